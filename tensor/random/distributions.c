@@ -1,7 +1,7 @@
 /*
- * distributions.c: draws numbers of a distribution from the generator's words, and fills tensors
- * with them. The conditions on the parameters, the numbers, and their order are torch's. random.c
- * has the functions that a program calls.
+ * distributions.c: draws numbers of a distribution from the words of a generator, and fills tensors
+ * with them. The checks of the parameters, the numbers, and the order in which they are drawn are
+ * the same as in torch. The functions that programs call are in random.c.
  */
 #include "random.h"
 #include "tensor/scope.h"
@@ -13,24 +13,27 @@
 #include <string.h>
 
 /* ---- draws --------------------------------------------------------------------------------------
- * A draw writes n numbers of a dtype, at most a chunk. p holds the distribution's parameters. */
+ * A draw writes n numbers of a dtype, at most RANDOM_CHUNK. p[] has the parameters of the
+ * distribution. */
 
 typedef void random_draw(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p);
 
-/* Draws uniforms in [0, 1). */
+/* Draws numbers that are uniform in [0, 1). */
 static void draw_unit(rg_generator *g, rg_dtype dtype, void *to, int n) {
     static void (*const draws[])(rg_generator * g, void *to, int n) = RG_BY_FLOAT(rgi_draw);
     draws[dtype](g, to, n);
 }
 
-/* Draws u (p1 - p0) + p0 for uniform u, rounded once. A result that rounding made p1 becomes p0. */
+/* Draws u * (p[1] - p[0]) + p[0] for a uniform u in [0, 1), rounded once. If a result is p[1]
+ * because of rounding, it becomes p[0]. */
 static void draw_uniform(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     draw_unit(g, dtype, to, n);
     if (p[0] != 0 || p[1] != 1)
         k_random_stretch(dtype, to, n, p[0], p[1]);
 }
 
-/* Draws normals of mean p0 and standard deviation p1. n is a multiple of sixteen. */
+/* Draws normal numbers with mean p[0] and standard deviation p[1]. n must be a multiple of
+ * sixteen. */
 static void draw_normal_blocks(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     draw_unit(g, dtype, to, n);
     k_random_normals(dtype, to, n);
@@ -38,8 +41,8 @@ static void draw_normal_blocks(rg_generator *g, rg_dtype dtype, void *to, int n,
         k_random_scale(dtype, to, n, p[1], p[0]);
 }
 
-/* Draws normals in pairs, in float64 for all dtypes. The second one of a pair is kept in the
- * generator for the next draw. */
+/* Draws normal numbers in pairs, in float64 for every dtype. The second number of a pair is kept in
+ * the generator for the next draw. */
 static void draw_normal_pairs(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     double *y = to;
     (void)dtype;
@@ -58,7 +61,7 @@ static void draw_normal_pairs(rg_generator *g, rg_dtype dtype, void *to, int n, 
     }
 }
 
-/* Draws -log(1 - u) / p0 for uniform u. */
+/* Draws -log(1 - u) / p[0] for a uniform u in [0, 1). */
 static void draw_exponential(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     double *y = to;
     double scale = -1 / p[0];
@@ -68,7 +71,7 @@ static void draw_exponential(rg_generator *g, rg_dtype dtype, void *to, int n, c
         y[i] = scale * log1p(-y[i]);
 }
 
-/* Draws u < p0 (0 or 1) for uniform u. */
+/* Draws u < p[0], which is 0 or 1, for a uniform u in [0, 1). */
 static void draw_bernoulli(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     bool *y = to;
     double u[RANDOM_CHUNK];
@@ -78,7 +81,8 @@ static void draw_bernoulli(rg_generator *g, rg_dtype dtype, void *to, int n, con
         y[i] = u[i] < p[0];
 }
 
-/* Draws base + word % range. For ranges from 2^28 on, a word is a pair of the generator's words. */
+/* Draws base + word % range, for the random_range in p. For ranges from 2^28 on, `word` is made of
+ * two of the generator's words. */
 static void draw_integer(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     random_range r;
     int64_t *y = to;
@@ -104,13 +108,13 @@ typedef struct random_source {
     rg_generator *g;
     random_draw *draw;
     const double *p;
-    /* `draw` makes numbers of the dtype `drawn`, and `store` converts them to the tensor's dtype,
-     * `held`. */
+    /* `draw` makes numbers of the dtype `drawn`, and `store` converts them to `held`, the tensor's
+     * dtype. */
     rg_dtype drawn, held;
     rg_loop *store;
 } random_source;
 
-/* Fills a line of elements, chunk by chunk. */
+/* Fills a line of n elements, chunk by chunk. */
 static void random_line(char *const p[], const int64_t step[], int64_t n, const void *context) {
     const random_source *s = context;
     const int64_t drawn_bytes = (int64_t)rgi_sizeof(s->drawn);
@@ -125,9 +129,9 @@ static void random_line(char *const p[], const int64_t step[], int64_t n, const 
     }
 }
 
-/* Fills n contiguous elements in blocks of sixteen. If a part of a block is left at the end, torch
- * draws its words and discards them, and then draws the last sixteen elements again; so does this.
- */
+/* Fills n contiguous elements in blocks of sixteen. If n isn't a multiple of sixteen, torch draws
+ * the words for the rest and discards them, and then draws the last sixteen elements again. This
+ * function does the same. */
 static void random_blocks(char *const p[], const int64_t step[], int64_t n, const void *context) {
     const random_source *s = context;
     int64_t rest = n % 16;
@@ -139,9 +143,9 @@ static void random_blocks(char *const p[], const int64_t step[], int64_t n, cons
     }
 }
 
-/* Makes `sorted` a view of t with its dims in memory order, the order in which torch visits
- * elements: those of a transposed tensor column by column. Returns whether t itself is in that
- * order. */
+/* Makes `sorted` a view of t with the dims in their order in memory, because torch visits elements
+ * in that order; the elements of a transposed matrix, for example, are visited column by column.
+ * Returns whether t's own dims are in that order. */
 static bool random_order(const rg_tensor *t, rg_tensor *sorted) {
     int order[RG_MAX_DIMS];
     bool same = rgi_memory_order(t, order);
@@ -154,7 +158,8 @@ static bool random_order(const rg_tensor *t, rg_tensor *sorted) {
     return same;
 }
 
-/* Fills t with the numbers of `draw`, of dtype `drawn`. */
+/* Fills t with numbers of dtype `drawn` that `draw` makes. Returns false if the generator can't be
+ * used. */
 static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw *draw,
                       rg_dtype drawn, const double *p) {
     if (!rgi_generator_lock(g, op))
@@ -200,7 +205,8 @@ bool rgi_fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const cha
     return fill_with(t, g, op, draw_uniform, t->dtype, p);
 }
 
-/* A contiguous tensor of sixteen or more elements is drawn in blocks, others one by one. */
+/* A contiguous tensor of at least sixteen elements is drawn in blocks of sixteen; other tensors are
+ * drawn in pairs. */
 bool rgi_fill_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     RG_FAIL_IF(!(p[1] >= 0), op, "normal expects std >= 0.0, but found std %g", p[1]);
     if (!rgi_want_dtype(op, !t->numel || rgi_is_float(t->dtype), t->dtype))
@@ -229,16 +235,18 @@ bool rgi_fill_integers(rg_tensor *t, const double p[], rg_generator *g, const ch
     return fill_with(t, g, op, draw_integer, RG_INT64, p);
 }
 
-/* ---- truncated normals: rounds of candidates for all elements -------------------------------- */
+/* ---- truncated normals: each round draws candidates for all elements
+ * --------------------------- */
 
-/* The number of rounds after which a fill fails. torch has no limit. */
+/* After this many rounds a fill fails. Torch has no limit. */
 enum { TRUNC_ROUNDS = 1 << 20 };
 
 static double trunc_cdf(double x) { return (1 + erf(x / sqrt(2))) / 2; }
 
-/* Returns the rule for accepting candidates. If enough of the distribution lies in the interval,
- * candidates are normals. Otherwise they are uniforms, each of which is accepted with a probability
- * of the density there, divided by the highest density in the interval. */
+/* Returns by which rule candidates are drawn and accepted. If enough of the distribution is inside
+ * the interval, the candidates are normal numbers. Otherwise they are uniform in the interval, and
+ * each is accepted with the probability density / peak, where `density` is the normal density at
+ * the candidate and `peak` its maximum in the interval. */
 static k_truncation truncation_of(const double p[]) {
     k_truncation r = { .mean = p[0], .std = p[1], .low = p[2], .high = p[3] };
     double at_most_high = RG_MIN(r.high, r.mean);
@@ -249,8 +257,8 @@ static k_truncation truncation_of(const double p[]) {
     return r;
 }
 
-/* Draws candidates for all elements and, if the rule needs them, uniforms that decide which are
- * accepted. */
+/* Draws a candidate for each element. If the rule needs it, also draws a uniform number for each
+ * element, which decides whether the candidate is accepted. */
 static bool trunc_draw(const k_truncation *r, rg_tensor *candidates, rg_tensor *uniforms,
                        const double p[], rg_generator *g, const char *op) {
     if (r->normal)
@@ -259,10 +267,10 @@ static bool trunc_draw(const k_truncation *r, rg_tensor *candidates, rg_tensor *
            && rgi_fill_uniform(uniforms, (double[]){ 0, 1 }, g, op);
 }
 
-/* Fills t; p holds mean, std, low and high. Numbers are drawn into contiguous tensors whose dims
- * are t's in memory order. Normals are drawn in blocks if the tensor that torch draws into is
- * contiguous: in the first round that is t, and later a tensor that is laid out as t, but without
- * gaps. */
+/* Fills t. p[] is mean, std, low and high. The numbers are drawn into contiguous tensors, whose
+ * dims are t's dims in their order in memory. Normal numbers are drawn in blocks whenever torch
+ * does that, which is when the tensor that torch draws into is contiguous. In the first round that
+ * tensor is t. In later rounds it is a tensor with the layout of t, but without gaps. */
 bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     RG_FAIL_IF(p[1] == 0, op, "division by zero");
     const k_truncation rule = truncation_of(p);
@@ -281,7 +289,7 @@ bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, cons
         RG_FAIL_IF(round == TRUNC_ROUNDS, op,
                    "%d rounds were not enough: almost nothing in [%g, %g] is likely", round,
                    rule.low, rule.high);
-        /* RG_CONTIGUOUS makes rgi_fill_normal draw in blocks; without that flag, it draws pairs. */
+        /* With the flag RG_CONTIGUOUS, rgi_fill_normal draws in blocks; without it, in pairs. */
         const bool in_blocks = round ? in_order : (t->flags & RG_CONTIGUOUS) != 0;
         candidates->flags = in_blocks ? RG_CONTIGUOUS : 0;
         if (!trunc_draw(&rule, candidates, uniforms, p, g, op))

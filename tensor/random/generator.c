@@ -1,6 +1,6 @@
 /*
- * generator.c: mt19937, torch's generator for the CPU: its words, uniforms, seed and state.
- * distributions.c makes other distributions of them.
+ * generator.c: mt19937, torch's random generator for the CPU: its words, uniform numbers, its seed
+ * and its state. distributions.c makes other distributions from them.
  */
 #include "random.h"
 #include "tensor/error.h"
@@ -8,7 +8,8 @@
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 
-/* The default generator is seeded at its first use, with torch's default seed. */
+/* The default generator, with torch's default seed. It is initialised from the seed when it is
+ * first used. */
 static rg_generator default_generator = { .handle = RG_NEW_HANDLE(GENERATOR),
                                           .seed = 67280421310721 };
 
@@ -44,7 +45,7 @@ void rgi_draw_words(rg_generator *g, uint32_t *to, int n) {
     }
 }
 
-/* The first word of a pair is its high half. */
+/* The first word becomes the high half of a pair. */
 void rgi_draw_pairs(rg_generator *g, uint64_t *to, int n) {
     uint32_t words[2 * RANDOM_CHUNK];
     rgi_draw_words(g, words, 2 * n);
@@ -52,14 +53,14 @@ void rgi_draw_pairs(rg_generator *g, uint64_t *to, int n) {
         to[i] = (uint64_t)words[2 * i] << 32 | words[2 * i + 1];
 }
 
-/* A float is the low 24 bits of a word, divided by 2^24. */
+/* Draws floats in [0, 1): a float is the low 24 bits of a word, divided by 2^24. */
 void rgi_draw_float(rg_generator *g, void *to, int n) {
     uint32_t words[RANDOM_CHUNK];
     rgi_draw_words(g, words, n);
     k_random_floats(words, to, n);
 }
 
-/* A double is the low 53 bits of two words, divided by 2^53. */
+/* Draws doubles in [0, 1): a double is the low 53 bits of a pair of words, divided by 2^53. */
 void rgi_draw_double(rg_generator *g, void *to, int n) {
     double *uniform = to;
     uint64_t pairs[RANDOM_CHUNK];
@@ -120,20 +121,21 @@ bool(rg_generator_seed)(rg_generator *g, uint64_t seed) {
 
 /* ---- a generator's state ----------------------------------------------------------- */
 
-/* The layout of torch.get_rng_state().view(torch.int64), so that a state can be exchanged with
- * torch. */
+/* A generator's state, in the layout of torch.get_rng_state().view(torch.int64), so that a state
+ * can be exchanged with torch. */
 typedef struct generator_image {
     uint64_t seed;
     int32_t left;
     int32_t seeded;
     uint64_t next;
     uint64_t word[K_RANDOM_WORDS];
-    /* torch also keeps x and rho of a pair of normals, which are always 0. */
+    /* torch also has fields for x and rho of a pair of normal numbers; they are always 0. */
     double normal_x;
     double normal;
     double normal_rho;
     int64_t has_normal;
-    /* torch's generator for the CPU never uses its normal of float32, and keeps 0 there. */
+    /* torch's generator for the CPU never uses this field, which is for a normal number in float32,
+     * and keeps 0 there. */
     int64_t float_normal;
 } generator_image;
 
@@ -154,9 +156,11 @@ rg_tensor *rg_generator_state(rg_generator *g) {
     return rg_from_dims(&image, RG_INT64, RG_DIMS(GENERATOR_IMAGE_NUMBERS));
 }
 
-/* Reads the state from a tensor. Fails with torch's sentence if the tensor holds no state. */
+/* Reads a state from a tensor. Fails with torch's message and returns false if the tensor doesn't
+ * have a state. */
 static bool generator_read_image(rg_tensor *state, generator_image *image, const char *op) {
-    /* The state is a multiple of 64 bits. */
+    /* Torch's state is a tensor of bytes; here it is a tensor of int64, since its size is a
+     * multiple of 64 bits. */
     RG_FAIL_AS_IF(RG_TYPE_ERROR, state->dtype != RG_INT64, op,
                   "RNG state must be a torch.int64 tensor");
     RG_FAIL_IF(state->ndim != 1, op, "RNG state must have 1 dim, but has %d", state->ndim);

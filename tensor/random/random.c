@@ -1,6 +1,6 @@
 /*
- * random.c: the functions that fill tensors with random numbers, or make such tensors.
- * distributions.c does the filling; sample.c has permutations and draws by probability.
+ * random.c: the public functions that fill tensors with random numbers, or make such tensors.
+ * distributions.c fills them; permutations and draws by probability are in sample.c.
  */
 #include "random.h"
 #include "tensor/observer.h"
@@ -11,9 +11,9 @@
 #include <float.h>
 #include <string.h>
 
-/* ---- telling an observer ---------------------------------------------------------- */
+/* ---- reporting to an observer ------------------------------------------------------- */
 
-/* A call of `fill`, with its arguments. */
+/* A call of `fill` with its arguments, for repeating it. */
 typedef struct {
     rg_tensor *t;
     random_fill *fill;
@@ -27,7 +27,8 @@ static bool fill_again(void *context) {
     return f->fill(f->t, f->p, f->g, f->op);
 }
 
-/* Reports to the observer how t was filled. Repeating this draws new numbers. */
+/* Reports to the observer how t was filled, so that a replay can fill it again. The replay draws
+ * new numbers. */
 static void observe_fill(rg_tensor *t, random_fill *fill, const double p[4], rg_generator *g,
                          const char *op) {
     if (RG_LIKELY(!rgi_this.observer))
@@ -74,8 +75,9 @@ rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g) {
 
 /* ---- new tensors ----------------------------------------------------------------- */
 
-/* Fills the new tensor t with the standard form of a distribution: from 0 to 1, or with mean 0 and
- * standard deviation 1. Returns NULL if t is NULL, since making it has failed. */
+/* Fills the new tensor t with the parameters 0 and 1: the uniform distribution from 0 to 1, or the
+ * normal one with mean 0 and standard deviation 1. Returns NULL on failure, or if t is NULL because
+ * making it has failed. */
 static rg_tensor *random_made(rg_tensor *t, random_fill *fill, rg_generator *g, const char *op) {
     if (!t)
         return NULL;
@@ -102,10 +104,10 @@ rg_tensor *rg_rand_like(rg_tensor *x) { return random_like(x, rgi_fill_uniform, 
 
 rg_tensor *rg_randn_like(rg_tensor *x) { return random_like(x, rgi_fill_normal, "randn_like"); }
 
-/* Returns a bound for integers that the dtype can hold. `limit` is the low end of a range (sign 1)
- * or the high end (sign -1), and v is the next integer inside. Returns limit, unless the dtype
- * rounds v to a number outside; then, as in torch, returns the next number of the dtype that is
- * inside. */
+/* Returns a bound of a range of integers that the dtype can hold. `limit` is the low end of the
+ * range (sign 1) or the high end (sign -1), and v is the next integer inside the range. Returns
+ * `limit`, unless the dtype rounds v to a number outside the range. In that case, as in torch,
+ * returns the next number of the dtype that is inside. */
 static int64_t random_integer_bound(rg_dtype dtype, int64_t v, int64_t limit, int sign) {
     double element;
     rgi_store_i64(&element, dtype, v);

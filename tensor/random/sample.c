@@ -1,6 +1,6 @@
 /*
  * sample.c: permutations, and draws by given probabilities: randperm, bernoulli and multinomial.
- * distributions.c makes the uniforms and exponentials for them.
+ * distributions.c makes the uniform and exponential numbers for them.
  */
 #include "random.h"
 #include "tensor/observer.h"
@@ -11,13 +11,14 @@
 
 /* ---- permutations ----------------------------------------------------------------- */
 
-/* The number of elements from which torch exchanges each element with itself or one before it, and
- * takes two words for each. */
+/* From this many elements on, torch shuffles in another way: it exchanges each element with itself
+ * or an element before it, and takes two words for each. */
 enum { PERMUTE_FROM_WITHIN = UINT32_MAX / 20 };
 
-/* Writes the integers from 0 to n - 1, and shuffles them by Fisher and Yates: exchanges each with
- * one drawn from itself and those behind it, or, from PERMUTE_FROM_WITHIN elements on, from itself
- * and those before it. */
+/* Writes the integers from 0 to n - 1, and shuffles them by the method of Fisher and Yates: each
+ * element is exchanged with a random one, chosen from itself and the elements behind it. From
+ * PERMUTE_FROM_WITHIN elements on, that one is chosen from the element itself and the elements
+ * before it. */
 static void random_permute(rg_generator *g, int64_t *order, int64_t n) {
     const bool within = n >= PERMUTE_FROM_WITHIN;
     const int64_t steps = within ? n : n - 1;
@@ -67,7 +68,8 @@ static bool bernoulli_check(rg_tensor *p, const char *op) {
     return true;
 }
 
-/* A result is 1 if its probability is greater than a uniform number of its own dtype. */
+/* An element of the result is 1 if its probability is greater than a uniform number, which is drawn
+ * in p's dtype; otherwise it is 0. */
 rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g) {
     const char *op = "bernoulli";
     if (!rgi_may_do_once(op) || !rgi_check(p, op)
@@ -85,8 +87,8 @@ rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g) {
 
 /* ---- multinomial ----------------------------------------------------------------------------- */
 
-/* A call of multinomial, which writes to `drawn`. A row has `categories` weights, which `wide`
- * holds in float64. */
+/* A call of multinomial, which writes to `drawn`. Each row has `categories` weights. `wide` has all
+ * weights in float64. */
 typedef struct multinomial_draw {
     rg_tensor *drawn;
     rg_tensor *weights;
@@ -96,9 +98,9 @@ typedef struct multinomial_draw {
     const char *op;
 } multinomial_draw;
 
-/* Fails with torch's sentences if the weights are no distribution. With replacement, torch checks
- * each row's sum before it reads the next row, and says which weight is wrong; otherwise it
- * doesn't. */
+/* Returns whether the weights are a distribution; otherwise fails with torch's messages. With
+ * replacement, torch checks the sum of each row before it reads the next row, and says what is
+ * wrong with a weight; without replacement, it does neither. */
 static bool multinomial_check(const multinomial_draw *d, bool replacement) {
     const char *wrong = NULL;
     bool empty_row = false;
@@ -125,8 +127,9 @@ static bool multinomial_check(const multinomial_draw *d, bool replacement) {
     return true;
 }
 
-/* Draws the categories of a row with the largest weight / exponential, the largest first. `rank` is
- * scratch memory for all categories. */
+/* Draws `draws` different categories: those with the largest weight / exponential, the largest
+ * first, where `exponential` has an exponential random number for each category. `rank` is scratch
+ * memory for all categories. */
 static void draw_distinct_row(const multinomial_draw *d, const double *weight,
                               const double *exponential, k_ranked *rank, int64_t *drawn,
                               int64_t draws) {
@@ -137,7 +140,7 @@ static void draw_distinct_row(const multinomial_draw *d, const double *weight,
         if (rank[i].key < rank[best].key)
             best = i;
     }
-    /* For one draw torch uses argmax, which returns the first of equal ones. */
+    /* For a single draw torch uses argmax, which returns the first one if several are equal. */
     if (draws == 1) {
         drawn[0] = best;
         return;
@@ -147,7 +150,7 @@ static void draw_distinct_row(const multinomial_draw *d, const double *weight,
         drawn[i] = rank[i].index;
 }
 
-/* Draws categories without replacement. */
+/* Draws categories without replacement. Returns false on failure. */
 static bool draw_distinct(const multinomial_draw *d) {
     RG_SCOPE();
     rg_tensor *exponentials = rgi_own(rgi_new_dense_like(d->weights, d->weights->dtype));
@@ -168,8 +171,8 @@ static bool draw_distinct(const multinomial_draw *d) {
     return true;
 }
 
-/* Sets share[i] to the cumulative probability: the sum of a row's first i + 1 weights, divided by
- * the sum of all. */
+/* Sets share[i] to the cumulative probability of category i: the sum of the first i + 1 weights of
+ * the row, divided by the sum of all n. */
 static void cumulate_shares(double *restrict share, const double *restrict weight, int64_t n,
                             rg_dtype dtype) {
     double sum = 0;
@@ -182,8 +185,8 @@ static void cumulate_shares(double *restrict share, const double *restrict weigh
     share[n - 1] = 1;
 }
 
-/* Draws with replacement: a draw is the first category whose cumulative probability isn't below a
- * uniform float64. */
+/* Draws with replacement: the result is the first category whose cumulative probability isn't below
+ * a uniform float64. Returns false on failure. */
 static bool draw_with_replacement(const multinomial_draw *d) {
     RG_SCOPE();
     rg_tensor *shares = rgi_own(rgi_new_like(d->weights, RG_FLOAT64));
@@ -196,7 +199,7 @@ static bool draw_with_replacement(const multinomial_draw *d) {
     return k_searchsorted(d->drawn, shares, uniforms, false);
 }
 
-/* Returns a sentence that says what is wrong with the arguments, or NULL. */
+/* Returns a message that says what is wrong with the arguments, or NULL if they are valid. */
 static const char *multinomial_refusal(int64_t rows, int64_t categories, int64_t draws,
                                        bool replacement) {
     if (draws <= 0)

@@ -1,5 +1,5 @@
 /*
- * c_locale.c: the C locale, which is made once and kept.
+ * c_locale.c: the C locale, which is made once and never freed.
  */
 #define _GNU_SOURCE
 #include "c_locale.h"

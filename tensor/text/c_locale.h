@@ -1,6 +1,6 @@
 /*
- * c_locale.h: the C locale, in which numbers in text have a point, whatever locale the program has
- * set.
+ * c_locale.h: switches a thread to the C locale, in which numbers are written with a decimal point,
+ * whatever locale the program has set.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * digits.c: one number as text: its fewest digits, and their layout. The text doesn't depend on
- * LC_NUMERIC. print.c arranges the numbers of a tensor.
+ * digits.c: writes one number as a string: finds its fewest digits, and arranges them. The result
+ * doesn't depend on the program's locale. print.c arranges the numbers of a tensor.
  */
 #include "digits.h"
 
@@ -13,14 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Writes nan, inf or -inf, and returns the length. */
+/* Writes nan, inf or -inf, and returns its length. */
 static int print_nonfinite(char *to, double v) {
     if (isnan(v))
         return sprintf(to, "nan");
     return sprintf(to, "%s", v < 0 ? "-inf" : "inf");
 }
 
-/* Writes v as Python's '{:.4f}' and '{:.4e}' do, where 4 is the precision. */
+/* Writes v as Python's '{:.4f}' or '{:.4e}' does; `format` is the printf format for that, and
+ * `precision` takes the place of 4. */
 int rgi_print_number(char *to, const char *format, int precision, double v) {
     if (!isfinite(v))
         return print_nonfinite(to, v);
@@ -28,7 +29,8 @@ int rgi_print_number(char *to, const char *format, int precision, double v) {
     return snprintf(to, RG_WORD_ROOM, format, precision, v);
 }
 
-/* Reads the digits and the exponent of the text of "%.*e", without zeros at the end. */
+/* Reads the digits and the exponent from `text`, a number that was printed by "%.*e". Leaves out
+ * zeros at the end of the digits. */
 static rg_digits digits_read(const char *text) {
     rg_digits s = { .n = 0 };
     for (; *text != 'e'; text++)
@@ -46,10 +48,10 @@ rg_digits rgi_digits_rounded(double v, int n) {
     return digits_read(text);
 }
 
-/* Adds one to the last digit of the text of "%.*e", without a carry. The digit after 9 becomes a
- * character that is no digit, and the text then doesn't read back as v. No text is missed by that:
- * digits are raised only at a power of two, and a raised text that reads back as one never needs a
- * carry. */
+/* Adds one to the last digit of a number that was printed by "%.*e", without a carry. If that digit
+ * is a 9, it becomes a character that isn't a digit, and the string then doesn't read back as v.
+ * That does no harm: digits are raised only if v is a power of two, and when raised digits of a
+ * power of two read back as v, no carry was needed. */
 static void digits_raise(char *text) { ++strchr(text, 'e')[-1]; }
 
 static double digits_read_float(const char *text) { return strtof(text, NULL); }
@@ -60,10 +62,11 @@ static bool digits_read_back(const char *text, double v, rg_dtype dtype) {
     return readers[dtype](text) == v;
 }
 
-/* Returns the closest of the texts with the fewest digits that read back as v. At a power of two
- * the gap above v is twice the gap below it, so the digits one above may read back where the
- * closest ones don't. The search begins at always_exact digits, or at 1 if v is subnormal;
- * digits_read drops zeros at the end. */
+/* Returns the fewest digits that read back as v, and of several such choices the closest to v. A
+ * power of two is special: the gap between v and the next greater number is twice the gap to the
+ * next smaller one. So the closest digits may not read back as v although the digits that are one
+ * greater do. The search begins with always_exact digits (or with 1, if v is subnormal);
+ * digits_read leaves out zeros at the end. */
 rg_digits rgi_digits_shortest(double v, rg_dtype dtype) {
     const bool subnormal = v < rgi_least_normal(dtype);
     const int always_exact = rgi_decimal_digits(dtype);
@@ -84,7 +87,7 @@ rg_digits rgi_digits_shortest(double v, rg_dtype dtype) {
     return digits_read(text);
 }
 
-/* Writes a number such as 12.5, 0.01 or 3. and returns the length. */
+/* Writes a number without an exponent, such as 12.5, 0.01 or 3. and returns its length. */
 int rgi_print_positional(char *to, bool negative, const rg_digits *s) {
     int n = 0;
     if (negative)
@@ -102,9 +105,9 @@ int rgi_print_positional(char *to, bool negative, const rg_digits *s) {
     return n;
 }
 
-/* Writes a number such as 1.25e+01, with at least `fraction` digits after the point and at least
- * `wide` in the exponent, and returns the length. With a `fraction` of -1, a single digit has no
- * point behind it. */
+/* Writes a number such as 1.25e+01, and returns its length. It has at least `fraction` digits after
+ * the point, and at least `wide` digits in the exponent. If `fraction` is -1, a single digit isn't
+ * followed by a point. */
 int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fraction, int wide) {
     int n = 0;
     if (negative)
@@ -117,12 +120,12 @@ int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fracti
     return n + sprintf(to + n, "e%c%0*d", s->exponent < 0 ? '-' : '+', wide, abs(s->exponent));
 }
 
-/* The numbers from which a number alone is written with an exponent. */
+/* A number printed alone has an exponent if its absolute value is at least this. */
 #define DIGITS_LARGE_float  1e6
 #define DIGITS_LARGE_double 1e16
 static const double digits_large[] = RG_BY_FLOAT(DIGITS_LARGE);
 
-/* Writes one number on its own as Python's repr of a double does, and NumPy's of a float. */
+/* Writes a number alone: float64 as Python's repr does, float32 as NumPy does. */
 void rgi_print_alone(char *to, double v, rg_dtype dtype) {
     if (!isfinite(v)) {
         print_nonfinite(to, v);
@@ -137,5 +140,5 @@ void rgi_print_alone(char *to, double v, rg_dtype dtype) {
     }
     int n = rgi_print_positional(to, signbit(v), &s);
     if (to[n - 1] == '.')
-        strcpy(to + n, "0"); /* The point of a whole number is followed by 0. */
+        strcpy(to + n, "0"); /* A whole number ends with ".0". */
 }

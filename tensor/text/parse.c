@@ -1,12 +1,13 @@
 /*
- * parse.c: makes tensors from text. One reader accepts literals of Python and C, and the text that
+ * parse.c: makes tensors from strings. One parser accepts the literals of Python and C, and what
  * torch, NumPy and TensorFlow print:
  *
  *     text    = value | name "(" value { "," key "=" setting } ")"
- *     value   = number | "[" [ value { separator value } [","] ] "]"      braces will do, too
+ *     value   = number | "[" [ value { separator value } [","] ] "]"
  *
- * The separator is a comma, or, in a whole list, just space, as in NumPy. requires_grad and grad_fn
- * are ignored: the result has no history. print.c writes text.
+ * Braces are accepted in the place of brackets. The separator is a comma, or, if it is so in a
+ * whole list, only white space, as in NumPy. requires_grad and grad_fn are ignored: the result has
+ * no history. print.c does the opposite.
  */
 #define _GNU_SOURCE
 #include "c_locale.h"
@@ -25,38 +26,41 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* An element, as a float and as an integer, since its dtype is known only at the end. */
+/* An element, as a float and as an integer, because its dtype is known only at the end of the
+ * string. */
 typedef struct parsed {
     double f;
     int64_t i;
 } parsed;
 
 typedef struct parser {
-    /* The rest of the text. */
+    /* The part of the string that hasn't been read yet. */
     const char *at;
-    /* The shape. n and each size are -1 until they are known; the first number, or the first empty
-     * list, determines n. */
+    /* The shape. n and each size are -1 until they are known. The number of dims n is determined by
+     * the first number, or by the first empty list. */
     rg_dims shape;
-    /* The n elements that were read, with a capacity of `room`. */
+    /* The n elements that were read, in memory for `room` elements. */
     parsed *items;
     size_t n, room;
-    /* The highest dtype that was read: bool, int64 or float64. An empty list counts as float64. */
+    /* The highest dtype among the elements that were read: bool, int64 or float64. An empty list
+     * counts as float64. */
     rg_dtype kind;
-    /* The dtype and the shape that the text names, or -1 for dtype or named.n if it names none. */
+    /* The dtype and the shape that the string names by dtype= and shape=. `dtype` or named.n is -1
+     * if it doesn't name one. */
     int dtype;
     rg_dims named;
-    /* The first integer and the first float that don't fit into an int64, and the first integer
-     * that is too large for a double. */
+    /* Places in the string: the first integer and the first float that don't fit into an int64, and
+     * the first integer that is too large for a double. NULL if there is none. */
     const char *wide_int, *wide_float, *huge;
-    /* The first list in the place of a number. */
+    /* The first list that is in the place of a number. */
     const char *stray;
-    /* The leftmost fault, which is the one that torch reports. */
+    /* The leftmost fault, which is the one that torch reports. `code` is RG_OK if there is none. */
     const char *fault_at;
     rg_code code;
     char message[192];
 } parser;
 
-/* Records a fault, unless there is one further left. Returns false. */
+/* Records a fault, unless a fault further left was recorded already. Returns false. */
 __attribute__((format(printf, 4, 5))) static bool parse_fault(parser *s, const char *at,
                                                               rg_code code, const char *format,
                                                               ...) {
@@ -71,8 +75,8 @@ __attribute__((format(printf, 4, 5))) static bool parse_fault(parser *s, const c
     return false;
 }
 
-/* Records that the text is no tensor at all, which is reported rather than any fault in its shape.
- * Returns false. */
+/* Records that the string isn't a tensor at all. That fault is reported rather than any fault in a
+ * shape. Returns false. */
 static bool parse_garbage(parser *s, const char *expected) {
     if (strncmp(s->at, "...", 3) == 0)
         return parse_fault(s, NULL, RG_VALUE_ERROR,
@@ -88,7 +92,7 @@ static bool parse_garbage(parser *s, const char *expected) {
 
 static bool parse_is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/* Skips space. Returns whether there was any. */
+/* Skips white space. Returns whether there was any. */
 static bool parse_space(parser *s) {
     const char *from = s->at;
     while (parse_is_space(*s->at))
@@ -96,7 +100,7 @@ static bool parse_space(parser *s) {
     return s->at > from;
 }
 
-/* Skips the word. Returns whether it was there. */
+/* If `word` follows, skips it and returns true; otherwise returns false. */
 static bool parse_take(parser *s, const char *word) {
     size_t n = strlen(word);
     if (strncmp(s->at, word, n) != 0)
@@ -107,16 +111,16 @@ static bool parse_take(parser *s, const char *word) {
 
 /* ---- numbers -------------------------------------------------------------------- */
 
-/* A number without its sign. f is its value, and u the exact value of an integer, or the greatest
- * uint64. */
+/* A number without its sign. f is its value as a double. For an integer or a bool, u is its exact
+ * value, or UINT64_MAX if that is too large for a uint64. */
 typedef struct number {
     double f;
     uint64_t u;
     rg_dtype kind;
 } number;
 
-/* Returns the end of the name if the text begins with it, in small or capital letters, or else
- * NULL. */
+/* If the string begins with the name, in small or capital letters, returns a pointer behind the
+ * name; otherwise returns NULL. */
 static const char *parse_same_letters(const char *text, const char *name) {
     for (; *name; name++, text++)
         if ((*text | 32) != *name)
@@ -124,8 +128,8 @@ static const char *parse_same_letters(const char *text, const char *name) {
     return text;
 }
 
-/* Reads true, False, nan, math.inf or INFINITY. If there is no such name, the fault quotes the text
- * at `from`. */
+/* Reads a number that has a name, such as true, False, nan, math.inf or INFINITY. If there is no
+ * such name, records a fault that quotes the string at `from`, and returns false. */
 static bool parse_named(parser *s, const char *from, number *v) {
     static const struct {
         const char *name;
@@ -151,13 +155,14 @@ static bool parse_named(parser *s, const char *from, number *v) {
     return parse_garbage(s, "a number");
 }
 
-/* Skips up to `most` of these letters after a number. */
+/* Skips up to `most` of these letters, which may follow a number in C. */
 static void parse_suffix(parser *s, const char *letters, int most) {
     for (int i = 0; i < most && *s->at && strchr(letters, *s->at); i++)
         s->at++;
 }
 
-/* Reads 12, 0x1F, 3LL, .5, 1., 2e-3f or 0x1.8p3. */
+/* Reads a number such as 12, 0x1F, 3LL, .5, 1., 2e-3f or 0x1.8p3. Returns false if it isn't
+ * valid. */
 static bool parse_digits(parser *s, number *v) {
     const char *from = s->at;
     const bool hex = from[0] == '0' && (from[1] | 32) == 'x';
@@ -182,7 +187,7 @@ static bool parse_digits(parser *s, number *v) {
     return true;
 }
 
-/* Skips signs. Returns whether they make a minus. */
+/* Skips all signs. Returns whether there was an odd number of minus signs. */
 static bool parse_signs(parser *s) {
     bool negative = false;
     for (; *s->at == '-' || *s->at == '+'; s->at++)
@@ -190,7 +195,8 @@ static bool parse_signs(parser *s) {
     return negative;
 }
 
-/* Reads a number with its sign. It may be Python's float('-inf'), too. */
+/* Reads a number with its sign. Also accepts Python's float('-inf'). Returns false if there is no
+ * valid number. */
 static bool parse_signed(parser *s, number *v, bool *negative) {
     const char *from = s->at;
     *negative = parse_signs(s);
@@ -206,7 +212,8 @@ static bool parse_signed(parser *s, number *v, bool *negative) {
         return parse_garbage(s, "a quote");
     if (cast && !parse_take(s, ")"))
         return parse_garbage(s, "')'");
-    /* At the end of the text, strchr finds the 0. */
+    /* A number must end here: with white space, a comma, a closing bracket, or the end of the
+     * string, since strchr also finds the 0. */
     if (!parse_is_space(*s->at) && !strchr(",]})", *s->at)) {
         s->at = from;
         return parse_garbage(s, "a number");
@@ -218,8 +225,8 @@ static bool parse_signed(parser *s, number *v, bool *negative) {
     return true;
 }
 
-/* Returns the number as an element. Records whether it doesn't fit into an int64, or into a double.
- */
+/* Returns the number as an element. Records its place if it doesn't fit into an int64 or a
+ * double. */
 static parsed parse_item(parser *s, const char *from, const number *v, bool negative) {
     parsed item = { .f = negative ? -v->f : v->f };
     if (rgi_is_float(v->kind)) {
@@ -250,7 +257,7 @@ static bool parse_number(parser *s, int depth) {
     else if (depth < s->shape.n)
         parse_fault(s, from, RG_TYPE_ERROR, "not a sequence");
     if (!rgi_grow((void **)&s->items, &s->room, s->n + 1, sizeof *s->items)) {
-        /* The failure has a sentence already. */
+        /* rgi_grow has failed with its own error, so no fault is to be reported. */
         s->code = RG_OK;
         return false;
     }
@@ -260,8 +267,9 @@ static bool parse_number(parser *s, int depth) {
 
 /* ---- lists ------------------------------------------------------------------------ */
 
-/* Skips the separator between values. *separator, which is 0 before the first one, must be the same
- * in the whole list. */
+/* Skips the separator between two values. In one list all separators must be the same: *separator
+ * is the first one, or 0 if there was none yet. Returns false if there is no separator, or another
+ * one. */
 static bool parse_separator(parser *s, char close, bool space, char *separator) {
     char found = space ? ' ' : 0;
     if (*s->at == ',')
@@ -278,7 +286,8 @@ static bool parse_separator(parser *s, char close, bool space, char *separator) 
 
 static bool parse_value(parser *s, int depth);
 
-/* Reads the values up to the list's end. Returns how many there are, or -1. */
+/* Reads the values of a list up to its closing bracket. Returns how many there are, or -1 on
+ * failure. */
 static int64_t parse_values(parser *s, char close, int depth) {
     char separator = 0;
     for (int64_t n = 0;; n++) {
@@ -294,7 +303,8 @@ static int64_t parse_values(parser *s, char close, int depth) {
     }
 }
 
-/* Records that dim `depth` has n items, which all its lists must have. */
+/* Records that a list in dim `depth` has n items. Records a fault if another list of this dim has
+ * another number of items. */
 static void parse_length(parser *s, const char *open, int depth, int64_t n) {
     if (s->shape.n < 0)
         s->shape.n = depth + 1;
@@ -333,7 +343,8 @@ static bool parse_value(parser *s, int depth) {
     return parse_number(s, depth);
 }
 
-/* ---- text around values ---------------------------------------------------------------------- */
+/* ---- the string around the value
+ * ---------------------------------------------------------------- */
 
 static bool parse_dtype_name(parser *s) {
     if (!parse_take(s, "torch.") && !parse_take(s, "tf."))
@@ -344,7 +355,7 @@ static bool parse_dtype_name(parser *s) {
     return parse_garbage(s, "the dtype float32, float64, int64 or bool");
 }
 
-/* Reads a shape, such as (2, 3). */
+/* Reads a shape, such as (2, 3). Returns false if it isn't valid. */
 static bool parse_shape(parser *s) {
     s->named.n = 0;
     if (!parse_take(s, "("))
@@ -406,8 +417,8 @@ static bool parse_text(parser *s) {
 
 /* ---- the tensor ------------------------------------------------------------------ */
 
-/* Sets the shape to the one that the text names, if any; fails if that has another number of
- * elements. */
+/* If the string names a shape, makes it the tensor's shape. Fails if that shape has another number
+ * of elements than were read. */
 static bool parse_sizes(parser *s) {
     if (s->named.n < 0)
         return true;
@@ -423,7 +434,7 @@ static bool parse_sizes(parser *s) {
                           RG_DIMS_TEXT(&s->named), s->n);
 }
 
-/* Returns whether the items fit the dtype. Records the faults that depend on it. */
+/* Returns whether the elements fit the dtype. Records faults that depend on the dtype. */
 static bool parse_fits(parser *s, rg_dtype dtype) {
     bool whole = !rgi_is_float(dtype);
     bool is_int = rgi_is_integer(dtype);
@@ -441,14 +452,15 @@ static bool parse_fits(parser *s, rg_dtype dtype) {
     return s->code == RG_OK;
 }
 
-/* Returns the dtype that the text names, or else that of its numbers. */
+/* Returns the dtype that the string names. If it names none, returns the dtype of its numbers. */
 static rg_dtype parse_dtype_found(const parser *s) {
     if (s->dtype >= 0)
         return (rg_dtype)s->dtype;
     return rgi_is_float(s->kind) ? rg_default_dtype() : s->kind;
 }
 
-/* Returns a tensor of the elements that were read, or NULL. */
+/* Returns a tensor of the elements that were read. Returns NULL if there was a fault, or if memory
+ * runs out. */
 static rg_tensor *parse_made(parser *s, rg_dtype dtype) {
     if (!parse_fits(s, dtype) || !parse_sizes(s))
         return NULL;
@@ -463,7 +475,8 @@ static rg_tensor *parse_made(parser *s, rg_dtype dtype) {
     return t;
 }
 
-/* Reads the text into a tensor of this dtype, or of the text's own dtype if `dtype` is -1. */
+/* Parses the string into a tensor of this dtype; if `dtype` is -1, of the string's own dtype.
+ * Returns NULL on failure. */
 static rg_tensor *parse_tensor(const char *text, int dtype) {
     RG_AS("parse");
     if (!rgi_given(text, "parse", "a text"))

@@ -1,7 +1,8 @@
 /*
- * print.c: tensors as text: torch's (rg_repr), Python's for one number (rg_str), NumPy's and
- * TensorFlow's. A first pass over the elements that are shown finds their format and width; a
- * second one writes them. digits.c writes one number; parse.c reads text back.
+ * print.c: tensors as strings: in the manner of torch (rg_repr), of NumPy and of TensorFlow, and
+ * one number in the manner of Python (rg_str). A first pass over the elements that are shown
+ * determines their format and width; a second pass writes them. digits.c writes a single number.
+ * parse.c reads such strings back.
  */
 #define _GNU_SOURCE
 #include "c_locale.h"
@@ -41,30 +42,32 @@ void rg_set_printoptions(rg_printoptions o) {
 
 typedef struct printer {
     const rg_tensor *t;
-    /* Set for NumPy's layout; otherwise it is torch's. */
+    /* Set for NumPy's layout; not set for torch's layout. */
     bool numpy;
-    /* Set if only `edge` items are shown at both ends of each dim. */
+    /* Set if only the first `edge` and the last `edge` items of each dim are shown. */
     bool cut;
     int edge;
     int linewidth, precision, indent;
-    /* The format of torch's floats. */
+    /* The printf format of floats in torch's layout. */
     const char *format;
-    /* The least and the greatest absolute value of the numbers that are finite and not 0. */
+    /* The least and the greatest absolute value among the numbers that are finite and not 0. */
     double least, most;
-    /* Set if some number isn't whole, if words have exponents, if some number isn't finite, and if
-     * some number is -infinity. */
+    /* Set if some number isn't whole (fraction), if all numbers are written with exponents
+     * (scientific), if some number is infinite or NaN (nonfinite), and if some number is -infinity
+     * (minus_inf). */
     bool fraction, scientific, nonfinite, minus_inf;
-    /* The width of all words. */
+    /* The width to which each printed element is padded. */
     int width;
-    /* The widths of NumPy's floats: before the point, after the point, and in the exponent. */
+    /* NumPy's floats: the number of characters before the point, after the point, and in the
+     * exponent. */
     int left, right, exponent;
-    /* The column at which the unfinished line ends, in NumPy's layout. */
+    /* The column at which the current line ends, in NumPy's layout. */
     int column;
     rg_text text;
     char word[RG_WORD_ROOM];
 } printer;
 
-/* Appends s to the text, `times` times. */
+/* Appends the string s to the text, `times` times. */
 static void print_put(printer *p, const char *s, int64_t times) {
     rg_text *t = &p->text;
     for (size_t n = strlen(s); times > 0; times--) {
@@ -76,13 +79,14 @@ static void print_put(printer *p, const char *s, int64_t times) {
     }
 }
 
-/* Returns whether items are left out in the middle of dim. */
+/* Returns whether items in the middle of dim are left out. */
 static bool print_has_gap(const printer *p, int dim) {
     return p->cut && p->t->size[dim] > 2 * (int64_t)p->edge;
 }
 
-/* If a dim of n items has a gap, the items before print_head and from print_tail on are shown:
- * Python's [:edge] and [-edge:], which overlap if edge is negative. */
+/* The items of a dim of n items that are shown if some are left out: those before print_head and
+ * those from print_tail on. They are Python's [:edge] and [-edge:], which overlap if edge is
+ * negative. */
 static int64_t print_head(const printer *p, int64_t n) {
     return p->edge < 0 ? RG_MAX(n + p->edge, 0) : p->edge;
 }
@@ -91,13 +95,13 @@ static int64_t print_tail(const printer *p, int64_t n) {
     return p->edge < 0 ? RG_MIN(-(int64_t)p->edge, n) : n - p->edge;
 }
 
-/* Returns the distance in bytes between the items of a dim. The stride of a single item may be
- * anything. */
+/* Returns the distance in bytes from one item of a dim to the next. If there is only one item,
+ * returns 0, since its stride may be anything. */
 static int64_t print_step(const rg_tensor *t, int dim) {
     return t->size[dim] > 1 ? t->stride[dim] * (int64_t)rgi_sizeof(t->dtype) : 0;
 }
 
-/* Calls the function for each element that is shown, in the dims from `dim` on. */
+/* Calls `visit` for each element that is shown, in the dims from `dim` on. */
 static void print_visit(printer *p, int dim, const char *at,
                         void (*visit)(printer *, const char *)) {
     const rg_tensor *t = p->t;
@@ -116,7 +120,7 @@ static void print_visit(printer *p, int dim, const char *at,
         print_visit(p, dim + 1, at + i * step, visit);
 }
 
-/* Records which kinds of numbers there are, and their range. */
+/* Records the kinds of numbers and their range, from the element at `at`. */
 static void print_scan(printer *p, const char *at) {
     double v = rgi_load_f64(at, p->t->dtype);
     double size = fabs(v);
@@ -129,9 +133,11 @@ static void print_scan(printer *p, const char *at) {
     p->fraction = p->fraction || v != ceil(v);
 }
 
-/* ---- one element as a word ----------------------------------------------------------------------
- * NumPy's floats have the fewest digits, at most eight after the point. If they are written with
- * exponents, all of them have as many digits as the longest, and at least one that isn't 0. */
+/* ---- one element
+ * ---------------------------------------------------------------------------------
+ * NumPy writes a float with as few digits as possible, and at most eight after the point. If floats
+ * are written with exponents, all of them get as many digits as the one with the most, and at least
+ * one that isn't 0. */
 
 enum { NUMPY_PRECISION = 8 };
 
@@ -164,8 +170,8 @@ static int print_element(printer *p, const char *at) {
     return wide;
 }
 
-/* Widens the words so that this element fits. Among torch's floats, only those that are finite and
- * not 0 count. */
+/* Raises the width of all elements so that this element fits. In torch's layout, floats that are 0
+ * or not finite don't count. */
 static void print_measure(printer *p, const char *at) {
     double v = rgi_load_f64(at, p->t->dtype);
     bool floats = rgi_is_float(p->t->dtype);
@@ -185,7 +191,7 @@ static void print_measure(printer *p, const char *at) {
     p->exponent = RG_MAX(p->exponent, in_exponent);
 }
 
-/* Returns whether floats of these sizes need exponents. */
+/* Returns whether the floats must be written with exponents. */
 static bool print_needs_exponents(const printer *p) {
     if (!p->most)
         return false;
@@ -194,14 +200,15 @@ static bool print_needs_exponents(const printer *p) {
             return print_options.sci_mode;
         return p->most / p->least > 1000 || p->most > 1e8 || p->least < 1e-4;
     }
-    /* NumPy compares in the array's own precision, which limits the digits before the point. */
+    /* NumPy compares in the precision of the array's own dtype, which limits the number of digits
+     * before the point. */
     const rg_dtype dtype = p->t->dtype;
     const double large = pow(10, RG_MIN(NUMPY_PRECISION, rgi_decimal_digits(dtype)));
     return p->most >= large || p->least < rgi_rounded(1e-4, dtype)
            || rgi_rounded(p->most / p->least, dtype) > 1000;
 }
 
-/* Chooses the format and the width of all words. */
+/* Determines the format and the width of all elements. */
 static void print_look(printer *p) {
     const bool floats = rgi_is_float(p->t->dtype);
     if (floats)
@@ -222,7 +229,7 @@ static void print_look(printer *p) {
     if (!p->numpy || !floats)
         return;
     int after = p->right + 1 + (p->scientific ? 2 + p->exponent : 0);
-    /* inf and nan take three columns, and -inf takes four. */
+    /* Without digits after the point, inf and nan still need three columns, and -inf needs four. */
     if (p->nonfinite)
         p->left = RG_MAX(p->left, 3 + p->minus_inf - after);
     p->width = p->left + after;
@@ -230,7 +237,7 @@ static void print_look(printer *p) {
 
 /* ---- brackets and lines ---------------------------------------------------------- */
 
-/* Ends the line with `lines` line feeds, and begins the next with `indent` blanks. */
+/* Ends the line with `lines` line feeds, and begins the next line with `indent` blanks. */
 static void print_break(printer *p, int lines, int indent) {
     if (!p->numpy)
         print_put(p, ",", 1);
@@ -244,13 +251,13 @@ static void print_word(printer *p, const char *at) {
     print_put(p, p->word, 1);
 }
 
-/* Returns the text in place of the items that are left out of the middle of a row. */
+/* Returns the dots that take the place of the items that are left out. */
 static const char *print_dots(const printer *p) {
     return p->numpy || p->edge == 0 ? "..." : " ...";
 }
 
-/* Writes the separator before the k-th item, which is `wide` columns wide, in NumPy's manner: a
- * line holds as many items as fit. */
+/* In NumPy's layout, writes what comes before the k-th item of a row, which is `wide` columns wide:
+ * a blank or a new line. Each line gets as many items as fit. */
 static void print_next_numpy(printer *p, int64_t k, int wide, int dim) {
     const int indent = p->indent + dim;
     if (k) {
@@ -265,8 +272,8 @@ static void print_next_numpy(printer *p, int64_t k, int wide, int dim) {
     p->column += wide;
 }
 
-/* Writes the separator before the k-th item in torch's manner: every line holds the same number of
- * items. */
+/* In torch's layout, writes what comes before the k-th item of a row: a comma or a new line. Each
+ * line gets the same number of items. */
 static void print_next_torch(printer *p, int64_t k, int dim) {
     if (k == 0)
         return;
@@ -278,7 +285,7 @@ static void print_next_torch(printer *p, int64_t k, int dim) {
         print_put(p, ", ", 1);
 }
 
-/* Writes the k-th item of a row, or dots if `at` is NULL. */
+/* Writes the k-th item of a row; if `at` is NULL, dots. */
 static void print_item(printer *p, const char *at, int64_t k, int dim) {
     if (p->numpy)
         print_next_numpy(p, k, at ? p->width : 3, dim);
@@ -292,7 +299,7 @@ static void print_item(printer *p, const char *at, int64_t k, int dim) {
 
 static void print_block(printer *p, int dim, const char *at);
 
-/* Writes the k-th block of a dim other than the last, or dots if `at` is NULL. */
+/* Writes the k-th block of a dim that isn't the last one; if `at` is NULL, dots. */
 static void print_inner(printer *p, const char *at, int64_t k, int dim) {
     if (k)
         print_break(p, p->t->ndim - 1 - dim, p->indent + dim);
@@ -302,7 +309,8 @@ static void print_inner(printer *p, const char *at, int64_t k, int dim) {
         print_put(p, "...", 1);
 }
 
-/* Writes the k-th entry of a dim, a number or a block, or dots if `at` is NULL. */
+/* Writes the k-th entry of a dim, which is a number in the last dim and a block in others; if `at`
+ * is NULL, dots. */
 static void print_entry(printer *p, const char *at, int64_t k, int dim) {
     if (dim == p->t->ndim - 1)
         print_item(p, at, k, dim);
@@ -310,7 +318,7 @@ static void print_entry(printer *p, const char *at, int64_t k, int dim) {
         print_inner(p, at, k, dim);
 }
 
-/* Writes the entries of dim in brackets. */
+/* Writes all entries of `dim` in brackets. */
 static void print_block(printer *p, int dim, const char *at) {
     const rg_tensor *t = p->t;
     const int64_t n = t->size[dim];
@@ -341,7 +349,7 @@ static void print_contents(printer *p) {
         print_word(p, p->t->data);
 }
 
-/* Writes t's shape as Python's tuple: (2, 3), (3,), (). Returns buf. */
+/* Writes t's shape as a Python tuple, such as (2, 3), (3,) or (), into buf, and returns buf. */
 static const char *print_tuple(const rg_tensor *t, char buf[192]) {
     rgi_shape_text(t->ndim, t->size, buf);
     size_t n = strlen(buf);
@@ -351,10 +359,11 @@ static const char *print_tuple(const rg_tensor *t, char buf[192]) {
 }
 #define PRINT_TUPLE(t) print_tuple(t, (char[192]){ 0 })
 
-/* ---- torch's text ---------------------------------------------------------------- */
+/* ---- torch's layout -------------------------------------------------------------- */
 
-/* Writes a comma, and then key, value and end, on this line, or on the next if this one would get
- * too long. *line is the length of the line; as in torch, it begins with two more. */
+/* Writes a comma, and then key, value and end, on the current line, or on the next one if the
+ * current one would become too long. *line is the length of the current line; as in torch, 2 is
+ * added to it at the beginning. */
 static void print_suffix(printer *p, size_t *line, const char *key, const char *value,
                          const char *end) {
     size_t n = strlen(key) + strlen(value) + strlen(end);
@@ -363,7 +372,7 @@ static void print_suffix(printer *p, size_t *line, const char *key, const char *
     *line = fits ? *line + n + 2 : 7 + n;
 }
 
-/* Writes the text after the numbers: size, dtype and grad_fn, if torch shows them. */
+/* Writes what follows the numbers: size, dtype and grad_fn, if torch would show them. */
 static void print_suffixes(printer *p, rg_tensor *t) {
     const rg_text *text = &p->text;
     const char *newline = text->failed ? NULL : memrchr(text->v, '\n', text->n);
@@ -374,7 +383,8 @@ static void print_suffixes(printer *p, rg_tensor *t) {
         print_suffix(p, &line, "dtype=", rg_dtype_name(t->dtype), "");
     const rg_history *history = rgi_history_of(t);
     const char *grad_fn = history ? history->cls->name(t) : NULL;
-    /* A stale view gets its history when its name is asked for, unless memory ran out. */
+    /* cls->name has renewed the history of a stale view. If the view is still stale and has no
+     * name, memory ran out. */
     if (history && !grad_fn && rgi_is_stale(t))
         p->text.failed = true;
     if (grad_fn)
@@ -405,7 +415,7 @@ static const char *print_torch(rg_tensor *t) {
 
 const char *rg_repr(rg_tensor *t) { return rgi_may_do_once("repr") ? print_torch(t) : NULL; }
 
-/* Printing is allowed while a step is recorded, since the program doesn't see the text. */
+/* Printing is allowed while a step is recorded, because the program doesn't get the string. */
 void rg_print(rg_tensor *t) {
     RG_SCOPE();
     RG_AS("print");
@@ -414,10 +424,11 @@ void rg_print(rg_tensor *t) {
         rgi_tell_unread();
         return;
     }
-    /* The flush is needed because text in the buffer might fail later, without an error. */
+    /* The flush is needed because writing the buffer later might fail without an error. */
     if (puts(s) < 0 || fflush(stdout) != 0) {
         const int number = errno;
-        RG_C_NUMBERS(); /* strerror's text would depend on the locale. */
+        RG_C_NUMBERS(); /* Makes strerror return the message of the C locale, not of the
+                         * program's. */
         rgi_fail(RG_IO_ERROR, "print", "[Errno %d] %s", number, strerror(number));
     }
 }
@@ -430,10 +441,10 @@ const char *rg_repr_shape(rg_tensor *t) {
     return rgi_text_own(&text);
 }
 
-/* ---- NumPy's and TensorFlow's ---------------------------------------------------- */
+/* ---- NumPy's and TensorFlow's layout ---------------------------------------------- */
 
-/* Returns NumPy 2.4's str(). An array without dims is written as a number, with the digits of
- * `dtype` if it is floating. */
+/* Returns what str() returns in NumPy 2.4. A 0-d array is written as a number; if it is floating,
+ * with the digits that `dtype` needs. */
 static const char *print_numpy(const rg_tensor *t, rg_dtype dtype) {
     printer p = {
         .t = t, .numpy = true, .cut = t->numel > 1000, .edge = 3, .linewidth = 75, .indent = 1
@@ -456,7 +467,7 @@ const char *rg_repr_numpy(rg_tensor *t) {
 const char *rg_str(rg_tensor *t) {
     if (!rgi_may_do_once("str") || !rgi_check(t, "str"))
         return NULL;
-    /* A 0-d tensor is one number, and Python's numbers are doubles. */
+    /* A 0-d tensor is written as a Python number, and Python's floats are doubles. */
     return t->ndim ? print_torch(t) : print_numpy(t, RG_FLOAT64);
 }
 

@@ -5,24 +5,24 @@
 
 #include "tensor/memory.h"
 
-/* A string that grows. It is initialised with { 0 }; v then holds n characters and a 0, and has a
- * capacity of `room`. If there is no memory for more, `failed` is set, and nothing more is added.
- */
+/* A string that grows. It is initialised with { 0 }. After something was added, v points to n
+ * characters and a 0, in memory for `room` bytes. If memory runs out, `failed` is set, and nothing
+ * more is added. */
 typedef struct rg_text {
     char *v;
     size_t n, room;
     bool failed;
 } rg_text;
-/* Appends as printf does, with a point in numbers. */
+/* Appends to the string, as printf does. Numbers have a decimal point in any locale. */
 void rgi_text_add(rg_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void rgi_text_free(rg_text *t);
-/* Frees the text, and returns a copy that the scope owns, or NULL if there is no memory, now or
- * earlier. */
+/* Frees the string, and returns a copy of it that the innermost scope owns. Returns NULL if memory
+ * runs out, or had run out when the string grew. */
 char *rgi_text_own(rg_text *t);
 
-/* Returns whether the text ends with `end`. */
+/* Returns whether the string `text` ends with `end`. */
 bool rgi_ends_with(const char *text, const char *end);
 
-/* Replaces the name at *place with a copy of `name`; NULL means no name. Returns false, and changes
- * nothing, if there is no memory. */
+/* Replaces the name at *place with a copy of `name`; if `name` is NULL, *place becomes NULL. If
+ * memory runs out, returns false and changes nothing. */
 bool rgi_rename(char **place, const char *name);

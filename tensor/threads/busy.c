@@ -1,11 +1,12 @@
 /*
- * busy.c: measures whether other programs use the cores. workers.c decides by this whether threads
- * wait, and whether workers help.
+ * busy.c: measures whether other programs use the cores. workers.c decides by this how long threads
+ * spin before they sleep, and whether workers help with a job.
  *
- * A waiting thread costs nothing on a quiet machine, and a worker that helps saves time. On a busy
- * machine a waiting thread takes a core from another program, and a worker that loses its core
- * during a part keeps its caller waiting. Whether help pays then depends on how the system divides
- * the cores, which no program is told. So it is measured.
+ * On a quiet machine a spinning thread costs nothing, and a worker that helps saves time. On a busy
+ * machine a spinning thread takes a core away from another program. And if a worker loses its core
+ * while it computes a part of a job, the job's caller has to wait for it. Whether help pays then
+ * depends on how the system divides the cores among programs, which a program can't ask for.
+ * Therefore it is measured.
  */
 #define _GNU_SOURCE
 #include "busy.h"
@@ -13,7 +14,7 @@
 #include <stdatomic.h>
 #include <sys/resource.h>
 
-/* The counters of this file order nothing, and so all accesses are relaxed. */
+/* The order of accesses to this file's counters doesn't matter, so all accesses are relaxed. */
 static int64_t busy_get(const _Atomic int64_t *x) {
     return atomic_load_explicit(x, memory_order_relaxed);
 }
@@ -26,9 +27,9 @@ static void busy_add(_Atomic int64_t *x, int64_t more) {
 
 /* ---- quiet or busy ------------------------------------------------------------------------ */
 
-/* The machine becomes busy when a thread has lost its core BUSY_SWITCHES times within about
- * BUSY_WATCH. It stays busy for BUSY_LENGTH, and for up to BUSY_LONGEST if it becomes busy again
- * soon. */
+/* The machine counts as busy when a thread has lost its core BUSY_SWITCHES times within about
+ * BUSY_WATCH. It counts as busy for BUSY_LENGTH. If it becomes busy again soon after, that time is
+ * doubled, up to BUSY_LONGEST. */
 enum {
     BUSY_SWITCHES = 4,
     BUSY_WATCH = 16000000,
@@ -36,7 +37,7 @@ enum {
     BUSY_LONGEST = 1600000000,
 };
 
-/* The end of the time in which the machine counts as busy, and the length of that time. */
+/* When the machine stops counting as busy, and for how long it counts as busy. */
 static _Atomic int64_t busy_until, busy_length;
 
 bool rgi_machine_is_busy(int64_t now) { return now < busy_get(&busy_until); }
@@ -70,32 +71,34 @@ void rgi_watch_machine(int64_t now) {
 
 /* ---- whether help pays -------------------------------------------------------------------- */
 
-/* Jobs run with help for MEASURE_TIME, and then alone for the same time. The way that got more
- * processor time per time is then used for KEEP_TIME. That time doubles, up to KEEP_LONGEST, each
- * time the same way wins again, because each measurement moves threads between the cores. Alone
- * must win by the factor MEASURE_MARGIN: the system's placement of threads changes a single
- * measurement by more than help does, and sleeping workers, which yield to other programs, disturb
- * most of them little. */
+/* On a busy machine, jobs run with help for MEASURE_TIME, and then without help for MEASURE_TIME.
+ * The way in which jobs got more processor time per unit of time wins, and is used for KEEP_TIME;
+ * then both are measured again. Each time that the same way wins again, KEEP_TIME is doubled, up to
+ * KEEP_LONGEST, because a measurement moves threads between cores. To win, running alone must be
+ * better by the factor MEASURE_MARGIN, for two reasons: the system's placement of threads changes a
+ * single measurement by more than help does; and workers disturb other programs
+ * only a little, because they sleep when there is no job. */
 enum { MEASURE_HELPED, MEASURE_ALONE, MEASURE_WAYS };
 enum { MEASURE_TIME = 50000000, KEEP_TIME = 300000000, KEEP_LONGEST = 2000000000 };
 #define MEASURE_MARGIN 1.15
 
-/* The current stage, which lasts until `until`: one of the ways, which is measured, or MEASURE_WAYS
- * while the winner is used. processor[w] is the processor time of the jobs that ran in way w, and
- * time[w] their time. `keep` is the length of the last stage in which a winner was used. */
+/* The current stage, which lasts until `until`: one of the two ways while it is measured, or
+ * MEASURE_WAYS while the winner is used. processor[w] is the processor time of the jobs that ran
+ * in way w, and time[w] is the time that these jobs took. `keep` is how long the last winner was
+ * used. */
 static struct {
     atomic_int stage;
     atomic_bool alone_won;
     _Atomic int64_t until, keep, processor[MEASURE_WAYS], time[MEASURE_WAYS];
 } measure = { .stage = MEASURE_WAYS };
 
-/* Returns the mean number of cores of the jobs in this way. */
+/* Returns how many cores the jobs in this way used on average. */
 static double measure_cores(int way) {
     return (double)busy_get(&measure.processor[way])
            / (double)RG_MAX(1, busy_get(&measure.time[way]));
 }
 
-/* Chooses the way that won, and returns the time for which it is used. */
+/* Determines which way has won, and returns for how long it is to be used. */
 static int64_t measure_choose(void) {
     const bool alone =
         measure_cores(MEASURE_ALONE) > MEASURE_MARGIN * measure_cores(MEASURE_HELPED);
@@ -119,9 +122,10 @@ static void measure_begin_stage(int stage, int64_t now) {
     busy_set(&measure.until, now + length);
 }
 
-/* Ends the stage if its time is over. A measurement begins again if no job continued it because the
- * machine was quiet. Among several callers, the one that sets `until` to a time that never comes
- * begins the next stage. */
+/* Begins the next stage if the time of the current one is over. A measurement is started again from
+ * the beginning if it is long over, because the machine was quiet and no job continued it. If
+ * several threads call this at the same time, the one that sets `until` to INT64_MAX, a time that
+ * never comes, begins the next stage. */
 static void measure_go_on(int64_t now) {
     int64_t until = busy_get(&measure.until);
     if (now <= until

@@ -1,6 +1,6 @@
 /*
- * busy.h: measures whether other programs use the cores, and whether help by workers then makes
- * jobs faster. Times are in nanoseconds.
+ * busy.h: measures whether other programs use the cores, and whether jobs are then faster with the
+ * help of workers. Times are in nanoseconds.
  */
 #pragma once
 
@@ -17,14 +17,15 @@ static inline int64_t rgi_clock(clockid_t clock) {
 }
 static inline int64_t rgi_now(void) { return rgi_clock(CLOCK_MONOTONIC); }
 
-/* Returns whether the machine counts as busy. It becomes busy when a thread calls rgi_note_busy, or
- * when rgi_watch_machine, which every job calls, finds that the thread often loses its core. */
+/* rgi_machine_is_busy returns whether the machine counts as busy. rgi_note_busy makes it count as
+ * busy from now on for a while. rgi_watch_machine, which every job calls, does so if the calling
+ * thread has lost its core several times lately. */
 bool rgi_machine_is_busy(int64_t now);
 void rgi_note_busy(int64_t now);
 void rgi_watch_machine(int64_t now);
 
-/* rgi_help_pays returns whether workers should help with a job that begins now, on a busy machine.
- * rgi_count_job reports the result later: the processor time of all threads of the job together,
- * and the time from its beginning to its end. */
+/* For jobs on a busy machine. rgi_help_pays returns whether workers should help with a job that
+ * begins now. rgi_count_job reports the job when it has ended: whether it was helped, the processor
+ * time of all its threads together, and the time from its beginning to its end. */
 bool rgi_help_pays(int64_t now);
 void rgi_count_job(bool helped, int64_t processor_time, int64_t time);

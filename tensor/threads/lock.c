@@ -1,11 +1,11 @@
 /*
- * lock.c: the locks of the library, and their state in a child of fork.
+ * lock.c: the locks of the library, and what becomes of them in a child of fork.
  */
 #include "lock.h"
 
 static pthread_mutex_t locks[RG_LOCKS] = { [0 ... RG_LOCKS - 1] = PTHREAD_MUTEX_INITIALIZER };
 
-/* RG_LOCK_GENERATORS guards the list. */
+/* A linked list of the locks that belong to objects. RG_LOCK_GENERATORS guards the list. */
 static rg_own_lock *own_locks;
 
 void rgi_lock(rg_lock lock) { pthread_mutex_lock(&locks[lock]); }
@@ -43,7 +43,8 @@ static void lock_all(void) {
     }
 }
 
-/* The parent and the child both unlock: both have the locks of the thread that forked. */
+/* The parent and the child both unlock, because in both of them the thread that called fork holds
+ * the locks. */
 static void unlock_all(void) {
     for (rg_own_lock *own = own_locks; own; own = own->next)
         pthread_mutex_unlock(&own->mutex);
@@ -51,9 +52,10 @@ static void unlock_all(void) {
         rgi_unlock(i);
 }
 
-/* Registers the handlers of forks. The handler that is registered last runs first before a fork.
- * The pool's mutex must be taken after these locks, since a thread that holds a generator's lock
- * may wait for the pool; so workers.c registers earlier. */
+/* Registers the handlers for fork. The handler that was registered last is called first before a
+ * fork. The mutex of the pool of workers must be locked after the locks of this file, because a
+ * thread that holds a generator's lock may wait for the pool. Therefore workers.c registers its
+ * handlers before this file does. */
 __attribute__((constructor(102))) static void expect_forks(void) {
     pthread_atfork(lock_all, unlock_all, unlock_all);
 }

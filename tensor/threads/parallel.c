@@ -1,7 +1,7 @@
 /*
  * parallel.c: splits work among threads. No result depends on the number of threads: either the
- * parts depend only on the amount of work, or, as in products and rows, no bit depends on the
- * parts. workers.c has the threads.
+ * parts into which work is split depend only on the amount of work, or, as in products and rows,
+ * the parts don't change a bit of the result. The threads are in workers.c.
  */
 #include "parallel.h"
 
@@ -16,13 +16,14 @@
 
 /* ---- the number of threads ------------------------------------------------------------------- */
 
-static atomic_int wanted_threads; /* 0 until it is first needed, or until the program sets it. */
+static atomic_int wanted_threads; /* The number of threads; 0 until the number is first needed or
+                                   * the program sets it. */
 
 static const char *const thread_variables[] = { "REGARD_THREADS", "REGARD_NUM_THREADS",
                                                 "OMP_NUM_THREADS" };
 
-/* Returns the number of threads that this text says, or 0 if it says none. OpenMP writes a list
- * with a number for each level; the first one counts. */
+/* Returns the number of threads that the string says, or 0 if it isn't a valid number. OpenMP's
+ * variable may be a list with a number for each level of nesting; the first one is used. */
 static int threads_of(const char *text) {
     char *end;
     const long n = strtol(text, &end, 10);
@@ -30,8 +31,9 @@ static int threads_of(const char *text) {
     return n > 0 && n <= INT32_MAX && (!*end || *end == ',') ? (int)n : 0;
 }
 
-/* Warns of each variable whose value is no number, up to the first one that is a number; those
- * behind it aren't read. An empty variable counts as absent. */
+/* Warns of each variable that is set to something other than a number. Stops at the first variable
+ * with a valid number; the variables after that one aren't used. An empty variable counts as not
+ * set. */
 static void warn_of_thread_variables(int threads) {
     char taken[64];
     snprintf(taken, sizeof taken, "the number of threads is %d", threads);
@@ -44,8 +46,9 @@ static void warn_of_thread_variables(int threads) {
     }
 }
 
-/* Chooses the number of threads, and sets it. Threads that do so at the same time find the same
- * number, and one of them sets it. */
+/* Determines the default number of threads, stores it in wanted_threads, and returns it. If
+ * several threads do this at the same time, all get the same number, and one of them stores it
+ * and warns. */
 static int choose_threads(void) {
     int n = 0, nobody = 0;
     for (int i = 0; i < RG_COUNT(thread_variables) && !n; i++) {
@@ -80,9 +83,10 @@ int rgi_workers(int64_t n, int64_t grain) {
 
 /* ---- the work ---------------------------------------------------------------------- */
 
-/* A share: the parts of one worker. Each worker does its own share first, and then helps with the
- * others. So repeated work has the same workers, whose caches may still hold its data. `next` is
- * the first part of a share that no worker has taken yet. */
+/* A share is the parts that are meant for one worker. Each worker first computes its own share, and
+ * then helps with the others. So if the same work is repeated, the same worker gets the same parts,
+ * and its caches may still have the data. `next` is the first part of a share that no worker has
+ * taken yet. */
 enum { PARALLEL_SHARES = 64 };
 
 typedef struct parallel_work {
@@ -99,7 +103,7 @@ static int64_t share_begin(const parallel_work *p, int64_t share) {
     return p->parts * share / p->shares;
 }
 
-/* Does the remaining parts of a share. */
+/* Computes the parts of a share that haven't been taken yet. */
 static void do_share(parallel_work *p, int64_t share, int worker) {
     const int64_t end = share_begin(p, share + 1);
     for (;;) {

@@ -1,13 +1,15 @@
 /*
  * workers.c: workers, the threads that help a caller with a job. workers.h explains jobs, and
- * parallel.c makes them of loops.
+ * parallel.c makes jobs from loops.
  *
- * Every worker has an atomic word, in which callers offer it their jobs. A caller never waits for a
- * worker that hasn't begun: when no part of the job is left, it withdraws the offers that weren't
- * accepted, and waits for the workers that have begun. So a worker that gets no core costs nothing.
+ * Every worker has an atomic word, in which a caller offers it a job. A caller never waits for a
+ * worker that hasn't begun: when all parts of the job have been begun, the caller withdraws the
+ * offers that weren't accepted, and waits only for the workers that have begun. So a worker that
+ * gets no core costs nothing.
  *
- * After a job a worker spins for a moment, since the next job is often close, and then sleeps. On a
- * busy machine it sleeps at once, and a job is helped only if that pays; busy.c decides both.
+ * After a job a worker first spins for a moment, because the next job often comes soon, and then
+ * sleeps. On a busy machine it spins for a much shorter time, and workers help with a job only if
+ * that pays; busy.c decides whether the machine is busy and whether help pays.
  */
 #define _GNU_SOURCE
 #include "workers.h"
@@ -19,10 +21,10 @@
 #include <signal.h>
 #include <unistd.h>
 
-/* The values of a worker's word, besides the address of a job. The address alone is an offer;
- * POOL_BEGUN is added when the worker has begun, and POOL_AWAITED when the caller sleeps until the
- * worker has ended. ABSENT means that the worker has no thread, and OVER that it won't have one
- * again. */
+/* The values of a worker's word, besides the address of a job. The address alone is an offer.
+ * POOL_BEGUN is added when the worker has begun the job, and POOL_AWAITED when the job's caller
+ * sleeps until the worker has ended. POOL_ABSENT means that the worker has no thread, and POOL_OVER
+ * that it must not get one again. */
 enum {
     POOL_BEGUN = 1,
     POOL_AWAITED = 2,
@@ -32,8 +34,8 @@ enum {
     POOL_OVER = 24,
 };
 
-/* A worker. It sleeps until `called` is signalled, and its caller until `ended` is, both with the
- * mutex. */
+/* A worker. The worker sleeps until `called` is signalled, and a caller sleeps until `ended` is
+ * signalled. The mutex belongs to both. */
 typedef struct {
     _Alignas(128) _Atomic uintptr_t word;
     pthread_mutex_t mutex;
@@ -41,14 +43,14 @@ typedef struct {
     pthread_t thread;
 } pool_worker;
 
-/* Worker 0 is the caller, and its entry isn't used. */
+/* The workers. Index 0 stands for the caller of a job, and its entry isn't used. */
 static pool_worker workers[RG_MOST_THREADS];
 static __thread bool inside __attribute__((tls_model("initial-exec")));
 
-/* The pool. `present` is the number of threads, including the caller. `most` is the number of
- * threads that the system allows, as far as is known. When `over` is set, no more threads are
- * started. The mutex guards these three. `crowded` is set while a job has more threads than there
- * are `cores`. */
+/* The pool. `present` is the number of threads, including the caller. `most` is the greatest number
+ * of threads that the system allows, as far as is known. If `over` is set, no more threads are
+ * started. The mutex guards these three. `cores` is the number of cores that the process may use,
+ * and `crowded` is set while a job has more threads than that. */
 static struct {
     pthread_mutex_t mutex;
     atomic_int present, most;
@@ -80,17 +82,18 @@ static inline void pool_pause(void) {
 #endif
 }
 
-/* Returns whether other threads compete for the core. */
+/* Returns whether other threads probably compete for the cores. */
 static bool pool_is_busy(int64_t now) {
     return rgi_machine_is_busy(now)
            || atomic_load_explicit(&pool.crowded, memory_order_relaxed);
 }
 
-/* Times in nanoseconds. A thread spins for POOL_SPIN before it sleeps, or for POOL_SPIN_BUSY on a
- * busy machine. If POOL_LOST passes between two reads of the clock, it has lost its core. */
+/* In nanoseconds. A thread spins for POOL_SPIN before it sleeps, or for POOL_SPIN_BUSY if the
+ * machine is busy. If more than POOL_LOST passes between two reads of the clock, the thread had
+ * lost its core. */
 enum { POOL_SPIN = 200000, POOL_SPIN_BUSY = 4000, POOL_LOST = 300000 };
 
-/* Spins until the word isn't `value`, or the time is over. Returns the word. */
+/* Spins until the word isn't `value`, or the time for spinning is over. Returns the word. */
 static uintptr_t pool_spin(_Atomic uintptr_t *word, uintptr_t value) {
     enum { LOOKS = 32 }; /* The number of reads of the word for each read of the clock. */
     int64_t began = 0, last = 0;
@@ -123,8 +126,9 @@ static bool pool_change(pool_worker *w, uintptr_t from, uintptr_t to) {
                                                    memory_order_acquire);
 }
 
-/* Offers the job to a worker, and wakes it if it sleeps. Returns false if the worker isn't free. If
- * its mutex is locked, it is falling asleep or waking, and counts as not free. */
+/* Offers the job to a worker, and wakes the worker if it sleeps. Returns false if the worker isn't
+ * free. If its mutex is locked, the worker is just falling asleep or waking up, and counts as not
+ * free. */
 static bool pool_offer(pool_worker *w, rg_job *job) {
     const uintptr_t word = pool_word(w);
     if (word == POOL_FREE)
@@ -138,16 +142,16 @@ static bool pool_offer(pool_worker *w, rg_job *job) {
     return offered;
 }
 
-/* Offers the job to the workers 2 i + 1 and 2 i + 2 from thread i, so that no thread has to call
- * all others. If one of the two isn't free, the two workers that it would call are called instead.
- */
+/* Offers the job to the workers 2 * i + 1 and 2 * i + 2, in the name of thread i; these offer it to
+ * further workers, so that no thread has to wake all others. If a worker isn't free, the offers
+ * that it would make are made here. */
 static void pool_call(rg_job *job, int i) {
     for (int k = 2 * i + 1; k <= 2 * i + 2 && k < job->threads; k++)
         if (!pool_offer(&workers[k], job))
             pool_call(job, k);
 }
 
-/* Sleeps until the worker is called. */
+/* Sleeps until a caller has offered a job to the worker, or the worker is to end. */
 static void pool_sleep(pool_worker *w) {
     pthread_mutex_lock(&w->mutex);
     if (pool_change(w, POOL_FREE, POOL_ASLEEP))
@@ -188,8 +192,9 @@ static void *worker_main(void *worker) {
 
 /* ---- the threads ------------------------------------------------------------------------- */
 
-/* Starts the thread. It blocks all signals except those that it causes itself, and the profiler's:
- * the others are for the program's own threads. */
+/* Starts the worker's thread. In the new thread all signals are blocked, because they are meant for
+ * the program's own threads; except those that a thread causes itself, such as SIGSEGV, and the
+ * profiler's. */
 static int pool_create(pool_worker *w) {
     static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF };
     pthread_attr_t attributes;
@@ -219,7 +224,7 @@ static bool pool_start(pool_worker *w) {
     return false;
 }
 
-/* Handle forks. A child has no workers; its next job starts them. */
+/* Called before and after fork. A child has no workers; its next job starts them. */
 static void pool_before_fork(void) { pthread_mutex_lock(&pool.mutex); }
 static void pool_in_parent(void) { pthread_mutex_unlock(&pool.mutex); }
 static void pool_in_child(void) {
@@ -230,12 +235,13 @@ static void pool_in_child(void) {
     rgi_retry_workers();
 }
 
-/* lock.c registers its handlers later, and says why. */
+/* lock.c registers its handlers for fork later, and explains why. */
 __attribute__((constructor(101))) static void pool_expect_forks(void) {
     pthread_atfork(pool_before_fork, pool_in_parent, pool_in_child);
 }
 
-/* Starts threads until there are `threads` of them, or as many as the system allows. */
+/* Starts threads until there are `threads` of them, or as many as the system allows. Updates
+ * pool.cores. */
 static void pool_grow(int threads) {
     pthread_mutex_lock(&pool.mutex);
     int n = atomic_load_explicit(&pool.present, memory_order_relaxed);
@@ -249,7 +255,7 @@ static void pool_grow(int threads) {
     pthread_mutex_unlock(&pool.mutex);
 }
 
-/* Sets `crowded` for a job of this number of threads. */
+/* Sets pool.crowded for a job with this many threads. */
 static void pool_note_crowd(int threads) {
     const bool crowded = threads > atomic_load_explicit(&pool.cores, memory_order_relaxed);
     if (crowded != atomic_load_explicit(&pool.crowded, memory_order_relaxed))
@@ -260,7 +266,7 @@ void rgi_retry_workers(void) {
     atomic_store_explicit(&pool.most, RG_MOST_THREADS, memory_order_relaxed);
 }
 
-/* Tells a worker to end if it is free. Returns whether it was. */
+/* Tells a worker to end, if it is free. Returns whether it was free. */
 static bool pool_dismiss(pool_worker *w) {
     pthread_mutex_lock(&w->mutex);
     const bool dismissed = pool_change(w, POOL_FREE, POOL_OVER)
@@ -270,8 +276,8 @@ static bool pool_dismiss(pool_worker *w) {
     return dismissed;
 }
 
-/* Ends the workers when the process ends. A worker that is doing a job isn't ended, because its
- * caller is another thread, which runs until the process is gone. */
+/* Ends the free workers when the process ends. A worker that is in the middle of a job isn't ended,
+ * because the job's caller is another thread, which runs until the process is gone. */
 __attribute__((destructor)) static void pool_end(void) {
     pthread_mutex_lock(&pool.mutex);
     pool.over = true;
@@ -284,8 +290,8 @@ __attribute__((destructor)) static void pool_end(void) {
 
 /* ---- a caller ---------------------------------------------------------------------------- */
 
-/* Sleeps until the worker has ended the job. The job is on the caller's stack, so that cancelling
- * the caller is put off until then. */
+/* Sleeps until the worker has ended the job. Because the job is on the caller's stack, the caller
+ * must not be cancelled before that; so cancelling is disabled until then. */
 static void pool_await(pool_worker *w, uintptr_t job) {
     const uintptr_t awaited = job | POOL_BEGUN | POOL_AWAITED;
     int cancel;
@@ -299,9 +305,9 @@ static void pool_await(pool_worker *w, uintptr_t job) {
     pthread_setcancelstate(cancel, NULL);
 }
 
-/* Withdraws the job from the workers that haven't begun, and waits for the others. Workers are
- * visited in ascending order, since each was offered the job by a thread with a lower number, which
- * has ended by then and makes no more offers. */
+/* Withdraws the job from the workers that haven't begun, and waits for the others. The workers are
+ * visited in ascending order: each one was offered the job by a thread with a lower number, which
+ * has ended by then, and so makes no more offers. */
 static void pool_collect(rg_job *job) {
     const uintptr_t offer = (uintptr_t)job;
     for (int i = 1; i < job->threads; i++) {
@@ -313,7 +319,8 @@ static void pool_collect(rg_job *job) {
     }
 }
 
-/* Offers the job to all workers, and waits for those that are free to begin. */
+/* Offers the job to all workers, and waits until those that are free have begun. For tests
+ * (rgi_gather_workers). */
 static void pool_gather(rg_job *job) {
     for (int i = 1; i < job->threads; i++) {
         pool_worker *w = &workers[i];
@@ -331,7 +338,8 @@ static void pool_do(rg_job *job) {
     inside = false;
 }
 
-/* Runs the job on a busy machine, with help if that pays, and reports its processor time. */
+/* Runs a job on a busy machine: with the help of workers if that pays. Then reports how much
+ * processor time the job took. */
 static void pool_run_timed(rg_job *job, int64_t began) {
     const bool helped = rgi_help_pays(began);
     if (helped)

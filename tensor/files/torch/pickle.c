@@ -1,6 +1,6 @@
 /*
- * pickle.c: the machine that reads pickles: its opcodes, its stack, its marks and its memo.
- * pickle_values.c stores the values, and pickle_calls.c calls globals.
+ * pickle.c: the pickle machine: its opcodes, its stack, its marks and its memo. The values are
+ * stored by pickle_values.c, and globals are called by pickle_calls.c.
  */
 #include "pickle.h"
 
@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The longest pickle. The limit is needed because the machine counts bytes and cells in 32 bits. */
+/* The longest pickle in bytes. The machine counts bytes and cells in 32 bits, so a limit is
+ * needed. */
 #define PICKLE_BYTES_MAX ((size_t)1 << 29)
 enum { PROTOCOL_MOST = 5 };
 
@@ -54,7 +55,7 @@ enum {
     OP_EMPTY_SET = 0x8F,
 };
 
-/* The names of Python's other opcodes. */
+/* The names of Python's other opcodes, which are refused. */
 static const char *const pickle_refused[256] = {
     ['0'] = "POP",
     ['1'] = "POP_MARK",
@@ -122,12 +123,12 @@ static bool push_empty(rg_pickle *p, rg_pickle_kind kind) {
     return rgi_pickle_add_empty(p, kind, &number) && pickle_add_number(&p->stack, number);
 }
 
-/* Returns the number of values above the last mark; those below it can't be taken. */
+/* Returns the number of values above the last mark. Values below the mark can't be taken. */
 static size_t stack_left(const rg_pickle *p) {
     return p->stack.n - (p->marks.n ? p->marks.v[p->marks.n - 1] : 0);
 }
 
-/* Fails if there are fewer than n values above the last mark. */
+/* Returns whether there are at least n values above the last mark; otherwise fails. */
 static bool stack_has(const rg_pickle *p, size_t n) {
     return stack_left(p) >= n
            || rgi_pickle_refuse(p, "the stack has %zu values, and %zu are needed", stack_left(p),
@@ -147,7 +148,7 @@ void rgi_pickle_free(rg_pickle *p) {
 
 /* ---- bytes ---------------------------------------------------------------------------- */
 
-/* Returns the next n bytes, or NULL if there are fewer. */
+/* Returns the next n bytes, and moves behind them. If there are fewer, fails and returns NULL. */
 static const unsigned char *next_bytes(rg_pickle *p, size_t n) {
     if (n > p->n - p->at) {
         rgi_pickle_refuse(p, "it ends too early");
@@ -157,7 +158,7 @@ static const unsigned char *next_bytes(rg_pickle *p, size_t n) {
     return (const unsigned char *)p->bytes + p->at - n;
 }
 
-/* Reads a number of `bytes` bytes, the lowest first. */
+/* Reads a little-endian number of `bytes` bytes. Returns false on failure. */
 static bool next_number(rg_pickle *p, size_t bytes, uint32_t *number) {
     const unsigned char *b = next_bytes(p, bytes);
     *number = 0;
@@ -166,7 +167,8 @@ static bool next_number(rg_pickle *p, size_t bytes, uint32_t *number) {
     return b;
 }
 
-/* Reads a line, without the character at its end. */
+/* Reads a line, and sets *n to its length without the line feed. Returns NULL if there is no line
+ * feed. */
 static const char *next_line(rg_pickle *p, size_t *n) {
     const char *from = p->bytes + p->at;
     const char *end = memchr(from, '\n', p->n - p->at);
@@ -174,7 +176,7 @@ static const char *next_line(rg_pickle *p, size_t *n) {
     return (const char *)next_bytes(p, *n + 1);
 }
 
-/* Reads the protocol, which is at most 5, as in Python. (Torch warns if it isn't 2.) */
+/* Reads the protocol number. It may be at most 5, as in Python. (Torch warns if it isn't 2.) */
 static bool read_protocol(rg_pickle *p) {
     uint32_t protocol;
     return next_number(p, 1, &protocol)
@@ -182,7 +184,8 @@ static bool read_protocol(rg_pickle *p) {
                || rgi_pickle_refuse(p, "unsupported pickle protocol: %u", protocol));
 }
 
-/* ---- values that the pickle writes out ------------------------------------------------- */
+/* ---- values that the pickle spells out: integers, floats, strings, globals
+ * --------------------- */
 
 static bool push_kind(rg_pickle *p, rg_pickle_kind kind) {
     return push_value(p, (rg_pickle_value){ .kind = kind });
@@ -192,13 +195,15 @@ static bool push_int(rg_pickle *p, rg_pickle_kind kind, int64_t i) {
     return push_value(p, (rg_pickle_value){ .kind = kind, .i = i });
 }
 
-/* Reads an integer of `bytes` bytes. It is unsigned if it has at most two. */
+/* Reads an integer of `bytes` bytes. An integer of one or two bytes is unsigned, and one of four
+ * bytes is signed. */
 static bool read_int(rg_pickle *p, size_t bytes) {
     uint32_t number;
     return next_number(p, bytes, &number) && push_int(p, RG_PICKLE_INT, (int32_t)number);
 }
 
-/* Reads an integer in two's complement, with as many bytes as it needs, the lowest first. */
+/* Reads an integer in two's complement, little-endian, with a variable number of bytes. If int64
+ * can't hold it, pushes a value of kind RG_PICKLE_LONG. */
 static bool read_long(rg_pickle *p) {
     uint32_t n;
     if (!next_number(p, 1, &n))
@@ -232,7 +237,7 @@ static bool read_float(rg_pickle *p) {
     return push_value(p, v);
 }
 
-/* Reads a text. Its length is a number of `bytes` bytes. */
+/* Reads a string. It follows its length, which is a number of `bytes` bytes. */
 static bool pickle_read_text(rg_pickle *p, size_t bytes) {
     uint32_t n;
     if (!next_number(p, bytes, &n))
@@ -245,7 +250,8 @@ static bool pickle_read_text(rg_pickle *p, size_t bytes) {
     return push_value(p, (rg_pickle_value){ .kind = RG_PICKLE_TEXT, .n = n, .v = text });
 }
 
-/* Reads a global. Python 2 has other names for a few of its modules. */
+/* Reads a global: a line with the module and a line with the name. Python 2's module __builtin__ is
+ * Python 3's builtins. */
 static bool read_global(rg_pickle *p) {
     size_t n, wide;
     const char *module = next_line(p, &n);
@@ -269,8 +275,9 @@ static bool memo_put(rg_pickle *p, size_t bytes) {
     uint32_t at;
     if (!next_number(p, bytes, &at) || !stack_has(p, 1))
         return false;
-    /* An index needs a byte to write it, so that a valid one is less than the length of the pickle.
-     */
+    /* Picklers number the memo's values 0, 1, 2, .. and write at least one byte for each, so a
+     * valid index is less than the pickle's length. Without this check a small file could make the
+     * memo huge. */
     if (at >= p->n)
         return rgi_pickle_refuse(p, "the memo's number %u is larger than the pickle", at);
     while (p->memo.n <= at)
@@ -289,9 +296,10 @@ static bool memo_get(rg_pickle *p, size_t bytes) {
     return pickle_add_number(&p->stack, p->memo.v[at]);
 }
 
-/* ---- values made of values on the stack ------------------------------------------------------ */
+/* ---- values that are made from values on the stack
+ * --------------------------------------------- */
 
-/* Removes n values from the stack, and pushes a tuple of them. */
+/* Removes n values from the stack, and pushes a tuple of them. Returns false on failure. */
 static bool make_tuple(rg_pickle *p, size_t n) {
     uint32_t tuple;
     if (!stack_has(p, n)
@@ -304,7 +312,8 @@ static bool make_tuple(rg_pickle *p, size_t n) {
     return pickle_add_number(&p->stack, tuple);
 }
 
-/* Removes the last mark, and sets *n to the number of values above it. */
+/* Removes the last mark, and sets *n to the number of values above it. The values stay on the
+ * stack. Fails if there is no mark. */
 static bool take_mark(rg_pickle *p, size_t *n) {
     if (!p->marks.n)
         return rgi_pickle_refuse(p, "there is no mark");
@@ -313,7 +322,8 @@ static bool take_mark(rg_pickle *p, size_t *n) {
     return true;
 }
 
-/* Removes n values from the stack, and adds them to the list or dict below them. */
+/* Removes n values from the stack, and appends them to the value below them, which must be of this
+ * kind (a list or a dict). Returns false on failure. */
 static bool pickle_take_into(rg_pickle *p, rg_pickle_kind kind, size_t n) {
     if (!stack_has(p, n + 1))
         return false;
@@ -341,7 +351,8 @@ static bool make_marked_tuple(rg_pickle *p) {
     return take_mark(p, &n) && make_tuple(p, n);
 }
 
-/* Removes two values from the stack, and pushes the result of the call with them. */
+/* Removes two values from the stack, calls the function `call` with them, and pushes its result.
+ * Returns false on failure. */
 static bool make_call(rg_pickle *p, bool (*call)(rg_pickle *, uint32_t, uint32_t, uint32_t *)) {
     if (!stack_has(p, 2))
         return false;

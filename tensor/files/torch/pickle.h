@@ -1,16 +1,17 @@
 /*
- * pickle.h: a machine that reads the pickles that torch.save writes. It knows the opcodes of
- * torch's own weights-only reader, and those of its globals whose values the library can hold;
- * others are refused by name. A global is a row of a table and never a function, so that nothing
- * that a pickle names is run. The result is a list of values, from which the reader of a file makes
- * tensors.
+ * pickle.h: a machine that reads the pickles that torch.save writes. It knows the same opcodes as
+ * torch's own weights-only reader. Of that reader's globals it knows those whose values the library
+ * can hold; other opcodes and globals fail with their name. A global is only a row of a table,
+ * never a function, so that nothing that a pickle names can be executed. The result is a list of
+ * values, from which the reader of a file makes tensors.
  */
 #pragma once
 
 #include "tensor/files/foreign.h"
 
-/* The greatest depth of nested containers. The machine checks it, and so does each function that
- * walks the result, since a container can still grow inside another one. */
+/* The greatest depth of nested containers. The machine checks the depth. Each function that
+ * walks the result checks it again, because a container can still grow after it was put into
+ * another one. */
 enum { RG_PICKLE_DEPTH = 256 };
 #define RG_PICKLE_TOO_DEEP "it lies in more than %d others"
 
@@ -18,39 +19,42 @@ typedef enum {
     RG_PICKLE_NONE,
     RG_PICKLE_BOOL,
     RG_PICKLE_INT,
-    RG_PICKLE_LONG, /* An integer that int64 can't hold; it has the bytes of the pickle. */
+    RG_PICKLE_LONG, /* An integer that int64 can't hold. The value has the integer's bytes in the
+                     * pickle. */
     RG_PICKLE_FLOAT,
     RG_PICKLE_TEXT,
     RG_PICKLE_BYTES,
     RG_PICKLE_TUPLE,
     RG_PICKLE_LIST,
     RG_PICKLE_DICT,
-    RG_PICKLE_SET, /* A set, whose items aren't stored. */
+    RG_PICKLE_SET, /* A set. Its items aren't stored. */
     RG_PICKLE_GLOBAL,
     RG_PICKLE_STORAGE,
     RG_PICKLE_TENSOR,
-    RG_PICKLE_OTHER, /* A device or a layout, whose value isn't stored. */
+    RG_PICKLE_OTHER, /* A device or a layout. What it says isn't stored. */
 } rg_pickle_kind;
 
-/* A value. Its fields depend on its kind; the others are 0:
+/* A value. Its fields depend on its kind; fields that a kind doesn't use are 0:
  *
  *     bool, int          i is the value
  *     float              f is the value
- *     text, bytes, long  v are n bytes of the pickle, without a 0 behind them; text is UTF-8
+ *     text, bytes, long  v points to n bytes of the pickle, which no 0 follows; a text is UTF-8
  *     tuple, list        n items
- *     dict               n items, by turns a key and its value; `global` is the class, or 0 for a
- *                        plain dict
+ *     dict               n items: each key is followed by its value; `global` is the row of the
+ *                        class, or 0 for a plain dict
  *     global             `global` is the index of its row
  *     storage            i elements of the type `global`; its one item is the key, a text
- *     tensor             four items: storage, offset, size, stride; `global` is its dtype, or 0
- *                        if the storage has it */
+ *     tensor             four items: storage, offset, size, stride; `global` is the row of its
+ *                        dtype, or 0 if the dtype is that of the storage */
 typedef struct {
     uint8_t kind, global;
-    uint16_t open : 1;    /* Set while a function walks the items of the value. */
-    uint16_t waits : 1;   /* Set for a list or dict that is empty and in no other value yet. */
-    uint16_t height : 14; /* The depth of nested containers in the value. */
-    uint32_t n;           /* The number of items or bytes. */
-    uint32_t first, last; /* The first and the last cell of the items. */
+    uint16_t open : 1;    /* Set while a function walks the value's items, to notice a container
+                           * that is in itself. */
+    uint16_t waits : 1;   /* Set for a list or dict that is empty and hasn't been put into another
+                           * value yet. */
+    uint16_t height : 14; /* The depth of the containers that are nested in the value. */
+    uint32_t n;           /* The number of items, or of bytes. */
+    uint32_t first, last; /* The index of the first and of the last cell of the items. */
     union {
         int64_t i;
         double f;
@@ -58,7 +62,8 @@ typedef struct {
     };
 } rg_pickle_value;
 
-/* A cell of a list of items: the index of a value, and of the next cell. */
+/* A cell of the linked list of a value's items: the index of an item's value, and the index of the
+ * next cell. */
 typedef struct {
     uint32_t value, next;
 } rg_pickle_cell;
@@ -68,7 +73,7 @@ typedef struct {
     size_t n, room;
 } rg_pickle_numbers;
 
-/* The machine. `what` is the name of the pickle in errors: data.pkl. */
+/* The machine. `what` is the name of the pickle for error messages: data.pkl. */
 typedef struct {
     const rg_file *file;
     const char *what;
@@ -80,15 +85,17 @@ typedef struct {
     size_t n_cells, cell_room;
     rg_pickle_numbers stack, marks, memo;
     uint32_t waiting; /* The number of values whose `waits` is set. */
-    uint32_t result;  /* The index of the value of the whole pickle. */
+    uint32_t result;  /* The index of the value that the whole pickle stands for. */
 } rg_pickle;
 
-/* Reads a pickle from p->at up to its STOP. The caller sets the fields from `file` to `at`, and
- * frees *p even on failure. The bytes must live as long as *p. Returns false on failure. */
+/* Reads a pickle, from offset p->at up to its STOP opcode. Before that, the caller sets the fields
+ * from `file` to `at`. Afterwards it must free *p by rgi_pickle_free, even on failure. The pickle's
+ * bytes must live as long as *p. Returns false on failure. */
 bool rgi_pickle_read(rg_pickle *p);
 void rgi_pickle_free(rg_pickle *p);
 
-/* Copies the indices of a value's items, at most `room` of them. Returns the number of items. */
+/* Copies the indices of a value's items to `to`, at most `room` of them. Returns the number of all
+ * items. */
 size_t rgi_pickle_items(const rg_pickle *p, uint32_t of, uint32_t *to, size_t room);
 /* Iterates over the cells of a value. */
 #define RG_EACH_ITEM(cell, p, of)                           \
@@ -96,33 +103,38 @@ size_t rgi_pickle_items(const rg_pickle *p, uint32_t of, uint32_t *to, size_t ro
     left_ > 0;                                              \
     left_--, cell = (p)->cells[cell].next
 
-/* Returns whether the value is this text, as text or bytes. */
+/* Returns whether the value is this string; it may be a text or bytes. */
 bool rgi_pickle_is(const rg_pickle *p, uint32_t value, const char *text);
-/* Returns the name of a value's kind for errors, such as: an int */
+/* Returns the name of a value's kind for error messages, such as: an int */
 const char *rgi_pickle_kind_name(const rg_pickle *p, uint32_t value);
 /* Returns the name of a global, such as torch.float32. */
 const char *rgi_pickle_global_name(uint8_t global);
-/* Returns the element type of a dtype or of a storage. Bytes without a type count as uint8. */
+/* Returns the element type that a global stands for, which is a dtype or a storage class. An
+ * untyped storage counts as uint8. */
 rg_foreign rgi_pickle_type(uint8_t global);
 
 /* ---- between pickle.c, pickle_values.c and pickle_calls.c ----------------------------- */
 
-/* Fails with RG_IO_ERROR and a sentence about the last opcode that was read. Returns false. */
+/* Fails with RG_IO_ERROR and a message that says at which byte the machine is. Returns false. */
 bool rgi_pickle_refuse(const rg_pickle *p, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
-/* Adds a value, and sets *number to its index. */
+/* Adds a value to the list of values, and sets *number to its index. Returns false if memory runs
+ * out. */
 bool rgi_pickle_add(rg_pickle *p, rg_pickle_value value, uint32_t *number);
-/* Adds an empty list or dict, whose `waits` is set until it has an item or is in another value.
- * Fails if there are too many such values, as in endless nesting. */
+/* rgi_pickle_add_empty adds an empty list or dict, with `waits` set. rgi_pickle_end_wait clears
+ * that flag, when the value gets an item or is put into another value. There is a limit of such
+ * values, so that a crafted pickle can't nest endlessly; rgi_pickle_add_empty fails if there are
+ * too many. */
 bool rgi_pickle_add_empty(rg_pickle *p, rg_pickle_kind kind, uint32_t *number);
 void rgi_pickle_end_wait(rg_pickle *p, uint32_t value);
-/* Appends an item to a value. */
+/* Appends the value `item` to the items of the value `to`. Returns false on failure. */
 bool rgi_pickle_append(rg_pickle *p, uint32_t to, uint32_t item);
-/* Returns the index of a global's row, or -1. */
+/* Returns the index of the row of the global with this name, or -1 if there is none. */
 int rgi_pickle_global(const char *name, size_t n);
-/* Fails with the name of a global that has no row, and with advice. Returns false. */
+/* Fails with the name of a global that has no row and, for some globals, with advice on what to
+ * save instead. Returns false. */
 bool rgi_pickle_refuse_global(const rg_pickle *p, const char *name, size_t n);
-/* Run the opcodes REDUCE, NEWOBJ, BUILD and BINPERSID. */
+/* Execute the opcodes REDUCE, NEWOBJ, BUILD and BINPERSID. They return false on failure. */
 bool rgi_pickle_reduce(rg_pickle *p, uint32_t function, uint32_t args, uint32_t *result);
 bool rgi_pickle_newobj(rg_pickle *p, uint32_t cls, uint32_t args, uint32_t *result);
 bool rgi_pickle_build(rg_pickle *p, uint32_t value, uint32_t state);

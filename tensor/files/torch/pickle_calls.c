@@ -1,13 +1,13 @@
 /*
- * pickle_calls.c: the globals that a pickle may name, and the values that calls of them make. These
- * are the globals of torch's weights-only reader whose values the library can hold; others are
- * refused by name. No global is a function of the program.
+ * pickle_calls.c: the globals that a pickle may name, and the values that are made when it calls
+ * them. The globals are those of torch's weights-only reader whose values the library can hold;
+ * others fail with their name. No global is a function that is executed.
  */
 #include "pickle.h"
 
 #include <string.h>
 
-/* The result of calling a global. */
+/* The kind of value that a call of a global makes. */
 typedef enum {
     CALL_NOTHING, /* The global can't be called. */
     CALL_DICT,
@@ -24,7 +24,7 @@ typedef enum {
 
 typedef enum { IS_FUNCTION, IS_DTYPE, IS_STORAGE } global_kind;
 
-/* A row of the table of globals. `type` is the element type of a dtype or a storage. */
+/* A row of the table of globals. `type` is the element type of a dtype or a storage class. */
 typedef struct {
     const char *name;
     uint8_t call, kind, type;
@@ -38,7 +38,8 @@ enum { NO_TYPE = RG_FOREIGN_COUNT };
 #define STORAGE(name, type) \
     { "torch." name "Storage", CALL_NOTHING, IS_STORAGE, type }
 
-/* The globals. The first row is OrderedDict, so that 0 is no row of a dtype or a storage. */
+/* The globals. The first row is OrderedDict, so that 0 is never the row of a dtype or a storage
+ * class: in those places 0 means none. */
 static const global_row global_rows[] = {
     FUNCTION("collections.OrderedDict", CALL_DICT),
     FUNCTION("collections.Counter", CALL_DICT),
@@ -87,8 +88,8 @@ static const global_row global_rows[] = {
 };
 _Static_assert(RG_COUNT(global_rows) <= UINT8_MAX, "a row's number is a byte");
 
-/* Prefixes of globals whose values the library can't hold. `advice` says what the program that
- * writes the file can save instead. */
+/* Beginnings of the names of globals whose values the library can't hold. `advice` says what the
+ * program that wrote the file should save instead. */
 static const struct {
     const char *begin, *advice;
 } unheld_rows[] = {
@@ -128,7 +129,8 @@ rg_foreign rgi_pickle_type(uint8_t global) { return (rg_foreign)global_rows[glob
 
 /* ---- arguments ------------------------------------------------------------------------ */
 
-/* The arguments of a call. Absent ones are the value `args` itself, which is a tuple. */
+/* The arguments of a call. v[] has the indices of the first a.n of them. The other elements
+ * of v[] are 0. */
 enum { ARGUMENTS_MOST = 8, SHAPE_MOST = 64 };
 typedef struct {
     const char *name;
@@ -140,7 +142,8 @@ static rg_pickle_kind kind_of(const rg_pickle *p, uint32_t value) {
     return (rg_pickle_kind)p->v[value].kind;
 }
 
-/* Reads the arguments of a call. Fails if there are fewer than `least` or more than `most`. */
+/* Reads the arguments of a call from the tuple `args`. Fails if there are fewer than `least` or
+ * more than `most`. */
 static bool take_arguments(const rg_pickle *p, arguments *a, uint32_t args, size_t least,
                            size_t most) {
     if (kind_of(p, args) != RG_PICKLE_TUPLE)
@@ -161,14 +164,15 @@ static bool refuse_argument(const rg_pickle *p, const arguments *a, size_t i, co
                              rgi_pickle_kind_name(p, a->v[i]));
 }
 
-/* Fails if argument i isn't of this kind. */
+/* Returns whether argument i is of this kind; otherwise fails. */
 static bool argument_is(const rg_pickle *p, const arguments *a, size_t i, rg_pickle_kind kind,
                         const char *wanted) {
     return kind_of(p, a->v[i]) == kind || refuse_argument(p, a, i, wanted);
 }
 
-/* Fails if argument i isn't a list or tuple of integers. One that is longer than any shape isn't
- * checked, lest a crafted pickle have it checked again and again. */
+/* Returns whether argument i is a list or tuple of integers; otherwise fails. A list that is longer
+ * than any shape fails without being looked through, so that a crafted pickle can't make the reader
+ * look through a long list again and again. */
 static bool argument_is_shape(const rg_pickle *p, const arguments *a, size_t i) {
     rg_pickle_kind kind = kind_of(p, a->v[i]);
     bool ok = (kind == RG_PICKLE_TUPLE || kind == RG_PICKLE_LIST) && p->v[a->v[i]].n <= SHAPE_MOST;
@@ -187,7 +191,7 @@ static bool is_dtype_value(const rg_pickle *p, uint32_t value) {
 
 /* ---- containers ----------------------------------------------------------------------- */
 
-/* Makes a dict. OrderedDict() has no argument, and Counter({key: n}) has a dict. */
+/* Makes a dict. OrderedDict() has no argument, and Counter({key: n}) has a dict as its argument. */
 static bool call_dict(rg_pickle *p, arguments *a, uint8_t row, uint32_t args, uint32_t *result) {
     rg_pickle_value dict = { .kind = RG_PICKLE_DICT, .global = row };
     if (!take_arguments(p, a, args, 0, 1) || !rgi_pickle_add(p, dict, result))
@@ -215,8 +219,8 @@ static bool call_set(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result
            && rgi_pickle_add(p, (rg_pickle_value){ .kind = RG_PICKLE_SET }, result);
 }
 
-/* Makes bytes of a text, as _codecs.encode("..", "latin1") does, and of bytes, as bytearray does.
- */
+/* Makes bytes: from a string, as _codecs.encode("..", "latin1") does, or from bytes, as bytearray
+ * does. */
 static bool call_bytes(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result) {
     if (!take_arguments(p, a, args, 0, 2))
         return false;
@@ -231,7 +235,7 @@ static bool call_bytes(rg_pickle *p, arguments *a, uint32_t args, uint32_t *resu
     return rgi_pickle_add(p, bytes, result);
 }
 
-/* Makes a device or a layout, whose argument is a text; a device may have a number behind it. */
+/* Makes a device or a layout. The argument is a string; for a device, a number may follow. */
 static bool call_other(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result) {
     return take_arguments(p, a, args, 1, 2) && argument_is(p, a, 0, RG_PICKLE_TEXT, "a str")
            && (a->n == 1 || argument_is(p, a, 1, RG_PICKLE_INT, "an int"))
@@ -240,7 +244,7 @@ static bool call_other(rg_pickle *p, arguments *a, uint32_t args, uint32_t *resu
 
 /* ---- tensors -------------------------------------------------------------------------- */
 
-/* Fails if the metadata says that the numbers of a view are negated or conjugated when they are
+/* Fails if the metadata says that the view's numbers are to be negated or conjugated when they are
  * read. */
 static bool check_metadata(const rg_pickle *p, const arguments *a, size_t i) {
     if (i >= a->n || kind_of(p, a->v[i]) == RG_PICKLE_NONE)
@@ -259,8 +263,8 @@ static bool check_metadata(const rg_pickle *p, const arguments *a, size_t i) {
 }
 
 /* Makes a tensor from (storage, offset, size, stride, requires_grad, backward_hooks, dtype,
- * metadata). The second version of the function has no dtype, and the metadata may be absent. Hooks
- * are ignored, and so is requires_grad: in a state_dict it is false. */
+ * metadata). The function's version 2 has no dtype. The metadata may be absent. backward_hooks is
+ * ignored, and so is requires_grad, which is false in a state_dict. */
 static bool call_rebuild(rg_pickle *p, arguments *a, bool has_dtype, uint32_t args,
                          uint32_t *result) {
     const size_t metadata = has_dtype ? 7 : 6;
@@ -281,7 +285,7 @@ static bool call_rebuild(rg_pickle *p, arguments *a, bool has_dtype, uint32_t ar
     return ok;
 }
 
-/* Makes a parameter, which is its tensor here. */
+/* Makes a parameter. Here it is the same value as its tensor. */
 static bool call_parameter(rg_pickle *p, arguments *a, size_t most, uint32_t args,
                            uint32_t *result) {
     if (!take_arguments(p, a, args, 1, most) || !argument_is(p, a, 0, RG_PICKLE_TENSOR, "a tensor"))
@@ -290,8 +294,9 @@ static bool call_parameter(rg_pickle *p, arguments *a, size_t most, uint32_t arg
     return true;
 }
 
-/* Makes a tensor with fields of its own from (function, class, arguments, state). The fields are
- * ignored. The function is called here; it may not be one that calls others. */
+/* Makes a tensor from (function, class, arguments, state), which torch writes for a tensor with
+ * attributes of its own. The attributes, in `state`, are ignored. The tensor is made by calling
+ * `function`, which must be one that rebuilds a tensor, and so can't call further functions. */
 static bool call_from_type(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result) {
     if (!take_arguments(p, a, args, 4, 4) || !argument_is(p, a, 0, RG_PICKLE_GLOBAL, "a function")
         || !argument_is(p, a, 1, RG_PICKLE_GLOBAL, "a class"))
@@ -305,7 +310,8 @@ static bool call_from_type(rg_pickle *p, arguments *a, uint32_t args, uint32_t *
     return rgi_pickle_reduce(p, a->v[0], a->v[2], result);
 }
 
-/* ---- the opcodes that call ------------------------------------------------------------------- */
+/* ---- the opcodes that call globals
+ * -------------------------------------------------------------- */
 
 bool rgi_pickle_reduce(rg_pickle *p, uint32_t function, uint32_t args, uint32_t *result) {
     if (kind_of(p, function) != RG_PICKLE_GLOBAL)
@@ -343,7 +349,7 @@ bool rgi_pickle_newobj(rg_pickle *p, uint32_t cls, uint32_t args, uint32_t *resu
     return rgi_pickle_reduce(p, cls, args, result);
 }
 
-/* Ignores the fields of an OrderedDict, such as torch's _metadata. */
+/* Sets the attributes of an OrderedDict, such as torch's _metadata: they are ignored. */
 bool rgi_pickle_build(rg_pickle *p, uint32_t value, uint32_t state) {
     const char *name = rgi_pickle_kind_name(p, value);
     if (kind_of(p, value) != RG_PICKLE_DICT)
@@ -354,7 +360,7 @@ bool rgi_pickle_build(rg_pickle *p, uint32_t value, uint32_t state) {
     return true;
 }
 
-/* Makes a storage of ("storage", type, key, location, numel). */
+/* Makes a storage from ("storage", type, key, location, numel). */
 bool rgi_pickle_persistent(rg_pickle *p, uint32_t id, uint32_t *result) {
     arguments a = { .name = "a storage" };
     if (kind_of(p, id) != RG_PICKLE_TUPLE)

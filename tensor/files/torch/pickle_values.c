@@ -1,5 +1,5 @@
 /*
- * pickle_values.c: stores the values of a pickle, and the items in them.
+ * pickle_values.c: stores the values of a pickle, and the items of these values.
  */
 #include "pickle.h"
 
@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-/* The most cells for each byte of a pickle. Pickles of programs need fewer than one; a crafted one
- * copies a dict again and again. */
+/* The most cells for each byte of a pickle. Ordinary pickles need less than one; a crafted pickle
+ * could copy a dict again and again. */
 enum { PICKLE_CELLS_A_BYTE = 4 };
-/* The most lists and dicts that are empty and in no other value at one time. Only a crafted file
- * has many. */
+/* The most lists and dicts that may be empty and not in another value at the same time. Only a
+ * crafted file has many. */
 enum { PICKLE_WAITING = 1 << 16 };
 
 const char *rgi_pickle_kind_name(const rg_pickle *p, uint32_t value) {
@@ -53,7 +53,8 @@ void rgi_pickle_end_wait(rg_pickle *p, uint32_t value) {
 
 /* ---- items ---------------------------------------------------------------------------- */
 
-/* Updates a value that gets an item. Fails if the value becomes too deep. */
+/* Updates the height and the flags of `to`, a value that gets the item `item`. Fails if the
+ * containers are nested too deep. */
 static bool put_in(rg_pickle *p, uint32_t to, uint32_t item) {
     rg_pickle_value *v = &p->v[to];
     const unsigned height = p->v[item].height + 1u;

@@ -1,6 +1,6 @@
 /*
- * torch_entries.c: turns the value of a pickle into a list of named tensors: nested dicts, lists
- * and tuples give names with dots, and numbers become tensors without dims.
+ * torch_entries.c: turns the value of a pickle into a list of named tensors. Values in nested
+ * dicts, lists and tuples get names with dots, and numbers become 0-d tensors.
  */
 #include "torch_file.h"
 
@@ -13,14 +13,14 @@
 #include <string.h>
 
 enum {
-    /* The most values that are visited for each byte of a pickle, since a container may be in
-     * several others. */
+    /* The most values that are visited for each byte of a pickle. A limit is needed because one
+     * container may be in several others. */
     VISITS_A_BYTE = 4,
-    LETTERS_A_BYTE = 256, /* The most letters of names for each byte of a pickle. */
+    LETTERS_A_BYTE = 256, /* The most characters of names for each byte of a pickle. */
 };
 
-/* An entry of the list. Its name begins at an offset of `names`. `path` is the name of the current
- * value. */
+/* An entry of the list. `name` is the offset of its name in torch_walk's `names`. In torch_walk,
+ * `path` is the name of the current value. */
 typedef struct {
     size_t name;
     rg_tensor *tensor;
@@ -36,14 +36,15 @@ typedef struct {
 
 static bool walk_value(torch_walk *w, uint32_t value, int depth);
 
-/* Fails with a sentence about the current value. */
+/* Fails with a message about the current value. */
 #define REFUSE_VALUE(w, format, ...)                            \
     rgi_file_refuse((w)->reader->file, "entry \"%s\": " format, \
                     RG_SHOWN((w)->path.v ? (w)->path.v : ""), ##__VA_ARGS__)
 
 /* ---- entries -------------------------------------------------------------------------- */
 
-/* Adds an entry under the path, and takes the reference to its tensor. */
+/* Adds an entry with the name `path`. The entry gets the caller's reference to the tensor; on
+ * failure the reference is released, and the function returns false. */
 static bool add_torch_entry(torch_walk *w, rg_tensor *tensor) {
     const char *name = w->path.v ? w->path.v : "";
     size_t at = w->names.n;
@@ -83,7 +84,8 @@ static bool add_torch_number(torch_walk *w, const rg_pickle_value *v) {
     return add_torch_entry(w, t);
 }
 
-/* Adds an entry whose integer int64 can't hold. The tensor fails where it is used. */
+/* Adds an entry for an integer that int64 can't hold. Its tensor has the state RG_UNHELD, so that
+ * functions that are given the tensor fail. */
 static bool add_large_integer(torch_walk *w) {
     RG_SCOPE();
     rg_text sentence = { 0 };
@@ -112,7 +114,8 @@ static bool add_torch_tensor(torch_walk *w, uint32_t value) {
 
 /* ---- containers ----------------------------------------------------------------------- */
 
-/* Visits a value whose name is the path, a dot, and n bytes of text. */
+/* Visits a value. Its name is the path, a dot, and the n bytes of `text`. Returns false on
+ * failure. */
 static bool walk_below(torch_walk *w, const char *text, size_t n, uint32_t value, int depth) {
     const size_t before = w->path.n;
     if (memchr(text, 0, n))
@@ -204,7 +207,7 @@ static bool walk_value(torch_walk *w, uint32_t value, int depth) {
 
 /* ---- the list ------------------------------------------------------------------------- */
 
-/* Gives the entries to the scope. */
+/* Makes the list. Gives the tensors and the list itself to the innermost scope. */
 static rg_named_list own_entries(torch_walk *w) {
     const rg_named_list failed = { .n = -1 };
     rg_named *v = rgi_scope_alloc(w->n * sizeof *v);

@@ -1,6 +1,6 @@
 /*
  * torch_file.h: declarations that the readers of torch's archives share. torch_read.c reads the
- * archive's members, torch_tensor.c makes tensors, and torch_entries.c names them.
+ * members of an archive, torch_tensor.c makes tensors, and torch_entries.c gives them names.
  */
 #pragma once
 
@@ -10,34 +10,37 @@
 #include "tensor/map.h"
 #include "tensor/text/text.h"
 
-/* A storage, which is a member of the archive. When its elements have been read in a type, a tensor
- * of one dim holds them, and tensors share it. */
+/* A storage, which is a member of the archive. as[type] is NULL until the storage's elements are
+ * read as elements of that type; then it is a tensor of one dim that holds them, whose memory other
+ * tensors share. */
 typedef struct {
-    uint8_t global; /* The storage's type in the pickle. */
+    uint8_t global; /* The storage's type: the row of a global of the pickle. */
     int64_t numel;
     const rg_zip_member *member;
     rg_tensor *as[RG_FOREIGN_COUNT];
 } rg_torch_storage;
 
-/* The reader. `made` has a tensor, or NULL, for each value of the pickle. */
+/* The reader. `made` has an entry for each value of the pickle: the tensor that was made from the
+ * value, or NULL. */
 typedef struct {
     const rg_file *file;
     const rg_zip *zip;
-    const char *prefix; /* The folder of the members: n bytes with which their names begin. */
+    const char *prefix; /* The name of the folder that has all members, with the slash: the first
+                         * prefix_n bytes of this string. */
     size_t prefix_n;
-    bool swapped; /* Set if the bytes of elements are in the other order than the machine's. */
+    bool swapped; /* Set if the bytes of an element are in the opposite order to the machine's. */
     rg_pickle pickle;
-    rg_map keys; /* The indices of storages by key. */
+    rg_map keys; /* The index in `storages` for each storage's key. */
     rg_torch_storage *storages;
     size_t n_storages, storage_room;
     rg_tensor **made;
     size_t made_room;
 } rg_torch_reader;
 
-/* Releases everything that the reader holds, except the file. */
+/* Frees everything that the reader holds, except the file. */
 void rgi_torch_reader_free(rg_torch_reader *r);
-/* Returns the tensor of a value that is a tensor or a storage, or NULL. The reader owns it. `name`
- * is the name of its entry. */
+/* Returns the tensor for a value that is a tensor or a storage, or NULL on failure. The reader owns
+ * the tensor. `name` is the name of the entry, for error messages. */
 rg_tensor *rgi_torch_tensor(rg_torch_reader *r, uint32_t value, const char *name);
-/* Returns the entries of the pickle's value. */
+/* Returns the pickle's value as a list of named tensors. A list with .n == -1 means failure. */
 rg_named_list rgi_torch_entries(rg_torch_reader *r);

@@ -1,6 +1,6 @@
 /*
  * torch_read.c: opens the archives that torch.save writes, and reads their small members. The
- * formats of torch before 1.6 aren't read.
+ * formats of torch before 1.6 can't be read.
  */
 #include "torch_file.h"
 
@@ -12,7 +12,8 @@
 
 /* ---- an archive's small members --------------------------------------------------------- */
 
-/* Returns the member of this name in the archive's folder, or NULL. */
+/* Returns the member with this name in the archive's folder. Returns NULL if there is none; also
+ * sets *failed if memory ran out. */
 static const rg_zip_member *member_below(const rg_torch_reader *r, const char *name, bool *failed) {
     rg_text path = { 0 };
     rgi_text_add(&path, "%.*s%s", (int)r->prefix_n, r->prefix, name);
@@ -22,7 +23,8 @@ static const rg_zip_member *member_below(const rg_torch_reader *r, const char *n
     return m;
 }
 
-/* Reads a small member as a text, which is "" if the archive lacks it. */
+/* Reads a small member into `to`, followed by a 0. If the archive doesn't have the member, `to`
+ * becomes "". Returns false on failure. */
 static bool small_member(const rg_torch_reader *r, const char *name, char to[32]) {
     bool failed = false;
     const rg_zip_member *m = member_below(r, name, &failed);
@@ -46,7 +48,7 @@ static bool check_version(const rg_torch_reader *r) {
     return true;
 }
 
-/* Reads the order of bytes. If the archive doesn't say it, the lowest byte comes first. */
+/* Reads the byte order of the elements. If the archive doesn't say, it is little-endian. */
 static bool check_order(rg_torch_reader *r) {
     char order[32];
     if (!small_member(r, "byteorder", order))
@@ -60,7 +62,7 @@ static bool check_order(rg_torch_reader *r) {
 
 /* ---- archives --------------------------------------------------------------------------- */
 
-/* Finds the folder in which all members are. Its name is the file's or "archive". */
+/* Finds the folder that all members are in. Its name is that of the file, or "archive". */
 static bool find_folder(rg_torch_reader *r) {
     const char *first = r->zip->n > 0 ? r->zip->v[0].name : "";
     const char *slash = strchr(first, '/');
@@ -72,7 +74,8 @@ static bool find_folder(rg_torch_reader *r) {
     return true;
 }
 
-/* Returns the bytes of the archive's pickle, or NULL. */
+/* Returns the bytes of the archive's pickle, in memory of *room bytes that the caller frees.
+ * Returns NULL on failure. */
 static char *archived_pickle(rg_torch_reader *r, size_t *room) {
     bool failed = false;
     const rg_zip_member *script = member_below(r, "constants.pkl", &failed);
@@ -116,8 +119,9 @@ static rg_named_list read_archive(rg_torch_reader *r) {
 
 static const char *const torch_load_op = "torch_load";
 
-/* Fails if the file isn't an archive. Torch before 1.6 wrote the first bytes of `old`, in which the
- * second byte is the protocol, and torch before 0.1.9 wrote a tar file. */
+/* Fails if the file isn't a zip archive. Files of torch before 1.6 are recognised for a better
+ * message: they begin with the bytes in `old`, except that the second byte is the protocol. Torch
+ * before 0.1.9 wrote tar files. */
 static bool check_archive(const rg_file *f) {
     static const char old[] = "\x80\2\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
     char head[512] = { 0 };

@@ -1,6 +1,6 @@
 /*
- * torch_tensor.c: makes the tensors that a pickle describes. A storage is read once, as a whole,
- * and tensors share its memory, as in torch.
+ * torch_tensor.c: makes the tensors that a pickle describes. Each storage is read only once, as a
+ * whole, and tensors share its memory, as in torch.
  */
 #include "torch_file.h"
 
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Fails with a sentence about the tensor of an entry. */
+/* Fails with a message about the tensor of an entry. */
 #define REFUSE_TENSOR(r, name, format, ...) \
     rgi_file_refuse((r)->file, "tensor \"%s\": " format, RG_SHOWN(name), ##__VA_ARGS__)
 
@@ -29,7 +29,7 @@ void rgi_torch_reader_free(rg_torch_reader *r) {
 
 /* ---- storages ------------------------------------------------------------------------- */
 
-/* Adds the storage of this key. Returns NULL if there is no memory. */
+/* Adds a storage with this key. Returns NULL if memory runs out. */
 static rg_torch_storage *add_storage(rg_torch_reader *r, const char *key,
                                      rg_torch_storage storage) {
     if (!rgi_grow((void **)&r->storages, &r->storage_room, r->n_storages + 1, sizeof storage)
@@ -39,7 +39,7 @@ static rg_torch_storage *add_storage(rg_torch_reader *r, const char *key,
     return &r->storages[r->n_storages++];
 }
 
-/* Adds the storage, and finds its member in the archive. */
+/* Finds the storage's member in the archive, and adds the storage. Returns NULL on failure. */
 static rg_torch_storage *storage_in_archive(rg_torch_reader *r, const rg_pickle_value *key,
                                             const rg_pickle_value *declared, const char *name) {
     rg_text path = { 0 };
@@ -58,7 +58,8 @@ static rg_torch_storage *storage_in_archive(rg_torch_reader *r, const rg_pickle_
     return found;
 }
 
-/* Returns the storage of the value's key, or NULL if the file has none. */
+/* Returns the storage with the key of the value, and adds it if that hasn't been done yet. Returns
+ * NULL on failure. */
 static rg_torch_storage *look_for_storage(rg_torch_reader *r, uint32_t value, const char *name) {
     const rg_pickle_value *v = &r->pickle.v[value];
     const rg_pickle_value *key = &r->pickle.v[r->pickle.cells[v->first].value];
@@ -71,8 +72,8 @@ static rg_torch_storage *look_for_storage(rg_torch_reader *r, uint32_t value, co
     return at < 0 ? storage_in_archive(r, key, v, name) : &r->storages[at];
 }
 
-/* Returns the storage that a value names. Fails if the pickle says a wrong size, or different
- * types. */
+/* Returns the storage that a value names. Fails and returns NULL if the pickle says a size that
+ * isn't the member's, or if it says different types or sizes for the same storage. */
 static rg_torch_storage *find_storage(rg_torch_reader *r, uint32_t value, const char *name) {
     const rg_pickle_value *v = &r->pickle.v[value];
     const rg_pickle_value *key = &r->pickle.v[r->pickle.cells[v->first].value];
@@ -103,7 +104,8 @@ static bool next_of_member(void *source, void *to, size_t n) {
     return rgi_zip_stream_read(source, to, n);
 }
 
-/* Reads n elements of a member, and the bytes behind them, which are fewer than an element. */
+/* Reads n elements of a member. Then reads the bytes after them, which are too few for another
+ * element, so that the CRC of the whole member can be checked. */
 static bool read_member(const rg_torch_reader *r, const rg_torch_storage *s, rg_foreign type,
                         void *to, int64_t n, const char *what) {
     char rest[8];
@@ -117,7 +119,8 @@ static bool read_member(const rg_torch_reader *r, const rg_torch_storage *s, rg_
     return ok && whole;
 }
 
-/* Returns the storage's elements, read in a type, as a tensor of one dim. The storage owns it. */
+/* Returns the elements of the storage, read as elements of this type, as a tensor of one dim. The
+ * storage owns the tensor. Returns NULL on failure. */
 static rg_tensor *storage_as(rg_torch_reader *r, rg_torch_storage *s, rg_foreign type,
                              const char *name) {
     const int64_t n = (int64_t)(s->member->bytes / rgi_foreign[type].bytes);
@@ -136,7 +139,8 @@ static rg_tensor *storage_as(rg_torch_reader *r, rg_torch_storage *s, rg_foreign
 
 /* ---- shapes --------------------------------------------------------------------------- */
 
-/* Copies the integers of a shape. Fails if there are too many, or one is negative. */
+/* Copies the integers of a size or stride to `dims`. Fails if there are too many, or if one is
+ * negative or too large. */
 static bool take_sizes(const rg_torch_reader *r, uint32_t value, const char *called, rg_dims *dims,
                        const char *name) {
     const rg_pickle *p = &r->pickle;
@@ -153,7 +157,8 @@ static bool take_sizes(const rg_torch_reader *r, uint32_t value, const char *cal
     return true;
 }
 
-/* Returns whether all elements are within the storage's n elements. */
+/* Returns whether all elements of a tensor with this size, stride and offset are within the n
+ * elements of a storage. */
 static bool lies_within(const rg_dims *size, const rg_dims *stride, int64_t offset, int64_t n) {
     int64_t numel = 1, last = offset;
     bool empty = false;
@@ -171,7 +176,7 @@ static bool lies_within(const rg_dims *size, const rg_dims *stride, int64_t offs
     return offset >= 0 && last < n;
 }
 
-/* Returns a new tensor on the memory of `whole`. */
+/* Returns a new tensor that shares the memory of `whole`, or NULL if memory runs out. */
 static rg_tensor *tensor_within(rg_tensor *whole, const rg_dims *size, const rg_dims *stride,
                                 int64_t offset) {
     rg_tensor *t = rgi_alias(whole);

@@ -1,6 +1,6 @@
 /*
- * torch_value.c: makes a Python value, and lists it under names with dots. torch_value.h explains
- * it.
+ * torch_value.c: builds a Python value, and turns it into a list of tensors whose names have dots.
+ * torch_value.h explains it.
  */
 #include "torch_value.h"
 
@@ -34,7 +34,7 @@ void rgi_py_begin_at(rg_py *p, const char *key, rg_py_kind kind) {
     add_py_at(p, key, (rg_py_part){ .kind = kind });
 }
 
-/* A tensor of NULL has failed. */
+/* If t is NULL, making the tensor has failed; then the whole value has failed. */
 void rgi_py_tensor(rg_py *p, const char *key, rg_tensor *t) {
     add_py_at(p, key, (rg_py_part){ .kind = RG_PY_TENSOR, .tensor = t });
     p->failed = p->failed || !t;
@@ -66,8 +66,8 @@ void rgi_py_int_key(rg_py *p, int64_t key) {
 
 /* ---- names with dots ------------------------------------------------------------------------- */
 
-/* The position of a value: for each container around it, the length of its name, and in a list the
- * index of the next item, or -1. */
+/* The position of a value. For each container around it, `length` is the length of the container's
+ * name, and `item` is the index of the next item in a list, or -1 in a dict. */
 typedef struct {
     size_t length[RG_PY_DEPTH];
     int64_t item[RG_PY_DEPTH];
@@ -85,7 +85,8 @@ static rg_tensor *py_as_tensor(const rg_py_part *part) {
     }
 }
 
-/* Shortens the name to that of the container, and appends the index of a list's item. */
+/* If the container is a list, makes the name that of its next item: the container's name followed
+ * by the index. */
 static void name_py_item(py_place *at) {
     if (at->item[at->depth] < 0)
         return;
@@ -102,7 +103,7 @@ static void name_py_key(py_place *at, const rg_py_part *part) {
         rgi_text_add(&at->name, "%s%lld", dot, (long long)part->whole);
 }
 
-/* Returns a copy of the name, which the scope owns, or NULL. */
+/* Returns a copy of the name, which the innermost scope owns, or NULL if memory runs out. */
 static const char *py_name(const py_place *at) {
     char *name = at->name.failed ? NULL : rgi_scope_alloc(at->name.n + 1);
     if (!name)

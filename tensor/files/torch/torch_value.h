@@ -1,6 +1,7 @@
 /*
- * torch_value.h: a Python value of nested dicts and lists, as a list of parts. torch_write.c writes
- * it, and rgi_py_flat gives it the names with dots that rg_torch_load would. Private.
+ * torch_value.h: a Python value of nested dicts and lists, stored as a list of parts. torch_write.c
+ * writes such a value to a file. rgi_py_flat turns it into the list of named tensors that
+ * rg_torch_load would return for that file. Private.
  */
 #pragma once
 
@@ -14,10 +15,10 @@ typedef enum {
     RG_PY_LIST,
     RG_PY_TUPLE,
     RG_PY_END,
-    /* The key before each value of a dict. */
+    /* A key, which comes before each value of a dict. */
     RG_PY_KEY,
     RG_PY_INT_KEY,
-    /* Values that are no containers. */
+    /* Values that aren't containers. */
     RG_PY_TENSOR,
     RG_PY_INT,
     RG_PY_FLOAT,
@@ -29,7 +30,7 @@ typedef enum {
 /* The greatest depth of nested containers. */
 enum { RG_PY_DEPTH = 16 };
 
-/* A part of a value. Its text must live as long as the value. */
+/* A part of a value. The string `text` must live as long as the value. */
 typedef struct {
     rg_py_kind kind;
     union {
@@ -40,8 +41,8 @@ typedef struct {
     };
 } rg_py_part;
 
-/* A value. It is initialised with { 0 }. After a failure for lack of memory, nothing is added to
- * it. */
+/* A value, which is initialised with { 0 }. `failed` is set if memory runs out; then nothing more
+ * is added. */
 typedef struct {
     rg_py_part *v;
     size_t n, room;
@@ -51,7 +52,7 @@ void rgi_py_free(rg_py *p);
 
 void rgi_py_begin(rg_py *p, rg_py_kind kind);
 void rgi_py_end(rg_py *p);
-/* Append a value, after its key unless that is NULL. */
+/* Append a value. In a dict, `key` is its key; elsewhere `key` must be NULL. */
 void rgi_py_begin_at(rg_py *p, const char *key, rg_py_kind kind);
 void rgi_py_tensor(rg_py *p, const char *key, rg_tensor *t);
 void rgi_py_int(rg_py *p, const char *key, int64_t whole);
@@ -61,7 +62,8 @@ void rgi_py_text(rg_py *p, const char *key, const char *text);
 void rgi_py_none(rg_py *p, const char *key);
 void rgi_py_int_key(rg_py *p, int64_t key);
 
-/* Returns the value as the list that rg_torch_load would return. The scope owns it. */
+/* Returns the value as the list that rg_torch_load would return. The innermost scope owns the list.
+ * A list with .n == -1 means failure. */
 rg_named_list rgi_py_flat(const rg_py *p);
-/* Writes the value to a file, as torch.save would. */
+/* Writes the value to a file, as torch.save would. Returns false on failure. */
 bool rgi_torch_write(const char *op, const rg_py *p, const char *path);

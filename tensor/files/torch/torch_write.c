@@ -1,7 +1,8 @@
 /*
- * torch_write.c: writes a list of named tensors as torch.save writes an OrderedDict of them: the
- * same bytes of the pickle, and the same members of the archive, except its serial number, which
- * torch doesn't need. Nested values have a pickle of the same meaning.
+ * torch_write.c: writes a list of named tensors, with the same bytes of the pickle that torch.save
+ * writes for an OrderedDict of them. The archive has the same members as torch's, except the member
+ * with a serial number, which torch doesn't need. For nested values, the pickle has other bytes
+ * than torch's, but the same meaning.
  */
 #include "torch_value.h"
 #include "tensor/files/foreign.h"
@@ -15,28 +16,29 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The number of pairs of a dict that Python's pickler writes at once. */
+/* PICKLE_BATCH is the number of pairs of a dict that Python's pickler writes at a time. */
 enum { PICKLE_BATCH = 1000, TORCH_ALIGNMENT = 64 };
 
-/* The indices in the pickle's memo of values that are used again, or -1. */
+/* Values that occur several times: their indices in the pickle's memo, or -1 if they haven't been
+ * written yet. */
 typedef struct {
     int64_t rebuild, ordered_dict, storage, cpu, types[RG_DTYPE_COUNT];
 } torch_memo;
 
-/* A storage, and the index of its key in the memo. */
+/* A storage. `key` is the index of its key in the memo, or -1. */
 typedef struct {
-    const rg_tensor *tensor; /* The first tensor of the storage. */
+    const rg_tensor *tensor; /* The first of the tensors that use the storage. */
     int64_t key;
 } written_storage;
 
 typedef struct {
     const char *op;
-    char *v; /* The pickle: n bytes, with a capacity. */
+    char *v; /* The pickle: n bytes, in memory for `room` bytes. */
     size_t n, room;
     bool failed;
     uint32_t memoized;
     torch_memo memo;
-    rg_map places; /* The indices of storages by address. */
+    rg_map places; /* The index in `storages` for the address of each storage. */
     written_storage *storages;
     size_t n_storages, storage_room;
 } torch_writer;
@@ -53,7 +55,7 @@ static void pickle_bytes(torch_writer *w, const void *from, size_t n) {
 
 static void pickle_op(torch_writer *w, const char *ops) { pickle_bytes(w, ops, strlen(ops)); }
 
-/* Writes an opcode and a number of `bytes` bytes, the lowest first. */
+/* Writes an opcode, followed by a little-endian number of `bytes` bytes. */
 static void pickle_number(torch_writer *w, char op, uint64_t number, size_t bytes) {
     char v[9] = { op };
     for (size_t i = 0; i < bytes; i++)
@@ -61,14 +63,16 @@ static void pickle_number(torch_writer *w, char op, uint64_t number, size_t byte
     pickle_bytes(w, v, bytes + 1);
 }
 
-/* Stores the last value under the next index of the memo, and returns the index. */
+/* Writes the opcode that stores the last value in the memo, under the next index. Returns that
+ * index. */
 static int64_t pickle_put(torch_writer *w) {
     const uint32_t at = w->memoized++;
     pickle_number(w, at < 256 ? 'q' : 'r', at, at < 256 ? 1 : 4);
     return at;
 }
 
-/* Writes a reference to this index of the memo. Returns false if it is -1. */
+/* Writes the opcode that loads the value with index `at` from the memo. If `at` is -1, writes
+ * nothing and returns false. */
 static bool pickle_again(torch_writer *w, int64_t at) {
     if (at >= 0)
         pickle_number(w, at < 256 ? 'h' : 'j', (uint64_t)at, at < 256 ? 1 : 4);
@@ -106,7 +110,7 @@ static void pickle_float(torch_writer *w, double real) {
     pickle_bytes(w, v, sizeof v);
 }
 
-/* Writes an integer, at least -2^31, in as few bytes as Python does. */
+/* Writes an integer, in as few bytes as Python does. */
 static void pickle_int(torch_writer *w, int64_t i) {
     if (i >= 0 && i < 1 << 8) {
         pickle_number(w, 'K', (uint64_t)i, 1);
@@ -115,7 +119,8 @@ static void pickle_int(torch_writer *w, int64_t i) {
     } else if (i >= INT32_MIN && i <= INT32_MAX) {
         pickle_number(w, 'J', (uint64_t)i, 4);
     } else {
-        /* At least 4 bytes, and enough that the highest bit of the last one is the sign. */
+        /* At least 4 bytes are written, and enough that the highest bit of the last byte is the
+         * sign. */
         const int64_t sign = i < 0 ? -1 : 0;
         uint64_t bytes = 4;
         while (i >> (8 * bytes - 1) != sign)
@@ -151,7 +156,8 @@ static int64_t storage_numel(const rg_tensor *t) {
     return (int64_t)(t->storage->bytes / element_bytes(t));
 }
 
-/* Returns the index of the tensor's storage among those that are written, or -1. */
+/* Returns the index of t's storage in w->storages, and appends the storage if it isn't there yet.
+ * Returns -1 if memory runs out. */
 static int64_t place_of_storage(torch_writer *w, const rg_tensor *t) {
     int64_t at = rgi_map_address(&w->places, t->storage);
     if (at >= 0)
@@ -164,7 +170,7 @@ static int64_t place_of_storage(torch_writer *w, const rg_tensor *t) {
     return at;
 }
 
-/* Writes the persistent id of a storage, ("storage", type, key, "cpu", numel). */
+/* Writes the persistent id of t's storage: ("storage", type, key, "cpu", numel). */
 static void pickle_storage(torch_writer *w, const rg_tensor *t) {
     const int64_t at = place_of_storage(w, t);
     w->failed |= at < 0;
@@ -247,8 +253,8 @@ static void pickle_list(torch_writer *w, rg_named_list list) {
 
 /* ---- the archive ------------------------------------------------------------------------ */
 
-/* Appends the folder of the members: the file's name up to its last dot, or "archive" if that is no
- * plain text. */
+/* Appends the name of the folder that has the members. As in torch, it is the file's name up to its
+ * last dot, or "archive" if that contains other characters than printable ASCII. */
 static void add_folder(rg_text *to, const char *path) {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     const char *dot = strrchr(base, '.');
@@ -259,7 +265,8 @@ static void add_folder(rg_text *to, const char *path) {
     rgi_text_add(to, "%.*s/", plain ? (int)n : 7, plain ? base : "archive");
 }
 
-/* Begins a member in the folder, which is the first n bytes of the path. */
+/* Writes a member into the folder, whose name is the first `folder` bytes of *path. `from` are the
+ * member's n bytes. */
 static void add_member(rg_zip_writer *z, rg_text *path, size_t folder, const char *name,
                        const void *from, size_t n) {
     path->n = folder;
@@ -275,7 +282,7 @@ static void add_text_member(rg_zip_writer *z, rg_text *path, size_t folder, cons
     add_member(z, path, folder, name, text, strlen(text));
 }
 
-/* Writes the members in torch's order. */
+/* Writes the members in the same order as torch. */
 static bool write_members(const torch_writer *w, rg_zip_writer *z, const char *file) {
     rg_text path = { 0 };
     add_folder(&path, file);
@@ -297,7 +304,8 @@ static bool write_members(const torch_writer *w, rg_zip_writer *z, const char *f
     return ok;
 }
 
-/* Writes the file, if `ok`, and frees the writer. */
+/* Writes the archive if `ok` is true. Frees the writer in any case. Returns false if `ok` is false,
+ * or on failure. */
 static bool write_archive(torch_writer *w, const char *path, bool ok) {
     rg_zip_writer z;
     ok = ok && !w->failed && rgi_zip_begin(&z, w->op, path);
@@ -328,7 +336,7 @@ bool rg_torch_save(rg_named_list list, const char *path) {
 
 /* ---- nested values --------------------------------------------------------------------------- */
 
-/* The opcodes before and after the items of a container. */
+/* The opcodes before and after the items of each kind of container. */
 static const struct {
     const char *begins, *ends;
 } py_brackets[] = {
