@@ -40,7 +40,7 @@
  * where an address determines the cache line. When they were scattered, the backward of a small sum
  * took 10 % longer. */
 #define RG_HOT __attribute__((hot))
-/* Put into a loop over a few items, stops GCC from replacing the loop by a call of memset or
+/* Stands in a loop over a few items, so that GCC doesn't replace the loop by a call of memset or
  * memcpy. */
 #define RG_FEW() __asm__ volatile("")
 #define RG_SWAP(a, b)            \

@@ -46,9 +46,9 @@ bool rgi_halt_training(void) __attribute__((cold));
 static inline bool rgi_training_halted(void) {
     return RG_UNLIKELY(rgi_this.failure.halts) && !rgi_tell_unread();
 }
-/* Make a call unless training is halted, and halt training if the call returns false or NULL. The
- * value of the macro is the result of the call; it is false or NULL if training was halted before,
- * and the call wasn't made. */
+/* RG_UNLESS_HALTED and RG_TENSOR_UNLESS_HALTED make a call unless training is halted, and halt
+ * training if the call returns false or NULL. The value of the macro is the result of the call; it
+ * is false or NULL if training was halted before, and the call wasn't made. */
 #define RG_UNLESS_HALTED(call)        (!rgi_training_halted() && ((call) || rgi_halt_training()))
 #define RG_TENSOR_UNLESS_HALTED(call) (rgi_training_halted() ? NULL : rgi_halting(call))
 static inline rg_tensor *rgi_halting(rg_tensor *t) {

@@ -1,10 +1,10 @@
 /*
  * keywords.h: macros for Python's keyword arguments, and checks of arguments by the compiler.
  *
- * RG_KEYWORDS makes Python's keyword arguments possible, f(x, .eps = 1e-6, .reduction = RG_SUM): it
- * makes a struct of options from the last arguments, in which absent fields have their defaults. An
- * option is given by its name alone: f(x, 1e-6) doesn't compile. Neither does a fraction for a
- * whole number, or a pointer of another type than the function takes.
+ * RG_KEYWORDS makes Python's keyword arguments possible: f(x, .eps = 1e-6, .reduction = RG_SUM). It
+ * makes a struct of options from the last arguments of a call. Options that aren't given have their
+ * defaults. An option can be given only by its name: f(x, 1e-6) doesn't compile. A fraction that is
+ * given for a whole number doesn't compile either, nor does a pointer of a wrong type.
  */
 #pragma once
 

@@ -116,8 +116,7 @@ static inline void *rgi_put_to_rest(rg_thread *me, void *header) {
     return rested;
 }
 
-/* ---- the most common case inline
- * ----------------------------------------------------------------- */
+/* ---- the most common case inline ------------------------------------------------------------- */
 
 static inline void *rgi_alloc_fast(size_t bytes, rg_class cls) {
     rg_thread *me = &rgi_this;

@@ -1,15 +1,15 @@
 /*
- * tensor.h: numbers in n dimensions, and what every program needs around them.
+ * tensor.h: tensors, and what every program needs around them.
  *
  *   scopes        who owns what a function returns, and until when
  *   errors        what a failed call leaves behind
  *   shapes        RG_DIMS and the variadic forms
  *   making        zeros, full, arange, literals, copies from memory
- *   reading sizes, dtype, elements
+ *   reading       sizes, dtype, elements
  *   random        torch's streams
  *   printing      torch's text, NumPy's, and back
- *   memory        what is alive and how much it takes
- *   threads       how many do the work
+ *   memory        how many tensors exist, and how much memory is in use
+ *   threads       the number of threads that compute
  *
  * Functions that have derivatives, and functions that write in place, are in autograd/ops/ops.h. A
  * name is PyTorch's with rg_ before it; a trailing _ says that the function changes its first
@@ -233,7 +233,8 @@ typedef struct rg_dims {
                      || RG_IS_DTYPE_(e) || RG_IS_DTYPE_(f) || RG_IS_DTYPE_(g) || RG_IS_DTYPE_(h)), \
                    RG_NO_SIZE_))
 #define RG_IS_DTYPE_(x) _Generic((x), rg_dtype : 1, default : 0)
-/* The conditional expression promotes a short integer or a bit-field to int. */
+/* The conditional expression promotes a short integer or a bit-field to int, which is in the
+ * list. */
 #define RG_IS_WHOLE_(x)                                                                        \
     _Generic((1 ? (x) : 0), int : 1, unsigned : 1, long : 1, unsigned long : 1, long long : 1, \
              unsigned long long : 1, default : 0)

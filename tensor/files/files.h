@@ -17,8 +17,7 @@
 
 RG_PUBLIC_BEGIN
 
-/* ---- the memory that loading a file may allocate
- * ------------------------------------------------
+/* ---- the memory that loading a file may allocate ----------------------------------------------
  * A small file may contain a large array: NumPy compresses a billion zeros to a megabyte. Therefore
  * loading is limited. At any moment, a function that loads files, here or in nn/, may hold memory
  * of at most 9 times the size of the files that it reads, plus 1 GB (1 << 30 bytes); its result

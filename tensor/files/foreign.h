@@ -1,7 +1,8 @@
 /*
  * foreign.h: the element types that files may have. regard's own four types are read as they are.
- * Of the other types, each is converted to that one of the four which can hold all its values;
- * types for which there is none fail with their name.
+ * Other types are converted to one of the four: integers to int64, and floats to float32, which
+ * hold all their values, except that a uint64 of 2^63 or more is an error. Types that aren't in the
+ * table fail with their name.
  */
 #pragma once
 

@@ -191,7 +191,8 @@ static bool slide_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, co
 
 /* ---- integers -------------------------------------------------------------------------- */
 
-/* A convolution of int64 elements, which wraps on overflow. */
+/* The arguments of a convolution of int64 elements. Its products and sums wrap around on
+ * overflow. */
 typedef struct {
     const k_conv *z;
     uint64_t *y;

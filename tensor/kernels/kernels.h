@@ -108,8 +108,7 @@ static inline void k_stream_end(void) {
 #endif
 }
 
-/* ---- turn.c: operands that are transposed in memory
- * ----------------------------------------------
+/* ---- turn.c: operands that are transposed in memory -------------------------------------------
  * An operand of a walk is "turned" if its fastest dim isn't the fastest dim of the other operands.
  * If there are such operands, k_turn_operands changes the walk and returns true; the walk must then
  * be run with k_turned_loop as its loop, and the k_turning as its context. Otherwise it changes
@@ -124,14 +123,12 @@ typedef struct k_turning {
 bool k_turn_operands(k_turning *turning, rg_walk *w, rg_loop *loop, const void *context);
 void k_turned_loop(char *const p[], const int64_t outer[], int64_t n, const void *context);
 
-/* ---- unary.c, special.c: one operand; k_round_up and k_round_down take a number
- * ---------------- */
+/* ---- unary.c, special.c: one operand; k_round_up and k_round_down take a number -------------- */
 extern const rg_kernel k_square, k_cube, k_reciprocal_square, k_round_up, k_round_down;
 /* Takes three numbers, which replace NaN, infinity and -infinity. */
 extern const rg_kernel k_nan_to_num;
 
-/* ---- activations.c: a gradient kernel takes g, and x or y, whichever elementwise.def says
- * -------- */
+/* ---- activations.c: a gradient kernel takes g, and x or y, whichever elementwise.def says ---- */
 extern const rg_kernel k_logsigmoid, k_logsigmoid_grad;
 /* Activations that take numbers. */
 extern const rg_kernel k_hardtanh, k_leaky_relu, k_elu, k_softplus, k_threshold, k_hardshrink;
@@ -453,8 +450,7 @@ typedef struct k_truncation {
 bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tensor *candidates,
                        const rg_tensor *uniforms, rg_tensor *pending);
 
-/* ---- index.c: elements and slices at indices
- * ----------------------------------------------------
+/* ---- index.c: elements and slices at indices --------------------------------------------------
  * Indices are int64, and must be in range. If the same index occurs several times, its elements are
  * combined in their order. The first two functions return false if there is no loop for the dtype.
  */
@@ -475,7 +471,7 @@ bool k_index_within(const rg_tensor *index, int64_t low, int64_t high, int64_t *
 /* For each matrix in the last two dims of a contiguous tensor, sets the elements above a diagonal
  * to 0, or those below it if `above` is false. */
 void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above);
-/* y.narrow(dim, start, ..) = x */
+/* Copies x to a slice of y: y.narrow(dim, start, x.size(dim)) = x. */
 void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start);
 
 /* ---- order (sort.c, select.c, top.c, unique.c, search.c) ------------------------------------ */

@@ -250,7 +250,7 @@ static bool matmul_choose(matmul_plan *p) {
     static matmul_product *const products[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(matmul_product);
     const rg_dtype dtype = p->y->dtype;
     const k_product_sizes *z = &p->z;
-    /* Only float32 products may be computed by way of bfloat16. */
+    /* Only products of float32 matrices may be computed with factors rounded to bfloat16. */
     p->bytes = dtype == RG_FLOAT32 ? k_bfloat16_room(z, p->columns, p->of_bfloat16) : 0;
     if (p->bytes) {
         p->product = k_bfloat16_product;

@@ -1,5 +1,5 @@
 /*
- * norms.c: norms of any order over dims.
+ * norms.c: norms of any order p, such as 2 or infinity, over dims.
  */
 #include "reduce.h"
 #include "tensor/storage.h"

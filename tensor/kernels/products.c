@@ -1,5 +1,5 @@
 /*
- * products.c: products over dims.
+ * products.c: products of the elements along dims.
  */
 #include "reduce.h"
 

@@ -235,8 +235,7 @@ bool rgi_fill_integers(rg_tensor *t, const double p[], rg_generator *g, const ch
     return fill_with(t, g, op, draw_integer, RG_INT64, p);
 }
 
-/* ---- truncated normals: each round draws candidates for all elements
- * --------------------------- */
+/* ---- truncated normals: each round draws candidates for all elements ------------------------- */
 
 /* After this many rounds a fill fails. Torch has no limit. */
 enum { TRUNC_ROUNDS = 1 << 20 };

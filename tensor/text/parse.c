@@ -343,8 +343,7 @@ static bool parse_value(parser *s, int depth) {
     return parse_number(s, depth);
 }
 
-/* ---- the string around the value
- * ---------------------------------------------------------------- */
+/* ---- the string around the value ------------------------------------------------------------- */
 
 static bool parse_dtype_name(parser *s) {
     if (!parse_take(s, "torch.") && !parse_take(s, "tf."))

@@ -133,8 +133,7 @@ static void print_scan(printer *p, const char *at) {
     p->fraction = p->fraction || v != ceil(v);
 }
 
-/* ---- one element
- * ---------------------------------------------------------------------------------
+/* ---- one element ------------------------------------------------------------------------------
  * NumPy writes a float with as few digits as possible, and at most eight after the point. If floats
  * are written with exponents, all of them get as many digits as the one with the most, and at least
  * one that isn't 0. */
@@ -229,7 +228,7 @@ static void print_look(printer *p) {
     if (!p->numpy || !floats)
         return;
     int after = p->right + 1 + (p->scientific ? 2 + p->exponent : 0);
-    /* Without digits after the point, inf and nan still need three columns, and -inf needs four. */
+    /* The width must be at least 3 for inf and nan, and 4 for -inf. */
     if (p->nonfinite)
         p->left = RG_MAX(p->left, 3 + p->minus_inf - after);
     p->width = p->left + after;

@@ -184,8 +184,7 @@ static bool read_protocol(rg_pickle *p) {
                || rgi_pickle_refuse(p, "unsupported pickle protocol: %u", protocol));
 }
 
-/* ---- values that the pickle spells out: integers, floats, strings, globals
- * --------------------- */
+/* ---- values that the pickle spells out: integers, floats, strings, globals ------------------- */
 
 static bool push_kind(rg_pickle *p, rg_pickle_kind kind) {
     return push_value(p, (rg_pickle_value){ .kind = kind });
@@ -296,8 +295,7 @@ static bool memo_get(rg_pickle *p, size_t bytes) {
     return pickle_add_number(&p->stack, p->memo.v[at]);
 }
 
-/* ---- values that are made from values on the stack
- * --------------------------------------------- */
+/* ---- values that are made from values on the stack ------------------------------------------- */
 
 /* Removes n values from the stack, and pushes a tuple of them. Returns false on failure. */
 static bool make_tuple(rg_pickle *p, size_t n) {

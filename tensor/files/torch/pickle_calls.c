@@ -310,8 +310,7 @@ static bool call_from_type(rg_pickle *p, arguments *a, uint32_t args, uint32_t *
     return rgi_pickle_reduce(p, a->v[0], a->v[2], result);
 }
 
-/* ---- the opcodes that call globals
- * -------------------------------------------------------------- */
+/* ---- the opcodes that call globals ----------------------------------------------------------- */
 
 bool rgi_pickle_reduce(rg_pickle *p, uint32_t function, uint32_t args, uint32_t *result) {
     if (kind_of(p, function) != RG_PICKLE_GLOBAL)

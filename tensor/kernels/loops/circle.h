@@ -41,7 +41,7 @@ K_INLINE float K_NAME(cos_near)(float x, const float *k) {
  * quarters is odd, the result is -1 / tan(r). */
 K_INLINE float K_NAME(tan_near)(float x, const float *k) {
     (void)k;
-    const double magic = 6755399441055744; /* 3 * 2^51 */
+    const double magic = 6755399441055744; /* 3 * 2^51: adding this rounds to integers. */
     const double shifted = (double)x * M_2_PI + magic;
     const double n = shifted - magic;
     const double r = (double)x - n * 0x1.921fb544p+0 - n * 0x1.0b4611a626331p-34;

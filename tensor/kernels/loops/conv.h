@@ -222,8 +222,7 @@ static void K_NAME(conv_forward)(void *plan, int64_t begin, int64_t end, int wor
         K_NAME(conv_forward_part)(p, part, (T *)(void *)(p->room + (size_t)worker * p->bytes));
 }
 
-/* ---- gx: the columns w^T g are added to the elements of gx that the taps read
- * ------------------ */
+/* ---- gx: the columns w^T g are added to the elements of gx that the taps read ---------------- */
 
 /* Returns the rows of g from pixel `from` on, as rows of whole vectors. That is g's own memory if n
  * is a multiple of LANES; otherwise it is a copy in `copy`, filled up with zeros. Sets *row to the

@@ -4,8 +4,7 @@
  */
 #if K_IS_FLOAT
 
-/* ---- functions that add the difference d = |a_i - b_i| of two elements to the accumulator
- * ------- */
+/* ---- functions that add the difference d = |a_i - b_i| of two elements to the accumulator ---- */
 
 typedef T K_NAME(distance_step)(T total, T d, T p);
 
@@ -73,8 +72,7 @@ static void K_NAME(distance_rows)(const distance_context *c, int64_t begin, int6
     }
 }
 
-/* ---- gradients of a_i, where d = a_i - b_i, y is the distance, and g the gradient of y
- * ---------- */
+/* ---- gradients of a_i, where d = a_i - b_i, y is the distance, and g the gradient of y ------- */
 
 typedef T K_NAME(distance_slope)(T d, T g, T y, T p);
 

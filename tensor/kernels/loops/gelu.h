@@ -6,8 +6,8 @@
 
 #if K_SIZE == 4
 
-/* LANES elements, four vectors of floats, are computed at once, so that no instruction waits for
- * the one before it. */
+/* LANES elements, four vectors of floats, are computed at once, so that no instruction has to wait
+ * for the result of the one before it. */
 #define LANES K_VECTOR_BYTES
 
 /* y = a * s(x), for LANES elements. `steep` is true if s is the share of a gradient, whose
@@ -15,7 +15,7 @@
 K_INLINE void K_NAME(share_line)(float *restrict y, const float *a, const float *x,
                                  const bool steep, const share_pieces c) {
     const float magic = 6291456.f;   /* 3 * 2^21: adding this rounds to multiples of 1/2. */
-    const int32_t most = 0x40f00000; /* The bits of 7.5. */
+    const int32_t most = 0x40f00000; /* The bits of the float 7.5, to which |x| is limited. */
     float u[LANES], p[LANES], term[LANES];
     int32_t at[LANES];
     K_INDEPENDENT

@@ -66,8 +66,7 @@ K_INLINE T K_NAME(slope_bce_logits)(const ELEMENT *e) {
     return e->by * (1 / (1 + K_TYPED(k_exp)(-e->x)) - e->t);
 }
 
-/* ---- loops: y[i] = value(x[i], target[i], by[i] * scale) * weight[i]
- * ---------------------------- */
+/* ---- loops: y[i] = value(x[i], target[i], by[i] * scale) * weight[i] ------------------------- */
 
 K_INLINE void K_NAME(loss_steps)(char *const p[], const int64_t s[], int64_t n,
                                  const loss_context *k, LOSS *value) {

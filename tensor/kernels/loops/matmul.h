@@ -12,7 +12,8 @@
 #if K_IS_FLOAT
 #define NUMBER T
 #else
-/* Unsigned, since integers wrap around. */
+/* The type in which integers are multiplied and added: it is unsigned, so that they wrap around on
+ * overflow. */
 #define NUMBER uint64_t
 #endif
 
@@ -267,8 +268,8 @@ static void K_NAME(matmul_direct)(const k_product_sizes *z, void *y, const void 
 #endif
 
 /* Returns a plan for prefetching the next panel of b while the tiles of the current panel are
- * computed. A tile prefetches `at_once` cache lines each time that it has used a cache line of
- * elements along k, so that the prefetches are spread evenly. */
+ * computed. Each tile prefetches `at_once` cache lines after every 64 / sizeof(T) steps along k, so
+ * that the prefetches are spread evenly. */
 K_INLINE matmul_prefetch K_NAME(matmul_next_panel)(const k_product_sizes *z) {
     /* The number of cache lines in a row of a panel. */
     enum { LINES = PANEL * sizeof(T) < 64 ? 1 : PANEL * sizeof(T) / 64 };

@@ -10,7 +10,8 @@
 #if K_IS_FLOAT
 #define NUMBER T
 #else
-/* Unsigned, since integers wrap around. */
+/* The type in which integers are multiplied and added: it is unsigned, so that they wrap around on
+ * overflow. */
 #define NUMBER uint64_t
 #endif
 
@@ -86,7 +87,8 @@ K_INLINE void K_NAME(matmul_dots)(const k_product_sizes *z, NUMBER *y, const NUM
  * one by one. Requires that both factors are contiguous along k. */
 static void K_NAME(matmul_all_dots)(const k_product_sizes *z, NUMBER *y, const NUMBER *a,
                                     const NUMBER *b, NUMBER alpha) {
-    /* The sums of two rows fill sixteen registers, and only AVX-512 has more than that. */
+    /* PAIR rows are computed together. The sums of two rows fill sixteen registers, and only
+     * AVX-512 has more than sixteen. */
     enum { PAIR = K_VECTOR_BYTES == 64 ? 2 : 1 };
     const int64_t share = z->n / MATMUL_STREAMS;
     for (int64_t j = 0; j < share; j++) {

@@ -75,8 +75,7 @@ K_INLINE void K_NAME(matmul_store)(T *p, __m256i first, int64_t n, VECTOR v) {
 }
 #endif
 
-/* ---- reading a b whose rows aren't contiguous: each row goes into a register
- * -------------------- */
+/* ---- reading a b whose rows aren't contiguous: each row goes into a register ----------------- */
 
 #ifdef K_SET_IS_AVX512
 /* Returns whether matmul_turned_rows can read b: its columns must be contiguous and adjacent to

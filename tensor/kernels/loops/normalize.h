@@ -181,8 +181,7 @@ static void K_NAME(norm)(const norm_work *work, int64_t begin, int64_t end) {
     }
 }
 
-/* ---- backward: gx = rstd * (gw - mean(gw) - h * mean(gw * h)), where gw = g * weight
- * --------------
+/* ---- backward: gx = rstd * (gw - mean(gw) - h * mean(gw * h)), where gw = g * weight ----------
  * The gradient of the weight is sum(g * h), and the gradient of the bias is sum(g). */
 
 K_INLINE T K_NAME(norm_g)(const void *row, int64_t i) {

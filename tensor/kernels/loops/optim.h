@@ -25,7 +25,7 @@ K_INLINE T K_NAME(optim_lerp)(T mean, T x, T entering) {
     return fabs(entering) < (T)0.5 ? fma(entering, x - mean, mean) : fma(entering - 1, x - mean, x);
 }
 
-/* Returns the next moving average of g^2. */
+/* Returns the next moving average of g^2: average * kept + g^2 * entering. */
 K_INLINE T K_NAME(optim_square)(T average, T g, T kept, T entering) {
     return fma(entering * g, g, average * kept);
 }

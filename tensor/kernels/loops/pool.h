@@ -24,8 +24,7 @@
 typedef T VECTOR __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 typedef WHERE PLACES __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 
-/* ---- the maximum: the last NaN if there is one, otherwise the first of equal maxima
- * ------------ */
+/* ---- the maximum: the last NaN if there is one, otherwise the first of equal maxima ---------- */
 
 /* Compares a vector of elements v with the maxima of their windows. `place` is the index of these
  * elements within their windows. If an element is greater than the maximum or NaN, it replaces the

@@ -71,9 +71,8 @@ K_INLINE void K_NAME(slide_tile)(const conv_plan *p, T *y, int64_t y_row, const 
             *(VECTOR *)(y + i * y_row + v * second) = sum[i][v];
 }
 
-/* Computes m rows of y, which have the layout of the padded copy. The rows of windows are
- * computed one by one, or all together with the elements between them; it chooses what takes
- * fewer vectors. */
+/* Computes m rows of y, which have the layout of the padded copy. The rows of windows are computed
+ * one by one, or all together with the elements between them, whichever takes fewer vectors. */
 K_INLINE void K_NAME(slide_rows)(const conv_plan *p, T *y, int64_t y_row, const T *w, const T *x,
                                  int64_t m, int64_t rows_of_windows, const int rows) {
     const int64_t wide = p->z->window.to[1];

@@ -162,8 +162,7 @@ static void K_NAME(softmax_stream)(const softmax_rows *z, int64_t rows, T *y, co
     K_NAME(softmax_write)(y - n, n, log, &last);
 }
 
-/* ---- rows that aren't contiguous: element i of row r is x[i * step + r]
- * ----------------------- */
+/* ---- rows that aren't contiguous: element i of row r is x[i * step + r] ---------------------- */
 
 /* y = e^(x - max) / total, where `total` is the sum of a row's powers. */
 K_INLINE void K_NAME(softmax_side_shares)(const softmax_rows *z, int64_t rows, T *restrict y,
@@ -249,8 +248,7 @@ static void K_NAME(softmax)(const softmax_rows *z, char *const p[], int64_t rows
             K_NAME(softmax_one)(z, y + r * z->n, x + r * z->n);
 }
 
-/* ---- backward: gx_i = y_i * (g_i - sum_j g_j * y_j)
- * -----------------------------------------------
+/* ---- backward: gx_i = y_i * (g_i - sum_j g_j * y_j) -------------------------------------------
  * For log_softmax, gx_i = g_i - e^(y_i) * sum_j g_j. */
 
 K_INLINE T K_NAME(softmax_weighted)(const void *row, int64_t i) {

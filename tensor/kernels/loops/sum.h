@@ -55,8 +55,8 @@ static inline void THIS(_by_four)(const char *x, int64_t row, int64_t column, in
             total[c] += part[k * columns + c];
 }
 
-/* Two functions by cascade.h, which keep their sums in registers. _beside adds rows of 32 bytes,
- * and _apart adds single numbers. */
+/* Each include of cascade.h makes a function that sums rows, with the sums in registers. In
+ * THIS(_beside) a row has 32 bytes; in THIS(_apart) a row is a single number. */
 #define CASCADE THIS(_beside)
 #define WIDE    (int)(32 / sizeof(RESULT))
 #define LANES   (int)(RG_MIN(K_VECTOR_BYTES, 32) / sizeof(RESULT))
