@@ -27,9 +27,9 @@
 /* Returns whether the thread has an error, no matter whether the program has read it. */
 static inline bool rgi_failed(void) { return rgi_this.failure.code != RG_OK; }
 
-/* For a function that tries something and handles the failure itself. Call rgi_set_failure_aside
- * before the attempt: it moves the thread's error into *aside, so that the thread has no error.
- * Call rgi_bring_failure_back after the attempt: it restores the error in *aside if the program
+/* A function that tries something, and handles the failure itself, calls both of these. Before the
+ * attempt, rgi_set_failure_aside moves the thread's error into *aside, so that the thread has no
+ * error. After the attempt, rgi_bring_failure_back restores the error in *aside, if the program
  * hasn't read that error yet, or if the thread has no other error. */
 void rgi_set_failure_aside(rg_failure *aside);
 void rgi_bring_failure_back(const rg_failure *aside);

@@ -106,9 +106,9 @@ static inline void rgi_put_back(rg_thread *me, void *block, size_t c) {
     me->small[c].count++;
 }
 
-/* Puts a released header into the ring of headers that aren't reused yet, so that a program that
- * uses the tensor later finds a header that is marked as dead. If the ring is full, removes and
- * returns its oldest header; otherwise returns NULL. */
+/* Puts a released header into the ring of headers that aren't reused yet. So if the program uses
+ * the tensor after its release, the header is still there and marked as dead, and the use is
+ * noticed. If the ring is full, removes and returns its oldest header; otherwise returns NULL. */
 static inline void *rgi_put_to_rest(rg_thread *me, void *header) {
     void **place = &me->resting[me->rests++ % RG_RESTING];
     void *rested = *place;

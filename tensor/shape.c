@@ -236,9 +236,10 @@ static bool lies_in_order(const rg_tensor *t, const int order[]) {
     return true;
 }
 
-/* Searches for a dim of stride 1, then for a dim whose stride is the size of the first one, and so
- * on: each stride must be the product of the sizes found before. Returns whether such dims are
- * found up to the number of elements. */
+/* Returns whether t's memory has no gaps. Searches for a dim of stride 1, then for a dim whose
+ * stride is the size of the first one, then for one whose stride is the product of these two sizes,
+ * and so on. If each dim is found until that product is the number of elements, there are no
+ * gaps. */
 bool rgi_is_dense_in_some_order(const rg_tensor *t) {
     int64_t stride = 1;
     for (int found = 0; stride < t->numel; stride *= t->size[found - 1]) {

@@ -97,8 +97,8 @@ bool rgi_is_dense_in_some_order(const rg_tensor *t);
 static inline bool rgi_is_dense(const rg_tensor *t) {
     return RG_LIKELY(t->flags & RG_CONTIGUOUS) || rgi_is_dense_in_some_order(t);
 }
-/* Returns whether all inputs, except those that are RG_NONE, have the strides that rgi_set_strides
- * sets. If so, their result has such strides as well. */
+/* Returns whether all inputs have the strides that rgi_set_strides sets (RG_PLAIN); inputs that are
+ * RG_NONE don't count. If all have them, their result has such strides as well. */
 static inline bool rgi_are_plain(int n, rg_tensor *const in[]) {
     bool plain = true;
     for (int i = 0; i < n && plain; i++)

@@ -52,8 +52,8 @@ enum rg_tensor_flags {
     RG_OF_LIST = 32,
     /* Set for a view that was made with grad mode off, and for views of it. */
     RG_UNTRACKED = 64,
-    /* Both of the flags above are set for a view that was made in inference mode, and for views of
-     * it. */
+    /* RG_OF_LIST and RG_UNTRACKED together: set for a view that was made in inference mode, and for
+     * views of it. */
     RG_INFERRED = 32 | 64,
     RG_NAMED = 128, /* Set if the tensor has a label, which holds its name. */
 };

@@ -40,7 +40,8 @@ static void thread_end(void *unused) {
         fallback = (rg_thread){ .ready = false }; /* Another thread may use the fallback now. */
 }
 
-/* Ends the main thread, since destructors of keys don't run when main returns. */
+/* Destroys the state of the main thread when the process exits, because the destructors of thread
+ * keys don't run when main returns. */
 __attribute__((destructor)) static void main_thread_end(void) {
     if (rgi_this.ready)
         thread_end(NULL);

@@ -20,7 +20,7 @@ void rgi_null_reached(const char *op);
  * inside it, because the functions that it calls are of no interest to the program. */
 void rgi_null_stayed_inside(void);
 
-/* Reports the thread's failure if it is unread and hasn't been reported. Always returns false. It
- * is called when NULL has reached a function whose result a program wouldn't check, and when a
- * thread ends. */
+/* Reports the thread's failure if it is unread and hasn't been reported. Always returns false. A
+ * function calls it if it was given NULL, and has no result that a program would check. It is also
+ * called when a thread ends. */
 bool rgi_tell_unread(void) __attribute__((cold));

@@ -124,8 +124,9 @@ rg_named_list rg_torch_load(const char *path);
  * dicts; rg_torch_save_checkpoint in nn/save/checkpoint.h writes that.) Returns false on failure;
  * the file that was there before is then unchanged. */
 bool rg_torch_save(rg_named_list list, const char *path);
-/* Returns the entries whose names begin with the prefix and a dot, with these removed from the
- * names. The new names are parts of the old strings, and live as long as those:
+/* Returns the entries with names that begin with the prefix and a dot, and removes the prefix and
+ * the dot from the names. The new names are parts of the old strings, and live as long as the old
+ * strings do:
  *
  *     rg_load_state_dict(model, rg_named_below(rg_torch_load("checkpoint.pt"), "model"), true)
  *

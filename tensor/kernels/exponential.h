@@ -19,8 +19,8 @@
 #define LOG2_E  1.44269504088896340736L
 
 /* Splits e^x into 2^n * e^r with |r| <= ln(2) / 2 (or, if `two`, splits 2^x in the same way).
- * Stores r in *r. Stores in *power a number whose bits, taken as a T, have the exponent n + bias.
- * Returns p, for which e^r = 1 + r + r^2 * p. */
+ * Stores r in *r. Stores in *power the bits of a T whose exponent field is n + bias. Returns p, for
+ * which e^r = 1 + r + r^2 * p. */
 K_INLINE T K_TYPED(k_exp_parts)(T x, const bool two, int bias, T *r, UINT *power) {
     /* Adding this number rounds to an integer. */
     const T magic = (T)((UINT)3 << (POINT - 1)) + (T)bias;

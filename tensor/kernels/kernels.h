@@ -393,8 +393,8 @@ typedef void k_recurrent_pack(void *to, const void *from, int64_t rows, int64_t 
 
 /* ---- bfloat16.c ----
  * Products of float32 matrices in which the factors are rounded to bfloat16. */
-/* Returns whether the processor has the instruction for bfloat16 products, and k_set is the set
- * that uses it. */
+/* Returns whether the processor has the instruction for bfloat16 products, and k_set is K_AVX512,
+ * in which it can be used. */
 bool k_has_bfloat16(void);
 /* Returns the size in bytes of a worker's scratch memory for tiles of `columns` columns. Returns 0
  * if the product must be computed in float32 instead. That is the case unless the program has set

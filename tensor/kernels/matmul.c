@@ -32,9 +32,9 @@ enum {
     MATMUL_STREAMS = 4
 };
 
-/* Returns how many lines of k elements a worker's scratch memory holds: a panel of b, as wide as in
- * any instruction set, and if a is packed also the rows of a, with those that fill up the last two
- * tiles. */
+/* Returns how many lines of k elements a worker's scratch memory holds. They are a panel of b (32
+ * columns, as many as in the widest instruction set) and, if a is packed, the rows of a, plus 16
+ * rows by which the last two tiles may be filled up. */
 static int64_t matmul_lines(int64_t m, int64_t columns) {
     return 32 + (columns > MATMUL_WIDE ? RG_MIN(m, MATMUL_MC) + 16 : 0);
 }
@@ -97,8 +97,8 @@ typedef struct {
      * has `across` of them. */
     int64_t rows, columns, across, tiles;
     double alpha, beta;
-    /* A row that is multiplied by beta and added to each row of y; or NULL if y itself is
-     * multiplied by beta and added. */
+    /* A row c that takes part in y = alpha * a b + beta * c, where it is the same for each row of
+     * y. If it is NULL, the old y is c. */
     const char *bias;
     matmul_product *product;
     /* Scratch memory for all workers, of `bytes` bytes for each worker; NULL if the product needs

@@ -90,7 +90,7 @@ static int reduce_order(reduce_dim d[RG_MAX_DIMS + 2], const rg_tensor *y, const
 }
 
 /* Merges neighbouring dims into one where the steps allow it. Returns the number of dims that are
- * left. There are at least two, of which the first one is reduced or has size 1. */
+ * left. There are at least two; the first one is reduced, or has size 1. */
 static int reduce_merge(reduce_dim d[RG_MAX_DIMS + 2], int n) {
     int merged = 0;
     for (int k = 1; k < n; k++) {

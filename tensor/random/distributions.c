@@ -266,10 +266,11 @@ static bool trunc_draw(const k_truncation *r, rg_tensor *candidates, rg_tensor *
            && rgi_fill_uniform(uniforms, (double[]){ 0, 1 }, g, op);
 }
 
-/* Fills t. p[] is mean, std, low and high. The numbers are drawn into contiguous tensors, whose
- * dims are t's dims in their order in memory. Normal numbers are drawn in blocks whenever torch
- * does that, which is when the tensor that torch draws into is contiguous. In the first round that
- * tensor is t. In later rounds it is a tensor with the layout of t, but without gaps. */
+/* Fills t. p[] is mean, std, low and high. The numbers are drawn into contiguous tensors. They have
+ * the same dims as t, but sorted into the order that t's dims have in memory. Normal numbers are
+ * drawn in blocks whenever torch does that, which is when the tensor that torch draws into is
+ * contiguous. In the first round that tensor is t. In later rounds it is a tensor with the layout
+ * of t, but without gaps. */
 bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     RG_FAIL_IF(p[1] == 0, op, "division by zero");
     const k_truncation rule = truncation_of(p);

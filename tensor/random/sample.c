@@ -127,9 +127,9 @@ static bool multinomial_check(const multinomial_draw *d, bool replacement) {
     return true;
 }
 
-/* Draws `draws` different categories: those with the largest weight / exponential, the largest
- * first, where `exponential` has an exponential random number for each category. `rank` is scratch
- * memory for all categories. */
+/* Draws `draws` different categories. `exponential` has an exponential random number for each
+ * category. The categories with the largest weight / exponential are drawn, the largest first.
+ * `rank` is scratch memory for all categories. */
 static void draw_distinct_row(const multinomial_draw *d, const double *weight,
                               const double *exponential, k_ranked *rank, int64_t *drawn,
                               int64_t draws) {

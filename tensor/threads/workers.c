@@ -142,9 +142,10 @@ static bool pool_offer(pool_worker *w, rg_job *job) {
     return offered;
 }
 
-/* Offers the job to the workers 2 * i + 1 and 2 * i + 2, in the name of thread i; these offer it to
- * further workers, so that no thread has to wake all others. If a worker isn't free, the offers
- * that it would make are made here. */
+/* Called by thread i, or in its place if it isn't free. Offers the job to the workers 2 * i + 1 and
+ * 2 * i + 2. Each of them, when it begins the job, offers it to two further workers in the same
+ * way, so that no thread has to wake all others. If one of the two isn't free, the offers that it
+ * would make are made here. */
 static void pool_call(rg_job *job, int i) {
     for (int k = 2 * i + 1; k <= 2 * i + 2 && k < job->threads; k++)
         if (!pool_offer(&workers[k], job))
@@ -192,9 +193,9 @@ static void *worker_main(void *worker) {
 
 /* ---- the threads ------------------------------------------------------------------------- */
 
-/* Starts the worker's thread. In the new thread all signals are blocked, because they are meant for
- * the program's own threads; except those that a thread causes itself, such as SIGSEGV, and the
- * profiler's. */
+/* Starts the worker's thread. In the new thread signals are blocked, because they are meant for the
+ * program's own threads. Not blocked are those that a thread causes itself, such as SIGSEGV, and
+ * the profiler's. */
 static int pool_create(pool_worker *w) {
     static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF };
     pthread_attr_t attributes;

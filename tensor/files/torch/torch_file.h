@@ -11,8 +11,8 @@
 #include "tensor/text/text.h"
 
 /* A storage, which is a member of the archive. as[type] is NULL until the storage's elements are
- * read as elements of that type; then it is a tensor of one dim that holds them, whose memory other
- * tensors share. */
+ * read as elements of that type. Then it is a tensor of one dim that holds them; the tensors of the
+ * file share its memory. */
 typedef struct {
     uint8_t global; /* The storage's type: the row of a global of the pickle. */
     int64_t numel;

@@ -16,10 +16,9 @@ K_INLINE int64_t K_NAME(attention_whole)(int64_t n) { return (n + LANES - 1) / L
 
 /* ---- reading and writing rows ---------------------------------------------------------------- */
 
-/* Returns n rows of t, beginning at row `from`, each of which is filled up with zeros to a whole
- * number of vectors. If t's rows are contiguous and fill whole vectors, that is t's own memory;
- * otherwise it is a copy in `room`. Sets *row to the distance from one row to the next, in
- * elements. */
+/* Returns n rows of t, beginning at row `from`. Each row is filled up with zeros to a whole number
+ * of vectors. If t's rows are contiguous and fill whole vectors, that is t's own memory; otherwise
+ * it is a copy in `room`. Sets *row to the distance from one row to the next, in elements. */
 static const T *K_NAME(attention_rows)(const attention_matrix *t, int64_t from, int64_t n, T *room,
                                        int64_t *row) {
     const T *p = (const T *)t->data + from * t->row;

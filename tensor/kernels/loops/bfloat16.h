@@ -99,9 +99,9 @@ BF_INLINE void bf_write(const bf_place *to, int64_t i, int64_t j, int64_t n, __m
     _mm512_mask_storeu_ps(to->y + i * to->y_row + j, here, v);
 }
 
-/* Computes a tile. It has BF_ROWS rows, of which only the first m are written, and the columns of
- * `panels` panels of b, of which only the first n are written. The pragmas are needed because GCC
- * would otherwise keep the sums in memory. */
+/* Computes a tile of BF_ROWS rows and of the columns in `panels` panels of b. Only its first m rows
+ * and n columns are written to y. The pragmas are needed because GCC would otherwise keep the sums
+ * in memory. */
 BF_INLINE void bf_tile(const bf_place *to, const int32_t *a, const bf_pairs *b, int64_t m,
                        int64_t n, int64_t pairs, const int panels) {
     __m512 sum[BF_ROWS][2];

@@ -15,7 +15,7 @@ typedef T VECTOR __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)),
 
 typedef T HALF __attribute__((vector_size(K_VECTOR_BYTES / 2), aligned(sizeof(T)), may_alias));
 
-/* ---- copying and adding pixels that lie side by side ----------------------------------------- */
+/* ---- copying and adding contiguous pixels ---------------------------------------------------- */
 
 /* Copies n elements. May overwrite the elements behind them, up to the next whole vector. Doesn't
  * read at `limit` or beyond. */
