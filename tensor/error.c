@@ -68,8 +68,9 @@ static bool names_op_twice(const char *line, size_t at) {
  * stop at each failure in a debugger, use `break rg_fail`. */
 rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...) {
     rg_thread *me = rgi_thread_get();
-    char line[sizeof me->failure.message]; /* A buffer of its own, since the arguments may contain
-                                            * the old message. */
+    char line[sizeof me->failure.message]; /* The new message isn't written into the thread's error
+                                            * directly, since the arguments may contain the old
+                                            * message. */
     if (!op)
         op = rgi_applying;
     if (rgi_named_as)

@@ -45,9 +45,9 @@ enum {
     /* The most bytes by which a thread's own count may differ from what it has added to the common
      * count. */
     RG_DRIFT_MAX = 256 << 10,
-    RG_SMALL_BATCH = 16 << 14, /* Divided by the block size in units of 64 bytes, this is the most
-                                * blocks in a list of small blocks: each list holds at most 64 times
-                                * as many bytes. */
+    RG_SMALL_BATCH = 16 << 14, /* The most blocks in the list of size class 1. A list of class c,
+                                * whose blocks are c times as large, has at most RG_SMALL_BATCH / c
+                                * blocks. */
     RG_HEADER_BATCH = 512,     /* The most headers in the list of free headers. */
 };
 

@@ -336,7 +336,7 @@ RG_HOT bool rgi_overlaps_itself(const rg_tensor *t) {
 
 bool rgi_have_same_shape(const rg_tensor *a, const rg_tensor *b) { return rgi_same_shape(a, b); }
 
-/* ---- text ----------------------------------------------------------------------- */
+/* ---- shapes as strings ---------------------------------------------------------- */
 
 const char *rgi_shape_text(int n, const int64_t *size, char buf[192]) {
     int at = snprintf(buf, 192, "[");

@@ -134,7 +134,7 @@ static inline rg_tensor rgi_flat(rg_tensor t) {
     return t;
 }
 
-/* ---- text ----------------------------------------------------------------------- */
+/* ---- shapes as strings ---------------------------------------------------------- */
 
 /* The string of a tensor's shape; it lives to the end of the block. */
 #define RG_SHAPE_TEXT(t) rgi_shape_text((t)->ndim, (t)->size, (char[192]){ 0 })

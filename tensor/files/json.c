@@ -144,7 +144,7 @@ static bool json_text(json_parser *p) {
     return true;
 }
 
-/* ---- numbers and words ---------------------------------------------------------------- */
+/* ---- numbers, true, false and null ------------------------------------------------------ */
 
 static bool digits(json_parser *p) {
     const char *begin = p->at;

@@ -90,7 +90,7 @@ rg_tensor *rg_safe_get_tensor(const rg_safe_file *f, const char *name) {
     RG_LOADING(op, f->path);
     rgi_load_reads(f->file.file.bytes);
     /* This call uses a copy of the file's state, because several threads may read at the same time,
-     * and errors of this call must have its own name. */
+     * and errors of this call must have this function's name. */
     rg_safetensors s = f->file;
     s.file.op = op;
     const rg_safetensors_entry *e = rgi_safetensors_find(&s, name);

@@ -330,8 +330,9 @@ typedef struct k_conv {
     int64_t batch, groups, in, out;
     k_window window;
 } k_conv;
-/* Compute y, the gradient of x, and the gradient of w. The bias may be NULL. Each returns false if
- * memory runs out, or if there is no loop for the dtype. */
+/* k_convolve computes y, k_convolve_input computes the gradient of x, and k_convolve_weight
+ * computes the gradient of w. The bias may be NULL. Each returns false if memory runs out, or if
+ * there is no loop for the dtype. */
 bool k_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *w,
                 const rg_tensor *bias);
 bool k_convolve_input(const k_conv *z, rg_tensor *gx, const rg_tensor *g, const rg_tensor *w);
@@ -347,8 +348,9 @@ typedef struct k_pool {
     bool adaptive, count_padding;
     int64_t divisor;
 } k_pool;
-/* Compute the maxima of the windows together with their indices in the plane, the means of the
- * windows, and the gradients of both. Each returns false if there is no loop for the dtype. */
+/* k_max_pool computes the maximum of each window and its index in the plane, and k_mean_pool
+ * computes the mean of each window. The other two compute the gradients. Each returns false if
+ * there is no loop for the dtype. */
 bool k_max_pool(const k_pool *p, rg_tensor *y, rg_tensor *indices, const rg_tensor *x);
 bool k_max_pool_backward(const k_pool *p, rg_tensor *gx, const rg_tensor *indices,
                          const rg_tensor *g);

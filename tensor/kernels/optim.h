@@ -23,8 +23,9 @@ typedef enum k_optimizer {
 } k_optimizer;
 
 /* The numbers of one step. They don't depend on the parameter's elements. A moving average is
- * updated as average = kept * average + entering * x; the names of its two factors end with _kept
- * and _entering. If _kept isn't a field, it is 1 minus the other. */
+ * updated as average = kept * average + entering * x; the names of the fields with its two factors
+ * end with `kept` and `entering`. If only `entering` is a field, kept is 1 - entering; for SGD, it
+ * is the momentum. */
 typedef struct k_optimizer_numbers {
     /* The factor of the gradient: -1 if the objective is maximized, otherwise 1. */
     double sign;

@@ -122,8 +122,8 @@ void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]);
     { K_EACH_NARROW_SET(K_SET_ROW, f) }
 #define K_SET_ROW(set, suffix, f) [set] = RG_PASTE(f, _##suffix),
 
-/* K_TABLE_FLOATS, K_TABLE_NUMBERS and K_TABLE_ALL make tables [dtype][set]. Dtypes that aren't in
- * the name have NULL. */
+/* K_TABLE_FLOATS, K_TABLE_NUMBERS and K_TABLE_ALL make tables [dtype][set]. A dtype for which a
+ * table has no loops has NULL. */
 #define K_TABLE_FLOATS(f) \
     { RG_FLOAT_DTYPES(K_TABLE_ROW, f) }
 #define K_TABLE_NUMBERS(f) \

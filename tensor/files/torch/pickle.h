@@ -34,7 +34,8 @@ typedef enum {
     RG_PICKLE_OTHER, /* A device or a layout. What it says isn't stored. */
 } rg_pickle_kind;
 
-/* A value. Its fields depend on its kind; fields that a kind doesn't use are 0:
+/* A value. Its fields depend on its kind; fields that a kind doesn't use are 0. A text is a Python
+ * string.
  *
  *     bool, int          i is the value
  *     float              f is the value
@@ -103,7 +104,7 @@ size_t rgi_pickle_items(const rg_pickle *p, uint32_t of, uint32_t *to, size_t ro
     left_ > 0;                                              \
     left_--, cell = (p)->cells[cell].next
 
-/* Returns whether the value is this string; it may be a text or bytes. */
+/* Returns whether the value is this string. The value may be a Python string or bytes. */
 bool rgi_pickle_is(const rg_pickle *p, uint32_t value, const char *text);
 /* Returns the name of a value's kind for error messages, such as: an int */
 const char *rgi_pickle_kind_name(const rg_pickle *p, uint32_t value);
