@@ -180,7 +180,7 @@ bool rg_is_anomaly_enabled(void);
 /* The profiler counts each op's calls, time, bytes and floating point operations. If the
  * environment has REGARD_PROFILE=1, the table is printed when the program ends.
  * REGARD_PROFILE=FILE.json also writes each call to that file, for chrome://tracing; %p in the
- * file's name stands for the process's number. After a fork, the child writes nothing to the file.
+ * file's name stands for the process ID. After a fork, the child writes nothing to the file.
  * rg_set_profiling returns whether the profiler was on before. rg_profile_table returns the table
  * of all calls up to now. rg_profile_cost returns the sum of the table's rows whose name is `row`,
  * such as "matmul" or "matmul, backward". For NULL it returns the sum of all rows, except those

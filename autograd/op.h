@@ -137,7 +137,7 @@ struct rg_op {
      * recorded step calls the shape function again each time that it is repeated, since the values
      * may have changed. */
     bool refuses_values;
-    /* True if the op makes a view, and fails if the input's strides don't allow that view. */
+    /* True if the op fails for some strides of the input, because they don't allow its view. */
     bool some_strides;
     /* Computes the outputs. Returns false if that failed. */
     bool (*forward)(rg_call *c);
@@ -206,8 +206,8 @@ extern const int rgi_n_ops;
 #define RG_ELEMENTWISE .inplace = true, .laid_between = true
 /* Fields of a row. RG_MADE(ident) sets `shape` and `forward` to ident_shape and ident_forward.
  * RG_WITH sets the size of the attributes. RG_NAMED does the same for attributes whose first field
- * is torch's name of the node, and sets node_of to read that field; if it is NULL, `node` is the
- * name. */
+ * is torch's name of the node, and sets node_of to read that field. If the field is NULL, the name
+ * is that of the row's field `node`. */
 #define RG_MADE(ident)  .shape = ident##_shape, .forward = ident##_forward
 #define RG_WITH(ident)  .attr_size = sizeof(struct ident##_attr)
 #define RG_NAMED(ident) RG_WITH(ident), .node_of = rgi_named

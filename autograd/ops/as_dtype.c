@@ -134,8 +134,8 @@ rg_tensor *rg_norm_dims_as(rg_tensor *x, double p, rg_dims dims, bool keepdim, r
     return RG_COMPOSITE("norm", rg_norm_dims(norm_as_dtype(x, dtype), p, dims, keepdim));
 }
 
-/* ---- softmax, softmin and log_softmax: if the dtype is an integer, the called function
- *      reports it --------------------------------------------------------------- */
+/* ---- softmax, softmin and log_softmax: the functions without _as, which these call, refuse
+ *      integers ----------------------------------------------------------------- */
 
 rg_tensor *(rg_softmax_as)(rg_tensor *x, int dim, rg_dtype dtype) {
     return RG_COMPOSITE("softmax", rg_softmax(rg_to(x, dtype), dim));

@@ -28,8 +28,8 @@ static rg_tensor *fmin_chooses_a(rg_tensor *a, rg_tensor *b) {
     return rg_logical_or(rg_le(a, b), rg_isnan(b));
 }
 
-/* The names with which a row says which values a gradient reads. NEEDS_ is the mask of values to
- * save, and VALUE_ declares variables for the saved values. */
+/* A row says by `a`, `b` or `ab` which inputs a gradient reads. For each of these names, NEEDS_ is
+ * the mask of the inputs to save, and VALUE_ declares variables for the saved inputs. */
 #define NEEDS_a  RG_IN(0)
 #define NEEDS_b  RG_IN(1)
 #define NEEDS_ab NEEDS_a | NEEDS_b

@@ -61,8 +61,9 @@ struct nll_loss_attr {
                       .reduction = reduction_)                                           \
     }
 
-/* The targets, as the kernels take them, and `scale`, a factor of g. If the reduction is the mean,
- * it is 1 / (the sum of the targets' weights), otherwise 1. */
+/* `targets` has the targets in the form in which the kernels take them. `scale` is the factor by
+ * which g is multiplied: 1 / (the sum of the targets' weights) if the reduction is the mean, and
+ * otherwise 1. */
 typedef struct {
     k_nll_targets targets;
     double scale;

@@ -376,7 +376,7 @@ rg_tensor *rg_diag_embed(rg_tensor *x, int64_t offset, int dim1, int dim2);
 /* rg_repeat_interleave(x, 2, .dim = 0) returns x with each slice along dim repeated. If no dim is
  * given, each element of the flattened x is repeated. `repeats` is a number, or a tensor with a
  * number for each slice. A caller who knows the sum of the repeats may pass it as output_size; the
- * call fails if it is wrong. */
+ * call fails if output_size isn't that sum. */
 typedef struct RG_OPTIONS rg_repeat_interleave_options {
     RG_BY_NAME;
     int dim             RG_DEFAULT(INT_MIN);

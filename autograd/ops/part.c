@@ -275,8 +275,8 @@ RG_OP(diagonal_copy, .doc = "a matrix's diagonal, as a tensor of its own",
       RG_SAMPLES(PART("(3,4)", RG_PART_DIAGONAL(0, 1, 1, 3)),
                  PART("(0,4)", RG_PART_DIAGONAL(0, 1, 0, 0))));
 
-/* ---- diag_embed: zeros, except on a diagonal of two dims, along which x's last dim lies; gx
- *      is that diagonal of g ---------------------------------------------------- */
+/* ---- diag_embed: zeros, but with x's last dim laid along the diagonal of two new dims; gx is
+ *      that diagonal of g ------------------------------------------------------- */
 
 /* Returns the side of the square matrix whose diagonal at the given offset has `length` elements.
  * Returns INT64_MAX if the side is too large for an int64. */

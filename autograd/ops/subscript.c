@@ -349,8 +349,8 @@ static const char *set_item_node(const rg_tensor *x, const rg_tensor *value, con
     return value->ndim == 0 && x->ndim ? "FillBackward3" : NULL;
 }
 
-/* If x is a view that is in the graph, or will be, set_item is applied to the view that the steps
- * make of x, instead of to x. So the write is recorded as a write to x's base. */
+/* If x is a view, and x or the value has a history, set_item isn't applied to x, but to the view of
+ * x that the subscript's steps make. So the write is recorded as a write to x's base. */
 rg_tensor *(rg_set_items_)(rg_tensor *x, rg_tensor *value, int n, const rg_item_index *items) {
     subscript s;
     RG_AS("set_item_");

@@ -173,7 +173,8 @@ void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
 
 /* ---- constants --------------------------------------------------------------------- */
 
-/* The list may have the storage already, if it has the address of a constant that was freed. */
+/* Adds t's storage to the list of constants. If a constant was freed, the new storage can have its
+ * address, which is then in the list already. */
 bool rgi_recording_adds_constant(rg_replay *r, const rg_tensor *t) {
     return rgi_recording_is_constant(r, t) || pointers_add(r, &r->constants, t->storage);
 }

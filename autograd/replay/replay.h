@@ -2,7 +2,7 @@
  * replay.h: recordings of a training step that is repeated often. A recording is the list of
  * kernels that the step called. Replaying it calls these kernels again: without dispatch, without
  * allocations, and with results that are equal bit by bit. If the shapes of the step's inputs
- * change, as those of texts do, the step is recorded once for each shape.
+ * change, for example with the lengths of sentences, the step is recorded once for each shape.
  */
 #pragma once
 

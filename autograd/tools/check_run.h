@@ -30,8 +30,8 @@ typedef struct rg_check_result {
 typedef enum { RG_LAID_PLAIN, RG_LAID_STRIDED, RG_LAID_EXPANDED } rg_check_layout;
 extern const char *const rgi_layout_text[];
 
-/* The largest relative difference between results in float64 that count as equal. They may differ a
- * bit, since sums may be added in another order. */
+/* The largest relative difference at which two float64 results count as equal. Even two right
+ * results can differ a little, because terms may be added in another order. */
 #define RG_RUNS_SAME 1e-9
 
 static inline bool rgi_check_run_wants(const rg_check_run *s, int i) { return s->wanted >> i & 1; }

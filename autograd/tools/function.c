@@ -143,7 +143,7 @@ rg_tensor *(rg_saved_tensor)(rg_function_context *ctx, int i) {
 
 /* ---- forward ------------------------------------------------------------------------ */
 
-/* Calls the class's forward function. Fails if it fails, or if it doesn't set an output. */
+/* Calls the class's forward function. Fails if that function fails, or doesn't set an output. */
 static bool run_class_forward(rg_function_context *ctx) {
     const rg_function_class *cls = &ctx->row->cls;
     bool before = rg_set_grad_enabled(false);

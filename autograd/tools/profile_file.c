@@ -15,8 +15,8 @@ static long profile_file_events;
 
 /* ---- beginning and ending ------------------------------------------------------------ */
 
-/* Copies the path to own[], with the process's number in place of each %p. Returns whether own[] is
- * large enough. */
+/* Copies the path to own[], with the process ID in place of each %p. Returns whether own[] is large
+ * enough. */
 static bool path_of_process(const char *path, size_t room, char own[]) {
     size_t n = 0;
     for (const char *p = path; *p; p++) {

@@ -9,7 +9,7 @@
 
 #include "tensor/base.h"
 
-/* Begins the file. %p in the path stands for the process's number. If the file can't be written,
+/* Begins the file. %p in the path stands for the process ID. If the file can't be written,
  * prints a message to standard error. */
 void rgi_profile_file_begin(const char *path);
 /* Ends and closes the file, if this process has begun one. */
