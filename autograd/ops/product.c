@@ -99,8 +99,8 @@ static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, c
     return *gin && k_matmul(*gin, &left, &right);
 }
 
-/* Sets *gin to the product of a^T and b, summed over the batches: a product of the rows of all
- * batches. If a or b isn't contiguous, *gin stays NULL, and the rule computes the gradient. */
+/* Sets *gin to a^T b, summed over the batches. One product of all batches' rows computes that. If
+ * a or b isn't contiguous, *gin stays NULL, and the rule computes the gradient. */
 static bool product_gradient_of_rows(rg_tensor **gin, const rg_tensor *a, const rg_tensor *b) {
     if (a->ndim == 2)
         return product_gradient(gin, a, true, b, false);
