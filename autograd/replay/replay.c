@@ -257,8 +257,8 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
     rgi_set_observer(&r->collector.observer.tensors);
     bool ok = do_step(s, gin, rule, buffer);
     rgi_set_observer(&o->tensors);
-    /* If a step fails halfway, only some of its tensors are in the recording. It is marked as
-     * failed, in case the program ignores the failure. */
+    /* If a step fails halfway, only some of its tensors are in the recording. The recording
+     * is marked as failed, in case the program ignores the step's failure. */
     r->failed = r->failed || !ok;
     return ok;
 }
