@@ -24,8 +24,8 @@
 
 #define RG_HANDLE_KIND_ENUM_(kind, article, name, released) RG_HANDLE_##kind,
 /* The values of rg_handle.kind. The numbers are unlikely to occur elsewhere in memory. None of them
- * is equal to a state of a tensor, because rg_handle.kind and rg_tensor.state have the same offset:
- * one read of this place tells handles and tensors apart. */
+ * may be equal to a state of a tensor: rg_handle.kind and rg_tensor.state have the same offset, so
+ * that one read of this place tells handles and tensors apart. */
 typedef enum rg_handle_kind {
     RG_HANDLE_BEFORE_FIRST = 0x484e4400,
     RG_HANDLE_KINDS_(RG_HANDLE_KIND_ENUM_) RG_HANDLE_BEHIND_LAST

@@ -22,7 +22,8 @@ rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size);
 /* Returns what rgi_new returns; if it fails, the error has the name `op`. */
 rg_tensor *rgi_new_named(const char *op, rg_dtype dtype, int ndim, const int64_t *size);
 rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype);
-/* Returns what rgi_new returns. For the output of an op: an observer may allocate its storage. */
+/* Returns what rgi_new returns, for the output of an op. If there is an observer, it may allocate
+ * the storage. */
 static inline rg_tensor *rgi_new_output(rg_dtype dtype, int ndim, const int64_t *size);
 /* Returns a tensor with x's shape and without gaps, whose dims have x's order in memory (see
  * rgi_lay_out_as). */

@@ -166,8 +166,8 @@ typedef enum rg_code {
 
 /* Returns the error's message, which is one line, or "" if there is no error. */
 const char *rg_error(void);
-/* Returns the error's message, but leaves the failure unread. For a log, or for a function that
- * passes the failure on to its caller. */
+/* Returns the error's message, but leaves the failure unread. It is meant for a log, or for a
+ * function that passes the failure on to its caller. */
 const char *rg_error_peek(void);
 rg_code rg_error_code(void);
 /* Returns whether training is halted. If it is, a training step must change nothing and return
@@ -468,7 +468,7 @@ typedef struct rg_memory {
 int64_t rg_live_tensors(void);
 rg_memory rg_memory_stats(void);
 void rg_memory_reset_peak(void);
-/* Returns the large free blocks that this thread holds to the system. */
+/* Gives the large free blocks that this thread holds back to the system. */
 void rg_memory_trim(void);
 /* For tests: makes this thread's n-th request for memory from now on fail, once. 0 cancels this. */
 void rg_memory_fail_at(int64_t n);

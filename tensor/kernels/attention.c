@@ -20,7 +20,7 @@ enum { ATTENTION_SIDE = 64, ATTENTION_ALONG = 128, ATTENTION_BLOCK = 16 };
  * the widest vectors have lanes. */
 enum { ATTENTION_ROWS = 4, ATTENTION_LANES = 16 };
 
-/* The matrix of one head in one image of the batch. Its rows have `size` elements. row and col are
+/* The matrix of one head in one item of the batch. Its rows have `size` elements. row and col are
  * the strides of rows and columns, in elements. */
 typedef struct {
     const char *data;

@@ -447,8 +447,8 @@ typedef struct k_truncation {
     bool normal;
     double mean, std, low, high, log_peak;
 } k_truncation;
-/* For each element that is still pending, writes its candidate to `accepted` if the candidate is
- * accepted. Returns whether any element is still pending after that. */
+/* For each element that is still pending, writes its candidate to `accepted`, and clears `pending`
+ * if the candidate is accepted. Returns whether any element is still pending after that. */
 bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tensor *candidates,
                        const rg_tensor *uniforms, rg_tensor *pending);
 

@@ -31,7 +31,7 @@ typedef enum {
     RG_PICKLE_GLOBAL,
     RG_PICKLE_STORAGE,
     RG_PICKLE_TENSOR,
-    RG_PICKLE_OTHER, /* A device or a layout. What it says isn't stored. */
+    RG_PICKLE_OTHER, /* A device or a layout. Its name isn't stored. */
 } rg_pickle_kind;
 
 /* A value. Its fields depend on its kind; fields that a kind doesn't use are 0. A text is a Python

@@ -4,8 +4,7 @@
  */
 
 /* The two functions are finish_loops (kernels/reduce.h): they change n elements of y in place.
- * None of them uses the parameter
- * `number`. */
+ * Neither of them uses the parameter `number`. */
 
 /* y = isinf(y) ? 0 : y. Other finish_loops read `other`; this one doesn't. */
 static void K_NAME(logsumexp_finite)(void *y, int64_t n, double number, const void *other) {

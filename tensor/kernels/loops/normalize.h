@@ -263,8 +263,8 @@ K_INLINE void K_NAME(norm_add_columns)(double *restrict to, int64_t n, const ROW
     }
 }
 
-/* Adds a row's part to the gradients of weights and biases. For z->per > 1, where each weight and
- * bias applies to several elements. */
+/* Adds a row's part to the gradients of weights and biases, for z->per > 1, that is, if each weight
+ * and bias applies to several elements. */
 K_INLINE void K_NAME(norm_add_channels)(const k_norm_rows *z, double *gweight, double *gbias,
                                         ROW row) {
     for (int64_t c = 0; c < z->n / z->per; c++) {

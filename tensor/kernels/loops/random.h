@@ -32,8 +32,8 @@ static void K_NAME(random_normals)(void *numbers, int n) {
             K_NAME(random_pair)(y + i, y + i + 8);
 }
 
-/* For each element that is still pending, writes its candidate to `accepted`, and sets `pending` to
- * whether the candidate isn't accepted. Returns whether any element is still pending. Each
+/* For each element that is still pending, writes its candidate to `accepted`, and clears `pending`
+ * if the candidate is accepted. Returns whether any element is still pending after that. Each
  * operation is rounded in the tensor's dtype, as in torch. */
 static bool K_NAME(random_truncate)(const k_truncation *r, int64_t n, void *accepted,
                                     const void *candidates, const void *uniforms, bool *pending) {
