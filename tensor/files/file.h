@@ -13,9 +13,9 @@
 #include <sys/types.h>
 
 /* The system calls that may fail, in a table that tests replace so that they can let each call
- * fail. The calls before a file is saved, which ask where a link points to, whether there is a
- * file, and for its permissions, aren't in the table. If one of these fails, the save makes a new
- * file. */
+ * fail. The calls that come before a save aren't in the table: they ask where a link points to,
+ * whether the file exists, and which permissions it has. If one of these fails, the save makes a
+ * new file. */
 typedef struct {
     int (*open)(const char *path, int flags, mode_t mode);
     int (*stat)(int fd, struct stat *status);

@@ -20,7 +20,7 @@ typedef struct {
 /* ---- mean and deviation -------------------------------------------------------------------------
  * A row is read in chunks of NORM_CHUNK vectors. For each lane, the mean of a chunk and its sum of
  * squares around that mean are combined with those of the chunks before. At the end the lanes are
- * combined in the same way; then the rest of the row is, which doesn't fill a chunk. */
+ * combined in the same way, and so is the rest of the row, which doesn't fill a chunk. */
 
 K_INLINE T K_NAME(norm_x)(const void *row, int64_t i) {
     const ROW *r = row;
