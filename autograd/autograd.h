@@ -13,6 +13,7 @@
 
 #include "../tensor/tensor.h"
 #include "replay/replay.h"
+#pragma GCC system_header
 
 RG_PUBLIC_BEGIN
 

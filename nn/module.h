@@ -39,6 +39,7 @@
 #include "../autograd/autograd.h"
 #include "../autograd/ops/ops.h"
 #include "../tensor/files/files.h"
+#pragma GCC system_header
 
 RG_PUBLIC_BEGIN
 
@@ -294,7 +295,7 @@ template <typename T> static inline T *rg_module_of(const rg_module_class *cls, 
          _Pragma("GCC diagnostic push")                                            \
              _Pragma("GCC diagnostic ignored \"-Wmissing-field-initializers\"") 0; \
      }),                                                                           \
-     rg_module_of<type>(cls, type{ __VA_ARGS__ },                                  \
+     rg_module_of<type>(cls, __extension__ type{ __VA_ARGS__ },                    \
                         __extension__({ _Pragma("GCC diagnostic pop") 0; })))
 template <typename T> static inline T *rg_deepcopy(T *m) { return (T *)rg_deepcopy((void *)m); }
 #endif

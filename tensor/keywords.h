@@ -13,17 +13,29 @@
 #include <type_traits>
 #endif
 
+/* ---- ISO C and C++ ------------------------------------------------------------------- */
+
+/* With -pedantic, compilers warn of what ISO C and C++ lack, but not in a system header. Each
+ * public header with such macros declares itself one. The line stands below the header's #include
+ * lines, because -MMD doesn't list what a system header includes. */
+#pragma GCC system_header
+/* A call without options has an empty argument. Clang warns of that in system headers, too; the
+ * warning has another name from Clang 19 on, and another one from Clang 20 on. */
+#if defined __clang__ && __clang_major__ == 19
+#pragma clang diagnostic ignored "-Wc23-extensions"
+#pragma clang diagnostic ignored "-Wc++20-extensions"
+#elif defined __clang__ && __clang_major__ > 19
+#pragma clang diagnostic ignored "-Wvariadic-macro-arguments-omitted"
+#elif defined __clang__
+#pragma clang diagnostic ignored "-Wgnu-zero-variadic-macro-arguments"
+#endif
+
 #define RG_PASTE_(a, b) a##b
 #define RG_PASTE(a, b)  RG_PASTE_(a, b)
 
 /* Turns two warnings into errors, as newer C compilers do by default: a pointer of another type,
  * such as a module where a tensor is expected, and an integer where a pointer is expected. */
 #ifndef __cplusplus
-/* Silences a warning of Clang's -pedantic: a call without options leaves a variadic macro argument
- * empty. */
-#ifdef __clang__
-#pragma clang diagnostic ignored "-Wgnu-zero-variadic-macro-arguments"
-#endif
 #pragma GCC diagnostic error "-Wincompatible-pointer-types"
 #pragma GCC diagnostic error "-Wint-conversion"
 #elif defined __clang__ /* Makes it an error to pass NULL as a number. */
@@ -35,11 +47,12 @@
 /* ---- whole numbers ------------------------------------------------------------------- */
 
 /* RG_WHOLE(n) has the value n, and doesn't compile if n is a fraction or a pointer. In C it is a
- * bitwise or of n with a constant that is 0, because C has no bitwise or for fractions and
- * pointers; the constant's name appears in the compiler's error. Each function that takes a whole
- * number, such as a size or a dim, is also a macro of the same name that wraps this argument in
- * RG_WHOLE. The macro passes its other arguments on; an argument that is a literal with commas must
- * be put in parentheses. */
+ * bitwise or of n with an int that is 0, because C has no bitwise or for fractions and pointers.
+ * The name of the int's type appears in the compiler's error. (GCC shows the name of a type in a
+ * literal with braces, but not the name of a constant.) Each function that takes a whole number,
+ * such as a size or a dim, is also a macro of the same name that wraps this argument in RG_WHOLE.
+ * The macro passes its other arguments on; an argument that is a literal with commas must be put in
+ * parentheses. */
 #ifdef __cplusplus
 /* G++ gives NULL the type long, and reports an error if NULL is converted to another type.
  * Therefore a long takes the first function, which converts it to long long, and the template takes
@@ -56,8 +69,8 @@ template <int line> struct rg_whole_number {
 };
 #define RG_WHOLE(n) (rg_whole_number<__LINE__>::of(n))
 #else
-enum { RG_A_WHOLE_NUMBER_BELONGS_HERE };
-#define RG_WHOLE(n) ((n) | RG_A_WHOLE_NUMBER_BELONGS_HERE)
+typedef int RG_A_WHOLE_NUMBER_BELONGS_HERE;
+#define RG_WHOLE(n) ((n) | (RG_A_WHOLE_NUMBER_BELONGS_HERE){ 0 })
 #endif
 
 /* ---- options by name ----------------------------------------------------------------- */
@@ -126,7 +139,7 @@ typedef struct rg_options_go_by_name {
  * block in C, and to the end of the full expression in C++. */
 #ifdef __cplusplus
 #define RG_KEYWORDS(type, defaults, ...) \
-    type { __VA_ARGS__ }
+    __extension__ type { __VA_ARGS__ }
 #else
 /* RG_QUIET_ turns two warnings off: one when an argument overrides a default, and one when the
  * arguments, written as a string, are too long. RG_STRICT_ makes it an error to give a fraction for

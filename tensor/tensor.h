@@ -28,6 +28,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#pragma GCC system_header
 
 /* RG_PUBLIC_BEGIN and RG_PUBLIC_END enclose the declarations that the library exports. */
 #ifdef __cplusplus
@@ -219,7 +220,7 @@ typedef struct rg_dims {
 #define RG_WHOLE_SIZES_ \
     "sizes, dims and indices are whole numbers: an int, an int64_t or a size_t each"
 #ifndef __cplusplus
-#define RG_DIMS(...) ((rg_dims){ RG_COUNT_SIZES_(__VA_ARGS__), { __VA_ARGS__ } })
+#define RG_DIMS(...) (__extension__(rg_dims){ RG_COUNT_SIZES_(__VA_ARGS__), { __VA_ARGS__ } })
 #define RG_COUNT_SIZES_(...)                                     \
     ((int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)) \
      + RG_CHECK_SIZES_(0 __VA_OPT__(, ) __VA_ARGS__, 0, 0, 0, 0, 0, 0, 0, 0, 0))

@@ -12,6 +12,7 @@
 #ifdef __cplusplus
 #include <initializer_list>
 #endif
+#pragma GCC system_header
 
 RG_PUBLIC_BEGIN
 
@@ -23,9 +24,9 @@ static inline rg_list rg_list_of(int n, rg_tensor *const v[]) {
 }
 
 #ifndef __cplusplus
-#define RG_LIST(...)                                                                 \
-    ((rg_list){ (int)(sizeof((rg_tensor *[]){ __VA_ARGS__ }) / sizeof(rg_tensor *)), \
-                (rg_tensor *[]){ __VA_ARGS__ } })
+#define RG_LIST(...)                                                                              \
+    (__extension__(rg_list){ (int)(sizeof((rg_tensor *[]){ __VA_ARGS__ }) / sizeof(rg_tensor *)), \
+                             (rg_tensor *[]){ __VA_ARGS__ } })
 #define RG_ARGUMENTS_(...) RG_LIST(__VA_ARGS__)
 #endif
 

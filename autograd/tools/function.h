@@ -26,6 +26,7 @@
 
 #include "../autograd.h"
 #include "../ops/ops.h"
+#pragma GCC system_header
 
 RG_PUBLIC_BEGIN
 

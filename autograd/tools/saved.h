@@ -5,6 +5,7 @@
 #pragma once
 
 #include "../autograd.h"
+#pragma GCC system_header
 
 RG_PUBLIC_BEGIN
 

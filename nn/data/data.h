@@ -21,6 +21,7 @@
 #include "../../autograd/ops/ops.h"
 #include "../../tensor/files/files.h"
 #include "../models/batches.h"
+#pragma GCC system_header
 
 RG_PUBLIC_BEGIN
 

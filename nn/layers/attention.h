@@ -6,6 +6,7 @@
 #pragma once
 
 #include "layers.h"
+#pragma GCC system_header
 
 RG_PUBLIC_BEGIN
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "../../autograd/ops/ops.h"
+#pragma GCC system_header
 
 RG_PUBLIC_BEGIN
 

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "../module.h"
+#pragma GCC system_header
 
 RG_PUBLIC_BEGIN
 

@@ -15,6 +15,7 @@
 
 #include "attention.h"
 #include "../containers.h"
+#pragma GCC system_header
 
 RG_PUBLIC_BEGIN
 

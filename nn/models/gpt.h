@@ -13,6 +13,7 @@
 #pragma once
 
 #include "../layers/layers.h"
+#pragma GCC system_header
 
 RG_PUBLIC_BEGIN
 

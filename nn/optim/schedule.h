@@ -7,6 +7,7 @@
 #pragma once
 
 #include "optimizer.h"
+#pragma GCC system_header
 
 RG_PUBLIC_BEGIN
 

@@ -33,6 +33,7 @@
 
 #include "../module.h"
 #include "process_group.h"
+#pragma GCC system_header
 
 RG_PUBLIC_BEGIN
 

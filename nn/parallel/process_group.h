@@ -20,6 +20,7 @@
 #pragma once
 
 #include "../../autograd/autograd.h"
+#pragma GCC system_header
 
 RG_PUBLIC_BEGIN
 

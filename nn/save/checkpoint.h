@@ -21,6 +21,7 @@
 
 #include "../module.h"
 #include "../optim/optim.h"
+#pragma GCC system_header
 
 RG_PUBLIC_BEGIN
 

@@ -9,6 +9,7 @@
 
 #include "../module.h"
 #include "../../tensor/files/files.h"
+#pragma GCC system_header
 
 RG_PUBLIC_BEGIN
 
