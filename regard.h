@@ -25,3 +25,4 @@
 #include "nn/models/tokenizer.h"
 #include "nn/optim/optim.h"
 #include "nn/save/checkpoint.h"
+#include "nn/report/report.h"

@@ -20,6 +20,7 @@ template <typename T> static T *address_of(T &&value) { return &value; }
 typedef struct text {
     char v[32];
 } text;
+typedef const char *string;
 #define TEXT(string) (AT(text, { string })->v)
 
 /* A row is a function that returns whether the call did what was asked. */
@@ -220,6 +221,35 @@ ROW(rg_tokenizer_decode_options, length) {
                  && *length == 2;
     rg_tokenizer_free(t);
     return right;
+}
+
+/* Returns whether the text is in the page, after its report has ended. */
+static bool page_has(rg_report *report, const char *text) {
+    static char page[1 << 16];
+    bool ended = rg_report_end(report);
+    FILE *f = fopen(in_folder("page"), "rb");
+    size_t n = f ? fread(page, 1, sizeof page - 1, f) : 0;
+    page[n] = 0;
+    return ended && f && fclose(f) == 0 && strstr(page, text);
+}
+
+ROW(rg_report_options, title) {
+    return page_has(rg_report_begin(in_folder("page"), .title = TEXT("my run")), "\"my run\"");
+}
+
+ROW(rg_report_picture_options, rows) {
+    const char *const *names;
+    rg_report *report = rg_report_begin(in_folder("page"));
+    return rg_report_picture(report, "x", 1, rg_ones(1, 2),
+                             .rows = { 1, names = AT(string, TEXT("above")) })
+           && names && page_has(report, "[\"above\"]");
+}
+
+ROW(rg_report_picture_options, columns) {
+    rg_report *report = rg_report_begin(in_folder("page"));
+    return rg_report_picture(report, "x", 1, rg_ones(2, 1),
+                             .columns = { 1, AT(string, TEXT("left")) })
+           && page_has(report, "[\"left\"]");
 }
 
 static double scaled_epoch(int64_t epoch, void *scale) { return (double)epoch * *(double *)scale; }

@@ -86,6 +86,10 @@ static void *make_TOKENIZER(void) {
 static bool use_TOKENIZER(void *t) { return rg_tokenizer_size(t) >= 0; }
 static void release_TOKENIZER(void *t) { rg_tokenizer_free(t); }
 
+static void *make_REPORT(void) { return rg_report_begin(scratch("a.html")); }
+static bool use_REPORT(void *r) { return rg_report_number(r, "loss", 0, 1); }
+static void release_REPORT(void *r) { rg_report_end(r); }
+
 typedef struct {
     void *(*make)(void);
     bool (*use)(void *it);

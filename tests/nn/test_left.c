@@ -32,6 +32,7 @@ static struct {
     rg_generator *generator;
     rg_tokens *tokens;
     rg_safe_file *file;
+    rg_report *report;
     rg_optim *optim, *lbfgs, *growing;
     rg_schedule *schedule, *plateau;
 } o;
@@ -97,19 +98,20 @@ static void make_objects(void) {
     scratch_write("numbers.csv", "1,2\n3,4\n", 8);
     o.tokens = rg_tokens_open(scratch("tokens.npy"));
     o.file = rg_safe_open(scratch("saved"));
+    o.report = rg_report_begin(scratch("a.html"));
     ck_assert_msg(o.tokens && o.file && o.plateau && o.loader, "%s", rg_error());
 }
 
 static void free_objects(void) {
-    void *modules[] = { o.gpt,           o.attention,     o.heads,   o.positions,
-                        o.transformer,   o.encoder_layer, o.decoder_layer,
-                        o.list,          o.modules,       o.dict,    o.parameters,
-                        o.averaged,      o.linear,        o.tied };
+    void *modules[] = { o.gpt,           o.attention,     o.heads,  o.positions, o.transformer,
+                        o.encoder_layer, o.decoder_layer, o.list,   o.modules,   o.dict,
+                        o.parameters,    o.averaged,      o.linear, o.tied };
     rg_data_loader_free(o.loader);
     rg_data_loader_free(o.drawing_loader);
     rg_generator_free(o.generator);
     rg_tokens_close(o.tokens);
     rg_safe_close(o.file);
+    rg_report_end(o.report);
     rg_optim_free(o.optim);
     rg_optim_free(o.lbfgs);
     rg_optim_free(o.growing);

@@ -191,6 +191,9 @@ ABSENT = {
     "load_checkpoint function_args function_state function_check function_check_with "
     "data_loader_state_dict data_loader_load_state_dict distributed_part distributed_check "
     "distributed_save_checkpoint distributed_load_checkpoint load_lines",
+    "TensorBoard's SummaryWriter is the nearest": "report_begin report_begin_with report_setting "
+    "report_text report_number report_picture report_picture_with report_histogram "
+    "report_parameters report_end",
     "torch.compile is the nearest": "record replay_run replays_new replays_run",
     "it is TensorFlow's text": "repr_tf",
     "TransformerLens has it": "hook_point run_with_hooks run_with_hooks_list run_with_cache "

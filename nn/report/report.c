@@ -1,0 +1,250 @@
+/*
+ * report.c: the page of a run. The file begins with page.html, whose script draws the records that
+ * follow. A record is a line of JSON, which is appended in one call of the system, so that records
+ * of several threads don't mix. It begins with its newline, so that a record that was cut short
+ * spoils none behind it. tensors.c makes the records of tensors.
+ */
+#include "record.h"
+
+#include "regard.h"
+#include "tensor/files/file.h"
+#include "tensor/memory.h"
+#include "tensor/observer.h"
+#include "tensor/text/c_locale.h"
+#include "tensor/text/digits.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+struct rg_report {
+    rg_handle handle;
+    int fd;
+    double began;           /* The time of rg_report_begin. */
+    atomic_long next_beat;  /* The seconds since then after which the time is reported again. */
+    atomic_llong last_step; /* The step of the last number. */
+    char path[];
+};
+
+/* The lines of page.html. */
+static const char *const page_lines[] = {
+#include "page.inc"
+};
+
+static double seconds_of(clockid_t clock) {
+    struct timespec t;
+    clock_gettime(clock, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* ---- records -------------------------------------------------------------------------- */
+
+/* Characters that end a text of JSON, and < which could end the element of HTML around it, are
+ * written by their numbers. */
+static bool needs_no_escape(char c) {
+    return (unsigned char)c >= ' ' && c != '"' && c != '\\' && c != '<' && c != 0x7f;
+}
+
+void rgi_record_text(rg_text *record, const char *text) {
+    rgi_text_add(record, "\"");
+    while (*text) {
+        const char *from = text;
+        while (needs_no_escape(*text))
+            text++;
+        rgi_text_add(record, "%.*s", (int)(text - from), from);
+        if (*text)
+            rgi_text_add(record, "\\u%04x", (unsigned)*text++);
+    }
+    rgi_text_add(record, "\"");
+}
+
+void rgi_record_double(rg_text *record, double v) {
+    if (isnan(v))
+        rgi_text_add(record, "null");
+    else if (isinf(v))
+        rgi_text_add(record, v > 0 ? "1e999" : "-1e999");
+    else
+        rgi_text_add(record, "%s", rgi_python_float(v));
+}
+
+void rgi_record_begin(rg_text *record, const char *kind, const char *name, int64_t step) {
+    rgi_text_add(record, "\n[\"%s\",", kind);
+    rgi_record_text(record, name);
+    rgi_text_add(record, ",%lld", (long long)step);
+}
+
+/* ---- the file ------------------------------------------------------------------------- */
+
+bool rgi_report_given(const rg_report *r, const char *name, const char *op) {
+    return rgi_may_do_once(op) && rgi_handle_given(r, op, RG_HANDLE_REPORT)
+           && rgi_given(name, op, "a name");
+}
+
+bool rgi_report_append(rg_report *r, const char *op, rg_text *records) {
+    const char *from = records->v;
+    size_t left = records->failed ? 0 : records->n;
+    bool ok = !records->failed;
+    while (left > 0 && ok) {
+        const ssize_t put = rgi_system.write(r->fd, from, left);
+        if (put < 0 && errno == EINTR)
+            continue;
+        ok = put > 0;
+        if (!ok)
+            rgi_fail_errno(op, put < 0 ? errno : ENOSPC, r->path);
+        from += ok ? put : 0;
+        left -= ok ? (size_t)put : 0;
+    }
+    rgi_text_free(records);
+    return ok;
+}
+
+/* Returns whether the file is empty, which *empty says, or the page of a report. */
+static bool is_page_or_empty(const rg_report *r, const char *op, bool *empty) {
+    struct stat status;
+    if (rgi_system.stat(r->fd, &status)) {
+        rgi_fail_errno(op, errno, r->path);
+        return false;
+    }
+    RG_FAIL_AS_IF(RG_IO_ERROR, !S_ISREG(status.st_mode), op, "'%s': it is no regular file",
+                  r->path);
+    *empty = status.st_size == 0;
+    if (*empty)
+        return true;
+    char first[64];
+    const size_t n = strlen(page_lines[0]);
+    const rg_file file = { op, r->path, r->fd, (uint64_t)status.st_size };
+    if (file.bytes >= n && !rgi_file_read(&file, 0, first, n))
+        return false;
+    RG_FAIL_AS_IF(RG_IO_ERROR, file.bytes < n || memcmp(first, page_lines[0], n) != 0, op,
+                  "'%s': it is no page of a report, so that it can't be resumed", r->path);
+    return true;
+}
+
+/* Opens the file, and writes the page's first part unless there is one. */
+static bool open_page(rg_report *r, const char *op, bool resume) {
+    const int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
+    r->fd = rgi_system.open(r->path, resume ? flags : flags | O_TRUNC, 0666);
+    if (r->fd < 0) {
+        rgi_fail_errno(op, errno, r->path);
+        return false;
+    }
+    bool empty;
+    rg_text text = { 0 };
+    if (!is_page_or_empty(r, op, &empty))
+        return false;
+    for (int i = 0; empty && i < RG_COUNT(page_lines); i++)
+        rgi_text_add(&text, "%s", page_lines[i]);
+    return rgi_report_append(r, op, &text);
+}
+
+/* Adds the time since the begin, and the memory that is in use and its peak. */
+static void add_beat(rg_text *record, rg_report *r, double seconds) {
+    const rg_memory memory = rg_memory_stats();
+    rgi_text_add(record, "\n[\"beat\",%lld,%.3f,%lld,%lld]", (long long)r->last_step, seconds,
+                 (long long)memory.now, (long long)memory.peak);
+}
+
+static bool append_run(rg_report *r, const char *op, const char *title) {
+    rg_text record = { 0 };
+    rgi_text_add(&record, "\n[\"run\",");
+    rgi_record_text(&record, title);
+    rgi_text_add(&record, ",\"%s\",\"%llu\",%.0f,%d]", RG_VERSION,
+                 (unsigned long long)rg_initial_seed(), seconds_of(CLOCK_REALTIME),
+                 rg_get_num_threads());
+    return rgi_report_append(r, op, &record);
+}
+
+static size_t report_bytes(const rg_report *r) { return sizeof *r + strlen(r->path) + 1; }
+
+/* Closes the file and releases the report. A signal may interrupt a close, which is no failure. */
+static bool close_report(rg_report *r, const char *op) {
+    const bool ok = r->fd < 0 || rgi_system.close(r->fd) == 0 || errno == EINTR;
+    if (!ok)
+        rgi_fail_errno(op, errno, r->path);
+    rgi_free_handle(&r->handle, report_bytes(r));
+    return ok;
+}
+
+rg_report *rg_report_begin_with(const char *path, rg_report_options o) {
+    const char *op = "report_begin";
+    if (!rgi_may_do_once(op) || !rgi_given_path(path, op))
+        return NULL;
+    rg_report *r = rgi_alloc(sizeof *r + strlen(path) + 1, RG_MEM_OTHER);
+    if (!r)
+        return NULL;
+    *r = (rg_report){ .handle = RG_NEW_HANDLE(REPORT), .began = seconds_of(CLOCK_MONOTONIC) };
+    strcpy(r->path, path);
+    if (open_page(r, op, o.resume) && append_run(r, op, o.title ? o.title : path))
+        return r;
+    close_report(r, op);
+    return NULL;
+}
+
+bool rg_report_end(rg_report *r) {
+    const char *op = "report_end";
+    if (!rgi_may_do_once(op) || !rgi_handle_given(r, op, RG_HANDLE_REPORT))
+        return false;
+    rg_text record = { 0 };
+    add_beat(&record, r, seconds_of(CLOCK_MONOTONIC) - r->began);
+    rgi_text_add(&record, "\n[\"end\"]\n");
+    const bool ok = rgi_report_append(r, op, &record);
+    return close_report(r, op) && ok;
+}
+
+/* ---- numbers and texts ---------------------------------------------------------------- */
+
+bool(rg_report_number)(rg_report *r, const char *name, int64_t step, double value) {
+    if (!rgi_report_given(r, name, "report_number"))
+        return false;
+    rg_text record = { 0 };
+    rgi_record_begin(&record, "number", name, step);
+    rgi_text_add(&record, ",");
+    rgi_record_double(&record, value);
+    rgi_text_add(&record, "]");
+    r->last_step = step;
+    const double seconds = seconds_of(CLOCK_MONOTONIC) - r->began;
+    long due = r->next_beat;
+    if (seconds >= (double)due
+        && atomic_compare_exchange_strong(&r->next_beat, &due, (long)seconds + 1))
+        add_beat(&record, r, seconds);
+    return rgi_report_append(r, "report_number", &record);
+}
+
+static bool append_text(rg_report *r, const char *op, const char *kind, const char *name,
+                        const char *text) {
+    rg_text record = { 0 };
+    rgi_text_add(&record, "\n[\"%s\",", kind);
+    rgi_record_text(&record, name);
+    rgi_text_add(&record, ",");
+    rgi_record_text(&record, text);
+    rgi_text_add(&record, "]");
+    return rgi_report_append(r, op, &record);
+}
+
+bool rg_report_text(rg_report *r, const char *name, const char *text) {
+    return rgi_report_given(r, name, "report_text") && rgi_given(text, "report_text", "a text")
+           && append_text(r, "report_text", "text", name, text);
+}
+
+bool rg_report_setting(rg_report *r, const char *name, const char *format, ...) {
+    const char *op = "report_setting";
+    if (!rgi_report_given(r, name, op) || !rgi_given(format, op, "a format"))
+        return false;
+    va_list args, again;
+    RG_C_NUMBERS();
+    RG_SCOPE();
+    va_start(args, format);
+    va_copy(again, args);
+    const int n = vsnprintf(NULL, 0, format, args);
+    char *value = n < 0 ? NULL : rgi_scope_alloc((size_t)n + 1);
+    if (value)
+        vsnprintf(value, (size_t)n + 1, format, again);
+    va_end(again);
+    va_end(args);
+    return value && append_text(r, op, "setting", name, value);
+}

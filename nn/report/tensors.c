@@ -1,0 +1,212 @@
+/*
+ * tensors.c: records of a report (record.h) that show a tensor: heat-maps and histograms. Elements
+ * are read as float64s, some at a time.
+ */
+#include "record.h"
+
+#include "nn/given.h"
+#include "tensor/memory.h"
+#include "tensor/opaque.h"
+
+#include <math.h>
+
+/* ---- heat-maps ------------------------------------------------------------------------ */
+
+enum { MOST_PIXELS = 128, PICTURES_AT_ONCE = 64 };
+
+/* Adds the names of the rows or columns as a list, which is empty if a pixel is several of them. */
+static bool record_names(rg_text *record, rg_names names, int64_t size, const char *what) {
+    const char *op = "report_picture";
+    if (!rgi_given_list(names.n, names.v, op))
+        return false;
+    RG_FAIL_VALUE_IF(names.n && names.n != size, op,
+                     "expected a name for each of %lld %s, but got %d", (long long)size, what,
+                     names.n);
+    rgi_text_add(record, ",[");
+    for (int i = 0; i < names.n && size <= MOST_PIXELS; i++) {
+        if (!rgi_given(names.v[i], op, "a name"))
+            return false;
+        if (i)
+            rgi_text_add(record, ",");
+        rgi_record_text(record, names.v[i]);
+    }
+    rgi_text_add(record, "]");
+    return true;
+}
+
+/* Returns the mean of the elements of a matrix from the given row and column on, up to others. */
+static double mean_of(const double *v, int64_t columns, const int64_t row[2],
+                      const int64_t column[2]) {
+    double sum = 0;
+    for (int64_t i = row[0]; i < row[1]; i++)
+        for (int64_t k = column[0]; k < column[1]; k++)
+            sum += v[i * columns + k];
+    return sum / (double)((row[1] - row[0]) * (column[1] - column[0]));
+}
+
+/* Adds the pixels of a matrix, row by row, with four digits each. */
+static void add_pixels(rg_text *record, const double *v, int64_t rows, int64_t columns) {
+    const int64_t high = RG_MIN(rows, (int64_t)MOST_PIXELS);
+    const int64_t wide = RG_MIN(columns, (int64_t)MOST_PIXELS);
+    for (int64_t i = 0; i < high; i++) {
+        for (int64_t k = 0; k < wide; k++) {
+            const int64_t row[] = { i * rows / high, (i + 1) * rows / high };
+            const int64_t column[] = { k * columns / wide, (k + 1) * columns / wide };
+            const double mean = mean_of(v, columns, row, column);
+            if (i || k)
+                rgi_text_add(record, ",");
+            if (isfinite(mean))
+                rgi_text_add(record, "%.4g", mean);
+            else
+                rgi_record_double(record, mean);
+        }
+    }
+}
+
+/* Adds the panels of t, (n, rows, columns), as a list of lists. */
+static bool add_panels(rg_text *record, rg_tensor *t) {
+    const int64_t n = rg_size(t, 0), rows = rg_size(t, 1), columns = rg_size(t, 2);
+    rgi_text_add(record, ",%lld,%lld,[", (long long)rows, (long long)columns);
+    RG_FOR (int64_t i = 0; i < n; i++) {
+        rg_tensor *panel = rg_contiguous(rg_double(rg_select(t, 0, i)));
+        if (!panel)
+            return false;
+        rgi_text_add(record, i ? ",[" : "[");
+        add_pixels(record, rg_data(panel), rows, columns);
+        rgi_text_add(record, "]");
+    }
+    rgi_text_add(record, "]]");
+    return true;
+}
+
+bool(rg_report_picture_with)(rg_report *r, const char *name, int64_t step, rg_tensor *t,
+                             rg_report_picture_options o) {
+    const char *op = "report_picture";
+    if (!rgi_report_given(r, name, op) || !rgi_given_tensor(t, op))
+        return false;
+    RG_FAIL_IF(rg_ndim(t) != 2 && rg_ndim(t) != 3, op,
+               "expected a matrix or several, but got a tensor with %d dims", rg_ndim(t));
+    RG_FAIL_IF(rg_numel(t) == 0, op, "a tensor of shape %s has no elements", RG_SIZES_TEXT(t));
+    RG_AS(op);
+    RG_SCOPE();
+    RG_NO_GRAD();
+    rg_tensor *panels = rg_ndim(t) == 2 ? rg_unsqueeze(t, 0) : t;
+    RG_FAIL_IF(panels && rg_size(panels, 0) > PICTURES_AT_ONCE, op,
+               "expected at most %d matrices, but got %lld", PICTURES_AT_ONCE,
+               (long long)rg_size(panels, 0));
+    rg_text record = { 0 };
+    rgi_record_begin(&record, "picture", name, step);
+    if (panels && record_names(&record, o.rows, rg_size(panels, 1), "rows")
+        && record_names(&record, o.columns, rg_size(panels, 2), "columns")
+        && add_panels(&record, panels))
+        return rgi_report_append(r, op, &record);
+    rgi_text_free(&record);
+    return false;
+}
+
+/* ---- histograms ----------------------------------------------------------------------- */
+
+enum { BINS = 48, PIECE = 1 << 16 };
+
+/* The counts of the finite elements between `low` and `high`. */
+typedef struct {
+    int64_t finite, nans, infinities;
+    double low, high, sum, squares;
+    int64_t counts[BINS];
+} histogram;
+
+static void measure_piece(histogram *h, int64_t n, const double v[]) {
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(v[i])) {
+            h->nans += isnan(v[i]) != 0;
+            h->infinities += isinf(v[i]) != 0;
+            continue;
+        }
+        h->low = h->finite ? fmin(h->low, v[i]) : v[i];
+        h->high = h->finite ? fmax(h->high, v[i]) : v[i];
+        h->finite++;
+        h->sum += v[i];
+        h->squares += v[i] * v[i];
+    }
+}
+
+/* Halves keep the width of a histogram of the greatest numbers finite. */
+static void count_piece(histogram *h, int64_t n, const double v[]) {
+    const double low = h->low / 2, width = h->high / 2 - low;
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(v[i]))
+            continue;
+        const double place = width > 0 ? (v[i] / 2 - low) / width * BINS : BINS / 2;
+        h->counts[RG_MIN((int)place, BINS - 1)]++;
+    }
+}
+
+static bool for_each_piece(rg_tensor *flat, histogram *h,
+                           void (*f)(histogram *h, int64_t n, const double v[])) {
+    const int64_t all = rg_numel(flat);
+    RG_FOR (int64_t at = 0; at < all; at += PIECE) {
+        const int64_t n = RG_MIN(all - at, (int64_t)PIECE);
+        rg_tensor *piece = rg_contiguous(rg_double(rg_narrow(flat, 0, at, n)));
+        if (!piece)
+            return false;
+        f(h, n, rg_data(piece));
+    }
+    return true;
+}
+
+static bool append_histogram(rg_report *r, const char *op, const char *name, int64_t step,
+                             rg_tensor *t) {
+    RG_AS(op);
+    RG_SCOPE();
+    RG_NO_GRAD();
+    histogram h = { 0 };
+    rg_tensor *flat = rg_reshape(t, -1);
+    if (!flat || !for_each_piece(flat, &h, measure_piece) || !for_each_piece(flat, &h, count_piece))
+        return false;
+    const double n = (double)RG_MAX(h.finite, 1), mean = h.sum / n;
+    const double numbers[] = { h.low, h.high, mean, sqrt(fmax(h.squares / n - mean * mean, 0)) };
+    rg_text record = { 0 };
+    rgi_record_begin(&record, "histogram", name, step);
+    for (int i = 0; i < RG_COUNT(numbers); i++) {
+        rgi_text_add(&record, ",");
+        rgi_record_double(&record, numbers[i]);
+    }
+    rgi_text_add(&record, ",%lld,%lld,[", (long long)h.nans, (long long)h.infinities);
+    for (int i = 0; i < BINS; i++)
+        rgi_text_add(&record, i ? ",%lld" : "%lld", (long long)h.counts[i]);
+    rgi_text_add(&record, "]]");
+    return rgi_report_append(r, op, &record);
+}
+
+bool(rg_report_histogram)(rg_report *r, const char *name, int64_t step, rg_tensor *t) {
+    const char *op = "report_histogram";
+    return rgi_report_given(r, name, op) && rgi_given_tensor(t, op)
+           && append_histogram(r, op, name, step, t);
+}
+
+static bool append_below(rg_report *r, const char *folder, const char *name, int64_t step,
+                         rg_tensor *t) {
+    const char *op = "report_parameters";
+    rg_text path = { 0 };
+    rgi_text_add(&path, "%s/%s", folder, name);
+    const bool ok = !path.failed && append_histogram(r, op, path.v, step, t);
+    rgi_text_free(&path);
+    return ok;
+}
+
+bool(rg_report_parameters)(rg_report *r, int64_t step, void *model) {
+    const char *op = "report_parameters";
+    if (!rgi_report_given(r, "", op) || !rgi_module_given(model, op))
+        return false;
+    RG_AS(op);
+    RG_SCOPE();
+    const rg_named_list all = rg_named_parameters(model);
+    for (int i = 0; i < all.n; i++) {
+        rg_tensor *gradient = rg_grad_of(all.v[i].tensor);
+        if (!gradient || !append_below(r, "weights", all.v[i].name, step, all.v[i].tensor)
+            || (gradient != RG_NONE
+                && !append_below(r, "gradients", all.v[i].name, step, gradient)))
+            return false;
+    }
+    return all.n >= 0;
+}
