@@ -40,7 +40,7 @@ static const option options[] = {
       "what they continue; the text's first character if not given" },
     { "temperature", NUMBER, &temperature, 1e-3, 1e6, "lower is safer, higher is wilder" },
     { "top-k", WHOLE, &top_k, 0, 1e15, "choose among so many characters; 0: among all" },
-    { "out", TEXT, &out, 0, 0, "folder for the curve of the loss" },
+    { "out", TEXT, &out, 0, 0, "folder for the curve of the loss and the page of the run" },
     { "save", TEXT, &save, 0, 0, "file for the weights whose validation loss is the lowest" },
     { "load", TEXT, &load, 0, 0, "such a file, which writes without learning more" },
     { "resume", TEXT, &resume, 0, 0,
@@ -197,6 +197,7 @@ typedef struct {
     rg_optim *optimizer;
     rg_tensor *losses; /* The losses of the steps, as float64. */
     double step, best;
+    rg_report *report; /* The page of the run, which only rank 0 has. */
 } training;
 
 /* Saves or loads the checkpoint: f is rg_save_checkpoint or rg_load_checkpoint. */
@@ -212,6 +213,10 @@ static bool with_checkpoint(bool (*f)(const char *path, rg_training run), traini
 static void show_progress(training *t, const corpus *c, const progress *p) {
     double loss = validate(t->model, c->test);
     progress_note(p, "  after %.0f steps: validation loss %.4f", t->step, loss);
+    if (t->report) {
+        rg_report_number(t->report, "loss/validation", (int64_t)t->step, loss);
+        rg_report_parameters(t->report, (int64_t)t->step, t->model);
+    }
     if (*save && loss < t->best && rg_rank() == 0)
         save_model(t->model, c->vocabulary);
     t->best = fmin(t->best, loss);
@@ -242,9 +247,15 @@ static void train(training *t, const corpus *c) {
         rg_pair b = rg_get_batch(c->learn, batch, block);
         rg_optim_zero_grad(t->optimizer);
         losses[step] = learn_batch(t, b);
-        rg_clip_grad_norm_(rg_parameters(t->model), clip);
+        rg_tensor *norm = rg_clip_grad_norm_(rg_parameters(t->model), clip);
         rg_optim_step(t->optimizer);
         t->step = (double)step + 1;
+        if (t->report) {
+            rg_report_number(t->report, "loss/training", step + 1, losses[step]);
+            rg_report_number(t->report, "norm of the gradients", step + 1, rg_item(norm));
+            rg_report_number(t->report, "learning rate", step + 1,
+                             rg_optim_group(t->optimizer, 0)->lr);
+        }
         if (progress_due(&p, step + 1))
             progress_show(&p, step + 1, losses[step]);
         if ((step + 1) % every == 0 || step + 1 == steps)
@@ -272,6 +283,10 @@ static rg_distributed *learn(const corpus *c, const char *path) {
     printf("%s: %lld characters, %lld different ones; a GPT of %lld parameters\n", path,
            (long long)rg_numel(c->all), (long long)c->vocabulary->n,
            (long long)rg_num_parameters(t.model));
+    if (rg_rank() == 0) {
+        t.report = BEGIN_PAGE(out, *resume, options);
+        rg_report_text(t.report, "model", rg_module_repr(t.model));
+    }
     if (t.step > 0)
         printf("  resumed after %.0f steps\n", t.step);
     else
@@ -279,9 +294,11 @@ static rg_distributed *learn(const corpus *c, const char *path) {
                log((double)c->vocabulary->n));
     train(&t, c);
     print_curve("\nThe loss on what it learns from, step by step:", steps, rg_data(t.losses));
-    if (rg_rank() == 0)
+    if (rg_rank() == 0) {
         save_curve(out, "loss.svg", "Loss on what it learns from, step by step", steps,
                    rg_data(t.losses));
+        end_page(t.report, out);
+    }
     rg_optim_free(t.optimizer);
     return t.all;
 }

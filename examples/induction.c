@@ -23,7 +23,7 @@ static const option options[] = {
     { "dim", WHOLE, &dim, 1, 4096, "numbers that a letter is embedded as" },
     { "heads", WHOLE, &heads, 1, 64, "of each layer" },
     { "batch", WHOLE, &batch, 1, 4096, "sequences of a step" },
-    { "out", TEXT, &out, 0, 0, "folder for the pictures" },
+    { "out", TEXT, &out, 0, 0, "folder for the pictures and the page of the run" },
 };
 
 /* ---- letters that repeat themselves ---------------------------------------------- */
@@ -62,7 +62,36 @@ static rg_gpt *new_model(void) {
     return model;
 }
 
-static void learn(rg_gpt *model, double losses[]) {
+/* ---- what a head looks at ------------------------------------------------------------ */
+
+static rg_tensor *pattern_of(rg_named_list cache, int64_t layer) {
+    char name[64];
+    snprintf(name, sizeof name, "blocks.%d.attn.hook_pattern", (int)layer);
+    return rg_cache_get(cache, name);
+}
+
+/* Adds to the page what each head looks at in the letters ABCDEF, which are fewer than in any
+ * sequence of the training, and repeated. */
+static void report_heads(rg_report *report, rg_gpt *model, int64_t step) {
+    static const char *const shown[] = { "A", "B", "C", "D", "E", "F", "A",
+                                         "B", "C", "D", "E", "F", "A" };
+    enum { SHOWN = sizeof shown / sizeof *shown };
+    RG_SCOPE();
+    RG_NO_GRAD();
+    rg_tensor *idx = rg_unsqueeze(rg_remainder(rg_arange(SHOWN), 6), 0);
+    rg_cached_run run = rg_run_with_cache(model, "*.hook_pattern", idx);
+    for (int64_t layer = 0; layer < LAYERS; layer++) {
+        char name[64];
+        snprintf(name, sizeof name, "attention/layer %d", (int)layer);
+        rg_report_picture(report, name, step, rg_select(pattern_of(run.cache, layer), 0, 0),
+                          .rows = { SHOWN, shown }, .columns = { SHOWN, shown });
+    }
+    rg_report_parameters(report, step, model);
+}
+
+/* ---- learning ------------------------------------------------------------------------ */
+
+static void learn(rg_gpt *model, double losses[], rg_report *report) {
     rg_optim *optimizer = rg_optim_adamw(rg_parameters(model), .lr = lr);
     progress p = progress_begin(steps);
     RG_FOR (int64_t step = 0; step < steps; step++) {
@@ -72,6 +101,9 @@ static void learn(rg_gpt *model, double losses[]) {
         rg_backward(loss);
         rg_optim_step(optimizer);
         losses[step] = rg_item(loss);
+        rg_report_number(report, "loss", step + 1, losses[step]);
+        if (step % (steps / 20 + 1) == 0 || step + 1 == steps)
+            report_heads(report, model, step + 1);
         if (progress_due(&p, step + 1))
             progress_show(&p, step + 1, losses[step]);
     }
@@ -79,12 +111,6 @@ static void learn(rg_gpt *model, double losses[]) {
 }
 
 /* ---- looking inside ------------------------------------------------------------------ */
-
-static rg_tensor *pattern_of(rg_named_list cache, int64_t layer) {
-    char name[64];
-    snprintf(name, sizeof name, "blocks.%d.attn.hook_pattern", (int)layer);
-    return rg_cache_get(cache, name);
-}
 
 /* Returns a tensor (n, length, length). For each letter it is 1 at the positions after earlier
  * occurrences of the letter, and 0 elsewhere. */
@@ -189,7 +215,9 @@ int main(int argc, char *argv[]) {
     double *losses = calloc((size_t)steps, sizeof *losses);
     if (!losses)
         refuse("no memory for %lld steps", (long long)steps);
-    learn(model, losses);
+    rg_report *report = BEGIN_PAGE(out, false, options);
+    rg_report_text(report, "model", rg_module_repr(model));
+    learn(model, losses, report);
     print_curve("\nThe loss (cross-entropy), step by step:", steps, losses);
     found_head h = look_inside(model);
     printf("\nHead %lld.%lld does most of it: its induction score is %.2f. Without it the loss is "
@@ -197,6 +225,7 @@ int main(int argc, char *argv[]) {
            (long long)h.layer, (long long)h.head, h.score, h.loss_without, h.loss);
     draw(model, h);
     save_curve(out, "loss.svg", "Loss, step by step", steps, losses);
+    end_page(report, out);
     free(losses);
     rg_module_free(model);
 }

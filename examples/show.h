@@ -1,8 +1,37 @@
 /*
- * show.h: includes the headers of the examples: options and files, a progress line, and pictures.
+ * show.h: includes the headers of the examples: options and files, a progress line, and pictures;
+ * and begins and ends the page of a run.
  */
 #pragma once
 
 #include "options.h"
 #include "progress.h"
 #include "pictures.h"
+
+static inline void report_option(rg_report *report, const option *o) {
+    if (o->kind == WHOLE)
+        rg_report_setting(report, o->name, "%lld", (long long)*(int64_t *)o->value);
+    if (o->kind == NUMBER)
+        rg_report_setting(report, o->name, "%g", *(double *)o->value);
+    if (o->kind == TEXT)
+        rg_report_setting(report, o->name, "%s", *(char **)o->value);
+}
+
+/* Begins the page run.html in the folder, with the program's options as its settings. A run that
+ * goes on from a checkpoint goes on in its page. */
+static inline rg_report *begin_page(const char *folder, bool resume, int n,
+                                    const option options[]) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/run.html", folder);
+    rg_report *report = rg_report_begin(path, .title = program, .resume = resume);
+    for (int i = 0; i < n && report; i++)
+        report_option(report, &options[i]);
+    return report;
+}
+#define BEGIN_PAGE(folder, resume, options) \
+    begin_page(folder, resume, (int)(sizeof(options) / sizeof *(options)), options)
+
+static inline void end_page(rg_report *report, const char *folder) {
+    rg_report_end(report);
+    printf("wrote %s/run.html\n", folder);
+}

@@ -172,7 +172,8 @@ static lesson read_sentences(int n, const char *const sentences[],
 
 /* ---- training, and what it comes to -------------------------------------------- */
 
-/* The state of the training. `resume` is the path of a checkpoint from which to resume, or "". */
+/* The state of the training. `resume` is the path of a checkpoint from which to resume, or "". Only
+ * rank 0 has a report. */
 typedef struct {
     Guesser *model;
     rg_distributed *all; /* The module through which all processes train the model. */
@@ -180,6 +181,7 @@ typedef struct {
     rg_tensor *losses; /* The losses of the steps, as float64. */
     double step;
     const char *resume;
+    rg_report *report;
 } training;
 
 /* Saves or loads the checkpoint: f is rg_save_checkpoint or rg_load_checkpoint. */
@@ -225,7 +227,40 @@ static double learn(const training *t, const lesson *l) {
     return rg_item(rg_mean(rg_all_reduce_(losses)));
 }
 
-static void train(training *t, const lesson *l) {
+/* Returns a matrix. Row i has the attention from the position of word i to the other words, while
+ * word i is hidden. */
+static rg_tensor *attention_while_hidden(Guesser *model, rg_tensor *words) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    rg_tensor *rows = hide_each(words, model->hidden);
+    rg_tensor *hidden = rg_unsqueeze(rg_eq(rows, model->hidden), 1);
+    rg_tensor *weights = attention_weights(model->attention, embed(model, rows), hidden);
+    return rg_escape(rg_contiguous(rg_double(rg_T(rg_diagonal(weights, 0, 0, 1)))));
+}
+
+/* Sets labels[i] to the text of word i. */
+static void label_words(const rg_vocabulary *vocabulary, rg_tensor *words, const char *labels[]) {
+    for (int i = 0; i < (int)rg_numel(words); i++)
+        labels[i] = vocabulary->tokens[(int64_t)rg_at(words, i)];
+}
+
+/* Adds to the page what the layer attends to, its weights and their gradients. */
+static void report_model(const training *t, const lesson *l, const rg_vocabulary *vocabulary,
+                         int64_t step) {
+    RG_SCOPE();
+    for (int i = 0; i < l->n; i++) {
+        const int n = (int)rg_numel(l->words[i]);
+        const char *labels[n];
+        char name[48];
+        label_words(vocabulary, l->words[i], labels);
+        snprintf(name, sizeof name, "attention/sentence %d", i + 1);
+        rg_report_picture(t->report, name, step, attention_while_hidden(t->model, l->words[i]),
+                          .rows = { n, labels }, .columns = { n, labels });
+    }
+    rg_report_parameters(t->report, step, t->model);
+}
+
+static void train(training *t, const lesson *l, const rg_vocabulary *vocabulary) {
     const int64_t steps = rg_numel(t->losses);
     double *losses = rg_data(t->losses);
     progress p = progress_begin(steps);
@@ -234,6 +269,10 @@ static void train(training *t, const lesson *l) {
         losses[step] = learn(t, l);
         rg_optim_step(t->optimizer);
         t->step = (double)step + 1;
+        if (t->report)
+            rg_report_number(t->report, "loss", step + 1, losses[step]);
+        if (t->report && (step % (steps / 20 + 1) == 0 || step + 1 == steps))
+            report_model(t, l, vocabulary, step + 1);
         if (progress_due(&p, step + 1))
             progress_show(&p, step + 1, losses[step]);
         if (*t->resume && ((step + 1) % 100 == 0 || step + 1 == steps))
@@ -241,21 +280,16 @@ static void train(training *t, const lesson *l) {
     }
 }
 
-/* Shows a heat map. Row i has the attention from the position of word i to the other words, while
- * word i is hidden. */
+/* Shows a heat map of attention_while_hidden. */
 static void show_attention(Guesser *model, const rg_vocabulary *vocabulary, rg_tensor *words,
                            const char *folder, int number) {
     RG_SCOPE();
     RG_NO_GRAD();
     int n = (int)rg_numel(words);
-    rg_tensor *rows = hide_each(words, model->hidden);
-    rg_tensor *hidden = rg_unsqueeze(rg_eq(rows, model->hidden), 1);
-    rg_tensor *weights = attention_weights(model->attention, embed(model, rows), hidden);
-    const double *w = rg_data(rg_contiguous(rg_double(rg_T(rg_diagonal(weights, 0, 0, 1)))));
+    const double *w = rg_data(attention_while_hidden(model, words));
     const char *labels[n];
-    for (int i = 0; i < n; i++)
-        labels[i] = vocabulary->tokens[(int64_t)rg_at(words, i)];
-    rg_tensor *guesses = rg_argmax_dim(rg_call(model, rows), -1, false);
+    label_words(vocabulary, words, labels);
+    rg_tensor *guesses = rg_argmax_dim(rg_call(model, hide_each(words, model->hidden)), -1, false);
     heat_map map = {
         .rows = n, .columns = n, .w = w, .row_labels = labels, .column_labels = labels
     };
@@ -291,7 +325,7 @@ int main(int argc, char *argv[]) {
         { "dim", WHOLE, &d, 1, 4096, "numbers that a word is embedded as" },
         { "dim-kq", WHOLE, &d_kq, 1, 4096, "of a query and of a key" },
         { "dim-v", WHOLE, &d_v, 1, 4096, "of a value" },
-        { "out", TEXT, &out, 0, 0, "folder for the pictures" },
+        { "out", TEXT, &out, 0, 0, "folder for the pictures and the page of the run" },
         { "save", TEXT, &save, 0, 0, "file for the weights that it learns" },
         { "resume", TEXT, &resume, 0, 0,
           "a checkpoint: training goes on from it if it is there, and writes it" },
@@ -316,16 +350,22 @@ int main(int argc, char *argv[]) {
     rg_distributed *all = rg_nn_distributed(model, .shards = (int)shards);
     rg_optim *optimizer = rg_optim_adamw(rg_parameters(model), .lr = lr, .weight_decay = 0.1);
     rg_tensor *losses = rg_zeros_dims(RG_DIMS(steps), RG_FLOAT64);
-    training t = { model, all, optimizer, losses, 0, resume };
+    training t = { model, all, optimizer, losses, 0, resume, NULL };
+    if (rg_rank() == 0) {
+        t.report = BEGIN_PAGE(out, *resume, options);
+        rg_report_text(t.report, "model", rg_module_repr(model));
+    }
     if (*resume && access(resume, F_OK) == 0) {
         with_checkpoint(rg_distributed_load_checkpoint, &t);
         printf("resumed after %.0f steps\n", t.step);
     }
-    train(&t, &l);
+    train(&t, &l, vocabulary);
     if (*save && rg_rank() == 0)
         rg_module_save(model, save);
-    if (rg_rank() == 0)
+    if (rg_rank() == 0) {
         show(&t, &l, vocabulary, out);
+        end_page(t.report, out);
+    }
     free(l.words);
     free(l.rows);
     rg_optim_free(optimizer);
