@@ -75,8 +75,8 @@ void rg_inference_guard_close(rg_inference_guard *guard);
 
 /* ---- backward ------------------------------------------------------------------
  * rg_backward(loss) adds the loss's gradients to .grad of every leaf on which the loss depends, and
- * frees the values that the graph saved. It returns false on failure; then no .grad has changed.
- * rg_grad(y, x) returns the gradient dy/dx instead of adding it. */
+ * frees the values that the graph saved. It returns false on failure; then no .grad has changed. It
+ * warns of a loss that is NaN. rg_grad(y, x) returns the gradient dy/dx instead of adding it. */
 typedef struct RG_OPTIONS rg_backward_options {
     RG_BY_NAME;
     /* The gradient of y. It may be left out if y has one element; then it is 1. */

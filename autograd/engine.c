@@ -3,12 +3,15 @@
  * from the newest to the oldest, and has each compute the gradients of its inputs (gradients.c).
  * The gradients of leaves are kept in a table until the end (leaf_table.c). Then they are all
  * committed at once, so that a run that fails leaves every .grad as it was.
+ *
+ * This file is long because the parts of a run share its state, which ends with it.
  */
 #include "graph_observer.h"
 #include "tensor/threads/lock.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 #include "tensor/thread.h"
+#include "tensor/warning.h"
 #include "hooks.h"
 #include "rebase.h"
 #include "run.h"
@@ -299,6 +302,7 @@ static void leaf_commit(const rg_run *r, rg_leaf_slot *s) {
     if (leaf->grad && !r->create_graph) {
         k_run(k_add, leaf->grad, leaf->grad, s->grad);
         rgi_count_write(leaf->grad, "backward");
+        rgi_gradient_was_added_to(leaf->grad);
     } else {
         rgi_release(leaf->grad);
         leaf->grad = s->grad;
@@ -484,8 +488,20 @@ bool(rg_grad_many)(int n, rg_tensor *const y[], rg_tensor *const gradients[], in
                                      .options = &options });
 }
 
+/* Returns whether y is a loss that is NaN: a tensor of one element. */
+static bool is_nan_loss(const rg_tensor *y) {
+    return y && y != RG_NONE && y->state == RG_ALIVE && y->numel == 1
+           && isnan(rgi_load_f64(y->data, (rg_dtype)y->dtype));
+}
+
 RG_HOT bool rg_backward_with(rg_tensor *y, rg_backward_options options) {
-    return rg_backward_many(1, &y, &options.gradient, options);
+    const bool is_nan = is_nan_loss(y);
+    if (!rg_backward_many(1, &y, &options.gradient, options))
+        return false;
+    if (RG_UNLIKELY(is_nan))
+        rgi_warn("backward", "the loss is nan, and so are most gradients: "
+                             "rg_set_detect_anomaly(true) finds the op that made the first nan");
+    return true;
 }
 
 rg_tensor *rg_grad_with(rg_tensor *y, rg_tensor *x, rg_backward_options options) {

@@ -43,6 +43,13 @@ bool rgi_may_overwrite(const rg_tensor *t, const char *op);
  * observer. */
 void rgi_count_write(rg_tensor *t, const char *op);
 
+/* ---- gradients that a step has used -------------------------------------------------- */
+
+/* Are called after a write that added to a gradient, or scaled it, and so cleared nothing. Then
+ * rgi_use_gradient (storage.h) knows that it contains what an earlier step used. */
+void rgi_gradient_was_added_to(rg_tensor *grad);
+void rgi_gradient_was_scaled(rg_tensor *grad);
+
 /* ---- memory ------------------------------------------------------------------------ */
 
 /* Returns a pointer to t's first element, as rg_data does. Unlike rg_data, it may also be called

@@ -208,6 +208,21 @@ RG_HOT void rgi_count_write(rg_tensor *t, const char *op) {
     t->storage->mutation = op;
 }
 
+/* ---- gradients that a step has used -------------------------------------------------- */
+
+/* Before the last write, `stepped` was 2 (version + 1), or 1 more. */
+void rgi_gradient_was_scaled(rg_tensor *grad) {
+    rg_storage *s = grad->storage;
+    if (s->stepped / 2 == s->version)
+        s->stepped += 2;
+}
+
+void rgi_gradient_was_added_to(rg_tensor *grad) {
+    rg_storage *s = grad->storage;
+    if (s->stepped / 2 == s->version && !(grad->flags & RG_VIEW))
+        s->stepped = 2 * s->version + 3;
+}
+
 /* ---- memory ------------------------------------------------------------------------ */
 
 void *rgi_data(const rg_tensor *t) { return t->data; }

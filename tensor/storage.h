@@ -129,6 +129,18 @@ static inline void rgi_storage_begin(rg_tensor *t, rg_storage *s, size_t bytes) 
     t->data = s->data;
 }
 
+/* Records that an optimizer's step uses the gradient. Returns whether the gradient contains one
+ * that an earlier step used: since then backward runs have added to it, and nothing else has
+ * written to it but clips. Gradients that are views, such as parts of one buffer, aren't watched.
+ */
+static inline bool rgi_use_gradient(const rg_tensor *grad) {
+    rg_storage *s = grad->storage;
+    const uint32_t used = 2 * s->version + 2;
+    const bool again = RG_UNLIKELY(s->stepped & 1) && s->stepped == used + 1;
+    s->stepped = used;
+    return again;
+}
+
 /* Initialises the header `a` as an alias of t. The header may be in any memory, such as on the
  * stack. */
 static inline void rgi_alias_begin(rg_tensor *a, const rg_tensor *t) {

@@ -12,7 +12,9 @@
 
 /* A storage. A block of memory begins with these fields, and `bytes` bytes of data follow them.
  * `version` counts the writes to the data, and `mutation` is the name of the function that wrote
- * last. `inference` is set if the storage was made in inference mode. */
+ * last. `inference` is set if the storage was made in inference mode. `stepped` belongs to a
+ * gradient. It is 2 (version + 1) if this version contains a gradient that an optimizer's step has
+ * used, and 1 more if a backward run has added to it since; any other value means neither. */
 typedef struct rg_storage {
     atomic_int refs;
     uint32_t version;
@@ -20,6 +22,7 @@ typedef struct rg_storage {
     size_t bytes;
     void *data;
     bool inference;
+    uint32_t stepped;
 } rg_storage;
 
 /* A tensor's history: its place in the autograd graph. tensor/ only knows how to get a history's

@@ -57,6 +57,7 @@ static bool copy_again(void *context) {
         rgi_copy_elements(c->to, c->from);
     else
         rgi_fill_zero(c->to);
+    c->to->storage->version++;
     return true;
 }
 

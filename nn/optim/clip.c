@@ -5,6 +5,7 @@
 #include "tensor/error.h"
 #include "nn/python_text.h"
 #include "tensor/memory.h"
+#include "tensor/opaque.h"
 
 #include <math.h>
 
@@ -43,8 +44,11 @@ static rg_tensor *clip_norm(rg_list params, double max_norm, rg_clip_options o) 
         return NULL;
     for (int i = 0; i < params.n; i++) {
         rg_tensor *grad = rg_grad_of(params.v[i]);
-        if (grad != RG_NONE && !rg_mul_(grad, scale))
+        if (grad == RG_NONE)
+            continue;
+        if (!rg_mul_(grad, scale))
             return NULL;
+        rgi_gradient_was_scaled(grad);
     }
     return rg_escape(total);
 }
@@ -61,8 +65,11 @@ static bool clip_values(rg_list params, double clip_value) {
     RG_NO_GRAD();
     for (int i = 0; i < params.n; i++) {
         rg_tensor *grad = rg_grad_of(params.v[i]);
-        if (grad != RG_NONE && !rg_clamp_(grad, -clip_value, clip_value))
+        if (grad == RG_NONE)
+            continue;
+        if (!rg_clamp_(grad, -clip_value, clip_value))
             return false;
+        rgi_gradient_was_scaled(grad);
     }
     return true;
 }

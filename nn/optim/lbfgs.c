@@ -8,7 +8,7 @@
 #include "tensor/kernels/copy.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
-#include "tensor/opaque.h"
+#include "tensor/storage.h"
 
 #include <math.h>
 #include <string.h>
@@ -87,17 +87,21 @@ static bool greatest_of(rg_tensor *a, double *most) {
 }
 
 /* Returns the gradients of all parameters as one vector. The elements of a parameter without a
- * gradient are 0. */
+ * gradient are 0. Warns if the gradients contain those of an earlier call of the closure. */
 static rg_tensor *flat_gradient(const rg_optim *o) {
     RG_SCOPE();
     rg_tensor **v = rgi_scope_alloc(o->n_slots * sizeof *v);
+    bool again = false;
     if (!v)
         return NULL;
     for (size_t i = 0; i < o->n_slots; i++) {
         rg_tensor *p = o->slots[i].param, *grad = rg_grad_of(p);
         const rg_dims flat = { 1, { rg_numel(p) } };
         v[i] = grad == RG_NONE ? rg_zeros_dims(flat, rg_dtype_of(p)) : rg_reshape_dims(grad, flat);
+        again |= grad && grad != RG_NONE && rgi_use_gradient(grad);
     }
+    if (again)
+        rgi_warn_of_gradients();
     return rg_escape(rg_cat((rg_list){ (int)o->n_slots, v }, 0));
 }
 

@@ -6,6 +6,7 @@
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 #include "tensor/opaque.h"
+#include "tensor/warning.h"
 #include "nn/python_text.h"
 
 #include <math.h>
@@ -305,4 +306,9 @@ bool rg_optim_zero_grad(rg_optim *o) {
     for (RG_EACH_SLOT(slot, o))
         rg_set_grad(slot->param, RG_NONE);
     return true;
+}
+
+void rgi_warn_of_gradients(void) {
+    rgi_warn("step", "the gradients contain those of the last step, since nothing has cleared "
+                     "them: call rg_optim_zero_grad before rg_backward");
 }

@@ -104,7 +104,8 @@ void rg_optim_free(rg_optim *o);
 /* ---- using --------------------------------------------------------------------- */
 
 /* Updates each parameter that has a gradient. If it fails, it returns false and has changed
- * nothing. */
+ * nothing. It warns if a gradient contains that of the last step: since then nothing has cleared
+ * it, and backward runs have added to it. */
 bool rg_optim_step(rg_optim *o);
 /* Makes a step as torch's step(closure) does. Calls the closure, which must clear the gradients,
  * compute the loss, run backward, and return the loss; then updates the parameters. LBFGS calls the

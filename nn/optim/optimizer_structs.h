@@ -118,6 +118,8 @@ struct rg_optim {
  * the slot are the parameter, its gradient and the momentum buffer. */
 rg_tensor *rgi_muon_update(const rg_param_group *g, const rg_optim_slot *slot,
                            const k_optimizer_numbers *z);
+/* Warns that gradients contain those of the last step (rgi_use_gradient, tensor/storage.h). */
+void rgi_warn_of_gradients(void) __attribute__((cold));
 /* Removes an owner. Frees the optimizer if that was the last one. */
 void rgi_optim_let_go(rg_optim *o);
 

@@ -107,7 +107,9 @@ static bool same_numbers(const rg_optim *o, const rg_optim_slot *a, const rg_opt
            && !o->row->update;
 }
 
-RG_HOT static bool step_all(rg_optim *o) {
+/* Makes the step, and warns if a gradient contains what the last step used. A step that is replayed
+ * doesn't, since a replay doesn't count all writes. */
+RG_HOT static bool step_all(rg_optim *o, bool replayed) {
     RG_SCOPE();
     for (RG_EACH_SLOT(slot, o))
         if (!gather_operands(o, slot))
@@ -125,13 +127,15 @@ RG_HOT static bool step_all(rg_optim *o) {
         last = slot;
         k_optimizer_step(slot->loop, slot->n_operands, slot->operand, &z);
         rgi_count_write(slot->param, "step");
+        if (!replayed && RG_UNLIKELY(rgi_use_gradient(slot->operand[1])))
+            rgi_warn_of_gradients();
     }
     return true;
 }
 
 /* Repeats a recorded step. The recording owns a reference (holders), so the optimizer still exists
  * even if the program has freed it. */
-static bool optimizer_step_again(void *context) { return step_all(*(rg_optim **)context); }
+static bool optimizer_step_again(void *context) { return step_all(*(rg_optim **)context, true); }
 static void drop_optimizer(void *context) { rgi_optim_let_go(*(rg_optim **)context); }
 
 static void observe_step(rg_optim *o) {
@@ -146,7 +150,7 @@ static bool step_once(rg_optim *o) {
     RG_FAIL_AS_IF(RG_TYPE_ERROR, o->row->step_by_closure, o->row->name,
                   "%s.step() missing 1 required positional argument: 'closure'", o->row->name);
     observe_step(o);
-    return step_all(o);
+    return step_all(o, false);
 }
 
 /* Fails, and changes nothing, if training is halted: after a failed backward run, the parameters

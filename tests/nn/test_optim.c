@@ -2,7 +2,9 @@
 #include "tests/golden.h"
 #include "tests/in_turn.h"
 #include "tests/test.h"
+#include "nn/layers/layers.h"
 #include "nn/optim/optim.h"
+#include "autograd/replay/replay.h"
 #include "tensor/memory.h"
 
 #include <math.h>
@@ -1495,8 +1497,226 @@ START_TEST(test_clipping_what_cannot_be_written) {
 }
 END_TEST
 
-RG_TESTS(optim, test_trajectories, test_lbfgs, test_lbfgs_scripts, test_groups, test_strides,
-         test_state, test_state_names, test_clipping, test_errors, test_newer_errors,
+/* ---- warnings ------------------------------------------------------------------------ */
+
+static int warnings;
+static const char *warned_of;
+static void count_warning(const char *message) {
+    ck_assert_msg(strstr(message, warned_of), "%s", message);
+    warnings++;
+}
+
+/* Counts the warnings from now on, each of which contains the text. */
+static void begin_to_count(const char *text) {
+    warned_of = text;
+    warnings = 0;
+    rg_on_warning(count_warning);
+}
+
+/* Returns the number of warnings. */
+static int end_of_count(void) {
+    rg_on_warning(rg_print_warning);
+    return warnings;
+}
+
+enum { STEPS_OF_LOOP = 7 };
+static const char old_gradients[] = "step: the gradients contain those of the last step";
+
+/* What clears the gradients in each step; `by_scaling` leaves half of them. */
+typedef enum { BY_OPTIMIZER, BY_MODULE, BY_ZERO, BY_SET_GRAD, BY_SCALING, NEVER, WAYS } way;
+/* What else happens between the backward runs and the step. */
+typedef enum { NOTHING, CLIP_NORM, CLIP_VALUE, TWO_OPTIMIZERS, EXTRAS } extra;
+
+typedef struct {
+    way clears;
+    extra extra;
+    rg_linear_module *m;
+    rg_optim *optim, *other;
+} loop;
+
+static void clear_gradients(const loop *l) {
+    rg_tensor *w = l->m->weight;
+    if (l->clears == BY_OPTIMIZER)
+        ck_ok(rg_optim_zero_grad(l->optim));
+    else if (l->clears == BY_MODULE)
+        rg_zero_grad(l->m);
+    else if (l->clears == BY_SET_GRAD)
+        ck_ok(rg_set_grad(w, RG_NONE));
+    else if (l->clears == BY_ZERO && rg_grad_of(w) != RG_NONE)
+        ck_ok(rg_zero_(rg_grad_of(w)));
+    else if (l->clears == BY_SCALING && rg_grad_of(w) != RG_NONE)
+        ck_ok(rg_mul_(rg_grad_of(w), 0.5));
+}
+
+static void step_of_loop(void *context) {
+    const loop *l = context;
+    clear_gradients(l);
+    rg_backward(rg_sum(rg_call(l->m, rg_ones(2, 3))));
+    if (l->extra == CLIP_NORM)
+        rg_clip_grad_norm_(rg_parameters(l->m), 0.1);
+    if (l->extra == CLIP_VALUE)
+        rg_clip_grad_value_(rg_parameters(l->m), 0.1);
+    rg_optim_step(l->optim);
+    if (l->extra == TWO_OPTIMIZERS)
+        rg_optim_step(l->other);
+}
+
+static loop loop_begin(way clears, extra also) {
+    rg_linear_module *m = rg_nn_linear(3, 1, .bias = false);
+    return (loop){ clears, also, m, rg_optim_adam(RG_LIST(m->weight)),
+                   rg_optim_sgd(RG_LIST(m->weight)) };
+}
+
+static void loop_end(loop *l) {
+    rg_optim_free(l->optim);
+    rg_optim_free(l->other);
+    rg_module_free(l->m);
+}
+
+/* Steps that differ in their numbers of backward runs. One of them has no gradient. */
+static int warnings_of_loop(way clears, extra also) {
+    loop l = loop_begin(clears, also);
+    begin_to_count(old_gradients);
+    RG_FOR (int i = 0; i < STEPS_OF_LOOP; i++) {
+        for (int run = 0; run < i % 3 && i > 2; run++)
+            ck_ok(rg_backward(rg_sum(rg_call(l.m, rg_ones(2, 3)))));
+        step_of_loop(&l);
+        if (i == 3 && clears != NEVER) {
+            clear_gradients(&l);
+            ck_ok(rg_optim_step(l.optim));
+        }
+    }
+    loop_end(&l);
+    return end_of_count();
+}
+
+/* A step warns of gradients that nothing has cleared since the last one, and of no others. */
+START_TEST(test_warns_of_old_gradients) {
+    for (way clears = 0; clears < WAYS; clears++)
+        for (extra also = 0; also < EXTRAS; also++)
+            ck_assert_msg(warnings_of_loop(clears, also) == (clears == NEVER), "%d %d: %d", clears,
+                          also, warnings);
+}
+END_TEST
+
+/* Steps that are recorded and replayed, between others, are never warned of without cause. */
+START_TEST(test_warns_of_no_replay) {
+    for (way clears = 0; clears < NEVER; clears++)
+        for (extra also = 0; also < EXTRAS; also++) {
+            loop l = loop_begin(clears, also);
+            begin_to_count(old_gradients);
+            RG_FOR (int i = 0; i < 2; i++)
+                step_of_loop(&l);
+            rg_replay *r = rg_record(step_of_loop, &l);
+            ck_ok(r);
+            for (int i = 0; i < STEPS_OF_LOOP; i++) {
+                RG_SCOPE();
+                if (i % 3 < 2)
+                    ck_ok(rg_replay_run(r));
+                else
+                    step_of_loop(&l);
+            }
+            rg_replay_free(r);
+            loop_end(&l);
+            ck_assert_int_eq(end_of_count(), 0);
+        }
+}
+END_TEST
+
+/* One network's loss adds to the gradients of another, which are cleared before they are used. */
+START_TEST(test_warns_of_no_pair_of_networks) {
+    for (int by_zero = 0; by_zero < 2; by_zero++) {
+        loop critic = loop_begin(by_zero ? BY_ZERO : BY_OPTIMIZER, NOTHING);
+        loop actor = loop_begin(by_zero ? BY_ZERO : BY_MODULE, CLIP_NORM);
+        begin_to_count(old_gradients);
+        RG_FOR (int i = 0; i < STEPS_OF_LOOP; i++) {
+            step_of_loop(&critic);
+            clear_gradients(&actor);
+            rg_tensor *y = rg_expand(rg_call(actor.m, rg_ones(2, 3)), 2, 3);
+            ck_ok(rg_backward(rg_sum(rg_call(critic.m, y))));
+            ck_ok(rg_optim_step(actor.optim));
+        }
+        loop_end(&critic);
+        loop_end(&actor);
+        ck_assert_int_eq(end_of_count(), 0);
+    }
+}
+END_TEST
+
+/* Two parameters whose gradients are parts of one buffer, each with its optimizer. */
+START_TEST(test_warns_of_no_shared_buffer) {
+    loop one = loop_begin(BY_ZERO, NOTHING), two = loop_begin(BY_ZERO, NOTHING);
+    rg_tensor *flat = rg_keep(rg_zeros(2, 1, 3));
+    ck_ok(rg_set_grad(one.m->weight, rg_select(flat, 0, 0)));
+    ck_ok(rg_set_grad(two.m->weight, rg_select(flat, 0, 1)));
+    begin_to_count(old_gradients);
+    RG_FOR (int i = 0; i < STEPS_OF_LOOP; i++) {
+        ck_ok(rg_zero_(flat));
+        for (int k = 0; k < 2; k++) {
+            const loop *l = k ? &two : &one;
+            ck_ok(rg_backward(rg_sum(rg_call(l->m, rg_ones(2, 3)))));
+            ck_ok(rg_optim_step(l->optim));
+        }
+    }
+    rg_drop(flat);
+    loop_end(&one);
+    loop_end(&two);
+    ck_assert_int_eq(end_of_count(), 0);
+}
+END_TEST
+
+typedef struct {
+    rg_optim *optim;
+    rg_tensor *w;
+    bool clears;
+} closure_of_warnings;
+
+static rg_tensor *closure_that_may_clear(void *context) {
+    const closure_of_warnings *c = context;
+    if (c->clears)
+        rg_optim_zero_grad(c->optim);
+    rg_tensor *loss = rg_sum(rg_square(rg_sub(c->w, 3)));
+    rg_backward(loss);
+    return loss;
+}
+
+START_TEST(test_warns_of_closures) {
+    for (int i = 0; i < 4; i++) {
+        closure_of_warnings c = { .w = rg_requires_grad_(rg_ones(3), true), .clears = i % 2 };
+        c.optim = i / 2 ? rg_optim_lbfgs(RG_LIST(c.w)) : rg_optim_sgd(RG_LIST(c.w));
+        begin_to_count(old_gradients);
+        for (int k = 0; k < 3; k++)
+            ck_ok(rg_optim_step_closure(c.optim, closure_that_may_clear, &c));
+        rg_optim_free(c.optim);
+        ck_assert_int_eq(end_of_count(), !c.clears);
+    }
+}
+END_TEST
+
+/* Losses that are NaN, and others: a failed run, a gradient that was given, and a NaN that isn't
+ * the loss. */
+START_TEST(test_warns_of_a_nan_loss) {
+    rg_tensor *w = rg_requires_grad_(rg_full(RG_DIMS(2), 2.0), true);
+    begin_to_count("backward: the loss is nan");
+    ck_ok(rg_backward(rg_sum(w)));
+    ck_ok(rg_backward(rg_sum(rg_div(w, 0.0))));
+    ck_ok(rg_backward(rg_div(w, NAN), .gradient = rg_ones(2)));
+    ck_assert_int_eq(warnings, 0);
+    rg_tensor *loss = rg_sum(rg_log(rg_neg(w)));
+    ck_ok(rg_backward(loss));
+    ck_ok(rg_backward(rg_sum(rg_log(rg_neg(w)))));
+    ck_assert_int_eq(warnings, 1);
+    begin_to_count("backward: the loss is nan");
+    ck_assert(!rg_backward(loss));
+    rg_error_clear();
+    ck_assert_int_eq(end_of_count(), 0);
+}
+END_TEST
+
+RG_TESTS(optim, test_warns_of_old_gradients, test_warns_of_no_replay,
+         test_warns_of_no_pair_of_networks, test_warns_of_no_shared_buffer, test_warns_of_closures,
+         test_warns_of_a_nan_loss, test_trajectories, test_lbfgs, test_lbfgs_scripts, test_groups,
+         test_strides, test_state, test_state_names, test_clipping, test_errors, test_newer_errors,
          test_muon_at_the_edges, test_muon_of_square_matrices, test_muon_without_memory,
          test_muon_of_large_matrices, test_lbfgs_first_step, test_lbfgs_at_its_tolerance,
          test_lbfgs_state, test_lbfgs_on_the_flat, test_lbfgs_pairs, test_lbfgs_fails,
