@@ -293,6 +293,7 @@ void rg_hooks_guard_close(rg_hooks_guard *guard) {
  * pattern matches no value. */
 static rg_tensor *run_in_scope(rg_module *m, const rg_hooks_at *hooks, rg_list inputs,
                                const char *op) {
+    RG_SCOPE();
     struct rg_hook_scope *scope = scope_begin(m, hooks, op);
     if (!scope)
         return NULL;
@@ -303,7 +304,7 @@ static rg_tensor *run_in_scope(rg_module *m, const rg_hooks_at *hooks, rg_list i
     scope_end(scope);
     RG_FAIL_VALUE_IF(y && unseen < hooks->n, op, "the %s has no value that is called '%s'",
                      m->cls->name, hooks->v[unseen].name);
-    return y;
+    return rg_escape(y);
 }
 
 rg_tensor *rg_run_with_hooks_list(void *m, rg_hooks_at hooks, rg_list inputs) {
@@ -334,34 +335,56 @@ static rg_tensor *keep_value(rg_tensor *x, const char *name, void *context) {
     return RG_NONE;
 }
 
-/* Returns the values as a list that the scope owns. On failure .n is -1. */
+/* Returns the values as a list. The scope owns the list and its names, but not the values. On
+ * failure .n is -1. */
 static rg_named_list list_kept(const kept_values *k) {
     const rg_named_list failed = { -1, NULL };
     rg_named *v = rgi_scope_alloc(k->n * sizeof *v);
     for (size_t i = 0; i < k->n && v; i++) {
         rg_text name = { 0 };
         rgi_text_add(&name, "%s", rgi_map_name_at(&k->names, i));
-        rg_tensor *value = rgi_lend(k->v[i]);
-        v[i] = (rg_named){ rgi_text_own(&name), value };
-        if (!v[i].name || !value)
+        v[i] = (rg_named){ rgi_text_own(&name), k->v[i] };
+        if (!v[i].name)
             return failed;
     }
     return v ? (rg_named_list){ (int)k->n, v } : failed;
 }
 
+/* Gives the output and the values to the caller's scope. Returns false on failure; then the scope
+ * has got none of them. */
+static bool give_to_scope(rg_tensor *output, rg_named_list cache) {
+    RG_SCOPE();
+    if (!rgi_lend(output))
+        return false;
+    for (int i = 0; i < cache.n; i++)
+        if (!rgi_lend(cache.v[i].tensor))
+            return false;
+    rg_escape(output);
+    for (int i = 0; i < cache.n; i++)
+        rg_escape(cache.v[i].tensor);
+    return true;
+}
+
 rg_cached_run rg_run_with_cache_list(void *m, const char *names, rg_list inputs) {
-    const rg_cached_run failed = { NULL, { -1, NULL } };
+    rg_cached_run run = { NULL, { -1, NULL } };
     kept_values k = { .v = NULL };
     const rg_hook_at keep = { names, keep_value, &k };
-    rg_tensor *y = run_in_scope(m, &(rg_hooks_at){ 1, &keep }, inputs, "run_with_cache");
-    rg_cached_run run = { y, { -1, NULL } };
-    if (y)
+    {
+        RG_SCOPE();
+        const rg_hooks_at hooks = { 1, &keep };
+        rgi_set_reference(&run.output, run_in_scope(m, &hooks, inputs, "run_with_cache"));
+    }
+    rg_tensor *const output = run.output;
+    if (output)
         run.cache = list_kept(&k);
+    if (run.cache.n < 0 || !give_to_scope(output, run.cache))
+        run = (rg_cached_run){ NULL, { -1, NULL } };
+    rgi_release(output);
     for (size_t i = 0; i < k.n; i++)
         rgi_release(k.v[i]);
     rgi_free((void *)k.v, k.room * sizeof *k.v, RG_MEM_OTHER);
     rgi_map_free(&k.names);
-    return run.cache.n < 0 ? failed : run;
+    return run;
 }
 
 rg_tensor *rg_cache_get(rg_named_list cache, const char *name) {
