@@ -6,6 +6,7 @@
 #include "kernels/copy.h"
 #include "shape.h"
 #include "storage.h"
+#include "text/digits.h"
 #include "observer.h"
 #include "walk.h"
 
@@ -55,10 +56,10 @@ bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol) {
         return false;
     RG_FAIL_IF(a->dtype != b->dtype, "allclose", "%s did not match %s", rgi_scalar_name(a->dtype),
                rgi_scalar_name(b->dtype));
-    RG_FAIL_IF(!(rtol >= 0), "allclose", "rtol must be greater than or equal to zero, but got %g",
-               rtol);
-    RG_FAIL_IF(!(atol >= 0), "allclose", "atol must be greater than or equal to zero, but got %g",
-               atol);
+    RG_FAIL_IF(!(rtol >= 0), "allclose", "rtol must be greater than or equal to zero, but got %s",
+               rgi_number(rtol));
+    RG_FAIL_IF(!(atol >= 0), "allclose", "atol must be greater than or equal to zero, but got %s",
+               rgi_number(atol));
     rg_dtype dtype = a->dtype;
     if (rgi_is_bool(dtype))
         dtype = RG_FLOAT32;

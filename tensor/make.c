@@ -5,6 +5,7 @@
 #include "kernels/kernels.h"
 #include "scope.h"
 #include "storage.h"
+#include "text/digits.h"
 
 #include <stdio.h>
 #include <tgmath.h>
@@ -224,7 +225,8 @@ static rg_tensor *arange_of(rg_tensor *start, rg_tensor *end, rg_tensor *step, i
     if (!rgi_want_dtype("arange", !rgi_is_bool(dtype), dtype))
         return NULL;
     RG_FAIL_IF(!(s.d > 0 || s.d < 0), "arange", "step must be nonzero");
-    RG_FAIL_IF(!isfinite(a.d) || !isfinite(b.d), "arange", "unsupported range: %g -> %g", a.d, b.d);
+    RG_FAIL_IF(!isfinite(a.d) || !isfinite(b.d), "arange", "unsupported range: %s -> %s",
+               rgi_number(a.d), rgi_number(b.d));
     if (rgi_is_float(dtype))
         return arange_floats(a.d, b.d, s.d, dtype);
     return floats ? arange_cut(&a, &b, &s) : arange_integers(a.i, b.i, s.i);

@@ -5,6 +5,7 @@
 
 #include "autograd/checks.h"
 #include "tensor/observer.h"
+#include "tensor/text/digits.h"
 
 /* ---- cross_entropy: y = weight[t] (lse - x[t]) with lse = ln sum(e^x), for a target of
  *      classes and an x whose classes are the last dim. It is nll_loss of log_softmax in one pass
@@ -152,7 +153,8 @@ static bool cross_entropy_check(const rg_tensor *x, const rg_tensor *target,
     RG_FAIL_IF(probabilities && o->ignore_index >= 0, "cross_entropy",
                "ignore_index is not supported for floating point target");
     RG_FAIL_IF(o->label_smoothing > 1, "cross_entropy",
-               "label_smoothing must be between 0.0 and 1.0. Got: %g", o->label_smoothing);
+               "label_smoothing must be between 0.0 and 1.0. Got: %s",
+               rgi_number(o->label_smoothing));
     RG_FAIL_INDEX_IF(x->ndim == 0, "cross_entropy",
                      "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
     const rg_tensor *w = o->weight;

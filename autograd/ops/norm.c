@@ -3,6 +3,7 @@
  * which are composed of norms.
  */
 #include "reduce.h"
+#include "tensor/text/digits.h"
 
 #include <math.h>
 
@@ -64,16 +65,16 @@ static bool norm_check(rg_tensor *x, double p, const rg_dims *dims) {
     if (x->numel || !(p < 0 || p == INFINITY))
         return true;
     RG_FAIL_IF(dims->n == 0, "norm",
-               "linalg.vector_norm cannot compute the %g norm on an empty tensor because the "
+               "linalg.vector_norm cannot compute the %s norm on an empty tensor because the "
                "operation does not have an identity",
-               p);
+               rgi_number(p));
     for (int i = 0; i < RG_MIN(dims->n, RG_MAX_DIMS); i++) {
         int d;
         RG_FAIL_IF(
             rgi_wrap_dim("norm", dims->v[i], x->ndim, &d) && x->size[d] == 0, "norm",
-            "linalg.vector_norm cannot compute the %g norm on the dimension %lldbecause this "
+            "linalg.vector_norm cannot compute the %s norm on the dimension %lldbecause this "
             "dimension is empty and the operation does not have an identity",
-            p, (long long)dims->v[i]);
+            rgi_number(p), (long long)dims->v[i]);
     }
     return true;
 }
@@ -169,7 +170,8 @@ rg_tensor *(rg_cosine_similarity)(rg_tensor *a, rg_tensor *b, int dim, double ep
     rg_tensor wide = { 0 };
     if (!rgi_check(a, "cosine_similarity") || !rgi_check(b, "cosine_similarity"))
         return NULL;
-    RG_FAIL_IF(!(eps >= 0), "cosine_similarity", "eps must be non-negative, got: %g", eps);
+    RG_FAIL_IF(!(eps >= 0), "cosine_similarity", "eps must be non-negative, got: %s",
+               rgi_number(eps));
     rg_dtype dtype = rgi_promote(2, (rg_tensor *[]){ a, b });
     RG_FAIL_IF(!rgi_is_float(dtype), "cosine_similarity",
                "expected common dtype to be floating point, yet common dtype is %s",

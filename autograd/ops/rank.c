@@ -5,6 +5,7 @@
 #include "reduce.h"
 
 #include "autograd/checks.h"
+#include "tensor/text/digits.h"
 
 #include <limits.h>
 #include <string.h>
@@ -180,7 +181,7 @@ static bool quantile_check(rg_tensor *x, rg_tensor *q, const char *interpolation
     bool number = q->flags & RG_WEAK;
     double value = number ? rgi_load_f64(q->data, q->dtype) : 0;
     RG_FAIL_IF(!(value >= 0 && value <= 1), NULL,
-               "quantile() q must be in the range [0, 1] but got %g", value);
+               "quantile() q must be in the range [0, 1] but got %s", rgi_number(value));
     if (!quantile_read(interpolation, mode))
         return false;
     RG_FAIL_IF(x->numel == 0, NULL, "quantile() input tensor must be non-empty");

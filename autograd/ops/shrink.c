@@ -3,6 +3,7 @@
  * activations are in activation.c; glu is in glu.c.)
  */
 #include "elementwise.h"
+#include "tensor/text/digits.h"
 
 #include <float.h>
 
@@ -40,8 +41,8 @@ rg_tensor *rg_softshrink(rg_tensor *x, double lambd) {
         return NULL;
     const double most = rgi_limit(x->dtype);
     RG_FAIL_IF(rgi_is_float(x->dtype) && !(lambd >= 0 && lambd <= most), "softshrink",
-               "lambda must be in range [0, %g] for input dtype %s, but found %g", most,
-               rgi_scalar_name(x->dtype), lambd);
+               "lambda must be in range [0, %s] for input dtype %s, but found %s", rgi_number(most),
+               rgi_scalar_name(x->dtype), rgi_number(lambd));
     return RG_APPLY(softshrink, RG_A(numbers, "SoftshrinkBackward0", { lambd }), x);
 }
 

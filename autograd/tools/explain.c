@@ -10,6 +10,7 @@
 #include "tensor/dtype.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
+#include "tensor/text/digits.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -202,14 +203,15 @@ static void write_verdict(rg_text *t, const rg_explanation *e, const rg_explain_
                      "the context\n",
                      name_of(w));
     else
-        rgi_text_add(t, "differences in float64 %s: off by %.2g of the norm\n",
-                     e->agrees ? "agree" : "DISAGREE", e->off);
+        rgi_text_add(t, "differences in float64 %s: off by %s of the norm\n",
+                     e->agrees ? "agree" : "DISAGREE", rgi_number_of_digits(2, e->off));
 }
 
 static const char *write_text(const rg_explanation *e, const rg_explain_options *o, rg_tensor *w,
                               double norm, bool unread) {
     rg_text t = { 0 };
-    rgi_text_add(&t, "%s: a gradient of %s, norm %.4g\n", name_of(w), RG_SHAPE_TEXT(w), norm);
+    rgi_text_add(&t, "%s: a gradient of %s, norm %s\n", name_of(w), RG_SHAPE_TEXT(w),
+                 rgi_number_of_digits(4, norm));
     if (isnan(e->rest))
         rgi_text_add(&t, "it is %s: there are no shares\n", norm == 0 ? "zero" : "not finite");
     rgi_text_add(&t, "   share   size   path from the loss\n");

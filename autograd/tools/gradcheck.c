@@ -102,13 +102,13 @@ static bool outputs_alike(const check *c, const outputs *first, const outputs *y
         RG_FAIL_IF(
             !rgi_same_shape(a, b), c->op,
             "Expected `func` to return outputs with the same shape when inputs are perturbed "
-            "by %g, but got: shapes torch.Size(%s) and torch.Size(%s).",
-            c->options.eps, RG_SHAPE_TEXT(a), RG_SHAPE_TEXT(b));
+            "by %s, but got: shapes torch.Size(%s) and torch.Size(%s).",
+            rgi_number(c->options.eps), RG_SHAPE_TEXT(a), RG_SHAPE_TEXT(b));
         RG_FAIL_IF(
             a->dtype != b->dtype, c->op,
             "Expected `func` to return outputs with the same dtype when inputs are perturbed "
-            "by %g, but got: dtypes %s and %s.",
-            c->options.eps, rg_dtype_name(a->dtype), rg_dtype_name(b->dtype));
+            "by %s, but got: dtypes %s and %s.",
+            rgi_number(c->options.eps), rg_dtype_name(a->dtype), rg_dtype_name(b->dtype));
     }
     return true;
 }
@@ -310,9 +310,10 @@ static bool report_mismatch(const check *c, const outputs *y, bool any, const ja
     return rgi_fail(
         RG_RUNTIME_ERROR, c->op,
         "%sJacobian mismatch for output %d with respect to input %d: at output %s and "
-        "input %s the analytical value is %.12g but the numerical one is %.12g (%s)%s",
+        "input %s the analytical value is %s but the numerical one is %s (%s)%s",
         any ? "" : "Numerical gradient for function expected to be zero. ", worst->output,
-        worst->input, RG_DIMS_TEXT(&out), RG_DIMS_TEXT(&in), worst->analytic, worst->numeric,
+        worst->input, RG_DIMS_TEXT(&out), RG_DIMS_TEXT(&in),
+        rgi_number_of_digits(12, worst->analytic), rgi_number_of_digits(12, worst->numeric),
         output->history ? rgi_node_name(rgi_node_of(output)) : "a result without history", cause);
 }
 

@@ -110,7 +110,8 @@ rg_plain_module *rg_nn_threshold(double threshold, double value) {
 
 rg_plain_module *rg_nn_hardtanh(double min_val, double max_val) {
     RG_FAIL_VALUE_IF(!(max_val > min_val), "Hardtanh",
-                     "max_val (%g) must be greater than min_val (%g)", max_val, min_val);
+                     "max_val (%s) must be greater than min_val (%s)", rgi_number(max_val),
+                     rgi_number(min_val));
     return RG_MODULE(rg_plain_module, &hardtanh_module_class.base, .a = min_val, .b = max_val);
 }
 

@@ -3,6 +3,7 @@
  */
 #include "batches.h"
 #include "tensor/error.h"
+#include "tensor/text/digits.h"
 #include "autograd/ops/ops.h"
 
 static const rg_pair no_pair;
@@ -10,7 +11,8 @@ static const rg_pair no_pair;
 rg_pair rg_split_text(rg_tensor *data, double fraction) {
     RG_AS("split_text");
     if (!(fraction >= 0 && fraction <= 1)) {
-        rg_fail(RG_VALUE_ERROR, "split_text", "the fraction %g is not from 0 to 1", fraction);
+        rg_fail(RG_VALUE_ERROR, "split_text", "the fraction %s is not from 0 to 1",
+                rgi_number(fraction));
         return no_pair;
     }
     int64_t all = rg_size(data, 0), n = (int64_t)(fraction * (double)all);
@@ -26,8 +28,7 @@ rg_pair(rg_get_batch_with)(rg_tensor *data, int64_t batch_size, int64_t block_si
     if (n < 0)
         return no_pair;
     if (block_size < 0) {
-        rg_fail(RG_VALUE_ERROR, "get_batch", "block_size %lld is negative",
-                  (long long)block_size);
+        rg_fail(RG_VALUE_ERROR, "get_batch", "block_size %lld is negative", (long long)block_size);
         return no_pair;
     }
     rg_tensor *start = rg_randint_dims(0, n - block_size, RG_DIMS(batch_size), RG_INT64, g);

@@ -15,6 +15,7 @@
 #include "tensor/map.h"
 #include "tensor/memory.h"
 #include "tensor/opaque.h"
+#include "tensor/text/digits.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -82,7 +83,7 @@ static double config_dropout(const rg_json_file *f, const char *name) {
     double p = rgi_json_real(f, 0, name, 0.1);
     if (p >= 0 && p < 1)
         return p;
-    rgi_file_refuse(&f->file, "\"%s\" is %g, which isn't supported", name, p);
+    rgi_file_refuse(&f->file, "\"%s\" is %s, which isn't supported", name, rgi_number(p));
     return -1;
 }
 
@@ -138,8 +139,8 @@ static bool config_options(const rg_json_file *f, rg_gpt_options *o) {
     o->untied = !rgi_json_true(f, 0, "tie_word_embeddings", true);
     o->layer_norm_epsilon = rgi_json_real(f, 0, "layer_norm_epsilon", 1e-5);
     if (!(o->layer_norm_epsilon > 0 && o->layer_norm_epsilon <= 1))
-        return rgi_file_refuse(&f->file, "\"layer_norm_epsilon\" is %g, which isn't supported",
-                               o->layer_norm_epsilon);
+        return rgi_file_refuse(&f->file, "\"layer_norm_epsilon\" is %s, which isn't supported",
+                               rgi_number(o->layer_norm_epsilon));
     o->dropout = config_dropout(f, "resid_pdrop");
     o->embd_dropout = o->dropout < 0 ? -1 : config_dropout(f, "embd_pdrop");
     o->attn_dropout = o->embd_dropout < 0 ? -1 : config_dropout(f, "attn_pdrop");

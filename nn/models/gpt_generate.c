@@ -4,6 +4,7 @@
 #include "gpt.h"
 #include "tensor/dtype.h"
 #include "tensor/error.h"
+#include "tensor/text/digits.h"
 
 #include <math.h>
 
@@ -27,7 +28,7 @@ static bool generate_check(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
                (long long)max_new_tokens);
     RG_FAIL_IF(o->top_k < 0, "gpt_generate", "top_k %lld is negative", (long long)o->top_k);
     RG_FAIL_VALUE_IF(!(o->top_p >= 0 && o->top_p <= 1), "gpt_generate",
-                     "top_p %g is not from 0 to 1", o->top_p);
+                     "top_p %s is not from 0 to 1", rgi_number(o->top_p));
     RG_FAIL_VALUE_IF(o->eos_token_id.n < 0 || o->eos_token_id.n > RG_MAX_DIMS, "gpt_generate",
                      "expected up to %d tokens as eos_token_id, but got %d", RG_MAX_DIMS,
                      o->eos_token_id.n);

@@ -10,6 +10,7 @@
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 #include "tensor/opaque.h"
+#include "tensor/text/digits.h"
 
 static const char *const averaged_op = "averaged_model_update_parameters";
 
@@ -20,7 +21,8 @@ rg_multi_avg_fn rg_get_ema_multi_avg_fn(double decay) {
     if (decay >= 0 && decay <= 1)
         return ema;
     rgi_fail(RG_VALUE_ERROR, "get_ema_multi_avg_fn",
-             "Invalid decay value %g provided. Please provide a value in [0,1] range.", decay);
+             "Invalid decay value %s provided. Please provide a value in [0,1] range.",
+             rgi_number(decay));
     return failed;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "optimizer_structs.h"
 #include "tensor/text/c_locale.h"
+#include "tensor/text/digits.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 
@@ -27,11 +28,9 @@ static bool check_rules(rg_schedule_kind kind, int n, const schedule_rule rules[
         const char *complaint = rules[i].complaint;
         if (rules[i].kind != kind || rules[i].kept)
             continue;
-        RG_C_NUMBERS();
-        char number[32] = "";
-        if (complaint[strlen(complaint) - 1] == ' ')
-            snprintf(number, sizeof number, "%g", rules[i].number);
-        return rgi_fail(RG_VALUE_ERROR, rgi_schedule_rows[kind].name, "%s%s", complaint, number);
+        const bool ends_in_number = complaint[strlen(complaint) - 1] == ' ';
+        return rgi_fail(RG_VALUE_ERROR, rgi_schedule_rows[kind].name, "%s%s", complaint,
+                        ends_in_number ? rgi_number(rules[i].number) : "");
     }
     return true;
 }
@@ -286,8 +285,7 @@ static bool values_are_given_once(const char *name, const rg_schedule_options *q
         { "min_lr", "min_lrs", q->min_lrs.n && q->min_lr != 0 },
         { "base_momentum", "base_momentums",
           q->base_momentums.n && rgi_option_set(q->base_momentum) },
-        { "max_momentum", "max_momentums",
-          q->max_momentums.n && rgi_option_set(q->max_momentum) },
+        { "max_momentum", "max_momentums", q->max_momentums.n && rgi_option_set(q->max_momentum) },
         { "lr_lambda", "lr_lambdas", q->lr_lambdas[0] && q->lr_lambda },
     };
     for (int i = 0; i < RG_COUNT(pairs); i++)

@@ -7,6 +7,7 @@
 #include "tensor/scope.h"
 #include "tensor/shape.h"
 #include "tensor/storage.h"
+#include "tensor/text/digits.h"
 
 #include <float.h>
 #include <math.h>
@@ -196,19 +197,19 @@ bool rgi_fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const cha
     RG_FAIL_IF(!(fabs(low) <= max && fabs(high) <= max), op, "%s is out of bounds for %s",
                fabs(low) <= max ? "to" : "from", rgi_c_name(t->dtype));
     RG_FAIL_IF(low > high, op,
-               "uniform_ expects to return a [from, to) range, but found from=%g > to=%g", low,
-               high);
+               "uniform_ expects to return a [from, to) range, but found from=%s > to=%s",
+               rgi_number(low), rgi_number(high));
     RG_FAIL_IF(high - low > max, op,
-               "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but found to=%g "
-               "and from=%g which result in to-from to exceed the limit",
-               rgi_scalar_name(t->dtype), high, low);
+               "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but found to=%s "
+               "and from=%s which result in to-from to exceed the limit",
+               rgi_scalar_name(t->dtype), rgi_number(high), rgi_number(low));
     return fill_with(t, g, op, draw_uniform, t->dtype, p);
 }
 
 /* A contiguous tensor of at least sixteen elements is drawn in blocks of sixteen; other tensors are
  * drawn in pairs. */
 bool rgi_fill_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
-    RG_FAIL_IF(!(p[1] >= 0), op, "normal expects std >= 0.0, but found std %g", p[1]);
+    RG_FAIL_IF(!(p[1] >= 0), op, "normal expects std >= 0.0, but found std %s", rgi_number(p[1]));
     if (!rgi_want_dtype(op, !t->numel || rgi_is_float(t->dtype), t->dtype))
         return false;
     if (t->numel < 16 || !(t->flags & RG_CONTIGUOUS))
@@ -217,7 +218,8 @@ bool rgi_fill_normal(rg_tensor *t, const double p[], rg_generator *g, const char
 }
 
 bool rgi_fill_exponential(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
-    RG_FAIL_IF(!(p[0] > 0), op, "exponential_ expects lambda > 0.0, but found lambda=%g", p[0]);
+    RG_FAIL_IF(!(p[0] > 0), op, "exponential_ expects lambda > 0.0, but found lambda=%s",
+               rgi_number(p[0]));
     RG_FAIL_IF(t->numel && !rgi_is_float(t->dtype), op,
                "Exponential distribution is a continuous probability "
                "distribution. dtype must be a floating point but you specified %s",
@@ -226,8 +228,8 @@ bool rgi_fill_exponential(rg_tensor *t, const double p[], rg_generator *g, const
 }
 
 bool rgi_fill_bernoulli(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
-    RG_FAIL_IF(!(p[0] >= 0 && p[0] <= 1), op, "bernoulli_ expects p to be in [0, 1], but got p=%g",
-               p[0]);
+    RG_FAIL_IF(!(p[0] >= 0 && p[0] <= 1), op, "bernoulli_ expects p to be in [0, 1], but got p=%s",
+               rgi_number(p[0]));
     return fill_with(t, g, op, draw_bernoulli, RG_BOOL, p);
 }
 
@@ -287,8 +289,8 @@ bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, cons
     bool any = true;
     for (int round = 0; any; round++) {
         RG_FAIL_IF(round == TRUNC_ROUNDS, op,
-                   "%d rounds were not enough: almost nothing in [%g, %g] is likely", round,
-                   rule.low, rule.high);
+                   "%d rounds were not enough: almost nothing in [%s, %s] is likely", round,
+                   rgi_number(rule.low), rgi_number(rule.high));
         /* With the flag RG_CONTIGUOUS, rgi_fill_normal draws in blocks; without it, in pairs. */
         const bool in_blocks = round ? in_order : (t->flags & RG_CONTIGUOUS) != 0;
         candidates->flags = in_blocks ? RG_CONTIGUOUS : 0;

@@ -29,6 +29,17 @@ int rgi_print_number(char *to, const char *format, int precision, double v) {
     return snprintf(to, RG_WORD_ROOM, format, precision, v);
 }
 
+rg_python_float rgi_rounded_text(int digits, double x) {
+    rg_python_float f;
+    if (isfinite(x)) {
+        RG_C_NUMBERS();
+        snprintf(f.text, sizeof f.text, "%.*g", digits, x);
+    } else {
+        print_nonfinite(f.text, x);
+    }
+    return f;
+}
+
 /* Reads the digits and the exponent from `text`, a number that was printed by "%.*e". Leaves out
  * zeros at the end of the digits. */
 static rg_digits digits_read(const char *text) {

@@ -40,6 +40,13 @@ static inline rg_python_float rgi_python_float_of(double x) {
     return f;
 }
 
+/* Return the string of a number for an error or a report. It is what printf writes for "%g", or for
+ * "%.4g" if `digits` is 4, but has a point in any locale, and is "nan" even if the sign of a NaN is
+ * set, as in torch. It lives to the end of the full expression. */
+rg_python_float rgi_rounded_text(int digits, double x);
+#define rgi_number_of_digits(digits, x) (rgi_rounded_text(digits, x).text)
+#define rgi_number(x)                   rgi_number_of_digits(6, x)
+
 /* Returns the string that Python prints for a float, such as "1e-05". It lives to the end of the
  * full expression. */
 #define rgi_python_float(x) (rgi_python_float_of(x).text)

@@ -103,9 +103,10 @@ static void make_objects(void) {
 }
 
 static void free_objects(void) {
-    void *modules[] = { o.gpt,           o.attention,     o.heads,  o.positions, o.transformer,
-                        o.encoder_layer, o.decoder_layer, o.list,   o.modules,   o.dict,
-                        o.parameters,    o.averaged,      o.linear, o.tied };
+    void *modules[] = { o.gpt,           o.attention,     o.heads,   o.positions,
+                        o.transformer,   o.encoder_layer, o.decoder_layer,
+                        o.list,          o.modules,       o.dict,    o.parameters,
+                        o.averaged,      o.linear,        o.tied };
     rg_data_loader_free(o.loader);
     rg_data_loader_free(o.drawing_loader);
     rg_generator_free(o.generator);
