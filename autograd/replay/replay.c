@@ -126,6 +126,14 @@ static bool checked_call_again(void *context) {
     return again.op->shape(&again) && call_again(context);
 }
 
+/* Repeats a call that writes over one of its inputs. The write is counted, so that a graph that has
+ * saved the input notices it. */
+static bool write_again(void *context) {
+    const rg_call *c = &((const noted_call *)context)->call;
+    c->out[0]->storage->version++;
+    return c->op->refuses_values ? checked_call_again(context) : call_again(context);
+}
+
 static bool recorder_may_update(rg_graph_observer *o, const rg_tensor *t, const char *op) {
     rg_replay *r = recording_of(o);
     return !rgi_recording_is_constant(r, t) || rgi_recording_refuse(r, op);
@@ -145,6 +153,8 @@ static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t att
         return true;
     size_t in_size = (size_t)c->n_in * sizeof(rg_tensor *);
     rg_redo *redo = c->op->refuses_values ? checked_call_again : call_again;
+    if (c->n_in && c->out[0]->storage == c->in[0]->storage)
+        redo = write_again;
     noted_call *n = rgi_recording_note(r, redo, NULL, sizeof *n + in_size + attr_size);
     if (!n)
         return true;

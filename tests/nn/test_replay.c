@@ -1672,14 +1672,45 @@ START_TEST(test_released_recordings) {
 }
 END_TEST
 
-RG_TESTS(replay, test_same_bits, test_precision_of_products, test_refusals, test_once_alone,
-         test_fresh_draws, test_updated_draws, test_grad_taken_away, test_outlives_its_optimizer,
-         test_without_memory, test_forgotten_errors, test_forgotten_runs_back,
-         test_sums_without_memory, test_results_with_other_data, test_runs_without_memory,
-         test_gradients_add_up, test_wild_steps, test_memory_goes_round, test_rounds_take_turns,
-         test_refused_as_by_the_step, test_refused_for_what_the_leaf_has, test_refused_deeds_fail,
-         test_constants_are_told_apart, test_runs_write_to_their_own, test_data_that_lie_otherwise,
-         test_outputs_stay_as_they_lie, test_gradients_that_share_memory,
-         test_given_gradients_are_held, test_lent_memory_has_its_mode, test_what_is_lent_again,
-         test_absent_gradients, test_three_roots, test_a_gradient_from_outside_stays,
-         test_graph_from_outside, test_indices, test_released_recordings)
+/* Tensors of the program to which a recorded step writes: by copying, in place, and with zeros. */
+typedef struct {
+    rg_tensor *x, *copied, *scaled, *zeroed;
+} tensors_written;
+
+static void write_to(void *context) {
+    const tensors_written *w = context;
+    rg_copy_(w->copied, rg_mul(w->x, 2));
+    rg_mul_(w->scaled, 3);
+    rg_zero_(w->zeroed);
+}
+
+/* A graph that has saved a tensor notices that a replay has written to it. */
+START_TEST(test_replays_count_writes) {
+    tensors_written w = { rg_ones(2), rg_ones(2), rg_ones(2), rg_ones(2) };
+    rg_tensor *weight = rg_requires_grad_(rg_ones(2), true);
+    rg_tensor *all[] = { w.copied, w.scaled, w.zeroed };
+    rg_replay *r = rg_record(write_to, &w);
+    ck_ok(r);
+    for (int i = 0; i < 3; i++) {
+        rg_tensor *loss = rg_sum(rg_mul(weight, all[i]));
+        ck_ok(rg_replay_run(r));
+        ck_assert_msg(!rg_backward(loss), "%d", i);
+        ck_assert_msg(strstr(rg_error(), "modified by an inplace operation"), "%s", rg_error());
+        rg_error_clear();
+    }
+    rg_replay_free(r);
+}
+END_TEST
+
+RG_TESTS(replay, test_replays_count_writes, test_same_bits, test_precision_of_products,
+         test_refusals, test_once_alone, test_fresh_draws, test_updated_draws, test_grad_taken_away,
+         test_outlives_its_optimizer, test_without_memory, test_forgotten_errors,
+         test_forgotten_runs_back, test_sums_without_memory, test_results_with_other_data,
+         test_runs_without_memory, test_gradients_add_up, test_wild_steps, test_memory_goes_round,
+         test_rounds_take_turns, test_refused_as_by_the_step, test_refused_for_what_the_leaf_has,
+         test_refused_deeds_fail, test_constants_are_told_apart, test_runs_write_to_their_own,
+         test_data_that_lie_otherwise, test_outputs_stay_as_they_lie,
+         test_gradients_that_share_memory, test_given_gradients_are_held,
+         test_lent_memory_has_its_mode, test_what_is_lent_again, test_absent_gradients,
+         test_three_roots, test_a_gradient_from_outside_stays, test_graph_from_outside,
+         test_indices, test_released_recordings)
