@@ -5,6 +5,7 @@
  * and calls only rooms above it:
  *
  *     base, refs         macros; reference counts
+ *     system             all that depends on the operating system
  *     thread             the state of a thread
  *     observer           observers of tensors that are made and written
  *     error              failures
@@ -22,7 +23,7 @@
  *     text/              printing and parsing
  *     files/             tensors in files: the formats, and the refusal of damaged files
  *
- * Two files of text/ use no tensor, and rooms above it call them: c_locale.h (numbers with a
+ * Two files of text/ use no tensor, and rooms above it use them: c_locale.h (numbers with a
  * decimal point in any locale) and text.h (a string that grows).
  *
  * One call goes the other way: thread.c, which makes and destroys the state of a thread, calls

@@ -14,10 +14,10 @@
  *
  * This file is long because all of its parts share the lists and their counters.
  */
-#define _GNU_SOURCE
 #include "memory.h"
 
 #include "load.h"
+#include "system.h"
 #include "threads/lock.h"
 #include "warning.h"
 
@@ -25,13 +25,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 
 /* In bytes, except HEADERS_AT_ONCE, which is a number of headers. */
 enum {
     SMALL_MAX = 4096,     /* The largest small block. Small size classes are 64 bytes apart. */
-    HUGE_MIN = 2 << 20,   /* Blocks of at least this size are aligned to huge pages, and ask the
-                           * system for huge pages. */
     CHUNK_MIN = 64 << 10, /* The size of a thread's first chunk. */
     CHUNK_MAX = 4 << 20,  /* Each chunk is twice as large as the one before, up to this size. */
     HEADERS_AT_ONCE = 64, /* The number of headers that are cut from a chunk at once. */
@@ -50,14 +47,16 @@ bool rgi_memory_guarded;
 atomic_long rgi_memory_spoilt;
 static rg_thread *threads;
 static rg_thread ended;
-static atomic_long flushed;
+static _Atomic int64_t flushed;
 static rg_free_block *batches[RG_SMALL_CLASSES];
 
 /* ---- counting -------------------------------------------------------------------- */
 
-static long count_of(const atomic_long *c) { return atomic_load_explicit(c, memory_order_relaxed); }
+static int64_t count_of(const _Atomic int64_t *c) {
+    return atomic_load_explicit(c, memory_order_relaxed);
+}
 
-static void raise_peak(rg_thread *t, long total) {
+static void raise_peak(rg_thread *t, int64_t total) {
     if (total > count_of(&t->peak))
         atomic_store_explicit(&t->peak, total, memory_order_relaxed);
 }
@@ -74,13 +73,13 @@ static void fold_counts(rg_thread *to, const rg_thread *from) {
  * counts in its own `drift`, and adds the drift to the shared count `flushed` only when it exceeds
  * RG_DRIFT_MAX. */
 void rgi_drifted(rg_thread *me) {
-    long drift = count_of(&me->drift);
+    int64_t drift = count_of(&me->drift);
     raise_peak(me, count_of(&flushed) + drift);
     if (drift > RG_DRIFT_MAX || drift < -RG_DRIFT_MAX) {
         atomic_fetch_add_explicit(&flushed, drift, memory_order_relaxed);
         atomic_store_explicit(&me->drift, 0, memory_order_relaxed);
     }
-    long watermark = count_of(&me->peak) - count_of(&flushed);
+    int64_t watermark = count_of(&me->peak) - count_of(&flushed);
     atomic_store_explicit(&me->watermark, RG_MIN(watermark, RG_DRIFT_MAX), memory_order_relaxed);
 }
 
@@ -121,19 +120,13 @@ bool rgi_pool_bypassed(void) {
 }
 
 static void *system_alloc(size_t bytes) {
-    void *p = NULL;
-    size_t align = bytes >= HUGE_MIN && !bypass ? (size_t)2 << 20 : 64;
+    const size_t alignment = bytes >= RG_HUGE_PAGE && !bypass ? RG_HUGE_PAGE : 64;
     rgi_count_to(&rgi_this.system_calls, 1);
-    if (posix_memalign(&p, align, bytes)) {
-        if (!rgi_this.cached)
-            return NULL;
-        rg_memory_trim();
-        if (posix_memalign(&p, align, bytes))
-            return NULL;
-    }
-    if (align > 64)
-        madvise(p, bytes, MADV_HUGEPAGE);
-    return p;
+    void *p = rgi_system_alloc(alignment, bytes);
+    if (p || !rgi_this.cached)
+        return p;
+    rg_memory_trim();
+    return rgi_system_alloc(alignment, bytes);
 }
 
 /* Returns the size class of a block, and sets *rounded to the size of the blocks in that class.
@@ -145,7 +138,7 @@ static size_t class_of(size_t bytes, rg_class cls, size_t *rounded) {
         *rounded = c * 64;
         return cls == RG_MEM_HEADER ? 0 : c;
     }
-    int log = 63 - __builtin_clzl(bytes - 1); /* 2^log <= bytes - 1 < 2^(log + 1) */
+    int log = 63 - __builtin_clzll(bytes - 1); /* 2^log <= bytes - 1 < 2^(log + 1) */
     size_t quarter = (size_t)1 << (log - 2);
     size_t steps = (bytes - ((size_t)1 << log) + quarter - 1) / quarter; /* 1 <= steps <= 4 */
     *rounded = ((size_t)1 << log) + steps * quarter;
@@ -282,7 +275,7 @@ static void large_free(rg_thread *me, void *block, size_t c, size_t size) {
     rg_free_block **list = &me->large[c - RG_SMALL_CLASSES];
     rg_free_block *b = block;
     if (me->cached + (int64_t)size > CACHE_MAX) {
-        free(block);
+        rgi_system_free(block);
         return;
     }
     b->next = *list;
@@ -296,7 +289,7 @@ void rg_memory_trim(void) {
         while (me->large[c]) {
             rg_free_block *b = me->large[c];
             me->large[c] = b->next;
-            free(b);
+            rgi_system_free(b);
         }
     me->cached = 0;
 }
@@ -359,7 +352,7 @@ void *rgi_alloc(size_t bytes, rg_class cls) {
         return refuse_bytes(bytes);
     if (RG_UNLIKELY(rgi_memory_guarded))
         memset(block, NONSENSE, bypass ? bytes : size);
-    rgi_count_bytes(me, cls, true, (long)size, 0);
+    rgi_count_bytes(me, cls, true, (int64_t)size, 0);
     return block;
 }
 
@@ -390,14 +383,14 @@ void rgi_free(void *block, size_t bytes, rg_class cls) {
     if (RG_UNLIKELY(bypass && is_header))
         header_keep(me, block);
     else if (RG_UNLIKELY(bypass))
-        free(block);
+        rgi_system_free(block);
     else if (c >= RG_SMALL_CLASSES)
         large_free(me, block, c, size);
     else if (is_header)
         header_free(me, block);
     else
         small_free(me, block, c);
-    rgi_count_bytes(me, cls, false, (long)size, 0);
+    rgi_count_bytes(me, cls, false, (int64_t)size, 0);
 }
 
 /* Frees the handle in slot i of the ring of released handles, if there is one. */
@@ -426,7 +419,7 @@ void rgi_free_handle(rg_handle *h, size_t bytes) {
     end_rest(me, i);
     me->resting_handles[i].handle = h;
     me->resting_handles[i].bytes = bytes;
-    rgi_count_bytes(me, RG_MEM_OTHER, false, (long)size, 0);
+    rgi_count_bytes(me, RG_MEM_OTHER, false, (int64_t)size, 0);
 }
 
 void rgi_free_both_slowly(void *header, size_t header_bytes, void *storage, size_t bytes) {
@@ -521,7 +514,7 @@ void rg_memory_reset_peak(void) {
     ended.peak = 0;
     for (rg_thread *t = threads; t; t = t->next) {
         atomic_store_explicit(&t->peak, 0, memory_order_relaxed);
-        atomic_store_explicit(&t->watermark, LONG_MIN, memory_order_relaxed);
+        atomic_store_explicit(&t->watermark, INT64_MIN, memory_order_relaxed);
     }
     rgi_unlock(RG_LOCK_MEMORY);
 }

@@ -53,7 +53,7 @@ enum {
 
 /* Adds n to a counter that is written only by the thread that owns it, so that no locked
  * instruction is needed. */
-static inline void rgi_count_to(atomic_long *count, long n) {
+static inline void rgi_count_to(_Atomic int64_t *count, int64_t n) {
     atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
                           memory_order_relaxed);
 }
@@ -66,10 +66,10 @@ void rgi_drifted(rg_thread *me);
  * bytes of other classes that are allocated or freed together with them; the caller has counted
  * them in their classes already, and here they are counted in the total. */
 static inline __attribute__((always_inline)) void rgi_count_bytes(rg_thread *me, rg_class cls,
-                                                                  bool more, long bytes,
-                                                                  long others) {
-    long drift = atomic_load_explicit(&me->drift, memory_order_relaxed)
-                 + (more ? bytes + others : -bytes - others);
+                                                                  bool more, int64_t bytes,
+                                                                  int64_t others) {
+    int64_t drift = atomic_load_explicit(&me->drift, memory_order_relaxed)
+                    + (more ? bytes + others : -bytes - others);
     rgi_count_to(&me->bytes[cls], more ? bytes : -bytes);
     atomic_store_explicit(&me->drift, drift, memory_order_relaxed);
     if (RG_UNLIKELY(more ? drift > atomic_load_explicit(&me->watermark, memory_order_relaxed)
@@ -124,7 +124,7 @@ static inline void *rgi_alloc_fast(size_t bytes, rg_class cls) {
     if (RG_UNLIKELY(c >= RG_SMALL_CLASSES || !me->small[c].first || me->watched))
         return rgi_alloc(bytes, cls);
     void *b = rgi_take(me, c);
-    rgi_count_bytes(me, cls, true, (long)(bytes + 63) / 64 * 64, 0);
+    rgi_count_bytes(me, cls, true, (int64_t)(bytes + 63) / 64 * 64, 0);
     return b;
 }
 
@@ -136,7 +136,7 @@ static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls) {
         return;
     }
     rgi_put_back(me, block, c);
-    rgi_count_bytes(me, cls, false, (long)((bytes + 63) / 64 * 64), 0);
+    rgi_count_bytes(me, cls, false, (int64_t)((bytes + 63) / 64 * 64), 0);
 }
 
 /* ---- a header and a storage at once ------------------------------------------------ */
@@ -159,8 +159,8 @@ static inline void *rgi_take_both(size_t header_bytes, size_t bytes) {
         return NULL;
     rgi_take(me, 0);
     void *storage = rgi_take(me, c);
-    rgi_count_to(&me->bytes[RG_MEM_HEADER], (long)header_bytes);
-    rgi_count_bytes(me, RG_MEM_STORAGE, true, (long)c * 64, (long)header_bytes);
+    rgi_count_to(&me->bytes[RG_MEM_HEADER], (int64_t)header_bytes);
+    rgi_count_bytes(me, RG_MEM_STORAGE, true, (int64_t)c * 64, (int64_t)header_bytes);
     return storage;
 }
 
@@ -181,6 +181,6 @@ static inline void rgi_free_both(void *header, size_t header_bytes, void *storag
         rgi_put_back(me, header, 0);
     if (storage)
         rgi_put_back(me, storage, c);
-    rgi_count_to(&me->bytes[RG_MEM_STORAGE], -(long)c * 64);
-    rgi_count_bytes(me, RG_MEM_HEADER, false, (long)header_bytes, (long)c * 64);
+    rgi_count_to(&me->bytes[RG_MEM_STORAGE], -(int64_t)c * 64);
+    rgi_count_bytes(me, RG_MEM_HEADER, false, (int64_t)header_bytes, (int64_t)c * 64);
 }

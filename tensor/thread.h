@@ -104,8 +104,8 @@ typedef struct rg_thread {
      * that haven't been added to the common count yet; the peak must be checked only if `drift` is
      * above `watermark`. `next` and `link` make a linked list of the threads: `link` points to the
      * pointer that points to this thread. */
-    atomic_long bytes[RG_MEM_OTHER + 1];
-    atomic_long drift, watermark, peak, system_calls;
+    _Atomic int64_t bytes[RG_MEM_OTHER + 1];
+    _Atomic int64_t drift, watermark, peak, system_calls;
     struct rg_thread *next, **link;
 
     /* error.c: the thread's failure, and `aside`, the number of earlier failures that are set aside

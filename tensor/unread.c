@@ -1,24 +1,14 @@
 /*
  * unread.c: reports on standard error the failures that the program hasn't read.
  */
-#define _GNU_SOURCE
 #include "unread.h"
 
+#include "system.h"
 #include "warning.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#if __has_include(<execinfo.h>)
-#include <dlfcn.h>
-#include <execinfo.h>
-#include <link.h>
-#define HAS_STACKS true
-#else
-#define HAS_STACKS false
-#endif
 
 /* ---- the choice of REGARD_ERRORS ------------------------------------------------------------- */
 
@@ -52,50 +42,15 @@ static tell_mode told_mode(void) {
 
 /* ---- the stack ------------------------------------------------------------------------ */
 
-#if HAS_STACKS
-/* Returns the place of a return address as an offset in the file of the program or library. If the
- * program is linked for a fixed address, the address itself is the place. 1 is subtracted, because
- * a return address is behind the call. */
-static uintptr_t place_in_file(const void *address, const Dl_info *file) {
-    const ElfW(Ehdr) *head = file->dli_fbase;
-    const uintptr_t begin = head->e_type == ET_EXEC ? 0 : (uintptr_t)head;
-    return (uintptr_t)address - begin - 1;
-}
-
-/* Writes a string such as "main at train.c:40" into `text`. The command addr2line finds it in the
- * debug information of the file. Returns false if addr2line finds nothing. */
-static bool find_line(const Dl_info *file, uintptr_t place, char *text, size_t bytes) {
-    char command[1200];
-    if (strchr(file->dli_fname, '\''))
-        return false;
-    snprintf(command, sizeof command, "addr2line -f -p -s -e '%s' %#lx 2>/dev/null",
-             file->dli_fname, (unsigned long)place);
-    FILE *lines = popen(command, "r");
-    const bool found = lines && fgets(text, (int)bytes, lines) && text[0] != '?';
-    if (lines)
-        pclose(lines);
-    text[found ? strcspn(text, "(\n") : 0] = 0; /* addr2line may add, in parentheses, which part of
-                                                 * the line it is; that is cut off. */
-    return found;
-}
-
 /* Writes one line for a return address to standard error. Returns whether the address is in main:
  * the callers of main aren't part of the program, and aren't reported. */
 static bool tell_address(const void *address) {
-    Dl_info file;
-    char text[512];
-    if (!dladdr(address, &file) || !file.dli_fname)
+    char text[1600];
+    if (!rgi_find_call(address, text, sizeof text))
         return false;
-    const uintptr_t place = place_in_file(address, &file);
-    if (find_line(&file, place, text, sizeof text))
-        dprintf(STDERR_FILENO, "    %s\n", text);
-    else
-        dprintf(STDERR_FILENO, "    %s at %s+%#lx\n", file.dli_sname ? file.dli_sname : "?",
-                file.dli_fname, (unsigned long)place);
+    rgi_write_error("    %s\n", text);
     return strncmp(text, "main at ", 8) == 0;
 }
-
-static void note_stack(rg_failure *f) { f->depth = backtrace(f->stack, RG_STACK_DEPTH); }
 
 /* Writes the functions that were being called, from the failed one to main. The first addresses are
  * left out: they belong to this file and to rg_fail. */
@@ -105,18 +60,14 @@ static void tell_stack(const rg_failure *f) {
         if (tell_address(f->stack[i]))
             return;
 }
-#else
-static void note_stack(rg_failure *f) { f->depth = 0; }
-static void tell_stack(const rg_failure *f) { (void)f; }
-#endif
 
 /* ---- reports --------------------------------------------------------------------------------- */
 
 static void tell_line(const char *line, const char *reached) {
     const bool any = *reached;
     fflush(stdout);
-    dprintf(STDERR_FILENO, "regard: %s%s%s%s\n", line, any ? " (NULL then reached " : "", reached,
-            any ? ")" : "");
+    rgi_write_error("regard: %s%s%s%s\n", line, any ? " (NULL then reached " : "", reached,
+                    any ? ")" : "");
 }
 
 static void tell_failure(rg_failure *f) {
@@ -133,7 +84,7 @@ void rgi_unread_begin(rg_thread *me) {
     f->reached[0] = 0;
     if (mode != TELL_TRACE && mode != TELL_ABORT)
         return;
-    note_stack(f);
+    f->depth = rgi_find_calls(f->stack, RG_STACK_DEPTH);
     if (mode == TELL_ABORT && !me->aside) {
         tell_failure(f);
         abort();

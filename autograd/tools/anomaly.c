@@ -3,28 +3,16 @@
  * numbers. In this mode, the outputs of each call are checked, and a trace of the call is kept. The
  * gradients of each backward step are checked as well.
  */
-#define _GNU_SOURCE
 #include "autograd/engine.h"
 #include "autograd/graph_observer.h"
 #include "tensor/memory.h"
+#include "tensor/system.h"
 #include "tensor/text/text.h"
 #include "tensor/thread.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-#if __has_include(<execinfo.h>)
-#include <execinfo.h>
-#else
-/* musl has no backtrace function. This one returns a trace without frames. */
-static int backtrace(void **address, int n) {
-    (void)address;
-    (void)n;
-    return 0;
-}
-#endif
 
 /* The number of stack frames in a trace, and the number of the program's own frames that an error
  * message shows. */
@@ -70,16 +58,15 @@ static double odd_element(rg_tensor *t) {
 /* Adds `before`, and the name of the function at the address or, if it has no name, its file and
  * offset. Returns false, and adds nothing, if the address is unknown or is in a public function of
  * the library. */
-static bool add_frame(rg_text *text, const char *before, char *address) {
-    Dl_info at;
-    if (!dladdr(address, &at) || (at.dli_sname && strncmp(at.dli_sname, "rg_", 3) == 0))
+static bool add_frame(rg_text *text, const char *before, const void *address) {
+    rg_place at;
+    if (!rgi_find_place(address, &at) || (at.function && strncmp(at.function, "rg_", 3) == 0))
         return false;
-    const char *file = strrchr(at.dli_fname, '/');
-    if (at.dli_sname)
-        rgi_text_add(text, "%s%s", before, at.dli_sname);
+    const char *file = strrchr(at.file, '/');
+    if (at.function)
+        rgi_text_add(text, "%s%s", before, at.function);
     else
-        rgi_text_add(text, "%s%s+0x%zx", before, file ? file + 1 : at.dli_fname,
-                     (size_t)(address - (char *)at.dli_fbase));
+        rgi_text_add(text, "%s%s+0x%zx", before, file ? file + 1 : at.file, at.offset);
     return true;
 }
 
@@ -130,7 +117,7 @@ static bool remember_trace(rg_node *n, const trace *here) {
 static bool check_outputs(rg_graph_observer *o, const rg_call *c, rg_node *n) {
     (void)o;
     trace here;
-    here.n = backtrace(here.address, TRACE_DEPTH);
+    here.n = rgi_find_calls(here.address, TRACE_DEPTH);
     snprintf(here.module, sizeof here.module, "%s", rgi_inside ? rgi_inside : "");
     if (n && !remember_trace(n, &here))
         return false;

@@ -293,7 +293,8 @@ static double norm_of_gradient(rg_tensor *t) {
 
 /* Fills in the explanation, with the n largest paths, where n is at most o->paths. Returns false on
  * failure. */
-static bool tell(rg_explanation *e, const rg_paths *p, const rg_explain_options *o, rg_tensor *w) {
+static bool tell_explanation(rg_explanation *e, const rg_paths *p, const rg_explain_options *o,
+                             rg_tensor *w) {
     told_path told[RG_MOST_PATHS + 1];
     e->gradient = whole_gradient(p, w);
     int all = e->gradient ? list_paths(p, e, told) : -1;
@@ -344,7 +345,7 @@ rg_explanation rg_explain_with(rg_tensor *loss, rg_tensor *w, rg_explain_options
     if (!may_explain(loss, w, &options))
         return e;
     RG_NO_GRAD();
-    bool ok = rgi_find_paths(&p, loss, w, options.huge) && tell(&e, &p, &options, w);
+    bool ok = rgi_find_paths(&p, loss, w, options.huge) && tell_explanation(&e, &p, &options, w);
     rgi_paths_free(&p);
     if (!ok)
         e = (rg_explanation){ .n = -1, .off = NAN };

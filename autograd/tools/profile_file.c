@@ -3,14 +3,13 @@
  */
 #include "profile_file.h"
 
+#include "tensor/system.h"
 #include "tensor/text/c_locale.h"
 
-#include <pthread.h>
 #include <stdio.h>
-#include <unistd.h>
 
 static FILE *profile_file;
-static pid_t profile_file_process;
+static long profile_file_process;
 static long profile_file_events;
 
 /* ---- beginning and ending ------------------------------------------------------------ */
@@ -22,7 +21,7 @@ static bool path_of_process(const char *path, size_t room, char own[]) {
     for (const char *p = path; *p; p++) {
         const bool number = p[0] == '%' && p[1] == 'p';
         if (number)
-            n += (size_t)snprintf(own + n, room - n, "%ld", (long)getpid());
+            n += (size_t)snprintf(own + n, room - n, "%ld", rgi_process());
         else
             own[n++] = *p;
         if (n >= room)
@@ -47,12 +46,12 @@ void rgi_profile_file_begin(const char *path) {
         fprintf(stderr, "REGARD_PROFILE: can't write to '%s'\n", path);
         return;
     }
-    profile_file_process = getpid();
-    pthread_atfork(flush_before_fork, NULL, NULL);
+    profile_file_process = rgi_process();
+    rgi_expect_fork(flush_before_fork, NULL, NULL);
     fputs("[\n", profile_file);
 }
 
-static bool has_file(void) { return profile_file && profile_file_process == getpid(); }
+static bool has_file(void) { return profile_file && profile_file_process == rgi_process(); }
 
 void rgi_profile_file_end(void) {
     if (!has_file())
@@ -83,7 +82,7 @@ static void begin_event(const char *name, const char *kind, const char *phase, d
     fputs(profile_file_events++ ? ",\n{\"name\": " : "{\"name\": ", profile_file);
     write_quoted(name);
     fprintf(profile_file, ", \"cat\": \"%s\", \"ph\": \"%s\", \"pid\": %ld, \"ts\": %.3f", kind,
-            phase, (long)profile_file_process, when / 1e3);
+            phase, profile_file_process, when / 1e3);
 }
 
 void rgi_profile_file_call(const char *name, const char *kind, double began, double took) {

@@ -5,7 +5,6 @@
 #include "tensor/memory.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 bool rgi_json_file_read(rg_json_file *f, const char *op, const char *path) {

@@ -14,7 +14,6 @@
 #include "tensor/text/digits.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdatomic.h>

@@ -12,19 +12,11 @@
 #include "tensor/text/text.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-/* ---- the system ----------------------------------------------------------------------- */
-
-static int system_open(const char *path, int flags, mode_t mode) { return open(path, flags, mode); }
-
-rg_system rgi_system = { system_open, fstat, pread, write, fsync, close, rename, unlink };
 
 void rgi_fail_errno(const char *op, int number, const char *path) {
     RG_C_NUMBERS(); /* Makes strerror return the message of the C locale, not of the program's. */
@@ -167,7 +159,7 @@ static bool open_beside(rg_writer *w) {
     if (!may_replace(w, &mode))
         return false;
     for (int attempt = 0; attempt < 100 && w->fd < 0; attempt++) {
-        snprintf(w->beside, w->room, "%s.%ld-%u.new", w->path, (long)getpid(),
+        snprintf(w->beside, w->room, "%s.%ld-%u.new", w->path, rgi_process(),
                  atomic_fetch_add(&counter, 1u));
         w->fd = rgi_system.open(w->beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (w->fd < 0 && errno != EEXIST)
@@ -185,7 +177,7 @@ static bool open_beside(rg_writer *w) {
     /* fchmod may fail if the file belongs to another user. Then the new file keeps the permissions
      * of a new one. */
     if (mode)
-        (void)!fchmod(w->fd, mode);
+        rgi_set_permissions(w->fd, mode);
     rgi_remove_leftovers(w->path);
     return true;
 }
@@ -197,7 +189,7 @@ bool rgi_writer_begin(rg_writer *w, const char *op, const char *path) {
         return false;
     /* If the path is a symbolic link, the file that the link points to is replaced, and the link
      * stays. */
-    char *target = realpath(path, NULL);
+    char *target = rgi_real_path(path);
     const char *at = target ? target : path;
     w->room = strlen(at) + 64;
     w->path = rgi_alloc(w->room, RG_MEM_OTHER);

@@ -7,26 +7,9 @@
 #pragma once
 
 #include "tensor/error.h"
+#include "tensor/system.h"
 
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/types.h>
-
-/* The system calls that may fail, in a table that tests replace so that they can let each call
- * fail. The calls that come before a save aren't in the table: they ask where a link points to,
- * whether the file exists, and which permissions it has. If one of these fails, the save makes a
- * new file. */
-typedef struct {
-    int (*open)(const char *path, int flags, mode_t mode);
-    int (*stat)(int fd, struct stat *status);
-    ssize_t (*pread)(int fd, void *to, size_t n, off_t at);
-    ssize_t (*write)(int fd, const void *from, size_t n);
-    int (*sync)(int fd);
-    int (*close)(int fd);
-    int (*rename)(const char *from, const char *to);
-    int (*unlink)(const char *path);
-} rg_system;
-extern rg_system rgi_system;
 
 /* Fails with RG_IO_ERROR and Python's message: op: [Errno 2] No such file or directory: 'path' */
 void rgi_fail_errno(const char *op, int number, const char *path);
@@ -69,9 +52,6 @@ char *rgi_file_text(const char *op, const char *path, size_t *n);
 /* Removes the temporary files that processes left beside this path when they were killed while
  * saving to it. */
 void rgi_remove_leftovers(const char *path);
-/* Locks a new file until it is closed, so that other processes don't remove it as a leftover.
- * Returns false if it has been removed already, that is, if it isn't at the path any more. */
-bool rgi_hold(int fd, const char *path);
 
 typedef struct {
     const char *op;

@@ -9,16 +9,10 @@
  */
 #include "file.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 /* Reads digits that are followed by the character `end`, and sets *number to their value. Returns
  * what follows that character, or NULL if the string doesn't begin in this way. */
@@ -44,15 +38,10 @@ static long process_of(const char *name, const char *base) {
     return at && strcmp(at, "new") == 0 && process <= INT_MAX ? process : -1;
 }
 
-/* Removes a file of the folder, unless a process holds its lock. */
-static void remove_unlocked(int folder, const char *name) {
-    struct stat status;
-    int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0)
-        return;
-    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0)
-        unlinkat(folder, name, 0);
-    close(fd);
+/* Returns whether the file is a leftover of a save to `base`. */
+static bool is_leftover(const char *name, const void *base) {
+    const long process = process_of(name, base);
+    return process > 0 && !rgi_is_running(process);
 }
 
 void rgi_remove_leftovers(const char *path) {
@@ -63,20 +52,5 @@ void rgi_remove_leftovers(const char *path) {
         return;
     memcpy(folder, path, n);
     folder[n] = 0;
-    DIR *all = opendir(n ? folder : ".");
-    if (!all)
-        return;
-    for (const struct dirent *e; (e = readdir(all));) {
-        const long process = process_of(e->d_name, base);
-        if (process > 0 && kill((pid_t)process, 0) && errno == ESRCH)
-            remove_unlocked(dirfd(all), e->d_name);
-    }
-    closedir(all);
-}
-
-bool rgi_hold(int fd, const char *path) {
-    struct stat mine, there;
-    while (flock(fd, LOCK_EX | LOCK_NB) && errno == EINTR)
-        continue;
-    return fstat(fd, &mine) || (stat(path, &there) == 0 && there.st_ino == mine.st_ino);
+    rgi_remove_files(n ? folder : ".", is_leftover, base);
 }

@@ -9,7 +9,6 @@
  * whole list, only white space, as in NumPy. requires_grad and grad_fn are ignored: the result has
  * no history. print.c does the opposite.
  */
-#define _GNU_SOURCE
 #include "c_locale.h"
 #include "tensor/dtype.h"
 #include "tensor/error.h"

@@ -4,7 +4,6 @@
  * determines their format and width; a second pass writes them. digits.c writes a single number.
  * parse.c reads such strings back.
  */
-#define _GNU_SOURCE
 #include "c_locale.h"
 #include "digits.h"
 #include "tensor/memory.h"
@@ -374,8 +373,10 @@ static void print_suffix(printer *p, size_t *line, const char *key, const char *
 /* Writes what follows the numbers: size, dtype and grad_fn, if torch would show them. */
 static void print_suffixes(printer *p, rg_tensor *t) {
     const rg_text *text = &p->text;
-    const char *newline = text->failed ? NULL : memrchr(text->v, '\n', text->n);
-    size_t line = newline ? (size_t)(text->v + text->n - newline) + 1 : text->n + 2;
+    size_t begin = text->failed ? 0 : text->n; /* The offset of the last line. */
+    while (begin > 0 && text->v[begin - 1] != '\n')
+        begin--;
+    size_t line = text->n - begin + 2;
     if (t->numel == 0 ? t->ndim != 1 : p->edge == 0)
         print_suffix(p, &line, "size=", PRINT_TUPLE(t), "");
     if (t->dtype != rg_default_dtype() && (t->numel == 0 || rgi_is_float(t->dtype)))

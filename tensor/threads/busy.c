@@ -8,11 +8,11 @@
  * depends on how the system divides the cores among programs, which a program can't ask for.
  * Therefore it is measured.
  */
-#define _GNU_SOURCE
 #include "busy.h"
 
+#include "tensor/system.h"
+
 #include <stdatomic.h>
-#include <sys/resource.h>
 
 /* The order of accesses to this file's counters doesn't matter, so all accesses are relaxed. */
 static int64_t busy_get(const _Atomic int64_t *x) {
@@ -54,19 +54,15 @@ void rgi_note_busy(int64_t now) {
 }
 
 void rgi_watch_machine(int64_t now) {
-#ifdef RUSAGE_THREAD
     static __thread long before __attribute__((tls_model("initial-exec")));
     static __thread int64_t next __attribute__((tls_model("initial-exec")));
-    struct rusage usage;
-    if (now < next || getrusage(RUSAGE_THREAD, &usage))
+    long losses;
+    if (now < next || !rgi_core_losses(&losses))
         return;
-    if (now < next + BUSY_WATCH && usage.ru_nivcsw - before >= BUSY_SWITCHES)
+    if (now < next + BUSY_WATCH && losses - before >= BUSY_SWITCHES)
         rgi_note_busy(now);
-    before = usage.ru_nivcsw;
+    before = losses;
     next = now + BUSY_WATCH;
-#else
-    (void)now;
-#endif
 }
 
 /* ---- whether help pays -------------------------------------------------------------------- */

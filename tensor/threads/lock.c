@@ -3,6 +3,8 @@
  */
 #include "lock.h"
 
+#include "tensor/system.h"
+
 static pthread_mutex_t locks[RG_LOCKS] = { [0 ... RG_LOCKS - 1] = PTHREAD_MUTEX_INITIALIZER };
 
 /* A linked list of the locks that belong to objects. RG_LOCK_GENERATORS guards the list. */
@@ -57,5 +59,5 @@ static void unlock_all(void) {
  * thread that holds a generator's lock may wait for the pool. Therefore workers.c registers its
  * handlers before this file does. */
 __attribute__((constructor(102))) static void expect_forks(void) {
-    pthread_atfork(lock_all, unlock_all, unlock_all);
+    rgi_expect_fork(lock_all, unlock_all, unlock_all);
 }

@@ -8,6 +8,7 @@
 #include "tensor/error.h"
 #include "tensor/warning.h"
 #include "workers.h"
+#include "tensor/system.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -11,15 +11,13 @@
  * sleeps. On a busy machine it spins for a much shorter time, and workers help with a job only if
  * that pays; busy.c decides whether the machine is busy and whether help pays.
  */
-#define _GNU_SOURCE
 #include "workers.h"
 
 #include "busy.h"
+#include "tensor/system.h"
 
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
-#include <unistd.h>
 
 /* The values of a worker's word, besides the address of a job. The address alone is an offer.
  * POOL_BEGUN is added when the worker has begun the job, and POOL_AWAITED when the job's caller
@@ -62,15 +60,6 @@ static struct {
 bool rgi_gather_workers;
 
 bool rgi_in_job(void) { return inside; }
-
-int rgi_cores(void) {
-#ifdef CPU_COUNT
-    cpu_set_t set;
-    if (sched_getaffinity(0, sizeof set, &set) == 0)
-        return RG_MAX(1, CPU_COUNT(&set));
-#endif
-    return (int)RG_MAX(1, sysconf(_SC_NPROCESSORS_ONLN));
-}
 
 /* ---- waiting ----------------------------------------------------------------------------- */
 
@@ -193,33 +182,12 @@ static void *worker_main(void *worker) {
 
 /* ---- the threads ------------------------------------------------------------------------- */
 
-/* Starts the worker's thread. In the new thread signals are blocked, because they are meant for the
- * program's own threads. Not blocked are those that a thread causes itself, such as SIGSEGV, and
- * the profiler's. */
-static int pool_create(pool_worker *w) {
-    static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGPROF };
-    pthread_attr_t attributes;
-    sigset_t blocked, before;
-    int error = pthread_attr_init(&attributes);
-    if (error)
-        return error;
-    pthread_attr_setstacksize(&attributes, 1 << 20);
-    sigfillset(&blocked);
-    for (int i = 0; i < RG_COUNT(own); i++)
-        sigdelset(&blocked, own[i]);
-    pthread_sigmask(SIG_SETMASK, &blocked, &before);
-    error = pthread_create(&w->thread, &attributes, worker_main, w);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    pthread_attr_destroy(&attributes);
-    return error;
-}
-
 static bool pool_start(pool_worker *w) {
     pthread_mutex_init(&w->mutex, NULL);
     pthread_cond_init(&w->called, NULL);
     pthread_cond_init(&w->ended, NULL);
     atomic_store_explicit(&w->word, POOL_FREE, memory_order_release);
-    if (pool_create(w) == 0)
+    if (rgi_start_thread(&w->thread, 1 << 20, worker_main, w) == 0)
         return true;
     atomic_store_explicit(&w->word, POOL_ABSENT, memory_order_release);
     return false;
@@ -238,7 +206,7 @@ static void pool_in_child(void) {
 
 /* lock.c registers its handlers for fork later, and explains why. */
 __attribute__((constructor(101))) static void pool_expect_forks(void) {
-    pthread_atfork(pool_before_fork, pool_in_parent, pool_in_child);
+    rgi_expect_fork(pool_before_fork, pool_in_parent, pool_in_child);
 }
 
 /* Starts threads until there are `threads` of them, or as many as the system allows. Updates

@@ -32,9 +32,6 @@ bool rgi_in_job(void);
 /* Lets the next job try again to start workers whose threads the system has refused to start. */
 void rgi_retry_workers(void);
 
-/* Returns the number of cores that the process may use. */
-int rgi_cores(void);
-
 /* For tests. If this is set, a job begins only when all free workers have begun with it, and every
  * job is helped. Must not be changed while a job runs. */
 extern bool rgi_gather_workers;

@@ -1,0 +1,121 @@
+/*
+ * system.h: all that the library asks of the operating system beside the C library, POSIX threads
+ * and their clocks. system.c is for POSIX systems, and leaves out what only some of them have;
+ * windows.c is for Windows. No other file of the library includes a header of the system, except
+ * pthread.h: tests/style checks that.
+ */
+#pragma once
+
+#include "base.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+/* ---- memory and time ------------------------------------------------------------------- */
+
+/* Returns a block that is aligned to a power of two, or NULL. From the size of a huge page on
+ * (RG_HUGE_PAGE), the alignment asks for huge pages, too. */
+enum { RG_HUGE_PAGE = 2 << 20 };
+void *rgi_system_alloc(size_t alignment, size_t bytes);
+void rgi_system_free(void *block);
+
+/* Sets *losses to the number of times that the thread has lost its core to another one. Returns
+ * false if the system doesn't count that. */
+bool rgi_core_losses(long *losses);
+
+/* ---- processes and threads -------------------------------------------------------------- */
+
+/* Returns the number of the process. */
+long rgi_process(void);
+/* Returns the number of cores that the process may use. */
+int rgi_cores(void);
+/* Starts a thread, with a stack of this size, that leaves signals to the program's own threads,
+ * except those that it causes itself, and the profiler's. Returns 0, or an error's number. */
+int rgi_start_thread(pthread_t *thread, size_t stack, void *(*run)(void *), void *context);
+/* Registers functions that are called before a fork, and behind it in the parent and in the child.
+ * Each may be NULL. */
+void rgi_expect_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
+
+/* ---- stacks ------------------------------------------------------------------------------ */
+
+/* Sets *low to the lowest address of the thread's stack, which grows downwards, and *bytes to the
+ * size to which it may grow, or to 0 if that is unknown. */
+void rgi_find_stack(uintptr_t *low, size_t *bytes);
+
+/* Sets address[] to the return addresses of the n innermost calls, and returns how many there are:
+ * 0 if the system doesn't tell. */
+int rgi_find_calls(void **address, int n);
+
+/* The place of an address. `function` is the name of its function, or NULL; `file` is the program
+ * or the library, and `offset` the address as an offset there. */
+typedef struct {
+    const char *function, *file;
+    size_t offset;
+} rg_place;
+
+/* Returns false if the address is unknown. */
+bool rgi_find_place(const void *address, rg_place *place);
+/* Writes text for a return address, such as "main at train.c:40" by the file's debug information,
+ * or else "main at ./train+0x1234". Returns false if the address is unknown. */
+bool rgi_find_call(const void *address, char *text, size_t bytes);
+
+/* Writes to standard error at once. */
+void rgi_write_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- numbers with a point ------------------------------------------------------------------ */
+
+/* Sets the thread's locale to the C locale, and returns the previous one. */
+#ifdef _WIN32
+typedef struct {
+    int by_thread;
+    char name[64];
+} rg_locale;
+#else
+#include <locale.h>
+typedef locale_t rg_locale;
+#endif
+rg_locale rgi_locale_c(void);
+void rgi_locale_back(rg_locale *before);
+
+/* ---- files ------------------------------------------------------------------------------- */
+
+#ifdef _WIN32
+#define O_CLOEXEC   O_NOINHERIT
+#define O_NONBLOCK  0
+#define O_DIRECTORY 0
+#endif
+
+/* The calls that may fail, in a table that tests replace to let each of them fail. The calls before
+ * a save (where a link points to, whether there is a file, its permissions) aren't in the table: if
+ * they fail, a new file is made. `pread` reads from the offset `at` on, `sync` returns when the
+ * file is on the disk, and `rename` replaces a file that is there. */
+typedef struct {
+    int (*open)(const char *path, int flags, mode_t mode);
+    int (*stat)(int fd, struct stat *status);
+    ssize_t (*pread)(int fd, void *to, size_t n, off_t at);
+    ssize_t (*write)(int fd, const void *from, size_t n);
+    int (*sync)(int fd);
+    int (*close)(int fd);
+    int (*rename)(const char *from, const char *to);
+    int (*unlink)(const char *path);
+} rg_system;
+extern rg_system rgi_system;
+
+/* Returns the path without links, which the caller frees, or NULL if there is no such file. */
+char *rgi_real_path(const char *path);
+/* Gives a file these permissions, if the system has any. */
+void rgi_set_permissions(int fd, mode_t mode);
+
+/* Returns whether a process of this number is running. */
+bool rgi_is_running(long process);
+/* Removes the regular files of a folder whose names `is_wanted` returns true for, except those that
+ * are held. */
+void rgi_remove_files(const char *folder, bool (*is_wanted)(const char *name, const void *context),
+                      const void *context);
+/* Holds a new file until it is closed. Returns whether it is still at the path. */
+bool rgi_hold(int fd, const char *path);

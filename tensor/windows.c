@@ -1,0 +1,191 @@
+/*
+ * windows.c: what the library asks of Windows, where MinGW-w64 compiles it. There are no forks, and
+ * no return addresses are found.
+ */
+#ifdef _WIN32
+#include "system.h"
+
+#define WIN32_LEAN_AND_MEAN
+#include <windows.h>
+/* In regard.c, which is one file, other files follow, where these are names. */
+#undef near
+#undef far
+
+#include <dirent.h>
+#include <errno.h>
+#include <io.h>
+#include <locale.h>
+#include <malloc.h>
+#include <process.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- memory and time ------------------------------------------------------------------- */
+
+void *rgi_system_alloc(size_t alignment, size_t bytes) { return _aligned_malloc(bytes, alignment); }
+
+void rgi_system_free(void *block) { _aligned_free(block); }
+
+bool rgi_core_losses(long *losses) {
+    (void)losses;
+    return false;
+}
+
+/* ---- processes and threads -------------------------------------------------------------- */
+
+long rgi_process(void) { return (long)_getpid(); }
+
+int rgi_cores(void) {
+    DWORD_PTR own, all;
+    if (!GetProcessAffinityMask(GetCurrentProcess(), &own, &all))
+        return 1;
+    return RG_MAX(1, __builtin_popcountll(own));
+}
+
+int rgi_start_thread(pthread_t *thread, size_t stack, void *(*run)(void *), void *context) {
+    pthread_attr_t attributes;
+    int error = pthread_attr_init(&attributes);
+    if (error)
+        return error;
+    pthread_attr_setstacksize(&attributes, stack);
+    error = pthread_create(thread, &attributes, run, context);
+    pthread_attr_destroy(&attributes);
+    return error;
+}
+
+void rgi_expect_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void)) {
+    (void)before;
+    (void)in_parent;
+    (void)in_child;
+}
+
+/* ---- stacks ------------------------------------------------------------------------------ */
+
+void rgi_find_stack(uintptr_t *low, size_t *bytes) {
+    ULONG_PTR begin = 0, end = 0;
+    GetCurrentThreadStackLimits(&begin, &end);
+    *low = begin;
+    *bytes = end - begin;
+}
+
+int rgi_find_calls(void **address, int n) {
+    (void)address;
+    (void)n;
+    return 0;
+}
+
+bool rgi_find_place(const void *address, rg_place *place) {
+    (void)address;
+    (void)place;
+    return false;
+}
+
+bool rgi_find_call(const void *address, char *text, size_t bytes) {
+    (void)address;
+    (void)text;
+    (void)bytes;
+    return false;
+}
+
+void rgi_write_error(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vfprintf(stderr, format, arguments);
+    va_end(arguments);
+    fflush(stderr);
+}
+
+/* ---- numbers with a point ------------------------------------------------------------------ */
+
+rg_locale rgi_locale_c(void) {
+    rg_locale before = { .by_thread = _configthreadlocale(_ENABLE_PER_THREAD_LOCALE) };
+    const char *name = setlocale(LC_NUMERIC, NULL);
+    snprintf(before.name, sizeof before.name, "%s", name ? name : "C");
+    if (strcmp(before.name, "C") != 0)
+        setlocale(LC_NUMERIC, "C");
+    return before;
+}
+
+void rgi_locale_back(rg_locale *before) {
+    if (strcmp(before->name, "C") != 0)
+        setlocale(LC_NUMERIC, before->name);
+    _configthreadlocale(before->by_thread);
+}
+
+/* ---- files ------------------------------------------------------------------------------- */
+
+static int windows_open(const char *path, int flags, mode_t mode) {
+    return _open(path, flags | O_BINARY, mode & (_S_IREAD | _S_IWRITE));
+}
+
+static int windows_stat(int fd, struct stat *status) { return fstat(fd, status); }
+
+/* Sets errno for a call of Windows's own that failed. Returns -1. */
+static int fail_with(int number) {
+    errno = number;
+    return -1;
+}
+
+static ssize_t windows_pread(int fd, void *to, size_t n, off_t at) {
+    OVERLAPPED place = { .Offset = (DWORD)at, .OffsetHigh = (DWORD)((uint64_t)at >> 32) };
+    DWORD got = 0;
+    if (ReadFile((HANDLE)_get_osfhandle(fd), to, (DWORD)n, &got, &place))
+        return (ssize_t)got;
+    return GetLastError() == ERROR_HANDLE_EOF ? 0 : fail_with(EIO);
+}
+
+static ssize_t windows_write(int fd, const void *from, size_t n) {
+    return _write(fd, from, (unsigned)n);
+}
+
+static int windows_rename(const char *from, const char *to) {
+    if (MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH))
+        return 0;
+    return fail_with(GetLastError() == ERROR_FILE_NOT_FOUND ? ENOENT : EACCES);
+}
+
+rg_system rgi_system = { windows_open, windows_stat, windows_pread,  windows_write,
+                         _commit,      _close,       windows_rename, _unlink };
+
+char *rgi_real_path(const char *path) { return _access(path, 0) ? NULL : _fullpath(NULL, path, 0); }
+
+void rgi_set_permissions(int fd, mode_t mode) {
+    (void)fd;
+    (void)mode;
+}
+
+bool rgi_is_running(long process) {
+    DWORD code = 0;
+    HANDLE handle = OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, FALSE, (DWORD)process);
+    if (!handle)
+        return GetLastError() != ERROR_INVALID_PARAMETER;
+    const bool running = !GetExitCodeProcess(handle, &code) || code == STILL_ACTIVE;
+    CloseHandle(handle);
+    return running;
+}
+
+/* Windows doesn't remove a file that a process has open. */
+void rgi_remove_files(const char *folder, bool (*is_wanted)(const char *name, const void *context),
+                      const void *context) {
+    char path[4096];
+    DIR *all = opendir(folder);
+    if (!all)
+        return;
+    for (const struct dirent *e; (e = readdir(all));) {
+        const int n = snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        if (is_wanted(e->d_name, context) && n < (int)sizeof path)
+            _unlink(path);
+    }
+    closedir(all);
+}
+
+bool rgi_hold(int fd, const char *path) {
+    (void)fd;
+    (void)path;
+    return true;
+}
+#else
+typedef int rg_not_windows; /* A file of C has at least one declaration. */
+#endif
