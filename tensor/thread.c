@@ -27,9 +27,11 @@ __thread const char *rgi_inside __attribute__((tls_model("initial-exec")));
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 
-static void thread_end(void *unused) {
-    rg_thread *me = &rgi_this;
-    (void)unused;
+/* Sets rgi_me first: where thread-local memory is emulated, it is gone when a key's destructor
+ * runs, and begins anew. */
+static void thread_end(void *thread) {
+    rg_thread *me = thread;
+    rgi_me = me;
     rgi_tell_unread();
     rgi_scope_end_thread(me);
     rgi_memory_end_thread(me);
@@ -44,7 +46,7 @@ static void thread_end(void *unused) {
  * keys don't run when main returns. */
 __attribute__((destructor)) static void main_thread_end(void) {
     if (rgi_this.ready)
-        thread_end(NULL);
+        thread_end(rgi_me);
 }
 
 static void make_exit_key(void) { pthread_key_create(&exit_key, thread_end); }
