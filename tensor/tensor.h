@@ -319,7 +319,8 @@ rg_tensor *rg_parse_dtype(const char *text, rg_dtype dtype);
 #define rg_literal_as(dtype, ...) rg_parse_dtype(#__VA_ARGS__, dtype)
 
 /* rg_from makes a tensor from an array of elements in row-major order: float w[6]; rg_from(w, 2,
- * 3). The elements are copied. An int becomes an int64. */
+ * 3). The elements are copied. An int becomes an int64. In C a literal array has parentheses around
+ * it, since its commas would separate arguments: rg_from(((float[]){ 1, 2 }), 2). */
 rg_tensor *rg_from_dims(const void *data, rg_dtype dtype, rg_dims shape);
 rg_tensor *rg_from_float(const float *data, rg_dims shape);
 rg_tensor *rg_from_double(const double *data, rg_dims shape);
