@@ -108,6 +108,13 @@ static inline void k_stream_end(void) {
 #endif
 }
 
+/* ---- beside.c ---- */
+
+/* Runs a loop of `count` operands, whose elements have these sizes, block by block on copies of the
+ * operands whose elements don't lie side by side. The loop then needs no code for such operands. */
+void k_run_beside(rg_loop *loop, int count, const int bytes[], char *const p[], const int64_t s[],
+                  int64_t n, const void *context);
+
 /* ---- turn.c: operands that are transposed in memory -------------------------------------------
  * An operand of a walk is "turned" if its fastest dim isn't the fastest dim of the other operands.
  * If there are such operands, k_turn_operands changes the walk and returns true; the walk must then

@@ -227,6 +227,9 @@ K_INLINE bool k_is_nan_bool(bool x) { return (void)x, false; }
 #define K_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
+/* K_ONE_BY_ONE stands in a loop that compilers should not vectorise. */
+#define K_ONE_BY_ONE() __asm__ volatile("")
+
 #endif
 
 /* ---- the loops ------------------------------------------------------------------------------ */

@@ -46,7 +46,7 @@ K_MAP_2_WITH(add_alpha)
  * kernel's numbers isn't a double: its eight bytes hold an int64_t. */
 K_LOOP_HEAD(add_alpha) {
     const T alpha = *(const T *)context;
-    K_MAP(_map_2)(p, s, n, &alpha, K_NAME(add_alpha));
+    K_MAP(_map_2)(p, s, n, &alpha, K_NAME(add_alpha), true, NULL, context);
 }
 #endif
 
@@ -71,7 +71,7 @@ K_INLINE T K_NAME(pow)(T a, T b) { return K_TYPED(k_pow)(a, b); }
 
 K_INLINE T K_NAME(atan2)(T a, T b) { return K_TYPED(k_atan2)(a, b); }
 
-K_MAP_2(atan2)
+K_HEAVY_2_OR_NUMBER(atan2)
 
 #else
 
@@ -91,6 +91,6 @@ static inline T K_NAME(pow)(T a, T b) {
 
 #endif
 
-K_MAP_2(pow)
+K_HEAVY_2_OR_NUMBER(pow)
 
 #include "map_end.h"

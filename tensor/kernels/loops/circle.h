@@ -64,44 +64,49 @@ K_INLINE float K_NAME(tan_any)(float x, const float *k) {
 }
 
 /* Returns whether the absolute values of all n elements are below CIRCLE_MOST. */
-static bool K_NAME(circle_near)(const char *p, int64_t step, int64_t n) {
-    const float *x = (const float *)p;
+static bool K_NAME(circle_near)(const float *x, int64_t n) {
     int32_t far = 0;
-    if (step == sizeof *x)
-        for (int64_t i = 0; i < n; i++)
-            far |= !(fabsf(x[i]) < CIRCLE_MOST);
-    else
-        for (int64_t i = 0; i < n; i++)
-            far |= !(fabsf(*(const float *)(p + i * step)) < CIRCLE_MOST);
+    for (int64_t i = 0; i < n; i++)
+        far |= !(fabsf(x[i]) < CIRCLE_MOST);
     return !far;
 }
 
-/* Computes the elements in blocks of CIRCLE_BLOCK: by `near` if all elements of a block are below
- * CIRCLE_MOST in absolute value, otherwise by `any`. An element has the same bits in both cases,
- * whatever its neighbours are. */
-K_INLINE void K_NAME(circle_blocks)(char *const p[], const int64_t s[], int64_t n,
+/* Computes blocks of elements by `near` if all of a block's elements are below CIRCLE_MOST, or else
+ * by `any`. An element has the same bits in both, whatever its neighbours are. `heavy` is the loop
+ * that calls this function. */
+K_INLINE void K_NAME(circle_blocks)(char *const p[], const int64_t s[], int64_t n, rg_loop *heavy,
                                     K_MAP(_map_1_function) * near, K_MAP(_map_1_function) * any) {
+    if (s[0] != sizeof(float) || s[1] != sizeof(float)) {
+        k_run_beside(heavy, 2, (const int[]){ sizeof(float), sizeof(float) }, p, s, n, NULL);
+        return;
+    }
     for (int64_t i = 0; i < n; i += CIRCLE_BLOCK) {
-        char *const q[] = { p[0] + i * s[0], p[1] + i * s[1] };
+        float *y = (float *)p[0] + i;
+        const float *x = (const float *)p[1] + i;
         const int64_t m = RG_MIN(n - i, CIRCLE_BLOCK);
-        if (K_NAME(circle_near)(q[1], s[1], m))
-            K_MAP(_map_1)(q, s, m, NULL, near);
-        else
-            K_MAP(_map_1)(q, s, m, NULL, any);
+        if (K_NAME(circle_near)(x, m)) {
+            K_INDEPENDENT
+            for (int64_t j = 0; j < m; j++)
+                y[j] = near(x[j], NULL);
+        } else {
+            K_INDEPENDENT
+            for (int64_t j = 0; j < m; j++)
+                y[j] = any(x[j], NULL);
+        }
     }
 }
 
 K_LOOP_HEAD(sin) {
     (void)context;
-    K_NAME(circle_blocks)(p, s, n, K_NAME(sin_near), K_NAME(sin_any));
+    K_NAME(circle_blocks)(p, s, n, K_NAME(sin_loop), K_NAME(sin_near), K_NAME(sin_any));
 }
 K_LOOP_HEAD(cos) {
     (void)context;
-    K_NAME(circle_blocks)(p, s, n, K_NAME(cos_near), K_NAME(cos_any));
+    K_NAME(circle_blocks)(p, s, n, K_NAME(cos_loop), K_NAME(cos_near), K_NAME(cos_any));
 }
 K_LOOP_HEAD(tan) {
     (void)context;
-    K_NAME(circle_blocks)(p, s, n, K_NAME(tan_near), K_NAME(tan_any));
+    K_NAME(circle_blocks)(p, s, n, K_NAME(tan_loop), K_NAME(tan_near), K_NAME(tan_any));
 }
 
 #else
@@ -112,8 +117,8 @@ K_INLINE T K_NAME(cos)(T x) { return cos(x); }
 
 K_INLINE T K_NAME(tan)(T x) { return tan(x); }
 
-K_MAP_1(sin)
-K_MAP_1(cos)
-K_MAP_1(tan)
+K_HEAVY_1(sin)
+K_HEAVY_1(cos)
+K_HEAVY_1(tan)
 
 #endif

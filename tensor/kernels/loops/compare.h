@@ -3,7 +3,7 @@
  * and set.
  */
 #define KIND compare
-#define R bool
+#define R    bool
 #include "map.h"
 
 /* ---- one operand ----------------------------------------------------------------------------- */
@@ -40,8 +40,8 @@ K_INLINE bool K_NAME(lt)(T a, T b) { return a < b; }
 K_INLINE bool K_NAME(le)(T a, T b) { return a <= b; }
 K_INLINE bool K_NAME(gt)(T a, T b) { return a > b; }
 K_INLINE bool K_NAME(ge)(T a, T b) { return a >= b; }
-K_INLINE bool K_NAME(logical_and)(T a, T b) { return a && b; }
-K_INLINE bool K_NAME(logical_or)(T a, T b) { return a || b; }
+K_INLINE bool K_NAME(logical_and)(T a, T b) { return (a != 0) & (b != 0); }
+K_INLINE bool K_NAME(logical_or)(T a, T b) { return (a != 0) | (b != 0); }
 K_INLINE bool K_NAME(logical_xor)(T a, T b) { return !a != !b; }
 
 K_MAP_2(eq)

@@ -116,9 +116,9 @@ K_INLINE T K_NAME(gelu_tanh_grad)(T g, T x) {
     return g * (x < 0 ? share_of_tanh_slope(-x) : 1 - share_of_tanh_slope(x));
 }
 
-K_MAP_1(gelu)
-K_MAP_1(gelu_tanh)
-K_MAP_2(gelu_grad)
-K_MAP_2(gelu_tanh_grad)
+K_HEAVY_1(gelu)
+K_HEAVY_1(gelu_tanh)
+K_HEAVY_2(gelu_grad)
+K_HEAVY_2(gelu_tanh_grad)
 
 #endif

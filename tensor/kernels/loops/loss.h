@@ -84,26 +84,38 @@ K_INLINE void K_NAME(loss_steps)(char *const p[], const int64_t s[], int64_t n,
     }
 }
 
-/* Runs loss_steps. If the operands are contiguous, and weight and `by` are single numbers, the
- * strides are passed as constants, so that the loop vectorises. */
+/* Runs the loop with strides that are constants, so that it vectorises: elements lie side by side,
+ * and the weight and `by` are single numbers, or lie side by side, too. */
 K_INLINE void K_NAME(loss_each)(char *const p[], const int64_t s[], int64_t n,
                                 const loss_context *k, LOSS *value) {
     const int64_t size = sizeof(T);
-    const bool dense = s[LOSS_Y] == size && s[LOSS_X] == size && s[LOSS_TARGET] == size;
-    if (dense && s[LOSS_WEIGHT] == 0 && s[LOSS_BY] == 0) {
-        const int64_t side_by_side[LOSS_OPERANDS] = {
-            [LOSS_Y] = size,
-            [LOSS_X] = size,
-            [LOSS_TARGET] = size,
-        };
-        K_NAME(loss_steps)(p, side_by_side, n, k, value);
-    } else {
-        K_NAME(loss_steps)(p, s, n, k, value);
-    }
+    const int64_t numbers[LOSS_OPERANDS] = {
+        [LOSS_Y] = size,
+        [LOSS_X] = size,
+        [LOSS_TARGET] = size,
+    };
+    const int64_t beside[LOSS_OPERANDS] = { size, size, size, size, size };
+    if (s[LOSS_WEIGHT] == 0 && s[LOSS_BY] == 0)
+        K_NAME(loss_steps)(p, numbers, n, k, value);
+    else
+        K_NAME(loss_steps)(p, beside, n, k, value);
+}
+
+/* Returns whether loss_each has constants for these strides. */
+K_INLINE bool K_NAME(loss_lies_well)(const int64_t s[]) {
+    const int64_t size = sizeof(T);
+    const bool numbers = s[LOSS_WEIGHT] == 0 && s[LOSS_BY] == 0;
+    const bool beside = s[LOSS_WEIGHT] == size && s[LOSS_BY] == size;
+    return s[LOSS_Y] == size && s[LOSS_X] == size && s[LOSS_TARGET] == size && (numbers || beside);
 }
 
 static void K_NAME(loss)(char *const p[], const int64_t s[], int64_t n, const void *context) {
+    const int bytes[LOSS_OPERANDS] = { sizeof(T), sizeof(T), sizeof(T), sizeof(T), sizeof(T) };
     const loss_context *k = context;
+    if (!K_NAME(loss_lies_well)(s)) {
+        k_run_beside(K_NAME(loss), LOSS_OPERANDS, bytes, p, s, n, context);
+        return;
+    }
     switch (k->kind) {
     case K_MSE: K_NAME(loss_each)(p, s, n, k, K_NAME(loss_mse)); break;
     case K_SMOOTH_L1: K_NAME(loss_each)(p, s, n, k, K_NAME(loss_smooth_l1)); break;
@@ -114,7 +126,12 @@ static void K_NAME(loss)(char *const p[], const int64_t s[], int64_t n, const vo
 }
 
 static void K_NAME(loss_slope)(char *const p[], const int64_t s[], int64_t n, const void *context) {
+    const int bytes[LOSS_OPERANDS] = { sizeof(T), sizeof(T), sizeof(T), sizeof(T), sizeof(T) };
     const loss_context *k = context;
+    if (!K_NAME(loss_lies_well)(s)) {
+        k_run_beside(K_NAME(loss_slope), LOSS_OPERANDS, bytes, p, s, n, context);
+        return;
+    }
     switch (k->kind) {
     case K_MSE: K_NAME(loss_each)(p, s, n, k, K_NAME(slope_mse)); break;
     case K_SMOOTH_L1: K_NAME(loss_each)(p, s, n, k, K_NAME(slope_smooth_l1)); break;

@@ -13,8 +13,13 @@
  *     A     the type of the first operand; T if it isn't defined
  *     R     the type of the result; T if it isn't defined
  *
- * map_end.h undefines these macros. There are separate loops for contiguous operands, and for
- * operands that are a single number; these loops vectorise.
+ * map_end.h undefines these macros. Contiguous operands, and operands that are a single number,
+ * have loops of their own, which vectorise.
+ *
+ * A heavy function takes hundreds of bytes for each loop into which it is compiled, and more time
+ * than a copy of its operands. Its row is K_HEAVY_1, K_HEAVY_2 and so on: operands that don't lie
+ * side by side, or are single numbers, are then copied block by block. In K_HEAVY_2_OR_NUMBER
+ * numbers have their loops, since programs often call such a function with a number.
  */
 
 #ifndef A
@@ -43,23 +48,31 @@ K_INLINE void K_MAP(_map_numbers)(T k[3], const void *context) {
     }
 }
 
+/* Each of these functions computes n elements. `heavy` is the loop that calls it if f is heavy, or
+ * else NULL; `numbers` says whether an operand that is a single number has a loop of its own.
+ * Elements that lie apart are computed one by one in functions of up to two operands: a vector of
+ * them would be gathered one by one, too, by code that is ten times as long. */
 K_INLINE void K_MAP(_map_1)(char *const p[], const int64_t s[], int64_t n, const T *k,
-                            K_MAP(_map_1_function) * f) {
+                            K_MAP(_map_1_function) * f, rg_loop *heavy, const void *context) {
     R *y = (R *)p[0];
     const A *a = (const A *)p[1];
     if (s[0] == sizeof(R) && s[1] == sizeof(A)) {
         K_INDEPENDENT
         for (int64_t i = 0; i < n; i++)
             y[i] = f(a[i], k);
+    } else if (heavy) {
+        k_run_beside(heavy, 2, (const int[]){ sizeof(R), sizeof(A) }, p, s, n, context);
     } else {
-        K_INDEPENDENT
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < n; i++) {
+            K_ONE_BY_ONE();
             *(R *)(p[0] + i * s[0]) = f(*(const A *)(p[1] + i * s[1]), k);
+        }
     }
 }
 
 K_INLINE void K_MAP(_map_2)(char *const p[], const int64_t s[], int64_t n, const T *k,
-                            K_MAP(_map_2_function) * f) {
+                            K_MAP(_map_2_function) * f, bool numbers, rg_loop *heavy,
+                            const void *context) {
     R *y = (R *)p[0];
     const A *a = (const A *)p[1];
     const T *b = (const T *)p[2];
@@ -70,26 +83,29 @@ K_INLINE void K_MAP(_map_2)(char *const p[], const int64_t s[], int64_t n, const
         K_INDEPENDENT
         for (int64_t i = 0; i < n; i++)
             y[i] = f(a[i], b[i], k);
-    } else if (dense && dense_a && s[2] == 0) {
+    } else if (numbers && dense && dense_a && s[2] == 0) {
         const T number = *b;
         K_INDEPENDENT
         for (int64_t i = 0; i < n; i++)
             y[i] = f(a[i], number, k);
-    } else if (dense && s[1] == 0 && dense_b) {
+    } else if (numbers && dense && s[1] == 0 && dense_b) {
         const A number = *a;
         K_INDEPENDENT
         for (int64_t i = 0; i < n; i++)
             y[i] = f(number, b[i], k);
+    } else if (heavy) {
+        k_run_beside(heavy, 3, (const int[]){ sizeof(R), sizeof(A), sizeof(T) }, p, s, n, context);
     } else {
-        K_INDEPENDENT
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < n; i++) {
+            K_ONE_BY_ONE();
             *(R *)(p[0] + i * s[0]) = f(*(const A *)(p[1] + i * s[1]),
                                         *(const T *)(p[2] + i * s[2]), k);
+        }
     }
 }
 
 K_INLINE void K_MAP(_map_3)(char *const p[], const int64_t s[], int64_t n, const T *k,
-                            K_MAP(_map_3_function) * f) {
+                            K_MAP(_map_3_function) * f, rg_loop *heavy, const void *context) {
     R *y = (R *)p[0];
     const A *a = (const A *)p[1];
     const T *b = (const T *)p[2];
@@ -100,6 +116,9 @@ K_INLINE void K_MAP(_map_3)(char *const p[], const int64_t s[], int64_t n, const
         K_INDEPENDENT
         for (int64_t i = 0; i < n; i++)
             y[i] = f(a[i], b[i], c[i], k);
+    } else if (heavy) {
+        k_run_beside(heavy, 4, (const int[]){ sizeof(R), sizeof(A), sizeof(T), sizeof(T) }, p, s, n,
+                     context);
     } else if (dense && dense_b && s[3] == 0) {
         const T number = *c;
         K_INDEPENDENT
@@ -126,49 +145,44 @@ K_INLINE void K_MAP(_map_3)(char *const p[], const int64_t s[], int64_t n, const
     static void K_NAME(op##_loop)(char *const p[], const int64_t s[], int64_t n, \
                                   const void *context)
 
-#define K_MAP_1_WITH(op)                       \
-    K_LOOP_HEAD(op) {                          \
-        T k[3];                                \
-        K_MAP(_map_numbers)(k, context);       \
-        K_MAP(_map_1)(p, s, n, k, K_NAME(op)); \
+/* Defines op_loop of an op that takes `count` operands and numbers. The other arguments are the
+ * last ones of _map_1, _map_2 or _map_3. */
+#define K_LOOP_WITH(op, count, ...)                                                  \
+    K_LOOP_HEAD(op) {                                                                \
+        T k[3];                                                                      \
+        K_MAP(_map_numbers)(k, context);                                             \
+        K_MAP(RG_PASTE(_map_, count))(p, s, n, k, K_NAME(op), __VA_ARGS__, context); \
     }
-#define K_MAP_2_WITH(op)                       \
-    K_LOOP_HEAD(op) {                          \
-        T k[3];                                \
-        K_MAP(_map_numbers)(k, context);       \
-        K_MAP(_map_2)(p, s, n, k, K_NAME(op)); \
+/* Defines op_loop of an op that takes operands alone. */
+#define K_LOOP_ALONE(op, count, ...)                                                            \
+    K_LOOP_HEAD(op) {                                                                           \
+        K_MAP(RG_PASTE(_map_, count))(p, s, n, NULL, K_NAME(op##_alone), __VA_ARGS__, context); \
     }
-#define K_MAP_3_WITH(op)                       \
-    K_LOOP_HEAD(op) {                          \
-        T k[3];                                \
-        K_MAP(_map_numbers)(k, context);       \
-        K_MAP(_map_3)(p, s, n, k, K_NAME(op)); \
+#define K_ALONE_1(op)                                \
+    K_INLINE R K_NAME(op##_alone)(A a, const T *k) { \
+        (void)k;                                     \
+        return K_NAME(op)(a);                        \
     }
-
-#define K_MAP_1(op)                                       \
-    K_INLINE R K_NAME(op##_alone)(A a, const T *k) {      \
-        (void)k;                                          \
-        return K_NAME(op)(a);                             \
-    }                                                     \
-    K_LOOP_HEAD(op) {                                     \
-        (void)context;                                    \
-        K_MAP(_map_1)(p, s, n, NULL, K_NAME(op##_alone)); \
-    }
-#define K_MAP_2(op)                                       \
+#define K_ALONE_2(op)                                     \
     K_INLINE R K_NAME(op##_alone)(A a, T b, const T *k) { \
         (void)k;                                          \
         return K_NAME(op)(a, b);                          \
-    }                                                     \
-    K_LOOP_HEAD(op) {                                     \
-        (void)context;                                    \
-        K_MAP(_map_2)(p, s, n, NULL, K_NAME(op##_alone)); \
     }
-#define K_MAP_3(op)                                            \
+#define K_ALONE_3(op)                                          \
     K_INLINE R K_NAME(op##_alone)(A a, T b, T c, const T *k) { \
         (void)k;                                               \
         return K_NAME(op)(a, b, c);                            \
-    }                                                          \
-    K_LOOP_HEAD(op) {                                          \
-        (void)context;                                         \
-        K_MAP(_map_3)(p, s, n, NULL, K_NAME(op##_alone));      \
     }
+
+#define K_MAP_1(op)             K_ALONE_1(op) K_LOOP_ALONE(op, 1, NULL)
+#define K_MAP_2(op)             K_ALONE_2(op) K_LOOP_ALONE(op, 2, true, NULL)
+#define K_MAP_3(op)             K_ALONE_3(op) K_LOOP_ALONE(op, 3, NULL)
+#define K_MAP_1_WITH(op)        K_LOOP_WITH(op, 1, NULL)
+#define K_MAP_2_WITH(op)        K_LOOP_WITH(op, 2, true, NULL)
+#define K_MAP_3_WITH(op)        K_LOOP_WITH(op, 3, NULL)
+#define K_HEAVY_1(op)           K_ALONE_1(op) K_LOOP_ALONE(op, 1, K_NAME(op##_loop))
+#define K_HEAVY_2(op)           K_ALONE_2(op) K_LOOP_ALONE(op, 2, false, K_NAME(op##_loop))
+#define K_HEAVY_2_OR_NUMBER(op) K_ALONE_2(op) K_LOOP_ALONE(op, 2, true, K_NAME(op##_loop))
+#define K_HEAVY_3(op)           K_ALONE_3(op) K_LOOP_ALONE(op, 3, K_NAME(op##_loop))
+#define K_HEAVY_1_WITH(op)      K_LOOP_WITH(op, 1, K_NAME(op##_loop))
+#define K_HEAVY_2_WITH(op)      K_LOOP_WITH(op, 2, false, K_NAME(op##_loop))

@@ -74,18 +74,18 @@ K_MAP_1(frac)
 K_MAP_1_WITH(nan_to_num)
 K_MAP_1_WITH(round_up)
 K_MAP_1_WITH(round_down)
-K_MAP_1(exp2)
-K_MAP_1(expm1)
-K_MAP_1(log1p)
-K_MAP_1(log2)
-K_MAP_1(log10)
-K_MAP_1(sinh)
-K_MAP_1(cosh)
-K_MAP_1(asin)
-K_MAP_1(acos)
-K_MAP_1(atan)
-K_MAP_1(erf)
-K_MAP_1(erfc)
+K_HEAVY_1(exp2)
+K_HEAVY_1(expm1)
+K_HEAVY_1(log1p)
+K_HEAVY_1(log2)
+K_HEAVY_1(log10)
+K_HEAVY_1(sinh)
+K_HEAVY_1(cosh)
+K_HEAVY_1(asin)
+K_HEAVY_1(acos)
+K_HEAVY_1(atan)
+K_HEAVY_1(erf)
+K_HEAVY_1(erfc)
 
 #include "circle.h"
 
@@ -108,9 +108,9 @@ K_INLINE T K_NAME(logaddexp2)(T a, T b) {
     return a == b && isinf(a) ? a : sum;
 }
 
-K_MAP_2(xlogy)
-K_MAP_2(logaddexp)
-K_MAP_2(logaddexp2)
+K_HEAVY_2_OR_NUMBER(xlogy)
+K_HEAVY_2(logaddexp)
+K_HEAVY_2(logaddexp2)
 
 #endif
 
@@ -184,10 +184,10 @@ static inline T K_NAME(div_floor)(T a, T b) {
 
 #endif
 
-K_MAP_2(div_floor)
+K_HEAVY_2(div_floor)
 K_MAP_2(div_trunc)
-K_MAP_2(remainder)
-K_MAP_2(fmod)
+K_HEAVY_2(remainder)
+K_HEAVY_2(fmod)
 
 /* ---- maxima and minima ----------------------------------------------------------------------- */
 

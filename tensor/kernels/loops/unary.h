@@ -69,8 +69,8 @@ K_MAP_1(rsqrt)
 K_MAP_1(reciprocal)
 K_MAP_1(reciprocal_square)
 K_MAP_1(cube)
-K_MAP_1(exp)
-K_MAP_1(log)
+K_HEAVY_1(exp)
+K_HEAVY_1(log)
 
 #endif
 

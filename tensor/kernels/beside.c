@@ -1,0 +1,36 @@
+/*
+ * beside.c: runs a loop that has code only for elements that lie side by side on operands of any
+ * strides, which are copied block by block.
+ */
+#include "kernels.h"
+
+/* Returns the loop that copies elements of 1, 4 or 8 bytes. */
+static rg_loop *copy_loop_of(int bytes) {
+    const rg_dtype other = bytes == 4 ? RG_FLOAT32 : RG_INT64;
+    const rg_dtype dtype = bytes == 1 ? RG_BOOL : other;
+    return rgi_copy_loop(dtype, dtype);
+}
+
+/* A number, whose step is 0, is copied for the first block, which is as long as any other. */
+void k_run_beside(rg_loop *loop, int count, const int bytes[], char *const p[], const int64_t s[],
+                  int64_t n, const void *context) {
+    enum { BLOCK = 256 };
+    int64_t room[RG_MAX_OPERANDS][BLOCK];
+    int64_t step[RG_MAX_OPERANDS];
+    char *q[RG_MAX_OPERANDS];
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        const int64_t m = RG_MIN(n - i, BLOCK);
+        for (int k = 0; k < count; k++) {
+            const bool beside = s[k] == bytes[k];
+            step[k] = bytes[k];
+            q[k] = beside ? p[k] + i * s[k] : (char *)room[k];
+            if (k && !beside && (s[k] || !i))
+                copy_loop_of(bytes[k])((char *[]){ q[k], p[k] + i * s[k] },
+                                       (int64_t[]){ bytes[k], s[k] }, m, NULL);
+        }
+        loop(q, step, m, context);
+        if (s[0] != bytes[0])
+            copy_loop_of(bytes[0])((char *[]){ p[0] + i * s[0], q[0] },
+                                   (int64_t[]){ s[0], bytes[0] }, m, NULL);
+    }
+}
