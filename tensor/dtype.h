@@ -40,12 +40,9 @@ typedef enum rg_kind { RG_BOOLEAN, RG_INTEGER, RG_FLOATING } rg_kind;
 #define RG_DTYPES(X, with)        RG_BOOL_DTYPES(X, with) RG_NUMBER_DTYPES(X, with)
 
 /* RG_BY_FLOAT(find) initialises an array that is indexed by a floating dtype, with find_float,
- * find_double and so on. RG_BY_INTEGER(find) does the same for integer dtypes: find_int64 and so
- * on. If one of these functions is missing, the compiler names it. */
+ * find_double and so on. If one of these functions is missing, the compiler names it. */
 #define RG_BY_FLOAT(name) \
     { RG_FLOAT_DTYPES(RG_DTYPE_ENTRY_, name) }
-#define RG_BY_INTEGER(name) \
-    { RG_INTEGER_DTYPES(RG_DTYPE_ENTRY_, name) }
 #define RG_DTYPE_ENTRY_(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, name) \
     [RG_##NAME] = name##_##suffix,
 

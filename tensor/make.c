@@ -187,27 +187,25 @@ static rg_tensor *arange_floats(double start, double end, double step, rg_dtype 
     return t && k_arange(t, start, step) ? t : NULL;
 }
 
-static rg_tensor *arange_integers(int64_t start, int64_t end, int64_t step) {
+static rg_tensor *arange_integers(int64_t start, int64_t end, int64_t step, rg_dtype dtype) {
     int64_t length;
     bool wraps = __builtin_sub_overflow(end, start, &length) || length == INT64_MIN;
     if (!arange_leads(step > 0 ? end >= start : end <= start) || !arange_ends(!wraps))
         return NULL;
     int64_t n = length / step + (length % step != 0);
-    rg_tensor *t = rgi_new_dims("arange", &RG_DIMS(n), RG_INT64);
-    for (int64_t i = 0; t && i < n; i++)
-        ((int64_t *)t->data)[i] = start + step * i;
-    return rgi_own(t);
+    rg_tensor *t = rgi_own(rgi_new_dims("arange", &RG_DIMS(n), dtype));
+    return t && k_arange_integers(t, start, step) ? t : NULL;
 }
 
 /* Makes an integer range from float arguments: truncates start, end and step to integers first, as
  * torch does. */
 static rg_tensor *arange_cut(const making_number *a, const making_number *b,
-                             const making_number *s) {
+                             const making_number *s, rg_dtype dtype) {
     if (!rgi_number_fits("arange", a->d, RG_INT64) || !rgi_number_fits("arange", b->d, RG_INT64)
         || !rgi_number_fits("arange", s->d, RG_INT64))
         return NULL;
     RG_FAIL_VALUE_IF(s->i == 0, "arange", "step must be nonzero");
-    return arange_integers(a->i, b->i, s->i);
+    return arange_integers(a->i, b->i, s->i, dtype);
 }
 
 /* Makes a range from start to end. If dtype is RG_NO_DTYPE, the range is of int64, or of the
@@ -229,7 +227,7 @@ static rg_tensor *arange_of(rg_tensor *start, rg_tensor *end, rg_tensor *step, i
                rgi_number(a.d), rgi_number(b.d));
     if (rgi_is_float(dtype))
         return arange_floats(a.d, b.d, s.d, dtype);
-    return floats ? arange_cut(&a, &b, &s) : arange_integers(a.i, b.i, s.i);
+    return floats ? arange_cut(&a, &b, &s, dtype) : arange_integers(a.i, b.i, s.i, dtype);
 }
 
 rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step) {

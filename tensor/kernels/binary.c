@@ -17,16 +17,3 @@
 K_LIGHT_KERNEL(add_alpha, 2, ALL)
 K_LIGHT_KERNEL(sub, 2, ALL)
 K_LIGHT_KERNEL(pow, 2, ALL)
-
-static void any_zero_loop(char *const p[], const int64_t s[], int64_t n, const void *context) {
-    bool *found = (bool *)context;
-    for (int64_t i = 0; i < n; i++)
-        if (*(const int64_t *)(p[0] + i * s[0]) == 0)
-            *found = true;
-}
-
-bool k_has_zero(const rg_tensor *integers) {
-    bool found = false;
-    rgi_each(1, (rg_tensor *[]){ (rg_tensor *)integers }, any_zero_loop, &found);
-    return found;
-}

@@ -191,55 +191,24 @@ static bool slide_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, co
 
 /* ---- integers -------------------------------------------------------------------------- */
 
-/* The arguments of a convolution of int64 elements. Its products and sums wrap around on
- * overflow. */
+/* The arguments of a convolution of integers. Its products and sums wrap around on overflow. */
 typedef struct {
     const k_conv *z;
-    uint64_t *y;
-    const uint64_t *x, *w, *bias;
+    void *y;
+    const void *x, *w, *bias;
 } conv_whole;
 
-/* For one tap of the kernel: adds the elements of a plane of x that the tap reads, times the tap's
- * weight, to a plane of y. */
-static void whole_tap(const k_window *w, uint64_t *y, const uint64_t *x, uint64_t weight, k_tap row,
-                      k_tap col) {
-    for (int64_t i = row.begin; i < row.end; i++) {
-        const int64_t line = (i * w->stride[0] + row.shift) * w->size[1] + col.shift;
-        for (int64_t j = col.begin; j < col.end; j++)
-            y[i * w->to[1] + j] += weight * x[line + j * w->stride[1]];
-    }
-}
-
-/* Computes planes begin to end - 1 of y. */
-static void whole_forward_int64(void *context, int64_t begin, int64_t end, int worker) {
-    const conv_whole *p = context;
-    const k_conv *z = p->z;
-    const k_window *w = &z->window;
-    const int64_t planes = z->groups * z->out, plane = w->size[0] * w->size[1];
-    const int64_t taps = w->kernel[0] * w->kernel[1], pixels = w->to[0] * w->to[1];
-    (void)worker;
-    for (int64_t part = begin; part < end; part++) {
-        const int64_t image = part / planes, out = part % planes, group = out / z->out;
-        uint64_t *y = p->y + part * pixels;
-        for (int64_t i = 0; i < pixels; i++)
-            y[i] = p->bias ? p->bias[out] : 0;
-        for (int64_t l = 0; l < z->in * taps; l++) {
-            const int64_t channel = (image * z->groups + group) * z->in + l / taps;
-            const int64_t tap = l % taps;
-            whole_tap(w, y, p->x + channel * plane, p->w[out * z->in * taps + l],
-                      k_tap_at(w, 0, tap / w->kernel[1]), k_tap_at(w, 1, tap % w->kernel[1]));
-        }
-    }
-}
+#define K_LOOPS "loops/conv_whole.h"
+#define K_TYPES_INTEGERS
+#define K_BASE_ONLY
+#include "sets.h"
 
 static void whole_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *w,
                            const rg_tensor *bias) {
-    static rg_work *const loops[K_DTYPES] = RG_BY_INTEGER(whole_forward);
-    conv_whole p = { .z = z,
-                     .y = (uint64_t *)y->data,
-                     .x = (const uint64_t *)x->data,
-                     .w = (const uint64_t *)w->data,
-                     .bias = bias ? (const uint64_t *)bias->data : NULL };
+    static rg_work *const loops[K_DTYPES] = K_BASE_INTEGERS(whole_forward);
+    conv_whole p = {
+        .z = z, .y = y->data, .x = x->data, .w = w->data, .bias = bias ? bias->data : NULL
+    };
     const int64_t parts = z->batch * z->groups * z->out;
     const double steps = (double)w->numel / (double)(z->groups * z->out) * (double)y->numel
                          / (double)parts;

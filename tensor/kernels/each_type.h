@@ -19,7 +19,8 @@
 #include "one_type.h"
 #endif
 
-#if defined(K_TYPES_ALL) || defined(K_TYPES_PAIRS) || defined(K_TYPES_NUMBERS)
+#if defined(K_TYPES_ALL) || defined(K_TYPES_PAIRS) || defined(K_TYPES_NUMBERS) \
+    || defined(K_TYPES_INTEGERS)
 #define T          int64_t
 #define K_SIZE     8
 #define K_TO(f)    f##_int64

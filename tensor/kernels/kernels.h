@@ -151,8 +151,6 @@ extern const rg_kernel k_sub, k_div_floor, k_div_trunc, k_remainder, k_fmod, k_p
 /* y = a + alpha * b, where alpha is the first number of the kernel. If the operands are integers,
  * the eight bytes of that number hold an int64_t. */
 extern const rg_kernel k_add_alpha;
-/* Returns whether an element of an int64 tensor is 0. */
-bool k_has_zero(const rg_tensor *integers);
 
 /* ---- ternary.c: k_where takes a bool tensor; k_addcmul and k_addcdiv take a number ---- */
 extern const rg_kernel k_where, k_clamp, k_lerp, k_addcmul, k_addcdiv;
@@ -542,7 +540,9 @@ bool k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *valu
 void k_nonzero(rg_tensor *y, const rg_tensor *x);
 
 /* ---- range.c: evenly spaced numbers -------------------------------------------------------------
- * k_arange computes y[i] = start + step * i. k_linspace computes at least two evenly spaced numbers
- * from start to end. Both return false if there is no loop for the dtype. */
+ * k_arange computes y[i] = start + step * i for floats, and k_arange_integers for integers.
+ * k_linspace computes at least two evenly spaced numbers from start to end. They return false if
+ * there is no loop for the dtype. */
 bool k_arange(rg_tensor *y, double start, double step);
+bool k_arange_integers(rg_tensor *y, int64_t start, int64_t step);
 bool k_linspace(rg_tensor *y, double start, double end);

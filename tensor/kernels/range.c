@@ -6,6 +6,7 @@
 #include <tgmath.h>
 
 typedef void range_loop(void *to, int64_t n, double start, double step_or_end);
+typedef void range_whole_loop(void *to, int64_t n, int64_t start, int64_t step);
 
 #define K_LOOPS "loops/range.h"
 #define K_TYPES_NUMBERS
@@ -15,6 +16,14 @@ typedef void range_loop(void *to, int64_t n, double start, double step_or_end);
 bool k_arange(rg_tensor *y, double start, double step) {
     static range_loop *const loops[K_DTYPES][K_SETS] = K_NARROW_FLOATS(arange);
     range_loop *loop = K_LOOP_OF(loops, y->dtype, "arange");
+    if (loop)
+        loop(y->data, y->numel, start, step);
+    return loop != NULL;
+}
+
+bool k_arange_integers(rg_tensor *y, int64_t start, int64_t step) {
+    static range_whole_loop *const loops[K_DTYPES][K_SETS] = K_NARROW_INTEGERS(arange_whole);
+    range_whole_loop *loop = K_LOOP_OF(loops, y->dtype, "arange");
     if (loop)
         loop(y->data, y->numel, start, step);
     return loop != NULL;

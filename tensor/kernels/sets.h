@@ -21,6 +21,7 @@
  *
  *     K_TYPES_FLOATS     float and double
  *     K_TYPES_NUMBERS    int64_t, float and double
+ *     K_TYPES_INTEGERS   int64_t
  *     K_TYPES_ALL        bool, int64_t, float and double
  *     K_TYPES_SIZES      uint8_t, uint32_t and uint64_t, for copies of elements by their size
  *     K_TYPES_PAIRS      all pairs of types: T, and S, which is converted to T
@@ -137,6 +138,8 @@ void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]);
  * K_NARROW. */
 #define K_NARROW_FLOATS(f) \
     { RG_FLOAT_DTYPES(K_NARROW_ROW, f) }
+#define K_NARROW_INTEGERS(f) \
+    { RG_INTEGER_DTYPES(K_NARROW_ROW, f) }
 #define K_NARROW_NUMBERS(f) \
     { RG_NUMBER_DTYPES(K_NARROW_ROW, f) }
 #define K_NARROW_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
@@ -146,6 +149,8 @@ void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]);
  * K_BASE_ONLY. */
 #define K_BASE_FLOATS(f) \
     { RG_FLOAT_DTYPES(K_BASE_ROW, f) }
+#define K_BASE_INTEGERS(f) \
+    { RG_INTEGER_DTYPES(K_BASE_ROW, f) }
 #define K_BASE_NUMBERS(f) \
     { RG_NUMBER_DTYPES(K_BASE_ROW, f) }
 #define K_BASE_ALL(f) \
@@ -274,6 +279,7 @@ K_INLINE bool k_is_nan_bool(bool x) { return (void)x, false; }
 #undef K_NARROW
 #undef K_TYPES_FLOATS
 #undef K_TYPES_NUMBERS
+#undef K_TYPES_INTEGERS
 #undef K_TYPES_ALL
 #undef K_TYPES_SIZES
 #undef K_TYPES_PAIRS

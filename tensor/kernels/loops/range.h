@@ -26,6 +26,13 @@ static void K_NAME(arange)(void *to, int64_t n, double start, double step) {
     for (; i < n; i++)
         y[i] = (T)fma(step, (double)i, start);
 }
+#else
+/* y[i] = start + step i. */
+static void K_NAME(arange_whole)(void *to, int64_t n, int64_t start, int64_t step) {
+    T *y = to;
+    for (int64_t i = 0; i < n; i++)
+        y[i] = (T)(start + step * i);
+}
 #endif
 
 /* Writes n evenly spaced numbers from start to end. The second half is computed backwards from the
