@@ -25,6 +25,7 @@
 #define K_SIZE     8
 #define K_TO(f)    f##_int64
 #define K_DTYPE    RG_INT64
+#define K_UNSIGNED uint64_t
 #define K_LEAST    INT64_MIN
 #define K_MOST     INT64_MAX
 #define K_IS_FLOAT 0

@@ -42,6 +42,7 @@
 #undef K_SIZE
 #undef K_TO
 #undef K_DTYPE
+#undef K_UNSIGNED
 #undef K_LEAST
 #undef K_MOST
 #undef K_IS_FLOAT

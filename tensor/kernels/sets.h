@@ -41,6 +41,7 @@
  *     K_TYPED(f)         the name of f for this type: f_float (such as k_exp_float, of smooth.h)
  *     K_IN_SET(f)        the name of f for this set: f_avx512
  *     K_DTYPE            the type's dtype: RG_FLOAT32
+ *     K_UNSIGNED         the unsigned type of an integer type's size, which wraps: uint64_t
  *     K_LEAST, K_MOST    the type's least and greatest value: INT64_MIN, or -INFINITY
  *     K_SIZE             the type's size in bytes, for #if
  *     K_IS_FLOAT         1 for float and double, else 0

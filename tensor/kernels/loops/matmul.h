@@ -12,9 +12,8 @@
 #if K_IS_FLOAT
 #define NUMBER T
 #else
-/* The type in which integers are multiplied and added: it is unsigned, so that they wrap around on
- * overflow. */
-#define NUMBER uint64_t
+/* Unsigned, since integers wrap around. */
+#define NUMBER K_UNSIGNED
 #endif
 
 #define VECTOR K_NAME(matmul_vector)
