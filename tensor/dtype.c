@@ -35,6 +35,15 @@ bool rg_set_default_dtype(rg_dtype dtype) {
     return true;
 }
 
+rg_dtype rgi_usual_dtype(rg_kind kind) {
+    switch (kind) {
+    case RG_BOOLEAN: return RG_BOOL;
+    case RG_INTEGER: return RG_INT64;
+    case RG_FLOATING: break;
+    }
+    return default_dtype;
+}
+
 /* ---- promotion -------------------------------------------------------------------- */
 
 static int rank_of(rg_dtype d) {

@@ -152,7 +152,7 @@ static rg_item_index subscript_plain(rg_item_index item) {
         return item;
     if (rgi_is_bool(t->dtype))
         return rg_index_bool(*(const bool *)t->data);
-    return rg_index_number(rgi_load_i64(t->data, RG_INT64));
+    return rg_index_number(rgi_load_i64(t->data, t->dtype));
 }
 
 /* Adds the step of item k, and sets list->dim to the dim of the next item. An item that is a number

@@ -379,7 +379,8 @@ static void print_suffixes(printer *p, rg_tensor *t) {
     size_t line = text->n - begin + 2;
     if (t->numel == 0 ? t->ndim != 1 : p->edge == 0)
         print_suffix(p, &line, "size=", PRINT_TUPLE(t), "");
-    if (t->dtype != rg_default_dtype() && (t->numel == 0 || rgi_is_float(t->dtype)))
+    const rg_kind kind = t->numel == 0 ? RG_FLOATING : rgi_kind(t->dtype);
+    if (t->dtype != rgi_usual_dtype(kind))
         print_suffix(p, &line, "dtype=", rg_dtype_name(t->dtype), "");
     const rg_history *history = rgi_history_of(t);
     const char *grad_fn = history ? history->cls->name(t) : NULL;
