@@ -238,7 +238,9 @@ START_TEST(test_exactness) {
         const char *name = rgi_ops[i]->name;
         ck_assert_msg(rg_profile_cost(name).calls > 0 || names(RG_COUNT(plain), plain, name)
                           || names(RG_COUNT(within), within, name),
-                      "%s is in no case, though it may round", name);
+                      "%s is in no case, though it may round: tests/nn/exactness.def and "
+                      "tests/golden/make/exactness.py lack it",
+                      name);
     }
 }
 END_TEST
