@@ -147,7 +147,8 @@ const char *rgi_c_name(rg_dtype d);
 /* Returns the dtype that torch gives to Python's numbers of a kind: bool, int64 or the default
  * dtype. Printed tensors don't show it. */
 rg_dtype rgi_usual_dtype(rg_kind kind);
-/* Returns the dtype of a result of these tensors, as torch.result_type does. */
+/* Returns the dtype of a result that is computed from these n tensors, as torch.result_type
+ * does. */
 rg_dtype rgi_promote(int n, rg_tensor *const t[]);
 /* Returns true if the dtype can hold the number; otherwise fails and returns false. */
 bool rgi_number_fits(const char *op, double v, rg_dtype dtype);

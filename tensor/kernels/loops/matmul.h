@@ -12,7 +12,8 @@
 #if K_IS_FLOAT
 #define NUMBER T
 #else
-/* Unsigned, since integers wrap around. */
+/* The type in which integers are multiplied and added: it is unsigned, so that they wrap around on
+ * overflow. */
 #define NUMBER K_UNSIGNED
 #endif
 
