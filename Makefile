@@ -33,7 +33,7 @@ LAYERS   := tensor autograd nn
 PUBLIC   := regard.h tensor/keywords.h tensor/tensor.h tensor/files/files.h \
             $(addprefix autograd/,autograd.h ops/ops.h ops/ops_macros.h replay/replay.h) \
             $(addprefix autograd/tools/,function.h functional.h saved.h explain.h) \
-            $(addprefix nn/,nn.h module.h containers.h vector.h inside/points.h) \
+            $(addprefix nn/,nn.h module.h containers.h tools/vector.h inside/points.h) \
             $(addprefix nn/layers/,layers.h losses.h init.h attention.h positions.h) \
             $(addprefix nn/layers/,transformer.h recurrent.h) \
             $(addprefix nn/save/,save.h checkpoint.h) \
@@ -75,7 +75,7 @@ FUZZERS        := $(call programs,tests/fuzz/*.c)
 STEPS          := $(BUILD)/tests/steps/test_steps
 COUNTED        := tensor/map.c nn/optim/optimizer.c nn/optim/optim_state.c nn/optim/saved.c \
                   $(addprefix autograd/,hook_list.c hooks.c call_hooks.c collect.c leaf_table.c) \
-                  $(addprefix nn/,module.c tree.c state.c repr.c containers.c call.c copy.c)
+                  $(addprefix nn/,module.c tree.c state.c repr.c containers.c call.c tools/copy.c)
 TESTS          += $(STEPS)
 # These run under mpirun.
 TOGETHER       := $(call programs,tests/parallel/*.c)

@@ -8,5 +8,5 @@
 #include "layers/losses.h"
 #include "data/data.h"
 #include "save/save.h"
-#include "vector.h"
+#include "tools/vector.h"
 #include "inside/points.h"

@@ -4,7 +4,7 @@
  */
 #include "stack.h"
 
-#include "tensor/system.h"
+#include "tensor/system/system.h"
 
 /* The number of bytes of stack that must be left before a forward runs. One forward needs less,
  * apart from the forwards that it calls. */

@@ -17,7 +17,7 @@
 #include "memory.h"
 
 #include "load.h"
-#include "system.h"
+#include "system/system.h"
 #include "threads/lock.h"
 #include "warning.h"
 

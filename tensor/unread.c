@@ -3,7 +3,7 @@
  */
 #include "unread.h"
 
-#include "system.h"
+#include "system/system.h"
 #include "warning.h"
 
 #include <stdio.h>

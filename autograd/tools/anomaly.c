@@ -6,7 +6,7 @@
 #include "autograd/engine.h"
 #include "autograd/graph_observer.h"
 #include "tensor/memory.h"
-#include "tensor/system.h"
+#include "tensor/system/system.h"
 #include "tensor/text/text.h"
 #include "tensor/thread.h"
 

@@ -3,7 +3,7 @@
  */
 #include "profile_file.h"
 
-#include "tensor/system.h"
+#include "tensor/system/system.h"
 #include "tensor/text/c_locale.h"
 
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "tensor/error.h"
-#include "tensor/system.h"
+#include "tensor/system/system.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "tensor/system.h"
+#include "tensor/system/system.h"
 #include "tensor/tensor.h"
 
 /* Sets the thread's locale to the C locale up to the end of the block. */

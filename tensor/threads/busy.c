@@ -10,7 +10,7 @@
  */
 #include "busy.h"
 
-#include "tensor/system.h"
+#include "tensor/system/system.h"
 
 #include <stdatomic.h>
 

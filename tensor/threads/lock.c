@@ -3,7 +3,7 @@
  */
 #include "lock.h"
 
-#include "tensor/system.h"
+#include "tensor/system/system.h"
 
 static pthread_mutex_t locks[RG_LOCKS] = { [0 ... RG_LOCKS - 1] = PTHREAD_MUTEX_INITIALIZER };
 

@@ -8,7 +8,7 @@
 #include "tensor/error.h"
 #include "tensor/warning.h"
 #include "workers.h"
-#include "tensor/system.h"
+#include "tensor/system/system.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -14,7 +14,7 @@
 #include "workers.h"
 
 #include "busy.h"
-#include "tensor/system.h"
+#include "tensor/system/system.h"
 
 #include <pthread.h>
 #include <sched.h>

@@ -4,7 +4,7 @@
  */
 #include "nn/models/gpt.h"
 #include "nn/optim/optim.h"
-#include "nn/vector.h"
+#include "nn/tools/vector.h"
 #include "tensor/memory.h"
 #include "tests/in_turn.h"
 #include "tests/test.h"

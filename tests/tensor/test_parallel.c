@@ -2,7 +2,7 @@
  * threads, and inside other such work; and a kernel's bits are the same at 1 to 16 threads. The
  * threads themselves are test_workers.c's. */
 #include "tests/test.h"
-#include "tensor/system.h"
+#include "tensor/system/system.h"
 #include "tensor/threads/workers.h"
 #include "tensor/shape.h"
 #include "tensor/kernels/kernels.h"

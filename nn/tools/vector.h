@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "module.h"
+#include "../module.h"
 
 RG_PUBLIC_BEGIN
 

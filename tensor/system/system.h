@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "base.h"
+#include "tensor/base.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -2,7 +2,7 @@
  * copy.c: deep copies of modules, as copy.deepcopy makes them. A tensor or module that occurs
  * several times in the original is copied once, and that copy takes all its places.
  */
-#include "registry.h"
+#include "nn/registry.h"
 #include "tensor/error.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/memory.h"
