@@ -1,8 +1,8 @@
 /*
- * backward_hooks.c: full backward hooks of modules. As torch's BackwardHook does, it puts two ops
- * into the graph, one over a call's inputs and one over its result. The ops return their inputs
- * unchanged; their backward functions call the hooks. The functions that register hooks, and the
- * calls of modules, are in call.c.
+ * backward_hooks.c: full backward hooks of modules. For each call of such a module, two ops are put
+ * into the graph, as torch's BackwardHook does: one over the call's inputs and one over its result.
+ * The ops return their inputs unchanged; their backward functions call the hooks. The functions
+ * that register hooks, and the calls of modules, are in call.c.
  */
 #include "autograd/checks.h"
 #include "autograd/tools/function.h"
@@ -104,7 +104,7 @@ static void placeholder_drop(void *packed, void *context) {
     backward_call_let_go(packed);
 }
 
-/* ---- the hooks ------------------------------------------------------------------------- */
+/* ---- calling the hooks in a backward run ----------------------------------------------- */
 
 static rg_backward_call *backward_call_of(rg_function_context *ctx) {
     return *(rg_backward_call *const *)rg_function_args(ctx);
@@ -162,7 +162,8 @@ static bool is_gradient_like(rg_tensor *made, const rg_tensor *grad, const char 
 }
 
 /* The backward function of the result's node: calls the pre-hooks, and stores the gradient that
- * they return for the inputs' node. If there is no inputs' node, calls the other hooks at once. */
+ * they return for the inputs' node. If no input requires grad, there is no inputs' node, so the
+ * other hooks are called here. */
 static bool result_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
     rg_backward_call *c = backward_call_of(ctx);
     rg_tensor *grad = g[0];
@@ -208,7 +209,7 @@ static bool inputs_backward(rg_function_context *ctx, rg_tensor *const g[], rg_t
     return ok;
 }
 
-/* ---- the ops --------------------------------------------------------------------------- */
+/* ---- the two ops, over a call's result and over its inputs ----------------------------- */
 
 /* Returns aliases of the inputs. If an input requires no grad (a tensor of indices, for example),
  * its alias doesn't require grad either. Also saves the placeholder by which the node owns the call
@@ -251,10 +252,10 @@ static bool apply_hook_op(rg_function_class *op, rg_backward_call *c, rg_list in
     return ok;
 }
 
-/* ---- a call ---------------------------------------------------------------------------- */
+/* ---- a call of a module with backward hooks -------------------------------------------- */
 
 /* Returns whether ops on t are recorded in the graph. A stale view counts if its base is in the
- * graph, because its own history is renewed at its next use. */
+ * graph, because the view's history is renewed at its next use. */
 static bool is_in_graph(const rg_tensor *t) {
     return t->history || (rgi_is_stale(t) && rgi_base_of(t)->history);
 }

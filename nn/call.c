@@ -53,7 +53,7 @@ static rg_tensor *forward_of(rg_module *m, rg_list in, void *keywords) {
     return rgi_fail_for_inputs(c, in.n);
 }
 
-/* ---- hooks --------------------------------------------------------------------- */
+/* ---- forward hooks ------------------------------------------------------------- */
 
 /* Calls the hooks of one kind: those that run before forward, or those that run after it. *hooked
  * is the first input or the output, respectively, and a hook's result replaces it. A hook may add
@@ -134,7 +134,7 @@ bool(rg_remove_forward_hook)(rg_module *m, int id) {
     return true;
 }
 
-/* ---- the call ------------------------------------------------------------------ */
+/* ---- the call of a module ------------------------------------------------------ */
 
 static bool may_call(rg_module *m, rg_list in) {
     if (!rgi_module_given(m, "call") || !rgi_given_list(in.n, in.v, m->cls->name))
@@ -159,7 +159,8 @@ __attribute__((noinline, cold)) static const char *describe_module(rg_module *m)
     return text;
 }
 
-/* A call in progress. The calls of a thread form a list, and the innermost is the first. */
+/* A call of a module that hasn't ended yet. The calls of a thread form a list, `calling`, with the
+ * innermost call first. */
 typedef struct call_frame {
     struct call_frame *outer;
     rg_module *m;

@@ -21,7 +21,7 @@ static rg_tensor *sequential_forward(rg_module *m, rg_tensor *x) {
     return x;
 }
 
-/* ---- all kinds ----------------------------------------------------------------- */
+/* ---- for all kinds of containers ----------------------------------------------- */
 
 /* Checks at compile time that another container's struct has the same layout as rg_sequential,
  * because the same functions handle all containers. The field v points to the children or, in a
@@ -104,7 +104,7 @@ static bool put_named(rg_sequential *self, const char *name, rg_module *child) {
     return rgi_put_child(&self->base, name, (rg_module **)(void *)e->place, child);
 }
 
-/* ---- making -------------------------------------------------------------------- */
+/* ---- constructors -------------------------------------------------------------- */
 
 /* The arguments of a constructor: an array of children or, if `v` is NULL, children with names. */
 typedef struct given_children {
@@ -196,7 +196,7 @@ bool rgi_container_put(rg_module *m, const char *name, rg_module **place, rg_mod
     return true;
 }
 
-/* ---- changing ------------------------------------------------------------------ */
+/* ---- changing the children ----------------------------------------------------- */
 
 /* Returns whether the child at index i is registered under the name "i". A child that was added by
  * rg_register_child may have another name. */

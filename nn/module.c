@@ -12,7 +12,7 @@
 
 #include <stdio.h>
 
-/* ---- making -------------------------------------------------------------------- */
+/* ---- making a module ----------------------------------------------------------- */
 
 void *(rg_module_new)(size_t bytes, const rg_module_class *cls, const void *fields) {
     size_t both = (bytes + 7) / 8 * 8 + sizeof(rg_registry);
@@ -41,7 +41,7 @@ void *rg_module_ready(void *module) {
     return m;
 }
 
-/* ---- the check ----------------------------------------------------------------- */
+/* ---- the check that a pointer is a module -------------------------------------- */
 
 /* Fails because m is no module. A tensor gets torch's error: the compiler can't always tell a
  * tensor from a module, since some functions take a void *. */
@@ -56,7 +56,7 @@ bool rgi_module_given(const rg_module *m, const char *op) {
     return RG_LIKELY(rgi_is_module(m)) || refuse_module(m, op);
 }
 
-/* ---- freeing ------------------------------------------------------------------- */
+/* ---- freeing a module ---------------------------------------------------------- */
 
 static bool is_kept(const rg_tensor *t) {
     return t && (t == RG_NONE || (t->state == RG_ALIVE && t->kept));
@@ -155,7 +155,7 @@ rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry) {
     return &r->entries[r->n++];
 }
 
-/* ---- names --------------------------------------------------------------------- */
+/* ---- a module's path, and names of parameters ---------------------------------- */
 
 rg_module *rgi_module_parent(const rg_module *m) { return m->registry->parent; }
 
@@ -209,7 +209,7 @@ static bool name_child(rg_module *m, const char *name, rg_module *child) {
     return path && rgi_rename_below(child, "", path);
 }
 
-/* ---- registering --------------------------------------------------------------- */
+/* ---- registering parameters, buffers and children ------------------------------ */
 
 /* Returns whether a value may be registered under the name, and fails if not. A name that is
  * registered already is allowed if the kind and the field are the same as before: then the new

@@ -27,12 +27,11 @@
  * If that fails, the module stays as it was. A field that was assigned to in another way isn't
  * registered: then functions on all modules, such as rg_parameters, fail and name the field.
  *
- * A field that isn't registered gets its value from RG_MODULE(Scale, &scale_class, .n = n).
- * A constructor that fails frees what it made and returns NULL; NULL as a child or a
- * value makes it fail. A module belongs to whoever made it, until rg_module_free or until
- * it becomes a child; it frees its parameters and children. After rg_module_free neither
- * the module nor what was below it may be used: such a use is noticed (RG_RELEASED) only
- * while the memory isn't in use for something else.
+ * A field that isn't registered gets its value from RG_MODULE(Scale, &scale_class, .n = n). A
+ * constructor fails if a child or a value is NULL; then it frees what it made and returns NULL. The
+ * program frees a module with rg_module_free, unless the module has become a child. This also frees
+ * its parameters and children. None of them may be used afterwards: such a use is noticed
+ * (RG_RELEASED) only while the memory isn't in use for something else.
  */
 #pragma once
 
@@ -79,7 +78,7 @@ struct rg_module {
     struct rg_registry *registry; /* Private to the library. */
 };
 
-/* ---- making -------------------------------------------------------------------- */
+/* ---- making and freeing a module, registering its fields ----------------------- */
 
 /* Allocates a module of `bytes` bytes, and copies `fields`, a struct of the module's type, into it.
  * Returns NULL on failure. */
@@ -151,7 +150,7 @@ bool rg_move_places(rg_module *m, const void *from, void *to, size_t bytes);
  * gradients, and hooks with the same contexts. */
 void *rg_deepcopy(void *m);
 
-/* ---- calling ------------------------------------------------------------------- */
+/* ---- calling a module, and hooks ----------------------------------------------- */
 
 /* Calls m: runs forward and the hooks in a scope of their own, and returns the output. Every module
  * is called through this function, also the modules inside a layer. */
@@ -185,7 +184,8 @@ rg_tensor *rg_call_with(rg_module *m, rg_list inputs, void *keywords, size_t key
  * input. A hook may free the module, which then still exists until the call ends. A hook must not
  * be left by longjmp (see rg_error_handler in tensor.h). */
 typedef rg_tensor *rg_forward_hook(rg_module *m, rg_list inputs, rg_tensor *y, void *context);
-/* Register a hook that runs after forward, or before it. Return the hook's id, or -1 on failure. */
+/* rg_register_forward_hook registers a hook that runs after forward, rg_register_forward_pre_hook
+ * one that runs before it. Both return the hook's id, or -1 on failure. */
 int rg_register_forward_hook(rg_module *m, rg_forward_hook *hook, void *context);
 int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *context);
 /* Returns the keywords of the call of m that is running. A hook finds a call's other results in
@@ -198,10 +198,10 @@ void *rg_keywords_of_call(rg_module *m);
  * elements of grad_input, and returns false on failure. An element of grad_input is RG_NONE if the
  * input is absent or requires no grad. If no input requires grad, a warning is given, the hook only
  * gets the result's gradient, and it must not replace anything. Both kinds work on the positional
- * inputs, of which there may be 8, and on forward's result. For this purpose forward is given views
- * of the inputs, and the caller a view of the result; none of these views can be written to in
- * place. A call uses the hooks that the module has when the call begins. The module must not be
- * freed before the backward run. */
+ * inputs, at most 8, and on forward's result. For this purpose forward is given views of the
+ * inputs, and the caller a view of the result; none of these views can be written to in place. A
+ * call uses the hooks that the module has when the call begins. The module must not be freed before
+ * the backward run. */
 typedef rg_tensor *rg_full_backward_pre_hook(rg_module *m, rg_tensor *grad_output, void *context);
 typedef bool rg_full_backward_hook(rg_module *m, int n, rg_tensor *grad_input[],
                                    rg_tensor *grad_output, void *context);
@@ -211,7 +211,7 @@ int rg_register_full_backward_pre_hook(rg_module *m, rg_full_backward_pre_hook *
 /* Removes a forward, pre-forward or backward hook by its id. */
 bool rg_remove_forward_hook(rg_module *m, int id);
 
-/* ---- the whole tree ------------------------------------------------------------ */
+/* ---- functions on a module and all modules below it ---------------------------- */
 
 /* Sets the mode of m and of all modules below it: training if `on`, else evaluation. */
 void rg_train(void *m, bool on);

@@ -25,7 +25,7 @@ typedef struct rg_entry {
 enum { RG_HOOK_BEFORE, RG_HOOK_AFTER, RG_HOOK_BACKWARD_PRE, RG_HOOK_BACKWARD };
 
 /* Functions by which one other file (inside/points.c) observes all modules. `ended` is called when
- * a module is freed. `hook` is the forward hook that this file registers; a deep copy of a module
+ * a module is freed. `hook` is the forward hook that points.c registers; a deep copy of a module
  * doesn't get that hook. Both are NULL until points.c sets them. */
 typedef struct rg_module_observer {
     void (*ended)(const rg_module *m);

@@ -16,7 +16,7 @@ rg_named_list rg_state_dict(void *m) {
                     (rg_walk_for){ .parameters = true, .buffers = true, .saved = true });
 }
 
-/* ---- two dictionaries ---------------------------------------------------------- */
+/* ---- maps from the names in a list to indices ---------------------------------- */
 
 /* Maps each name to its index in the list. Fails, and leaves the map empty, if a name occurs twice:
  * in Python the list is a dictionary, whose keys are unique. */
@@ -45,7 +45,7 @@ static rg_tensor *tensor_named(const rg_dictionary *d, const char *name) {
     return at < 0 ? NULL : d->list.v[at].tensor;
 }
 
-/* ---- complaints ---------------------------------------------------------------- */
+/* ---- torch's list of errors ---------------------------------------------------- */
 
 /* Returns the length of the path of the module that reports the unexpected key in torch: the last
  * module on the key's path. That path is a prefix of the key; the length 0 means m itself. */
@@ -98,7 +98,8 @@ static int by_module(const void *a, const void *b) {
     return difference < 0 ? -1 : difference > 0;
 }
 
-/* Returns the index of the module that reports the key. Returns -1 if memory runs out. */
+/* Returns the index in the map `modules` of the module that reports the key (see `reporter`).
+ * Returns -1 if memory runs out. */
 static int64_t reporter_number(rg_module_load *l, const rg_map *modules, const char *key) {
     size_t n = reporter(l->module, key);
     char *name = rgi_scope_alloc(n + 1);
@@ -164,7 +165,7 @@ static void complain_of_sizes(rg_module_load *l) {
     }
 }
 
-/* ---- loading ------------------------------------------------------------------- */
+/* ---- loading a list into a module ---------------------------------------------- */
 
 /* Returns whether each entry has a name, and a tensor or RG_NONE as its value. Fails if not. */
 static bool entries_given(rg_named_list dict, const char *op) {
@@ -227,7 +228,7 @@ bool rgi_module_load_end(rg_module_load *l, bool go) {
     return done;
 }
 
-/* Returns a copy of the names that the scope owns. On failure .n is -1. */
+/* Copies the names to memory that the scope owns. On failure .n is -1. */
 static rg_names names_for_scope(rg_names names) {
     size_t bytes = (size_t)names.n * sizeof(char *);
     for (int i = 0; i < names.n; i++)

@@ -12,7 +12,7 @@
 #include "tensor/scope.h"
 #include "tensor/text/text.h"
 
-/* ---- lists --------------------------------------------------------------------- */
+/* ---- lists of parameters, buffers and modules ---------------------------------- */
 
 typedef struct walker {
     const char *op;
@@ -146,7 +146,7 @@ int64_t rg_num_parameters(void *m) {
     return n;
 }
 
-/* ---- by path ------------------------------------------------------------------- */
+/* ---- looking up by path -------------------------------------------------------- */
 
 /* Returns m's entry whose name is the first n bytes of the text. Fails as torch does, and returns
  * NULL, if there is none. */
@@ -251,7 +251,7 @@ bool rg_module_requires_grad_(void *m, bool on) {
     return l.n >= 0;
 }
 
-/* ---- dtypes -------------------------------------------------------------------- */
+/* ---- converting to another dtype ----------------------------------------------- */
 
 /* A tensor to convert, with its converted data and its converted gradient. The gradient is RG_NONE
  * if the tensor has none. */

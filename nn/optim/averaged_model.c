@@ -1,6 +1,6 @@
 /*
- * averaged_model.c: averages of a model's weights. An update first does everything that can fail;
- * then it changes the average, in one pass over each parameter.
+ * averaged_model.c: AveragedModel, which averages a model's weights. An update first does
+ * everything that can fail. Then it changes the average, in one pass over each parameter.
  */
 #include "averaged_model.h"
 #include "nn/given.h"
@@ -14,7 +14,7 @@
 
 static const char *const averaged_op = "averaged_model_update_parameters";
 
-/* ---- making ---------------------------------------------------------------------------- */
+/* ---- making an averaged model ---------------------------------------------------------- */
 
 rg_multi_avg_fn rg_get_ema_multi_avg_fn(double decay) {
     const rg_multi_avg_fn ema = { .ema = true, .decay = decay }, failed = { .failed = true };
@@ -49,7 +49,7 @@ rg_averaged_model *rg_optim_averaged_model_with(void *model, rg_averaged_model_o
     return RG_READY(self);
 }
 
-/* ---- updating -------------------------------------------------------------------------- */
+/* ---- updating the average -------------------------------------------------------------- */
 
 /* A tensor of the average, and the model's tensor of the same name. `next` is the average's next
  * value if it is computed beforehand, because the dtype isn't floating point; otherwise it is

@@ -1,7 +1,8 @@
 /*
- * lbfgs.c: LBFGS. A step calls the program's closure several times. The line search computes in
- * double. Numbers that are 0-d tensors in torch are rounded to the dtype of the gradients, to get
- * torch's results. A step works on a copy of the state, so that a failed step changes nothing.
+ * lbfgs.c: makes LBFGS's steps. A step calls the program's closure several times. The line search
+ * computes in double. Numbers that are 0-d tensors in torch are rounded to the dtype of the
+ * gradients, to get torch's results. A step works on a copy of the state, so that a failed step
+ * changes nothing.
  */
 #include "optimizer_structs.h"
 #include "tensor/dtype.h"
@@ -15,7 +16,7 @@
 
 static const char *const lbfgs_name = "LBFGS";
 
-/* ---- the state ------------------------------------------------------------------------- */
+/* ---- copying and freeing the state ----------------------------------------------------- */
 
 bool rgi_lbfgs_copy(rg_lbfgs *to, const rg_lbfgs *from) {
     *to = *from;
@@ -45,7 +46,7 @@ void rgi_lbfgs_end(rg_lbfgs *s) {
     *s = (rg_lbfgs){ 0 };
 }
 
-/* ---- a step ---------------------------------------------------------------------------- */
+/* ---- a step in progress: the closure, the gradients and the parameters ----------------- */
 
 /* A step that is in progress. It holds references to flat_grad and to the tensors in s, the copy of
  * the state. */
@@ -181,8 +182,9 @@ typedef struct {
  * The width is a constant in torch as well; it isn't tolerance_change. */
 static const double loss_falls_by = 1e-4, slope_falls_to = 0.9, least_width = 1e-9;
 
-/* Returns where the cubic through two points, which also has the slopes there, has its minimum. A
- * result outside of `low` to `high` is replaced by the nearer of the two. */
+/* Returns the position of the minimum of the cubic that has the losses and slopes of the points p
+ * and q, limited to the range from `low` to `high`. If the cubic has no minimum, returns the middle
+ * of the range. */
 static double cubic_least(const line_point *p, const line_point *q, double low, double high) {
     const double d1 = p->slope + q->slope - 3 * (p->loss - q->loss) / (p->t - q->t);
     const double square = d1 * d1 - p->slope * q->slope;
@@ -196,8 +198,8 @@ static double cubic_least(const line_point *p, const line_point *q, double low, 
     return high < above ? high : above;
 }
 
-/* Sets *p to the point at t, and restores the parameters. The scope owns the gradient of the
- * point. */
+/* Sets *p to the point at position t: moves the parameters there, calls the closure, and moves them
+ * back. The scope owns the gradient of the point. */
 static bool evaluate_at(line_search *l, double t, line_point *p) {
     if (!move_along(l->r, t, l->d) || !evaluate(l->r, NULL))
         return false;
@@ -206,7 +208,8 @@ static bool evaluate_at(line_search *l, double t, line_point *p) {
     return dot_of(p->gradient, l->d, &p->slope);
 }
 
-/* Returns whether the loss at p is too large for Armijo's condition. */
+/* Returns whether p violates Armijo's condition: whether the loss has fallen too little from the
+ * loss at the beginning of the line. */
 static bool falls_little(const line_search *l, const line_point *p) {
     return p->loss > l->from.loss + loss_falls_by * p->t * l->from.slope;
 }
@@ -215,9 +218,9 @@ static bool is_flat(const line_search *l, const line_point *p) {
     return fabs(p->slope) <= -slope_falls_to * l->from.slope;
 }
 
-/* Tries larger and larger steps until a point that satisfies the Wolfe conditions must lie between
- * the two points in `ends`. If the second of them satisfies the conditions, sets *done to true.
- * Returns false on failure. */
+/* Tries larger and larger positions, from t on, until a point that satisfies the Wolfe conditions
+ * must lie between the two points in `ends`. If the second of them satisfies the conditions, sets
+ * *done to true. Returns false on failure. */
 static bool bracket_line(line_search *l, double t, line_point ends[2], bool *done) {
     line_point last = l->from, p;
     if (!evaluate_at(l, t, &p))
@@ -240,8 +243,9 @@ static bool bracket_line(line_search *l, double t, line_point ends[2], bool *don
     return true;
 }
 
-/* Returns a position between the ends, at which the search continues. *was_near tells that the
- * previous position was close to an end; then this position is moved away from the ends. */
+/* Returns the position between the ends at which the search continues: the minimum of a cubic. If
+ * this is close to an end, and either reaches the end or the previous position was close to an end
+ * as well (*was_near), it is moved away from the end. Sets *was_near for the next call. */
 static double place_between(const line_point ends[2], bool *was_near) {
     const double low = fmin(ends[0].t, ends[1].t), high = fmax(ends[0].t, ends[1].t);
     const double near = 0.1 * (high - low);
@@ -254,8 +258,8 @@ static double place_between(const line_point ends[2], bool *was_near) {
     return fabs(t - high) < fabs(t - low) ? high - near : low + near;
 }
 
-/* Searches the line for a point that satisfies the Wolfe conditions. The first step has the size t.
- * Sets *found to the best point that was found. Returns false on failure. */
+/* Searches the line for a point that satisfies the Wolfe conditions. The first position that it
+ * tries is t. Sets *found to the best point that was found. Returns false on failure. */
 static bool search_line(line_search *l, double t, line_point *found) {
     line_point ends[2];
     bool done = false, was_near = false;
@@ -283,10 +287,11 @@ static bool search_line(line_search *l, double t, line_point *found) {
     return true;
 }
 
-/* ---- the direction ----------------------------------------------------------------------- */
+/* ---- the direction of a step ------------------------------------------------------------- */
 
-/* Appends a pair of changes: y of the gradient, and s of the parameters. If there are history_size
- * pairs, drops the oldest one. Returns false if memory runs out. */
+/* Appends a pair to the remembered pairs: y is the change of the gradient, s the change of the
+ * parameters, and `ro` is 1 / (y . s). If there are history_size pairs already, drops the oldest
+ * one. Returns false if memory runs out. */
 static bool add_pair(lbfgs_run *r, rg_tensor *y, rg_tensor *s, double ro) {
     rg_lbfgs *m = &r->s;
     if (m->n && (double)m->n >= r->o->groups->options.history_size) {

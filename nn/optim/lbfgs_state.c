@@ -13,9 +13,10 @@
 
 static const char lbfgs_prefix[] = "state.0.";
 
-/* A value that is saved: a field of rg_lbfgs or, if `listed`, a list of the values that a field of
- * rg_lbfgs_pair has in the pairs. The order is PyTorch's. The first two rows exist after the first
- * step, the others once there is a direction. `al` exists for some pairs only. */
+/* A row of lbfgs_rows, the table of the values that are saved, in PyTorch's order. If `listed` is
+ * false, the value is a field of rg_lbfgs. If it is true, the value is a list with a field of each
+ * rg_lbfgs_pair. The first two rows are saved after the first step, the others as soon as there is
+ * a direction d. The list `al` can be shorter than the other lists. */
 typedef struct {
     rg_saved saved;
     bool listed;
@@ -39,10 +40,10 @@ static const lbfgs_row lbfgs_rows[] = {
 };
 enum { ROW_AL = 2, ROWS_WITHOUT_D = ROW_AL, LBFGS_ROWS = RG_COUNT(lbfgs_rows) };
 
-/* ---- writing --------------------------------------------------------------------------- */
+/* ---- writing the state ----------------------------------------------------------------- */
 
-/* Writes a field of the first n pairs as a list, and extends the list to `room` elements by
- * None. */
+/* Writes a field of the first n pairs as a list, and fills the list up with None to `room`
+ * elements. */
 static void add_of_pairs(rg_py *p, const rg_saved *row, const rg_lbfgs *s, size_t n, size_t room,
                          rg_dtype dtype) {
     rgi_py_begin_at(p, row->name, RG_PY_LIST);
@@ -81,10 +82,10 @@ void rgi_lbfgs_add(rg_py *p, const rg_optim *o, bool own) {
     rgi_py_end(p);
 }
 
-/* ---- reading --------------------------------------------------------------------------- */
+/* ---- reading the state from a dictionary ----------------------------------------------- */
 
-/* A dictionary that is being read into s. A vector must have numel elements, and is converted to
- * this dtype. */
+/* The arguments and the progress of reading a dictionary into s. A vector in the dictionary must
+ * have numel elements, and is converted to this dtype. */
 typedef struct {
     rg_lbfgs *s;
     int64_t numel;

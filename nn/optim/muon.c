@@ -38,7 +38,7 @@ static void divide_by_norm(rg_tensor *x, double eps) {
     round_to_bfloat16(x);
 }
 
-/* ---- symmetric products ---------------------------------------------------------------- */
+/* ---- products of a matrix and its transpose -------------------------------------------- */
 
 enum { PANEL_ROWS = 128, MOST_PANELS = 8, TURN_EDGE = 32 };
 

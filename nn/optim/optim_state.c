@@ -15,11 +15,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- rows ---------------------------------------------------------------------- */
+/* ---- the saved fields of a slot and of a schedule ------------------------------ */
 
 enum { MOST_SLOT_ROWS = RG_OPTIM_STATES + 2 };
 
-/* Sets rows to the fields of a slot that are saved, in torch's order. Returns their number. */
+/* Sets rows to the saved fields of a slot (a parameter and its state), in torch's order. Returns
+ * their number. */
 static int slot_rows(const rg_optim *o, rg_saved rows[MOST_SLOT_ROWS]) {
     int n = 0;
     if (o->row->saves_step)
@@ -52,7 +53,7 @@ static int count_schedule_rows(const rg_schedule *s) {
     return s->kind == RG_COSINE_ANNEALING_WARM_RESTARTS ? all : all - 2;
 }
 
-/* ---- writing ------------------------------------------------------------------- */
+/* ---- writing a state ----------------------------------------------------------- */
 
 static void add_slot(rg_py *p, const rg_optim *o, size_t i) {
     rg_saved rows[MOST_SLOT_ROWS];
@@ -232,10 +233,11 @@ static bool add_slot_entries(rg_optim_load *l, size_t i) {
     return ok;
 }
 
-/* Appends the entries of group i. The options of schedules are always among them, because they may
- * be loaded before the schedule is made. torch's dictionaries lack these, and the options that are
- * strings in torch. As in torch, Adam reads decoupled_weight_decay, AdamW ignores it, and the
- * dictionary needn't have it, since older versions didn't save it. */
+/* Appends the entries of group i: the number of its parameters, and its options. The options that
+ * schedules set are always included, because the dictionary may be loaded before the schedules are
+ * made. A dictionary of torch may lack these options and those that are strings in torch. As in
+ * torch, Adam reads decoupled_weight_decay, AdamW ignores it, and both accept a dictionary without
+ * it, because older versions of torch didn't save it. */
 static bool add_group_entries(rg_optim_load *l, size_t i) {
     const rg_saved params = { "params", RG_SAVED_FLOAT, offsetof(rg_group, n_params), NULL };
     rg_group *g = &l->groups[i];

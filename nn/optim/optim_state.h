@@ -21,8 +21,8 @@ void rgi_optim_add_schedules(rg_py *p, const rg_optim *o);
 const char *rgi_optim_kind(const rg_optim *o);
 const char *rgi_optim_schedule_kinds(const rg_optim *o);
 
-/* Returns the dictionary with the names that rg_optim_state_dict uses. Sets *torchs to true if it
- * had torch's names. The scope owns the result. On failure .n is -1. */
+/* Returns the entries of `dict` under the names that rg_optim_state_dict uses. Sets *torchs to true
+ * if they had torch's names. The scope owns the result. On failure .n is -1. */
 rg_named_list rgi_optim_own_words(const rg_optim *o, rg_named_list dict, bool *torchs);
 
 /* The two steps of loading a state. The first step reads and checks the whole dictionary, and

@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-/* ---- groups -------------------------------------------------------------------- */
+/* ---- groups of parameters with options ----------------------------------------- */
 
 #define OPTION(kind, field) \
     { #field, RG_SAVED_##kind, offsetof(rg_param_group, field), NULL }
@@ -140,8 +140,8 @@ static const char *const checked_by_muon[RG_OPTION_COUNT] = {
     [RG_OPTION_weight_decay] = "weight decay",
 };
 
-/* Returns whether torch refuses the value. Negative values are refused; except by SGD, NaN is
- * refused as well, and so is a beta of 1 or more. */
+/* Returns whether torch refuses the value. All optimizers refuse negative values. All but SGD also
+ * refuse NaN, and a beta of 1 or more. */
 static bool option_is_bad(const rg_optim *o, int option, double value) {
     if (o->row == &rgi_optim_rows[RG_SGD])
         return value < 0;
@@ -244,7 +244,7 @@ rg_list(rg_optim_parameters)(rg_optim *o, int i) {
     return (rg_list){ n, v };
 }
 
-/* ---- making -------------------------------------------------------------------- */
+/* ---- making and freeing an optimizer ------------------------------------------- */
 
 rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group options) {
     RG_SCOPE();

@@ -101,11 +101,11 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list params, rg_param_group options
  * allocated again. */
 void rg_optim_free(rg_optim *o);
 
-/* ---- using --------------------------------------------------------------------- */
+/* ---- steps, groups and the state ----------------------------------------------- */
 
 /* Updates each parameter that has a gradient. If it fails, it returns false and has changed
- * nothing. It warns if a gradient contains that of the last step: since then nothing has cleared
- * it, and backward runs have added to it. */
+ * nothing. It warns if a gradient still contains the gradient that the last step used, because the
+ * program hasn't cleared it before it ran backward again. */
 bool rg_optim_step(rg_optim *o);
 /* Makes a step as torch's step(closure) does. Calls the closure, which must clear the gradients,
  * compute the loss, run backward, and return the loss; then updates the parameters. LBFGS calls the

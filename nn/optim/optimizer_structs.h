@@ -44,7 +44,7 @@ _Static_assert(sizeof(rg_param_group) == RG_OPTION_COUNT * sizeof(double),
 /* Returns whether an option has a value. RG_UNSET means that it has none. */
 static inline bool rgi_option_set(double option) { return option != RG_UNSET; }
 
-/* ---- an optimizer's row -------------------------------------------------------- */
+/* ---- the table of optimizers: a row for each ----------------------------------- */
 
 enum { RG_OPTIM_STATES = 3, RG_ALWAYS = -1 };
 

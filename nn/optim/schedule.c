@@ -165,7 +165,7 @@ bool rgi_schedule_check(const rg_optim *o, rg_schedule_kind kind, const rg_sched
     return kind != RG_SEQUENTIAL_LR || check_sequential(o, q);
 }
 
-/* ---- making -------------------------------------------------------------------- */
+/* ---- making a schedule --------------------------------------------------------- */
 
 /* Fails because the next learning rate of a group is NaN, and names the cause. In torch a division
  * by zero is an error as well; any other NaN becomes the learning rate. */
@@ -248,8 +248,9 @@ static void begin_cyclic(rg_schedule *s) {
     }
 }
 
-/* Making the schedules that SequentialLR steps has changed the learning rates. Restores the rates
- * that the groups had before, and sets these schedules back to the time before their first step. */
+/* Restores the learning rates that the groups had before the schedules that SequentialLR steps were
+ * made, because making those schedules has changed the rates. Also sets those schedules back to the
+ * time before their first step. */
 static void begin_sequential(rg_schedule *s) {
     for (size_t i = 0; i < s->optim->n_groups; i++) {
         rg_param_group *g = &s->optim->groups[i].options;
@@ -350,7 +351,7 @@ rg_schedule *(rg_optim_warmup_cosine_lr)(rg_optim *o, int64_t warmup, int64_t to
     return rg_optim_sequential_lr(o, .schedules = { up, down }, .milestones = RG_DIMS(warmup));
 }
 
-/* ---- stepping ------------------------------------------------------------------ */
+/* ---- steps of a schedule ------------------------------------------------------- */
 
 static bool may_step(rg_schedule *s, const char *op) {
     return rgi_may_do_once(op) && rgi_handle_given(s, op, RG_HANDLE_SCHEDULE);

@@ -170,8 +170,9 @@ rg_named_list rg_schedule_state_dict(rg_schedule *s);
  * (threshold_mode, anneal_strategy) keep their values. The learning rates aren't in the list, but
  * in the state of the optimizer, which must be loaded as well. */
 bool rg_schedule_load_state_dict(rg_schedule *s, rg_named_list dict);
-/* Moves to this epoch. Fails if the schedule has no closed form. As in torch, MultiplicativeLR
- * multiplies the present rate by the lambda's value at this epoch. */
+/* Moves the schedule to this epoch, and sets the learning rates by its closed form. Fails if there
+ * is no closed form. As in torch, MultiplicativeLR instead multiplies the present rate by the
+ * lambda's value at this epoch. */
 bool rg_schedule_step_to(rg_schedule *s, int64_t epoch);
 
 /* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */

@@ -44,7 +44,8 @@ static const rg_saved schedule_options[][MOST_FIELDS] = {
     [RG_CHAINED_SCHEDULER] = { { .name = NULL } },
 };
 
-/* The numbers that change at each step. There are three lists, for three groups of kinds. */
+/* The numbers of a schedule that change at each step and that PyTorch saves. ChainedScheduler has
+ * none (no_counts), ReduceLROnPlateau has plateau_counts, and all other kinds have plain_counts. */
 static const rg_saved no_counts[] = { { .name = NULL } };
 static const rg_saved plain_counts[] = { STATE(COUNT, "last_epoch", RG_LAST_EPOCH),
                                          { .name = NULL } };
@@ -60,7 +61,7 @@ static const rg_saved *counts_of(rg_schedule_kind kind) {
     return kind == RG_REDUCE_LR_ON_PLATEAU ? plateau_counts : plain_counts;
 }
 
-/* ---- state_dict ------------------------------------------------------------------------ */
+/* ---- state_dict: writing a schedule's state -------------------------------------------- */
 
 static void add_fields(rg_py *p, const rg_saved *rows, const rg_schedule *s) {
     for (; rows->name; rows++)
@@ -234,7 +235,7 @@ rg_named_list rg_schedule_state_dict(rg_schedule *s) {
     return list;
 }
 
-/* ---- load_state_dict ------------------------------------------------------------------- */
+/* ---- load_state_dict: reading a schedule's state --------------------------------------- */
 
 /* A dictionary that is being read into `copy`, a copy of the schedule `into`, and into base_lrs,
  * the groups' initial learning rates. */
@@ -267,8 +268,9 @@ static bool too_many(const schedule_load *l, const char *name) {
     return rgi_fail(RG_RUNTIME_ERROR, l->name, "\"%s\" in state_dict is one too many", name);
 }
 
-/* Reads an entry of the milestones. In a MultiStepLR, `item` is the milestone and e the number of
- * times it was given. In a SequentialLR, `item` is an index and e the milestone. */
+/* Reads the entry e, the element `item` of the dictionary's milestones. In a MultiStepLR, `item` is
+ * the milestone and the value of e is the number of times it was given. In a SequentialLR, `item`
+ * is an index and the value of e is the milestone. */
 static bool read_milestone(schedule_load *l, const rg_named *e, int64_t item) {
     rg_dims *milestones = &l->copy.o.milestones;
     int64_t whole;
@@ -288,7 +290,8 @@ static bool read_milestone(schedule_load *l, const rg_named *e, int64_t item) {
     return true;
 }
 
-/* The options that are lists of values for groups, as fields of rg_schedule_options. */
+/* The options that have one value per parameter group: the kind of schedule, the option's name in a
+ * state_dict, and the offset of its field in rg_schedule_options. */
 static const struct {
     rg_schedule_kind kind;
     const char *name;
@@ -301,8 +304,8 @@ static const struct {
     { RG_REDUCE_LR_ON_PLATEAU, "min_lrs", offsetof(rg_schedule_options, min_lrs) },
 };
 
-/* Returns the schedule's list for a name such as "max_lrs.2", and sets *item to the index in it.
- * Returns NULL if the name is of no such list. */
+/* Returns the list (see group_lists) that has the element `name`, such as "max_lrs.2", and sets
+ * *item to the index in the list. Returns NULL if the schedule has no such list. */
 static rg_by_group *list_of(schedule_load *l, const char *name, int64_t *item) {
     for (int i = 0; i < RG_COUNT(group_lists); i++) {
         *item = -1;
@@ -314,7 +317,8 @@ static rg_by_group *list_of(schedule_load *l, const char *name, int64_t *item) {
     return NULL;
 }
 
-/* Reads the value of one group into a list. */
+/* Reads the entry e into list->v[item], the value of the group with the index `item`. Of a list
+ * min_lrs, ignores elements for which rg_by_group has no room. */
 static bool read_value(schedule_load *l, const rg_named *e, rg_by_group *list, int64_t item) {
     const bool plateau = list == &l->copy.o.min_lrs;
     if (item >= (int64_t)l->copy.optim->n_groups || (!plateau && item >= RG_MOST_BY_GROUP))

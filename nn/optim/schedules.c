@@ -1,7 +1,8 @@
 /*
  * schedules.c: computes the learning rate of each schedule at epoch t. A function *_next computes
- * it from the previous rate, as torch's get_lr does; a function *_closed from the initial rate, as
- * torch's closed form does. If there is only one function, it does both.
+ * the rate from the previous rate, as torch's get_lr does. A function *_closed computes it from the
+ * initial rate, as torch's closed form does. If a schedule has only one function, that is used in
+ * both cases.
  */
 #include "optimizer_structs.h"
 
@@ -159,8 +160,8 @@ static double cycle_scale(const rg_schedule *s, double cycle, double t) {
     return o->triangular2 ? 1 / pow(2, cycle - 1) : 1;
 }
 
-/* Returns the learning rate. Also sets the group's momentum, which falls while the learning rate
- * rises. */
+/* Returns CyclicLR's learning rate at t. Also sets the group's momentum, which falls while the
+ * learning rate rises. */
 static double cyclic(const rg_schedule *s, rg_param_group *g, double t) {
     const size_t i = rgi_group_place(s, g);
     const double size = s->state[RG_TOTAL_SIZE], up = s->state[RG_STEP_RATIO];
@@ -193,8 +194,8 @@ typedef struct cycle_corner {
     double t, lr, momentum;
 } cycle_corner;
 
-/* Returns the learning rate. Also sets the group's momentum. There are two phases or, if
- * three_phase, three. */
+/* Returns OneCycleLR's learning rate at t. Also sets the group's momentum. There are two phases or,
+ * if three_phase is true, three. */
 static double one_cycle(const rg_schedule *s, rg_param_group *g, double t) {
     double n = (double)s->o.total_steps, start = s->o.pct_start;
     cycle_corner corner[4] = {
@@ -217,7 +218,7 @@ static double one_cycle(const rg_schedule *s, rg_param_group *g, double t) {
     return anneal(s, from->lr, to->lr, part);
 }
 
-/* ---- all ----------------------------------------------------------------------- */
+/* ---- the table of all schedules ------------------------------------------------ */
 
 /* The names and functions of the schedules. ReduceLROnPlateau, SequentialLR and ChainedScheduler
  * have no functions: schedule.c steps them. */

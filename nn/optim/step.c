@@ -8,7 +8,8 @@
 #include "tensor/shape.h"
 #include "tensor/storage.h"
 
-/* Returns whether the k-th state exists with the options of the parameter's group. */
+/* Returns whether the optimizer keeps its k-th state tensor for this parameter. That can depend on
+ * an option of the parameter's group. */
 static bool takes_state(const rg_optim *o, const rg_optim_slot *slot, int k) {
     int needs = o->row->states[k].needs;
     return needs == RG_ALWAYS || o->groups[slot->group].option[needs] != 0;
@@ -100,15 +101,17 @@ static void count_step(const rg_optim *o, rg_optim_slot *slot) {
     slot->product = rgi_rounded(rgi_rounded(product, dtype) * rgi_rounded(factor, dtype), dtype);
 }
 
-/* Returns whether the numbers of parameter a can be used for parameter b, as is usual. If the row
- * has an `update`, they can't, as they also depend on the shape. */
+/* Returns whether the kernel's numbers for slot `a` can also be used for slot `b`, which is usually
+ * so. They can't if the row has a function `update`, because then they also depend on the
+ * parameter's shape. */
 static bool same_numbers(const rg_optim *o, const rg_optim_slot *a, const rg_optim_slot *b) {
     return a->group == b->group && a->step == b->step && a->product == b->product
            && !o->row->update;
 }
 
-/* Makes the step, and warns if a gradient contains what the last step used. A step that is replayed
- * doesn't, since a replay doesn't count all writes. */
+/* Makes the step. Also warns if a gradient still contains the gradient that the last step used. A
+ * replayed step doesn't warn: a replay doesn't count all writes to gradients, so they can't be
+ * compared. */
 RG_HOT static bool step_all(rg_optim *o, bool replayed) {
     RG_SCOPE();
     for (RG_EACH_SLOT(slot, o))

@@ -1,6 +1,7 @@
 /*
- * record.h: a record of a report, a line of JSON, between report.c, which appends it to the file,
- * and tensors.c, which makes those of tensors. Private.
+ * record.h: the functions by which report.c and tensors.c write records. A record is one line of a
+ * report's file, a JSON array of what was reported by one call. report.c appends records to the
+ * file; tensors.c makes the records that show tensors. Private.
  */
 #pragma once
 
@@ -8,14 +9,18 @@
 #include "tensor/handle.h"
 #include "tensor/text/text.h"
 
-/* Begins a record: a newline, and an array whose first items are its kind, its name and its step.
+/* Begins a record: appends a newline, "[" and the record's first elements: its kind ("number",
+ * "picture" or "histogram"), its name and its step. The caller appends the other elements and "]".
  */
 void rgi_record_begin(rg_text *record, const char *kind, const char *name, int64_t step);
-/* Add a text in double quotes, or a number, to a record. JSON has neither NaN nor infinities: they
- * are null, 1e999 and -1e999, which a script reads as infinities. */
+/* Append a string in double quotes, or a number, to a record. JSON has neither NaN nor infinities:
+ * NaN is written as null, and infinities as 1e999 and -1e999, which JavaScript reads as infinities.
+ */
 void rgi_record_text(rg_text *record, const char *text);
 void rgi_record_double(rg_text *record, double v);
-/* Returns whether r is a report, and name a text, and nothing is being recorded. */
+/* Checks the arguments of a function that reports something: returns true if r is a report, name
+ * isn't NULL, and no program is being recorded (rgi_may_do_once). Otherwise fails, and returns
+ * false. */
 bool rgi_report_given(const rg_report *r, const char *name, const char *op);
-/* Appends the records to the file, and frees them. Returns false on failure. */
+/* Appends the records to the report's file, and frees their memory. Returns false on failure. */
 bool rgi_report_append(rg_report *r, const char *op, rg_text *records);

@@ -1,8 +1,9 @@
 /*
- * report.c: the page of a run. The file begins with page.html, whose script draws the records that
- * follow. A record is a line of JSON, which is appended in one call of the system, so that records
- * of several threads don't mix. It begins with its newline, so that a record that was cut short
- * spoils none behind it. tensors.c makes the records of tensors.
+ * report.c: writes the page about a run of a program. The file begins with page.html. A script in
+ * page.html draws the records that follow it. A record is one line of JSON. It is appended by a
+ * single write(), so that records from several threads don't mix. Each record begins, rather than
+ * ends, with a newline: if an earlier record was cut short, the next one still begins a new line.
+ * The records that show tensors are made in tensors.c.
  */
 #include "record.h"
 
@@ -24,13 +25,14 @@
 struct rg_report {
     rg_handle handle;
     int fd;
-    double began;           /* The time of rg_report_begin. */
-    atomic_long next_beat;  /* The seconds since then after which the time is reported again. */
-    atomic_llong last_step; /* The step of the last number. */
+    double began;           /* The monotonic clock in seconds when rg_report_begin was called. */
+    atomic_long next_beat;  /* A time in seconds after `began`: the next number that is reported at
+                             * or after it also appends a "beat" record (see add_beat). */
+    atomic_llong last_step; /* The step of the number that was reported last. */
     char path[];
 };
 
-/* The lines of page.html. */
+/* The lines of page.html, which the file of a report begins with. */
 static const char *const page_lines[] = {
 #include "page.inc"
 };
@@ -43,8 +45,9 @@ static double seconds_of(clockid_t clock) {
 
 /* ---- records -------------------------------------------------------------------------- */
 
-/* Characters that end a text of JSON, and < which could end the element of HTML around it, are
- * written by their numbers. */
+/* Returns false for a character that must be written as \uXXXX in a JSON string: control characters
+ * and the 0 at the end, quotes, backslashes, and "<", which could end the HTML element that
+ * contains the records. */
 static bool needs_no_escape(char c) {
     return (unsigned char)c >= ' ' && c != '"' && c != '\\' && c != '<' && c != 0x7f;
 }
@@ -102,7 +105,8 @@ bool rgi_report_append(rg_report *r, const char *op, rg_text *records) {
     return ok;
 }
 
-/* Returns whether the file is empty, which *empty says, or the page of a report. */
+/* Fails unless the file is empty or begins with the first line of page.html, that is, is the page
+ * of a report. Sets *empty to whether the file is empty. Returns false on failure. */
 static bool is_page_or_empty(const rg_report *r, const char *op, bool *empty) {
     struct stat status;
     if (rgi_system.stat(r->fd, &status)) {
@@ -124,7 +128,8 @@ static bool is_page_or_empty(const rg_report *r, const char *op, bool *empty) {
     return true;
 }
 
-/* Opens the file, and writes the page's first part unless there is one. */
+/* Opens the file, and writes page.html to it if it is empty. The file is emptied first if `resume`
+ * is false. */
 static bool open_page(rg_report *r, const char *op, bool resume) {
     const int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
     r->fd = rgi_system.open(r->path, resume ? flags : flags | O_TRUNC, 0666);
@@ -141,7 +146,8 @@ static bool open_page(rg_report *r, const char *op, bool resume) {
     return rgi_report_append(r, op, &text);
 }
 
-/* Adds the time since the begin, and the memory that is in use and its peak. */
+/* Appends a "beat" record: the step of the last number, the seconds since rg_report_begin, and the
+ * bytes of tensor memory in use now and at their peak. */
 static void add_beat(rg_text *record, rg_report *r, double seconds) {
     const rg_memory memory = rg_memory_stats();
     rgi_text_add(record, "\n[\"beat\",%lld,%.3f,%lld,%lld]", (long long)r->last_step, seconds,
@@ -160,7 +166,8 @@ static bool append_run(rg_report *r, const char *op, const char *title) {
 
 static size_t report_bytes(const rg_report *r) { return sizeof *r + strlen(r->path) + 1; }
 
-/* Closes the file and releases the report. A signal may interrupt a close, which is no failure. */
+/* Closes the file and releases the report. A close that a signal interrupts (EINTR) isn't a
+ * failure: Linux has closed the file then. */
 static bool close_report(rg_report *r, const char *op) {
     const bool ok = r->fd < 0 || rgi_system.close(r->fd) == 0 || errno == EINTR;
     if (!ok)

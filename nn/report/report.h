@@ -1,6 +1,7 @@
 /*
- * report.h: the page of a run: one HTML file with curves, heat-maps, histograms, settings and
- * texts, which a browser shows without a network.
+ * report.h: a page about one run of a program (for example a training). The page is one HTML file
+ * with curves, heat-maps, histograms, a table of settings, and texts. A browser shows it without a
+ * network.
  *
  *     rg_report *report = rg_report_begin("run.html", .title = "Two heads");
  *     rg_report_setting(report, "lr", "%g", lr);
@@ -36,46 +37,55 @@ typedef struct rg_report rg_report;
 
 typedef struct RG_OPTIONS rg_report_options {
     RG_BY_NAME;
-    const char *title RG_DEFAULT(NULL); /* NULL stands for the path. */
-    /* Append to the page that is at the path, if there is one. */
+    const char *title RG_DEFAULT(NULL); /* NULL: the path is the title. */
+    /* true: append to the page that is at the path, if there is one. false: replace the file. */
     bool resume RG_DEFAULT(false);
 } rg_report_options;
-/* Begins the page with the time, the library's version, the seed of the default generator and the
- * number of threads; a file that is at the path is replaced. Returns a report, which rg_report_end
- * releases, or NULL. */
+/* Creates the file, and writes the page and a first record: the title, the time, the library's
+ * version, the seed of the default generator and the number of threads. A file that is at the path
+ * is replaced, unless o.resume is true. Returns a report, which rg_report_end releases, or NULL on
+ * failure. */
 rg_report *rg_report_begin_with(const char *path, rg_report_options o);
 #define rg_report_begin(path, ...) \
     rg_report_begin_with(path, RG_KEYWORDS(rg_report_options, (.title = NULL), __VA_ARGS__))
 
-/* Adds a line to the table of settings: a name, and a value that is written as by printf. */
+/* Adds a line to the table of settings. `name` is its left column. Its right column is the value,
+ * which is formatted as by printf. */
 bool rg_report_setting(rg_report *r, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Adds a text, such as rg_module_repr(model). */
+/* Adds a string of any number of lines, such as rg_module_repr(model), below the heading `name`. A
+ * later string with the same name replaces it. */
 bool rg_report_text(rg_report *r, const char *name, const char *text);
-/* Adds a number to the curve of this name. NaN and infinities are marked in the curve. About once a
- * second the time and the memory in use are added, too. */
+/* Adds the point (step, value) to the curve with this name. NaN and infinities are marked in the
+ * chart. About once a second, this function also records the time since rg_report_begin and the
+ * memory in use, of which the page draws curves. */
 bool rg_report_number(rg_report *r, const char *name, int64_t step, double value);
 
 typedef struct RG_OPTIONS rg_report_picture_options {
     RG_BY_NAME;
-    rg_names rows RG_DEFAULT({});    /* The names of the rows, or none. */
-    rg_names columns RG_DEFAULT({}); /* The names of the columns, or none. */
+    rg_names rows RG_DEFAULT({});    /* The labels of the rows, or an empty list for no labels. */
+    rg_names columns RG_DEFAULT({}); /* The labels of the columns, or an empty list for no labels.
+                                      */
 } rg_report_picture_options;
-/* Adds a heat-map of the matrix t, (rows, columns), or several, (n, rows, columns) with n of at
- * most 64. In a matrix of more than 128 rows or columns, each pixel is the mean of several
- * elements. */
+/* Adds a heat-map of t, whose shape is (rows, columns). If the shape is (n, rows, columns), adds n
+ * heat-maps side by side; n is at most 64. A heat-map has at most 128 by 128 pixels: if a matrix
+ * has more rows or columns, a pixel shows the mean of several elements, and the labels of these
+ * rows or columns are left out. */
 bool rg_report_picture_with(rg_report *r, const char *name, int64_t step, rg_tensor *t,
                             rg_report_picture_options o);
 #define rg_report_picture(r, name, step, t, ...) \
     rg_report_picture_with(r, name, step, t,     \
                            RG_KEYWORDS(rg_report_picture_options, (.rows = { 0 }), __VA_ARGS__))
-/* Adds a histogram of t's elements. */
+/* Adds a histogram of t's elements. The page tells how many are NaN or infinite; they are in no
+ * bin. */
 bool rg_report_histogram(rg_report *r, const char *name, int64_t step, rg_tensor *t);
-/* Adds a histogram of each parameter, "weights/" and its name, and of its gradient, if it has one,
- * "gradients/" and its name. */
+/* Adds a histogram of each parameter of the model, named "weights/" and the parameter's name. If
+ * the parameter has a gradient, also adds a histogram of the gradient, named "gradients/" and the
+ * parameter's name. */
 bool rg_report_parameters(rg_report *r, int64_t step, void *model);
 
-/* Writes the end of the run, its time and its memory, closes the file and releases the report. */
+/* Adds a last record of the time and the memory in use, marks the run as ended, closes the file and
+ * releases the report. The report is released even if the function fails. */
 bool rg_report_end(rg_report *r);
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */

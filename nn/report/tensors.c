@@ -1,6 +1,6 @@
 /*
- * tensors.c: records of a report (record.h) that show a tensor: heat-maps and histograms. Elements
- * are read as float64s, some at a time.
+ * tensors.c: writes the records of a report (record.h) that show a tensor: heat-maps and
+ * histograms. Elements are converted to float64, one matrix or PIECE elements at a time.
  */
 #include "record.h"
 
@@ -14,7 +14,9 @@
 
 enum { MOST_PIXELS = 128, PICTURES_AT_ONCE = 64 };
 
-/* Adds the names of the rows or columns as a list, which is empty if a pixel is several of them. */
+/* Appends the labels of the rows or columns as a list, or an empty list if there are more than
+ * MOST_PIXELS rows or columns: then a pixel shows several rows or columns, so it has no single
+ * label. Fails unless there are no labels or `size` of them. */
 static bool record_names(rg_text *record, rg_names names, int64_t size, const char *what) {
     const char *op = "report_picture";
     if (!rgi_given_list(names.n, names.v, op))
@@ -34,7 +36,8 @@ static bool record_names(rg_text *record, rg_names names, int64_t size, const ch
     return true;
 }
 
-/* Returns the mean of the elements of a matrix from the given row and column on, up to others. */
+/* Returns the mean of the elements in rows row[0] to row[1] - 1 and columns column[0] to column[1]
+ * - 1 of the matrix v, which has `columns` columns. */
 static double mean_of(const double *v, int64_t columns, const int64_t row[2],
                       const int64_t column[2]) {
     double sum = 0;
@@ -44,7 +47,8 @@ static double mean_of(const double *v, int64_t columns, const int64_t row[2],
     return sum / (double)((row[1] - row[0]) * (column[1] - column[0]));
 }
 
-/* Adds the pixels of a matrix, row by row, with four digits each. */
+/* Appends the pixels of a matrix, row by row, each as a number of four digits. If the matrix has
+ * more than MOST_PIXELS rows or columns, a pixel is the mean of several elements. */
 static void add_pixels(rg_text *record, const double *v, int64_t rows, int64_t columns) {
     const int64_t high = RG_MIN(rows, (int64_t)MOST_PIXELS);
     const int64_t wide = RG_MIN(columns, (int64_t)MOST_PIXELS);
@@ -63,7 +67,8 @@ static void add_pixels(rg_text *record, const double *v, int64_t rows, int64_t c
     }
 }
 
-/* Adds the panels of t, (n, rows, columns), as a list of lists. */
+/* Appends the matrices of t, whose shape is (n, rows, columns): the numbers of rows and columns,
+ * and a list with a list of pixels for each matrix. Also appends the "]" that ends the record. */
 static bool add_panels(rg_text *record, rg_tensor *t) {
     const int64_t n = rg_size(t, 0), rows = rg_size(t, 1), columns = rg_size(t, 2);
     rgi_text_add(record, ",%lld,%lld,[", (long long)rows, (long long)columns);
@@ -108,7 +113,8 @@ bool(rg_report_picture_with)(rg_report *r, const char *name, int64_t step, rg_te
 
 enum { BINS = 48, PIECE = 1 << 16 };
 
-/* The counts of the finite elements between `low` and `high`. */
+/* A histogram of BINS bins of equal width between `low` and `high`, the smallest and the greatest
+ * finite element. `sum` and `squares` are the sums of the finite elements and of their squares. */
 typedef struct {
     int64_t finite, nans, infinities;
     double low, high, sum, squares;
@@ -130,7 +136,8 @@ static void measure_piece(histogram *h, int64_t n, const double v[]) {
     }
 }
 
-/* Halves keep the width of a histogram of the greatest numbers finite. */
+/* Counts each finite element in its bin. All numbers are halved first, because for elements near
+ * the greatest double and its negative, high - low would overflow. */
 static void count_piece(histogram *h, int64_t n, const double v[]) {
     const double low = h->low / 2, width = h->high / 2 - low;
     for (int64_t i = 0; i < n; i++) {
