@@ -65,7 +65,7 @@ static void activation_repr(rg_module *m, char *text, size_t room) {
         __VA_ARGS__                                                                               \
     };
 
-/* ---- rg_f(x) ------------------------------------------------------------------- */
+/* ---- activations without arguments: rg_f(x) ------------------------------------ */
 
 #define OF_X(f, Module, ...)                        \
     CLASS(f, Module, .of_x = rg_##f, ##__VA_ARGS__) \
@@ -81,7 +81,7 @@ OF_X(logsigmoid, "LogSigmoid")
 OF_X(softsign, "Softsign")
 OF_X(tanhshrink, "Tanhshrink")
 
-/* ---- rg_f(x, a) ---------------------------------------------------------------- */
+/* ---- activations with one number: rg_f(x, a) ----------------------------------- */
 
 #define OF_NUMBER(f, Module, name)                                         \
     CLASS(f, Module, .of_number = rg_##f, .a_name = name)                  \
@@ -94,7 +94,7 @@ OF_NUMBER(celu, "CELU", "alpha")
 OF_NUMBER(hardshrink, "Hardshrink", "")
 OF_NUMBER(softshrink, "Softshrink", "")
 
-/* ---- rg_f(x, a, b) ------------------------------------------------------------- */
+/* ---- activations with two numbers: rg_f(x, a, b) ------------------------------- */
 
 CLASS(softplus, "Softplus", .of_numbers = rg_softplus, .a_name = "beta", .b_name = "threshold")
 CLASS(threshold, "Threshold", .of_numbers = rg_threshold, .a_name = "threshold", .b_name = "value")
@@ -115,7 +115,7 @@ rg_plain_module *rg_nn_hardtanh(double min_val, double max_val) {
     return RG_MODULE(rg_plain_module, &hardtanh_module_class.base, .a = min_val, .b = max_val);
 }
 
-/* ---- rg_f(x, dim) -------------------------------------------------------------- */
+/* ---- activations along a dim: rg_f(x, dim) ------------------------------------- */
 
 #define OF_DIM(f, Module)                                                    \
     CLASS(f, Module, .of_dim = rg_##f)                                       \

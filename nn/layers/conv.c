@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- forward ----------------------------------------------------------------------- */
+/* ---- the forward of Conv1d and Conv2d ---------------------------------------------- */
 
 /* Returns the padding before and after each spatial dim, as rg_pad takes it: the last dim first. */
 static rg_dims conv_around(const rg_conv_module *self) {
@@ -44,7 +44,7 @@ static rg_tensor *conv_module_forward(rg_module *m, rg_tensor *x) {
                            : rg_conv2d_with(x, self->weight, self->bias, o);
 }
 
-/* ---- repr ---------------------------------------------------------------------------- */
+/* ---- the repr of Conv1d and Conv2d --------------------------------------------------- */
 
 static const char *const conv_modes[] = { "zeros", "reflect", "replicate", "circular" };
 
@@ -88,7 +88,7 @@ static const rg_module_class conv2d_module_class = { .name = "Conv2d",
                                                      .forward = conv_module_forward,
                                                      .extra_repr = conv_module_repr };
 
-/* ---- constructors -------------------------------------------------------------------- */
+/* ---- constructors of Conv1d and Conv2d ----------------------------------------------- */
 
 /* Sets `to` to one number for each spatial dim. The numbers come from `list`, if that isn't empty,
  * otherwise from `number`. Fails if both are given, that is if the list isn't empty and `number`

@@ -6,7 +6,7 @@
 #include "nn/python_text.h"
 #include "tensor/error.h"
 
-/* ---- CosineEmbeddingLoss and MarginRankingLoss of a, b and target -------------- */
+/* ---- CosineEmbeddingLoss and MarginRankingLoss of `a`, `b` and target ---------- */
 
 static rg_tensor *margin_loss_forward(rg_module *m, rg_tensor *a, rg_tensor *b, rg_tensor *target) {
     rg_margin_loss_module *self = (rg_margin_loss_module *)m;
@@ -28,7 +28,7 @@ rg_margin_loss_module *rg_nn_margin_ranking_loss_with(rg_margin_options o) {
                      .f = rg_margin_ranking_loss_with);
 }
 
-/* ---- HingeEmbeddingLoss of x and target ---------------------------------------- */
+/* ---- HingeEmbeddingLoss of `x` and target -------------------------------------- */
 
 static rg_tensor *hinge_loss_forward(rg_module *m, rg_tensor *x, rg_tensor *target) {
     return rg_hinge_embedding_loss_with(x, target, ((rg_hinge_loss_module *)m)->o);

@@ -12,7 +12,7 @@
 
 __thread bool rgi_undrawn __attribute__((tls_model("initial-exec")));
 
-/* ---- filled -------------------------------------------------------------------- */
+/* ---- filling with a number, or from a given distribution ----------------------- */
 
 rg_tensor *rg_nn_init_uniform_(rg_tensor *t, double a, double b) {
     RG_NO_GRAD();
@@ -46,7 +46,7 @@ rg_tensor *rg_nn_init_zeros_(rg_tensor *t) {
     return rg_nn_init_constant_(t, 0);
 }
 
-/* ---- by fans ------------------------------------------------------------------- */
+/* ---- xavier and kaiming: the variance depends on the weight's fans ------------- */
 
 /* Computes the fans of a weight (out, in, ...). Fan in is the number of inputs from which one
  * output is computed, and fan out the number of outputs that one input enters. Fails if the weight
@@ -134,7 +134,7 @@ rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o) {
     return init_kaiming("kaiming_normal_", t, false, o);
 }
 
-/* ---- orthogonal ---------------------------------------------------------------- */
+/* ---- orthogonal matrices ------------------------------------------------------- */
 
 /* Makes the rows of q orthonormal by the Gram-Schmidt process. The earlier rows are projected out
  * of each row twice, because the first time leaves rounding errors. */
@@ -150,9 +150,9 @@ static bool make_orthonormal(rg_tensor *q) {
     return true;
 }
 
-/* torch draws a normal matrix, and returns the Q of its QR decomposition, with signs that make the
- * diagonal of R positive. The Gram-Schmidt process gives the same Q; here it computes in
- * float64. */
+/* Fills t with a random orthogonal matrix times gain. torch draws a normal matrix, and returns the
+ * Q of its QR decomposition, with signs that make the diagonal of R positive. Here the Gram-Schmidt
+ * process computes the same Q, in float64. */
 rg_tensor *rg_nn_init_orthogonal_(rg_tensor *t, double gain) {
     if (!rgi_check(t, "orthogonal_"))
         return NULL;

@@ -22,8 +22,9 @@ rg_tensor *rg_nn_init_zeros_(rg_tensor *t);
  * a normal distribution. t must have at least two dims. */
 rg_tensor *rg_nn_init_xavier_uniform_(rg_tensor *t, double gain);
 rg_tensor *rg_nn_init_xavier_normal_(rg_tensor *t, double gain);
-/* Makes the rows of t, taken as a matrix (first dim, all other dims), orthogonal to each other and
- * of length gain. If there are more rows than columns, it does so with the columns. */
+/* Makes the rows of t orthogonal to each other, and each of length gain. t is taken as a matrix
+ * (first dim, all other dims). If it has more rows than columns, its columns are made so instead of
+ * its rows. */
 rg_tensor *rg_nn_init_orthogonal_(rg_tensor *t, double gain);
 
 typedef struct RG_OPTIONS rg_kaiming_options {

@@ -94,7 +94,7 @@ static bool mha_check(rg_multihead_attention *self, rg_tensor *const in[3],
     return mha_check_width(self, in[0]) && mha_check_keys_and_values(self, in[1], in[2]);
 }
 
-/* ---- masks --------------------------------------------------------------------- */
+/* ---- masks that are added to the scores ---------------------------------------- */
 
 /* Turns a bool mask into a mask that can be added to the scores: -inf where the mask is true, and 0
  * elsewhere. Any other mask, and RG_NONE, is returned as it is. */
@@ -160,7 +160,7 @@ static rg_tensor *mha_mask(const rg_multihead_options *o, const mha_sizes *is, b
     return mask == RG_NONE ? padding : rg_add(mask, padding);
 }
 
-/* ---- forward ------------------------------------------------------------------- */
+/* ---- projections, heads and attention ------------------------------------------ */
 
 /* Projects in[i]: the query (i = 0), the key (1) or the value (2). Returns it as (length, batch,
  * embedding). */
@@ -193,8 +193,8 @@ static bool mha_project(rg_multihead_attention *self, rg_tensor *const in[3], rg
 }
 
 /* Splits x, of shape (length, n, embedding), into heads: returns (n, heads, length, head size).
- * First appends one position that holds the bias, unless that is RG_NONE, and then, if `zeros`, one
- * that holds zeros. */
+ * First appends a position that holds `bias`, unless `bias` is RG_NONE. Then appends a position
+ * that holds zeros, if `zeros` is true. */
 static rg_tensor *mha_heads(rg_multihead_attention *self, rg_tensor *x, int64_t n, rg_tensor *bias,
                             bool zeros) {
     int64_t embed = self->embed_dim, heads = self->num_heads;
@@ -209,8 +209,9 @@ static rg_tensor *mha_heads(rg_multihead_attention *self, rg_tensor *x, int64_t 
     return x ? rg_permute(rg_view(x, x->size[0], n, heads, embed / heads), 1, 2, 0, 3) : NULL;
 }
 
-/* Calls the hooks of the named point. x is (n, heads, length, head size), but hooks see it as (n,
- * length, heads, head size). Returns x, or the tensor by which a hook replaced it. */
+/* Calls the hooks of the point `name` (a value inside attention that hooks can see) with x. x is
+ * (n, heads, length, head size), but hooks see it as (n, length, heads, head size). Returns x, or
+ * the tensor by which a hook replaced it. */
 static rg_tensor *mha_by_position(rg_module *m, rg_point_of *point, const char *name,
                                   rg_tensor *x) {
     if (!rgi_has_hook_scope())
@@ -256,8 +257,9 @@ static bool mha_is_awaited(rg_multihead_attention *self) {
     return false;
 }
 
-/* Computes attention of queries, keys and values, each of (n, heads, length, head size). Returns
- * the heads' outputs. If `by_steps`, also returns each head's weights, otherwise RG_NONE. */
+/* Computes attention of queries, keys and values, each of shape (n, heads, length, head size).
+ * Returns the heads' outputs. If `by_steps` is true, also returns each head's weights; otherwise
+ * the weights are RG_NONE. */
 static rg_attended mha_attend_heads(rg_multihead_attention *self, rg_tensor *const heads[3],
                                     rg_tensor *mask, bool causal, bool by_steps) {
     rg_tensor *q = heads[0], *k = heads[1], *v = heads[2];
@@ -326,7 +328,7 @@ static rg_tensor *mha_results(rg_multihead_attention *self, rg_attended a, const
     return a.output;
 }
 
-/* ---- a cache ------------------------------------------------------------------- */
+/* ---- attention with a cache of keys and values --------------------------------- */
 
 static bool cache_check(rg_multihead_attention *self, rg_tensor *const in[3],
                         const rg_multihead_options *o) {
@@ -380,7 +382,8 @@ static rg_tensor *cache_causal(rg_tensor *mask, int64_t l, int64_t s, rg_dtype d
     return mask == RG_NONE ? causal : rg_add(mask, causal);
 }
 
-/* Does what mha_run does, with the keys and values of the cache. */
+/* Runs forward with a cache. Like mha_run, but the query attends to the keys and values in the
+ * cache, after those of this call have been appended (unless the cache is complete). */
 static rg_tensor *mha_run_cached(rg_multihead_attention *self, rg_tensor *const in[3],
                                  rg_multihead_keywords *k) {
     RG_NO_GRAD();
@@ -433,7 +436,7 @@ rg_tensor *rgi_keys_and_values(rg_multihead_attention *self, rg_tensor *memory) 
     return rg_escape(rg_stack(RG_LIST(both[0], both[1]), 0));
 }
 
-/* ---- the forward --------------------------------------------------------------- */
+/* ---- forward, and the function for programs ------------------------------------ */
 
 /* Runs forward. Returns the output, and stores the weights in the keywords, or RG_NONE if
  * need_weights is false. */
@@ -477,7 +480,7 @@ rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *self, rg
     return y && k.weights ? (rg_attended){ y, k.weights } : failed;
 }
 
-/* ---- making -------------------------------------------------------------------- */
+/* ---- the class and the constructor --------------------------------------------- */
 
 static const rg_module_class mha_class = {
     .name = "MultiheadAttention",

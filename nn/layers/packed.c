@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* ---- runs ------------------------------------------------------------------------ */
+/* ---- dividing a packed sequence into runs (see packed.h) ------------------------- */
 
 rg_step_runs rgi_step_runs(const char *op, rg_tensor *batch_sizes, int64_t rows, bool single) {
     rg_step_runs runs = { .n = -1 };
@@ -43,7 +43,7 @@ rg_step_runs rgi_step_runs(const char *op, rg_tensor *batch_sizes, int64_t rows,
     return runs;
 }
 
-/* ---- packing --------------------------------------------------------------------- */
+/* ---- packing sequences ----------------------------------------------------------- */
 
 static const rg_packed_sequence no_packed;
 
@@ -173,7 +173,7 @@ rg_packed_sequence rg_pack_sequence_with(rg_list sequences, rg_pack_options o) {
     return escape_packed(pack(op, x, lengths, o.enforce_sorted));
 }
 
-/* ---- padding --------------------------------------------------------------------- */
+/* ---- padding sequences ----------------------------------------------------------- */
 
 /* Appends `more` elements of the given value along dim, or prepends them if `before`. */
 static rg_tensor *padded(rg_tensor *x, int dim, int64_t more, double value, bool before) {
@@ -246,7 +246,8 @@ rg_padded_sequence rg_pad_packed_sequence_with(rg_packed_sequence packed, rg_pad
     return (rg_padded_sequence){ rg_escape(y.output), rg_escape(y.lengths) };
 }
 
-/* Requires that the other tensors have the first one's dims, except for the steps. */
+/* Requires that all sequences have the same dims as the first one, except that the number of steps
+ * can differ. */
 static bool pad_allows(const char *op, rg_list sequences) {
     const rg_tensor *first = sequences.v[0];
     for (int i = 0; i < sequences.n; i++) {

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-/* ---- text --------------------------------------------------------------------------- */
+/* ---- parts of the repr, and options as lists ---------------------------------------- */
 
 /* Appends "name=2" or "name=(2, 3)" to the text, after a comma unless the text is empty. Returns
  * the text's new length. If `tuple` is true, a single number is written as a tuple: "name=(2,)". */
@@ -135,7 +135,7 @@ rg_avg_pool_module *rg_nn_avg_pool2d_with(rg_dims kernel, rg_avg_pool_options o)
     return avg_pool_new(2, kernel, o);
 }
 
-/* ---- adaptive ------------------------------------------------------------------------ */
+/* ---- AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveMaxPool2d ------------------------- */
 
 static rg_tensor *adaptive_avg_module_forward(rg_module *m, rg_tensor *x) {
     rg_adaptive_pool_module *self = (rg_adaptive_pool_module *)m;

@@ -8,10 +8,10 @@
 
 #include <math.h>
 
-/* ---- forward ------------------------------------------------------------------- */
+/* ---- encoding positions -------------------------------------------------------- */
 
-/* Rotates x by the angles of the positions from `start` on: with the halves a and b of its last
- * dim, x becomes (a cos - b sin, b cos + a sin). */
+/* Rotates x by the angles of the positions from `start` on. If `a` and `b` are the halves of x's
+ * last dim, the result is (a cos - b sin, b cos + a sin). */
 static rg_tensor *rotate(rg_positions *self, rg_tensor *x, int64_t start, int64_t length) {
     int64_t half = x->size[x->ndim - 1] / 2;
     rg_tensor *a = rg_narrow(x, -1, 0, half), *b = rg_narrow(x, -1, half, half);
@@ -50,7 +50,7 @@ rg_tensor *(rg_positions_forward)(rg_positions *self, rg_tensor *x, int64_t star
     return rg_call_keywords(self, &(positions_keywords){ start }, x);
 }
 
-/* ---- making -------------------------------------------------------------------- */
+/* ---- constructors -------------------------------------------------------------- */
 
 #define POSITIONS_CLASS(Name)                                                               \
     {                                                                                       \

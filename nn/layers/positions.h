@@ -1,9 +1,10 @@
 /*
  * positions.h: modules that encode the position of each row of a sequence x, (..., length, dim).
  *
- * Learned and sinusoidal positions are added to x. Rotary positions rotate x: if a and b are the
- * halves of its last dim, x becomes (a cos - b sin, b cos + a sin), as in Hugging Face's LLaMA. The
- * i-th angle of a position is position / base^(2i/dim). For sinusoidal positions base is 10000.
+ * Learned and sinusoidal positions are added to x. Rotary positions rotate x: if `a` and `b` are
+ * the halves of x's last dim, the result is (a cos - b sin, b cos + a sin), as in Hugging Face's
+ * LLaMA. The i-th angle of a position is position / base^(2i/dim). For sinusoidal positions base is
+ * 10000.
  */
 #pragma once
 

@@ -131,7 +131,7 @@ static bool rnn_begin(rnn_run *r, const rg_rnn_keywords *k) {
            && rnn_check_states(r);
 }
 
-/* ---- one direction of one layer -------------------------------------------------- */
+/* ---- one direction of one layer: the recurrence over all steps ------------------- */
 
 /* The states of the sequences that are being scanned, the longest sequence first. c is RG_NONE
  * unless the module is an LSTM. */
@@ -161,8 +161,9 @@ static rnn_state rnn_join(int n, const rnn_state *s) {
     return (rnn_state){ rg_cat(rg_list_of(n, h), 0), both ? rg_cat(rg_list_of(n, c), 0) : RG_NONE };
 }
 
-/* Scans the steps of gates, (steps, batch, all gates), beginning with the state *s. Stores the
- * state after the last scanned step in *s. Returns h at all steps. */
+/* Computes the recurrence over all steps of `gates`, (steps, batch, all gates), beginning with the
+ * state *s. Stores the state after the last step in *s. (With `reverse` that is step 0.) Returns h
+ * at all steps. */
 static rg_tensor *rnn_scan(const rg_rnn_module *self, const rg_rnn_weights *w, rg_tensor *gates,
                            rnn_state *s, bool reverse) {
     if (!gates)
@@ -190,10 +191,11 @@ static rg_tensor *rnn_gates_of(const rnn_run *r, rg_tensor *gates, const rg_step
     return rg_unflatten(gates, 0, RG_DIMS(run->steps, run->batch));
 }
 
-/* Scans all runs of one direction of one layer. s has the initial states, and receives the final
- * ones. Returns h at all steps, in the layout of x. The batch size changes between runs. In the
- * forward direction it falls, because sequences end: their states are put aside in `ends`. In
- * reverse it rises, because sequences begin: their initial states are appended. */
+/* Computes the recurrence of one direction of one layer, one run of steps (see packed.h) after the
+ * other. *s holds the initial states, and receives the final states. Returns h at all steps, in the
+ * layout of x. The batch size changes between runs. In the forward direction it falls, because
+ * sequences end: their states are put aside in `ends`. In reverse it rises, because sequences
+ * begin: their initial states are appended. */
 static rg_tensor *rnn_direction(const rnn_run *r, const rg_rnn_weights *w, rg_tensor *x,
                                 rnn_state *s, bool reverse) {
     const int n = r->runs.n;
@@ -226,7 +228,7 @@ static rg_tensor *rnn_direction(const rnn_run *r, const rg_rnn_weights *w, rg_te
     return n == 1 ? part[0] : rg_cat(rg_list_of(n, part), 0);
 }
 
-/* ---- all layers ------------------------------------------------------------------ */
+/* ---- all layers, and the functions for programs ---------------------------------- */
 
 /* Returns the initial state of the layer and direction that has the index i in `weights`. */
 static rnn_state rnn_first(const rnn_run *r, int i) {
@@ -344,7 +346,7 @@ rg_rnn_packed_result rg_rnn_forward_packed_with(rg_rnn_module *m, rg_packed_sequ
     return x.data && k.h_n && k.c_n ? (rg_rnn_packed_result){ x, k.h_n, k.c_n } : failed;
 }
 
-/* ---- repr ------------------------------------------------------------------------ */
+/* ---- the repr of LSTM, GRU and RNN ----------------------------------------------- */
 
 /* Appends ", name=value" to the text. Returns the text's new length. */
 static int rnn_add(char *text, size_t room, int at, const char *name, const char *value) {
@@ -371,7 +373,7 @@ static void rnn_repr(rg_module *m, char *text, size_t room) {
         rnn_add(text, room, at, "bidirectional", "True");
 }
 
-/* ---- making ---------------------------------------------------------------------- */
+/* ---- classes and constructors ---------------------------------------------------- */
 
 static void rnn_destroy(rg_module *m) {
     rg_rnn_module *self = (rg_rnn_module *)m;

@@ -80,7 +80,7 @@ typedef struct RG_OPTIONS rg_rnn_options {
     /* The probability of dropout on the output of each layer but the last. */
     double dropout RG_DEFAULT(0);
     bool bidirectional RG_DEFAULT(false);
-    int64_t proj_size RG_DEFAULT(0); /* LSTM's alone. */
+    int64_t proj_size RG_DEFAULT(0); /* Used by LSTM only. */
     /* "tanh" or "relu"; NULL means "tanh". Only RNN takes it. */
     const char *nonlinearity RG_DEFAULT(NULL);
 } rg_rnn_options;

@@ -49,7 +49,7 @@ static bool cell_check_sizes(const rg_rnn_cell_module *self, const rg_tensor *x,
            && rgi_want_state(name, lstm, 1, s[1], shape);
 }
 
-/* ---- forward --------------------------------------------------------------------- */
+/* ---- one step of a cell ---------------------------------------------------------- */
 
 /* Runs one time step. x is (1, batch, input_size). Returns h and, for an LSTM, c; for other cells c
  * is RG_NONE. */
@@ -120,7 +120,7 @@ rg_hidden_cells rg_lstm_cell_forward_with(rg_rnn_cell_module *m, rg_tensor *x, r
     return h && k.c ? (rg_hidden_cells){ h, k.c } : failed;
 }
 
-/* ---- repr and making ------------------------------------------------------------- */
+/* ---- repr, classes and constructors ---------------------------------------------- */
 
 static void cell_repr(rg_module *m, char *text, size_t room) {
     const rg_rnn_cell_module *self = (rg_rnn_cell_module *)m;

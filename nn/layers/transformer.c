@@ -8,7 +8,7 @@
 #include "tensor/structs.h"
 #include "transformer_parts.h"
 
-/* ---- forward ------------------------------------------------------------------- */
+/* ---- the forward of TransformerEncoderLayer ------------------------------------ */
 
 rg_tensor *rgi_feed_forward(rg_linear_module *linear1, rg_tensor *(*activation)(rg_tensor *x),
                             rg_plain_module *inner, rg_linear_module *linear2,
@@ -63,7 +63,7 @@ rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_laye
     return rg_call_keywords(self, &o, x);
 }
 
-/* ---- making -------------------------------------------------------------------- */
+/* ---- the class and the constructor --------------------------------------------- */
 
 static const rg_module_class encoder_layer_class = { .name = "TransformerEncoderLayer",
                                                      .forward = encoder_layer_forward,

@@ -9,7 +9,7 @@
 #include "tensor/structs.h"
 #include "transformer_parts.h"
 
-/* ---- a layer's forward --------------------------------------------------------- */
+/* ---- the forward of TransformerDecoderLayer ------------------------------------ */
 
 /* Computes self-attention over tgt. o->cache is this layer's part of the decoder's cache, or NULL
  * if there is no cache. */
@@ -90,7 +90,7 @@ rg_tensor *rg_transformer_decoder_layer_forward_with(rg_transformer_decoder_laye
     return rg_call_keywords(self, &o, tgt, memory);
 }
 
-/* ---- a layer ------------------------------------------------------------------- */
+/* ---- the class and the constructor of TransformerDecoderLayer ------------------ */
 
 static const rg_module_class decoder_layer_class = { .name = "TransformerDecoderLayer",
                                                      .forward2 = decoder_layer_forward,
@@ -128,7 +128,7 @@ rg_transformer_decoder_layer *(rg_nn_transformer_decoder_layer_with)(int64_t d_m
     return RG_READY(self);
 }
 
-/* ---- the decoder's forward ----------------------------------------------------- */
+/* ---- the forward of TransformerDecoder ----------------------------------------- */
 
 /* Requires that each layer is a TransformerDecoderLayer, because only these can use a cache. */
 static bool decoder_check_layers(const char *op, const rg_transformer_decoder *self) {
@@ -221,7 +221,7 @@ rg_tensor *rg_transformer_decoder_forward_with(rg_transformer_decoder *self, rg_
     return rg_call_keywords(self, &o, tgt, memory);
 }
 
-/* ---- the cache ----------------------------------------------------------------- */
+/* ---- the cache of TransformerDecoder ------------------------------------------- */
 
 /* Returns the keys and values that each layer computes from the memory, as one tensor. Requires
  * that each layer can use a cache. */
@@ -254,7 +254,7 @@ rg_decoder_cache(rg_transformer_decoder_cache)(rg_transformer_decoder *self, rg_
     return room ? (rg_decoder_cache){ rg_escape(room), rg_escape(known), 0 } : failed;
 }
 
-/* ---- a decoder ----------------------------------------------------------------- */
+/* ---- the class and the constructor of TransformerDecoder ----------------------- */
 
 static const rg_module_class decoder_class = { .name = "TransformerDecoder",
                                                .forward2 = decoder_forward,

@@ -29,7 +29,7 @@ void rgi_drop_module(void *m) {
         rg_module_free(m);
 }
 
-/* ---- padding ------------------------------------------------------------------- */
+/* ---- the padding that torch's fast path cuts off ------------------------------- */
 
 /* Returns whether torch's encoder could take its fast path with this layer, as far as the layer's
  * options decide it. */
@@ -47,9 +47,9 @@ static bool one_requires_grad(rg_list all) {
     return false;
 }
 
-/* Returns which positions of src are padded, if torch would take its fast path: that cuts the
- * padding off, and puts zeros in its place after the last layer. Otherwise returns RG_NONE. src is
- * (batch, length, d_model). */
+/* torch's fast path cuts the padding off, and puts zeros in its place after the last layer. If
+ * torch would take that path, returns which positions of src, (batch, length, d_model), are padded;
+ * otherwise returns RG_NONE. Returns NULL on failure. */
 static rg_tensor *cut_off(rg_transformer_encoder *self, rg_tensor *src, const rg_mask_options *o) {
     rg_module *first = self->layers->v[0];
     rg_tensor *padding = o->src_key_padding_mask;
@@ -75,7 +75,7 @@ static rg_tensor *cut_off(rg_transformer_encoder *self, rg_tensor *src, const rg
     return rg_item(gap) ? RG_NONE : padded;
 }
 
-/* ---- forward ------------------------------------------------------------------- */
+/* ---- the forward of TransformerEncoder ----------------------------------------- */
 
 static rg_tensor *transformer_encoder_run(rg_module *m, rg_tensor *src, const rg_mask_options *o) {
     rg_transformer_encoder *self = (rg_transformer_encoder *)m;
@@ -114,7 +114,7 @@ rg_tensor *rg_transformer_encoder_forward_with(rg_transformer_encoder *self, rg_
     return rg_call_keywords(self, &o, src);
 }
 
-/* ---- making -------------------------------------------------------------------- */
+/* ---- the class and the constructor --------------------------------------------- */
 
 static const rg_module_class transformer_encoder_class = {
     .name = "TransformerEncoder",

@@ -8,7 +8,7 @@
 #include "tensor/structs.h"
 #include "transformer_parts.h"
 
-/* ---- forward ------------------------------------------------------------------- */
+/* ---- the forward of Transformer ------------------------------------------------ */
 
 static bool transformer_check(const rg_transformer *self, rg_tensor *src, rg_tensor *tgt) {
     const char *op = "transformer";
@@ -71,7 +71,7 @@ rg_tensor *rg_transformer_forward_with(rg_transformer *self, rg_tensor *src, rg_
     return rg_call_keywords(self, &o, src, tgt);
 }
 
-/* ---- making -------------------------------------------------------------------- */
+/* ---- the class and the constructor --------------------------------------------- */
 
 static const rg_module_class transformer_class = { .name = "Transformer",
                                                    .forward2 = transformer_forward,

@@ -7,7 +7,8 @@
 #include "sequence_checks.h"
 #include "transformer.h"
 
-/* Returns dropout(linear2(dropout(activation(linear1(x))))). */
+/* Returns dropout(linear2(dropout(activation(linear1(x))))). `inner` is the dropout before linear2,
+ * `outer` the one after it. */
 rg_tensor *rgi_feed_forward(rg_linear_module *linear1, rg_tensor *(*activation)(rg_tensor *x),
                             rg_plain_module *inner, rg_linear_module *linear2,
                             rg_plain_module *outer, rg_tensor *x);

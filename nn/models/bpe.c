@@ -1,13 +1,14 @@
 /*
- * bpe.c: the table of merges, and merging the tokens of a word. As long as a merge is possible, the
- * one of the lowest rank is made; of several with this rank, the leftmost.
+ * bpe.c: keeps the table of merges, and merges the tokens of a word. As long as a merge is
+ * possible, the merge with the lowest rank is made. If it is possible at several places in the
+ * word, it is made at the leftmost.
  */
 #include "bpe.h"
 #include "tensor/error.h"
 
 #include <stdlib.h>
 
-/* ---- the table ------------------------------------------------------------------------ */
+/* ---- the table of merges -------------------------------------------------------------- */
 
 bool rgi_merges_add(rg_merges *m, uint32_t left, uint32_t right, uint32_t made) {
     if (!rgi_grow((void **)&m->v, &m->room, m->n + 1, sizeof *m->v))
@@ -67,7 +68,7 @@ static const rg_merge *find_merge(const rg_merges *m, uint32_t left, uint32_t ri
     return NULL;
 }
 
-/* ---- a word --------------------------------------------------------------------------- */
+/* ---- merging the tokens of a word ----------------------------------------------------- */
 
 /* Stands for the symbol before the first one and after the last one. */
 enum { NO_SYMBOL = UINT32_MAX };
@@ -77,8 +78,9 @@ typedef struct rg_bpe_symbol {
     bool gone; /* The symbol was merged into a previous one. */
 } bpe_symbol;
 
-/* A possible merge: the token of the symbol at index `at` and that of its successor become `made`.
- * If one of the symbols has changed since, the merge is outdated. */
+/* A possible merge: the token of the symbol at index `at` and the token of the next symbol become
+ * `made`. If one of the two symbols has changed since the merge was pushed onto the heap, the merge
+ * is outdated. */
 typedef struct rg_bpe_due {
     uint32_t rank, at, made;
 } bpe_due;
@@ -137,8 +139,8 @@ static bpe_due pop_due(rg_bpe *w) {
     return first;
 }
 
-/* Returns whether a merge from the heap is still possible, that is, whether its symbols haven't
- * changed since. */
+/* Returns whether a merge from the heap is still possible, that is, whether its two symbols haven't
+ * changed since it was pushed. */
 static bool still_due(const rg_bpe *w, const rg_merges *m, bpe_due due) {
     const bpe_symbol *left = &w->symbols[due.at];
     if (left->gone || left->behind == NO_SYMBOL)

@@ -37,8 +37,8 @@ typedef struct {
 } gpt_block;
 
 /* The keywords of the forward of a block and of attention. `position` is the position of x's first
- * token. `cache` has the keys and values of the tokens before it: a block gets its own part. If the
- * cache is RG_NONE, x is the whole sequence. */
+ * token. `cache` has the keys and values of the tokens before that position; a block gets only its
+ * own part of the model's cache. If `cache` is RG_NONE, x is the whole sequence. */
 typedef struct {
     rg_tensor *cache;
     int64_t position;
@@ -60,8 +60,8 @@ struct rg_gpt_transformer {
 
 static const rg_module_class gpt_class;
 
-/* Lets hooks see and replace the value x at the point `name`: see points.h. Returns x, or the
- * tensor by which a hook replaced it. */
+/* Calls the hooks of the point `name` (a named value inside the model, see points.h) with x.
+ * Returns x, or the tensor by which a hook replaced it. */
 static inline rg_tensor *gpt_point(rg_module *m, const char *name, rg_tensor *x) {
     return rgi_has_hook_scope() ? rgi_gpt_point(&gpt_class, m, name, x) : x;
 }
@@ -70,7 +70,7 @@ static rg_tensor *gpt_normalized(rg_norm_module *norm, rg_tensor *x) {
     return gpt_point(&norm->base, "hook_normalized", rg_call(norm, x));
 }
 
-/* ---- a block's forward --------------------------------------------------------- */
+/* ---- the forward of a block ---------------------------------------------------- */
 
 /* Writes the keys or values x of t tokens, (batch, heads, t, head size), into the cache, (batch,
  * heads, block_size, head size), from `position` on. Returns the part of the cache that is filled
@@ -186,7 +186,7 @@ static rg_tensor *gpt_block_forward_with(rg_module *m, rg_list in, void *keyword
     return in.n == 1 ? gpt_block_run(m, in.v[0], keywords) : rgi_fail_for_inputs(m->cls, in.n);
 }
 
-/* ---- the model's forward ------------------------------------------------------- */
+/* ---- the forward of the model -------------------------------------------------- */
 
 /* Requires that idx is (batch, length), and that a sequence that extends to idx's last token isn't
  * longer than block_size. */
@@ -280,7 +280,7 @@ rg_tensor *(rg_gpt_cached)(rg_gpt *self, rg_tensor *idx, rg_tensor *cache, int64
     return rg_call_keywords(self, &k, idx);
 }
 
-/* ---- making: children are drawn in nanoGPT's order ----------------------------- */
+/* ---- constructors: they make the layers in nanoGPT's order, to draw the same weights ---- */
 
 static const rg_module_class gpt_attention_class = { .name = "CausalSelfAttention",
                                                      .forward = gpt_attention_forward,

@@ -77,8 +77,8 @@ rg_logits_loss rg_gpt_forward(rg_gpt *m, rg_tensor *idx, rg_tensor *targets);
 rg_tensor *rg_gpt_cache(rg_gpt *m, int64_t batch);
 /* Runs the model on the tokens idx that follow those in the cache, and returns the logits after the
  * last of them. `position` is the position of idx's first token; the cache must hold the keys and
- * values of all earlier positions. Those of idx are added to it. No gradient flows through such a
- * call. */
+ * values of all earlier positions. The keys and values of idx are added to the cache. No gradient
+ * flows through such a call. */
 rg_tensor *rg_gpt_cached(rg_gpt *m, rg_tensor *idx, rg_tensor *cache, int64_t position);
 
 typedef struct RG_OPTIONS rg_generate_options {

@@ -20,7 +20,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- config.json ---------------------------------------------------------------------- */
+/* ---- config.json: the options of the model -------------------------------------------- */
 
 /* The rules for config.json. A key for which any value is allowed doesn't change the logits: it
  * concerns training, other heads, generation, or the history of the file. */
@@ -159,7 +159,7 @@ static bool read_config(const char *op, const char *folder, rg_gpt_options *o) {
     return ok;
 }
 
-/* ---- the files of weights ------------------------------------------------------------- */
+/* ---- finding and opening the files of weights ----------------------------------------- */
 
 /* The files with a model's weights: a single file, or several that an index lists. */
 typedef struct {
@@ -256,9 +256,10 @@ static const rg_safetensors_entry *find_weight(const weight_files *w, const char
     return NULL;
 }
 
-/* ---- the required tensors ------------------------------------------------------- */
+/* ---- checking that all required tensors exist ----------------------------------- */
 
-/* The sizes that the dims of the weights can have. */
+/* The sizes of a weight's dims, named after options: EMBD is n_embd, EMBD_3 is 3 * n_embd, INNER is
+ * the width of the hidden layer, VOCAB is vocab_size, and POSITIONS is block_size. */
 typedef enum { NO_SIZE, EMBD, EMBD_3, INNER, VOCAB, POSITIONS } weight_size;
 typedef struct {
     const char *name;
@@ -337,10 +338,10 @@ static bool has_weights(const weight_files *w, const rg_gpt_options *o) {
     return true;
 }
 
-/* ---- reading them ---------------------------------------------------------------------- */
+/* ---- reading the tensors into the parameters ------------------------------------------- */
 
-/* Reads a tensor of the file into a parameter. Transposes it if `turned`, and converts its dtype if
- * need be. */
+/* Reads a tensor of the file into the parameter `to`. Transposes the tensor if `turned` is true,
+ * and converts its dtype if it isn't the parameter's. */
 static bool read_weight(const rg_safetensors *s, const rg_safetensors_entry *e, rg_tensor *to,
                         bool turned) {
     RG_SCOPE();
@@ -384,7 +385,7 @@ static bool read_weights(const weight_files *w, rg_gpt *m) {
     return all.n > 0 && (m->config.untied || check_tied(w, m));
 }
 
-/* ---- the files' other contents -------------------------------------------------------- */
+/* ---- checking that the files contain no other tensors --------------------------------- */
 
 /* Returns whether the name is that of a causal mask, which older files contain for each block. */
 static bool is_mask(const char *name) {
@@ -418,7 +419,7 @@ static bool knows_all(const weight_files *w, const rg_gpt *m) {
     return ok;
 }
 
-/* ---- the model ------------------------------------------------------------------------ */
+/* ---- making the model ----------------------------------------------------------------- */
 
 /* Makes a model whose weights are uninitialised, since they are about to be read. */
 static rg_gpt *gpt_undrawn(rg_gpt_options o) {

@@ -14,8 +14,8 @@ bool rgi_gpt_read_ids(const rg_json_file *f, rg_gpt_options *o);
 /* Reads generation_config.json, if it exists. Ids in it replace those of config.json, and its
  * contents are kept in the model. Returns false on failure. */
 bool rgi_gpt_read_generation(rg_gpt *m, const char *op, const char *folder);
-/* Writes the contents of generation_config.json that the model keeps to a temporary file. Does
- * nothing if it keeps none. Returns false on failure. */
+/* Writes m->generation_config to a temporary file, which rgi_gpt_end_generation renames. Does
+ * nothing if m->generation_config is NULL. Returns false on failure. */
 bool rgi_gpt_begin_generation(rg_writer *w, const rg_gpt *m, const char *op, const char *folder);
 /* Renames the temporary file to generation_config.json if `go`, otherwise removes it. */
 bool rgi_gpt_end_generation(rg_writer *w, const rg_gpt *m, bool go);

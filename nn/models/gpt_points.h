@@ -5,9 +5,9 @@
 
 #include "nn/inside/hook_scopes.h"
 
-/* Lets hooks see and replace the value x at the point `name` of the module m. Returns x, or the
- * tensor by which a hook replaced it. m must be a GPT or lie inside one; `gpt` is the class of
- * GPTs. */
+/* Calls the hooks of the point `name` of the module m (a named value inside the module, see
+ * points.h) with the value x. Returns x, or the tensor by which a hook replaced it. m must be a GPT
+ * or lie inside one; `gpt` is the class of GPTs. */
 rg_tensor *rgi_gpt_point(const rg_module_class *gpt, rg_module *m, const char *name, rg_tensor *x);
 /* Returns whether a hook is registered for one of the points `names` of m. The array ends with
  * NULL. */

@@ -12,7 +12,7 @@
 
 #include <string.h>
 
-/* ---- config.json ---------------------------------------------------------------------- */
+/* ---- writing config.json -------------------------------------------------------------- */
 
 static void config_text(rg_text *text, const rg_gpt *m) {
     const rg_gpt_options *o = &m->config;
@@ -57,7 +57,7 @@ static bool begin_config(rg_writer *w, const rg_gpt *m, const char *op, const ch
     return ok;
 }
 
-/* ---- weights -------------------------------------------------------------------------- */
+/* ---- writing model.safetensors -------------------------------------------------------- */
 
 /* Returns the name with "weight" at its end replaced by "bias". Returns NULL if memory runs out. */
 static const char *bias_of(const char *name) {

@@ -16,7 +16,7 @@ bool rgi_json_file_read(rg_json_file *f, const char *op, const char *path) {
 
 void rgi_json_file_free(rg_json_file *f) { rgi_json_free(&f->json); }
 
-/* ---- rules ---------------------------------------------------------------------------- */
+/* ---- checking members against rules --------------------------------------------------- */
 
 /* Returns whether the value is of one of the kinds in the bits `takes`. */
 static bool rule_takes(const rg_json *j, uint32_t value, unsigned takes) {

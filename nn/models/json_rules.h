@@ -7,7 +7,8 @@
 #include "tensor/files/file.h"
 #include "tensor/files/json.h"
 
-/* A JSON file that was read and parsed. `file` only names it in error messages; it is closed. */
+/* A JSON file that was read and parsed. `file` is closed already; its path is used in error
+ * messages. */
 typedef struct {
     rg_file file;
     rg_json json;

@@ -40,7 +40,7 @@ size_t rgi_byte_character(unsigned char b, char *to) {
     return rgi_utf8_write(to, code);
 }
 
-/* ---- tokens --------------------------------------------------------------------------- */
+/* ---- looking up tokens by id and by string -------------------------------------------- */
 
 int64_t rg_tokenizer_size(const rg_tokenizer *t) {
     return rgi_handle_given(t, "tokenizer_size", RG_HANDLE_TOKENIZER) ? (int64_t)t->n : -1;
@@ -70,7 +70,7 @@ const char *(rg_tokenizer_token)(const rg_tokenizer *t, int64_t id) {
     return t->tokens[id].text;
 }
 
-/* ---- decoding ------------------------------------------------------------------------- */
+/* ---- decoding a list of ids ----------------------------------------------------------- */
 
 /* The bytes at p must not begin with a complete UTF-8 character. Returns how many of them Python
  * replaces by one U+FFFD: the longest beginning of a character that is there, or else one byte.
@@ -189,7 +189,7 @@ const char *rg_tokenizer_decode_with(const rg_tokenizer *t, rg_tensor *ids,
     return text;
 }
 
-/* ---- streams -------------------------------------------------------------------------- */
+/* ---- decoding ids one by one ---------------------------------------------------------- */
 
 rg_token_stream rg_token_stream_begin(const rg_tokenizer *t) {
     return (rg_token_stream){ .tokenizer = t };

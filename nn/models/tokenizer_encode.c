@@ -33,7 +33,7 @@ typedef struct {
     size_t n_seen; /* The number of slots in `seen`, a power of 2. */
 } encoding;
 
-/* ---- words ---------------------------------------------------------------------------- */
+/* ---- encoding words ------------------------------------------------------------------- */
 
 static bool add_id(encoding *e, int64_t id) {
     if (e->n == e->room && !rgi_grow((void **)&e->ids, &e->room, e->n + 1, sizeof *e->ids))
@@ -132,7 +132,7 @@ static bool encode_piece(encoding *e, const char *p, size_t n) {
     return true;
 }
 
-/* ---- added tokens --------------------------------------------------------------------- */
+/* ---- finding added tokens in a text --------------------------------------------------- */
 
 /* Returns the longest of the tokens in `a` that the text at p begins with. Returns NULL if there is
  * none. */
@@ -210,7 +210,7 @@ static bool encode_between(encoding *e, const rg_added_tokens *a, const char *p,
     return encode_rest(e, a, done, end);
 }
 
-/* ---- texts ---------------------------------------------------------------------------- */
+/* ---- encoding a whole text ------------------------------------------------------------ */
 
 static bool check_utf8(const char *text, size_t n) {
     const char *p = text, *end = text + n;
@@ -224,8 +224,8 @@ static bool check_utf8(const char *text, size_t n) {
     return true;
 }
 
-/* Begins the encoding of a text of n bytes. A longer text gets more slots for words. Returns false
- * if memory runs out. */
+/* Begins the encoding of a text of n bytes: allocates the slots for known words (seen_word), more
+ * of them for a longer text. Returns false if memory runs out. */
 static bool encoding_begin(encoding *e, const rg_tokenizer *t, size_t n) {
     *e = (encoding){ .t = t, .n_seen = 16 };
     while (e->n_seen < SEEN_MOST && e->n_seen < n / 8)

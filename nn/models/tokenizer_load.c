@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- rules ---------------------------------------------------------------------------- */
+/* ---- the rules for tokenizer.json ----------------------------------------------------- */
 
 static const rg_json_rule file_rules[] = {
     { "version", RG_RULE_NULL, "1.0" },
@@ -112,7 +112,7 @@ static bool keeps_file(const rg_json_file *f) {
            && rgi_json_keeps(f, rgi_json_find(j, 0, "model"), "the model", model_rules);
 }
 
-/* ---- the vocabulary ------------------------------------------------------------------- */
+/* ---- reading the vocabulary ----------------------------------------------------------- */
 
 /* Allocates room for n tokens, and clears them. Returns false if memory runs out. */
 static bool begin_tokens(rg_tokenizer *t, size_t n) {
@@ -180,7 +180,7 @@ static bool find_bytes(rg_tokenizer *t, const rg_json_file *f, const char *unkno
     return true;
 }
 
-/* ---- merges --------------------------------------------------------------------------- */
+/* ---- reading the merges --------------------------------------------------------------- */
 
 /* Adds the merge of two tokens, which are given as strings of n and m bytes. Fails if one of them,
  * or their concatenation, isn't in the vocabulary. */
@@ -269,7 +269,7 @@ static bool load_merges_file(rg_tokenizer *t, const char *op, const char *path) 
     return rgi_merges_ready(&t->merges, t->n);
 }
 
-/* ---- added tokens --------------------------------------------------------------------- */
+/* ---- reading added tokens ------------------------------------------------------------- */
 
 /* Reads an added token. A token that is in the vocabulary already has the id that it has there. A
  * new token has the next id. Fails if the file gives another id. */
@@ -307,8 +307,8 @@ static bool load_added_tokens(rg_tokenizer *t, const rg_json_file *f, uint32_t a
     return true;
 }
 
-/* Returns whether token a comes before b: first by the first byte, then long tokens before short
- * ones. */
+/* Returns whether token `a` comes before token `b`: first by the first byte, then long tokens
+ * before short ones. */
 static bool comes_first(const rg_token *a, const rg_token *b) {
     unsigned char x = (unsigned char)*a->text, y = (unsigned char)*b->text;
     if (x != y)
@@ -344,7 +344,7 @@ static bool list_added(const rg_tokenizer *t, rg_added_tokens *a, bool normalize
     return true;
 }
 
-/* ---- the text of tokens --------------------------------------------------------------- */
+/* ---- decoding all tokens to bytes ----------------------------------------------------- */
 
 /* Inverts rgi_byte_character: of_character[c] is the byte that vocabularies write as the character
  * c, or -1 if there is no such byte. */
@@ -399,7 +399,7 @@ static bool finish_tokenizer(rg_tokenizer *t) {
     return list_added(t, &t->plain, false) && list_added(t, &t->normalized, true) && list_bytes(t);
 }
 
-/* ---- files ---------------------------------------------------------------------------- */
+/* ---- reading the files ---------------------------------------------------------------- */
 
 static rg_tokenizer *tokenizer_new(void) {
     rg_tokenizer *t = rgi_alloc(sizeof *t, RG_MEM_OTHER);

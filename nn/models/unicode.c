@@ -43,7 +43,7 @@ unsigned rgi_unicode_before(const char *begin, const char *p, size_t *n) {
     return rgi_unicode_at(at, p, n);
 }
 
-/* ---- GPT-2's expression --------------------------------------------------------------- */
+/* ---- GPT-2's regular expression ------------------------------------------------------- */
 
 /* Returns the length in bytes of 's, 't, 're, 've, 'm, 'll or 'd, if one of them is at p. Otherwise
  * returns 0. */

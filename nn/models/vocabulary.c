@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- tokens -------------------------------------------------------------------- */
+/* ---- cutting a text into tokens ------------------------------------------------ */
 
 /* Copies the UTF-8 character at p to `token`, and returns the position after it. */
 static const char *copy_character(const char *p, char *token) {
@@ -51,7 +51,7 @@ static bool next_token(const rg_vocabulary *v, const char **text, char *token) {
     return *token;
 }
 
-/* ---- making -------------------------------------------------------------------- */
+/* ---- making a vocabulary from a text ------------------------------------------- */
 
 static int by_bytes(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
@@ -122,7 +122,7 @@ void rg_vocabulary_free(rg_vocabulary *v) {
     rgi_free_handle(&v->handle, sizeof *v);
 }
 
-/* ---- using --------------------------------------------------------------------- */
+/* ---- encoding and decoding ----------------------------------------------------- */
 
 int64_t rg_vocabulary_index(const rg_vocabulary *v, const char *token) {
     if (!rgi_handle_given(v, "vocabulary_index", RG_HANDLE_VOCABULARY)

@@ -19,8 +19,8 @@ void rgi_record_begin(rg_text *record, const char *kind, const char *name, int64
 void rgi_record_text(rg_text *record, const char *text);
 void rgi_record_double(rg_text *record, double v);
 /* Checks the arguments of a function that reports something: returns true if r is a report, name
- * isn't NULL, and no program is being recorded (rgi_may_do_once). Otherwise fails, and returns
- * false. */
+ * isn't NULL, and the call isn't part of a run that is being recorded, because a replay couldn't
+ * repeat the report (rgi_may_do_once). Otherwise fails, and returns false. */
 bool rgi_report_given(const rg_report *r, const char *name, const char *op);
 /* Appends the records to the report's file, and frees their memory. Returns false on failure. */
 bool rgi_report_append(rg_report *r, const char *op, rg_text *records);

@@ -38,7 +38,7 @@ typedef struct rg_report rg_report;
 typedef struct RG_OPTIONS rg_report_options {
     RG_BY_NAME;
     const char *title RG_DEFAULT(NULL); /* NULL: the path is the title. */
-    /* true: append to the page that is at the path, if there is one. false: replace the file. */
+    /* Append to the page that is at the path, if there is one. */
     bool resume RG_DEFAULT(false);
 } rg_report_options;
 /* Creates the file, and writes the page and a first record: the title, the time, the library's
