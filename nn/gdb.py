@@ -41,7 +41,7 @@ def text_of_library(function, address):
 
 
 def on_lines_of_its_own(text):
-    """Columns of later lines are those of the first one."""
+    """Puts several lines on a new line, so that their columns align."""
     return "\n" + text if "\n" in text else text
 
 

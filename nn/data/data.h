@@ -78,7 +78,7 @@ rg_tensor *rg_load_csv_with(const char *path, rg_csv_options o);
  * -1. */
 rg_names rg_load_lines(const char *path);
 
-/* ---- batches -------------------------------------------------------------------------- */
+/* ---- batches in the order of torch's DataLoader --------------------------------------- */
 
 typedef struct rg_data_loader rg_data_loader;
 typedef struct RG_OPTIONS rg_data_loader_options {

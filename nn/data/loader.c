@@ -33,7 +33,7 @@ static size_t loader_bytes(int n) {
     return sizeof(rg_data_loader) + (size_t)n * sizeof(rg_tensor *);
 }
 
-/* ---- making --------------------------------------------------------------------------- */
+/* ---- making and freeing a loader ------------------------------------------------------ */
 
 /* Returns the number of items: the size of the first dim, which must be the same in all tensors.
  * Fails, and returns -1, if it isn't. */
@@ -95,7 +95,7 @@ int64_t rg_data_loader_len(const rg_data_loader *l) {
     return whole + (!l->options.drop_last && l->n % l->options.batch_size);
 }
 
-/* ---- an epoch ------------------------------------------------------------------------- */
+/* ---- drawing the order of an epoch, and returning its batches ------------------------- */
 
 /* Draws a seed, as torch.empty((), dtype=torch.int64).random_() does. Returns false on failure. */
 static bool draw_seed(rg_generator *g, uint64_t *seed) {
@@ -199,7 +199,7 @@ rg_list rg_data_loader_next(rg_data_loader *l) {
     return (rg_list){ 0, batch };
 }
 
-/* ---- state ---------------------------------------------------------------------------- */
+/* ---- state_dict and load_state_dict --------------------------------------------------- */
 
 static const char *const loader_keys[] = { "position", "order", "generator" };
 
@@ -317,7 +317,7 @@ bool rg_data_loader_load_state_dict(rg_data_loader *l, rg_named_list dict) {
     return rgi_loader_load_begin(&load, l, dict) && rgi_loader_load_end(&load);
 }
 
-/* ---- splitting ------------------------------------------------------------------------ */
+/* ---- random_split --------------------------------------------------------------------- */
 
 static const char wrong_sum[] =
     "Sum of input lengths does not equal the length of the input dataset!";

@@ -40,7 +40,7 @@ static char *read_text(rg_file *f, const char *op, const char *path) {
     return text;
 }
 
-/* ---- lines ---------------------------------------------------------------------------- */
+/* ---- lines of text -------------------------------------------------------------------- */
 
 /* Ends the line that begins at `text` by writing a 0. Returns the beginning of the next line.
  * Returns NULL if this is the last line. */
@@ -78,7 +78,7 @@ rg_names rg_load_lines(const char *path) {
     return v ? (rg_names){ lines, v } : failed;
 }
 
-/* ---- cells ---------------------------------------------------------------------------- */
+/* ---- cells of a CSV file -------------------------------------------------------------- */
 
 /* A CSV file that is being read. `cells` is a vector with room for all cells that were left when it
  * was allocated; the first n are read. It is NULL until the first cell that isn't in the header. */

@@ -26,7 +26,7 @@ struct rg_tokens {
     int64_t n;
 };
 
-/* ---- opening -------------------------------------------------------------------------- */
+/* ---- opening and closing a file of tokens --------------------------------------------- */
 
 /* Returns whether tokens can have this type. Windows are read as int64 tensors. */
 static bool is_token_type(rg_foreign type) { return rgi_is_index(rgi_foreign[type].dtype); }
@@ -96,7 +96,7 @@ int64_t rg_tokens_count(const rg_tokens *tokens) {
     return rgi_handle_given(tokens, "tokens_count", RG_HANDLE_TOKENS) ? tokens->n : -1;
 }
 
-/* ---- windows -------------------------------------------------------------------------- */
+/* ---- reading windows of tokens -------------------------------------------------------- */
 
 static const rg_pair no_windows;
 

@@ -42,7 +42,7 @@ struct rg_hook_scope {
 
 __thread struct rg_hook_scope *rgi_hook_scopes __attribute__((tls_model("initial-exec")));
 
-/* ---- names ------------------------------------------------------------------------- */
+/* ---- names of points, and patterns of names ---------------------------------------- */
 
 /* Returns whether the name matches the pattern from `pattern` to `end`. A * in the pattern matches
  * any string, also the empty one. */
@@ -114,7 +114,7 @@ static bool name_for(const struct rg_hook_scope *scope, const rg_module *of, con
     return true;
 }
 
-/* ---- calling hooks ------------------------------------------------------------------ */
+/* ---- calling the hooks of a point --------------------------------------------------- */
 
 /* Calls the hooks of a scope whose pattern matches the name. Returns x, or the tensor by which a
  * hook replaced it. */
@@ -287,7 +287,7 @@ void rg_hooks_guard_close(rg_hooks_guard *guard) {
     guard->scope = NULL;
 }
 
-/* ---- runs ----------------------------------------------------------------------------- */
+/* ---- rg_run_with_hooks and rg_run_with_cache ------------------------------------------ */
 
 /* Calls m with these hooks in force. Fails if one of the hooks was never called, because its
  * pattern matches no value. */

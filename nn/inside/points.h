@@ -15,8 +15,8 @@
  *         model, RG_HOOKS_AT({ "blocks.1.attn.hook_z", without_head, &head }), idx, targets);
  *
  * The output of each module is such a value, under the module's path, as rg_named_modules lists it
- * ("transformer.h.0.mlp"), and so is each point inside a forward: its name is the path of the
- * module, a dot, and its own name. Layers that have points:
+ * ("transformer.h.0.mlp"), and so is each point inside a forward. The name of a point is the path
+ * of its module, a dot, and the point's own name. Layers that have points:
  *
  *   MultiheadAttention  hook_q, hook_k, hook_v, hook_z (batch, position, head, size of a head),
  *                       hook_attn_scores, hook_pattern (batch, head, query, key)

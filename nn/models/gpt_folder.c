@@ -259,7 +259,8 @@ static const rg_safetensors_entry *find_weight(const weight_files *w, const char
 /* ---- checking that all required tensors exist ----------------------------------- */
 
 /* The sizes of a weight's dims, named after options: EMBD is n_embd, EMBD_3 is 3 * n_embd, INNER is
- * the width of the hidden layer, VOCAB is vocab_size, and POSITIONS is block_size. */
+ * the width of the hidden layer, VOCAB is vocab_size, and POSITIONS is block_size. The second size
+ * of a vector is NO_SIZE. */
 typedef enum { NO_SIZE, EMBD, EMBD_3, INNER, VOCAB, POSITIONS } weight_size;
 typedef struct {
     const char *name;

@@ -11,7 +11,7 @@ char *rgi_bucket_sum(const rg_bucket *b, int level, int64_t i) {
     return (char *)rg_data(b->sums) + (size_t)(level * b->n + i) * rgi_element_size(b->dtype);
 }
 
-/* ---- making ---------------------------------------------------------------------------- */
+/* ---- dividing the entries into buckets ------------------------------------------------- */
 
 /* Adds the entry to the last bucket. Begins a new bucket if that one is full or has another
  * dtype. */
@@ -62,7 +62,7 @@ void rgi_buckets_drop(rg_reducer *s) {
     rgi_room_drop(&s->bucket_holder);
 }
 
-/* ---- sending --------------------------------------------------------------------------- */
+/* ---- sending the buckets --------------------------------------------------------------- */
 
 void rgi_buckets_expect(rg_reducer *s) {
     s->launched = 0;

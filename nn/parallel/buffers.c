@@ -31,9 +31,10 @@ void rgi_buffers_end(rg_reducer *s) {
     rgi_room_drop(&s->buffers_holder);
 }
 
-/* Called after the first forward. Keeps only the buffers that it has changed, and adds an entry for
- * each of them that is floating point. Requires that it has changed the same buffers on all ranks.
- * If not, or if memory runs out, returns false, and no backward run can follow. */
+/* Called after the first forward. Keeps only the buffers that this forward has changed, and adds an
+ * entry for each of them that is floating point. Fails unless the forward has changed the same
+ * buffers on all ranks. On failure, or if memory runs out, returns false, and no backward run can
+ * follow. */
 static bool find_changing(rg_reducer *s) {
     uint64_t hash = 1;
     int n = 0;
@@ -57,7 +58,7 @@ static bool find_changing(rg_reducer *s) {
     return !s->open;
 }
 
-/* ---- a forward ------------------------------------------------------------------------- */
+/* ---- before and after the forward of a shard ------------------------------------------- */
 
 static bool keep_before(rg_buffer *b) {
     b->version = rg_version(b->now);

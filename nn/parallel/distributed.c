@@ -11,7 +11,7 @@
 
 static const char distributed_name[] = "distributed";
 
-/* ---- random streams -------------------------------------------------------------------- */
+/* ---- random streams of the shards ------------------------------------------------------ */
 
 /* Returns a number, made from x, that looks random. So consecutive seeds give unrelated streams.
  * (The function is that of splitmix64.) */
@@ -22,8 +22,8 @@ static uint64_t mixed(uint64_t x) {
     return x ^ x >> 31;
 }
 
-/* Draws the seed of a batch's random streams, unless it was drawn. It is drawn once for each batch,
- * so that the generators of all ranks stay in the same state. */
+/* Draws the seed of this batch's random streams, unless it has been drawn already. It is drawn only
+ * once for each batch, so that the generators of all ranks stay in the same state. */
 static bool draw_stream(rg_reducer *s) {
     if (s->drawn)
         return true;
@@ -50,7 +50,7 @@ static rg_tensor *forward_of_shard(rg_distributed *d, rg_list in) {
     return rg_generator_set_state(g, state) && y && rgi_buffers_after_forward(s) ? y : NULL;
 }
 
-/* ---- the module ------------------------------------------------------------------------ */
+/* ---- the module's forward and class ---------------------------------------------------- */
 
 static rg_tensor *distributed_forward(rg_module *m, rg_list in, void *keywords) {
     rg_distributed *d = (rg_distributed *)m;
@@ -81,7 +81,7 @@ static const rg_module_class distributed_class = { .name = "DistributedDataParal
                                                    .extra_repr = distributed_repr,
                                                    .destroy = distributed_destroy };
 
-/* ---- the same on all ranks ------------------------------------------------------------- */
+/* ---- checks that the models of all ranks are equal ------------------------------------- */
 
 /* Returns a hash of a tensor's name, dtype and shape, but not of its elements. */
 static uint64_t hash_form(uint64_t hash, const rg_named *t) {
@@ -103,8 +103,8 @@ static bool list_tensors(const rg_distributed *d, model_tensors *all) {
     return all->parameters.n >= 0 && all->buffers.n >= 0;
 }
 
-/* Calls f for each parameter and buffer, until a call returns false. Returns whether all calls
- * returned true. */
+/* with_tensors calls f for each parameter and buffer, until a call returns false. It returns
+ * whether all calls returned true. */
 typedef bool with_tensor(const rg_named *t, void *context);
 static bool with_tensors(const model_tensors *all, with_tensor *f, void *context) {
     bool ok = true;
@@ -162,7 +162,7 @@ bool rg_distributed_check(const rg_distributed *d) {
            && same_hash(d, op, hash_value, "the hash of the parameters and buffers");
 }
 
-/* ---- making ---------------------------------------------------------------------------- */
+/* ---- the constructor ------------------------------------------------------------------- */
 
 /* Assigns shards to this rank. If the number of shards isn't a multiple of the number of ranks,
  * some ranks get one shard more than others. */
@@ -220,7 +220,7 @@ rg_distributed *rg_nn_distributed_with(void *model, rg_distributed_options o) {
     return NULL;
 }
 
-/* ---- batches --------------------------------------------------------------------------- */
+/* ---- a shard's part of a batch --------------------------------------------------------- */
 
 rg_tensor *rg_distributed_part(const rg_distributed *d, rg_tensor *batch) {
     const int ndim = rg_ndim(batch);

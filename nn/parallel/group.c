@@ -62,7 +62,7 @@ void rg_abort_ranks_on_error(rg_code code, const char *message) {
     rgi_transport_abort(code == RG_OUT_OF_MEMORY ? 2 : 1);
 }
 
-/* ---- memory ---------------------------------------------------------------------------- */
+/* ---- allocating memory as tensors ------------------------------------------------------ */
 
 static rg_tensor *block_of(size_t bytes) {
     return rg_zeros_dims(RG_DIMS((int64_t)(bytes / 8 + 1)), RG_INT64);
@@ -96,7 +96,7 @@ size_t rgi_element_size(rg_dtype dtype) {
     return 0;
 }
 
-/* ---- agreement ------------------------------------------------------------------------- */
+/* ---- checks that all ranks agree ------------------------------------------------------- */
 
 rg_claim rgi_claim_number(const char *op, bool ok, int64_t number) {
     rg_claim claim;

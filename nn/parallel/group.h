@@ -16,8 +16,9 @@ typedef struct rg_claim {
     int64_t number;    /* A number that must be the same on all ranks. */
     char failure[200]; /* The error message of this rank, or "" if it hasn't failed. */
 } rg_claim;
-/* Make this rank's claim, about a tensor or without one. If t is NULL or `ok` is false, the claim
- * says that this rank has failed, with the message of its error. */
+/* rgi_claim_tensor makes this rank's claim about a tensor, and rgi_claim_number a claim without a
+ * tensor. If t is NULL or `ok` is false, the claim says that this rank has failed, with the message
+ * of its error. */
 rg_claim rgi_claim_tensor(const char *op, rg_tensor *t, int64_t number);
 rg_claim rgi_claim_number(const char *op, bool ok, int64_t number);
 /* Returns whether all ranks have made the same claim and none has failed. Otherwise fails on all

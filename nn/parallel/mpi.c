@@ -72,7 +72,7 @@ void rgi_transport_abort(int status) {
     MPI_Abort(MPI_COMM_WORLD, status);
 }
 
-/* ---- messages -------------------------------------------------------------------------- */
+/* ---- sending and receiving messages ---------------------------------------------------- */
 
 static MPI_Datatype type_of_size(size_t size) {
     if (size == 8)

@@ -20,10 +20,11 @@ int rgi_sums_completed(int i, int n) {
     return completed;
 }
 
-/* ---- the tree within a rank ------------------------------------------------------------ */
+/* ---- adding the shards of a rank along the tree ---------------------------------------- */
 
-/* Adds 0 to each element of a sum, which turns -0 into 0. If the shards were on different ranks,
- * the zero gradient would be added in this way, and the result must have the same bits. */
+/* Adds 0 to each element of a sum: the gradient of a shard that has computed none. This turns -0
+ * into 0. If the shards were on different ranks, the zeros would be sent and added, and the result
+ * must have the same bits. */
 static void add_zeros(const rg_bucket *b, char *to, int64_t n) {
     static const double zeros[512];
     const size_t size = rgi_element_size(b->dtype);
@@ -61,7 +62,7 @@ static void add_to_tree(const rg_reducer_entry *entry, const void *gradient) {
 
 static bool is_last_turn(const rg_reducer *s) { return s->turn == s->distributed->local - 1; }
 
-/* ---- a run ----------------------------------------------------------------------------- */
+/* ---- during a backward run ------------------------------------------------------------- */
 
 /* Begins a backward run, at the first gradient that arrives. */
 static void run_opens(rg_reducer *s) {
@@ -113,7 +114,7 @@ static rg_tensor *gradient_arrives(rg_tensor *gradient, void *context) {
     return RG_NONE;
 }
 
-/* ---- the end of a run ------------------------------------------------------------------ */
+/* ---- at the end of a backward run ------------------------------------------------------ */
 
 /* On all ranks, replaces the expected order of the gradients by the order in which they arrived on
  * rank 0, and makes the buckets again. Returns false on failure. */
@@ -246,7 +247,7 @@ static bool run_is_over(rg_tensor *leaf, void *context) {
     return !s->open || run_ends(s);
 }
 
-/* ---- making ---------------------------------------------------------------------------- */
+/* ---- making the entries of a reducer --------------------------------------------------- */
 
 static bool append_entry(rg_reducer *s, rg_tensor *leaf) {
     rg_reducer_entry *entry = &s->v[s->n++];
@@ -275,8 +276,8 @@ static int log_up(int n) {
     return k;
 }
 
-/* Gradients are expected in the reverse order of the parameters, until a run shows the actual
- * order. */
+/* Makes the entries and the buckets. Gradients are expected in the reverse order of the parameters,
+ * until a backward run shows the actual order. */
 bool rgi_reducer_begin(rg_reducer *s, double bucket_cap_mb) {
     const rg_list all = rg_parameters(s->distributed->module);
     const rg_named_list buffers = rg_named_buffers(s->distributed->module);

@@ -31,7 +31,7 @@ typedef struct rg_reducer_entry {
 typedef struct rg_bucket {
     rg_dtype dtype;
     /* The number of the bucket's entries, and of entries whose gradients haven't arrived in this
-     * run. */
+     * backward run. */
     int n_entries, missing;
     int64_t n;
     rg_tensor *sums, *room;
@@ -52,9 +52,9 @@ typedef struct rg_reducer {
     rg_reducer_entry *v;
     int n;
     rg_reducer_entry **order; /* The entries in the order in which their gradients are expected. */
-    int arrived;              /* The number of gradients that have arrived in this run. */
-    /* Set once `order` is the order in which gradients have arrived in a run; before, it is a
-     * guess. */
+    int arrived;              /* The number of gradients that have arrived in this backward run. */
+    /* Set once `order` is the order in which gradients have arrived in a backward run. Before that,
+     * `order` is a guess. */
     bool settled;
     rg_buffer *buffers; /* All buffers; after the first forward, those that it changed. */
     rg_tensor *buffers_holder;
@@ -81,7 +81,7 @@ int rgi_sums_completed(int i, int n);
 /* Returns the address of element i in the bucket's array of this level. */
 char *rgi_bucket_sum(const rg_bucket *b, int level, int64_t i);
 
-/* ---- reducer.c -------------------------------------------------------------------------- */
+/* ---- functions of reducer.c: the entries ------------------------------------------------ */
 
 /* Makes an entry for each parameter of the module that requires grad, and registers its hooks.
  * Returns false on failure; then, as after a success, rgi_reducer_end frees everything. */
@@ -90,7 +90,7 @@ void rgi_reducer_end(rg_reducer *s);
 /* Adds an entry for a buffer. The array of entries has room for all buffers of the module. */
 void rgi_reducer_add_buffer(rg_reducer *s, rg_tensor *buffer);
 
-/* ---- buffers.c ------------------------------------------------------------------------- */
+/* ---- functions of buffers.c: the buffers ----------------------------------------------- */
 
 bool rgi_buffers_list(rg_reducer *s, rg_named_list all);
 void rgi_buffers_end(rg_reducer *s);
@@ -98,7 +98,7 @@ void rgi_buffers_end(rg_reducer *s);
 bool rgi_buffers_before_forward(rg_reducer *s);
 bool rgi_buffers_after_forward(rg_reducer *s);
 
-/* ---- buckets.c ------------------------------------------------------------------------- */
+/* ---- functions of buckets.c: the buckets ----------------------------------------------- */
 
 /* Distributes the entries over buckets, in the order in which their gradients are expected. */
 bool rgi_buckets_make(rg_reducer *s);

@@ -56,7 +56,7 @@ static bool find_owners(rg_optim *o, ownership *w) {
     return true;
 }
 
-/* ---- a step ---------------------------------------------------------------------------- */
+/* ---- a step of the optimizer ----------------------------------------------------------- */
 
 /* Sets the .grad of the parameters that other ranks own to RG_NONE, so that a step doesn't update
  * them. Keeps the gradients in `hidden`, from which show_gradients restores them. */
@@ -110,7 +110,7 @@ static bool step_own_part(rg_optim *o) {
 
 bool rg_sharded_optim_step(rg_optim *o) { return step_own_part(o) || rg_halt_training(); }
 
-/* ---- the state ------------------------------------------------------------------------- */
+/* ---- gathering and releasing the state ------------------------------------------------- */
 
 /* Returns the rank that owns the parameter to which an entry of the state_dict belongs. Returns -1
  * if the entry belongs to no parameter. */
@@ -121,9 +121,9 @@ static int64_t owner_of_entry(const ownership *w, const char *name) {
     return i < w->n ? w->owner[i] : -1;
 }
 
-/* Returns the entries of the state_dict for the parameters that this rank owns. Unless
- * of_params_alone, also those that belong to no parameter. The scope owns the list. On failure .n
- * is -1. */
+/* Returns the entries of the state_dict for the parameters that this rank owns. If of_params_alone
+ * is false, also returns the entries that belong to no parameter, such as options. The scope owns
+ * the list. On failure .n is -1. */
 static rg_named_list own_state(rg_optim *o, const ownership *w, bool of_params_alone) {
     const rg_named_list all = rg_optim_state_dict(o), failed = { .n = -1 };
     rg_named *v = all.n < 0 ? NULL : rgi_scope_room((size_t)all.n * sizeof *v);

@@ -17,8 +17,9 @@ int rgi_transport_size(void);
 /* Ends the programs of all ranks, with this exit status. */
 void rgi_transport_abort(int status);
 
-/* Two ranks send elements to each other. If a rank sends none, it only receives. The memory of both
- * messages must not be touched until the exchange is done. */
+/* An exchange of messages between two ranks: each sends elements to the other. If a rank sends
+ * none, it only receives. The memory of both messages must not be touched until the exchange is
+ * done. */
 typedef struct rg_exchange {
     int64_t requests[2];
 } rg_exchange;

@@ -74,7 +74,7 @@ int64_t rgi_hops_room(int size, int rank, int64_t n) {
     return most;
 }
 
-/* ---- a sum ----------------------------------------------------------------------------- */
+/* ---- making progress with a sum -------------------------------------------------------- */
 
 static char *at(void *array, int64_t i, size_t size) { return (char *)array + (size_t)i * size; }
 

@@ -28,7 +28,7 @@ static const char *const part_names[PARTS] = { "model.",   "optim.",  "tensors."
 static const char *const kind_key = "regard", *const kind = "checkpoint";
 static const char *const optim_key = "optim", *const schedules_key = "schedules";
 
-/* ---- checks of a run ------------------------------------------------------------------ */
+/* ---- checks of the parts of a run ----------------------------------------------------- */
 
 static rg_generator *generator_of(const rg_training *run) {
     return run->generator ? run->generator : rg_default_generator();
@@ -69,7 +69,7 @@ static rg_named_list number_tensors(const rg_training *run) {
     return (rg_named_list){ run->numbers.n, v };
 }
 
-/* ---- saving --------------------------------------------------------------------------- */
+/* ---- saving a checkpoint -------------------------------------------------------------- */
 
 /* The list of tensors that is written to the file. It has room for all of them. */
 typedef struct {
@@ -148,7 +148,7 @@ bool rg_save_checkpoint(const char *path, rg_training run) {
     return write_parts(op, path, &run, &all);
 }
 
-/* ---- loading -------------------------------------------------------------------------- */
+/* ---- loading a checkpoint ------------------------------------------------------------- */
 
 /* A checkpoint that is being loaded. `part` has the file's tensors, by part and without
  * prefixes. */

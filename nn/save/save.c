@@ -107,7 +107,7 @@ static area *list_areas(const char *op, rg_named_list state, const rg_map *file)
     return v;
 }
 
-/* ---- saving ------------------------------------------------------------------------- */
+/* ---- saving a module ---------------------------------------------------------------- */
 
 static bool has_key(rg_metadata m, const char *key) {
     for (int i = 0; i < m.n; i++)
@@ -143,7 +143,7 @@ bool rg_module_save_with(void *m, const char *path, rg_save_file_options o) {
     return rgi_safetensors_write(op, tensors, metadata, path);
 }
 
-/* ---- loading ------------------------------------------------------------------------ */
+/* ---- loading a module --------------------------------------------------------------- */
 
 /* A module that is being loaded: its state, the file's tensors, and the names that don't match. */
 typedef struct module_loading {
@@ -252,7 +252,8 @@ bool rg_module_load_with(void *m, const char *path, rg_module_load_options o) {
     RG_AS("module_load");
     RG_LOADING("module_load", path);
     if (o.keys)
-        /* No RG_SCOPE is opened here, so that the caller's scope owns the names. */
+        /* The missing and unexpected keys are returned in *o.keys, so their strings must belong to
+         * the caller's scope. Therefore no RG_SCOPE is opened in this case. */
         return load_module(m, path, &o);
     RG_SCOPE();
     return load_module(m, path, &o);
