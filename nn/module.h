@@ -229,8 +229,8 @@ int64_t rg_num_parameters(void *m);
  * longjmp. */
 void rg_apply_to_modules(void *m, void (*f)(rg_module *m, void *context), void *context);
 
-/* A list of modules with their paths. The scope owns the array and the names of this list and of
- * those below. If .n is -1, listing failed. */
+/* A list of modules with their paths. The scope owns the arrays and names of all lists that the
+ * functions below return. If .n is -1, listing failed. */
 typedef struct rg_named_module {
     const char *name;
     rg_module *module;
@@ -265,7 +265,7 @@ typedef struct rg_incompatible_keys {
 } rg_incompatible_keys;
 /* Calls rg_load_state_dict, and returns the names that weren't loaded. */
 rg_incompatible_keys rg_load_state_dict_keys(void *m, rg_named_list dict, bool strict);
-/* Returns the string that torch prints for such a module. The scope owns it. */
+/* Returns the module's repr, as torch prints it. The scope owns the string. */
 const char *rg_module_repr(void *m);
 
 /* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */

@@ -49,8 +49,8 @@ int64_t rg_tokens_count(const rg_tokens *tokens);
  * row with the block_size tokens from that index on, and the second one a row with those from the
  * next index on. On failure both are NULL. */
 rg_pair rg_tokens_windows(const rg_tokens *tokens, rg_tensor *starts, int64_t block_size);
-/* Reads random windows. Does with a file what rg_get_batch does with a tensor, and draws the same
- * random numbers. To resume a run at the same windows, save and restore the state of the
+/* Reads batch_size random windows of the file, as rg_get_batch reads windows of a tensor, and draws
+ * the same random numbers. To resume a run at the same windows, save and restore the state of the
  * generator. */
 rg_pair rg_tokens_get_batch_with(const rg_tokens *tokens, int64_t batch_size, int64_t block_size,
                                  rg_generator *g);

@@ -21,7 +21,8 @@ typedef struct rg_loader_load {
  * a temporary generator. */
 bool rgi_random_state_fits(rg_tensor *state);
 
-/* The two steps. If the first one has succeeded, the second one can fail only if the program has
- * freed the generator; then it changes nothing. */
+/* rgi_loader_load_begin is the first step, rgi_loader_load_end the second. If the first step has
+ * succeeded, the second can fail only if the program has freed the generator; then it changes
+ * nothing. */
 bool rgi_loader_load_begin(rg_loader_load *load, struct rg_data_loader *l, rg_named_list dict);
 bool rgi_loader_load_end(const rg_loader_load *load);

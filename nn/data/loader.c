@@ -1,6 +1,6 @@
 /*
- * loader.c: batches of a list of tensors, in the order of torch's DataLoader and with the same
- * random draws. Also random_split.
+ * loader.c: returns batches of a list of tensors, in the order of torch's DataLoader and with the
+ * same random draws. Also contains rg_random_split.
  */
 #include "data.h"
 

@@ -91,7 +91,8 @@ typedef struct {
     int64_t n;
 } csv_reader;
 
-/* Fails because of a cell. `what` is the end of the error message, after the cell. Returns NULL. */
+/* Fails with an error message about a cell. `what` is the end of the message, after the text of the
+ * cell. Returns NULL. */
 static void *csv_refuse(const csv_reader *r, const char *what, const char *cell) {
     rgi_file_refuse(r->file, "line %lld, column %lld: \"%s\" %s", (long long)r->line,
                     (long long)r->column, RG_SHOWN(cell), what);

@@ -87,8 +87,8 @@ typedef struct RG_OPTIONS rg_multihead_options {
      * isn't needed. No gradient flows through such a call. */
     rg_attention_cache *cache RG_DEFAULT(NULL);
 } rg_multihead_options;
-/* The results of attention. weights is RG_NONE if need_weights is false. On failure both are
- * NULL. */
+/* The results of attention. `weights` is RG_NONE if need_weights is false. On failure both fields
+ * are NULL. */
 typedef struct rg_attended {
     rg_tensor *output, *weights;
 } rg_attended;

@@ -18,13 +18,14 @@ rg_tensor *rg_nn_init_trunc_normal_(rg_tensor *t, double mean, double std, doubl
 rg_tensor *rg_nn_init_constant_(rg_tensor *t, double value);
 rg_tensor *rg_nn_init_ones_(rg_tensor *t);
 rg_tensor *rg_nn_init_zeros_(rg_tensor *t);
-/* Draw random numbers of mean 0 and variance 2 gain^2 / (fan_in + fan_out), from a uniform and from
- * a normal distribution. t must have at least two dims. */
+/* xavier_uniform_ draws random numbers from a uniform distribution, xavier_normal_ from a normal
+ * one. Their mean is 0, and their variance is 2 gain^2 / (fan_in + fan_out). t must have at least
+ * two dims. */
 rg_tensor *rg_nn_init_xavier_uniform_(rg_tensor *t, double gain);
 rg_tensor *rg_nn_init_xavier_normal_(rg_tensor *t, double gain);
 /* Makes the rows of t orthogonal to each other, and each of length gain. t is taken as a matrix
- * (first dim, all other dims). If it has more rows than columns, its columns are made so instead of
- * its rows. */
+ * (first dim, all other dims). If it has more rows than columns, the columns are made orthogonal
+ * and of this length, instead of the rows. */
 rg_tensor *rg_nn_init_orthogonal_(rg_tensor *t, double gain);
 
 typedef struct RG_OPTIONS rg_kaiming_options {
@@ -34,8 +35,9 @@ typedef struct RG_OPTIONS rg_kaiming_options {
     const char *mode RG_DEFAULT("fan_in");
     const char *nonlinearity RG_DEFAULT("leaky_relu");
 } rg_kaiming_options;
-/* Draw random numbers of mean 0 and variance gain^2 / fan, from a uniform and from a normal
- * distribution. The gain is that of the nonlinearity, and o.mode chooses the fan. */
+/* kaiming_uniform_ draws random numbers from a uniform distribution, kaiming_normal_ from a normal
+ * one. Their mean is 0, and their variance is gain^2 / fan. The gain is that of the nonlinearity,
+ * and o.mode chooses the fan. */
 rg_tensor *rg_nn_init_kaiming_uniform_with_(rg_tensor *t, rg_kaiming_options o);
 rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o);
 #define RG_KAIMING_(...) \

@@ -105,8 +105,8 @@ static rg_tensor *inverted(rg_tensor *permutation) {
     return permutation == RG_NONE ? RG_NONE : rg_argsort(permutation, 0, false);
 }
 
-/* Packs x, (steps, batch, ..). The lengths must be int64. If they aren't `sorted`, the sequences
- * are sorted first. */
+/* Packs x, (steps, batch, ..). The lengths must be int64. If `sorted` is false, the sequences are
+ * sorted by length first. */
 static rg_packed_sequence pack(const char *op, rg_tensor *x, rg_tensor *lengths, bool sorted) {
     rg_packed_sequence p = { .sorted_indices = RG_NONE };
     if (!sorted) {
@@ -153,7 +153,8 @@ rg_packed_sequence rg_pack_padded_sequence_with(rg_tensor *x, rg_tensor *lengths
                  lengths->ndim);
         return no_packed;
     }
-    /* rg_transpose fails if x has no second dim. So it is called even if its result isn't used. */
+    /* This is called even if batch_first is false and `turned` isn't used, because it fails, as
+     * torch does, if x has no second dim. */
     rg_tensor *turned = rg_transpose(x, 0, 1);
     if (!turned)
         return no_packed;

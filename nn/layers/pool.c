@@ -135,7 +135,7 @@ rg_avg_pool_module *rg_nn_avg_pool2d_with(rg_dims kernel, rg_avg_pool_options o)
     return avg_pool_new(2, kernel, o);
 }
 
-/* ---- AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveMaxPool2d ------------------------- */
+/* ---- adaptive pooling: average and maximum, 1d and 2d -------------------------------- */
 
 static rg_tensor *adaptive_avg_module_forward(rg_module *m, rg_tensor *x) {
     rg_adaptive_pool_module *self = (rg_adaptive_pool_module *)m;

@@ -33,9 +33,9 @@ bool rgi_lbfgs_copy(rg_lbfgs *to, const rg_lbfgs *from);
 void rgi_lbfgs_end(rg_lbfgs *s);
 rg_tensor *rgi_lbfgs_step(rg_optim *o, rg_closure *closure, void *context);
 
-/* Writes the state as the entry 0 of "state", which is the first parameter's. Writes nothing if no
- * step was made. The form is that of PyTorch's files; if `own`, all numbers are float64 tensors
- * instead. */
+/* Writes the state under the key 0 of "state", as if it were the state of the first parameter.
+ * Writes nothing if no step was made. The form is that of PyTorch's files; if `own` is true, all
+ * numbers are float64 tensors instead. */
 void rgi_lbfgs_add(rg_py *p, const rg_optim *o, bool own);
 /* Reads the entries of the dictionary whose names begin with "state.". Fails if one is missing.
  * Returns false on failure; then there is nothing to free. */

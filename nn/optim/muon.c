@@ -1,5 +1,5 @@
 /*
- * muon.c: the matrix products in a step of Muon: the Newton-Schulz iteration, which makes the
+ * muon.c: computes the Newton-Schulz iteration in a step of Muon. Its matrix products make the
  * update nearly orthogonal. As in torch, its matrices are rounded to bfloat16. They are stored as
  * float32, in which products of two bfloat16 numbers are exact. The elementwise part of the step is
  * in tensor/kernels/.

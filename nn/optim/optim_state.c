@@ -160,7 +160,7 @@ void rgi_optim_add_schedules(rg_py *p, const rg_optim *o) {
         rgi_py_end(p);
 }
 
-/* ---- names of kinds, for a file ------------------------------------------------ */
+/* ---- names of classes, for the metadata of a file ------------------------------ */
 
 const char *rgi_optim_kind(const rg_optim *o) { return o->row->name; }
 
@@ -205,16 +205,17 @@ struct rg_optim_load {
     bool torchs;   /* The dictionary has torch's names. */
 };
 
-/* Appends e under the name "list.i.", followed by the name of its row. Returns false if memory runs
- * out. */
+/* Appends the entry `e` to l->v. Its name consists of `list`, i and the name of its row, such as
+ * "state.0.exp_avg". Returns false if memory runs out. */
 static bool add_entry(rg_optim_load *l, const char *list, size_t i, optim_entry e) {
     snprintf(e.name, sizeof e.name, "%s.%zu.%s", list, i, e.row.name);
     l->v[l->n] = e;
     return rgi_map_put_name(&l->places, e.name, l->n++);
 }
 
-/* Appends the entries of slot i, and empties its copied state: the dictionary needn't have a state
- * for it, if no step was made with the parameter. */
+/* Appends the entries of slot i, the state of a parameter. Also empties the copy of the slot: if
+ * the dictionary has no state of this parameter, as before its first step, the slot has none
+ * either. */
 static bool add_slot_entries(rg_optim_load *l, size_t i) {
     rg_optim_slot *slot = &l->slots[i];
     rg_saved rows[MOST_SLOT_ROWS];

@@ -25,10 +25,10 @@ const char *rgi_optim_schedule_kinds(const rg_optim *o);
  * if they had torch's names. The scope owns the result. On failure .n is -1. */
 rg_named_list rgi_optim_own_words(const rg_optim *o, rg_named_list dict, bool *torchs);
 
-/* The two steps of loading a state. The first step reads and checks the whole dictionary, and
- * returns NULL on failure. The second step can't fail. The optimizer must be valid, and each entry
- * of the list must have a name. The scope that is open at the first step must stay open until the
- * second. */
+/* A loading of a state, in two steps. The first step, rgi_optim_load_begin, reads and checks the
+ * whole dictionary, and returns NULL on failure. The second step, rgi_optim_load_end, can't fail.
+ * The optimizer must be valid, and each entry of the list must have a name. The scope that is open
+ * at the first step must stay open until the second. */
 typedef struct rg_optim_load rg_optim_load;
 rg_optim_load *rgi_optim_load_begin(rg_optim *o, rg_named_list dict, bool torchs);
 /* Second step: puts the values into the optimizer if `go` is true, and frees the memory of the load

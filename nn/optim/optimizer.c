@@ -194,7 +194,7 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) 
     if (!complete_options(o, &group) || !check_kinds(o, &group)
         || !rgi_given_list(list.n, list.v, o->row->name))
         return false;
-    /* torch checks the values of the first group only. */
+    /* As in torch, only the values of the first group are checked. */
     if ((!o->n_groups && !check_options(o, &group)) || !arrays_are_whole(o, &group))
         return false;
     size_t n = o->n_slots + (size_t)list.n;

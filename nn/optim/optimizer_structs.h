@@ -12,7 +12,7 @@
 #include "tensor/map.h"
 #include "tensor/kernels/optim.h"
 
-/* ---- options by number --------------------------------------------------------- */
+/* ---- options as an array of numbers -------------------------------------------- */
 
 #define RG_OPTION_ENUM_(name) RG_OPTION_##name,
 enum {
@@ -27,8 +27,8 @@ enum {
     RG_OPTION_FIRST_OF_SCHEDULES = RG_OPTION_initial_lr
 };
 
-/* For each option, its field in rg_param_group, and its name in a state_dict, such as "lr",
- * "betas.0" or "betas.1". */
+/* Describes how each option is saved: where its field is in rg_param_group, and its name in a
+ * state_dict, such as "lr", "betas.0" or "betas.1". */
 extern const rg_saved rgi_options[RG_OPTION_COUNT];
 
 typedef struct rg_group {
@@ -77,16 +77,17 @@ typedef struct rg_optim_row {
         int needs;
     } states[RG_OPTIM_STATES];
     bool saves_step; /* Set if state_dict includes the number of steps, as in torch. */
-    /* NULL, or returns the factor by which this step multiplies slot->product. Only NAdam has it:
-     * the product is that of its momenta. */
+    /* Returns the factor by which this step multiplies slot->product. NULL in all optimizers but
+     * NAdam, whose product is that of its momenta. */
     double (*factor)(const rg_param_group *g, double step);
-    /* NULL, or computes a parameter's update before the kernel runs; it must not change the
-     * operands that are there already. The update becomes the kernel's last operand. The scope owns
-     * it. Returns NULL on failure. */
+    /* Computes a parameter's update before the kernel runs; it must not change the operands that
+     * are there already. The update becomes the kernel's last operand. The scope owns it. Returns
+     * NULL on failure. The field is NULL if there is no such update. */
     rg_tensor *(*update)(const rg_param_group *g, const rg_optim_slot *slot,
                          const k_optimizer_numbers *z);
-    /* NULL, or makes the whole step, and calls the closure for that. Returns the loss of the first
-     * call, or NULL on failure. A row that has this function has neither a kernel nor states. */
+    /* Makes the whole step, and calls the closure for that. Returns the loss of the first call, or
+     * NULL on failure. The field is NULL if the kernel makes the step. A row that has this function
+     * has neither a kernel nor states. */
     rg_tensor *(*step_by_closure)(rg_optim *o, rg_closure *closure, void *context);
     /* Sets the numbers that the kernel of this optimizer reads. The numbers that all kernels read
      * are set before the call. */
@@ -94,7 +95,7 @@ typedef struct rg_optim_row {
 } rg_optim_row;
 extern const rg_optim_row rgi_optim_rows[RG_LBFGS + 1];
 
-/* ---- an optimizer -------------------------------------------------------------- */
+/* ---- the struct of an optimizer ------------------------------------------------ */
 
 struct rg_optim {
     rg_handle handle;
@@ -118,12 +119,13 @@ struct rg_optim {
  * the slot are the parameter, its gradient and the momentum buffer. */
 rg_tensor *rgi_muon_update(const rg_param_group *g, const rg_optim_slot *slot,
                            const k_optimizer_numbers *z);
-/* Warns that gradients contain those of the last step (rgi_use_gradient, tensor/storage.h). */
+/* Warns that gradients still contain the gradients that the last step used (see rgi_use_gradient in
+ * tensor/storage.h). */
 void rgi_warn_of_gradients(void) __attribute__((cold));
 /* Removes an owner. Frees the optimizer if that was the last one. */
 void rgi_optim_let_go(rg_optim *o);
 
-/* ---- a schedule ---------------------------------------------------------------- */
+/* ---- the struct of a schedule, and the table of schedules ---------------------- */
 
 /* The indices of the numbers in a schedule's state, which state_dict saves. */
 enum {

@@ -34,29 +34,30 @@ typedef struct rg_by_group {
 /* Each comment names the schedules that read the options below it. */
 typedef struct RG_OPTIONS rg_schedule_options {
     RG_BY_NAME;
-    /* StepLR */
+    /* Read by StepLR. */
     int64_t step_size RG_DEFAULT(0);
-    /* LinearLR, ConstantLR, PolynomialLR */
+    /* Read by LinearLR, ConstantLR and PolynomialLR. */
     int64_t total_iters RG_DEFAULT(5);
     double start_factor RG_DEFAULT(1.0 / 3);
     double end_factor RG_DEFAULT(1);
     double power RG_DEFAULT(1);
-    /* CosineAnnealingLR; CosineAnnealingWarmRestarts */
+    /* Read by CosineAnnealingLR and CosineAnnealingWarmRestarts. */
     int64_t T_max RG_DEFAULT(0);
     int64_t T_0 RG_DEFAULT(0);
     int64_t T_mult RG_DEFAULT(1);
     double eta_min RG_DEFAULT(0);
-    /* StepLR, MultiStepLR, ExponentialLR (default 0.1); CyclicLR (default 1) */
+    /* Read by StepLR, MultiStepLR, ExponentialLR (default 0.1) and CyclicLR (default 1). */
     double gamma RG_DEFAULT(RG_UNSET);
-    /* MultiStepLR, SequentialLR: at most 8 milestones. */
+    /* Read by MultiStepLR and SequentialLR. There can be at most 8 milestones. */
     rg_dims milestones RG_DEFAULT({});
-    /* LambdaLR, MultiplicativeLR: either lr_lambda, one function for all groups, or lr_lambdas, one
-     * for each group. `context` is passed to them and to scale_fn. */
+    /* Read by LambdaLR and MultiplicativeLR. Give either lr_lambda, one function for all groups, or
+     * lr_lambdas, one function for each group. `context` is passed to these functions and to
+     * scale_fn. */
     rg_lr_lambda *lr_lambda RG_DEFAULT(NULL);
     rg_lr_lambda *lr_lambdas[RG_MOST_BY_GROUP] RG_DEFAULT({});
     void *context RG_DEFAULT(NULL);
-    /* CyclicLR. .triangular2 = true means torch's mode="triangular2", .exp_range = true means
-     * mode="exp_range", and .scale_iterations = true means scale_mode="iterations". If
+    /* Read by CyclicLR. .triangular2 = true means torch's mode="triangular2", .exp_range = true
+     * means mode="exp_range", and .scale_iterations = true means scale_mode="iterations". If
      * step_size_down isn't given, it is step_size_up. */
     double base_lr RG_DEFAULT(0);
     rg_by_group base_lrs RG_DEFAULT({});
@@ -66,9 +67,9 @@ typedef struct RG_OPTIONS rg_schedule_options {
     bool exp_range RG_DEFAULT(false);
     bool scale_iterations RG_DEFAULT(false);
     rg_cycle_scale *scale_fn RG_DEFAULT(NULL);
-    /* OneCycleLR. .anneal_linear = true means torch's anneal_strategy="linear". CyclicLR also reads
-     * max_lr, cycle_momentum and the momenta. By default base_momentum is 0.85 and max_momentum
-     * 0.95, but in CyclicLR 0.8 and 0.9. */
+    /* Read by OneCycleLR. .anneal_linear = true means torch's anneal_strategy="linear". CyclicLR
+     * also reads max_lr, cycle_momentum and the momenta. By default base_momentum is 0.85 and
+     * max_momentum 0.95, but in CyclicLR 0.8 and 0.9. */
     double max_lr RG_DEFAULT(0);
     rg_by_group max_lrs RG_DEFAULT({});
     int64_t total_steps RG_DEFAULT(0);
@@ -94,8 +95,8 @@ typedef struct RG_OPTIONS rg_schedule_options {
     double eps RG_DEFAULT(1e-8);
     int64_t patience RG_DEFAULT(10);
     int64_t cooldown RG_DEFAULT(0);
-    /* SequentialLR, ChainedScheduler. SequentialLR needs one schedule more than there are
-     * milestones. */
+    /* Read by SequentialLR and ChainedScheduler. SequentialLR needs one schedule more than there
+     * are milestones. */
     rg_schedule *schedules[RG_MAX_DIMS + 1] RG_DEFAULT({});
 } rg_schedule_options;
 typedef enum rg_schedule_kind {

@@ -15,7 +15,7 @@ static enum { NOT_YET, THERE, OVER } group_state;
 static rg_claim *claims;
 static rg_tensor *claims_holder;
 
-/* ---- beginning and ending -------------------------------------------------------------- */
+/* ---- starting and ending the process group --------------------------------------------- */
 
 bool rg_init_process_group(void) {
     if (group_state != NOT_YET)

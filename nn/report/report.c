@@ -43,7 +43,7 @@ static double seconds_of(clockid_t clock) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* ---- records -------------------------------------------------------------------------- */
+/* ---- writing records as JSON ---------------------------------------------------------- */
 
 /* Returns false for a character that must be written as \uXXXX in a JSON string: control characters
  * and the 0 at the end, quotes, backslashes, and "<", which could end the HTML element that
@@ -80,7 +80,7 @@ void rgi_record_begin(rg_text *record, const char *kind, const char *name, int64
     rgi_text_add(record, ",%lld", (long long)step);
 }
 
-/* ---- the file ------------------------------------------------------------------------- */
+/* ---- opening, writing and closing the file -------------------------------------------- */
 
 bool rgi_report_given(const rg_report *r, const char *name, const char *op) {
     return rgi_may_do_once(op) && rgi_handle_given(r, op, RG_HANDLE_REPORT)
@@ -202,7 +202,7 @@ bool rg_report_end(rg_report *r) {
     return close_report(r, op) && ok;
 }
 
-/* ---- numbers and texts ---------------------------------------------------------------- */
+/* ---- records of numbers and texts ----------------------------------------------------- */
 
 bool(rg_report_number)(rg_report *r, const char *name, int64_t step, double value) {
     if (!rgi_report_given(r, name, "report_number"))

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* ---- heat-maps ------------------------------------------------------------------------ */
+/* ---- records of heat-maps ------------------------------------------------------------- */
 
 enum { MOST_PIXELS = 128, PICTURES_AT_ONCE = 64 };
 
@@ -109,7 +109,7 @@ bool(rg_report_picture_with)(rg_report *r, const char *name, int64_t step, rg_te
     return false;
 }
 
-/* ---- histograms ----------------------------------------------------------------------- */
+/* ---- records of histograms ------------------------------------------------------------ */
 
 enum { BINS = 48, PIECE = 1 << 16 };
 
