@@ -304,8 +304,8 @@ static rg_tensor *as_parameter(rg_tensor *value, const char *name) {
     return value;
 }
 
-/* Returns the name that a parameter about to be registered as `name` gets. If it replaces a
- * parameter of m, that is the old parameter's full name, which includes m's path; otherwise
+/* Returns the name for a parameter that is about to be registered as `name`. If it replaces a
+ * parameter of m, this is the full name of the old one, which includes m's path; otherwise it is
  * `name`. */
 static const char *name_before(const rg_module *m, const char *name) {
     rg_entry *e = name && rgi_is_module(m) ? rgi_entry_named(m, name) : NULL;

@@ -101,8 +101,8 @@ bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_te
  * failure the child is freed. If m is a Sequential or another container, the child is appended, or
  * it replaces the child of that name. */
 bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child);
-/* Stores `parameter`, which is registered in another field, in the field `place`, which must be
- * registered as well. Both fields then share the parameter. */
+/* Makes two fields share a parameter. `parameter` must be registered in a field already. `place`
+ * must be another registered field; its value is replaced by `parameter`. */
 bool rg_tie(rg_tensor **place, rg_tensor *parameter);
 /* Updates the addresses of m's registered fields, if they lie in a block of memory outside of m's
  * struct and that block has moved, as after realloc. `from` is the old address of the block, `to`

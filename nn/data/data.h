@@ -45,9 +45,9 @@ rg_tokens *rg_tokens_open_with(const char *path, rg_tokens_options o);
 void rg_tokens_close(rg_tokens *tokens);
 /* Returns the number of tokens in the file. Returns -1 on failure. */
 int64_t rg_tokens_count(const rg_tokens *tokens);
-/* Reads windows of the file. For each element of `starts`, an int64 vector, the first tensor has a
- * row with the block_size tokens from that index on, and the second one a row with those from the
- * next index on. On failure both are NULL. */
+/* Reads windows of the file. For each element i of `starts`, an int64 vector, the first tensor that
+ * is returned has a row with the tokens i to i + block_size - 1, and the second one a row with the
+ * tokens i + 1 to i + block_size. On failure both are NULL. */
 rg_pair rg_tokens_windows(const rg_tokens *tokens, rg_tensor *starts, int64_t block_size);
 /* Reads batch_size random windows of the file, as rg_get_batch reads windows of a tensor, and draws
  * the same random numbers. To resume a run at the same windows, save and restore the state of the

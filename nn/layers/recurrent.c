@@ -133,7 +133,7 @@ static bool rnn_begin(rnn_run *r, const rg_rnn_keywords *k) {
 
 /* ---- one direction of one layer: the recurrence over all steps ------------------- */
 
-/* The states of the sequences that are being scanned, the longest sequence first. c is RG_NONE
+/* The states h and c of several sequences at one step, the longest sequence first. c is RG_NONE
  * unless the module is an LSTM. */
 typedef struct rnn_state {
     rg_tensor *h, *c;

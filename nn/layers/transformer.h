@@ -8,8 +8,8 @@
  *                                           .src_key_padding_mask = padding,
  *                                           .memory_key_padding_mask = padding);
  *
- * Masks and padding are those of rg_multihead_options. A flag is_causal is a hint that the mask is
- * causal, which saves time; the mask must be given all the same.
+ * Masks have the shapes and meanings of those in rg_multihead_options. A flag is_causal is a hint
+ * that the mask is causal, which saves time; the mask must be given all the same.
  */
 #pragma once
 

@@ -63,9 +63,8 @@ bool rg_report_number(rg_report *r, const char *name, int64_t step, double value
 
 typedef struct RG_OPTIONS rg_report_picture_options {
     RG_BY_NAME;
-    rg_names rows RG_DEFAULT({});    /* The labels of the rows, or an empty list for no labels. */
-    rg_names columns RG_DEFAULT({}); /* The labels of the columns, or an empty list for no labels.
-                                      */
+    rg_names rows RG_DEFAULT({});    /* The labels of the rows, or an empty list. */
+    rg_names columns RG_DEFAULT({}); /* The labels of the columns, or an empty list. */
 } rg_report_picture_options;
 /* Adds a heat-map of t, whose shape is (rows, columns). If the shape is (n, rows, columns), adds n
  * heat-maps side by side; n is at most 64. A heat-map has at most 128 by 128 pixels: if a matrix
@@ -85,7 +84,7 @@ bool rg_report_histogram(rg_report *r, const char *name, int64_t step, rg_tensor
 bool rg_report_parameters(rg_report *r, int64_t step, void *model);
 
 /* Adds a last record of the time and the memory in use, marks the run as ended, closes the file and
- * releases the report. The report is released even if the function fails. */
+ * releases the report. The report is released even if writing fails. */
 bool rg_report_end(rg_report *r);
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
