@@ -11,9 +11,9 @@
  * the function, and returns false. */
 bool rgi_module_given(const rg_module *m, const char *op);
 
-/* Both functions fail with torch's TypeError, because a module of class c was called with n inputs,
- * and return NULL. rgi_fail_for_inputs looks up in c how many inputs the class takes; the other is
- * told it by `takes`. */
+/* rgi_fail_for_inputs and rgi_fail_for_inputs_of fail with torch's TypeError, because a module of
+ * class c was called with n inputs, and return NULL. The first looks up in c how many inputs the
+ * class takes, the second is told it by `takes`. */
 rg_tensor *rgi_fail_for_inputs(const rg_module_class *c, int n);
 rg_tensor *rgi_fail_for_inputs_of(const rg_module_class *c, int n, int takes);
 

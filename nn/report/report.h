@@ -18,12 +18,15 @@
  * killed shows all that was reported. A page that is open in a browser shows new records when it is
  * loaded again.
  *
- * A name may have a slash. Numbers with the same part before the slash share a chart, and pictures
- * share a slider over the steps. If a name is reported at a step that isn't greater than its last
- * one, as by a run that goes on from a checkpoint, its records from that step on are replaced.
+ * A name may have a slash, such as "loss/train". Curves whose names have the same part before the
+ * slash share a chart. Heat-maps and histograms with the same part share a slider over the steps.
+ * If a name is reported at a step that isn't greater than the last step of this name, for example
+ * because a run goes on from a checkpoint, the new record replaces the records of this name from
+ * that step on.
  *
- * Functions return false on failure. A record that can't be written, as on a full disk, is lost,
- * but later ones are written as soon as there is room. Several threads may report at once.
+ * Functions return false on failure. A record that can't be written, for example because the disk
+ * is full, is lost; later records are written as soon as there is room. Several threads may report
+ * at once.
  */
 #pragma once
 
