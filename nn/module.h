@@ -253,8 +253,8 @@ rg_tensor *rg_get_buffer(void *m, const char *path);
 /* Lists the parameters and persistent buffers. A shared tensor is listed under each of its
  * names. */
 rg_named_list rg_state_dict(void *m);
-/* Copies each value of the list to the module's tensor of the same name. Copies nothing and fails
- * with torch's list of errors if a shape differs or, if `strict`, a name is missing or unknown.
+/* Copies each value of the list to the module's tensor of the same name. Fails with torch's list of
+ * errors, and copies nothing, if a shape differs or, with `strict`, a name is missing or unknown.
  * Also fails if a name occurs twice in the list; every function that loads a list checks this. */
 bool rg_load_state_dict(void *m, rg_named_list dict, bool strict);
 /* The names that load_state_dict didn't load, as torch returns them: the module's names that the

@@ -17,8 +17,8 @@ static rg_loss_module *loss_new(const rg_module_class *cls, loss_function *f, rg
     RG_AS(cls->name);
     RG_SCOPE();
     rg_loss_module *self = RG_MODULE(rg_loss_module, cls, .o = o, .f = f);
-    /* Registering takes a reference over. rgi_lend makes a new one for the module, so that the
-     * program's scope keeps the reference that it has. */
+    /* RG_BUFFER makes the module the owner of the reference that it is given. rgi_lend makes a new
+     * reference for that, so that the program's scope keeps its own. */
     RG_BUFFER(self, weight, rgi_lend(o.weight));
     RG_BUFFER(self, pos_weight, rgi_lend(o.pos_weight));
     return RG_READY(self);

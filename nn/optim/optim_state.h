@@ -16,8 +16,9 @@ void rgi_optim_add(rg_py *p, const char *key, const rg_optim *o, bool own);
  * since they are a part of that one. */
 void rgi_optim_add_schedules(rg_py *p, const rg_optim *o);
 
-/* Return the name of the optimizer's class and the names of its schedules' classes, as strings for
- * the metadata of a file. The scope owns the strings. Both are NULL on failure. */
+/* rgi_optim_kind returns the name of the optimizer's class, rgi_optim_schedule_kinds the names of
+ * its schedules' classes, as strings for the metadata of a file. The scope owns the strings. Both
+ * functions return NULL on failure. */
 const char *rgi_optim_kind(const rg_optim *o);
 const char *rgi_optim_schedule_kinds(const rg_optim *o);
 

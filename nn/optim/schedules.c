@@ -106,8 +106,8 @@ static double multiplicative_next(const rg_schedule *s, rg_param_group *g, doubl
     return t > 0 ? g->lr * lambda_at(s, g, t) : g->lr;
 }
 
-/* torch has no closed form for this schedule. When told to move to epoch t, it multiplies the
- * present rate, as a step does. */
+/* Multiplies the present rate by the lambda's value at t, as a step does. rg_schedule_step_to calls
+ * this in place of a closed form, because in torch MultiplicativeLR has none. */
 static double multiplicative_at(const rg_schedule *s, rg_param_group *g, double t) {
     return g->lr * lambda_at(s, g, t);
 }
