@@ -107,8 +107,8 @@ static inline __attribute__((always_inline)) bool compute_alike(rg_call *c, rg_t
     return rgi_run_alike(c);
 }
 
-/* Calls the op's forward function. Meanwhile the thread has no observer: it sees the call as a
- * single operation, and nothing that happens inside. */
+/* Calls the op's forward function. The thread's observer is switched off meanwhile, because it is
+ * to see the call as a single operation, and nothing that happens inside. */
 static inline bool run_forward(rg_call *c) {
     rg_observer *observer = rgi_set_observer(NULL);
     bool ok = c->op->forward(c);

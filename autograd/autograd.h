@@ -99,8 +99,9 @@ rg_tensor *rg_grad_with(rg_tensor *y, rg_tensor *x, rg_backward_options options)
 #define RG_BACKWARD_(...) RG_KEYWORDS(rg_backward_options, (.gradient = RG_NONE), __VA_ARGS__)
 #define rg_backward(y, ...) rg_backward_with(y, RG_BACKWARD_(__VA_ARGS__))
 #define rg_grad(y, x, ...)  rg_grad_with(y, x, RG_BACKWARD_(__VA_ARGS__))
-/* The same functions for several outputs y and inputs x. `gradients` is NULL, or has the gradient
- * of each y; RG_NONE stands for 1 if that y has one element. options.gradient is ignored. */
+/* rg_backward_many and rg_grad_many are rg_backward and rg_grad for several outputs y and inputs x.
+ * `gradients` is NULL, or has the gradient of each y; RG_NONE stands for 1 if that y has one
+ * element. options.gradient is ignored. */
 bool rg_backward_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
                       rg_backward_options options);
 bool rg_grad_many(int n, rg_tensor *const y[], rg_tensor *const gradients[], int m,
@@ -134,7 +135,7 @@ int rg_register_post_accumulate_grad_hook(rg_tensor *t, rg_post_accumulate_grad_
 
 /* ---- checking --------------------------------------------------------------------
  * rg_gradcheck compares the gradients of a function with finite differences, in float64.
- * rg_gradgradcheck compares the gradients of these gradients. If they differ, both return false,
+ * rg_gradgradcheck compares the gradients of these gradients. If values differ, the check is false,
  * and rg_error() names the worst element, both values, and the likely cause: a detached path, a
  * write in place, or dropout. The parameters of a module may be among the inputs: they are changed
  * in place, and restored. The checks whose names contain _list take a function that returns up to
@@ -210,8 +211,8 @@ void rg_profile_close(rg_profile_guard *g);
 /* rg_profile_begin and rg_profile_end measure work that goes on while the thread does something
  * else, such as the sending of a message. double began = rg_profile_begin(); begins the
  * measurement, and rg_profile_end("send", began, bytes); ends it. Several measurements may end in
- * any order and on any thread. Such work has a line of its own in the file, and isn't part of the
- * total time. */
+ * any order and on any thread. Such work has a line of its own in the file of REGARD_PROFILE, and
+ * isn't part of the total time. */
 double rg_profile_begin(void);
 void rg_profile_end(const char *name, double began, double bytes);
 

@@ -42,8 +42,8 @@ static bool keep_gradient(const rg_node *n, rg_tensor **kept, rg_tensor *grad) {
     return true;
 }
 
-/* A hook that is added by another hook is first called in the next backward run. The retained
- * gradient is what the hooks have returned, as in torch. */
+/* Calls the output's hooks, and then keeps the gradient that they returned if the output retains
+ * it. A hook that another hook adds is first called in the next run. */
 bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad) {
     if (!rgi_may_do_once("a hook"))
         return false;
@@ -71,7 +71,7 @@ static bool is_leaf_there(const rg_hooks *hooks, const rg_node *leaf) {
     return hooks->leaf && hooks->leaf->state == RG_ALIVE && hooks->leaf->history == &leaf->base;
 }
 
-/* The hooks are not called if the leaf's tensor was released, even if its node is still in use. */
+/* Does nothing if the leaf's tensor was released, even if the leaf's node is still in use. */
 bool rgi_run_hooks_after(rg_node *leaf) {
     const rg_hooks *hooks = rgi_hooks_of(leaf);
     const int end = hooks->list.next_id;

@@ -18,8 +18,8 @@
 
 /* ---- dtypes ------------------------------------------------------------------------ */
 
-/* Require that t is floating point, or that t isn't bool. They fail as rgi_want_dtype
- * (tensor/dtype.h) does. */
+/* rgi_want_float requires that t is floating point, and rgi_want_no_bool that t isn't bool. They
+ * call rgi_want_dtype (tensor/dtype.h), which has the error message. */
 static inline bool rgi_want_float(const char *op, const rg_tensor *t);
 static inline bool rgi_want_no_bool(const char *op, const rg_tensor *t);
 /* Requires that t is int64, such as an index or a target. */
@@ -28,7 +28,8 @@ bool rgi_want_integers(const char *op, const char *what, const rg_tensor *t);
 bool rgi_want_bools(const char *op, const char *what, const rg_tensor *t);
 bool rgi_want_same_dtype(const char *op, const char *what, const rg_tensor *t, const char *what2,
                          const rg_tensor *t2);
-/* Requires `can`: that a result of dtype `from` can be converted to `to`. */
+/* Fails, with an error that names both dtypes, if `can` is false. The caller has found out whether
+ * a result of dtype `from` can be converted to dtype `to`. */
 bool rgi_want_cast(const char *op, bool can, rg_dtype from, rg_dtype to);
 /* Fails if t's history would be recorded and t is to be converted to a dtype that can't have a
  * gradient. */
@@ -40,19 +41,19 @@ bool rgi_want_tracked(const char *op, const rg_tensor *t, rg_dtype dtype);
  * bound. */
 static inline bool rgi_want_dims(const char *op, const char *what, const rg_tensor *t, int least,
                                  int most);
-/* Requires that t has any dims at all, since the caller names the dim `dim`. Fails with
+/* Requires that t has at least one dim, because the program has named its dim `dim`. Fails with
  * RG_INDEX_ERROR. */
 bool rgi_want_any_dim(const char *op, const rg_tensor *t, int64_t dim);
-/* Requires that the dim that is to be reduced isn't empty. Fails with RG_INDEX_ERROR. */
+/* Requires that dim `dim` of t, which is to be reduced, isn't empty. Fails with RG_INDEX_ERROR. */
 bool rgi_want_reducible(const char *op, const rg_tensor *t, int dim);
-/* Requires that dim `dim` of t has this size. */
+/* Requires that dim `dim` of t has the size `size`. */
 bool rgi_want_size(const char *op, const char *what, const rg_tensor *t, int dim, int64_t size);
 bool rgi_want_shape(const char *op, const char *what, const rg_tensor *t, rg_dims shape);
 /* Requires that t is a vector with n elements, such as one for each channel or class. */
 bool rgi_want_vector(const char *op, const char *what, const rg_tensor *t, int64_t n);
-/* Requires that no dim from `first` on has size 0. The dims before `first` are the batch. */
+/* Requires that no dim from `first` on has size 0. Dims before `first` (the batch) may be empty. */
 bool rgi_want_elements(const char *op, const char *what, const rg_tensor *t, int first);
-/* Requires that y, which is written over in place, has the same shape as the result, `wide`. */
+/* Requires that y, which the op is to write over, has the shape of the broadcast result, `wide`. */
 bool rgi_want_no_wider(const char *op, const rg_tensor *y, const rg_tensor *wide);
 /* Requires that two matrices, vectors or batches can be multiplied: that `left`, the number of
  * columns of a, equals `right`, the number of rows of b. */
@@ -61,16 +62,16 @@ bool rgi_want_product(const char *op, const rg_tensor *a, const rg_tensor *b, in
 
 /* ---- numbers ----------------------------------------------------------------------- */
 
-/* Require that each of the n numbers is positive, or that none is negative. */
+/* rgi_want_positive: all n numbers are above 0. rgi_want_non_negative: none of them is below 0. */
 bool rgi_want_positive(const char *op, const char *what, int n, const int64_t *v);
 bool rgi_want_non_negative(const char *op, const char *what, int n, const int64_t *v);
 /* Requires that each index is from `from` to size - 1, along a dim of that size. The error code is
  * a parameter, since it differs between torch's ops. */
 bool rgi_want_indices(rg_code code, const char *op, const rg_tensor *index, int64_t from,
                       int64_t size, int dim);
-/* Writes an option to to[], one number for each of `dims` dims. If the list isn't empty, it has one
- * number for all dims or a number for each dim, and then `number` must be `absent`. If the list is
- * empty, each dim gets `number`. */
+/* Writes an option, such as a stride, to to[]: one number for each of `dims` dims. If `list` isn't
+ * empty, it has one number for all dims or a number for each dim, and then `number` must be
+ * `absent`. If `list` is empty, each dim gets `number`. */
 bool rgi_want_option(const char *op, const char *what, int dims, int64_t number, int64_t absent,
                      const rg_dims *list, int64_t *to);
 

@@ -488,7 +488,7 @@ bool(rg_grad_many)(int n, rg_tensor *const y[], rg_tensor *const gradients[], in
                                      .options = &options });
 }
 
-/* Returns whether y is a loss that is NaN: a tensor of one element. */
+/* Returns whether y may be a loss, which is a tensor of one element, and is NaN. */
 static bool is_nan_loss(const rg_tensor *y) {
     return y && y != RG_NONE && y->state == RG_ALIVE && y->numel == 1
            && isnan(rgi_load_f64(y->data, (rg_dtype)y->dtype));

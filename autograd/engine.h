@@ -12,5 +12,5 @@ rg_tensor *rgi_sum_to(rg_tensor *g, const rg_meta *meta);
 /* Returns whether g can be summed to the shape in `meta`. */
 bool rgi_may_sum_to(const rg_tensor *g, const rg_meta *meta);
 
-/* True while a rule is being called. */
+/* True while the engine calls a rule (rg_rule in op.h), which computes the gradient of an input. */
 extern __thread bool rgi_in_rule __attribute__((tls_model("initial-exec")));

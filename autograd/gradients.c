@@ -12,8 +12,8 @@
 
 /* ---- summing gradients ------------------------------------------------------------- */
 
-/* If the thread has an observer, it may hold one reference each to t, to its storage and to its
- * base. These references don't count. */
+/* Only the caller may hold references to t, to its storage and to its base. Those that the thread's
+ * observer holds, if there is one, don't count. */
 RG_HOT bool rgi_is_sole_owner(const rg_tensor *t) {
     rg_graph_observer *o = rgi_graph_observer();
     const int observed = RG_UNLIKELY(o != NULL) ? o->references(o, t) : 0;
@@ -139,9 +139,9 @@ static bool pass(rg_run *r, const rg_step *s, int i, rg_tensor *g) {
     return place && accumulate_into(r, place, g);
 }
 
-/* Does the same with the gradient *own, whose reference the step holds. If there is no gradient yet
- * at the end of the edge, and *own needn't be summed or converted, the tensor itself becomes that
- * gradient, and *own becomes NULL. */
+/* Does the same as `pass`, for a gradient *own to which the step holds a reference. If edge i has
+ * no gradient at its end yet, and *own needn't be summed or converted, *own itself becomes that
+ * gradient, and the pointer *own becomes NULL. */
 static bool pass_own(rg_run *r, const rg_step *s, int i, rg_tensor **own) {
     rg_tensor *g = finished_gradient(s, i, *own);
     rg_tensor **place = g ? rgi_run_place(r, s->node->edge[i]) : NULL;
@@ -205,9 +205,9 @@ RG_HOT static bool pass_by_rule(rg_run *r, rg_step *s, int i) {
     return g == RG_NONE || pass(r, s, i, g);
 }
 
-/* Adds the gradients of all inputs for which they are wanted. `fused` is NULL, or fused[i] is the
- * gradient of input i if it is computed already. The other gradients are computed by their
- * rules. */
+/* Adds the wanted gradients of inputs to the gradients at the ends of their edges. `fused` is NULL,
+ * or fused[i] is the gradient of input i if it is computed already. The other gradients are
+ * computed by their rules. */
 static inline __attribute__((always_inline)) bool pass_all(rg_run *r, rg_step *s,
                                                            rg_tensor *fused[]) {
     const rg_node *n = s->node;

@@ -14,9 +14,9 @@
 #include "tensor/observer.h"
 #include "tensor/thread.h"
 
-/* The time of one call or one backward step. An observer writes `notes` at the beginning, and reads
- * them at the end. There is room for the notes of one observer, so only one observer may have
- * begin_span. */
+/* An observer's notes on one call or one backward step, such as the time when it began. The
+ * observer writes `notes` in begin_span, and reads them in end_call or end_step. There is room for
+ * the notes of one observer, so only one observer may have begin_span. */
 typedef struct rg_span {
     double notes[2];
 } rg_span;
@@ -27,7 +27,7 @@ typedef struct rg_graph_observer rg_graph_observer;
 struct rg_graph_observer {
     /* ---- the thread's observer ---- */
     rg_observer tensors;
-    /* Called when the function `op` is about to write over t's values. */
+    /* Called when the function with the name `op` is about to write over t's values. */
     bool (*may_update)(rg_graph_observer *o, const rg_tensor *t, const char *op);
     /* Called when a call has computed its outputs. `alike` says whether its inputs suit
      * rgi_run_alike. */
@@ -105,8 +105,9 @@ static inline bool rgi_is_observed(int event) {
     return RG_UNLIKELY(atomic_load_explicit(&rgi_observed, memory_order_relaxed) & event);
 }
 
-/* Each of these functions calls the function of the same name of every observer in force; the end
- * functions call those of all observers. If an observer returns false, they return false. */
+/* Each of these functions calls the function of the same name of every observer in force. But
+ * rgi_end_call and rgi_end_step call it of all observers. If an observer returns false, so do
+ * they. */
 void rgi_begin_span(rg_span *span);
 void rgi_end_call(const rg_span *span, const rg_call *c);
 void rgi_end_step(const rg_span *span, const rg_step *s, uint32_t made);
@@ -124,7 +125,7 @@ struct rg_note {
     rg_note *next;
 };
 
-/* The functions of a kind of note. Each of them may be NULL, except `free`. */
+/* Functions that are called when something happens to the node. They may be NULL, except `free`. */
 typedef struct rg_note_class {
     /* A step of a backward run begins at the node, or ends there. end_step is called even if
      * begin_step failed. */
@@ -144,7 +145,7 @@ static inline void rgi_note_add(rg_node *n, rg_note *note, const rg_note_class *
 }
 /* Returns the node's note of that class, or NULL if it has none. */
 rg_note *rgi_note_of(const rg_node *n, const rg_note_class *cls);
-/* Each of these functions calls the function of the same name of all notes of the node. */
+/* Each of these functions calls its namesake in rg_note_class for every note of the node. */
 bool rgi_notes_begin_step(rg_node *n);
 void rgi_notes_end_step(rg_node *n);
 void rgi_notes_freed_saved(rg_node *n);

@@ -2,8 +2,8 @@
  * hook_list.h: the list of hooks of a node or a module. A hook is a function, with a context, that
  * the program registers. Its id is a number that is never used twice in the list. While a hook is
  * called, it may add hooks to the list and remove any of them, itself included. Therefore the
- * caller finds each next hook by its id, not by its place. A hook that was added meanwhile isn't
- * called: the caller notes next_id at the beginning, and calls only hooks whose ids are less.
+ * code that calls the hooks finds each next hook by its id, not by its place. It notes next_id at
+ * the beginning, and skips hooks with an id from there on: they were added meanwhile.
  */
 #pragma once
 

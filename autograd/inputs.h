@@ -1,7 +1,7 @@
 /*
  * inputs.h: the array of inputs with which a function of the program (rg_function) is called. NULLs
- * follow the inputs. A function that reads too many inputs then gets a NULL, and fails when it
- * first uses it, instead of reading other memory.
+ * follow the inputs. A function that reads too many inputs then gets a NULL, and fails when the
+ * NULL is used, instead of reading other memory.
  */
 #pragma once
 

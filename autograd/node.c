@@ -15,7 +15,8 @@ static __thread struct {
     bool draining;
 } graph_thread __attribute__((tls_model("initial-exec")));
 
-/* The reference that a tensor header holds. It counts in both halves of `refs`. */
+/* A tensor header's reference, as it is counted in `refs`: 1 in the low half, 1 in the high
+ * half. */
 static const int64_t HEADER_REF = ((int64_t)1 << 32) + 1;
 
 /* ---- a node as a tensor's history -------------------------------------------------- */
@@ -133,7 +134,7 @@ static void set_meta(rg_meta *m, const rg_tensor *t) {
         m->size[d] = t->size[d];
 }
 
-/* A leaf has no attributes. Its block keeps the strides in their place. */
+/* Stores t's strides, if they are needed, in place of attributes, which a leaf doesn't have. */
 void rgi_leaf_lie_as(rg_node *leaf, const rg_tensor *t) {
     const size_t bytes = t->ndim * sizeof t->stride[0];
     leaf->attr_size = t->flags & RG_CONTIGUOUS || !rgi_is_dense(t) ? 0 : (uint32_t)bytes;

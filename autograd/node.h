@@ -7,7 +7,7 @@
 
 #include "op.h"
 
-/* An edge leads to one output of a node. `node` is NULL if the input doesn't require grad. */
+/* Leads from an input to the node output that computed it. NULL if the input has no gradient. */
 typedef struct rg_edge {
     rg_node *node;
     uint32_t output;
@@ -49,8 +49,8 @@ struct rg_node {
      * mustn't be handed out. A rule may return a saved value as a gradient; therefore a rule gets
      * an alias of it (see rgi_saved). */
     rg_tensor **saved;
-    /* The version that each value had when it was saved. NULL in a recorded step, whose values may
-     * be written to between two repetitions. */
+    /* The version that each value had when it was saved. NULL in a training step that is recorded
+     * for replays (replay.h), since its values may be written to between two replays. */
     uint32_t *version;
     rg_meta *meta;
     void *attr;
@@ -68,8 +68,8 @@ struct rg_node {
 };
 
 /* ---- making nodes ------------------------------------------------------------------ */
-/* Returns the mask of the values that the call's gradients need, for those inputs that require
- * grad. */
+/* Returns the mask (RG_IN, RG_OUT) of the values to save: those that are read by the gradient rules
+ * of the inputs that require grad. */
 static inline uint32_t rgi_needs_of(const rg_call *c) {
     const rg_gradient *rule = c->op->grad;
     bool one_serves_all = c->op->n_in == 0;
@@ -85,8 +85,8 @@ static inline uint32_t rgi_needs_of(const rg_call *c) {
 /* Records a call: makes its node, which becomes the history of its outputs. Returns false if memory
  * ran out or an observer refuses the call. */
 bool rgi_record(const rg_call *c, size_t attr_size);
-/* Does the same as rgi_record, but saves the values in the mask `needs` instead of those that the
- * op's gradients name. */
+/* The same as rgi_record, but the caller chooses the values that are saved: those in the mask
+ * `needs`. rgi_record saves the values that the op's gradient rules read. */
 bool rgi_record_needing(const rg_call *c, size_t attr_size, uint32_t needs);
 /* Returns a new leaf for t, with one reference, which belongs to the caller. */
 rg_node *rgi_leaf_new(const rg_tensor *t);
@@ -101,7 +101,7 @@ static inline const int64_t *rgi_leaf_strides(const rg_node *leaf) {
 void rgi_node_attach(rg_tensor *t, rg_node *n, uint32_t output);
 /* Removes t's history, and returns t. */
 rg_tensor *rgi_forget_history(rg_tensor *t);
-/* Returns an alias of the value whose history is this output of the node. The scope owns the
+/* Returns an alias of `value` that has this output of the node as its history. The scope owns the
  * alias. */
 rg_tensor *rgi_join(rg_tensor *value, rg_node *n, uint32_t output);
 

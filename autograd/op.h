@@ -98,13 +98,12 @@ typedef struct rg_sample {
     const void *attr;
 } rg_sample;
 
-/* Tells the profiler how many operations an op takes that computes products such as matmul. `times`
- * is the number of products that the op computes; 0 means that it computes none. An element of a
- * product is a sum of terms. The number of terms is the size of in[input] along one dim, which
- * from_last counts from the end: 1 is the last dim. The backward step computes one product for each
- * gradient in the mask `gradients` (of RG_IN bits), and `extra` further products. If the op
- * computes fewer terms than that, or more, `share` returns the factor by which their number is
- * multiplied. */
+/* Tells the profiler the operations of an op that computes products, as matmul does. `times` is the
+ * number of products that forward computes, or 0 if there are none. An element of a product is a
+ * sum of terms. The number of terms is the size of in[input] along one dim, which from_last counts
+ * from the end: 1 is the last dim. The backward step computes one product for each gradient in the
+ * mask `gradients` (of RG_IN bits), and `extra` further products. If the op computes fewer or more
+ * terms, their number is multiplied by the factor that `share` returns. */
 typedef struct rg_terms {
     uint8_t times, input, from_last;
     uint8_t gradients, extra;
@@ -130,12 +129,11 @@ struct rg_op {
     /* Makes out[0] a view. An op that has `view` has neither `shape` nor `forward`. See
      * rgi_view_begin. */
     bool (*view)(rg_call *c);
-    /* True if the output's shape depends on the inputs' values. A recorded step can't contain such
-     * an op. */
+    /* True if the output's shape depends on the inputs' values. A training step with such an op
+     * can't be recorded for replays (replay.h). */
     bool by_value;
-    /* True if the shape function also checks values, such as indices that must be in range. A
-     * recorded step calls the shape function again each time that it is repeated, since the values
-     * may have changed. */
+    /* True if the shape function also checks values, such as indices that must be in range. Each
+     * replay of a recorded training step then calls it again, since the values may have changed. */
     bool refuses_values;
     /* True if the op fails for some strides of the input, because they don't allow its view. */
     bool some_strides;
@@ -267,9 +265,9 @@ static inline bool rgi_run_alike(const rg_call *c) {
     return true;
 }
 
-/* The result of an expression that calls other functions, for a public function that is composed of
- * them. A scope owns the intermediate results and ends here. Errors inside the expression carry the
- * name `name`. */
+/* The body of a public function that is composed of other functions: the value of `expression`,
+ * which calls them. A scope owns the intermediate results and ends here. Errors inside the
+ * expression carry the name `name`. */
 #define RG_COMPOSITE(name, expression) \
     __extension__({                    \
         RG_AS(name);                   \

@@ -36,8 +36,8 @@ static bool place_in_base(const rg_tensor *t, rg_strided *at) {
 
 /* ---- new histories ----------------------------------------------------------------- */
 
-/* Makes `after` a header like t, whose history is a recorded call of the op. Fields of t that
- * another thread may change meanwhile aren't read. Returns false if memory ran out. */
+/* Makes `after` a header like t, and records a call of the op as the history of `after`. Fields of
+ * t that another thread may change meanwhile aren't read. Returns false if memory ran out. */
 static bool record_after(rg_tensor *after, const rg_tensor *t, const rg_op *op,
                          const rg_strided *at, int n, rg_tensor *const in[]) {
     *after =
@@ -181,8 +181,8 @@ bool rgi_renew_slowly(rg_tensor *t, const char *op) {
 
 /* ---- the name of a history --------------------------------------------------------- */
 
-/* First gives a stale view its new history. For a view that can't have a new history, torch prints
- * "Invalid". */
+/* Returns the name of t's node, or NULL if it has none. First gives a stale view its new history.
+ * If the view can't have a new history, returns "Invalid", which torch prints. */
 static const char *history_name(rg_tensor *t) {
     if (rgi_is_stale(t) && rgi_follows_base(t) && !rgi_is_renewable(t))
         return "Invalid";
@@ -196,8 +196,8 @@ __attribute__((constructor)) static void name_histories(void) {
 
 /* ---- writes ------------------------------------------------------------------------ */
 
-/* t isn't a leaf, since otherwise the write would have been refused. If its history is as_strided
- * without hooks, it already leads directly to the base's present history. */
+/* t isn't a leaf, since a recorded write to a leaf is refused. If t's history is as_strided without
+ * hooks, it leads directly to the base's present history, and t itself is returned. */
 rg_tensor *rgi_beside_hooks(rg_tensor *t) {
     rg_strided at;
     rg_tensor after;

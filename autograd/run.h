@@ -43,9 +43,9 @@ void rgi_run_init(rg_run *r);
 bool rgi_run_visit(rg_run *r, rg_node *n);
 /* Adds to the run all nodes to which the nodes in it lead, and sorts them from new to old. */
 bool rgi_run_collect(rg_run *r);
-/* Marks the outputs whose gradients are asked for, and the nodes that lead to them. */
+/* Marks the outputs that are the m tensors x (RG_ASKED), and the nodes that lead to them. */
 bool rgi_run_ask(rg_run *r, int m, rg_tensor *const x[]);
-/* Ends the run's hold on its nodes, and frees its list of them. */
+/* Releases the nodes of the run, so that another run may use them, and frees the list of them. */
 void rgi_run_let_go(rg_run *r);
 
 /* ---- gradients.c -------------------------------------------------------------------- */

@@ -102,9 +102,10 @@ static void mark_released(rg_tensor *t) {
     rgi_storage_release(t->storage);
 }
 
-/* When a tensor is released, its history and its base are released as well, and they may hold other
- * tensors. These are mostly older, so the loop goes from the newest tensor to the oldest. Tensors
- * that it misses are found at the next call. */
+/* Goes through the tensors with memory from the pool, and marks those that only the recording still
+ * holds as released. When a tensor is released, its history and its base are released as well, and
+ * they may hold other tensors. These are mostly older, so the loop goes from the newest tensor to
+ * the oldest. Tensors that it misses are found at the next call. */
 void rgi_recording_reap(rg_replay *r) {
     rg_tensor **live = (rg_tensor **)r->live.v;
     size_t first = r->live.n;

@@ -30,9 +30,10 @@ typedef struct rg_replay_leaf {
     bool made;
 } rg_replay_leaf;
 
-/* The observer of a backward step that allocates tensors: the collector or the source (see
- * replay.c). `next` is the index in the list of held tensors of the tensor that the source returns
- * next. */
+/* An observer of the tensors that a backward step allocates. It is the collector, which lists them
+ * while the step is recorded, or the source, which returns them again in a repetition (see
+ * replay.c). `next` is the index, in the list of held tensors, of the tensor that the source
+ * returns next. */
 typedef struct rg_step_observer {
     rg_graph_observer observer;
     rg_replay *replay;

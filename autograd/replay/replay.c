@@ -23,9 +23,9 @@ static rg_replay *recording_of(void *recorder) {
 
 /* ---- tensors: the recorder's part of tensor/observer.h ----------------------------- */
 
-/* A tensor that is made in this way counts as a constant: no repetition makes it again. It is no
- * longer a constant if an operation that writes to all of it is recorded
- * (rgi_recording_makes_anew). */
+/* Makes a tensor that the program asks for while a step is recorded. It counts as a constant: no
+ * repetition makes it again. It is no longer a constant if an operation that writes to all of it is
+ * recorded (rgi_recording_makes_anew). */
 static rg_tensor *recorder_make(rg_observer *o, rg_dtype dtype, int ndim, const int64_t *size) {
     rg_replay *r = recording_of(o);
     rgi_set_observer(NULL);
@@ -110,8 +110,8 @@ static bool call_again(void *context) {
     return true;
 }
 
-/* Calls the row's shape function again before the forward, since it checks values such as indices.
- * The shape function gets dummy outputs. */
+/* Repeats a call of an op whose shape function checks values such as indices. Calls the shape
+ * function again, with dummy outputs, and then the op's forward. */
 static bool checked_call_again(void *context) {
     rg_call again = ((const noted_call *)context)->call;
     rg_tensor like[RG_MAX_OUTPUTS];
@@ -139,7 +139,8 @@ static bool recorder_may_update(rg_graph_observer *o, const rg_tensor *t, const 
     return !rgi_recording_is_constant(r, t) || rgi_recording_refuse(r, op);
 }
 
-/* A view is the same in all repetitions, and needs no entry. */
+/* Adds an entry for the call, unless its output is a view: a view is the same in all
+ * repetitions. */
 static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t attr_size,
                               bool alike) {
     rg_replay *r = recording_of(o);
@@ -274,7 +275,8 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
     return ok;
 }
 
-/* Returns 1 if the memory of t is from the pool: then t may be added to in place. */
+/* Returns 1 if the memory of t is from the pool, so that t may be added to in place, and else
+ * -1. */
 static int recorder_references(rg_graph_observer *o, const rg_tensor *t) {
     return rgi_pointers_have(&(recording_of(o))->live, t) ? 1 : -1;
 }
@@ -355,7 +357,8 @@ static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
     return n;
 }
 
-/* If the step removes a gradient that it didn't make, no entry is added. If the step makes a new
+/* Adds an entry that gives the leaf the gradient g, or takes its gradient away if g is NULL. But if
+ * the step removes a gradient that it didn't make, no entry is added: if the step makes a new
  * gradient later, a repetition replaces the old gradient by the new one. */
 static rg_tensor *recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g) {
     rg_replay *r = recording_of(o);

@@ -23,8 +23,8 @@ typedef struct rg_replay rg_replay;
 /* rg_record returns NULL if the step failed or was refused. */
 rg_replay *rg_record(void (*step)(void *context), void *context);
 bool rg_replay_run(rg_replay *r);
-/* NULL is ignored. A later use of r is noticed (error RG_RELEASED) only as long as its memory isn't
- * in use for something else. */
+/* Frees the recording r, which may be NULL. A later use of r is noticed (error RG_RELEASED) only as
+ * long as its memory isn't in use for something else. */
 void rg_replay_free(rg_replay *r);
 
 /* The recordings of one step, one for each shape of its inputs:
@@ -52,8 +52,8 @@ rg_replays *rg_replays_new(rg_tensor *(*step)(rg_tensor *const inputs[], void *c
 /* Takes up to 64 inputs. Returns NULL if the step failed or was refused, as rg_record does; then
  * the next call with such inputs tries to record the step again. */
 rg_tensor *rg_replays_run(rg_replays *r, int n, rg_tensor *const inputs[]);
-/* NULL is ignored. A later use of r is noticed (error RG_RELEASED) only as long as its memory isn't
- * in use for something else. */
+/* Frees all recordings, and r, which may be NULL. A later use of r is noticed (error RG_RELEASED)
+ * only as long as its memory isn't in use for something else. */
 void rg_replays_free(rg_replays *r);
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */

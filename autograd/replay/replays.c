@@ -22,7 +22,8 @@ typedef struct {
     rg_tensor *inputs[];
 } shape_replay;
 
-/* The map `shapes` gives the index in v for the name of a shape. */
+/* The map `shapes` has the name of each shape that occurred, with the index of its recording in
+ * v. */
 struct rg_replays {
     rg_handle handle;
     rg_tensor *(*step)(rg_tensor *const inputs[], void *context);

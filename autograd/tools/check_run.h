@@ -70,10 +70,12 @@ bool rgi_check_run_agree(const rg_check_run *s, const rg_check_result *a, const 
 
 /* ---- rule_checks.c: all checks except those of values and derivatives ---------------- */
 bool rgi_check_layouts(const rg_check_run *s);
-/* Checks the gradients of each input alone, and those from each output alone. */
+/* Checks that a gradient stays the same if only its input requires grad, and that the gradients are
+ * right if only one output gets a gradient. */
 bool rgi_check_partly(const rg_check_run *s);
-/* Check that the op doesn't write to tensors of others, and that the inputs may be written to or
- * released before backward. */
+/* rgi_check_backward_writes checks that backward doesn't write to tensors of others.
+ * rgi_check_inputs_later checks that the gradients are right, or backward fails, if the inputs are
+ * written to or released before backward. */
 bool rgi_check_backward_writes(const rg_check_run *s);
 bool rgi_check_inputs_later(const rg_check_run *s);
 bool rgi_check_replay(const rg_check_run *s);

@@ -71,8 +71,8 @@ static void drop_place(void *packed, void *context) {
 
 /* ---- the second call ------------------------------------------------------------------ */
 
-/* The hook of the second call. If this call saves more values than the first, the values are
- * counted but not kept. */
+/* The hook `pack` of the second call of f: keeps each saved value for the backward run. If this
+ * call saves more values than the first, the further values are counted but not kept. */
 static void *gather_value(rg_tensor *t, void *context) {
     region *r = context;
     const int number = r->gathered++;
@@ -133,8 +133,9 @@ static bool compute_again(region *r) {
     return ok;
 }
 
-/* Returns the value with that number. A backward run fetches each value only once. If a value is
- * gone, an earlier run has fetched it, and all values are computed again. */
+/* The hook `unpack` of the first call of f: returns the saved value whose number is in *packed. A
+ * backward run fetches each value only once. If a value is gone, an earlier run has fetched it, and
+ * all values are computed again. */
 static rg_tensor *fetch_value(void *packed, void *context) {
     const place_in_region *p = packed;
     region *r = context;

@@ -84,7 +84,7 @@ static rg_tensor *gradient_of(const rg_step *s, rg_tensor *g, int i, rg_observer
     return g;
 }
 
-/* Calls the class's backward with the gradients of the outputs. Fails if it fails. */
+/* Calls the class's backward with the gradients of the outputs. Fails if that function fails. */
 static bool run_backward(rg_function_context *ctx, rg_tensor *made[]) {
     const rg_step *s = ctx->step;
     const rg_function_class *cls = &ctx->row->cls;
@@ -129,9 +129,9 @@ static bool backward_in_scope(rg_function_context *ctx, rg_tensor *gin[], rg_obs
     return true;
 }
 
-/* If a graph is created while a step is recorded, the recorder sees the calls inside backward, but
- * not the numbers that backward reads from the state. Therefore a class with a state is refused
- * then. */
+/* Computes all gradients of a step. If a graph is created while a training step is recorded, the
+ * recorder sees the calls inside backward, but not the numbers that backward reads from the state.
+ * Therefore a class with a state is refused then. */
 bool rgi_function_backward(const rg_step *s, rg_tensor *gin[]) {
     const rg_function_row *row = (const rg_function_row *)s->op;
     rg_function_context ctx = {

@@ -46,7 +46,8 @@ struct rg_function_context {
     uint32_t wanted;
 };
 
-/* Fails, because the op behaves differently in a repetition than when the step was recorded. */
+/* Fails, because the op does something else in a repetition than when the training step was
+ * recorded, such as to save another number of values. */
 bool rgi_took_another_way(const rg_op *op);
 /* Copies the values of `from` to `to`, in a repetition of a recorded step. Fails if the shape or
  * the dtype has changed. */

@@ -147,7 +147,8 @@ typedef struct {
     bool create_graph;
 } derived_rows;
 
-/* Returns row e. The gradient of y is then a unit vector. */
+/* Returns row e: the derivative of y by x for a gradient of y that is 1 at element e and otherwise
+ * 0. */
 static rg_tensor *row_of(int64_t e, void *context) {
     const derived_rows *rows = context;
     rg_tensor *unit = unit_vector(rows->y, e);
@@ -365,7 +366,7 @@ rg_tensor *(rg_hvp_with)(rg_function *f, void *context, int n, rg_tensor *const 
     return hand_out(&d, ok, n, results);
 }
 
-/* ---- one example after the other ---------------------------------------------------------- */
+/* ---- vmap: one call of f for each example -------------------------------------------------- */
 
 /* Sets dim[i] to the dim of input i along which the examples lie, or to -1 if there is none. Sets
  * *count to the number of examples. */

@@ -49,7 +49,8 @@ rg_tensor *rg_hessian_with(rg_function *f, void *context, int n, rg_tensor *cons
     rg_hessian_with(f, context, n, inputs, RG_DERIVATIVE_(__VA_ARGS__))
 
 /* ---- products with vectors -------------------------------------------------------------
- * These functions compute a product without the matrix. Each returns y, or NULL on failure. */
+ * Products of a Jacobian or a Hessian and vectors, computed without the matrix. Each function
+ * returns y, or NULL on failure. */
 
 /* Stores results[i] = v^T dy / dx_i, which is what a backward run computes. v has y's shape. If y
  * has one element, v may be RG_NONE, which stands for 1. */
@@ -70,9 +71,9 @@ rg_tensor *rg_hvp_with(rg_function *f, void *context, int n, rg_tensor *const in
 #define rg_hvp(f, context, n, inputs, v, results, ...) \
     rg_hvp_with(f, context, n, inputs, v, results, RG_DERIVATIVE_(__VA_ARGS__))
 
-/* ---- one example after the other -------------------------------------------------------- */
+/* ---- vmap: one call of f for each example ------------------------------------------------ */
 
-/* As an in_dim, it means that all examples get the same input (torch's None). */
+/* If an element of .in_dims is RG_UNMAPPED, all examples get the same input (torch's None). */
 #define RG_UNMAPPED INT64_MIN
 typedef struct RG_OPTIONS rg_vmap_options {
     RG_BY_NAME;

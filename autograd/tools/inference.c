@@ -45,7 +45,8 @@ bool rg_is_inference_mode_enabled(void) { return rgi_this.inference; }
 
 bool rg_is_inference(rg_tensor *t) { return rgi_check(t, "is_inference") && is_inference(t); }
 
-/* The thread's inference mode must be set first, since rg_set_grad_enabled reads it. */
+/* Sets the thread's inference mode first, since rg_set_grad_enabled reads it, and then grad
+ * mode. */
 static void set_modes(bool on, bool grad) {
     rgi_thread_get()->inference = on;
     if (on && !rgi_is_in_force(&inference))

@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* `parts` has an element for each output of each node. If w is a leaf, the element after these is
- * for w. */
+/* A backward run that keeps the gradients of different paths apart. `parts` has an element for each
+ * output of each node. If w is a leaf, the element after these is for w. */
 typedef struct {
     rg_run run;
     rg_paths *paths;

@@ -37,12 +37,12 @@ void rg_saved_guard_close(rg_saved_guard *guard);
     rg_saved_guard RG_PASTE(rg_saved_, __COUNTER__) \
         __attribute__((cleanup(rg_saved_guard_close), unused)) = rg_saved_guard_open(hooks)
 
-/* ---- memory for time -------------------------------------------------------------------
- * This is torch.utils.checkpoint.checkpoint (use_reentrant=False). It returns f(inputs, context),
- * and the graph saves only the inputs. When a backward run needs other values, it calls f again,
- * with the same random draws. Therefore f must compute the same values again from the inputs and
- * the context. The context must exist until then (a compound literal within a call's arguments may
- * not). If an input was written to in between, the backward run fails. */
+/* ---- checkpoints: less memory, more time -------------------------------------------------
+ * rg_checkpoint is torch.utils.checkpoint.checkpoint (use_reentrant=False). It returns f(inputs,
+ * context), and the graph saves only the inputs. When a backward run needs other values, it calls f
+ * again, with the same random draws. Therefore f must compute the same values again from the inputs
+ * and the context. The context must exist until then (a compound literal within a call's arguments
+ * may not). If an input was written to in between, the backward run fails. */
 typedef struct RG_OPTIONS rg_checkpoint_options {
     RG_BY_NAME;
     /* If false, the second call of f may draw other random numbers than the first. */
