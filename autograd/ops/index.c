@@ -111,16 +111,16 @@ typedef struct {
     const char *where;
 } index_bad;
 
-/* The context of the loop over index tensor number `dim`. `size` and `stride` are those of the dim
- * of t that it indexes. */
+/* The context with which index_offsets is called for index tensor number `dim`. `size` and `stride`
+ * are those of the dim of t that this index tensor indexes. */
 typedef struct {
     int dim;
     int64_t size, stride;
     index_bad *bad;
 } index_dim;
 
-/* The loop: adds index * stride to each offset (p[0]), where a negative index (p[1]) counts from
- * the end. An index that is out of bounds is noted in c->bad. */
+/* A loop over n indices (p[1]) of one index tensor. Adds index * stride to each offset (p[0]),
+ * where a negative index counts from the end. An index that is out of bounds is noted in c->bad. */
 static void index_offsets(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const index_dim *c = context;
     for (int64_t i = 0; i < n; i++) {

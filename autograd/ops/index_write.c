@@ -81,8 +81,8 @@ static rg_tensor *index_fill_rule_x(const rg_step *s, rg_tensor *g) {
     return rg_index_fill(g, RG_ATTR(s, index_write)->dim, index, 0);
 }
 
-/* The gradient of the value. An index that occurs several times counts only once, since its slice
- * is filled with a single value. */
+/* The gradient of the value: the sum of g at the indices. An index that occurs several times counts
+ * only once, since its slice is filled with a single value. */
 static rg_tensor *index_fill_rule_value(const rg_step *s, rg_tensor *g) {
     rg_tensor *index = rgi_saved(s, 1);
     rg_tensor *nowhere = rg_zeros_dims(rg_shape(g), RG_BOOL);

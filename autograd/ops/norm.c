@@ -54,8 +54,9 @@ RG_OP(norm, .doc = "sum(|x|^p)^(1/p) over dims", .node = "LinalgVectorNormBackwa
                  REDUCED("z(4,3)", 2, true, 0), REDUCED("z()", RG_UNNAMED, false, 2),
                  REDUCED("(0,3)", 2, false, 2), REDUCED("(3,0)", 2, false, 3)));
 
-/* Fails if x isn't floating point, or if the norm is a maximum, a minimum or has a negative p and
- * there are no elements. `dims` is the list that the caller gave; an empty list means all dims. */
+/* Fails if x isn't floating point. Also fails if x has no elements and p is negative or infinity,
+ * because such a norm of no elements isn't defined. `dims` is the list that the caller gave; an
+ * empty list means all dims. */
 static bool norm_check(rg_tensor *x, double p, const rg_dims *dims) {
     if (!rgi_check(x, "norm"))
         return false;
@@ -124,9 +125,9 @@ static double cosine_far(const rg_tensor *t) {
     return far[t->dtype];
 }
 
-/* Returns whether t must be scaled before its norm is computed: if a norm is outside the safe
- * range. A step that is being recorded always scales, since t may have other values when it is
- * repeated. */
+/* Returns whether t must be scaled before its norm is computed, because a norm is outside the safe
+ * range. While a training step is recorded for replays, returns true, since t may have other values
+ * in a replay. */
 static bool cosine_needs_scale(const rg_tensor *t, const rg_tensor *norm) {
     double far = cosine_far(t);
     bool ordinary = !rgi_this.observer;

@@ -118,7 +118,7 @@ typedef struct RG_OPTIONS rg_nan_to_num_options {
 } rg_nan_to_num_options;
 rg_tensor *rg_nan_to_num_with(rg_tensor *x, rg_nan_to_num_options o);
 
-/* ---- two, which broadcast ------------------------------------------------------ */
+/* ---- two tensors, element by element; they broadcast ---------------------------- */
 
 rg_tensor *rg_add(rg_tensor *a, rg_tensor *b);                  /* a + b */
 rg_tensor *rg_sub(rg_tensor *a, rg_tensor *b);                  /* a - b */
@@ -151,7 +151,7 @@ rg_tensor *rg_logical_and(rg_tensor *a, rg_tensor *b);          /* a and b */
 rg_tensor *rg_logical_or(rg_tensor *a, rg_tensor *b);           /* a or b */
 rg_tensor *rg_logical_xor(rg_tensor *a, rg_tensor *b);          /* a or b, not both */
 
-/* ---- three --------------------------------------------------------------------- */
+/* ---- three tensors, element by element ------------------------------------------ */
 
 rg_tensor *rg_where(rg_tensor *condition, rg_tensor *a, rg_tensor *b); /* condition ? a : b */
 rg_tensor *rg_masked_fill(rg_tensor *x, rg_tensor *mask, rg_tensor *value); /* mask ? value : x */
@@ -502,7 +502,8 @@ typedef struct RG_OPTIONS rg_bincount_options {
     int64_t minlength  RG_DEFAULT(0);
 } rg_bincount_options;
 rg_tensor *rg_bincount_with(rg_tensor *x, rg_bincount_options o);
-/* If classes is -1, the number of classes is max(index) + 1. */
+/* y[..][c] is 1 where c is index[..], else 0. If classes is -1, there are max(index) + 1 classes.
+ * */
 rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes);
 
 /* rg_embedding(index, weight, .padding_idx = 0) returns weight[index]: a row of the table `weight`
@@ -628,7 +629,7 @@ typedef struct RG_OPTIONS rg_batch_norm_options {
 } rg_batch_norm_options;
 rg_tensor *rg_batch_norm_with(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
                               rg_batch_norm_options o);
-/* Passed to rg_rms_norm as eps, it means the epsilon of x's dtype. This is torch's default,
+/* If the eps of rg_rms_norm is RG_OWN_EPS, it is the epsilon of x's dtype. This is torch's default,
  * None. */
 #define RG_OWN_EPS (-__builtin_inf())
 /* x / sqrt(mean(x^2) + eps) weight */

@@ -46,7 +46,7 @@ static inline rg_list rg_list_of(int n, rg_tensor *const v[]) {
 #define rg_dropout(x, p, training) rg_dropout_with(x, p, training, rg_default_generator())
 
 /* ---- arguments from left to right -------------------------------------------------
- * In C the order in which arguments are evaluated is unspecified. These macros fix it, so that the
+ * C leaves open in which order arguments are evaluated. These macros fix the order, so that the
  * two random tensors in rg_matmul(rg_rand(6, 3), rg_randn(3, 2)) are drawn in the same order as in
  * Python. The number n makes the names of the macro's variables unique. In C the arguments are
  * evaluated inside a block that the macro opens. If an argument contains an array literal, the

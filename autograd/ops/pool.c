@@ -193,8 +193,8 @@ typedef struct pool_options {
     bool ceil_mode;
 } pool_options;
 
-/* Sets to[0] and to[1] to a window's option for both dims, and checks them with `range`. In pooling
- * over one dim, the option for the first dim, the rows, is `row`. */
+/* pool_take sets to[0] and to[1] to a window's option for both dims, and checks them with `range`.
+ * In pooling over one dim, the option for the first dim, the rows, is `row`. */
 typedef bool pool_range(const char *op, const char *what, int n, const int64_t *v);
 static bool pool_take(const char *what, int dims, pool_option given, pool_range *range, int64_t row,
                       int64_t to[2]) {

@@ -104,8 +104,9 @@ static bool has_few(int ndim, const int64_t *size) {
     return n <= 4096;
 }
 
-/* If all elements are summed and there are only a few, g is copied to each element of a new tensor.
- * An expanded view would need no memory, but later loops over it would be slower. */
+/* Computes the gradient if all elements are summed to one, and there are only a few: copies g to
+ * each element of a new tensor. An expanded view of g, which the rule returns, would need no
+ * memory, but later loops over it would be slower. */
 static bool sum_fused(const rg_step *s, rg_tensor *gin[]) {
     const int64_t *size = rgi_input_size(s, 0);
     const int ndim = rgi_input_ndim(s, 0);
@@ -260,8 +261,9 @@ rg_tensor *(rg_prod_dim)(rg_tensor *x, int dim, bool keepdim) {
     return rgi_reduce_dim(&rg_op_prod, x, dim, keepdim);
 }
 
-/* ---- any, all: whether any x, or every x, over dims isn't 0; NaN counts as not 0 ----
- * If the list of dims is empty, no dim is reduced. As in torch, only these two functions do so. */
+/* ---- any: is at least one x over dims nonzero? all: are all of them nonzero? NaN is nonzero.
+ * As in torch, an empty list of dims means no dims here; in the other reductions it means all
+ * dims. */
 
 static bool any_shape(rg_call *c) {
     c->out[0]->dtype = RG_BOOL;

@@ -136,7 +136,8 @@ RG_OP(as_strided, .doc = "a part of x, as a view of it has it", .node = "AsStrid
                  { "(2,2)", STRIDED_GAPS }, { "()", STRIDED_NUMBER },
                  { "(0,3)", STRIDED_NOTHING }));
 
-/* ---- unstride: zeros with x added in the place of a view; gx is the same view of g ---- */
+/* ---- unstride, the gradient of as_strided: y is zeros in the shape of the base, and x is added
+ *      to the elements that the view covers; gx = as_strided(g) with the same view ---- */
 
 static bool unstride_shape(rg_call *c) {
     rgi_set_size(c->out[0], &strided_of(c->attr)->shape);

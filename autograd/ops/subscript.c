@@ -6,7 +6,7 @@
 #include "subscript.h"
 #include "elementwise.h"
 
-/* ---- steps --------------------------------------------------------------------- */
+/* ---- steps: each makes a view of the view before it ----------------------------- */
 
 enum { MAX_STEPS = 3 * RG_MAX_DIMS };
 
@@ -145,7 +145,8 @@ static bool subscript_count(rg_tensor *x, subscript_items *list) {
     return true;
 }
 
-/* Returns the item. An index tensor without dims is replaced by its number or bool. */
+/* Returns the item itself or, if it is an index tensor without dims, the tensor's number or bool.
+ * */
 static rg_item_index subscript_plain(rg_item_index item) {
     rg_tensor *t = item.tensor;
     if (item.kind != RG_INDEX_TENSOR || t->ndim)
@@ -349,8 +350,9 @@ static const char *set_item_node(const rg_tensor *x, const rg_tensor *value, con
     return value->ndim == 0 && x->ndim ? "FillBackward3" : NULL;
 }
 
-/* If x is a view, and x or the value has a history, set_item isn't applied to x, but to the view of
- * x that the subscript's steps make. So the write is recorded as a write to x's base. */
+/* Does x[items] = value. If x is a view, and x or the value has a history, set_item isn't applied
+ * to x, but to the view of x that the subscript's steps make. So the write is recorded as a write
+ * to x's base. */
 rg_tensor *(rg_set_items_)(rg_tensor *x, rg_tensor *value, int n, const rg_item_index *items) {
     subscript s;
     RG_AS("set_item_");

@@ -1,6 +1,6 @@
 /*
- * subscript.h: what the files for Python's x[...] share: index tensors (index.c), items in strings
- * (subscript_text.c), and steps (subscript.c).
+ * subscript.h: what the files for Python's x[...] share: index tensors (index.c) and items in
+ * strings (subscript_text.c). subscript.c applies the items.
  */
 #pragma once
 

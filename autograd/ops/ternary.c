@@ -115,8 +115,8 @@ rg_tensor *(rg_masked_fill_)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {
  *      NaN; gx = g where low <= x <= high, else 0; glow = g where x < low < high, else 0; ghigh = g
  *      where x > high or high < low, else 0 ------------------------------------- */
 
-/* allows_bool is set if there is a single bound and it isn't a number: then x may be bool, as in
- * torch. */
+/* allows_bool is true if only one bound is given and it is a tensor, not a plain number. Only then
+ * may x be bool after promotion, as in torch. */
 struct clamp_attr {
     const char *node;
     bool allows_bool;
