@@ -135,7 +135,7 @@ int rg_register_post_accumulate_grad_hook(rg_tensor *t, rg_post_accumulate_grad_
 
 /* ---- checking --------------------------------------------------------------------
  * rg_gradcheck compares the gradients of a function with finite differences, in float64.
- * rg_gradgradcheck compares the gradients of these gradients. If values differ, the check is false,
+ * rg_gradgradcheck compares the gradients of these gradients. If values differ, they return false,
  * and rg_error() names the worst element, both values, and the likely cause: a detached path, a
  * write in place, or dropout. The parameters of a module may be among the inputs: they are changed
  * in place, and restored. The checks whose names contain _list take a function that returns up to
@@ -198,7 +198,8 @@ rg_cost rg_profile_cost(const char *row);
 /* The profile can also have rows for work other than ops. RG_RECORD_FUNCTION("read a batch"); is
  * torch's record_function: it counts the time until the end of the C block. The name is UTF-8; its
  * first 63 bytes count, and it must exist until the end of the block. Ops that are called inside
- * count their time in their own rows. Work that begins while the profiler is off isn't counted. */
+ * the block count their time in their own rows. Work that begins while the profiler is off isn't
+ * counted. */
 typedef struct rg_profile_guard {
     const char *name;
     double began, outer;

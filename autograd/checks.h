@@ -1,9 +1,9 @@
 /*
  * checks.h: functions that check the requirements of ops and layers. An error keeps PyTorch's kind
- * (its code) and the clause that names the mistake, together with the op and the shapes. Other
- * things are not as in PyTorch: the order of the checks, typos, and the names of kernels. A
- * checking function has the same error message for all ops. An op checks all its requirements in
- * its first lines. A check that only one op needs is an RG_FAIL_IF there.
+ * (its code) and the clause that names the mistake, and adds the op and the shapes. The order of
+ * the checks isn't PyTorch's, and PyTorch's typos and names of kernels aren't copied. A checking
+ * function has the same error message for all ops. An op checks all its requirements in its first
+ * lines. For a requirement that only this op has, it calls RG_FAIL_IF.
  *
  *     return rgi_want_dims(op, "mat1", a, 2, 2) && rgi_want_dims(op, "mat2", b, 2, 2)
  *            && rgi_want_same_dtype(op, "mat1", a, "mat2", b);
@@ -87,7 +87,7 @@ bool rgi_want_no_grad(const char *op, const char *what, const rg_tensor *t);
 bool rgi_want_replacement(const char *op, const char *hook, const rg_tensor *made,
                           const rg_tensor *grad);
 
-/* ---- inline functions, for the requirements of small calls -------------------------- */
+/* ---- inline functions: requirements that are checked even in the fastest calls ----- */
 
 bool rgi_lacks_dims(const char *op, const char *what, const rg_tensor *t, int least, int most)
     __attribute__((cold));

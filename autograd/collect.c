@@ -115,7 +115,7 @@ bool rgi_run_ask(rg_run *r, int m, rg_tensor *const x[]) {
     return true;
 }
 
-/* Lets go of the nodes from the oldest to the newest. A root is among the newest. If a root were
+/* Releases the nodes from the oldest to the newest. A root is among the newest. If a root were
  * released first, that could destroy older nodes in the list, which this loop still reads. */
 RG_HOT void rgi_run_let_go(rg_run *r) {
     for (size_t i = r->n_nodes; i-- > 0;) {

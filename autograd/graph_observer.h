@@ -1,7 +1,7 @@
 /*
  * graph_observer.h: observers of the graph. An observer is told of ops that are applied, of nodes
  * that are recorded, and of the steps of backward runs. It can keep notes with nodes. Profiling,
- * recording, anomaly mode, inference mode and hooks on saved values are observers, each in a file
+ * replays, anomaly mode, inference mode and hooks on saved values are observers, each in a file
  * of its own; the files of the graph know nothing else of them.
  *
  * There are two kinds of observers. The thread's observer (tensor/observer.h) sees one thread, and
@@ -82,7 +82,7 @@ static inline rg_graph_observer *rgi_graph_observer(void) {
 
 /* ---- observers of all threads ------------------------------------------------------ */
 
-/* Puts an observer in force (on) or out of force. Returns whether it was in force before. */
+/* Puts an observer in force if `on`, else out of force. Returns whether it was in force before. */
 bool rgi_set_graph_observer(rg_graph_observer *o, bool on);
 /* Adds `by`, which is 1 or -1, to the number of times that an observer was put in force. It is in
  * force while this number is above 0. */
@@ -105,9 +105,9 @@ static inline bool rgi_is_observed(int event) {
     return RG_UNLIKELY(atomic_load_explicit(&rgi_observed, memory_order_relaxed) & event);
 }
 
-/* Each of these functions calls the function of the same name of every observer in force. But
- * rgi_end_call and rgi_end_step call it of all observers. If an observer returns false, so do
- * they. */
+/* Each of these functions calls, for every observer in force, the observer's function with the same
+ * name (without rgi_). rgi_end_call and rgi_end_step do so for all observers. If an observer's
+ * function returns false, so does the rgi_ function. */
 void rgi_begin_span(rg_span *span);
 void rgi_end_call(const rg_span *span, const rg_call *c);
 void rgi_end_step(const rg_span *span, const rg_step *s, uint32_t made);

@@ -1,6 +1,6 @@
 /*
- * leaf_table.h: the table in which a backward run sums the gradients of leaves. The engine commits
- * them to the leaves at the end of the run.
+ * leaf_table.h: the table in which a backward run sums the gradients of leaves. At the end of the
+ * run, the engine commits these gradients to the leaves.
  */
 #pragma once
 

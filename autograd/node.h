@@ -7,7 +7,8 @@
 
 #include "op.h"
 
-/* Leads from an input to the node output that computed it. NULL if the input has no gradient. */
+/* An edge leads from an input to the earlier node's output that computed this input. `node` is NULL
+ * if the input doesn't require grad. */
 typedef struct rg_edge {
     rg_node *node;
     uint32_t output;
@@ -27,7 +28,7 @@ typedef struct rg_note rg_note;
  * headers. */
 struct rg_node {
     rg_history base;
-    /* The low half counts all references. The high half counts those that tensor headers hold. */
+    /* References: the low half counts all of them, the high half those that tensor headers hold. */
     _Atomic int64_t refs;
     /* The op. NULL if the node is a leaf. */
     const rg_op *op;
@@ -49,8 +50,8 @@ struct rg_node {
      * mustn't be handed out. A rule may return a saved value as a gradient; therefore a rule gets
      * an alias of it (see rgi_saved). */
     rg_tensor **saved;
-    /* The version that each value had when it was saved. NULL in a training step that is recorded
-     * for replays (replay.h), since its values may be written to between two replays. */
+    /* The version that each value had when it was saved. NULL in the copy of the node that a
+     * recording keeps (replay.c), since its values may be written to between two replays. */
     uint32_t *version;
     rg_meta *meta;
     void *attr;
@@ -85,12 +86,12 @@ static inline uint32_t rgi_needs_of(const rg_call *c) {
 /* Records a call: makes its node, which becomes the history of its outputs. Returns false if memory
  * ran out or an observer refuses the call. */
 bool rgi_record(const rg_call *c, size_t attr_size);
-/* The same as rgi_record, but the caller chooses the values that are saved: those in the mask
+/* Records a call as rgi_record does, but the caller chooses the values to save: those in the mask
  * `needs`. rgi_record saves the values that the op's gradient rules read. */
 bool rgi_record_needing(const rg_call *c, size_t attr_size, uint32_t needs);
 /* Returns a new leaf for t, with one reference, which belongs to the caller. */
 rg_node *rgi_leaf_new(const rg_tensor *t);
-/* Notes t's strides in its leaf. If t has no gaps, the gradient gets the same strides, as in
+/* Stores t's strides in t's leaf. If t has no gaps, the gradient gets the same strides, as in
  * torch. */
 void rgi_leaf_lie_as(rg_node *leaf, const rg_tensor *t);
 /* Returns the strides that the leaf's gradient is to have, or NULL if it is to be contiguous. */

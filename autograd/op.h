@@ -323,7 +323,7 @@ rg_tensor *rgi_part_of(rg_tensor *x, const rg_part *p);
  * *start to the index of the first of them. Requires that step is positive. */
 int64_t rgi_slice_length(int64_t size, int64_t *start, int64_t end, int64_t step);
 
-/* ---- in a rule (step.c) ------------------------------------------------------------ */
+/* ---- functions that a rule may call (step.c) --------------------------------------- */
 /* rgi_saved returns an input's saved value, or RG_NONE if the input was absent. The other two
  * return the saved value of the first output, or of output number `output`. */
 rg_tensor *rgi_saved(const rg_step *s, int input);

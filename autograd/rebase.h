@@ -15,15 +15,15 @@ typedef struct rg_strided {
     int64_t start;
 } rg_strided;
 
-/* Gives a stale view a new history. Returns false on failure. An element of a list of views and a
- * view made without grad mode can't have a new history; then the error is torch's, and names
- * `op`. */
+/* Gives a stale view a new history. Returns false on failure. A view that a function returned in a
+ * list, or that was made without grad mode, can't have a new history; then the error is torch's,
+ * and names `op`. */
 bool rgi_renew_slowly(rg_tensor *t, const char *op);
 static inline bool rgi_renew(rg_tensor *t, const char *op) {
     return RG_LIKELY(!rgi_is_stale(t)) || rgi_renew_slowly(t, op);
 }
-/* Returns whether a view gets its history from its base. As in torch, it doesn't if the base
- * doesn't require grad and the view itself doesn't either, or is a leaf. */
+/* Returns whether a view gets its history from its base. As in torch, it does if the base requires
+ * grad, or if the view itself has a history that isn't a leaf. */
 static inline bool rgi_follows_base(const rg_tensor *t) {
     return rgi_base_of(t)->history || (t->history && rgi_node_of(t)->op);
 }

@@ -6,7 +6,7 @@
  */
 #include "elementwise.h"
 
-/* ---- the rows ------------------------------------------------------------------- */
+/* ---- functions that are rows of tensor/kernels/elementwise.def ------------------- */
 
 static bool relu_shape(rg_call *c) {
     RG_FAIL_IF(rgi_is_bool(c->in[0]->dtype), "relu", "Boolean inputs not supported for relu");

@@ -5,7 +5,7 @@
  */
 #include "elementwise.h"
 
-/* ---- the rows ------------------------------------------------------------------- */
+/* ---- functions that are rows of tensor/kernels/elementwise.def ------------------- */
 
 /* Returns part / (a^2 + b^2), but 0 where a and b are both 0. */
 static rg_tensor *over_square(rg_tensor *part, rg_tensor *a, rg_tensor *b) {
@@ -167,8 +167,8 @@ rg_tensor *(rg_sub_alpha)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha) {
     return RG_APPLY(add_alpha, &attr, a, b);
 }
 
-/* ---- over: a / b, for functions that divide by a number inside, as torch's own code does;
- *      torch then names the node DivBackward1 ----------------------------------- */
+/* ---- over: a / b with torch's node name DivBackward1, for functions that divide by a number
+ *      in their own code, as torch's functions do ------------------------------- */
 
 RG_OP(over, .doc = "a / b", .node = "DivBackward1", .n_in = 2, .typing = RG_FLOATED, RG_ELEMENTWISE,
       .shape = rgi_shape_broadcast, .kernel = &k_div,

@@ -198,8 +198,8 @@ static void einsum_remove(einsum_dims *d, int at) {
         d->label[i] = d->label[i + 1];
 }
 
-/* Fails unless the operand's sizes fit those of the earlier operands. seen[] holds the size that
- * each label has in them (1 if it may still be broadcast), and is updated. */
+/* Fails unless the operand's sizes fit those of the earlier operands. seen[label] is the size that
+ * the label has in the earlier operands, or 1 if it may still be broadcast, and is updated. */
 static bool einsum_check_sizes(const einsum_operand *o, int operand, int64_t seen[]) {
     for (int d = 0; d < o->dims.n; d++) {
         int label = o->dims.label[d];

@@ -69,12 +69,13 @@
 
 /* ---- shapes and checks ------------------------------------------------------------ */
 
-/* Shape functions that give the output in[0]'s shape. The first fails unless the input is floating
- * point, and the second fails if it is bool. */
+/* Shape functions that give the output in[0]'s shape. rgi_shape_of_floats fails unless the input is
+ * floating point, and rgi_shape_of_numbers fails if it is bool. */
 bool rgi_shape_of_floats(rg_call *c);
 bool rgi_shape_of_numbers(rg_call *c);
-/* Shape functions that give the output the shape to which the inputs broadcast. The first fails
- * unless the inputs are floating point, and the second fails if they are bool. */
+/* Shape functions that give the output the shape to which the inputs broadcast.
+ * rgi_shape_broadcast_floats fails unless the inputs are floating point, and
+ * rgi_shape_broadcast_numbers fails if they are bool. */
 bool rgi_shape_broadcast_floats(rg_call *c);
 bool rgi_shape_broadcast_numbers(rg_call *c);
 
@@ -87,7 +88,7 @@ static inline bool elementwise_is_number(const rg_tensor *t) {
  * error message. */
 bool rgi_element_fits(const char *op, const rg_tensor *t, rg_dtype d);
 
-/* ---- ops of one tensor that take up to three numbers beside it ------------------- */
+/* ---- ops of one tensor, with up to three numbers as further arguments ------------- */
 
 /* The attributes of these ops. The numbers k[0], k[1] and k[2] are called k0, k1 and k2 in
  * formulas. */
@@ -103,7 +104,7 @@ struct numbers_attr {
 bool rgi_elementwise_forward(rg_call *c);
 
 /* Compute the gradient in one pass of the op's slope kernel over g and the saved value. As in
- * torch, the gradient has the memory order of g in the first function, and of the saved value in
- * the second. */
+ * torch, the gradient has the memory order of g or, in rgi_elementwise_slope_by_value, of the saved
+ * value. */
 bool rgi_elementwise_slope(const rg_step *s, rg_tensor *gin[]);
 bool rgi_elementwise_slope_by_value(const rg_step *s, rg_tensor *gin[]);

@@ -7,8 +7,8 @@
 
 #include "autograd/op.h"
 
-/* The number of dims and the sizes of t, where a tensor without dims counts as a vector with one
- * element, as in torch. */
+/* rgi_index_ndim returns the number of dims of t, and rgi_index_size the size of a dim. As in
+ * torch, a tensor without dims counts as a vector with one element. */
 static inline int rgi_index_ndim(const rg_tensor *t) { return t->ndim ? t->ndim : 1; }
 static inline int64_t rgi_index_size(const rg_tensor *t, int dim) {
     return t->ndim ? t->size[dim] : 1;
@@ -26,6 +26,6 @@ bool rgi_scatter_fits(const rg_tensor *x, const rg_tensor *index, const rg_tenso
 rg_tensor *rgi_scatter_widen(rg_tensor *g, const rg_tensor *index, rg_dims shape);
 
 /* Fails if the source overlaps x, which will be written to. If x or the source isn't contiguous,
- * this is refused only if both begin at the same element. (With other overlaps, the source is read
- * before x is written to.) */
+ * fails only if both begin at the same element. (With other overlaps, the source is read before x
+ * is written to.) */
 bool rgi_scatter_apart(const char *op, const rg_tensor *x, const rg_tensor *source);

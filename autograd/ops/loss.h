@@ -9,8 +9,8 @@
 
 /* ---- options ------------------------------------------------------------------- */
 
-/* Fails unless all tensors are valid and the loss has the reduction o->reduction. Optional tensors
- * may be RG_NONE. */
+/* Fails unless x, t and the tensors in *o are valid (those in *o may be RG_NONE), and the loss
+ * `name` allows the reduction o->reduction. */
 bool rgi_loss_check(const char *name, rg_tensor *x, rg_tensor *t, const rg_loss_options *o);
 
 /* Fails unless `how` is RG_MEAN, RG_SUM or RG_EACH. */

@@ -327,7 +327,7 @@ rg_tensor *(rg_diag)(rg_tensor *x, int64_t offset) {
 
 /* ---- trace: the sum of a matrix's diagonal; gx is g along the diagonal --------- */
 
-/* Integers are summed as int64. */
+/* Makes the output a tensor without dims, and int64 for integers and bools. */
 static bool trace_shape(rg_call *c) {
     if (!rgi_is_float(c->in[0]->dtype))
         c->out[0]->dtype = RG_INT64;

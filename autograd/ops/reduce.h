@@ -32,7 +32,8 @@ static const rg_dims rg_no_dims = { 0 };
 rg_tensor *rgi_reduce(const rg_op *op, rg_tensor *x, const rg_dims *dims, uint32_t none,
                       bool keepdim, double p);
 
-/* Apply an op over all elements, over one dim, and over several dims. */
+/* rgi_reduce_all applies an op over all elements, rgi_reduce_dim over one dim, and rgi_reduce_dims
+ * over a list of dims. */
 static inline rg_tensor *rgi_reduce_all(const rg_op *op, rg_tensor *x) {
     return rgi_reduce(op, x, &rg_no_dims, RG_UNNAMED, false, 0);
 }
@@ -44,7 +45,8 @@ static inline rg_tensor *rgi_reduce_dims(const rg_op *op, rg_tensor *x, rg_dims 
     return rgi_reduce(op, x, &dims, RG_EVERY_DIM, keepdim, 0);
 }
 
-/* Returns whether the caller's function has an argument for dims. */
+/* Returns whether the public function has an argument for dims, as rg_sum_dim has and rg_sum
+ * hasn't. */
 static inline bool rgi_reduce_named(const void *attr) {
     return ((const struct reduce_attr *)attr)->dims != RG_UNNAMED;
 }

@@ -51,7 +51,7 @@ static rg_tensor *strided_laid_out(rg_tensor *t, const rg_strided *a, bool zeros
     return laid;
 }
 
-/* Returns the view's header. Requires that `laid` has the base's layout. */
+/* Returns the header of the view that *a describes. Requires that `laid` has the base's layout. */
 static rg_tensor strided_part(const rg_tensor *laid, const rg_strided *a) {
     rg_tensor part = *laid;
     part.data += a->start * (int64_t)rgi_sizeof(laid->dtype);

@@ -7,7 +7,7 @@
 
 #include <float.h>
 
-/* ---- the rows ------------------------------------------------------------------- */
+/* ---- functions that are rows of tensor/kernels/elementwise.def ------------------- */
 
 static bool neg_shape(rg_call *c) {
     RG_FAIL_IF(

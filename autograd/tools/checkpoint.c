@@ -12,9 +12,10 @@
 
 enum { MOST_CHECKPOINTED = 64 };
 
-/* One call of f. `saved` is the number of values that the call saved, and `value` has room for all
- * of them. After a value was fetched, its element of `value` is NULL again. `refs` counts the first
- * call, and each place that number_value has returned and that isn't dropped yet. */
+/* The state of one rg_checkpoint. `saved` is the number of values that the first call of f saved,
+ * and `value` has room for all of them. After a value was fetched, its element of `value` is NULL
+ * again. `refs` counts the first call, and each place that number_value has returned and that isn't
+ * dropped yet. */
 typedef struct {
     atomic_int refs;
     rg_function *f;

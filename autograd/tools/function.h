@@ -86,7 +86,7 @@ bool rg_save_for_backward_list(rg_function_context *ctx, rg_list tensors);
 #define rg_save_for_backward(ctx, ...) rg_save_for_backward_list(ctx, RG_ARGUMENTS_(__VA_ARGS__))
 /* In backward, returns saved tensor number i. */
 rg_tensor *rg_saved_tensor(rg_function_context *ctx, int i);
-/* Returns whether the gradient of input i is wanted. Backward needn't compute the others. */
+/* Returns whether the gradient of input i is wanted. If not, backward needn't compute it. */
 bool rg_needs_input_grad(rg_function_context *ctx, int i);
 /* In forward, marks an output through which no gradient flows. */
 bool rg_mark_non_differentiable(rg_function_context *ctx, rg_tensor *output);

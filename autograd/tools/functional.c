@@ -176,12 +176,13 @@ static rg_tensor *rows_of(rg_tensor *y, rg_tensor *x, bool create_graph) {
     return rows;
 }
 
-/* Each row of the Jacobian is the derivative of one element of y. */
+/* Computes the Jacobian row by row. Each row is the derivative of one element of y. */
 static rg_tensor *jacobian_by_rows(const derived *d, rg_tensor *x) {
     return rows_of(d->y, x, d->create_graph);
 }
 
-/* The gradient g = u^T J is linear in u, so that dg / du is the transpose of J. */
+/* Computes the Jacobian column by column. The gradient g = u^T J is linear in u, so that dg / du is
+ * the transpose of J. */
 static rg_tensor *jacobian_by_columns(const derived *d, rg_tensor *x) {
     rg_tensor *u = rg_requires_grad_(rg_zeros_like(d->y), true);
     rg_tensor *g = u ? derivative(d->y, x, u, true) : NULL;

@@ -21,7 +21,7 @@ RG_PUBLIC_BEGIN
 
 typedef struct RG_OPTIONS rg_derivative_options {
     RG_BY_NAME;
-    /* The index of the input by which f is differentiated, in functions that take a single one. */
+    /* The index of the input by which rg_jacrev, rg_jacfwd and rg_hessian differentiate f. */
     int argnum RG_DEFAULT(0);
     bool create_graph RG_DEFAULT(false);
 } rg_derivative_options;

@@ -10,7 +10,8 @@
 
 static bool is_inference(const rg_tensor *t) { return t->storage && t->storage->inference; }
 
-/* As in torch, a call isn't recorded if all its inputs are inference tensors. */
+/* Returns whether the call is to be recorded: as in torch, not if all inputs are inference tensors.
+ * */
 static bool records_some_input(rg_graph_observer *o, const rg_call *c) {
     (void)o;
     for (int i = 0; i < c->n_in; i++)
