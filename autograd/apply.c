@@ -10,7 +10,7 @@
 #include "graph_observer.h"
 #include "rebase.h"
 
-/* ---- inputs ------------------------------------------------------------------------ */
+/* ---- checking and converting inputs ------------------------------------------------ */
 
 static bool input_check(const rg_op *op, int i, rg_tensor *t) {
     if (t == RG_NONE && (op->optional >> i & 1))
@@ -80,7 +80,7 @@ static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *c
     return true;
 }
 
-/* ---- computing --------------------------------------------------------------------- */
+/* ---- computing outputs ------------------------------------------------------------- */
 
 /* The inputs are alike if all of them are plain (RG_PLAIN) and have the same dtype, and each has
  * in[0]'s shape or no dims. Then rgi_run_alike can compute the output. by_kernel returns whether
@@ -240,7 +240,7 @@ static inline __attribute__((always_inline)) bool compute_and_record(rg_call *c,
     return !any_float || rgi_record(c, attr_size);
 }
 
-/* ---- applying ---------------------------------------------------------------------- */
+/* ---- applying an op ---------------------------------------------------------------- */
 
 /* Applies an op whose inputs must be checked one by one: they may be numbers, be absent, or have
  * different dtypes. in[] must have room for 3 * n tensors: the inputs, converted[] and typed[]. */

@@ -8,7 +8,7 @@
 #include "rebase.h"
 #include "tensor/observer.h"
 
-/* ---- running ----------------------------------------------------------------------- */
+/* ---- calling hooks ----------------------------------------------------------------- */
 
 /* Calls the hook's function, and replaces the gradient by the function's result. The function may
  * even remove its own hook. */
@@ -86,7 +86,7 @@ bool rgi_run_hooks_after(rg_node *leaf) {
     return true;
 }
 
-/* ---- registering ------------------------------------------------------------------- */
+/* ---- registering hooks ------------------------------------------------------------- */
 
 bool rg_retain_grad(rg_tensor *t) {
     if (!rgi_check(t, "retain_grad") || !rgi_renew(t, "retain_grad"))

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-/* ---- dtypes ------------------------------------------------------------------------ */
+/* ---- checks of dtypes -------------------------------------------------------------- */
 
 static bool want_scalar_type(const char *op, const char *what, const rg_tensor *t,
                              rg_dtype dtype) {
@@ -42,7 +42,7 @@ bool rgi_want_tracked(const char *op, const rg_tensor *t, rg_dtype dtype) {
     return true;
 }
 
-/* ---- shapes ------------------------------------------------------------------------ */
+/* ---- checks of shapes -------------------------------------------------------------- */
 
 bool rgi_lacks_dims(const char *op, const char *what, const rg_tensor *t, int least, int most) {
     char wanted[48];
@@ -122,7 +122,7 @@ bool rgi_want_product(const char *op, const rg_tensor *a, const rg_tensor *b, in
     return true;
 }
 
-/* ---- numbers ----------------------------------------------------------------------- */
+/* ---- checks of numbers ------------------------------------------------------------- */
 
 /* Writes a single number as a number, and several numbers as a shape. Returns the string. */
 static const char *numbers_text(int n, const int64_t *v, char text[192]) {
@@ -171,7 +171,7 @@ bool rgi_want_option(const char *op, const char *what, int dims, int64_t number,
     return true;
 }
 
-/* ---- arguments ---------------------------------------------------------------------- */
+/* ---- checks of other arguments ------------------------------------------------------ */
 
 bool rgi_want_given(const char *op, const char *what, const rg_tensor *t, const char *when) {
     RG_FAIL_IF(rgi_is_none(t), op, "%s must be defined %s", what, when);

@@ -16,7 +16,7 @@
 
 #include "op.h"
 
-/* ---- dtypes ------------------------------------------------------------------------ */
+/* ---- checks of dtypes -------------------------------------------------------------- */
 
 /* rgi_want_float requires that t is floating point, and rgi_want_no_bool that t isn't bool. They
  * call rgi_want_dtype (tensor/dtype.h), which has the error message. */
@@ -35,7 +35,7 @@ bool rgi_want_cast(const char *op, bool can, rg_dtype from, rg_dtype to);
  * gradient. */
 bool rgi_want_tracked(const char *op, const rg_tensor *t, rg_dtype dtype);
 
-/* ---- shapes ------------------------------------------------------------------------ */
+/* ---- checks of shapes -------------------------------------------------------------- */
 
 /* Requires that t has from `least` to `most` dims. If `most` is RG_MAX_DIMS, there is no upper
  * bound. */
@@ -60,7 +60,7 @@ bool rgi_want_no_wider(const char *op, const rg_tensor *y, const rg_tensor *wide
 bool rgi_want_product(const char *op, const rg_tensor *a, const rg_tensor *b, int64_t left,
                       int64_t right);
 
-/* ---- numbers ----------------------------------------------------------------------- */
+/* ---- checks of numbers ------------------------------------------------------------- */
 
 /* rgi_want_positive: all n numbers are above 0. rgi_want_non_negative: none of them is below 0. */
 bool rgi_want_positive(const char *op, const char *what, int n, const int64_t *v);
@@ -75,7 +75,7 @@ bool rgi_want_indices(rg_code code, const char *op, const rg_tensor *index, int6
 bool rgi_want_option(const char *op, const char *what, int dims, int64_t number, int64_t absent,
                      const rg_dims *list, int64_t *to);
 
-/* ---- arguments ---------------------------------------------------------------------- */
+/* ---- checks of other arguments ------------------------------------------------------ */
 
 /* Requires that an optional tensor is given. `when` says in the error message when it is needed,
  * such as "in evaluation mode". */

@@ -13,7 +13,7 @@ RG_HOT void rgi_run_init(rg_run *r) {
     rgi_leaf_table_begin(&r->leaves);
 }
 
-/* ---- collecting ------------------------------------------------------------------- */
+/* ---- collecting nodes ------------------------------------------------------------- */
 
 static bool make_room(rg_run *r) {
     size_t bytes = r->n_nodes * sizeof *r->nodes;

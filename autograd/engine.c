@@ -168,7 +168,7 @@ static bool walk(rg_run *r) {
     return leaves_prepare(r);
 }
 
-/* ---- the beginning ----------------------------------------------------------------- */
+/* ---- the beginning of a run -------------------------------------------------------- */
 
 /* Gives a root the gradient 1. Fails unless the root has one element. */
 static bool root_one(rg_run *r, rg_tensor *y) {
@@ -295,7 +295,7 @@ static bool run_begin(rg_run *r, const request *q) {
     return ok;
 }
 
-/* ---- the end ----------------------------------------------------------------------- */
+/* ---- the end of a run -------------------------------------------------------------- */
 
 static void leaf_commit(const rg_run *r, rg_leaf_slot *s) {
     rg_node *leaf = s->leaf;

@@ -110,7 +110,7 @@ rg_tensor *rgi_sum_to(rg_tensor *g, const rg_meta *meta) {
     return g;
 }
 
-/* ---- a step ------------------------------------------------------------------------ */
+/* ---- the step of a node ------------------------------------------------------------ */
 
 RG_HOT bool rgi_run_needs(const rg_run *r, const rg_edge *e) {
     if (!e->node)

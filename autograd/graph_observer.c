@@ -8,11 +8,11 @@
 
 atomic_int rgi_observed;
 
-/* The list of observers. They are added at the front and never removed, so that a thread can read
- * the list while another thread adds to it. */
+/* The list of observers. Observers are added at the front and never removed, so that a thread can
+ * read the list while another thread adds to it. */
 static _Atomic(rg_graph_observer *) all_observers;
 
-/* ---- being in force ---------------------------------------------------------------- */
+/* ---- putting observers in force ---------------------------------------------------- */
 
 static int events_of(const rg_graph_observer *o) {
     int events = 0;
@@ -133,7 +133,7 @@ bool rgi_may_add(rg_tensor *grad) {
     return true;
 }
 
-/* ---- notes ------------------------------------------------------------------------- */
+/* ---- notes that observers keep with nodes ------------------------------------------ */
 
 rg_note *rgi_note_of(const rg_node *n, const rg_note_class *cls) {
     rg_note *note = n->notes;

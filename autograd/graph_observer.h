@@ -74,13 +74,13 @@ struct rg_graph_observer {
     rg_graph_observer *next;
 };
 
-/* ---- the thread's observer --------------------------------------------------------- */
+/* ---- finding the thread's observer ------------------------------------------------- */
 
 static inline rg_graph_observer *rgi_graph_observer(void) {
     return (rg_graph_observer *)rgi_this.observer;
 }
 
-/* ---- observers of all threads ------------------------------------------------------ */
+/* ---- functions for observers of all threads ---------------------------------------- */
 
 /* Puts an observer in force if `on`, else out of force. Returns whether it was in force before. */
 bool rgi_set_graph_observer(rg_graph_observer *o, bool on);
@@ -117,7 +117,7 @@ bool rgi_applied(const rg_call *c, rg_node *n);
 bool rgi_made_gradient(const rg_step *s, rg_tensor *g, int input);
 bool rgi_may_add(rg_tensor *grad);
 
-/* ---- notes ------------------------------------------------------------------------- */
+/* ---- notes that observers keep with nodes ------------------------------------------ */
 
 /* Data that an observer keeps with a node. The observer's own struct begins with this struct. */
 struct rg_note {

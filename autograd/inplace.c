@@ -105,7 +105,7 @@ static rg_tensor *copy_with_history(rg_tensor *t) {
     return rgi_own(copy);
 }
 
-/* ---- writing ------------------------------------------------------------------------ */
+/* ---- writing the result of an op over its first input ------------------------------- */
 
 /* Writes the values of y over t, and gives y's history to t and, if t is a view, to its base. If
  * the node of y saved its output, the saved value is an alias of t from now on, as in torch. A

@@ -9,7 +9,7 @@
 #include "node.h"
 #include "rebase.h"
 
-/* ---- leaves ------------------------------------------------------------------------ */
+/* ---- requires_grad, detach and data ------------------------------------------------ */
 
 rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
     if (!rgi_check(t, "requires_grad_"))

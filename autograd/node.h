@@ -7,8 +7,8 @@
 
 #include "op.h"
 
-/* An edge leads from an input to the earlier node's output that computed this input. `node` is NULL
- * if the input doesn't require grad. */
+/* An edge leads from an input to the node, and the output of this node, that computed the input.
+ * `node` is NULL if the input doesn't require grad. */
 typedef struct rg_edge {
     rg_node *node;
     uint32_t output;
@@ -106,7 +106,7 @@ rg_tensor *rgi_forget_history(rg_tensor *t);
  * alias. */
 rg_tensor *rgi_join(rg_tensor *value, rg_node *n, uint32_t output);
 
-/* ---- reading and releasing --------------------------------------------------------- */
+/* ---- reading and releasing nodes --------------------------------------------------- */
 /* Returns the node that is t's history, or NULL if t doesn't require grad. */
 static inline rg_node *rgi_node_of(const rg_tensor *t) { return (rg_node *)t->history; }
 /* Returns torch's name of the node, such as "MulBackward0". */

@@ -3,7 +3,7 @@
  */
 #include "node.h"
 
-/* ---- shapes ------------------------------------------------------------------------ */
+/* ---- shape functions --------------------------------------------------------------- */
 
 RG_HOT bool rgi_shape_same(rg_call *c) {
     for (int k = 0; k < c->n_out; k++)
@@ -33,7 +33,7 @@ bool rgi_shape_broadcast_bool(rg_call *c) {
     return rgi_shape_broadcast(c);
 }
 
-/* ---- views ------------------------------------------------------------------------- */
+/* ---- views: the first and the last part of making one ------------------------------ */
 
 RG_HOT static __attribute__((noinline)) void mark_without_grad(rg_tensor *y) {
     if (rgi_this.inference)
@@ -64,7 +64,7 @@ RG_HOT bool rgi_view_end(rg_call *c) {
     return true;
 }
 
-/* ---- rules ------------------------------------------------------------------------- */
+/* ---- a rule that many ops share ---------------------------------------------------- */
 
 rg_tensor *rgi_rule_same(const rg_step *s, rg_tensor *g) {
     (void)s;

@@ -27,7 +27,7 @@
 typedef struct rg_op rg_op;
 typedef struct rg_node rg_node;
 
-/* ---- an application --------------------------------------------------------------- */
+/* ---- calls and steps -------------------------------------------------------------- */
 
 /* `attr` points to a struct of the op's own type. An element of `in` is RG_NONE if an optional
  * input is absent. Before the shape function runs, the dtype of each output is set to that of
@@ -80,7 +80,7 @@ typedef struct rg_gradient {
     bool (*into)(const rg_step *s, rg_tensor *g, rg_tensor *buffer);
 } rg_gradient;
 
-/* ---- the row ---------------------------------------------------------------------- */
+/* ---- the row that describes an op ------------------------------------------------- */
 
 /* Says to which dtype the inputs (or only those in the row's mask `typed`) are converted before a
  * call. RG_AS_GIVEN: they are not converted. RG_PROMOTED: to torch's result type of all inputs.
@@ -331,9 +331,10 @@ rg_tensor *rgi_saved_output(const rg_step *s);
 rg_tensor *rgi_saved_output_at(const rg_step *s, int output);
 /* Returns the gradient of an output, or zeros if no gradient reached that output. */
 rg_tensor *rgi_step_g(const rg_step *s, int output);
-/* Return facts about an input. They work even if no value was saved: it's enough that the input
- * requires grad. rgi_input_zeros returns zeros with the shape of input s->input, the one whose
- * gradient the rule computes. */
+/* The functions rgi_input_.. return facts about an input. They work even if the input's value
+ * wasn't saved, since the node of an input that requires grad knows the shape and the dtype.
+ * rgi_input_zeros returns zeros with the shape of input s->input, the one whose gradient the rule
+ * computes. */
 rg_dims rgi_input_dims(const rg_step *s, int input);
 const int64_t *rgi_input_size(const rg_step *s, int input);
 int rgi_input_ndim(const rg_step *s, int input);

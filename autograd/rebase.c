@@ -34,7 +34,7 @@ static bool place_in_base(const rg_tensor *t, rg_strided *at) {
            && at->start + rgi_reach(t) <= rgi_reach(base) && !rgi_overlaps_itself(base);
 }
 
-/* ---- new histories ----------------------------------------------------------------- */
+/* ---- making new histories ---------------------------------------------------------- */
 
 /* Makes `after` a header like t, and records a call of the op as the history of `after`. Fields of
  * t that another thread may change meanwhile aren't read. Returns false if memory ran out. */
@@ -121,9 +121,10 @@ static view_origin origin_of(const rg_tensor *t) {
     return (view_origin){ .advice = advice_for_lists };
 }
 
-/* Fails, since the view can't follow its base. There are three error messages, as in torch. If the
- * view has no node, or a leaf, the first one says in which block it was made. Otherwise the message
- * names the op that made it, and is different for an element of a list of views. */
+/* Fails, since the view can't follow its base, with one of torch's three error messages. If the
+ * view has no node, or its node is a leaf, the message says in which block the view was made.
+ * Otherwise it names the op that made the view, in one of two messages: one for views that a
+ * function returned in a list, and one for other views. */
 static bool fail_for_view(const char *op, const rg_tensor *t, const char *written) {
     view_origin o = origin_of(t);
     const rg_node *n = rgi_node_of(t);
@@ -194,7 +195,7 @@ __attribute__((constructor)) static void name_histories(void) {
     rgi_node_class.name = history_name;
 }
 
-/* ---- writes ------------------------------------------------------------------------ */
+/* ---- histories for a write --------------------------------------------------------- */
 
 /* t isn't a leaf, since a recorded write to a leaf is refused. If t's history is as_strided without
  * hooks, it leads directly to the base's present history, and t itself is returned. */

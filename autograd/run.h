@@ -37,7 +37,7 @@ typedef struct rg_run {
     rg_tensor *few_grads[RG_FEW_NODES];
 } rg_run;
 
-/* ---- collect.c ---------------------------------------------------------------------- */
+/* ---- collect.c: the nodes of a run -------------------------------------------------- */
 void rgi_run_init(rg_run *r);
 /* Adds a node to the run, for a tensor from which the run begins. */
 bool rgi_run_visit(rg_run *r, rg_node *n);
@@ -48,7 +48,7 @@ bool rgi_run_ask(rg_run *r, int m, rg_tensor *const x[]);
 /* Releases the nodes of the run, so that another run may use them, and frees the list of them. */
 void rgi_run_let_go(rg_run *r);
 
-/* ---- gradients.c -------------------------------------------------------------------- */
+/* ---- gradients.c: the step of a node ------------------------------------------------ */
 /* Returns the place where the gradient for the edge's target is summed. Returns NULL if memory ran
  * out. */
 rg_tensor **rgi_run_place(rg_run *r, rg_edge e);

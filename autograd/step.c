@@ -6,7 +6,7 @@
 
 __thread bool rgi_in_rule __attribute__((tls_model("initial-exec")));
 
-/* ---- saved values ------------------------------------------------------------------ */
+/* ---- reading saved values ---------------------------------------------------------- */
 
 /* Returns RG_NONE if the saved value belongs to an absent input. Otherwise the value was freed, or
  * was written to since it was saved; then fails with torch's error message. */
@@ -58,7 +58,7 @@ rg_tensor *rgi_saved_output_at(const rg_step *s, int output) {
 
 RG_HOT rg_tensor *rgi_saved_output(const rg_step *s) { return rgi_saved_output_at(s, 0); }
 
-/* ---- gradients and shapes ---------------------------------------------------------- */
+/* ---- gradients of outputs, and shapes of inputs ------------------------------------ */
 
 rg_tensor *rgi_step_g(const rg_step *s, int output) {
     if (s->g[output])

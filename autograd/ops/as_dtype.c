@@ -77,7 +77,7 @@ rg_tensor *(rg_cumprod_as)(rg_tensor *x, int dim, rg_dtype dtype) {
     return rg_escape(summed_as("cumprod", x, y, dtype));
 }
 
-/* ---- means ------------------------------------------------------------------- */
+/* ---- means: only of floating-point dtypes ------------------------------------ */
 
 static rg_tensor *mean_as_dtype(rg_tensor *x, rg_dtype dtype) {
     if (!rgi_check(x, "mean") || !rgi_check_dtype("mean", (int)dtype))

@@ -8,7 +8,7 @@
 
 #include <math.h>
 
-/* ---- batch_norm: y = (x - mean) / sqrt(var + eps) weight + bias. With rstd = 1 / sqrt(var +
+/* ---- batch_norm: y = (x - mean) / sqrt(var + eps) * weight + bias. With rstd = 1 / sqrt(var +
  *      eps), gw = g weight and h = (x - mean) rstd: in training, gx = rstd (gw - mean(gw) - h
  *      mean(gw h)), else gx = gw rstd. gweight = sum(g h), and gbias = sum(g) ---- */
 

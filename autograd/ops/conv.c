@@ -6,7 +6,7 @@
 #include "autograd/checks.h"
 #include "tensor/warning.h"
 
-/* ---- parts of all three ops ---------------------------------------------------- */
+/* ---- functions for all three ops ----------------------------------------------- */
 
 /* `dims` is 1 or 2, the number of dims over which the window moves. `steps` is the number of
  * products that are summed for an element of the result, for the profiler. If x has no channels, y

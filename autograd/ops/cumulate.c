@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-/* ---- parts of several ops ------------------------------------------------------ */
+/* ---- functions for all running sums and products ------------------------------- */
 
 /* If `reverse` is set, the sum or product is accumulated from the end of dim to its beginning. */
 struct cumsum_attr {

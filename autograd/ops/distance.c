@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- parts of several ops ------------------------------------------------------ */
+/* ---- functions for both distance ops ------------------------------------------- */
 
 /* The shape function: a is (.., n, k), b is (.., m, k), and y becomes (.., n, m). Requires that a
  * and b have the same batch dims. */

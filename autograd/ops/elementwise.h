@@ -67,7 +67,7 @@
         return RG_APPLY(name, RG_NO_ATTR, a, b);           \
     }
 
-/* ---- shapes and checks ------------------------------------------------------------ */
+/* ---- shape functions, and checks of inputs ---------------------------------------- */
 
 /* Shape functions that give the output in[0]'s shape. rgi_shape_of_floats fails unless the input is
  * floating point, and rgi_shape_of_numbers fails if it is bool. */

@@ -6,7 +6,7 @@
 
 #include "autograd/checks.h"
 
-/* ---- parts that extremes share ------------------------------------------------- */
+/* ---- functions for all maxima and minima --------------------------------------- */
 
 /* Fails if there are no elements to choose from. `dims` is the list that the caller gave; an empty
  * list means all dims. */

@@ -8,7 +8,7 @@
 #include "autograd/checks.h"
 #include "gather.h"
 
-/* ---- parts of several ops ------------------------------------------------------ */
+/* ---- functions for all ops with indices along a dim ---------------------------- */
 
 bool rgi_index_in_range(const rg_tensor *index, const rg_tensor *x, int dim) {
     return rgi_want_indices(RG_RUNTIME_ERROR, NULL, index, 0, rgi_index_size(x, dim), dim);

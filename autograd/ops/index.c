@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-/* ---- offsets of index tensors -------------------------------------------------- */
+/* ---- converting index tensors to offsets in memory ----------------------------- */
 
 /* Broadcasts a shape with the shape of `index`, in place. The n sizes of the shape are stored from
  * the last dim to the first. Returns whether the two can be broadcast. */

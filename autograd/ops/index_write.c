@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- parts of several ops ------------------------------------------------------ */
+/* ---- functions for index_fill and index_copy ----------------------------------- */
 
 struct index_write_attr {
     const char *node;

@@ -225,7 +225,7 @@ static bool norm_dtypes(const char *op, const rg_tensor *x, const rg_tensor *wei
                      .eps = eps_)                                                                  \
     }
 
-/* ---- layer_norm: (x - mean) / sqrt(var + eps) weight + bias, over the last dims ---- */
+/* ---- layer_norm: (x - mean) / sqrt(var + eps) * weight + bias, over the last dims ---- */
 
 RG_OP(layer_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over the last dims",
       .node = "NativeLayerNormBackward0", .n_in = 3, .optional = RG_IN(1) | RG_IN(2), RG_WITH(norm),
@@ -246,7 +246,7 @@ rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weig
     return RG_APPLY(layer_norm, &a, x, weight, bias);
 }
 
-/* ---- rms_norm: x / sqrt(mean(x^2) + eps) weight, over the last dims ------------ */
+/* ---- rms_norm: x / sqrt(mean(x^2) + eps) * weight, over the last dims ---------- */
 
 RG_OP(rms_norm, .doc = "x / sqrt(mean(x^2) + eps) weight, over the last dims",
       .node = "MulBackward0", .n_in = 2, .optional = RG_IN(1), RG_WITH(norm),
@@ -266,7 +266,7 @@ rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight
     return RG_COMPOSITE("rms_norm", RG_APPLY(rms_norm, &a, x, rg_to(weight, x->dtype)));
 }
 
-/* ---- group_norm: (x - mean) / sqrt(var + eps) weight + bias, over groups of channels ---- */
+/* ---- group_norm: (x - mean) / sqrt(var + eps) * weight + bias, over groups of channels ---- */
 
 RG_OP(group_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over groups of channels",
       .node = "NativeGroupNormBackward0", .n_in = 3, .optional = RG_IN(1) | RG_IN(2), RG_WITH(norm),

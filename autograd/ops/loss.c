@@ -9,7 +9,7 @@
 #include "autograd/checks.h"
 #include "tensor/warning.h"
 
-/* ---- options ------------------------------------------------------------------- */
+/* ---- checks of the options of losses ------------------------------------------- */
 
 bool rgi_loss_check(const char *name, rg_tensor *x, rg_tensor *t, const rg_loss_options *o) {
     if (!rgi_check(x, name) || !rgi_check(t, name) || !rgi_check_optional(o->weight, name)
@@ -163,7 +163,7 @@ bool rgi_loss_fused(const rg_step *s, rg_tensor *gin[], k_loss_kind kind) {
                   loss_scale(a, gin[0]));
 }
 
-/* ---- losses by distance -------------------------------------------------------- */
+/* ---- losses that measure the distance of x from t ------------------------------ */
 
 #define DISTANCE_SAMPLES(c)                                                                    \
     RG_SAMPLES({ "d(2,3) z(2,3)", RG_A(loss, RG_MEAN, c) },                                    \

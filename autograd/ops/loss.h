@@ -7,7 +7,7 @@
 
 #include "autograd/op.h"
 
-/* ---- options ------------------------------------------------------------------- */
+/* ---- checks of the options, and the reduction ---------------------------------- */
 
 /* Fails unless x, t and the tensors in *o are valid (those in *o may be RG_NONE), and the loss
  * `name` allows the reduction o->reduction. */

@@ -7,7 +7,7 @@
 
 #include "autograd/checks.h"
 
-/* ---- parts that losses over classes share -------------------------------------- */
+/* ---- functions for all losses over classes ------------------------------------- */
 
 struct nll_loss_attr rgi_nll_attributes(const rg_tensor *x, const rg_loss_options *o) {
     struct nll_loss_attr a = { .classes = x->size[x->ndim > 1],
@@ -98,7 +98,7 @@ rg_tensor *rgi_nll_rule(const rg_step *s, rg_tensor *g) {
     return rg_scatter(rgi_input_zeros(s), 1, rg_unsqueeze(t, 1), rg_unsqueeze(g, 1));
 }
 
-/* ---- requirements -------------------------------------------------------------- */
+/* ---- checks of the input, the target and the weight ---------------------------- */
 
 static bool nll_check_target(const rg_tensor *x, const rg_tensor *t) {
     RG_FAIL_VALUE_IF(x->ndim == 0, "nll_loss", "Expected 1 or more dimensions (got 0)");

@@ -595,7 +595,7 @@ rg_tensor *rg_adaptive_max_pool2d_with(rg_tensor *x, rg_dims size);
 rg_values_indices rg_adaptive_max_pool1d_with_indices(rg_tensor *x, int64_t size);
 rg_values_indices rg_adaptive_max_pool2d_with_indices_with(rg_tensor *x, rg_dims size);
 
-/* ---- neural -------------------------------------------------------------------- */
+/* ---- functions for neural networks --------------------------------------------- */
 
 rg_tensor *rg_softmax(rg_tensor *x, int dim);                   /* e^x / sum(e^x) */
 rg_tensor *rg_softmin(rg_tensor *x, int dim);                   /* e^-x / sum(e^-x) */
@@ -606,15 +606,15 @@ rg_tensor *rg_softmin_as(rg_tensor *x, int dim, rg_dtype dtype);
 rg_tensor *rg_log_softmax_as(rg_tensor *x, int dim, rg_dtype dtype);
 /* the first half of x along dim, times sigmoid(the second half) */
 rg_tensor *rg_glu(rg_tensor *x, int dim);
-/* (x - mean) / sqrt(var + eps) weight + bias. mean and var are over the last dims of x, whose sizes
- * must be normalized_shape. weight and bias may be RG_NONE. */
+/* (x - mean) / sqrt(var + eps) * weight + bias. mean and var are over the last dims of x, whose
+ * sizes must be normalized_shape. weight and bias may be RG_NONE. */
 rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias,
                          double eps);
-/* (x - mean) / sqrt(var + eps) weight + bias, where mean and var are over each group of channels */
+/* (x - mean) / sqrt(var + eps) * weight + bias; mean and var are over each group of channels */
 rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias,
                          double eps);
 /* rg_batch_norm(x, running_mean, running_var, .weight = w, .training = true) returns (x - mean) /
- * sqrt(var + eps) weight + bias for each channel of x (batch, channels, ..). Without .training,
+ * sqrt(var + eps) * weight + bias for each channel of x (batch, channels, ..). Without .training,
  * mean and var are running_mean and running_var. In training, mean and var are the mean and
  * variance of the batch, and running_mean and running_var are updated: each becomes (1 - momentum)
  * times itself plus momentum times the batch's value (for running_var, the variance with a
@@ -632,7 +632,7 @@ rg_tensor *rg_batch_norm_with(rg_tensor *x, rg_tensor *running_mean, rg_tensor *
 /* If the eps of rg_rms_norm is RG_OWN_EPS, it is the epsilon of x's dtype. This is torch's default,
  * None. */
 #define RG_OWN_EPS (-__builtin_inf())
-/* x / sqrt(mean(x^2) + eps) weight */
+/* x / sqrt(mean(x^2) + eps) * weight */
 rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps);
 rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps); /* x / max(norm(x), eps) */
 /* sum(a b) / (max(norm(a), eps) max(norm(b), eps)) */

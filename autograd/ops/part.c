@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* ---- headers of parts ---------------------------------------------------------- */
+/* ---- making the header of a part ----------------------------------------------- */
 
 static void part_drop_dim(rg_tensor *t, int d) {
     for (t->ndim--; d < t->ndim; d++) {
@@ -221,7 +221,7 @@ rg_tensor *(rg_unsqueeze)(rg_tensor *x, int dim) {
     return rgi_part_of(x, &p);
 }
 
-/* ---- parts of any kind --------------------------------------------------------- */
+/* ---- the op for each kind of part ---------------------------------------------- */
 
 rg_tensor *rgi_part_of(rg_tensor *x, const rg_part *p) {
     static const rg_op *const ops[] = { [RG_AT_INDEX] = &rg_op_select,

@@ -5,7 +5,7 @@
  */
 #include "autograd/checks.h"
 
-/* ---- parts of several ops ------------------------------------------------------- */
+/* ---- functions for all pooling ops ---------------------------------------------- */
 
 struct pool_attr {
     const char *node;
@@ -179,7 +179,7 @@ RG_OP(mean_unpool, RG_NAMED(pool), .doc = "values spread over windows",
                  POOL_OF("(1,2,3,2)", NULL, 2, POOL_PAIR(5, 4), POOL_PAIR(3, 2), POOL_PAIR(0, 0),
                          POOL_PAIR(0, 0), POOL_PAIR(0, 0), POOL_PAIR(0, 0), .adaptive = true)));
 
-/* ---- requirements of sliding windows --------------------------------------------- */
+/* ---- checks of the options for sliding windows ----------------------------------- */
 
 /* An option as the caller gave it: a number, or a list with a number for each dim. If the list
  * isn't empty, the list is used, and the number must have its default value, `absent`. */

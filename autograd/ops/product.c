@@ -4,7 +4,7 @@
  */
 #include "autograd/checks.h"
 
-/* ---- operands ------------------------------------------------------------------ */
+/* ---- functions for the operands of all products -------------------------------- */
 
 /* Returns t's header with a new dim of size 1 at index `at`. This makes a matrix of a vector. */
 static rg_tensor product_raise(rg_tensor t, int at) {

@@ -10,7 +10,7 @@
 #include <limits.h>
 #include <string.h>
 
-/* ---- parts of several ops ------------------------------------------------------ */
+/* ---- functions for kthvalue and median_dim ------------------------------------- */
 
 /* `dim` is the dim along which an element is found. In kthvalue, the element is the k-th smallest,
  * counted from 1. median_dim doesn't use k. */

@@ -7,7 +7,7 @@
 #include "autograd/checks.h"
 #include "autograd/op.h"
 
-/* ---- parts of all three ops ------------------------------------------------------ */
+/* ---- functions for all three ops ------------------------------------------------- */
 
 /* The inputs are the gates from x (rg_linear of all time steps), the weight and h_0. An LSTM has
  * c_0 as a fourth input, and a GRU the bias. The outputs are h; for an LSTM then c; and last, for
@@ -75,7 +75,7 @@ static bool recurrent_forward(rg_call *c) {
     return ok;
 }
 
-/* ---- the derivative of all three, in one pass ------------------------------------ */
+/* ---- the derivative of all three ops, in one pass -------------------------------- */
 
 /* Returns a new tensor (steps, batch, hidden) with the h from which each time step starts: h_0, and
  * then the h of the time step before. If there is only one time step, returns a new reference to

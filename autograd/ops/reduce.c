@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* ---- parts that reductions share ----------------------------------------------- */
+/* ---- functions for all reductions ---------------------------------------------- */
 
 rg_tensor *rgi_reduce(const rg_op *op, rg_tensor *x, const rg_dims *dims, uint32_t none,
                       bool keepdim, double p) {

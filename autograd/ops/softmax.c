@@ -3,7 +3,7 @@
  */
 #include "autograd/checks.h"
 
-/* ---- parts of several ops ------------------------------------------------------ */
+/* ---- functions for all softmax ops --------------------------------------------- */
 
 struct softmax_attr {
     int dim;

@@ -4,7 +4,7 @@
  */
 #include "view.h"
 
-/* ---- lists --------------------------------------------------------------------- */
+/* ---- making lists of views ----------------------------------------------------- */
 
 /* The maximum number of parts in a list. That many tensor headers take most of a gigabyte. */
 enum { LIST_MOST = 1 << 22 };

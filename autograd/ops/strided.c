@@ -5,7 +5,7 @@
  */
 #include "autograd/rebase.h"
 
-/* ---- headers ------------------------------------------------------------------- */
+/* ---- headers of bases and views ------------------------------------------------ */
 
 /* Returns how many elements of memory a tensor with these sizes and strides covers, from its first
  * element to its last. Requires that the tensor has elements. */

@@ -220,7 +220,7 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
     return subscript_indices(s, &list, s->n_index);
 }
 
-/* ---- x[items] ------------------------------------------------------------------ */
+/* ---- x[items]: reading a subscript --------------------------------------------- */
 
 /* Returns the view of x that the steps make. If n isn't 0, this view is then indexed by the n index
  * tensors. */

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- items --------------------------------------------------------------------- */
+/* ---- making items -------------------------------------------------------------- */
 
 const char rgi_index_none[] = "None";
 const char rgi_index_ellipsis[] = "...";
@@ -122,7 +122,7 @@ static bool text_item(const char **p, rg_item_index *item) {
     return true;
 }
 
-/* ---- one list of items --------------------------------------------------------- */
+/* ---- joining all items to one list --------------------------------------------- */
 
 static bool flat_add(rg_item_index flat[RG_MOST_ITEMS], int *count, rg_item_index item) {
     RG_FAIL_INDEX_IF(*count == RG_MOST_ITEMS, "index", "at most %d indices", RG_MOST_ITEMS);

@@ -51,7 +51,7 @@ void rgi_pointers_free(rg_pointers *list) {
     *list = (rg_pointers){ NULL, 0, 0 };
 }
 
-/* ---- entries ----------------------------------------------------------------------- */
+/* ---- adding entries ---------------------------------------------------------------- */
 
 bool rgi_recording_refuse(rg_replay *r, const char *op) {
     r->failed = true;
@@ -76,7 +76,7 @@ void *rgi_recording_note(rg_replay *r, rg_redo *redo, void (*drop)(void *), size
     return context;
 }
 
-/* ---- the pool -------------------------------------------------------- */
+/* ---- the pool of storages -------------------------------------------- */
 
 static bool is_in_pool(const rg_replay *r, const rg_storage *s) {
     return rgi_pointers_have(&r->pool, s);
@@ -172,7 +172,7 @@ void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
         r->only_new_memory = true;
 }
 
-/* ---- constants --------------------------------------------------------------------- */
+/* ---- tensors that no repetition makes again ---------------------------------------- */
 
 /* Adds t's storage to the list of constants. If a constant was freed, the new storage can have its
  * address, which is then in the list already. */

@@ -85,7 +85,7 @@ static bool recorder_did(rg_observer *o, rg_tensor *t, const char *op,
     return context != NULL;
 }
 
-/* ---- applications ------------------------------------------------------------------ */
+/* ---- calls of ops ------------------------------------------------------------------ */
 
 /* The entry of a call. A repetition calls the op's forward for the same inputs and outputs. */
 typedef struct {
@@ -170,7 +170,7 @@ static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t att
     return true;
 }
 
-/* ---- backward steps ---------------------------------------------------------------- */
+/* ---- entries for backward steps ---------------------------------------------------- */
 
 /* The entry of a backward step. A repetition calls the op's `fused` or `together`, or the rule's
  * `into`, which adds a gradient into the buffer. `original` is the node. `copy` is a copy of the
@@ -281,7 +281,7 @@ static int recorder_references(rg_graph_observer *o, const rg_tensor *t) {
     return rgi_pointers_have(&(recording_of(o))->live, t) ? 1 : -1;
 }
 
-/* ---- gradients of leaves ----------------------------------------------------------- */
+/* ---- entries for gradients of leaves ----------------------------------------------- */
 
 /* The entry of a leaf's gradient. A repetition makes g the leaf's gradient, or takes the gradient
  * away if g is NULL. If the step adds to a gradient, `sum` is not NULL: it is the tensor with the
@@ -383,7 +383,7 @@ static void recorder_read_gradient(rg_graph_observer *o, const rg_tensor *grad) 
     rgi_recording_reads(recording_of(o), grad);
 }
 
-/* ---- recording and repeating ------------------------------------------------------- */
+/* ---- recording and repeating a step ------------------------------------------------ */
 
 static const rg_graph_observer recorder_calls = {
     .tensors = { .make = recorder_make,

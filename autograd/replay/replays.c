@@ -33,7 +33,7 @@ struct rg_replays {
     size_t n, room;
 };
 
-/* ---- the name of a shape ----------------------------------------------------------- */
+/* ---- naming a shape ---------------------------------------------------------------- */
 
 /* The name of a shape is a string of numbers. A number takes up to 11 bytes, none of which is 0.
  * Only the last byte of a number has its highest bit set. */
@@ -61,7 +61,7 @@ static void name_shape(char *name, int n, rg_tensor *const inputs[]) {
     *name = 0;
 }
 
-/* ---- recordings -------------------------------------------------------------------- */
+/* ---- the recordings for all shapes ------------------------------------------------- */
 
 static size_t shape_replay_bytes(int n) {
     return sizeof(shape_replay) + (size_t)(n + RG_INPUTS_BEHIND) * sizeof(rg_tensor *);

@@ -53,7 +53,7 @@ static double odd_element(rg_tensor *t) {
     return isfinite(odd) ? 0 : odd;
 }
 
-/* ---- the error --------------------------------------------------------------------- */
+/* ---- the error message ------------------------------------------------------------- */
 
 /* Adds `before`, and the name of the function at the address or, if it has no name, its file and
  * offset. Returns false, and adds nothing, if the address is unknown or is in a public function of
@@ -100,7 +100,7 @@ static bool report(const rg_op *op, double odd, const char *direction, rg_text *
                     text);
 }
 
-/* ---- the observer ---------------------------------------------------------------------- */
+/* ---- the observer of anomaly mode ------------------------------------------------------ */
 
 /* Gives the node a copy of the trace. Returns false if memory ran out. */
 static bool remember_trace(rg_node *n, const trace *here) {
@@ -154,7 +154,7 @@ static bool check_gradient(rg_graph_observer *o, const rg_step *s, rg_tensor *g,
     return report(s->op, odd, "backward", &where, (const trace *)forward);
 }
 
-/* ---- the mode ---------------------------------------------------------------------- */
+/* ---- switching anomaly mode on and off --------------------------------------------- */
 
 static rg_graph_observer anomaly = { .applied = check_outputs, .made_gradient = check_gradient };
 

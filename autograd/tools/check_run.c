@@ -9,7 +9,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* ---- failures ----------------------------------------------------------------------- */
+/* ---- error messages ----------------------------------------------------------------- */
 
 /* If the error is that memory ran out, it isn't replaced, since the op isn't to blame. */
 bool rgi_check_run_wrong(const rg_check_run *s, const char *format, ...) {
@@ -28,7 +28,7 @@ bool rgi_check_run_failed(const rg_check_run *s, const char *when) {
     return rgi_check_run_wrong(s, "%s: %s", when, rg_error_peek());
 }
 
-/* ---- copies ------------------------------------------------------------------------- */
+/* ---- copies of the inputs ----------------------------------------------------------- */
 
 const char *const rgi_layout_text[] = { "is contiguous", "isn't contiguous",
                                         "is expanded, and has a stride of 0" };
@@ -76,7 +76,7 @@ bool rgi_check_run_inputs(const rg_check_run *s, rg_tensor *to[]) {
     return true;
 }
 
-/* ---- running and comparing ---------------------------------------------------------- */
+/* ---- applying the op, and comparing results ----------------------------------------- */
 
 bool rgi_check_run_apply(const rg_check_run *s, rg_tensor *in[], rg_tensor *y[]) {
     return rg_function_apply_many(s->cls, s->args, (rg_list){ s->n, in }, y);

@@ -52,7 +52,7 @@ static void region_release(region *r) {
     rgi_free(r, sizeof *r, RG_MEM_OTHER);
 }
 
-/* ---- the first call ------------------------------------------------------------------- */
+/* ---- hooks of the first call of f ----------------------------------------------------- */
 
 static void *number_value(rg_tensor *t, void *context) {
     (void)t;
@@ -70,7 +70,7 @@ static void drop_place(void *packed, void *context) {
     rgi_free(packed, sizeof(place_in_region), RG_MEM_OTHER);
 }
 
-/* ---- the second call ------------------------------------------------------------------ */
+/* ---- the second call of f ------------------------------------------------------------- */
 
 /* The hook `pack` of the second call of f: keeps each saved value for the backward run. If this
  * call saves more values than the first, the further values are counted but not kept. */

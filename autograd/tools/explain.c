@@ -15,7 +15,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* ---- shares ---------------------------------------------------------------------------- */
+/* ---- the shares of paths --------------------------------------------------------------- */
 
 /* Returns the names of the ops of a path as a string, beginning at the loss. */
 static const char *ops_of(const rg_paths *p, int step) {
@@ -81,7 +81,7 @@ static int list_paths(const rg_paths *p, rg_explanation *e, told_path told[]) {
     return n;
 }
 
-/* ---- finite differences ------------------------------------------------------------------ */
+/* ---- comparison with finite differences -------------------------------------------------- */
 
 enum { MOST_EXPLAINED = 64 };
 
@@ -184,7 +184,7 @@ static bool judge(rg_explanation *e, const rg_explain_options *o, rg_tensor *w, 
     return ok;
 }
 
-/* ---- text ---------------------------------------------------------------------------------- */
+/* ---- the explanation in words -------------------------------------------------------------- */
 
 static const char *name_of(rg_tensor *w) { return rgi_name_of(w) ? rgi_name_of(w) : "w"; }
 
@@ -228,7 +228,7 @@ static const char *write_text(const rg_explanation *e, const rg_explain_options 
     return rgi_text_own(&t);
 }
 
-/* ---- picture -------------------------------------------------------------------------------- */
+/* ---- the explanation as a drawing ----------------------------------------------------------- */
 
 /* Adds a path's share to each step of the path, and marks these steps as used. */
 static void add_to_steps(const rg_paths *p, int step, double share, double shares[], bool used[]) {

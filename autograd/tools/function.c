@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- classes ------------------------------------------------------------------------ */
+/* ---- making the row of a class ------------------------------------------------------ */
 
 static bool function_again(rg_call *c);
 
@@ -68,7 +68,7 @@ static const rg_function_row *row_of_class(rg_function_class *cls) {
     return row;
 }
 
-/* ---- reading a context -------------------------------------------------------------- */
+/* ---- reading the context of a call -------------------------------------------------- */
 
 const void *rg_function_args(rg_function_context *ctx) {
     return ctx && ctx->row->cls.args_bytes ? ctx->attr->args : NULL;
@@ -141,7 +141,7 @@ rg_tensor *(rg_saved_tensor)(rg_function_context *ctx, int i) {
     return rgi_saved_output_at(ctx->step, slot - RG_INPUTS);
 }
 
-/* ---- forward ------------------------------------------------------------------------ */
+/* ---- calling forward ---------------------------------------------------------------- */
 
 /* Calls the class's forward function. Fails if that function fails, or doesn't set an output. */
 static bool run_class_forward(rg_function_context *ctx) {
@@ -276,7 +276,7 @@ static bool apply_forward(rg_function_context *ctx, const void *args, rg_call *c
     return true;
 }
 
-/* ---- applying ----------------------------------------------------------------------- */
+/* ---- applying the op ---------------------------------------------------------------- */
 
 /* Records the call, unless no input requires grad or no output can. Then removes the history of
  * outputs that were marked as not differentiable. Returns false on failure. */

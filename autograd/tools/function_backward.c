@@ -21,7 +21,7 @@ bool rgi_function_same(const rg_op *op, rg_tensor *to, rg_tensor *from) {
     return true;
 }
 
-/* ---- backward ----------------------------------------------------------------------- */
+/* ---- calling backward --------------------------------------------------------------- */
 
 /* The op of a node whose only purpose is to fail when it is differentiated. Gradients of a
  * once_differentiable class get such a node as their history. Without a history they would count as

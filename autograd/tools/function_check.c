@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-/* ---- forward ------------------------------------------------------------------------ */
+/* ---- checks of forward -------------------------------------------------------------- */
 
 static bool check_forward(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS], *y[RG_MAX_OUTPUTS], *again[RG_MAX_OUTPUTS],
@@ -119,7 +119,7 @@ static bool check_float32(const rg_check_run *s) {
            && rgi_check_run_agree(s, &a, &b, s->options.float32_tol, "in float32 than in float64");
 }
 
-/* ---- derivatives -------------------------------------------------------------------- */
+/* ---- checks of derivatives ---------------------------------------------------------- */
 
 static rg_list outputs_of(rg_tensor *const inputs[], void *context) {
     static __thread rg_tensor *y[RG_MAX_OUTPUTS];
@@ -229,7 +229,7 @@ static bool check_second_order(const rg_check_run *s) {
                  : "second derivatives don't agree with finite differences");
 }
 
-/* ---- all checks --------------------------------------------------------------------- */
+/* ---- running all checks ------------------------------------------------------------- */
 
 /* Calls each check in a scope of its own. Stops when a check fails or memory has run out. */
 static bool run_checks(const rg_check_run *s) {

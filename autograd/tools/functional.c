@@ -94,7 +94,7 @@ static bool vector_fits(const char *op, rg_tensor *v, const rg_tensor *as) {
     return true;
 }
 
-/* ---- many results, stacked -------------------------------------------------------------- */
+/* ---- stacking many results -------------------------------------------------------------- */
 
 /* Stacks the n results one(from), one(from + 1), .. along dim. At most AT_ONCE tensors are stacked
  * at a time. If there are more, each half is stacked, and the halves are joined. */
@@ -115,7 +115,7 @@ static rg_tensor *stack_of(rg_tensor *(*one)(int64_t at, void *context), void *c
     return rg_stack((rg_list){ (int)n, part }, dim);
 }
 
-/* ---- whole matrices ------------------------------------------------------------------- */
+/* ---- Jacobians and Hessians ----------------------------------------------------------- */
 
 /* Returns zeros like t, with a 1 as element number `at`. */
 static rg_tensor *unit_vector(const rg_tensor *t, int64_t at) {
@@ -237,7 +237,7 @@ rg_tensor *(rg_hessian_with)(rg_function *f, void *context, int n, rg_tensor *co
     return rg_jacrev_with(jacobian_as_function, &inner, n, inputs, options);
 }
 
-/* ---- products with vectors -------------------------------------------------------------- */
+/* ---- products of Jacobians or Hessians and vectors -------------------------------------- */
 
 /* Computes the derivatives of y by all floating-point inputs, where v is the gradient of y. The
  * results for other inputs are RG_NONE. Returns false on failure. */

@@ -391,7 +391,7 @@ bool(rg_gradcheck_list_with)(rg_list_function *f, void *context, int n, rg_tenso
     return gradcheck_as(&(check){ "gradcheck", NULL, f, context, n, inputs, options, 0 });
 }
 
-/* ---- second order -------------------------------------------------------------------
+/* ---- gradgradcheck ------------------------------------------------------------------
  * Each output that requires grad gets a gradient, called its cotangent. The gradients of the inputs
  * are then a function of the inputs and the cotangents. That function is checked as any other
  * function is. */

@@ -6,7 +6,7 @@
  */
 #include "autograd/graph_observer.h"
 
-/* ---- the observer ------------------------------------------------------------------ */
+/* ---- the observer of inference mode ------------------------------------------------ */
 
 static bool is_inference(const rg_tensor *t) { return t->storage && t->storage->inference; }
 
@@ -40,7 +40,7 @@ static rg_graph_observer inference = { .records = records_some_input,
                                        .may_save = refuse_to_save,
                                        .may_add = may_add_to };
 
-/* ---- the mode ---------------------------------------------------------------------- */
+/* ---- switching inference mode on and off ------------------------------------------- */
 
 bool rg_is_inference_mode_enabled(void) { return rgi_this.inference; }
 

@@ -22,7 +22,7 @@ typedef struct {
     double huge;
 } path_run;
 
-/* ---- numbers --------------------------------------------------------------------------- */
+/* ---- measuring gradients --------------------------------------------------------------- */
 
 const double *rgi_doubles(rg_tensor *t) {
     return rg_data(rg_contiguous(rg_to(rg_detach(t), RG_FLOAT64)));
@@ -55,7 +55,7 @@ static bool measure_gradient(rg_tensor *t, gradient_kind *is) {
     return true;
 }
 
-/* ---- steps ------------------------------------------------------------------------------ */
+/* ---- the tree of steps ------------------------------------------------------------------ */
 
 /* Returns the index of the path_step for node n that comes after the path_step `before`. Adds it if
  * there is none. Returns RG_REST if `before` is RG_REST, and -2 if memory ran out. */
@@ -250,7 +250,7 @@ static bool walk_path_node(path_run *r, rg_node *n) {
     return ok;
 }
 
-/* ---- the run ----------------------------------------------------------------------------- */
+/* ---- the run from the loss to w ---------------------------------------------------------- */
 
 static void *zeroed(size_t bytes) {
     void *block = rgi_alloc(bytes, RG_MEM_OTHER);

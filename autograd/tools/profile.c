@@ -267,7 +267,7 @@ static rg_graph_observer profiler = { .begin_span = begin_timing,
 
 bool rg_set_profiling(bool on) { return rgi_set_graph_observer(&profiler, on); }
 
-/* ---- the table --------------------------------------------------------------------- */
+/* ---- printing the table ------------------------------------------------------------ */
 
 static int profile_by_time(const void *a, const void *b) {
     double x = ((const profile_row *)a)->cost.ns;

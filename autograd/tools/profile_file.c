@@ -12,7 +12,7 @@ static FILE *profile_file;
 static long profile_file_process;
 static long profile_file_events;
 
-/* ---- beginning and ending ------------------------------------------------------------ */
+/* ---- beginning and ending the file --------------------------------------------------- */
 
 /* Copies the path to own[], with the process ID in place of each %p. Returns whether own[] is large
  * enough. */
@@ -61,7 +61,7 @@ void rgi_profile_file_end(void) {
     profile_file = NULL;
 }
 
-/* ---- events -------------------------------------------------------------------------- */
+/* ---- writing events ------------------------------------------------------------------ */
 
 static void write_quoted(const char *text) {
     putc('"', profile_file);

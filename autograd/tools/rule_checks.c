@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- layouts ------------------------------------------------------------------------ */
+/* ---- inputs and gradients that are not contiguous ----------------------------------- */
 
 /* Compares a run in which input `at` has this layout with a run in which the input is contiguous
  * and has the same values. */
@@ -210,7 +210,7 @@ bool rgi_check_inputs_later(const rg_check_run *s) {
     return check_released_inputs(s);
 }
 
-/* ---- replay ------------------------------------------------------------------------- */
+/* ---- replaying a recorded run ------------------------------------------------------- */
 
 typedef struct {
     const rg_check_run *s;
@@ -269,7 +269,7 @@ bool rgi_check_replay(const rg_check_run *s) {
     return ok;
 }
 
-/* ---- memory ------------------------------------------------------------------------- */
+/* ---- leaks, and allocations that fail ----------------------------------------------- */
 
 static int64_t bytes_in_use(void) { return rg_memory_stats().now; }
 

@@ -24,7 +24,7 @@ typedef struct {
     packed_value v[];
 } packed_values;
 
-/* ---- the thread's hooks --------------------------------------------------------------- */
+/* ---- the thread's stack of hooks ------------------------------------------------------ */
 
 /* The thread's stack of hooks. The last element is the innermost. An element whose `pack` is NULL
  * means that no hooks are in force. */
@@ -75,7 +75,7 @@ void rg_saved_guard_close(rg_saved_guard *guard) {
     guard->pushed = false;
 }
 
-/* ---- packing -------------------------------------------------------------------------- */
+/* ---- packing saved values ------------------------------------------------------------- */
 
 static void let_go(rg_node *n, int i) {
     rgi_storage_release(n->saved[i]->storage);
@@ -137,7 +137,7 @@ static void drop_packed(rg_note *note, rg_node *n) {
     }
 }
 
-/* ---- unpacking ------------------------------------------------------------------------ */
+/* ---- unpacking saved values ----------------------------------------------------------- */
 
 static bool unpack_value(rg_node *n, packed_values *p, int i) {
     if (!p->v[i].made)
@@ -180,7 +180,7 @@ static void let_go_of_all(rg_note *note, rg_node *n) {
             let_go(n, i);
 }
 
-/* ---- the observer --------------------------------------------------------------------- */
+/* ---- the observer that packs the values of new nodes ---------------------------------- */
 
 static const rg_note_class packed_class = {
     .begin_step = unpack, .end_step = let_go_of_all, .freed_saved = drop_packed, .free = packed_free
