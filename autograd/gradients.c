@@ -12,8 +12,8 @@
 
 /* ---- summing gradients ------------------------------------------------------------- */
 
-/* Returns whether only the caller holds references to t, to its storage and to its base. The
- * references of the thread's observer, if there is one, don't count. */
+/* Returns whether only the caller holds references to t, to its storage and to its base, and t has
+ * no history and no gaps. The references of the thread's observer, if there is one, don't count. */
 RG_HOT bool rgi_is_sole_owner(const rg_tensor *t) {
     rg_graph_observer *o = rgi_graph_observer();
     const int observed = RG_UNLIKELY(o != NULL) ? o->references(o, t) : 0;

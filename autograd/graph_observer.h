@@ -47,7 +47,7 @@ struct rg_graph_observer {
     /* Called when the program reads a leaf's gradient. `grad` is NULL if the leaf has none. */
     void (*read_gradient)(rg_graph_observer *o, const rg_tensor *grad);
 
-    /* ---- observers of all threads ---- */
+    /* ---- observers of all threads: functions that are called at an event RG_SEES_.. ---- */
     /* RG_SEES_SPANS: a call or a step begins, or ends without failure. Every observer is told of
      * the end; an observer that wasn't in force at the beginning finds notes of 0 then. `made` is a
      * mask, in RG_IN bits, of the input gradients that the step computed by its own code, without a

@@ -106,8 +106,8 @@ bool rg_set_data(rg_tensor *t, rg_tensor *data) {
 
 /* ---- .grad ------------------------------------------------------------------------- */
 
-/* Returns the place of t's gradient, or NULL if t can't have one: it isn't a leaf that requires
- * grad, and doesn't retain its gradient. */
+/* Returns the place of t's gradient. Returns NULL if t can't have a gradient, because t is no leaf
+ * that requires grad, and doesn't retain its gradient either. */
 static rg_tensor **grad_place(rg_tensor *t) {
     rg_node *n = rgi_node_of(t);
     if (n && !n->op)

@@ -29,9 +29,9 @@ typedef struct rg_node rg_node;
 
 /* ---- calls and steps -------------------------------------------------------------- */
 
-/* `attr` points to a struct of the op's own type. An element of `in` is RG_NONE if an optional
- * input is absent. Before the shape function runs, the dtype of each output is set to that of
- * in[0]. If inputs were converted to another dtype, `given` points to the original inputs;
+/* A call of an op. `attr` points to a struct of the op's own type. An element of `in` is RG_NONE if
+ * an optional input is absent. Before the shape function runs, the dtype of each output is set to
+ * that of in[0]. If inputs were converted to another dtype, `given` points to the original inputs;
  * otherwise it is NULL. */
 typedef struct rg_call {
     const rg_op *op;

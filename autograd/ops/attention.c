@@ -220,8 +220,8 @@ static bool joint_attention_forward(rg_call *c) {
     return k_attend(&attr->how, &y, c->out[1], NULL, NULL, NULL, in.v, NULL);
 }
 
-/* The rule permutes x so that q, k and v lie along its first dim. It stacks their gradients and
- * permutes them back. */
+/* The gradient of x. Permutes x so that q, k and v lie along its first dim, computes the gradients
+ * of these three, stacks them, and permutes the result back. */
 static rg_tensor *joint_attention_rule(const rg_step *s, rg_tensor *g) {
     const struct joint_attention_attr *attr = RG_ATTR(s, joint_attention);
     rg_tensor *x = rg_unflatten(rgi_saved(s, 0), 2, RG_DIMS(3, attr->heads, -1));

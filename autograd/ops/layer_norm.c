@@ -7,11 +7,11 @@
 
 #include <string.h>
 
-/* ---- parts of all three norms -----------------------------------------------------
- * For each row of x, h = (x - mean) rstd with rstd = 1 / sqrt(var + eps), and y = h weight + bias.
- * With gw = g weight: gx = rstd (gw - mean(gw) - h mean(gw h)), gweight = sum(g h), and gbias =
- * sum(g). rms_norm doesn't subtract the mean: h = x rstd with rstd = 1 / sqrt(mean(x^2) + eps), and
- * gx lacks mean(gw). */
+/* ---- functions for all three norms ------------------------------------------------
+ * For each row of x, h = (x - mean) rstd with rstd = 1 / sqrt(var + eps), and y = h * weight +
+ * bias. With gw = g weight: gx = rstd (gw - mean(gw) - h mean(gw h)), gweight = sum(g h), and
+ * gbias = sum(g). rms_norm doesn't subtract the mean: h = x rstd with rstd = 1 / sqrt(mean(x^2) +
+ * eps), and gx lacks mean(gw). */
 
 /* x consists of batch * groups rows. A row has `channels` weights, and each weight belongs to `per`
  * adjacent elements of the row. */

@@ -48,9 +48,8 @@ rg_tensor *rgi_loss_reduce(rg_tensor *each, rg_reduction how) {
     return how == RG_SUM ? rg_sum(each) : each;
 }
 
-/* Multiplies each element's loss by its weight, and reduces the products. If by_weight is set, the
- * mean is their sum divided by the sum of the weights; otherwise it is divided by the number of
- * elements. */
+/* Multiplies each element's loss by its weight, and reduces the products. Their mean is their sum
+ * divided by the sum of the weights if by_weight is set, or else by the number of elements. */
 static rg_tensor *loss_weighted(const char *name, rg_tensor *each, rg_tensor *weight,
                                 rg_reduction reduction, bool by_weight) {
     if (!each || rgi_is_none(weight))

@@ -157,7 +157,7 @@ static bool pad_forward(rg_call *c) {
     return true;
 }
 
-/* The gradient of x. If the padding is constant, it is g padded by the negated numbers, which
+/* The gradient of x. If the padding is constant, it is g padded by the negated padding, which
  * removes the added elements. In the other modes, the elements of g are added at the indices in x
  * from which the output's elements came. */
 static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g) {

@@ -81,7 +81,7 @@ bool rgi_part_check(const char *op, rg_code code, const char *sentence, rg_tenso
     return rgi_wrap_dim(op, dim, x->ndim, wrapped);
 }
 
-/* ---- parts of several ops: the gradient of x is zeros with g in the place of the part ---- */
+/* ---- functions for all views of parts; gx is zeros with g in the place of the part ---- */
 
 static bool part_view(rg_call *c) {
     rgi_view_begin(c);

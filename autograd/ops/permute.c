@@ -5,7 +5,7 @@
 
 #include "autograd/checks.h"
 
-/* ---- parts of several ops: dim d of y is dim dims[d] of x ---------------------- */
+/* ---- functions for all permutations: dim d of y is dim dims[d] of x ------------ */
 
 struct permute_attr {
     rg_dims dims;

@@ -48,8 +48,8 @@ static bool max_pool_shape(rg_call *c) {
     return true;
 }
 
-/* If the output is empty, the kernel isn't called: it would loop over dims of x, and in an empty
- * tensor a dim may be too long for that. */
+/* Computes the outputs. If they are empty, the kernel isn't called: it would loop over dims of x,
+ * and in an empty tensor a dim may be too long for that. */
 static bool max_pool_forward(rg_call *c) {
     if (c->out[0]->numel == 0)
         return true;

@@ -357,9 +357,10 @@ static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
     return n;
 }
 
-/* Adds an entry that gives the leaf the gradient g, or takes its gradient away if g is NULL. But if
- * the step removes a gradient that it didn't make, no entry is added: if the step makes a new
- * gradient later, a repetition replaces the old gradient by the new one. */
+/* Adds an entry that gives the leaf the gradient g, or takes its gradient away if g is NULL.
+ * Returns the tensor to use in place of g. If the step removes a gradient that it didn't make, no
+ * entry is added: if the step makes a new gradient later, a repetition replaces the old gradient by
+ * the new one. */
 static rg_tensor *recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g) {
     rg_replay *r = recording_of(o);
     const rg_replay_leaf *known = find_leaf(r, leaf);

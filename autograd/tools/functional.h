@@ -56,8 +56,8 @@ rg_tensor *rg_hessian_with(rg_function *f, void *context, int n, rg_tensor *cons
  * has one element, v may be RG_NONE, which stands for 1. */
 rg_tensor *rg_vjp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                        rg_tensor *v, rg_tensor *results[], rg_derivative_options options);
-/* Stores *result = sum over i of dy / dx_i v_i. This takes two backward runs. v[i] has the shape of
- * input i, or is RG_NONE, which stands for zeros. */
+/* Stores *result = sum over i of (dy / dx_i) v_i. This takes two backward runs. v[i] has the shape
+ * of input i, or is RG_NONE, which stands for zeros. */
 rg_tensor *rg_jvp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                        rg_tensor *const v[], rg_tensor **result, rg_derivative_options options);
 /* Stores results[i] = sum over j of d2y / (dx_i dx_j) v_j, the product of y's Hessian and v. y must
