@@ -127,15 +127,15 @@ struct rg_note {
 
 /* Functions that are called when something happens to the node. They may be NULL, except `free`. */
 typedef struct rg_note_class {
-    /* A step of a backward run begins at the node, or ends there. end_step is called even if
-     * begin_step failed. */
+    /* Called when a step of a backward run begins at the node, and when it ends. end_step is called
+     * even if begin_step failed. */
     bool (*begin_step)(rg_note *note, rg_node *n);
     void (*end_step)(rg_note *note, rg_node *n);
-    /* The node has freed its saved values. */
+    /* Called when the node has freed its saved values. */
     void (*freed_saved)(rg_note *note, rg_node *n);
-    /* No tensor header has the node as its history any more. */
+    /* Called when no tensor header has the node as its history any more. */
     void (*lost_headers)(rg_note *note);
-    /* The node is destroyed. */
+    /* Called when the node is destroyed. */
     void (*free)(rg_note *note);
 } rg_note_class;
 

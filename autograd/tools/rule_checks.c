@@ -90,8 +90,8 @@ static bool check_wanted(const rg_check_run *s) {
     return true;
 }
 
-/* If only one output gets a gradient, the results must be the same as if the other outputs had
- * gradients of 0. */
+/* Fails unless a gradient of only one output has the same results as this gradient together with
+ * gradients of 0 for the other outputs. */
 static bool check_each_output(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS], *gy[RG_MAX_OUTPUTS];
     rg_check_result all, one;
