@@ -107,8 +107,8 @@ static const char advice_for_inferred[] =
     "tracked).";
 
 /* Parts of the error message for a view that can't follow its base: the kind of block in which the
- * view was made (NULL for a view that a function returned in a list), the words for a write outside of this
- * block, and the advice. */
+ * view was made (NULL for a view that a function returned in a list), the words for a write outside
+ * of this block, and the advice. */
 typedef struct {
     const char *block, *outside, *advice;
 } view_origin;
