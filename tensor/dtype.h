@@ -145,7 +145,7 @@ const char *rgi_scalar_name(rg_dtype d);
 /* Returns the name of the C++ type in torch's error messages: float, double, long int or bool. */
 const char *rgi_c_name(rg_dtype d);
 /* Returns the dtype that torch gives to Python's numbers of a kind: bool, int64 or the default
- * dtype. Printed tensors don't show it. */
+ * dtype. A printed tensor shows its dtype only if it is another one. */
 rg_dtype rgi_usual_dtype(rg_kind kind);
 /* Returns the dtype of a result that is computed from these n tensors, as torch.result_type
  * does. */
@@ -153,8 +153,8 @@ rg_dtype rgi_promote(int n, rg_tensor *const t[]);
 /* Returns true if the dtype can hold the number; otherwise fails and returns false. */
 bool rgi_number_fits(const char *op, double v, rg_dtype dtype);
 
-/* `computes` says whether the function `op` has a loop for the dtype. If it hasn't, fails as
- * rgi_lacks_dtype does. Returns `computes`. */
+/* Returns `computes`: whether the function `op` has a loop for the dtype. If it is false, fails as
+ * rgi_lacks_dtype does. */
 static inline bool rgi_want_dtype(const char *op, bool computes, rg_dtype dtype) {
     return RG_LIKELY(computes) || rgi_lacks_dtype(op, dtype);
 }

@@ -22,7 +22,7 @@ static void look_at_failure(rg_thread *me) {
 
 /* Calls the program's handler with the message `line`. If a function fails inside the handler, that
  * failure doesn't replace the thread's error; but the handler may clear the error. Functions that
- * the handler calls fail under their own names, not under that of an RG_AS around this call.
+ * the handler calls fail under their own names, not under the name of an RG_AS around this call.
  * `stands` says whether `line` has become the thread's error; if so, the error counts as read
  * afterwards, since the handler got it. */
 static void call_handler(rg_thread *me, rg_code code, const char *line, bool stands) {

@@ -27,10 +27,10 @@
 /* Returns whether the thread has an error, no matter whether the program has read it. */
 static inline bool rgi_failed(void) { return rgi_this.failure.code != RG_OK; }
 
-/* A function that tries something, and handles the failure itself, calls both of these. Before the
- * attempt, rgi_set_failure_aside moves the thread's error into *aside, so that the thread has no
- * error. After the attempt, rgi_bring_failure_back restores the error in *aside, if the program
- * hasn't read that error yet, or if the thread has no other error. */
+/* Enclose an attempt whose failure the caller handles itself. Before the attempt,
+ * rgi_set_failure_aside moves the thread's error into *aside, so that the thread has no error.
+ * After the attempt, rgi_bring_failure_back restores the error in *aside, if the program hasn't
+ * read that error yet, or if the thread has no other error. */
 void rgi_set_failure_aside(rg_failure *aside);
 void rgi_bring_failure_back(const rg_failure *aside);
 
@@ -94,9 +94,9 @@ bool rgi_given_path(const char *path, const char *op);
 /* Returns whether v can be an array of n items. Fails if n is negative, or if v is NULL and n isn't
  * 0. If the thread has an error already, that error stays. */
 bool rgi_given_list(int64_t n, const void *v, const char *op);
-/* Fails if a program has given both forms of one option: `number`, the single number, and a list of
- * n values. The single number would have no effect. A number that equals `absent` counts as not
- * given. */
+/* Fails and returns false if a program has given an option in both of its forms: as a single
+ * `number`, and as a list of n values. The single number would have no effect. It counts as not
+ * given if it equals `absent`. */
 bool rgi_given_once(const char *op, const char *what, int64_t number, int64_t absent, int n);
 /* A function that returns a list of tensors returns this value if it fails. */
 extern const rg_list rgi_list_failed;

@@ -49,8 +49,8 @@ RG_HOT rg_tensor *rg_wrap_float(double x) { return wrapped(RG_FLOAT64, &x); }
 rg_tensor *(rg_wrap_int)(int64_t x) { return wrapped(RG_INT64, &x); }
 rg_tensor *rg_wrap_bool(bool x) { return wrapped(RG_BOOL, &x); }
 
-/* In place of a function's name, the error message begins with the number, since the function for
- * which the number is meant isn't known here. */
+/* Returns the number as a 0-d tensor. Fails if int64 can't hold the number; the message begins with
+ * the number, since the name of the function that will be given it isn't known here. */
 rg_tensor *(rg_wrap_unsigned)(uint64_t x) {
     char digits[24];
     if (x <= INT64_MAX)
@@ -96,7 +96,8 @@ static rg_tensor *making_full(rg_tensor *t, double d, int64_t i) {
     return rgi_own(t);
 }
 
-/* Leaves the elements uninitialised, but clears bools, since a bool of C must be 0 or 1. */
+/* Gives the new tensor t to the innermost scope, with its elements uninitialised. Bools are set to
+ * 0, since a bool of C must be 0 or 1. */
 static rg_tensor *making_any(rg_tensor *t) {
     return t && rgi_is_bool(t->dtype) ? making_zeros(t) : rgi_own(t);
 }

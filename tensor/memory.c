@@ -68,10 +68,10 @@ static void fold_counts(rg_thread *to, const rg_thread *from) {
     raise_peak(to, count_of(&from->peak));
 }
 
-/* Computing the peak needs a count that all threads share, since a block may be freed by another
- * thread than the one that allocated it. To avoid a locked instruction for each block, a thread
- * counts in its own `drift`, and adds the drift to the shared count `flushed` only when it exceeds
- * RG_DRIFT_MAX. */
+/* Raises the thread's peak, which needs a count that all threads share, since a block may be freed
+ * by another thread than the one that allocated it. To avoid a locked instruction for each block, a
+ * thread counts in its own `drift`, and adds the drift to the shared count `flushed` only when the
+ * drift exceeds RG_DRIFT_MAX. */
 void rgi_drifted(rg_thread *me) {
     int64_t drift = count_of(&me->drift);
     raise_peak(me, count_of(&flushed) + drift);
@@ -184,7 +184,8 @@ static rg_free_block *take_batch(rg_free_list *list, size_t c) {
     return first;
 }
 
-/* Makes free blocks of the rest of the chunk. If blocks are guarded, the rest stays unused. */
+/* Cuts the unused rest of the chunk into free blocks. If blocks are guarded, the rest stays
+ * unused. */
 static void cut_up_rest(rg_thread *me) {
     while (me->fresh_bytes && !rgi_memory_guarded) {
         size_t bytes = RG_MIN(me->fresh_bytes, SMALL_MAX);
@@ -213,9 +214,9 @@ static void *cut_from_chunk(rg_thread *me, size_t bytes) {
     return p;
 }
 
-/* If blocks are guarded, all free blocks are kept in the spare batch. The inline functions of
- * memory.h don't look there, so that each allocation and each release calls the functions of this
- * file, which check the guards. */
+/* Allocate and free small blocks if blocks are guarded. Then all free blocks are in the spare
+ * batch, where the inline functions of memory.h don't look. So each allocation and each release
+ * calls the functions of this file, which check the guards. */
 static void *guarded_alloc(rg_thread *me, size_t c, size_t size) {
     rg_free_block **spare = &me->small[c].spare, *block = *spare;
     if (!block)
@@ -309,8 +310,8 @@ static void look_behind(const void *block, size_t bytes, size_t size) {
 
 /* ---- requests and releases ------------------------------------------------------------------- */
 
-/* A larger handle is freed at once when it is released, and doesn't rest in the ring of released
- * handles. */
+/* The most bytes of a handle that is kept in the ring of released handles. A larger handle is freed
+ * at once when it is released. */
 enum { HANDLE_RESTS_MAX = 16 << 10 };
 
 /* Requests of this size or more fail without asking the system. */

@@ -33,7 +33,7 @@ void rgi_release_as(rg_tensor *t, uint32_t state);
 /* Adds a reference to t, which the innermost scope owns from then on. Returns t. */
 rg_tensor *rgi_lend(rg_tensor *t);
 
-/* ---- writes in place, without a record --------------------------------------------- */
+/* ---- writes in place that the graph doesn't record ---------------------------------- */
 
 /* Returns whether t may be overwritten in place. Otherwise fails with torch's message: if two
  * elements of t share memory, or if t was made in inference mode and the thread isn't in inference
@@ -43,10 +43,10 @@ bool rgi_may_overwrite(const rg_tensor *t, const char *op);
  * observer. */
 void rgi_count_write(rg_tensor *t, const char *op);
 
-/* ---- gradients that a step has used -------------------------------------------------- */
+/* ---- gradients that an optimizer's step has used ------------------------------------- */
 
-/* Are called after a write that added to a gradient, or scaled it, and so cleared nothing. Then
- * rgi_use_gradient (storage.h) knows that it contains what an earlier step used. */
+/* Record that the last write to a gradient added to it, or scaled it, instead of overwriting it.
+ * So rgi_use_gradient (storage.h) can tell that it still contains what an earlier step used. */
 void rgi_gradient_was_added_to(rg_tensor *grad);
 void rgi_gradient_was_scaled(rg_tensor *grad);
 

@@ -1,8 +1,8 @@
 /*
  * refs.h: reference counts.
  *
- * An atomic read-modify-write instruction takes as long as twenty others. A process with one thread
- * doesn't need such instructions, and the C library tells whether the process has only one.
+ * An atomic read-modify-write instruction takes as long as twenty others. While the C library says
+ * that the process has only one thread, counts are changed without such instructions.
  */
 #pragma once
 

@@ -104,7 +104,7 @@ static __attribute__((noinline)) void tell_and_free_blocks(rg_thread *me, size_t
 }
 
 /* Releases the tensors on the stack from `depth` on, which belong to scopes of a level greater than
- * `level`. Then frees the memory of these scopes, which is rare, and tells the observer. */
+ * `level`. Then tells the observer, if there is one, and frees the memory that these scopes own. */
 static inline void end_inside(rg_thread *me, size_t depth, size_t level) {
     release_down_to(me, depth);
     if (RG_UNLIKELY((uintptr_t)me->observer | (uintptr_t)me->blocks))

@@ -100,8 +100,8 @@ static int64_t saturating_product(int64_t a, int64_t b) {
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
-/* Sets contiguous strides as torch does. For the strides of the dims outside it, a dim of size 0
- * counts like one of size 1. */
+/* Sets contiguous strides as torch does: a dim of size 0 counts as one of size 1 when the strides
+ * of the dims outside it are computed. */
 void rgi_set_strides(rg_tensor *t) {
     int64_t stride = 1;
     if (RG_LIKELY(rgi_lay_out(t, t->ndim, t->size))) {

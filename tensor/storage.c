@@ -208,9 +208,10 @@ RG_HOT void rgi_count_write(rg_tensor *t, const char *op) {
     t->storage->mutation = op;
 }
 
-/* ---- gradients that a step has used -------------------------------------------------- */
+/* ---- gradients that an optimizer's step has used ------------------------------------- */
 
-/* Before the last write, `stepped` was 2 (version + 1), or 1 more. */
+/* The write that scaled the gradient has raised `version` by 1. If `stepped` described the version
+ * before (see rg_storage), makes it say the same of the new version. */
 void rgi_gradient_was_scaled(rg_tensor *grad) {
     rg_storage *s = grad->storage;
     if (s->stepped / 2 == s->version)

@@ -21,6 +21,7 @@ bool rgi_allocate(rg_tensor *t);
 rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size);
 /* Returns what rgi_new returns; if it fails, the error has the name `op`. */
 rg_tensor *rgi_new_named(const char *op, rg_dtype dtype, int ndim, const int64_t *size);
+/* Returns what rgi_new returns for x's shape. */
 rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype);
 /* Returns what rgi_new returns, for the output of an op. If there is an observer, it may allocate
  * the storage. */
@@ -129,10 +130,9 @@ static inline void rgi_storage_begin(rg_tensor *t, rg_storage *s, size_t bytes) 
     t->data = s->data;
 }
 
-/* Records that an optimizer's step uses the gradient. Returns whether the gradient contains one
- * that an earlier step used: since then backward runs have added to it, and nothing else has
- * written to it but clips. Gradients that are views, such as parts of one buffer, aren't watched.
- */
+/* Records that an optimizer's step uses the gradient. Returns whether the gradient still contains
+ * what an earlier step used: since that step, backward runs have added to it, and only clipping
+ * has written to it otherwise. For views, such as parts of one buffer, the result is false. */
 static inline bool rgi_use_gradient(const rg_tensor *grad) {
     rg_storage *s = grad->storage;
     const uint32_t used = 2 * s->version + 2;

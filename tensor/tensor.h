@@ -234,8 +234,8 @@ typedef struct rg_dims {
                      || RG_IS_DTYPE_(e) || RG_IS_DTYPE_(f) || RG_IS_DTYPE_(g) || RG_IS_DTYPE_(h)), \
                    RG_NO_SIZE_))
 #define RG_IS_DTYPE_(x) _Generic((x), rg_dtype : 1, default : 0)
-/* The conditional expression promotes a short integer or a bit-field to int, which is in the
- * list. */
+/* Is 1 if x is a whole number, else 0. The conditional expression promotes a short integer or a
+ * bit-field to int. */
 #define RG_IS_WHOLE_(x)                                                                        \
     _Generic((1 ? (x) : 0), int : 1, unsigned : 1, long : 1, unsigned long : 1, long long : 1, \
              unsigned long long : 1, default : 0)
@@ -335,8 +335,8 @@ bool rg_set_default_dtype(rg_dtype dtype);
 
 /* ---- reading -------------------------------------------------------------------------- */
 
-/* Return -1 on failure. Strides count elements. rg_version returns how often the tensor's memory
- * was written to. */
+/* Return the number of dims, a size, a stride in elements, the number of elements, the dtype, and
+ * how often the tensor's memory was written to. They return -1 on failure. */
 int rg_ndim(rg_tensor *t);
 int64_t rg_size(rg_tensor *t, int dim);
 int64_t rg_stride(rg_tensor *t, int dim);
@@ -345,7 +345,8 @@ int rg_dtype_of(rg_tensor *t);
 int64_t rg_version(rg_tensor *t);
 /* Returns the shape, or a list with .n == -1 on failure. */
 rg_dims rg_shape(rg_tensor *t);
-/* Return whether t is contiguous or floating. They return false on failure. */
+/* rg_is_contiguous returns whether t is contiguous, and rg_is_floating_point whether its dtype is
+ * floating. They return false on failure. */
 bool rg_is_contiguous(rg_tensor *t);
 bool rg_is_floating_point(rg_tensor *t);
 
@@ -470,7 +471,7 @@ typedef struct rg_memory {
 int64_t rg_live_tensors(void);
 rg_memory rg_memory_stats(void);
 void rg_memory_reset_peak(void);
-/* Gives the large free blocks that this thread holds back to the system. */
+/* Returns this thread's large free blocks to the system. */
 void rg_memory_trim(void);
 /* For tests: makes this thread's n-th request for memory from now on fail, once. 0 cancels this. */
 void rg_memory_fail_at(int64_t n);
@@ -481,7 +482,7 @@ void rg_memory_fail_at(int64_t n);
  * set, it is the number of cores that the process may use. A value that is no positive number is
  * ignored, with a warning. */
 
-/* Returns false if n isn't positive. */
+/* Sets how many threads compute. Returns false if n isn't positive. */
 bool rg_set_num_threads(int n);
 int rg_get_num_threads(void);
 
@@ -531,8 +532,8 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
                  rg_wrap_unsigned, rg_wrap_void)(x))
 #endif
 
-/* RG_T1, RG_T2 and RG_T3 call f with one, two or three arguments, of which each may be a tensor or
- * a number. The arguments are evaluated once, from left to right. In C++, braces guarantee that
+/* RG_T1, RG_T2 and RG_T3 call f with one, two or three arguments, each of them a tensor or a
+ * number. The arguments are evaluated once, from left to right. In C++, braces guarantee that
  * order, and temporaries inside the braces live to the end of the full expression. */
 #ifdef __cplusplus
 #define RG_T1(f, a)       (rg_in_order{ RG_WRAP(a) }.one(f))

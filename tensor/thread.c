@@ -27,8 +27,8 @@ __thread const char *rgi_inside __attribute__((tls_model("initial-exec")));
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 
-/* Sets rgi_me first: where thread-local memory is emulated, it is gone when a key's destructor
- * runs, and begins anew. */
+/* Destroys the state of a thread that ends. Sets rgi_me first, because systems that emulate
+ * thread-local variables have already reset them when a key's destructor runs. */
 static void thread_end(void *thread) {
     rg_thread *me = thread;
     rgi_me = me;

@@ -3,8 +3,8 @@
  *
  * The comment above each group of fields names the file that the fields belong to. All groups are
  * in one struct, so that one thread-local pointer leads to all of them. thread.c initialises and
- * destroys the struct. For their fields it calls memory.c and scope.c, although these rooms are
- * above thread.c; no other room calls upwards.
+ * destroys the struct. For their fields it calls memory.c and scope.c, although these files are
+ * built on thread.c; there is no other exception to the order in base.h.
  */
 #pragma once
 

@@ -26,8 +26,8 @@ typedef void rg_loop(char *const p[], const int64_t step[], int64_t n, const voi
  * the walk are in the order in which the output's dims lie in memory; otherwise they are in the
  * output's own order. */
 void rgi_walk_make(rg_walk *w, int n, rg_tensor *const t[], bool by_stride);
-/* Calls the loop `inner` for each row of the walk, that is, for each place of the innermost dim. */
+/* Calls the loop `inner` once for each row of the walk: the elements along the innermost dim. */
 void rgi_walk_run(const rg_walk *w, rg_loop *inner, const void *context);
-/* Makes a walk over the n tensors and calls the loop for each row. If all operands are contiguous
- * and have all elements or one, calls the loop once for all elements, without a walk. */
+/* Makes a walk over the n tensors and calls the loop for each row. If all operands are contiguous,
+ * and each has one element or as many as t[0], calls the loop once for all, without a walk. */
 void rgi_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context);

@@ -148,8 +148,8 @@ static void attention_product(const attention_plan *plan, k_product_sizes sizes,
 
 /* ---- attention by tiles ---------------------------------------------------------------------- */
 
-/* Returns the cost of a task, as a number of elementary operations: a task is a tile of queries in
- * forward, and a head in backward. Each score costs `wide`. */
+/* Returns the cost of a task, as a number of elementary operations. In forward a task is a tile of
+ * queries; in backward it is a head. Each score costs `wide` operations. */
 static int64_t attention_steps(const attention_plan *plan, int64_t wide) {
     return (plan->g ? plan->queries : ATTENTION_SIDE) * plan->keys * wide;
 }
@@ -183,8 +183,9 @@ static size_t attention_lanes_room(const attention_plan *plan) {
     return (size_t)(rows * (wide * (plan->g ? 2 : 1) + 2 * ATTENTION_ROWS + 2)) * 64;
 }
 
-/* Runs the loop on `parts` tasks on several threads. `steps` is the cost of a task, and `bytes` is
- * the scratch memory of each worker. Returns false if memory runs out. */
+/* Runs `work` for tasks 0 to parts - 1, on several threads. `steps` is the cost of a task in
+ * elementary operations, and `bytes` the size of the scratch memory of each worker. Returns false
+ * if memory runs out. */
 static bool attention_run(attention_plan *plan, rg_work *work, int64_t parts, int64_t steps,
                           size_t bytes) {
     const int64_t grain = 1 + (1 << 19) / RG_MAX(1, steps);

@@ -1,6 +1,7 @@
 /*
- * batch_norm.c: batch norm of contiguous tensors of shape (batch, channels, per).
- * loops/batch_norm.h computes the tasks; a task is BATCH_CHANNELS channels.
+ * batch_norm.c: batch norm of contiguous tensors of shape (batch, channels, per): each image of the
+ * batch has `per` elements in each channel. loops/batch_norm.h computes the tasks; a task is
+ * BATCH_CHANNELS channels.
  */
 #include "kernels.h"
 
@@ -10,8 +11,8 @@
  * into which each sum is split. */
 enum { BATCH_CHANNELS = 16, BATCH_LANES = 16 };
 
-/* The arguments of k_batch_normalize and k_batch_normalize_backward, with the elements of each
- * tensor. */
+/* The arguments of k_batch_normalize and k_batch_normalize_backward. Each tensor is given by a
+ * pointer to its elements. */
 typedef struct {
     const k_batch_norm *z;
     char *y, *gweight, *gbias;

@@ -33,8 +33,9 @@ bool rg_set_float32_matmul_precision(const char *precision) {
 bool k_has_bfloat16(void) { return k_set == K_AVX512 && __builtin_cpu_supports("avx512bf16"); }
 
 /* Returns the size in bytes of a worker's scratch memory, which holds one panel of a and `columns`
- * columns of b. Returns 0 if the product isn't to be computed here: if it isn't asked for, if the
- * processor has no such instruction, or if the product is too thin for packing to pay. */
+ * columns of b. Returns 0 if the product must be computed in float32 instead: if the precision
+ * isn't "medium" and of_bfloat16 is false, if the processor has no instruction for bfloat16, or if
+ * the product is too thin for packing to pay. */
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat16) {
     const bool thin = z->m < 16 || z->n < 16 || z->k < 32 || z->y_col != 1;
     const bool asked = of_bfloat16 || matmul_precision == MATMUL_MEDIUM;

@@ -61,6 +61,8 @@ typedef struct {
     /* The gradients are computed in blocks of `channels` channels of x. Each group has `blocks`
      * such blocks. */
     int64_t channels, blocks;
+    /* For the gradient of w: the number of parts into which the batch is split, and the number of
+     * elements in a row of the sums. */
     int64_t shares, wide;
     k_product *product;
     k_turn *turn;
@@ -251,8 +253,8 @@ static void conv_cut_channels(conv_plan *p, int64_t rows) {
     p->channels = (p->z->in - 1) / p->blocks + 1;
 }
 
-/* The gradient of x is a convolution of g. This function writes the weights of that convolution:
- * the dims of inputs and outputs are exchanged, and the taps are reversed. */
+/* Writes the weights with which a convolution of g computes the gradient of x: w, with the dims of
+ * inputs and outputs exchanged, and with the taps in reverse order. */
 static void conv_turn_taps(const k_conv *z, rg_dtype dtype, char *to, const char *w) {
     const size_t item = rgi_sizeof(dtype);
     const int64_t taps = z->window.kernel[0] * z->window.kernel[1];

@@ -7,11 +7,11 @@
  *     INT, UINT        the signed and unsigned integers of T's size
  *     POINT            the number of mantissa bits that T stores
  *     HALF             a power of two, such that the bias of T's exponents is 2 * HALF - 1
- *     TIMES            k_exp_least * TIMES and k_exp_most * TIMES are the exponential's limits for
- * T TIMES_EXPM1      k_exp_most * TIMES_EXPM1 is the upper limit of expm1 for T LN2_HIGH         ln
- * 2, rounded to few bits, so that its product with an exponent is exact LOG10_2_HIGH     log10 2,
- * rounded to few bits LOG1P_LEAST      for |x| less than this, ln(1 + x) is x - x^2 / 2 to the last
- * bit
+ *     TIMES            k_exp_least * TIMES and k_exp_most * TIMES limit the exponential's argument
+ *     TIMES_EXPM1      k_exp_most * TIMES_EXPM1 is the upper limit of expm1's argument
+ *     LN2_HIGH         ln 2, rounded to few bits, so that its product with an exponent is exact
+ *     LOG10_2_HIGH     log10 2, rounded to few bits
+ *     LOG1P_LEAST      for |x| less than this, ln(1 + x) is x - x^2 / 2 to the last bit
  */
 
 #define LN2     0.693147180559945309417L
@@ -58,8 +58,8 @@ K_INLINE T K_TYPED(k_exp)(T x) { return K_TYPED(k_exp_whole)(x, false, false); }
 
 K_INLINE T K_TYPED(k_exp2)(T x) { return K_TYPED(k_exp_whole)(x, true, false); }
 
-/* e^x - 1 = 2^n * (e^r - 1) + (2^n - 1). Half of this is computed and then doubled, because 2^n
- * overflows for the largest n. */
+/* Returns e^x - 1 = 2^n * (e^r - 1) + (2^n - 1). Half of this is computed and then doubled, because
+ * 2^n overflows for the largest n. */
 K_INLINE T K_TYPED(k_expm1)(T x) {
     const T most = k_exp_most * TIMES_EXPM1;
     T t = x > most ? most : x;

@@ -54,8 +54,9 @@ static rg_loop *index_loop(k_index_how how, rg_dtype dtype) {
     return K_BASE_LOOP_OF(loops[how], dtype, "index");
 }
 
-/* Combines each element of `row` with the element of `base` at offset index * step, in the way
- * `how`. base and index have row's shape. Returns false if there is no loop for the dtype. */
+/* Applies the action `how`, such as K_GET, to each element of `row` and the element of `base` at
+ * offset index * step. base and index have row's shape. Returns false if there is no loop for the
+ * dtype. */
 static bool index_all(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index,
                       int64_t step) {
     rg_loop *loop = index_loop(how, row->dtype);
@@ -83,7 +84,8 @@ bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
     return index_all(how, &part, &base, index, step);
 }
 
-/* Applies `how` to whole slices along the first dim. Requires that all tensors are contiguous. */
+/* Applies the action `how` to whole slices of t along its first dim. Requires that all tensors are
+ * contiguous. */
 static bool index_whole(k_index_how how, rg_tensor *row, const rg_tensor *t,
                         const rg_tensor *index) {
     const int64_t n = row->numel / index->numel;

@@ -93,8 +93,8 @@ static inline bool k_should_stream(const rg_tensor *y, int64_t row) {
     return RG_UNLIKELY(y->numel >= K_STREAM_LEAST / bytes) && y->flags & RG_CONTIGUOUS
            && ((uintptr_t)y->data | (uintptr_t)(row * bytes)) % 64 == 0;
 }
-/* The context of the stream loop. The stream loop calls another loop, of n operands, and writes
- * that loop's results past the caches. */
+/* The context of stream_loop (loops/stream.h). That function calls another loop, which has n
+ * operands, and writes the results of this loop past the caches. */
 typedef struct k_stream {
     int n;
     rg_loop *loop;
@@ -236,10 +236,10 @@ int64_t k_norm_parts(const k_norm_rows *z);
 bool k_normalize_backward(const k_norm_rows *z, rg_tensor *gx, double *gweight, double *gbias,
                           const rg_tensor *g, const rg_tensor *x, const rg_tensor *weight);
 
-/* batch_norm.c: batch norm of contiguous tensors of shape (batch, channels, per). In training,
- * k_batch_normalize computes `mean` and `var` from the batch; otherwise it reads them. The weight,
- * the bias, and each gradient may be NULL. Both functions return false if there is no loop for the
- * dtype. */
+/* batch_norm.c: batch norm of contiguous tensors of shape (batch, channels, per): each image of the
+ * batch has `per` elements in each channel. In training, k_batch_normalize computes `mean` and
+ * `var` from the batch; otherwise it reads them. The weight, the bias, and each gradient may be
+ * NULL. Both functions return false if there is no loop for the dtype. */
 typedef struct k_batch_norm {
     int64_t batch, channels, per;
     double eps;
@@ -316,7 +316,8 @@ typedef void k_product(const k_product_sizes *z, void *y, const void *a, const v
  * column. */
 typedef void k_turn(void *to, int64_t to_row, const void *from, int64_t row, int64_t col, int64_t n,
                     int64_t k, double scale);
-/* Return the function for a dtype. If there is none, they fail and return NULL. */
+/* k_direct_product returns the k_product for a dtype, and k_direct_turn returns the k_turn. If
+ * there is none, they fail and return NULL. */
 k_product *k_direct_product(rg_dtype dtype);
 k_turn *k_direct_turn(rg_dtype dtype);
 
@@ -365,9 +366,9 @@ bool k_mean_pool_backward(const k_pool *p, rg_tensor *gx, const rg_tensor *g);
 /* ---- recurrent.c: one layer of a recurrent network, in one direction, of contiguous tensors ----
  * The layer has `steps` time steps; each step has `batch` rows of `hidden` elements. A row of h_0
  * has `from` elements, which must equal `hidden` if there is more than one time step. The gates of
- * a time step are computed from z = h weight^T + bias, where h is the hidden state of the time step
- * before, and from x's part, which is passed as gates_in. An LSTM has four gates, i, f, g and o; a
- * GRU has three, r, u and t; an RNN has one. */
+ * a time step are computed from two parts. One is gates_in, which the caller has computed from the
+ * layer's input. The other is z = h weight^T + bias, where h is the hidden state of the time step
+ * before. An LSTM has four gates, i, f, g and o; a GRU has three, r, u and t; an RNN has one. */
 typedef enum { K_LSTM, K_GRU, K_RNN_TANH, K_RNN_RELU } k_recurrent_kind;
 typedef struct k_recurrent {
     k_recurrent_kind kind;
@@ -400,8 +401,8 @@ typedef void k_recurrent_pack(void *to, const void *from, int64_t rows, int64_t 
 
 /* ---- bfloat16.c ----
  * Products of float32 matrices in which the factors are rounded to bfloat16. */
-/* Returns whether the processor has the instruction for bfloat16 products, and k_set is K_AVX512,
- * in which it can be used. */
+/* Returns whether products can use the processor's instruction for bfloat16: it must have one, and
+ * the current instruction set, k_set, must be K_AVX512. */
 bool k_has_bfloat16(void);
 /* Returns the size in bytes of a worker's scratch memory for tiles of `columns` columns. Returns 0
  * if the product must be computed in float32 instead. That is the case unless the program has set
@@ -417,8 +418,8 @@ typedef struct k_attention {
     bool causal;
 } k_attention;
 /* In forward (g is NULL), computes y = softmax(scale * q k^T + mask) v, where in[] is q, k and v,
- * each of shape (batch, heads, n, size). lse gets, for each query, the logarithm of the sum of its
- * exponentials; it is 0 if all exponentials are 0. In backward (g isn't NULL), computes the
+ * each of shape (batch, heads, n, size). lse gets, for each query, the logarithm of the sum of the
+ * exponentials of its scores; it is 0 if these are all 0. In backward (g isn't NULL), computes the
  * gradients gin[] from y, lse, g and g_lse. `mask` has q's dtype. mask, g_lse and each of gin[] may
  * be NULL. lse and g_lse must be contiguous. Returns false if memory runs out, or if there is no
  * loop for the dtype. */
@@ -426,8 +427,7 @@ bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tenso
               const rg_tensor *g_lse, rg_tensor *const gin[], rg_tensor *const in[],
               const rg_tensor *mask);
 
-/* ---- random.c: random words of mt19937, and conversions of uniform numbers in [0, 1), in place
- * -- */
+/* ---- random.c: random words of mt19937, and conversions of uniform numbers, in place --------- */
 enum { K_RANDOM_WORDS = 624 };
 /* Replaces a block of K_RANDOM_WORDS words of the generator's state with the next block. */
 void k_random_twist(uint32_t *words);
@@ -502,7 +502,7 @@ static inline int64_t k_rank(double v, bool descending) {
 
 /* Computes the ranked items of n elements. The elements are `step` bytes apart, beginning at x. */
 typedef void k_ranks(k_ranked *q, const char *x, int64_t step, int64_t n, bool descending);
-/* Returns the function for a dtype. If there is none, fails and returns NULL. */
+/* Returns the k_ranks for a dtype. If there is none, fails and returns NULL. */
 k_ranks *k_ranks_of(rg_dtype dtype);
 
 /* Sorts n items stably by their keys. `aside` is scratch memory for n more items. Returns where the

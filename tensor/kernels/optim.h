@@ -22,10 +22,12 @@ typedef enum k_optimizer {
     K_MEAN
 } k_optimizer;
 
-/* The numbers of one step. They don't depend on the parameter's elements. A moving average is
- * updated as average = kept * average + entering * x; the names of the fields with its two factors
- * end with `kept` and `entering`. If only `entering` is a field, kept is 1 - entering; for SGD, it
- * is the momentum. */
+/* The numbers of one step, which are the same for all elements of the parameter. Below, t[] are the
+ * tensors that k_optimizer_step is given: the parameter, its gradient and its state.
+ *
+ * A moving average is updated as average = kept * average + entering * x; the names of the fields
+ * with its two factors end with `kept` and `entering`. If there is only a field `entering`, kept is
+ * 1 - entering; in SGD, kept is the momentum. */
 typedef struct k_optimizer_numbers {
     /* The factor of the gradient: -1 if the objective is maximized, otherwise 1. */
     double sign;

@@ -1,6 +1,6 @@
 /*
- * reduce.c: reduces a tensor over the dims in a mask. It cuts the tensor into blocks of two dims,
- * of which the first is reduced, and combines each block with y by the loop of a kind of reduction.
+ * reduce.c: reduces a tensor over the dims in a mask. It cuts the tensor into blocks of two dims.
+ * The first dim of a block is reduced: the loop of a kind of reduction combines the block with y.
  * Each kind is defined in the file of its family (sums.c, counts.c, products.c, extremes.c or
  * norms.c), so that a program links only the kinds that it calls. moments.c and logsumexp.c compute
  * means, variances and the logarithm of sums of exponentials from these.
@@ -57,8 +57,8 @@ static int reduce_after(const reduce_dim *a, const reduce_dim *b, bool much) {
     return (a->x_step > b->x_step) - (a->x_step < b->x_step);
 }
 
-/* Writes the dims of x to d[] in the order of the walk. Dims of size 1 are left out, but d[0] is a
- * first dim of size 1 that is added. Returns the number of dims in d[]. */
+/* Writes the dims of x to d[1], d[2] and so on, in the order of the walk, without those of size 1.
+ * d[0] becomes an additional dim of size 1. Returns the number of dims in d[]. */
 static int reduce_order(reduce_dim d[RG_MAX_DIMS + 2], const rg_tensor *y, const rg_tensor *x,
                         uint32_t dims) {
     const int64_t bytes = (int64_t)rgi_sizeof(x->dtype);

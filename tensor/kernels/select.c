@@ -116,7 +116,8 @@ static int64_t select_place(const select_context *c, const char *x) {
     return c->room[c->k - 1].index;
 }
 
-/* Finds the element in each of `lines` lines. p[] are the addresses of values, indices and x. */
+/* Finds the k-th smallest element, or the median, in each of `lines` lines. p[] are the addresses
+ * of values, indices and x. */
 static void select_lines(char *const p[], const int64_t s[], int64_t lines, const void *context) {
     const select_context *c = context;
     for (int64_t j = 0; j < lines; j++) {

@@ -64,9 +64,10 @@ static inline float k_either(bool first, float a, float b) {
 
 /* ---- exponentials, logarithms, rounding ------------------------------------------------------ */
 
-/* The limits are variables, although they never change. If they were constants, compilers would
- * compute the exponential of a limit at compile time, and would branch between that constant and
- * the computation for all other numbers. The limits for doubles are eight times these. */
+/* The limits of x in e^x for floats; the limits for doubles are eight times these. They are
+ * variables, although they never change. If they were constants, compilers would compute the
+ * exponential of a limit at compile time, and would branch between that constant and the
+ * computation for all other numbers. */
 extern const float k_exp_least, k_exp_most, k_exp_flush;
 
 /* Returns a * b + c. Floats are rounded once. Doubles are rounded twice, because not every

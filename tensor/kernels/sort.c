@@ -41,8 +41,8 @@ static void sort_by_byte(k_ranked *to, const k_ranked *q, int64_t n, int b,
         to[next[key_byte(q[i].key, b)]++] = q[i];
 }
 
-/* Few items are sorted by merging. Many items are sorted by radix sort: by each byte of the key in
- * turn, beginning with the least significant one. Bytes that are equal in all keys are skipped. */
+/* Sorts few items by merging, and many items by radix sort: by each byte of the key in turn,
+ * beginning with the least significant one. Bytes that are equal in all keys are skipped. */
 k_ranked *k_sort_ranked(k_ranked *q, k_ranked *aside, int64_t n) {
     enum { MANY = 512 };
     if (n < MANY)

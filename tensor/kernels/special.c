@@ -7,9 +7,9 @@
 
 #include "smooth.h"
 
-/* For floats of at most this absolute value, sine, cosine and tangent are short polynomials, after
- * multiples of pi / 2 have been subtracted. For greater numbers, the pi / 2 that is used there, a
- * sum of three parts, isn't accurate enough. */
+/* For floats below this absolute value, sine, cosine and tangent are computed by short polynomials,
+ * after a multiple of pi / 2 has been subtracted. For larger floats that subtraction isn't accurate
+ * enough, since it uses a pi / 2 of limited precision. */
 #define CIRCLE_MOST 0x1p17f
 /* The number of elements that are checked against CIRCLE_MOST at a time; they fit into the L1
  * cache. */

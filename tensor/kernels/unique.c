@@ -14,7 +14,8 @@ typedef struct {
     rg_dtype dtype;
 } unique_rows;
 
-/* Compares one element of two rows. The result is that of unique_compare. */
+/* Compares one element of a row with an element of another row. Returns -1, 1 or 0, as
+ * unique_compare below does for whole rows. */
 static int unique_compare_number(const char *p, const char *r, rg_dtype dtype, bool equals) {
     if (rgi_is_float(dtype)) {
         double v = rgi_load_f64(p, dtype);

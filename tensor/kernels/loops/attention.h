@@ -1,8 +1,9 @@
 /*
  * loops/attention.h: attention of one head, tile by tile, for one type and one instruction set. The
  * lanes of a vector are consecutive queries in forward, and consecutive keys in backward. So no
- * maximum or sum has to combine the lanes of a vector, and only the matrices of those lanes are
- * transposed. matmul.c computes the matrix products. attention.c explains tiles and stretches.
+ * maximum or sum has to combine the lanes of a vector. Only q has to be transposed in forward, and
+ * only k and v in backward. matmul.c computes the matrix products. attention.c explains tiles and
+ * stretches.
  */
 
 #define SIDE   ATTENTION_SIDE
@@ -17,8 +18,9 @@ K_INLINE int64_t K_NAME(attention_whole)(int64_t n) { return (n + LANES - 1) / L
 /* ---- reading and writing rows ---------------------------------------------------------------- */
 
 /* Returns n rows of t, beginning at row `from`. Each row is filled up with zeros to a whole number
- * of vectors. If t's rows are contiguous and fill whole vectors, that is t's own memory; otherwise
- * it is a copy in `room`. Sets *row to the distance from one row to the next, in elements. */
+ * of vectors. If t's rows are contiguous and fill whole vectors, the result points into t's own
+ * memory, otherwise to a copy in `room`. Sets *row to the distance from one row to the next, in
+ * elements. */
 static const T *K_NAME(attention_rows)(const attention_matrix *t, int64_t from, int64_t n, T *room,
                                        int64_t *row) {
     const T *p = (const T *)t->data + from * t->row;

@@ -224,9 +224,9 @@ static void K_NAME(conv_forward)(void *plan, int64_t begin, int64_t end, int wor
 
 /* ---- gx: the columns w^T g are added to the elements of gx that the taps read ---------------- */
 
-/* Returns the rows of g from pixel `from` on, as rows of whole vectors. That is g's own memory if n
- * is a multiple of LANES; otherwise it is a copy in `copy`, filled up with zeros. Sets *row to the
- * distance from one row to the next, in elements. */
+/* Returns the rows of g from pixel `from` on, as rows of whole vectors. The result points into g's
+ * own memory if n is a multiple of LANES, otherwise to a copy in `copy`, filled up with zeros. Sets
+ * *row to the distance from one row to the next, in elements. */
 K_INLINE const T *K_NAME(conv_pixels)(const conv_plan *p, T *copy, const T *g, int64_t from,
                                       int64_t n, int64_t *row) {
     *row = p->pixels;

@@ -48,10 +48,10 @@ K_INLINE void K_MAP(_map_numbers)(T k[3], const void *context) {
     }
 }
 
-/* Each of these functions computes n elements. `heavy` is the loop that calls it if f is heavy, or
- * else NULL; `numbers` says whether an operand that is a single number has a loop of its own.
- * Elements that lie apart are computed one by one in functions of up to two operands: a vector of
- * them would be gathered one by one, too, by code that is ten times as long. */
+/* _map_1, _map_2 and _map_3 compute n elements of f's result. If f is heavy, `heavy` is the loop
+ * that calls the function, otherwise NULL. `numbers` says whether an operand that is a single
+ * number has a loop of its own. In _map_1 and _map_2, elements that lie apart are computed one by
+ * one: to gather them into vectors would take as many loads, and ten times as much code. */
 K_INLINE void K_MAP(_map_1)(char *const p[], const int64_t s[], int64_t n, const T *k,
                             K_MAP(_map_1_function) * f, rg_loop *heavy, const void *context) {
     R *y = (R *)p[0];

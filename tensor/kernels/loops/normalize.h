@@ -171,7 +171,8 @@ K_INLINE void K_NAME(norm_rows)(const norm_work *work, int64_t begin, int64_t en
     }
 }
 
-/* Some row lengths have separate code, in which a row stays in registers. */
+/* Computes rows begin to end - 1. Some row lengths have separate code, in which a row stays in
+ * registers. */
 static void K_NAME(norm)(const norm_work *work, int64_t begin, int64_t end) {
     switch (work->z->n) {
     case 16: K_NAME(norm_rows)(work, begin, end, 16); break;

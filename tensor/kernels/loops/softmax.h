@@ -76,12 +76,12 @@ static void K_NAME(softmax_one)(const softmax_rows *z, T *restrict y, const T *r
 
 /* ---- three rows at once, written past the caches ------------------------------------------------
  * Each iteration handles SOFTMAX_STEP elements of three rows: it computes the maximum of the next
- * row, sums the powers of the current row, and writes the row before. None of the three waits for
+ * row, sums the powers of the current row, and writes the previous row. None of the three waits for
  * another one or for memory. The maximum ignores NaN here, but a NaN makes the sum NaN. This needs
  * registers that hold sixteen lanes: with AVX2 it takes twice as long as one row after another. */
 
-/* Copies the elements of the row before that this iteration writes, since the powers of the current
- * row will overwrite them. */
+/* Copies the elements of the previous row that this iteration writes, since the powers of the
+ * current row will overwrite them. */
 K_INLINE void K_NAME(softmax_step_copy)(T *to, const T *from) {
     LANES more;
     for (int j = 0; j < SOFTMAX_STEP; j += K_LANES) {
@@ -136,7 +136,7 @@ static void K_NAME(softmax_stream)(const softmax_rows *z, int64_t rows, T *y, co
             done = log ? x - n : power;
         /* A load waits for an earlier store if the last 12 bits of the two addresses are equal.
          * Therefore the powers are stored half a page away from x. If rows are whole pages, the
-         * powers of the current row overwrite those of the row before, iteration by iteration;
+         * powers of the current row overwrite those of the previous row, iteration by iteration;
          * otherwise the two rows use different buffers. */
         power = room[whole_pages ? 0 : r & 1]
                 + ((uintptr_t)x + SOFTMAX_PAGE / 2) % SOFTMAX_PAGE / sizeof(T);

@@ -167,7 +167,8 @@ K_INLINE T K_NAME(div_trunc)(T a, T b) { return K_TYPED(k_trunc)(a / b); }
 
 #else
 
-/* Integers. The caller has checked that b isn't 0. INT64_MIN / -1 wraps around. */
+/* Returns the quotient of two integers, rounded towards 0. Requires that b isn't 0. INT64_MIN / -1
+ * wraps around. */
 static inline T K_NAME(div_trunc)(T a, T b) { return b == -1 ? (T)(0 - (uint64_t)a) : a / b; }
 
 static inline T K_NAME(fmod)(T a, T b) { return b == -1 ? 0 : a % b; }
