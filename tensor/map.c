@@ -74,7 +74,7 @@ typedef struct rg_map_address {
     int64_t value;
 } map_address;
 
-/* ---- putting ------------------------------------------------------------------- */
+/* ---- setting a key's number ---------------------------------------------------- */
 
 /* Sets the number of a name, or of an address if the name is NULL. Requires that `putting` is set,
  * for the map m. */
@@ -113,7 +113,7 @@ bool rgi_map_put_address(rg_map *m, const void *address, int64_t number) {
     return put_or_empty(m, NULL, address, number);
 }
 
-/* ---- looking ------------------------------------------------------------------- */
+/* ---- looking up keys ----------------------------------------------------------- */
 
 /* Returns the number of a name, or -1 if the map doesn't have it. Without the first check, stb_ds
  * would allocate a table that is missing. */

@@ -82,8 +82,8 @@ rg_tensor *rg_safe_get_tensor(const rg_safe_file *f, const char *name);
 /* Returns the file's metadata. The innermost scope owns the strings. A list with .n == -1 means
  * failure. */
 rg_metadata rg_safe_metadata(const rg_safe_file *f);
-/* Closes the file. Does nothing for NULL. If a closed file is used after that, the function fails
- * with RG_RELEASED, but only as long as its memory isn't used for something else. */
+/* Closes the file. Does nothing for NULL. A function that is given the closed file fails with
+ * RG_RELEASED, unless the file's memory is already used for something else. */
 void rg_safe_close(rg_safe_file *f);
 
 /* ---- NumPy's .npy and .npz ------------------------------------------------------------ */

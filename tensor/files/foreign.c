@@ -46,7 +46,8 @@ static float small_float(uint32_t bits, int exponent, int mantissa) {
     return bits >> (exponent + mantissa) & 1 ? -value : value;
 }
 
-/* A NaN keeps its sign and its mantissa, as when a processor converts it. */
+/* Returns the value of a float16. A NaN keeps its sign and its mantissa, as when a processor
+ * converts it. */
 static inline float float_of_f16(uint16_t bits) {
     const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, m = bits & 0x3FF;
     const uint32_t e = bits >> 10 & 0x1F;

@@ -329,7 +329,7 @@ void rgi_json_free(rg_json *j) {
     *j = (rg_json){ 0 };
 }
 
-/* ---- looking -------------------------------------------------------------------------- */
+/* ---- finding and reading values ------------------------------------------------------- */
 
 uint32_t rgi_json_find(const rg_json *j, uint32_t object, const char *name) {
     if (j->v[object].kind != RG_JSON_OBJECT)

@@ -301,7 +301,7 @@ void rgi_safetensors_close(rg_safetensors *s) {
     *s = (rg_safetensors){ .file.fd = -1 };
 }
 
-/* ---- looking and reading ------------------------------------------------------------ */
+/* ---- finding and reading tensors ---------------------------------------------------- */
 
 const rg_safetensors_entry *rgi_safetensors_find(const rg_safetensors *s, const char *name) {
     const rg_safetensors_entry wanted = { .name = name }, *key = &wanted;

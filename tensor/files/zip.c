@@ -150,9 +150,9 @@ static bool read_end(const rg_zip *z, zip_end *end) {
 
 /* ---- the directory -------------------------------------------------------------------- */
 
-/* v[] are n_v numbers of 32 bits. Each of them that has all bits set is too large for 32 bits, and
- * is replaced by the next number in the extra field of 64-bit numbers. Returns NULL, or a message
- * that says what is wrong. */
+/* Completes the n_v numbers of 32 bits in v[]. A number with all bits set says that its value is
+ * too large for 32 bits; it is replaced by the next number in the extra field of 64-bit numbers.
+ * Returns NULL on success, otherwise a message that says what is wrong. */
 static const char *widen(const char *extra, size_t n, uint64_t *const v[], int n_v) {
     bool wide = false;
     for (int i = 0; i < n_v; i++)

@@ -72,7 +72,7 @@ static void draw_exponential(rg_generator *g, rg_dtype dtype, void *to, int n, c
         y[i] = scale * log1p(-y[i]);
 }
 
-/* Draws u < p[0], which is 0 or 1, for a uniform u in [0, 1). */
+/* Draws bools: whether u < p[0], for a uniform u in [0, 1). */
 static void draw_bernoulli(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     bool *y = to;
     double u[RANDOM_CHUNK];

@@ -45,7 +45,7 @@ void rgi_draw_words(rg_generator *g, uint32_t *to, int n) {
     }
 }
 
-/* The first word becomes the high half of a pair. */
+/* Draws n pairs of words, each as one 64-bit number. The first word becomes the high half. */
 void rgi_draw_pairs(rg_generator *g, uint64_t *to, int n) {
     uint32_t words[2 * RANDOM_CHUNK];
     rgi_draw_words(g, words, 2 * n);

@@ -29,7 +29,7 @@ int rgi_print_positional(char *to, bool negative, const rg_digits *s);
 int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fraction, int wide);
 void rgi_print_alone(char *to, double v, rg_dtype dtype);
 
-/* The string of a float64; no float64 needs more characters. */
+/* A buffer for the string of a float64, which is long enough for every float64. */
 typedef struct rg_python_float {
     char text[40];
 } rg_python_float;

@@ -283,7 +283,7 @@ static void print_next_torch(printer *p, int64_t k, int dim) {
         print_put(p, ", ", 1);
 }
 
-/* Writes the k-th item of a row; if `at` is NULL, dots. */
+/* Writes the k-th item of a row. If `at` is NULL, writes dots instead, for items left out. */
 static void print_item(printer *p, const char *at, int64_t k, int dim) {
     if (p->numpy)
         print_next_numpy(p, k, at ? p->width : 3, dim);
@@ -297,7 +297,8 @@ static void print_item(printer *p, const char *at, int64_t k, int dim) {
 
 static void print_block(printer *p, int dim, const char *at);
 
-/* Writes the k-th block of a dim that isn't the last one; if `at` is NULL, dots. */
+/* Writes the k-th block of a dim that isn't the last one. If `at` is NULL, writes dots instead, for
+ * blocks left out. */
 static void print_inner(printer *p, const char *at, int64_t k, int dim) {
     if (k)
         print_break(p, p->t->ndim - 1 - dim, p->indent + dim);
@@ -307,8 +308,8 @@ static void print_inner(printer *p, const char *at, int64_t k, int dim) {
         print_put(p, "...", 1);
 }
 
-/* Writes the k-th entry of a dim, which is a number in the last dim and a block in others; if `at`
- * is NULL, dots. */
+/* Writes the k-th entry of a dim, which is a number in the last dim and a block in others. If `at`
+ * is NULL, writes dots instead, for entries left out. */
 static void print_entry(printer *p, const char *at, int64_t k, int dim) {
     if (dim == p->t->ndim - 1)
         print_item(p, at, k, dim);
@@ -416,7 +417,8 @@ static const char *print_torch(rg_tensor *t) {
 
 const char *rg_repr(rg_tensor *t) { return rgi_may_do_once("repr") ? print_torch(t) : NULL; }
 
-/* Printing is allowed while a step is recorded, because the program doesn't get the string. */
+/* Unlike rg_repr, this function may be called while a training step is recorded for replays,
+ * because the program doesn't get the string. */
 void rg_print(rg_tensor *t) {
     RG_SCOPE();
     RG_AS("print");

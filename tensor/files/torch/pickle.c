@@ -146,7 +146,7 @@ void rgi_pickle_free(rg_pickle *p) {
     *p = (rg_pickle){ 0 };
 }
 
-/* ---- bytes ---------------------------------------------------------------------------- */
+/* ---- reading bytes and numbers of the pickle ------------------------------------------ */
 
 /* Returns the next n bytes, and moves behind them. If there are fewer, fails and returns NULL. */
 static const unsigned char *next_bytes(rg_pickle *p, size_t n) {

@@ -1,9 +1,10 @@
 /*
  * pickle.h: a machine that reads the pickles that torch.save writes. It knows the same opcodes as
- * torch's own weights-only reader. Of that reader's globals it knows those whose values the library
- * can hold; other opcodes and globals fail with their name. A global is only a row of a table,
- * never a function, so that nothing that a pickle names can be executed. The result is a list of
- * values, from which the reader of a file makes tensors.
+ * torch's own weights-only reader, and those globals of that reader whose values the library can
+ * hold. (A global is a Python class or function that the pickle names.) Other opcodes and globals
+ * fail with their name. Here a global is only a row of a table, never a function, so that nothing
+ * that a pickle names can be executed. The result is a list of values, from which the reader of a
+ * file makes tensors.
  */
 #pragma once
 

@@ -34,7 +34,8 @@ void rgi_py_begin_at(rg_py *p, const char *key, rg_py_kind kind) {
     add_py_at(p, key, (rg_py_part){ .kind = kind });
 }
 
-/* If t is NULL, making the tensor has failed; then the whole value has failed. */
+/* Appends a tensor. If t is NULL, because the call that should make it has failed, the whole value
+ * counts as failed. */
 void rgi_py_tensor(rg_py *p, const char *key, rg_tensor *t) {
     add_py_at(p, key, (rg_py_part){ .kind = RG_PY_TENSOR, .tensor = t });
     p->failed = p->failed || !t;

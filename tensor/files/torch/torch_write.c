@@ -25,7 +25,7 @@ typedef struct {
     int64_t rebuild, ordered_dict, storage, cpu, types[RG_DTYPE_COUNT];
 } torch_memo;
 
-/* A storage. `key` is the index of its key in the memo, or -1. */
+/* A storage. `key` is the index of its key in the memo, or -1 if the key isn't written yet. */
 typedef struct {
     const rg_tensor *tensor; /* The first of the tensors that use the storage. */
     int64_t key;
