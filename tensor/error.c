@@ -64,8 +64,8 @@ static bool names_op_twice(const char *line, size_t at) {
     return again[0] == ':' && again[1] == ' ';
 }
 
-/* Every failure of the library, and of ops that a program defines, goes through this function. To
- * stop at each failure in a debugger, use `break rg_fail`. */
+/* Fails, as rgi_fail in error.h says. Every failure of the library, and of ops that a program
+ * defines, goes through this function: in a debugger, `break rg_fail` stops at each of them. */
 rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...) {
     rg_thread *me = rgi_thread_get();
     char line[sizeof me->failure.message]; /* The new message isn't written into the thread's error

@@ -7,9 +7,9 @@
 
 #include "error.h"
 
-/* Each row has the kind's name in capitals, the article and the name for error messages, and for
- * messages about a released handle the words that say how it is released. */
-/* clang-format would indent each row further than the last. */
+/* Each row has the kind's name in capitals; the article and the name for error messages; and how a
+ * program releases such a handle, for the error if it is used after that. */
+/* clang-format would indent each row further than the one before. */
 /* clang-format off */
 #define RG_HANDLE_KINDS_(row)                                       \
     row(GENERATOR, "a ", "generator", "by rg_generator_free")       \

@@ -76,11 +76,11 @@ typedef int RG_A_WHOLE_NUMBER_BELONGS_HERE;
 /* ---- options by name ----------------------------------------------------------------- */
 
 /* The macros of this section make options possible that can be given by name only. A struct of
- * options begins with RG_BY_NAME, and each of its fields ends with RG_DEFAULT. The two put members
- * without a size before and between the fields, so that a value without a name would have to
- * initialise such a member; but no value converts to its type. (If its type were an array of char,
- * a string would convert to it.) In C, GCC would accept a value for such a member; RG_OPTIONS makes
- * that an error, which only -w silences. */
+ * options begins with RG_BY_NAME, and each of its fields ends with RG_DEFAULT. These macros put
+ * members without a size before and between the fields, so that a value without a name would have
+ * to initialise such a member; but no value converts to its type. (If its type were an array of
+ * char, a string would convert to it.) In C, GCC would accept a value for such a member; RG_OPTIONS
+ * makes that an error, which only -w silences. */
 #if defined __GNUC__ && !defined __clang__ && !defined __cplusplus
 #define RG_OPTIONS __attribute__((designated_init))
 #pragma GCC diagnostic error "-Wdesignated-init"

@@ -26,8 +26,8 @@ typedef struct rg_load {
 void rgi_load_begin(rg_load *load, const char *op, const char *path);
 void rgi_load_end(rg_load *load);
 
-/* If a load is in progress, raises its limit for a file of this size, which it is about to read. A
- * limit that the program has set isn't raised. */
+/* If a load is in progress, raises the load's limit for a file of this size, which is about to be
+ * read. A limit that the program has set isn't raised. */
 void rgi_load_reads(uint64_t bytes);
 /* Requires that a load is in progress. Returns whether the thread may allocate that many bytes; if
  * the load would then exceed its limit, fails with RG_IO_ERROR and returns false. */

@@ -30,7 +30,7 @@ void rgi_set_reference(rg_tensor **place, rg_tensor *t);
 /* Removes a reference to t. If it was the last one, t is released and left in the given state,
  * which says what released it. Does nothing if t is NULL or RG_NONE. */
 void rgi_release_as(rg_tensor *t, uint32_t state);
-/* Adds a reference to t, which the innermost scope owns from then on. Returns t. */
+/* Adds a reference to t, and gives this reference to the innermost scope. Returns t. */
 rg_tensor *rgi_lend(rg_tensor *t);
 
 /* ---- writes in place that the graph doesn't record ---------------------------------- */

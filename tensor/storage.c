@@ -149,8 +149,8 @@ RG_HOT static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
     free_tensor(t, RG_DEAD);
 }
 
-/* Each branch ends with a call of another function, so that this function needn't save
- * registers. */
+/* Releases t, which has no reference left. Each branch ends with a call of another function, so
+ * that this function needn't save registers. */
 RG_HOT __attribute__((noinline)) void rgi_destroy(rg_tensor *t) {
     if (t->history || t->flags & (RG_VIEW | RG_NAMED))
         destroy_known(t);

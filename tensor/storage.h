@@ -93,7 +93,7 @@ static inline bool rgi_may_touch(const rg_tensor *t, const char *op) {
 /* ---- inlined parts of making tensors --------------------------------------------------------- */
 
 enum {
-    /* The size by which memory statistics count a header. */
+    /* The size of a header in memory statistics. */
     RG_HEADER_BYTES = (sizeof(rg_tensor) + 63) / 64 * 64,
     RG_STORAGE_HEADER = 64, /* The offset of a storage's data. */
 };

@@ -393,7 +393,7 @@ rg_generator *rg_default_generator(void);
 rg_generator *rg_generator_new(uint64_t seed);
 void rg_generator_free(rg_generator *g);
 bool rg_generator_seed(rg_generator *g, uint64_t seed);
-/* The state is an int64 tensor, equal to torch.get_rng_state().view(torch.int64). */
+/* Get or set a generator's state: an int64 tensor like torch.get_rng_state().view(torch.int64). */
 rg_tensor *rg_generator_state(rg_generator *g);
 bool rg_generator_set_state(rg_generator *g, rg_tensor *state);
 
@@ -486,7 +486,8 @@ void rg_memory_fail_at(int64_t n);
 bool rg_set_num_threads(int n);
 int rg_get_num_threads(void);
 
-/* The precision of products of float32 matrices: "highest" (the default), "high" or "medium".
+/* Set and get the precision of products of float32 matrices: "highest" (the default), "high" or
+ * "medium".
  *
  * "highest" and "high" both multiply in float32. "medium" rounds the factors to the nearest
  * bfloat16, which has 8 significant bits, and adds in float32. It does so for products with at
@@ -508,7 +509,7 @@ rg_tensor *rg_wrap_int(int64_t x);
 rg_tensor *rg_wrap_unsigned(uint64_t x);
 rg_tensor *rg_wrap_bool(bool x);
 static inline rg_tensor *rg_wrap_tensor(rg_tensor *t) { return t; }
-/* An argument of type void * is NULL, or a callback's context that points to a tensor. */
+/* Takes an argument of type void *: NULL, or a callback's context that points to a tensor. */
 static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uintptr_t)t; }
 
 #define RG_TENSOR_OR_NUMBER_ "a tensor (an rg_tensor *) or a number belongs here"

@@ -1,6 +1,6 @@
 /*
  * unheld.h: a tensor header that stands for an entry of a file if no tensor can hold the entry's
- * value. It lets the rest of the file be read. The header has a state of its own, RG_UNHELD, so
+ * value. So the rest of the file can be read. The header has a state of its own, RG_UNHELD, so
  * that each function that is given the header as a tensor fails. The error's message is stored as
  * the header's name; it names the entry.
  */

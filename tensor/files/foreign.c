@@ -58,20 +58,20 @@ static inline float float_of_f16(uint16_t bits) {
 
 static inline float float_of_bf16(uint16_t bits) { return float_of_bits((uint32_t)bits << 16); }
 
-/* float8_e4m3 has no infinity: its largest exponent is an ordinary one, except that all bits set
- * means NaN. */
+/* Returns the value of a float8_e4m3. This type has no infinity: its largest exponent is an
+ * ordinary one, except that all bits set means NaN. */
 static inline float float_of_f8_e4m3(uint8_t bits) {
     if ((bits & 0x7F) == 0x7F)
         return float_of_bits(bits & 0x80 ? 0xFFF00000 : 0x7FF00000);
     return small_float(bits, 4, 3);
 }
 
-/* The bits of a float8_e5m2 are the upper byte of a float16. */
+/* Returns the value of a float8_e5m2, whose bits are the upper byte of a float16. */
 static inline float float_of_f8_e5m2(uint8_t bits) {
     return float_of_f16((uint16_t)((uint32_t)bits << 8));
 }
 
-/* A float8_e8m0 consists of an exponent only; its value is 2^(bits - 127). */
+/* Returns the value of a float8_e8m0, which consists of an exponent only: 2^(bits - 127). */
 static inline float float_of_f8_e8m0(uint8_t bits) {
     return bits == 0xFF ? float_of_bits(0x7FC00000) : ldexpf(1, bits - 127);
 }

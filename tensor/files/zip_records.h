@@ -34,7 +34,8 @@ enum {
     RG_ZIP_EXTRA64 = 1, /* The number of the extra field that has 64-bit numbers. */
 };
 
-/* A number of 16 or 32 bits with this value says that the number is elsewhere, with 64 bits. */
+/* A field of 16 or 32 bits with this value means that the number itself is stored elsewhere in the
+ * archive, in 64 bits. */
 static const uint16_t RG_ZIP_WIDE16 = 0xFFFF;
 static const uint32_t RG_ZIP_WIDE32 = 0xFFFFFFFF;
 

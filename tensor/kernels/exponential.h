@@ -22,7 +22,7 @@
  * Stores r in *r. Stores in *power the bits of a T whose exponent field is n + bias. Returns p, for
  * which e^r = 1 + r + r^2 * p. */
 K_INLINE T K_TYPED(k_exp_parts)(T x, const bool two, int bias, T *r, UINT *power) {
-    /* Adding this number rounds to an integer. */
+    /* Adding this large number to a smaller one rounds the smaller one to an integer. */
     const T magic = (T)((UINT)3 << (POINT - 1)) + (T)bias;
     const T shifted = K_TYPED(k_step)(x, two ? (T)1 : (T)M_LOG2E, magic);
     const T n = shifted - magic;
@@ -42,7 +42,8 @@ K_INLINE T K_TYPED(k_exp_whole)(T x, const bool two, const bool halved) {
     const T least = k_exp_least * TIMES * unit;
     const T most = (k_exp_most + halved) * TIMES * unit;
     T t = x > most ? most : x;
-    /* At the lower limit the first factor, and so the result, is 0. */
+    /* At the lower limit, power + lift is 0, so that the factor with these bits is 0, and with it
+     * the result. */
     t = t < least ? least : t;
     const UINT lift = t < 0 ? (UINT)(2 * HALF) << POINT : 0;
     T r;

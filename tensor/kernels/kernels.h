@@ -465,11 +465,12 @@ bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tens
  * t[index] *= row. K_GREATER and K_LESSER: t[index] = the maximum or the minimum of t[index] and
  * row. */
 typedef enum { K_GET, K_PUT, K_ADD, K_MULTIPLY, K_GREATER, K_LESSER } k_index_how;
-/* Each index selects one element of t along dim, as in gather and scatter. */
+/* Applies the action `how` to each element of `row` and the element of t that the index at the same
+ * place selects along dim, as in gather and scatter. */
 bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
                    const rg_tensor *index);
-/* Each index selects a slice of t along dim. `row` has t's shape, but with the dims of `index` in
- * the place of dim. */
+/* Applies the action `how` to slices: each index selects a slice of t along dim. `row` has t's
+ * shape, but with the dims of `index` in the place of dim. */
 bool k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
                     const rg_tensor *index);
 /* Returns whether all indices are in [low, high). If not, sets *bad to the first index that
@@ -531,7 +532,7 @@ bool k_median(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim
  * has. Returns how many distinct values there are, or -1 if memory runs out. */
 int64_t k_unique(const rg_tensor *x, int dim, int64_t *order, int64_t *group);
 
-/* For each value, y is the number of elements in a sorted row that are less than the value, or, if
+/* For each value, writes to y how many elements of a sorted row are less than the value, or, if
  * `right`, less than or equal to it. `sorted` has one row, or a row for each row of `values`.
  * Requires contiguous tensors of one dtype. Returns false if there is no loop for the dtype. */
 bool k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *values, bool right);

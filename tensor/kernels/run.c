@@ -89,8 +89,8 @@ enum {
     RUN_STREAM = 8 << 10,
 };
 
-/* If only one thread is used, all rows are one task, because a task that writes past the caches
- * takes a microsecond to begin and end. */
+/* Splits the rows into tasks, and calls `work` for each task. If only one thread is used, all rows
+ * are one task, because a task that writes past the caches takes a microsecond to begin and end. */
 RG_HOT void k_rows(int64_t rows, int64_t n, rg_work *work, void *context) {
     const int64_t grain = RG_MAX(1, RUN_GRAIN / RG_MAX(n, 1));
     const int workers = rows * n < RG_LARGE ? 1 : rgi_workers(rows, RUN_WORTH * grain);

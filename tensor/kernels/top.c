@@ -8,8 +8,8 @@
 
 /* ---- a heap, with the greatest key on top ---------------------------------------------------- */
 
-/* The heap has a hole at index i, which v must fill. Moves the hole down to a leaf, along the
- * greater child each time; then moves v up from there to its place. */
+/* Puts v into a heap that has a hole at index i: moves the hole down to a leaf, along the greater
+ * child each time, and then moves v up from there to its place. */
 static void top_sift(k_ranked *q, int64_t n, int64_t i, k_ranked v) {
     const int64_t top = i;
     for (int64_t child = 2 * i + 2; child <= n; child = 2 * i + 2) {

@@ -206,8 +206,8 @@ bool rgi_fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const cha
     return fill_with(t, g, op, draw_uniform, t->dtype, p);
 }
 
-/* A contiguous tensor of at least sixteen elements is drawn in blocks of sixteen; other tensors are
- * drawn in pairs. */
+/* Fills t with normal numbers of mean p[0] and standard deviation p[1]. A contiguous tensor of at
+ * least sixteen elements is drawn in blocks of sixteen; other tensors are drawn in pairs. */
 bool rgi_fill_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     RG_FAIL_IF(!(p[1] >= 0), op, "normal expects std >= 0.0, but found std %s", rgi_number(p[1]));
     if (!rgi_want_dtype(op, !t->numel || rgi_is_float(t->dtype), t->dtype))

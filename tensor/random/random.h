@@ -39,8 +39,9 @@ void rgi_generator_unlock(rg_generator *g);
 /* The most elements of a draw. They fit into the L1 cache. */
 enum { RANDOM_CHUNK = 512 };
 
-/* Draw n numbers, at most RANDOM_CHUNK, from a generator that is locked: words; pairs of words,
- * each as one number; and floats or doubles that are uniform in [0, 1). */
+/* Draw n numbers, at most RANDOM_CHUNK, from a generator, which must be locked. rgi_draw_words
+ * draws words, and rgi_draw_pairs pairs of words, each as one number. The other two draw floats or
+ * doubles that are uniform in [0, 1). */
 void rgi_draw_words(rg_generator *g, uint32_t *to, int n);
 void rgi_draw_pairs(rg_generator *g, uint64_t *to, int n);
 void rgi_draw_float(rg_generator *g, void *to, int n);

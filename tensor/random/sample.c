@@ -68,8 +68,8 @@ static bool bernoulli_check(rg_tensor *p, const char *op) {
     return true;
 }
 
-/* An element of the result is 1 if its probability is greater than a uniform number, which is drawn
- * in p's dtype; otherwise it is 0. */
+/* Returns a tensor of ones and zeros. An element is 1 if its probability in p is greater than a
+ * uniform number, which is drawn in p's dtype; otherwise it is 0. */
 rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g) {
     const char *op = "bernoulli";
     if (!rgi_may_do_once(op) || !rgi_check(p, op)

@@ -83,8 +83,8 @@ static bool print_has_gap(const printer *p, int dim) {
     return p->cut && p->t->size[dim] > 2 * (int64_t)p->edge;
 }
 
-/* The items of a dim of n items that are shown if some are left out: those before print_head and
- * those from print_tail on. They are Python's [:edge] and [-edge:], which overlap if edge is
+/* Return which of a dim's n items are shown if some are left out: those before print_head, and
+ * those from print_tail on. Like Python's [:edge] and [-edge:], the two ranges overlap if edge is
  * negative. */
 static int64_t print_head(const printer *p, int64_t n) {
     return p->edge < 0 ? RG_MAX(n + p->edge, 0) : p->edge;
@@ -119,7 +119,8 @@ static void print_visit(printer *p, int dim, const char *at,
         print_visit(p, dim + 1, at + i * step, visit);
 }
 
-/* Records the kinds of numbers and their range, from the element at `at`. */
+/* Updates the printer's flags, and its range of numbers (`least` and `most`), for the element at
+ * `at`. */
 static void print_scan(printer *p, const char *at) {
     double v = rgi_load_f64(at, p->t->dtype);
     double size = fabs(v);
@@ -254,8 +255,8 @@ static const char *print_dots(const printer *p) {
     return p->numpy || p->edge == 0 ? "..." : " ...";
 }
 
-/* In NumPy's layout, writes what comes before the k-th item of a row, which is `wide` columns wide:
- * a blank or a new line. Each line gets as many items as fit. */
+/* In NumPy's layout, writes what comes before the k-th item of a row: a blank or a new line. The
+ * item takes `wide` columns, and each line gets as many items as fit. */
 static void print_next_numpy(printer *p, int64_t k, int wide, int dim) {
     const int indent = p->indent + dim;
     if (k) {

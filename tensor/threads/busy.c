@@ -14,7 +14,8 @@
 
 #include <stdatomic.h>
 
-/* The order of accesses to this file's counters doesn't matter, so all accesses are relaxed. */
+/* Read and write one of this file's counters. The order of these accesses doesn't matter, so all
+ * of them are relaxed. */
 static int64_t busy_get(const _Atomic int64_t *x) {
     return atomic_load_explicit(x, memory_order_relaxed);
 }
@@ -37,7 +38,7 @@ enum {
     BUSY_LONGEST = 1600000000,
 };
 
-/* When the machine stops counting as busy, and for how long it counts as busy. */
+/* The time until which the machine counts as busy, and the length of that period. */
 static _Atomic int64_t busy_until, busy_length;
 
 bool rgi_machine_is_busy(int64_t now) { return now < busy_get(&busy_until); }

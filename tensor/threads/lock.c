@@ -45,8 +45,8 @@ static void lock_all(void) {
     }
 }
 
-/* The parent and the child both unlock, because in both of them the thread that called fork holds
- * the locks. */
+/* Unlocks all locks after a fork, in the parent and in the child: in both of them, the thread that
+ * called fork holds the locks. */
 static void unlock_all(void) {
     for (rg_own_lock *own = own_locks; own; own = own->next)
         pthread_mutex_unlock(&own->mutex);

@@ -19,10 +19,10 @@
 #include <pthread.h>
 #include <sched.h>
 
-/* The values of a worker's word, besides the address of a job. The address alone is an offer.
- * POOL_BEGUN is added when the worker has begun the job, and POOL_AWAITED when the job's caller
- * sleeps until the worker has ended. POOL_ABSENT means that the worker has no thread, and POOL_OVER
- * that it must not get one again. */
+/* A worker's word has one of these values, or the address of a job. The address alone is an offer
+ * of the job. POOL_BEGUN is added when the worker has begun the job, and POOL_AWAITED when the
+ * job's caller sleeps until the worker has ended. POOL_ABSENT means that the worker has no thread,
+ * and POOL_OVER that it must not get one again. */
 enum {
     POOL_BEGUN = 1,
     POOL_AWAITED = 2,
@@ -131,10 +131,9 @@ static bool pool_offer(pool_worker *w, rg_job *job) {
     return offered;
 }
 
-/* Called by thread i, or in its place if it isn't free. Offers the job to the workers 2 * i + 1 and
- * 2 * i + 2. Each of them, when it begins the job, offers it to two further workers in the same
- * way, so that no thread has to wake all others. If one of the two isn't free, the offers that it
- * would make are made here. */
+/* Offers the job to the workers 2 * i + 1 and 2 * i + 2. A worker that begins the job calls this
+ * function with its own index as i, so that no thread has to wake all others. If one of the two
+ * workers isn't free, this call makes the offers in the place of that worker. */
 static void pool_call(rg_job *job, int i) {
     for (int k = 2 * i + 1; k <= 2 * i + 2 && k < job->threads; k++)
         if (!pool_offer(&workers[k], job))
@@ -193,7 +192,8 @@ static bool pool_start(pool_worker *w) {
     return false;
 }
 
-/* Called before and after fork. A child has no workers; its next job starts them. */
+/* The handlers for fork: called before it, and after it in the parent and in the child. A child has
+ * no workers; its next job starts new ones. */
 static void pool_before_fork(void) { pthread_mutex_lock(&pool.mutex); }
 static void pool_in_parent(void) { pthread_mutex_unlock(&pool.mutex); }
 static void pool_in_child(void) {
@@ -204,7 +204,8 @@ static void pool_in_child(void) {
     rgi_retry_workers();
 }
 
-/* lock.c registers its handlers for fork later, and explains why. */
+/* Registers the handlers for fork. lock.c must register its own handlers after these; it explains
+ * why. */
 __attribute__((constructor(101))) static void pool_expect_forks(void) {
     rgi_expect_fork(pool_before_fork, pool_in_parent, pool_in_child);
 }

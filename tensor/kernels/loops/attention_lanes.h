@@ -358,9 +358,9 @@ static void K_NAME(lanes_numbers)(const GROUP *group, const rg_tensor *t, VECTOR
             ((T *)(to + i))[l] = from[(l < group->heads ? l : 0) * n + i];
 }
 
-/* `scores` holds the scores, and `slopes` holds g v^T. Replaces the scores by the weights p =
- * exp(scores - lse), and the slopes by the gradients of the scores, s = p * (slopes - lost), where
- * lost = sum(p * slopes) / sum(p) - g_lse.
+/* Replaces group->scores by the weights p = exp(scores - lse). Replaces group->slopes, which holds
+ * g v^T, by the gradients of the scores, s = p * (slopes - lost), where lost = sum(p * slopes) /
+ * sum(p) - g_lse.
  *
  * The division by sum(p), which is 1 in theory, is for accuracy. The rounding error of lse
  * multiplies all p of a query by one factor near 1. Without the division, `lost` would contain that

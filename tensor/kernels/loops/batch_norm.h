@@ -112,9 +112,10 @@ static void K_NAME(batch_forward)(void *context, int64_t begin, int64_t end, int
     }
 }
 
-/* Let m be the mean of a channel. The gradients of weight and bias are sum(g * (x - m)) * rstd and
- * sum(g). In training, gx = (g - level - along * (x - m)) * scale, where `level` is the mean of g
- * over the batch and `along` is the mean of g * (x - m), times rstd^2. Otherwise gx = g * scale. */
+/* Computes the gradients for the n channels that begin at channel `first`. Let m be the mean of a
+ * channel. The gradients of weight and bias are sum(g * (x - m)) * rstd and sum(g). In training, gx
+ * = (g - level - along * (x - m)) * scale, where `level` is the mean of g over the batch and
+ * `along` is the mean of g * (x - m), times rstd^2. Otherwise gx = g * scale. */
 static void K_NAME(batch_backward_part)(const batch_work *w, int64_t first, int64_t n) {
     const k_batch_norm *z = w->z;
     const double count = (double)(z->batch * z->per);

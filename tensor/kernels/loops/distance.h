@@ -25,7 +25,7 @@ K_INLINE T K_NAME(distance_square)(T total, T d, T p) {
 
 K_INLINE T K_NAME(distance_power)(T total, T d, T p) { return total + K_TYPED(k_pow)(d, p); }
 
-/* NaN is ignored in a maximum, as in torch. */
+/* Returns the maximum of `total` and d. If d is NaN, it is ignored, as in torch. */
 K_INLINE T K_NAME(distance_most)(T total, T d, T p) {
     (void)p;
     return d > total ? d : total;

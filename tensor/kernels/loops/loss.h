@@ -43,8 +43,8 @@ K_INLINE T K_NAME(loss_huber)(const ELEMENT *e) {
 
 K_INLINE T K_NAME(slope_huber)(const ELEMENT *e) { return e->by * K_NAME(loss_within)(e->d, e->c); }
 
-/* -(t * ln x + (1 - t) * ln(1 - x)), where a logarithm below -100 is replaced by -100, as in
- * torch. */
+/* Returns -(t * ln x + (1 - t) * ln(1 - x)), where a logarithm below -100 is replaced by -100, as
+ * in torch. */
 K_INLINE T K_NAME(loss_bce)(const ELEMENT *e) {
     return (e->t - 1) * K_NAME(loss_at_least)(K_TYPED(k_log1p)(-e->x), -100)
            - e->t * K_NAME(loss_at_least)(K_TYPED(k_log)(e->x), -100);
@@ -54,8 +54,8 @@ K_INLINE T K_NAME(slope_bce)(const ELEMENT *e) {
     return e->by * (e->d / K_NAME(loss_at_least)((1 - e->x) * e->x, e->c));
 }
 
-/* The loss of sigmoid(x): (1 - t) * x + ((by - 1) * t + 1) * ln(1 + e^-x), where `by` is the
- * pos_weight. */
+/* Returns the BCE loss of sigmoid(x): (1 - t) * x + ((by - 1) * t + 1) * ln(1 + e^-x), where `by`
+ * is the pos_weight. */
 K_INLINE T K_NAME(loss_bce_logits)(const ELEMENT *e) {
     const T softplus = K_TYPED(k_log1p)(K_TYPED(k_exp)(-fabs(e->x)))
                        + K_NAME(loss_at_least)(-e->x, 0);

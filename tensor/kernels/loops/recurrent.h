@@ -151,8 +151,8 @@ static void K_NAME(recur_forward)(void *plan, int64_t begin, int64_t end, int wo
  * layer. g_more is the part of y's gradient that the later time step has sent through the weights.
  * g_x is the gradient of x, which is written. */
 
-/* carry is the gradient of c that comes from the later time step. It is replaced by the gradient of
- * c before this time step. */
+/* The gradients of an LSTM. carry is the gradient of c that comes from the later time step. It is
+ * replaced by the gradient of c before this time step. */
 K_INLINE void K_NAME(recur_lstm_back)(int64_t n, T *g_x, T *carry, const T *g, const T *g_more,
                                       const T *g_c, const T *gates, const T *c, const T *before) {
     K_INDEPENDENT
@@ -169,8 +169,9 @@ K_INLINE void K_NAME(recur_lstm_back)(int64_t n, T *g_x, T *carry, const T *g, c
     }
 }
 
-/* carry is replaced by the gradient of h before this time step, without the part that goes through
- * the weights. */
+/* The gradients of a GRU. carry is the gradient of h that comes from the later time step, without
+ * the part that went through the weights (g_more). It is replaced by such a gradient of h before
+ * this time step. */
 K_INLINE void K_NAME(recur_gru_back)(int64_t n, T *g_x, T *g_z, T *carry, const T *g,
                                      const T *g_more, const T *gates, const T *before) {
     K_INDEPENDENT

@@ -143,8 +143,8 @@ K_INLINE T K_NAME(fmod)(T a, T b) {
 
 K_INLINE T K_NAME(fmod)(T a, T b) { return fmod(a, b); }
 
-/* The quotient is computed from the remainder, which is exact, so that quotient and remainder
- * agree. */
+/* Returns a / b, rounded down. It is computed from the remainder, which is exact, so that quotient
+ * and remainder agree. */
 static inline T K_NAME(div_floor)(T a, T b) {
     if (b == 0)
         return a / b;
