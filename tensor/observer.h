@@ -30,8 +30,8 @@ struct rg_observer {
     /* Reports that a scope has ended or a tensor was dropped, so that tensors may have been
      * released. */
     void (*released)(rg_observer *o);
-    /* Returns whether the function `op` may do something that a replay can't repeat, such as
-     * reading a value from a tensor. */
+    /* Returns whether the function `op` is allowed to do something that a replay can't repeat, such
+     * as reading a value from a tensor. */
     bool (*may_do_once)(rg_observer *o, const char *op);
     /* Reports that all elements of `to` were overwritten with the values of `from`, or with zeros
      * if `from` is NULL. */
@@ -48,8 +48,8 @@ static inline rg_observer *rgi_set_observer(rg_observer *o) {
     return before;
 }
 
-/* Returns whether the function `op` may do something that a replay can't repeat; true if there is
- * no observer. */
+/* Returns whether the function `op` is allowed to do something that a replay can't repeat. Without
+ * an observer, this is always allowed. */
 static inline bool rgi_may_do_once(const char *op) {
     rg_observer *o = rgi_this.observer;
     return RG_LIKELY(!o) || !o->may_do_once || o->may_do_once(o, op);

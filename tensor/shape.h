@@ -83,11 +83,10 @@ void rgi_set_strides(rg_tensor *t);
 /* Sets numel, RG_CONTIGUOUS and RG_PLAIN from the sizes and the strides. */
 void rgi_update_flags(rg_tensor *t);
 
-/* Results of elementwise functions, and copies, keep the order of dims that their inputs have in
- * memory, as in torch. Both functions set the strides of y for its sizes, without gaps.
- * rgi_lay_out_between is for a result of n inputs that broadcast to y: the order of two dims is
- * that of the first input that orders them. rgi_lay_out_as is for a copy of x, which has y's shape:
- * if x has no gaps, y gets x's strides. */
+/* Set the strides of y for its sizes, without gaps. As in torch, results of elementwise functions,
+ * and copies, keep the order of dims that their inputs have in memory. rgi_lay_out_between is for
+ * the result y of n inputs that broadcast to y: two dims get the order of the first input that
+ * orders them. rgi_lay_out_as is for a copy y of x: if x has no gaps, y gets x's strides. */
 static inline void rgi_lay_out_between(rg_tensor *y, int n, rg_tensor *const in[]);
 void rgi_lay_out_between_strided(rg_tensor *y, int n, rg_tensor *const in[]);
 void rgi_lay_out_as(rg_tensor *y, const rg_tensor *x);
@@ -110,7 +109,7 @@ static inline void rgi_lay_out_between(rg_tensor *y, int n, rg_tensor *const in[
     if (!rgi_are_plain(n, in))
         rgi_lay_out_between_strided(y, n, in);
 }
-/* Writes the order of the dims in memory into order[], the outermost first. Returns whether the
+/* Writes the dims of t into order[] as they lie in memory, the outermost first. Returns whether the
  * dims of t, apart from those of size 1, are in this order already. */
 bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]);
 /* Returns the offset of a tensor's last element from its first one, counted in elements; 0 for an

@@ -11,7 +11,7 @@
 
 /* ---- making tensors -------------------------------------------------------------------------- */
 
-/* Allocates t's storage. If the observer isn't NULL, it may do this instead. */
+/* Allocates t's storage. An observer, if it isn't NULL, may allocate the storage instead. */
 static bool allocate(rg_tensor *t, rg_observer *observer) {
     rgi_set_strides(t);
     RG_FAIL_IF(t->numel > RG_NUMEL_MAX, NULL, "Storage size calculation overflowed with sizes=%s",

@@ -61,7 +61,7 @@ static inline void rgi_release(rg_tensor *t) {
 
 /* ---- views ---------------------------------------------------------------------- */
 
-/* Makes y, a new tensor with x's storage, a view: of x's base if x is a view, or else of x. */
+/* Makes y, a new tensor with x's storage, a view. Its base is x's base if x is a view, else x. */
 static inline void rgi_view_join(rg_tensor *y, rg_tensor *x) {
     y->base = x->flags & RG_VIEW ? rgi_base_of(x) : x;
     y->flags |= RG_VIEW | (x->flags & (RG_OF_LIST | RG_UNTRACKED));

@@ -151,8 +151,8 @@ static bool may_replace(rg_writer *w, mode_t *mode) {
     return !w->failed;
 }
 
-/* Opens a new file. It gets the permissions of the file that it will replace; if there is none,
- * those that the umask allows. */
+/* Opens a new file, with the permissions of the file that it will replace. If there is no such
+ * file, the umask decides. */
 static bool open_beside(rg_writer *w) {
     static atomic_uint counter;
     mode_t mode;
@@ -249,8 +249,8 @@ void rgi_write_zeros_to(rg_writer *w, size_t alignment) {
     }
 }
 
-/* Syncs the folder in which the file was renamed, so that the new name survives a power failure. If
- * the file system can't do that, it is no error: the file is in its place. */
+/* Syncs the folder in which the file was renamed, so that the new name survives a power failure. It
+ * is no error if the file system can't sync a folder: the file is in its place. */
 static void sync_folder(const char *path) {
     char folder[PATH_MAX];
     const char *slash = strrchr(path, '/');

@@ -101,8 +101,8 @@ static bool json_unicode(json_parser *p, uint32_t *code) {
  * /, isn't escaped when JSON is written. */
 static const char json_escapes[] = "\"\\bfnrt/", json_escaped[] = "\"\\\b\f\n\r\t/";
 
-/* Reads an escape sequence, of which the backslash has been read, and sets *code to the character
- * that it stands for. Returns false on failure. */
+/* Reads the rest of an escape sequence, behind its backslash, and sets *code to the character that
+ * the sequence stands for. Returns false on failure. */
 static bool json_escape(json_parser *p, uint32_t *code) {
     if (next_is(p, 'u'))
         return json_unicode(p, code);
@@ -291,9 +291,9 @@ static bool json_value(json_parser *p) {
 }
 
 /* Returns an estimate of the number of values: outside of strings, a value begins after each comma,
- * colon and opening bracket. If memory for them is allocated at the beginning, a large input
- * doesn't need to copy the values again and again. The estimate is limited so that an input of
- * nothing but commas doesn't allocate too much. */
+ * colon and opening bracket. Memory for that many values is allocated at the beginning, so that
+ * the values of a large input aren't copied again and again as the list grows. The estimate is
+ * limited so that an input of nothing but commas doesn't allocate too much. */
 static size_t expected_values(const char *text, size_t bytes) {
     size_t n = 1;
     bool quoted = false;

@@ -15,7 +15,7 @@
 #include <string.h>
 
 /* Reads digits that are followed by the character `end`, and sets *number to their value. Returns
- * what follows that character, or NULL if the string doesn't begin in this way. */
+ * a pointer behind that character, or NULL if the string doesn't begin with such digits. */
 static const char *behind_digits(const char *text, char end, long *number) {
     char *last;
     if (*text < '0' || *text > '9')

@@ -78,8 +78,8 @@ typedef struct {
 bool rgi_zip_begin(rg_zip_writer *z, const char *op, const char *path);
 /* Begins a member of `bytes` bytes, at an offset that is a multiple of `alignment`. The following
  * calls of rgi_zip_put must put exactly that many bytes. Fails if the name isn't UTF-8, is longer
- * than 65535 bytes, or is that of another member. After a failure these functions write nothing,
- * and rgi_zip_end returns false. */
+ * than 65535 bytes, or is that of another member. After a failure, neither this function nor the
+ * next two write anything, and rgi_zip_end returns false. */
 void rgi_zip_member_begin(rg_zip_writer *z, const char *name, uint64_t bytes, size_t alignment);
 void rgi_zip_put(rg_zip_writer *z, const void *from, size_t n);
 /* Puts t's elements in row-major order, whatever its strides. */

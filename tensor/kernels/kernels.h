@@ -261,7 +261,7 @@ typedef enum { K_MSE, K_SMOOTH_L1, K_HUBER, K_BCE, K_BCE_LOGITS } k_loss_kind;
 bool k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor *t,
             const rg_tensor *weight, const rg_tensor *by, double c, double scale);
 /* distance.c: y = sum(|a_i - b_j|^p)^(1/p) for all rows a_i and b_j of contiguous (batches of)
- * matrices a and b. For p = 0 it is the number of elements that differ; for p = infinity, the
+ * matrices a and b. For p = 0, y is the number of elements that differ; for p = infinity, the
  * largest difference. k_distance_backward computes the gradient of a from g, the gradient of y. If
  * `turned`, g and y are transposed: they have one row for each row of b. Both functions return
  * false if there is no loop for the dtype. */
@@ -346,7 +346,7 @@ bool k_convolve_weight(const k_conv *z, rg_tensor *gw, const rg_tensor *x, const
 
 /* x and y consist of `planes` planes each. The windows are as in k_window; if `adaptive`, the
  * window sizes are chosen so that the windows divide x evenly into as many parts as y has elements.
- * A mean is the sum divided by `divisor`. If `divisor` is 0, it is divided by the number of
+ * A mean is the sum divided by `divisor`. If `divisor` is 0, the sum is divided by the number of
  * elements in the window; padding is counted among them if count_padding is set. */
 typedef struct k_pool {
     int64_t planes;
@@ -510,7 +510,7 @@ k_ranks *k_ranks_of(rg_dtype dtype);
  * sorted items are: q or aside. */
 k_ranked *k_sort_ranked(k_ranked *q, k_ranked *aside, int64_t n);
 /* Moves the k items with the smallest keys to the front, in sorted order if `sorted`. If keys are
- * equal, it chooses the same items as torch.topk. */
+ * equal, k_top chooses the same items as torch.topk. */
 void k_top(k_ranked *q, int64_t n, int64_t k, bool sorted);
 
 /* k_sort sorts the lines along dim. k_topk writes the k largest (or smallest) elements of each

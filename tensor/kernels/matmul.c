@@ -233,9 +233,9 @@ static void matmul_exchange_factors(matmul_plan *p) {
     RG_SWAP(p->a_dims, p->b_dims);
 }
 
-/* Returns whether the product is faster without packing (matmul_thin) than by tiles. It is if there
- * are few rows, and even with a few more if it can be computed as dot products of contiguous
- * memory. */
+/* Returns whether the product is faster without packing (matmul_thin) than by tiles. That is so if
+ * there are few rows. A product that can be computed as dot products of contiguous memory may have
+ * a few rows more. */
 static bool matmul_stays_in_place(const k_product_sizes *z) {
     const double steps = (double)z->m * (double)z->n * (double)z->k;
     int64_t few = z->k * z->n > MATMUL_STAYS ? 3 : 2;

@@ -40,7 +40,7 @@ static inline double k_from_bits_double(int64_t i) {
 }
 
 /* k_order returns a number that has the same order as x, and k_unorder returns x from that number.
- * For a float it is an integer, because maxima of integers vectorise. */
+ * For a float the number is an integer, because maxima of integers vectorise. */
 typedef int32_t k_ordered_float;
 typedef double k_ordered_double;
 static inline k_ordered_float k_order_float(float x) {
@@ -88,7 +88,7 @@ K_INLINE double k_exp_fit_double(double r) {
     return p * r + 0.50000000000000122;
 }
 
-/* Return p for which ln(1 + r) = r - p, where sqrt(1/2) <= 1 + r < sqrt(2). For doubles it is
+/* Return p for which ln(1 + r) = r - p, where sqrt(1/2) <= 1 + r < sqrt(2). For doubles, p is
  * computed by ln(1 + r) = 2 * artanh(r / (2 + r)). */
 K_INLINE float k_log_fit_float(float r) {
     const float z = r * r;

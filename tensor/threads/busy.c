@@ -1,6 +1,6 @@
 /*
- * busy.c: measures whether other programs use the cores. workers.c decides by this how long threads
- * spin before they sleep, and whether workers help with a job.
+ * busy.c: measures whether other programs use the cores. This tells workers.c how long threads
+ * should spin before they sleep, and whether workers should help with a job.
  *
  * On a quiet machine a spinning thread costs nothing, and a worker that helps saves time. On a busy
  * machine a spinning thread takes a core away from another program. And if a worker loses its core
@@ -29,8 +29,8 @@ static void busy_add(_Atomic int64_t *x, int64_t more) {
 /* ---- quiet or busy ------------------------------------------------------------------------ */
 
 /* The machine counts as busy when a thread has lost its core BUSY_SWITCHES times within about
- * BUSY_WATCH. It counts as busy for BUSY_LENGTH. If it becomes busy again soon after, that time is
- * doubled, up to BUSY_LONGEST. */
+ * BUSY_WATCH nanoseconds. It counts as busy for BUSY_LENGTH nanoseconds. If it becomes busy again
+ * soon after that, this time is doubled, up to BUSY_LONGEST. */
 enum {
     BUSY_SWITCHES = 4,
     BUSY_WATCH = 16000000,

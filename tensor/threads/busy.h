@@ -18,8 +18,8 @@ static inline int64_t rgi_clock(clockid_t clock) {
 static inline int64_t rgi_now(void) { return rgi_clock(CLOCK_MONOTONIC); }
 
 /* rgi_machine_is_busy returns whether the machine counts as busy. rgi_note_busy makes it count as
- * busy from now on for a while. rgi_watch_machine, which every job calls, does so if the calling
- * thread has lost its core several times lately. */
+ * busy from now on for a while. rgi_watch_machine, which every job calls, calls rgi_note_busy if
+ * the calling thread has lost its core several times lately. */
 bool rgi_machine_is_busy(int64_t now);
 void rgi_note_busy(int64_t now);
 void rgi_watch_machine(int64_t now);

@@ -29,8 +29,8 @@ void rgi_lock(rg_lock lock);
 void rgi_unlock(rg_lock lock);
 
 /* A lock that belongs to one object, such as a generator; each such object has its own. After
- * rgi_own_lock_begin and until rgi_own_lock_end it is in a list, so that all of these locks can be
- * locked before a fork. */
+ * rgi_own_lock_begin and until rgi_own_lock_end the lock is in a list, so that all of these locks
+ * can be locked before a fork. */
 typedef struct rg_own_lock {
     pthread_mutex_t mutex;
     struct rg_own_lock *next, **link;

@@ -77,9 +77,9 @@ static bool pool_is_busy(int64_t now) {
            || atomic_load_explicit(&pool.crowded, memory_order_relaxed);
 }
 
-/* In nanoseconds. A thread spins for POOL_SPIN before it sleeps, or for POOL_SPIN_BUSY if the
- * machine is busy. If more than POOL_LOST passes between two reads of the clock, the thread had
- * lost its core. */
+/* Times in nanoseconds. A thread spins for POOL_SPIN before it sleeps, or for POOL_SPIN_BUSY if the
+ * machine is busy. If two consecutive reads of the clock are more than POOL_LOST apart, the thread
+ * has lost its core between them. */
 enum { POOL_SPIN = 200000, POOL_SPIN_BUSY = 4000, POOL_LOST = 300000 };
 
 /* Spins until the word isn't `value`, or the time for spinning is over. Returns the word. */

@@ -1,7 +1,8 @@
 /*
- * pickle_calls.c: the globals that a pickle may name, and the values that are made when it calls
- * them. The globals are those of torch's weights-only reader whose values the library can hold;
- * others fail with their name. No global is a function that is executed.
+ * pickle_calls.c: the globals (Python classes and functions) that a pickle may name, and the values
+ * that are made when the pickle calls one of them. The table has those globals of torch's
+ * weights-only reader whose values the library can hold; others fail with their name. No global is
+ * a function that is executed.
  */
 #include "pickle.h"
 

@@ -48,7 +48,7 @@ static bool check_version(const rg_torch_reader *r) {
     return true;
 }
 
-/* Reads the byte order of the elements. If the archive doesn't say, it is little-endian. */
+/* Reads the byte order of the elements. An archive that names no order is little-endian. */
 static bool check_order(rg_torch_reader *r) {
     char order[32];
     if (!small_member(r, "byteorder", order))

@@ -48,7 +48,7 @@ static void K_NAME(batch_sums)(const k_batch_norm *z, double *sums, const T *x, 
 }
 
 /* For each of the n channels that begin at channel `first`, sets sums[] to the sum of (x - shift) *
- * g over the batch. If g is NULL, it is the sum of (x - shift)^2. */
+ * g over the batch. If g is NULL, sets sums[] to the sum of (x - shift)^2. */
 static void K_NAME(batch_products)(const k_batch_norm *z, double *sums, const T *x, const T *g,
                                    const T *shift, int64_t first, int64_t n) {
     for (int64_t c = 0; c < n; c++)

@@ -8,8 +8,8 @@
 
 /* Returns sin(x + quarter * pi / 2), by the reduction of Cody and Waite: x = n * pi / 2 + r with
  * |r| <= pi / 4. If the number of quarters, n + quarter, is odd, cos(r) takes the place of sin(r).
- * If it is 2 or 3 modulo 4, the result is negated. pi / 2 is split into three parts, which are
- * rounded down, so that the result for -0 is -0. */
+ * If that number is 2 or 3 modulo 4, the result is negated. pi / 2 is split into three parts, which
+ * are rounded down, so that the result for -0 is -0. */
 K_INLINE float K_NAME(circle_at)(float x, uint32_t quarter) {
     const float magic = 12582912.f; /* 3 * 2^22: adding this rounds to integers. */
     const float shifted = fmaf(x, 0.636619772f, magic);

@@ -84,8 +84,9 @@ K_INLINE void K_NAME(loss_steps)(char *const p[], const int64_t s[], int64_t n,
     }
 }
 
-/* Runs the loop with strides that are constants, so that it vectorises: elements lie side by side,
- * and the weight and `by` are single numbers, or lie side by side, too. */
+/* Runs loss_steps with strides that are constants, so that its loop vectorises. Requires that the
+ * elements of y, x and the target lie side by side, and that the weight and `by` both do so as well
+ * or are both single numbers. */
 K_INLINE void K_NAME(loss_each)(char *const p[], const int64_t s[], int64_t n,
                                 const loss_context *k, LOSS *value) {
     const int64_t size = sizeof(T);
