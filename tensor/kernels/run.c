@@ -25,7 +25,7 @@ int k_set;
 
 static const char *const set_names[K_SETS] = { K_EACH_SET(SET_NAME) };
 
-/* Returns the set of this name, or -1 if there is none. */
+/* Returns the instruction set with this name, such as "avx2", or -1 if there is none. */
 static int named_set(const char *name) {
     for (int set = 0; set < K_SETS; set++)
         if (strcmp(set_names[set], name) == 0)

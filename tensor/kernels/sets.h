@@ -80,9 +80,9 @@
 #define K_X86 1
 #endif
 
-/* The sets, from the one that every processor of the architecture has to the best one. K_EACH_SET
- * makes a row for each set. (On 64-bit ARM the plain set is compiled to NEON, which every such
- * processor has.) */
+/* The instruction sets, from the one that every processor of the architecture has to the best one.
+ * K_EACH_SET makes a row for each set. (On 64-bit ARM the plain set is compiled to NEON, which
+ * every such processor has.) */
 #ifdef K_X86
 enum { K_SSE2, K_AVX2, K_AVX512, K_SETS_END };
 #define K_EACH_SET(ROW, ...)       \
@@ -103,14 +103,14 @@ enum { K_PLAIN, K_SETS_END };
 
 enum { K_SETS = K_SETS_END, K_DTYPES = RG_DTYPE_COUNT };
 
-/* The set in which loops run; run.c chooses it. All sets compute the same bits, except in products:
- * there a sum is split into as many partial sums as a vector has lanes, and is computed with fused
- * multiply-adds if the set has them. */
+/* The instruction set in which loops run; run.c chooses it. All sets give the same bits, except in
+ * products: there a sum is split into as many partial sums as a vector has lanes, and is computed
+ * with fused multiply-adds if the set has them. */
 extern int k_set;
 
-/* Sets k_set. `asked` is the name of a set; NULL or "" asks for `best`, the best set that this
- * processor has. If the set that is asked for doesn't exist or is above `best`, sets k_set to
- * `best` and writes to `wrong` a message that says why. Otherwise `wrong` becomes "". */
+/* Sets k_set to the instruction set whose name is `asked`. NULL or "" asks for `best`, the best set
+ * that this processor has. If the set that is asked for doesn't exist or is above `best`, sets
+ * k_set to `best` and writes to `wrong` a message that says why. Otherwise `wrong` becomes "". */
 enum { K_SET_TEXT = 128 };
 void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]);
 

@@ -1,6 +1,6 @@
 /*
- * loops/attention.h: attention of one head, tile by tile, for one type and one instruction set. The
- * lanes of a vector are consecutive queries in forward, and consecutive keys in backward. So no
+ * loops/attention.h: attention of one head, tile by tile, for one element type and instruction set.
+ * The lanes of a vector are consecutive queries in forward, and consecutive keys in backward. So no
  * maximum or sum has to combine the lanes of a vector. Only q has to be transposed in forward, and
  * only k and v in backward. matmul.c computes the matrix products. attention.c explains tiles and
  * stretches.

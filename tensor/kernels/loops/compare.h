@@ -1,6 +1,6 @@
 /*
- * loops/compare.h: elementwise functions of one or two operands with a bool as result, for one type
- * and set.
+ * loops/compare.h: elementwise functions of one or two operands with a bool as result, for one
+ * element type and instruction set.
  */
 #define KIND compare
 #define R    bool

@@ -1,5 +1,6 @@
 /*
- * loops/counts.h: the loop that counts elements that aren't 0, for one type and set.
+ * loops/counts.h: the loop that counts elements that aren't 0, for one element type and instruction
+ * set.
  */
 
 /* Bools are read as the numbers 0 and 1. */

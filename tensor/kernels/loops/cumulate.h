@@ -1,6 +1,6 @@
 /*
  * loops/cumulate.h: running sums, products, recurrences and logarithms of sums of exponentials, for
- * one type. A line is the elements along the dim.
+ * one element type. A line is the elements along the dim.
  */
 
 /* TOTAL is the type of the running value, and RESULT the type of the result. Integers wrap around;

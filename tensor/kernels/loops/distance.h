@@ -1,6 +1,7 @@
 /*
  * loops/distance.h: distances between rows of one type, and their gradients. A distance is
- * accumulated in DISTANCE_LANES lanes in every set, so that all sets compute the same bits.
+ * accumulated in DISTANCE_LANES lanes, whatever the instruction set is, so that all instruction
+ * sets give the same bits.
  */
 #if K_IS_FLOAT
 

@@ -1,6 +1,6 @@
 /*
- * loops/logsumexp.h: the elementwise steps of k_logsumexp, for one type: one changes the maxima,
- * and the other one the sums.
+ * loops/logsumexp.h: the elementwise steps of k_logsumexp, for one element type: one changes the
+ * maxima, and the other one the sums.
  */
 
 /* The two functions are finish_loops (kernels/reduce.h): they change n elements of y in place.

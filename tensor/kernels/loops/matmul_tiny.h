@@ -1,8 +1,8 @@
 /*
  * loops/matmul_tiny.h: the product y = a b with at most MATMUL_TINY multiplications, and at most
  * MATMUL_TINY_K terms in each sum. The columns are processed in strips of 32 bytes: all rows of b
- * in the strip are held in registers, and each row of y is one vector. Sets without such vectors,
- * and integers, use loops/matmul_thin.h.
+ * in the strip are held in registers, and each row of y is one vector. Instruction sets without
+ * such vectors, and integers, use loops/matmul_thin.h.
  */
 
 #if K_IS_FLOAT && (defined(K_SET_IS_AVX2) || defined(K_SET_IS_AVX512))

@@ -1,5 +1,6 @@
 /*
- * loops/products.h: the loop of products, for one type and set. Integers wrap around on overflow.
+ * loops/products.h: the loop of products, for one element type and instruction set. Integers wrap
+ * around on overflow.
  */
 
 /* Bools are read as the numbers 0 and 1. */

@@ -1,5 +1,5 @@
 /*
- * loops/range.h: the loops of arange and linspace, for one type.
+ * loops/range.h: the loops of arange and linspace, for one element type.
  */
 
 /* REAL is the type in which the numbers are computed: T itself for floats, and double for

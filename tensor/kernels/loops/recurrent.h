@@ -1,6 +1,6 @@
 /*
- * loops/recurrent.h: an LSTM, a GRU or an RNN, for one type: all time steps of some rows of the
- * batch, forward and backward. A time step is one product with the weights, which are packed in
+ * loops/recurrent.h: an LSTM, a GRU or an RNN, for one element type: all time steps of some rows of
+ * the batch, forward and backward. A time step is one product with the weights, which are packed in
  * panels, and a loop over the elements of each row.
  */
 

@@ -1,5 +1,6 @@
 /*
- * loops/ternary.h: elementwise functions of three operands, for one type and set.
+ * loops/ternary.h: elementwise functions of three operands, for one element type and instruction
+ * set.
  */
 #define KIND ternary
 #include "map.h"

@@ -1,5 +1,6 @@
 /*
- * loops/where.h: selects one of two elements by a condition, for elements of one size and one set.
+ * loops/where.h: selects one of two elements by a condition, for elements of one size and one
+ * instruction set.
  */
 #define KIND where
 #define A bool

@@ -1,5 +1,6 @@
 /*
- * end.h: tells the compiler that the functions of a set end here, and undefines the set's macros.
+ * end.h: ends the functions of an instruction set: from here on the compiler may not use its
+ * instructions any more. Also undefines the set's macros.
  */
 #ifdef __clang__
 #pragma clang attribute pop

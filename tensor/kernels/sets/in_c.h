@@ -1,5 +1,6 @@
 /*
- * in_c.h: the operations of a set in plain C, for vectors of 16 bytes without fused multiply-add.
+ * in_c.h: the operations that sets.h lists, in plain C: for instruction sets with vectors
+ * of 16 bytes and without fused multiply-add.
  * plain.h and sse2.h include this file.
  */
 

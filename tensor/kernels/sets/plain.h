@@ -1,9 +1,9 @@
 /*
- * plain.h: the set for all architectures other than x86-64, in plain C. sse2.h explains the header
- * of a set.
+ * plain.h: stands for the instruction set of all architectures other than x86-64; it is written in
+ * plain C. sse2.h explains the headers of instruction sets.
  */
 #ifndef RG_SETS_PLAIN_H
-/* Returns whether this processor has the set, which is always so. */
+/* Returns true: every processor can execute plain C. */
 static inline bool k_has_plain(void) { return true; }
 #endif
 

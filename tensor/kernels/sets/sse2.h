@@ -1,5 +1,5 @@
 /*
- * sse2.h: the first set of x86-64, which every such processor has: vectors of 16 bytes without
+ * sse2.h: SSE2, the instruction set that every x86-64 processor has: vectors of 16 bytes without
  * fused multiply-add. sets.h includes the header of a set before the functions of that set.
  *
  * The header of a set does three things. It defines the set's name and the width of its vectors. It
@@ -9,7 +9,7 @@
  * registers.
  */
 #ifndef RG_SETS_SSE2_H
-/* Returns whether this processor has the set, which is always so. */
+/* Returns true: every x86-64 processor has SSE2. */
 static inline bool k_has_sse2(void) { return true; }
 #endif
 
