@@ -473,7 +473,8 @@ rg_memory rg_memory_stats(void);
 void rg_memory_reset_peak(void);
 /* Returns this thread's large free blocks to the system. */
 void rg_memory_trim(void);
-/* For tests: makes this thread's n-th request for memory from now on fail, once. 0 cancels this. */
+/* For tests: makes this thread's n-th request for memory from now on fail, once. If n is 0, none
+ * fails. */
 void rg_memory_fail_at(int64_t n);
 
 /* ---- threads --------------------------------------------------------------------------

@@ -64,14 +64,15 @@ static bool find_end(const rg_zip *z, zip_end *end, char record[RG_ZIP_END_BYTES
 }
 
 /* Compares a number of the end record with the same number of the 64-bit record. Returns whether
- * they are equal, or the small one has all bits set, which refers to the 64-bit record. */
+ * they are equal, or the one of the end record has all bits set, which means that only the 64-bit
+ * record has the number. */
 static bool agrees(const char *small, size_t bytes, uint64_t wide) {
     const uint64_t v = rgi_zip_number(small, bytes);
     return v == wide || v == (bytes == 2 ? RG_ZIP_WIDE16 : RG_ZIP_WIDE32);
 }
 
 /* Returns whether the end record agrees with the 64-bit one; otherwise fails. `here` is the number
- * of members on this disk. */
+ * of members on this disk, as the 64-bit record says. */
 static bool ends_agree(const rg_zip *z, const zip_end *end, const char *small, uint64_t here) {
     const struct {
         const char *what;

@@ -68,7 +68,7 @@ rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from);
  * past the caches. */
 void k_run_apart(bool light, int n, rg_tensor *const t[], rg_loop *loop, const void *context);
 
-/* Runs a loop that isn't light, as k_run_apart does. */
+/* Does the same as k_run_apart with `light` false. */
 void rgi_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context);
 enum { RG_LARGE = 1 << 16 };
 

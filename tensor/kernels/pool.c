@@ -13,8 +13,9 @@
  * one. */
 enum { POOL_RUN = 256, POOL_ROUND = 16, POOL_FEW = 4 };
 
-/* The elements of a window along one dim: begin to end - 1, for dilation 1. The divisor of a mean
- * is the product of the `counted` of both dims. */
+/* The elements of a window along one dim: begin to end - 1, for dilation 1. `counted` is the number
+ * of positions along this dim that a mean counts. The mean's divisor is the product of the counts
+ * of both dims. */
 typedef struct {
     int64_t begin, end, counted;
 } pool_span;

@@ -3,7 +3,7 @@
  * The first dim of a block is reduced: the loop of a kind of reduction combines the block with y.
  * Each kind is defined in the file of its family (sums.c, counts.c, products.c, extremes.c or
  * norms.c), so that a program links only the kinds that it calls. moments.c and logsumexp.c compute
- * means, variances and the logarithm of sums of exponentials from these.
+ * means, variances and the logarithm of sums of exponentials from such reductions.
  */
 #include "reduce.h"
 #include "tensor/shape.h"

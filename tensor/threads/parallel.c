@@ -1,7 +1,7 @@
 /*
  * parallel.c: splits work among threads. No result depends on the number of threads: either the
  * parts into which work is split depend only on the amount of work, or, as in products and rows,
- * the result has the same bits for all parts. The threads are in workers.c.
+ * the result has the same bits whatever the parts are. The threads are in workers.c.
  */
 #include "parallel.h"
 

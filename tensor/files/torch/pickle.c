@@ -236,7 +236,7 @@ static bool read_float(rg_pickle *p) {
     return push_value(p, v);
 }
 
-/* Reads a string. Before its characters stands their number, in `bytes` bytes. */
+/* Reads a string: first its length, which is a number of `bytes` bytes, then its characters. */
 static bool pickle_read_text(rg_pickle *p, size_t bytes) {
     uint32_t n;
     if (!next_number(p, bytes, &n))

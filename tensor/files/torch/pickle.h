@@ -111,8 +111,8 @@ bool rgi_pickle_is(const rg_pickle *p, uint32_t value, const char *text);
 const char *rgi_pickle_kind_name(const rg_pickle *p, uint32_t value);
 /* Returns the name of a global, such as torch.float32. */
 const char *rgi_pickle_global_name(uint8_t global);
-/* Returns the element type that a global stands for, which is a dtype or a storage class. An
- * untyped storage counts as uint8. */
+/* Returns the element type of a global that is a dtype or a storage class. An untyped storage
+ * counts as uint8. */
 rg_foreign rgi_pickle_type(uint8_t global);
 
 /* ---- between pickle.c, pickle_values.c and pickle_calls.c ----------------------------- */

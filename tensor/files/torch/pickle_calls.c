@@ -130,8 +130,8 @@ rg_foreign rgi_pickle_type(uint8_t global) { return (rg_foreign)global_rows[glob
 
 /* ---- arguments ------------------------------------------------------------------------ */
 
-/* The arguments of a call. v[] has the indices of the first a.n of them. The other elements
- * of v[] are 0. */
+/* The n arguments of a call. v[] has the indices of their values; its other elements are 0. `name`
+ * is the name of the global that is called, for error messages. */
 enum { ARGUMENTS_MOST = 8, SHAPE_MOST = 64 };
 typedef struct {
     const char *name;

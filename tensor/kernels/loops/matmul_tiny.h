@@ -75,7 +75,7 @@ K_INLINE void K_NAME(matmul_store)(T *p, __m256i first, int64_t n, VECTOR v) {
 }
 #endif
 
-/* ---- reading a b whose rows aren't contiguous: each row goes into a register ----------------- */
+/* ---- if the rows of b aren't contiguous: reading each of them into a register ---------------- */
 
 #ifdef K_SET_IS_AVX512
 /* Returns whether matmul_turned_rows can read b: its columns must be contiguous and adjacent to
@@ -174,9 +174,9 @@ K_INLINE void K_NAME(matmul_tiny_unrolled)(const k_product_sizes *z, T *y, const
     }
 }
 
-/* Computes n <= LANES columns of y = a b. There is separate code for each k: positive cases are for
- * a b with contiguous rows, negative cases for any other b. (With two switches, compilers would
- * compute values for both switches before either.) */
+/* Computes n <= LANES columns of y = a b. There is separate code for each k. Positive cases are for
+ * matrices b with contiguous rows, negative cases for all other matrices b. (With two switches,
+ * compilers would compute values for both switches before either.) */
 K_INLINE void K_NAME(matmul_tiny_columns)(const k_product_sizes *z, T *y, const T *a, const T *b,
                                           int64_t n) {
     _Static_assert(MATMUL_TINY_K == 8, "a case for each number of steps");
