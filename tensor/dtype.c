@@ -44,7 +44,7 @@ rg_dtype rgi_usual_dtype(rg_kind kind) {
     return default_dtype;
 }
 
-/* ---- promotion -------------------------------------------------------------------- */
+/* ---- type promotion --------------------------------------------------------------- */
 
 static int rank_of(rg_dtype d) {
 #define RANK(NAME, suffix, type, kind, rank, ...) [RG_##NAME] = rank,
@@ -92,7 +92,7 @@ int rg_result_type(rg_tensor *a, rg_tensor *b) {
     return rgi_promote(2, (rg_tensor *[]){ a, b });
 }
 
-/* ---- one element ------------------------------------------------------------------ */
+/* ---- loading and storing one element ---------------------------------------------- */
 
 bool rgi_number_fits(const char *op, double v, rg_dtype dtype) {
     const double limit = rgi_limit(dtype);

@@ -64,7 +64,7 @@ rg_dims rg_shape(rg_tensor *t) {
     return d;
 }
 
-/* ---- one element ------------------------------------------------------------------- */
+/* ---- reading one element ----------------------------------------------------------- */
 
 static bool is_one_element(const char *op, int64_t numel) {
     RG_FAIL_IF(numel != 1, op, "a Tensor with %lld elements cannot be converted to Scalar",
@@ -127,7 +127,7 @@ double rg_at_dims(rg_tensor *t, rg_dims index) {
     return at ? rgi_load_f64(at, t->dtype) : NAN;
 }
 
-/* ---- all elements ------------------------------------------------------------------ */
+/* ---- reading all elements ---------------------------------------------------------- */
 
 void *rg_data(rg_tensor *t) {
     return rgi_may_do_once("data") && rgi_check(t, "data") ? t->data : NULL;

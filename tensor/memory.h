@@ -39,7 +39,7 @@ extern atomic_long rgi_memory_spoilt;
 void rgi_memory_begin_thread(rg_thread *me);
 void rgi_memory_end_thread(rg_thread *me);
 
-/* ---- counting ------------------------------------------------------------------ */
+/* ---- counting bytes ------------------------------------------------------------ */
 
 enum {
     /* The most bytes by which a thread's own count may differ from what it has added to the common

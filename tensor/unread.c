@@ -40,7 +40,7 @@ static tell_mode told_mode(void) {
     return chosen;
 }
 
-/* ---- the stack ------------------------------------------------------------------------ */
+/* ---- printing the stack of calls ------------------------------------------------------ */
 
 /* Writes one line for a return address to standard error. Returns whether the address is in main:
  * the callers of main aren't part of the program, and aren't reported. */
@@ -61,7 +61,7 @@ static void tell_stack(const rg_failure *f) {
             return;
 }
 
-/* ---- reports --------------------------------------------------------------------------------- */
+/* ---- reports of failures --------------------------------------------------------------------- */
 
 static void tell_line(const char *line, const char *reached) {
     const bool any = *reached;
@@ -118,7 +118,7 @@ bool rgi_tell_unread(void) {
     return false;
 }
 
-/* ---- handlers ------------------------------------------------------------------------- */
+/* ---- ready-made error handlers -------------------------------------------------------- */
 
 void rg_print_error(rg_code code, const char *message) {
     rg_failure *f = &rgi_this.failure;

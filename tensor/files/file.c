@@ -23,7 +23,7 @@ void rgi_fail_errno(const char *op, int number, const char *path) {
     rgi_fail(RG_IO_ERROR, op, "[Errno %d] %s: '%s'", number, strerror(number), path);
 }
 
-/* ---- reading -------------------------------------------------------------------------- */
+/* ---- reading a file ------------------------------------------------------------------- */
 
 bool rgi_file_open(rg_file *f, const char *op, const char *path) {
     if (!rgi_given_path(path, op))
@@ -117,7 +117,7 @@ char *rgi_file_text(const char *op, const char *path, size_t *n) {
     return text;
 }
 
-/* ---- writing -------------------------------------------------------------------------- */
+/* ---- writing a new file --------------------------------------------------------------- */
 
 enum { WRITER_BUFFER = 1 << 16 };
 

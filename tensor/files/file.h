@@ -14,7 +14,7 @@
 /* Fails with RG_IO_ERROR and Python's message: op: [Errno 2] No such file or directory: 'path' */
 void rgi_fail_errno(const char *op, int number, const char *path);
 
-/* ---- reading -------------------------------------------------------------------------- */
+/* ---- reading a file ------------------------------------------------------------------- */
 
 /* A file that is open for reading. `op` is the name of the function that reads, for errors. The
  * string `path` must live as long as the file is open. */
@@ -47,7 +47,7 @@ const char *rgi_shown(const char *name, size_t n, char text[RG_SHOWN_ROOM]);
  * innermost scope owns the result. Returns NULL on failure. */
 char *rgi_file_text(const char *op, const char *path, size_t *n);
 
-/* ---- writing -------------------------------------------------------------------------- */
+/* ---- writing a new file --------------------------------------------------------------- */
 
 /* Removes the temporary files that processes left beside this path when they were killed while
  * saving to it. */

@@ -25,7 +25,7 @@ rg_foreign rgi_foreign_of(rg_dtype dtype) {
     return RG_FOREIGN_COUNT;
 }
 
-/* ---- one element ---------------------------------------------------------------------- */
+/* ---- converting one element ----------------------------------------------------------- */
 
 static inline float float_of_bits(uint32_t bits) {
     float x;
@@ -76,7 +76,7 @@ static inline float float_of_f8_e8m0(uint8_t bits) {
     return bits == 0xFF ? float_of_bits(0x7FC00000) : ldexpf(1, bits - 127);
 }
 
-/* ---- many elements -------------------------------------------------------------------- */
+/* ---- converting many elements --------------------------------------------------------- */
 
 static inline void turn_bytes(char *to, const char *from, size_t bytes, bool swapped) {
     for (size_t i = 0; i < bytes; i++)
@@ -137,7 +137,7 @@ int64_t rgi_convert(rg_foreign type, bool swapped, void *to, const void *from, i
     return n;
 }
 
-/* ---- files ---------------------------------------------------------------------------- */
+/* ---- elements in files ---------------------------------------------------------------- */
 
 bool rgi_refuse_element(const rg_file *f, bool swapped, const void *from, int64_t at,
                         const char *what) {

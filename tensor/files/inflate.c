@@ -16,7 +16,7 @@ static bool inflate_refuse(rg_inflate *i, const char *sentence) {
     return false;
 }
 
-/* ---- bits ----------------------------------------------------------------------------- */
+/* ---- reading bits --------------------------------------------------------------------- */
 
 /* Reads the next bytes of the file into the input buffer. Returns false if there are none, or on
  * failure. */
@@ -62,7 +62,7 @@ static uint32_t take_bits(rg_inflate *i, int n) {
     return v;
 }
 
-/* ---- codes ---------------------------------------------------------------------------- */
+/* ---- Huffman codes -------------------------------------------------------------------- */
 
 static uint32_t reversed(uint32_t code, int n) {
     uint32_t r = 0;
@@ -132,7 +132,7 @@ static inline uint32_t next_symbol(rg_inflate *i, const rg_inflate_code *c) {
     return entry >> 4;
 }
 
-/* ---- blocks --------------------------------------------------------------------------- */
+/* ---- beginning and ending blocks ------------------------------------------------------ */
 
 static bool begin_stored(rg_inflate *i) {
     drop_bits(i, i->n_bits & 7);
@@ -216,7 +216,7 @@ static void begin_block(rg_inflate *i) {
 
 static void end_block(rg_inflate *i) { i->phase = i->last ? RG_INFLATE_DONE : RG_INFLATE_HEADER; }
 
-/* ---- bytes ---------------------------------------------------------------------------- */
+/* ---- decompressing bytes -------------------------------------------------------------- */
 
 static inline void make_byte(rg_inflate *i, uint32_t byte) {
     i->ring[i->made++ % RG_INFLATE_RING] = (uint8_t)byte;

@@ -59,7 +59,7 @@ static bool next_is(json_parser *p, char c) {
     return true;
 }
 
-/* ---- strings -------------------------------------------------------------------------- */
+/* ---- parsing strings ------------------------------------------------------------------ */
 
 /* Reads four hexadecimal digits, as in \u12ab, and returns their value. Returns -1 if there aren't
  * four digits. */
@@ -383,7 +383,7 @@ const char *rgi_json_shown(const rg_json *j, uint32_t value, char text[RG_SHOWN_
     return text;
 }
 
-/* ---- writing -------------------------------------------------------------------------- */
+/* ---- writing strings ------------------------------------------------------------------ */
 
 void rgi_json_quote(rg_text *to, const char *text) {
     rgi_text_add(to, "\"");

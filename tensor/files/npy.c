@@ -13,7 +13,7 @@
 /* The longest header that NumPy reads from a file that it doesn't trust. */
 enum { NPY_LONGEST_HEADER = 10000 };
 
-/* ---- reading -------------------------------------------------------------------------- */
+/* ---- reading a .npy ------------------------------------------------------------------- */
 
 rg_npy_source rgi_npy_source(const rg_file *f) {
     return (rg_npy_source){ .file = f, .bytes = f->bytes };
@@ -110,7 +110,7 @@ rg_tensor *rg_load_npy(const char *path) {
     return rgi_own(t);
 }
 
-/* ---- writing -------------------------------------------------------------------------- */
+/* ---- writing a .npy ------------------------------------------------------------------- */
 
 bool rg_save_npy(rg_tensor *t, const char *path) {
     rg_writer w;

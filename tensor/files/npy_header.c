@@ -21,7 +21,7 @@ bool rgi_npy_refuse(const rg_npy_source *s, const char *format, ...) {
     return rgi_file_refuse(s->file, "%s%s%s", what, s->what ? ": " : "", sentence);
 }
 
-/* ---- tokens --------------------------------------------------------------------------- */
+/* ---- reading tokens ------------------------------------------------------------------- */
 
 typedef struct {
     const rg_npy_source *s;
@@ -61,7 +61,7 @@ static const char *npy_quoted(npy_parser *p, size_t *n) {
     return text;
 }
 
-/* ---- values --------------------------------------------------------------------------- */
+/* ---- reading values ------------------------------------------------------------------- */
 
 /* Reads an element type. '<f4' is little-endian, and '>f4' is big-endian. '=f4' and '|b1' are in
  * the machine's byte order. */
@@ -126,7 +126,7 @@ static bool npy_shape(npy_parser *p) {
     return shape->n != 1 || comma || npy_complain(p, "a comma is expected in a tuple of one size");
 }
 
-/* ---- the dict ------------------------------------------------------------------------- */
+/* ---- reading the dict ----------------------------------------------------------------- */
 
 static const char *const npy_keys[] = { "descr", "fortran_order", "shape" };
 
@@ -189,7 +189,7 @@ bool rgi_npy_parse(const rg_npy_source *s, const char *text, size_t n, rg_npy_he
     return npy_count(&p);
 }
 
-/* ---- writing -------------------------------------------------------------------------- */
+/* ---- writing a header ----------------------------------------------------------------- */
 
 bool rgi_npy_is_fortran(const rg_tensor *t) {
     if (t->flags & RG_CONTIGUOUS)

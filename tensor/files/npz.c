@@ -16,7 +16,7 @@
 static const char npz_suffix[] = ".npy";
 enum { NPZ_SUFFIX = sizeof npz_suffix - 1 };
 
-/* ---- reading -------------------------------------------------------------------------- */
+/* ---- reading an archive --------------------------------------------------------------- */
 
 /* Returns a copy of a member's name without ".npy". The innermost scope owns the copy. Returns NULL
  * on failure. */
@@ -82,7 +82,7 @@ rg_named_list rg_load_npz(const char *path) {
     return list;
 }
 
-/* ---- writing -------------------------------------------------------------------------- */
+/* ---- writing an archive --------------------------------------------------------------- */
 
 static bool npz_fits(rg_named_list list) {
     bool ok = rgi_given_list(list.n, list.v, "save_npz");

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- errors ---------------------------------------------------------------------------------- */
+/* ---- error messages -------------------------------------------------------------------------- */
 
 /* Fails with a message about the tensor `name`. Returns false. */
 __attribute__((format(printf, 3, 4))) static bool safetensors_refuse(const rg_safetensors *s,
@@ -168,7 +168,7 @@ static bool read_metadata(rg_safetensors *s, const rg_json *j, uint32_t value) {
     return true;
 }
 
-/* ---- the header --------------------------------------------------------------------- */
+/* ---- reading the header ------------------------------------------------------------- */
 
 static bool read_header(rg_safetensors *s) {
     unsigned char length[8];

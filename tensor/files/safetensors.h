@@ -11,7 +11,7 @@
 /* The greatest size of a header in bytes, which is the limit of the format's own library. */
 enum { RG_SAFETENSORS_HEADER_MAX = 100000000 };
 
-/* ---- reading -------------------------------------------------------------------------- */
+/* ---- reading a file ------------------------------------------------------------------- */
 
 typedef struct {
     const char *name;
@@ -56,7 +56,7 @@ bool rgi_safetensors_read_into(const rg_safetensors *s, const rg_safetensors_ent
  * their names, so that the file may be closed. A list with .n == -1 means failure. */
 rg_named_list rgi_safetensors_read_all(const rg_safetensors *s);
 
-/* ---- writing -------------------------------------------------------------------------- */
+/* ---- writing a file ------------------------------------------------------------------- */
 
 /* Writes a file. Returns false on failure; the file that was there before is then unchanged. */
 bool rgi_safetensors_write(const char *op, rg_named_list tensors, rg_metadata metadata,

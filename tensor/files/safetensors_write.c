@@ -65,7 +65,7 @@ static bool metadata_fit(const char *op, rg_metadata metadata) {
     return ok;
 }
 
-/* ---- the order ------------------------------------------------------------------------ */
+/* ---- the order of tensors in the file ------------------------------------------------- */
 
 /* Returns the rank of a tensor in the file; higher ranks come first. Types with larger elements
  * come first, so that all elements are aligned to their size. Types of the same size have the order
@@ -98,7 +98,7 @@ static const rg_named *in_order(rg_named_list tensors) {
     return v;
 }
 
-/* ---- the header ----------------------------------------------------------------------- */
+/* ---- making the header ---------------------------------------------------------------- */
 
 static void add_metadata(rg_text *to, rg_metadata metadata) {
     rgi_text_add(to, "\"__metadata__\":{");
@@ -143,7 +143,7 @@ static bool make_header(rg_text *to, const char *op, const rg_named *v, int n,
     return !to->failed;
 }
 
-/* ---- the file ------------------------------------------------------------------------- */
+/* ---- writing the file ----------------------------------------------------------------- */
 
 static bool write_header_and_tensors(const char *op, const char *path, const rg_text *header,
                                      const rg_named *v, int n) {

@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- errors ---------------------------------------------------------------------------------- */
+/* ---- error messages -------------------------------------------------------------------------- */
 
 /* Fails with a message about a member. Returns false. */
 static bool refuse_member(const rg_zip *z, const rg_zip_member *m, const char *format, ...)
@@ -149,7 +149,7 @@ static bool read_end(const rg_zip *z, zip_end *end) {
     return true;
 }
 
-/* ---- the directory -------------------------------------------------------------------- */
+/* ---- reading the directory ------------------------------------------------------------ */
 
 /* Completes the n_v numbers of 32 bits in v[]. A number with all bits set says that its value is
  * too large for 32 bits; it is replaced by the next number in the extra field of 64-bit numbers.
@@ -274,7 +274,7 @@ static bool read_directory(rg_zip *z, const zip_end *end) {
                               z->directory_bytes - at, z->n);
 }
 
-/* ---- local headers -------------------------------------------------------------------- */
+/* ---- checking local headers ----------------------------------------------------------- */
 
 /* Returns whether the sizes and the CRC in a local header are those in the directory; otherwise
  * fails. The local header may have zeros instead, if they are in a descriptor behind the member. */
@@ -360,7 +360,7 @@ static bool check_overlaps(const rg_zip *z) {
     return true;
 }
 
-/* ---- archives ------------------------------------------------------------------------- */
+/* ---- opening and closing archives ----------------------------------------------------- */
 
 bool rgi_zip_open(rg_zip *z, const char *op, const char *path) {
     *z = (rg_zip){ 0 };
@@ -393,7 +393,7 @@ const rg_zip_member *rgi_zip_find(const rg_zip *z, const char *name) {
     return i < 0 ? NULL : &z->v[i];
 }
 
-/* ---- members -------------------------------------------------------------------------- */
+/* ---- reading members ------------------------------------------------------------------ */
 
 struct rg_zip_stream {
     const rg_zip *z;

@@ -8,7 +8,7 @@
 #include "file.h"
 #include "tensor/map.h"
 
-/* ---- reading -------------------------------------------------------------------------- */
+/* ---- reading an archive --------------------------------------------------------------- */
 
 typedef struct {
     const char *name; /* The name, in UTF-8. */
@@ -57,7 +57,7 @@ bool rgi_zip_stream_end(rg_zip_stream *s, bool whole);
  * failure. */
 bool rgi_zip_read(const rg_zip *z, const rg_zip_member *m, void *to);
 
-/* ---- writing -------------------------------------------------------------------------- */
+/* ---- writing an archive --------------------------------------------------------------- */
 
 /* An archive that is being written. Members are stored uncompressed. 64-bit numbers are used only
  * if a size or an offset needs them. */

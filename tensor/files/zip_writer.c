@@ -24,7 +24,7 @@ enum {
 };
 static const uint32_t ZIP_PERMISSIONS = 0100644u << 16;
 
-/* ---- records -------------------------------------------------------------------------- */
+/* ---- making records ------------------------------------------------------------------- */
 
 /* A record that is being made, or an entry with its extra field. */
 typedef struct {
@@ -63,7 +63,7 @@ static void fail_archive(rg_zip_writer *z, const char *sentence, const char *nam
     z->file.failed = true;
 }
 
-/* ---- members -------------------------------------------------------------------------- */
+/* ---- writing members ------------------------------------------------------------------ */
 
 /* Returns the flags for a member with this name. If the name can't be used for a member, also sets
  * *fault to a message that says why. */
@@ -225,7 +225,7 @@ void rgi_zip_put_elements(rg_zip_writer *z, const rg_tensor *t) {
     rgi_release(copy);
 }
 
-/* ---- archives ------------------------------------------------------------------------- */
+/* ---- beginning and ending an archive -------------------------------------------------- */
 
 bool rgi_zip_begin(rg_zip_writer *z, const char *op, const char *path) {
     *z = (rg_zip_writer){ .n = 0 };

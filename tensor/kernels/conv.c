@@ -127,7 +127,7 @@ static double conv_steps(const conv_plan *p) {
     return (double)(z->batch * z->groups * z->out) * (double)p->terms * (double)p->pixels;
 }
 
-/* ---- stride 1 -------------------------------------------------------------------------------- */
+/* ---- the method for stride 1 ----------------------------------------------------------------- */
 
 /* Returns whether to use the method for stride 1: the stride must be 1, and the windows must fill
  * at least three quarters of the lanes of the widest vectors. */
@@ -191,7 +191,7 @@ static bool slide_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, co
     return slide_run(&p, dtype, z->batch * z->groups * p.stretches, items, loops[dtype][k_set]);
 }
 
-/* ---- integers -------------------------------------------------------------------------- */
+/* ---- convolutions of integers ---------------------------------------------------------- */
 
 /* The arguments of a convolution of integers. Its products and sums wrap around on overflow. */
 typedef struct {

@@ -76,7 +76,7 @@ bool k_normalize(const k_norm_rows *z, rg_tensor *y, const rg_tensor *x, const r
     return true;
 }
 
-/* ---- backward ------------------------------------------------------------------- */
+/* ---- the gradients -------------------------------------------------------------- */
 
 typedef struct {
     norm_slopes rows;

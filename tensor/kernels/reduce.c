@@ -8,7 +8,7 @@
 #include "reduce.h"
 #include "tensor/shape.h"
 
-/* ---- cutting ------------------------------------------------------------------------------- */
+/* ---- cutting a tensor into blocks ---------------------------------------------------------- */
 
 /* If x has at least this many elements, the dims that aren't reduced are walked in the order that
  * they have in x's memory. */

@@ -189,7 +189,7 @@ _Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtyp
             sizeof(type) == 4, f##_uint32_##suffix, \
             __builtin_choose_expr(sizeof(type) == 8, f##_uint64_##suffix, (void)0)))
 
-/* ---- looking up ------------------------------------------------------------------------------ */
+/* ---- looking up a loop in a table ------------------------------------------------------------ */
 
 /* Returns a table's loop for a dtype in the current set. If the table has none, fails with torch's
  * message, which contains the kernel's name `name`, and returns NULL. */
@@ -238,7 +238,7 @@ K_INLINE bool k_is_nan_bool(bool x) { return (void)x, false; }
 
 #endif
 
-/* ---- the loops ------------------------------------------------------------------------------ */
+/* ---- compiling the loops -------------------------------------------------------------------- */
 
 #ifdef K_LOOPS
 

@@ -17,7 +17,7 @@ __attribute__((constructor(103))) static void begin_default_generator(void) {
     rgi_own_lock_begin(&default_generator.lock);
 }
 
-/* ---- words ----------------------------------------------------------------------- */
+/* ---- drawing random words -------------------------------------------------------- */
 
 static void mt_seed(rg_generator *g, uint64_t seed) {
     g->seed = seed;

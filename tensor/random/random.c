@@ -38,7 +38,7 @@ static void observe_fill(rg_tensor *t, random_fill *fill, const double p[4], rg_
                           &(rg_operation){ .redo = fill_again, .context = &f, .bytes = sizeof f });
 }
 
-/* ---- in place -------------------------------------------------------------------- */
+/* ---- filling tensors in place ---------------------------------------------------- */
 
 static rg_tensor *fill_in_place(rg_tensor *t, random_fill *fill, const double p[4], rg_generator *g,
                                 const char *op) {
@@ -73,7 +73,7 @@ rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g) {
     return fill_in_place(t, rgi_fill_bernoulli, (double[4]){ p }, g, "bernoulli_");
 }
 
-/* ---- new tensors ----------------------------------------------------------------- */
+/* ---- making tensors of random numbers -------------------------------------------- */
 
 /* Fills the new tensor t with the parameters 0 and 1: the uniform distribution from 0 to 1, or the
  * normal one with mean 0 and standard deviation 1. Returns NULL on failure, or if t is NULL because

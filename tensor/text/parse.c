@@ -108,7 +108,7 @@ static bool parse_take(parser *s, const char *word) {
     return true;
 }
 
-/* ---- numbers -------------------------------------------------------------------- */
+/* ---- reading numbers ------------------------------------------------------------ */
 
 /* A number without its sign. f is its value as a double. For an integer or a bool, u is its exact
  * value, or UINT64_MAX if that is too large for a uint64. */
@@ -264,7 +264,7 @@ static bool parse_number(parser *s, int depth) {
     return true;
 }
 
-/* ---- lists ------------------------------------------------------------------------ */
+/* ---- reading lists ---------------------------------------------------------------- */
 
 /* Skips the separator between two values. In one list all separators must be the same: *separator
  * is the first one, or 0 if there was none yet. Returns false if there is no separator, or another
@@ -413,7 +413,7 @@ static bool parse_text(parser *s) {
     return !*s->at || parse_garbage(s, "the end of the text");
 }
 
-/* ---- the tensor ------------------------------------------------------------------ */
+/* ---- making the tensor ----------------------------------------------------------- */
 
 /* If the string names a shape, makes it the tensor's shape. Fails if that shape has another number
  * of elements than were read. */

@@ -37,7 +37,7 @@ void rg_set_printoptions(rg_printoptions o) {
     };
 }
 
-/* ---- the printer ----------------------------------------------------------------- */
+/* ---- the state of the printer ---------------------------------------------------- */
 
 typedef struct printer {
     const rg_tensor *t;
@@ -133,7 +133,7 @@ static void print_scan(printer *p, const char *at) {
     p->fraction = p->fraction || v != ceil(v);
 }
 
-/* ---- one element ------------------------------------------------------------------------------
+/* ---- writing one element ----------------------------------------------------------------------
  * NumPy writes a float with as few digits as possible, and at most eight after the point. If floats
  * are written with exponents, all of them get as many digits as the one with the most, and at least
  * one that isn't 0. */

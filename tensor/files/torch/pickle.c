@@ -93,7 +93,7 @@ static const char *const pickle_refused[256] = {
     [0x98] = "READONLY_BUFFER",
 };
 
-/* ---- errors --------------------------------------------------------------------------- */
+/* ---- error messages ------------------------------------------------------------------- */
 
 bool rgi_pickle_refuse(const rg_pickle *p, const char *format, ...) {
     char sentence[512];
@@ -104,7 +104,7 @@ bool rgi_pickle_refuse(const rg_pickle *p, const char *format, ...) {
     return rgi_file_refuse(p->file, "%s, before byte %zu: %s", p->what, p->at, sentence);
 }
 
-/* ---- the stack ------------------------------------------------------------------------ */
+/* ---- the stack of values -------------------------------------------------------------- */
 
 static bool pickle_add_number(rg_pickle_numbers *to, uint32_t number) {
     if (!rgi_grow((void **)&to->v, &to->room, to->n + 1, sizeof *to->v))
@@ -268,7 +268,7 @@ static bool read_global(rg_pickle *p) {
     return push_value(p, (rg_pickle_value){ .kind = RG_PICKLE_GLOBAL, .global = (uint8_t)row });
 }
 
-/* ---- the memo -------------------------------------------------------------------------- */
+/* ---- the memo of values ---------------------------------------------------------------- */
 
 static bool memo_put(rg_pickle *p, size_t bytes) {
     uint32_t at;

@@ -41,7 +41,7 @@ static bool walk_value(torch_walk *w, uint32_t value, int depth);
     rgi_file_refuse((w)->reader->file, "entry \"%s\": " format, \
                     RG_SHOWN((w)->path.v ? (w)->path.v : ""), ##__VA_ARGS__)
 
-/* ---- entries -------------------------------------------------------------------------- */
+/* ---- adding entries ------------------------------------------------------------------- */
 
 /* Adds an entry with the name `path`. The entry gets the caller's reference to the tensor; on
  * failure the reference is released, and the function returns false. */
@@ -112,7 +112,7 @@ static bool add_torch_tensor(torch_walk *w, uint32_t value) {
     return add_torch_entry(w, t);
 }
 
-/* ---- containers ----------------------------------------------------------------------- */
+/* ---- visiting containers -------------------------------------------------------------- */
 
 /* Visits a value. Its name is the path, a dot, and the n bytes of `text`. Returns false on
  * failure. */
@@ -205,7 +205,7 @@ static bool walk_value(torch_walk *w, uint32_t value, int depth) {
     return add_torch_entry(w, RG_NONE);
 }
 
-/* ---- the list ------------------------------------------------------------------------- */
+/* ---- making the list ------------------------------------------------------------------ */
 
 /* Makes the list. Gives the tensors and the list itself to the innermost scope. */
 static rg_named_list own_entries(torch_walk *w) {

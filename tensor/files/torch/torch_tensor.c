@@ -27,7 +27,7 @@ void rgi_torch_reader_free(rg_torch_reader *r) {
     rgi_pickle_free(&r->pickle);
 }
 
-/* ---- storages ------------------------------------------------------------------------- */
+/* ---- finding storages ----------------------------------------------------------------- */
 
 /* Adds a storage with this key. Returns NULL if memory runs out. */
 static rg_torch_storage *add_storage(rg_torch_reader *r, const char *key,
@@ -98,7 +98,7 @@ static rg_torch_storage *find_storage(rg_torch_reader *r, uint32_t value, const 
     return NULL;
 }
 
-/* ---- elements ------------------------------------------------------------------------- */
+/* ---- reading elements ----------------------------------------------------------------- */
 
 static bool next_of_member(void *source, void *to, size_t n) {
     return rgi_zip_stream_read(source, to, n);
@@ -137,7 +137,7 @@ static rg_tensor *storage_as(rg_torch_reader *r, rg_torch_storage *s, rg_foreign
     return NULL;
 }
 
-/* ---- shapes --------------------------------------------------------------------------- */
+/* ---- checking shapes ------------------------------------------------------------------ */
 
 /* Copies the integers of a size or stride to `dims`. Fails if there are too many, or if one is
  * negative or too large. */

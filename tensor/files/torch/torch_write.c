@@ -43,7 +43,7 @@ typedef struct {
     size_t n_storages, storage_room;
 } torch_writer;
 
-/* ---- bytes ---------------------------------------------------------------------------- */
+/* ---- writing opcodes and numbers ------------------------------------------------------ */
 
 static void pickle_bytes(torch_writer *w, const void *from, size_t n) {
     w->failed = w->failed || !rgi_grow((void **)&w->v, &w->room, w->n + n, 1);
@@ -148,7 +148,7 @@ static void pickle_ordered_dict(torch_writer *w) {
     pickle_put(w);
 }
 
-/* ---- tensors -------------------------------------------------------------------------- */
+/* ---- writing tensors ------------------------------------------------------------------ */
 
 static size_t element_bytes(const rg_tensor *t) { return rgi_sizeof((rg_dtype)t->dtype); }
 
@@ -210,7 +210,7 @@ static void pickle_tensor(torch_writer *w, const rg_tensor *t) {
     pickle_put(w);
 }
 
-/* ---- the list ------------------------------------------------------------------------- */
+/* ---- writing the list ----------------------------------------------------------------- */
 
 static bool check_entries(const torch_writer *w, rg_named_list list) {
     rg_map names = { 0 };
@@ -251,7 +251,7 @@ static void pickle_list(torch_writer *w, rg_named_list list) {
     pickle_op(w, ".");
 }
 
-/* ---- the archive ------------------------------------------------------------------------ */
+/* ---- writing the archive ---------------------------------------------------------------- */
 
 /* Appends the name of the folder that has the members. As in torch, it is the file's name up to its
  * last dot, or "archive" if that contains other characters than printable ASCII. */
@@ -334,7 +334,7 @@ bool rg_torch_save(rg_named_list list, const char *path) {
     return write_archive(&w, path, ok);
 }
 
-/* ---- nested values --------------------------------------------------------------------------- */
+/* ---- writing nested values ------------------------------------------------------------------- */
 
 /* The opcodes before and after the items of each kind of container. */
 static const struct {

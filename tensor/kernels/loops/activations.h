@@ -22,7 +22,7 @@ K_MAP_1(relu)
 K_HEAVY_1_WITH(hardtanh)
 K_MAP_1_WITH(threshold)
 
-/* ---- floats ---------------------------------------------------------------------------------- */
+/* ---- functions of floats only ---------------------------------------------------------------- */
 #if K_IS_FLOAT
 
 K_INLINE T K_NAME(relu_grad)(T g, T y) { return y <= 0 ? 0 : g; }

@@ -65,7 +65,7 @@ static T *K_NAME(attention_take)(char **room, int64_t n) {
     return p;
 }
 
-/* ---- forward ------------------------------------------------------------------------------- */
+/* ---- forward: y and lse -------------------------------------------------------------------- */
 
 /* A tile of queries. The tile reads the keys stretch by stretch, and keeps these numbers for each
  * query:
@@ -266,7 +266,7 @@ static void K_NAME(attention_forward)(void *context, int64_t begin, int64_t end,
 
 #undef QUERIES
 
-/* ---- backward ------------------------------------------------------------------------------ */
+/* ---- backward: the gradients --------------------------------------------------------------- */
 
 /* The gradients of one head, which are computed tile by tile. The weights are p = exp(scale * q k^T
  * - lse). The gradients of the scores are s = p * (g v^T - lost), where lost = sum(g * y) - g_lse

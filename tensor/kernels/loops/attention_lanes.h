@@ -100,7 +100,7 @@ static void K_NAME(lanes_write)(const attention_lanes *t, int64_t n, int64_t wid
     }
 }
 
-/* ---- products ------------------------------------------------------------------------------ */
+/* ---- products in every lane ---------------------------------------------------------------- */
 
 /* s[j][i] = the sum over d of a[i][d] * b[j][d], for all rows i of a tile and n rows j of b. Two
  * rows of b are processed at once. */
@@ -150,7 +150,7 @@ K_INLINE void K_NAME(lanes_spread)(VECTOR *y, const VECTOR *s, const VECTOR *x, 
         }
 }
 
-/* ---- forward ------------------------------------------------------------------------------- */
+/* ---- forward: y and lse -------------------------------------------------------------------- */
 
 /* A group: the heads that share the lanes of the vectors. `scores` has a tile's scores, which are
  * replaced by the weights; the numbers of one key are contiguous. */
@@ -342,7 +342,7 @@ static void K_NAME(attention_lanes_forward)(void *context, int64_t begin, int64_
         K_NAME(lanes_forward)(plan, first, worker);
 }
 
-/* ---- backward ------------------------------------------------------------------------------ */
+/* ---- backward: the gradients --------------------------------------------------------------- */
 
 /* Reads t, a contiguous tensor with one number for each query of each head. If t is NULL, the
  * numbers are 0. */

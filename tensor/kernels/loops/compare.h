@@ -6,7 +6,7 @@
 #define R    bool
 #include "map.h"
 
-/* ---- one operand ----------------------------------------------------------------------------- */
+/* ---- predicates of one operand --------------------------------------------------------------- */
 
 K_INLINE bool K_NAME(isnan)(T x) { return K_TYPED(k_is_nan)(x); }
 K_INLINE bool K_NAME(isinf)(T x) {
@@ -32,7 +32,7 @@ K_MAP_1(isinf)
 K_MAP_1(isfinite)
 K_MAP_1(logical_not)
 
-/* ---- two operands ---------------------------------------------------------------------------- */
+/* ---- comparisons of two operands ------------------------------------------------------------- */
 
 K_INLINE bool K_NAME(eq)(T a, T b) { return a == b; }
 K_INLINE bool K_NAME(ne)(T a, T b) { return a != b; }

@@ -93,7 +93,7 @@ K_INLINE T K_NAME(sum_of_powers)(const T *x, int64_t n, T max) {
     return K_NAME(sum_of)(n, K_NAME(power), &row);
 }
 
-/* ---- writing --------------------------------------------------------------------------------- */
+/* ---- writing a row --------------------------------------------------------------------------- */
 
 /* to[i] = value(row, i), for i < n. If `stream` is true, whole lines of 64 bytes are written past
  * the caches; this requires that the address `to` is a multiple of 64. */

@@ -139,7 +139,7 @@ K_INLINE void K_MAP(_map_3)(char *const p[], const int64_t s[], int64_t n, const
     }
 }
 
-/* ---- rows ------------------------------------------------------------------------------------ */
+/* ---- the rows that define loops -------------------------------------------------------------- */
 
 #define K_LOOP_HEAD(op)                                                          \
     static void K_NAME(op##_loop)(char *const p[], const int64_t s[], int64_t n, \

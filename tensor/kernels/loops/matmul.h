@@ -34,7 +34,7 @@ K_INLINE void K_NAME(matmul_step)(VECTOR *sum, NUMBER x, const NUMBER *b) {
 #endif
 }
 
-/* ---- packing ------------------------------------------------------------------------- */
+/* ---- packing lines into panels ------------------------------------------------------- */
 
 #ifdef K_SET_IS_AVX512
 /* Transposes sixteen rows of sixteen floats, and multiplies them by scale. */
@@ -103,7 +103,7 @@ K_INLINE void K_NAME(matmul_pack)(NUMBER *to, const NUMBER *x, int64_t lines, in
     }
 }
 
-/* ---- a tile ------------------------------------------------------------------------------ */
+/* ---- computing one tile ------------------------------------------------------------------ */
 
 /* Prefetches the next ahead->at_once cache lines. */
 K_INLINE void K_NAME(matmul_fetch)(matmul_prefetch *ahead) {

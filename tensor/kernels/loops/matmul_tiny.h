@@ -148,7 +148,7 @@ static __attribute__((noinline)) void K_NAME(matmul_turned_rows)(VECTOR rows[],
 }
 #endif
 
-/* ---- the product ----------------------------------------------------------------------- */
+/* ---- computing the product ------------------------------------------------------------- */
 
 /* Computes n <= LANES columns of y = a b. k is a constant for the compiler, so that it unrolls the
  * loops over k. `dense` says that the rows of b are contiguous. */

@@ -233,7 +233,7 @@ static void K_NAME(pool_max_backward)(void *context, int64_t begin, int64_t end,
     }
 }
 
-/* ---- the mean ---------------------------------------------------------------------------- */
+/* ---- mean pooling ------------------------------------------------------------------------ */
 
 /* Returns the number by which the sum of a window is divided. */
 K_INLINE T K_NAME(pool_divisor)(const k_pool *p, pool_span down, pool_span across) {

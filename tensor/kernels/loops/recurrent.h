@@ -8,7 +8,7 @@
 
 K_INLINE T K_NAME(recur_sigmoid)(T x) { return 1 / (1 + K_TYPED(k_exp)(-x)); }
 
-/* ---- the weights ------------------------------------------------------------------------- */
+/* ---- packing and multiplying the weights ------------------------------------------------- */
 
 /* Packs a matrix into panels of RECUR_PANEL columns; each panel is stored row by row. If `turned`,
  * the matrix is transposed first. The last panel is filled up with zeros. */

@@ -28,7 +28,7 @@ K_MAP_1(trunc)
 
 #endif
 
-/* ---- floats ---------------------------------------------------------------------------------- */
+/* ---- functions of floats only ---------------------------------------------------------------- */
 #if K_IS_FLOAT
 
 K_INLINE T K_NAME(frac)(T x) { return x - K_TYPED(k_trunc)(x); }
