@@ -76,8 +76,8 @@ typedef struct rg_map_address {
 
 /* ---- setting a key's number ---------------------------------------------------- */
 
-/* Sets the number of a name, or of an address if the name is NULL. Requires that `putting` is set,
- * for the map m. */
+/* Sets the number of a name, or of an address if the name is NULL. Requires that `putting` is an
+ * insertion into the map m. */
 static void put_key(rg_map *m, const char *name, const void *address, int64_t number) {
     if (!name) {
         stbds_hmput(m->addresses, address, number);

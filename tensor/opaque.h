@@ -52,8 +52,8 @@ void rgi_gradient_was_scaled(rg_tensor *grad);
 
 /* ---- memory ------------------------------------------------------------------------ */
 
-/* Returns a pointer to t's first element, as rg_data does. Unlike rg_data, it may also be called
- * while a step is recorded. */
+/* Returns a pointer to t's first element, as rg_data does. Unlike rg_data, this function may also
+ * be called while a step is recorded. */
 void *rgi_data(const rg_tensor *t);
 /* Returns the address just behind the element of t that has the highest address. */
 const void *rgi_data_end(const rg_tensor *t);

@@ -104,7 +104,8 @@ static inline bool rgi_are_plain(int n, rg_tensor *const in[]) {
         plain = in[i]->flags & RG_PLAIN || rgi_is_none(in[i]);
     return plain;
 }
-/* Requires that y is contiguous. Changes nothing if all inputs are plain (RG_PLAIN). */
+/* Requires that y is contiguous. If all inputs are plain (RG_PLAIN), y's strides stay as they
+ * are. */
 static inline void rgi_lay_out_between(rg_tensor *y, int n, rg_tensor *const in[]) {
     if (!rgi_are_plain(n, in))
         rgi_lay_out_between_strided(y, n, in);

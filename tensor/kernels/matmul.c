@@ -97,8 +97,8 @@ typedef struct {
      * has `across` of them. */
     int64_t rows, columns, across, tiles;
     double alpha, beta;
-    /* A row c that takes part in y = alpha * a b + beta * c, where it is the same for each row of
-     * y. If it is NULL, the old y is c. */
+    /* The c in y = alpha * a b + beta * c, if it is one row that is added to each row of y. If
+     * `bias` is NULL, the old y is c. */
     const char *bias;
     matmul_product *product;
     /* Scratch memory for all workers, of `bytes` bytes for each worker; NULL if the product needs

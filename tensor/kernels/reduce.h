@@ -46,8 +46,8 @@ bool k_finish(finish_loop *const loops[K_DTYPES], rg_tensor *y, double number,
 
 /* ---- the order of sums (see loops/sum.h) ----------------------------------------------------- */
 
-/* Returns the base-2 logarithm of the number of rows that a sum of that many rows adds to a
- * subtotal. */
+/* Returns the base-2 logarithm of the number of rows in a subtotal, if the whole sum has `rows`
+ * rows (see loops/sum.h). */
 static inline int sum_power(int64_t rows) {
     const int log = rows <= 2 ? 1 : 64 - __builtin_clzll((uint64_t)rows - 1);
     return RG_MAX(4, log / 4);
