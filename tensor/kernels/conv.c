@@ -61,8 +61,8 @@ typedef struct {
     /* The gradients are computed in blocks of `channels` channels of x. Each group has `blocks`
      * such blocks. */
     int64_t channels, blocks;
-    /* For the gradient of w: the number of parts into which the batch is split, and the number of
-     * elements in a row of the sums. */
+    /* The number of parts into which the batch is split for the gradient of w, and the number of
+     * elements in a row of their sums. */
     int64_t shares, wide;
     k_product *product;
     k_turn *turn;
