@@ -1,5 +1,5 @@
 /*
- * named.c: parts of lists of named tensors (rg_named_below).
+ * named.c: finds the tensors in a list whose names begin with a prefix (rg_named_below).
  */
 #include "files.h"
 #include "tensor/scope.h"

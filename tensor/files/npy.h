@@ -1,6 +1,7 @@
 /*
  * npy.h: reads and writes the header and the elements of NumPy's .npy format. They may be in a file
- * of their own, in a member of an archive, or at the beginning of a file of tokens.
+ * of their own, in a member of an archive, or at the beginning of another file, such as a file of
+ * tokens.
  */
 #pragma once
 

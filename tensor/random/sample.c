@@ -11,8 +11,8 @@
 
 /* ---- permutations ----------------------------------------------------------------- */
 
-/* From this many elements on, torch shuffles in another way: it exchanges each element with itself
- * or an element before it, and takes two words for each. */
+/* From this many elements on, torch shuffles in another way: it exchanges each element with a
+ * random one, chosen from itself and the elements before it, and draws two words to choose it. */
 enum { PERMUTE_FROM_WITHIN = UINT32_MAX / 20 };
 
 /* Writes the integers from 0 to n - 1, and shuffles them by the method of Fisher and Yates: each

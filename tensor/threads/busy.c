@@ -89,7 +89,8 @@ static struct {
     _Atomic int64_t until, keep, processor[MEASURE_WAYS], time[MEASURE_WAYS];
 } measure = { .stage = MEASURE_WAYS };
 
-/* Returns how many cores the jobs in this way used on average. */
+/* Returns how many cores the jobs used on average in one of the two ways: MEASURE_HELPED or
+ * MEASURE_ALONE. */
 static double measure_cores(int way) {
     return (double)busy_get(&measure.processor[way])
            / (double)RG_MAX(1, busy_get(&measure.time[way]));

@@ -116,7 +116,7 @@ static bool pool_change(pool_worker *w, uintptr_t from, uintptr_t to) {
 }
 
 /* Offers the job to a worker, and wakes the worker if it sleeps. Returns false if the worker isn't
- * free. If its mutex is locked, the worker is just falling asleep or waking up, and counts as not
+ * free. A worker whose mutex is locked is just falling asleep or waking up, and counts as not
  * free. */
 static bool pool_offer(pool_worker *w, rg_job *job) {
     const uintptr_t word = pool_word(w);

@@ -114,7 +114,7 @@ static bool add_torch_tensor(torch_walk *w, uint32_t value) {
 
 /* ---- visiting containers -------------------------------------------------------------- */
 
-/* Visits a value. Its name is the path, a dot, and the n bytes of `text`. Returns false on
+/* Visits a value whose name is the current path, a dot, and the n bytes of `text`. Returns false on
  * failure. */
 static bool walk_below(torch_walk *w, const char *text, size_t n, uint32_t value, int depth) {
     const size_t before = w->path.n;

@@ -58,8 +58,8 @@ static rg_torch_storage *storage_in_archive(rg_torch_reader *r, const rg_pickle_
     return found;
 }
 
-/* Returns the storage with the key of the value, and adds it if that hasn't been done yet. Returns
- * NULL on failure. */
+/* Returns the storage with the key that the value has. If r->storages lacks this storage, adds it.
+ * Returns NULL on failure. */
 static rg_torch_storage *look_for_storage(rg_torch_reader *r, uint32_t value, const char *name) {
     const rg_pickle_value *v = &r->pickle.v[value];
     const rg_pickle_value *key = &r->pickle.v[r->pickle.cells[v->first].value];

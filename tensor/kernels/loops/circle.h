@@ -11,7 +11,7 @@
  * If that number is 2 or 3 modulo 4, the result is negated. pi / 2 is split into three parts, which
  * are rounded down, so that the result for -0 is -0. */
 K_INLINE float K_NAME(circle_at)(float x, uint32_t quarter) {
-    const float magic = 12582912.f; /* 3 * 2^22: adding this rounds to integers. */
+    const float magic = 12582912.f; /* Adding 3 * 2^22 rounds a float to an integer. */
     const float shifted = fmaf(x, 0.636619772f, magic);
     const float n = shifted - magic;
     float r = fmaf(n, -0x1.921fb4p+0f, x);
@@ -41,7 +41,7 @@ K_INLINE float K_NAME(cos_near)(float x, const float *k) {
  * quarters is odd, the result is -1 / tan(r). */
 K_INLINE float K_NAME(tan_near)(float x, const float *k) {
     (void)k;
-    const double magic = 6755399441055744; /* 3 * 2^51: adding this rounds to integers. */
+    const double magic = 6755399441055744; /* Adding 3 * 2^51 rounds a double to an integer. */
     const double shifted = (double)x * M_2_PI + magic;
     const double n = shifted - magic;
     const double r = (double)x - n * 0x1.921fb544p+0 - n * 0x1.0b4611a626331p-34;

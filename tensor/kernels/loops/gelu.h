@@ -14,7 +14,7 @@
  * polynomials have one more degree. */
 K_INLINE void K_NAME(share_line)(float *restrict y, const float *a, const float *x,
                                  const bool steep, const share_pieces c) {
-    const float magic = 6291456.f;   /* 3 * 2^21: adding this rounds to multiples of 1/2. */
+    const float magic = 6291456.f;   /* Adding 3 * 2^21 rounds to a multiple of 1/2. */
     const int32_t most = 0x40f00000; /* The bits of the float 7.5, to which |x| is limited. */
     float u[LANES], p[LANES], term[LANES];
     int32_t at[LANES];

@@ -6,8 +6,8 @@
 #define A bool
 #include "map.h"
 
-/* Returns b if the condition is true, otherwise c. It uses a mask of ones or zeros, because a
- * branch would be slow if conditions are random. */
+/* Returns b if the condition is true, otherwise c. The choice is made by a mask of ones or zeros,
+ * because a branch would be slow if conditions are random. */
 K_INLINE T K_NAME(where)(bool condition, T b, T c) {
     const T mask = -(T)condition;
     return (b & mask) | (c & ~mask);
