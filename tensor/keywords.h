@@ -15,9 +15,9 @@
 
 /* ---- ISO C and C++ ------------------------------------------------------------------- */
 
-/* With -pedantic, compilers warn of what ISO C and C++ lack, but not in a system header. Each
- * public header with such macros declares itself one. The line stands below the header's #include
- * lines, because -MMD doesn't list what a system header includes. */
+/* With -pedantic, compilers warn of what ISO C and C++ lack, but not in a system header. So each
+ * public header with such macros declares itself a system header. That line stands below the
+ * #include lines, because -MMD doesn't list what a system header includes. */
 #pragma GCC system_header
 /* A call without options has an empty argument. Clang warns of that in system headers, too; the
  * warning has another name from Clang 19 on, and another one from Clang 20 on. */

@@ -66,8 +66,8 @@ typedef struct {
     bool failed;
 } rg_writer;
 
-/* Opens a new file beside the path. If that fails, or if training is halted (see error.h), returns
- * false, and there is nothing to end. */
+/* Opens a new file in the folder of the path; rgi_writer_end renames it to the path. If opening
+ * fails, or if training is halted (see error.h), returns false, and there is nothing to end. */
 bool rgi_writer_begin(rg_writer *w, const char *op, const char *path);
 /* Writes n bytes. After a failure, writes nothing. */
 void rgi_write(rg_writer *w, const void *from, size_t n);

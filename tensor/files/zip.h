@@ -73,8 +73,8 @@ typedef struct {
     uint32_t crc;
 } rg_zip_writer;
 
-/* Opens a new archive beside the path. If that fails, returns false, and there is nothing to
- * end. */
+/* Opens a new archive in the folder of the path; rgi_zip_end renames it to the path. If opening
+ * fails, returns false, and there is nothing to end. */
 bool rgi_zip_begin(rg_zip_writer *z, const char *op, const char *path);
 /* Begins a member of `bytes` bytes, at an offset that is a multiple of `alignment`. The following
  * calls of rgi_zip_put must put exactly that many bytes. Fails if the name isn't UTF-8, is longer
@@ -84,7 +84,7 @@ void rgi_zip_member_begin(rg_zip_writer *z, const char *name, uint64_t bytes, si
 void rgi_zip_put(rg_zip_writer *z, const void *from, size_t n);
 /* Puts t's elements in row-major order, whatever its strides. */
 void rgi_zip_put_elements(rg_zip_writer *z, const rg_tensor *t);
-/* Writes the directory and ends the file. If that or an earlier call has failed, removes the file
- * and returns false. */
+/* Writes the directory, ends the file and renames it to its path. If that or an earlier call has
+ * failed, removes the file and returns false. */
 bool rgi_zip_end(rg_zip_writer *z);
 void rgi_zip_cancel(rg_zip_writer *z);
