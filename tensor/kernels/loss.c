@@ -1,6 +1,6 @@
 /*
- * loss.c: elementwise losses and their derivatives. This file selects the loop, and loops/loss.h
- * computes. Losses of classes are in nll.c.
+ * loss.c: elementwise losses and their derivatives. This file selects a loop; the loops are in
+ * loops/loss.h. Losses of classes are in nll.c.
  */
 #include "lanes.h"
 

@@ -20,8 +20,8 @@ typedef struct {
     rg_tensor *as[RG_FOREIGN_COUNT];
 } rg_torch_storage;
 
-/* The reader. `made` has an entry for each value of the pickle: the tensor that was made from the
- * value, or NULL. */
+/* The reader of an archive. `made` has an entry for each value of the pickle: the tensor that was
+ * made from the value, or NULL if none was made yet. */
 typedef struct {
     const rg_file *file;
     const rg_zip *zip;
