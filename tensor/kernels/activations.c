@@ -1,6 +1,6 @@
 /*
  * activations.c: the kernels of activation functions and their gradients. A new activation is a row
- * in elementwise.def and two functions in loops/activations.h. Activations that take numbers or two
+ * in elementwise.def, and two functions in loops/activations.h, for the formula and its gradient. Activations that take numbers or two
  * tensors have no row there; their kernels are listed here.
  */
 #include "kernels.h"

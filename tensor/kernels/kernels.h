@@ -29,11 +29,12 @@ typedef struct rg_kernel {
 #define K_KERNEL_OF(op, n, light, TYPES) \
     const rg_kernel k_##op = { #op, n, light, K_TABLE_##TYPES(op##_loop) };
 
-/* Defines the kernel of a row in elementwise.def from the row's arguments `weight` and `dtypes`. */
+/* Defines the kernel of a row in elementwise.def from the row's arguments `weight` and `dtypes`.
+ * K_LOOPS_FOR_ are the types that have loops. */
 #define K_KERNEL_OF_ROW(op, n, weight, dtypes) \
     K_KERNEL_OF_ROW_(op, n, K_##weight, K_LOOPS_FOR_##dtypes)
 #define K_KERNEL_OF_ROW_(op, n, light, TYPES) K_KERNEL_OF(op, n, light, TYPES)
-enum { K_HEAVY = false, K_LIGHT = true };
+enum { K_LIGHT = true, K_MEDIUM = false, K_HEAVY = false, K_OWN = false };
 #define K_LOOPS_FOR_FLOATED       FLOATS
 #define K_LOOPS_FOR_FLOATS        FLOATS
 #define K_LOOPS_FOR_NUMBERS       NUMBERS

@@ -8,6 +8,7 @@ import re
 
 GOLDEN = "tests/golden/data/ops"
 CALLS = ["tests/autograd/op_calls.h", "tests/autograd/golden.def"]
+ELEMENTWISE = "tensor/kernels/elementwise.def"
 DTYPES = ["RG_BOOL", "RG_INT64", "RG_FLOAT32", "RG_FLOAT64"]
 SHORT = {"b": "RG_BOOL", "i64": "RG_INT64", "f32": "RG_FLOAT32", "f64": "RG_FLOAT64"}
 ENUMS = {
@@ -50,9 +51,19 @@ def split(text):
     return [p.strip() for p in parts if p.strip()]
 
 
+def made_from_rows(table):
+    """Returns a table whose macros are replaced with what they make from elementwise.def's rows."""
+    made, macro = "", r"^#define (\w+)\(name, \.\.\.\) +(.*)\n"
+    for kind, body in re.findall(macro, table, re.M):
+        for name in re.findall(rf"^{kind}\((\w+),", open(ELEMENTWISE).read(), re.M):
+            made += body.replace("name##_", name + "_").replace("name", name) + "\n"
+    return re.sub(macro, "", table, flags=re.M) + made
+
+
 def rows():
     """Returns for each function of golden.def what it returns, and its arguments."""
     header, table = [re.sub(r"/\*.*?\*/", "", open(f).read(), flags=re.S) for f in CALLS]
+    table = made_from_rows(table)
     macros = dict(
         (m[1], (m[2], m[3].replace("\\\n", " ")))
         for m in re.finditer(r"#define (\w+_OPTIONS)(?:\(([\w, ]+)\))?((?:.*\\\n)*.*)\n", header)

@@ -18,7 +18,6 @@ K_INLINE T K_NAME(hardtanh)(T x, const T *k) {
 
 K_INLINE T K_NAME(threshold)(T x, const T *k) { return x <= k[0] ? k[1] : x; }
 
-K_MAP_1(relu)
 K_HEAVY_1_WITH(hardtanh)
 K_MAP_1_WITH(threshold)
 
@@ -107,16 +106,11 @@ K_INLINE T K_NAME(logsigmoid)(T x) {
 }
 K_INLINE T K_NAME(logsigmoid_grad)(T g, T x) { return g * K_NAME(sigmoid)(-x); }
 
-K_MAP_2(relu_grad)
 K_MAP_2_WITH(hardtanh_grad)
 K_MAP_2_WITH(threshold_grad)
 K_MAP_1_WITH(hardshrink)
 K_MAP_1_WITH(softshrink)
 K_MAP_2_WITH(shrink_grad)
-K_HEAVY_1(tanh)
-K_MAP_2(tanh_grad)
-K_HEAVY_1(sigmoid)
-K_MAP_2(sigmoid_grad)
 K_MAP_1_WITH(leaky_relu)
 K_MAP_2_WITH(leaky_relu_grad)
 K_MAP_2(prelu)
@@ -125,21 +119,20 @@ K_HEAVY_2(glu)
 K_HEAVY_3(glu_grad)
 K_HEAVY_1_WITH(elu)
 K_HEAVY_2_WITH(elu_grad)
-K_HEAVY_1(silu)
-K_HEAVY_2(silu_grad)
-K_HEAVY_1(mish)
-K_HEAVY_2(mish_grad)
 K_HEAVY_1_WITH(softplus)
 K_HEAVY_2_WITH(softplus_grad)
-K_MAP_1(hardswish)
-K_MAP_2(hardswish_grad)
-K_MAP_1(hardsigmoid)
-K_MAP_2(hardsigmoid_grad)
 K_HEAVY_1(logsigmoid)
 K_HEAVY_2(logsigmoid_grad)
 
 #include "gelu.h"
 
 #endif
+
+#define ACTIVATION(name, Node, Module, ...) ACTIVATION_ALONE(name, Node, __VA_ARGS__)
+#define ACTIVATION_ALONE(name, Node, formula, weight, dtypes, samples, value, gradient, slope, \
+                         order)                                                                \
+    K_LOOP_OF_ROW(name, 1, weight, dtypes)                                                     \
+    K_LOOP_OF_ROW(name##_grad, 2, slope, FLOATED)
+#include "tensor/kernels/elementwise.def"
 
 #include "map_end.h"

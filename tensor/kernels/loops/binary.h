@@ -51,13 +51,10 @@ K_LOOP_HEAD(add_alpha) {
 }
 #endif
 
-K_MAP_2(add)
 K_MAP_2(sub)
-K_MAP_2(mul)
 
 #if K_IS_FLOAT
 K_INLINE T K_NAME(div)(T a, T b) { return a / b; }
-K_MAP_2(div)
 #endif
 
 /* ---- powers ---------------------------------------------------------------------------------- */
@@ -71,8 +68,6 @@ K_INLINE T K_NAME(pow)(T a, T b) { return a || !b; }
 K_INLINE T K_NAME(pow)(T a, T b) { return K_TYPED(k_pow)(a, b); }
 
 K_INLINE T K_NAME(atan2)(T a, T b) { return K_TYPED(k_atan2)(a, b); }
-
-K_HEAVY_2_OR_NUMBER(atan2)
 
 #else
 
@@ -93,5 +88,10 @@ static inline T K_NAME(pow)(T a, T b) {
 #endif
 
 K_HEAVY_2_OR_NUMBER(pow)
+
+/* Programs often call these functions with a number. */
+#define BINARY(name, Node, formula, weight, dtypes, ...) \
+    K_LOOP_OF_ROW(name, 2_OR_NUMBER, weight, dtypes)
+#include "tensor/kernels/elementwise.def"
 
 #include "map_end.h"

@@ -27,11 +27,6 @@ K_INLINE bool K_NAME(isfinite)(T x) {
 }
 K_INLINE bool K_NAME(logical_not)(T x) { return x == 0; }
 
-K_MAP_1(isnan)
-K_MAP_1(isinf)
-K_MAP_1(isfinite)
-K_MAP_1(logical_not)
-
 /* ---- comparisons of two operands ------------------------------------------------------------- */
 
 K_INLINE bool K_NAME(eq)(T a, T b) { return a == b; }
@@ -44,14 +39,8 @@ K_INLINE bool K_NAME(logical_and)(T a, T b) { return (a != 0) & (b != 0); }
 K_INLINE bool K_NAME(logical_or)(T a, T b) { return (a != 0) | (b != 0); }
 K_INLINE bool K_NAME(logical_xor)(T a, T b) { return !a != !b; }
 
-K_MAP_2(eq)
-K_MAP_2(ne)
-K_MAP_2(lt)
-K_MAP_2(le)
-K_MAP_2(gt)
-K_MAP_2(ge)
-K_MAP_2(logical_and)
-K_MAP_2(logical_or)
-K_MAP_2(logical_xor)
+#define PREDICATE(name, ...)  K_MAP_1(name)
+#define COMPARISON(name, ...) K_MAP_2(name)
+#include "tensor/kernels/elementwise.def"
 
 #include "map_end.h"

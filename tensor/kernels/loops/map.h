@@ -1,13 +1,14 @@
 /*
  * loops/map.h: y = f(a), f(a, b) or f(a, b, c), element by element. A file of loops includes this
- * header, writes f as an ordinary function, and adds a row for it:
+ * header, and writes f as an ordinary function:
  *
  *     K_INLINE R K_NAME(relu)(T x) { return x < 0 ? 0 : x; }
- *     K_MAP_1(relu)
  *
- * The row defines the function relu_loop. If a function takes numbers beside its operands, such as
- * a slope, its last parameter is `const T *k`, and its row is K_MAP_1_WITH; k has three numbers,
- * converted to T. Before including this header, a file defines KIND, and may define A and R:
+ * At its end, the file makes the function relu_loop from the row of relu in elementwise.def. For an
+ * f without a row, it has a line K_MAP_1(f), which makes f_loop. If such a function takes numbers
+ * beside its operands, such as a slope, its last parameter is `const T *k`, and its line is
+ * K_MAP_1_WITH; k has three numbers, converted to T. Before including this header, a file defines
+ * KIND, and may define A and R:
  *
  *     KIND  the first part of the names of the functions here
  *     A     the type of the first operand; T if it isn't defined
@@ -17,7 +18,7 @@
  * have loops of their own, which vectorise.
  *
  * A heavy function takes hundreds of bytes for each loop into which it is compiled, and more time
- * than a copy of its operands. Its row is K_HEAVY_1, K_HEAVY_2 and so on: operands that don't lie
+ * than a copy of its operands. Its line is K_HEAVY_1, K_HEAVY_2 and so on: operands that don't lie
  * side by side, or are single numbers, are then copied block by block. In K_HEAVY_2_OR_NUMBER
  * numbers have their loops, since programs often call such a function with a number.
  */
@@ -139,7 +140,7 @@ K_INLINE void K_MAP(_map_3)(char *const p[], const int64_t s[], int64_t n, const
     }
 }
 
-/* ---- the rows that define loops -------------------------------------------------------------- */
+/* ---- the lines that define loops ------------------------------------------------------------- */
 
 #define K_LOOP_HEAD(op)                                                          \
     static void K_NAME(op##_loop)(char *const p[], const int64_t s[], int64_t n, \
@@ -186,3 +187,33 @@ K_INLINE void K_MAP(_map_3)(char *const p[], const int64_t s[], int64_t n, const
 #define K_HEAVY_3(op)           K_ALONE_3(op) K_LOOP_ALONE(op, 3, K_NAME(op##_loop))
 #define K_HEAVY_1_WITH(op)      K_LOOP_WITH(op, 1, K_NAME(op##_loop))
 #define K_HEAVY_2_WITH(op)      K_LOOP_WITH(op, 2, false, K_NAME(op##_loop))
+
+/* K_LOOP_OF_ROW(op, n, weight, dtypes) defines op_loop for a row of elementwise.def, if the row has
+ * loops for this type. n is the number of operands, or 2_OR_NUMBER as in K_HEAVY_2_OR_NUMBER. */
+#define K_LOOP_OF_ROW(op, n, weight, dtypes) \
+    K_LOOP_OF_ROW_(K_ROW_##weight##_##n, op, K_LOOPS_FOR_##dtypes)
+#define K_LOOP_OF_ROW_(LINE, op, TYPES)  K_LOOP_OF_ROW__(LINE, op, TYPES)
+#define K_LOOP_OF_ROW__(LINE, op, TYPES) K_IF_##TYPES(LINE(op))
+#define K_IF_ALL(loop)                   loop
+#if K_IS_BOOL
+#define K_IF_NUMBERS(loop)
+#else
+#define K_IF_NUMBERS(loop) loop
+#endif
+#if K_IS_FLOAT
+#define K_IF_FLOATS(loop) loop
+#else
+#define K_IF_FLOATS(loop)
+#endif
+
+#define K_ROW_LIGHT_1  K_MAP_1
+#define K_ROW_MEDIUM_1 K_MAP_1
+#define K_ROW_HEAVY_1  K_HEAVY_1
+#define K_ROW_OWN_1(op)
+#define K_ROW_LIGHT_2  K_MAP_2
+#define K_ROW_MEDIUM_2 K_MAP_2
+#define K_ROW_HEAVY_2  K_HEAVY_2
+#define K_ROW_OWN_2(op)
+#define K_ROW_LIGHT_2_OR_NUMBER  K_MAP_2
+#define K_ROW_MEDIUM_2_OR_NUMBER K_MAP_2
+#define K_ROW_HEAVY_2_OR_NUMBER  K_HEAVY_2_OR_NUMBER

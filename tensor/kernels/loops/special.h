@@ -21,11 +21,6 @@ K_INLINE T K_NAME(round)(T x) { return x; }
 K_INLINE T K_NAME(trunc)(T x) { return x; }
 #endif
 
-K_MAP_1(floor)
-K_MAP_1(ceil)
-K_MAP_1(round)
-K_MAP_1(trunc)
-
 #endif
 
 /* ---- functions of floats only ---------------------------------------------------------------- */
@@ -70,22 +65,9 @@ K_INLINE T K_NAME(erf)(T x) { return K_TYPED(k_erf)(x); }
 
 K_INLINE T K_NAME(erfc)(T x) { return K_TYPED(k_erfc)(x); }
 
-K_MAP_1(frac)
 K_MAP_1_WITH(nan_to_num)
 K_MAP_1_WITH(round_up)
 K_MAP_1_WITH(round_down)
-K_HEAVY_1(exp2)
-K_HEAVY_1(expm1)
-K_HEAVY_1(log1p)
-K_HEAVY_1(log2)
-K_HEAVY_1(log10)
-K_HEAVY_1(sinh)
-K_HEAVY_1(cosh)
-K_HEAVY_1(asin)
-K_HEAVY_1(acos)
-K_HEAVY_1(atan)
-K_HEAVY_1(erf)
-K_HEAVY_1(erfc)
 
 #include "circle.h"
 
@@ -109,8 +91,6 @@ K_INLINE T K_NAME(logaddexp2)(T a, T b) {
 }
 
 K_HEAVY_2_OR_NUMBER(xlogy)
-K_HEAVY_2(logaddexp)
-K_HEAVY_2(logaddexp2)
 
 #endif
 
@@ -209,9 +189,9 @@ K_INLINE T K_NAME(fmin)(T a, T b) { return a < b || K_TYPED(k_is_nan)(b) ? a : b
 
 #endif
 
-K_MAP_2(maximum)
-K_MAP_2(minimum)
-K_MAP_2(fmax)
-K_MAP_2(fmin)
+#define SPECIAL(name, Node, formula, weight, dtypes, ...) K_LOOP_OF_ROW(name, 1, weight, dtypes)
+#define BINARY_ALONE(name, Node, formula, weight, dtypes, ...) \
+    K_LOOP_OF_ROW(name, 2, weight, dtypes)
+#include "tensor/kernels/elementwise.def"
 
 #include "map_end.h"

@@ -12,7 +12,6 @@ K_INLINE T K_NAME(sign)(T x) {
     return (x > 0) - (x < 0);
 #endif
 }
-K_MAP_1(sign)
 
 /* ---- integers and floats; integers wrap around ----------------------------------------------- */
 #if !K_IS_BOOL
@@ -41,8 +40,6 @@ K_INLINE T K_NAME(square)(T x) {
 #endif
 }
 
-K_MAP_1(neg)
-K_MAP_1(abs)
 K_MAP_1(square)
 
 #endif
@@ -64,14 +61,13 @@ K_INLINE T K_NAME(exp)(T x) { return K_TYPED(k_exp)(x); }
 
 K_INLINE T K_NAME(log)(T x) { return K_TYPED(k_log)(x); }
 
-K_MAP_1(sqrt)
-K_MAP_1(rsqrt)
-K_MAP_1(reciprocal)
 K_MAP_1(reciprocal_square)
 K_MAP_1(cube)
-K_HEAVY_1(exp)
-K_HEAVY_1(log)
 
 #endif
+
+#define UNARY(name, Node, formula, weight, dtypes, ...) K_LOOP_OF_ROW(name, 1, weight, dtypes)
+#define SPECIAL(...)
+#include "tensor/kernels/elementwise.def"
 
 #include "map_end.h"
