@@ -1,7 +1,7 @@
 /*
  * activations.c: the kernels of activation functions and their gradients. A new activation is a row
- * in elementwise.def, and two functions in loops/activations.h, for the formula and its gradient. Activations that take numbers or two
- * tensors have no row there; their kernels are listed here.
+ * in elementwise.def, and two functions in loops/activations.h, for the formula and its gradient.
+ * Activations that take numbers or two tensors have no row there; their kernels are listed here.
  */
 #include "kernels.h"
 
