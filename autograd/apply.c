@@ -83,8 +83,8 @@ static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *c
 /* ---- computing outputs ------------------------------------------------------------- */
 
 /* The inputs are alike if all of them are plain (RG_PLAIN) and have the same dtype, and each has
- * in[0]'s shape or no dims. Then rgi_run_alike can compute the output. by_kernel returns whether
- * the op has a kernel that this function can run, and is_alike whether input i fits. */
+ * in[0]'s shape or no dims. is_alike returns whether input i meets these conditions. by_kernel
+ * returns whether rgi_run_alike can compute the op's output from inputs that are alike. */
 static inline bool by_kernel(const rg_op *op) {
     return op->kernel && (op->shape == rgi_shape_broadcast || op->shape == rgi_shape_same);
 }

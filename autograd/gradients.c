@@ -205,9 +205,9 @@ RG_HOT static bool pass_by_rule(rg_run *r, rg_step *s, int i) {
     return g == RG_NONE || pass(r, s, i, g);
 }
 
-/* Adds the wanted gradients of inputs to the gradients at the ends of their edges. `fused` is NULL,
- * or fused[i] is the gradient of input i if it is computed already. The other gradients are
- * computed by their rules. */
+/* Adds the gradient of each input that needs one to the gradient of the node or leaf to which the
+ * input's edge leads. fused[i], if not NULL, is the gradient of input i, already computed; the
+ * others are computed by their rules. `fused` may be NULL. */
 static inline __attribute__((always_inline)) bool pass_all(rg_run *r, rg_step *s,
                                                            rg_tensor *fused[]) {
     const rg_node *n = s->node;

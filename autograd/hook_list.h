@@ -1,9 +1,10 @@
 /*
  * hook_list.h: the list of hooks of a node or a module. A hook is a function, with a context, that
- * the program registers. Its id is a number that is never used twice in the list. While a hook is
- * called, it may add hooks to the list and remove any of them, itself included. Therefore the
- * code that calls the hooks finds each next hook by its id, not by its place. It notes next_id at
- * the beginning, and skips hooks with an id from there on: they were added meanwhile.
+ * the program registers. Its id is a number that is never used twice in the list. A hook that is
+ * being called may add hooks to the list, and remove any of them, itself included. Therefore the
+ * code that calls the hooks finds each next hook by its id, not by its index in the array. It reads
+ * next_id before the first call, and doesn't call hooks with this id or a higher one, because they
+ * were added meanwhile.
  */
 #pragma once
 

@@ -7,8 +7,9 @@
 
 #include "op.h"
 
-/* An edge leads from an input to the node, and the output of this node, that computed the input.
- * `node` is NULL if the input doesn't require grad. */
+/* An edge of a node belongs to one of the node's inputs. It says which node computed the input
+ * (`node`), and which output of that node the input is (`output`). `node` is NULL if the input
+ * doesn't require grad. */
 typedef struct rg_edge {
     rg_node *node;
     uint32_t output;

@@ -57,8 +57,8 @@ typedef struct rg_step {
 } rg_step;
 
 /* Bits of a mask that names values of a call: RG_IN(i) stands for the value of input i, for i below
- * RG_INPUTS, and RG_OUT(i) for the value of output i. A gradient names in such a mask the values
- * that it reads, and only these values are saved for the backward run. */
+ * RG_INPUTS, and RG_OUT(i) for the value of output i. Each gradient rule comes with such a mask of
+ * the values that it reads, and only these values are saved for the backward run. */
 #define RG_IN(i)  (1u << (i))
 #define RG_INPUTS 24
 #define RG_OUT(i) (1u << (RG_INPUTS + (i)))
@@ -202,10 +202,10 @@ extern const int rgi_n_ops;
 /* Two fields of the row of an op whose output element i depends only on the elements i of the
  * inputs. */
 #define RG_ELEMENTWISE .inplace = true, .laid_between = true
-/* Fields of a row. RG_MADE(ident) sets `shape` and `forward` to ident_shape and ident_forward.
- * RG_WITH sets the size of the attributes. RG_NAMED does the same for attributes whose first field
- * is torch's name of the node, and sets node_of to read that field. If the field is NULL, the name
- * is that of the row's field `node`. */
+/* Initializers for fields of an rg_op. RG_MADE(ident) sets `shape` and `forward` to ident_shape and
+ * ident_forward. RG_WITH sets attr_size, the size of the attributes. RG_NAMED does the same, and
+ * sets node_of: the first field of the attributes is then torch's name of the node or, if it is
+ * NULL, the node is named by the field `node` of the rg_op. */
 #define RG_MADE(ident)  .shape = ident##_shape, .forward = ident##_forward
 #define RG_WITH(ident)  .attr_size = sizeof(struct ident##_attr)
 #define RG_NAMED(ident) RG_WITH(ident), .node_of = rgi_named

@@ -41,9 +41,10 @@ bool rgi_view_follows(const char *op, const rg_tensor *t, const char *written);
  * ran out. */
 rg_tensor *rgi_beside_hooks(rg_tensor *t);
 
-/* The new histories for a write to `t`: headers with the histories that t and, if t is a view, its
- * base will get. rgi_rebase_begin does everything that can fail. Then the caller writes the value,
- * and rgi_rebase_end sets the histories. */
+/* The new histories for a write to the tensor `t`. `after` is a header with the history that t will
+ * get. If t is a view, base_after is a header with the history that its base will get.
+ * rgi_rebase_begin makes both histories, and does everything that can fail. Then the caller writes
+ * the value, and rgi_rebase_end gives the histories to t and its base. */
 typedef struct rg_rebase {
     rg_tensor *t;
     rg_tensor after, base_after;

@@ -8,20 +8,21 @@
 #include "engine.h"
 #include "leaf_table.h"
 
-/* Marks of outputs, in a run that computes the gradients of given tensors. RG_ASKED: the output is
- * one of these tensors. RG_LEADS, which is set only on a node's first output: one of the node's
- * outputs is such a tensor, or the node leads to such a tensor. */
+/* Marks, in a run that computes the gradients of given tensors. RG_ASKED: this output is a given
+ * tensor. RG_LEADS concerns a whole node and is stored with its first output: the node has a given
+ * tensor among its outputs, or a given tensor can be reached from it along edges. */
 enum { RG_LEADS = 1, RG_ASKED = 2 };
 
 /* A run of up to RG_FEW_NODES nodes keeps its arrays on the stack. */
 enum { RG_FEW_NODES = 24 };
 
-/* `op` is the name of the function that the user called. If `capturing` is set, the run computes
- * only the gradients of given tensors: they are returned or, if `commits` is set, added to the
- * .grad of these tensors. If `retain` is set, the nodes keep their saved values. `nodes` lists the
- * nodes that the roots lead to, from the newest to the oldest, without leaves. `grads` has an
- * element for each output of each node, and so has `marks` if capturing. The elements of a node
- * begin at its `slot`. */
+/* A backward run. `op` is the name of the function that the user called. If `capturing` is set, the
+ * run computes only the gradients of given tensors: they are returned or, if `commits` is set,
+ * added to the .grad of these tensors. If `retain` is set, the nodes keep their saved values.
+ * `nodes` lists the nodes that the roots lead to, from the newest to the oldest, without leaves.
+ * `grads` has an element for each output of each node: the sum of the gradients that have reached
+ * it. If `capturing` is set, `marks` has as many elements, with RG_LEADS and RG_ASKED. The elements
+ * for the outputs of a node begin at index node->slot. */
 typedef struct rg_run {
     const char *op;
     bool create_graph, retain, capturing, commits;

@@ -54,8 +54,8 @@ static rg_tensor *attention_added(rg_tensor *mask, rg_dtype dtype) {
     return rg_where(mask, rg_scalar_dtype(0, dtype), rg_scalar_dtype(-INFINITY, dtype));
 }
 
-/* The saved inputs, from which the rules compute the weights p, and the gradient s of the
- * scores. */
+/* The attributes and the saved inputs of a call. From these attention_p computes the attention
+ * weights p, and attention_s the gradient s of the scores. */
 typedef struct {
     k_attention how;
     rg_tensor *q, *k, *v, *mask;

@@ -97,8 +97,8 @@ rg_tensor *(rg_sub_)(rg_tensor *a, rg_tensor *b) {
 
 /* ---- add_alpha: a + alpha b; ga = g, gb = alpha g. sub_alpha is add_alpha of -alpha ---- */
 
-/* `alpha` and `integer` hold the same number, as a float and as an integer. `dtype` is the dtype in
- * which the caller gave it. */
+/* The attributes of add and sub with alpha. `alpha` and `integer` hold the same number, as a float
+ * and as an integer. `dtype` is the dtype in which the caller gave the number. */
 struct add_alpha_attr {
     const char *node;
     double alpha;

@@ -5,8 +5,8 @@
 
 /* ---- cat: tensors one after the other along dim; each tensor's gradient is its slice of g ---- */
 
-/* start[i] is the index along dim at which input i begins in the result. Only as many elements of
- * the array are stored as there are inputs. */
+/* The attributes of cat, which joins its inputs along `dim`. In the result, input i begins at index
+ * start[i] of that dim. Only as many elements of the array are stored as there are inputs. */
 struct cat_attr {
     int dim;
     int64_t start[RG_MAX_INPUTS];

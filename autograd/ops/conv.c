@@ -8,9 +8,9 @@
 
 /* ---- functions for all three ops ----------------------------------------------- */
 
-/* `dims` is 1 or 2, the number of dims over which the window moves. `steps` is the number of
- * products that are summed for an element of the result, for the profiler. If x has no channels, y
- * has no channels either, as in torch. */
+/* The attributes of the three ops. `dims` is 1 or 2, the number of dims over which the window
+ * moves. `steps` is for the profiler: the number of products that are summed for each element of
+ * the result. */
 struct conv_attr {
     const char *node;
     k_conv z;
@@ -123,6 +123,7 @@ static rg_tensor *conv_of(const struct conv_attr *a, rg_tensor *x, rg_tensor *w,
 static bool conv_shape(rg_call *c) {
     const struct conv_attr *a = RG_ATTR(c, conv);
     const k_conv *z = &a->z;
+    /* As in torch, y has no channels if x has none. */
     return conv_set_shape(c->out[0], a, z->batch, z->in ? z->groups * z->out : 0, z->window.to);
 }
 

@@ -102,17 +102,17 @@ bool rgi_index_layout(const char *op, const rg_tensor *t, const struct index_att
     return true;
 }
 
-/* The first index that is out of bounds: the dim that it indexes, its value, and the size of that
- * dim. `where` points to its offset in the tensor of offsets, or is NULL if all indices are in
- * bounds. */
+/* The first index that is out of bounds. `at` is its value. `dim` is the number of the index tensor
+ * that holds it, and `size` the size of the dim that this tensor indexes. `where` points to the
+ * index's element in the tensor of offsets; it is NULL if all indices are in bounds. */
 typedef struct {
     int dim;
     int64_t at, size;
     const char *where;
 } index_bad;
 
-/* The context with which index_offsets is called for index tensor number `dim`. `size` and `stride`
- * are those of the dim of t that this index tensor indexes. */
+/* The context of index_offsets, which goes through one index tensor. `dim` is the number of this
+ * tensor. `size` and `stride` are those of the dim of t that this tensor indexes. */
 typedef struct {
     int dim;
     int64_t size, stride;

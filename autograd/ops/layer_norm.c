@@ -13,8 +13,9 @@
  * gbias = sum(g). rms_norm doesn't subtract the mean: h = x rstd with rstd = 1 / sqrt(mean(x^2) +
  * eps), and gx lacks mean(gw). */
 
-/* x consists of batch * groups rows. A row has `channels` weights, and each weight belongs to `per`
- * adjacent elements of the row. */
+/* The sizes of the norms' x. It consists of batch * groups rows, and each row is normalized by
+ * itself. A row has `channels` weights, and each weight belongs to `per` adjacent elements of the
+ * row. */
 struct norm_attr {
     int64_t batch, groups, channels, per;
     double eps;

@@ -673,8 +673,8 @@ typedef struct rg_hidden_cells {
     rg_tensor *h, *c;
 } rg_hidden_cells;
 /* i, f, g, o = gates + h weight_hh^T; c' = sigmoid(f) c + sigmoid(i) tanh(g), and h' = sigmoid(o)
- * tanh(c'). If there is a single time step, the size of h_0's last dim may differ from that of
- * h'. */
+ * tanh(c'). h_0 has as many columns as weight_hh: the hidden size or, if there is a single time
+ * step, any number (for proj_size). */
 rg_hidden_cells rg_lstm_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, rg_tensor *c_0,
                              bool reverse);
 /* r, z, n = gates; a, b, q = h weight_hh^T + bias_hh; h' = (1 - u) tanh(n + sigmoid(r + a) q) + u h

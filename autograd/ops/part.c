@@ -89,7 +89,8 @@ static bool part_view(rg_call *c) {
     return true;
 }
 
-/* `at` is the part of the output that is x; `shape` is the shape of the output. */
+/* The attributes of unslice, which writes x over a part of a tensor of zeros. `at` is that part,
+ * and `shape` the shape of the zeros. */
 struct unslice_attr {
     rg_part at;
     rg_dims shape;

@@ -12,8 +12,8 @@
 
 /* ---- functions for kthvalue and median_dim ------------------------------------- */
 
-/* `dim` is the dim along which an element is found. In kthvalue, the element is the k-th smallest,
- * counted from 1. median_dim doesn't use k. */
+/* The attributes of kthvalue and median_dim. They find one element along `dim`: kthvalue the k-th
+ * smallest, counted from 1, and median_dim, which doesn't use k, the median. */
 struct rank_attr {
     int dim;
     bool keepdim;

@@ -43,8 +43,8 @@ rg_tensor *rg_flip_dims(rg_tensor *x, rg_dims dims) {
 /* ---- roll: y[(i + shift) mod n] = x[i] along some dims; gx is g rolled back by the same
  *      shifts ------------------------------------------------------------------- */
 
-/* shift[d] is the shift along dim d, from 0 to its size - 1. If `flat` is set, there is only
- * shift[0], by which the flattened tensor is rolled. */
+/* The attributes of roll. shift[d] is the shift along dim d, from 0 to the dim's size - 1. If
+ * `flat` is set, the flattened tensor is rolled instead, by shift[0]. */
 struct roll_attr {
     bool flat;
     int64_t shift[RG_MAX_DIMS];

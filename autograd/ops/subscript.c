@@ -1,7 +1,7 @@
 /*
- * subscript.c: reads and writes Python's x[...]. Each item becomes a step that makes a view of the
- * view made by the item before it: an index, a range or a new dim. Index tensors are used last:
- * they index dims of the last view.
+ * subscript.c: reads and writes Python's x[...]. An index, a range or a new dim becomes a step,
+ * which makes a view: the first step of x, and each later one of the view before it. Index tensors
+ * are used last, and index dims of the last view.
  */
 #include "subscript.h"
 #include "elementwise.h"
@@ -16,8 +16,9 @@ struct set_item_attr {
     rg_part step[MAX_STEPS];
 };
 
-/* A parsed subscript. `way` has the steps, and the dims that the index tensors index. `part` is the
- * header of the last view. */
+/* A parsed subscript. `way` has the steps, each of which makes a view of the view before it, and
+ * the numbers of the dims that the index tensors index. `part` is a header of the last view.
+ * index[] has the n_index index tensors. */
 typedef struct {
     struct set_item_attr way;
     rg_tensor part;
@@ -27,9 +28,9 @@ typedef struct {
     bool masked;  /* True if the only index tensor is a mask. */
 } subscript;
 
-/* The items of a subscript, while they are parsed. They use up `named` dims of x. index[i] is an
- * index tensor for dim at[i] of the view. A mask is still a single tensor here, even if it has
- * several dims. */
+/* The items of a subscript while they are parsed. `named` is the number of x's dims that they
+ * index. index[i] is an index tensor for dim at[i] of the last view. A bool mask of several dims is
+ * still a single tensor here; later it becomes one index tensor for each dim. */
 typedef struct {
     int n;
     rg_item_index item[RG_MOST_ITEMS];

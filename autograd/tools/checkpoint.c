@@ -12,10 +12,11 @@
 
 enum { MOST_CHECKPOINTED = 64 };
 
-/* The state of one rg_checkpoint. `saved` is the number of values that the first call of f saved,
- * and `value` has room for all of them. After a value was fetched, its element of `value` is NULL
- * again. `refs` counts the first call, and each place that number_value has returned and that isn't
- * dropped yet. */
+/* The state of one rg_checkpoint, which calls f. `saved` is the number of values that the graph
+ * saved in the first call of f. `value` has room for all of them: the second call of f computes
+ * them again. When the backward run takes a value, its element of `value` becomes NULL. `refs` is
+ * the number of references to this struct: one while the first call of f runs, and one for each
+ * saved value in whose place number_value put a place_in_region, until the graph drops it. */
 typedef struct {
     atomic_int refs;
     rg_function *f;

@@ -39,7 +39,8 @@ static rg_tensor *whole_gradient(const rg_paths *p, rg_tensor *w) {
     return rg_escape(sum);
 }
 
-/* A path, and the index of its last step in rg_paths. */
+/* A path, as it is returned to the user, and the index of its last step in the array `step` of
+ * rg_paths. */
 typedef struct {
     rg_gradient_path path;
     int step;

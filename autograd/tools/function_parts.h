@@ -1,7 +1,7 @@
 /*
- * function_parts.h: the row of a user's class and the context of its calls, for function.c and
- * function_backward.c. The only other file that includes it is check_run.h, which needs the number
- * of inputs.
+ * function_parts.h: what the library keeps for a class of ops that the user defines (see
+ * function.h), and the context of one call of such an op. Only function.c, function_backward.c and
+ * check_run.h include this file; check_run.h needs only the largest number of inputs.
  */
 #pragma once
 
@@ -10,8 +10,9 @@
 
 enum { RG_FUNCTION_INPUTS = 16, RG_FUNCTION_SAVED = 8 };
 
-/* The row of a user's class. It is made when the class is first used, and exists as long as the
- * program. All such rows form a list. `node` is the name of the class's nodes. */
+/* The library's data for a user's class: the op that it makes for the class, a copy of the class,
+ * and `node`, the name of the op's nodes in the graph (the class's name + "Backward"). They are
+ * made at the first use of the class and never freed. `next` links the data of all classes. */
 typedef struct rg_function_row {
     rg_op op;
     rg_function_class cls;
@@ -19,9 +20,10 @@ typedef struct rg_function_row {
     char node[];
 } rg_function_row;
 
-/* The attributes of a call: the number of the user's inputs, the slots of the saved values, and the
- * args. The saved value number j is input slot[j] of the node, or output slot[j] - RG_INPUTS if
- * slot[j] is at least RG_INPUTS. It is absent if slot[j] is RG_SLOT_ABSENT. */
+/* The attributes of one call of a user's op. n_user is the number of inputs that the user gave, and
+ * `args` the copy of the user's args. slot[j] says where the node keeps the j-th of the n_saved
+ * values that forward saved: as the node's input slot[j] or, if slot[j] is at least RG_INPUTS, as
+ * its output slot[j] - RG_INPUTS. If the user saved RG_NONE, slot[j] is RG_SLOT_ABSENT. */
 typedef struct {
     uint8_t n_user, n_saved;
     bool has_saved;
@@ -34,7 +36,8 @@ typedef struct {
 
 enum { RG_SLOT_ABSENT = -1 };
 
-/* `in`, `out` and `saved` are used in forward, and `step` in backward. */
+/* The context that is passed to the class's forward or backward. `in`, `out` and `saved` are set
+ * only during forward, and `step` only during backward. */
 struct rg_function_context {
     const rg_function_row *row;
     rg_function_attr *attr;

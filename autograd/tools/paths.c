@@ -12,8 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A backward run that keeps the gradients of different paths apart. `parts` has an element for each
- * output of each node. If w is a leaf, the element after these is for w. */
+/* A backward run that finds the paths to the tensor w, and keeps the gradients of different paths
+ * apart. `parts` has an element for each output of each node: the gradients of the paths that end
+ * there. One more element follows, which is used if w is a leaf. */
 typedef struct {
     rg_run run;
     rg_paths *paths;

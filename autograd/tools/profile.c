@@ -20,8 +20,9 @@
 #include <time.h>
 #include <string.h>
 
-/* A row of the table. `beside` is set for work that went on beside the calls of the threads, and
- * doesn't count in their time. */
+/* A row of the profile's table: the cost of all forward or all backward calls with this name.
+ * `beside` is true for work that was measured by rg_profile_begin and rg_profile_end. Such work
+ * goes on while the threads call ops, so its time isn't a part of the total. */
 typedef struct {
     const char *name;
     bool backward, beside;
@@ -45,8 +46,9 @@ static double profile_now(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* A measurement that has begun. `began` is the time of the beginning, and `outer` the value that
- * profile_inside then had for the surrounding call. All times are in nanoseconds. */
+/* A call that is being measured. `began` is the time at which it began. profile_inside then starts
+ * again from 0 for this call, and `outer` keeps the surrounding call's value of it until this call
+ * ends. All times are in nanoseconds. */
 typedef struct {
     double began, outer;
 } timing;

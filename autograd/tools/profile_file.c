@@ -94,8 +94,8 @@ void rgi_profile_file_call(const char *name, const char *kind, double began, dou
             took / 1e3);
 }
 
-/* The beginning and the end are two events. Both have the same id: the number of the first one in
- * the file. */
+/* Writes the beginning and the end of the work as two events. They have a common id: the number of
+ * events that the file had before them. */
 void rgi_profile_file_beside(const char *name, double began, double took, double bytes) {
     if (!has_file())
         return;

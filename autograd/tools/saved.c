@@ -8,9 +8,10 @@
 #include "tensor/observer.h"
 #include "autograd/graph_observer.h"
 
-/* `made` is what `pack` returned for a saved value, or NULL if there is none. `header` points to
- * the header for this value in the node's block, which is in use only while the node has the
- * value. */
+/* One saved value of a node. `made` is what the hook `pack` returned for it. `made` is NULL if the
+ * node saved no such value, or if the packed value has been dropped. `header` points to the tensor
+ * header for the value in the node's block of memory. While the value is packed, this header holds
+ * no value: it only says which dtype, shape and strides the unpacked value must get. */
 typedef struct {
     void *made;
     rg_tensor *header;

@@ -75,8 +75,8 @@ static bool choose_keeper(const char *op, area *v, int n) {
     return true;
 }
 
-/* Chooses the name that the file has for each tensor. A tensor that shares no memory has its own
- * name. Returns false on failure. */
+/* Chooses, for each tensor, the name under which the file has it. A tensor that shares no memory is
+ * stored under its own name. Returns false on failure. */
 static bool choose_keepers(const char *op, area *v, int n) {
     qsort(v, (size_t)n, sizeof *v, by_memory);
     for (int begin = 0, end; begin < n; begin = end) {
