@@ -1,9 +1,10 @@
 /*
- * op.h: the row that describes an op, and the functions that the file of an op may use. An op is
- * one section of a file in autograd/ops/: its public function, shape function, forward function,
- * derivatives, and the row (rg_op) that holds pointers to them. Everything else reads only the row:
- * recording, the backward engine, the tests that are made for each op, drawing and profiling. The
- * graph's nodes are declared in node.h, and the engine in engine.h.
+ * op.h: declares the struct that describes an op (rg_op), and functions for the files of ops. An op
+ * is one section of a file in autograd/ops/: its public function, shape function, forward function
+ * and derivatives, and a constant of type rg_op that points to these functions. This constant is
+ * called the op's row. Recording, the backward engine, the tests that are made for each op, drawing
+ * and profiling read only the row. The graph's nodes are declared in node.h, and the engine in
+ * engine.h.
  *
  * A call (rg_call) is one application of an op: the row, attributes, inputs and outputs.
  */
@@ -43,9 +44,9 @@ typedef struct rg_call {
 } rg_call;
 
 /* The step of one node in a backward run: it computes the gradients of the node's inputs from the
- * gradients of its outputs. A rule computes the gradient of the input with index `input`. g[k] is
- * the gradient of output k, or NULL if no gradient reached that output. `wanted` is a mask with the
- * bits RG_IN(i) of the inputs whose gradients are wanted, if i is below RG_INPUTS. */
+ * gradients of its outputs. g[k] is the gradient of output k, or NULL if no gradient reached that
+ * output. `input` is the index of the input whose gradient is being computed by a rule. In the mask
+ * `wanted`, the bit RG_IN(i) is set if the gradient of input i is wanted, for i below RG_INPUTS. */
 typedef struct rg_step {
     rg_node *node;
     const rg_op *op;
@@ -98,12 +99,13 @@ typedef struct rg_sample {
     const void *attr;
 } rg_sample;
 
-/* Tells the profiler the operations of an op that computes products, as matmul does. `times` is the
- * number of products that forward computes, or 0 if there are none. An element of a product is a
- * sum of terms. The number of terms is the size of in[input] along one dim, which from_last counts
- * from the end: 1 is the last dim. The backward step computes one product for each gradient in the
- * mask `gradients` (of RG_IN bits), and `extra` further products. If the op computes fewer or more
- * terms, their number is multiplied by the factor that `share` returns. */
+/* Tells the profiler how to count the floating point operations of an op that computes products of
+ * matrices, such as matmul. Forward computes `times` products; if `times` is 0, the op has none.
+ * Each element of a product is a sum of terms. The number of terms is the size of one dim of
+ * in[input]: from_last is the dim's place from the end, where 1 is the last dim. The backward step
+ * computes one product for each gradient in the mask `gradients` (of RG_IN bits), and `extra`
+ * further products. If `share` isn't NULL, the number of terms is multiplied by the factor that it
+ * returns. */
 typedef struct rg_terms {
     uint8_t times, input, from_last;
     uint8_t gradients, extra;

@@ -20,7 +20,9 @@ typedef struct rg_dictionary {
  * name comes twice. Fails if not. */
 bool rgi_state_given(rg_named_list dict, const char *op);
 
-/* A load_state_dict in progress: the values of `dict` are copied to `own`, the module's tensors. */
+/* A load_state_dict in progress. `own` lists the module's tensors, and `dict` the values that the
+ * second step copies to them. `complaint` is the text of the errors that the first step has
+ * found. */
 typedef struct rg_module_load {
     rg_module *module;
     rg_dictionary own, dict;

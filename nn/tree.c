@@ -28,8 +28,8 @@ typedef struct walker {
  * `known` is used. */
 enum { FEW_FOUND = 32 };
 
-/* The name of a module or tensor, linked to that of the module that contains it, and so on up to
- * the root. */
+/* The path of a module or tensor: its name, and `above`, the trail of the module that contains it.
+ * In the trail of the root `above` is NULL. */
 typedef struct trail {
     const struct trail *above;
     const char *name;

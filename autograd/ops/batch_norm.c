@@ -12,8 +12,8 @@
  *      eps), gw = g weight and h = (x - mean) rstd: in training, gx = rstd (gw - mean(gw) - h
  *      mean(gw h)), else gx = gw rstd. gweight = sum(g h), and gbias = sum(g) ---- */
 
-/* The inputs of the op are x, weight, bias, mean and var. In training, mean and var are RG_NONE.
- * The outputs are y and the mean and var that were used. */
+/* The attributes of batch_norm. The op's inputs are x, weight, bias, mean and var. In training,
+ * mean and var are RG_NONE. The outputs are y and the mean and var that were used. */
 struct batch_norm_attr {
     double eps;
     bool training;

@@ -238,7 +238,8 @@ rg_tensor *(rg_floor_divide_)(rg_tensor *a, rg_tensor *b) {
 
 enum operands { TENSOR_NUMBER, TENSOR_TENSOR, NUMBER_TENSOR };
 
-/* `number` is the value of b if the caller gave b as a number, and otherwise 0. */
+/* The attributes of remainder, fmod, pow and xlogy. If the caller gave b as a number, `number` is
+ * its value, and otherwise 0. */
 struct operands_attr {
     const char *node;
     enum operands are;

@@ -5,8 +5,9 @@
 
 /* ---- to: x in another dtype; the engine converts g back ------------------------ */
 
-/* `node` is torch's name of the node; if it is NULL, the op's own name is used. If `strided` is
- * set, the copy gets the strides in `stride`; otherwise it has x's order of dims in memory. */
+/* The attributes of `to`. `node` is torch's name of the graph's node; if it is NULL, the op's own
+ * name is used. If `strided` is set, the copy gets the strides in `stride`; otherwise it has x's
+ * order of dims in memory. */
 struct to_attr {
     const char *node;
     rg_dtype dtype;
@@ -57,7 +58,8 @@ rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype) { return rgi_to_as(NULL, x, dtype
 
 /* ---- clone: a copy of x in a new storage; gx = g ------------------------------- */
 
-/* If `contiguous` is true, the copy is contiguous. Otherwise it has x's order of dims in memory. */
+/* The attributes of clone. If `contiguous` is true, the copy is contiguous. Otherwise it has x's
+ * order of dims in memory. */
 struct clone_attr {
     bool contiguous;
 };

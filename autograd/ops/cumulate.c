@@ -11,7 +11,8 @@
 
 /* ---- functions for all running sums and products ------------------------------- */
 
-/* If `reverse` is set, the sum or product is accumulated from the end of dim to its beginning. */
+/* The attributes of the ops in this file. If `reverse` is set, the elements are accumulated from
+ * the end of `dim` to its beginning. */
 struct cumsum_attr {
     int dim;
     bool reverse;

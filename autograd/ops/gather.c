@@ -14,8 +14,8 @@ bool rgi_index_in_range(const rg_tensor *index, const rg_tensor *x, int dim) {
     return rgi_want_indices(RG_RUNTIME_ERROR, NULL, index, 0, rgi_index_size(x, dim), dim);
 }
 
-/* `number` is true if the caller passed the source as a number. `scaled` is true if index_add's
- * alpha isn't 1. */
+/* The attributes of the ops in this file, which read or write along `dim`. `number` is true if the
+ * caller passed the source as a number. `scaled` is true if index_add's alpha isn't 1. */
 struct index_along_attr {
     const char *node;
     int dim;

@@ -9,9 +9,9 @@
 
 /* ---- functions for all three ops ------------------------------------------------- */
 
-/* The inputs are the gates from x (rg_linear of all time steps), the weight and h_0. An LSTM has
- * c_0 as a fourth input, and a GRU the bias. The outputs are h; for an LSTM then c; and last, for
- * an LSTM or a GRU, the activated gates. */
+/* The attributes of the three recurrent ops. Their inputs are the gates from x (rg_linear of all
+ * time steps), the weight and h_0. An LSTM has c_0 as a fourth input, and a GRU the bias. The
+ * outputs are h; for an LSTM then c; and last, for an LSTM or a GRU, the activated gates. */
 struct recurrent_attr {
     k_recurrent_kind kind;
     bool reverse;

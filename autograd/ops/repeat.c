@@ -95,7 +95,8 @@ rg_tensor *rg_tile_dims(rg_tensor *x, rg_dims repeats) {
 /* ---- interleave: a vector of indices: repeats[0] times the index 0, then repeats[1] times
  *      the index 1, and so on --------------------------------------------------- */
 
-/* `output_size` is the sum of the repeats, or -1 if the caller didn't give it. */
+/* The attributes of repeat_interleave's op. output_size is the sum of the repeats, or -1 if the
+ * caller didn't give it. */
 struct interleave_attr {
     int64_t output_size;
 };

@@ -87,7 +87,7 @@ rg_tensor *rg_expand_as(rg_tensor *x, rg_tensor *other) {
 
 /* ---- squeeze: x without dims of size 1; gx = g in x's shape -------------------- */
 
-/* `dims` is a mask of the dims that are removed if their size is 1. */
+/* The attributes of squeeze: `dims` is a mask of the dims that are removed if their size is 1. */
 struct squeeze_attr {
     const char *node;
     uint32_t dims;
@@ -139,8 +139,8 @@ rg_tensor *rg_squeeze_dims(rg_tensor *x, rg_dims dims) {
 
 /* ---- reshape: x in another shape; gx = g in x's shape -------------------------- */
 
-/* If `own` is set, nobody else holds a reference to x. Then the result takes over x's storage and
- * doesn't count as a view. */
+/* The attributes of reshape. If `own` is set, nobody else holds a reference to x. Then the result
+ * takes over x's storage and doesn't count as a view. */
 struct reshape_attr {
     const char *node;
     rg_dims shape;

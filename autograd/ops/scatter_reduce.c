@@ -13,7 +13,8 @@
 
 enum scatter_reduce_how { JOIN_SUM, JOIN_PROD, JOIN_MEAN, JOIN_AMAX, JOIN_AMIN, JOINS };
 
-/* If include_self is set, the elements of x take part in the reductions. */
+/* The attributes of scatter_reduce. If include_self is set, the elements of x take part in the
+ * reductions. */
 struct scatter_reduce_attr {
     int dim;
     enum scatter_reduce_how how;

@@ -93,7 +93,8 @@ rg_values_indices(rg_topk)(rg_tensor *x, int64_t k, int dim, bool largest, bool 
  *      value; and the count of each value. The `view` functions of these ops allocate the outputs,
  *      whose sizes depend on the elements --------------------------------------- */
 
-/* `dim` is the dim whose slices are compared. If it is -1, single elements are compared. */
+/* The attributes of unique. `dim` is the dim whose slices are compared. If it is -1, single
+ * elements are compared. */
 struct unique_attr {
     int dim;
 };

@@ -233,7 +233,8 @@ rg_tensor *(rg_clamp_max_)(rg_tensor *x, rg_tensor *max) {
 
 /* ---- lerp: a + w (b - a); ga = g (1 - w), gb = g w, gw = g (b - a) ------------- */
 
-/* `node` depends on whether the weight is a number, as in torch. */
+/* The attributes of lerp. As in torch, the name of its graph node (`node`) depends on whether the
+ * weight was given as a number. */
 struct lerp_attr {
     const char *node;
 };

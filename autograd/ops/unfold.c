@@ -4,7 +4,8 @@
  */
 #include "view.h"
 
-/* A window has `size` elements along dim, and begins `step` elements after the window before it. */
+/* The attributes of unfold. Each window has `size` elements along `dim`, and begins `step` elements
+ * after the window before it. */
 struct unfold_attr {
     int dim;
     int64_t size, step;

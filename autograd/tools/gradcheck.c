@@ -11,8 +11,9 @@
 #include <math.h>
 #include <string.h>
 
-/* The arguments of a check. It calls f(inputs, context), or many(inputs, context), which returns
- * several outputs; the other pointer is NULL. `op` is the function that the user called. */
+/* The arguments of a check. The check calls either f(inputs, context) or, if the function returns
+ * several outputs, many(inputs, context); the other pointer is NULL. `op` is the name of the
+ * function that the user called. */
 typedef struct {
     const char *op;
     rg_function *f;

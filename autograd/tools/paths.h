@@ -7,8 +7,9 @@
 #include "explain.h"
 #include "autograd/node.h"
 
-/* One op of a path. The steps of all paths form a tree: paths that begin with the same steps share
- * these. `before` is the index of the step that comes before this one. Step 0 is the loss. */
+/* One step of a path: the backward step of a node, and its op. `before` is the index of the step
+ * that comes before it on the path. Step 0 is the loss. The steps of all paths form a tree, because
+ * paths that begin with the same steps share these. */
 typedef struct {
     int before;
     char op[96];

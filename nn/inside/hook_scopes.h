@@ -1,8 +1,7 @@
 /*
- * hook_scopes.h: the functions by which the forward of a layer calls the hooks of points.h. They
- * are called at points: places in the forward where a named value can be seen or replaced. A hook
- * scope is a list of hooks that is in force: from rg_run_with_hooks, rg_run_with_cache or RG_HOOKS.
- * Private.
+ * hook_scopes.h: calls the hooks of points.h. The forward of a layer calls these functions at
+ * points: places in the forward where a named value can be seen or replaced. A hook scope is a list
+ * of hooks that is in force because of rg_run_with_hooks, rg_run_with_cache or RG_HOOKS. Private.
  */
 #pragma once
 

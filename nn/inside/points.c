@@ -1,7 +1,8 @@
 /*
- * points.c: hooks on named values inside a model. At each point a forward calls the hooks of all
- * hook scopes that match. If a hook matches the output of a module, the module gets a forward hook.
- * The names of a GPT's points are in models/gpt_points.c.
+ * points.c: calls hooks on named values inside a model. At each point of a forward, this file calls
+ * the hooks whose patterns match the point's name, in all hook scopes. If a hook's pattern matches
+ * the output of a module, the module gets a forward hook, which calls the hook. The names of a
+ * GPT's points are in models/gpt_points.c.
  */
 #include "hook_scopes.h"
 #include "nn/registry.h"
@@ -16,8 +17,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A module whose output a hook of the scope matches, its path, and the id of the forward hook that
- * calls the scope's hooks. */
+/* A module with an output that a hook of the scope matches. `name` is the module's path, and `id`
+ * the id of the forward hook that was registered on it. This forward hook calls the hooks of the
+ * scope. */
 typedef struct {
     struct rg_hook_scope *scope;
     rg_module *module;

@@ -34,8 +34,9 @@ static int64_t rnn_width(const rg_rnn_module *self) {
 
 /* ---- checks of the arguments ----------------------------------------------------- */
 
-/* The arguments of a call: x is (steps, batch, ..) or, if packed, (rows of all steps, ..). Its
- * steps are divided into runs (see packed.h), each of which is scanned in one op. */
+/* The arguments of a call. x is (steps, batch, ..) or, if packed, (rows of all steps, ..). `runs`
+ * divides the steps of x into runs of steps with the same batch size (see packed.h). One op
+ * computes all steps of a run. */
 typedef struct rnn_run {
     rg_rnn_module *self;
     rg_tensor *x, *h_0, *c_0;

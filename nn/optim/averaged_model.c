@@ -51,9 +51,9 @@ rg_averaged_model *rg_optim_averaged_model_with(void *model, rg_averaged_model_o
 
 /* ---- updating the average -------------------------------------------------------------- */
 
-/* A tensor of the average, and the model's tensor of the same name. `next` is the average's next
- * value if it is computed beforehand, because the dtype isn't floating point; otherwise it is
- * NULL. */
+/* A tensor of the average, and the model's tensor of the same name (`current`). If the average
+ * isn't floating point, `next` is its next value, which is computed before any average changes.
+ * Otherwise `next` is NULL. */
 typedef struct {
     rg_tensor *average, *current, *next;
     bool averaged; /* If false, the model's value is copied instead of averaged. */

@@ -48,8 +48,9 @@ void rgi_lbfgs_end(rg_lbfgs *s) {
 
 /* ---- a step in progress: the closure, the gradients and the parameters ----------------- */
 
-/* A step that is in progress. It holds references to flat_grad and to the tensors in s, the copy of
- * the state. */
+/* A step of LBFGS that is in progress. It works on `s`, a copy of the optimizer's state. flat_grad
+ * is the gradients of all parameters, joined to one vector. The step holds references to flat_grad
+ * and to the tensors in s. */
 typedef struct {
     rg_optim *o;
     rg_closure *closure;
@@ -169,7 +170,9 @@ typedef struct {
     rg_tensor *gradient;
 } line_point;
 
-/* The line x + t d, where x are the parameters at the beginning of the search. */
+/* The search for a good step on the line x + t d: x are the parameters at the beginning of the
+ * search, d is the direction, and t is searched. `from` is the point with t = 0. `tries` counts the
+ * points that were tried; `most` is its limit. */
 typedef struct {
     lbfgs_run *r;
     rg_tensor **x, *d;

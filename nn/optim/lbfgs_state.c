@@ -13,10 +13,11 @@
 
 static const char lbfgs_prefix[] = "state.0.";
 
-/* A row of lbfgs_rows, the table of the values that are saved, in PyTorch's order. If `listed` is
- * false, the value is a field of rg_lbfgs. If it is true, the value is a list with a field of each
- * rg_lbfgs_pair. The first two rows are saved after the first step, the others as soon as there is
- * a direction d. The list `al` can be shorter than the other lists. */
+/* Describes a value of LBFGS's state that is saved; lbfgs_rows lists all of them in PyTorch's
+ * order. If `listed` is false, the value is a field of rg_lbfgs. If it is true, the value is a
+ * list: it has one field of each remembered rg_lbfgs_pair. The first two values are saved after the
+ * first step, the others as soon as there is a direction d. The list `al` can be shorter than the
+ * other lists. */
 typedef struct {
     rg_saved saved;
     bool listed;
@@ -84,8 +85,8 @@ void rgi_lbfgs_add(rg_py *p, const rg_optim *o, bool own) {
 
 /* ---- reading the state from a dictionary ----------------------------------------------- */
 
-/* The arguments and the progress of reading a dictionary into s. A vector in the dictionary must
- * have numel elements, and is converted to this dtype. */
+/* The state of reading a dictionary into s. A vector in the dictionary must have numel elements,
+ * and is converted to `dtype`. */
 typedef struct {
     rg_lbfgs *s;
     int64_t numel;

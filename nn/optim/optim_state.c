@@ -177,8 +177,9 @@ const char *rgi_optim_schedule_kinds(const rg_optim *o) {
 
 static const char *const load_op = "load_state_dict";
 
-/* A name that a dictionary can have, and where its value goes: the field of `row` in the struct at
- * `base`, which is one of the copies in rg_optim_load. */
+/* A value that a dictionary of the optimizer's state can have, under the key `name`. It is read
+ * into the field that `row` describes, in the struct at `base`. This struct is one of the copies in
+ * rg_optim_load. */
 typedef struct {
     char name[56];
     rg_saved row;

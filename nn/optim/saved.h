@@ -1,7 +1,8 @@
 /*
- * saved.h: tables of fields of structs that are saved to files. Each row has the field's name, the
- * type that the value has in PyTorch's files, and the field's offset in its struct. The options of
- * optimizers, the schedules and LBFGS have such tables. Private.
+ * saved.h: describes the fields of structs that are saved to files, and reads and writes them. An
+ * rg_saved holds a field's name, the type of its value in PyTorch's files, and its offset in the
+ * struct. There are tables of rg_saved for the options of optimizers, for schedules and for LBFGS.
+ * Private.
  */
 #pragma once
 

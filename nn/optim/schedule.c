@@ -14,8 +14,9 @@
 
 /* ---- checks of the options ----------------------------------------------------- */
 
-/* A rule for the options of one kind of schedule. `kept` tells whether the options keep the rule.
- * If not, `complaint` is torch's error message; if it ends with a blank, the number is appended. */
+/* A requirement that the options of one kind of schedule must meet. `kept` is true if they meet it.
+ * If they don't, `complaint` is the error message, as in torch; if the message ends with a blank,
+ * `number` is appended. */
 typedef struct schedule_rule {
     rg_schedule_kind kind;
     bool kept;

@@ -16,8 +16,10 @@
 
 #include "group.h"
 
-/* A hop: this rank sends a part of its array to a peer, and receives a part. The part that it
- * receives is added to its own elements (`adds`) or replaces them. */
+/* A hop: one exchange of messages between this rank and the rank `peer`. This rank sends the n_out
+ * elements of its array that begin at index `out`. It receives values for the n_in elements that
+ * begin at index `in`: they are added to these elements if `adds` is true, and replace them
+ * otherwise. */
 typedef struct rg_hop {
     int peer;
     int64_t out, n_out, in, n_in;
@@ -31,8 +33,9 @@ rg_hop rgi_hop(int size, int rank, int64_t n, int i);
 int64_t rgi_hops_send(int size, int rank, int64_t n);
 int64_t rgi_hops_room(int size, int rank, int64_t n);
 
-/* A sum that is in progress. `data` is the array, of n elements, and `room` has room for
- * rgi_hops_room elements. If several sums are in progress, they must have different tags, which are
+/* A sum that is in progress. `data` is the array of n elements that is summed. `room` is memory for
+ * rgi_hops_room elements: values that are to be added are received there. `hop` is the number of
+ * hops that are done. If several sums are in progress, they must have different tags, which are
  * numbers from 0 on. */
 typedef struct rg_tree_sum {
     rg_reduce_op op;

@@ -71,7 +71,7 @@ static rg_named_list number_tensors(const rg_training *run) {
 
 /* ---- saving a checkpoint -------------------------------------------------------------- */
 
-/* The list of tensors that is written to the file. It has room for all of them. */
+/* The n tensors that are written to the file. `v` has room for all of them. */
 typedef struct {
     rg_named *v;
     int n;
@@ -150,8 +150,9 @@ bool rg_save_checkpoint(const char *path, rg_training run) {
 
 /* ---- loading a checkpoint ------------------------------------------------------------- */
 
-/* A checkpoint that is being loaded. `part` has the file's tensors, by part and without
- * prefixes. */
+/* A checkpoint that is being loaded. part[p] has the file's tensors of part p, such as MODEL, under
+ * their names without the prefix of the part. `model`, `optim` and `loader` are the states of these
+ * parts after the first step of loading them. */
 typedef struct {
     const char *op, *path;
     rg_dictionary part[PARTS];

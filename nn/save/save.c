@@ -16,7 +16,8 @@
 
 /* ---- tensors that share memory ------------------------------------------------------ */
 
-/* A tensor of the state_dict, and the memory from its first to its last element. */
+/* A tensor of the state_dict (`it`), and the memory that it covers: from the address `begin` of its
+ * first element to `end`, the address after its last element. */
 typedef struct area {
     const rg_named *it;
     const char *begin, *end;
@@ -59,9 +60,10 @@ static bool refuse_group(const char *op, const area *v, int n) {
                        text);
 }
 
-/* Chooses the name that the file has for a group of tensors that share memory. It must be the name
- * of a tensor that covers the whole storage. Of several, the first in alphabetical order is chosen;
- * when loading, a name that the file has is preferred. Fails if there is none. */
+/* Chooses the name under which the file has a group of tensors that share memory. It must be the
+ * name of a tensor that covers the whole storage. If several tensors do, their first name in
+ * alphabetical order is chosen; but when loading, a name that the file has is preferred. Fails if
+ * no tensor of the group covers the whole storage. */
 static bool choose_keeper(const char *op, area *v, int n) {
     const area *best = NULL;
     for (int i = 0; i < n; i++)
