@@ -41,9 +41,9 @@ static __attribute__((noinline)) bool run_noted_step(rg_run *r, rg_node *n) {
     return ok;
 }
 
-/* Calls the hooks of a node, whose gradients are complete, and then does its step. The step is
- * skipped if no gradient reached the node. It is also skipped if no input's gradient is needed:
- * then the gradients that were asked for are those of the node's own outputs. */
+/* Calls the hooks of a node, whose gradients are complete, and then computes the gradients of the
+ * node's inputs. This step is skipped if no gradient reached the node. It is also skipped if no
+ * input's gradient is needed, because only gradients of the node's own outputs were asked for. */
 static bool walk_node(rg_run *r, rg_node *n, rg_tensor **g) {
     for (int k = 0; rgi_has_hooks(n) && k < n->n_out; k++)
         if (!rgi_run_hooks(n, k, &g[k]))

@@ -134,7 +134,8 @@ static void set_meta(rg_meta *m, const rg_tensor *t) {
         m->size[d] = t->size[d];
 }
 
-/* Stores t's strides, if they are needed, in place of attributes, which a leaf doesn't have. */
+/* Stores t's strides in the leaf, if they are needed. They are stored where other nodes have their
+ * attributes, because a leaf has none. */
 void rgi_leaf_lie_as(rg_node *leaf, const rg_tensor *t) {
     const size_t bytes = t->ndim * sizeof t->stride[0];
     leaf->attr_size = t->flags & RG_CONTIGUOUS || !rgi_is_dense(t) ? 0 : (uint32_t)bytes;

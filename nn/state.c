@@ -47,8 +47,9 @@ static rg_tensor *tensor_named(const rg_dictionary *d, const char *name) {
 
 /* ---- torch's list of errors ---------------------------------------------------- */
 
-/* Returns the length of the path of the module that reports the unexpected key in torch: the last
- * module on the key's path. That path is a prefix of the key; the length 0 means m itself. */
+/* In torch an unexpected key is reported by the last module on the key's path. The path of that
+ * module is a prefix of the key. Returns the length of this prefix, which is 0 if the module is m
+ * itself. */
 static size_t reporter(rg_module *m, const char *key) {
     char name[sizeof((rg_entry *)0)->name];
     size_t n = strcspn(key, ".");

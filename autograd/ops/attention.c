@@ -128,10 +128,11 @@ static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
     return ok;
 }
 
-/* Returns the factor for the profiler (rg_terms): the fraction of the keys that a row sees on
- * average. It is 1 unless the attention is causal; then a row sees the keys up to its own index. If
- * there are more keys than rows, the keys after the last row aren't counted. The attributes of
- * joint_attention begin with those of attention, so that this function reads both. */
+/* Returns the factor for the profiler (rg_terms): the fraction of the keys to which a query attends
+ * on average. It is 1 unless the attention is causal. Then a query attends to the keys up to its
+ * own index, and if there are more keys than queries, the keys after the last query aren't counted.
+ * The attributes of joint_attention begin with those of attention, so that this function reads
+ * both. */
 static double attention_share(const void *attr, int64_t rows, int64_t terms) {
     double seen = (double)RG_MIN(rows, terms);
     if (!((const struct attention_attr *)attr)->how.causal)

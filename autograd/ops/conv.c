@@ -70,8 +70,8 @@ static bool conv_with(conv_kernel *kernel, const k_conv *z, rg_tensor *y, rg_ten
     return ok;
 }
 
-/* Each of these functions computes one of the tensors x, w and y from the other two: the gradient
- * of x, the gradient of w, and y. */
+/* conv_input_of computes the gradient of x from g and w, conv_weight_of computes the gradient of w
+ * from x and g, and conv_of computes y from x, w and bias. */
 static rg_tensor *conv_input_of(const struct conv_attr *a, rg_tensor *g, rg_tensor *w) {
     const k_conv *z = &a->z;
     const double elements = (double)z->batch * (double)(z->groups * z->in)

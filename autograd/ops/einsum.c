@@ -379,7 +379,8 @@ static void einsum_want(bool wanted[], const einsum_dims *dims) {
 
 /* Returns the one operand that is left, permuted to the output's order of dims, and summed over the
  * labels that the output lacks. `single` is set if it was the only operand from the beginning.
- * After a product, a permuted tensor is also reshaped to its own shape, as in torch. */
+ * After a product, a permuted tensor is also reshaped to its own shape. This changes no values, but
+ * adds the node that torch's graph has there. */
 static rg_tensor *einsum_finish(const einsum_operand *o, const einsum_dims *out, bool single) {
     const einsum_dims *dims = &o->dims;
     bool kept[EINSUM_LABELS] = { false };

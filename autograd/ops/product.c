@@ -227,8 +227,8 @@ RG_OP(matmul, RG_WITH(matmul),
                  MATMUL("(2,0)", "(0,2)"), MATMUL("(2,2,0)", "(0)"), MATMUL("(0)", "(0)"),
                  MATMUL("(0,2,3)", "(3,2)")));
 
-/* Returns torch's name of the node if only one operand has a batch: the name that the last function
- * in torch's matmul gives. `swapped` is set if torch multiplies b^T and a^T. */
+/* Returns torch's node name for a matmul in which one operand has no batch: the name is given by
+ * the last function that torch's matmul calls. `swapped` is set if torch multiplies b^T and a^T. */
 static const char *matmul_node_of_one(const rg_tensor *a, const rg_tensor *b, bool swapped) {
     if (!swapped)
         return a->ndim >= 3 ? "UnsafeViewBackward0" : "SqueezeBackward4";

@@ -33,7 +33,7 @@ static bool rank_shape(rg_call *c) {
     return true;
 }
 
-/* Returns the header of y, an output, with the reduced dim put back with size 1. */
+/* Returns a header of the output y in which the reduced dim is put back, with size 1. */
 static rg_tensor rank_unreduced(const rg_call *c, const rg_tensor *y) {
     const struct rank_attr *a = RG_ATTR(c, rank);
     rg_tensor t = *y;

@@ -111,8 +111,8 @@ static void unique_inverse_shape(rg_tensor *inverse, const rg_tensor *x, int dim
     inverse->size[0] = n;
 }
 
-/* Allocates the outputs `values` and `counts` for `groups` distinct values. Fails if `groups` is
- * negative: it is the result of k_unique, which then has failed. */
+/* Allocates the outputs `values` and `counts` for `groups` distinct values. `groups` is the result
+ * of k_unique: if it is negative, k_unique has failed, and this function fails as well. */
 static bool unique_allocate(rg_tensor *values, rg_tensor *counts, const rg_tensor *x, int dim,
                             int64_t groups) {
     if (groups < 0)

@@ -24,7 +24,8 @@ typedef struct rg_replay_entry {
     size_t bytes;
 } rg_replay_entry;
 
-/* A leaf whose gradient the step has set (made is true) or taken away. */
+/* A leaf whose gradient the step has changed. `made` is true if the step has set the gradient, and
+ * false if it has removed it. */
 typedef struct rg_replay_leaf {
     rg_node *leaf;
     bool made;

@@ -1,8 +1,8 @@
 /*
- * function.c: ops that users define. A class becomes a row like the rows of regard's own ops, and a
- * call of it becomes a node. The node saves values of three kinds: inputs and outputs, intermediate
- * results that forward saved, and the state, which is a tensor of bytes. To observers, forward and
- * backward are one operation each, and they see nothing inside.
+ * function.c: ops that users define. The library makes an op (rg_op) for each class, as regard's
+ * own ops have one, and each call of the op becomes a node. The node saves values of three kinds:
+ * inputs and outputs, intermediate results that forward saved, and the state, which is a tensor of
+ * bytes. To observers, forward and backward are one operation each, and they see nothing inside.
  */
 #include "function_parts.h"
 #include "autograd/graph_observer.h"
@@ -40,8 +40,8 @@ static rg_function_row *row_new(const rg_function_class *cls) {
     return row;
 }
 
-/* Returns the row of a class. The first call makes the row. Returns NULL if the class isn't valid
- * or memory ran out. */
+/* Returns the library's data for a class (see function_parts.h). The first call for a class makes
+ * them. Returns NULL if the class isn't valid or memory ran out. */
 static const rg_function_row *row_of_class(rg_function_class *cls) {
     static rg_function_row *rows __attribute__((used));
     if (!rgi_given(cls, "function_apply", "a class"))

@@ -141,7 +141,8 @@ static bool joined_shape(const char *op, const rg_tensor *y, const rg_tensor *x,
     return true;
 }
 
-/* The matrix whose row e is the derivative by x of element e of y. */
+/* The arguments of row_of. It computes row e of a matrix of derivatives: the derivative of element
+ * e of y with respect to x. */
 typedef struct {
     rg_tensor *y, *x;
     bool create_graph;

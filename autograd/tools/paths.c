@@ -159,9 +159,9 @@ static size_t place_number(const path_run *r, const rg_edge *e) {
     return e->node->op ? e->node->slot + e->output : r->run.n_grads;
 }
 
-/* Writes into `text` the first step that computed a zero gradient; other calls do the same for a
- * gradient that isn't finite, or is huge. `is` says whether the gradient of input number `input` is
- * such a gradient. If `text` isn't empty, an earlier step was the first, and the text stays. */
+/* Describes in `text` the first step that computed a gradient of one kind: zero, not finite, or
+ * huge. There is a text for each kind. `is` says whether the gradient of input number `input` is of
+ * this kind. If `text` isn't empty, an earlier step was the first, and the text stays. */
 static void tell_first(char text[128], bool is, const rg_node *n, int input) {
     char shape[192];
     if (!is || *text)

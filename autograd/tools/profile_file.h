@@ -18,5 +18,6 @@ void rgi_profile_file_end(void);
 /* The next two functions do nothing if this process hasn't begun a file. */
 /* Writes a call that the current thread made. Calls may be nested. */
 void rgi_profile_file_call(const char *name, const char *kind, double began, double took);
-/* Writes work that went on beside the calls of the threads. It gets a line of its own. */
+/* Writes work that was measured by rg_profile_begin and rg_profile_end. A viewer of the file shows
+ * it on a line of its own. */
 void rgi_profile_file_beside(const char *name, double began, double took, double bytes);

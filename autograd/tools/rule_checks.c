@@ -90,8 +90,8 @@ static bool check_wanted(const rg_check_run *s) {
     return true;
 }
 
-/* Fails unless a gradient of only one output has the same results as this gradient together with
- * gradients of 0 for the other outputs. */
+/* Fails unless backward computes the same gradients of the inputs in two runs: in one run a single
+ * output has a gradient, and in the other the other outputs have gradients of 0 as well. */
 static bool check_each_output(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS], *gy[RG_MAX_OUTPUTS];
     rg_check_result all, one;

@@ -182,8 +182,9 @@ rg_list rg_data_loader_next(rg_data_loader *l) {
     rg_tensor **batch = rgi_scope_alloc((size_t)l->n_tensors * sizeof *batch);
     if (!batch || (!ends && !take_items(l, items, batch)))
         return rgi_list_failed;
-    /* In torch, the sampler is asked for one item too many once in an epoch: while the last batch
-     * is being filled, if that isn't full, otherwise when a further batch is asked for. */
+    /* In torch, the sampler is asked once in each epoch for an item although none is left. If the
+     * last batch isn't full, this happens while that batch is filled, and otherwise when a further
+     * batch is asked for. */
     const bool runs_out = ends ? l->options.drop_last || l->n % whole == 0 : items < whole;
     if (runs_out && !run_out(l)) {
         for (int i = 0; i < l->n_tensors && !ends; i++)

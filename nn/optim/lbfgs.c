@@ -246,9 +246,10 @@ static bool bracket_line(line_search *l, double t, line_point ends[2], bool *don
     return true;
 }
 
-/* Returns the position between the ends at which the search continues: the minimum of a cubic. If
- * this is close to an end, and either reaches the end or the previous position was close to an end
- * as well (*was_near), it is moved away from the end. Sets *was_near for the next call. */
+/* Returns the position between the two ends at which the search continues: the minimum of a cubic.
+ * If this minimum is close to an end, it is moved away from the end in two cases: if it reaches the
+ * end, or if the position of the previous call was close to an end as well (*was_near). Sets
+ * *was_near for the next call. */
 static double place_between(const line_point ends[2], bool *was_near) {
     const double low = fmin(ends[0].t, ends[1].t), high = fmax(ends[0].t, ends[1].t);
     const double near = 0.1 * (high - low);

@@ -184,7 +184,7 @@ typedef struct {
     char name[56];
     rg_saved row;
     void *base;
-    rg_optim_slot *slot; /* The slot that `base` is, or NULL if it is another struct. */
+    rg_optim_slot *slot; /* The slot at `base`, or NULL if `base` is another struct. */
     /* The option that must not be 0 for a state to exist. RG_ALWAYS if there is no such option. */
     int needs;
     bool optional; /* The dictionary needn't have the value. */

@@ -54,7 +54,8 @@ typedef struct rg_optim_slot {
     rg_tensor *param, *state[RG_OPTIM_STATES];
     /* The number of steps that were made with this parameter. */
     double step;
-    /* The product of the factors that the row's function `factor` returned. */
+    /* Used by NAdam: the product of its momenta in all steps up to now. The function `factor` of
+     * rg_optim_row returns a step's momentum. */
     double product;
     size_t group; /* The index of the parameter's group. */
     /* The tensors on which the current step works: the parameter, its gradient, the states that the

@@ -317,8 +317,8 @@ static rg_by_group *list_of(schedule_load *l, const char *name, int64_t *item) {
     return NULL;
 }
 
-/* Reads the entry e into list->v[item], the value of the group with the index `item`. Of a list
- * min_lrs, ignores elements for which rg_by_group has no room. */
+/* Reads the entry e into list->v[item], the value of the group with the index `item`. If the list
+ * is min_lrs, elements for which rg_by_group has no room are ignored. */
 static bool read_value(schedule_load *l, const rg_named *e, rg_by_group *list, int64_t item) {
     const bool plateau = list == &l->copy.o.min_lrs;
     if (item >= (int64_t)l->copy.optim->n_groups || (!plateau && item >= RG_MOST_BY_GROUP))
