@@ -33,8 +33,8 @@ typedef struct {
 
 /* ---- visiting the nodes ------------------------------------------------------------ */
 
-/* Does the step of a node that has observers' notes. Tells the notes of the step's beginning and
- * end. */
+/* Computes the gradients of the inputs of a node that has notes of observers. Calls the notes'
+ * functions for the beginning and the end of the step. */
 static __attribute__((noinline)) bool run_noted_step(rg_run *r, rg_node *n) {
     bool ok = rgi_notes_begin_step(n) && rgi_run_step(r, n);
     rgi_notes_end_step(n);

@@ -30,8 +30,8 @@ rg_tensor *rgi_loss_reduce(rg_tensor *each, rg_reduction how);
  * called the slope. gx = g * weight * slope, divided by the number of elements if the reduction is
  * the mean. */
 
-/* `c` is smooth_l1_loss's beta, huber_loss's delta, or the smallest denominator in the gradient of
- * binary_cross_entropy. */
+/* The attributes of these losses. `c` is smooth_l1_loss's beta, huber_loss's delta, or the smallest
+ * denominator in the gradient of binary_cross_entropy. */
 struct loss_attr {
     rg_reduction reduction;
     double c;
@@ -46,8 +46,9 @@ rg_tensor *rgi_loss_gradient(const rg_step *s, rg_tensor *slope, rg_tensor *g);
 
 /* ---- losses over classes (nll.c, cross_entropy.c) ------------------------------ */
 
-/* x has `classes` classes along its class dim. Each class has `inner` elements: the product of the
- * sizes of the later dims. A target equal to `ignore` doesn't count. */
+/* The attributes of nll_loss and cross_entropy. x has `classes` classes along its class dim. Each
+ * class has `inner` elements: the product of the sizes of the later dims. A target equal to
+ * `ignore` doesn't count. */
 struct nll_loss_attr {
     const char *node;
     int64_t classes, inner, ignore;

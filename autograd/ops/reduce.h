@@ -6,8 +6,8 @@
 
 #include "autograd/op.h"
 
-/* `dims` is a mask of the dims that are reduced. `p` is a further argument of some reductions: the
- * order of a norm, or the correction of a variance. */
+/* The attributes of reductions. `dims` is a mask of the dims that are reduced. `p` is a further
+ * argument of some reductions: the order of a norm, or the correction of a variance. */
 struct reduce_attr {
     uint32_t dims;
     bool keepdim;

@@ -8,7 +8,7 @@
 
 /* ---- index tensors (index.c) --------------------------------------------------- */
 
-/* dim[i] is the dim that index tensor i indexes. */
+/* The attributes of ops with index tensors: index tensor i indexes dim[i] of x. */
 struct index_attr {
     const char *node;
     int dim[RG_MAX_DIMS];

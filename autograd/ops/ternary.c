@@ -115,8 +115,8 @@ rg_tensor *(rg_masked_fill_)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {
  *      NaN; gx = g where low <= x <= high, else 0; glow = g where x < low < high, else 0; ghigh = g
  *      where x > high or high < low, else 0 ------------------------------------- */
 
-/* allows_bool is true if only one bound is given and it is a tensor, not a plain number. Only then
- * may x be bool after promotion, as in torch. */
+/* The attributes of clamp. allows_bool is true if only one bound is given and it is a tensor, not a
+ * plain number. Only then may x be bool after promotion, as in torch. */
 struct clamp_attr {
     const char *node;
     bool allows_bool;
@@ -291,8 +291,8 @@ rg_tensor *(rg_lerp_)(rg_tensor *x, rg_tensor *b, rg_tensor *w) {
 
 /* ---- addcmul: x + k b c; gx = g, gb = k g c, gc = k g b ------------------------ */
 
-/* k[0] is torch's argument `value`, called k in the formulas. The other two are unused: a kernel
- * takes an array of three numbers. */
+/* The attributes of addcmul and addcdiv. k[0] is torch's argument `value`, called k in the
+ * formulas. The other two numbers are unused: a kernel takes an array of three. */
 struct addc_attr {
     double k[3];
 };
