@@ -99,7 +99,8 @@ static bool call_again(void *context) {
     rg_call *c = &n->call;
     if (c->op->forward)
         return c->op->forward(c);
-    /* Since the call was recorded, rg_set_data can have given an input data with other strides. */
+    /* After the call was recorded, rg_set_data may have replaced the data of an input by data with
+     * other strides. */
     bool alike = n->alike && c->out[0]->flags & RG_CONTIGUOUS;
     for (int i = 0; i < c->n_in; i++)
         alike &= c->in[i]->flags & RG_CONTIGUOUS;

@@ -1,5 +1,6 @@
 /*
- * recurrent_parts.h: functions that recurrent layers and their cells share.
+ * recurrent_parts.h: declares functions that the recurrent layers (recurrent.c) and their cells
+ * (recurrent_cells.c) share.
  */
 #pragma once
 

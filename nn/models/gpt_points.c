@@ -1,6 +1,7 @@
 /*
  * gpt_points.c: names the inner values of a GPT as TransformerLens does. A name is relative to the
- * GPT. It begins with TransformerLens's path of a module, which differs from nanoGPT's.
+ * GPT. It begins with the path that the value's module has in TransformerLens. In nanoGPT, and so
+ * in rg_nn_gpt, the module has another path.
  */
 #include "gpt_points.h"
 #include "nn/given.h"

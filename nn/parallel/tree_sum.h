@@ -25,11 +25,12 @@ typedef struct rg_hop {
     int64_t out, n_out, in, n_in;
     bool adds;
 } rg_hop;
-/* Return the number of hops of a rank, and its i-th hop in the sum of an array of n elements. */
+/* rgi_hops returns the number of hops of a rank, and rgi_hop its i-th hop in the sum of an array of
+ * n elements. */
 int rgi_hops(int size, int rank);
 rg_hop rgi_hop(int size, int rank, int64_t n, int i);
-/* Return how many elements the rank sends in all hops together, and how many elements it receives
- * at most in a hop that adds. */
+/* rgi_hops_send returns how many elements the rank sends in all hops together. rgi_hops_room
+ * returns the largest number of elements that it receives in a hop that adds. */
 int64_t rgi_hops_send(int size, int rank, int64_t n);
 int64_t rgi_hops_room(int size, int rank, int64_t n);
 
