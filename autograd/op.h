@@ -44,9 +44,9 @@ typedef struct rg_call {
 } rg_call;
 
 /* The step of one node in a backward run: it computes the gradients of the node's inputs from the
- * gradients of its outputs. g[k] is the gradient of output k, or NULL if no gradient reached that
- * output. `input` is the index of the input whose gradient is being computed by a rule. In the mask
- * `wanted`, the bit RG_IN(i) is set if the gradient of input i is wanted, for i below RG_INPUTS. */
+ * gradients of its outputs. `input` is the index of the input whose gradient a rule computes. g[k]
+ * is the gradient of output k, or NULL if no gradient reached that output. Bit RG_IN(i) of `wanted`
+ * is set if the gradient of input i is wanted; inputs from RG_INPUTS on have no bit. */
 typedef struct rg_step {
     rg_node *node;
     const rg_op *op;

@@ -123,7 +123,8 @@ RG_HOT rg_tensor *rgi_alias(rg_tensor *t) {
 
 /* ---- releasing tensors ----------------------------------------------------------------------- */
 
-/* Frees a tensor's header and removes a reference to its storage. The free header keeps `state`. */
+/* Frees a tensor's header and removes a reference to its storage. First writes `state` into the
+ * header, where it can still be read after the header is freed. */
 static inline void free_tensor(rg_tensor *t, uint32_t state) {
     rg_storage *s = t->storage;
     t->state = state;

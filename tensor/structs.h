@@ -76,8 +76,8 @@ typedef struct {
  *
  * `data` points to the first element. Strides count elements.
  *
- * `history` isn't NULL if the tensor requires a gradient: the tensor is output number `output` of
- * that history.
+ * `history` is the graph node whose output number `output` is this tensor. It is NULL if the tensor
+ * requires no gradient, or if it is a view that will get its history from its base at its next use.
  *
  * `kept` counts the calls of rg_keep. `slot` is a hint for scope.c: the index on a scope stack at
  * which the tensor was put last.

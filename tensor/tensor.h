@@ -249,9 +249,9 @@ typedef struct rg_dims {
  *     RG_NAMED_LIST({ "weight", w }, { "bias", b })
  *
  * It lives to the end of the block in C, and as long as the innermost scope in C++. The names
- * aren't copied. rg_named_list_of(n, v) is the list of the first n elements of an array. (It is a
- * function because (rg_named_list){ n, v } can't be an argument of a macro: the macro would split
- * it at the comma.) */
+ * aren't copied. rg_named_list_of(n, v) is the list of the first n elements of an array. A program
+ * that passes a list to a macro needs it, because the macro would take the comma in
+ * (rg_named_list){ n, v } for the end of the argument. */
 typedef struct rg_named {
     const char *name;
     rg_tensor *tensor;

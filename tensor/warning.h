@@ -1,6 +1,6 @@
 /*
- * warning.h: warnings of calls that succeed. The public functions that install a handler are in
- * tensor.h.
+ * warning.h: warnings, which a call gives although it succeeds. The public functions that install a
+ * handler are in tensor.h.
  */
 #pragma once
 

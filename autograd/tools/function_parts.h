@@ -49,9 +49,8 @@ struct rg_function_context {
     uint32_t wanted;
 };
 
-/* Fails with the error that the user's op, in a repetition of a recorded training step, did
- * something else than when the step was recorded: for example, it saved another number of
- * values. */
+/* Fails with an error, and returns false. To be called if a repetition of a recorded step doesn't
+ * do what the recording did: for example, if the op saves another number of values. */
 bool rgi_took_another_way(const rg_op *op);
 /* Copies the values of `from` to `to`, in a repetition of a recorded step. Fails if the shape or
  * the dtype has changed. */

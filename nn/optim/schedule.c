@@ -249,9 +249,9 @@ static void begin_cyclic(rg_schedule *s) {
     }
 }
 
-/* Restores the learning rates that the groups had before the schedules that SequentialLR steps were
- * made, because making those schedules has changed the rates. Also sets those schedules back to the
- * time before their first step. */
+/* Sets the learning rate of each group back to its initial_lr: SequentialLR steps other schedules,
+ * and making those has changed the rates. Also sets those schedules back to the time before their
+ * first step. */
 static void begin_sequential(rg_schedule *s) {
     for (size_t i = 0; i < s->optim->n_groups; i++) {
         rg_param_group *g = &s->optim->groups[i].options;

@@ -174,8 +174,8 @@ static bool open_beside(rg_writer *w) {
         writer_fail(w, errno);
         return false;
     }
-    /* fchmod may fail if the file belongs to another user. Then the new file keeps the permissions
-     * of a new one. */
+    /* Gives the new file the permissions of the file that it replaces. If the system refuses that,
+     * the new file keeps the permissions that it was created with. */
     if (mode)
         rgi_set_permissions(w->fd, mode);
     rgi_remove_leftovers(w->path);

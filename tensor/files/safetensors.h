@@ -48,8 +48,8 @@ const rg_safetensors_entry *rgi_safetensors_find(const rg_safetensors *s, const 
 const char *rgi_safetensors_text(const rg_safetensors *s, const char *key);
 /* Reads a tensor into a new tensor, which the innermost scope owns. Returns NULL on failure. */
 rg_tensor *rgi_safetensors_read(const rg_safetensors *s, const rg_safetensors_entry *e);
-/* Reads a tensor of the file into `to`, a contiguous tensor of the same shape, with the dtype to
- * which the file's element type is converted. Returns false on failure. */
+/* Reads a tensor of the file into `to`. Requires that `to` is contiguous, and has the tensor's
+ * shape and the dtype to which its element type is converted. Returns false on failure. */
 bool rgi_safetensors_read_into(const rg_safetensors *s, const rg_safetensors_entry *e,
                                rg_tensor *to);
 /* Returns all tensors in the order of the file. The innermost scope owns the tensors and copies of

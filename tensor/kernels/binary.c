@@ -1,7 +1,7 @@
 /*
- * binary.c: the kernels of elementwise functions of two operands that the gradients of other
- * functions use. The result has the operands' dtype. Other functions of two operands are in
- * special.c, so that small programs don't link them.
+ * binary.c: the kernels of the common elementwise functions with two operands, such as add, mul,
+ * div, sub and pow. Most gradients need them as well. The result has the operands' dtype. Rarer
+ * functions of two operands are in special.c, so that small programs don't link them.
  */
 #include "kernels.h"
 

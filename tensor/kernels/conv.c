@@ -129,8 +129,10 @@ static double conv_steps(const conv_plan *p) {
 
 /* ---- the method for stride 1 ----------------------------------------------------------------- */
 
-/* Returns whether to use the method for stride 1: the stride must be 1, and the windows must fill
- * at least three quarters of the lanes of the widest vectors. */
+/* Returns whether to use the method for stride 1. The stride must be 1. Each window takes one lane
+ * of a vector, and at least three quarters of the lanes must be in use. They are counted for
+ * vectors of 16 lanes and for the better of two layouts: each row of windows in vectors of its own,
+ * or all rows joined. */
 static bool slide_pays(const k_conv *z) {
     enum { LANES = 16 };
     const k_window *w = &z->window;

@@ -169,7 +169,8 @@ void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]);
     }
 _Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtype");
 
-/* K_TABLE_SIZES and K_BASE_SIZES make tables of loops that copy elements by their size. */
+/* K_TABLE_SIZES makes a table [dtype][set], and K_BASE_SIZES a table [dtype], of loops that only
+ * copy elements. Dtypes whose elements have the same size share a loop. */
 #define K_TABLE_SIZES(f) \
     { RG_DTYPES(K_TABLE_SIZES_ROW, f) }
 #define K_TABLE_SIZES_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \

@@ -122,7 +122,8 @@ static int windows_open(const char *path, int flags, mode_t mode) {
 
 static int windows_stat(int fd, struct stat *status) { return fstat(fd, status); }
 
-/* Sets errno for a call of Windows's own that failed. Returns -1. */
+/* Sets errno to `number` and returns -1. Used after a Windows API function has failed, since these
+ * don't set errno. */
 static int fail_with(int number) {
     errno = number;
     return -1;

@@ -447,8 +447,8 @@ const char *rg_repr_shape(rg_tensor *t) {
 
 /* ---- NumPy's and TensorFlow's layout ---------------------------------------------- */
 
-/* Returns what str() returns in NumPy 2.4. A 0-d array is written as a number. A floating number
- * gets as many digits as `dtype` needs. */
+/* Returns what str() returns in NumPy 2.4. A 0-d array is written as a number; if it is floating,
+ * it gets as many digits as a number of type `dtype` needs. Otherwise `dtype` has no effect. */
 static const char *print_numpy(const rg_tensor *t, rg_dtype dtype) {
     printer p = {
         .t = t, .numpy = true, .cut = t->numel > 1000, .edge = 3, .linewidth = 75, .indent = 1

@@ -268,10 +268,11 @@ static void K_NAME(attention_forward)(void *context, int64_t begin, int64_t end,
 
 /* ---- backward: the gradients --------------------------------------------------------------- */
 
-/* The gradients of one head, which are computed tile by tile. The weights are p = exp(scale * q k^T
- * - lse). The gradients of the scores are s = p * (g v^T - lost), where lost = sum(g * y) - g_lse
- * for each query. From these, gq = scale * s k, gk = scale * s^T q and gv = p^T g. `weights` holds
- * p and `slopes` holds s, for a stretch of queries and a tile of keys. */
+/* The state of backward for one head. g and g_lse are the gradients of the outputs y and lse. For a
+ * stretch of queries and a tile of keys, `weights` holds the attention weights p = exp(scale * q
+ * k^T + mask - lse), and `slopes` holds s = p * (g v^T - lost), the gradients of the scores. `lost`
+ * has one number for each query: sum(g * y) - g_lse. Three sums are made here: gq = s k, gk = s^T q
+ * and gv = p^T g. gq and gk are multiplied by scale when they are written to the results. */
 typedef struct {
     const attention_plan *plan;
     attention_matrix q, k, v, g, y, mask;

@@ -1,8 +1,8 @@
 /*
- * loops/index_join.h: combines elements of a row with the elements that indices select, which are
- * changed in place, for one element type: adds, multiplies, or takes the maximum or minimum.
- * Integers wrap around on overflow. For bools, a sum is "or" and a product is "and". The maximum or
- * minimum is NaN if either element is NaN.
+ * loops/index_join.h: for one element type, combines each element of a row with the element that an
+ * index selects: adds or multiplies the two, or takes their maximum or minimum. The selected
+ * element is changed in place. Integers wrap around on overflow. For bools, a sum is "or" and a
+ * product is "and". The maximum or minimum is NaN if either element is NaN.
  */
 #include "index_each.h"
 

@@ -26,9 +26,10 @@ typedef WHERE PLACES __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(
 
 /* ---- the maximum: the last NaN if there is one, otherwise the first of equal maxima ---------- */
 
-/* Compares a vector of elements v with the maxima of their windows. `place` is the index of these
- * elements within their windows. If an element is greater than the maximum or NaN, it replaces the
- * maximum, and `place` replaces the index in `at`. */
+/* Compares a vector of elements v with the maxima of their windows. `place` says where in their
+ * windows these elements are: their offset in the plane from the first tap of the window. If an
+ * element is greater than the maximum or NaN, it replaces the maximum, and `place` replaces the
+ * offset in `at`. */
 K_INLINE void K_NAME(pool_keep_greater)(T *max, WHERE *at, VECTOR v, WHERE place) {
     const VECTOR before = *(const VECTOR *)max;
     PLACES greater = (PLACES)(v > before);
