@@ -19,7 +19,7 @@ typedef enum rg_kind { RG_BOOLEAN, RG_INTEGER, RG_FLOATING } rg_kind;
  *     NAME     the dtype is RG_NAME
  *     suffix   the end of the names of loops over such elements: k_exp_float
  *     type     the C type of an element
- *     kind     the rg_kind; the higher kind wins between tensors with dims, 0-d tensors and numbers
+ *     kind     the rg_kind; a 0-d tensor or a number changes a dtype only to a higher kind
  *     rank     decides in promotion between two dtypes: the higher one wins
  *     limit    finite numbers are at most this for a float, and below this for an integer
  *     torch    the name in Python

@@ -1,6 +1,6 @@
 /*
- * handle.c: the errors when a function gets a pointer that isn't a handle of the kind that it
- * expects.
+ * handle.c: fails with an error message if a function gets a pointer that isn't a handle of the
+ * kind that it expects.
  */
 #include "handle.h"
 

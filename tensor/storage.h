@@ -130,9 +130,10 @@ static inline void rgi_storage_begin(rg_tensor *t, rg_storage *s, size_t bytes) 
     t->data = s->data;
 }
 
-/* Records that an optimizer's step uses the gradient. Returns whether the gradient still contains
- * what an earlier step used: since that step, backward runs have added to it, and only clipping
- * has written to it otherwise. For views, such as parts of one buffer, the result is false. */
+/* Records that an optimizer's step uses the gradient. Returns true if the gradient still contains
+ * what an earlier step used: since that step, backward runs have added to it, and nothing except
+ * clipping has written to it otherwise. For views, such as parts of one buffer, the result is
+ * false. */
 static inline bool rgi_use_gradient(const rg_tensor *grad) {
     rg_storage *s = grad->storage;
     const uint32_t used = 2 * s->version + 2;

@@ -12,9 +12,10 @@
 
 /* A storage. A block of memory begins with these fields, and `bytes` bytes of data follow them.
  * `version` counts the writes to the data, and `mutation` is the name of the function that wrote
- * last. `inference` is set if the storage was made in inference mode. `stepped` belongs to a
- * gradient. It is 2 (version + 1) if this version contains a gradient that an optimizer's step has
- * used, and 1 more if a backward run has added to it since; any other value means neither. */
+ * last. `inference` is set if the storage was made in inference mode. `stepped` is used if the data
+ * is a gradient. It is 2 * (version + 1) if an optimizer's step has used this version of the
+ * gradient, and 2 * (version + 1) + 1 if backward runs have added to the gradient since that step.
+ * Any other value means neither. */
 typedef struct rg_storage {
     atomic_int refs;
     uint32_t version;

@@ -1,5 +1,5 @@
 /*
- * warning.c: warnings of calls that succeed, in torch's words.
+ * warning.c: gives warnings, with torch's wording.
  *
  * A warning is given once for each distinct line, which is made of the function's name and the
  * sentence with the shapes in it. (Python warns once for each sentence and line of the program, but

@@ -1,7 +1,7 @@
 /*
- * crc32.c: the CRC-32 of IEEE 802.3: the bytes, taken as a polynomial, are divided by the
- * standard's polynomial, and the remainder is the checksum. Tables are used for sixteen bytes at a
- * time, so that the check takes less time than reading the file.
+ * crc32.c: computes the CRC-32 of IEEE 802.3. The bytes are taken as a polynomial, which is divided
+ * by the standard's polynomial; the checksum is the remainder. Tables are used for sixteen bytes at
+ * a time, so that the check takes less time than reading the file.
  */
 #include "crc32.h"
 

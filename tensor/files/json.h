@@ -37,8 +37,8 @@ typedef struct {
 } rg_json;
 
 /* Parses n bytes of text, which must be followed by a 0. The text is overwritten, and must live as
- * long as *j. `op` and `path` are for error messages: op: 'path': it is no JSON: at byte 12 .. If
- * that fails, returns false, and there is nothing to free. */
+ * long as *j. `op` and `path` are for error messages, such as "op: 'path': it is no JSON: at byte
+ * 12 ..". Returns false on failure; then there is nothing to free. */
 bool rgi_json_parse(rg_json *j, const char *op, const char *path, char *text, size_t n);
 void rgi_json_free(rg_json *j);
 

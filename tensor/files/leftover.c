@@ -1,5 +1,5 @@
 /*
- * leftover.c: removes leftovers: files such as "model.safetensors.4711-0.new", which a process
+ * leftover.c: removes temporary files, such as "model.safetensors.4711-0.new", which a process
  * leaves beside a file if it is killed while saving. The next save to the same path removes them.
  *
  * A file is removed only if three conditions hold: it is a regular file, no process with the number

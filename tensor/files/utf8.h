@@ -1,6 +1,6 @@
 /*
- * utf8.h: reads and writes one character of UTF-8. Not accepted are encodings that are longer than
- * necessary, surrogates, and characters above U+10FFFF.
+ * utf8.h: reads and writes one character of UTF-8. Encodings that are longer than necessary,
+ * surrogates, and characters above U+10FFFF are refused.
  */
 #pragma once
 

@@ -63,9 +63,9 @@ static bool find_end(const rg_zip *z, zip_end *end, char record[RG_ZIP_END_BYTES
     return found || rgi_file_refuse(&z->file, "it is no zip archive: it has no end record");
 }
 
-/* Compares a number of the end record with the same number of the 64-bit record. Returns whether
- * they are equal, or the one of the end record has all bits set, which means that only the 64-bit
- * record has the number. */
+/* Returns whether a number of the end record, `small`, agrees with the same number of the 64-bit
+ * record, `wide`: either they are equal, or `small` has all bits set, which means that only the
+ * 64-bit record has the number. */
 static bool agrees(const char *small, size_t bytes, uint64_t wide) {
     const uint64_t v = rgi_zip_number(small, bytes);
     return v == wide || v == (bytes == 2 ? RG_ZIP_WIDE16 : RG_ZIP_WIDE32);

@@ -45,10 +45,11 @@ typedef struct {
     size_t bytes;
 } attention_plan;
 
-/* A stretch of n keys (forward) or n queries (backward), beginning at `from`, which is combined
- * with one tile of queries or keys. `ahead` is the position of the stretch's or tile's first query
- * minus the position of the first key: with a causal mask, a query sees the keys up to its own
- * position. Masked scores are skipped in blocks of `block` rows and columns. */
+/* In forward, a tile of queries is combined with one stretch of keys after the other. In backward,
+ * a tile of keys is combined with stretches of queries. A stretch has n keys or queries, beginning
+ * at `from`. `ahead` is the position of the first query (of the tile or the stretch) minus the
+ * position of the first key: with a causal mask, a query sees the keys up to its own position.
+ * Masked scores are skipped in blocks of `block` rows and columns. */
 typedef struct {
     int64_t from, n, ahead, block;
 } attention_stretch;
@@ -165,7 +166,8 @@ static size_t attention_room(const attention_plan *plan, int64_t wide) {
 
 /* Returns whether heads are put into vector lanes. That wastes lanes if there are too few heads,
  * and long and wide heads fill vectors better by tiles. As measured, lanes are faster if the
- * fraction of lanes that are used is at least sqrt(length * width) / 32. */
+ * fraction of lanes that are used is at least sqrt(length * width) / 32. Here, length is the number
+ * of queries or of keys, and width is the size of a row of q or of v; the larger one counts. */
 static bool attention_by_lanes(const attention_plan *plan) {
     const int64_t length = RG_MAX(plan->queries, plan->keys);
     const int64_t width = RG_MAX(plan->in[0]->size[3], plan->in[2]->size[3]);

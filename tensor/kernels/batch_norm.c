@@ -12,7 +12,8 @@
 enum { BATCH_CHANNELS = 16, BATCH_LANES = 16 };
 
 /* The arguments of k_batch_normalize and k_batch_normalize_backward. Each tensor is given by a
- * pointer to its elements. */
+ * pointer to its elements. mean_made and var_made are the same addresses as mean and var; forward
+ * in training writes the mean and the variance there. */
 typedef struct {
     const k_batch_norm *z;
     char *y, *gweight, *gbias;

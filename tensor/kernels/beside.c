@@ -1,6 +1,7 @@
 /*
- * beside.c: runs a loop that has code only for elements that lie side by side on operands of any
- * strides, which are copied block by block.
+ * beside.c: runs a loop that requires contiguous operands on operands of any strides. Operands that
+ * aren't contiguous are copied block by block to buffers, the loop reads and writes the buffers,
+ * and its results are copied back.
  */
 #include "kernels.h"
 

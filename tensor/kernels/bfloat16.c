@@ -1,9 +1,9 @@
 /*
- * bfloat16.c: products of float32 matrices in which the elements are rounded to bfloat16 when they
- * are packed, and the sums are in float32. rg_set_float32_matmul_precision("medium") enables them
- * if the processor has the instruction for this, which adds two products at once. Each element of y
- * is a sum over k in ascending order, which doesn't depend on m and n. loops/bfloat16.h packs
- * panels and computes tiles.
+ * bfloat16.c: products of float32 matrices, computed with the processor's instruction for bfloat16,
+ * which adds two products at once. The elements are rounded to bfloat16 when they are packed; the
+ * sums are in float32. rg_set_float32_matmul_precision("medium") enables such products if the
+ * processor has the instruction. Each element of y is a sum over k in ascending order, which
+ * doesn't depend on m and n. loops/bfloat16.h packs panels and computes tiles.
  */
 #include "kernels.h"
 

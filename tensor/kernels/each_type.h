@@ -1,7 +1,7 @@
 /*
- * each_type.h: includes the file K_LOOPS once for each element type that is requested by a K_TYPES_
- * macro, in the current instruction set. It is included by sets.h, where the macros for loops are
- * documented.
+ * each_type.h: includes the file K_LOOPS once for each element type. A K_TYPES_ macro selects the
+ * types. sets.h, where these macros are documented, includes this file once for each instruction
+ * set.
  */
 #ifdef K_TYPES_NONE
 #include K_LOOPS

@@ -22,8 +22,9 @@ typedef struct rg_kernel {
     rg_loop *by_dtype[K_DTYPES][K_SETS];
 } rg_kernel;
 
-/* K_KERNEL and K_LIGHT_KERNEL define the kernel k_op from the loops that are named op_loop. n is
- * the number of operands. TYPES is FLOATS, NUMBERS, ALL or SIZES. */
+/* K_KERNEL and K_LIGHT_KERNEL define the kernel k_op, which has n operands, from the loops whose
+ * names begin with op_loop. TYPES names the element types for which there are loops: FLOATS,
+ * NUMBERS, ALL or SIZES (see K_TYPES_FLOATS and so on in sets.h). */
 #define K_KERNEL(op, n, TYPES)       K_KERNEL_OF(op, n, false, TYPES)
 #define K_LIGHT_KERNEL(op, n, TYPES) K_KERNEL_OF(op, n, true, TYPES)
 #define K_KERNEL_OF(op, n, light, TYPES) \
@@ -94,8 +95,8 @@ static inline bool k_should_stream(const rg_tensor *y, int64_t row) {
     return RG_UNLIKELY(y->numel >= K_STREAM_LEAST / bytes) && y->flags & RG_CONTIGUOUS
            && ((uintptr_t)y->data | (uintptr_t)(row * bytes)) % 64 == 0;
 }
-/* The context of stream_loop (loops/stream.h). That function calls another loop, which has n
- * operands, and writes the results of this loop past the caches. */
+/* The context of stream_loop (loops/stream.h), which runs `loop` on n operands with `context`, and
+ * writes the results past the caches. */
 typedef struct k_stream {
     int n;
     rg_loop *loop;
@@ -219,9 +220,10 @@ bool k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, i
 /* normalize.c: layer norm, group norm and rms norm of contiguous tensors. The weight, the bias, and
  * each gradient may be NULL. The gradients of weight and bias are added to what gweight and gbias
  * hold. Backward splits the rows into k_norm_parts parts, each with sums of its own, and at the end
- * adds all sums to those of the first part. gweight and gbias are both in one block of memory,
- * which holds the two sums of each part in turn: if there are W weights, the sums of the next part
- * are 2 * W numbers further on. Both functions return false if there is no loop for the dtype. */
+ * adds all sums to those of the first part. The sums of weight and bias are in one block of memory,
+ * part after part: gweight of the first part, gbias of the first part, gweight of the second part,
+ * and so on. With W weights, the sums of the next part are therefore 2 * W numbers further on. Both
+ * functions return false if there is no loop for the dtype. */
 typedef struct k_norm_rows {
     int64_t rows, n; /* The number of rows of x, and the number of elements in a row. */
     /* Row r belongs to group r % groups. Each weight of a group applies to `per` consecutive
@@ -378,8 +380,8 @@ typedef struct k_recurrent {
 } k_recurrent;
 /* The values of a layer. h_0 is (batch, from), and c_0 is (batch, hidden). y and c are (steps,
  * batch, hidden). `gates` is (steps, batch, 4 * hidden) and has the gates after their activation
- * functions; for a GRU it has r, u, t and the part of z for t. Only an LSTM has c and c_0. An RNN
- * has no `gates`. */
+ * functions. A GRU has only three gates, r, u and t; its fourth part is the part of z that belongs
+ * to t. Only an LSTM has c and c_0. An RNN has no `gates`. */
 typedef struct k_recurrent_values {
     rg_tensor *y, *c, *gates, *h_0, *c_0;
 } k_recurrent_values;
@@ -462,9 +464,9 @@ bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tens
  * Indices are int64, and must be in range. If the same index occurs several times, its elements are
  * combined in their order. The first two functions return false if there is no loop for the dtype.
  */
-/* The actions. K_GET: row = t[index]. K_PUT: t[index] = row. K_ADD: t[index] += row. K_MULTIPLY:
- * t[index] *= row. K_GREATER and K_LESSER: t[index] = the maximum or the minimum of t[index] and
- * row. */
+/* An action on an element of `row` and the element of t at an index. K_GET: row = t[index]. K_PUT:
+ * t[index] = row. K_ADD: t[index] += row. K_MULTIPLY: t[index] *= row. K_GREATER and K_LESSER:
+ * t[index] = the maximum or the minimum of t[index] and row. */
 typedef enum { K_GET, K_PUT, K_ADD, K_MULTIPLY, K_GREATER, K_LESSER } k_index_how;
 /* Applies the action `how` to each element of `row` and the element of t that the index at the same
  * place selects along dim, as in gather and scatter. */

@@ -10,7 +10,8 @@
 #include <tgmath.h>
 
 /* A block of two dims, which is reduced over the first one: for each j < n1, the elements x[i][j]
- * for all i < n0 are combined with y[j]. The steps are distances in bytes; y_step may be 0. */
+ * for all i < n0 are combined with y[j]. x[i + 1][j] is step0 bytes behind x[i][j], x[i][j + 1] is
+ * step1 bytes behind it, and y[j + 1] is y_step bytes behind y[j]; y_step may be 0. */
 typedef struct {
     int64_t n0, step0, n1, step1, y_step;
     const void *context;

@@ -65,7 +65,8 @@ static void select_kth(k_ranked *q, int64_t n, int64_t k) {
 
 /* The lines of a call: each has n elements of `bytes` bytes. step[0], step[1] and step[2] are the
  * distances in bytes from one element of a line to the next in values, indices and x. k is 0 for
- * the median. */
+ * the median. `rank` computes the keys of a line's elements, and `room` has the ranked items of the
+ * current line. `floats` is set if x is floating, so that a line may have a NaN. */
 typedef struct {
     k_ranked *room;
     k_ranks *rank;

@@ -43,9 +43,9 @@ static softmax_loop *const softmax_short_loops[K_SETS] = K_BY_SET(softmax_short)
 static softmax_loop *const softmax_backward_short_loops[K_SETS] = K_BY_SET(softmax_backward_short);
 
 /* The operands of a call, which all its tasks share. p[0] is the output. `element` is the size of
- * an element in bytes. Rows that aren't contiguous are adjacent in memory, element by element. They
- * are cut into blocks of at most SOFTMAX_SIDE adjacent rows; `blocks` is the number of blocks in a
- * group of `step` adjacent rows. */
+ * an element in bytes. If the dim isn't the last one, `step` rows are interleaved in memory: first
+ * come the first elements of all of them, then their second elements, and so on. Such a group of
+ * rows is cut into `blocks` blocks of at most SOFTMAX_SIDE rows. */
 typedef struct {
     const softmax_rows *rows;
     softmax_loop *loop;

@@ -1,6 +1,6 @@
 /*
- * special.c: the kernels of elementwise functions of one or two operands that the derivatives of
- * other functions seldom use. The result has the operands' dtype. A new one is a row SPECIAL or
+ * special.c: the kernels of the rarer elementwise functions with one or two operands, which few
+ * gradients need. The result has the operands' dtype. A new function is a row SPECIAL or
  * BINARY_ALONE in elementwise.def and a function in loops/special.h.
  */
 #include "kernels.h"

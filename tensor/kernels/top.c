@@ -1,8 +1,9 @@
 /*
- * top.c: finds the k items with the smallest keys. If keys are equal, torch.topk returns those
- * items that the selection of its C++ library leaves in front. To return the same ones, this file
- * follows the algorithms of that library exactly: a heap of k items if k is small; otherwise
- * quickselect with the median of three, followed by quicksort. (Whole lines are sorted by sort.c.)
+ * top.c: finds the k items with the smallest keys. If several items have equal keys, it depends on
+ * the algorithm which of them are found. To find the same ones as torch.topk, this file follows
+ * exactly the algorithms of the C++ library that torch uses: a heap of k items if k is small;
+ * otherwise quickselect with the median of three, followed by quicksort. (Whole lines are sorted by
+ * sort.c.)
  */
 #include "kernels.h"
 

@@ -1,7 +1,7 @@
 /*
- * unary.c: the kernels of elementwise functions of one operand that the gradients of other
- * functions use. The result has the operand's dtype. Other functions of one operand are in
- * special.c, so that small programs don't link them.
+ * unary.c: the kernels of the common elementwise functions with one operand, which the gradients of
+ * other functions use as well. The result has the operand's dtype. Rarer functions of one operand
+ * are in special.c, so that small programs don't link them.
  */
 #include "kernels.h"
 

@@ -1,6 +1,7 @@
 /*
- * system.c: what the library asks of a POSIX system. Linux, macOS and the BSDs differ where a macro
- * or a header that only some of them have is asked for below.
+ * system.c: the functions of system.h for POSIX systems. Linux, macOS and the BSDs aren't
+ * distinguished by their names: where they differ, the code below checks for a macro or a header
+ * that only some of them have.
  */
 #ifndef _WIN32
 #define _GNU_SOURCE

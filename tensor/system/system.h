@@ -18,8 +18,9 @@
 
 /* ---- memory and time ------------------------------------------------------------------- */
 
-/* Returns a block that is aligned to a power of two, or NULL. From the size of a huge page on
- * (RG_HUGE_PAGE), the alignment asks for huge pages, too. */
+/* rgi_system_alloc returns a block whose address is a multiple of `alignment`, a power of two, or
+ * NULL if memory runs out. If the alignment is at least RG_HUGE_PAGE, the size of a huge page, it
+ * also asks the system to use huge pages for the block. */
 enum { RG_HUGE_PAGE = 2 << 20 };
 void *rgi_system_alloc(size_t alignment, size_t bytes);
 void rgi_system_free(void *block);

@@ -1,6 +1,6 @@
 /*
- * windows.c: what the library asks of Windows, where MinGW-w64 compiles it. There are no forks, and
- * no return addresses are found.
+ * windows.c: the functions of system.h for Windows, where the library is compiled by MinGW-w64.
+ * There are no forks, and no return addresses are found.
  */
 #ifdef _WIN32
 #include "system.h"

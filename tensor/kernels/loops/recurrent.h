@@ -169,9 +169,10 @@ K_INLINE void K_NAME(recur_lstm_back)(int64_t n, T *g_x, T *carry, const T *g, c
     }
 }
 
-/* The gradients of a GRU. carry is the gradient of h that comes from the later time step, without
- * the part that went through the weights (g_more). It is replaced by such a gradient of h before
- * this time step. */
+/* Computes the gradients of one time step of a GRU. The gradient of h, the hidden state after this
+ * time step, has three terms: g comes from the output, and two come from the next time step, g_more
+ * through the weights and `carry` directly. `carry` is replaced by the direct term for the time
+ * step before. */
 K_INLINE void K_NAME(recur_gru_back)(int64_t n, T *g_x, T *g_z, T *carry, const T *g,
                                      const T *g_more, const T *gates, const T *before) {
     K_INDEPENDENT

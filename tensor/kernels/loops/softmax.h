@@ -6,8 +6,8 @@
 #define ROW   K_NAME(softmax_row)
 #define LANES K_NAME(lanes)
 
-/* The operands of one row, and the numbers that were computed from them. The functions below
- * compute an element of a result from a ROW and the element's index. */
+/* The operands of one row, and the numbers that were computed from them; power_i is e^(x_i - max).
+ * The functions below compute an element of a result from a ROW and the element's index. */
 typedef struct {
     const T *x, *power, *y, *g;
     T max;       /* max_i x_i */

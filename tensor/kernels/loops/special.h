@@ -1,6 +1,6 @@
 /*
- * loops/special.h: elementwise functions of one or two operands that the derivatives of other
- * functions seldom use, for one element type and instruction set.
+ * loops/special.h: the rarer elementwise functions with one or two operands (see special.c), for
+ * one element type and instruction set.
  */
 #define KIND special
 #include "map.h"
