@@ -26,7 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In bytes, except HEADERS_AT_ONCE, which is a number of headers. */
+/* Sizes in bytes; HEADERS_AT_ONCE is a number of headers. */
 enum {
     SMALL_MAX = 4096,     /* The largest small block. Small size classes are 64 bytes apart. */
     CHUNK_MIN = 64 << 10, /* The size of a thread's first chunk. */

@@ -25,7 +25,8 @@ static tell_mode mode_of(const char *value) {
     return TELL_UNKNOWN;
 }
 
-/* Returns the mode that REGARD_ERRORS chooses, which is read from the environment only once. */
+/* Returns the mode that the environment variable REGARD_ERRORS chooses. The variable is read only
+ * once. */
 static tell_mode told_mode(void) {
     static _Atomic(tell_mode) chosen;
     const tell_mode before = chosen;

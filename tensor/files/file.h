@@ -34,10 +34,10 @@ bool rgi_file_read(const rg_file *f, uint64_t at, void *to, size_t n);
 bool rgi_file_refuse(const rg_file *f, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
 
-/* Writes the n bytes of `name`, which come from a file, to `text` so that they can be shown in an
- * error message, and returns `text`. Shows at most the first 120 bytes, and nothing from the first
- * byte on that isn't UTF-8; ".." shows that something was left out. Each control character, which
- * might have an effect on a terminal, is replaced by a question mark. */
+/* rgi_shown makes a name that was read from a file fit for an error message: it writes the n bytes
+ * of `name` to `text`, and returns `text`. It writes at most the first 120 bytes, and stops at the
+ * first byte that isn't UTF-8; ".." shows that something was left out. Control characters, which
+ * might have an effect on a terminal, are replaced by question marks. */
 enum { RG_SHOWN_ROOM = 128 };
 const char *rgi_shown(const char *name, size_t n, char text[RG_SHOWN_ROOM]);
 #define RG_SHOWN_BYTES(name, n) rgi_shown(name, n, (char[RG_SHOWN_ROOM]){ 0 })

@@ -1,6 +1,6 @@
 /*
- * pool.c: max pooling and mean pooling: the maximum and the mean of windows that slide over planes,
- * and their gradients. loops/pool.h computes a row of windows.
+ * pool.c: max pooling and mean pooling, which compute the maximum or the mean of windows that slide
+ * over planes, and their gradients. loops/pool.h computes a row of windows.
  */
 #include "kernels.h"
 #include "tensor/error.h"

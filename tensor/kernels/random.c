@@ -1,6 +1,7 @@
 /*
- * random.c: the loops for random numbers: blocks of mt19937's words, and conversions of uniform
- * numbers. tensor/random/ decides in which order the numbers are drawn.
+ * random.c: compiles the loops for random numbers: they compute blocks of mt19937's words (random
+ * 32-bit numbers), and convert uniform numbers to other distributions. tensor/random/ decides in
+ * which order the numbers are drawn.
  */
 #include "kernels.h"
 #include "smooth.h"

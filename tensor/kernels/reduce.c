@@ -14,9 +14,9 @@
  * they have in x's memory. */
 enum { REDUCE_LARGE = 1 << 15 };
 
-/* A block, cut into tasks for the threads: each task is `columns` columns, that is, indices of the
- * dim that isn't reduced. How many columns a task has doesn't change the order of additions in a
- * sum. */
+/* A block (see reduce.h), cut into tasks for the threads. The columns of the block are the indices
+ * of the dim that isn't reduced; each task is `columns` columns. How many columns a task has
+ * doesn't change the order of additions in a sum. */
 typedef struct {
     reduce_loop *loop;
     const reduce_block *block;

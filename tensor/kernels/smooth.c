@@ -1,5 +1,5 @@
 /*
- * smooth.c: the limits of the exponentials in smooth.h, which explains them.
+ * smooth.c: defines the limits of x in e^x that smooth.h declares and explains.
  */
 #include "smooth.h"
 

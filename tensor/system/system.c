@@ -153,9 +153,9 @@ bool rgi_find_place(const void *address, rg_place *place) {
     return true;
 }
 
-/* Returns a return address as an offset in the file of the program or library, or as it is if the
- * program is linked for a fixed address. 1 is subtracted, since a return address lies behind the
- * call. */
+/* Returns the offset of a call in the file of the program or library, or the call's address if the
+ * program is linked for a fixed address. `address` is the call's return address; it lies behind the
+ * call, so 1 is subtracted. */
 static uintptr_t offset_of_call(const void *address, const Dl_info *file) {
     uintptr_t begin = (uintptr_t)file->dli_fbase;
 #ifdef ET_EXEC

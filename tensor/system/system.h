@@ -35,8 +35,9 @@ bool rgi_core_losses(long *losses);
 long rgi_process(void);
 /* Returns the number of cores that the process may use. */
 int rgi_cores(void);
-/* Starts a thread, with a stack of this size, that leaves signals to the program's own threads,
- * except those that it causes itself, and the profiler's. Returns 0, or an error's number. */
+/* Starts a thread with a stack of this size. The thread blocks signals, so that the program's own
+ * threads handle them; not blocked are the signals of its own faults, such as SIGSEGV, and the
+ * profiler's SIGPROF. Returns 0, or an error number on failure. */
 int rgi_start_thread(pthread_t *thread, size_t stack, void *(*run)(void *), void *context);
 /* Registers functions that are called before a fork, and behind it in the parent and in the child.
  * Each may be NULL. */
@@ -52,8 +53,9 @@ void rgi_find_stack(uintptr_t *low, size_t *bytes);
  * 0 if the system doesn't tell. */
 int rgi_find_calls(void **address, int n);
 
-/* The place of an address. `function` is the name of its function, or NULL; `file` is the program
- * or the library, and `offset` the address as an offset there. */
+/* Where in the program an address is. `function` is the name of the function, or NULL if it is
+ * unknown. `file` is the program or the shared library that has the address, and `offset` is the
+ * offset of the address in that file. */
 typedef struct {
     const char *function, *file;
     size_t offset;
@@ -114,9 +116,10 @@ void rgi_set_permissions(int fd, mode_t mode);
 
 /* Returns whether a process of this number is running. */
 bool rgi_is_running(long process);
-/* Removes the regular files of a folder whose names `is_wanted` returns true for, except those that
- * are held. */
+/* Calls is_wanted with the name of each file in a folder. If it returns true, removes the file,
+ * unless the file is held (see rgi_hold) or isn't a regular file. */
 void rgi_remove_files(const char *folder, bool (*is_wanted)(const char *name, const void *context),
                       const void *context);
-/* Holds a new file until it is closed. Returns whether it is still at the path. */
+/* Locks a new file until it is closed, so that rgi_remove_files doesn't remove it. Returns false if
+ * it was removed from the path before it was locked. */
 bool rgi_hold(int fd, const char *path);

@@ -7,7 +7,8 @@
 
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
-/* In regard.c, which is one file, other files follow, where these are names. */
+/* windows.h defines `near` and `far` as macros. In regard.c, which joins all files of the library
+ * into one, the files after this one use these words as names. */
 #undef near
 #undef far
 

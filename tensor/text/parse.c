@@ -5,9 +5,9 @@
  *     text    = value | name "(" value { "," key "=" setting } ")"
  *     value   = number | "[" [ value { separator value } [","] ] "]"
  *
- * Braces are accepted in the place of brackets. The separator is a comma, or, if it is so in a
- * whole list, only white space, as in NumPy. requires_grad and grad_fn are ignored: the result has
- * no history. print.c does the opposite.
+ * Braces are accepted in the place of brackets. The separators of a list are either all commas, or
+ * all white space without a comma, as NumPy prints them. requires_grad and grad_fn are ignored, so
+ * the result has no history. print.c does the opposite.
  */
 #include "c_locale.h"
 #include "tensor/dtype.h"

@@ -1,5 +1,5 @@
 /*
- * print.c: tensors as strings: in the manner of torch (rg_repr), of NumPy and of TensorFlow, and
+ * print.c: writes tensors as strings, in the manner of torch (rg_repr), NumPy or TensorFlow, and
  * one number in the manner of Python (rg_str). A first pass over the elements that are shown
  * determines their format and width; a second pass writes them. digits.c writes a single number.
  * parse.c reads such strings back.

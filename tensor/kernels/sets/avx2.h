@@ -1,6 +1,6 @@
 /*
- * avx2.h: the instruction set AVX2 with fused multiply-add: vectors of 32 bytes. sse2.h explains
- * the headers of instruction sets.
+ * avx2.h: the instruction set AVX2 with fused multiply-add; its vectors have 32 bytes. sse2.h
+ * explains the headers of instruction sets.
  */
 #ifndef RG_SETS_AVX2_H
 /* Returns whether this processor has the instruction set. */

@@ -1,6 +1,6 @@
 /*
  * avx512.h: the instruction set AVX-512, with the extensions that every server processor with
- * AVX-512 has: vectors of 64 bytes. sse2.h explains the headers of instruction sets.
+ * AVX-512 has; its vectors have 64 bytes. sse2.h explains the headers of instruction sets.
  */
 #ifndef RG_SETS_AVX512_H
 /* Returns whether this processor has the instruction set. */

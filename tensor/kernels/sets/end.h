@@ -1,6 +1,6 @@
 /*
- * end.h: ends the functions of an instruction set: from here on the compiler may not use its
- * instructions any more. Also undefines the set's macros.
+ * end.h: ends the part of a file that is compiled for one instruction set. From here on the
+ * compiler may not use the set's instructions any more. Also undefines the set's macros.
  */
 #ifdef __clang__
 #pragma clang attribute pop

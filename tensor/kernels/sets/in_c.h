@@ -1,7 +1,6 @@
 /*
- * in_c.h: the operations that sets.h lists, in plain C: for instruction sets with vectors
- * of 16 bytes and without fused multiply-add.
- * plain.h and sse2.h include this file.
+ * in_c.h: the operations that sets.h lists, in plain C. plain.h and sse2.h include this file,
+ * because their instruction sets have vectors of 16 bytes and no fused multiply-add.
  */
 
 /* to[i] = table[at[i] % 16] for n floats; n must be a multiple of 16. */
