@@ -35,9 +35,9 @@ rg_tensor *rgi_lend(rg_tensor *t);
 
 /* ---- writes in place that the graph doesn't record ---------------------------------- */
 
-/* Returns whether t may be overwritten in place. Otherwise fails with torch's message: if two
- * elements of t share memory, or if t was made in inference mode and the thread isn't in inference
- * mode. */
+/* Returns whether t may be overwritten in place. There are two cases in which it may not, and the
+ * function fails with torch's message: two elements of t share memory; or t was made in inference
+ * mode, and the thread isn't in inference mode. */
 bool rgi_may_overwrite(const rg_tensor *t, const char *op);
 /* Counts a write to t's memory in the version of its storage. The caller reports the write to the
  * observer. */

@@ -30,8 +30,8 @@ typedef struct {
 /* Reads the header. Fails and returns false if the header isn't valid, or if the number of bytes
  * behind it isn't exactly that of the elements. */
 bool rgi_npy_read_header(rg_npy_source *s, rg_npy_header *h);
-/* Parses the dict in the header, such as {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3),
- * } Returns false on failure. */
+/* Parses the dict in the header. Returns false on failure. Such a dict is: {'descr': '<f4',
+ * 'fortran_order': False, 'shape': (2, 3), } */
 bool rgi_npy_parse(const rg_npy_source *s, const char *text, size_t n, rg_npy_header *h);
 /* Reads the header and the elements. Returns a tensor with one reference, or NULL on failure. */
 rg_tensor *rgi_npy_read(rg_npy_source *s);

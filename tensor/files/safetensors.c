@@ -1,7 +1,7 @@
 /*
  * safetensors.c: reads safetensors files: checks the header, and reads tensors. It is stricter than
- * the format's own library where the description of the format demands more than that library
- * checks.
+ * the format's own library, which doesn't check everything that the description of the format
+ * demands.
  */
 #include "safetensors.h"
 

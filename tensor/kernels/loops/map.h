@@ -17,10 +17,11 @@
  * map_end.h undefines these macros. Contiguous operands, and operands that are a single number,
  * have loops of their own, which vectorise.
  *
- * A heavy function takes hundreds of bytes for each loop into which it is compiled, and more time
- * than a copy of its operands. Its line is K_HEAVY_1, K_HEAVY_2 and so on: operands that don't lie
- * side by side, or are single numbers, are then copied block by block. In K_HEAVY_2_OR_NUMBER
- * numbers have their loops, since programs often call such a function with a number.
+ * A function is heavy if each loop into which it is compiled takes hundreds of bytes, and if it
+ * takes more time than a copy of its operands. Its line is K_HEAVY_1, K_HEAVY_2 and so on. Such a
+ * line makes a loop for contiguous operands only; other operands, and single numbers, are copied to
+ * a buffer block by block. K_HEAVY_2_OR_NUMBER also makes loops for an operand that is a single
+ * number, since programs often call such a function with a number.
  */
 
 #ifndef A

@@ -174,8 +174,8 @@ K_INLINE void K_NAME(matmul_tiny_unrolled)(const k_product_sizes *z, T *y, const
     }
 }
 
-/* Computes n <= LANES columns of y = a b. There is separate code for each k. Positive cases are for
- * matrices b with contiguous rows, negative cases for all other matrices b. (With two switches,
+/* Computes n <= LANES columns of y = a b. The switch has separate code for each k: case k is for
+ * matrices b with contiguous rows, and case -k for all other matrices b. (With two switches,
  * compilers would compute values for both switches before either.) */
 K_INLINE void K_NAME(matmul_tiny_columns)(const k_product_sizes *z, T *y, const T *a, const T *b,
                                           int64_t n) {
