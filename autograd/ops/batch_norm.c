@@ -5,6 +5,7 @@
  */
 #include "autograd/checks.h"
 #include "tensor/observer.h"
+#include "tensor/text/digits.h"
 
 #include <math.h>
 
@@ -244,12 +245,11 @@ static bool batch_norm_fits(const char *name, const rg_tensor *t, int64_t channe
 static bool batch_norm_allows_values(const rg_tensor *x, const rg_tensor *running_mean,
                                      const rg_tensor *running_var, const rg_batch_norm_options *o) {
     const bool none = rgi_is_none(running_mean);
-    const int digits = o->eps == trunc(o->eps) ? 1 : 17;
     RG_FAIL_VALUE_IF(o->training && !(o->eps > 0), "batch_norm",
-                     "batch_norm eps must be positive during training, but got %.*f", digits,
-                     o->eps);
-    RG_FAIL_VALUE_IF(o->eps < 0, "batch_norm", "batch_norm eps must be non-negative, but got %.*f",
-                     digits, o->eps);
+                     "batch_norm eps must be positive during training, but got %s",
+                     rgi_python_float(o->eps));
+    RG_FAIL_VALUE_IF(o->eps < 0, "batch_norm", "batch_norm eps must be non-negative, but got %s",
+                     rgi_python_float(o->eps));
     RG_FAIL_VALUE_IF(o->training && none != rgi_is_none(running_var), "batch_norm",
                      "running_mean and running_var must either both be None or neither be None");
     int64_t values = x->ndim ? x->size[0] : 0;

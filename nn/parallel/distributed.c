@@ -6,6 +6,7 @@
 #include "reducer.h"
 #include "autograd/ops/ops.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -210,7 +211,8 @@ rg_distributed *rg_nn_distributed_with(void *model, rg_distributed_options o) {
     }
     bool ok = d && deal_shards(d, o.shards);
     if (ok && !(o.bucket_cap_mb > 0))
-        ok = rg_fail(RG_VALUE_ERROR, distributed_name, "bucket_cap_mb is %g", o.bucket_cap_mb);
+        ok = rg_fail(RG_VALUE_ERROR, distributed_name, "bucket_cap_mb is %g",
+                     isnan(o.bucket_cap_mb) ? (double)NAN : o.bucket_cap_mb);
     ok = rgi_all_ok(distributed_name, ok) && unite(d);
     if (ok && d->shards > 1)
         ok = rgi_all_ok(distributed_name, begin_reducer(d, o.bucket_cap_mb));

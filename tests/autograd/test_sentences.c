@@ -305,6 +305,10 @@ START_TEST(test_layers) {
     ck_says(rg_group_norm(T(3, 5), 2, RG_NONE, RG_NONE, 1e-5),
             "group_norm: Expected number of channels in input to be divisible by "
             "num_groups, but got input of shape [3, 5] and num_groups=2");
+    ck_fails(rg_batch_norm(T(3, 5), T(5), T(5), .training = true, .eps = -(double)NAN),
+             RG_VALUE_ERROR, "batch_norm eps must be positive during training, but got nan");
+    ck_fails(rg_batch_norm(T(3, 5), T(5), T(5), .eps = -1e-5), RG_VALUE_ERROR,
+             "batch_norm eps must be non-negative, but got -1e-05");
     ck_says(rg_batch_norm(T(3, 5), T(4), T(5)),
             "batch_norm: running_mean should contain 5 elements not 4");
     ck_says(rg_batch_norm(T(3, 5), T(5), T(6)),

@@ -304,6 +304,7 @@ static void test_refusals(void) {
     FAILS(rg_nn_distributed(NULL), "");
     FAILS(rg_nn_distributed(make_model(), .shards = -1), "ranks can't have -1 shards");
     FAILS(rg_nn_distributed(make_model(), .bucket_cap_mb = 0), "bucket_cap_mb is 0");
+    FAILS(rg_nn_distributed(make_model(), .bucket_cap_mb = -(double)NAN), "bucket_cap_mb is nan");
     if (size > 1) {
         FAILS(rg_nn_distributed(make_model(), .shards = size - 1), "shards");
         FAILS(rg_nn_distributed(make_model(), .shards = odd ? 8 : 4), "the number of shards is 4");
