@@ -24,6 +24,11 @@ static void add_text(rg_py *p, const char *key, bool on, const char *text) {
         rgi_py_none(p, key);
 }
 
+static void add_scalar(rg_py *p, const char *key, double number, rg_dtype dtype) {
+    RG_SCOPE();
+    rgi_py_tensor(p, key, rg_scalar_dtype(number, dtype));
+}
+
 void rgi_saved_add(rg_py *p, const rg_saved *row, const void *base, bool with_key, rg_dtype dtype) {
     const void *at = (const char *)base + row->offset;
     const double *number = at;
@@ -38,7 +43,7 @@ void rgi_saved_add(rg_py *p, const rg_saved *row, const void *base, bool with_ke
     case RG_SAVED_PAIR: add_tuple(p, key, 2, number); break;
     case RG_SAVED_TRIPLE: add_tuple(p, key, 3, number); break;
     case RG_SAVED_BEHIND: break;
-    case RG_SAVED_SCALAR: rgi_py_tensor(p, key, rg_scalar_dtype(*number, dtype)); break;
+    case RG_SAVED_SCALAR: add_scalar(p, key, *number, dtype); break;
     case RG_SAVED_TENSOR: rgi_py_tensor(p, key, *(rg_tensor *const *)at); break;
     case RG_SAVED_INT: rgi_py_int(p, key, *(const int64_t *)at); break;
     case RG_SAVED_BOOL: rgi_py_bool(p, key, *(const bool *)at); break;

@@ -24,7 +24,12 @@ static void add_py_at(rg_py *p, const char *key, rg_py_part part) {
     add_py(p, part);
 }
 
-void rgi_py_free(rg_py *p) { rgi_free(p->v, p->room * sizeof *p->v, RG_MEM_OTHER); }
+void rgi_py_free(rg_py *p) {
+    for (size_t i = 0; i < p->n; i++)
+        if (p->v[i].kind == RG_PY_TENSOR)
+            rgi_set_reference(&p->v[i].tensor, NULL);
+    rgi_free(p->v, p->room * sizeof *p->v, RG_MEM_OTHER);
+}
 
 void rgi_py_begin(rg_py *p, rg_py_kind kind) { add_py(p, (rg_py_part){ .kind = kind }); }
 
@@ -37,8 +42,10 @@ void rgi_py_begin_at(rg_py *p, const char *key, rg_py_kind kind) {
 /* Appends a tensor. If t is NULL, because the call that should make it has failed, the whole value
  * counts as failed. */
 void rgi_py_tensor(rg_py *p, const char *key, rg_tensor *t) {
-    add_py_at(p, key, (rg_py_part){ .kind = RG_PY_TENSOR, .tensor = t });
+    add_py_at(p, key, (rg_py_part){ .kind = RG_PY_TENSOR });
     p->failed = p->failed || !t;
+    if (!p->failed)
+        rgi_set_reference(&p->v[p->n - 1].tensor, t);
 }
 
 void rgi_py_int(rg_py *p, const char *key, int64_t whole) {
@@ -104,6 +111,8 @@ static void name_py_key(py_place *at, const rg_py_part *part) {
         rgi_text_add(&at->name, "%s%lld", dot, (long long)part->whole);
 }
 
+static bool is_py_value(const rg_py_part *part) { return part->kind > RG_PY_INT_KEY; }
+
 /* Returns a copy of the name, which the innermost scope owns, or NULL if memory runs out. */
 static const char *py_name(const py_place *at) {
     char *name = at->name.failed ? NULL : rgi_scope_alloc(at->name.n + 1);
@@ -115,11 +124,11 @@ static const char *py_name(const py_place *at) {
     return name;
 }
 
-rg_named_list rgi_py_flat(const rg_py *p) {
-    const rg_named_list failed = { .n = -1 };
-    rg_named *v = p->failed ? NULL : rgi_scope_alloc(p->n * sizeof *v);
+/* Names the values that aren't containers: the i-th of them is v[i]. Returns their number, or -1 if
+ * memory runs out. */
+static int name_py_values(const rg_py *p, rg_named *v) {
     py_place at = { .item = { -1 } };
-    bool ok = v;
+    bool ok = true;
     int n = 0;
     for (const rg_py_part *part = p->v; ok && part < p->v + p->n; part++) {
         if (part->kind == RG_PY_KEY || part->kind == RG_PY_INT_KEY) {
@@ -137,11 +146,35 @@ rg_named_list rgi_py_flat(const rg_py *p) {
             at.item[at.depth] = list ? 0 : -1;
             continue;
         }
-        v[n] = (rg_named){ py_name(&at), py_as_tensor(part) };
-        ok = v[n].name && v[n].tensor;
-        n++;
+        v[n].name = py_name(&at);
+        ok = v[n++].name;
     }
     ok = ok && !at.name.failed;
     rgi_text_free(&at.name);
-    return ok ? (rg_named_list){ n, v } : failed;
+    return ok ? n : -1;
+}
+
+/* Gives the named values their tensors, which the caller's scope owns. If memory runs out, returns
+ * false, and leaves no tensor to that scope. */
+static bool make_py_tensors(const rg_py *p, rg_named *v) {
+    RG_SCOPE();
+    int n = 0;
+    for (const rg_py_part *part = p->v; part < p->v + p->n; part++) {
+        if (!is_py_value(part))
+            continue;
+        v[n].tensor = py_as_tensor(part);
+        if (!v[n++].tensor)
+            return false;
+    }
+    for (int i = 0; i < n; i++)
+        rg_escape(v[i].tensor);
+    return true;
+}
+
+rg_named_list rgi_py_flat(const rg_py *p) {
+    rg_named *v = p->failed ? NULL : rgi_scope_alloc(p->n * sizeof *v);
+    const int n = v ? name_py_values(p, v) : -1;
+    if (n < 0 || !make_py_tensors(p, v))
+        return (rg_named_list){ .n = -1 };
+    return (rg_named_list){ n, v };
 }
