@@ -206,6 +206,13 @@ void rgi_recording_settle(rg_replay *r) {
         t->state = RG_ALIVE;
         RG_COUNT_UP(&t->storage->refs, 1);
     }
+    r->data = rgi_alloc(r->held.n * sizeof *r->data, RG_MEM_OTHER);
+    r->data_changes = rgi_data_changes();
+    r->failed = r->failed || (!r->data && r->held.n);
+    for (size_t i = 0; r->data && i < r->held.n; i++) {
+        const rg_tensor *t = r->held.v[i];
+        r->data[i] = (rg_replay_data){ t->storage, (rg_dtype)t->dtype };
+    }
     for (size_t i = 0; i < r->pool.n; i++)
         rgi_storage_release(r->pool.v[i]);
     for (size_t i = 0; i < r->n_leaves; i++)
@@ -214,4 +221,31 @@ void rgi_recording_settle(rg_replay *r) {
     rgi_pointers_free(&r->pool);
     rgi_pointers_free(&r->live);
     rgi_pointers_free(&r->constants);
+}
+
+/* ---- tensors that were given other data -------------------------------------------------- */
+
+/* Returns whether a held tensor lies in this storage. */
+static bool is_still_used(const rg_replay *r, const rg_storage *storage) {
+    for (size_t i = 0; i < r->held.n; i++)
+        if (((const rg_tensor *)r->held.v[i])->storage == storage)
+            return true;
+    return false;
+}
+
+bool rgi_recording_fits(rg_replay *r) {
+    const uint32_t changes = rgi_data_changes();
+    for (size_t i = 0; i < r->held.n; i++) {
+        const rg_tensor *t = r->held.v[i];
+        RG_FAIL_IF(t->dtype != r->data[i].dtype, "replay_run",
+                   "a tensor of dtype %s has been given data of dtype %s since the step was "
+                   "recorded; record the step again",
+                   rg_dtype_name(r->data[i].dtype), rg_dtype_name((rg_dtype)t->dtype));
+        RG_FAIL_IF(t->storage != r->data[i].storage && is_still_used(r, r->data[i].storage),
+                   "replay_run",
+                   "a tensor has been given other data since the step was recorded, while its views "
+                   "or saved values have the old data; record the step again");
+    }
+    r->data_changes = changes;
+    return true;
 }

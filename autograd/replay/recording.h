@@ -41,6 +41,12 @@ typedef struct rg_step_observer {
     size_t next;
 } rg_step_observer;
 
+/* The storage and the dtype that a held tensor had when the step was recorded. */
+typedef struct rg_replay_data {
+    const rg_storage *storage;
+    rg_dtype dtype;
+} rg_replay_data;
+
 struct rg_replay {
     rg_handle handle;
     rg_graph_observer recorder;
@@ -54,6 +60,10 @@ struct rg_replay {
     /* The tensors that entries work on. The recording holds one reference for each element of the
      * list. */
     rg_pointers held;
+    /* An element for each held tensor, and the number of calls of rg_set_data (rgi_data_changes)
+     * up to which the held tensors have been compared with these elements. */
+    rg_replay_data *data;
+    uint32_t data_changes;
     /* The lists from here on are freed once the step is recorded. */
     rg_replay_leaf *leaves;
     size_t n_leaves, leaf_room;
@@ -96,3 +106,8 @@ bool rgi_recording_makes_anew(rg_replay *r, const rg_tensor *t, const char *op);
 /* Ends the recording. From now on its storages belong to its tensors, and tensors that were marked
  * as released are alive again. */
 void rgi_recording_settle(rg_replay *r);
+/* Requires that the recorded step can be repeated although rg_set_data was called since it was
+ * recorded. Fails, and returns false, if a held tensor has another dtype now, or another storage
+ * while other held tensors, such as its views and the values saved for backward, still use its old
+ * one. */
+bool rgi_recording_fits(rg_replay *r);

@@ -436,7 +436,7 @@ bool rg_replay_run(rg_replay *r) {
     if (rgi_training_halted() || !rgi_handle_given(r, "replay_run", RG_HANDLE_REPLAY)
         || !rgi_may_do_once("replay_run"))
         return rgi_halt_training();
-    bool ok = true;
+    bool ok = r->data_changes == rgi_data_changes() || rgi_recording_fits(r);
     size_t mark = rg_scope_begin();
     for (size_t i = 0; ok && i < r->n_entries; i++)
         ok = r->entries[i].redo(r->entries[i].context);
@@ -456,6 +456,8 @@ void rg_replay_free(rg_replay *r) {
     for (size_t i = 0; i < r->held.n; i++)
         rgi_release_as(r->held.v[i], RG_REPLAY_FREED);
     rgi_free(r->entries, r->entry_room * sizeof *r->entries, RG_MEM_OTHER);
+    if (r->data)
+        rgi_free(r->data, r->held.n * sizeof *r->data, RG_MEM_OTHER);
     rgi_pointers_free(&r->held);
     rgi_free_handle(&r->handle, sizeof *r);
 }

@@ -1184,6 +1184,38 @@ START_TEST(test_outputs_stay_as_they_lie) {
 }
 END_TEST
 
+/* A run notices that a recorded tensor has another dtype, or other data while the step still uses
+ * its old data: in a saved value or in a view. */
+static rg_tensor *parameter;
+static rg_optim *descent;
+static void learns(void *view) {
+    rg_optim_zero_grad(descent);
+    rg_tensor *x = view ? rg_T(parameter) : parameter;
+    rg_backward(rg_sum(view ? rg_exp(x) : rg_mul(x, x)));
+    rg_optim_step(descent);
+}
+
+START_TEST(test_other_data) {
+    for (int view = 0; view < 2; view++) {
+        RG_SCOPE();
+        parameter = rg_requires_grad_(rg_randn(2, 3), true);
+        descent = rg_optim_sgd(RG_LIST(parameter), .lr = 0.1);
+        rg_replay *r = rg_record(learns, view ? &view : NULL);
+        rg_tensor *old = rg_detach(parameter);
+        ck_ok(r && rg_replay_run(r));
+        ck_ok(rg_set_data(parameter, rg_zeros(2, 3)));
+        ck_fails(rg_replay_run(r), RG_RUNTIME_ERROR,
+                 "other data since the step was recorded");
+        ck_ok(rg_set_data(parameter, rg_to(old, RG_FLOAT64)));
+        ck_fails(rg_replay_run(r), RG_RUNTIME_ERROR,
+                 "dtype torch.float32 has been given data of dtype torch.float64");
+        ck_ok(rg_set_data(parameter, old) && rg_replay_run(r));
+        rg_replay_free(r);
+        rg_optim_free(descent);
+    }
+}
+END_TEST
+
 /* What a step made and the program keeps may get other data, too: runs write where these lie. */
 static rg_tensor *made;
 static void makes(void *from) { made = rg_keep(rg_add(from, from)); }
@@ -1706,6 +1738,7 @@ RG_TESTS(replay, test_replays_count_writes, test_same_bits, test_precision_of_pr
          test_refusals, test_once_alone, test_fresh_draws, test_updated_draws, test_grad_taken_away,
          test_outlives_its_optimizer, test_without_memory, test_forgotten_errors,
          test_forgotten_runs_back, test_sums_without_memory, test_results_with_other_data,
+         test_other_data,
          test_runs_without_memory, test_gradients_add_up, test_wild_steps, test_memory_goes_round,
          test_rounds_take_turns, test_refused_as_by_the_step, test_refused_for_what_the_leaf_has,
          test_refused_deeds_fail, test_constants_are_told_apart, test_runs_write_to_their_own,
