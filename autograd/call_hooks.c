@@ -71,7 +71,8 @@ static bool is_leaf_there(const rg_hooks *hooks, const rg_node *leaf) {
     return hooks->leaf && hooks->leaf->state == RG_ALIVE && hooks->leaf->history == &leaf->base;
 }
 
-/* Calls the leaf's hooks, unless its tensor was released, even if its node is still in use. */
+/* Calls the leaf's hooks. If the leaf's tensor was released, no hook is called, even if the leaf's
+ * node is still in use. */
 bool rgi_run_hooks_after(rg_node *leaf) {
     const rg_hooks *hooks = rgi_hooks_of(leaf);
     const int end = hooks->list.next_id;

@@ -87,9 +87,10 @@ static inline bool lies_as_leaf(const rg_node *leaf, const rg_tensor *g) {
     return true;
 }
 
-/* Returns the gradient that a leaf will keep. Usually it is s->grad itself. It is a copy, owned by
- * the scope, if somebody else may hold s->grad or its strides aren't those that the leaf's gradient
- * is to have. If a graph is created and the leaf has a gradient, it is the sum of both. */
+/* Returns the gradient that a leaf will keep. Usually this is s->grad itself. If somebody else may
+ * hold s->grad, or if its strides aren't those that the leaf's gradient is to have, it is a copy of
+ * s->grad, which the scope owns. If a graph is created and the leaf has a gradient already, it is
+ * the sum of that gradient and s->grad. */
 static rg_tensor *leaf_gradient(const rg_run *r, const rg_leaf_slot *s) {
     bool sum = r->create_graph && s->leaf->grad;
     if (sum && !rgi_may_do_once("backward"))

@@ -1,6 +1,6 @@
 /*
- * step.c: what a rule may read of its step: saved values, the gradients of the outputs, and the
- * shapes of the inputs. engine.c and gradients.c call the rules.
+ * step.c: functions by which a gradient rule reads its step: saved values, the gradients of the
+ * outputs, and the shapes of the inputs. engine.c and gradients.c call the rules.
  */
 #include "engine.h"
 

@@ -291,8 +291,8 @@ typedef struct RG_OPTIONS rg_cdist_options {
 rg_tensor *rg_cdist_with(rg_tensor *a, rg_tensor *b, rg_cdist_options o);
 /* y[i, j] = sum over k of a[i, k] b[j, k], where i and j may stand for several dims or none */
 rg_tensor *rg_inner(rg_tensor *a, rg_tensor *b);
-/* The sum of products over a's last n dims and b's first n dims, or over the dims of a listed in
- * in_a and the dims of b listed in in_b. */
+/* The sum of products over the last n dims of `a` and the first n dims of `b`, or over the dims of
+ * `a` that in_a lists and the dims of `b` that in_b lists. */
 rg_tensor *rg_tensordot(rg_tensor *a, rg_tensor *b, int n);
 rg_tensor *rg_tensordot_dims(rg_tensor *a, rg_tensor *b, rg_dims in_a, rg_dims in_b);
 /* beta c + alpha (a @ b); rg_addmm takes matrices, and rg_baddbmm batches of matrices */

@@ -215,8 +215,8 @@ static rg_tensor *recurrent_slope(rg_tensor *t) { return rg_mul(t, rg_sub(1, t))
 static rg_tensor *recurrent_tanh_slope(rg_tensor *t) { return rg_sub(1, rg_square(t)); }
 
 /* The functions lstm_step_back, gru_step_back and rnn_step_back return the gradient of the gates of
- * one time step. In a GRU, the gradient of the product of h and the weight differs from it, and is
- * stored in *g_z. */
+ * one time step. In an LSTM and an RNN this is also the gradient of the product of h and the
+ * weight. In a GRU that gradient is different, and is stored in *g_z. */
 static rg_tensor *lstm_step_back(recurrent_back *b, int64_t at, rg_tensor *before) {
     rg_list gate = rg_chunk(rg_select(b->gates, 0, at), 4, 1);
     rg_tensor *i = gate.v[0], *f = gate.v[1], *g = gate.v[2], *o = gate.v[3];

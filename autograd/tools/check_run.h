@@ -1,7 +1,7 @@
 /*
- * check_run.h: a user's op with the inputs to test it with, functions that apply the op, and
- * functions that compare two applications ("runs"). Only check_run.c, function_check.c and
- * rule_checks.c include this file.
+ * check_run.h: declares rg_check_run, a user's op with the inputs to test it with. Also declares
+ * functions that apply the op, and functions that compare two applications (called runs). Only
+ * check_run.c, function_check.c and rule_checks.c include this file.
  */
 #pragma once
 

@@ -13,9 +13,10 @@
 
 enum { MOST_DERIVED = 64 };
 
-/* A function f and the inputs to differentiate it by. in[] are detached leaves or, if a graph is
- * created, views of the inputs. So a derivative is by f's arguments alone, even if f also uses the
- * same tensors otherwise. Bit i of `real` says that input i is floating point. */
+/* A function f, and its inputs, by which it is differentiated. f is called with in[] in their
+ * place: detached leaves or, if a graph is created, views of the inputs. If f also uses an input
+ * directly, not through in[], this use counts as a constant. Bit i of `real` says that input i is
+ * floating point. */
 typedef struct {
     const char *op;
     rg_function *f;

@@ -70,7 +70,8 @@ static const rg_merge *find_merge(const rg_merges *m, uint32_t left, uint32_t ri
 
 /* ---- merging the tokens of a word ----------------------------------------------------- */
 
-/* Stands for the symbol before the first one and after the last one. */
+/* The index that stands for no symbol, where the first symbol has none before it and the last one
+ * none after it. */
 enum { NO_SYMBOL = UINT32_MAX };
 
 typedef struct rg_bpe_symbol {
