@@ -1,7 +1,7 @@
 /*
- * run.h: a backward run (rg_run). collect.c, gradients.c and engine.c each contain a part of it.
- * tools/paths.c makes runs of another kind with the same functions, and tools/graphviz.c uses only
- * the list of nodes.
+ * run.h: declares the state of a backward run (rg_run), and the functions of collect.c and
+ * gradients.c that work on it. engine.c calls these functions. tools/paths.c makes runs of another
+ * kind with them, and tools/graphviz.c uses only the list of nodes.
  */
 #pragma once
 

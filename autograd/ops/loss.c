@@ -65,8 +65,8 @@ static rg_tensor *loss_weighted(const char *name, rg_tensor *each, rg_tensor *we
 /* ---- functions for the rows of losses that k_loss computes --------------------- */
 
 /* Fails unless the weight (input 2) or pos_weight (input 3) can be broadcast to y's shape. As in
- * torch, the error message names y's shape before that of a weight, but after that of a
- * pos_weight. */
+ * torch, the error message for a weight names y's shape first, and the error message for a
+ * pos_weight names the shape of the pos_weight first. */
 static bool loss_weight_fits(const rg_call *c, int input) {
     rg_tensor *y = c->out[0];
     rg_tensor *weight = c->in[input];

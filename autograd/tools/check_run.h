@@ -24,9 +24,9 @@ typedef struct rg_check_result {
     rg_tensor *y[RG_MAX_OUTPUTS], *g[RG_FUNCTION_INPUTS];
 } rg_check_result;
 
-/* The layout of a copy: contiguous; strided, with a gap after each element and the first and the
- * last dim exchanged in memory; or expanded, so that one slice along a dim is repeated with stride
- * 0. rgi_layout_text[layout] describes it in an error message. */
+/* The layout of a copy. RG_LAID_PLAIN: contiguous. RG_LAID_STRIDED: with a gap after each element,
+ * and with the first and the last dim exchanged in memory. RG_LAID_EXPANDED: one slice is repeated
+ * along a dim with stride 0. rgi_layout_text[layout] describes the layout in an error message. */
 typedef enum { RG_LAID_PLAIN, RG_LAID_STRIDED, RG_LAID_EXPANDED } rg_check_layout;
 extern const char *const rgi_layout_text[];
 

@@ -449,8 +449,9 @@ static bool load_vocab_file(rg_tokenizer *t, const rg_json_file *f, const char *
            && add_end_of_text(t) && finish_tokenizer(t);
 }
 
-/* Reads a tokenizer from `path`: a tokenizer.json or, if `merges` isn't NULL, a vocab.json, with
- * the merges in that other file. Returns NULL on failure. */
+/* Reads a tokenizer. If `merges` is NULL, `path` is the path of a tokenizer.json. Otherwise `path`
+ * is the path of a vocab.json, and `merges` that of the file with the merges. Returns NULL on
+ * failure. */
 static rg_tokenizer *tokenizer_read(const char *op, const char *path, const char *merges) {
     RG_SCOPE();
     rg_json_file f;
