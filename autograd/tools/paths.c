@@ -182,8 +182,8 @@ static bool tell_of_total(path_run *r, const rg_node *n, int input, rg_tensor *t
     return true;
 }
 
-/* Does the backward step of node n for one part of the gradient of its output k. Adds the gradient
- * of each input to the parts of that input, and to the total of that input. */
+/* Computes the backward step of node n for one part of the gradient of its output k. Adds the
+ * gradient of each input to the parts of that input, and to the total of that input. */
 static bool step_for_part(path_run *r, rg_node *n, int k, const path_part *part,
                           rg_tensor *totals[]) {
     RG_SCOPE();

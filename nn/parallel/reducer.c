@@ -133,8 +133,8 @@ static bool settle_order(rg_reducer *s) {
     return rgi_all_ok("distributed", rgi_buckets_make(s));
 }
 
-/* Returns whether the mark of an entry, summed over all ranks, says that any rank has computed its
- * gradient. */
+/* Returns whether any rank has computed the gradient of an entry. `mark` is the entry's mark,
+ * summed over all ranks. */
 static bool is_used(rg_dtype dtype, const void *mark) {
     switch (dtype) {
     case RG_FLOAT32: return *(const float *)mark != 0;
