@@ -383,8 +383,8 @@ static rg_tensor *cache_causal(rg_tensor *mask, int64_t l, int64_t s, rg_dtype d
 }
 
 /* Runs forward with a cache, as mha_run does without one. Unless the cache is complete, this call's
- * keys and values are first appended to the cache. Then the query attends to all keys and values in
- * the cache. */
+ * keys and values are first appended to the cache. Then the query attends to the keys and values in
+ * the cache, as far as the masks allow. */
 static rg_tensor *mha_run_cached(rg_multihead_attention *self, rg_tensor *const in[3],
                                  rg_multihead_keywords *k) {
     RG_NO_GRAD();
