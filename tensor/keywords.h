@@ -125,8 +125,8 @@ typedef struct rg_options_go_by_name {
     __typeof__(__builtin_choose_expr(sizeof(type) == 1, (signed char)0, 0u))
 #endif
 
-/* Ends a field of a struct that programs initialise by field names. A field that the program leaves
- * out is zero, in C++ as in C, and the compiler doesn't warn about it. */
+/* RG_EMPTY ends a field of a struct that programs initialise by field names. A field that the
+ * program leaves out is zero, in C++ as in C, and the compiler doesn't warn about it. */
 #ifdef __cplusplus
 #define RG_EMPTY = {}
 #else
@@ -173,8 +173,8 @@ typedef struct rg_options_go_by_name {
     (*(RG_QUIETLY_, &(type){ RG_STRIP_ defaults, __VA_ARGS__ } \
                         + RG_REQUIRE_(RG_IS_NAMED_(#__VA_ARGS__), RG_BY_ITS_NAME_) + RG_LOUDLY_))
 #define RG_STRIP_(...) __VA_ARGS__
-/* True if the arguments, written as a string, are empty or begin with a dot, as an option by name
- * does. */
+/* RG_IS_NAMED_ is true if `text`, the arguments written as a string, is empty or begins with a dot,
+ * as an option by name does. */
 #define RG_IS_NAMED_(text) (sizeof(text) == 1 || !__builtin_memcmp(text, ".", 1))
 #endif
 

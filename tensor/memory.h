@@ -16,8 +16,9 @@ void rgi_free(void *block, size_t bytes, rg_class cls);
  * last RG_RESTING_HANDLES handles that a thread released isn't reused yet, so that a later use of
  * one of them is noticed. */
 void rgi_free_handle(rg_handle *h, size_t bytes);
-/* Do the same as rgi_alloc and rgi_free, with the most common case inlined: for blocks that are
- * allocated and freed all the time. The block to free must not be NULL. */
+/* rgi_alloc_fast and rgi_free_fast do the same as rgi_alloc and rgi_free, but the most common case
+ * is inlined. They are for blocks that are allocated and freed all the time. The block to free must
+ * not be NULL. */
 static inline void *rgi_alloc_fast(size_t bytes, rg_class cls);
 static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls);
 /* Makes room for `want` items of `item` bytes each in *block, a block of class RG_MEM_OTHER that

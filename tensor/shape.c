@@ -1,6 +1,6 @@
 /*
- * shape.c: shapes: negative dims, broadcasting, the number of elements, strides, and shapes as
- * strings.
+ * shape.c: functions for shapes. They resolve negative dims, broadcast shapes, count elements, set
+ * strides, and write shapes as strings.
  */
 #include "shape.h"
 #include "error.h"

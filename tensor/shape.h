@@ -1,6 +1,6 @@
 /*
- * shape.h: shapes: negative dims, broadcasting, the number of elements, and strides. Failures have
- * torch's messages.
+ * shape.h: functions for shapes. They resolve negative dims, broadcast shapes, count elements and
+ * set strides. Failures have torch's messages.
  */
 #pragma once
 

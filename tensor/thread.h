@@ -50,10 +50,11 @@ enum {
 
 /* A failure: its code, which is RG_OK if there is none, and its message. `unread` is set until the
  * program reads the failure (error.h says how). `halts` is set if the failure halts training,
- * because gradients or weights weren't changed that should have been. The other fields belong to
+ * because the failed call should have changed gradients or weights. The other fields belong to
  * unread.c. `told` is set if the failure was written to standard error. `reached` has the names of
  * functions that were called with NULL because of the failure. `stack` has the `depth` return
- * addresses of the call that failed; it is filled in only if REGARD_ERRORS asks for it. */
+ * addresses of the calls in progress when the failure happened; it is filled in only if
+ * REGARD_ERRORS asks for it. */
 typedef struct rg_failure {
     rg_code code;
     bool unread, halts, told;

@@ -1,5 +1,6 @@
 /*
- * sums.c: sums in the dtype, sums of floats in float64, and sums in which NaN counts as 0.
+ * sums.c: three kinds of sums: k_sums adds in the dtype of the elements, k_wide_sums adds floats in
+ * float64, and in k_nansums NaN counts as 0.
  */
 #include "reduce.h"
 

@@ -1,7 +1,8 @@
 /*
  * loops/bfloat16.h: products of float32 matrices that are rounded to bfloat16, written in the
  * intrinsics of AVX-512 and its extension for bfloat16. No set of sets.h includes this extension,
- * and no other loop needs it. So these functions are compiled once, each for its own target.
+ * and no other loop needs it. So these functions aren't compiled for each set, but once, with an
+ * attribute (BF_TARGET) that enables the extension.
  *
  * A line is a row of a or a column of b. A step is an index along k. Two steps are a pair, which
  * one instruction multiplies and adds. Lines are packed into panels of BF_LANES lines and at most

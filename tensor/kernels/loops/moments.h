@@ -1,6 +1,6 @@
 /*
- * loops/moments.h: loops for means and variances, for one element type: one divides sums by a
- * number, and one sums squares around a mean.
+ * loops/moments.h: two loops for means and variances, for one element type. moments_divide divides
+ * sums by a number, and `spread` sums the squares of the distances from a mean.
  */
 
 /* moments_divide is a finish_loop (kernels/reduce.h): it changes n elements of y in place. */

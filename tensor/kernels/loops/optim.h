@@ -19,8 +19,8 @@ K_INLINE T K_NAME(optim_gradient)(T gradient, T parameter, K_NAME(optim_common) 
     return common.weight_decay != 0 ? fma(common.weight_decay, parameter, g) : g;
 }
 
-/* Returns mean + entering * (x - mean). Like torch.lerp, it begins at `mean` if entering is below
- * 1/2, and otherwise at x. */
+/* Returns mean + entering * (x - mean). As in torch.lerp, this is computed as x - (1 - entering) *
+ * (x - mean) if |entering| isn't below 1/2, which rounds differently. */
 K_INLINE T K_NAME(optim_lerp)(T mean, T x, T entering) {
     return fabs(entering) < (T)0.5 ? fma(entering, x - mean, mean) : fma(entering - 1, x - mean, x);
 }

@@ -151,8 +151,8 @@ static void K_NAME(recur_forward)(void *plan, int64_t begin, int64_t end, int wo
  * layer. g_more is the part of y's gradient that the later time step has sent through the weights.
  * g_x is the gradient of x, which is written. */
 
-/* The gradients of an LSTM. carry is the gradient of c that comes from the later time step. It is
- * replaced by the gradient of c before this time step. */
+/* Computes the gradients of one time step of an LSTM. `carry` is the gradient of c that comes from
+ * the later time step. It is replaced by the gradient of c for the time step before. */
 K_INLINE void K_NAME(recur_lstm_back)(int64_t n, T *g_x, T *carry, const T *g, const T *g_more,
                                       const T *g_c, const T *gates, const T *c, const T *before) {
     K_INDEPENDENT
