@@ -7,8 +7,8 @@
 
 #include "dtype.h"
 
-/* Returns whether a dim can be merged with the innermost dim that the walk has already: for every
- * operand, the step of that dim must be this dim's size * step. */
+/* Returns whether a dim with this size and these steps can be merged with the innermost dim that
+ * the walk has already. For every operand, the step of that innermost dim must be size * step. */
 static bool walk_merges(const rg_walk *w, int64_t size, const int64_t step[]) {
     if (w->ndim == 0)
         return false;

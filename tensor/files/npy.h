@@ -37,7 +37,7 @@ bool rgi_npy_parse(const rg_npy_source *s, const char *text, size_t n, rg_npy_he
 rg_tensor *rgi_npy_read(rg_npy_source *s);
 
 /* Appends the header that np.save would write for t to `text`, which must be { 0 }. The caller
- * frees it. Returns false if memory runs out. */
+ * frees `text`. Returns false if memory runs out. */
 bool rgi_npy_make_header(rg_text *text, const rg_tensor *t);
 /* Returns whether np.save writes the tensor in Fortran's order: its memory has no gaps, and its
  * first dim is the innermost one. */

@@ -37,8 +37,8 @@ static void add_number(zip_record *r, uint64_t v, size_t bytes) {
         r->v[r->n++] = (char)(v >> (8 * i));
 }
 
-/* Appends v as a number of 32 bits. If v needs more bits, appends the value that means that v is in
- * the extra field of 64-bit numbers. */
+/* Appends v as a number of 32 bits. If v needs more bits, appends RG_ZIP_WIDE32 instead, which says
+ * that the number is in the extra field of 64-bit numbers. */
 static void add_narrow(zip_record *r, uint64_t v) {
     add_number(r, RG_MIN(v, (uint64_t)RG_ZIP_WIDE32), 4);
 }

@@ -108,8 +108,8 @@ typedef struct {
     bool of_bfloat16; /* Set if all elements of the factors are bfloat16 numbers. */
 } matmul_plan;
 
-/* Returns the offset in bytes of the matrix of t (y, a or b) that belongs to the item of y's batch
- * with the index at[]. */
+/* Returns the offset in bytes of a matrix in t, which is y, a or b. The matrix is the one for the
+ * item of y's batch whose index is at[]. */
 static int64_t matmul_offset(const rg_tensor *t, int dims, int y_dims, const int64_t at[]) {
     int64_t offset = 0;
     const int64_t *from = at + (y_dims - dims);

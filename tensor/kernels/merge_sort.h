@@ -39,9 +39,9 @@ static inline __attribute__((always_inline)) void merge_sort_merge(k_ranked *to,
     }
 }
 
-/* Sorts n items: first ranges of RUN items by insertion; then two neighbouring ranges at a time are
- * merged into one of twice the length, until one range is left. `aside` is scratch memory for n
- * items. Returns where the sorted items are: q or aside. */
+/* Sorts n items. First sorts ranges of RUN items by insertion; then merges two neighbouring ranges
+ * at a time, until one range is left. `aside` is scratch memory for n items. Returns where the
+ * sorted items are: q or aside. */
 static inline __attribute__((always_inline)) k_ranked *k_merge_sort(k_ranked *q, k_ranked *aside,
                                                                     int64_t n, k_before *before,
                                                                     const void *context) {

@@ -10,8 +10,8 @@
 enum {
     /* The number of columns of a panel of weights. The last panel is filled up with zeros. */
     RECUR_PANEL = 64,
-    /* A task has at most RECUR_MOST rows of the batch, and a multiple of RECUR_ROUND except at the
-     * end. */
+    /* A task has at most RECUR_MOST rows of the batch. Their number is a multiple of RECUR_ROUND,
+     * except in the last task. */
     RECUR_ROUND = 8,
     RECUR_MOST = 64
 };

@@ -1,8 +1,8 @@
 /*
- * system.h: all that the library asks of the operating system beside the C library, POSIX threads
- * and their clocks. system.c is for POSIX systems, and leaves out what only some of them have;
- * windows.c is for Windows. No other file of the library includes a header of the system, except
- * pthread.h: tests/style checks that.
+ * system.h: everything that the library needs from the operating system, except the C library,
+ * POSIX threads and their clocks. system.c is for POSIX systems, and does without features that a
+ * system lacks; windows.c is for Windows. No other file of the library includes a header of the
+ * system, except pthread.h; tests/style checks that.
  */
 #pragma once
 
@@ -93,10 +93,11 @@ void rgi_locale_back(rg_locale *before);
 #define O_DIRECTORY 0
 #endif
 
-/* The calls that may fail, in a table that tests replace to let each of them fail. The calls before
- * a save (where a link points to, whether there is a file, its permissions) aren't in the table: if
- * they fail, a new file is made. `pread` reads from the offset `at` on, `sync` returns when the
- * file is on the disk, and `rename` replaces a file that is there. */
+/* A table of the system calls that may fail. Tests replace its entries to let each call fail. The
+ * calls that prepare a save (where a link points to, whether there is a file, its permissions)
+ * aren't in the table, because a new file is made even if they fail. `pread` reads from the offset
+ * `at` on, `sync` returns when the file is on the disk, and `rename` replaces a file that is
+ * there. */
 typedef struct {
     int (*open)(const char *path, int flags, mode_t mode);
     int (*stat)(int fd, struct stat *status);

@@ -32,9 +32,9 @@ static int threads_of(const char *text) {
     return n > 0 && n <= INT32_MAX && (!*end || *end == ',') ? (int)n : 0;
 }
 
-/* Warns of each variable that is set to something other than a number. Stops at the first variable
- * with a valid number; the variables after that one aren't used. An empty variable counts as not
- * set. */
+/* Warns of each environment variable for the number of threads that is set to something other than
+ * a number. Stops at the first variable with a valid number; the variables after that one aren't
+ * used. An empty variable counts as not set. */
 static void warn_of_thread_variables(int threads) {
     char taken[64];
     snprintf(taken, sizeof taken, "the number of threads is %d", threads);

@@ -197,9 +197,8 @@ K_INLINE void K_NAME(matmul_tile)(const k_product_sizes *z, NUMBER *y, const NUM
 /* ---- panels, blocks and the product ---------------------------------------------------------- */
 
 /* Computes n <= PANEL columns of y, tile by tile. Requires that the rows of b are whole vectors.
- * The rows of a for the second tile are `second` elements behind those for the first one; the rows
- * for the third tile are `third` elements behind those for the second one; then `second` and
- * `third` alternate. */
+ * The distance from the rows of a for one tile to those for the next tile is `second` elements
+ * after the first tile, `third` elements after the second tile, and so on alternately. */
 static void K_NAME(matmul_panel)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
                                  const NUMBER *a, int64_t second, int64_t third, const NUMBER *b,
                                  matmul_prefetch *ahead, int64_t n, NUMBER alpha, NUMBER beta) {
