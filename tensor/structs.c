@@ -1,5 +1,6 @@
 /*
- * structs.c: RG_NONE, and the errors for pointers that aren't a tensor in use.
+ * structs.c: defines RG_NONE, and fails with an error message for pointers that aren't a tensor in
+ * use.
  */
 #include "structs.h"
 

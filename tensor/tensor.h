@@ -234,8 +234,8 @@ typedef struct rg_dims {
                      || RG_IS_DTYPE_(e) || RG_IS_DTYPE_(f) || RG_IS_DTYPE_(g) || RG_IS_DTYPE_(h)), \
                    RG_NO_SIZE_))
 #define RG_IS_DTYPE_(x) _Generic((x), rg_dtype : 1, default : 0)
-/* Is 1 if x is a whole number, else 0. The conditional expression promotes a short integer or a
- * bit-field to int. */
+/* RG_IS_WHOLE_(x) is 1 if x has the type of a whole number, else 0. The conditional expression
+ * promotes a short integer or a bit-field to int. */
 #define RG_IS_WHOLE_(x)                                                                        \
     _Generic((1 ? (x) : 0), int : 1, unsigned : 1, long : 1, unsigned long : 1, long long : 1, \
              unsigned long long : 1, default : 0)

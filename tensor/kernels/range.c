@@ -1,5 +1,5 @@
 /*
- * range.c: evenly spaced numbers, for arange and linspace.
+ * range.c: writes evenly spaced numbers, for arange and linspace.
  */
 #include "kernels.h"
 

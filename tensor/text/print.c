@@ -199,8 +199,8 @@ static bool print_needs_exponents(const printer *p) {
             return print_options.sci_mode;
         return p->most / p->least > 1000 || p->most > 1e8 || p->least < 1e-4;
     }
-    /* NumPy compares in the precision of the array's own dtype, which limits the number of digits
-     * before the point. */
+    /* As in NumPy, the limits and the ratio are rounded to the array's dtype. Also, a dtype with
+     * few digits has a lower limit for numbers that are written without exponents. */
     const rg_dtype dtype = p->t->dtype;
     const double large = pow(10, RG_MIN(NUMPY_PRECISION, rgi_decimal_digits(dtype)));
     return p->most >= large || p->least < rgi_rounded(1e-4, dtype)

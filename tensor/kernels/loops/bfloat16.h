@@ -82,7 +82,8 @@ BF_TARGET static void bf_pack(bf_pairs *to, const float *x, int64_t lines, int64
     }
 }
 
-/* Where a tile is in y and in c, and the factors in y = alpha * a b + beta * c. */
+/* The addresses of a tile in y and in c, their row strides in elements, and the factors in y =
+ * alpha * a b + beta * c. */
 typedef struct {
     float *y;
     const float *c;
