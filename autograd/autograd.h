@@ -81,13 +81,13 @@ typedef struct RG_OPTIONS rg_backward_options {
     RG_BY_NAME;
     /* The gradient of y. It may be left out if y has one element; then it is 1. */
     rg_tensor *gradient RG_DEFAULT(RG_NONE);
-    bool retain_graph RG_DEFAULT(false);
+    rg_flag retain_graph RG_DEFAULT(false);
     /* If true, the backward run itself is recorded, so that its gradients can be differentiated.
      * The graph is then retained, too. */
-    bool create_graph RG_DEFAULT(false);
+    rg_flag create_graph RG_DEFAULT(false);
     /* If y doesn't depend on x, rg_grad returns RG_NONE if this is true, and fails if it is
      * false. */
-    bool allow_unused RG_DEFAULT(false);
+    rg_flag allow_unused RG_DEFAULT(false);
     /* If a list is given, such as RG_LIST(w, b), rg_backward computes and adds only the gradients
      * of these tensors. A tensor in the list that isn't a leaf keeps its .grad, as if
      * rg_retain_grad had been called for it. */

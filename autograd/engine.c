@@ -224,8 +224,7 @@ static bool mark_needed(rg_run *r, int m, rg_tensor *const x[]) {
     return rgi_run_ask(r, m, x);
 }
 
-/* Fails if t doesn't require grad. `sentence` is the format of the error message, which may print
- * i. */
+/* Fails if t doesn't require grad. `sentence` is the message's format, which may print i. */
 RG_HOT static bool require_grad(const char *op, rg_tensor *t, const char *sentence, int i) {
     return rgi_check(t, op) && rgi_renew(t, op)
            && (t->history || rgi_fail(RG_RUNTIME_ERROR, op, sentence, i));
@@ -419,8 +418,7 @@ static bool run_hooked(const leaves_hooked *l, bool ok) {
     return ok;
 }
 
-/* Frees the run. After a walk that succeeded, the only gradients left are those that were asked
- * for. */
+/* Frees the run. After a walk that succeeded, only the wanted gradients are left. */
 static void run_free(rg_run *r, bool ok) {
     if (r->grads && (!ok || r->capturing))
         for (size_t i = 0; i < r->n_grads; i++)

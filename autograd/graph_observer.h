@@ -151,3 +151,6 @@ void rgi_notes_end_step(rg_node *n);
 void rgi_notes_freed_saved(rg_node *n);
 void rgi_notes_lost_headers(rg_node *n);
 void rgi_notes_free(rg_node *n);
+
+/* Returns the number of calls of rg_set_data, in all threads. */
+uint32_t rgi_data_changes(void);

@@ -90,9 +90,6 @@ bool rgi_record(const rg_call *c, size_t attr_size);
 /* Records a call as rgi_record does, but the caller chooses the values to save: those in the mask
  * `needs`. rgi_record saves the values that the op's gradient rules read. */
 bool rgi_record_needing(const rg_call *c, size_t attr_size, uint32_t needs);
-/* Returns the number of calls of rg_set_data, in all threads. */
-uint32_t rgi_data_changes(void);
-
 /* Returns a new leaf for t, with one reference, which belongs to the caller. */
 rg_node *rgi_leaf_new(const rg_tensor *t);
 /* Stores t's strides in t's leaf. If t has no gaps, the gradient gets the same strides, as in

@@ -92,7 +92,7 @@ void rg_module_free(void *m);
 bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value);
 typedef struct RG_OPTIONS rg_buffer_options {
     RG_BY_NAME;
-    bool persistent RG_DEFAULT(true); /* state_dict includes it. */
+    rg_flag persistent RG_DEFAULT(true); /* state_dict includes it. */
 } rg_buffer_options;
 /* Stores a tensor that isn't trained in the field `place`, and registers it as a buffer. */
 bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value,
@@ -218,9 +218,8 @@ void rg_train(void *m, bool on);
 #define rg_eval(m) rg_train(m, false)
 bool rg_module_requires_grad_(void *m, bool on);
 void rg_zero_grad(void *m);
-/* Converts the floating point parameters and buffers, and their gradients, to the dtype. Tensors
- * that were views of the same memory no longer share memory afterwards. On failure, nothing is
- * converted. */
+/* Converts floating point parameters, buffers and their gradients to the dtype. Tensors that were
+ * views of the same memory no longer share memory afterwards. On failure, nothing is converted. */
 bool rg_module_to(void *m, rg_dtype dtype);
 /* Returns the number of elements in all parameters. A shared parameter counts once. Returns -1 on
  * failure. */

@@ -13,6 +13,10 @@
 #include <type_traits>
 #endif
 
+/* The opening brace of options. Clang reports a fraction that is given for a whole number only if
+ * the brace before it isn't in a system header, and so this line is above the pragma below. */
+#define RG_OPEN_ {
+
 /* ---- ISO C and C++ ------------------------------------------------------------------- */
 
 /* With -pedantic, compilers warn of what ISO C and C++ lack, but not in a system header. So each
@@ -116,13 +120,33 @@ typedef struct rg_options_go_by_name {
 
 /* RG_ONE_OF(type) is the type of an option that takes a value of the enum `type`. In C it is an
  * integer type of the enum's size, because compilers silently convert a fraction to an enum, while
- * RG_KEYWORDS makes them report a fraction that is converted to an integer. (They report neither a
- * fraction nor a pointer that is given for a bool.) */
+ * RG_KEYWORDS makes them report a fraction that is converted to an integer. */
 #ifdef __cplusplus
 #define RG_ONE_OF(type) type
 #else
 #define RG_ONE_OF(type) \
     __typeof__(__builtin_choose_expr(sizeof(type) == 1, (signed char)0, 0u))
+#endif
+
+/* rg_flag is the type of an option that is true or false. Each integer but 0 stands for true. In C
+ * the type is an integer, because compilers silently convert a fraction and a pointer to a bool. It
+ * has 64 bits, so that the value of `flags & (1ll << 40)` isn't lost. */
+#ifdef __cplusplus
+class rg_flag {
+    long long number = 0;
+
+  public:
+    constexpr rg_flag() = default;
+    constexpr rg_flag(long long value) : number(value != 0) {}
+    template <typename T, typename = rg_no_long<T>>
+    constexpr rg_flag(T value) : number(value ? 1 : 0) {
+        static_assert(!std::is_floating_point<T>::value && !std::is_pointer<T>::value,
+                      "true or false belongs here, or an integer");
+    }
+    constexpr operator bool() const { return number != 0; }
+};
+#else
+typedef long long rg_flag;
 #endif
 
 /* RG_EMPTY ends a field of a struct that programs initialise by field names. A field that the
@@ -169,8 +193,8 @@ typedef struct rg_options_go_by_name {
 #endif
 #define RG_QUIETLY_ (void)__extension__({ RG_QUIET_ RG_STRICT_ 0; })
 #define RG_LOUDLY_  __extension__({ RG_LOUD_ 0; })
-#define RG_KEYWORDS(type, defaults, ...)                       \
-    (*(RG_QUIETLY_, &(type){ RG_STRIP_ defaults, __VA_ARGS__ } \
+#define RG_KEYWORDS(type, defaults, ...)                              \
+    (*(RG_QUIETLY_, &(type)RG_OPEN_ RG_STRIP_ defaults, __VA_ARGS__ } \
                         + RG_REQUIRE_(RG_IS_NAMED_(#__VA_ARGS__), RG_BY_ITS_NAME_) + RG_LOUDLY_))
 #define RG_STRIP_(...) __VA_ARGS__
 /* RG_IS_NAMED_ is true if `text`, the arguments written as a string, is empty or begins with a dot,

@@ -382,8 +382,7 @@ const char *rg_name(rg_tensor *t);
 
 /* ---- random numbers: torch's mt19937 ---------------------------------------------------
  * After rg_manual_seed(123), rg_rand(6, 3) has the values of torch.rand(6, 3). All threads share
- * the default generator, as in torch. A thread that needs its own sequence of numbers makes a
- * generator. */
+ * the default generator, as in torch. A thread that needs numbers of its own makes a generator. */
 void rg_manual_seed(uint64_t seed);
 uint64_t rg_initial_seed(void);
 rg_generator *rg_default_generator(void);

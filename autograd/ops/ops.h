@@ -209,7 +209,7 @@ rg_values_indices rg_kthvalue(rg_tensor *x, int64_t k, int dim, bool keepdim);
 typedef struct RG_OPTIONS rg_quantile_options {
     RG_BY_NAME;
     int dim                   RG_DEFAULT(INT_MIN);
-    bool keepdim              RG_DEFAULT(false);
+    rg_flag keepdim              RG_DEFAULT(false);
     const char *interpolation RG_DEFAULT("linear");
 } rg_quantile_options;
 rg_tensor *rg_quantile_with(rg_tensor *x, rg_tensor *q, rg_quantile_options o);
@@ -458,7 +458,7 @@ rg_tensor *rg_index_copy(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *sou
  * false, x's element doesn't take part. */
 typedef struct RG_OPTIONS rg_scatter_reduce_options {
     RG_BY_NAME;
-    bool include_self RG_DEFAULT(true);
+    rg_flag include_self RG_DEFAULT(true);
 } rg_scatter_reduce_options;
 rg_tensor *rg_scatter_reduce_with(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source,
                                   const char *reduce, rg_scatter_reduce_options o);
@@ -516,7 +516,7 @@ typedef struct RG_OPTIONS rg_embedding_options {
     int64_t padding_idx     RG_DEFAULT(INT64_MIN);
     double max_norm         RG_DEFAULT(0);
     double norm_type        RG_DEFAULT(2);
-    bool scale_grad_by_freq RG_DEFAULT(false);
+    rg_flag scale_grad_by_freq RG_DEFAULT(false);
 } rg_embedding_options;
 rg_tensor *rg_embedding_with(rg_tensor *index, rg_tensor *weight, rg_embedding_options o);
 
@@ -559,7 +559,7 @@ typedef struct RG_OPTIONS rg_max_pool_options {
     /* elements added at each end, each lower than all elements of x */
     int64_t padding   RG_DEFAULT(0);
     int64_t dilation  RG_DEFAULT(1);
-    bool ceil_mode    RG_DEFAULT(false); /* a last window may reach beyond the end */
+    rg_flag ceil_mode    RG_DEFAULT(false); /* a last window may reach beyond the end */
     /* The plural fields have a number for each dim, as in rg_conv_options. */
     rg_dims strides   RG_DEFAULT({});
     rg_dims paddings  RG_DEFAULT({});
@@ -577,8 +577,8 @@ typedef struct RG_OPTIONS rg_avg_pool_options {
     RG_BY_NAME;
     int64_t stride           RG_DEFAULT(RG_KERNEL);
     int64_t padding          RG_DEFAULT(0);
-    bool ceil_mode           RG_DEFAULT(false);
-    bool count_include_pad   RG_DEFAULT(true);
+    rg_flag ceil_mode           RG_DEFAULT(false);
+    rg_flag count_include_pad   RG_DEFAULT(true);
     /* the number by which each window's sum is divided */
     int64_t divisor_override RG_DEFAULT(RG_WINDOW);
     rg_dims strides          RG_DEFAULT({});
@@ -623,7 +623,7 @@ typedef struct RG_OPTIONS rg_batch_norm_options {
     RG_BY_NAME;
     rg_tensor *weight RG_DEFAULT(RG_NONE);
     rg_tensor *bias   RG_DEFAULT(RG_NONE);
-    bool training     RG_DEFAULT(false);
+    rg_flag training     RG_DEFAULT(false);
     double momentum   RG_DEFAULT(0.1);
     double eps        RG_DEFAULT(1e-5);
 } rg_batch_norm_options;
@@ -651,9 +651,9 @@ typedef struct RG_OPTIONS rg_attention_options {
     RG_BY_NAME;
     rg_tensor *attn_mask RG_DEFAULT(RG_NONE);
     double dropout_p     RG_DEFAULT(0);
-    bool is_causal       RG_DEFAULT(false);
+    rg_flag is_causal       RG_DEFAULT(false);
     double scale         RG_DEFAULT(0);
-    bool enable_gqa      RG_DEFAULT(false);
+    rg_flag enable_gqa      RG_DEFAULT(false);
 } rg_attention_options;
 rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_tensor *v,
                                                 rg_attention_options o);
@@ -704,7 +704,7 @@ typedef struct RG_OPTIONS rg_loss_options {
     double label_smoothing RG_DEFAULT(0);       /* cross_entropy */
     double beta            RG_DEFAULT(1);       /* smooth_l1 */
     double delta           RG_DEFAULT(1);       /* huber */
-    bool log_target        RG_DEFAULT(false);   /* kl_div */
+    rg_flag log_target        RG_DEFAULT(false);   /* kl_div */
 } rg_loss_options;
 
 /* (x - t)^2 */
@@ -757,7 +757,7 @@ typedef struct RG_OPTIONS rg_triplet_options {
     double p               RG_DEFAULT(2);     /* p of rg_pairwise_distance */
     double eps             RG_DEFAULT(1e-6);  /* eps of rg_pairwise_distance */
     /* uses d(positive, negative) in place of d(anchor, negative) if it is smaller */
-    bool swap              RG_DEFAULT(false);
+    rg_flag swap              RG_DEFAULT(false);
 } rg_triplet_options;
 /* max(margin + d(anchor, positive) - d(anchor, negative), 0), where d is rg_pairwise_distance */
 rg_tensor *rg_triplet_margin_loss_with(rg_tensor *anchor, rg_tensor *positive, rg_tensor *negative,
@@ -765,7 +765,7 @@ rg_tensor *rg_triplet_margin_loss_with(rg_tensor *anchor, rg_tensor *positive, r
 typedef struct RG_OPTIONS rg_gaussian_nll_options {
     RG_BY_NAME;
     RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN);
-    bool full              RG_DEFAULT(false); /* adds ln(2 pi) / 2 */
+    rg_flag full              RG_DEFAULT(false); /* adds ln(2 pi) / 2 */
     double eps             RG_DEFAULT(1e-6);  /* a smaller variance counts as eps */
 } rg_gaussian_nll_options;
 /* (ln var + (x - t)^2 / var) / 2. var may be a number, and may lack x's last dim. */
@@ -774,8 +774,8 @@ rg_tensor *rg_gaussian_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_tensor 
 typedef struct RG_OPTIONS rg_poisson_nll_options {
     RG_BY_NAME;
     RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN);
-    bool log_input         RG_DEFAULT(true);  /* x is a logarithm */
-    bool full              RG_DEFAULT(false); /* adds Stirling's formula for ln t! where t > 1 */
+    rg_flag log_input         RG_DEFAULT(true);  /* x is a logarithm */
+    rg_flag full              RG_DEFAULT(false); /* adds Stirling's formula for ln t! where t > 1 */
     double eps             RG_DEFAULT(1e-8);  /* added to x before its logarithm */
 } rg_poisson_nll_options;
 /* e^x - t x; or, without log_input, x - t ln(x + eps) */

@@ -61,9 +61,9 @@ typedef struct RG_OPTIONS rg_function_class {
      * rg_save_for_backward. */
     size_t state_bytes RG_DEFAULT(0);
     /* If true, it is an error to differentiate a gradient of this op. */
-    bool once_differentiable RG_DEFAULT(false);
+    rg_flag once_differentiable RG_DEFAULT(false);
     /* If true, an output that got no gradient has RG_NONE as its gradient instead of zeros. */
-    bool unmaterialized_grads RG_DEFAULT(false);
+    rg_flag unmaterialized_grads RG_DEFAULT(false);
     /* Private; leave it out. */
     void *row RG_DEFAULT(NULL);
 } rg_function_class;

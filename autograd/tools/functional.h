@@ -23,7 +23,7 @@ typedef struct RG_OPTIONS rg_derivative_options {
     RG_BY_NAME;
     /* The index of the input by which rg_jacrev, rg_jacfwd and rg_hessian differentiate f. */
     int argnum RG_DEFAULT(0);
-    bool create_graph RG_DEFAULT(false);
+    rg_flag create_graph RG_DEFAULT(false);
 } rg_derivative_options;
 #define RG_DERIVATIVE_(...) \
     RG_KEYWORDS(rg_derivative_options, (.argnum = 0, .create_graph = false), __VA_ARGS__)

@@ -46,7 +46,7 @@ void rg_saved_guard_close(rg_saved_guard *guard);
 typedef struct RG_OPTIONS rg_checkpoint_options {
     RG_BY_NAME;
     /* If false, the second call of f may draw other random numbers than the first. */
-    bool preserve_rng_state RG_DEFAULT(true);
+    rg_flag preserve_rng_state RG_DEFAULT(true);
 } rg_checkpoint_options;
 rg_tensor *rg_checkpoint_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                               rg_checkpoint_options options);

@@ -61,7 +61,7 @@ rg_pair rg_tokens_get_batch_with(const rg_tokens *tokens, int64_t batch_size, in
 
 typedef struct RG_OPTIONS rg_csv_options {
     RG_BY_NAME;
-    bool header RG_DEFAULT(false); /* Set to skip the first line, which names the columns. */
+    rg_flag header RG_DEFAULT(false); /* Set to skip the first line, which names the columns. */
     char delimiter RG_DEFAULT(',');
     /* A floating point dtype, or an integer dtype if the file has integers only. */
     RG_ONE_OF(rg_dtype) dtype RG_DEFAULT(RG_FLOAT32);
@@ -84,8 +84,8 @@ typedef struct rg_data_loader rg_data_loader;
 typedef struct RG_OPTIONS rg_data_loader_options {
     RG_BY_NAME;
     int64_t batch_size RG_DEFAULT(1);
-    bool shuffle RG_DEFAULT(false);
-    bool drop_last RG_DEFAULT(false);
+    rg_flag shuffle RG_DEFAULT(false);
+    rg_flag drop_last RG_DEFAULT(false);
     /* The source of random numbers. It must exist as long as the loader. NULL means the default
      * generator; its state isn't part of the loader's state_dict. */
     rg_generator *generator RG_DEFAULT(NULL);

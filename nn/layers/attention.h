@@ -26,15 +26,15 @@ rg_tensor *rg_self_attention_weights(rg_self_attention *m, rg_tensor *x);
 typedef struct RG_OPTIONS rg_multihead_attention_options {
     RG_BY_NAME;
     double dropout RG_DEFAULT(0);
-    bool bias RG_DEFAULT(true);
-    bool add_bias_kv RG_DEFAULT(false);
-    bool add_zero_attn RG_DEFAULT(false);
+    rg_flag bias RG_DEFAULT(true);
+    rg_flag add_bias_kv RG_DEFAULT(false);
+    rg_flag add_zero_attn RG_DEFAULT(false);
     /* The widths of the keys and of the values. 0 means embed_dim. */
     int64_t kdim RG_DEFAULT(0);
     int64_t vdim RG_DEFAULT(0);
     /* If true, query, key, value and output are (batch, length, embedding); otherwise (length,
      * batch, embedding). */
-    bool batch_first RG_DEFAULT(false);
+    rg_flag batch_first RG_DEFAULT(false);
 } rg_multihead_attention_options;
 typedef struct rg_multihead_attention {
     rg_module base;
@@ -66,7 +66,7 @@ typedef struct rg_attention_cache {
     /* If true, the cache is only read: queries attend to its keys and values, and the arguments key
      * and value are ignored. Otherwise key and value are projected and appended to the cache, and
      * `length` grows. */
-    bool complete RG_EMPTY;
+    rg_flag complete RG_EMPTY;
 } rg_attention_cache;
 
 typedef struct RG_OPTIONS rg_multihead_options {
@@ -74,14 +74,14 @@ typedef struct RG_OPTIONS rg_multihead_options {
     /* A mask of shape (batch, keys). If it is bool, queries don't attend to the keys where it is
      * true; if it is float, it is added to the scores. */
     rg_tensor *key_padding_mask RG_DEFAULT(RG_NONE);
-    bool need_weights RG_DEFAULT(true);
+    rg_flag need_weights RG_DEFAULT(true);
     /* A mask of shape (queries, keys) or (batch * num_heads, queries, keys), bool or float as
      * key_padding_mask. */
     rg_tensor *attn_mask RG_DEFAULT(RG_NONE);
-    bool average_attn_weights RG_DEFAULT(true);
+    rg_flag average_attn_weights RG_DEFAULT(true);
     /* Tells that attn_mask is causal, which lets a faster kernel run. attn_mask must be given all
      * the same. */
-    bool is_causal RG_DEFAULT(false);
+    rg_flag is_causal RG_DEFAULT(false);
     /* If a cache is given, queries attend to the keys and values in it. Unless the cache is
      * complete, each query attends to its own and to earlier positions only, so that attn_mask
      * isn't needed. No gradient flows through such a call. */

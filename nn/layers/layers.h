@@ -21,7 +21,7 @@ typedef struct rg_linear_module {
 } rg_linear_module;
 typedef struct RG_OPTIONS rg_linear_options {
     RG_BY_NAME;
-    bool bias RG_DEFAULT(true);
+    rg_flag bias RG_DEFAULT(true);
 } rg_linear_options;
 rg_linear_module *rg_nn_linear_with(int64_t in_features, int64_t out_features, rg_linear_options o);
 #define rg_nn_linear(in_features, out_features, ...) \
@@ -52,8 +52,8 @@ typedef struct RG_OPTIONS rg_norm_options {
     /* RG_OWN_EPS means the default: 1e-5, but in RMSNorm the epsilon of x's dtype. */
     double eps RG_DEFAULT(RG_OWN_EPS);
     /* Named `affine` in torch's GroupNorm. */
-    bool elementwise_affine RG_DEFAULT(true);
-    bool bias RG_DEFAULT(true);
+    rg_flag elementwise_affine RG_DEFAULT(true);
+    rg_flag bias RG_DEFAULT(true);
 } rg_norm_options;
 typedef struct rg_norm_module {
     rg_module base;
@@ -114,7 +114,7 @@ typedef struct RG_OPTIONS rg_conv_module_options {
     rg_dims strides RG_DEFAULT({});
     rg_dims paddings RG_DEFAULT({});
     rg_dims dilations RG_DEFAULT({});
-    bool bias RG_DEFAULT(true);
+    rg_flag bias RG_DEFAULT(true);
     RG_ONE_OF(rg_pad_mode) padding_mode RG_DEFAULT(RG_CONSTANT); /* torch's "zeros" */
 } rg_conv_module_options;
 rg_conv_module *rg_nn_conv1d_with(int64_t in_channels, int64_t out_channels, rg_dims kernel_size,
@@ -183,9 +183,9 @@ typedef struct RG_OPTIONS rg_batch_norm_module_options {
     double eps RG_DEFAULT(1e-5);
     /* NAN means torch's momentum=None: the running statistics are the averages over all batches. */
     double momentum RG_DEFAULT(0.1);
-    bool affine RG_DEFAULT(true);
-    bool bias RG_DEFAULT(true);
-    bool track_running_stats RG_DEFAULT(true);
+    rg_flag affine RG_DEFAULT(true);
+    rg_flag bias RG_DEFAULT(true);
+    rg_flag track_running_stats RG_DEFAULT(true);
 } rg_batch_norm_module_options;
 typedef struct rg_batch_norm_module {
     rg_module base;

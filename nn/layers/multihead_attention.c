@@ -275,7 +275,7 @@ static rg_attended mha_attend_heads(rg_multihead_attention *self, rg_tensor *con
  * x[1]. Returns RG_NONE if the options have no mask. */
 static rg_tensor *mha_mask_for(rg_multihead_attention *self, rg_tensor *const x[3],
                                const rg_multihead_options *o, bool batched) {
-    int64_t more = (self->bias_k != RG_NONE) + self->o.add_zero_attn;
+    int64_t more = (self->bias_k != RG_NONE) + (self->o.add_zero_attn ? 1 : 0);
     mha_sizes sizes = { x[0]->size[0], x[0]->size[1], x[1]->size[0], self->num_heads, more };
     return mha_mask(o, &sizes, batched, x[0]->dtype);
 }

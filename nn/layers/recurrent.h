@@ -31,8 +31,8 @@ typedef struct rg_packed_sequence {
 } rg_packed_sequence;
 typedef struct RG_OPTIONS rg_pack_options {
     RG_BY_NAME;
-    bool batch_first RG_DEFAULT(false);
-    bool enforce_sorted RG_DEFAULT(true);
+    rg_flag batch_first RG_DEFAULT(false);
+    rg_flag enforce_sorted RG_DEFAULT(true);
 } rg_pack_options;
 /* Packs x, of shape (steps, batch, ..), or (batch, steps, ..) with batch_first. lengths[i] is the
  * length of the i-th sequence. On failure all fields are NULL. */
@@ -47,7 +47,7 @@ rg_packed_sequence rg_pack_sequence_with(rg_list sequences, rg_pack_options o);
 
 typedef struct RG_OPTIONS rg_pad_options {
     RG_BY_NAME;
-    bool batch_first RG_DEFAULT(false);
+    rg_flag batch_first RG_DEFAULT(false);
     double padding_value RG_DEFAULT(0);
     /* Used by pad_packed_sequence: the number of steps of the output. 0 means as many as the
      * longest sequence has. */
@@ -75,11 +75,11 @@ rg_tensor *rg_pad_sequence_with(rg_list sequences, rg_pad_options o);
 typedef struct RG_OPTIONS rg_rnn_options {
     RG_BY_NAME;
     int64_t num_layers RG_DEFAULT(1);
-    bool bias RG_DEFAULT(true);
-    bool batch_first RG_DEFAULT(false);
+    rg_flag bias RG_DEFAULT(true);
+    rg_flag batch_first RG_DEFAULT(false);
     /* The probability of dropout on the output of each layer but the last. */
     double dropout RG_DEFAULT(0);
-    bool bidirectional RG_DEFAULT(false);
+    rg_flag bidirectional RG_DEFAULT(false);
     int64_t proj_size RG_DEFAULT(0); /* Used by LSTM only. */
     /* "tanh" or "relu"; NULL means "tanh". Only RNN takes it. */
     const char *nonlinearity RG_DEFAULT(NULL);
@@ -154,7 +154,7 @@ typedef struct rg_rnn_keywords {
 
 typedef struct RG_OPTIONS rg_rnn_cell_options {
     RG_BY_NAME;
-    bool bias RG_DEFAULT(true);
+    rg_flag bias RG_DEFAULT(true);
     const char *nonlinearity RG_DEFAULT(NULL); /* RNNCell's: "tanh" or "relu". NULL means "tanh". */
 } rg_rnn_cell_options;
 typedef struct rg_rnn_cell_module {

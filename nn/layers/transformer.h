@@ -29,11 +29,11 @@ typedef struct RG_OPTIONS rg_transformer_options {
     /* The activation function: rg_relu, rg_gelu, or another. It must not be left by longjmp. */
     rg_tensor *(*activation)(rg_tensor *x)RG_DEFAULT(rg_relu);
     double layer_norm_eps RG_DEFAULT(1e-5);
-    bool batch_first RG_DEFAULT(false);
+    rg_flag batch_first RG_DEFAULT(false);
     /* If true, the layer computes x + f(norm(x)), otherwise norm(x + f(x)), where f is attention or
      * the feedforward network. */
-    bool norm_first RG_DEFAULT(false);
-    bool bias RG_DEFAULT(true);
+    rg_flag norm_first RG_DEFAULT(false);
+    rg_flag bias RG_DEFAULT(true);
 } rg_transformer_options;
 typedef struct rg_transformer_encoder_layer {
     rg_module base;
@@ -58,7 +58,7 @@ typedef struct RG_OPTIONS rg_src_options {
     RG_BY_NAME;
     rg_tensor *src_mask RG_DEFAULT(RG_NONE);
     rg_tensor *src_key_padding_mask RG_DEFAULT(RG_NONE);
-    bool is_causal RG_DEFAULT(false);
+    rg_flag is_causal RG_DEFAULT(false);
 } rg_src_options;
 rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_layer *m,
                                                      rg_tensor *src, rg_src_options o);
@@ -79,7 +79,7 @@ typedef struct RG_OPTIONS rg_encoder_options {
      * torch takes its fast path for nested tensors. These are: no gradients, eval mode,
      * batch_first, norm_first off, relu or gelu, an even number of heads, a bias, no mask, and
      * padding only at the ends of rows. */
-    bool enable_nested_tensor RG_DEFAULT(true);
+    rg_flag enable_nested_tensor RG_DEFAULT(true);
 } rg_encoder_options;
 typedef struct rg_transformer_encoder {
     rg_module base;
@@ -101,7 +101,7 @@ typedef struct RG_OPTIONS rg_mask_options {
     RG_BY_NAME;
     rg_tensor *mask RG_DEFAULT(RG_NONE);
     rg_tensor *src_key_padding_mask RG_DEFAULT(RG_NONE);
-    bool is_causal RG_DEFAULT(false);
+    rg_flag is_causal RG_DEFAULT(false);
 } rg_mask_options;
 rg_tensor *rg_transformer_encoder_forward_with(rg_transformer_encoder *m, rg_tensor *src,
                                                rg_mask_options o);
@@ -147,8 +147,8 @@ typedef struct RG_OPTIONS rg_tgt_options {
     rg_tensor *memory_mask RG_DEFAULT(RG_NONE);
     rg_tensor *tgt_key_padding_mask RG_DEFAULT(RG_NONE);
     rg_tensor *memory_key_padding_mask RG_DEFAULT(RG_NONE);
-    bool tgt_is_causal RG_DEFAULT(false);
-    bool memory_is_causal RG_DEFAULT(false);
+    rg_flag tgt_is_causal RG_DEFAULT(false);
+    rg_flag memory_is_causal RG_DEFAULT(false);
     /* If a cache is given, tgt holds only positions that follow those in the cache, and they are
      * appended to it. Each position attends to itself and to earlier positions, so tgt_mask isn't
      * needed. No gradient flows through such a call. */
@@ -212,9 +212,9 @@ typedef struct RG_OPTIONS rg_nn_transformer_options {
     void *custom_encoder RG_DEFAULT(RG_NONE);
     void *custom_decoder RG_DEFAULT(RG_NONE);
     double layer_norm_eps RG_DEFAULT(1e-5);
-    bool batch_first RG_DEFAULT(false);
-    bool norm_first RG_DEFAULT(false);
-    bool bias RG_DEFAULT(true);
+    rg_flag batch_first RG_DEFAULT(false);
+    rg_flag norm_first RG_DEFAULT(false);
+    rg_flag bias RG_DEFAULT(true);
 } rg_nn_transformer_options;
 typedef struct rg_transformer {
     rg_module base;
@@ -242,9 +242,9 @@ typedef struct RG_OPTIONS rg_src_tgt_options {
     rg_tensor *src_key_padding_mask RG_DEFAULT(RG_NONE);
     rg_tensor *tgt_key_padding_mask RG_DEFAULT(RG_NONE);
     rg_tensor *memory_key_padding_mask RG_DEFAULT(RG_NONE);
-    bool src_is_causal RG_DEFAULT(false);
-    bool tgt_is_causal RG_DEFAULT(false);
-    bool memory_is_causal RG_DEFAULT(false);
+    rg_flag src_is_causal RG_DEFAULT(false);
+    rg_flag tgt_is_causal RG_DEFAULT(false);
+    rg_flag memory_is_causal RG_DEFAULT(false);
 } rg_src_tgt_options;
 rg_tensor *rg_transformer_forward_with(rg_transformer *m, rg_tensor *src, rg_tensor *tgt,
                                        rg_src_tgt_options o);

@@ -26,13 +26,13 @@ typedef struct RG_OPTIONS rg_gpt_options {
     int64_t n_head RG_DEFAULT(12);
     int64_t n_embd RG_DEFAULT(768);
     double dropout RG_DEFAULT(0);
-    bool bias RG_DEFAULT(true);
+    rg_flag bias RG_DEFAULT(true);
     /* The options below have nanoGPT's behaviour as their default; models that gpt_folder.h reads
      * may need other values. */
     /* The width of the hidden layer, c_fc. 0 means 4 * n_embd. */
     int64_t n_inner RG_DEFAULT(0);
-    bool gelu_tanh RG_DEFAULT(false);        /* Set to use the tanh approximation of GELU. */
-    bool untied RG_DEFAULT(false);           /* Set if lm_head doesn't share its weight with wte. */
+    rg_flag gelu_tanh RG_DEFAULT(false);     /* Set to use the tanh approximation of GELU. */
+    rg_flag untied RG_DEFAULT(false);        /* Set if lm_head doesn't share its weight with wte. */
     double layer_norm_epsilon RG_DEFAULT(0); /* The eps of the LayerNorms. 0 means 1e-5. */
     /* The probabilities of dropout after the sum of the embeddings, and on attention weights. -1
      * means the same as `dropout`. */

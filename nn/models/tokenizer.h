@@ -54,7 +54,7 @@ rg_tensor *rg_tokenizer_encode_with(const rg_tokenizer *t, const char *text,
 
 typedef struct RG_OPTIONS rg_tokenizer_decode_options {
     RG_BY_NAME;
-    bool skip_special_tokens RG_DEFAULT(false);
+    rg_flag skip_special_tokens RG_DEFAULT(false);
     /* Receives the length of the decoded text in bytes, since the text can contain 0 bytes. */
     int64_t *length RG_DEFAULT(NULL);
 } rg_tokenizer_decode_options;

@@ -29,7 +29,7 @@ typedef struct RG_OPTIONS rg_vocabulary_options {
     RG_BY_NAME;
     /* If true, the tokens of a text are its UTF-8 characters, white space included. If false, they
      * are its words. */
-    bool characters RG_DEFAULT(false);
+    rg_flag characters RG_DEFAULT(false);
     /* Bytes that are removed from words. With the default, ",", words are text.replace(",",
      * "").split(). */
     const char *drop RG_DEFAULT(",");

@@ -40,7 +40,7 @@ typedef struct RG_OPTIONS rg_averaged_model_options {
     RG_BY_NAME;
     rg_multi_avg_fn multi_avg_fn RG_DEFAULT({});
     /* If true, buffers are averaged as well. If false, they are copied from the model. */
-    bool use_buffers RG_DEFAULT(false);
+    rg_flag use_buffers RG_DEFAULT(false);
 } rg_averaged_model_options;
 rg_averaged_model *rg_optim_averaged_model_with(void *model, rg_averaged_model_options o);
 #define rg_optim_averaged_model(model, ...) \

@@ -12,7 +12,7 @@ RG_PUBLIC_BEGIN
 typedef struct RG_OPTIONS rg_clip_options {
     RG_BY_NAME;
     double norm_type RG_DEFAULT(2);
-    bool error_if_nonfinite RG_DEFAULT(false);
+    rg_flag error_if_nonfinite RG_DEFAULT(false);
 } rg_clip_options;
 /* Scales the gradients of the parameters, if necessary, so that their total norm is at most
  * max_norm. Returns the total norm before scaling. Returns NULL on failure. */

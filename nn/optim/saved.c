@@ -46,7 +46,7 @@ void rgi_saved_add(rg_py *p, const rg_saved *row, const void *base, bool with_ke
     case RG_SAVED_SCALAR: add_scalar(p, key, *number, dtype); break;
     case RG_SAVED_TENSOR: rgi_py_tensor(p, key, *(rg_tensor *const *)at); break;
     case RG_SAVED_INT: rgi_py_int(p, key, *(const int64_t *)at); break;
-    case RG_SAVED_BOOL: rgi_py_bool(p, key, *(const bool *)at); break;
+    case RG_SAVED_BOOL: rgi_py_bool(p, key, *(const rg_flag *)at); break;
     }
 }
 
@@ -91,7 +91,7 @@ bool rgi_saved_read(const rg_saved *row, void *base, const rg_named *e, const ch
     case RG_SAVED_BOOL:
         if (!rgi_saved_number(e, &number, op))
             return false;
-        *(bool *)at = number != 0;
+        *(rg_flag *)at = number != 0;
         return true;
     case RG_SAVED_TENSOR: *(rg_tensor **)at = e->tensor; return true;
     default: return rgi_saved_number(e, at, op);

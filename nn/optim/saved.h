@@ -20,7 +20,7 @@ typedef enum rg_saved_kind {
     RG_SAVED_SCALAR, /* A double here, a tensor without dims in PyTorch. */
     RG_SAVED_TENSOR, /* A pointer to a tensor here, a tensor in PyTorch. */
     RG_SAVED_INT,    /* An int64_t here, an int in PyTorch. */
-    RG_SAVED_BOOL,   /* A bool. */
+    RG_SAVED_BOOL,   /* An rg_flag, a bool in PyTorch. */
 } rg_saved_kind;
 
 typedef struct rg_saved {

@@ -63,9 +63,9 @@ typedef struct RG_OPTIONS rg_schedule_options {
     rg_by_group base_lrs RG_DEFAULT({});
     int64_t step_size_up RG_DEFAULT(2000);
     int64_t step_size_down RG_DEFAULT(0);
-    bool triangular2 RG_DEFAULT(false);
-    bool exp_range RG_DEFAULT(false);
-    bool scale_iterations RG_DEFAULT(false);
+    rg_flag triangular2 RG_DEFAULT(false);
+    rg_flag exp_range RG_DEFAULT(false);
+    rg_flag scale_iterations RG_DEFAULT(false);
     rg_cycle_scale *scale_fn RG_DEFAULT(NULL);
     /* Read by OneCycleLR. .anneal_linear = true means torch's anneal_strategy="linear". CyclicLR
      * also reads max_lr, cycle_momentum and the momenta. By default base_momentum is 0.85 and
@@ -74,9 +74,9 @@ typedef struct RG_OPTIONS rg_schedule_options {
     rg_by_group max_lrs RG_DEFAULT({});
     int64_t total_steps RG_DEFAULT(0);
     double pct_start RG_DEFAULT(0.3);
-    bool anneal_linear RG_DEFAULT(false);
-    bool cycle_momentum RG_DEFAULT(true);
-    bool three_phase RG_DEFAULT(false);
+    rg_flag anneal_linear RG_DEFAULT(false);
+    rg_flag cycle_momentum RG_DEFAULT(true);
+    rg_flag three_phase RG_DEFAULT(false);
     double base_momentum RG_DEFAULT(RG_UNSET);
     double max_momentum RG_DEFAULT(RG_UNSET);
     rg_by_group base_momentums RG_DEFAULT({});
@@ -86,8 +86,8 @@ typedef struct RG_OPTIONS rg_schedule_options {
     /* ReduceLROnPlateau. .mode_max = true means torch's mode="max", and .threshold_abs = true means
      * threshold_mode="abs". ConstantLR also reads `factor`. By default `factor` is 0.1, but in
      * ConstantLR 1/3. */
-    bool mode_max RG_DEFAULT(false);
-    bool threshold_abs RG_DEFAULT(false);
+    rg_flag mode_max RG_DEFAULT(false);
+    rg_flag threshold_abs RG_DEFAULT(false);
     double factor RG_DEFAULT(RG_UNSET);
     double threshold RG_DEFAULT(1e-4);
     double min_lr RG_DEFAULT(0);

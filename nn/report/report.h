@@ -42,7 +42,7 @@ typedef struct RG_OPTIONS rg_report_options {
     RG_BY_NAME;
     const char *title RG_DEFAULT(NULL); /* NULL: the path is the title. */
     /* Append to the page that is at the path, if there is one. */
-    bool resume RG_DEFAULT(false);
+    rg_flag resume RG_DEFAULT(false);
 } rg_report_options;
 /* Creates the file, and writes the page and a first record: the title, the time, the library's
  * version, the seed of the default generator and the number of threads. A file that is at the path

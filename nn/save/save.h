@@ -25,7 +25,7 @@ bool rg_module_save_with(void *m, const char *path, rg_save_file_options o);
 typedef struct RG_OPTIONS rg_module_load_options {
     RG_BY_NAME;
     /* If true, fail if the file lacks a name or has one that the module doesn't know. */
-    bool strict RG_DEFAULT(true);
+    rg_flag strict RG_DEFAULT(true);
     /* NULL, or receives the names that weren't loaded, sorted, as load_model returns them. */
     rg_incompatible_keys *keys RG_DEFAULT(NULL);
 } rg_module_load_options;

@@ -15,7 +15,7 @@ typedef struct {
     char name[64], kind[16], repr[256], keys[2048];
     int64_t input_size, hidden_size;
     rg_rnn_options o;
-    bool train, second, sorted;
+    rg_flag train, second, sorted;
     int n; /* So many inputs there are: x, h_0 and c_0. */
     rg_tensor *in[3];
     int64_t n_lengths, lengths[MOST_LENGTHS];
@@ -26,7 +26,7 @@ static void read_option(recurrent_case *c, const char *key, const char *value) {
     const double x = strtod(value, NULL);
     const struct {
         const char *key;
-        bool *flag;
+        rg_flag *flag;
         int64_t *size;
     } places[] = {
         { "bias", &c->o.bias, NULL },

@@ -1190,8 +1190,8 @@ static rg_tensor *parameter;
 static rg_optim *descent;
 static void learns(void *view) {
     rg_optim_zero_grad(descent);
-    rg_tensor *x = view ? rg_T(parameter) : parameter;
-    rg_backward(rg_sum(view ? rg_exp(x) : rg_mul(x, x)));
+    rg_tensor *p = view ? rg_T(parameter) : parameter;
+    rg_backward(rg_sum(view ? rg_exp(p) : rg_mul(p, p)));
     rg_optim_step(descent);
 }
 

@@ -18,8 +18,8 @@ typedef struct transformer_case {
     char name[64], kind[64], keys[8192];
     rg_nn_transformer_options o;
     int64_t layers;
-    bool norm, train, nograd;
-    bool src_is_causal, tgt_is_causal, memory_is_causal, is_causal;
+    rg_flag norm, train, nograd;
+    rg_flag src_is_causal, tgt_is_causal, memory_is_causal, is_causal;
     int n_inputs, n_masks;
     rg_tensor *inputs[MOST_INPUTS]; /* They are of float64. */
     named_mask masks[MOST_MASKS];
@@ -29,7 +29,7 @@ typedef struct transformer_case {
 static bool set_flag(transformer_case *c, const char *key, bool on) {
     const struct {
         const char *key;
-        bool *place;
+        rg_flag *place;
     } flags[] = {
         { "batch_first", &c->o.batch_first },
         { "norm_first", &c->o.norm_first },
