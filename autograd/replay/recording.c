@@ -243,8 +243,8 @@ bool rgi_recording_fits(rg_replay *r) {
                    rg_dtype_name(r->data[i].dtype), rg_dtype_name((rg_dtype)t->dtype));
         RG_FAIL_IF(t->storage != r->data[i].storage && is_still_used(r, r->data[i].storage),
                    "replay_run",
-                   "a tensor has been given other data since the step was recorded, while its views "
-                   "or saved values have the old data; record the step again");
+                   "a tensor has been given other data since the step was recorded, while its "
+                   "views or saved values have the old data; record the step again");
     }
     r->data_changes = changes;
     return true;
