@@ -531,7 +531,7 @@ Name: regard
 Description: autograd and neural-network modules in plain C
 Version: $(VERSION)
 Cflags: -I$(INCLUDE)
-Libs: -L$(LIBDIR) -lregard
+Libs: -L$(LIBDIR) -lregard -lm
 Libs.private: $(LIBS) $(NEEDED)
 endef
 

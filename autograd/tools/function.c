@@ -40,6 +40,21 @@ static rg_function_row *row_new(const rg_function_class *cls) {
     return row;
 }
 
+/* Requires that the class is as it was at its first use, when `row` was made. A program could
+ * otherwise check a backward that isn't called. */
+static bool is_as_before(const rg_function_class *cls, const rg_function_row *row) {
+    const rg_function_class *was = &row->cls;
+    const bool same = cls->name == was->name && cls->forward == was->forward
+                      && cls->backward == was->backward
+                      && RG_MAX(cls->outputs, 1) == was->outputs
+                      && cls->args_bytes == was->args_bytes
+                      && cls->state_bytes == was->state_bytes
+                      && cls->once_differentiable == was->once_differentiable
+                      && cls->unmaterialized_grads == was->unmaterialized_grads;
+    RG_FAIL_VALUE_IF(!same, was->name, "the class has changed since its first use");
+    return true;
+}
+
 /* Returns the library's data for a class (see function_parts.h). The first call for a class makes
  * them. Returns NULL if the class isn't valid or memory ran out. */
 static const rg_function_row *row_of_class(rg_function_class *cls) {
@@ -48,7 +63,7 @@ static const rg_function_row *row_of_class(rg_function_class *cls) {
         return NULL;
     rg_function_row *row = __atomic_load_n(&cls->row, __ATOMIC_ACQUIRE);
     if (RG_LIKELY(row != NULL))
-        return row;
+        return is_as_before(cls, row) ? row : NULL;
     RG_FAIL_VALUE_IF(!cls->name || !cls->forward, "function_apply",
                      "a class needs a name and a forward");
     RG_FAIL_VALUE_IF(cls->outputs < 0 || cls->outputs > RG_MAX_OUTPUTS, cls->name,

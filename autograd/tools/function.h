@@ -33,7 +33,8 @@ RG_PUBLIC_BEGIN
 /* The context of one call of the op. Forward stores in it the values that backward needs. */
 typedef struct rg_function_context rg_function_context;
 
-/* A class must exist as long as the program, and all threads share it. Neither of its functions may
+/* A class must exist as long as the program, and all threads share it. The first use of the class
+ * copies it; a later use fails if a field has changed since then. Neither of its functions may
  * be left by longjmp (see rg_error_handler in tensor.h). */
 typedef struct RG_OPTIONS rg_function_class {
     RG_BY_NAME;

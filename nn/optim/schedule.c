@@ -195,8 +195,9 @@ static bool fail_for_nan(const rg_schedule *s, double rate_before) {
     return rgi_fail(RG_VALUE_ERROR, rgi_schedule_rows[s->kind].name, "%s", causes[i].what);
 }
 
-/* Sets the learning rates of all groups to those at epoch t, which `rate` computes. */
-static bool set_rates(rg_schedule *s, double t, rg_schedule_rate *rate) {
+/* Sets the learning rates of all groups to those at epoch t, which `rate` computes. Requires that
+ * the caller owns a reference to the optimizer. */
+static bool set_rates_of_groups(rg_schedule *s, double t, rg_schedule_rate *rate) {
     const char *name = rgi_schedule_rows[s->kind].name;
     RG_FAIL_VALUE_IF(s->kind == RG_ONE_CYCLE_LR && t > (double)s->o.total_steps, name,
                      "Tried to step %.0f times. The specified number of total steps is %lld", t,
@@ -214,6 +215,19 @@ static bool set_rates(rg_schedule *s, double t, rg_schedule_rate *rate) {
     }
     s->state[RG_LAST_EPOCH] = t;
     return true;
+}
+
+/* Sets the learning rates of all groups to those at epoch t, which `rate` computes. Fails if a
+ * program's lr_lambda, which `rate` calls, frees the optimizer. */
+static bool set_rates(rg_schedule *s, double t, rg_schedule_rate *rate) {
+    const char *name = rgi_schedule_rows[s->kind].name;
+    rg_optim *o = s->optim;
+    o->holders++;
+    const bool ok = set_rates_of_groups(s, t, rate);
+    const bool freed = o->handle.released;
+    rgi_optim_let_go(o);
+    RG_FAIL_AS_IF(RG_RELEASED, freed, name, "lr_lambda has freed the optimizer");
+    return ok;
 }
 
 /* Stores the bounds of the momentum in the i-th group, if the momentum is cycled. torch stores them

@@ -415,6 +415,27 @@ static bool failing_backward(rg_function_context *ctx, rg_tensor *const g[], rg_
     return planted == RANDOM || planted == POINTS_TO_INPUT;
 }
 
+/* A class is copied at its first use, so that a backward that is set later is never called. */
+START_TEST(test_class_that_changes) {
+    static rg_function_class changing = { .name = "Changing",
+                                          .forward = failing_forward,
+                                          .backward = failing_backward };
+    rg_tensor *x = input(2, 3);
+    planted = WRONG_FACTOR;
+    rg_function_class first = changing;
+    ck_fails(rg_function_apply(&changing, NULL, x), RG_RUNTIME_ERROR, "forward failed");
+    first.row = changing.row;
+    changing.backward = NULL;
+    ck_fails(rg_function_apply(&changing, NULL, x), RG_VALUE_ERROR,
+             "Changing: the class has changed since its first use");
+    changing = first;
+    changing.once_differentiable = true;
+    ck_fails(rg_function_check(&changing, NULL, RG_LIST(x)), RG_VALUE_ERROR, "has changed");
+    changing = first;
+    ck_fails(rg_function_apply(&changing, NULL, x), RG_RUNTIME_ERROR, "forward failed");
+}
+END_TEST
+
 START_TEST(test_failures) {
     static rg_function_class failing = { .name = "Failing",
                                          .forward = failing_forward,
@@ -1576,7 +1597,8 @@ RG_TESTS(function, test_what_reads_too_far,
          test_a_view_and_its_memory, test_state_begins_at_0,
          test_a_backward_inside_a_backward, test_hooks_of_leaves_without_gradient,
          test_saved_inputs_that_are_outputs, test_honest_ops_pass, test_each_mistake_is_named,
-         test_absent_gradients, test_contexts, test_failures, test_failures_in_backward,
+         test_absent_gradients, test_contexts, test_class_that_changes, test_failures,
+         test_failures_in_backward,
          test_differentiated_once, test_outputs_without_gradient, test_inputs_as_outputs,
          test_those_who_look_on, test_gradients_of_outputs, test_most_of_everything, test_replay,
          test_replay_refuses, test_replay_of_odd_ops, test_replay_of_what_is_wanted,

@@ -732,9 +732,30 @@ START_TEST(test_thresholds) {
 }
 END_TEST
 
+/* A lambda that frees the optimizer ends the step with an error, as does one in a chain. */
+static double frees(int64_t epoch, void *optim) {
+    if (epoch > 0)
+        rg_optim_free(optim);
+    return 0.5;
+}
+
+START_TEST(test_lambda_that_frees_the_optimizer) {
+    for (int chained = 0; chained < 2; chained++) {
+        rg_tensor *w = rg_requires_grad_(rg_ones(2), true);
+        rg_optim *o = rg_optim_sgd(RG_LIST(w), .lr = 1);
+        rg_schedule *s = rg_optim_lambda_lr(o, .lr_lambda = frees, .context = o);
+        if (chained)
+            s = rg_optim_chained_scheduler(o, .schedules = { s, rg_optim_constant_lr(o) });
+        ck_ok(s);
+        ck_fails(rg_schedule_step(s), RG_RELEASED, "lr_lambda has freed the optimizer");
+    }
+}
+END_TEST
+
 RG_TESTS(schedule, test_epochs_before_the_first, test_no_recording, test_sequences_begin,
          test_rates, test_newer_rates, test_errors, test_groups_that_come_later,
          test_the_longest_chain, test_options_at_their_bounds, test_one_cycle_of_one_phase,
          test_constant_of_nothing, test_rates_of_nan, test_scales_of_cycles, test_full_lists,
          test_restarts_begin, test_plateau_at_its_bounds, test_thresholds, test_groups_of_cycles,
-         test_on_from_an_epoch)
+         test_on_from_an_epoch,
+         test_lambda_that_frees_the_optimizer)
