@@ -65,8 +65,7 @@ static bool list_fits(const rg_optim *o, const char *op, const char *name, int n
     return true;
 }
 
-/* Returns the number of functions in lr_lambdas. The caller checks that there is one for each
- * group. */
+/* Returns the number of functions in lr_lambdas. The caller requires one for each group. */
 static int count_lambdas(const rg_schedule_options *q) {
     int n = 0;
     while (n < RG_MOST_BY_GROUP && q->lr_lambdas[n])
@@ -195,8 +194,7 @@ static bool fail_for_nan(const rg_schedule *s, double rate_before) {
     return rgi_fail(RG_VALUE_ERROR, rgi_schedule_rows[s->kind].name, "%s", causes[i].what);
 }
 
-/* Sets the learning rates of all groups to those at epoch t, which `rate` computes. Requires that
- * the caller owns a reference to the optimizer. */
+/* Does the work of set_rates. The caller owns a reference to the optimizer. */
 static bool set_rates_of_groups(rg_schedule *s, double t, rg_schedule_rate *rate) {
     const char *name = rgi_schedule_rows[s->kind].name;
     RG_FAIL_VALUE_IF(s->kind == RG_ONE_CYCLE_LR && t > (double)s->o.total_steps, name,
@@ -220,13 +218,12 @@ static bool set_rates_of_groups(rg_schedule *s, double t, rg_schedule_rate *rate
 /* Sets the learning rates of all groups to those at epoch t, which `rate` computes. Fails if a
  * program's lr_lambda, which `rate` calls, frees the optimizer. */
 static bool set_rates(rg_schedule *s, double t, rg_schedule_rate *rate) {
-    const char *name = rgi_schedule_rows[s->kind].name;
     rg_optim *o = s->optim;
     o->holders++;
     const bool ok = set_rates_of_groups(s, t, rate);
     const bool freed = o->handle.released;
     rgi_optim_let_go(o);
-    RG_FAIL_AS_IF(RG_RELEASED, freed, name, "lr_lambda has freed the optimizer");
+    RG_FAIL_AS_IF(RG_RELEASED, freed, "schedule_step", "lr_lambda has freed the optimizer");
     return ok;
 }
 
