@@ -182,9 +182,10 @@ typedef long long rg_flag;
         _Pragma("GCC diagnostic ignored \"-Woverlength-strings\"")
 #define RG_STRICT_ _Pragma("GCC diagnostic error \"-Wfloat-conversion\"")
 #define RG_LOUD_   _Pragma("GCC diagnostic pop")
-#else /* GCC 11 and older allow no pragma in a macro's argument, so the warnings are turned off for
-       * the rest of the file that includes this header. One more is turned off: GCC 11 warns about
-       * fields that an initialiser leaves out. */
+#else
+/* GCC 11 and older allow no pragma in a macro's argument, so the warnings are turned off for the
+ * rest of the file that includes this header. One more is turned off: GCC 11 warns about fields
+ * that an initialiser leaves out. */
 #define RG_QUIET_
 #define RG_STRICT_
 #define RG_LOUD_
