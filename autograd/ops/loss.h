@@ -62,9 +62,9 @@ struct nll_loss_attr {
                       .reduction = reduction_)                                           \
     }
 
-/* `targets` has the targets in the form in which the kernels take them. `scale` is the factor by
- * which g is multiplied: 1 / (the sum of the targets' weights) if the reduction is the mean, and
- * otherwise 1. */
+/* The arguments of nll_loss's kernels: `targets`, the targets and their classes' weights, and
+ * `scale`, the factor by which g is multiplied. `scale` is 1 / (the sum of the targets' weights) if
+ * the reduction is the mean, and otherwise 1. */
 typedef struct {
     k_nll_targets targets;
     double scale;

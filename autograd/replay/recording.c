@@ -234,6 +234,7 @@ static bool is_still_used(const rg_replay *r, const rg_storage *storage) {
 }
 
 bool rgi_recording_fits(rg_replay *r) {
+    /* The number is read first, so that a call during the comparison leads to another one. */
     const uint32_t changes = rgi_data_changes();
     for (size_t i = 0; i < r->held.n; i++) {
         const rg_tensor *t = r->held.v[i];

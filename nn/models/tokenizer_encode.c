@@ -88,7 +88,8 @@ static bool merge_word(encoding *e, const char *p, size_t n) {
     return true;
 }
 
-/* Returns the slot in which the word is stored if it is stored at all. */
+/* Returns the slot of the hash table that belongs to the word. The slot has this word, another word
+ * or none; the caller compares. */
 static seen_word *seen_slot(const encoding *e, const char *p, size_t n) {
     uint64_t hash = n;
     for (size_t i = 0; i < n; i++)

@@ -7,8 +7,8 @@
 
 #include <math.h>
 
-/* The default options of an optimizer. weight_decay and maximize exist in each that uses this
- * macro; the arguments set the others. */
+/* The default options of an optimizer's row. Every optimizer that uses this macro has the options
+ * weight_decay and maximize. The arguments are the defaults of its other options. */
 #define OPTIONS(...) .defaults = { RG_NO_OPTIONS_, .weight_decay = 0, .maximize = 0, __VA_ARGS__ }
 
 /* Returns 1 - beta^step, which corrects the bias of a running mean that began as 0. beta^step is
