@@ -202,8 +202,8 @@ _Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtyp
             k_not_implemented(name, dtype_);        \
         loop_;                                      \
     })
-/* K_BASE_LOOP_OF does the same as K_LOOP_OF, for a table [dtype] of loops that are compiled for the
- * first set alone. */
+/* K_BASE_LOOP_OF does the same as K_LOOP_OF, for a table [dtype] of loops that are compiled with
+ * K_BASE_ONLY, that is, only for the first instruction set. */
 #define K_BASE_LOOP_OF(table, dtype, name)         \
     __extension__({                                \
         const rg_dtype dtype_ = (rg_dtype)(dtype); \

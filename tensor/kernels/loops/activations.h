@@ -1,7 +1,7 @@
 /*
- * loops/activations.h: activation functions f and their gradients, for one element type and
- * instruction set. A gradient is g * f'(x). It is computed from g and x, or from g and y = f(x) if
- * f' is simpler in terms of y. k[] are the numbers that a function takes beside x.
+ * loops/activations.h: activation functions f and their gradients, compiled for each element type
+ * and instruction set (see sets.h). A gradient is g * f'(x). It is computed from g and x, or from g
+ * and y = f(x) if f' is simpler in terms of y. k[] are the numbers that a function takes beside x.
  */
 #define KIND activations
 #include "map.h"

@@ -1,9 +1,9 @@
 /*
- * loops/attention.h: attention of one head, tile by tile, for one element type and instruction set.
- * The lanes of a vector are consecutive queries in forward, and consecutive keys in backward. So no
- * maximum or sum has to combine the lanes of a vector. Only q has to be transposed in forward, and
- * only k and v in backward. matmul.c computes the matrix products. attention.c explains tiles and
- * stretches.
+ * loops/attention.h: attention of one head, tile by tile, compiled for each element type and
+ * instruction set (see sets.h). The lanes of a vector are consecutive queries in forward, and
+ * consecutive keys in backward. So no maximum or sum has to combine the lanes of a vector. Only q
+ * has to be transposed in forward, and only k and v in backward. matmul.c computes the matrix
+ * products. attention.c explains tiles and stretches.
  */
 
 #define SIDE   ATTENTION_SIDE

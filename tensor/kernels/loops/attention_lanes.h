@@ -1,8 +1,8 @@
 /*
- * loops/attention_lanes.h: attention of short and narrow heads, for one element type and
- * instruction set. Each lane of a vector belongs to another head, so that even small heads fill
- * vectors, and no operation combines the lanes of a vector. A tile has ATTENTION_ROWS queries, and
- * reads all keys that its last query sees.
+ * loops/attention_lanes.h: attention of short and narrow heads, compiled for each element type and
+ * instruction set (see sets.h). Each lane of a vector belongs to another head, so that even small
+ * heads fill vectors, and no operation combines the lanes of a vector. A tile has ATTENTION_ROWS
+ * queries, and reads all keys that its last query sees.
  */
 
 #define VECTOR K_NAME(lanes_vector)

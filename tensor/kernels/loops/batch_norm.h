@@ -1,7 +1,7 @@
 /*
- * loops/batch_norm.h: batch norm of a block of channels, for one element type. Contiguous elements
- * are summed in sixteen lanes of T, and the lanes are added in double. So all instruction sets give
- * the same bits.
+ * loops/batch_norm.h: batch norm of a block of channels, compiled for each element type (see
+ * sets.h). Contiguous elements are summed in sixteen lanes of T, and the lanes are added in double.
+ * So all instruction sets give the same bits.
  */
 
 #define NUMBERS(t) ((T *)(void *)(t))

@@ -1,7 +1,7 @@
 /*
- * loops/binary.h: elementwise functions of two operands, for one element type and instruction set.
- * Integers wrap around on overflow. For bools, a sum is "or", a product is "and", and a difference
- * is "exclusive or".
+ * loops/binary.h: elementwise functions of two operands, compiled for each element type and
+ * instruction set (see sets.h). Integers wrap around on overflow. For bools, a sum is "or", a
+ * product is "and", and a difference is "exclusive or".
  */
 #define KIND binary
 #include "map.h"

@@ -1,8 +1,8 @@
 /*
- * loops/circle.h: sine, cosine and tangent for one floating type and instruction set; special.h
- * includes it. Floats whose absolute value is below CIRCLE_MOST are computed by short polynomials,
- * which vectorise and are within 1.6 units in the last place of the true value. Larger floats,
- * infinities, NaN and all doubles are computed by libm.
+ * loops/circle.h: sine, cosine and tangent, compiled for each floating type and instruction set
+ * (see sets.h); special.h includes it. Floats whose absolute value is below CIRCLE_MOST are
+ * computed by short polynomials, which vectorise and are within 1.6 units in the last place of the
+ * true value. Larger floats, infinities, NaN and all doubles are computed by libm.
  */
 #if K_SIZE == 4
 

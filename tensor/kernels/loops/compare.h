@@ -1,6 +1,6 @@
 /*
- * loops/compare.h: elementwise functions of one or two operands with a bool as result, for one
- * element type and instruction set.
+ * loops/compare.h: elementwise functions of one or two operands with a bool as result, compiled for
+ * each element type and instruction set (see sets.h).
  */
 #define KIND compare
 #define R    bool

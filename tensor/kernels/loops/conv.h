@@ -1,8 +1,9 @@
 /*
- * loops/conv.h: a task of a convolution, or of one of its gradients, by im2col, for one element
- * type and instruction set. A tap is one element of the kernel. The matrix of columns has one row
- * for each tap and channel: the elements of x that the tap reads, one for each pixel of y (im2col).
- * The gradient of x adds such rows to the elements of gx that they belong to (col2im).
+ * loops/conv.h: a task of a convolution, or of one of its gradients, by im2col, compiled for each
+ * element type and instruction set (see sets.h). A tap is one element of the kernel. The matrix of
+ * columns has one row for each tap and channel: the elements of x that the tap reads, one for each
+ * pixel of y (im2col). The gradient of x adds such rows to the elements of gx that they belong to
+ * (col2im).
  */
 
 #define VECTOR K_NAME(conv_vector)

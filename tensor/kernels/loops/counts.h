@@ -1,6 +1,6 @@
 /*
- * loops/counts.h: the loop that counts elements that aren't 0, for one element type and instruction
- * set.
+ * loops/counts.h: the loop that counts elements that aren't 0, compiled for each element type and
+ * instruction set (see sets.h).
  */
 
 /* Bools are read as the numbers 0 and 1. */

@@ -1,6 +1,6 @@
 /*
- * loops/cumulate.h: running sums, products, recurrences and logarithms of sums of exponentials, for
- * one element type. A line is the elements along the dim.
+ * loops/cumulate.h: running sums, products, recurrences and logarithms of sums of exponentials,
+ * compiled for each element type (see sets.h). A line is the elements along the dim.
  */
 
 /* TOTAL is the type of the running value, and RESULT the type of the result. Integers wrap around;
@@ -56,8 +56,8 @@ K_INLINE void K_NAME(cumulate_line)(char *y, const char *x, const char *z, const
     }
 }
 
-/* Computes several adjacent lines at once. Elements of one line and the next are s[0], s[1] and
- * s[2] bytes apart in y, x and z. */
+/* Computes several adjacent lines at once. One line begins s[0] bytes after the line before it in
+ * y, s[1] bytes in x, and s[2] bytes in z. */
 K_INLINE void K_NAME(cumulate_columns)(char *y, const char *x, const char *z, const int64_t s[],
                                        int64_t columns, const cumulate_along *c, TOTAL start,
                                        K_NAME(cumulate_step) * step) {

@@ -1,7 +1,7 @@
 /*
- * loops/distance.h: distances between rows of two matrices, and their gradients, for one element
- * type. A distance is accumulated in DISTANCE_LANES lanes, whatever the instruction set is, so that
- * all instruction sets give the same bits.
+ * loops/distance.h: distances between rows of two matrices, and their gradients, compiled for each
+ * element type (see sets.h). A distance is accumulated in DISTANCE_LANES lanes, whatever the
+ * instruction set is, so that all instruction sets give the same bits.
  */
 #if K_IS_FLOAT
 

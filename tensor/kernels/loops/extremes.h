@@ -1,6 +1,6 @@
 /*
- * loops/extremes.h: the loops of maxima and minima, for one element type and instruction set. The
- * result is NaN if any element is NaN.
+ * loops/extremes.h: the loops of maxima and minima, compiled for each element type and instruction
+ * set (see sets.h). The result is NaN if any element is NaN.
  */
 
 /* Bools are read as the numbers 0 and 1. */

@@ -3,8 +3,9 @@
  * combined in torch's order. Other elements are combined row by row, because their result depends
  * little on the order.
  *
- * Requires KIND, ELEMENT, RESULT, VALUE(v) and JOIN(a, b), which rows.h explains, and UNIT, the
- * value for which JOIN(a, UNIT) is a. Undefines KIND, UNIT, VALUE and JOIN at the end.
+ * Requires KIND, ELEMENT, RESULT, VALUE(v) and JOIN(a, b), which rows.h explains, and UNIT, a value
+ * that changes nothing: JOIN(x, UNIT) equals x for every x. Undefines KIND, UNIT, VALUE and JOIN at
+ * the end.
  */
 #include "rows.h"
 

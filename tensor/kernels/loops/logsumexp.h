@@ -1,7 +1,7 @@
 /*
- * loops/logsumexp.h: two elementwise loops of k_logsumexp, for one element type: logsumexp_finite
- * replaces infinite maxima by 0, and logsumexp_log computes the result from the sums of
- * exponentials and the maxima.
+ * loops/logsumexp.h: two elementwise loops of k_logsumexp, compiled for each element type (see
+ * sets.h): logsumexp_finite replaces infinite maxima by 0, and logsumexp_log computes the result
+ * from the sums of exponentials and the maxima.
  */
 
 /* The two functions are finish_loops (kernels/reduce.h): they change n elements of y in place.

@@ -141,21 +141,22 @@ K_INLINE void K_MAP(_map_3)(char *const p[], const int64_t s[], int64_t n, const
     }
 }
 
-/* ---- the lines that define loops ------------------------------------------------------------- */
+/* ---- macros that define a loop: K_MAP_1(f) defines f_loop ------------------------------------ */
 
 #define K_LOOP_HEAD(op)                                                          \
     static void K_NAME(op##_loop)(char *const p[], const int64_t s[], int64_t n, \
                                   const void *context)
 
-/* Defines op_loop of an op that takes `count` operands and numbers. The other arguments are the
- * last ones of _map_1, _map_2 or _map_3. */
+/* Defines op_loop, for a function K_NAME(op) that takes `count` operands and the numbers k. The
+ * further arguments are passed on to _map_1, _map_2 or _map_3: `numbers` (in _map_2 only) and
+ * `heavy`. */
 #define K_LOOP_WITH(op, count, ...)                                                  \
     K_LOOP_HEAD(op) {                                                                \
         T k[3];                                                                      \
         K_MAP(_map_numbers)(k, context);                                             \
         K_MAP(RG_PASTE(_map_, count))(p, s, n, k, K_NAME(op), __VA_ARGS__, context); \
     }
-/* Defines op_loop of an op that takes operands alone. */
+/* Defines op_loop, for a function K_NAME(op) that takes `count` operands and no numbers. */
 #define K_LOOP_ALONE(op, count, ...)                                                            \
     K_LOOP_HEAD(op) {                                                                           \
         K_MAP(RG_PASTE(_map_, count))(p, s, n, NULL, K_NAME(op##_alone), __VA_ARGS__, context); \

@@ -1,6 +1,7 @@
 /*
- * loops/moments.h: two loops for means and variances, for one element type. moments_divide divides
- * sums by a number, and `spread` sums the squares of the distances from a mean.
+ * loops/moments.h: two loops for means and variances, compiled for each element type (see sets.h).
+ * moments_divide divides sums by a number, and `spread` sums the squares of the distances from a
+ * mean.
  */
 
 /* moments_divide is a finish_loop (kernels/reduce.h): it changes n elements of y in place. */

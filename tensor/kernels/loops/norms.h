@@ -1,6 +1,7 @@
 /*
- * loops/norms.h: the loops of norms, for one floating type and instruction set: sums of powers, and
- * maxima and minima of absolute values. The result is NaN if any element is NaN.
+ * loops/norms.h: the loops of norms, compiled for each floating type and instruction set (see
+ * sets.h): sums of powers, and maxima and minima of absolute values. The result is NaN if any
+ * element is NaN.
  */
 
 #define ELEMENT       T

@@ -1,8 +1,8 @@
 /*
- * loops/pool.h: max pooling and mean pooling, and their gradients, for one element type. A row of
- * windows is computed together: first all windows use their first tap (an element of the window),
- * then all use the next tap, and so on. If the windows differ in size, or a row has only few of
- * them, they are computed one by one.
+ * loops/pool.h: max pooling and mean pooling, and their gradients, compiled for each element type
+ * (see sets.h). A row of windows is computed together: first all windows use their first tap (an
+ * element of the window), then all use the next tap, and so on. If the windows differ in size, or a
+ * row has only few of them, they are computed one by one.
  */
 
 /* WHERE is the type of an index; it has the size of an element. TOTAL is the type of a sum, in

@@ -1,6 +1,6 @@
 /*
- * loops/products.h: the loop of products, for one element type and instruction set. Integers wrap
- * around on overflow.
+ * loops/products.h: the loop of products, compiled for each element type and instruction set (see
+ * sets.h). Integers wrap around on overflow.
  */
 
 /* Bools are read as the numbers 0 and 1. */

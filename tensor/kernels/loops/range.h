@@ -1,5 +1,5 @@
 /*
- * loops/range.h: the loops of arange and linspace, for one element type.
+ * loops/range.h: the loops of arange and linspace, compiled for each element type (see sets.h).
  */
 
 /* REAL is the type in which the numbers are computed: T itself for floats, and double for

@@ -1,7 +1,7 @@
 /*
- * loops/recurrent.h: an LSTM, a GRU or an RNN, for one element type: all time steps of some rows of
- * the batch, forward and backward. A time step is one product with the weights, which are packed in
- * panels, and a loop over the elements of each row.
+ * loops/recurrent.h: an LSTM, a GRU or an RNN, compiled for each element type (see sets.h): all
+ * time steps of some rows of the batch, forward and backward. A time step is one product with the
+ * weights, which are packed in panels, and a loop over the elements of each row.
  */
 
 #define NUMBERS(t) ((T *)(void *)(t))

@@ -1,9 +1,9 @@
 /*
- * loops/slide.h: convolutions with stride 1, for one element type and instruction set. A strip is
- * some rows of windows of an image. The part of x that the strip reads is copied with its padding,
- * so that each tap reads at the same offset from every window. The product reads the copy directly,
- * by tiles whose sums are held in registers. loops/conv.h explains taps, and has the functions that
- * copy.
+ * loops/slide.h: convolutions with stride 1, compiled for each element type and instruction set
+ * (see sets.h). A strip is some rows of windows of an image. The part of x that the strip reads is
+ * copied with its padding, so that each tap reads at the same offset from every window. The product
+ * reads the copy directly, by tiles whose sums are held in registers. loops/conv.h explains taps,
+ * and has the functions that copy.
  */
 
 #define VECTOR K_NAME(conv_vector)

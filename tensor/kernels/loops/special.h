@@ -1,6 +1,6 @@
 /*
- * loops/special.h: the rarer elementwise functions with one or two operands (see special.c), for
- * one element type and instruction set.
+ * loops/special.h: the rarer elementwise functions with one or two operands (see special.c),
+ * compiled for each element type and instruction set (see sets.h).
  */
 #define KIND special
 #include "map.h"

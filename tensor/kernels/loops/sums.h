@@ -1,6 +1,6 @@
 /*
- * loops/sums.h: the loops of sums, for one element type and instruction set. Integers wrap around
- * on overflow.
+ * loops/sums.h: the loops of sums, compiled for each element type and instruction set (see sets.h).
+ * Integers wrap around on overflow.
  */
 
 /* Bools are read as the numbers 0 and 1. */

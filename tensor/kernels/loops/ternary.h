@@ -1,6 +1,6 @@
 /*
- * loops/ternary.h: elementwise functions of three operands, for one element type and instruction
- * set.
+ * loops/ternary.h: elementwise functions of three operands, compiled for each element type and
+ * instruction set (see sets.h).
  */
 #define KIND ternary
 #include "map.h"

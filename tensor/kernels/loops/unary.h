@@ -1,6 +1,6 @@
 /*
- * loops/unary.h: the elementwise functions of one operand that are in unary.c, for one element type
- * and instruction set.
+ * loops/unary.h: the elementwise functions of one operand that are in unary.c, compiled for each
+ * element type and instruction set (see sets.h).
  */
 #define KIND unary
 #include "map.h"
