@@ -1,6 +1,6 @@
 /*
  * make.c: functions by which programs make tensors of given values. None of them adds a node to the
- * graph: of a value that is passed as a 0-d tensor, only the number is used.
+ * graph: if a value is passed as a 0-d tensor, only its number is used.
  */
 #include "kernels/kernels.h"
 #include "scope.h"

@@ -165,7 +165,7 @@ static inline void *rgi_take_both(size_t header_bytes, size_t bytes) {
     return storage;
 }
 
-/* Continues rgi_free_both when a list is full. */
+/* Does the work of rgi_free_both if one of the thread's two free lists is full. */
 void rgi_free_both_slowly(void *header, size_t header_bytes, void *storage, size_t bytes);
 
 /* Frees a header and, unless it is NULL, a storage. The function ends with a call, so that the

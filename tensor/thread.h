@@ -102,8 +102,8 @@ typedef struct rg_thread {
 
     /* memory.c: counters. Only this thread writes them, except that rg_memory_reset_peak resets the
      * peaks of all threads. Other threads read them for statistics. `drift` is the number of bytes
-     * that haven't been added to the common count yet; the peak must be checked only if `drift` is
-     * above `watermark`. `next` and `link` make a linked list of the threads: `link` points to the
+     * that haven't been added to the common count yet; while it isn't above `watermark`, the peak
+     * can't have risen. `next` and `link` make a linked list of the threads: `link` points to the
      * pointer that points to this thread. */
     _Atomic int64_t bytes[RG_MEM_OTHER + 1];
     _Atomic int64_t drift, watermark, peak, system_calls;

@@ -25,8 +25,8 @@ enum { RG_HUGE_PAGE = 2 << 20 };
 void *rgi_system_alloc(size_t alignment, size_t bytes);
 void rgi_system_free(void *block);
 
-/* Sets *losses to the number of times that the thread has lost its core to another one. Returns
- * false if the system doesn't count that. */
+/* Sets *losses to the number of times that the calling thread has lost its core to another thread.
+ * Returns false if the system doesn't count that. */
 bool rgi_core_losses(long *losses);
 
 /* ---- processes and threads -------------------------------------------------------------- */

@@ -168,7 +168,8 @@ bool rgi_is_running(long process) {
     return running;
 }
 
-/* Windows doesn't remove a file that a process has open. */
+/* Unlike the function for POSIX systems, this one needn't look for a lock: Windows doesn't remove a
+ * file that a process has open. */
 void rgi_remove_files(const char *folder, bool (*is_wanted)(const char *name, const void *context),
                       const void *context) {
     char path[4096];

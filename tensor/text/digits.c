@@ -98,7 +98,8 @@ rg_digits rgi_digits_shortest(double v, rg_dtype dtype) {
     return digits_read(text);
 }
 
-/* Writes a number without an exponent, such as 12.5, 0.01 or 3. and returns its length. */
+/* Writes a number without an exponent, and returns the length of the string. Examples are "12.5",
+ * "0.01" and, for a whole number, "3." with a point at the end. */
 int rgi_print_positional(char *to, bool negative, const rg_digits *s) {
     int n = 0;
     if (negative)

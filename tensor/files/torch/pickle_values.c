@@ -7,11 +7,12 @@
 
 #include <string.h>
 
-/* The most cells for each byte of a pickle. Ordinary pickles need less than one; a crafted pickle
- * could copy a dict again and again. */
+/* The limit of p->cells is this number times the pickle's size in bytes. A cell is an entry of a
+ * container's list of items (see pickle.h). Ordinary pickles need less than one cell for each byte.
+ * A crafted pickle could make far more, by copying the same dict again and again. */
 enum { PICKLE_CELLS_A_BYTE = 4 };
-/* The most lists and dicts that may be empty and not in another value at the same time. Only a
- * crafted file has many. */
+/* The most values that may have `waits` set at the same time: lists and dicts that are empty and
+ * haven't been put into another value yet. Only a crafted pickle has many of them. */
 enum { PICKLE_WAITING = 1 << 16 };
 
 const char *rgi_pickle_kind_name(const rg_pickle *p, uint32_t value) {
