@@ -18,8 +18,8 @@ static bool distance_shape(rg_call *c) {
     return true;
 }
 
-/* Returns t with a new dim of size 1 before the last dim or, if `from_end` is 2, before the last
- * two dims. If `from_end` is 0, the new dim is the last. */
+/* Returns t with a new dim of size 1. `from_end` is the number of t's dims that come after the new
+ * dim: 0 makes it the last dim, 1 puts it before t's last dim, and 2 before t's last two dims. */
 static rg_tensor *distance_apart(rg_tensor *t, int from_end) {
     return rg_unsqueeze(t, -1 - from_end);
 }

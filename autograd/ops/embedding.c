@@ -61,10 +61,10 @@ static bool embedding_forward(rg_call *c) {
     return k_index_slices(K_GET, c->out[0], c->in[1], 0, c->in[0]);
 }
 
-/* Returns g with each row divided by the number of times that its index occurs. But torch treats
- * the division as if it weren't there when it differentiates this again. Therefore, if a graph is
- * recorded, the quotient is computed from a detached g, and g - detached g is added: it is 0, and
- * its derivative with respect to g is 1. */
+/* Returns g with each row divided by the number of times that its index occurs. When torch
+ * differentiates the result once more, it leaves the division out. To do the same, if a graph is
+ * recorded, the quotient is computed from a detached g, and then g - detached g is added: this
+ * difference is 0, but its derivative with respect to g is 1. */
 static rg_tensor *embedding_shared(const rg_step *s, rg_tensor *g, rg_tensor *index) {
     if (!RG_ATTR(s, embedding)->by_frequency)
         return g;

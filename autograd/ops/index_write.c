@@ -37,7 +37,7 @@ static bool index_write(rg_call *c, const rg_tensor *source, const rg_tensor *in
     return k_index_slices(K_PUT, &row, &to, RG_ATTR(c, index_write)->dim, &along);
 }
 
-/* ---- index_fill: y = x, then y[index[i]] = value along dim 0; gx is g with 0 at the indices;
+/* ---- index_fill: y = x, then y[index[i]] = value (for dim 0); gx is g with 0 at the indices;
  *      gvalue is the sum of g at the indices ------------------------------------ */
 
 static bool index_fill_shape(rg_call *c) {
@@ -132,7 +132,7 @@ rg_tensor *(rg_index_fill_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *
     return RG_COMPOSITE("index_fill_", index_fill("index_fill_", x, dim, index, value));
 }
 
-/* ---- index_copy: y = x, then y[index[i]] = source[i] along dim 0; gx is g with 0 at the
+/* ---- index_copy: y = x, then y[index[i]] = source[i] (for dim 0); gx is g with 0 at the
  *      indices; gsource is g at the indices ------------------------------------- */
 
 /* Writes t's sizes, except the size of dim, to `text`, separated by blanks. Returns `text`. */

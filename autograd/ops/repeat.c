@@ -117,8 +117,8 @@ static bool interleave_total(const rg_tensor *repeats, int64_t given, int64_t *t
     return true;
 }
 
-/* Computes the output. It is the row's `view` function instead of `shape` and `forward`, because
- * the output's size depends on the repeats: a `view` function allocates the output by itself. */
+/* Computes the output. The op has this `view` function in place of `shape` and `forward`, because a
+ * `view` function allocates the output by itself: here the output's size depends on the repeats. */
 static bool interleave_make(rg_call *c) {
     rg_tensor *y = c->out[0];
     if (!rgi_want_dtype(NULL, rgi_is_index(c->in[0]->dtype), c->in[0]->dtype))
@@ -210,7 +210,7 @@ rg_tensor *rg_repeat_interleave_with(rg_tensor *x, rg_tensor *repeats,
     return RG_COMPOSITE("repeat_interleave", repeat_interleave(x, repeats, o.dim, o.output_size));
 }
 
-/* ---- meshgrid: each of n vectors, expanded to the dims of the grid of all n -------- */
+/* ---- meshgrid: each of n vectors, expanded to the grid of n dims that they span ---- */
 
 static bool meshgrid_check(rg_list tensors, const char *indexing) {
     if (!rgi_given_list(tensors.n, tensors.v, "meshgrid")

@@ -195,8 +195,8 @@ RG_OP(reshape, .doc = "x in another shape", .node = "ViewBackward0", .node_of = 
                  { "(0,3)", RG_A(reshape, .shape = RG_D(3, 0)) }));
 
 /* Replaces a size of -1 by numel divided by the product of the other sizes. Fails if numel elements
- * can't have the shape. `dim` is the dim that is being unflattened, for the error message, or
- * -1. */
+ * can't have the shape. `dim` is for the error message: the dim that is being unflattened, or -1 if
+ * the caller isn't unflatten. */
 static bool reshape_infer(const char *op, int64_t numel, rg_dims *shape, int dim) {
     if (!rgi_check_dims(op, shape->n))
         return false;

@@ -38,8 +38,8 @@ typedef struct {
     int64_t hidden; /* The number of dims for which an ellipsis stands. */
     int64_t dim;    /* The dim of the view to which the next item belongs. */
     bool only;      /* True if the subscript is read, and has a single item. */
-    /* True if x[True] or x[False] is written to: the value is written to all of x, under a new dim,
-     * or nowhere. */
+    /* True if the subscript is written to and its only item is True or False. x[True] = value
+     * writes the value over all of x, and x[False] = value writes nothing. */
     bool whole;
     rg_tensor *index[RG_MAX_DIMS];
     int at[RG_MAX_DIMS];

@@ -82,8 +82,8 @@ rg_tensor *(rg_round_decimals)(rg_tensor *x, int decimals) {
     return RG_APPLY(round_decimals, RG_A(round_decimals, decimals), x);
 }
 
-/* ---- nan_to_num: x, with k0 in place of NaN, k1 of infinity, and k2 of -infinity; gx = g
- *      where x is finite, else 0 ------------------------------------------------ */
+/* ---- nan_to_num: x, with k0 in place of NaN, k1 in place of infinity, and k2 in place of
+ *      -infinity; gx = g where x is finite, else 0 ------------------------------ */
 
 struct nan_to_num_attr {
     double k[3];
