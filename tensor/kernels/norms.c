@@ -19,8 +19,9 @@ const k_reduction k_norms_2 = { 0, 0, K_TABLE_FLOATS(norm2) };
 const k_reduction k_norms_max = { 0, 0, K_TABLE_FLOATS(max_norm) };
 const k_reduction k_norms_min = { INFINITY, 0, K_TABLE_FLOATS(min_norm) };
 
-/* Returns the reduction that computes the norm of order p. Returns NULL if there is none, because
- * the norm must be computed as a sum of powers. */
+/* Returns the reduction that computes the norm of order p; for k_norms_2, k_norm takes the root
+ * afterwards. Returns NULL if there is no such reduction, so that the norm must be computed as a
+ * sum of powers. */
 static const k_reduction *norm_kind(double p, bool one_number) {
     if (p == 0)
         return &k_norms_0;

@@ -33,7 +33,7 @@ enum {
 };
 
 /* A worker. The worker sleeps until `called` is signalled, and a caller sleeps until `ended` is
- * signalled. Both conditions are waited for and signalled under the mutex. */
+ * signalled. Both waits use the same mutex. */
 typedef struct {
     _Alignas(128) _Atomic uintptr_t word;
     pthread_mutex_t mutex;

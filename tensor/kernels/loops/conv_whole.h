@@ -14,7 +14,7 @@ static void K_NAME(whole_tap)(const k_window *w, T *y, const T *x, uint64_t weig
     }
 }
 
-/* Computes the planes of y from begin to end. */
+/* Computes planes begin to end - 1 of y. */
 static void K_NAME(whole_forward)(void *context, int64_t begin, int64_t end, int worker) {
     const conv_whole *p = context;
     const k_conv *z = p->z;

@@ -49,8 +49,9 @@ K_INLINE __m512 softmax_sums(const short_shape *s, __m512 v) {
     return v + _mm512_permute_ps(v, 0xb1);
 }
 
-/* Returns a register in which each lane has the maximum of its row, or NaN if the row contains a
- * NaN. */
+/* Returns a register in which each lane has the maximum of its row. A NaN in the row is the maximum
+ * in its own lane only; the other lanes ignore it. That is enough, because the NaN in one lane
+ * makes the sum of the row's powers NaN. */
 K_INLINE __m512 softmax_maxima(const short_shape *s, __m512 v) {
     if (s->lanes > 8)
         v = _mm512_max_ps(_mm512_shuffle_f32x4(v, v, 0x4e), v);
