@@ -311,8 +311,8 @@ static bool conv_want_channels(const rg_tensor *x, const rg_tensor *weight, long
     return true;
 }
 
-/* Fails unless the kernel has elements and fits into the padded x. x may have an empty batch or no
- * channels, but its other dims must not be empty. */
+/* Fails unless the kernel has elements and fits into the padded x. x may be empty because it has no
+ * batch or no channels, but not because another dim is empty. */
 static bool conv_want_room(int dims, const rg_tensor *x, const rg_tensor *weight,
                            const conv_options *o) {
     rg_dims padded = { .n = dims }, span = { .n = dims };

@@ -11,7 +11,7 @@
  *      aren't 0, for infinity max |x|, and for -infinity min |x|. gx = g x |x|^(p-2) / y^(p-1) */
 
 /* Computes the gradient by torch's formula for each range of p. The gradient is 0 where the norm is
- * 0. If p < 1, it is also 0 where x is 0. */
+ * 0. If p < 1, it is also 0 where x is 0. For p = 0 there is no gradient (RG_NONE). */
 static rg_tensor *norm_rule(const rg_step *s, rg_tensor *g) {
     const struct reduce_attr *a = s->attr;
     double p = a->p;

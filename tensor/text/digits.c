@@ -132,7 +132,8 @@ int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fracti
     return n + sprintf(to + n, "e%c%0*d", s->exponent < 0 ? '-' : '+', wide, abs(s->exponent));
 }
 
-/* A number printed alone has an exponent if its absolute value is at least this. */
+/* A number that is printed alone has an exponent if its absolute value is at least this, or if it
+ * is less than 1e-4 (but not 0). */
 #define DIGITS_LARGE_float  1e6
 #define DIGITS_LARGE_double 1e16
 static const double digits_large[] = RG_BY_FLOAT(DIGITS_LARGE);
