@@ -1,10 +1,10 @@
 /*
  * conv.c: convolutions over one or two dims of contiguous tensors, and the gradients of x and of w.
  * A task is a matrix product for a part of an image, so that scratch memory doesn't grow with the
- * batch. There are two methods. With stride 1, a strip of x's rows is copied with its padding, and
- * the product reads the windows from the copy (loops/slide.h). Otherwise the elements that each tap
- * of the kernel reads are copied to the columns of a matrix (im2col), for a stretch of pixels at a
- * time (loops/conv.h).
+ * batch. There are two methods. With stride 1, if the windows fill vectors well, a strip of x's
+ * rows is copied with its padding, and the product reads the windows from the copy (loops/slide.h).
+ * Otherwise the elements that each tap of the kernel reads are copied to the columns of a matrix
+ * (im2col), for a stretch of pixels at a time (loops/conv.h).
  */
 #include "kernels.h"
 #include "tensor/memory.h"

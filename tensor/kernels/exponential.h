@@ -122,7 +122,8 @@ K_INLINE T K_TYPED(k_log10)(T x) {
     return K_TYPED(k_log_outer)(x, inner);
 }
 
-/* Returns ln(1 + x). The rounding error of 1 + x is added back as lost / u. */
+/* Returns ln(1 + x). The rounding error of 1 + x is added back as lost / u. For |x| below
+ * LOG1P_LEAST, the result is x - x^2 / 2. */
 K_INLINE T K_TYPED(k_log1p)(T x) {
     const T u = 1 + x;
     const T lost = x - (u - 1);
