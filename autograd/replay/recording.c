@@ -196,6 +196,31 @@ bool rgi_recording_makes_anew(rg_replay *r, const rg_tensor *t, const char *op) 
     return true;
 }
 
+/* ---- outputs that the program holds -------------------------------------------------- */
+
+void rgi_recording_counts_writes(const rg_replay *r) {
+    for (size_t i = 0; i < r->live.n; i++)
+        rgi_count_write(r->live.v[i], "replay_run");
+}
+
+void rgi_recording_renews_views(const rg_replay *r) {
+    for (size_t i = 0; i < r->live.n; i++) {
+        rg_tensor *t = r->live.v[i];
+        if (t->flags & RG_VIEW)
+            atomic_store_explicit(&t->version, t->storage->version, memory_order_release);
+    }
+}
+
+/* Removes the views from the list `live` that were out of date when the recording ended: their
+ * bases were written to, and they get new histories at their next use. */
+static void leave_out_stale_views(rg_replay *r) {
+    size_t n = 0;
+    for (size_t i = 0; i < r->live.n; i++)
+        if (!rgi_is_stale(r->live.v[i]))
+            r->live.v[n++] = r->live.v[i];
+    r->live.n = n;
+}
+
 /* ---- the end of a recording -------------------------------------------------------- */
 
 void rgi_recording_settle(rg_replay *r) {
@@ -218,8 +243,8 @@ void rgi_recording_settle(rg_replay *r) {
     for (size_t i = 0; i < r->n_leaves; i++)
         rgi_node_release(r->leaves[i].leaf);
     rgi_free(r->leaves, r->leaf_room * sizeof *r->leaves, RG_MEM_OTHER);
+    leave_out_stale_views(r);
     rgi_pointers_free(&r->pool);
-    rgi_pointers_free(&r->live);
     rgi_pointers_free(&r->constants);
 }
 

@@ -64,13 +64,13 @@ struct rg_replay {
      * up to which the held tensors have been compared with these elements. */
     rg_replay_data *data;
     uint32_t data_changes;
+    /* The held tensors that have memory from the pool and may still be in use by the program. */
+    rg_pointers live;
     /* The lists from here on are freed once the step is recorded. */
     rg_replay_leaf *leaves;
     size_t n_leaves, leaf_room;
     /* The storages from which outputs get their memory. The recording holds a reference to each. */
     rg_pointers pool;
-    /* The held tensors that have memory from the pool and may still be in use by the program. */
-    rg_pointers live;
     /* The storages of constants: tensors that the step made and that no repetition makes again. */
     rg_pointers constants;
 };
@@ -106,6 +106,12 @@ bool rgi_recording_makes_anew(rg_replay *r, const rg_tensor *t, const char *op);
 /* Ends the recording. From now on its storages belong to its tensors, and tensors that were marked
  * as released are alive again. */
 void rgi_recording_settle(rg_replay *r);
+/* Called before and after a repetition. rgi_recording_counts_writes counts a write to each output
+ * that the program may hold, so that a graph that has saved the output notices it.
+ * rgi_recording_renews_views marks the views among these outputs as up to date: the repetition has
+ * computed them anew with their bases, so that they keep their histories. */
+void rgi_recording_counts_writes(const rg_replay *r);
+void rgi_recording_renews_views(const rg_replay *r);
 /* Requires that the recorded step can be repeated although rg_set_data was called since it was
  * recorded. Fails, and returns false, if a held tensor has another dtype now, or another storage
  * while other held tensors, such as its views and the values saved for backward, still use its old

@@ -57,7 +57,7 @@ static bool copy_again(void *context) {
         rgi_copy_elements(c->to, c->from);
     else
         rgi_fill_zero(c->to);
-    c->to->storage->version++;
+    rgi_count_write(c->to, "replay_run");
     return true;
 }
 
@@ -131,7 +131,7 @@ static bool checked_call_again(void *context) {
  * saved the input notices it. */
 static bool write_again(void *context) {
     const rg_call *c = &((const noted_call *)context)->call;
-    c->out[0]->storage->version++;
+    rgi_count_write(c->out[0], "replay_run");
     return c->op->refuses_values ? checked_call_again(context) : call_again(context);
 }
 
@@ -296,10 +296,15 @@ typedef struct {
 static bool leaf_again(void *context) {
     noted_leaf *n = context;
     rg_tensor **grad = &n->leaf->grad;
-    if (n->sum && *grad)
+    const bool adds = n->sum && *grad;
+    if (adds)
         k_run(k_add, n->sum, *grad, n->g);
     else if (n->sum)
         rgi_copy_elements(n->sum, n->g);
+    if (n->sum)
+        rgi_count_write(n->sum, "backward");
+    if (adds)
+        rgi_gradient_was_added_to(n->sum);
     rg_tensor *now = n->sum ? n->sum : n->g;
     if (*grad == now)
         return true;
@@ -437,10 +442,13 @@ bool rg_replay_run(rg_replay *r) {
         || !rgi_may_do_once("replay_run"))
         return rgi_halt_training();
     bool ok = r->data_changes == rgi_data_changes() || rgi_recording_fits(r);
+    if (ok)
+        rgi_recording_counts_writes(r);
     size_t mark = rg_scope_begin();
     for (size_t i = 0; ok && i < r->n_entries; i++)
         ok = r->entries[i].redo(r->entries[i].context);
     rg_scope_end(mark);
+    rgi_recording_renews_views(r);
     return ok || rgi_halt_training();
 }
 
@@ -458,6 +466,7 @@ void rg_replay_free(rg_replay *r) {
     rgi_free(r->entries, r->entry_room * sizeof *r->entries, RG_MEM_OTHER);
     if (r->data)
         rgi_free(r->data, r->held.n * sizeof *r->data, RG_MEM_OTHER);
+    rgi_pointers_free(&r->live);
     rgi_pointers_free(&r->held);
     rgi_free_handle(&r->handle, sizeof *r);
 }

@@ -11,17 +11,18 @@
 
 RG_PUBLIC_BEGIN
 
-/* rg_record calls the function `step` once and records it. rg_replay_run repeats the recorded
- * step on the same tensors, with the same bits as a call of `step` would give. Write new inputs
- * into the tensors that were recorded (rg_copy_), and keep references to the results that you
- * want to read (such as the loss): all other results are written over. Random numbers are drawn
- * anew. A run fails if rg_set_data or rg_module_to has since given a recorded tensor another
- * dtype, or other data while the step also uses its old data (in a view, or for a gradient);
- * then record the step again. A step is refused if it reads values (rg_item, rg_str, rg_repr),
- * takes a loader's next batch, asks for an optimizer's options (rg_optim_group), or does
- * anything else that can't be repeated. rg_print in a step prints only once, while the step is
- * recorded. The modules and the optimizer that the step uses must outlive the recording. The
- * step must not be left by longjmp (see rg_error_handler). */
+/* rg_record calls the function `step` once and records it. rg_replay_run repeats the recorded step
+ * on the same tensors, with the same bits as a call of `step` would give. Write new inputs into the
+ * tensors that were recorded (rg_copy_), and keep references to the results that you want to read
+ * (such as the loss): all other results are written over. Each run also writes over the results
+ * that you keep: if a graph outside of the step has saved one, the run counts as an in-place write,
+ * and backward through that graph fails. Random numbers are drawn anew. A run fails if rg_set_data
+ * or rg_module_to has since given a recorded tensor another dtype, or other data while the step
+ * also uses its old data (in a view, or for a gradient); then record the step again. A step is
+ * refused if it reads values (rg_item, rg_str, rg_repr), takes a loader's next batch, asks for an
+ * optimizer's options (rg_optim_group), or does anything else that can't be repeated. rg_print in a
+ * step prints only once, while the step is recorded. The modules and the optimizer that the step
+ * uses must outlive the recording. The step must not be left by longjmp (see rg_error_handler). */
 typedef struct rg_replay rg_replay;
 /* rg_record returns NULL if the step failed or was refused. */
 rg_replay *rg_record(void (*step)(void *context), void *context);

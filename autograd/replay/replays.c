@@ -118,8 +118,10 @@ static shape_replay *find_shape(rg_replays *r, int n, rg_tensor *const inputs[])
 
 static void copy_inputs(shape_replay *s, rg_tensor *const inputs[]) {
     for (int i = 0; i < s->n; i++)
-        if (inputs[i] != RG_NONE)
+        if (inputs[i] != RG_NONE) {
             rgi_copy_elements(s->inputs[i], inputs[i]);
+            rgi_count_write(s->inputs[i], replays_run);
+        }
 }
 
 typedef struct {

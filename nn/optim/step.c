@@ -109,10 +109,8 @@ static bool same_numbers(const rg_optim *o, const rg_optim_slot *a, const rg_opt
            && !o->row->update;
 }
 
-/* Makes the step. Also warns if a gradient still contains the gradient that the last step used. A
- * replayed step doesn't warn: a replay doesn't count all writes to gradients, so they can't be
- * compared. */
-RG_HOT static bool step_all(rg_optim *o, bool replayed) {
+/* Makes the step. Also warns if a gradient still contains the gradient that the last step used. */
+RG_HOT static bool step_all(rg_optim *o) {
     RG_SCOPE();
     for (RG_EACH_SLOT(slot, o))
         if (!gather_operands(o, slot))
@@ -130,7 +128,7 @@ RG_HOT static bool step_all(rg_optim *o, bool replayed) {
         last = slot;
         k_optimizer_step(slot->loop, slot->n_operands, slot->operand, &z);
         rgi_count_write(slot->param, "step");
-        if (!replayed && RG_UNLIKELY(rgi_use_gradient(slot->operand[1])))
+        if (RG_UNLIKELY(rgi_use_gradient(slot->operand[1])))
             rgi_warn_of_gradients();
     }
     return true;
@@ -138,7 +136,7 @@ RG_HOT static bool step_all(rg_optim *o, bool replayed) {
 
 /* Repeats a recorded step. The recording owns a reference (holders), so the optimizer still exists
  * even if the program has freed it. */
-static bool optimizer_step_again(void *context) { return step_all(*(rg_optim **)context, true); }
+static bool optimizer_step_again(void *context) { return step_all(*(rg_optim **)context); }
 static void drop_optimizer(void *context) { rgi_optim_let_go(*(rg_optim **)context); }
 
 static void observe_step(rg_optim *o) {
@@ -153,7 +151,7 @@ static bool step_once(rg_optim *o) {
     RG_FAIL_AS_IF(RG_TYPE_ERROR, o->row->step_by_closure, o->row->name,
                   "%s.step() missing 1 required positional argument: 'closure'", o->row->name);
     observe_step(o);
-    return step_all(o, false);
+    return step_all(o);
 }
 
 /* Fails, and changes nothing, if training is halted: after a failed backward run, the parameters

@@ -24,6 +24,7 @@ typedef struct {
 
 static bool fill_again(void *context) {
     const filling *f = context;
+    rgi_count_write(f->t, f->op);
     return f->fill(f->t, f->p, f->g, f->op);
 }
 

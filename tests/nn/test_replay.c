@@ -1734,16 +1734,117 @@ START_TEST(test_replays_count_writes) {
 }
 END_TEST
 
-RG_TESTS(replay, test_replays_count_writes, test_same_bits, test_precision_of_products,
-         test_refusals, test_once_alone, test_fresh_draws, test_updated_draws, test_grad_taken_away,
-         test_outlives_its_optimizer, test_without_memory, test_forgotten_errors,
-         test_forgotten_runs_back, test_sums_without_memory, test_results_with_other_data,
-         test_other_data,
-         test_runs_without_memory, test_gradients_add_up, test_wild_steps, test_memory_goes_round,
-         test_rounds_take_turns, test_refused_as_by_the_step, test_refused_for_what_the_leaf_has,
-         test_refused_deeds_fail, test_constants_are_told_apart, test_runs_write_to_their_own,
-         test_data_that_lie_otherwise, test_outputs_stay_as_they_lie,
-         test_gradients_that_share_memory, test_given_gradients_are_held,
-         test_lent_memory_has_its_mode, test_what_is_lent_again, test_absent_gradients,
-         test_three_roots, test_a_gradient_from_outside_stays, test_graph_from_outside,
-         test_indices, test_released_recordings)
+/* ---- outputs that a run writes over -------------------------------------------------------- */
+
+/* The tensors that a recorded step leaves to the program. The last one is the gradient of w. */
+enum { LEFT = 8, RANDOM = 6 };
+typedef struct {
+    rg_tensor *x, *w, *left[LEFT];
+} outputs_left;
+
+static void leaves_outputs(void *context) {
+    outputs_left *s = context;
+    rg_tensor *y = rg_mul(s->x, s->w);
+    rg_tensor *rows = rg_reshape(y, 2, 2), *added = rg_add(y, 1);
+    rg_list parts = rg_split(rg_mul(s->x, 3), 2, 0);
+    rg_mul_(added, 2);
+    rg_set_grad(s->w, RG_NONE);
+    rg_backward(rg_sum(rg_mul(y, y)));
+    rg_tensor *const left[] = { y,          rows,       added,     rg_select(added, 0, 1),
+                                parts.v[0], parts.v[1], rg_rand(4) };
+    for (int i = 0; i < RG_COUNT(left); i++)
+        s->left[i] = rg_keep(left[i]);
+    s->left[LEFT - 1] = rg_keep(rg_grad_of(s->w));
+}
+
+/* A graph that has saved an output of a recorded step notices that a run has written over it. Views
+ * among the outputs keep their histories. */
+START_TEST(test_runs_count_writes_to_outputs) {
+    outputs_left s = { .x = rg_literal([ 1., 2., 3., 4. ]),
+                       .w = rg_requires_grad_(rg_ones(4), true) };
+    rg_replay *r = rg_record(leaves_outputs, &s);
+    ck_ok(r);
+    for (int i = 0; i < LEFT; i++) {
+        rg_tensor *t = s.left[i];
+        const char *name = rg_grad_fn(t);
+        rg_tensor *weight = rg_requires_grad_(rg_ones_like(rg_detach(t)), true);
+        rg_tensor *loss = rg_sum(rg_mul(weight, rg_detach(t)));
+        ck_ok(rg_replay_run(r));
+        ck_assert_msg(!rg_backward(loss), "%d", i);
+        const char *by = i == RANDOM ? "last write was by rand" : "last write was by replay_run";
+        ck_assert_msg(strstr(rg_error(), by), "%d: %s", i, rg_error());
+        rg_error_clear();
+        ck_assert_str_eq(rg_grad_fn(t), name);
+        ck_ok(rg_backward(rg_sum(rg_mul(weight, rg_detach(t)))));
+    }
+    for (int i = 0; i < LEFT; i++)
+        rg_drop(s.left[i]);
+    rg_replay_free(r);
+}
+END_TEST
+
+/* The step of rg_replays may keep its input, over which the next call writes. */
+static rg_tensor *kept_input;
+static rg_tensor *keeps_its_input(rg_tensor *const inputs[], void *unused) {
+    (void)unused;
+    kept_input = rg_keep(inputs[0]);
+    return rg_mul(inputs[0], 2);
+}
+
+START_TEST(test_runs_count_writes_to_inputs) {
+    rg_replays *replays = rg_replays_new(keeps_its_input, NULL);
+    rg_tensor *ones = rg_ones(2), *weight = rg_requires_grad_(rg_ones(2), true);
+    ck_ok(rg_replays_run(replays, 1, &ones));
+    rg_tensor *loss = rg_sum(rg_mul(weight, kept_input));
+    ck_ok(rg_replays_run(replays, 1, &ones));
+    ck_fails(rg_backward(loss), RG_RUNTIME_ERROR, "last write was by replays_run");
+    rg_drop(kept_input);
+    rg_replays_free(replays);
+}
+END_TEST
+
+/* A replayed step without rg_optim_zero_grad is warned of, as it is if it isn't recorded. */
+static int warnings_of_gradients;
+static void counts_warnings(const char *line) {
+    warnings_of_gradients += strstr(line, "zero_grad") != NULL;
+}
+static void steps_without_clearing(void *w) {
+    rg_backward(rg_sum(rg_mul(w, w)));
+    rg_optim_step(descent);
+}
+static void clears_and_steps(void *w) {
+    rg_optim_zero_grad(descent);
+    steps_without_clearing(w);
+}
+
+START_TEST(test_runs_warn_of_gradients) {
+    rg_tensor *w = rg_requires_grad_(rg_ones(2), true);
+    descent = rg_optim_sgd(RG_LIST(w));
+    rg_on_warning(counts_warnings);
+    void (*const steps[])(void *) = { clears_and_steps, steps_without_clearing };
+    for (int i = 0; i < RG_COUNT(steps); i++) {
+        rg_optim_zero_grad(descent);
+        rg_replay *r = rg_record(steps[i], w);
+        ck_ok(rg_replay_run(r));
+        ck_ok(rg_replay_run(r));
+        ck_assert_int_eq(warnings_of_gradients, i);
+        rg_replay_free(r);
+    }
+    rg_on_warning(NULL);
+    rg_optim_free(descent);
+}
+END_TEST
+
+RG_TESTS(replay, test_runs_count_writes_to_outputs, test_runs_count_writes_to_inputs,
+         test_runs_warn_of_gradients, test_replays_count_writes, test_same_bits,
+         test_precision_of_products, test_refusals, test_once_alone, test_fresh_draws,
+         test_updated_draws, test_grad_taken_away, test_outlives_its_optimizer, test_without_memory,
+         test_forgotten_errors, test_forgotten_runs_back, test_sums_without_memory,
+         test_results_with_other_data, test_other_data, test_runs_without_memory,
+         test_gradients_add_up, test_wild_steps, test_memory_goes_round, test_rounds_take_turns,
+         test_refused_as_by_the_step, test_refused_for_what_the_leaf_has, test_refused_deeds_fail,
+         test_constants_are_told_apart, test_runs_write_to_their_own, test_data_that_lie_otherwise,
+         test_outputs_stay_as_they_lie, test_gradients_that_share_memory,
+         test_given_gradients_are_held, test_lent_memory_has_its_mode, test_what_is_lent_again,
+         test_absent_gradients, test_three_roots, test_a_gradient_from_outside_stays,
+         test_graph_from_outside, test_indices, test_released_recordings)
