@@ -3,6 +3,7 @@
  * graph: if a value is passed as a 0-d tensor, only its number is used.
  */
 #include "kernels/kernels.h"
+#include "observer.h"
 #include "scope.h"
 #include "storage.h"
 #include "text/digits.h"
@@ -303,7 +304,7 @@ rg_tensor *(rg_logspace)(double start, double end, int64_t steps, double base, r
 /* Returns a new tensor into which the caller copies the data. Fails and returns NULL if data is
  * NULL although the shape has elements. */
 static rg_tensor *making_room_for(const void *data, rg_dtype dtype, const rg_dims *shape) {
-    rg_tensor *t = rgi_new_dims("from", shape, dtype);
+    rg_tensor *t = rgi_may_read_once("from") ? rgi_new_dims("from", shape, dtype) : NULL;
     if (!t || data || !t->numel)
         return t;
     rgi_release(t);

@@ -31,8 +31,8 @@ struct rg_observer {
      * released. */
     void (*released)(rg_observer *o);
     /* Returns whether the function `op` is allowed to do something that a replay can't repeat, such
-     * as reading a value from a tensor. */
-    bool (*may_do_once)(rg_observer *o, const char *op);
+     * as reading a value from a tensor. `instead` is advice for the error message, or "". */
+    bool (*may_do_once)(rg_observer *o, const char *op, const char *instead);
     /* Reports that all elements of `to` were overwritten with the values of `from`, or with zeros
      * if `from` is NULL. */
     bool (*copied)(rg_observer *o, rg_tensor *to, rg_tensor *from, const char *op);
@@ -49,10 +49,16 @@ static inline rg_observer *rgi_set_observer(rg_observer *o) {
 }
 
 /* Returns whether the function `op` is allowed to do something that a replay can't repeat. Without
- * an observer, this is always allowed. */
-static inline bool rgi_may_do_once(const char *op) {
+ * an observer, this is always allowed. rgi_may_read_once is for functions that read values from the
+ * program's memory or from a file. */
+static inline bool rgi_may_do_once_or(const char *op, const char *instead) {
     rg_observer *o = rgi_this.observer;
-    return RG_LIKELY(!o) || !o->may_do_once || o->may_do_once(o, op);
+    return RG_LIKELY(!o) || !o->may_do_once || o->may_do_once(o, op, instead);
+}
+static inline bool rgi_may_do_once(const char *op) { return rgi_may_do_once_or(op, ""); }
+static inline bool rgi_may_read_once(const char *op) {
+    return rgi_may_do_once_or(op, "; read the values before a run, and copy them into a tensor that"
+                                  " was made before the step was recorded (rg_copy_)");
 }
 
 static inline void rgi_observe_release(void) {

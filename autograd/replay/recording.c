@@ -53,10 +53,10 @@ void rgi_pointers_free(rg_pointers *list) {
 
 /* ---- adding entries ---------------------------------------------------------------- */
 
-bool rgi_recording_refuse(rg_replay *r, const char *op) {
+bool rgi_recording_refuse(rg_replay *r, const char *op, const char *instead) {
     r->failed = true;
     return rgi_fail(RG_NOT_IMPLEMENTED, op,
-                    "can't be part of a recorded step: a run could not do it again");
+                    "can't be part of a recorded step: a run could not do it again%s", instead);
 }
 
 void *rgi_recording_note(rg_replay *r, rg_redo *redo, void (*drop)(void *), size_t bytes) {
@@ -190,7 +190,7 @@ bool rgi_recording_makes_anew(rg_replay *r, const rg_tensor *t, const char *op) 
     for (size_t i = 0; i < r->held.n; i++) {
         const rg_tensor *held = r->held.v[i];
         if (held->storage == t->storage)
-            return rgi_recording_refuse(r, op);
+            return rgi_recording_refuse(r, op, "");
     }
     pointers_remove(&r->constants, t->storage);
     return true;

@@ -78,8 +78,9 @@ struct rg_replay {
 bool rgi_pointers_have(const rg_pointers *list, const void *it);
 void rgi_pointers_free(rg_pointers *list);
 
-/* Fails, and marks the recording as failed, because `op` can't be part of a recorded step. */
-bool rgi_recording_refuse(rg_replay *r, const char *op);
+/* Fails, and marks the recording as failed, because `op` can't be part of a recorded step. The
+ * error message ends with the advice `instead`, which may be "". */
+bool rgi_recording_refuse(rg_replay *r, const char *op, const char *instead);
 /* Adds an entry. Returns its context, which the caller fills in, or NULL if the recording has
  * failed. */
 void *rgi_recording_note(rg_replay *r, rg_redo *redo, void (*drop)(void *), size_t bytes);

@@ -43,8 +43,8 @@ static bool recorder_allocate(rg_observer *o, rg_tensor *t, size_t bytes) {
 
 static void recorder_released(rg_observer *o) { rgi_recording_reap(recording_of(o)); }
 
-static bool recorder_may_do_once(rg_observer *o, const char *op) {
-    return rgi_recording_refuse(recording_of(o), op);
+static bool recorder_may_do_once(rg_observer *o, const char *op, const char *instead) {
+    return rgi_recording_refuse(recording_of(o), op, instead);
 }
 
 typedef struct {
@@ -137,7 +137,7 @@ static bool write_again(void *context) {
 
 static bool recorder_may_update(rg_graph_observer *o, const rg_tensor *t, const char *op) {
     rg_replay *r = recording_of(o);
-    return !rgi_recording_is_constant(r, t) || rgi_recording_refuse(r, op);
+    return !rgi_recording_is_constant(r, t) || rgi_recording_refuse(r, op, "");
 }
 
 /* Adds an entry for the call, unless its output is a view: a view is the same in all
@@ -150,7 +150,7 @@ static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t att
     for (int k = 0; k < c->n_out; k++)
         rgi_recording_hold(r, c->out[k]);
     if (c->op->by_value)
-        return rgi_recording_refuse(r, c->op->name);
+        return rgi_recording_refuse(r, c->op->name, "");
     if (c->op->view)
         return true;
     size_t in_size = (size_t)c->n_in * sizeof(rg_tensor *);

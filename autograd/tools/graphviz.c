@@ -6,6 +6,7 @@
 #include "autograd/rebase.h"
 #include "autograd/run.h"
 #include "tensor/memory.h"
+#include "tensor/observer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -106,7 +107,7 @@ const char *rg_graph_dot(rg_tensor *y) {
 bool rg_graph_save(rg_tensor *y, const char *path) {
     RG_AS("graph_save");
     RG_SCOPE();
-    const char *text = rg_graph_dot(y);
+    const char *text = rgi_may_do_once("graph_save") ? rg_graph_dot(y) : NULL;
     if (!text)
         return false;
     FILE *file = path ? fopen(path, "w") : NULL;

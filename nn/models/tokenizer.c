@@ -7,6 +7,7 @@
 #include "tensor/error.h"
 #include "tensor/files/utf8.h"
 #include "tensor/memory.h"
+#include "tensor/observer.h"
 #include "autograd/ops/ops.h"
 
 #include <string.h>
@@ -177,7 +178,7 @@ const char *rg_tokenizer_decode_with(const rg_tokenizer *t, rg_tensor *ids,
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !rgi_is_index(rg_dtype_of(ids)), "tokenizer_decode",
                   "expected indices of dtype torch.int64 but got %s",
                   rg_dtype_name(rg_dtype_of(ids)));
-    rg_tensor *dense = rg_keep(rg_contiguous(ids));
+    rg_tensor *dense = rgi_may_do_once("tokenizer_decode") ? rg_keep(rg_contiguous(ids)) : NULL;
     if (!dense)
         return NULL;
     size_t n;

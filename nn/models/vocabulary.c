@@ -6,6 +6,7 @@
 #include "tensor/error.h"
 #include "tensor/handle.h"
 #include "tensor/memory.h"
+#include "tensor/observer.h"
 #include "tensor/text/text.h"
 #include "autograd/ops/ops.h"
 #include "tensor/map.h"
@@ -175,7 +176,7 @@ const char *rg_decode(const rg_vocabulary *v, rg_tensor *indices) {
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !rgi_is_index(rg_dtype_of(indices)), "decode",
                   "expected indices of dtype torch.int64 but got %s",
                   rg_dtype_name(rg_dtype_of(indices)));
-    rg_tensor *dense = rg_keep(rg_contiguous(indices));
+    rg_tensor *dense = rgi_may_do_once("decode") ? rg_keep(rg_contiguous(indices)) : NULL;
     if (!dense)
         return NULL;
     rg_text text = { 0 };

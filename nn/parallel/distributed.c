@@ -128,9 +128,10 @@ static bool hash_value(const rg_named *t, void *context) {
     uint64_t *hash = context;
     rg_tensor *whole = rg_contiguous(t->tensor);
     const size_t size = whole ? rgi_element_size((rg_dtype)rg_dtype_of(whole)) : 0;
-    if (whole)
-        *hash = rgi_hash(hash_form(*hash, t), rg_data(whole), (size_t)rg_numel(whole) * size);
-    return whole;
+    const void *data = whole ? rg_data(whole) : NULL;
+    if (data)
+        *hash = rgi_hash(hash_form(*hash, t), data, (size_t)rg_numel(whole) * size);
+    return data;
 }
 
 static bool take_from_rank_0(const rg_named *t, void *context) {

@@ -176,7 +176,7 @@ static rg_tensor *copy_to_send(const char *op, rg_tensor *t) {
     if (copy && rg_numel(copy) > INT_MAX)
         return rg_fail(RG_VALUE_ERROR, op, "a tensor of %lld elements is too large for a message",
                        (long long)rg_numel(copy));
-    return copy;
+    return copy && rg_data(copy) ? copy : NULL;
 }
 
 rg_tensor *rg_all_reduce_with_(rg_tensor *t, rg_all_reduce_options o) {

@@ -199,8 +199,9 @@ bool rg_sharded_optim_gather(rg_optim *o) {
     if (find_owners(o, &w))
         own = own_state(o, &w, rg_rank() != 0);
     rg_tensor *counts = own.n < 0 ? NULL : rg_zeros_dims(RG_DIMS(size), RG_INT64);
-    if (counts)
-        ((int64_t *)rg_data(counts))[rg_rank()] = own.n;
+    int64_t *count = counts ? rg_data(counts) : NULL;
+    if (count)
+        count[rg_rank()] = own.n;
     if (!rg_all_reduce_(counts))
         return false;
     const int64_t *entries = rg_data(counts);

@@ -8,6 +8,7 @@
 #include "utf8.h"
 #include "tensor/load.h"
 #include "tensor/memory.h"
+#include "tensor/observer.h"
 #include "tensor/scope.h"
 #include "tensor/text/text.h"
 
@@ -26,7 +27,7 @@ void rgi_fail_errno(const char *op, int number, const char *path) {
 /* ---- reading a file ------------------------------------------------------------------- */
 
 bool rgi_file_open(rg_file *f, const char *op, const char *path) {
-    if (!rgi_given_path(path, op))
+    if (!rgi_may_read_once(op) || !rgi_given_path(path, op))
         return false;
     *f = (rg_file){ .op = op, .path = path };
     f->fd = rgi_system.open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK, 0);
@@ -57,6 +58,8 @@ void rgi_file_close(rg_file *f) {
 }
 
 bool rgi_file_read(const rg_file *f, uint64_t at, void *to, size_t n) {
+    if (!rgi_may_read_once(f->op))
+        return false;
     char *next = to;
     if (at > f->bytes || n > f->bytes - at)
         return rgi_file_refuse(f, "it ends at byte %llu, but byte %llu is needed",
@@ -185,7 +188,7 @@ static bool open_beside(rg_writer *w) {
 bool rgi_writer_begin(rg_writer *w, const char *op, const char *path) {
     *w = (rg_writer){ .op = op, .fd = -1 };
     rgi_tell_unread();
-    if (rgi_training_halted() || !rgi_given_path(path, op))
+    if (rgi_training_halted() || !rgi_may_do_once(op) || !rgi_given_path(path, op))
         return false;
     /* If the path is a symbolic link, the file that the link points to is replaced, and the link
      * stays. */

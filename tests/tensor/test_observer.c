@@ -54,8 +54,9 @@ START_TEST(test_who_hears_of_releases) {
 }
 END_TEST
 
-static bool refuses(rg_observer *o, const char *op) {
+static bool refuses(rg_observer *o, const char *op, const char *instead) {
     (void)o;
+    (void)instead;
     return rgi_fail(RG_NOT_IMPLEMENTED, op, "refused");
 }
 

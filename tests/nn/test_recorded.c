@@ -1,0 +1,228 @@
+/*
+ * test_recorded.c: what a recorded step may not do, since a run could not repeat it: reading the
+ * program's memory, and reading and writing files. The list of such functions (once.def) is
+ * compared with the public headers.
+ */
+#include "regard.h"
+#include "tensor/base.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static struct {
+    rg_tensor *x, *ids;
+    rg_named pair;
+    rg_named_list named; /* A list of the pair. */
+    rg_safe_file *safe;
+    rg_vocabulary *vocabulary;
+    rg_tokenizer *tokenizer;
+    rg_gpt *gpt;
+    rg_module *model;
+    rg_optim *optim;
+    rg_report *report;
+} at;
+
+static rg_training run_of(void) { return (rg_training){ .model = at.model, .optim = at.optim }; }
+
+/* ---- the calls ----------------------------------------------------------------------------- */
+
+#define ONCE(function, name, call)            \
+    static void once_##function(void *none) { \
+        (void)none;                           \
+        (void)(call);                         \
+    }
+#include "once.def"
+#undef ONCE
+
+#define ONCE(function, name, call) { #function, name, once_##function },
+static const struct {
+    const char *function, *name;
+    void (*step)(void *none);
+} all_once[] = {
+#include "once.def"
+};
+#undef ONCE
+
+static const char tokenizer_json[] =
+    "{ \"added_tokens\": [], \"normalizer\": null, \"post_processor\": null,"
+    "  \"pre_tokenizer\": { \"type\": \"ByteLevel\", \"add_prefix_space\": false,"
+    "                       \"trim_offsets\": true, \"use_regex\": true },"
+    "  \"decoder\": { \"type\": \"ByteLevel\", \"add_prefix_space\": false,"
+    "                 \"trim_offsets\": true, \"use_regex\": true },"
+    "  \"model\": { \"type\": \"BPE\", \"vocab\": { \"a\": 0, \"b\": 1 }, \"merges\": [] } }";
+
+/* Makes what the calls need, and the files that they read. */
+static void make_all(void) {
+    scratch_begin();
+    at.x = rg_requires_grad_(rg_ones(2), true);
+    at.ids = rg_literal([ 0, 1 ]);
+    at.pair = (rg_named){ "x", at.x };
+    at.named = (rg_named_list){ 1, &at.pair };
+    at.vocabulary = rg_vocabulary_new("a b");
+    at.model = (rg_module *)rg_nn_linear(2, 2);
+    at.gpt = rg_nn_gpt(.block_size = 2, .vocab_size = 2, .n_layer = 1, .n_head = 1, .n_embd = 2);
+    at.optim = rg_optim_sgd(rg_parameters(at.model));
+    at.tokenizer =
+        rg_tokenizer_from_file(scratch_write("t.json", tokenizer_json, strlen(tokenizer_json)));
+    at.report = rg_report_begin(scratch("page.html"));
+    scratch_write("x.csv", "1,2\n", 4);
+    ck_ok(rg_save_npy(at.x, scratch("x.npy")) && rg_save_npz(at.named, scratch("x.npz")));
+    ck_ok(rg_save_file(at.named, scratch("x.safetensors")));
+    ck_ok(rg_torch_save(at.named, scratch("x.pt")));
+    ck_ok(rg_module_save(at.model, scratch("model.safetensors")));
+    ck_ok(rg_save_checkpoint(scratch("run"), run_of()));
+    at.safe = rg_safe_open(scratch("x.safetensors"));
+    ck_ok(at.safe && at.tokenizer && at.report);
+}
+
+static void free_all(void) {
+    rg_safe_close(at.safe);
+    rg_report_end(at.report);
+    rg_tokenizer_free(at.tokenizer);
+    rg_optim_free(at.optim);
+    rg_module_free(at.gpt);
+    rg_module_free(at.model);
+    rg_vocabulary_free(at.vocabulary);
+    scratch_end();
+}
+
+/* Each call is refused under its function's name, and makes no file. */
+START_TEST(test_once) {
+    make_all();
+    const int files = scratch_files();
+    for (int i = 0; i < RG_COUNT(all_once); i++) {
+        char said[100];
+        snprintf(said, sizeof said, "%s: can't be part of a recorded step", all_once[i].name);
+        ck_fails(rg_record(all_once[i].step, NULL), RG_NOT_IMPLEMENTED, said);
+        ck_assert_int_eq(scratch_files(), files);
+    }
+    free_all();
+}
+END_TEST
+
+/* A step's numbers and texts are its own: they stay as they were. */
+static void has_constants(void *y) {
+    rg_copy_(y, rg_add(rg_mul(at.x, rg_literal([ 1, 2 ])), rg_full(RG_DIMS(2), 3)));
+}
+
+START_TEST(test_constants) {
+    at.x = rg_ones(2);
+    rg_tensor *y = rg_zeros(2);
+    rg_replay *r = rg_record(has_constants, y);
+    ck_ok(r);
+    rg_fill_(at.x, 10);
+    ck_ok(rg_replay_run(r));
+    ck_assert(rg_equal(y, rg_literal([ 13., 23. ])));
+    rg_replay_free(r);
+}
+END_TEST
+
+/* The sentence says what to do instead. */
+START_TEST(test_what_to_do_instead) {
+    ck_fails(rg_record(once_rg_from_float, NULL), RG_NOT_IMPLEMENTED,
+             "copy them into a tensor that was made before the step was recorded (rg_copy_)");
+}
+END_TEST
+
+/* ---- the functions in the headers ---------------------------------------------------------- */
+
+/* Functions that take a path in a module, or a text that makes no tensor of the program's data: the
+ * text of a literal or of an index is a part of the step, as a number is. */
+static const char *const others[] = { "rg_get_submodule", "rg_get_parameter",      "rg_get_buffer",
+                                      "rg_parse",         "rg_parse_dtype",        "rg_index_text",
+                                      "rg_index_item",    "rg_vocabulary_new_with" };
+
+static bool is_known(const char *name) {
+    for (int i = 0; i < RG_COUNT(all_once); i++)
+        if (strcmp(all_once[i].function, name) == 0)
+            return true;
+    for (int i = 0; i < RG_COUNT(others); i++)
+        if (strcmp(others[i], name) == 0)
+            return true;
+    return false;
+}
+
+/* Copies to name[] the name of the function whose parameters include the one at `parameter`. */
+static void name_function(const char *header, const char *parameter, char name[64]) {
+    const char *end = parameter;
+    while (end > header && *end != '(')
+        end--;
+    while (end > header && !isalnum((unsigned char)end[-1]))
+        end--;
+    const char *begin = end;
+    while (begin > header && (isalnum((unsigned char)begin[-1]) || begin[-1] == '_'))
+        begin--;
+    snprintf(name, 64, "%.*s", (int)(end - begin), begin);
+}
+
+/* Copies to path[] the path of the header that is included at `include`, in the header `from`. */
+static void resolve(const char *from, const char *include, char path[1000]) {
+    const int n = (int)strcspn(include, "\""), folder = (int)(strrchr(from, '/') - from) + 1;
+    snprintf(path, 1000, "%.*s%.*s", folder, from, n, include);
+    if (access(path, R_OK) != 0)
+        snprintf(path, 1000, "%.*s", n, include);
+}
+
+/* Every function in the header that takes a path, a text or an array of elements is in the list.
+ * Returns the number of these functions. */
+static int look_into(const char *path, const char *header) {
+    static const char *const parameters[] = { "const char *path",    "const char *folder",
+                                              "const char *text",    "const void *data",
+                                              "const float *data",   "const double *data",
+                                              "const int64_t *data", "const int *data",
+                                              "const bool *data" };
+    char name[64];
+    int found = 0;
+    for (int i = 0; i < RG_COUNT(parameters); i++)
+        for (const char *p = header; (p = strstr(p, parameters[i])); p++) {
+            name_function(header, p, name);
+            if (strncmp(name, "rg_", 3) != 0)
+                continue;
+            ck_assert_msg(is_known(name), "%s: %s has no row in once.def", path, name);
+            found++;
+        }
+    return found;
+}
+
+/* Returns whether the file was given before. */
+static bool was_given(const char *path) {
+    static ino_t given[500];
+    static int n;
+    struct stat status;
+    ck_assert_msg(stat(path, &status) == 0 && n < RG_COUNT(given), "%s", path);
+    for (int i = 0; i < n; i++)
+        if (given[i] == status.st_ino)
+            return true;
+    given[n++] = status.st_ino;
+    return false;
+}
+
+/* Looks into the header and, first, into the headers that it includes. */
+static int look_into_all(const char *path) {
+    static const char include[] = "\n#include \"";
+    if (was_given(path))
+        return 0;
+    size_t n;
+    char next[1000], *bytes = file_bytes(path, &n), *header = strndup(bytes, n);
+    int found = 0;
+    for (const char *p = header; (p = strstr(p, include));) {
+        p += strlen(include);
+        resolve(path, p, next);
+        found += look_into_all(next);
+    }
+    found += look_into(path, header);
+    free(header);
+    free(bytes);
+    return found;
+}
+
+START_TEST(test_list) { ck_assert_int_ge(look_into_all("./regard.h"), RG_COUNT(all_once)); }
+END_TEST
+
+RG_TESTS(recorded, test_once, test_constants, test_what_to_do_instead, test_list)
