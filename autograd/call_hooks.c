@@ -65,8 +65,8 @@ bool rgi_has_hooks_after(const rg_node *leaf) {
     return hooks && rgi_hook_from(&hooks->list, 0, hooks->list.next_id, RG_HOOK_AFTER_LEAF);
 }
 
-/* Returns whether the leaf to which these hooks belong is still alive. If it was freed, another
- * tensor can have the same address by now, but not this leaf's node as its history. */
+/* Returns whether the leaf to which these hooks belong is still alive. If the leaf was freed,
+ * another tensor can have its address by now, but that tensor's history isn't the leaf's node. */
 static bool is_leaf_there(const rg_hooks *hooks, const rg_node *leaf) {
     return hooks->leaf && hooks->leaf->state == RG_ALIVE && hooks->leaf->history == &leaf->base;
 }

@@ -131,8 +131,8 @@ static bool leaves_prepare(rg_run *r) {
 }
 
 /* Returns the slot of the leaf to which an edge leads, or NULL if the edge leads to no leaf with
- * hooks. The slot is empty if the leaf's gradient isn't wanted, or if the hooks were added during
- * the run. */
+ * hooks. If the leaf's gradient isn't wanted, or the hooks were added during the run, the slot is
+ * empty or its `awaited` is 0. */
 static rg_leaf_slot *awaiting_slot(rg_run *r, const rg_edge *e) {
     bool hooked = e->node && !e->node->op && rgi_has_hooks(e->node);
     return hooked ? rgi_leaf_find(&r->leaves, e->node) : NULL;

@@ -254,8 +254,8 @@ RG_HOT static __attribute__((noinline)) bool pass_fused(rg_run *r, rg_step *s, u
     return ok;
 }
 
-/* Computes the gradients of an op that a user has defined, and adds them. Sets the bits of *made
- * for them. */
+/* Computes the gradients of an op that a user has defined, and adds them. Sets, in the mask *made,
+ * the bits of the inputs whose gradients were computed. */
 static __attribute__((noinline)) bool pass_together(rg_run *r, const rg_step *s, uint32_t *made) {
     rg_tensor *gin[RG_INPUTS] = { NULL };
     rg_graph_observer *o = rgi_graph_observer();

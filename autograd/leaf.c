@@ -42,8 +42,8 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
     return t;
 }
 
-/* If t is a view whose base was written to, the base's history decides, even if a use of t would
- * fail. */
+/* Returns whether t has a history. If t is a view whose base was written to, that is whether the
+ * base has one, even if a use of t would fail. */
 bool rg_requires_grad(rg_tensor *t) {
     return rgi_check(t, "requires_grad") && rgi_is_float(t->dtype) && rgi_history_of(t);
 }

@@ -182,8 +182,8 @@ bool rgi_renew_slowly(rg_tensor *t, const char *op) {
 
 /* ---- the name of a history --------------------------------------------------------- */
 
-/* Returns the name of t's node, or NULL if it has none. First gives a stale view its new history.
- * If the view can't have a new history, returns "Invalid", which torch prints. */
+/* Returns the name of t's node, or NULL if t is a leaf or has no node. First gives a stale view its
+ * new history; if it can't have one, returns "Invalid", which torch prints. */
 static const char *history_name(rg_tensor *t) {
     if (rgi_is_stale(t) && rgi_follows_base(t) && !rgi_is_renewable(t))
         return "Invalid";
@@ -197,8 +197,8 @@ __attribute__((constructor)) static void name_histories(void) {
 
 /* ---- histories for a write --------------------------------------------------------- */
 
-/* t isn't a leaf, since a recorded write to a leaf is refused. If t's history is as_strided without
- * hooks, it leads directly to the base's present history, and t itself is returned. */
+/* Requires that t isn't a leaf (a recorded write to a leaf is refused). Returns t itself if its
+ * node is an as_strided without hooks: that leads directly to the base's present history. */
 rg_tensor *rgi_beside_hooks(rg_tensor *t) {
     rg_strided at;
     rg_tensor after;

@@ -56,7 +56,7 @@ rg_tensor **rgi_run_place(rg_run *r, rg_edge e);
 /* Adds g to *to, which has the same shape. This is done in place if nobody else can see *to. If *to
  * is NULL, *to becomes g itself. */
 bool rgi_accumulate_into(const rg_run *r, rg_tensor **to, rg_tensor *g);
-/* Returns whether nobody else can see t, so that it may be written to. */
+/* Returns whether t may be written to: nobody else sees it; it has no history and no gaps. */
 bool rgi_is_sole_owner(const rg_tensor *t);
 /* Returns whether the run needs a gradient for the edge's target. */
 bool rgi_run_needs(const rg_run *r, const rg_edge *e);

@@ -36,8 +36,8 @@ static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int
 }
 
 /* Returns the saved value in the slot, which is an output of the node `from`. A rule gets an alias
- * of it, since it may return the value as a gradient, while the node's own header is freed with the
- * node. */
+ * of the value, since it may return the alias as a gradient, but the node's own header is freed
+ * with the node. */
 static inline rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t output) {
     rg_node *n = s->node;
     rg_tensor *t = slot < n->n_saved ? n->saved[slot] : NULL;
