@@ -104,8 +104,9 @@ static void mark_released(rg_tensor *t) {
 
 /* Goes through the tensors with memory from the pool, and marks those that only the recording still
  * holds as released. When a tensor is released, its history and its base are released as well, and
- * they may hold other tensors. These are mostly older, so the loop goes from the newest tensor to
- * the oldest. Tensors that it misses are found at the next call. */
+ * these may hold other tensors, which only then can be released. The other tensors are mostly
+ * older, so the loop goes from the newest tensor to the oldest. Tensors that the loop misses are
+ * found at the next call. */
 void rgi_recording_reap(rg_replay *r) {
     rg_tensor **live = (rg_tensor **)r->live.v;
     size_t first = r->live.n;
@@ -122,8 +123,8 @@ void rgi_recording_reap(rg_replay *r) {
     memmove(live, live + first, r->live.n * sizeof *live);
 }
 
-/* Returns the smallest unused storage of the pool that has at least `bytes` and about at most 2 *
- * `bytes` bytes. Returns NULL if there is none. */
+/* Returns the smallest unused storage of the pool that has at least `bytes` bytes, but not more
+ * than about twice as many. Returns NULL if there is none. */
 static rg_storage *spare_storage(const rg_replay *r, size_t bytes) {
     rg_storage *best = NULL;
     for (size_t i = r->pool.n; i-- > 0;) {
@@ -135,8 +136,8 @@ static rg_storage *spare_storage(const rg_replay *r, size_t bytes) {
     return best;
 }
 
-/* Allocates a storage for t, and adds it to the pool. The new storage may have the address of a
- * constant that was freed, and so the address is removed from the list of constants. */
+/* Allocates a storage for t, and adds it to the pool. A constant that was freed may have had the
+ * same address; therefore the address is removed from the list of constants. */
 static bool allocate_new(rg_replay *r, rg_tensor *t, size_t bytes) {
     rg_storage *s = rgi_alloc(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
     if (!s)
@@ -174,8 +175,8 @@ void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
 
 /* ---- tensors that no repetition makes again ---------------------------------------- */
 
-/* Adds t's storage to the list of constants. If a constant was freed, the new storage can have its
- * address, which is then in the list already. */
+/* Adds the address of t's storage to the list of constants, unless it is there already: t's storage
+ * can have the address of a constant that was freed. */
 bool rgi_recording_adds_constant(rg_replay *r, const rg_tensor *t) {
     return rgi_recording_is_constant(r, t) || pointers_add(r, &r->constants, t->storage);
 }

@@ -140,8 +140,8 @@ static bool recorder_may_update(rg_graph_observer *o, const rg_tensor *t, const 
     return !rgi_recording_is_constant(r, t) || rgi_recording_refuse(r, op, "");
 }
 
-/* Adds an entry for the call, unless its output is a view: a view is the same in all
- * repetitions. */
+/* Adds an entry for the call. Refuses an op whose output has a shape that depends on values. Adds
+ * no entry if the output is a view: a view is the same in all repetitions. */
 static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t attr_size,
                               bool alike) {
     rg_replay *r = recording_of(o);
@@ -173,10 +173,11 @@ static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t att
 
 /* ---- entries for backward steps ---------------------------------------------------- */
 
-/* The entry of a backward step. A repetition calls the op's `fused` or `together`, or the rule's
- * `into`, which adds a gradient into the buffer. `original` is the node. `copy` is a copy of the
- * node whose saved values belong to the recording, and may be written to between repetitions. The
- * tensors that the step allocates are in the list of held tensors, from index `first` on. */
+/* The entry of a backward step. A repetition calls the rule's `into`, which adds a gradient to the
+ * buffer, or, if there is no buffer, the op's `fused` or `together`. `original` is the node. `copy`
+ * is a copy of the node whose saved values belong to the recording, and may be written to between
+ * repetitions. The tensors that the step allocates are in the list of held tensors, from index
+ * `first` on. */
 typedef struct {
     rg_node *original, copy;
     rg_step step;
@@ -233,7 +234,8 @@ static bool step_again(void *context) {
     return redo_step(context, gin, RG_MAX_RULES);
 }
 
-/* An op that a user has defined may have more than RG_MAX_RULES inputs, but at most RG_INPUTS. */
+/* Repeats the backward step of an op that a user has defined. Such an op can have more than
+ * RG_MAX_RULES inputs, but at most RG_INPUTS. */
 static bool user_step_again(void *context) {
     rg_tensor *gin[RG_INPUTS] = { NULL };
     return redo_step(context, gin, RG_INPUTS);
@@ -284,10 +286,12 @@ static int recorder_references(rg_graph_observer *o, const rg_tensor *t) {
 
 /* ---- entries for gradients of leaves ----------------------------------------------- */
 
-/* The entry of a leaf's gradient. A repetition makes g the leaf's gradient, or takes the gradient
- * away if g is NULL. If the step adds to a gradient, `sum` is not NULL: it is the tensor with the
- * sum. It is the same tensor in all repetitions, since the step may read it, even if the gradient
- * that is there was made by another recording. */
+/* The entry of a leaf's gradient. If `sum` is NULL, a repetition makes g the leaf's gradient, or
+ * removes the gradient if g is NULL. If `sum` isn't NULL, the step adds g to the leaf's gradient: a
+ * repetition stores the sum in the tensor `sum`, and makes that tensor the leaf's gradient. The sum
+ * is always stored in this tensor, because entries of the step may read it, but the leaf's gradient
+ * can be another tensor at the beginning of a repetition, for example one that another recording
+ * has set. */
 typedef struct {
     rg_node *leaf;
     rg_tensor *g, *sum;
@@ -338,8 +342,8 @@ static void remember_leaf(rg_replay *r, rg_node *leaf, bool made) {
     r->leaves[r->n_leaves++] = (rg_replay_leaf){ leaf, made };
 }
 
-/* Returns the tensor to which repetitions add g. It is the leaf's gradient or, if there is none, a
- * new tensor with g's values. */
+/* Returns the tensor in which repetitions store the sum of the leaf's gradient and g. It is the
+ * leaf's gradient or, if there is none, a new tensor with g's values. */
 static rg_tensor *sum_for(rg_replay *r, const rg_node *leaf, rg_tensor *g) {
     if (leaf->grad)
         return leaf->grad;
@@ -351,8 +355,8 @@ static rg_tensor *sum_for(rg_replay *r, const rg_node *leaf, rg_tensor *g) {
     return sum;
 }
 
-/* Adds an entry that sets the leaf's gradient. Returns the entry's context, or NULL if the
- * recording has failed. */
+/* Adds an entry that makes g the leaf's gradient, or removes the gradient if g is NULL. Returns the
+ * entry's context, or NULL if the recording has failed. */
 static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
     noted_leaf *n = rgi_recording_note(r, leaf_again, drop_node, sizeof *n);
     if (!n)
