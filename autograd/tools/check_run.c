@@ -11,7 +11,8 @@
 
 /* ---- error messages ----------------------------------------------------------------- */
 
-/* If the error is that memory ran out, it isn't replaced, since the op isn't to blame. */
+/* Replaces the current error by an error whose message names the class. But an error that memory
+ * ran out is kept, since then the op isn't to blame. */
 bool rgi_check_run_wrong(const rg_check_run *s, const char *format, ...) {
     char sentence[1024];
     if (rgi_this.failure.code == RG_OUT_OF_MEMORY)
@@ -128,7 +129,7 @@ bool rgi_check_run_forward_backward(const rg_check_run *s, rg_tensor *in[], rg_c
 }
 
 /* Returns whether two numbers differ by more than the tolerance. If |b| is larger than 1, the
- * tolerance is multiplied by it. */
+ * tolerance is multiplied by |b|. */
 static bool numbers_differ(double a, double b, double tolerance) {
     if (a == b || (isnan(a) && isnan(b)))
         return false;

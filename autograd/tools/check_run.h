@@ -73,9 +73,10 @@ bool rgi_check_layouts(const rg_check_run *s);
 /* Checks that a gradient stays the same if only its input requires grad, and that the gradients are
  * right if only one output gets a gradient. */
 bool rgi_check_partly(const rg_check_run *s);
-/* rgi_check_backward_writes checks that backward doesn't write to tensors of others.
- * rgi_check_inputs_later checks that the gradients are right, or backward fails, if the inputs are
- * written to or released before backward. */
+/* rgi_check_backward_writes checks that backward doesn't write to the inputs, the outputs or the
+ * gradients of the outputs. rgi_check_inputs_later writes to the inputs, or releases them, between
+ * forward and backward. It checks that backward then either computes the right gradients or
+ * fails. */
 bool rgi_check_backward_writes(const rg_check_run *s);
 bool rgi_check_inputs_later(const rg_check_run *s);
 bool rgi_check_replay(const rg_check_run *s);

@@ -53,8 +53,8 @@ static int by_size(const void *a, const void *b) {
     return x->step - y->step;
 }
 
-/* Lists all paths, the largest first. The joined rest isn't listed: its share goes to e->rest.
- * Returns the number of paths, or -1 on failure. */
+/* Lists all paths, the largest first. The rest, which stands for all merged paths, isn't listed:
+ * its share goes to e->rest. Returns the number of paths, or -1 on failure. */
 static int list_paths(const rg_paths *p, rg_explanation *e, told_path told[]) {
     RG_SCOPE();
     const double *g = rgi_doubles(e->gradient);
@@ -124,8 +124,8 @@ static rg_tensor *direction_of(const rg_explanation *e, rg_generator *random, in
     return length > 0 ? rg_div(d, length) : d;
 }
 
-/* Returns whether the graph of f's value leads to w. Also returns true if this can't be found
- * out. */
+/* Calls f, and returns whether the graph of its result leads to w. Also returns true if the call
+ * fails, so that this can't be found out. */
 static bool f_leads_to(const rg_explain_options *o, rg_tensor *w) {
     RG_SCOPE();
     const bool grad = rg_is_grad_enabled();

@@ -293,8 +293,8 @@ static bool apply_forward(rg_function_context *ctx, const void *args, rg_call *c
 
 /* ---- applying the op ---------------------------------------------------------------- */
 
-/* Records the call, unless no input requires grad or no output can. Then removes the history of
- * outputs that were marked as not differentiable. Returns false on failure. */
+/* Records the call if an input requires grad and an output is differentiable. Then removes the
+ * history of the outputs that were marked as not differentiable. Returns false on failure. */
 static bool record_application(const rg_function_context *ctx, const rg_call *c, size_t attr_size) {
     const rg_op *op = c->op;
     rg_graph_observer *o = rgi_graph_observer();

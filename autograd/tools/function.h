@@ -101,11 +101,11 @@ void *rg_function_state(rg_function_context *ctx);
  * called; the inputs are copied. Inputs that require grad are differentiated, or all floating-point
  * inputs if none requires grad. The check compares gradients with finite differences, also second
  * derivatives unless the class is once_differentiable. It tries inputs and gradients that aren't
- * contiguous, or are expanded; float32 and float64; and each gradient alone. It checks that the op
- * writes to no tensor of others, can be replayed, and leaks no memory; that it works or fails
- * cleanly if inputs are released or written to before backward; and that it survives the failure of
- * each allocation. Returns false at the first mistake, which rg_error() describes. No other thread
- * may use regard meanwhile. */
+ * contiguous, or are expanded; float32 and float64; and each gradient alone. It checks that
+ * backward doesn't write to the inputs, the outputs or their gradients, and that the op can be
+ * replayed and leaks no memory; that it works or fails cleanly if inputs are released or written to
+ * before backward; and that it survives the failure of each allocation. Returns false at the first
+ * mistake, which rg_error() describes. No other thread may use regard meanwhile. */
 typedef struct RG_OPTIONS rg_function_check_options {
     RG_BY_NAME;
     /* The step size of finite differences, as in rg_gradcheck. */

@@ -13,10 +13,10 @@
 
 enum { MOST_DERIVED = 64 };
 
-/* A function f, and its inputs, by which it is differentiated. f is called with in[] in their
- * place: detached leaves or, if a graph is created, views of the inputs. If f also uses an input
- * directly, not through in[], this use counts as a constant. Bit i of `real` says that input i is
- * floating point. */
+/* A function f that is differentiated by its inputs, and the result `y` of a call of f. f isn't
+ * called with the program's inputs, but with in[]: detached leaves or, if a graph is created, views
+ * of the inputs. If f also uses one of the program's inputs directly, not through in[], this use
+ * counts as a constant. Bit i of `real` says that input i is floating point. */
 typedef struct {
     const char *op;
     rg_function *f;

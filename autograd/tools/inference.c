@@ -1,8 +1,8 @@
 /*
  * inference.c: inference mode. A thread in this mode records nothing, and the storages that it
  * allocates are marked for good as inference storages. Once any thread has used the mode, an
- * observer checks whether recorded calls, and gradients that are added in place, use values in such
- * storages.
+ * observer watches all threads: it refuses to save values in such storages for backward, and to add
+ * to gradients in such storages in place.
  */
 #include "autograd/graph_observer.h"
 
@@ -10,7 +10,8 @@
 
 static bool is_inference(const rg_tensor *t) { return t->storage && t->storage->inference; }
 
-/* Returns whether the call is to be recorded: as in torch, not if all inputs are inference tensors.
+/* Returns whether the call is to be recorded. As in torch, it isn't recorded if all its inputs are
+ * inference tensors.
  * */
 static bool records_some_input(rg_graph_observer *o, const rg_call *c) {
     (void)o;

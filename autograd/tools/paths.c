@@ -106,8 +106,8 @@ static path_part *part_of_step(path_parts *parts, int step) {
     return NULL;
 }
 
-/* Merges the part with the smallest norm into the rest, which joins all merged paths. If there is
- * no rest yet, that part becomes the rest. */
+/* Merges the part with the smallest norm into the rest, the part that stands for all merged paths.
+ * If there is no rest yet, the part with the smallest norm becomes the rest. */
 static bool give_up_smallest(path_parts *parts) {
     path_part *least = NULL;
     for (path_part *p = parts->v; p < parts->v + parts->n; p++)
@@ -160,8 +160,8 @@ static size_t place_number(const path_run *r, const rg_edge *e) {
 }
 
 /* Describes in `text` the first step that computed a gradient of one kind: zero, not finite, or
- * huge. There is a text for each kind. `is` says whether the gradient of input number `input` is of
- * this kind. If `text` isn't empty, an earlier step was the first, and the text stays. */
+ * huge. There is a string `text` for each kind. `is` says whether the gradient of input number
+ * `input` is of this kind. If `text` isn't empty, it describes an earlier step, and is kept. */
 static void tell_first(char text[128], bool is, const rg_node *n, int input) {
     char shape[192];
     if (!is || *text)
@@ -231,8 +231,8 @@ static bool walk_parts(path_run *r, rg_node *n) {
     return ok;
 }
 
-/* Visits one node. Skips a node whose inputs don't lead to w. If w is an output of such a node, its
- * parts are kept, since they are the result. */
+/* Visits one node. Skips a node whose inputs don't lead to w. If w is an output of such a node, the
+ * parts of w are kept, since they are the result. */
 static bool walk_path_node(path_run *r, rg_node *n) {
     RG_SCOPE();
     if (!(r->run.marks[n->slot] & RG_LEADS))

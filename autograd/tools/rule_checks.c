@@ -117,7 +117,7 @@ static bool check_each_output(const rg_check_run *s) {
 
 bool rgi_check_partly(const rg_check_run *s) { return check_wanted(s) && check_each_output(s); }
 
-/* ---- writes to tensors of others ---------------------------------------------------- */
+/* ---- writes to inputs, outputs and gradients ---------------------------------------- */
 
 bool rgi_check_backward_writes(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS], *gy[RG_MAX_OUTPUTS] = { NULL }, *y[RG_MAX_OUTPUTS];

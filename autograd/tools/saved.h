@@ -13,9 +13,9 @@ RG_PUBLIC_BEGIN
  * These are torch.autograd.graph.saved_tensors_hooks. While hooks are in force, each value that an
  * op saves is passed to pack. The graph then keeps the pointer that pack returns, which may point
  * to anything. When a backward run reaches the op, unpack gets that pointer, and returns the value
- * with the same shape and dtype. When the graph releases the pointer, drop is called, unless it is
- * NULL. pack and unpack return NULL on failure. pack must not write to the value. None of the three
- * may be left by longjmp. */
+ * with the same shape and dtype. When the graph releases the pointer, the hook drop is called,
+ * unless that hook is NULL. pack and unpack return NULL on failure. pack must not write to the
+ * value. None of the three may be left by longjmp. */
 typedef struct rg_saved_hooks {
     void *(*pack)(rg_tensor *t, void *context)RG_EMPTY;
     rg_tensor *(*unpack)(void *packed, void *context)RG_EMPTY;
