@@ -21,11 +21,12 @@
  *   MultiheadAttention  hook_q, hook_k, hook_v, hook_z (batch, position, head, size of a head),
  *                       hook_attn_scores, hook_pattern (batch, head, query, key)
  *   GPT                 hook_embed, hook_pos_embed, blocks.0.hook_resid_pre, blocks.0.ln1 and .ln2
- *                       .hook_normalized, blocks.0.attn. with the six of above and hook_result
- *                       (batch, position, head, embd), blocks.0.hook_attn_out, .hook_resid_mid,
- *                       blocks.0.mlp.hook_pre and .hook_post, blocks.0.hook_mlp_out,
- *                       .hook_resid_post, ln_final.hook_normalized. These are TransformerLens's
- *                       names, and begin at the GPT and not at its modules' paths.
+ *                       .hook_normalized, blocks.0.attn. with MultiheadAttention's six points
+ *                       and hook_result (batch, position, head, embd), blocks.0.hook_attn_out,
+ *                       .hook_resid_mid, blocks.0.mlp.hook_pre and .hook_post,
+ *                       blocks.0.hook_mlp_out, .hook_resid_post, ln_final.hook_normalized. These
+ *                       are TransformerLens's names. They are relative to the GPT, and don't
+ *                       contain the paths of its modules.
  *
  * The forward of a module of your own makes a point with
  *
@@ -33,8 +34,9 @@
  *
  * Without hooks in force, a point costs the test of a pointer. Attention is a single op then; while
  * a hook is set for one of its points, attention is computed by several ops, whose sums round in
- * another order. hook_result holds the outputs of all heads: it is computed only for a hook whose
- * name ends with it, in place of a call of c_proj.
+ * another order. hook_result holds the contribution of each head to the output. It is computed only
+ * if the name of a hook ends with "hook_result"; then c_proj isn't called, and the sum of the
+ * contributions takes the place of its result.
  *
  * Gradients flow through the value that a hook returns; a value in a cache is part of the graph, so
  * that rg_grad(loss, value) is its gradient.
