@@ -70,8 +70,9 @@ static const rg_merge *find_merge(const rg_merges *m, uint32_t left, uint32_t ri
 
 /* ---- merging the tokens of a word ----------------------------------------------------- */
 
-/* The index that stands for no symbol, where the first symbol has none before it and the last one
- * none after it. */
+/* A word is a linked list of symbols, each of which stands for a token. `before` and `behind` are
+ * the indices of a symbol's neighbours in the list. They are NO_SYMBOL where there is no neighbour:
+ * `before` in the first symbol, and `behind` in the last one. */
 enum { NO_SYMBOL = UINT32_MAX };
 
 typedef struct rg_bpe_symbol {
@@ -103,7 +104,7 @@ static bool comes_before(bpe_due a, bpe_due b) {
 }
 
 /* If the tokens of two adjacent symbols can be merged, pushes their merge onto the heap. Does
- * nothing if one of them is NO_SYMBOL. Returns false if memory runs out. */
+ * nothing if `left` or `right` is NO_SYMBOL. Returns false if memory runs out. */
 static bool push_pair(rg_bpe *w, const rg_merges *m, uint32_t left, uint32_t right) {
     if (left == NO_SYMBOL || right == NO_SYMBOL)
         return true;
@@ -125,7 +126,8 @@ static bool push_pair(rg_bpe *w, const rg_merges *m, uint32_t left, uint32_t rig
     return true;
 }
 
-/* Removes the merge that comes first from the heap, and returns it. The heap must not be empty. */
+/* Returns the first merge of the heap (see comes_before), and removes it from the heap. The heap
+ * must not be empty. */
 static bpe_due pop_due(rg_bpe *w) {
     bpe_due first = w->heap[0], last = w->heap[--w->due];
     size_t at = 0;

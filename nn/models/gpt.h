@@ -8,7 +8,7 @@
  *
  * rg_call(m, idx) returns the logits after the last token of idx, which is (batch, length), as
  * nanoGPT does. rg_call(m, idx, targets) returns the loss. A forward hook of the model gets what
- * rg_call returns; if the program calls rg_gpt_forward, it gets the logits.
+ * rg_call returns; in a call of rg_gpt_forward the hook gets the logits.
  */
 #pragma once
 

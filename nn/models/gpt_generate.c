@@ -39,9 +39,10 @@ static bool generate_check(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
     return true;
 }
 
-/* Returns the logits for the token at position t, as (batch, 1, vocab_size). The cache holds the
- * tokens before position `read`. If t is larger than block_size, only the last block_size tokens
- * can be used. Then every token has another position than before, so the cache is of no use. */
+/* Returns the logits for the token at position t, as (batch, 1, vocab_size). The first t positions
+ * of `all` hold tokens, and the cache holds the keys and values of the tokens before position
+ * `read`. If t is larger than block_size, the model can only read the last block_size tokens. Then
+ * every token has another position than in the call before, so the cache can't be used. */
 static rg_tensor *generate_logits(rg_gpt *self, rg_tensor *all, rg_tensor *cache, int64_t read,
                                   int64_t t) {
     int64_t block = self->config.block_size;
@@ -50,8 +51,9 @@ static rg_tensor *generate_logits(rg_gpt *self, rg_tensor *all, rg_tensor *cache
     return rg_gpt_cached(self, rg_narrow(all, 1, read, t - read), cache, read);
 }
 
-/* Sets logits to -inf that are lower than the top_k-th highest, or that aren't among the most
- * likely ones whose probabilities together reach top_p. The highest logit is always kept. */
+/* Sets two kinds of logits to -inf: those that are lower than the top_k-th highest, and those of
+ * tokens that aren't among the most likely ones whose probabilities together reach top_p. The
+ * highest logit is always kept. */
 static rg_tensor *generate_cut(rg_tensor *logits, int64_t top_k, double top_p) {
     if (top_k) {
         rg_tensor *top = rg_topk(logits, top_k, -1, true, true).values;
@@ -80,8 +82,8 @@ static rg_tensor *generate_draw(rg_tensor *logits, int64_t top_k, const rg_gener
     return rg_multinomial_with(rg_softmax(logits, -1), 1, false, generator);
 }
 
-/* Replaces the tokens of rows that have ended by padding, and marks the rows as ended that have got
- * an end token. Returns the tokens. */
+/* Replaces the new tokens of rows that have ended by padding. Marks a row as ended if its new token
+ * is one of eos_token_id. Returns the tokens. */
 static rg_tensor *generate_fill(rg_tensor *next, rg_tensor *ended, const rg_generate_options *o) {
     const rg_dims *eos = &o->eos_token_id;
     if (eos->n == 0)

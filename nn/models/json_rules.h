@@ -46,7 +46,8 @@ void rgi_json_file_free(rg_json_file *f);
 bool rgi_json_keeps(const rg_json_file *f, uint32_t object, const char *where,
                     const rg_json_rule *rules);
 /* Return the value of a member that is a whole number, a number, or a boolean. If the object lacks
- * the member, return `other`. The rules must have allowed no other kind of value, except null. */
+ * the member, return `other`. Requires that the rules allow no other kind of value for this member,
+ * except null. */
 int64_t rgi_json_whole(const rg_json_file *f, uint32_t object, const char *name, int64_t other);
 double rgi_json_real(const rg_json_file *f, uint32_t object, const char *name, double other);
 bool rgi_json_true(const rg_json_file *f, uint32_t object, const char *name, bool other);

@@ -186,8 +186,9 @@ static bool encode_rest(encoding *e, const rg_added_tokens *a, const char *p, co
 }
 
 /* Encodes a text: finds the tokens of `a` in it, from left to right and the longest first, and
- * calls encode_rest for the text between them. White space that a token strips on its right is
- * searched again for the next token, as in Hugging Face's tokenizers. */
+ * calls encode_rest for the text between them. If a token strips the white space on its right, the
+ * search for the next token still begins directly after the token, in this white space, as in
+ * Hugging Face's tokenizers. */
 static bool encode_between(encoding *e, const rg_added_tokens *a, const char *p, const char *end) {
     const char *begin = p, *done = p;
     while (a->n > 0 && p < end) {

@@ -163,8 +163,8 @@ static bool load_vocabulary(rg_tokenizer *t, const rg_json_file *f, uint32_t voc
     return true;
 }
 
-/* Finds the token of each byte. If bytes have no token and the file names an unknown token, that
- * must be in the vocabulary; fails if it isn't. */
+/* Finds the token of each byte. If some bytes have no token and the file names an unknown token,
+ * finds the unknown token in the vocabulary; fails if it isn't there. */
 static bool find_bytes(rg_tokenizer *t, const rg_json_file *f, const char *unknown) {
     bool lacking = false;
     for (int b = 0; b < 256; b++) {
