@@ -88,7 +88,8 @@ static bool add_averaged(averaged_pairs *p, rg_tensor *average, rg_tensor *curre
 }
 
 /* Pairs each parameter and buffer of the average with the model's parameter or buffer of the same
- * index, and checks that the update can't fail. The scope owns the array of pairs. */
+ * index, and makes all checks, so that the update itself can't fail. The scope owns the array of
+ * pairs. */
 static bool pair_tensors(const rg_averaged_model *m, void *model, averaged_pairs *p) {
     const rg_list mine = rg_parameters(m->module), others = rg_parameters(model);
     const rg_named_list buffers = rg_named_buffers(m->module), theirs = rg_named_buffers(model);

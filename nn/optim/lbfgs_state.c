@@ -14,10 +14,10 @@
 static const char lbfgs_prefix[] = "state.0.";
 
 /* Describes a value of LBFGS's state that is saved; lbfgs_rows lists all of them in PyTorch's
- * order. If `listed` is false, the value is a field of rg_lbfgs. If it is true, the value is a
- * list: it has one field of each remembered rg_lbfgs_pair. The first two values are saved after the
- * first step, the others as soon as there is a direction d. The list `al` can be shorter than the
- * other lists. */
+ * order. If `listed` is false, the value is a field of rg_lbfgs. If `listed` is true, the value is
+ * a list: its elements are the values that one field has in all remembered rg_lbfgs_pairs. The
+ * first two values are saved after the first step, the others as soon as there is a direction d.
+ * The list `al` can be shorter than the other lists. */
 typedef struct {
     rg_saved saved;
     bool listed;

@@ -334,8 +334,8 @@ static bool load_value(rg_optim_load *l, rg_named loaded) {
 }
 
 /* Returns whether the dictionary must have the entry. It must have a state if the options of the
- * group, as loaded, require it. It must have a number of a group or schedule if the optimizer has
- * that number now. */
+ * group, as loaded, require it. It must have an option of a group, or a number of a schedule, if
+ * the optimizer has a value for it now. */
 static bool entry_is_needed(const rg_optim_load *l, const optim_entry *e) {
     if (!e->slot)
         return !e->optional && rgi_saved_is_there(&e->row, e->base);

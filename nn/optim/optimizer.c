@@ -55,8 +55,8 @@ const rg_saved rgi_options[RG_OPTION_COUNT] = {
     [RG_OPTION_base_momentum] = OPTION(FLOAT, base_momentum),
 };
 
-/* Sets the options of a group that weren't given to their defaults. Fails if an option was given
- * that the optimizer doesn't have. */
+/* Sets each option of the group that wasn't given to its default. Fails if an option was given that
+ * the optimizer doesn't have. */
 static bool complete_options(const rg_optim *o, rg_group *group) {
     for (int i = 0; i < RG_OPTION_FIRST_OF_SCHEDULES; i++) {
         bool given = rgi_option_set(group->option[i]);

@@ -36,9 +36,9 @@ void rgi_saved_add(rg_py *p, const rg_saved *row, const void *base, bool with_ke
 /* Returns whether the field has a value: a tensor that isn't NULL, or a number that isn't
  * RG_UNSET. */
 bool rgi_saved_is_there(const rg_saved *row, const void *base);
-/* Sets *number to the value of an entry of a dictionary. Fails if the value isn't a number. */
+/* Sets *number to the value of the dictionary entry `e`. Fails if the value isn't a number. */
 bool rgi_saved_number(const rg_named *e, double *number, const char *op);
-/* Sets *whole to the value of an entry of a dictionary. Fails if the value isn't a whole number. */
+/* Sets *whole to the value of the dictionary entry `e`. Fails if the value isn't a whole number. */
 bool rgi_saved_whole(const rg_named *e, int64_t *whole, const char *op);
 /* Reads an entry into the field of the struct at `base`. Fails if a number is expected and the
  * value isn't one. For an RG_SAVED_TENSOR stores the pointer without adding a reference. */

@@ -260,9 +260,9 @@ static void begin_cyclic(rg_schedule *s) {
     }
 }
 
-/* Sets the learning rate of each group back to its initial_lr: SequentialLR steps other schedules,
- * and making those has changed the rates. Also sets those schedules back to the time before their
- * first step. */
+/* Called for a SequentialLR, which steps other schedules. The learning rates were changed when
+ * those schedules were made: sets the rate of each group back to its initial_lr. Also sets those
+ * schedules back to the time before their first step. */
 static void begin_sequential(rg_schedule *s) {
     for (size_t i = 0; i < s->optim->n_groups; i++) {
         rg_param_group *g = &s->optim->groups[i].options;
@@ -386,8 +386,8 @@ static bool step_chained(rg_schedule *s) {
     return true;
 }
 
-/* Moves by one epoch in the cycle. At the end of the cycle begins the next one, which is T_mult
- * times as long. */
+/* Moves to the next epoch of the cycle. When the cycle has ended, begins the next cycle, which is
+ * T_mult times as long. */
 static void step_warm_restarts(rg_schedule *s) {
     double *at = &s->state[RG_T_CUR], *length = &s->state[RG_T_I];
     ++*at;

@@ -83,9 +83,9 @@ typedef struct RG_OPTIONS rg_schedule_options {
     rg_by_group max_momentums RG_DEFAULT({});
     double div_factor RG_DEFAULT(25);
     double final_div_factor RG_DEFAULT(1e4);
-    /* ReduceLROnPlateau. .mode_max = true means torch's mode="max", and .threshold_abs = true means
-     * threshold_mode="abs". ConstantLR also reads `factor`. By default `factor` is 0.1, but in
-     * ConstantLR 1/3. */
+    /* Read by ReduceLROnPlateau. .mode_max = true means torch's mode="max", and .threshold_abs =
+     * true means threshold_mode="abs". ConstantLR also reads `factor`. By default `factor` is 0.1,
+     * but in ConstantLR 1/3. */
     rg_flag mode_max RG_DEFAULT(false);
     rg_flag threshold_abs RG_DEFAULT(false);
     double factor RG_DEFAULT(RG_UNSET);

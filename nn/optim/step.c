@@ -87,9 +87,10 @@ static bool add_updates(const rg_optim *o) {
     return true;
 }
 
-/* Counts a step of the parameter. A step of SGD without momentum isn't counted, because the first
- * step with momentum initializes the momentum buffer. Also updates NAdam's product of momenta:
- * torch keeps it in the default dtype, so the product and its factors are rounded to that dtype. */
+/* Counts a step of the parameter. A step of SGD without momentum isn't counted, so that the first
+ * step with momentum, which initializes the momentum buffer, is step 1. Also updates NAdam's
+ * product of momenta: torch keeps it in the default dtype, so the product and its factors are
+ * rounded to that dtype. */
 static void count_step(const rg_optim *o, rg_optim_slot *slot) {
     if (takes_state(o, slot, 0))
         slot->step++;
