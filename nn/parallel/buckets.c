@@ -29,8 +29,9 @@ static void add_to_buckets(rg_reducer *s, rg_reducer_entry *entry) {
     b->n += entry->n;
 }
 
-/* Allocates the memory of a bucket. Adds room for a mark for each entry, after the gradients.
- * Returns false on failure. */
+/* Allocates the memory of a bucket. After the gradients there is an element for the mark of each
+ * entry, which says whether this rank has computed the entry's gradient. Returns false on
+ * failure. */
 static bool bucket_begin(const rg_reducer *s, rg_bucket *b) {
     RG_SCOPE();
     b->n += b->n_entries;

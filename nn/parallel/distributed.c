@@ -14,8 +14,8 @@ static const char distributed_name[] = "distributed";
 
 /* ---- random streams of the shards ------------------------------------------------------ */
 
-/* Returns a number, made from x, that looks random. So consecutive seeds give unrelated streams.
- * (The function is that of splitmix64.) */
+/* Returns a hash of x (the mixing function of splitmix64). Seeds are hashed, so that the random
+ * streams of consecutive seeds are unrelated. */
 static uint64_t mixed(uint64_t x) {
     x += 0x9e3779b97f4a7c15u;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;

@@ -37,8 +37,8 @@ static void add_zeros(const rg_bucket *b, char *to, int64_t n) {
 
 /* Adds the gradient of the current shard to the sums over subtrees of shards; NULL means a gradient
  * of zeros. If this shard completes no subtree, its gradient becomes a new sum that waits.
- * Otherwise it is added to the newest waiting sum, and each subtree that is complete now is added
- * to the one before it. */
+ * Otherwise the gradient is added to the newest waiting sum; and each time that this completes a
+ * larger subtree, the newest sum is added to the sum that waits before it. */
 static void add_to_tree(const rg_reducer_entry *entry, const void *gradient) {
     const rg_reducer *s = entry->of;
     const rg_bucket *b = &s->buckets[entry->bucket];
