@@ -45,9 +45,9 @@ static double seconds_of(clockid_t clock) {
 
 /* ---- writing records as JSON ---------------------------------------------------------- */
 
-/* Returns false for a character that must be written as \uXXXX in a JSON string: control characters
- * and the 0 at the end, quotes, backslashes, and "<", which could end the HTML element that
- * contains the records. */
+/* Returns whether a JSON string may contain the character as it is. Other characters are written as
+ * \uXXXX: control characters, quotes, backslashes, and "<", which could end the HTML element that
+ * contains the records. Also returns false for the 0 at the end of a string. */
 static bool needs_no_escape(char c) {
     return (unsigned char)c >= ' ' && c != '"' && c != '\\' && c != '<' && c != 0x7f;
 }
