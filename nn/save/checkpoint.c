@@ -167,7 +167,8 @@ static bool refuse(const checkpoint_parts *c, const char *what, part which, cons
 }
 
 /* Returns whether the metadata have the value `mine` under this key. Fails if they have another
- * value. Files of older versions don't have the key; they pass. */
+ * value. Files of older versions lack the key; for them, returns true. Returns false if `mine` is
+ * NULL, because memory ran out. */
 static bool kind_fits(const rg_safetensors *file, const char *key, const char *what,
                       const char *mine) {
     const char *is = rgi_safetensors_text(file, key);
@@ -325,7 +326,7 @@ static bool lacked_parts_fit(const checkpoint_parts *c, const rg_training *run) 
     return true;
 }
 
-/* Checks that the model can be loaded, and prepares that. */
+/* First step of loading the model: checks that it can be loaded. Returns false on failure. */
 static bool begin_model(checkpoint_parts *c, void *model) {
     const rg_named_list own = rg_state_dict(model);
     const rg_named_list dict = own.n < 0 ? own : tied_again(c, own);

@@ -41,7 +41,8 @@ static area area_of(const rg_named *it) {
     return (area){ .it = it, .begin = rgi_data(it->tensor), .end = rgi_data_end(it->tensor) };
 }
 
-/* Returns whether x overlaps the area `before`. Requires that x doesn't begin before that. */
+/* Returns whether x overlaps the area `before`. Requires that x doesn't begin at a lower address
+ * than `before`. */
 static bool share(const area *before, const area *x) { return x->begin < before->end; }
 
 /* Fails with safetensors' error, because none of these tensors covers the whole storage that they
