@@ -183,9 +183,9 @@ bool rgi_is_container(const rg_module *m) {
            || m->cls == &module_dict_class;
 }
 
-/* put_named stores the child in the container's array v. If `place` is another field, the child
- * must be stored there as well. But if `place` was an element of v, it must not be written to,
- * because v may have moved. */
+/* put_named stores the child in an element of the array v. If `place` is a field elsewhere, the
+ * child is stored there as well. If `place` was an element of v, it must not be written to, because
+ * v may have moved. */
 bool rgi_container_put(rg_module *m, const char *name, rg_module **place, rg_module *child) {
     rg_sequential *self = (rg_sequential *)m;
     const bool own = (uintptr_t)place - (uintptr_t)self->v < self->room * sizeof *self->v;

@@ -8,8 +8,8 @@
  *     rg_tensor *y = rg_call(rg_module_dict_get(heads, "box"), rg_call(mlp, x));
  *
  * The n children are in v, and the container owns them. If the container can't be made, they are
- * freed. If a program writes a child to v itself, that child isn't registered. Then functions
- * on all modules, such as rg_parameters, fail.
+ * freed. If a program assigns to an element of v directly, that child isn't registered. Then
+ * functions on all modules, such as rg_parameters, fail.
  */
 #pragma once
 

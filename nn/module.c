@@ -305,8 +305,8 @@ static rg_tensor *as_parameter(rg_tensor *value, const char *name) {
 }
 
 /* Returns the name for a tensor that is about to be registered as parameter `name` of m. If m has a
- * parameter of this name, the new one takes over that tensor's name, such as "attn.w_query". If m
- * has none, or it is without a name, returns `name`. */
+ * parameter of this name, the new one takes over that tensor's name, such as "attn.w_query". If
+ * there is no such parameter, or it has no name, returns `name`. */
 static const char *name_before(const rg_module *m, const char *name) {
     rg_entry *e = name && rgi_is_module(m) ? rgi_entry_named(m, name) : NULL;
     rg_tensor *t = e && e->kind == RG_ENTRY_PARAMETER ? *e->place : RG_NONE;

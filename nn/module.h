@@ -288,7 +288,7 @@ static inline rg_module *rg_as_module(decltype(nullptr)) { return nullptr; }
 template <typename T> static inline T *rg_module_of(const rg_module_class *cls, T fields, int) {
     return (T *)rg_module_new(sizeof(T), cls, &fields);
 }
-/* Silences warnings about missing initializers. */
+/* In C++. The pragmas turn off warnings about missing initializers. */
 #define RG_MODULE(type, cls, ...)                                                  \
     ((void)__extension__({                                                         \
          _Pragma("GCC diagnostic push")                                            \

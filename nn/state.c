@@ -254,7 +254,7 @@ bool rg_load_state_dict(void *m, rg_named_list dict, bool strict) {
     return rgi_module_load_begin(&l, m, dict, strict) && rgi_module_load_end(&l, true);
 }
 
-/* Opens no scope, because the lists that it returns must belong to the caller's scope. */
+/* This function opens no scope, because the caller's scope must own the lists that are returned. */
 rg_incompatible_keys rg_load_state_dict_keys(void *m, rg_named_list dict, bool strict) {
     RG_AS("load_state_dict");
     RG_NO_GRAD();
