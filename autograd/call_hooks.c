@@ -10,8 +10,8 @@
 
 /* ---- calling hooks ----------------------------------------------------------------- */
 
-/* Calls the hook's function, and replaces the gradient by the function's result. The function may
- * even remove its own hook. */
+/* Calls the hook's function, and replaces the gradient by the function's result unless that is
+ * RG_NONE. The function may even remove its own hook. */
 static bool hook_call(const rg_hook *h, rg_tensor **grad) {
     rg_hook_function *function = (rg_hook_function *)h->function;
     rg_tensor *g = rgi_lend(*grad);

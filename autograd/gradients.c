@@ -72,7 +72,7 @@ static inline bool fits(const rg_tensor *g, const rg_meta *meta) {
 }
 
 /* Sets *sum to the dims of g to sum over, so that the result has the shape in `meta`, apart from
- * leading dims of size 1. Returns false if there are no such dims. */
+ * leading dims of size 1. Returns false if g can't be summed to it. */
 static bool dims_to_sum(const rg_tensor *g, const rg_meta *meta, rg_dims *sum) {
     int more = g->ndim - meta->ndim;
     if (more < 0)

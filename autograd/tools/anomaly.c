@@ -113,7 +113,8 @@ static bool remember_trace(rg_node *n, const trace *here) {
 }
 
 /* Stores a trace with the node, and checks the outputs of a call. A view isn't checked: its values
- * are those of its base, and an expanded view would repeat them many times. */
+ * are those of its base, and an expanded view would repeat them many times. A call inside a
+ * gradient rule isn't checked either: the gradient that the rule returns is. */
 static bool check_outputs(rg_graph_observer *o, const rg_call *c, rg_node *n) {
     (void)o;
     trace here;

@@ -136,8 +136,8 @@ static bool compute_again(region *r) {
 }
 
 /* The hook `unpack` of the first call of f: returns the saved value whose number is in *packed. A
- * backward run fetches each value only once. If a value is gone, an earlier run has fetched it, and
- * all values are computed again. */
+ * backward run fetches each value only once. If the value isn't there, because none was computed
+ * yet or an earlier run has fetched it, all values are computed again. */
 static rg_tensor *fetch_value(void *packed, void *context) {
     const place_in_region *p = packed;
     region *r = context;

@@ -124,8 +124,8 @@ static rg_tensor *direction_of(const rg_explanation *e, rg_generator *random, in
     return length > 0 ? rg_div(d, length) : d;
 }
 
-/* Calls f, and returns whether the graph of its result leads to w. Also returns true if the call
- * fails, so that this can't be found out. */
+/* Calls f, and returns whether the graph of its result leads to w. Also returns true if a backward
+ * run from the result fails, so that this can't be found out. */
 static bool f_leads_to(const rg_explain_options *o, rg_tensor *w) {
     RG_SCOPE();
     const bool grad = rg_is_grad_enabled();

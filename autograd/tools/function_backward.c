@@ -130,8 +130,9 @@ static bool backward_in_scope(rg_function_context *ctx, rg_tensor *gin[], rg_obs
 }
 
 /* Computes all gradients of a step. If a graph is created while a training step is recorded, the
- * recorder sees the calls inside backward, but not the numbers that backward reads from the state.
- * Therefore a class with a state is refused then. */
+ * recorder sees the calls inside backward, but not what backward reads from the state or computes
+ * on the data directly. Therefore a class with a state, or one that is once_differentiable, is
+ * refused then. */
 bool rgi_function_backward(const rg_step *s, rg_tensor *gin[]) {
     const rg_function_row *row = (const rg_function_row *)s->op;
     rg_function_context ctx = {
