@@ -162,8 +162,8 @@ static bool is_gradient_like(rg_tensor *made, const rg_tensor *grad, const char 
 }
 
 /* The backward function of the result's node: calls the pre-hooks, and stores the gradient that
- * they return for the inputs' node. If no input requires grad, there is no inputs' node, so the
- * other hooks are called here. */
+ * they leave, which the inputs' node reads later. If no input requires grad, there is no inputs'
+ * node, so the other hooks are called here. */
 static bool result_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
     rg_backward_call *c = backward_call_of(ctx);
     rg_tensor *grad = g[0];
@@ -190,8 +190,8 @@ static bool result_backward(rg_function_context *ctx, rg_tensor *const g[], rg_t
 }
 
 /* The backward function of the inputs' node: calls the hooks with the gradients of the inputs and
- * of the result. When a gradient is differentiated in turn, the result may have no gradient; then
- * no hook is called. */
+ * of the result. In the backward run of a second derivative, this node may get gradients although
+ * the result's node got none; then no hook is called. */
 static bool inputs_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
     rg_backward_call *c = backward_call_of(ctx);
     rg_tensor *grad_input[MOST_HOOKED];

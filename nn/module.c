@@ -143,8 +143,8 @@ rg_entry *rgi_entry_named(const rg_module *m, const char *name) {
     return NULL;
 }
 
-/* Appends the entry, and adds it to the map of names if there are many entries. If memory runs out
- * for the map, a later call adds what is missing; until then names are compared one by one. */
+/* Appends the entry, and adds it to the map of names if there are many entries. Returns NULL if
+ * memory runs out; a later call adds what the map then lacks. */
 rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry) {
     if (!rgi_grow((void **)&r->entries, &r->room, r->n + 1, sizeof *r->entries))
         return NULL;

@@ -296,8 +296,8 @@ static rg_dims row_shape(const weight_row *row, const rg_gpt_options *o) {
     return d;
 }
 
-/* Returns whether the files have a tensor of this name, with the shape that the row tells. Fails if
- * not. lm_head.weight needn't exist if it is tied to wte.weight. */
+/* Returns whether the files have a floating-point tensor of this name, with the shape that the row
+ * tells. Fails if not. lm_head.weight needn't exist if it is tied to wte.weight. */
 static bool has_weight(const weight_files *w, const rg_gpt_options *o, const weight_row *row,
                        const char *name) {
     char is[192], should[192];

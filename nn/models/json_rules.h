@@ -21,7 +21,7 @@ enum {
     RG_RULE_TRUE = 1 << 2,
     RG_RULE_BOOL = RG_RULE_FALSE | RG_RULE_TRUE,
     RG_RULE_EMPTY = 1 << 3, /* The empty string. */
-    RG_RULE_TEXT = 1 << 4,  /* A string that isn't empty and contains no 0 byte. */
+    RG_RULE_TEXT = 1 << 4,  /* A string without a 0 byte. It may also be empty. */
     RG_RULE_ZERO = 1 << 5,
     RG_RULE_WHOLE = 1 << 6, /* A whole number from 0 to INT32_MAX. */
     RG_RULE_NUMBER = 1 << 7,

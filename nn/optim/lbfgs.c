@@ -222,8 +222,8 @@ static bool is_flat(const line_search *l, const line_point *p) {
 }
 
 /* Tries larger and larger positions, from t on, until a point that satisfies the Wolfe conditions
- * must lie between the two points in `ends`. If the second of them satisfies the conditions, sets
- * *done to true. Returns false on failure. */
+ * must lie between the two points in `ends`, or no more tries are left. If the second of the two
+ * points satisfies the conditions, sets *done to true. Returns false on failure. */
 static bool bracket_line(line_search *l, double t, line_point ends[2], bool *done) {
     line_point last = l->from, p;
     if (!evaluate_at(l, t, &p))

@@ -55,8 +55,8 @@ static void add_of_pairs(rg_py *p, const rg_saved *row, const rg_lbfgs *s, size_
     rgi_py_end(p);
 }
 
-/* Writes the rows that exist. In regard's own files all numbers are float64 tensors, and the list
- * `al` isn't extended by None. */
+/* Writes the values that the state has by now. In regard's own files (`own`) all numbers are
+ * float64 tensors, and the list `al` isn't extended by None. */
 static void add_rows(rg_py *p, const rg_lbfgs *s, bool own, size_t history_size) {
     const int n = s->d ? LBFGS_ROWS : ROWS_WITHOUT_D;
     const rg_dtype dtype = own || !s->d ? RG_FLOAT64 : rg_dtype_of(s->d);

@@ -170,8 +170,8 @@ static bool send_entry(int src, rg_named *entry, entry_header *header) {
     return rg_broadcast_(entry->tensor, src);
 }
 
-/* Moves the entries of rank src to rank 0. There they are appended to v, which has *n entries so
- * far. Returns false on failure. */
+/* Sends the entries of rank src to all ranks. Rank 0 appends them to v, which has *n entries so
+ * far, and the other ranks don't keep them. Returns false on failure. */
 static bool take_entries(int src, int64_t entries, const rg_named *own, rg_named *v,
                          entry_header *headers, int64_t *n) {
     for (int64_t i = 0; i < entries; i++) {

@@ -86,8 +86,8 @@ static void begin_hop(rg_tree_sum *r, const rg_hop *h) {
     r->busy = true;
 }
 
-/* Adds the elements that were received. The operand of the lower rank is on the left, so that both
- * ranks compute the same. */
+/* Ends a hop: if the hop adds, adds the received elements to this rank's own. The elements of the
+ * lower rank are the left operand, so that both ranks compute the same bits. */
 static void end_hop(rg_tree_sum *r, const rg_hop *h) {
     void *mine = at(r->data, h->in, rgi_element_size(r->dtype));
     const bool left = rgi_transport_rank() < h->peer;

@@ -312,7 +312,7 @@ static bool put_parts(checkpoint_parts *c, const rg_training *run) {
     return ok;
 }
 
-/* Returns whether the file has no entries for a part that the run doesn't have. Fails if it has. */
+/* Fails, and returns false, if the file has entries for a part that the run doesn't have. */
 static bool lacked_parts_fit(const checkpoint_parts *c, const rg_training *run) {
     const void *const has[] = {
         [MODEL] = run->model, [OPTIM] = run->optim, [LOADER] = run->loader
