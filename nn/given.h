@@ -1,7 +1,7 @@
 /*
- * given.h: checks that an argument is a module, the error of a module that is called with the wrong
- * number of inputs, and a module's parent and path. The struct rg_registry, which holds the private
- * part of a module, is in registry.h.
+ * given.h: functions that check that an argument is a module, that fail because a module was called
+ * with the wrong number of inputs, and that find a module's parent and path. The struct
+ * rg_registry, which holds the private part of a module, is in registry.h.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ bool rgi_module_given(const rg_module *m, const char *op);
 
 /* rgi_fail_for_inputs and rgi_fail_for_inputs_of fail with torch's TypeError, because a module of
  * class c was called with n inputs, and return NULL. The first looks up in c how many inputs the
- * class takes, the second is told it by `takes`. */
+ * class takes; the second gets this number as `takes`. */
 rg_tensor *rgi_fail_for_inputs(const rg_module_class *c, int n);
 rg_tensor *rgi_fail_for_inputs_of(const rg_module_class *c, int n, int takes);
 

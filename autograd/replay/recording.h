@@ -60,8 +60,9 @@ struct rg_replay {
     /* The tensors that entries work on. The recording holds one reference for each element of the
      * list. */
     rg_pointers held;
-    /* An element for each held tensor, and the number of calls of rg_set_data (rgi_data_changes)
-     * up to which the held tensors have been compared with these elements. */
+    /* `data` has an element for each held tensor. `data_changes` is the number of calls of
+     * rg_set_data (rgi_data_changes) up to which the held tensors have been compared with these
+     * elements. */
     rg_replay_data *data;
     uint32_t data_changes;
     /* The held tensors that have memory from the pool and may still be in use by the program. */

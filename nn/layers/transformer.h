@@ -130,10 +130,10 @@ rg_transformer_decoder_layer *rg_nn_transformer_decoder_layer_with(int64_t d_mod
                      .layer_norm_eps = 1e-5, .bias = true),                          \
                     __VA_ARGS__))
 
-/* The cache of a decoder that generates one position after the other. `memory` holds each layer's
- * keys and values of the memory, and `tgt` those of the earlier positions of tgt. Both tensors are
- * (layers, 2, batch, heads, positions, head size), and the scope owns them. In the cache of a
- * single layer the first dim is missing. */
+/* The cache of a decoder that generates one position after the other. `memory` holds the keys and
+ * values that each layer computes from the memory (the encoder's output), and `tgt` those of the
+ * earlier positions of tgt. Both tensors are (layers, 2, batch, heads, positions, head size), and
+ * the scope owns them. In the cache of a single layer the first dim is missing. */
 typedef struct rg_decoder_cache {
     rg_tensor *tgt, *memory;
     int64_t length; /* The number of positions of tgt that are in the cache. */

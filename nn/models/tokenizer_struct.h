@@ -51,8 +51,8 @@ struct rg_tokenizer {
     rg_added_tokens plain, normalized;
 };
 
-/* Writes the character by which vocabularies represent the byte to `to`, as UTF-8. Returns its
- * length, 1 or 2 bytes. */
+/* Writes to `to`, as UTF-8, the character by which vocabularies represent the byte. Returns the
+ * character's length, 1 or 2 bytes. */
 size_t rgi_byte_character(unsigned char byte, char *to);
 /* Frees the tokenizer and all its memory. Doesn't check that it is valid. */
 void rgi_tokenizer_drop(rg_tokenizer *t);

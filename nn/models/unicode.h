@@ -20,8 +20,9 @@ enum {
 
 /* Returns the class of a code point, with RG_UNICODE_WORD if \w matches it. */
 unsigned rgi_unicode_class(uint32_t code);
-/* Return the class of a character, which the first finds at p and the second before p. Set *n to
- * the character's length in bytes. The text must be valid UTF-8 and have such a character. */
+/* rgi_unicode_at returns the class of the character at p, rgi_unicode_before that of the character
+ * before p. Both set *n to the character's length in bytes. Requires that the text is valid UTF-8
+ * and has such a character. */
 unsigned rgi_unicode_at(const char *p, const char *end, size_t *n);
 unsigned rgi_unicode_before(const char *begin, const char *p, size_t *n);
 

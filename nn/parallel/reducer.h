@@ -76,7 +76,8 @@ typedef struct rg_reducer {
     bool drawn;
 } rg_reducer;
 
-/* Returns how many sums of the tree over n shards are complete when shard i has been added. */
+/* Returns how many sums of the tree over n shards become complete when shard i is added: those of
+ * which shard i is the last shard. */
 int rgi_sums_completed(int i, int n);
 /* Returns the address of element i in the bucket's array of this level. */
 char *rgi_bucket_sum(const rg_bucket *b, int level, int64_t i);

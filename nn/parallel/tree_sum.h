@@ -9,7 +9,7 @@
  * it exchanges halves of that half with the rank two further, and so on, until it has the sum of
  * one of the 2^k parts. Then the parts are returned along the same messages in reverse. A rank
  * sends 2 (R - 1) / R times the array, which is the minimum, in 2 log2 R messages. If R isn't a
- * power of two, each rank behind the first 2^k ranks sends its array to one of these, and receives
+ * power of two, each rank after the first 2^k ranks sends its array to one of those, and receives
  * the sums from it.
  */
 #pragma once
