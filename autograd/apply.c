@@ -108,7 +108,7 @@ static inline __attribute__((always_inline)) bool compute_alike(rg_call *c, rg_t
 }
 
 /* Calls the op's forward function. The thread's observer is switched off meanwhile, because it is
- * to see the call as a single operation, and nothing that happens inside. */
+ * to see the call as a single operation, not what happens inside the call. */
 static inline bool run_forward(rg_call *c) {
     rg_observer *observer = rgi_set_observer(NULL);
     bool ok = c->op->forward(c);

@@ -198,7 +198,7 @@ __attribute__((constructor)) static void name_histories(void) {
 /* ---- histories for a write --------------------------------------------------------- */
 
 /* Requires that t isn't a leaf (a recorded write to a leaf is refused). Returns t itself if its
- * node is an as_strided without hooks: that leads directly to the base's present history. */
+ * node is an as_strided without hooks: it leads directly to the base's present history. */
 rg_tensor *rgi_beside_hooks(rg_tensor *t) {
     rg_strided at;
     rg_tensor after;

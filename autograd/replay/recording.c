@@ -102,9 +102,9 @@ static void mark_released(rg_tensor *t) {
     rgi_storage_release(t->storage);
 }
 
-/* Goes through the tensors with memory from the pool, and marks those that only the recording still
- * holds as released. When a tensor is released, its history and its base are released as well, and
- * these may hold other tensors, which only then can be released. The other tensors are mostly
+/* Goes through the tensors with memory from the pool, and marks as released those that only the
+ * recording still holds. When a tensor is released, its history and its base are released as well,
+ * and these may hold other tensors, which only then can be released. The other tensors are mostly
  * older, so the loop goes from the newest tensor to the oldest. Tensors that the loop misses are
  * found at the next call. */
 void rgi_recording_reap(rg_replay *r) {

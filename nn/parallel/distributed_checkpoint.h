@@ -10,9 +10,9 @@
 
 RG_PUBLIC_BEGIN
 
-/* Rank 0 writes the file with rg_save_checkpoint, and the other ranks wait for it. Only rank 0's
- * generator is saved, so call this between batches, when the generators of all ranks have the same
- * state. If writing fails, this function fails on all ranks. */
+/* Rank 0 writes the file with rg_save_checkpoint, and the other ranks wait until it is written.
+ * Only rank 0's generator is saved, so call this between batches, when the generators of all ranks
+ * have the same state. If writing fails, this function fails on all ranks. */
 bool rg_distributed_save_checkpoint(const char *path, rg_training run);
 /* Each rank reads the file, so each must be able to open it. If one rank fails, or if the ranks
  * have read different files, this function fails on all ranks. Some ranks may have loaded the file
