@@ -103,8 +103,8 @@ static __attribute__((noinline)) void tell_and_free_blocks(rg_thread *me, size_t
     free_blocks(me, level);
 }
 
-/* Releases the tensors on the stack from `depth` on, which belong to scopes of a level greater than
- * `level`. Then tells the observer, if there is one, and frees the memory that these scopes own. */
+/* Ends the scopes of a level greater than `level`: releases their tensors, which are those on the
+ * stack from `depth` on, reports the release to the observer, if any, and frees their memory. */
 static inline void end_inside(rg_thread *me, size_t depth, size_t level) {
     release_down_to(me, depth);
     if (RG_UNLIKELY((uintptr_t)me->observer | (uintptr_t)me->blocks))

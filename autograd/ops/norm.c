@@ -125,9 +125,10 @@ static double cosine_far(const rg_tensor *t) {
     return far[t->dtype];
 }
 
-/* Returns whether t must be scaled before its norm is computed, because a norm is outside the safe
- * range. While a training step is recorded for replays, returns true, since t may have other values
- * in a replay. */
+/* Returns whether the norms of t must be computed once more, from t scaled by a factor. This is so
+ * if an element of `norm`, the norms of t as computed without a factor, is outside the safe range.
+ * While a training step is recorded for replays, returns true, since t may have other values in a
+ * replay. */
 static bool cosine_needs_scale(const rg_tensor *t, const rg_tensor *norm) {
     double far = cosine_far(t);
     bool ordinary = !rgi_this.observer;

@@ -173,7 +173,7 @@ void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
         r->only_new_memory = true;
 }
 
-/* ---- tensors that no repetition makes again ---------------------------------------- */
+/* ---- constants: tensors that the step uses, but doesn't compute ------------------- */
 
 /* Adds the address of t's storage to the list of constants, unless it is there already: t's storage
  * can have the address of a constant that was freed. */

@@ -64,9 +64,11 @@ static void select_kth(k_ranked *q, int64_t n, int64_t k) {
 /* ---- the lines along a dim ------------------------------------------------------------------- */
 
 /* The lines of a call: each has n elements of `bytes` bytes. step[0], step[1] and step[2] are the
- * distances in bytes from one element of a line to the next in values, indices and x. k is 0 for
- * the median. `rank` computes the keys of a line's elements, and `room` has the ranked items of the
- * current line. `floats` is set if x is floating, so that a line may have a NaN. */
+ * distances in bytes from one element of a line to the next in values, indices and x. k is the
+ * place of the element that is selected in ascending order, counted from 1, or 0 for the median.
+ * `rank` gives each element of a line a key, an integer that sorts as the element does, and `room`
+ * has the keys of the current line with the elements' indices. `floats` is set if x is floating, so
+ * that a line may have a NaN. */
 typedef struct {
     k_ranked *room;
     k_ranks *rank;

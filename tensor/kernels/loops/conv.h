@@ -106,7 +106,8 @@ static void K_NAME(conv_see)(T *to, const T *plane, const k_window *z, k_tap dow
     }
 }
 
-/* Adds n elements of a row of columns to the elements of `plane` that the tap reads. */
+/* The reverse of copying a row of the matrix of columns (col2im): adds its n elements to the
+ * elements of `plane`, one channel's image, from which the row's tap would be copied. */
 static void K_NAME(conv_return)(T *plane, const T *from_pixel, const k_window *z, k_tap down,
                                 k_tap across, int64_t from, int64_t n) {
     const int64_t stride = z->stride[1];
