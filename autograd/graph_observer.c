@@ -26,6 +26,8 @@ static int events_of(const rg_graph_observer *o) {
         events |= RG_SEES_GRADIENTS;
     if (o->may_add)
         events |= RG_SEES_COMMITS;
+    if (o->may_replay)
+        events |= RG_SEES_REPLAYS;
     return events;
 }
 
@@ -98,40 +100,31 @@ void rgi_end_step(const rg_span *span, const rg_step *s, uint32_t made) {
             o->end_step(o, span, s, made);
 }
 
-bool rgi_records(const rg_call *c) {
-    for (EACH_IN_FORCE(o))
-        if (o->records && !o->records(o, c))
-            return false;
-    return true;
-}
+/* Calls `function` of every observer in force that has it, until one of them returns false. The
+ * value is false if one did. The arguments, in parentheses, begin with o. */
+#define EACH_ALLOWS(function, arguments)         \
+    __extension__({                              \
+        bool allowed = true;                     \
+        for (EACH_IN_FORCE(o))                   \
+            if (allowed && o->function)          \
+                allowed = o->function arguments; \
+        allowed;                                 \
+    })
 
-bool rgi_may_save(const rg_call *c, uint32_t needs) {
-    for (EACH_IN_FORCE(o))
-        if (o->may_save && !o->may_save(o, c, needs))
-            return false;
-    return true;
-}
-
-bool rgi_applied(const rg_call *c, rg_node *n) {
-    for (EACH_IN_FORCE(o))
-        if (o->applied && !o->applied(o, c, n))
-            return false;
-    return true;
-}
-
+bool rgi_records(const rg_call *c) { return EACH_ALLOWS(records, (o, c)); }
+bool rgi_may_save(const rg_call *c, uint32_t needs) { return EACH_ALLOWS(may_save, (o, c, needs)); }
+bool rgi_applied(const rg_call *c, rg_node *n) { return EACH_ALLOWS(applied, (o, c, n)); }
 bool rgi_made_gradient(const rg_step *s, rg_tensor *g, int input) {
-    for (EACH_IN_FORCE(o))
-        if (o->made_gradient && !o->made_gradient(o, s, g, input))
-            return false;
-    return true;
+    return EACH_ALLOWS(made_gradient, (o, s, g, input));
 }
+bool rgi_may_add(rg_tensor *grad) { return EACH_ALLOWS(may_add, (o, grad)); }
+bool rgi_may_replay(void) { return EACH_ALLOWS(may_replay, (o)); }
 
-bool rgi_may_add(rg_tensor *grad) {
-    for (EACH_IN_FORCE(o))
-        if (o->may_add && !o->may_add(o, grad))
-            return false;
-    return true;
-}
+/* ---- changes that recordings must notice ------------------------------------------- */
+
+static atomic_uint changes;
+uint32_t rgi_changes(void) { return atomic_load_explicit(&changes, memory_order_relaxed); }
+void rgi_count_change(void) { atomic_fetch_add_explicit(&changes, 1, memory_order_relaxed); }
 
 /* ---- notes that observers keep with nodes ------------------------------------------ */
 

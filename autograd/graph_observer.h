@@ -66,6 +66,8 @@ struct rg_graph_observer {
     bool (*made_gradient)(rg_graph_observer *o, const rg_step *s, rg_tensor *g, int input);
     /* RG_SEES_COMMITS: a backward run is about to add to a leaf's gradient. */
     bool (*may_add)(rg_graph_observer *o, rg_tensor *grad);
+    /* RG_SEES_REPLAYS: a recorded step is about to be repeated, without calls of the observer. */
+    bool (*may_replay)(rg_graph_observer *o);
 
     /* Private fields, which must be zeros at first: how many times the observer was put in force,
      * whether it is in the list of observers, and the next observer in that list. */
@@ -98,7 +100,8 @@ enum {
     RG_SEES_RECORDING = 2,
     RG_SEES_CALLS = 4,
     RG_SEES_GRADIENTS = 8,
-    RG_SEES_COMMITS = 16
+    RG_SEES_COMMITS = 16,
+    RG_SEES_REPLAYS = 32
 };
 extern atomic_int rgi_observed;
 static inline bool rgi_is_observed(int event) {
@@ -116,6 +119,7 @@ bool rgi_may_save(const rg_call *c, uint32_t needs);
 bool rgi_applied(const rg_call *c, rg_node *n);
 bool rgi_made_gradient(const rg_step *s, rg_tensor *g, int input);
 bool rgi_may_add(rg_tensor *grad);
+bool rgi_may_replay(void);
 
 /* ---- notes that observers keep with nodes ------------------------------------------ */
 
@@ -152,5 +156,10 @@ void rgi_notes_freed_saved(rg_node *n);
 void rgi_notes_lost_headers(rg_node *n);
 void rgi_notes_free(rg_node *n);
 
-/* Returns the number of calls of rg_set_data, in all threads. */
-uint32_t rgi_data_changes(void);
+/* ---- changes that recordings must notice ------------------------------------------- */
+
+/* rgi_changes returns the number of calls of rgi_count_change, in all threads. A function calls
+ * rgi_count_change after it has registered a hook, or has given a tensor other data (rg_set_data):
+ * a recorded step may not fit any more. */
+uint32_t rgi_changes(void);
+void rgi_count_change(void);

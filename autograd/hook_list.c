@@ -1,14 +1,29 @@
 /*
  * hook_list.c: adds, finds and removes hooks. It doesn't call them: the list's owner does.
  */
+#include "graph_observer.h"
 #include "hook_list.h"
 #include "tensor/memory.h"
+
+static atomic_int recorded_hooks;
+int rgi_recorded_hooks(void) { return recorded_hooks; }
+
+void rgi_count_recorded_hooks(int by) {
+    recorded_hooks += by;
+    rgi_count_change();
+}
+
+/* Adds `by` to the number of hooks in the list that aren't removed. */
+static void count_hooks(rg_hook_list *list, int by) {
+    list->live += (size_t)by;
+    rgi_count_recorded_hooks(list->recorded ? by : 0);
+}
 
 int rgi_hook_add(rg_hook_list *list, int kind, rg_any_function *function, void *context) {
     if (!rgi_grow((void **)&list->v, &list->room, list->n + 1, sizeof *list->v))
         return -1;
     list->v[list->n++] = (rg_hook){ list->next_id, kind, function, context };
-    list->live++;
+    count_hooks(list, 1);
     return list->next_id++;
 }
 
@@ -52,11 +67,12 @@ static void close_gaps(rg_hook_list *list) {
 
 void rgi_hook_remove(rg_hook_list *list, rg_hook *hook) {
     hook->kind = RG_HOOK_REMOVED;
-    list->live--;
+    count_hooks(list, -1);
     close_gaps(list);
 }
 
 void rgi_hook_list_free(rg_hook_list *list) {
+    count_hooks(list, -(int)list->live);
     rgi_free(list->v, list->room * sizeof *list->v, RG_MEM_OTHER);
     *list = (rg_hook_list){ 0 };
 }

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -23,11 +24,13 @@ typedef struct rg_hook {
 enum { RG_HOOK_REMOVED = -1 };
 
 /* A list of n hooks, in the order of their ids. `live` is the number of those that aren't removed.
- * An empty list is all zeros. */
+ * `recorded` is set once the list, while it was empty, belonged to a module that was called in a
+ * recorded step. An empty list is all zeros. */
 typedef struct rg_hook_list {
     rg_hook *v;
     size_t n, room, live;
     int next_id;
+    atomic_bool recorded;
 } rg_hook_list;
 
 /* Adds a hook, and returns its id, or -1 if memory ran out. */
@@ -39,5 +42,10 @@ void rgi_hook_remove(rg_hook_list *list, rg_hook *hook);
 /* Returns the first hook of that kind whose id is at least `id` and less than `end`, or NULL if
  * there is none. The pointer is valid until a hook is added or removed. */
 const rg_hook *rgi_hook_from(const rg_hook_list *list, int id, int end, int kind);
+/* Returns the number of hooks in lists with `recorded` set, which no replay calls.
+ * rgi_count_recorded_hooks adds to it; it is called for hooks of such modules that are in no list,
+ * too. */
+int rgi_recorded_hooks(void);
+void rgi_count_recorded_hooks(int by);
 /* Frees the list's memory. */
 void rgi_hook_list_free(rg_hook_list *list);

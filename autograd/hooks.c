@@ -45,6 +45,7 @@ bool rgi_retain_grad(const rg_tensor *t) {
     rg_hooks *hooks = rgi_hooks_make(rgi_node_of(t));
     if (hooks)
         hooks->retains |= 1u << t->output;
+    rgi_count_change();
     return hooks;
 }
 

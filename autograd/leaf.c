@@ -68,13 +68,6 @@ rg_tensor *rg_detach_(rg_tensor *t) {
     return rgi_forget_history(t);
 }
 
-/* The number of calls of rg_set_data. */
-static atomic_uint data_changes;
-
-uint32_t rgi_data_changes(void) {
-    return atomic_load_explicit(&data_changes, memory_order_relaxed);
-}
-
 /* Gives t the storage, dtype and strides of data. Requires that t is a leaf or has no history, and
  * that data has t's shape. t remains the same tensor, and no memory is allocated. If t is a view,
  * it is no longer a view of its base. */
@@ -91,7 +84,7 @@ static bool set_data(rg_tensor *t, rg_tensor *data) {
     RG_COUNT_UP(&data->storage->refs, 1);
     t->storage = data->storage;
     rgi_storage_release(before);
-    atomic_fetch_add_explicit(&data_changes, 1, memory_order_relaxed);
+    rgi_count_change();
     t->data = data->data;
     if (t->flags & RG_VIEW)
         rgi_view_leave(t);

@@ -218,8 +218,11 @@ static inline rg_tensor *call(rg_module *m, rg_list in, void *keywords) {
     }
     call_frame frame = { calling, m, keywords, false };
     calling = &frame;
-    rg_tensor *y = RG_UNLIKELY(m->registry->hooks.live) ? forward_with_hooks(m, in, keywords)
-                                                        : forward_of(m, in, keywords);
+    rg_hook_list *hooks = &m->registry->hooks;
+    if (RG_UNLIKELY(rgi_this.observer != NULL) && !hooks->live)
+        hooks->recorded = true;
+    rg_tensor *y = RG_UNLIKELY(hooks->live) ? forward_with_hooks(m, in, keywords)
+                                            : forward_of(m, in, keywords);
     calling = frame.outer;
     rgi_inside = outside;
     rgi_given(y, m->cls->name, "a tensor of forward and its hooks");

@@ -233,7 +233,7 @@ void rgi_recording_settle(rg_replay *r) {
         RG_COUNT_UP(&t->storage->refs, 1);
     }
     r->data = rgi_alloc(r->held.n * sizeof *r->data, RG_MEM_OTHER);
-    r->data_changes = rgi_data_changes();
+    r->changes = rgi_changes();
     r->failed = r->failed || (!r->data && r->held.n);
     for (size_t i = 0; r->data && i < r->held.n; i++) {
         const rg_tensor *t = r->held.v[i];
@@ -249,7 +249,21 @@ void rgi_recording_settle(rg_replay *r) {
     rgi_pointers_free(&r->constants);
 }
 
-/* ---- tensors that were given other data -------------------------------------------------- */
+/* ---- hooks and other data, which a tensor was given later ---------------------------------- */
+
+/* Requires that no module that was called in a recorded step, and no held tensor, has a hook. A
+ * recording doesn't know its modules, so that a hook on another recording's module counts, too. */
+static bool is_without_hooks(const rg_replay *r) {
+    bool hooked = rgi_recorded_hooks() > 0;
+    for (size_t i = 0; i < r->held.n && !hooked; i++) {
+        const rg_tensor *t = r->held.v[i];
+        hooked = t->history && rgi_has_hooks((const rg_node *)t->history);
+    }
+    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, hooked, "replay_run",
+                  "a hook has been registered since the step was recorded, and a run can't call "
+                  "it; remove the hook, or call the step itself");
+    return true;
+}
 
 /* Returns whether a held tensor lies in this storage. */
 static bool is_still_used(const rg_replay *r, const rg_storage *storage) {
@@ -260,8 +274,8 @@ static bool is_still_used(const rg_replay *r, const rg_storage *storage) {
 }
 
 bool rgi_recording_fits(rg_replay *r) {
-    /* The number is read first, so that a call during the comparison leads to another one. */
-    const uint32_t changes = rgi_data_changes();
+    /* The number is read first, so that a change during the comparison leads to another one. */
+    const uint32_t changes = rgi_changes();
     for (size_t i = 0; i < r->held.n; i++) {
         const rg_tensor *t = r->held.v[i];
         RG_FAIL_IF(t->dtype != r->data[i].dtype, "replay_run",
@@ -273,6 +287,8 @@ bool rgi_recording_fits(rg_replay *r) {
                    "a tensor has been given other data since the step was recorded, while its "
                    "views or saved values have the old data; record the step again");
     }
-    r->data_changes = changes;
+    if (!is_without_hooks(r))
+        return false;
+    r->changes = changes;
     return true;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "autograd/graph_observer.h"
+#include "autograd/hooks.h"
 #include "tensor/observer.h"
 #include "replay.h"
 
@@ -60,11 +61,10 @@ struct rg_replay {
     /* The tensors that entries work on. The recording holds one reference for each element of the
      * list. */
     rg_pointers held;
-    /* `data` has an element for each held tensor. `data_changes` is the number of calls of
-     * rg_set_data (rgi_data_changes) up to which the held tensors have been compared with these
-     * elements. */
+    /* `data` has an element for each held tensor. `changes` is the number of changes (rgi_changes)
+     * up to which the held tensors have been compared with these elements. */
     rg_replay_data *data;
-    uint32_t data_changes;
+    uint32_t changes;
     /* The held tensors that have memory from the pool and may still be in use by the program. */
     rg_pointers live;
     /* The lists from here on are freed once the step is recorded. */
@@ -114,8 +114,8 @@ void rgi_recording_settle(rg_replay *r);
  * computed them anew with their bases, so that they keep their histories. */
 void rgi_recording_counts_writes(const rg_replay *r);
 void rgi_recording_renews_views(const rg_replay *r);
-/* Requires that the recorded step can be repeated although rg_set_data was called since it was
- * recorded. Fails, and returns false, if a held tensor has another dtype now, or another storage
- * while other held tensors, such as its views and the values saved for backward, still use its old
- * one. */
+/* Requires that the recorded step can be repeated although rg_set_data was called, or a hook was
+ * registered, since it was recorded. Fails, and returns false, if a held tensor has another dtype
+ * now, or another storage while other held tensors, such as its views and the values saved for
+ * backward, still use its old one. Also fails if a repetition would have to call a hook. */
 bool rgi_recording_fits(rg_replay *r);

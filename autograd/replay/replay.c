@@ -445,7 +445,8 @@ bool rg_replay_run(rg_replay *r) {
     if (rgi_training_halted() || !rgi_handle_given(r, "replay_run", RG_HANDLE_REPLAY)
         || !rgi_may_do_once("replay_run"))
         return rgi_halt_training();
-    bool ok = r->data_changes == rgi_data_changes() || rgi_recording_fits(r);
+    bool ok = r->changes == rgi_changes() || rgi_recording_fits(r);
+    ok = ok && (!rgi_is_observed(RG_SEES_REPLAYS) || rgi_may_replay());
     if (ok)
         rgi_recording_counts_writes(r);
     size_t mark = rg_scope_begin();

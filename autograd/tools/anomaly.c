@@ -157,7 +157,17 @@ static bool check_gradient(rg_graph_observer *o, const rg_step *s, rg_tensor *g,
 
 /* ---- switching anomaly mode on and off --------------------------------------------- */
 
-static rg_graph_observer anomaly = { .applied = check_outputs, .made_gradient = check_gradient };
+/* A replay computes no node and no gradient that could be checked. */
+static bool forbid_replay(rg_graph_observer *o) {
+    (void)o;
+    return rgi_fail(RG_NOT_IMPLEMENTED, "replay_run",
+                    "anomaly mode can't check the values of a recorded step; call the step itself, "
+                    "or call rg_set_detect_anomaly(false)");
+}
+
+static rg_graph_observer anomaly = { .applied = check_outputs,
+                                     .made_gradient = check_gradient,
+                                     .may_replay = forbid_replay };
 
 bool rg_set_detect_anomaly(bool on) { return rgi_set_graph_observer(&anomaly, on); }
 

@@ -14,7 +14,7 @@
  * so that the shares of all paths add up to 1. A path that works against the gradient has a share
  * below 0. Paths that cancel each other have sizes above their shares. If G is 0 or not finite, the
  * shares are NAN. If more than 24 paths meet at one node, the smallest are joined to one, and
- * the field `rest` of the result counts its paths.
+ * its share is part of the field `rest`.
  *
  * Hooks on gradients aren't called, and the graph stays as it is.
  */

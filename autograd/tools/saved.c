@@ -209,4 +209,14 @@ static bool pack_node(rg_graph_observer *o, const rg_call *c, rg_node *n) {
     return for_each_value(n, p, pack_value);
 }
 
-static rg_graph_observer packer = { .applied = pack_node };
+/* A replay saves no values that the thread's hooks could see. */
+static bool refuse_replay(rg_graph_observer *o) {
+    (void)o;
+    const size_t n = saved_thread.n;
+    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, n && saved_thread.v[n - 1].pack, "replay_run",
+                  "the hooks on saved tensors aren't called for a recorded step; call the step "
+                  "itself, or run it outside of the hooks");
+    return true;
+}
+
+static rg_graph_observer packer = { .applied = pack_node, .may_replay = refuse_replay };

@@ -28,13 +28,14 @@ typedef struct {
 } awaited_module;
 
 /* A hook scope: a list of n hooks that is in force. called[i] is set once hook i has been called.
- * `busy` is set while one of the hooks runs. A scope belongs to the thread `owner`; forwards in
- * other threads don't call its hooks. */
+ * `busy` is set while one of the hooks runs. `recorded` is set if a module below the root was
+ * called in a recorded step: the scope counts as a hook that a replay doesn't call. A scope belongs
+ * to the thread `owner`; forwards in other threads don't call its hooks. */
 struct rg_hook_scope {
     struct rg_hook_scope *outer;
     rg_module *root;
     rg_thread *owner;
-    bool busy;
+    bool busy, recorded;
     int n, n_modules;
     awaited_module *modules;
     size_t room;
@@ -211,7 +212,14 @@ static bool list_modules(struct rg_hook_scope *scope, const rg_named_modules_lis
     return true;
 }
 
+/* Counts the scope, by 1 or -1, among the hooks that replays don't call. */
+static void count_for_replays(const struct rg_hook_scope *scope, int by) {
+    if (scope->recorded)
+        rgi_count_recorded_hooks(by);
+}
+
 static void scope_end(struct rg_hook_scope *scope) {
+    count_for_replays(scope, -1);
     struct rg_hook_scope **at = &rgi_hook_scopes;
     while (*at && *at != scope)
         at = &(*at)->outer;
@@ -270,6 +278,9 @@ static struct rg_hook_scope *scope_begin(rg_module *m, const rg_hooks_at *hooks,
     scope->called = rgi_alloc((size_t)scope->n + 1, RG_MEM_OTHER);
     if (scope->called)
         memset(scope->called, 0, (size_t)scope->n + 1);
+    for (int i = 0; i < all.n; i++)
+        scope->recorded |= all.v[i].module->registry->hooks.recorded;
+    count_for_replays(scope, 1);
     if (scope->called && list_modules(scope, &all)) {
         scope->outer = rgi_hook_scopes;
         rgi_hook_scopes = scope;

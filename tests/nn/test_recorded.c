@@ -225,4 +225,173 @@ static int look_into_all(const char *path) {
 START_TEST(test_list) { ck_assert_int_ge(look_into_all("./regard.h"), RG_COUNT(all_once)); }
 END_TEST
 
-RG_TESTS(recorded, test_once, test_constants, test_what_to_do_instead, test_list)
+/* ---- hooks that are registered after the step was recorded --------------------------------- */
+
+/* A step, which reads `in` and has the result `out`, and where a hook can be registered for it. */
+static struct {
+    rg_sequential *model;
+    rg_linear_module *layer;
+    rg_tensor *in, *out;
+    rg_optim *optim;
+} hooked;
+
+static void hooked_step(void *none) {
+    (void)none;
+    rg_drop(hooked.out);
+    rg_optim_zero_grad(hooked.optim);
+    hooked.out = rg_keep(rg_call(hooked.model, hooked.in));
+    rg_backward(rg_sum(hooked.out));
+    rg_optim_step(hooked.optim);
+}
+
+static rg_tensor *keeps(rg_tensor *g, void *none) {
+    (void)g;
+    (void)none;
+    return RG_NONE;
+}
+static bool keeps_all(rg_tensor *leaf, void *none) { return leaf && !none; }
+static rg_tensor *keeps_output(rg_module *m, rg_list in, rg_tensor *y, void *none) {
+    (void)m;
+    (void)in;
+    (void)y;
+    (void)none;
+    return RG_NONE;
+}
+static bool keeps_gradients(rg_module *m, int n, rg_tensor *in[], rg_tensor *out, void *none) {
+    return m && n && in && out && !none;
+}
+static rg_tensor *keeps_gradient(rg_module *m, rg_tensor *g, void *none) {
+    (void)m;
+    return keeps(g, none);
+}
+static rg_tensor *keeps_value(rg_tensor *value, const char *name, void *none) {
+    (void)name;
+    return keeps(value, none);
+}
+static void *packs(rg_tensor *t, void *none) {
+    (void)none;
+    return rg_keep(t);
+}
+static rg_tensor *unpacks(void *t, void *none) {
+    (void)none;
+    return t;
+}
+static void drops(void *t, void *none) {
+    (void)none;
+    rg_drop(t);
+}
+
+static int hook_id;
+static rg_hooks_guard hook_scope;
+
+/* HOOK(name, begin, end): a kind of hook, how it is put in force, and how it is removed. */
+#define HOOK(name, begin, end)                                \
+    static void begins_##name(void) { ck_ok((begin, true)); } \
+    static void ends_##name(void) { ck_ok((end, true)); }
+HOOK(tensor, hook_id = rg_register_hook(hooked.layer->weight, keeps, NULL),
+     rg_remove_hook(hooked.layer->weight, hook_id))
+HOOK(input, hook_id = rg_register_hook(hooked.in, keeps, NULL), rg_remove_hook(hooked.in, hook_id))
+HOOK(output, hook_id = rg_register_hook(hooked.out, keeps, NULL),
+     rg_remove_hook(hooked.out, hook_id))
+HOOK(leaf, hook_id = rg_register_post_accumulate_grad_hook(hooked.layer->bias, keeps_all, NULL),
+     rg_remove_hook(hooked.layer->bias, hook_id))
+HOOK(forward, hook_id = rg_register_forward_hook(&hooked.layer->base, keeps_output, NULL),
+     rg_remove_forward_hook(&hooked.layer->base, hook_id))
+HOOK(pre, hook_id = rg_register_forward_pre_hook(&hooked.model->base, keeps_output, NULL),
+     rg_remove_forward_hook(&hooked.model->base, hook_id))
+HOOK(backward, hook_id = rg_register_full_backward_hook(&hooked.layer->base, keeps_gradients, NULL),
+     rg_remove_forward_hook(&hooked.layer->base, hook_id))
+HOOK(backward_pre,
+     hook_id = rg_register_full_backward_pre_hook(&hooked.model->base, keeps_gradient, NULL),
+     rg_remove_forward_hook(&hooked.model->base, hook_id))
+HOOK(point, hook_scope = rg_hooks_guard_open(hooked.model, RG_HOOKS_AT({ "x", keeps_value, NULL })),
+     rg_hooks_guard_close(&hook_scope))
+HOOK(saved, rg_push_saved_hooks((rg_saved_hooks){ packs, unpacks, drops, NULL }),
+     rg_pop_saved_hooks())
+HOOK(anomaly, rg_set_detect_anomaly(true), rg_set_detect_anomaly(false))
+#undef HOOK
+
+static const struct {
+    void (*begin)(void), (*end)(void);
+    const char *says;
+} all_hooks[] = {
+    { begins_tensor, ends_tensor, "a hook has been registered since" },
+    { begins_input, ends_input, "a hook has been registered since" },
+    { begins_output, ends_output, "a hook has been registered since" },
+    { begins_leaf, ends_leaf, "a hook has been registered since" },
+    { begins_forward, ends_forward, "a hook has been registered since" },
+    { begins_pre, ends_pre, "a hook has been registered since" },
+    { begins_backward, ends_backward, "a hook has been registered since" },
+    { begins_backward_pre, ends_backward_pre, "a hook has been registered since" },
+    { begins_point, ends_point, "a hook has been registered since" },
+    { begins_saved, ends_saved, "the hooks on saved tensors aren't called" },
+    { begins_anomaly, ends_anomaly, "anomaly mode can't check" },
+};
+
+static rg_replay *hooked_make(void) {
+    hooked.layer = rg_nn_linear(2, 2);
+    hooked.model = rg_nn_sequential(hooked.layer, rg_nn_relu());
+    hooked.in = rg_requires_grad_(rg_ones(2, 2), true);
+    hooked.out = NULL;
+    hooked.optim = rg_optim_sgd(rg_parameters(hooked.model));
+    return rg_record(hooked_step, NULL);
+}
+
+static void hooked_free(rg_replay *r) {
+    rg_replay_free(r);
+    rg_drop(hooked.out);
+    rg_optim_free(hooked.optim);
+    rg_module_free(hooked.model);
+}
+
+/* A run fails as long as there is a hook that it would have to call, and changes nothing. It goes
+ * on once the hook is removed. */
+START_TEST(test_later_hooks) {
+    for (int i = 0; i < RG_COUNT(all_hooks); i++) {
+        rg_replay *r = hooked_make();
+        ck_ok(rg_replay_run(r));
+        all_hooks[i].begin();
+        rg_tensor *before = rg_clone(rg_detach(hooked.layer->weight));
+        ck_fails(rg_replay_run(r), RG_NOT_IMPLEMENTED, all_hooks[i].says);
+        ck_fails(rg_replay_run(r), RG_NOT_IMPLEMENTED, all_hooks[i].says);
+        ck_assert_msg(rg_equal(before, hooked.layer->weight), "%d", i);
+        all_hooks[i].end();
+        ck_ok(rg_replay_run(r));
+        hooked_free(r);
+    }
+}
+END_TEST
+
+/* A gradient that an output is to retain counts as a hook. */
+START_TEST(test_later_retained) {
+    rg_replay *r = hooked_make();
+    ck_ok(rg_retain_grad(hooked.out));
+    ck_fails(rg_replay_run(r), RG_NOT_IMPLEMENTED, "a hook has been registered since");
+    hooked_free(r);
+}
+END_TEST
+
+/* Hooks that don't concern the step don't matter: those of other modules and tensors, and those of
+ * a module that has been freed. */
+START_TEST(test_other_hooks) {
+    rg_replay *r = hooked_make();
+    rg_linear_module *other = rg_nn_linear(2, 2);
+    ck_assert_int_ge(rg_register_forward_hook(&other->base, keeps_output, NULL), 0);
+    ck_assert_int_ge(rg_register_hook(other->weight, keeps, NULL), 0);
+    ck_ok(rg_replay_run(r));
+    rg_module_free(hooked.model);
+    hooked.model = rg_nn_sequential(rg_nn_relu());
+    ck_ok(rg_replay_run(r));
+    hooked_free(r);
+    r = hooked_make();
+    ck_assert_int_ge(rg_register_forward_hook(&hooked.layer->base, keeps_output, NULL), 0);
+    hooked_free(r);
+    r = hooked_make();
+    ck_ok(rg_replay_run(r));
+    hooked_free(r);
+    rg_module_free(other);
+}
+END_TEST
+
+RG_TESTS(recorded, test_once, test_constants, test_what_to_do_instead, test_list, test_later_hooks,
+         test_later_retained, test_other_hooks)
