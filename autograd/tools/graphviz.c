@@ -5,9 +5,11 @@
 #include "graphviz.h"
 #include "autograd/rebase.h"
 #include "autograd/run.h"
+#include "tensor/files/file.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -110,8 +112,12 @@ bool rg_graph_save(rg_tensor *y, const char *path) {
     const char *text = rgi_may_do_once("graph_save") ? rg_graph_dot(y) : NULL;
     if (!text)
         return false;
-    FILE *file = path ? fopen(path, "w") : NULL;
+    if (!rgi_given_path(path, "graph_save"))
+        return false;
+    FILE *file = fopen(path, "w");
     bool ok = file && fputs(text, file) >= 0;
     ok = file && fclose(file) == 0 && ok;
-    return ok || rgi_fail(RG_IO_ERROR, "graph_save", "can't write to '%s'", path ? path : "");
+    if (!ok)
+        rgi_fail_errno("graph_save", errno, path);
+    return ok;
 }

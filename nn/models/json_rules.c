@@ -106,6 +106,10 @@ const char *rgi_json_word(const rg_json_file *f, uint32_t object, const char *na
 const char *rgi_path_in(const char *op, const char *folder, const char *name) {
     if (!rgi_given_path(folder, op))
         return NULL;
+    if (!folder[0]) { /* "" and a slash would be the root folder. */
+        rgi_fail_errno(op, ENOENT, folder);
+        return NULL;
+    }
     size_t n = strlen(folder), m = strlen(name);
     char *path = rgi_scope_alloc(n + m + 2);
     if (!path)

@@ -193,14 +193,17 @@ bool rgi_writer_begin(rg_writer *w, const char *op, const char *path) {
     /* If the path is a symbolic link, the file that the link points to is replaced, and the link
      * stays. */
     char *target = rgi_real_path(path);
-    const char *at = target ? target : path;
-    w->room = strlen(at) + 64;
+    if (!target) {
+        rgi_fail_errno(op, errno, path);
+        return false;
+    }
+    w->room = strlen(target) + 64;
     w->path = rgi_alloc(w->room, RG_MEM_OTHER);
     w->beside = rgi_alloc(w->room, RG_MEM_OTHER);
     w->buffer = rgi_alloc(WRITER_BUFFER, RG_MEM_OTHER);
     bool ok = w->path && w->beside && w->buffer;
     if (ok) {
-        memcpy(w->path, at, strlen(at) + 1);
+        memcpy(w->path, target, strlen(target) + 1);
         ok = open_beside(w);
     }
     free(target);

@@ -220,7 +220,24 @@ static int system_open(const char *path, int flags, mode_t mode) { return open(p
 
 rg_system rgi_system = { system_open, fstat, pread, write, fsync, close, rename, unlink };
 
-char *rgi_real_path(const char *path) { return realpath(path, NULL); }
+char *rgi_real_path(const char *path) {
+    char *real = realpath(path, NULL);
+    if (real || errno != ENOENT)
+        return real;
+    /* The path may be a link to a file that isn't there yet. */
+    char target[4096], whole[8192];
+    const ssize_t n = readlink(path, target, sizeof target - 1);
+    if (n < 0)
+        return strdup(path);
+    target[n] = 0;
+    const char *slash = target[0] == '/' ? NULL : strrchr(path, '/');
+    const int folder = slash ? (int)(slash + 1 - path) : 0;
+    const int size = snprintf(whole, sizeof whole, "%.*s%s", folder, path, target);
+    if (size < (int)sizeof whole)
+        return rgi_real_path(whole);
+    errno = ENAMETOOLONG;
+    return NULL;
+}
 
 void rgi_set_permissions(int fd, mode_t mode) { (void)!fchmod(fd, mode); }
 

@@ -110,7 +110,9 @@ typedef struct {
 } rg_system;
 extern rg_system rgi_system;
 
-/* Returns the path without links, which the caller frees, or NULL if there is no such file. */
+/* Returns the path of the file to which `path` leads when links are followed; the caller frees it.
+ * The file need not exist. Returns NULL and sets errno if links lead in a circle, if a folder can't
+ * be searched, or if memory ran out. */
 char *rgi_real_path(const char *path);
 /* Gives a file these permissions, if the system has any. */
 void rgi_set_permissions(int fd, mode_t mode);

@@ -151,7 +151,7 @@ static int windows_rename(const char *from, const char *to) {
 rg_system rgi_system = { windows_open, windows_stat, windows_pread,  windows_write,
                          _commit,      _close,       windows_rename, _unlink };
 
-char *rgi_real_path(const char *path) { return _access(path, 0) ? NULL : _fullpath(NULL, path, 0); }
+char *rgi_real_path(const char *path) { return _fullpath(NULL, path, 0); }
 
 void rgi_set_permissions(int fd, mode_t mode) {
     (void)fd;

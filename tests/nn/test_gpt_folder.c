@@ -110,6 +110,17 @@ END_TEST
 static const char generation[] = "{ \"eos_token_id\": [5, 6], \"bos_token_id\": null,\n"
                                  "  \"temperature\": 0.25, \"anything\": [{}] }\n";
 
+/* The folder "" isn't the root folder. */
+START_TEST(test_folder_without_name) {
+    RG_SCOPE();
+    rg_gpt *m = rg_nn_gpt(.block_size = 5, .vocab_size = 7, .n_layer = 1, .n_head = 1, .n_embd = 2);
+    ck_fails(rg_gpt_to_folder(m, ""), RG_IO_ERROR, "No such file or directory: ''");
+    ck_fails(rg_gpt_from_folder(""), RG_IO_ERROR, "No such file or directory: ''");
+    ck_fails(rg_tokenizer_from_folder(""), RG_IO_ERROR, "No such file or directory: ''");
+    rg_module_free(m);
+}
+END_TEST
+
 /* The special tokens go through a folder, and so does generation_config.json, byte for byte. */
 START_TEST(test_special_tokens) {
     RG_SCOPE();
@@ -710,6 +721,6 @@ START_TEST(test_write_fails) {
 END_TEST
 
 RG_TESTS(gpt_folder, test_golden, test_there_and_back, test_written_config, test_without_biases,
-         test_special_tokens, test_copies, test_head_of_its_own, test_memory_of_reading,
-         test_older_files, test_shards, test_other_configs, test_bad_configs, test_bad_weights,
-         test_read_fails, test_write_fails)
+         test_folder_without_name, test_special_tokens, test_copies, test_head_of_its_own,
+         test_memory_of_reading, test_older_files, test_shards, test_other_configs,
+         test_bad_configs, test_bad_weights, test_read_fails, test_write_fails)

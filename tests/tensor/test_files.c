@@ -396,6 +396,25 @@ START_TEST(test_links) {
 }
 END_TEST
 
+/* A link to a file that isn't there yet stays a link, and the file is made. Links that lead in a
+ * circle, or into a folder that isn't there, are errors. */
+START_TEST(test_links_to_nothing) {
+    scratch_begin();
+    struct stat status;
+    ck_assert(symlink("new", scratch("first")) == 0 && symlink("first", scratch("second")) == 0);
+    ck_ok(write_bytes(scratch("second"), SMALL, SMALL, 1));
+    ck_assert(lstat(scratch("second"), &status) == 0 && S_ISLNK(status.st_mode));
+    ck_assert(lstat(scratch("first"), &status) == 0 && S_ISLNK(status.st_mode));
+    check_bytes(scratch("new"), SMALL, 1);
+    ck_assert(symlink("circle", scratch("circle")) == 0);
+    ck_fails(write_bytes(scratch("circle"), SMALL, SMALL, 1), RG_IO_ERROR, strerror(ELOOP));
+    ck_assert(symlink("nowhere/file", scratch("lost")) == 0);
+    ck_fails(write_bytes(scratch("lost"), SMALL, SMALL, 1), RG_IO_ERROR, strerror(ENOENT));
+    ck_assert_int_eq(scratch_files(), 5);
+    scratch_end();
+}
+END_TEST
+
 /* Whoever has the old file open reads the old file. */
 START_TEST(test_reader_keeps_old_file) {
     scratch_begin();
@@ -883,8 +902,9 @@ END_TEST
 
 RG_TESTS(files, test_read, test_no_file, test_short_calls, test_cut_short, test_read_faults,
          test_write_faults, test_elements_after_a_failure, test_full_disk, test_sync, test_settle,
-         test_close_fails, test_permissions, test_links, test_reader_keeps_old_file, test_no_place,
-         test_beside_is_taken, test_beside_is_lost, test_a_file_numbered_0, test_synced_folder,
-         test_in_this_folder, test_cancel, test_denied, test_shown, test_kill_at_each_call,
-         test_kill_at_any_time, test_leftovers, test_leftover_of_the_living,
-         test_leftover_of_another_user, test_ends_of_names, test_memory_for_saving)
+         test_close_fails, test_permissions, test_links, test_links_to_nothing,
+         test_reader_keeps_old_file, test_no_place, test_beside_is_taken, test_beside_is_lost,
+         test_a_file_numbered_0, test_synced_folder, test_in_this_folder, test_cancel, test_denied,
+         test_shown, test_kill_at_each_call, test_kill_at_any_time, test_leftovers,
+         test_leftover_of_the_living, test_leftover_of_another_user, test_ends_of_names,
+         test_memory_for_saving)
