@@ -15,20 +15,9 @@ static _Atomic(rg_graph_observer *) all_observers;
 /* ---- putting observers in force ---------------------------------------------------- */
 
 static int events_of(const rg_graph_observer *o) {
-    int events = 0;
-    if (o->begin_span)
-        events |= RG_SEES_SPANS;
-    if (o->records || o->may_save)
-        events |= RG_SEES_RECORDING;
-    if (o->applied)
-        events |= RG_SEES_CALLS;
-    if (o->made_gradient)
-        events |= RG_SEES_GRADIENTS;
-    if (o->may_add)
-        events |= RG_SEES_COMMITS;
-    if (o->may_replay)
-        events |= RG_SEES_REPLAYS;
-    return events;
+    return (o->begin_span ? RG_SEES_SPANS : 0) | (o->records || o->may_save ? RG_SEES_RECORDING : 0)
+           | (o->applied ? RG_SEES_CALLS : 0) | (o->made_gradient ? RG_SEES_GRADIENTS : 0)
+           | (o->may_add ? RG_SEES_COMMITS : 0) | (o->may_replay ? RG_SEES_REPLAYS : 0);
 }
 
 /* Returns the first observer in force in the list from o on, or NULL if there is none. */

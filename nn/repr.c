@@ -21,7 +21,7 @@ static const char *repr_extra(rg_text *r, rg_module *m, char *text, size_t room)
     if (!m->cls->extra_repr)
         return "";
     rg_failure before;
-    rgi_set_failure_aside(&before);
+    rgi_save_failure(&before);
     m->cls->extra_repr(m, text, room);
     while (!rgi_failed() && strlen(text) + 1 >= room) {
         room *= 2;
@@ -30,7 +30,7 @@ static const char *repr_extra(rg_text *r, rg_module *m, char *text, size_t room)
             m->cls->extra_repr(m, text, room);
     }
     const bool failed = rgi_failed();
-    rgi_bring_failure_back(&before);
+    rgi_restore_failure(&before);
     r->failed |= failed;
     return failed ? "" : text;
 }

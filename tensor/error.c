@@ -108,21 +108,29 @@ void rgi_forget_failure(void) {
         rgi_this.failure.code = RG_OK;
 }
 
-void rgi_set_failure_aside(rg_failure *aside) {
+void rgi_save_failure(rg_failure *saved) {
     rg_thread *me = rgi_thread_get();
-    me->aside++;
-    aside->code = me->failure.code;
-    if (aside->code == RG_OK)
+    saved->code = me->failure.code;
+    if (saved->code == RG_OK)
         return;
-    *aside = me->failure;
+    *saved = me->failure;
     rgi_forget_failure();
 }
 
+void rgi_restore_failure(const rg_failure *saved) {
+    if (saved->code != RG_OK && (saved->unread || !rgi_failed()))
+        rgi_this.failure = *saved;
+}
+
+void rgi_set_failure_aside(rg_failure *aside) {
+    rgi_save_failure(aside);
+    rgi_this.aside++;
+}
+
 void rgi_bring_failure_back(const rg_failure *aside) {
-    rg_thread *me = &rgi_this;
-    me->aside--;
-    if (aside->code != RG_OK && (aside->unread || me->failure.code == RG_OK))
-        me->failure = *aside;
+    rgi_restore_failure(aside);
+    rgi_this.aside--;
+    rgi_abort_if_asked();
 }
 
 bool rgi_halt_training(void) {

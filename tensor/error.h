@@ -27,15 +27,17 @@
 /* Returns whether the thread has an error, no matter whether the program has read it. */
 static inline bool rgi_failed(void) { return rgi_this.failure.code != RG_OK; }
 
-/* Enclose an attempt whose failure the caller handles itself. Before the attempt,
- * rgi_set_failure_aside moves the thread's error into *aside, so that the thread has no error.
- * After the attempt, rgi_bring_failure_back restores the error in *aside, if the program hasn't
- * read that error yet, or if the thread has no other error. */
+/* Enclose calls after which the caller looks whether they have failed. rgi_save_failure moves the
+ * thread's error into *saved. rgi_restore_failure restores it, if the program hasn't read it yet,
+ * or if the thread has no other error. The other two do the same for an attempt whose failure the
+ * caller handles itself, and which is reported only if it is still the thread's error at the end.
+ */
+void rgi_save_failure(rg_failure *saved);
+void rgi_restore_failure(const rg_failure *saved);
 void rgi_set_failure_aside(rg_failure *aside);
 void rgi_bring_failure_back(const rg_failure *aside);
 
-/* Clears the thread's error. A function that has set a failure aside (see above) calls this before
- * it fails again with a better message. */
+/* Clears the thread's error, before a function fails again with a better message. */
 void rgi_forget_failure(void);
 
 /* Halts training, and returns false. A function that failed to compute gradients, or to change
@@ -102,6 +104,5 @@ bool rgi_given_once(const char *op, const char *what, int64_t number, int64_t ab
 extern const rg_list rgi_list_failed;
 /* Returns whether the list is valid and every tensor in it passes rgi_check (structs.h). */
 bool rgi_check_list(rg_list list, const char *op);
-/* Calls rgi_check (structs.h), and returns its result. Files that don't see the struct of a tensor
- * call this function. */
+/* Calls rgi_check, for files that don't see the struct of a tensor, and returns its result. */
 bool rgi_given_tensor(rg_tensor *t, const char *op);

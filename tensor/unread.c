@@ -86,8 +86,13 @@ void rgi_unread_begin(rg_thread *me) {
     if (mode != TELL_TRACE && mode != TELL_ABORT)
         return;
     f->depth = rgi_find_calls(f->stack, RG_STACK_DEPTH);
-    if (mode == TELL_ABORT && !me->aside) {
-        tell_failure(f);
+    rgi_abort_if_asked();
+}
+
+void rgi_abort_if_asked(void) {
+    const rg_thread *me = &rgi_this;
+    if (told_mode() == TELL_ABORT && me->failure.unread && !me->failure.told && !me->aside) {
+        tell_failure(&rgi_this.failure);
         abort();
     }
 }

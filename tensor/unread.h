@@ -9,9 +9,12 @@
 
 #include "thread.h"
 
-/* Prepares the report of the failure that has just become the thread's error. If REGARD_ERRORS is
- * `abort`, reports the failure and aborts the program. */
+/* Prepares the report of the failure that has just become the thread's error, and calls
+ * rgi_abort_if_asked. */
 void rgi_unread_begin(rg_thread *me);
+/* If REGARD_ERRORS is `abort`, and the thread has an unread failure that wasn't reported and isn't
+ * part of an attempt (rgi_set_failure_aside), reports it and aborts the program. */
+void rgi_abort_if_asked(void);
 
 /* Records that the function `op` was called with a NULL that is a consequence of the thread's
  * failure. */

@@ -426,7 +426,7 @@ rg_replay *rg_record(void (*step)(void *context), void *context) {
         .source = { .observer.tensors.make = source_make, .replay = r },
     };
     rg_failure before;
-    rgi_set_failure_aside(&before);
+    rgi_save_failure(&before);
     rgi_set_observer(&r->recorder.tensors);
     size_t mark = rg_scope_begin();
     step(context);
@@ -434,7 +434,7 @@ rg_replay *rg_record(void (*step)(void *context), void *context) {
     rgi_set_observer(NULL);
     rgi_recording_settle(r);
     const bool ok = !r->failed && !rgi_failed();
-    rgi_bring_failure_back(&before);
+    rgi_restore_failure(&before);
     if (ok)
         return r;
     rg_replay_free(r);

@@ -177,11 +177,11 @@ static bool judge(rg_explanation *e, const rg_explain_options *o, rg_tensor *w, 
     RG_SCOPE();
     RG_NO_GRAD();
     rg_failure before;
-    rgi_set_failure_aside(&before);
+    rgi_save_failure(&before);
     rg_generator *random = rg_generator_new(1);
     bool ok = random && compare_with_differences(e, o, w, random, unread);
     rg_generator_free(random);
-    rgi_bring_failure_back(&before);
+    rgi_restore_failure(&before);
     return ok;
 }
 

@@ -142,6 +142,61 @@ static void tries(void) {
     dprintf(STDERR_FILENO, "tried\n");
 }
 
+/* ---- programs whose own function fails while the library calls it ---------------------------- */
+
+static void fails_in_step(void *none) {
+    (void)none;
+    wrong();
+}
+static void records(void) { rg_record(fails_in_step, NULL); }
+
+static rg_tensor *fails_with(rg_tensor *const inputs[], void *none) {
+    (void)none;
+    return inputs[0] ? wrong() : NULL;
+}
+static void replays(void) {
+    rg_tensor *x = rg_ones(2);
+    rg_replays_run(rg_replays_new(fails_with, NULL), 1, &x);
+}
+static void explains(void) {
+    rg_tensor *w = rg_requires_grad_(rg_double(rg_ones(2)), true);
+    rg_explain(rg_sum(rg_exp(w)), w, .f = fails_with);
+}
+static void checks_gradients(void) {
+    rg_tensor *w = rg_requires_grad_(rg_double(rg_ones(2)), true);
+    rg_gradcheck(fails_with, NULL, 1, &w);
+}
+static void checkpoints(void) {
+    rg_tensor *w = rg_requires_grad_(rg_ones(2), true);
+    rg_checkpoint(fails_with, NULL, 1, &w);
+}
+static bool fails_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    out[0] = ctx && in[0] ? wrong() : NULL;
+    return false;
+}
+static bool fails_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    gin[0] = ctx && g[0] ? wrong() : NULL;
+    return false;
+}
+static rg_function_class failing = { .name = "Failing",
+                                     .forward = fails_forward,
+                                     .backward = fails_backward };
+static void applies(void) { rg_function_apply(&failing, NULL, rg_ones(2)); }
+static void checks_function(void) {
+    rg_function_check(&failing, NULL, RG_LIST(rg_requires_grad_(rg_double(rg_ones(2)), true)));
+}
+static void fails_in_repr(rg_module *m, char *text, size_t room) {
+    snprintf(text, room, "%d", m != NULL);
+    wrong();
+}
+typedef struct {
+    rg_module base;
+} wordless_module;
+static void prints_module(void) {
+    static const rg_module_class wordless = { .name = "Wordless", .extra_repr = fails_in_repr };
+    rg_module_repr(RG_MODULE(wordless_module, &wordless));
+}
+
 /* ---- what they tell ------------------------------------------------------------------- */
 
 /* Runs a program in a process of its own, in whose environment REGARD_ERRORS has this value, and
@@ -235,6 +290,19 @@ START_TEST(test_abort) {
 }
 END_TEST
 
+/* A failure of a function that the library calls isn't expected by the library. */
+START_TEST(test_abort_in_callbacks) {
+    static void (*const calls[])(void) = { records,     replays, explains,        checks_gradients,
+                                           checkpoints, applies, checks_function, prints_module };
+    for (int i = 0; i < RG_COUNT(calls); i++) {
+        int signal;
+        const char *text = told_by(calls[i], "abort", &signal);
+        ck_assert_msg(strstr(text, "mat1 and mat2 shapes cannot be multiplied"), "%d: %s", i, text);
+        ck_assert_msg(signal == SIGABRT, "%d went on", i);
+    }
+}
+END_TEST
+
 /* Names of functions need the C library's help, and those of static ones the command addr2line. */
 START_TEST(test_trace) {
     int signal;
@@ -265,5 +333,5 @@ START_TEST(test_unknown_value) {
 }
 END_TEST
 
-RG_TESTS_UNGUARDED(unread, test_lines, test_quiet, test_abort, test_trace, test_many_functions,
-                   test_unknown_value)
+RG_TESTS_UNGUARDED(unread, test_lines, test_quiet, test_abort, test_abort_in_callbacks, test_trace,
+                   test_many_functions, test_unknown_value)
