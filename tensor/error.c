@@ -97,6 +97,8 @@ rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...) {
         me->failure.halts = false;
         memcpy(me->failure.message, line, sizeof line);
         rgi_unread_begin(me);
+    } else if (!on_error) {
+        rgi_count_later(me, line, format ? format : "");
     }
     call_handler(me, code, line, stands);
     return NULL;
@@ -184,7 +186,10 @@ rg_code rg_error_code(void) {
     return rgi_this.failure.code;
 }
 
-void rg_error_clear(void) { rgi_forget_failure(); }
+void rg_error_clear(void) {
+    rgi_forget_failure();
+    rgi_forget_later();
+}
 
 rg_error_handler *rg_on_error(rg_error_handler *handler) {
     return atomic_exchange(&on_error, handler);

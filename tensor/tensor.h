@@ -144,7 +144,8 @@ bool rg_scope_restart(rg_scope_guard *guard);
  * rg_item, rg_backward or an optimizer's step, when tensors are saved, or at the latest when the
  * thread or the program ends. The environment variable REGARD_ERRORS changes that. With `quiet`
  * nothing is written. With `trace` the functions that were being called are written as well. With
- * `abort` the program is aborted when the failure happens.
+ * `abort` the program is aborted when the failure happens. Later failures that aren't consequences
+ * of the first one are counted, and a line names the first of them; rg_error_clear forgets them.
  *
  * If a function that changes weights or gradients fails (a backward run, an optimizer's step,
  * clipping, a schedule), training is halted until the program reads the failure. While it is

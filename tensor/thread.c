@@ -32,7 +32,7 @@ static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 static void thread_end(void *thread) {
     rg_thread *me = thread;
     rgi_me = me;
-    rgi_tell_unread();
+    rgi_tell_all_unread();
     rgi_scope_end_thread(me);
     rgi_memory_end_thread(me);
     rgi_me = &nobody;

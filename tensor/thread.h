@@ -114,6 +114,13 @@ typedef struct rg_thread {
     rg_failure failure;
     int aside;
 
+    /* unread.c: the failures that happened while the thread's error was unread, and weren't its
+     * consequences: their number, and the message of the first one. */
+    struct {
+        int64_t count;
+        char first[512];
+    } later;
+
     /* memory.c: a ring of the handles that were released last, with their sizes. `handle_rests`
      * counts all handles that were ever put there. */
     struct {

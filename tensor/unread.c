@@ -6,6 +6,7 @@
 #include "system/system.h"
 #include "warning.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,6 +78,15 @@ static void tell_failure(rg_failure *f) {
     tell_stack(f);
 }
 
+static void tell_later(rg_thread *me) {
+    const long long n = me->later.count;
+    if (n == 1)
+        rgi_write_error("regard: a later failure: %s\n", me->later.first);
+    else if (n)
+        rgi_write_error("regard: the first of %lld later failures: %s\n", n, me->later.first);
+    me->later.count = 0;
+}
+
 void rgi_unread_begin(rg_thread *me) {
     rg_failure *f = &me->failure;
     const tell_mode mode = told_mode();
@@ -119,9 +129,70 @@ void rgi_null_stayed_inside(void) { rgi_this.failure.reached[0] = 0; }
 
 bool rgi_tell_unread(void) {
     rg_thread *me = &rgi_this;
-    if (me->failure.unread && !me->failure.told && !me->aside && told_mode() != TELL_QUIET)
+    if (me->failure.unread && !me->failure.told && !me->aside && told_mode() != TELL_QUIET) {
         tell_failure(&me->failure);
+        tell_later(me);
+    }
     return false;
+}
+
+void rgi_tell_all_unread(void) {
+    rgi_tell_unread();
+    if (told_mode() != TELL_QUIET)
+        tell_later(&rgi_this);
+}
+
+/* ---- later failures ------------------------------------------------------------------- */
+
+static bool is_part_of_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
+
+/* Returns how often the text has -1 or nan, which a failed call returns, as a number of its own.
+ * The lower end of a range of dims doesn't count. */
+static int failed_numbers(const char *text) {
+    static const char range[] = "range of [";
+    const size_t before = sizeof range - 1;
+    int n = 0;
+    for (const char *at = text; *at; at++) {
+        const size_t bytes = strncmp(at, "-1", 2) == 0 ? 2 : strncmp(at, "nan", 3) == 0 ? 3 : 0;
+        if (!bytes || (at > text && is_part_of_word(at[-1])) || is_part_of_word(at[bytes]))
+            continue;
+        if (at < text + before || strncmp(at - before, range, before) != 0)
+            n++;
+    }
+    return n;
+}
+
+/* Returns whether a failure is probably a consequence: its message was given a number that a failed
+ * call returns, or refuses negative numbers without saying which one it was given. */
+static bool is_consequence(const char *line, const char *format) {
+    const bool plain = !strchr(format, '%');
+    return failed_numbers(line) > failed_numbers(format)
+           || (plain && (strstr(format, "negative") || strstr(format, "can be inferred")));
+}
+
+/* Returns whether both messages begin with the name of the same function. */
+static bool same_function(const char *line, const char *other) {
+    const size_t n = strcspn(line, ":");
+    return line[n] && strncmp(line, other, n + 1) == 0;
+}
+
+/* One call can fail in several ways, so a later failure of the function that failed first isn't
+ * counted. A failure with the same message as another one is the same mistake, made again. */
+void rgi_count_later(rg_thread *me, const char *line, const char *format) {
+    if (me->aside || is_consequence(line, format) || same_function(line, me->failure.message))
+        return;
+    if (strncmp(line, me->later.first, sizeof me->later.first - 1) == 0)
+        return;
+    if (me->later.count++ == 0)
+        snprintf(me->later.first, sizeof me->later.first, "%s", line);
+}
+
+void rgi_forget_later(void) {
+    rg_thread *me = &rgi_this;
+    if (!me->later.first[0])
+        return;
+    me->later.count = 0;
+    me->later.first[0] = 0;
 }
 
 /* ---- ready-made error handlers -------------------------------------------------------- */

@@ -16,6 +16,13 @@ void rgi_unread_begin(rg_thread *me);
  * part of an attempt (rgi_set_failure_aside), reports it and aborts the program. */
 void rgi_abort_if_asked(void);
 
+/* Counts the failure with the message `line`, which was made from `format` while the thread's error
+ * was unread. It isn't counted if it is probably a consequence of that error. The report of the
+ * error is followed by a line with the number of these failures and the message of the first one.
+ * rgi_forget_later forgets them. */
+void rgi_count_later(rg_thread *me, const char *line, const char *format);
+void rgi_forget_later(void);
+
 /* Records that the function `op` was called with a NULL that is a consequence of the thread's
  * failure. */
 void rgi_null_reached(const char *op);
@@ -24,6 +31,7 @@ void rgi_null_reached(const char *op);
 void rgi_null_stayed_inside(void);
 
 /* Reports the thread's failure if it is unread and hasn't been reported. Always returns false. A
- * function calls it if it was given NULL, and has no result that a program would check. It is also
- * called when a thread ends. */
+ * function calls it if it was given NULL, and has no result that a program would check. */
 bool rgi_tell_unread(void) __attribute__((cold));
+/* Reports all failures of the thread that are unread and haven't been reported. */
+void rgi_tell_all_unread(void) __attribute__((cold));

@@ -12,6 +12,10 @@
 
 #define MATMUL "regard: matmul: mat1 and mat2 shapes cannot be multiplied (6x3 and 4x2)"
 
+#define LATER    "regard: a later failure: "
+#define FIRST_OF(n) "regard: the first of " n " later failures: "
+#define ABSENT "load_file: [Errno 2] No such file or directory: 'absent'\n"
+
 static rg_tensor *wrong(void) { return rg_matmul(rg_ones(6, 3), rg_ones(4, 2)); }
 
 /* ---- programs ------------------------------------------------------------------------- */
@@ -132,6 +136,47 @@ static void fails_twice(void) {
     rg_ones(-1);
 }
 
+static void fails_otherwise_later(void) {
+    rg_print(rg_ones(wrong() ? 2 : 3));
+    rg_load_file("absent");
+    rg_load_file("absent"); /* The same mistake again. */
+    rg_eye(-2, 2);
+}
+
+static void fails_later_and_prints(void) {
+    rg_tensor *y = wrong();
+    rg_load_file("absent");
+    rg_print(y);
+    dprintf(STDERR_FILENO, "printed\n");
+    rg_load_file("absent");
+    rg_transpose(rg_ones(3), 0, 2);
+}
+
+/* The program has read the first of two failures. */
+static void reads_the_first(void) {
+    wrong();
+    rg_load_file("absent");
+    rg_error();
+}
+
+static void clears_both(void) {
+    wrong();
+    rg_load_file("absent");
+    rg_error_clear();
+}
+
+/* Each of these calls fails because an earlier one did. */
+static void fails_by_consequence(void) {
+    rg_tensor *y = wrong(), *x = rg_ones(2, 3);
+    rg_zeros(rg_size(y, 0), 5);
+    rg_reshape(x, rg_size(y, 0), rg_size(y, 1));
+    rg_manual_seed(1);
+    rg_arange(rg_item(y));
+    rg_nn_linear(rg_size(y, 1), 3);
+    rg_clip_grad_norm_(RG_LIST(x), rg_item(y));
+    rg_optim_free(rg_optim_sgd(RG_LIST(rg_requires_grad_(x, true)), .lr = rg_item(y)));
+}
+
 /* The library looks at the failure of what it tries. */
 static void tries(void) {
     rg_failure aside;
@@ -247,6 +292,13 @@ static const struct {
     { saves, MATMUL " (NULL then reached size)\nsaved\n" },
     { fails_twice,
       "regard: ones: Trying to create tensor with negative dimension -1: [-1]\n" },
+    { fails_otherwise_later, MATMUL "\n" FIRST_OF("2") ABSENT },
+    { fails_later_and_prints, MATMUL " (NULL then reached print)\n" LATER ABSENT "printed\n" LATER
+                              "transpose: Dimension out of range (expected to be in range of "
+                              "[-1, 0], but got 2)\n" },
+    { reads_the_first, LATER ABSENT },
+    { clears_both, "" },
+    { fails_by_consequence, MATMUL " (NULL then reached size, item)\n" },
     { tries, "tried\n" },
 };
 
