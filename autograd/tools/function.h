@@ -47,9 +47,10 @@ typedef struct RG_OPTIONS rg_function_class {
     bool (*forward)(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[])
         RG_DEFAULT(NULL);
     /* Computes gin[i], the gradient of input i, from g[k], the gradients of the outputs. Each
-     * gin[i] is RG_NONE at first, which stands for zero, and may stay so. If backward calls
-     * regard's functions, its gradients can be differentiated again. If it works on the data
-     * directly, they can't, and the class must set `once_differentiable`. */
+     * gin[i] is RG_NONE at first, which stands for zero, and may stay so. gin[i] has the shape of
+     * input i, or a shape to which input i broadcasts; then it is summed to the input's shape. If
+     * backward calls regard's functions, its gradients can be differentiated again. If it works on
+     * the data directly, they can't, and the class must set `once_differentiable`. */
     bool (*backward)(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[])
         RG_DEFAULT(NULL);
     /* The number of outputs, up to 8. 0 stands for one output. */
