@@ -467,6 +467,7 @@ style: $(STATIC) $(SHARED) $(BUILD)/examples/train_self_attention.o $(PARALLEL)
 	@tests/report/page
 	@tests/rooms $(BUILD) $(PUBLIC)
 	@LIBS="$(MPILIBS) $(LIBS)" tests/needs $(BUILD) $(CC)
+	@CFLAGS="$(CFLAGS)" LIBS="$(NEEDED) $(LIBS)" tests/links $(BUILD) $(CC)
 
 ## fmt        clang-format over the lines that are changed and not committed
 fmt:

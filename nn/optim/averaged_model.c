@@ -123,7 +123,7 @@ static bool make_next(const rg_averaged_model *m, averaged_pair *pair, int64_t n
 
 static void average_pair(const rg_averaged_model *m, const averaged_pair *pair, int64_t n) {
     const bool ema = m->multi_avg_fn.ema;
-    const k_optimizer which = ema ? K_LERP : K_MEAN;
+    const k_optimizer *which = ema ? &k_average_lerp : &k_average_mean;
     const k_optimizer_numbers z = { .averaged = { .entering = 1 - m->multi_avg_fn.decay,
                                                   .count = (double)n + 1 } };
     if (!pair->averaged || n == 0)

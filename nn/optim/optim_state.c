@@ -255,7 +255,7 @@ static bool add_group_entries(rg_optim_load *l, size_t i) {
         if (k == RG_OPTION_decoupled_weight_decay) {
             g->option[k] = l->optim->row->defaults.decoupled_weight_decay;
             e.optional = true;
-            e.ignored = l->optim->row == &rgi_optim_rows[RG_ADAMW];
+            e.ignored = l->optim->row->kind == RG_ADAMW;
         }
         ok = add_entry(l, "param_groups", i, e);
     }
@@ -358,7 +358,7 @@ static bool check_found(const rg_optim_load *l) {
 /* Reads the values of the dictionary, and checks that none is missing. The state of LBFGS is read
  * by lbfgs_state.c. */
 static bool load_values(rg_optim_load *l, rg_named_list dict) {
-    const bool lbfgs = l->optim->row == &rgi_optim_rows[RG_LBFGS];
+    const bool lbfgs = l->optim->row->kind == RG_LBFGS;
     for (int i = 0; i < dict.n; i++) {
         const bool apart = lbfgs && strncmp(dict.v[i].name, "state.", 6) == 0;
         if (!apart && !load_value(l, dict.v[i]))

@@ -92,7 +92,7 @@ static bool check_param(rg_optim *o, size_t i, rg_tensor *param) {
     const char *name = o->row->name;
     RG_FAIL_VALUE_IF(!rg_is_leaf(param) && !rg_retains_grad(param), name,
                      "can't optimize a non-leaf Tensor");
-    RG_FAIL_VALUE_IF(o->row == &rgi_optim_rows[RG_MUON] && rg_ndim(param) != 2, name,
+    RG_FAIL_VALUE_IF(o->row->kind == RG_MUON && rg_ndim(param) != 2, name,
                      "Muon only supports 2D parameters whereas we found a parameter with size: "
                      "torch.Size(%s)",
                      RG_SIZES_TEXT(param));
@@ -143,7 +143,7 @@ static const char *const checked_by_muon[RG_OPTION_COUNT] = {
 /* Returns whether torch refuses the value. All optimizers refuse negative values. All but SGD also
  * refuse NaN, and a beta of 1 or more. */
 static bool option_is_bad(const rg_optim *o, int option, double value) {
-    if (o->row == &rgi_optim_rows[RG_SGD])
+    if (o->row->kind == RG_SGD)
         return value < 0;
     bool beta = option == RG_OPTION_beta1 || option == RG_OPTION_beta2;
     return !(value >= 0) || (beta && value >= 1);
@@ -151,7 +151,7 @@ static bool option_is_bad(const rg_optim *o, int option, double value) {
 
 static bool check_options(const rg_optim *o, const rg_group *group) {
     const rg_param_group *g = &group->options;
-    const bool muon = o->row == &rgi_optim_rows[RG_MUON];
+    const bool muon = o->row->kind == RG_MUON;
     const char *const *checked = muon ? checked_by_muon : checked_options;
     for (int k = 0; k < RG_OPTION_COUNT; k++) {
         double value = group->option[k];
@@ -246,11 +246,8 @@ rg_list(rg_optim_parameters)(rg_optim *o, int i) {
 
 /* ---- making and freeing an optimizer ------------------------------------------- */
 
-rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group options) {
+rg_optim *rgi_optim_make(const rg_optim_row *row, rg_list params, rg_param_group options) {
     RG_SCOPE();
-    RG_FAIL_VALUE_IF((unsigned)kind >= RG_COUNT(rgi_optim_rows), "optim",
-                     "there is no optimizer %d", kind);
-    const rg_optim_row *row = &rgi_optim_rows[kind];
     RG_AS(row->name);
     if (!rgi_may_do_once(row->name))
         return NULL;
@@ -270,6 +267,24 @@ rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group optio
     /* From now on, options that aren't given for a group have the values of the first group. */
     o->defaults = *o->groups;
     return o;
+}
+
+rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group options) {
+    typedef rg_optim *maker(rg_list params, rg_param_group options);
+    static maker *const makers[] = {
+        [RG_SGD] = rg_optim_sgd_with,
+        [RG_ADAM] = rg_optim_adam_with,
+        [RG_ADAMW] = rg_optim_adamw_with,
+        [RG_RMSPROP] = rg_optim_rmsprop_with,
+        [RG_ADAGRAD] = rg_optim_adagrad_with,
+        [RG_LION] = rg_optim_lion_with,
+        [RG_NADAM] = rg_optim_nadam_with,
+        [RG_RADAM] = rg_optim_radam_with,
+        [RG_MUON] = rg_optim_muon_with,
+        [RG_LBFGS] = rg_optim_lbfgs_with,
+    };
+    RG_FAIL_VALUE_IF((unsigned)kind >= RG_COUNT(makers), "optim", "there is no optimizer %d", kind);
+    return makers[kind](params, options);
 }
 
 void rg_optim_free(rg_optim *o) {

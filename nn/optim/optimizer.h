@@ -57,39 +57,51 @@ typedef enum rg_optim_kind {
     RG_MUON,
     RG_LBFGS
 } rg_optim_kind;
+/* Makes an optimizer of any kind. A program that calls this function links all kinds, and one that
+ * calls the functions below links only theirs. */
 rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group options);
-#define RG_OPTIM_(kind, params, ...) rg_optim_with(kind, params, RG_PARAM_GROUP_(__VA_ARGS__))
+rg_optim *rg_optim_sgd_with(rg_list params, rg_param_group options);
+rg_optim *rg_optim_adam_with(rg_list params, rg_param_group options);
+rg_optim *rg_optim_adamw_with(rg_list params, rg_param_group options);
+rg_optim *rg_optim_rmsprop_with(rg_list params, rg_param_group options);
+rg_optim *rg_optim_adagrad_with(rg_list params, rg_param_group options);
+rg_optim *rg_optim_lion_with(rg_list params, rg_param_group options);
+rg_optim *rg_optim_nadam_with(rg_list params, rg_param_group options);
+rg_optim *rg_optim_radam_with(rg_list params, rg_param_group options);
+rg_optim *rg_optim_muon_with(rg_list params, rg_param_group options);
+rg_optim *rg_optim_lbfgs_with(rg_list params, rg_param_group options);
+#define RG_OPTIM_(name, params, ...) rg_optim_##name##_with(params, RG_PARAM_GROUP_(__VA_ARGS__))
 /* Options and defaults: lr = 1e-3; momentum, dampening, weight_decay = 0; nesterov, maximize =
  * false */
-#define rg_optim_sgd(params, ...) RG_OPTIM_(RG_SGD, params, __VA_ARGS__)
+#define rg_optim_sgd(params, ...) RG_OPTIM_(sgd, params, __VA_ARGS__)
 /* Options and defaults: lr = 1e-3, betas = { 0.9, 0.999 }, eps = 1e-8; weight_decay = 0, or AdamW's
  * 0.01; amsgrad, maximize = false; decoupled_weight_decay = false, or AdamW's true. */
-#define rg_optim_adam(params, ...)  RG_OPTIM_(RG_ADAM, params, __VA_ARGS__)
-#define rg_optim_adamw(params, ...) RG_OPTIM_(RG_ADAMW, params, __VA_ARGS__)
+#define rg_optim_adam(params, ...)  RG_OPTIM_(adam, params, __VA_ARGS__)
+#define rg_optim_adamw(params, ...) RG_OPTIM_(adamw, params, __VA_ARGS__)
 /* Options and defaults: lr = 0.01, alpha = 0.99, eps = 1e-8; weight_decay, momentum = 0; centered,
  * maximize = false */
-#define rg_optim_rmsprop(params, ...) RG_OPTIM_(RG_RMSPROP, params, __VA_ARGS__)
+#define rg_optim_rmsprop(params, ...) RG_OPTIM_(rmsprop, params, __VA_ARGS__)
 /* Options and defaults: lr = 0.01, eps = 1e-10; lr_decay, weight_decay, initial_accumulator_value =
  * 0; maximize = false */
-#define rg_optim_adagrad(params, ...) RG_OPTIM_(RG_ADAGRAD, params, __VA_ARGS__)
+#define rg_optim_adagrad(params, ...) RG_OPTIM_(adagrad, params, __VA_ARGS__)
 /* Options and defaults: lr = 1e-4, betas = { 0.9, 0.99 }, weight_decay = 0, maximize = false */
-#define rg_optim_lion(params, ...) RG_OPTIM_(RG_LION, params, __VA_ARGS__)
+#define rg_optim_lion(params, ...) RG_OPTIM_(lion, params, __VA_ARGS__)
 /* Options and defaults: lr = 2e-3, betas = { 0.9, 0.999 }, eps = 1e-8, momentum_decay = 4e-3;
  * weight_decay = 0; decoupled_weight_decay, maximize = false */
-#define rg_optim_nadam(params, ...) RG_OPTIM_(RG_NADAM, params, __VA_ARGS__)
+#define rg_optim_nadam(params, ...) RG_OPTIM_(nadam, params, __VA_ARGS__)
 /* Options and defaults: lr = 1e-3, betas = { 0.9, 0.999 }, eps = 1e-8; weight_decay = 0;
  * decoupled_weight_decay, maximize = false */
-#define rg_optim_radam(params, ...) RG_OPTIM_(RG_RADAM, params, __VA_ARGS__)
+#define rg_optim_radam(params, ...) RG_OPTIM_(radam, params, __VA_ARGS__)
 /* Muon accepts only matrices as parameters. Options and defaults: lr = 1e-3, weight_decay = 0.1,
  * momentum = 0.95, nesterov = true, eps = 1e-7, ns_coefficients = { 3.4445, -4.775, 2.0315 },
  * ns_steps = 5; match_rms_adamw = true means adjust_lr_fn="match_rms_adamw". As in torch, matrices
  * are rounded to bfloat16 in its matrix products. */
-#define rg_optim_muon(params, ...) RG_OPTIM_(RG_MUON, params, __VA_ARGS__)
+#define rg_optim_muon(params, ...) RG_OPTIM_(muon, params, __VA_ARGS__)
 /* LBFGS has only one group, and its step needs a closure: use rg_optim_step_closure. Options and
  * defaults: lr = 1, max_iter = 20, max_eval = 5/4 of max_iter, tolerance_grad = 1e-7,
  * tolerance_change = 1e-9, history_size = 100; strong_wolfe = true means
  * line_search_fn="strong_wolfe". */
-#define rg_optim_lbfgs(params, ...) RG_OPTIM_(RG_LBFGS, params, __VA_ARGS__)
+#define rg_optim_lbfgs(params, ...) RG_OPTIM_(lbfgs, params, __VA_ARGS__)
 
 /* Adds a group: parameters with options of their own. An option that isn't given has the value of
  * the first group. */

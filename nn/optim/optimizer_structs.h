@@ -44,7 +44,7 @@ _Static_assert(sizeof(rg_param_group) == RG_OPTION_COUNT * sizeof(double),
 /* Returns whether an option has a value. RG_UNSET means that it has none. */
 static inline bool rgi_option_set(double option) { return option != RG_UNSET; }
 
-/* ---- the table of optimizers: a row for each ----------------------------------- */
+/* ---- the row of an optimizer ---------------------------------------------------- */
 
 enum { RG_OPTIM_STATES = 3, RG_ALWAYS = -1 };
 
@@ -67,8 +67,9 @@ typedef struct rg_optim_slot {
 } rg_optim_slot;
 
 typedef struct rg_optim_row {
+    rg_optim_kind kind;
     const char *name;
-    k_optimizer kernel;
+    const k_optimizer *kernel;
     /* The default options. Options that the optimizer doesn't have are unset. */
     rg_param_group defaults;
     /* The state tensors of a parameter. If `needs` is an option, such as RG_OPTION_momentum, the
@@ -94,7 +95,8 @@ typedef struct rg_optim_row {
      * are set before the call. */
     void (*numbers)(k_optimizer_numbers *z, const rg_param_group *g, const rg_optim_slot *slot);
 } rg_optim_row;
-extern const rg_optim_row rgi_optim_rows[RG_LBFGS + 1];
+/* Makes an optimizer. optimizers.c has the rows. */
+rg_optim *rgi_optim_make(const rg_optim_row *row, rg_list params, rg_param_group options);
 
 /* ---- the struct of an optimizer ------------------------------------------------ */
 

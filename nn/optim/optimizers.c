@@ -1,5 +1,5 @@
 /*
- * optimizers.c: the table of optimizers, with their options, their states, and the numbers that
+ * optimizers.c: the rows of optimizers, with their options, their states, and the numbers that
  * their kernels read. The arithmetic is in tensor/kernels/, Muon's matrix products are in muon.c,
  * and all of LBFGS is in lbfgs.c, as it has no kernel.
  */
@@ -129,96 +129,159 @@ static void muon_numbers(k_optimizer_numbers *z, const rg_param_group *g,
     z->muon.shrink = 1 - g->lr * g->weight_decay;
 }
 
+/* ---- the rows -------------------------------------------------------------------------------
+ * Each row is a variable of its own, to which only the function below it refers, so that a program
+ * links only the rows of the optimizers that it makes. */
+
 RG_QUIET_
-const rg_optim_row rgi_optim_rows[] = {
-    [RG_SGD] = {
-        .name = "SGD",
-        .kernel = K_SGD,
-        .numbers = sgd_numbers,
-        OPTIONS(.lr = 1e-3, .momentum = 0, .dampening = 0, .nesterov = 0),
-        .states = { { "momentum_buffer", RG_OPTION_momentum } },
-    },
-    [RG_ADAM] = {
-        .name = "Adam",
-        .kernel = K_ADAM,
-        .numbers = adam_numbers,
-        OPTIONS(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .amsgrad = 0,
-                .decoupled_weight_decay = 0),
-        .states = { { "exp_avg", RG_ALWAYS },
-                    { "exp_avg_sq", RG_ALWAYS },
-                    { "max_exp_avg_sq", RG_OPTION_amsgrad } },
-        .saves_step = true,
-    },
-    [RG_ADAMW] = {
-        .name = "AdamW",
-        .kernel = K_ADAM,
-        .numbers = adam_numbers,
-        OPTIONS(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .weight_decay = 0.01,
-                .amsgrad = 0, .decoupled_weight_decay = 1),
-        .states = { { "exp_avg", RG_ALWAYS },
-                    { "exp_avg_sq", RG_ALWAYS },
-                    { "max_exp_avg_sq", RG_OPTION_amsgrad } },
-        .saves_step = true,
-    },
-    [RG_RMSPROP] = {
-        .name = "RMSprop",
-        .kernel = K_RMSPROP,
-        .numbers = rmsprop_numbers,
-        OPTIONS(.lr = 0.01, .alpha = 0.99, .eps = 1e-8, .momentum = 0, .centered = 0),
-        .states = { { "square_avg", RG_ALWAYS },
-                    { "momentum_buffer", RG_OPTION_momentum },
-                    { "grad_avg", RG_OPTION_centered } },
-        .saves_step = true,
-    },
-    [RG_ADAGRAD] = {
-        .name = "Adagrad",
-        .kernel = K_ADAGRAD,
-        .numbers = adagrad_numbers,
-        OPTIONS(.lr = 0.01, .lr_decay = 0, .initial_accumulator_value = 0, .eps = 1e-10),
-        .states = { { "sum", RG_ALWAYS } },
-        .saves_step = true,
-    },
-    [RG_LION] = {
-        .name = "Lion",
-        .kernel = K_LION,
-        .numbers = lion_numbers,
-        OPTIONS(.lr = 1e-4, .betas = { 0.9, 0.99 }),
-        .states = { { "exp_avg", RG_ALWAYS } },
-    },
-    [RG_NADAM] = {
-        .name = "NAdam",
-        .kernel = K_NADAM,
-        .numbers = nadam_numbers,
-        OPTIONS(.lr = 2e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .momentum_decay = 4e-3,
-                .decoupled_weight_decay = 0),
-        .states = { { "exp_avg", RG_ALWAYS }, { "exp_avg_sq", RG_ALWAYS } },
-        .saves_step = true,
-        .factor = nadam_momentum,
-    },
-    [RG_RADAM] = {
-        .name = "RAdam",
-        .kernel = K_RADAM,
-        .numbers = radam_numbers,
-        OPTIONS(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .decoupled_weight_decay = 0),
-        .states = { { "exp_avg", RG_ALWAYS }, { "exp_avg_sq", RG_ALWAYS } },
-        .saves_step = true,
-    },
-    [RG_MUON] = {
-        .name = "Muon",
-        .kernel = K_MUON,
-        .numbers = muon_numbers,
-        .defaults = { RG_NO_OPTIONS_, .lr = 1e-3, .weight_decay = 0.1, .momentum = 0.95,
-                      .nesterov = 1, .eps = 1e-7, .ns_coefficients = { 3.4445, -4.775, 2.0315 },
-                      .ns_steps = 5, .match_rms_adamw = 0 },
-        .states = { { "momentum_buffer", RG_ALWAYS } },
-        .update = rgi_muon_update,
-    },
-    [RG_LBFGS] = {
-        .name = "LBFGS",
-        .step_by_closure = rgi_lbfgs_step,
-        .defaults = { RG_NO_OPTIONS_, .lr = 1, .max_iter = 20, .max_eval = 25,
-                      .tolerance_grad = 1e-7, .tolerance_change = 1e-9, .history_size = 100,
-                      .strong_wolfe = 0 },
-    },
+static const rg_optim_row sgd_row = {
+    .kind = RG_SGD,
+    .name = "SGD",
+    .kernel = &k_sgd,
+    .numbers = sgd_numbers,
+    OPTIONS(.lr = 1e-3, .momentum = 0, .dampening = 0, .nesterov = 0),
+    .states = { { "momentum_buffer", RG_OPTION_momentum } },
+};
+
+static const rg_optim_row adam_row = {
+    .kind = RG_ADAM,
+    .name = "Adam",
+    .kernel = &k_adam,
+    .numbers = adam_numbers,
+    OPTIONS(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .amsgrad = 0,
+            .decoupled_weight_decay = 0),
+    .states = { { "exp_avg", RG_ALWAYS },
+                { "exp_avg_sq", RG_ALWAYS },
+                { "max_exp_avg_sq", RG_OPTION_amsgrad } },
+    .saves_step = true,
+};
+
+static const rg_optim_row adamw_row = {
+    .kind = RG_ADAMW,
+    .name = "AdamW",
+    .kernel = &k_adam,
+    .numbers = adam_numbers,
+    OPTIONS(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .weight_decay = 0.01,
+            .amsgrad = 0, .decoupled_weight_decay = 1),
+    .states = { { "exp_avg", RG_ALWAYS },
+                { "exp_avg_sq", RG_ALWAYS },
+                { "max_exp_avg_sq", RG_OPTION_amsgrad } },
+    .saves_step = true,
+};
+
+static const rg_optim_row rmsprop_row = {
+    .kind = RG_RMSPROP,
+    .name = "RMSprop",
+    .kernel = &k_rmsprop,
+    .numbers = rmsprop_numbers,
+    OPTIONS(.lr = 0.01, .alpha = 0.99, .eps = 1e-8, .momentum = 0, .centered = 0),
+    .states = { { "square_avg", RG_ALWAYS },
+                { "momentum_buffer", RG_OPTION_momentum },
+                { "grad_avg", RG_OPTION_centered } },
+    .saves_step = true,
+};
+
+static const rg_optim_row adagrad_row = {
+    .kind = RG_ADAGRAD,
+    .name = "Adagrad",
+    .kernel = &k_adagrad,
+    .numbers = adagrad_numbers,
+    OPTIONS(.lr = 0.01, .lr_decay = 0, .initial_accumulator_value = 0, .eps = 1e-10),
+    .states = { { "sum", RG_ALWAYS } },
+    .saves_step = true,
+};
+
+static const rg_optim_row lion_row = {
+    .kind = RG_LION,
+    .name = "Lion",
+    .kernel = &k_lion,
+    .numbers = lion_numbers,
+    OPTIONS(.lr = 1e-4, .betas = { 0.9, 0.99 }),
+    .states = { { "exp_avg", RG_ALWAYS } },
+};
+
+static const rg_optim_row nadam_row = {
+    .kind = RG_NADAM,
+    .name = "NAdam",
+    .kernel = &k_nadam,
+    .numbers = nadam_numbers,
+    OPTIONS(.lr = 2e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .momentum_decay = 4e-3,
+            .decoupled_weight_decay = 0),
+    .states = { { "exp_avg", RG_ALWAYS }, { "exp_avg_sq", RG_ALWAYS } },
+    .saves_step = true,
+    .factor = nadam_momentum,
+};
+
+static const rg_optim_row radam_row = {
+    .kind = RG_RADAM,
+    .name = "RAdam",
+    .kernel = &k_radam,
+    .numbers = radam_numbers,
+    OPTIONS(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .decoupled_weight_decay = 0),
+    .states = { { "exp_avg", RG_ALWAYS }, { "exp_avg_sq", RG_ALWAYS } },
+    .saves_step = true,
+};
+
+static const rg_optim_row muon_row = {
+    .kind = RG_MUON,
+    .name = "Muon",
+    .kernel = &k_muon,
+    .numbers = muon_numbers,
+    .defaults = { RG_NO_OPTIONS_, .lr = 1e-3, .weight_decay = 0.1, .momentum = 0.95,
+                  .nesterov = 1, .eps = 1e-7, .ns_coefficients = { 3.4445, -4.775, 2.0315 },
+                  .ns_steps = 5, .match_rms_adamw = 0 },
+    .states = { { "momentum_buffer", RG_ALWAYS } },
+    .update = rgi_muon_update,
+};
+
+static const rg_optim_row lbfgs_row = {
+    .kind = RG_LBFGS,
+    .name = "LBFGS",
+    .step_by_closure = rgi_lbfgs_step,
+    .defaults = { RG_NO_OPTIONS_, .lr = 1, .max_iter = 20, .max_eval = 25,
+                  .tolerance_grad = 1e-7, .tolerance_change = 1e-9, .history_size = 100,
+                  .strong_wolfe = 0 },
 };
 RG_LOUD_
+
+/* ---- making -------------------------------------------------------------------------------- */
+
+rg_optim *rg_optim_sgd_with(rg_list params, rg_param_group options) {
+    return rgi_optim_make(&sgd_row, params, options);
+}
+
+rg_optim *rg_optim_adam_with(rg_list params, rg_param_group options) {
+    return rgi_optim_make(&adam_row, params, options);
+}
+
+rg_optim *rg_optim_adamw_with(rg_list params, rg_param_group options) {
+    return rgi_optim_make(&adamw_row, params, options);
+}
+
+rg_optim *rg_optim_rmsprop_with(rg_list params, rg_param_group options) {
+    return rgi_optim_make(&rmsprop_row, params, options);
+}
+
+rg_optim *rg_optim_adagrad_with(rg_list params, rg_param_group options) {
+    return rgi_optim_make(&adagrad_row, params, options);
+}
+
+rg_optim *rg_optim_lion_with(rg_list params, rg_param_group options) {
+    return rgi_optim_make(&lion_row, params, options);
+}
+
+rg_optim *rg_optim_nadam_with(rg_list params, rg_param_group options) {
+    return rgi_optim_make(&nadam_row, params, options);
+}
+
+rg_optim *rg_optim_radam_with(rg_list params, rg_param_group options) {
+    return rgi_optim_make(&radam_row, params, options);
+}
+
+rg_optim *rg_optim_muon_with(rg_list params, rg_param_group options) {
+    return rgi_optim_make(&muon_row, params, options);
+}
+
+rg_optim *rg_optim_lbfgs_with(rg_list params, rg_param_group options) {
+    return rgi_optim_make(&lbfgs_row, params, options);
+}

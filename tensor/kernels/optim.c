@@ -14,23 +14,25 @@
 #define K_NARROW
 #include "sets.h"
 
-k_optimizer_loop *k_optimizer_loop_of(k_optimizer which, rg_dtype dtype) {
-    static k_optimizer_loop *const loops[][K_DTYPES][K_SETS] = {
-        [K_SGD] = K_NARROW_FLOATS(sgd),
-        [K_ADAM] = K_NARROW_FLOATS(adam),
-        [K_RMSPROP] = K_NARROW_FLOATS(rmsprop),
-        [K_ADAGRAD] = K_NARROW_FLOATS(adagrad),
-        [K_LION] = K_NARROW_FLOATS(lion),
-        [K_NADAM] = K_NARROW_FLOATS(nadam),
-        [K_RADAM] = K_NARROW_FLOATS(radam),
-        [K_MUON] = K_NARROW_FLOATS(muon),
-        [K_MUON_UPDATE] = K_NARROW_FLOATS(muon_update),
-        [K_ROUND_TO_BFLOAT16] = K_NARROW_FLOATS(round_to_bfloat16),
-        [K_COMBINE_TO_BFLOAT16] = K_NARROW_FLOATS(combine_to_bfloat16),
-        [K_LERP] = K_NARROW_FLOATS(average_lerp),
-        [K_MEAN] = K_NARROW_FLOATS(average_mean),
-    };
-    return loops[which][dtype][k_set];
+struct k_optimizer {
+    k_optimizer_loop *loops[K_DTYPES][K_SETS];
+};
+const k_optimizer k_sgd = { K_NARROW_FLOATS(sgd) };
+const k_optimizer k_adam = { K_NARROW_FLOATS(adam) };
+const k_optimizer k_rmsprop = { K_NARROW_FLOATS(rmsprop) };
+const k_optimizer k_adagrad = { K_NARROW_FLOATS(adagrad) };
+const k_optimizer k_lion = { K_NARROW_FLOATS(lion) };
+const k_optimizer k_nadam = { K_NARROW_FLOATS(nadam) };
+const k_optimizer k_radam = { K_NARROW_FLOATS(radam) };
+const k_optimizer k_muon = { K_NARROW_FLOATS(muon) };
+const k_optimizer k_muon_update = { K_NARROW_FLOATS(muon_update) };
+const k_optimizer k_round_to_bfloat16 = { K_NARROW_FLOATS(round_to_bfloat16) };
+const k_optimizer k_combine_to_bfloat16 = { K_NARROW_FLOATS(combine_to_bfloat16) };
+const k_optimizer k_average_lerp = { K_NARROW_FLOATS(average_lerp) };
+const k_optimizer k_average_mean = { K_NARROW_FLOATS(average_mean) };
+
+k_optimizer_loop *k_optimizer_loop_of(const k_optimizer *which, rg_dtype dtype) {
+    return which->loops[dtype][k_set];
 }
 
 typedef struct optimizer_part {

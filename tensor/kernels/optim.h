@@ -6,21 +6,11 @@
 
 #include "tensor/tensor.h"
 
-typedef enum k_optimizer {
-    K_SGD,
-    K_ADAM,
-    K_RMSPROP,
-    K_ADAGRAD,
-    K_LION,
-    K_NADAM,
-    K_RADAM,
-    K_MUON,
-    K_MUON_UPDATE,
-    K_ROUND_TO_BFLOAT16,
-    K_COMBINE_TO_BFLOAT16,
-    K_LERP,
-    K_MEAN
-} k_optimizer;
+/* A step's loops for each dtype and set. A program links those of the steps that it names. */
+typedef struct k_optimizer k_optimizer;
+extern const k_optimizer k_sgd, k_adam, k_rmsprop, k_adagrad, k_lion, k_nadam, k_radam, k_muon;
+extern const k_optimizer k_muon_update, k_round_to_bfloat16, k_combine_to_bfloat16;
+extern const k_optimizer k_average_lerp, k_average_mean;
 
 /* The numbers of one step, which are the same for all elements of the parameter. Below, t[] are the
  * tensors that k_optimizer_step is given: the parameter, its gradient and its state.
@@ -96,21 +86,22 @@ typedef struct k_optimizer_numbers {
             double shrink;
             bool rectified; /* Set if the update is divided by the root of the mean square. */
         } radam;
-        /* Muon. K_MUON_UPDATE runs first: it writes the update to t[0], rounded to bfloat16, before
-         * it is orthogonalised, and doesn't change the buffer. Then K_MUON runs: t[2] is the
+        /* Muon. k_muon_update runs first: it writes the update to t[0], rounded to bfloat16, before
+         * it is orthogonalised, and doesn't change the buffer. Then k_muon runs: t[2] is the
          * buffer, and t[3] is the orthogonalised update. */
         struct {
             double entering, momentum; /* 1 - momentum, momentum */
             double shrink;
             bool nesterov;
         } muon;
-        /* K_ROUND_TO_BFLOAT16 rounds t[0] to bfloat16. K_COMBINE_TO_BFLOAT16 sets t[0] to alpha *
+        /* k_round_to_bfloat16 rounds t[0] to bfloat16. k_combine_to_bfloat16 sets t[0] to alpha *
          * t[0] + beta * t[1], rounded to bfloat16. */
         struct {
             double alpha, beta;
         } combined;
-        /* K_LERP sets t[0] to t[0] + entering * (t[1] - t[0]). K_MEAN sets t[0] to the mean of
-         * `count` tensors: t[1] is the last of them, and t[0] is the mean of the others. */
+        /* k_average_lerp sets t[0] to t[0] + entering * (t[1] - t[0]). k_average_mean sets t[0]
+         * to the mean of `count` tensors: t[1] is the last of them, and t[0] is the mean of the
+         * others. */
         struct {
             double entering, count;
         } averaged;
@@ -121,7 +112,7 @@ typedef struct k_optimizer_numbers {
  * following ones are its state. */
 typedef void k_optimizer_loop(char *const at[], int64_t n, const k_optimizer_numbers *z);
 /* Returns the loop for this dtype, or NULL if there is none. */
-k_optimizer_loop *k_optimizer_loop_of(k_optimizer which, rg_dtype dtype);
+k_optimizer_loop *k_optimizer_loop_of(const k_optimizer *which, rg_dtype dtype);
 
 /* Updates the parameter t[0] and its state t[2] .. t[n - 1] from its gradient t[1]. Requires that
  * all tensors have the parameter's shape and the loop's dtype. */

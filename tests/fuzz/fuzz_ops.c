@@ -799,7 +799,7 @@ static const char *any_mode(void) {
 #define MADE(name, ...)      CALL(name, (gives = 0, made(rg_##name(__VA_ARGS__))))
 #define COUNTED(name, ...)   CALL(name, (rg_##name)(__VA_ARGS__).n >= 0 ? RG_NONE : NULL)
 #define PAIR(name, ...)      CALL(name, (rg_##name)(__VA_ARGS__).first)
-#define OPTIM(name, kind)    CALL(name, made_optim(rg_optim_with(kind, LIST(0), PARAM_GROUP)))
+#define OPTIM(name, maker)   CALL(name, made_optim(rg_##maker(LIST(0), PARAM_GROUP)))
 #define SCHEDULE(name, kind) CALL(name, made_schedule(kind))
 
 static rg_tensor *made(void *m) {

@@ -202,7 +202,7 @@ ABSENT = {
     "nn_sinusoidal_positions nn_rotary_positions positions_forward vocabulary_new "
     "vocabulary_new_with vocabulary_index encode decode",
     "it is SequentialLR of LinearLR and CosineAnnealingLR": "optim_warmup_cosine_lr",
-    "its paper's code has it": "optim_lion",
+    "its paper's code has it": "optim_lion optim_lion_with",
     "nanoGPT has it": "tokens_open tokens_open_with tokens_count tokens_windows tokens_get_batch "
     "tokens_get_batch_with split_text get_batch get_batch_with nn_gpt nn_gpt_with gpt_forward "
     "gpt_generate gpt_generate_with gpt_cache gpt_cached",
