@@ -108,9 +108,10 @@ RG_HOT bool rgi_were_leaves_hooked(void) {
 }
 
 int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context) {
-    if (!rgi_check(t, "register_hook") || !rgi_renew(t, "register_hook"))
+    if (!rgi_check(t, "register_hook") || !rgi_renew(t, "register_hook")
+        || !RG_GIVEN_FUNCTION(function, "register_hook"))
         return -1;
-    if (!t->history || !function) {
+    if (!t->history) {
         rgi_fail(RG_RUNTIME_ERROR, "register_hook",
                  "cannot register a hook on a tensor that doesn't require gradient");
         return -1;
@@ -125,7 +126,7 @@ int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context) {
 int rg_register_post_accumulate_grad_hook(rg_tensor *t, rg_post_accumulate_grad_hook *hook,
                                           void *context) {
     static const char op[] = "register_post_accumulate_grad_hook";
-    if (!rgi_check(t, op) || !rgi_renew(t, op) || !rgi_given(hook, op, "a function"))
+    if (!rgi_check(t, op) || !rgi_renew(t, op) || !RG_GIVEN_FUNCTION(hook, op))
         return -1;
     if (!t->history || rgi_node_of(t)->op) {
         rgi_fail(RG_RUNTIME_ERROR, op,

@@ -159,6 +159,11 @@ bool rgi_want_indices(rg_code code, const char *op, const rg_tensor *index, int6
     return true;
 }
 
+bool rgi_given_once(const char *op, const char *what, int64_t number, int64_t absent, int n) {
+    RG_FAIL_VALUE_IF(n && number != absent, op, "%s and %ss can't both be given", what, what);
+    return true;
+}
+
 bool rgi_want_option(const char *op, const char *what, int dims, int64_t number, int64_t absent,
                      const rg_dims *list, int64_t *to) {
     if (!rgi_given_once(op, what, number, absent, list->n))

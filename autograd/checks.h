@@ -69,6 +69,10 @@ bool rgi_want_non_negative(const char *op, const char *what, int n, const int64_
  * a parameter, since it differs between torch's ops. */
 bool rgi_want_indices(rg_code code, const char *op, const rg_tensor *index, int64_t from,
                       int64_t size, int dim);
+/* Fails and returns false if a program has given an option in both of its forms: as a single
+ * `number`, and as a list of n values. The single number would have no effect. It counts as not
+ * given if it equals `absent`. */
+bool rgi_given_once(const char *op, const char *what, int64_t number, int64_t absent, int n);
 /* Writes an option, such as a stride, to to[]: one number for each of `dims` dims. If `list` isn't
  * empty, it has one number for all dims or a number for each dim, and then `number` must be
  * `absent`. If `list` is empty, each dim gets `number`. */

@@ -11,7 +11,7 @@
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 #include "tensor/thread.h"
-#include "tensor/warning.h"
+#include "tensor/messages/warning.h"
 #include "hooks.h"
 #include "rebase.h"
 #include "run.h"

@@ -14,7 +14,7 @@
 #include "tensor/scope.h"
 #include "tensor/shape.h"
 #include "tensor/storage.h"
-#include "tensor/warning.h"
+#include "tensor/messages/warning.h"
 
 #include <stdatomic.h>
 #include <stdio.h>

@@ -99,7 +99,7 @@ __attribute__((noinline, cold)) static rg_tensor *forward_with_hooks(rg_module *
 }
 
 static int add_hook(const char *op, rg_module *m, int kind, rg_any_function *hook, void *context) {
-    if (!rgi_module_given(m, op) || !rgi_given((void *)(uintptr_t)hook, op, "a function"))
+    if (!rgi_module_given(m, op) || !RG_GIVEN_FUNCTION(hook, op))
         return -1;
     return rgi_hook_add(&m->registry->hooks, kind, hook, context);
 }

@@ -34,6 +34,7 @@ void *rg_module_ready(void *module) {
     if (!m)
         return NULL;
     if (m->failed) {
+        rgi_refuse_unfinished(m, m->cls->name);
         rg_module_free(m);
         return NULL;
     }
@@ -278,8 +279,9 @@ static rg_entry *enter(rg_module *m, rg_entry_kind kind, const char *name, void 
     if (kind != RG_ENTRY_CHILD && value != RG_NONE && !rgi_check(value, op))
         value = NULL;
     bool there = rgi_module_given(m, op);
-    bool ok = there && rgi_given(name, op, "a name") && rgi_given(place, op, "a place")
-              && rgi_given(value, op, "a tensor") && may_enter(m, kind, name, place) && !m->failed;
+    bool ok = there && (!m->failed || rgi_refuse_unfinished(m, op))
+              && rgi_given(name, op, "a name") && rgi_given(place, op, "a place")
+              && rgi_given(value, op, "a tensor") && may_enter(m, kind, name, place);
     if (ok && kind == RG_ENTRY_CHILD)
         ok = name_child(m, name, value);
     rg_entry *e = ok ? put_value(m, kind, name, place, value) : NULL;

@@ -6,6 +6,7 @@
 
 #include "autograd/hook_list.h"
 #include "given.h"
+#include "tensor/error.h"
 #include "tensor/handle.h"
 #include "tensor/map.h"
 
@@ -59,6 +60,13 @@ typedef struct rg_registry {
 
 /* Returns m's entry of this name, or NULL if there is none. */
 rg_entry *rgi_entry_named(const rg_module *m, const char *name);
+/* Returns false, because an earlier registration in m failed. Fails if the thread has no error any
+ * more that says so. */
+static inline bool rgi_refuse_unfinished(const rg_module *m, const char *op) {
+    return !rgi_failed()
+           && rgi_fail(RG_RUNTIME_ERROR, op, "an earlier registration in this %s failed",
+                       m->cls->name);
+}
 /* Appends an entry to the registry, without storing a value in the entry's field. Returns NULL if
  * memory runs out. */
 rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry);

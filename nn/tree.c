@@ -214,7 +214,7 @@ rg_tensor *rg_get_buffer(void *m, const char *path) {
 
 void rg_apply_to_modules(void *module, void (*f)(rg_module *m, void *context), void *context) {
     rg_module *m = module;
-    if (!rgi_module_given(m, "apply_to_modules") || !rgi_given(f, "apply_to_modules", "a function"))
+    if (!rgi_module_given(m, "apply_to_modules") || !RG_GIVEN_FUNCTION(f, "apply_to_modules"))
         return;
     for (RG_EACH_ENTRY(e, m))
         if (e->kind == RG_ENTRY_CHILD)

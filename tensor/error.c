@@ -5,7 +5,7 @@
 #include "error.h"
 
 #include "text/c_locale.h"
-#include "unread.h"
+#include "messages/unread.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -167,11 +167,6 @@ RG_HOT bool rgi_given_list(int64_t n, const void *v, const char *op) {
         rgi_fail(RG_TYPE_ERROR, op, "expected a list but got one that failed: its n is %lld",
                  (long long)n);
     return n >= 0 && (n == 0 || rgi_given(v, op, "a list"));
-}
-
-bool rgi_given_once(const char *op, const char *what, int64_t number, int64_t absent, int n) {
-    RG_FAIL_VALUE_IF(n && number != absent, op, "%s and %ss can't both be given", what, what);
-    return true;
 }
 
 const char *rg_error_peek(void) { return rgi_failed() ? rgi_this.failure.message : ""; }

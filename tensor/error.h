@@ -5,7 +5,7 @@
 #pragma once
 
 #include "thread.h"
-#include "unread.h"
+#include "messages/unread.h"
 
 /* Fails with the message "op: sentence", and returns NULL. If the sentence begins with the op's
  * name, as in "op(): ..", the name isn't put before it again. If the argument op is NULL, the
@@ -24,7 +24,7 @@
         (void *)0;            \
     })
 
-/* Returns whether the thread has an error, no matter whether the program has read it. */
+/* Returns whether the thread has an error, read or unread. */
 static inline bool rgi_failed(void) { return rgi_this.failure.code != RG_OK; }
 
 /* Enclose calls after which the caller looks whether they have failed. rgi_save_failure moves the
@@ -89,17 +89,15 @@ static inline void rgi_as_end(const char **before) { rgi_named_as = *before; }
  * the message that `what` ("a module") was expected. If the thread has an error already, that error
  * stays, since the NULL is probably its consequence. */
 bool rgi_given(const void *it, const char *op, const char *what);
-/* Returns whether the path isn't NULL, and fails if it is. It fails even if the thread has an error
- * already: no function of the library returns a path, so that a NULL path can't be the consequence
- * of an earlier failure. */
+/* Returns whether the path isn't NULL, and fails if it is, even if the thread has an error already:
+ * no function of the library returns a path, so a NULL path is no consequence of a failure. */
 bool rgi_given_path(const char *path, const char *op);
+/* Returns whether the function `f` of the program isn't NULL, and fails as rgi_given_path does. */
+#define RG_GIVEN_FUNCTION(f, op) \
+    (RG_LIKELY(f) || rgi_fail(RG_TYPE_ERROR, op, "expected a function but got NULL"))
 /* Returns whether v can be an array of n items. Fails if n is negative, or if v is NULL and n isn't
  * 0. If the thread has an error already, that error stays. */
 bool rgi_given_list(int64_t n, const void *v, const char *op);
-/* Fails and returns false if a program has given an option in both of its forms: as a single
- * `number`, and as a list of n values. The single number would have no effect. It counts as not
- * given if it equals `absent`. */
-bool rgi_given_once(const char *op, const char *what, int64_t number, int64_t absent, int n);
 /* A function that returns a list of tensors returns this value if it fails. */
 extern const rg_list rgi_list_failed;
 /* Returns whether the list is valid and every tensor in it passes rgi_check (structs.h). */

@@ -19,7 +19,7 @@
 #include "load.h"
 #include "system/system.h"
 #include "threads/lock.h"
-#include "warning.h"
+#include "messages/warning.h"
 
 #include <limits.h>
 #include <pthread.h>

@@ -142,10 +142,9 @@ bool rg_scope_restart(rg_scope_guard *guard);
  *
  * A failure that nobody has read is written to standard error, once: when NULL reaches rg_print,
  * rg_item, rg_backward or an optimizer's step, when tensors are saved, or at the latest when the
- * thread or the program ends. The environment variable REGARD_ERRORS changes that. With `quiet`
- * nothing is written. With `trace` the functions that were being called are written as well. With
- * `abort` the program is aborted when the failure happens. Later failures that aren't consequences
- * of the first one are counted, and a line names the first of them; rg_error_clear forgets them.
+ * thread or the program ends. REGARD_ERRORS in the environment changes that: `quiet` writes
+ * nothing, `trace` adds the functions that were being called, and `abort` aborts the program. Later
+ * failures that aren't consequences are counted, and a line names the first of them.
  *
  * If a function that changes weights or gradients fails (a backward run, an optimizer's step,
  * clipping, a schedule), training is halted until the program reads the failure. While it is
@@ -166,12 +165,13 @@ typedef enum rg_code {
     RG_IO_ERROR
 } rg_code;
 
-/* Returns the error's message, which is one line, or "" if there is no error. */
+/* rg_error returns the error's message, which is one line, or "" if there is no error, and
+ * rg_error_code its code. Both stay until rg_error_clear is called or another call fails. */
 const char *rg_error(void);
+rg_code rg_error_code(void);
 /* Returns the error's message, but leaves the failure unread. It is meant for a log, or for a
  * function that passes the failure on to its caller. */
 const char *rg_error_peek(void);
-rg_code rg_error_code(void);
 /* Returns whether training is halted. If it is, a training step must change nothing and return
  * false. */
 bool rg_training_halted(void);

@@ -6,7 +6,7 @@
 #include "memory.h"
 #include "thread.h"
 #include "scope.h"
-#include "unread.h"
+#include "messages/unread.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
  * three ops are computed by these three ops.
  */
 #include "autograd/checks.h"
-#include "tensor/warning.h"
+#include "tensor/messages/warning.h"
 
 /* ---- functions for all three ops ----------------------------------------------- */
 

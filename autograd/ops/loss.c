@@ -7,7 +7,7 @@
 #include "loss.h"
 
 #include "autograd/checks.h"
-#include "tensor/warning.h"
+#include "tensor/messages/warning.h"
 
 /* ---- checks of the options of losses ------------------------------------------- */
 

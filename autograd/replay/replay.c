@@ -434,6 +434,9 @@ rg_replay *rg_record(void (*step)(void *context), void *context) {
     rgi_set_observer(NULL);
     rgi_recording_settle(r);
     const bool ok = !r->failed && !rgi_failed();
+    if (!ok && !rgi_failed())
+        rgi_fail(RG_RUNTIME_ERROR, "record", "a call in the step failed, and the step cleared its "
+                                             "error");
     rgi_restore_failure(&before);
     if (ok)
         return r;

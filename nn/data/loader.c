@@ -14,7 +14,7 @@
 #include "tensor/observer.h"
 #include "tensor/opaque.h"
 #include "tensor/random/random.h"
-#include "tensor/warning.h"
+#include "tensor/messages/warning.h"
 
 #include <math.h>
 #include <string.h>

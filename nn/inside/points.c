@@ -257,7 +257,7 @@ static bool hooks_given(const rg_hooks_at *hooks, const char *op) {
         return false;
     for (int i = 0; i < hooks->n; i++)
         if (!rgi_given(hooks->v[i].name, op, "a name")
-            || !rgi_given(hooks->v[i].hook, op, "a function"))
+            || !RG_GIVEN_FUNCTION(hooks->v[i].hook, op))
             return false;
     return true;
 }

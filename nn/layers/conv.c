@@ -4,6 +4,7 @@
  */
 #include "layers.h"
 #include "init.h"
+#include "autograd/checks.h"
 #include "nn/python_text.h"
 #include "tensor/error.h"
 #include "tensor/shape.h"

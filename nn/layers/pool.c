@@ -3,6 +3,7 @@
  * module is called with rg_pool_keywords, it also returns the indices of the maxima.
  */
 #include "layers.h"
+#include "autograd/checks.h"
 #include "nn/python_text.h"
 #include "nn/registry.h"
 #include "tensor/error.h"

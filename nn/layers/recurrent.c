@@ -14,7 +14,7 @@
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/structs.h"
-#include "tensor/warning.h"
+#include "tensor/messages/warning.h"
 
 #include <math.h>
 #include <stdio.h>

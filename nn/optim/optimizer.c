@@ -6,7 +6,7 @@
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 #include "tensor/opaque.h"
-#include "tensor/warning.h"
+#include "tensor/messages/warning.h"
 #include "nn/python_text.h"
 
 #include <math.h>

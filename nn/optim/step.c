@@ -161,7 +161,7 @@ RG_HOT bool rg_optim_step(rg_optim *o) { return RG_UNLESS_HALTED(step_once(o)); 
 
 static rg_tensor *step_closure(rg_optim *o, rg_closure *closure, void *context) {
     static const char op[] = "step_closure";
-    if (!rgi_handle_given(o, op, RG_HANDLE_OPTIM) || !rgi_given(closure, op, "a closure"))
+    if (!rgi_handle_given(o, op, RG_HANDLE_OPTIM) || !RG_GIVEN_FUNCTION(closure, op))
         return NULL;
     if (o->row->step_by_closure)
         return o->row->step_by_closure(o, closure, context);

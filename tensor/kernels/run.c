@@ -4,7 +4,7 @@
  */
 #include "kernels.h"
 #include "tensor/shape.h"
-#include "tensor/warning.h"
+#include "tensor/messages/warning.h"
 
 #include <stdio.h>
 #include <stdlib.h>

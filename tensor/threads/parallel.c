@@ -6,7 +6,7 @@
 #include "parallel.h"
 
 #include "tensor/error.h"
-#include "tensor/warning.h"
+#include "tensor/messages/warning.h"
 #include "workers.h"
 #include "tensor/system/system.h"
 

@@ -594,7 +594,7 @@ START_TEST(test_newer_errors) {
     ck_fails(rg_optim_step(lbfgs), RG_TYPE_ERROR,
              "LBFGS.step() missing 1 required positional argument: 'closure'");
     ck_fails(rg_optim_step_closure(lbfgs, NULL, NULL), RG_TYPE_ERROR,
-             "step_closure: expected a closure but got NULL");
+             "step_closure: expected a function but got NULL");
     ck_fails(rg_optim_step_closure(NULL, no_loss, NULL), RG_TYPE_ERROR,
              "step_closure: expected an optimizer but got NULL");
     ck_fails(rg_optim_step_closure(lbfgs, no_loss, w), RG_RUNTIME_ERROR,

@@ -1,7 +1,7 @@
 /* test_error.c: a failed call leaves a code and a line behind. */
 #include "tests/test.h"
 #include "tensor/error.h"
-#include "tensor/warning.h"
+#include "tensor/messages/warning.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  */
 #include "unread.h"
 
-#include "system/system.h"
+#include "tensor/system/system.h"
 #include "warning.h"
 
 #include <ctype.h>

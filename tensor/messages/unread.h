@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "thread.h"
+#include "tensor/thread.h"
 
 /* Prepares the report of the failure that has just become the thread's error, and calls
  * rgi_abort_if_asked. */

@@ -7,8 +7,8 @@
  */
 #include "warning.h"
 
-#include "text/c_locale.h"
-#include "thread.h"
+#include "tensor/text/c_locale.h"
+#include "tensor/thread.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>

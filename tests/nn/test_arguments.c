@@ -1,0 +1,157 @@
+/*
+ * test_arguments.c: what is refused with a sentence of its own, even while the thread has an error
+ * that the program has read: functions that are NULL, and objects that an earlier failure left
+ * unfinished.
+ */
+#include "regard.h"
+#include "tensor/error.h"
+#include "tests/test.h"
+
+/* ---- functions that are NULL ---------------------------------------------------------- */
+
+static rg_tensor *x;
+static rg_linear_module *linear;
+static rg_optim *sgd;
+
+static bool applied(void) {
+    rg_apply_to_modules(linear, NULL, NULL);
+    return strcmp(rg_error(), "apply_to_modules: expected a function but got NULL") != 0;
+}
+
+/* tests/fuzz/covers asks for a row of each public function that takes a function. */
+#define EACH_CALL(ROW)                                                                     \
+    ROW(rg_register_hook(x, NULL, NULL) >= 0)                                              \
+    ROW(rg_register_hook(rg_ones(2), NULL, NULL) >= 0)                                     \
+    ROW(rg_register_post_accumulate_grad_hook(x, NULL, NULL) >= 0)                         \
+    ROW(rg_register_forward_hook(&linear->base, NULL, NULL) >= 0)                          \
+    ROW(rg_register_forward_pre_hook(&linear->base, NULL, NULL) >= 0)                      \
+    ROW(rg_register_full_backward_hook(&linear->base, NULL, NULL) >= 0)                    \
+    ROW(rg_register_full_backward_pre_hook(&linear->base, NULL, NULL) >= 0)                \
+    ROW(rg_gradcheck_with(NULL, NULL, 1, &x, (rg_gradcheck_options){ .eps = 1e-6 }))       \
+    ROW(rg_gradgradcheck_with(NULL, NULL, 1, &x, (rg_gradcheck_options){ .eps = 1e-6 }))   \
+    ROW(rg_gradcheck_list_with(NULL, NULL, 1, &x, (rg_gradcheck_options){ .eps = 1e-6 }))
+
+#define MORE_CALLS(ROW)                                                                      \
+    ROW(rg_gradgradcheck_list_with(NULL, NULL, 1, &x, (rg_gradcheck_options){ .eps = 1e-6 })) \
+    ROW(rg_jacrev_with(NULL, NULL, 1, &x, (rg_derivative_options){ .argnum = 0 }))           \
+    ROW(rg_jacfwd_with(NULL, NULL, 1, &x, (rg_derivative_options){ .argnum = 0 }))           \
+    ROW(rg_hessian_with(NULL, NULL, 1, &x, (rg_derivative_options){ .argnum = 0 }))          \
+    ROW(rg_vjp_with(NULL, NULL, 1, &x, RG_NONE, &y, (rg_derivative_options){ .argnum = 0 })) \
+    ROW(rg_jvp_with(NULL, NULL, 1, &x, &x, &y, (rg_derivative_options){ .argnum = 0 }))      \
+    ROW(rg_hvp_with(NULL, NULL, 1, &x, &x, &y, (rg_derivative_options){ .argnum = 0 }))      \
+    ROW(rg_vmap_with(NULL, NULL, 1, &x, (rg_vmap_options){ .out_dim = 0 }))                  \
+    ROW(rg_checkpoint_with(NULL, NULL, 1, &x, (rg_checkpoint_options){ .preserve_rng_state = 1 }))
+
+#define LAST_CALLS(ROW)                            \
+    ROW(rg_optim_step_closure(sgd, NULL, NULL))    \
+    ROW(rg_record(NULL, NULL))                     \
+    ROW(rg_replays_new(NULL, NULL))                \
+    ROW(applied())
+
+/* The sentence must be the call's own, with an error that was read, and without one. */
+static void expect_own_sentence(const char *call, bool done) {
+    const char *said = rg_error();
+    ck_assert_msg(!done, "%s", call);
+    ck_assert_msg(strstr(said, "expected a function") || strstr(said, "there is no step"),
+                  "%s says '%s'", call, said);
+}
+
+#define CHECK(call) expect_own_sentence(#call, call);
+
+START_TEST(test_functions_that_are_null) {
+    rg_tensor *y = NULL;
+    linear = rg_nn_linear(2, 3);
+    sgd = rg_optim_sgd(rg_parameters(linear), .lr = 0.1);
+    x = rg_requires_grad_(rg_ones(2), true);
+    for (int turn = 0; turn < 2; turn++) {
+        EACH_CALL(CHECK)
+        MORE_CALLS(CHECK)
+        LAST_CALLS(CHECK)
+        ck_assert_ptr_null(rg_matmul(rg_ones(2, 3), rg_ones(2, 3)));
+        ck_assert(strstr(rg_error(), "matmul"));
+    }
+    rg_optim_free(sgd);
+    rg_module_free(linear);
+    rg_error_clear();
+}
+END_TEST
+
+/* ---- objects that an earlier failure left unfinished ------------------------------------ */
+
+typedef struct {
+    rg_module base;
+    rg_tensor *a, *b;
+    rg_linear_module *child;
+} Unfinished;
+
+static const rg_module_class unfinished_class = { .name = "Unfinished" };
+
+/* Returns a module in which a registration has failed, and clears the error. */
+static Unfinished *new_unfinished(void) {
+    Unfinished *self = RG_MODULE(Unfinished, &unfinished_class);
+    ck_assert(!rg_register_parameter(&self->base, "a.b", &self->a, rg_ones(2)));
+    ck_assert(strstr(rg_error(), "can't contain"));
+    rg_error_clear();
+    return self;
+}
+
+START_TEST(test_unfinished_modules) {
+    static const char says[] = "an earlier registration in this Unfinished failed";
+    Unfinished *self = new_unfinished();
+    ck_assert(!rg_register_parameter(&self->base, "a", &self->a, rg_ones(2)));
+    ck_assert(strstr(rg_error(), says));
+    rg_error_clear();
+    ck_assert(!rg_register_buffer(&self->base, "b", &self->b, rg_ones(2),
+                                  (rg_buffer_options){ .persistent = true }));
+    ck_assert(strstr(rg_error(), says));
+    rg_error_clear();
+    ck_assert(!rg_register_child(&self->base, "child", (rg_module **)(void *)&self->child,
+                                 (rg_module *)rg_nn_linear(2, 3)));
+    ck_assert(strstr(rg_error(), says));
+    rg_error_clear();
+    ck_assert_ptr_null(RG_READY(self));
+    ck_assert_str_eq(rg_error(), "Unfinished: an earlier registration in this Unfinished failed");
+    rg_error_clear();
+}
+END_TEST
+
+START_TEST(test_failed_average) {
+    rg_linear_module *m = rg_nn_linear(2, 3);
+    const rg_multi_avg_fn average = rg_get_ema_multi_avg_fn(2);
+    rg_error_clear();
+    ck_assert_ptr_null(rg_optim_averaged_model(m, .multi_avg_fn = average));
+    ck_assert_str_eq(rg_error(), "averaged_model: its multi_avg_fn has failed before");
+    rg_error_clear();
+    rg_module_free(m);
+}
+END_TEST
+
+static void refused_step(void *context) {
+    rg_item(context);
+    rg_error_clear();
+}
+
+START_TEST(test_step_that_clears_its_error) {
+    ck_assert_ptr_null(rg_record(refused_step, rg_ones(1)));
+    ck_assert_str_eq(rg_error(),
+                     "record: a call in the step failed, and the step cleared its error");
+    rg_error_clear();
+}
+END_TEST
+
+/* The code and the message stay until the error is cleared. */
+START_TEST(test_code_and_message_stay) {
+    rg_matmul(rg_ones(2, 3), rg_ones(2, 3));
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(rg_error_code(), RG_RUNTIME_ERROR);
+        ck_assert(strstr(rg_error(), "matmul"));
+        ck_assert_ptr_nonnull(rg_ones(2));
+    }
+    rg_error_clear();
+    ck_assert_int_eq(rg_error_code(), RG_OK);
+    ck_assert_str_eq(rg_error(), "");
+}
+END_TEST
+
+RG_TESTS(arguments, test_functions_that_are_null, test_unfinished_modules, test_failed_average,
+         test_step_that_clears_its_error, test_code_and_message_stay)
