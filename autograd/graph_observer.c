@@ -131,23 +131,15 @@ bool rgi_notes_begin_step(rg_node *n) {
     return true;
 }
 
-void rgi_notes_end_step(rg_node *n) {
-    for (rg_note *note = n->notes; note; note = note->next)
-        if (note->cls->end_step)
-            note->cls->end_step(note, n);
-}
+/* Calls `function` of every note of n whose class has it, with the arguments in parentheses. */
+#define TELL_NOTES(n, function, arguments)                    \
+    for (rg_note *note = (n)->notes; note; note = note->next) \
+        if (note->cls->function)                              \
+    note->cls->function arguments
 
-void rgi_notes_freed_saved(rg_node *n) {
-    for (rg_note *note = n->notes; note; note = note->next)
-        if (note->cls->freed_saved)
-            note->cls->freed_saved(note, n);
-}
-
-void rgi_notes_lost_headers(rg_node *n) {
-    for (rg_note *note = n->notes; note; note = note->next)
-        if (note->cls->lost_headers)
-            note->cls->lost_headers(note);
-}
+void rgi_notes_end_step(rg_node *n) { TELL_NOTES(n, end_step, (note, n)); }
+void rgi_notes_freed_saved(rg_node *n) { TELL_NOTES(n, freed_saved, (note, n)); }
+void rgi_notes_lost_headers(rg_node *n) { TELL_NOTES(n, lost_headers, (note)); }
 
 void rgi_notes_free(rg_node *n) {
     while (n->notes) {

@@ -114,11 +114,11 @@ void rgi_module_end(rg_module *m) {
 
 void rg_module_free(void *module) {
     rg_module *m = module;
-    if (!m || !rgi_module_given(m, "module_free") || m->registry->parents)
-        return;
-    if (rgi_free_after_call(m))
+    if (!m || !rgi_module_given(m, "module_free") || m->registry->parents || rgi_free_after_call(m)
+        || !rgi_may_free(m))
         return;
     rg_registry *r = m->registry;
+    r->user = "module_free";
     for (size_t i = r->n; i-- > 0;)
         release_value(m, r->entries[i].kind, *r->entries[i].place);
     if (m->cls->destroy)

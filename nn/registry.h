@@ -46,6 +46,7 @@ typedef struct rg_registry {
     /* The module that registered this one as its child first. NULL if there is none, or if that
      * module has released this one. */
     rg_module *parent;
+    const char *user; /* See rgi_module_set_user. While it isn't NULL, the module can't be freed. */
     size_t at; /* The index of this module's entry in parent->registry->entries. */
     rg_entry *entries;
     size_t n, room;
@@ -109,6 +110,9 @@ rg_tensor *rgi_backward_call_end(rg_backward_call *call, rg_tensor *y);
  * outermost call of m free m when that call ends, and returns true. If that was requested before,
  * fails as if m had been freed, and returns true. */
 bool rgi_free_after_call(const rg_module *m);
+
+/* Fails and returns false if the registry's `user` is set. */
+bool rgi_may_free(const rg_module *m);
 
 /* Selects the kinds of values that rgi_walk lists. */
 typedef struct rg_walk_for {

@@ -54,6 +54,8 @@ struct rg_replay {
     rg_step_observer collector, source;
     /* True if the step failed, or if one of its operations was refused. */
     bool failed;
+    /* Set while the recorded step is being repeated. */
+    atomic_bool running;
     /* True if outputs get only new storages, and no free storages of the pool. */
     bool only_new_memory;
     rg_replay_entry *entries;

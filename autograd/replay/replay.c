@@ -444,10 +444,7 @@ rg_replay *rg_record(void (*step)(void *context), void *context) {
     return NULL;
 }
 
-bool rg_replay_run(rg_replay *r) {
-    if (rgi_training_halted() || !rgi_handle_given(r, "replay_run", RG_HANDLE_REPLAY)
-        || !rgi_may_do_once("replay_run"))
-        return rgi_halt_training();
+static bool repeat(rg_replay *r) {
     bool ok = r->changes == rgi_changes() || rgi_recording_fits(r);
     ok = ok && (!rgi_is_observed(RG_SEES_REPLAYS) || rgi_may_replay());
     if (ok)
@@ -457,12 +454,33 @@ bool rg_replay_run(rg_replay *r) {
         ok = r->entries[i].redo(r->entries[i].context);
     rg_scope_end(mark);
     rgi_recording_renews_views(r);
-    return ok || rgi_halt_training();
+    return ok;
+}
+
+/* Repeats the step, unless it is being repeated already: by another thread, or by the caller, which
+ * is a function of the program that the step calls. */
+static bool repeat_alone(rg_replay *r) {
+    RG_FAIL_IF(atomic_exchange(&r->running, true), "replay_run",
+               "this recorded step is running already; its tensors can't be used twice at once");
+    const bool ok = repeat(r);
+    r->running = false;
+    return ok;
+}
+
+bool rg_replay_run(rg_replay *r) {
+    if (rgi_training_halted() || !rgi_handle_given(r, "replay_run", RG_HANDLE_REPLAY)
+        || !rgi_may_do_once("replay_run"))
+        return rgi_halt_training();
+    return repeat_alone(r) || rgi_halt_training();
 }
 
 void rg_replay_free(rg_replay *r) {
     if (!r || !rgi_handle_given(r, "replay_free", RG_HANDLE_REPLAY))
         return;
+    if (r->running) {
+        rgi_fail(RG_RUNTIME_ERROR, "replay_free", "the recorded step is running; free it later");
+        return;
+    }
     for (size_t i = 0; i < r->n_entries; i++) {
         rg_replay_entry *e = &r->entries[i];
         if (e->drop)

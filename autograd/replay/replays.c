@@ -26,6 +26,7 @@ typedef struct {
  * v. */
 struct rg_replays {
     rg_handle handle;
+    atomic_bool running; /* Set while rg_replays_run works. */
     rg_tensor *(*step)(rg_tensor *const inputs[], void *context);
     void *context;
     rg_map shapes;
@@ -195,10 +196,7 @@ static rg_tensor *new_result(const shape_replay *s) {
     return s->result == RG_NONE ? RG_NONE : rgi_new_like(s->result, s->result->dtype);
 }
 
-rg_tensor *(rg_replays_run)(rg_replays *r, int n, rg_tensor *const inputs[]) {
-    if (!rgi_handle_given(r, replays_run, RG_HANDLE_REPLAYS) || !suit_step(n, inputs)
-        || !rgi_may_do_once(replays_run))
-        return NULL;
+static rg_tensor *run(rg_replays *r, int n, rg_tensor *const inputs[]) {
     shape_replay *s = find_shape(r, n, inputs);
     if (!s)
         return NULL;
@@ -220,9 +218,24 @@ rg_tensor *(rg_replays_run)(rg_replays *r, int n, rg_tensor *const inputs[]) {
     return rgi_own(y);
 }
 
+rg_tensor *(rg_replays_run)(rg_replays *r, int n, rg_tensor *const inputs[]) {
+    if (!rgi_handle_given(r, replays_run, RG_HANDLE_REPLAYS) || !suit_step(n, inputs)
+        || !rgi_may_do_once(replays_run))
+        return NULL;
+    RG_FAIL_IF(atomic_exchange(&r->running, true), replays_run,
+               "the step is running already; its tensors can't be used twice at once");
+    rg_tensor *y = run(r, n, inputs);
+    r->running = false;
+    return y;
+}
+
 void rg_replays_free(rg_replays *r) {
     if (!r || !rgi_handle_given(r, "replays_free", RG_HANDLE_REPLAYS))
         return;
+    if (r->running) {
+        rgi_fail(RG_RUNTIME_ERROR, "replays_free", "the step is running; free it later");
+        return;
+    }
     forget_shapes(r);
     rgi_free(r->v, r->room * sizeof *r->v, RG_MEM_OTHER);
     rgi_free_handle(&r->handle, sizeof *r);

@@ -2,6 +2,7 @@
  * gpt_generate.c: generates tokens with a GPT, which keeps keys and values in a cache.
  */
 #include "gpt.h"
+#include "nn/given.h"
 #include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/text/digits.h"
@@ -116,6 +117,7 @@ rg_tensor *(rg_gpt_generate_with)(rg_gpt *self, rg_tensor *idx, int64_t max_new_
     rg_tensor *ended = rg_zeros_dims(RG_DIMS(rg_size(idx, 0), 1), RG_BOOL);
     bool ok = cache && all && ended;
     int64_t end = ok ? rg_size(all, 1) : 0;
+    const char *user = rgi_module_set_user(&self->base, "gpt_generate");
     RG_FOR (int64_t t = length; ok && t < end; t++) {
         rg_tensor *logits = generate_logits(self, all, cache, read, t);
         rg_tensor *next = generate_fill(generate_draw(logits, top_k, &o), ended, &o);
@@ -125,6 +127,7 @@ rg_tensor *(rg_gpt_generate_with)(rg_gpt *self, rg_tensor *idx, int64_t max_new_
         if (ok && ((o.each && !o.each(next, o.context)) || over))
             end = t + 1;
     }
+    rgi_module_set_user(&self->base, user);
     if (ok && end < rg_size(all, 1))
         all = rg_clone(rg_narrow(all, 1, 0, end));
     return ok ? rg_escape(all) : NULL;

@@ -116,6 +116,8 @@ static bool evaluate(lbfgs_run *r, rg_tensor **loss) {
         RG_ENABLE_GRAD();
         y = r->closure(r->context);
     }
+    RG_FAIL_AS_IF(RG_RELEASED, r->o->handle.released, lbfgs_name,
+                  "the closure has freed the optimizer");
     if (!rgi_given_tensor(y, lbfgs_name) || rgi_training_halted())
         return false;
     RG_FAIL_IF(rg_numel(y) != 1, lbfgs_name,

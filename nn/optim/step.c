@@ -166,10 +166,14 @@ static rg_tensor *step_closure(rg_optim *o, rg_closure *closure, void *context) 
     if (o->row->step_by_closure)
         return o->row->step_by_closure(o, closure, context);
     rg_tensor *loss;
+    o->holders++;
     {
         RG_ENABLE_GRAD();
         loss = closure(context);
     }
+    const bool freed = o->handle.released;
+    rgi_optim_let_go(o);
+    RG_FAIL_AS_IF(RG_RELEASED, freed, op, "the closure has freed the optimizer");
     return rgi_given_tensor(loss, op) && rg_optim_step(o) ? loss : NULL;
 }
 

@@ -266,7 +266,12 @@ void *rg_deepcopy(void *m) {
     copier c;
     if (!rgi_may_do_once("deepcopy"))
         return NULL;
-    bool ok = copier_begin(&c, m) && copy_tensors(&c) && copy_modules(&c);
+    bool ok = copier_begin(&c, m) && copy_tensors(&c);
+    if (ok) {
+        const char *user = rgi_module_set_user(m, "deepcopy");
+        ok = copy_modules(&c);
+        rgi_module_set_user(m, user);
+    }
     if (ok)
         hold_all(&c);
     else
