@@ -20,9 +20,9 @@ RG_PUBLIC_BEGIN
 /* ---- recording ----------------------------------------------------------------
  * Operations are recorded while grad mode is on and an input requires grad. rg_detach returns a
  * tensor on the same storage without history. rg_set_data is torch's t.data = data: the leaf t
- * stays the same tensor, and takes over the storage and dtype of data. rg_grad_fn returns
- * "MulBackward0" or the like, or "" for a leaf. A function that returns bool also returns false on
- * failure.
+ * stays the same tensor, and takes over the storage and dtype of data. If a graph has saved t, this
+ * counts as an in-place write, and its backward run fails. rg_grad_fn returns "MulBackward0" or the
+ * like, or "" for a leaf. A function that returns bool also returns false on failure.
  *
  * A write to a view is also a write to its base, and the base's history records it ("CopySlices").
  * Each other view of the base gets a new history ("AsStridedBackward0") when it is next used. As in

@@ -70,7 +70,8 @@ rg_tensor *rg_detach_(rg_tensor *t) {
 
 /* Gives t the storage, dtype and strides of data. Requires that t is a leaf or has no history, and
  * that data has t's shape. t remains the same tensor, and no memory is allocated. If t is a view,
- * it is no longer a view of its base. */
+ * it is no longer a view of its base. For graphs that have saved t this counts as a write: in torch
+ * they would use the new data for some ops, and the old data for others. */
 static bool set_data(rg_tensor *t, rg_tensor *data) {
     if (!rgi_may_do_once("set_data") || !rgi_check(t, "set_data") || !rgi_check(data, "set_data"))
         return false;
@@ -81,6 +82,7 @@ static bool set_data(rg_tensor *t, rg_tensor *data) {
                "data set to a tensor that requires gradients must be floating point or complex "
                "dtype");
     rg_storage *before = t->storage;
+    rgi_count_write(t, "set_data");
     RG_COUNT_UP(&data->storage->refs, 1);
     t->storage = data->storage;
     rgi_storage_release(before);
