@@ -15,8 +15,10 @@
 /* ---- making a module ----------------------------------------------------------- */
 
 void *(rg_module_new)(size_t bytes, const rg_module_class *cls, const void *fields) {
-    size_t both = (bytes + 7) / 8 * 8 + sizeof(rg_registry);
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !cls || !cls->name, "module", "a module's class must have a name");
+    RG_FAIL_VALUE_IF(!fields || bytes < sizeof(rg_module) || bytes > PTRDIFF_MAX / 2, cls->name,
+                     "a module of %zu bytes doesn't begin with an rg_module", bytes);
+    size_t both = (bytes + 7) / 8 * 8 + sizeof(rg_registry);
     rg_module *m = rgi_alloc(both, RG_MEM_OTHER);
     if (!m)
         return NULL;

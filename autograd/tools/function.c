@@ -69,6 +69,9 @@ static const rg_function_row *row_of_class(rg_function_class *cls) {
     RG_FAIL_VALUE_IF(cls->outputs < 0 || cls->outputs > RG_MAX_OUTPUTS, cls->name,
                      "a class has up to %d outputs, but this says %d", RG_MAX_OUTPUTS,
                      cls->outputs);
+    const size_t bytes = RG_MAX(cls->args_bytes, cls->state_bytes);
+    RG_FAIL_VALUE_IF(bytes > PTRDIFF_MAX / 2, cls->name,
+                     "args or a state of %zu bytes are too large", bytes);
     rgi_lock(RG_LOCK_FUNCTIONS);
     row = cls->row;
     if (!row) {

@@ -10,6 +10,7 @@
 #include "autograd/engine.h"
 #include "autograd/graph_observer.h"
 #include "profile_file.h"
+#include "tensor/messages/warning.h"
 #include "tensor/threads/lock.h"
 #include "tensor/text/c_locale.h"
 #include "tensor/text/text.h"
@@ -326,7 +327,13 @@ __attribute__((constructor)) static void begin_as_environment_says(void) {
     const char *want = getenv("REGARD_PROFILE");
     if (!want || !*want || strcmp(want, "0") == 0)
         return;
-    if (strcmp(want, "1"))
+    const bool path = strpbrk(want, "./");
+    if (!path && strcmp(want, "1")) {
+        rgi_warn_of_variable("REGARD_PROFILE", want, "0, 1 or a path such as trace.json",
+                             "nothing is profiled");
+        return;
+    }
+    if (path)
         rgi_profile_file_begin(want);
     rg_set_profiling(true);
 }

@@ -139,6 +139,36 @@ START_TEST(test_step_that_clears_its_error) {
 }
 END_TEST
 
+/* ---- sizes ------------------------------------------------------------------------------ */
+
+static bool copy_out(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_clone(in[0]);
+    return true;
+}
+
+/* Sums with a size that the program gives don't overflow. The sizes are in a variable, since the
+ * compiler warns of such constants. */
+START_TEST(test_sizes_that_overflow) {
+    static const size_t extremes[] = { SIZE_MAX,      SIZE_MAX - 7,     SIZE_MAX / 2 + 1,
+                                       SIZE_MAX - 63, SIZE_MAX - 4095, SIZE_MAX / 8 * 7 };
+    rg_tensor *t = rg_ones(2);
+    const Unfinished fields = { .base = { .training = true } };
+    char to[64];
+    for (int i = 0; i < RG_COUNT(extremes); i++) {
+        volatile size_t bytes = extremes[i];
+        rg_function_class state = { .name = "State", .forward = copy_out, .state_bytes = bytes };
+        rg_function_class args = { .name = "Args", .forward = copy_out, .args_bytes = bytes };
+        ck_fails(rg_function_apply_list(&state, NULL, RG_LIST(t)), RG_VALUE_ERROR, "State: args");
+        ck_fails(rg_function_apply_list(&args, to, RG_LIST(t)), RG_VALUE_ERROR, "Args: args");
+        ck_fails(rg_module_new(bytes, &unfinished_class, &fields), RG_VALUE_ERROR, "Unfinished: ");
+        ck_fails(rg_scope_copy(to, bytes), RG_OUT_OF_MEMORY, "out of memory");
+    }
+    ck_fails(rg_module_new(8, &unfinished_class, &fields), RG_VALUE_ERROR, "Unfinished: ");
+    ck_fails(rg_module_new(sizeof fields, &unfinished_class, NULL), RG_VALUE_ERROR, "Unfinished: ");
+}
+END_TEST
+
 /* The code and the message stay until the error is cleared. */
 START_TEST(test_code_and_message_stay) {
     rg_matmul(rg_ones(2, 3), rg_ones(2, 3));
@@ -154,4 +184,5 @@ START_TEST(test_code_and_message_stay) {
 END_TEST
 
 RG_TESTS(arguments, test_functions_that_are_null, test_unfinished_modules, test_failed_average,
-         test_step_that_clears_its_error, test_code_and_message_stay)
+         test_step_that_clears_its_error,
+         test_sizes_that_overflow, test_code_and_message_stay)
