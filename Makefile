@@ -383,6 +383,7 @@ test-literals: $(STATIC)
 # Programs with the usual mistakes tell their users what is wrong, and where.
 test-wrong: $(STATIC)
 	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" RUN="$(RUN)" tests/wrong/run $(BUILD)
+	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" RUN="$(RUN)" tests/environment $(BUILD)
 
 # A browser, where there is one, shows the page of a run, also where it is cut short.
 test-report: $(STATIC)

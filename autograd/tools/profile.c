@@ -123,8 +123,7 @@ static void count_call(const timing *t, const char *name, bool backward, double 
     rgi_unlock(RG_LOCK_PROFILE);
 }
 
-static rg_graph_observer profiler;
-static bool is_profiling(void) { return rgi_is_in_force(&profiler); }
+static bool is_profiling(void) { return rgi_is_in_force(&rgi_profiler); }
 
 /* ---- work other than ops ----------------------------------------------------------- */
 
@@ -264,11 +263,12 @@ static void count_backward(rg_graph_observer *o, const rg_span *span, const rg_s
     count_call(&t, s->op->name, true, bytes, flops);
 }
 
-static rg_graph_observer profiler = { .begin_span = begin_timing,
-                                      .end_call = count_forward,
-                                      .end_step = count_backward };
+rg_graph_observer rgi_profiler = { .begin_span = begin_timing,
+                                   .end_call = count_forward,
+                                   .end_step = count_backward,
+                                   .listed = true };
 
-bool rg_set_profiling(bool on) { return rgi_set_graph_observer(&profiler, on); }
+bool rg_set_profiling(bool on) { return rgi_set_graph_observer(&rgi_profiler, on); }
 
 /* ---- printing the table ------------------------------------------------------------ */
 

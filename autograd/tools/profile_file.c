@@ -6,17 +6,23 @@
 #include "tensor/system/system.h"
 #include "tensor/text/c_locale.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 static FILE *profile_file;
+static char profile_file_path[4096];
 static long profile_file_process;
 static long profile_file_events;
+static int profile_file_error; /* The errno of the first write that failed, or 0. */
 
 /* ---- beginning and ending the file --------------------------------------------------- */
 
-/* Copies the path to own[], with the process ID in place of each %p. Returns whether own[] is large
- * enough. */
-static bool path_of_process(const char *path, size_t room, char own[]) {
+/* Copies the path to profile_file_path, with the process ID in place of each %p. Returns whether
+ * there is room for it. */
+static bool set_path(const char *path) {
+    char *own = profile_file_path;
+    const size_t room = sizeof profile_file_path;
     size_t n = 0;
     for (const char *p = path; *p; p++) {
         const bool number = p[0] == '%' && p[1] == 'p';
@@ -39,9 +45,8 @@ static void flush_before_fork(void) {
 }
 
 void rgi_profile_file_begin(const char *path) {
-    char own[4096];
-    if (path_of_process(path, sizeof own, own))
-        profile_file = fopen(own, "w");
+    if (set_path(path))
+        profile_file = fopen(profile_file_path, "w");
     if (!profile_file) {
         fprintf(stderr, "REGARD_PROFILE: can't write to '%s'\n", path);
         return;
@@ -53,12 +58,23 @@ void rgi_profile_file_begin(const char *path) {
 
 static bool has_file(void) { return profile_file && profile_file_process == rgi_process(); }
 
+/* Notes the cause if a write since the last call of this function has failed. */
+static void note_error(void) {
+    if (!profile_file_error && ferror(profile_file))
+        profile_file_error = errno;
+}
+
 void rgi_profile_file_end(void) {
     if (!has_file())
         return;
     fputs("\n]\n", profile_file);
-    fclose(profile_file);
+    note_error();
+    if (fclose(profile_file) && !profile_file_error)
+        profile_file_error = errno;
     profile_file = NULL;
+    if (profile_file_error)
+        fprintf(stderr, "REGARD_PROFILE: '%s' is incomplete: %s\n", profile_file_path,
+                strerror(profile_file_error));
 }
 
 /* ---- writing events ------------------------------------------------------------------ */
@@ -92,6 +108,7 @@ void rgi_profile_file_call(const char *name, const char *kind, double began, dou
     begin_event(name, kind, "X", began);
     fprintf(profile_file, ", \"tid\": %lu, \"dur\": %.3f}", (unsigned long)pthread_self() >> 12,
             took / 1e3);
+    note_error();
 }
 
 /* Writes the beginning and the end of the work as two events. They have a common id: the number of
@@ -105,4 +122,5 @@ void rgi_profile_file_beside(const char *name, double began, double took, double
     fprintf(profile_file, ", \"id\": %ld, \"args\": {\"bytes\": %.0f}}", id, bytes);
     begin_event(name, "beside", "e", began + took);
     fprintf(profile_file, ", \"id\": %ld}", id);
+    note_error();
 }

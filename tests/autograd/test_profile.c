@@ -797,6 +797,17 @@ START_TEST(test_environment) {
 }
 END_TEST
 
+/* A file that can't be written to its end is told of, with its cause. */
+START_TEST(test_full_disk) {
+    static char text[8192];
+    if (rg_emulated() || getenv("EMULATED") || access("/dev/full", W_OK) != 0)
+        return;
+    run_profiled("/dev/full", text, sizeof text);
+    static const char told[] = "REGARD_PROFILE: '/dev/full' is incomplete: No space left";
+    ck_assert_msg(strstr(text, told) != NULL, "%s", text);
+}
+END_TEST
+
 /* Returns how many files there are in the folder, and takes them away; `name` is that of one. */
 static int take_files(const char *folder, char name[256]) {
     char path[300];
@@ -896,9 +907,10 @@ int main(int argc, char **argv) {
                              test_convolutions, test_a_failed_step_costs_nothing,
                              test_what_fails_costs_nothing, test_rows_are_in_order, test_functions,
                              test_beside_takes_no_time, test_beside, test_names, test_environment,
-                             test_file_of_a_process, test_longest_paths, test_op_without_inputs,
-                             test_threads_count_together, test_each_gradient_of_a_product,
-                             test_scans, test_elements, test_ops_of_the_program,
+                             test_full_disk, test_file_of_a_process, test_longest_paths,
+                             test_op_without_inputs, test_threads_count_together,
+                             test_each_gradient_of_a_product, test_scans, test_elements,
+                             test_ops_of_the_program,
                              /* It fills the table, for all that come after it. */
                              test_many_ops };
     if (getenv("REGARD_PROFILE")) {
