@@ -1,7 +1,7 @@
 /*
  * apply.c: applies an op: checks and converts the inputs, finds the output's shape, computes the
- * outputs and, if a gradient may be wanted, records a node. node.c makes nodes, and inplace.c
- * applies ops in place.
+ * outputs and, if grad mode is on and an input requires grad, records a node. node.c makes nodes,
+ * and inplace.c applies ops in place.
  */
 #include "apply.h"
 #include "tensor/memory.h"
@@ -26,8 +26,8 @@ static bool is_typed(const rg_op *op, int i, const rg_tensor *t) {
     return (!op->typed || op->typed >> i & 1) && !rgi_is_none(t);
 }
 
-/* Returns the common dtype of the inputs that are converted. Requires that there is at least one
- * such input, and that typed[] has room for n tensors. */
+/* Returns the common dtype to which the inputs are converted for which is_typed returns true.
+ * Requires that there is at least one such input. typed[] is scratch space for n tensors. */
 static rg_dtype common_dtype(const rg_op *op, int n, rg_tensor *const in[], rg_tensor *typed[]) {
     int m = 0;
     bool differ = false;
@@ -42,14 +42,14 @@ static rg_dtype common_dtype(const rg_op *op, int n, rg_tensor *const in[], rg_t
     return op->typing == RG_FLOATED && !rgi_is_float(dtype) ? rg_default_dtype() : dtype;
 }
 
-/* Returns a new tensor with t's values in the dtype. A float64 tensor is converted to another
- * floating dtype here only if it has no dims. Such a tensor stands for a number, which keeps its
- * full precision until it is stored. */
+/* Returns a new tensor with t's values in the dtype. A float64 tensor with dims is never converted
+ * here, since the common dtype is then float64. A float64 tensor without dims keeps its full
+ * precision until its value is stored in the copy. */
 static rg_tensor *converted_copy(rg_tensor *t, rg_dtype dtype) {
     rg_tensor *copy = rgi_new_like(t, dtype);
     if (!copy)
         return NULL;
-    /* A float64 tensor that gets here is a number, and has one element. */
+    /* A float64 tensor that gets here has no dims, so it has one element. */
     if (t->dtype == RG_FLOAT64)
         rgi_store_f64(copy->data, dtype, *(double *)t->data);
     else
@@ -59,8 +59,8 @@ static rg_tensor *converted_copy(rg_tensor *t, rg_dtype dtype) {
     return copy;
 }
 
-/* Converts the inputs to their common dtype. If converted[i] isn't NULL afterwards, the caller must
- * release it. Requires that typed[] has room for n tensors. */
+/* Converts the inputs to their common dtype, in place in in[]. The caller must release each
+ * converted[i] that isn't NULL afterwards. typed[] is scratch space for n tensors. */
 static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *converted[],
                            rg_tensor *typed[]) {
     const rg_dtype dtype = common_dtype(op, n, in, typed);
@@ -116,7 +116,7 @@ static inline bool run_forward(rg_call *c) {
     return ok;
 }
 
-/* Gives y, the output of an op with `laid_between`, the strides of the inputs. */
+/* Sets the strides of y, the output of an op with `laid_between`, after the original inputs. */
 static void lay_out(const rg_call *c, rg_tensor *y) {
     rg_tensor *const *in = c->given ? c->given : c->in;
     rgi_lay_out_between(y, c->n_in, in);
@@ -214,14 +214,14 @@ static __attribute__((noinline, cold)) bool tell_of_call(const rg_call *c, size_
 }
 
 /* Called if an input requires grad. Sets *wants_grad to whether the observers want the call to be
- * recorded. Returns false if it is to be recorded and an observer refuses that. */
+ * recorded. Returns false if an observer refuses to let the values for backward be saved. */
 static __attribute__((noinline)) bool ask_to_record(const rg_call *c, bool *wants_grad) {
     *wants_grad = rgi_records(c);
     return !*wants_grad || rgi_may_save(c, rgi_needs_of(c));
 }
 
-/* Computes the outputs. Records a node if an input requires grad and an output is floating
- * point. */
+/* Computes the outputs. If wants_grad is set, no observer objects and an output is floating point,
+ * records a node. */
 static inline __attribute__((always_inline)) bool compute_and_record(rg_call *c, size_t attr_size,
                                                                      bool wants_grad,
                                                                      rg_tensor *over, bool alike) {
@@ -293,10 +293,10 @@ RG_HOT static __attribute__((noinline)) bool apply_slowly(rg_call *c, size_t att
     return ok;
 }
 
-/* The result of a first look at the inputs. `plain` is set if they need no further checks. In this
- * case there are at most RG_MAX_RULES inputs, all are alive, present (RG_NONE has no storage) and
- * of one dtype, and none is a number or a view whose base has changed. `wants_grad` is set if one
- * of them requires grad, and `alike` if rgi_run_alike can compute the output. */
+/* The result of a first look at the inputs. `plain` is set if the inputs need no further checks and
+ * no conversion: there are at most RG_MAX_RULES inputs, all are alive and present (RG_NONE has no
+ * storage), and none is a number or a view whose base has changed. `wants_grad` is set if one of
+ * them requires grad, and `alike` if rgi_run_alike can compute the output. */
 typedef struct {
     bool plain, wants_grad, alike;
 } inputs_seen;

@@ -27,16 +27,16 @@ RG_PUBLIC_BEGIN
  * A write to a view is also a write to its base, and the base's history records it ("CopySlices").
  * Each other view of the base gets a new history ("AsStridedBackward0") when it is next used. As in
  * torch, a recorded write to a view is refused if its base is a leaf that requires grad, if a
- * function that returns a list made the view (rg_split, rg_unbind), or if the view was made without
- * grad mode. */
+ * function that returns a list made the view (rg_split, rg_unbind), or if the view was made while
+ * grad mode was off. */
 rg_tensor *rg_requires_grad_(rg_tensor *t, bool on);
 /* rg_requires_grad also returns true for a view that isn't recorded, if its base requires grad.
- * Such a view was made without grad mode, or before its base required grad. */
+ * Such a view was made while grad mode was off, or before its base required grad. */
 bool rg_requires_grad(rg_tensor *t);
 bool rg_is_leaf(rg_tensor *t);
 rg_tensor *rg_detach(rg_tensor *t);
-/* Makes t a leaf. Results that were computed from t keep their histories. (torch may refuse to use
- * a value that was saved before it was detached.) */
+/* Makes t a leaf that doesn't require grad. Fails if t is a view. Results that were computed from t
+ * keep their histories. (In torch a backward run may refuse them, if it needs t's value.) */
 rg_tensor *rg_detach_(rg_tensor *t);
 bool rg_set_data(rg_tensor *t, rg_tensor *data);
 const char *rg_grad_fn(rg_tensor *t);
@@ -125,10 +125,10 @@ typedef rg_tensor *rg_hook_function(rg_tensor *grad, void *context);
 int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context);
 bool rg_remove_hook(rg_tensor *t, int id);
 /* A post-accumulate-grad hook is called with a leaf after each backward run that added to the
- * leaf's gradient. It may let an optimizer make its step and remove the gradient. If it returns
- * false, the backward run fails, although all gradients were added. These hooks are called at the
- * end of the run, in the order in which the gradients of their leaves became complete. The function
- * that registers the hook returns its id, or -1 on failure. */
+ * leaf's gradient. For example, the hook may call an optimizer's step and remove the gradient. If a
+ * hook returns false, the backward run fails, although all gradients were added. These hooks are
+ * called at the end of the run, in the order in which the gradients of their leaves became
+ * complete. The function that registers the hook returns its id, or -1 on failure. */
 typedef bool rg_post_accumulate_grad_hook(rg_tensor *leaf, void *context);
 int rg_register_post_accumulate_grad_hook(rg_tensor *t, rg_post_accumulate_grad_hook *hook,
                                           void *context);
@@ -172,7 +172,7 @@ bool rg_gradgradcheck_list_with(rg_list_function *f, void *context, int n,
 #define rg_gradgradcheck_list(f, context, n, inputs, ...) \
     rg_gradgradcheck_list_with(f, context, n, inputs, RG_GRADCHECK_(__VA_ARGS__))
 
-/* In anomaly mode, the first op that computes a NaN or an infinity from finite numbers fails, be it
+/* In anomaly mode, the first op that computes a NaN or an infinity from finite numbers fails, in
  * forward or backward. The error names the op, its shapes, and the functions that made the forward
  * call (by name if the program is linked with -rdynamic, otherwise by addresses for addr2line).
  * rg_set_detect_anomaly returns whether the mode was on before. */
@@ -196,10 +196,10 @@ typedef struct rg_cost {
 rg_cost rg_profile_cost(const char *row);
 
 /* The profile can also have rows for work other than ops. RG_RECORD_FUNCTION("read a batch"); is
- * torch's record_function: it counts the time until the end of the C block. The name is UTF-8; its
- * first 63 bytes count, and it must exist until the end of the block. Ops that are called inside
- * the block count their time in their own rows. Work that begins while the profiler is off isn't
- * counted. */
+ * torch's record_function: the row gets the time until the end of the C block, without that of ops
+ * and other such blocks inside it, which have rows of their own. The name is UTF-8; its first 63
+ * bytes count, and it must exist until the end of the block. Work that begins while the profiler is
+ * off isn't counted. */
 typedef struct rg_profile_guard {
     const char *name;
     double began, outer;
@@ -223,7 +223,7 @@ void rg_profile_end(const char *name, double began, double bytes);
 const char *rg_graph_dot(rg_tensor *y);
 bool rg_graph_save(rg_tensor *y, const char *path);
 
-/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+/* ---- whole numbers: with RG_WHOLE (tensor/keywords.h) a fraction doesn't compile ---- */
 
 #define rg_backward_many(n, ...) rg_backward_many(RG_WHOLE(n), __VA_ARGS__)
 #define rg_grad_many(n, y, gradients, m, ...) \

@@ -1,6 +1,6 @@
 /*
- * call_hooks.c: registers and calls hooks: functions of the program that see or change a gradient
- * during a backward run. hooks.c stores the hooks of a node.
+ * call_hooks.c: registers and calls hooks. A hook is a function of the program that sees or changes
+ * a gradient during a backward run. hooks.c stores the hooks of a node.
  */
 #include "checks.h"
 #include "engine.h"
@@ -10,8 +10,8 @@
 
 /* ---- calling hooks ----------------------------------------------------------------- */
 
-/* Calls the hook's function, and replaces the gradient by the function's result unless that is
- * RG_NONE. The function may even remove its own hook. */
+/* Calls the hook's function, and replaces the gradient by the result unless that is RG_NONE. Fails
+ * if the result is NULL or of another dtype or shape. The function may remove its own hook. */
 static bool hook_call(const rg_hook *h, rg_tensor **grad) {
     rg_hook_function *function = (rg_hook_function *)h->function;
     rg_tensor *g = rgi_lend(*grad);
@@ -42,7 +42,7 @@ static bool keep_gradient(const rg_node *n, rg_tensor **kept, rg_tensor *grad) {
     return true;
 }
 
-/* Calls the output's hooks, and then keeps the gradient that they returned if the output retains
+/* Calls the output's hooks. Then, if the output retains its gradient, keeps what the hooks made of
  * it. A hook that another hook adds is first called in the next run. */
 bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad) {
     if (!rgi_may_do_once("a hook"))
@@ -66,13 +66,13 @@ bool rgi_has_hooks_after(const rg_node *leaf) {
 }
 
 /* Returns whether the leaf to which these hooks belong is still alive. If the leaf was freed,
- * another tensor can have its address by now, but that tensor's history isn't the leaf's node. */
+ * another tensor may have the same address, but that tensor's history isn't the leaf's node. */
 static bool is_leaf_there(const rg_hooks *hooks, const rg_node *leaf) {
     return hooks->leaf && hooks->leaf->state == RG_ALIVE && hooks->leaf->history == &leaf->base;
 }
 
-/* Calls the leaf's hooks. If the leaf's tensor was released, no hook is called, even if the leaf's
- * node is still in use. */
+/* Calls the leaf's post-accumulate-grad hooks. If the leaf's tensor was released, no hook is
+ * called, even if the leaf's node is still in use. */
 bool rgi_run_hooks_after(rg_node *leaf) {
     const rg_hooks *hooks = rgi_hooks_of(leaf);
     const int end = hooks->list.next_id;
@@ -99,7 +99,7 @@ bool rg_retain_grad(rg_tensor *t) {
 
 bool rg_retains_grad(rg_tensor *t) { return rgi_check(t, "retains_grad") && rgi_retained(t); }
 
-/* Set once a hook was registered for any leaf. Until then, a run needn't look for leaves with
+/* Set once rg_register_hook was called for any leaf. Until then, a run needn't look for leaves with
  * hooks. */
 static atomic_bool leaves_were_hooked;
 

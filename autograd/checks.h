@@ -10,7 +10,7 @@
  *
  * Each of these functions returns true, or fails and returns false. `op` is the name with which the
  * error begins; NULL stands for the op that is being applied. `what` is the name of an argument.
- * RG_NONE, an absent tensor, passes each check except rgi_want_given.
+ * RG_NONE, an absent tensor, passes each check that has `what`, except rgi_want_given.
  */
 #pragma once
 
@@ -22,17 +22,17 @@
  * call rgi_want_dtype (tensor/dtype.h), which has the error message. */
 static inline bool rgi_want_float(const char *op, const rg_tensor *t);
 static inline bool rgi_want_no_bool(const char *op, const rg_tensor *t);
-/* Requires that t is int64, such as an index or a target. */
+/* Requires that the dtype of t, such as an index or a target, is int64. */
 bool rgi_want_integers(const char *op, const char *what, const rg_tensor *t);
-/* Requires that t is bool, such as a mask. */
+/* Requires that the dtype of t, such as a mask, is bool. */
 bool rgi_want_bools(const char *op, const char *what, const rg_tensor *t);
 bool rgi_want_same_dtype(const char *op, const char *what, const rg_tensor *t, const char *what2,
                          const rg_tensor *t2);
-/* Fails, with an error that names both dtypes, if `can` is false. The caller has found out whether
- * a result of dtype `from` can be converted to dtype `to`. */
+/* `can` is whether a result of dtype `from` can be converted to dtype `to`, as the caller has
+ * found. If it is false, fails with an error that names both dtypes. */
 bool rgi_want_cast(const char *op, bool can, rg_dtype from, rg_dtype to);
-/* Fails if t's history would be recorded and t is to be converted to a dtype that can't have a
- * gradient. */
+/* Fails if t requires grad, grad mode is on, and `dtype`, to which t is to be converted, isn't
+ * floating point. */
 bool rgi_want_tracked(const char *op, const rg_tensor *t, rg_dtype dtype);
 
 /* ---- checks of shapes -------------------------------------------------------------- */
@@ -65,8 +65,8 @@ bool rgi_want_product(const char *op, const rg_tensor *a, const rg_tensor *b, in
 /* rgi_want_positive: all n numbers are above 0. rgi_want_non_negative: none of them is below 0. */
 bool rgi_want_positive(const char *op, const char *what, int n, const int64_t *v);
 bool rgi_want_non_negative(const char *op, const char *what, int n, const int64_t *v);
-/* Requires that each index is from `from` to size - 1, along a dim of that size. The error code is
- * a parameter, since it differs between torch's ops. */
+/* Requires that each index is from `from` to size - 1. `size` is the size of dim `dim`, to which
+ * the indices belong. `code` is the error code, since it differs between torch's ops. */
 bool rgi_want_indices(rg_code code, const char *op, const rg_tensor *index, int64_t from,
                       int64_t size, int dim);
 /* Fails and returns false if a program has given an option in both of its forms: as a single

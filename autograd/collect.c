@@ -42,7 +42,7 @@ static bool claim(rg_run *r, rg_node *n) {
     return true;
 }
 
-/* Adds a node to the run, unless it is a leaf or in the run already. Leaves have no step. */
+/* Adds a node to the run, unless it is in the run already or is a leaf, which has no step. */
 static inline bool visit(rg_run *r, rg_node *n) {
     if (!n->op || atomic_load_explicit(&n->run, memory_order_relaxed) == (uintptr_t)r)
         return true;
@@ -56,7 +56,7 @@ static inline bool visit(rg_run *r, rg_node *n) {
     return true;
 }
 
-/* One pass of Shell's method: sorts the nodes at every `gap`-th place of the list by insertion. */
+/* One pass of Shell sort: sorts by insertion each sequence of nodes that are `gap` places apart. */
 static void insert_at_distance(rg_run *r, size_t gap) {
     for (size_t i = gap; i < r->n_nodes; i++) {
         rg_node *n = r->nodes[i];
@@ -68,7 +68,7 @@ static void insert_at_distance(rg_run *r, size_t gap) {
 }
 
 /* Sorts the nodes from the newest to the oldest. The nodes of a chain are in that order already.
- * Other lists are sorted by Shell's method, which needs no memory. */
+ * Other lists are sorted by Shell sort, which needs no memory. */
 static void sort_nodes(rg_run *r) {
     size_t sorted = 1;
     while (sorted < r->n_nodes && r->nodes[sorted]->order < r->nodes[sorted - 1]->order)

@@ -64,8 +64,8 @@ static bool walk_node(rg_run *r, rg_node *n, rg_tensor **g) {
     return ok;
 }
 
-/* Releases the gradients of a node after its visit. If the visit succeeded (`ok`), gradients that
- * were asked for are kept. */
+/* Releases the gradients of a node's outputs after the visit of the node. If the visit succeeded
+ * (`ok`), keeps the gradients that were asked for. */
 static void drop_gradients(const rg_run *r, const rg_node *n, rg_tensor **g, bool ok) {
     for (int k = 0; k < n->n_out; k++) {
         if (r->capturing && ok && r->marks[n->slot + k] & RG_ASKED)
@@ -88,9 +88,9 @@ static inline bool lies_as_leaf(const rg_node *leaf, const rg_tensor *g) {
 }
 
 /* Returns the gradient that a leaf will keep. Usually this is s->grad itself. If somebody else may
- * hold s->grad, or if its strides aren't those that the leaf's gradient is to have, it is a copy of
- * s->grad, which the scope owns. If a graph is created and the leaf has a gradient already, it is
- * the sum of that gradient and s->grad. */
+ * hold s->grad, or if its strides aren't those that the leaf's gradient is to have, returns a copy,
+ * which the scope owns. If a graph is created and the leaf has a gradient already, returns the sum
+ * of that gradient and s->grad. */
 static rg_tensor *leaf_gradient(const rg_run *r, const rg_leaf_slot *s) {
     bool sum = r->create_graph && s->leaf->grad;
     if (sum && !rgi_may_do_once("backward"))
@@ -312,8 +312,8 @@ static void leaf_commit(const rg_run *r, rg_leaf_slot *s) {
     }
 }
 
-/* Asks the observers about each gradient of a leaf to which the run will add. Returns false if an
- * observer refuses. */
+/* Asks the observers about each .grad of a leaf to which the run will add in place. Returns false
+ * if an observer refuses. */
 static bool leaves_may_commit(const rg_run *r) {
     if (!rgi_is_observed(RG_SEES_COMMITS) || r->create_graph)
         return true;
@@ -367,8 +367,8 @@ static bool run_finish(rg_run *r, const request *q) {
 
 /* ---- hooks that are called after the gradients were committed ---------------------- */
 
-/* The leaves with post-accumulate-grad hooks whose gradients are about to be committed. The list
- * holds references to their nodes. */
+/* The leaves that have post-accumulate-grad hooks and get a gradient in this run. The list holds a
+ * reference to each leaf's node. */
 typedef struct {
     rg_leaf_slot *v;
     size_t n, room;
@@ -386,7 +386,7 @@ static inline bool is_hooked(const rg_leaf_slot *s) {
 
 /* Lists the leaves whose hooks will be called after the commit. This is done before any gradient is
  * committed, because it may run out of memory. While a training step is being recorded, the list is
- * empty: rgi_run_hooks has refused all hooks. */
+ * empty: leaves_prepare fails if a leaf has hooks. */
 static bool list_hooked(const rg_run *r, leaves_hooked *l) {
     const rg_leaf_slot *end = rgi_leaf_slots_end(&r->leaves);
     size_t most = 0;
@@ -487,7 +487,7 @@ bool(rg_grad_many)(int n, rg_tensor *const y[], rg_tensor *const gradients[], in
                                      .options = &options });
 }
 
-/* Returns whether y may be a loss, which is a tensor of one element, and is NaN. */
+/* Returns whether y is a tensor with one element, as a loss is, and its value is NaN. */
 static bool is_nan_loss(const rg_tensor *y) {
     return y && y != RG_NONE && y->state == RG_ALIVE && y->numel == 1
            && isnan(rgi_load_f64(y->data, (rg_dtype)y->dtype));

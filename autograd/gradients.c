@@ -72,7 +72,7 @@ static inline bool fits(const rg_tensor *g, const rg_meta *meta) {
 }
 
 /* Sets *sum to the dims of g to sum over, so that the result has the shape in `meta`, apart from
- * leading dims of size 1. Returns false if g can't be summed to it. */
+ * leading dims of size 1. Returns false if g can't be summed to that shape. */
 static bool dims_to_sum(const rg_tensor *g, const rg_meta *meta, rg_dims *sum) {
     int more = g->ndim - meta->ndim;
     if (more < 0)
@@ -241,8 +241,8 @@ static uint32_t mask_of(rg_tensor *const gradients[]) {
     return mask;
 }
 
-/* Computes gradients of a step by the op's fused derivative, and adds all gradients. If observers
- * want to know, sets *made to the mask of the gradients that the fused derivative computed. */
+/* Computes input gradients by the op's fused derivative, and those that it leaves NULL by rules.
+ * Adds all of them. If spans are observed, sets *made to the mask of those that it computed. */
 RG_HOT static __attribute__((noinline)) bool pass_fused(rg_run *r, rg_step *s, uint32_t *made) {
     rg_tensor *fused[RG_MAX_RULES] = { NULL };
     bool ok = make_fused(s, fused);

@@ -32,7 +32,7 @@ static inline rg_graph_observer *first_in_force(void) {
 }
 
 /* Updates rgi_observed after o was put in force or out of force. If two threads put o in and out of
- * force, their calls of this function may come in either order: both read the last value of
+ * force at once, the order of their calls doesn't matter: each call reads the current value of
  * o->in_force. */
 static void update_events(rg_graph_observer *o) {
     rgi_lock(RG_LOCK_OBSERVERS);

@@ -38,11 +38,11 @@ struct rg_graph_observer {
      * which fills gin[]. */
     bool (*step)(rg_graph_observer *o, const rg_step *s, rg_tensor *gin[], const rg_gradient *rule,
                  rg_tensor *buffer);
-    /* Returns the number of references (0 or 1) that the observer holds to t, to t's storage and,
-     * if t is a view, to its base. Returns -1 if t must not be added to in place. */
+    /* Returns 1 if the observer holds one reference each to t, to t's storage and, if t is a view,
+     * to its base; 0 if it holds none of these; -1 if t must not be added to in place. */
     int (*references)(rg_graph_observer *o, const rg_tensor *t);
-    /* Called when a leaf is about to get the gradient g or, if g is NULL, to lose its gradient.
-     * Returns the tensor to use in place of g. */
+    /* Called when a run is about to give a leaf the gradient g. Returns the tensor to use in place
+     * of g. With g = NULL: rg_set_grad is about to replace or remove a gradient. */
     rg_tensor *(*gradient)(rg_graph_observer *o, rg_node *leaf, rg_tensor *g);
     /* Called when the program reads a leaf's gradient. `grad` is NULL if the leaf has none. */
     void (*read_gradient)(rg_graph_observer *o, const rg_tensor *grad);
@@ -99,8 +99,8 @@ static inline bool rgi_is_in_force(const rg_graph_observer *o) {
     return atomic_load_explicit(&o->in_force, memory_order_relaxed) > 0;
 }
 
-/* rgi_observed has the bits of the events that observers in force want to see. It is usually 0, so
- * that an event usually costs one comparison. */
+/* The events that observers may want to see. rgi_observed has the bits of those that observers in
+ * force want to see. It is usually 0, and then an event costs one comparison. */
 enum {
     RG_SEES_SPANS = 1,
     RG_SEES_RECORDING = 2,
@@ -115,8 +115,8 @@ static inline bool rgi_is_observed(int event) {
 }
 
 /* Each of these functions calls, for every observer in force, the observer's function with the same
- * name (without rgi_). rgi_end_call and rgi_end_step do so for all observers. If an observer's
- * function returns false, so does the rgi_ function. */
+ * name (without rgi_). rgi_end_call and rgi_end_step do so even for observers out of force. If an
+ * observer's function returns false, the rgi_ function returns false at once. */
 void rgi_begin_span(rg_span *span);
 void rgi_end_call(const rg_span *span, const rg_call *c);
 void rgi_end_step(const rg_span *span, const rg_step *s, uint32_t made);
@@ -137,7 +137,7 @@ struct rg_note {
 
 /* Functions that are called when something happens to the node. They may be NULL, except `free`. */
 typedef struct rg_note_class {
-    /* Called when a step of a backward run begins at the node, and when it ends. end_step is called
+    /* begin_step is called before a backward run computes the node's step, and end_step after it,
      * even if begin_step failed. */
     bool (*begin_step)(rg_note *note, rg_node *n);
     void (*end_step)(rg_note *note, rg_node *n);

@@ -13,7 +13,7 @@ void rgi_count_recorded_hooks(int by) {
     rgi_count_change();
 }
 
-/* Adds `by` to the number of hooks in the list that aren't removed. */
+/* Adds `by` to list->live and, if the list is `recorded`, to the number of recorded hooks. */
 static void count_hooks(rg_hook_list *list, int by) {
     list->live += (size_t)by;
     rgi_count_recorded_hooks(list->recorded ? by : 0);

@@ -24,8 +24,8 @@ typedef struct rg_hook {
 enum { RG_HOOK_REMOVED = -1 };
 
 /* A list of n hooks, in the order of their ids. `live` is the number of those that aren't removed.
- * `recorded` is set once the list, while it was empty, belonged to a module that was called in a
- * recorded step. An empty list is all zeros. */
+ * `recorded` is set when the list's module is called in a step that is being recorded; the list is
+ * empty at that time. An empty list is all zeros. */
 typedef struct rg_hook_list {
     rg_hook *v;
     size_t n, room, live;
@@ -42,9 +42,9 @@ void rgi_hook_remove(rg_hook_list *list, rg_hook *hook);
 /* Returns the first hook of that kind whose id is at least `id` and less than `end`, or NULL if
  * there is none. The pointer is valid until a hook is added or removed. */
 const rg_hook *rgi_hook_from(const rg_hook_list *list, int id, int end, int kind);
-/* Returns the number of hooks in lists with `recorded` set, which no replay calls.
- * rgi_count_recorded_hooks adds to it; it is called for hooks of such modules that are in no list,
- * too. */
+/* Returns the number of hooks that were added to lists with `recorded` set. A replay can't call
+ * such hooks, and fails unless the number is 0. rgi_count_recorded_hooks adds `by` to the number,
+ * also for hooks of such modules that are in no list. */
 int rgi_recorded_hooks(void);
 void rgi_count_recorded_hooks(int by);
 /* Frees the list's memory. */

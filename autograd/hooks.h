@@ -1,6 +1,6 @@
 /*
- * hooks.h: the hooks of a node, which see the gradients of its outputs, and the gradients that its
- * outputs retain. They are stored in a note (see graph_observer.h), since few nodes have any of
+ * hooks.h: the hooks of a node, and the gradients that its outputs retain. A hook is called with
+ * the gradient of an output. Both are stored in a note (graph_observer.h), since few nodes have
  * them.
  */
 #pragma once
@@ -39,14 +39,14 @@ rg_hooks *rgi_hooks_make(rg_node *n);
 rg_tensor **rgi_retained(const rg_tensor *t);
 /* Makes t retain its gradient. Requires that t has a node. Returns false if memory ran out. */
 bool rgi_retain_grad(const rg_tensor *t);
-/* Moves the retained gradient of t to `after`, if both retain a gradient. */
+/* If t and `after` retain their gradients, moves t's to `after`, and t no longer retains one. */
 void rgi_move_retained(const rg_tensor *t, const rg_tensor *after);
 
 /* ---- call_hooks.c: calling hooks --------------------------------------------------- */
-/* Calls the hooks of an output with its gradient *grad, which they may replace. If *grad is NULL,
- * no hook is called. Returns false if a hook fails. */
+/* Calls the hooks of an output with its gradient *grad, which they may replace. Then keeps *grad if
+ * the output retains it. If *grad is NULL, does neither. Returns false on failure. */
 bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad);
-/* Returns whether a hook was ever registered for any leaf. */
+/* Returns whether rg_register_hook was ever called for any leaf. */
 bool rgi_were_leaves_hooked(void);
 /* Calls the leaf's post-accumulate-grad hooks, after a run has added to its gradient. Returns false
  * if one of them returns false. */

@@ -107,9 +107,9 @@ static rg_tensor *copy_with_history(rg_tensor *t) {
 
 /* ---- writing the result of an op over its first input ------------------------------- */
 
-/* Writes the values of y over t, and gives y's history to t and, if t is a view, to its base. If
- * the node of y saved its output, the saved value is an alias of t from now on, as in torch. A
- * later write to t is then noticed. */
+/* Writes the values of y over t, and records this: t and, if t is a view, t's base get new
+ * histories that lead to y's. If the node of y saved its output, the saved value is an alias of t
+ * from now on, as in torch. A later write to t is then noticed. */
 static bool take_over_history(const char *name, rg_tensor *t, rg_tensor *y) {
     rg_tensor *cast = rgi_to_as(rgi_node_name(rgi_node_of(y)), y, t->dtype);
     rg_rebase rebase;

@@ -42,8 +42,8 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
     return t;
 }
 
-/* Returns whether t has a history. If t is a view whose base was written to, that is whether the
- * base has one, even if a use of t would fail. */
+/* Returns whether t has a history or, if t is a view without one, whether its base has a history.
+ * This is so even if a use of t would fail. */
 bool rg_requires_grad(rg_tensor *t) {
     return rgi_check(t, "requires_grad") && rgi_is_float(t->dtype) && rgi_history_of(t);
 }
@@ -128,8 +128,8 @@ RG_HOT rg_tensor *rg_grad_of(rg_tensor *t) {
     return place && *place ? rgi_lend(*place) : RG_NONE;
 }
 
-/* Returns a new reference to the gradient that t gets: `grad` itself, or a copy if several elements
- * of `grad` are at the same address, since later gradients are added to it in place. */
+/* Returns a new reference to the gradient that t gets: `grad` itself, or a copy if elements of
+ * `grad` share an address, since gradients are added in place. Returns NULL on failure. */
 static rg_tensor *grad_to_keep(rg_tensor *t, rg_tensor *grad) {
     if (!rgi_may_do_once("set_grad"))
         return NULL;

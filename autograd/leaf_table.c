@@ -52,8 +52,8 @@ static bool leaf_table_grow(rg_leaf_table *t) {
     return true;
 }
 
-/* Every search must end at an empty slot. Therefore the last slot of `few` stays empty, and at
- * least half of the slots of a hash table. */
+/* Every search must end at an empty slot. Therefore the last slot of `few` stays empty, and so do
+ * at least half of the slots of a hash table. */
 RG_HOT rg_leaf_slot *rgi_leaf_add(rg_leaf_table *t, rg_node *leaf) {
     rg_leaf_slot *s = rgi_leaf_find(t, leaf);
     if (s->leaf)

@@ -134,8 +134,8 @@ static void set_meta(rg_meta *m, const rg_tensor *t) {
         m->size[d] = t->size[d];
 }
 
-/* Stores t's strides in the leaf, if they are needed. They are stored where other nodes have their
- * attributes, because a leaf has none. */
+/* Stores t's strides in the leaf, unless t is contiguous or has gaps. The place is that of other
+ * nodes' attributes, since a leaf has none. */
 void rgi_leaf_lie_as(rg_node *leaf, const rg_tensor *t) {
     const size_t bytes = t->ndim * sizeof t->stride[0];
     leaf->attr_size = t->flags & RG_CONTIGUOUS || !rgi_is_dense(t) ? 0 : (uint32_t)bytes;
@@ -195,8 +195,8 @@ static inline void save_values(rg_node *n, const rg_call *c, uint32_t needs, rg_
     }
 }
 
-/* Makes the node the history of its floating-point outputs. Their headers hold the only references
- * to it. */
+/* Makes the node the history of its floating-point outputs. The outputs' headers hold the only
+ * references to the node. */
 static inline void join_outputs(rg_node *n, const rg_call *c) {
     int64_t refs = 0;
     for (int k = 0; k < c->n_out; k++) {

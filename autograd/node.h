@@ -99,7 +99,7 @@ void rgi_leaf_lie_as(rg_node *leaf, const rg_tensor *t);
 static inline const int64_t *rgi_leaf_strides(const rg_node *leaf) {
     return leaf->attr_size ? leaf->attr : NULL;
 }
-/* Makes an output of the node the history of t. Requires that t has no history. */
+/* Makes t output `output` of the node, which becomes t's history. t must not have one yet. */
 void rgi_node_attach(rg_tensor *t, rg_node *n, uint32_t output);
 /* Removes t's history, and returns t. */
 rg_tensor *rgi_forget_history(rg_tensor *t);

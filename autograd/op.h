@@ -128,8 +128,8 @@ struct rg_op {
     uint32_t typed, optional;
     /* Sets ndim and size of the outputs, and dtype where it differs from in[0]'s. */
     bool (*shape)(rg_call *c);
-    /* Makes out[0] a view. An op that has `view` has neither `shape` nor `forward`. See
-     * rgi_view_begin. */
+    /* Makes out[0], usually a view of in[0]. An op that has `view` has neither `shape` nor
+     * `forward`. See rgi_view_begin. */
     bool (*view)(rg_call *c);
     /* True if the output's shape depends on the inputs' values. A training step with such an op
      * can't be recorded for replays (replay.h). */
@@ -158,7 +158,7 @@ struct rg_op {
     /* The reason why the op has no derivative. NULL if it has one. */
     const char *no_grad;
     rg_terms terms;
-    /* True if the op is elementwise, so that its forward may write the output over in[0]. */
+    /* True if the op may write its output over in[0], as elementwise ops can. */
     bool inplace;
     /* True if out[0] gets the inputs' strides (see rgi_lay_out_between). Otherwise the shape
      * function sets the strides, or the output is contiguous. */
@@ -193,7 +193,7 @@ extern const int rgi_n_ops;
     .samples = (const rg_sample[]) { \
         __VA_ARGS__, { NULL, NULL }  \
     }
-/* RG_A writes a pointer to an op's attributes. RG_D writes an rg_dims inside such attributes. */
+/* RG_A expands to a pointer to an op's attributes, and RG_D to an rg_dims inside attributes. */
 #define RG_A(ident, ...) \
     &(const struct ident##_attr) { __VA_ARGS__ }
 #define RG_D(...)                                                                    \
@@ -201,7 +201,7 @@ extern const int rgi_n_ops;
         (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } \
     }
 #define RG_ATTR(s, ident) ((const struct ident##_attr *)(s)->attr)
-/* Two fields of the row of an op whose output element i depends only on the elements i of the
+/* Sets two fields of the row of an op whose output element i depends only on the elements i of the
  * inputs. */
 #define RG_ELEMENTWISE .inplace = true, .laid_between = true
 /* Initializers for fields of an rg_op. RG_MADE(ident) sets `shape` and `forward` to ident_shape and
@@ -343,7 +343,7 @@ rg_dtype rgi_input_dtype(const rg_step *s, int input);
 rg_tensor *rgi_input_zeros(const rg_step *s);
 /* Returns whether a fused derivative has to compute the gradient of this input. */
 static inline bool rgi_wants(const rg_step *s, int input) { return s->wanted >> input & 1; }
-/* A rule that returns g itself. The engine then sums it over broadcast dims, and converts its
+/* A rule that returns g itself. The engine then sums g over broadcast dims, and converts its
  * dtype. */
 rg_rule rgi_rule_same;
 
