@@ -138,11 +138,11 @@ int rg_register_post_accumulate_grad_hook(rg_tensor *t, rg_post_accumulate_grad_
  * rg_gradgradcheck compares the gradients of these gradients. If values differ, the check returns
  * false, and rg_error() names the worst element, both values, and the likely cause: a detached
  * path, a write in place, or dropout. The parameters of a module may be among the inputs: they are
- * changed in place, and restored. The checks whose names contain _list take a function that
- * returns up to 64 outputs, in an array that must outlive the call. Outputs that don't require
+ * changed in place, and restored. The checks whose names contain _list take a function that returns
+ * up to 64 outputs, in an array that must outlive the function's call. Outputs that don't require
  * grad, such as integers, aren't checked. If no output requires grad, the check requires that no
- * output changes. The function must not be left by longjmp (see rg_error_handler). The library
- * puts 16 NULLs after the inputs, so that a function that reads too many inputs fails. */
+ * output changes. The function must not be left by longjmp (see rg_error_handler). The library puts
+ * 16 NULLs after the inputs, so that a function that reads too many inputs fails. */
 typedef rg_tensor *rg_function(rg_tensor *const inputs[], void *context);
 typedef rg_list rg_list_function(rg_tensor *const inputs[], void *context);
 typedef struct RG_OPTIONS rg_gradcheck_options {

@@ -20,8 +20,8 @@
 #include <string.h>
 
 /* The arguments of a backward run from n tensors y. gradients[k] is the gradient of y[k]; RG_NONE,
- * or a NULL in place of the whole array, stands for 1 if y has one element. If x isn't NULL, only
- * the gradients of the m tensors x are computed. If `results` isn't NULL, these gradients are
+ * or a NULL in place of the whole array, stands for 1 if y[k] has one element. If x isn't NULL,
+ * only the gradients of the m tensors x are computed. If `results` isn't NULL, these gradients are
  * stored in it; otherwise gradients are added to .grad of their tensors. */
 typedef struct {
     const char *op;

@@ -1,8 +1,8 @@
 /*
- * activation.c: activation functions. They are elementwise; each has a rule, and most also have a
- * slope kernel that computes the gradient in one pass over the data. Functions of x alone are rows
- * of tensor/kernels/elementwise.def; functions with further arguments have a section here. (Other
- * functions of one tensor are in unary.c.)
+ * activation.c: activation functions. They are elementwise. Each op has a rule, and most also have
+ * a slope kernel, which computes the gradient in one pass over the data. Functions of x alone are
+ * rows of tensor/kernels/elementwise.def; functions with further arguments have a section here.
+ * (Other functions of one tensor are in unary.c.)
  */
 #include "elementwise.h"
 
@@ -45,8 +45,8 @@ static rg_tensor *gelu_slope(rg_tensor *x) {
     return rg_add(below, rg_mul(x, density));
 }
 
-/* The derivative of gelu_tanh: (1 + t + x (1 - t^2) c (1 + 3 * 0.044715 x^2)) / 2, with t = tanh(c
- * (x + 0.044715 x^3)) and c = sqrt(2 / pi). */
+/* The derivative of gelu_tanh: (1 + t + x (1 - t^2) c (1 + 3 * 0.044715 x^2)) / 2, with
+ * t = tanh(c (x + 0.044715 x^3)) and c = sqrt(2 / pi). */
 static rg_tensor *gelu_tanh_slope(rg_tensor *x) {
     const double c = M_SQRT1_2 * M_2_SQRTPI;
     const double cube = 0.044715;
@@ -68,7 +68,7 @@ static rg_tensor *gelu_tanh_slope(rg_tensor *x) {
     FUNCTION_OF_ROW(name)
 #include "tensor/kernels/elementwise.def"
 
-/* ---- hardtanh: min(max(x, k0), k1); gx = g where k0 < x < k1, else 0 ----------- */
+/* ---- hardtanh: min(max(x, k0), k1); gx = 0 where x <= k0 or x >= k1, else g ---- */
 
 static bool hardtanh_shape(rg_call *c) {
     RG_FAIL_IF(rgi_is_bool(c->in[0]->dtype), "hardtanh", "Bool inputs not supported for hardtanh");
@@ -195,10 +195,10 @@ rg_tensor *rg_prelu(rg_tensor *x, rg_tensor *weight) {
     return RG_COMPOSITE("prelu", RG_APPLY(prelu, RG_NO_ATTR, x, rg_reshape_dims(weight, aligned)));
 }
 
-/* ---- elu: x > 0 ? k0 x : k1 (e^(k2 x) - 1); gx = x > 0 ? k0 g : k1 k2 e^(k2 x) g ---- */
+/* ---- elu: x > 0 ? k0 x : k1 (e^(k2 x) - 1); gx = x <= 0 ? k1 k2 e^(k2 x) g : k0 g ---- */
 
 /* exp is applied to -k2 relu(-x), which is k2 x where x <= 0 and 0 elsewhere. exp(k2 x) itself
- * could overflow for a large x, where it isn't needed. */
+ * could overflow where x > 0, although its value isn't used there. */
 static rg_tensor *elu_rule(const rg_step *s, rg_tensor *g) {
     const double *k = NUMBERS_OF(s);
     rg_tensor *x = rgi_saved(s, 0);

@@ -1,7 +1,7 @@
 /*
- * as_dtype.c: torch's functions with dtype=, for reductions, running sums and softmax. Each
- * converts x to the dtype, and then calls the function whose name lacks _as. The gradient is
- * converted back to x's dtype.
+ * as_dtype.c: torch's functions with dtype=, for reductions, running sums and softmax. Each of
+ * them, such as rg_sum_as, converts x to the dtype, and then calls the function without _as, such
+ * as rg_sum. The gradient is converted back to x's dtype.
  */
 #include "autograd/checks.h"
 

@@ -1,15 +1,17 @@
 /*
- * attention.c: softmax(scale q k^T + mask) v. Ops compute it without storing the attention weights.
- * Where the ops can't be used, it is composed of other functions.
+ * attention.c: scaled dot product attention, softmax(scale q k^T + mask) v. Two ops compute it
+ * without storing the attention weights. Where no op can be used, it is composed of other
+ * functions.
  */
 #include "autograd/checks.h"
 
 #include <math.h>
 
-/* ---- attention: y = p v with p = softmax(scale q k^T + mask); gv = p^T g, gq = s k, gk = s^T
- *      q with s = scale p (g v^T - sum(g v^T p)). The weights p are not stored. Instead the op has
- *      a second output, lse: the logarithm of the sum of exponentials of each row of scores. The
- *      gradient of lse is added inside the brackets of s. ----------------------- */
+/* ---- attention: y = p v with p = softmax(z) and z = scale q k^T + mask; gv = p^T g, gq = s k,
+ *      gk = s^T q with s = scale * p * (g v^T - sum(p * (g v^T))). Here * is elementwise, the other
+ *      products are matrix products, and the sum is over each row. The weights p are not stored.
+ *      Instead the op has a second output, lse: ln(sum(e^z)) of each row. The gradient of lse is
+ *      added inside the outer brackets of s. ----------------------------------- */
 
 struct attention_attr {
     k_attention how;
@@ -24,8 +26,8 @@ static bool attention_shape(rg_call *c) {
 }
 
 /* If x lies in memory in the order (batch, n, heads, size), gives the new tensor t the same memory
- * order. In this case the caller made the heads by a transpose, and will transpose the result back:
- * the transposed result is then contiguous, as in torch. */
+ * order. Such an x usually comes from a transpose, and the caller transposes the result back. As in
+ * torch, the transposed result is then contiguous. */
 static void attention_lay_like(rg_tensor *t, const rg_tensor *x) {
     if (x->size[1] == 1 || x->size[2] == 1 || x->stride[1] >= x->stride[2])
         return;
@@ -55,7 +57,7 @@ static rg_tensor *attention_added(rg_tensor *mask, rg_dtype dtype) {
 }
 
 /* The attributes and the saved inputs of a call. From these attention_p computes the attention
- * weights p, and attention_s the gradient s of the scores. */
+ * weights p, and attention_s computes s, which is the gradient of q k^T. */
 typedef struct {
     k_attention how;
     rg_tensor *q, *k, *v, *mask;
@@ -129,10 +131,9 @@ static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 /* Returns the factor for the profiler (rg_terms): the fraction of the keys to which a query attends
- * on average. It is 1 unless the attention is causal. Then a query attends to the keys up to its
- * own index, and if there are more keys than queries, the keys after the last query aren't counted.
- * The attributes of joint_attention begin with those of attention, so that this function reads
- * both. */
+ * on average. It is 1 unless the attention is causal. In causal attention, query i attends to keys
+ * 0 to i, and if there are more keys than queries, the fraction is that of keys 0 to rows - 1. The
+ * attributes of joint_attention begin with those of attention, so this function can read either. */
 static double attention_share(const void *attr, int64_t rows, int64_t terms) {
     double seen = (double)RG_MIN(rows, terms);
     if (!((const struct attention_attr *)attr)->how.causal)
@@ -262,7 +263,7 @@ static bool joint_attention_fused(const rg_step *s, rg_tensor *gin[]) {
     return ok;
 }
 
-/* JOINT writes a test sample (rg_sample). */
+/* JOINT expands to a test sample (rg_sample). */
 #define JOINT(inputs, scale_, causal_, heads_) \
     { inputs, RG_A(joint_attention, { .scale = scale_, .causal = causal_ }, .heads = heads_) }
 RG_OP(joint_attention, RG_WITH(joint_attention),
@@ -297,8 +298,8 @@ rg_tensor *(rg_joint_attention)(rg_tensor *qkv, int64_t heads, bool is_causal) {
     return ok ? rg_escape(out[0]) : NULL;
 }
 
-/* ---- the public function: it applies the op where torch would, and otherwise is a
- *      composition -------------------------------------------------------------- */
+/* ---- the public function: it applies the op attention where torch would use its flash attention,
+ *      and otherwise calls other functions ------------------------------------- */
 
 #define ATTENTION "scaled_dot_product_attention"
 
@@ -367,7 +368,8 @@ static bool attention_check_heads(const rg_tensor *q, const rg_tensor *k, const 
     return true;
 }
 
-/* Returns t, which is k or v, with each head repeated so that t has q's number of heads. */
+/* Returns t, which is k or v, with each head repeated, so that the result has q's number of
+ * heads. */
 static rg_tensor *attention_heads(rg_tensor *t, int64_t heads) {
     int dim = t->ndim - 3;
     int64_t times = heads / t->size[dim];

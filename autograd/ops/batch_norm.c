@@ -11,7 +11,8 @@
 
 /* ---- batch_norm: y = (x - mean) / sqrt(var + eps) * weight + bias. With rstd = 1 / sqrt(var +
  *      eps), gw = g weight and h = (x - mean) rstd: in training, gx = rstd (gw - mean(gw) - h
- *      mean(gw h)), else gx = gw rstd. gweight = sum(g h), and gbias = sum(g) ---- */
+ *      mean(gw h)), else gx = gw rstd. gweight = sum(g h), and gbias = sum(g). Each product is
+ *      elementwise, and each mean and sum is over all dims except the channels ---- */
 
 /* The attributes of batch_norm. The op's inputs are x, weight, bias, mean and var. In training,
  * mean and var are RG_NONE. The outputs are y and the mean and var that were used. */
@@ -152,9 +153,9 @@ static rg_tensor *batch_norm_rule_var(const rg_step *s, rg_tensor *g) {
     return rg_sub(rgi_step_g(s, 2), rg_div(batch_norm_gather(s, rg_mul(g, cube)), 2));
 }
 
-/* Computes the gradients of x, weight and bias, unless only the bias's gradient is wanted, or a
- * gradient reached the outputs mean or var. In these cases gin[] stays NULL, and the rules compute
- * the gradients. */
+/* Computes the wanted gradients of x, weight and bias, unless only the bias's gradient is wanted,
+ * or a gradient reached the outputs mean or var. In these cases gin[] stays NULL, and the rules
+ * compute the gradients. */
 static bool batch_norm_fused(const rg_step *s, rg_tensor *gin[]) {
     if ((!rgi_wants(s, 0) && !rgi_wants(s, 1)) || s->g[1] || s->g[2])
         return true;
@@ -182,7 +183,7 @@ static bool batch_norm_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 #define BATCH_NORM_SAVED (RG_IN(0) | RG_IN(3) | RG_IN(4) | RG_OUT(1) | RG_OUT(2))
-/* BATCH_NORM writes a test sample (rg_sample). */
+/* BATCH_NORM expands to a test sample (rg_sample). */
 #define BATCH_NORM(inputs, eps, training) \
     { inputs, RG_A(batch_norm, eps, training) }
 RG_OP(batch_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over the batch",
@@ -208,8 +209,9 @@ static bool batch_norm_write(rg_tensor *running, rg_tensor *value) {
     return rgi_observe_copy(running, value, "batch_norm");
 }
 
-/* Moves the running mean and variance towards the batch's mean and variance by the momentum. If
- * memory runs out, neither is changed. */
+/* Updates the running mean and variance, if there are any: running += momentum * (batch - running).
+ * The batch's variance, which has the denominator n, is first multiplied by n / (n - 1), where n is
+ * the number of elements per channel. If memory runs out, neither is changed. */
 static bool batch_norm_moves(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
                              rg_tensor *const made[], double momentum) {
     if (rgi_is_none(running_mean))

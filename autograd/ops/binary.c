@@ -7,7 +7,7 @@
 
 /* ---- functions that are rows of tensor/kernels/elementwise.def ------------------- */
 
-/* Returns part / (a^2 + b^2), but 0 where a and b are both 0. */
+/* Returns part / (a^2 + b^2), but 0 where a^2 + b^2 is 0. */
 static rg_tensor *over_square(rg_tensor *part, rg_tensor *a, rg_tensor *b) {
     rg_tensor *square = rg_add(rg_square(a), rg_square(b));
     return rg_mul(part, rg_masked_fill(rg_reciprocal(square), rg_eq(square, 0), 0));
@@ -19,7 +19,8 @@ static rg_tensor *chosen_gradient(rg_tensor *g, rg_tensor *equal, rg_tensor *oth
     return rg_masked_fill(rg_where(equal, rg_div(g, 2), g), other_chosen, 0);
 }
 
-/* Return whether fmax or fmin chooses a's element. Where a and b are equal, a is chosen. */
+/* Return for each element whether fmax or fmin chooses `a`. They choose `a` where `a` and `b` are
+ * equal, and where `b` is NaN. */
 static rg_tensor *fmax_chooses_a(rg_tensor *a, rg_tensor *b) {
     return rg_logical_or(rg_ge(a, b), rg_isnan(b));
 }
@@ -167,8 +168,8 @@ rg_tensor *(rg_sub_alpha)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha) {
     return RG_APPLY(add_alpha, &attr, a, b);
 }
 
-/* ---- over: a / b with torch's node name DivBackward1, for functions that divide by a number
- *      in their own code, as torch's functions do ------------------------------- */
+/* ---- over: a / b, but the node is named "DivBackward1", as in torch when a function's own code
+ *      divides by a number. (cross_entropy divides so by the number of rows.) ---- */
 
 RG_OP(over, .doc = "a / b", .node = "DivBackward1", .n_in = 2, .typing = RG_FLOATED, RG_ELEMENTWISE,
       .shape = rgi_shape_broadcast, .kernel = &k_div,
@@ -177,8 +178,8 @@ RG_OP(over, .doc = "a / b", .node = "DivBackward1", .n_in = 2, .typing = RG_FLOA
 
 /* ---- division with a rounded quotient ------------------------------------------ */
 
-/* Computes the output with a kernel that divides. Fails if the inputs are integers and b has a
- * 0. */
+/* Computes the output with a kernel that divides. Fails if the inputs are integers, `b` has a 0 and
+ * the output isn't empty. */
 static bool divided_forward(rg_call *c, const rg_kernel *kernel) {
     const rg_tensor *b = c->in[1];
     RG_FAIL_IF(rgi_is_integer(b->dtype) && c->out[0]->numel && k_count(b) < b->numel, c->op->name,

@@ -7,18 +7,18 @@
 
 #include "autograd/checks.h"
 
-/* ---- binary_cross_entropy: -weight (t ln x + (1 - t) ln(1 - x)), where a logarithm below
- *      -100 counts as -100; gx = g weight (x - t) / max((1 - x) x, c), gt = g weight (ln(1 - x) -
- *      ln x) -------------------------------------------------------------------- */
+/* ---- binary_cross_entropy: -weight (t ln x + (1 - t) ln(1 - x)), where a logarithm below -100
+ *      counts as -100; gx = g weight (x - t) / max((1 - x) x, c) with c = 1e-12,
+ *      gt = g weight (ln(1 - x) - ln x) ---------------------------------------- */
 
 static bool bce_forward(rg_call *c) { return rgi_loss_forward(c, K_BCE); }
 
 /* Returns (x - t) / max((1 - x) x, c). Second derivatives need the derivatives of this value, and
  * torch's derivatives differ from those of the formula. With e = 1e-12, torch's derivative by x is
- * (x^2 - 2 x t + t) / ((x + e) (1 - x + e))^2, and its derivative by t is -1 / max((1 - x) x, e).
- * To give the result these derivatives, the value is computed from detached copies x0 and t0. Then
- * by_x (x - x0) and by_t (t - t0) are added: they are 0, but their derivatives are by_x and
- * by_t. */
+ * by_x = (x^2 - 2 x t + t) / ((x + e) (1 - x + e))^2, and its derivative by t is
+ * by_t = -1 / max((1 - x) x, e). To give the result these derivatives, the value, by_x and by_t are
+ * computed from detached copies x0 and t0. Then by_x (x - x0) and by_t (t - t0) are added: they are
+ * 0, but their derivatives are by_x and by_t. */
 static rg_tensor *bce_slope(rg_tensor *x, rg_tensor *t, double c) {
     const double e = 1e-12;
     rg_tensor *x0 = rg_detach(x);
@@ -101,9 +101,9 @@ rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss
         RG_APPLY(binary_cross_entropy, RG_A(loss, o.reduction, 1e-12f), p, target, weight));
 }
 
-/* ---- binary_cross_entropy_with_logits: binary_cross_entropy of s = sigmoid(x), where the
- *      term of t is multiplied by p = pos_weight: gx = g weight ((p t - t + 1) s - p t), gt = g
- *      weight (ln sigmoid(-x) - p ln sigmoid(x)), which is -g weight x for p = 1 ---- */
+/* ---- binary_cross_entropy_with_logits: binary_cross_entropy of s = sigmoid(x), where the term
+ *      t ln s is multiplied by p = pos_weight; gx = g weight ((p t - t + 1) s - p t), gt = g weight
+ *      (ln sigmoid(-x) - p ln sigmoid(x)), which is -g weight x for p = 1 ------ */
 
 static bool bce_with_logits_forward(rg_call *c) { return rgi_loss_forward(c, K_BCE_LOGITS); }
 

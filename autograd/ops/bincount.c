@@ -25,8 +25,8 @@ static bool bincount_length(const rg_tensor *x, int64_t minlength, int64_t *leng
     return true;
 }
 
-/* Returns the dtype of the result: int64 for counts; or the dtype in which the weights are
- * summed. */
+/* Returns the dtype of the result: int64 for counts. With weights, it is the weights' dtype if that
+ * is floating point, and otherwise float64. */
 static rg_dtype bincount_dtype(const rg_tensor *weights) {
     if (rgi_is_none(weights))
         return RG_INT64;

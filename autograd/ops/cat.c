@@ -24,8 +24,8 @@ static const rg_tensor *cat_first(int n, rg_tensor *const v[]) {
     return v[i];
 }
 
-/* Fails unless input i has as many dims as the first input, and the same size along each dim except
- * dim. */
+/* Fails unless input i has as many dims as `first`, and the same size as `first` along each dim
+ * except `dim`. `first` is the first input that isn't skipped. */
 static bool cat_fits(const rg_call *c, const rg_tensor *first, int i) {
     int dim = RG_ATTR(c, cat)->dim;
     const rg_tensor *x = c->in[i];
@@ -141,7 +141,7 @@ rg_tensor *(rg_cat)(rg_list tensors, int dim) {
                      tensors.n, tensors.v);
 }
 
-/* ---- stack: tensors along a new dim; each tensor's gradient is g at its index -------------- */
+/* ---- stack: tensors along a new dim; the gradient of tensor i is g at index i of that dim ---- */
 
 struct stack_attr {
     int dim;
@@ -192,7 +192,8 @@ rg_tensor *(rg_stack)(rg_list tensors, int dim) {
     return rgi_apply(&rg_op_stack, &a, sizeof a, tensors.n, tensors.v);
 }
 
-/* ---- hstack, vstack: cat of tensors, to which dims are added up to 1 dim or 2 dims ---- */
+/* ---- hstack, vstack: cat of tensors that first get at least 1 dim (hstack) or 2 dims
+ *      (vstack) ---------------------------------------------------------------- */
 
 /* Gives each tensor at least ndim dims, and joins them: vstack along dim 0, hstack along dim 1, or
  * along dim 0 if the first tensor is a vector. */

@@ -45,8 +45,8 @@ static struct conv_attr conv_attr_for(const struct conv_attr *a, const char *nod
     return result;
 }
 
-/* Returns steps / terms. The profiler multiplies this factor by `terms`, the size of x's last dim,
- * and so gets `steps`. */
+/* Returns steps / terms. The profiler multiplies this factor by `terms`, the size of the first
+ * input's last dim, and so gets `steps`. */
 static double conv_share(const void *attr, int64_t rows, int64_t terms) {
     (void)rows;
     return ((const struct conv_attr *)attr)->steps / (double)RG_MAX(1, terms);
@@ -96,8 +96,9 @@ static rg_tensor *conv_of(const struct conv_attr *a, rg_tensor *x, rg_tensor *w,
     return RG_APPLY(conv, &b, x, w, bias);
 }
 
-/* CONV writes a test sample with one dim: x is (batch, groups * in, size), and w is (groups * out,
- * in, kernel). CONV_OF writes a sample with one or two dims. */
+/* CONV expands to a test sample (rg_sample) of a convolution over one dim: x is
+ * (batch, groups * in, size), and w is (groups * out, in, kernel). CONV_OF expands to one over one
+ * or two dims. */
 #define CONV(inputs, batch_, groups_, in_, out_, size_, kernel_, stride_, padding_, dilation_, \
              to_)                                                                              \
     CONV_OF(inputs, 1, batch_, groups_, in_, out_, CONV_PAIR(1, size_), CONV_PAIR(1, kernel_), \
@@ -117,8 +118,9 @@ static rg_tensor *conv_of(const struct conv_attr *a, rg_tensor *x, rg_tensor *w,
     }
 
 /* ---- conv: y[n, o, p] = bias[o] + sum over c and t of w[o, c, t] * x[n, c, p * stride + t *
- *      dilation - padding], where c is a channel and t an element of the kernel; gx is conv_input
- *      of g and w, gw is conv_weight of x and g, and gbias is the sum of g ------ */
+ *      dilation - padding], where c is a channel of o's group, t is an element of the kernel, and x
+ *      is 0 outside its bounds; gx is conv_input of g and w, gw is conv_weight of x and g, and
+ *      gbias is the sum of g --------------------------------------------------- */
 
 static bool conv_shape(rg_call *c) {
     const struct conv_attr *a = RG_ATTR(c, conv);
@@ -370,7 +372,7 @@ static k_conv conv_sizes_of(const rg_tensor *x, const rg_tensor *weight, const c
 }
 
 /* Pads the end of each dim for which `more` is 1: "same" padding then needs one element more at the
- * end than at the beginning. */
+ * end than at the beginning. Warns if it pads, as torch does. */
 static rg_tensor *conv_pad_more(rg_tensor *x, const conv_options *o, int dims) {
     rg_dims padding = { .n = 2 * dims };
     bool any = false;

@@ -7,11 +7,11 @@
 #include "tensor/observer.h"
 #include "tensor/text/digits.h"
 
-/* ---- cross_entropy: y = weight[t] (lse - x[t]) with lse = ln sum(e^x), for a target of
- *      classes and an x whose classes are the last dim. It is nll_loss of log_softmax in one pass
- *      over x. Only x and lse, in double precision, are kept for the gradient. lse is the second
- *      output, and g_lse is its gradient. If G is the gradient that nll_loss gives to its input,
- *      gx = G - softmax(x) (sum(G) - g_lse) ---- */
+/* ---- cross_entropy: y = weight[t] (lse - x[t]) with lse = ln sum(e^x), for a target of classes
+ *      and an x whose classes are the last dim. It is nll_loss of log_softmax in one pass over x.
+ *      Only x and lse, in double precision, are kept for the gradient. lse is the second output,
+ *      and g_lse is its gradient. If G is the gradient that nll_loss gives to its input,
+ *      gx = G - softmax(x) * (sum(G) - g_lse), where the sum is over the classes ---- */
 
 static bool cross_entropy_forward(rg_call *c) {
     rg_nll_forward f;

@@ -99,9 +99,9 @@ RG_OP(recurrence, .doc = "y_k = b_k + a_k y_(k-1) along dim", .node = "Recurrenc
                  { "(2,3,4) (2,3,4)", RG_A(cumsum, .dim = 1, .reverse = true) },
                  { "() ()", RG_A(cumsum, .dim = 0) }, { "(0,3) (0,3)", RG_A(cumsum, .dim = 1) }));
 
-/* ---- cumprod: y_k = x_0 * .. * x_k; gx_k = sum over i >= k of g_i y_i / x_k. If x has a
- *      zero, this would divide by 0, and then gx_k = (x_0 * .. * x_(k-1)) r_k, where r_k = g_k +
- *      x_(k+1) r_(k+1) ---------------------------------------------------------- */
+/* ---- cumprod: y_k = x_0 * .. * x_k; gx_k = (sum over i >= k of g_i y_i) / x_k. If x has a zero,
+ *      this would divide by 0. In this case gx_k = (x_0 * .. * x_(k-1)) r_k, where r_k = g_k +
+ *      x_(k+1) r_(k+1) --------------------------------------------------------- */
 
 static bool cumprod_forward(rg_call *c) { return cumulate_run(c, K_CUMPROD); }
 
@@ -131,7 +131,7 @@ RG_OP(cumprod, .doc = "products of x up to each place along dim", .node = "Cumpr
 rg_tensor *(rg_cumprod)(rg_tensor *x, int dim) { return cumulate(&rg_op_cumprod, x, dim, false); }
 
 /* ---- logcumsumexp: y_k = ln(e^x_0 + .. + e^x_k); gx_k = e^(x_k - y_k) h_k, where h_k = g_k +
- *      e^(y_k - y_(k+1)) h_(k+1). No exponent is above 0, so that nothing overflows ---- */
+ *      e^(y_k - y_(k+1)) h_(k+1). Since no exponent is above 0, nothing overflows ---- */
 
 static bool logcumsumexp_shape(rg_call *c) {
     return rgi_want_float(NULL, c->in[0]) && rgi_shape_same(c);

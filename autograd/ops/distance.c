@@ -26,8 +26,8 @@ static rg_tensor *distance_apart(rg_tensor *t, int from_end) {
 
 /* ---- cdist: y_ij = sum_k(|a_ik - b_jk|^p)^(1/p). For p = 0, y_ij is the number of k with
  *      a_ik != b_jk, and for p = infinity the largest |a_ik - b_jk|. With d_ijk = a_ik - b_jk, the
- *      gradients are ga_ik = sum_j(g_ij d_ijk |d_ijk|^(p-2) / y_ij^(p-1)), and gb_jk = minus the
- *      sum of the same over i --------------------------------------------------- */
+ *      gradients are ga_ik = sum_j(g_ij d_ijk |d_ijk|^(p-2) / y_ij^(p-1)), and gb_jk is minus the
+ *      sum over i of the same terms -------------------------------------------- */
 
 struct cdist_attr {
     double p;
@@ -73,8 +73,8 @@ static rg_tensor *cdist_flat(rg_tensor *t) {
     return rg_reshape(t, batch, t->size[t->ndim - 2], t->size[t->ndim - 1]);
 }
 
-/* Returns g times the derivative of each distance with respect to each difference. Its shape is
- * (batch, n, m, k). */
+/* Returns g times the derivative of each distance with respect to each difference. The result's
+ * shape is (batch, n, m, k). */
 static rg_tensor *cdist_slopes(const rg_step *s, rg_tensor *g) {
     rg_tensor *a = distance_apart(cdist_flat(rgi_saved(s, 0)), 1);
     rg_tensor *b = distance_apart(cdist_flat(rgi_saved(s, 1)), 2);
@@ -116,7 +116,7 @@ static bool cdist_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 #define CDIST_NEEDS (RG_IN(0) | RG_IN(1) | RG_OUTPUT)
-/* CDIST(inputs, p) writes a test sample (rg_sample). */
+/* CDIST(inputs, p) expands to a test sample (rg_sample). */
 #define CDIST(inputs, p) \
     { inputs, RG_A(cdist, p) }
 RG_OP(cdist, .doc = "distances between the rows of two matrices", .node = "CdistBackward0",

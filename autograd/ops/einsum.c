@@ -8,9 +8,9 @@
 
 #include <stdio.h>
 
-/* A label is a number. The letters are numbered in the order that torch gives to an implicit
- * output: A to Z, then a to z. The dims that an ellipsis stands for have the numbers after the
- * letters. */
+/* A label is a number. The letters are numbered A to Z, then a to z. This is their order in an
+ * output that the equation doesn't write, as in torch. The dims that an ellipsis stands for have
+ * the numbers after the letters. */
 enum { EINSUM_LETTERS = 52, EINSUM_LABELS = EINSUM_LETTERS + RG_MAX_DIMS, EINSUM_ELLIPSIS = 127 };
 
 /* A list of n dims, each with its label. */
@@ -199,7 +199,8 @@ static void einsum_remove(einsum_dims *d, int at) {
 }
 
 /* Fails unless the operand's sizes fit those of the earlier operands. seen[label] is the size that
- * the label has in the earlier operands, or 1 if it may still be broadcast, and is updated. */
+ * the label has in the earlier operands. It is 1 if all of them have size 1 or lack the label,
+ * since the label may then still be broadcast. Updates seen[]. */
 static bool einsum_check_sizes(const einsum_operand *o, int operand, int64_t seen[]) {
     for (int d = 0; d < o->dims.n; d++) {
         int label = o->dims.label[d];
@@ -313,7 +314,8 @@ static einsum_dims *einsum_role(einsum_roles *r, bool in_a, bool in_b, bool want
     return in_a ? &r->left : &r->right;
 }
 
-/* Puts the labels into the lists of *r. A dim of size 1 counts as if the operand lacked it. */
+/* Puts the labels into the lists of *r. A dim of size 1 counts as if the operand lacked it. Fails
+ * if the product would have more than RG_MAX_DIMS dims. */
 static bool einsum_sort_labels(const einsum_operand *a, const einsum_operand *b,
                                const bool wanted[], einsum_roles *r) {
     int kept = 0;

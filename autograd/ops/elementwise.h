@@ -84,8 +84,8 @@ static inline bool elementwise_is_number(const rg_tensor *t) {
     return t && t->state == RG_ALIVE && t->flags & RG_WEAK;
 }
 
-/* Returns whether the single element of t fits into the dtype. If it doesn't, fails with torch's
- * error message. */
+/* Fails with torch's error message if the single element of t, a floating-point tensor, doesn't fit
+ * into the dtype. If t isn't floating point, doesn't check, and returns true. */
 bool rgi_element_fits(const char *op, const rg_tensor *t, rg_dtype d);
 
 /* ---- ops of one tensor, with up to three numbers as further arguments ------------- */

@@ -1,6 +1,6 @@
 /*
- * embedding_loss.c: losses that make pairs of vectors alike or different, up to a margin. Each is
- * composed of other functions, as in torch.
+ * embedding_loss.c: losses that pull pairs of vectors together or push them apart, up to a margin.
+ * Each loss is composed of other functions, as in torch.
  */
 #include "loss.h"
 #include "tensor/text/digits.h"

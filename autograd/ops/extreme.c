@@ -37,17 +37,17 @@ static bool smallest_forward(rg_call *c) {
     return k_reduce(&k_least, c->out[0], c->in[0], RG_ATTR(c, reduce)->dims);
 }
 
-/* The gradient of amax and amin: g / (the number of elements of x that equal y) where x equals y,
- * else 0. */
+/* The gradient of amax and amin: g / n where x equals y, and g * 0 elsewhere. n is the number of
+ * elements of x that equal y. */
 static rg_tensor *extreme_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rgi_saved(s, 0);
     rg_tensor *share = rgi_reduce_share(x, rgi_saved_output(s), s->attr, false);
     return share ? rg_mul(rgi_reduce_restore(g, x->ndim, s->attr), share) : NULL;
 }
 
-/* The gradient of max and min of all elements. It differs from extreme_rule in two ways: if y is
- * NaN, the NaNs of x count as equal to it; and where the gradient is 0, it is +0 whatever g's sign
- * is. */
+/* The gradient of max and min of all elements. It differs from extreme_rule in two ways. If y is
+ * NaN, the NaNs of x count as equal to y. Where x doesn't equal y, the gradient is +0 whatever g
+ * is, while g * 0 would be -0 or NaN for some g. */
 static rg_tensor *extreme_of_all_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rgi_saved(s, 0);
     rg_tensor *share = rgi_reduce_share(x, rgi_saved_output(s), s->attr, true);
@@ -127,8 +127,8 @@ rg_tensor *rg_min(rg_tensor *x) {
 /* ---- max_dim, min_dim: the extremes along a dim, and their indices; g goes to the elements
  *      at these indices --------------------------------------------------------- */
 
-/* Returns the dim in the mask of dims, which has only one. In argmax the mask may have all dims,
- * which stands for the flattened tensor: then the result is 0, the flattened tensor's only dim. */
+/* Returns the one dim that is in the mask `dims`. In argmax the mask may have all dims, which
+ * stands for the flattened tensor: then the result is 0, the flattened tensor's only dim. */
 static int extreme_dim(const void *attr) {
     return __builtin_ctz(((const struct reduce_attr *)attr)->dims);
 }

@@ -22,13 +22,13 @@ struct index_along_attr {
     bool number, scaled;
 };
 
-/* ALONG writes a test sample (rg_sample). */
+/* ALONG expands to a test sample (rg_sample). */
 #define ALONG(inputs, dim_) \
     { inputs, RG_A(index_along, .dim = dim_) }
 
-/* Copies or adds elements between `row` and the elements of t at the indices, as `how` says. An
- * index stands for a slice in index_select and index_add, and for a single element in the other
- * ops. */
+/* `how` says what is done: K_GET copies t's elements at the indices to `row`, K_PUT copies `row` to
+ * these elements of t, and K_ADD adds `row` to them. An index stands for a slice in index_select
+ * and index_add, and for a single element in the other ops. */
 static bool index_along(const rg_op *op, const struct index_along_attr *a, k_index_how how,
                         rg_tensor *row, const rg_tensor *t, const rg_tensor *index) {
     if (!index)
@@ -56,7 +56,8 @@ static bool put_forward(rg_call *c) {
     return index_along(c->op, c->attr, RG_IS(c->op, scatter) ? K_PUT : K_ADD, &source, y, c->in[1]);
 }
 
-/* ---- gather: y[i][j] = x[index[i][j]][j]; g is added to the gradient of x at the indices ---- */
+/* ---- gather: for dim 0, y[i][j] = x[index[i][j]][j]; for gx, g is added to zeros at the
+ *      indices ----------------------------------------------------------------- */
 
 static bool gather_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];
@@ -97,8 +98,8 @@ rg_tensor *(rg_gather)(rg_tensor *x, int dim, rg_tensor *index) {
 
 /* ---- take_along_dim: gather, with x and index broadcast ------------------------ */
 
-/* If any index is out of bounds, every index is replaced by its remainder modulo the size of dim,
- * as in torch. */
+/* An index that is out of bounds is replaced by its remainder modulo the size of dim, as in
+ * torch. */
 rg_tensor *(rg_take_along_dim)(rg_tensor *x, rg_tensor *index, int dim) {
     const char *op = "take_along_dim";
     int d;
@@ -211,7 +212,8 @@ rg_tensor *rgi_scatter_widen(rg_tensor *g, const rg_tensor *index, rg_dims shape
     return g;
 }
 
-/* The gradient of the source: g at the indices, and 0 where the source has no index. */
+/* The gradient of the source: g at the indices, and 0 in the part of the source that index doesn't
+ * cover. */
 static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g) {
     const struct index_along_attr *a = RG_ATTR(s, index_along);
     if (a->number)
@@ -248,9 +250,9 @@ static rg_tensor *scatter_scaled(rg_tensor *source, double alpha) {
     return rg_mul(source, (int64_t)alpha);
 }
 
-/* Applies the op. If in_place isn't NULL, the op is applied in place, and in_place is the
- * function's name. A source that the caller passed as a number is converted to x's dtype. index_add
- * adds alpha times the source. */
+/* Applies the op. If in_place isn't NULL, it is the name of the public function, and the op is
+ * applied in place. In scatter and scatter_add, a source that the caller passed as a number is
+ * converted to x's dtype. index_add adds alpha times the source. */
 static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor *x, int dim,
                                 rg_tensor *index, rg_tensor *source, double alpha) {
     struct index_along_attr a = { .scaled = alpha != 1 };
@@ -290,8 +292,8 @@ rg_tensor *(rg_scatter_add_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor 
                                                       index, source, 1));
 }
 
-/* ---- index_select: the slices of x at the indices along dim; g is added to the gradient of x
- *      at the indices ----------------------------------------------------------- */
+/* ---- index_select: the slices of x at the indices along dim; for gx, g is added to zeros at the
+ *      indices ----------------------------------------------------------------- */
 
 static bool index_select_shape(rg_call *c) {
     const rg_tensor *x = c->in[0];

@@ -66,8 +66,8 @@ static int index_place(const struct index_attr *a, int k) {
 }
 
 /* Fills in the rest of *p: a header of t without its indexed dims, and the shape of the result. At
- * dim p->at the header has a dim of stride 1 along which the offsets count elements. Requires that
- * p->offsets, the shape of the index tensors, is set. */
+ * dim p->at the header has a new dim of stride 1. An offset, a number of elements, is an index
+ * along this dim. Requires that p->offsets, the shape of the index tensors, is set. */
 static void index_lay_out(const rg_tensor *t, const struct index_attr *a, int k,
                           rg_index_layout *p) {
     p->t = *t;
@@ -119,8 +119,9 @@ typedef struct {
     index_bad *bad;
 } index_dim;
 
-/* A loop over n indices (p[1]) of one index tensor. Adds index * stride to each offset (p[0]),
- * where a negative index counts from the end. An index that is out of bounds is noted in c->bad. */
+/* A loop over n indices (p[1]) of one index tensor. Adds index * stride to each offset (p[0]); a
+ * negative index counts from the end. An index that is out of bounds isn't added. *c->bad becomes
+ * this index if it is the first one. */
 static void index_offsets(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const index_dim *c = context;
     for (int64_t i = 0; i < n; i++) {
@@ -155,9 +156,9 @@ bool rgi_index_move(k_index_how how, const char *op, rg_tensor *row, const rg_te
     return k_index_slices(how, row, &p.t, p.at, offsets);
 }
 
-/* ---- index: y = t[.., i1, .., i2, ..]. The gradient of t is the op unindex of g, which adds
- *      g at the indices, in order: an index may occur more than once. The derivative of unindex is
- *      index -------------------------------------------------------------------- */
+/* ---- index: y = t[.., i1, .., i2, ..]. The gradient of t is computed by the op unindex, which
+ *      adds g to zeros at the indices, in order. (An index may occur more than once.) The
+ *      derivative of unindex is index ------------------------------------------ */
 
 static bool index_shape(rg_call *c) {
     rg_index_layout p;

@@ -90,7 +90,7 @@ static rg_tensor *index_fill_rule_value(const rg_step *s, rg_tensor *g) {
     return rg_sum(rg_where(filled, g, 0));
 }
 
-/* FILL writes a test sample (rg_sample). */
+/* FILL expands to a test sample (rg_sample). */
 #define FILL(inputs, dim) \
     { inputs, RG_A(index_write, "IndexFillBackward1", dim) }
 RG_OP(index_fill, .doc = "x with a number at the indices along dim", RG_NAMED(index_write),
@@ -192,7 +192,7 @@ static rg_tensor *index_copy_rule_source(const rg_step *s, rg_tensor *g) {
     return rg_reshape_dims(g, rgi_input_dims(s, 2));
 }
 
-/* COPY writes a test sample (rg_sample). */
+/* COPY expands to a test sample (rg_sample). */
 #define COPY(inputs, dim) \
     { inputs, RG_A(index_write, "IndexCopyBackward0", dim) }
 RG_OP(index_copy, .doc = "x with slices of the source at the indices along dim",

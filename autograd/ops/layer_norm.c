@@ -1,6 +1,7 @@
 /*
- * layer_norm.c: layer norm, group norm and rms norm. The first two give each row mean 0 and
- * variance 1; rms norm gives each row a mean square of 1.
+ * layer_norm.c: layer norm, group norm and rms norm. They normalize x in rows: the last dims or, in
+ * group norm, a group of channels. Layer norm and group norm give each row mean 0 and variance 1;
+ * rms norm gives each row a mean square of 1.
  */
 #include "autograd/checks.h"
 #include "tensor/memory.h"
@@ -10,12 +11,13 @@
 /* ---- functions for all three norms ------------------------------------------------
  * For each row of x, h = (x - mean) rstd with rstd = 1 / sqrt(var + eps), and y = h * weight +
  * bias. With gw = g weight: gx = rstd (gw - mean(gw) - h mean(gw h)), gweight = sum(g h), and
- * gbias = sum(g). rms_norm doesn't subtract the mean: h = x rstd with rstd = 1 / sqrt(mean(x^2) +
- * eps), and gx lacks mean(gw). */
+ * gbias = sum(g). Each mean is over the row, and each sum over the elements with the same weight.
+ * rms_norm doesn't subtract the mean: h = x rstd with rstd = 1 / sqrt(mean(x^2) + eps), and gx
+ * lacks mean(gw). */
 
-/* The sizes of the norms' x. It consists of batch * groups rows, and each row is normalized by
- * itself. A row has `channels` weights, and each weight belongs to `per` adjacent elements of the
- * row. */
+/* The sizes of x, the input of a norm, and eps. x consists of batch * groups rows, and each row is
+ * normalized by itself. A row has `channels` weights, and each weight belongs to `per` adjacent
+ * elements of the row. */
 struct norm_attr {
     int64_t batch, groups, channels, per;
     double eps;
@@ -219,7 +221,7 @@ static bool norm_dtypes(const char *op, const rg_tensor *x, const rg_tensor *wei
     .grad = { RG_RULE(RG_IN(0) | RG_IN(1), norm_rule_x), RG_RULE(RG_IN(0), norm_rule_weight), \
               RG_RULE(0, norm_rule_bias) }
 
-/* NORM writes a test sample (rg_sample). */
+/* NORM expands to a test sample (rg_sample). */
 #define NORM(inputs, batch_, groups_, channels_, per_, eps_)                                       \
     {                                                                                              \
         inputs, RG_A(norm, .batch = batch_, .groups = groups_, .channels = channels_, .per = per_, \

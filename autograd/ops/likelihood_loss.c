@@ -1,6 +1,6 @@
 /*
- * likelihood_loss.c: losses that measure how likely a target is, if the prediction is the mean of a
- * distribution. They are composed of other functions, as in torch.
+ * likelihood_loss.c: losses that measure how likely a target is under a distribution whose mean is
+ * the prediction. They are composed of other functions, as in torch.
  */
 #include "elementwise.h"
 #include "loss.h"
@@ -32,7 +32,7 @@ static bool gaussian_one_dim_differs(const rg_tensor *x, const rg_tensor *var) {
 }
 
 /* Returns var in a shape that broadcasts to x's shape. If var lacks only x's last dim, a last dim
- * of size 1 is added. */
+ * of size 1 is added. Fails if no such shape exists. */
 static rg_tensor *gaussian_fitted(rg_tensor *x, rg_tensor *var) {
     if (rgi_same_shape(x, var) || gaussian_one_dim_differs(x, var))
         return var;
@@ -77,7 +77,7 @@ rg_tensor *rg_gaussian_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_tensor 
     return rg_escape(rgi_loss_reduce(each, o.reduction));
 }
 
-/* ---- poisson_nll_loss: e^x - t x, or without log_input x - t ln(x + eps). With `full`, where
+/* ---- poisson_nll_loss: e^x - t x or, without log_input, x - t ln(x + eps). With `full`, where
  *      t > 1, Stirling's formula for ln t! is added: t ln t - t + ln(2 pi t) / 2 ---- */
 
 static rg_tensor *poisson_stirling(rg_tensor *t) {
