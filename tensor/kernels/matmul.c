@@ -105,7 +105,7 @@ typedef struct {
      * none. */
     char *room;
     size_t bytes;
-    bool of_bfloat16; /* Set if all elements of the factors are bfloat16 numbers. */
+    bool of_bfloat16; /* Set if bfloat16 can hold all elements of the factors exactly. */
 } matmul_plan;
 
 /* Returns the offset in bytes of a matrix in t, which is y, a or b. The matrix is the one for the
@@ -234,8 +234,8 @@ static void matmul_exchange_factors(matmul_plan *p) {
 }
 
 /* Returns whether the product is faster without packing (matmul_thin) than by tiles. That is so if
- * there are few rows. A product that can be computed as dot products of contiguous memory may have
- * a few rows more. */
+ * there are few rows, or at most MATMUL_TINY multiplications. A product that can be computed as dot
+ * products of contiguous memory may have a few rows more. */
 static bool matmul_stays_in_place(const k_product_sizes *z) {
     const double steps = (double)z->m * (double)z->n * (double)z->k;
     int64_t few = z->k * z->n > MATMUL_STAYS ? 3 : 2;
@@ -324,8 +324,8 @@ bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool tu
     static matmul_tiny *const tiny[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(matmul_tiny);
     const int64_t k = a->size[a->ndim - 1 - turn_a];
     const bool one_matrix = a->ndim + b->ndim + y->ndim <= 6;
-    /* An empty sum (k = 0) isn't counted as tiny: y->numel * k - 1 wraps around to a large
-     * number. */
+    /* If y is empty or the sums are empty (k = 0), the product isn't counted as tiny: y->numel * k
+     * - 1 wraps around to a large number. */
     const bool few_steps = k <= MATMUL_TINY_K && (uint64_t)(y->numel * k) - 1 < MATMUL_TINY;
     if (RG_UNLIKELY(!one_matrix || !few_steps || y->stride[1] != 1 || alpha != 1 || beta != 0))
         return matmul_any(y, c, a, turn_a, b, turn_b, alpha, beta, false);

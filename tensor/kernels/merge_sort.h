@@ -1,5 +1,6 @@
 /*
- * merge_sort.h: a stable merge sort of ranked items, by a comparison that the caller passes.
+ * merge_sort.h: a stable merge sort of ranked items (k_ranked: the index of an element, and its
+ * key), by a comparison that the caller passes.
  */
 #pragma once
 

@@ -10,9 +10,9 @@ enum {
     NORM_PARTS = 16, /* The most parts into which backward splits the rows. */
 };
 
-/* The operands of k_normalize. Row r uses the weights and biases from index r % groups * (n /
- * per) on; each of them applies to `per` consecutive elements of the row. weight and bias may be
- * NULL. */
+/* The operands of k_normalize. groups, n and per are fields of z. Each group of rows has n / per
+ * weights and as many biases, and row r belongs to group r % groups. Each weight and bias applies
+ * to `per` consecutive elements of the row. weight and bias may be NULL. */
 typedef struct {
     const k_norm_rows *z;
     char *y;
@@ -21,7 +21,8 @@ typedef struct {
 } norm_work;
 typedef void norm_loop(const norm_work *work, int64_t begin, int64_t end);
 
-/* The operands of k_normalize_backward. Each part has `grain` rows, and sums of its own. */
+/* The operands of k_normalize_backward. A part is `grain` rows, and has sums of its own in gweight
+ * and gbias. */
 typedef struct {
     const k_norm_rows *z;
     char *gx;
@@ -85,7 +86,8 @@ typedef struct {
 
 static int64_t norm_weights(const k_norm_rows *z) { return z->groups * z->n / z->per; }
 
-/* Returns the sums of a part, or NULL if `sums` is NULL. */
+/* Returns the sums of a part. `sums` is gweight or gbias, which begins with the sums of part 0; if
+ * it is NULL, returns NULL. */
 static double *norm_sums(double *sums, const k_norm_rows *z, int64_t part) {
     return sums ? sums + 2 * norm_weights(z) * part : NULL;
 }

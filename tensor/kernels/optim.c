@@ -1,6 +1,6 @@
 /*
  * optim.c: one step of an optimizer for one parameter. If the parameter is large, several threads
- * compute it.
+ * compute the step.
  */
 #include "optim.h"
 #include "kernels.h"

@@ -24,8 +24,8 @@ typedef struct k_optimizer_numbers {
     /* The factor of the parameter in the term that is added to the gradient; in Lion that term is
      * added to the update instead. */
     double weight_decay;
-    /* The factor of the update that is added to the parameter: minus the learning rate, which some
-     * optimizers correct by the step number. */
+    /* The update is multiplied by this number and added to the parameter. It is minus the learning
+     * rate, which some optimizers correct by the step number. */
     double rate;
     union {
         /* SGD. t[2] is the momentum buffer, if has_buffer is set. */
@@ -86,9 +86,10 @@ typedef struct k_optimizer_numbers {
             double shrink;
             bool rectified; /* Set if the update is divided by the root of the mean square. */
         } radam;
-        /* Muon. k_muon_update runs first: it writes the update to t[0], rounded to bfloat16, before
-         * it is orthogonalised, and doesn't change the buffer. Then k_muon runs: t[2] is the
-         * buffer, and t[3] is the orthogonalised update. */
+        /* Muon. k_muon_update runs first: it writes the update to t[0], rounded to bfloat16 and not
+         * yet orthogonalised. t[1] is the gradient, and t[2] is the momentum buffer, which isn't
+         * changed. Then k_muon changes the parameter t[0] and the buffer t[2]; t[3] is the
+         * orthogonalised update. */
         struct {
             double entering, momentum; /* 1 - momentum, momentum */
             double shrink;
@@ -111,7 +112,7 @@ typedef struct k_optimizer_numbers {
 /* Updates n contiguous elements: at[0] is the parameter, at[1] its gradient, and at[2] and the
  * following ones are its state. */
 typedef void k_optimizer_loop(char *const at[], int64_t n, const k_optimizer_numbers *z);
-/* Returns the loop for this dtype, or NULL if there is none. */
+/* Returns the loop of the optimizer `which` for this dtype, or NULL if there is none. */
 k_optimizer_loop *k_optimizer_loop_of(const k_optimizer *which, rg_dtype dtype);
 
 /* Updates the parameter t[0] and its state t[2] .. t[n - 1] from its gradient t[1]. Requires that

@@ -17,7 +17,8 @@ enum {
 };
 
 /* The plan of a call, which all its tasks share. The pointers lead to the elements of contiguous
- * tensors, which are named as in kernels.h, and to the packed weights. */
+ * tensors, which are named as in kernels.h, and to the packed weights. `room` is scratch memory for
+ * all workers, of `bytes` bytes for each worker. */
 typedef struct {
     const k_recurrent *z;
     const char *gates_in, *bias, *h_0, *c_0, *weight;

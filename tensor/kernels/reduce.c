@@ -15,8 +15,9 @@
 enum { REDUCE_LARGE = 1 << 15 };
 
 /* A block (see reduce.h), cut into tasks for the threads. The columns of the block are the indices
- * of the dim that isn't reduced; each task is `columns` columns. How many columns a task has
- * doesn't change the order of additions in a sum. */
+ * of the dim that isn't reduced. Each of the `parts` tasks is `columns` columns; the last task also
+ * has the columns that are left. How many columns a task has doesn't change the order of additions
+ * in a sum. */
 typedef struct {
     reduce_loop *loop;
     const reduce_block *block;

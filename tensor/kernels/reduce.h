@@ -11,14 +11,16 @@
 
 /* A block of two dims, which is reduced over the first one: for each j < n1, the elements x[i][j]
  * for all i < n0 are combined with y[j]. x[i + 1][j] is step0 bytes behind x[i][j], x[i][j + 1] is
- * step1 bytes behind it, and y[j + 1] is y_step bytes behind y[j]; y_step may be 0. */
+ * step1 bytes behind it, and y[j + 1] is y_step bytes behind y[j]. If y_step is 0, all columns j
+ * are combined with the same element of y. `context` is that of k_reduce_blocks. */
 typedef struct {
     int64_t n0, step0, n1, step1, y_step;
     const void *context;
 } reduce_block;
 typedef void reduce_loop(char *y, const char *x, const reduce_block *b);
 
-/* The size in bytes of the partial sums of columns that are computed at once. */
+/* The size in bytes of a loop's buffer for results. As many columns are computed at once as have
+ * results in this buffer. */
 enum { REDUCE_BLOCK = 8192 };
 
 /* Returns a header with y's elements and all of x's dims, in which the reduced dims have size 1, so

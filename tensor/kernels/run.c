@@ -78,9 +78,9 @@ static rg_loop *stream_loop_of_set(void) {
 /* ---- tasks for the threads ------------------------------------------------------------------- */
 
 /* A task has about RUN_GRAIN elements, or more if there would be more than RUN_PARTS tasks. Another
- * thread is used only if it gets the work of at least RUN_WORTH tasks. If the output has at least
- * RUN_LONG elements, the best order of dims is determined. Rows of at least RUN_STREAM bytes may be
- * written past the caches. */
+ * thread is used only if it gets the work of at least RUN_WORTH tasks. An output of fewer than
+ * RUN_LONG elements is computed by one thread; if it is also contiguous, the best order of dims
+ * isn't determined. Rows of at least RUN_STREAM bytes may be written past the caches. */
 enum {
     RUN_GRAIN = 1 << 13,
     RUN_PARTS = 64,

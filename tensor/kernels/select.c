@@ -7,8 +7,8 @@
 
 /* ---- the k-th smallest of n items ------------------------------------------------------------ */
 
-/* Moves the median of the first, the middle and the last item to the front. Moves a smaller item to
- * the second place, and a greater one to the last place. */
+/* Sorts the first, the middle and the last item: moves their median to the front, the least of the
+ * three to the second place, and the greatest to the last place. */
 static void select_pivot(k_ranked *first, k_ranked *last) {
     k_ranked *second = first + 1;
     RG_SWAP(first[(last - first) / 2], *second);
@@ -77,7 +77,8 @@ typedef struct {
     bool floats;
 } select_context;
 
-/* Returns the index of the first NaN among n ranked items, or -1 if there is none. */
+/* Returns the index of the first NaN among n ranked items, or -1 if there is none. The key of a NaN
+ * is INT64_MAX. */
 static int64_t select_nan(const k_ranked *q, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (q[i].key == INT64_MAX)
@@ -97,7 +98,7 @@ static int64_t select_stable(const k_ranked *q, int64_t n, int64_t k, int64_t ke
 }
 
 /* Returns the index of the median of a line. If n is even, the median is the lower one of the two
- * middle elements. */
+ * middle elements. If the line has a NaN, its first NaN is the median. */
 static int64_t select_median(const select_context *c, const char *x) {
     k_ranked *q = c->room;
     const int64_t half = (c->n + 1) / 2;

@@ -64,8 +64,9 @@
  * below.
  *
  * To add a set, write a header in sets/, and add the set here to the enum, to K_EACH_SET, and to
- * the includes. (Compilers can also make several versions of a function by an attribute, but that
- * choice would be made before ThreadSanitizer is ready.)
+ * the includes. (Compilers can also make several versions of a function, by the attribute
+ * target_clones. But then the program would choose between the versions before ThreadSanitizer is
+ * ready.)
  */
 #ifndef RG_KERNELS_SETS_H
 #define RG_KERNELS_SETS_H
@@ -104,8 +105,9 @@ enum { K_PLAIN, K_SETS_END };
 enum { K_SETS = K_SETS_END, K_DTYPES = RG_DTYPE_COUNT };
 
 /* The instruction set in which loops run; run.c chooses it. All sets give the same bits, except in
- * products: there a sum is split into as many partial sums as a vector has lanes, and is computed
- * with fused multiply-adds if the set has them. */
+ * products of matrices, and in what is computed by them (convolutions, attention, recurrent
+ * layers). There AVX2 and AVX-512 use fused multiply-adds, and attention may split a sum into as
+ * many partial sums as a vector has lanes. */
 extern int k_set;
 
 /* Sets k_set to the instruction set whose name is `asked`. NULL or "" asks for `best`, the best set
@@ -135,8 +137,8 @@ void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]);
 #define K_TABLE_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
     [RG_##NAME] = K_BY_SET(f##_##suffix),
 
-/* K_NARROW_FLOATS and K_NARROW_NUMBERS make tables [dtype][set] of loops that are compiled with
- * K_NARROW. */
+/* K_NARROW_FLOATS, K_NARROW_INTEGERS and K_NARROW_NUMBERS make tables [dtype][set] of loops that
+ * are compiled with K_NARROW. */
 #define K_NARROW_FLOATS(f) \
     { RG_FLOAT_DTYPES(K_NARROW_ROW, f) }
 #define K_NARROW_INTEGERS(f) \
@@ -146,8 +148,8 @@ void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]);
 #define K_NARROW_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
     [RG_##NAME] = K_BY_NARROW_SET(f##_##suffix),
 
-/* K_BASE_FLOATS, K_BASE_NUMBERS and K_BASE_ALL make tables [dtype] of loops that are compiled with
- * K_BASE_ONLY. */
+/* K_BASE_FLOATS, K_BASE_INTEGERS, K_BASE_NUMBERS and K_BASE_ALL make tables [dtype] of loops that
+ * are compiled with K_BASE_ONLY. */
 #define K_BASE_FLOATS(f) \
     { RG_FLOAT_DTYPES(K_BASE_ROW, f) }
 #define K_BASE_INTEGERS(f) \

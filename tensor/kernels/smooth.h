@@ -39,8 +39,10 @@ static inline double k_from_bits_double(int64_t i) {
     return x;
 }
 
-/* k_order returns a number that has the same order as x, and k_unorder returns x from that number.
- * For a float the number is an integer, because maxima of integers vectorise. */
+/* k_order returns a number for x: of two values of x, the greater one has the greater number.
+ * k_unorder returns x from that number. For a float the number is an integer, because maxima of
+ * integers vectorise; -0 is below 0, a NaN whose sign bit is clear is above all values, and a NaN
+ * whose sign bit is set is below all. For a double the number is x itself. */
 typedef int32_t k_ordered_float;
 typedef double k_ordered_double;
 static inline k_ordered_float k_order_float(float x) {
@@ -64,10 +66,11 @@ static inline float k_either(bool first, float a, float b) {
 
 /* ---- exponentials, logarithms, rounding ------------------------------------------------------ */
 
-/* The limits of x in e^x for floats; the limits for doubles are eight times these. They are
- * variables, although they never change. If they were constants, compilers would compute the
- * exponential of a limit at compile time, and would branch between that constant and the
- * computation for all other numbers. */
+/* e^x is computed for x limited to [k_exp_least, k_exp_most] for floats, and to eight times these
+ * limits for doubles. k_exp_below_float limits x to at least k_exp_flush. The limits are variables,
+ * although they never change. If they were constants, compilers would compute the exponential of a
+ * limit at compile time, and would branch between that constant and the computation for all other
+ * numbers. */
 extern const float k_exp_least, k_exp_most, k_exp_flush;
 
 /* Returns a * b + c. Floats are rounded once. Doubles are rounded twice, because not every
@@ -132,8 +135,8 @@ K_INLINE double k_log_fit_double(double r) {
 #define LOG1P_LEAST  1e-9
 #include "exponential.h"
 
-/* Return e^x. Requires x < 88 for floats; if e^x < 2^-126, the float result is 0. Doubles call the
- * general function. */
+/* Return e^x. Requires x < 88 for floats. If e^x < 2^-126.5, the float result is 0: most subnormal
+ * results are avoided. Doubles call the general function. */
 K_INLINE float k_exp_below_float(float x) {
     uint32_t power;
     float r;
@@ -178,7 +181,7 @@ K_INLINE double k_sinh_double(double x) {
 /* ---- the error function ---------------------------------------------------------------------- */
 
 /* For |x| < 1, erf(x) is a polynomial. Otherwise erf(|x|) is 1 - e^q, where q is a polynomial in
- * |x|. */
+ * |x|; q is computed for at most |x| = 4, where erf is 1 in float. */
 K_INLINE float k_erf_float(float x) {
     const float a = fabsf(x);
     const float z = x * x;
@@ -194,8 +197,8 @@ K_INLINE float k_erf_float(float x) {
 }
 K_INLINE double k_erf_double(double x) { return erf(x); }
 
-/* erfc(|x|) = e^(-x^2) * p(t) with t = 1 / (|x| + 3), where p is a polynomial. It is computed in
- * double. */
+/* erfc(|x|) = e^(-x^2) * p(t) with t = 1 / (|x| + 3), where p is a polynomial. If x is negative,
+ * erfc(x) = 2 - erfc(|x|). Both are computed in double. */
 K_INLINE float k_erfc_float(float x) {
     const double a = fabs((double)x);
     const double t = 1 / (a + 3);
@@ -209,10 +212,10 @@ K_INLINE double k_erfc_double(double x) { return erfc(x); }
 
 /* ---- powers ---------------------------------------------------------------------------------- */
 
-/* Returns a^b for floats. It is computed in double, where the power of two floats can't be
- * subnormal. If a is negative, the power is negative if b is odd, and NaN if b isn't an integer.
- * (k_either is needed, because compilers would branch on a plain choice when b is the same for the
- * whole loop.) */
+/* Returns a^b for floats, computed in double as 2^(b * log2|a|). That exponent is limited to
+ * [-1000, 1000], so that no subnormal double arises. If a is negative, the result is negative if b
+ * is odd; if b isn't an integer, it is NaN, unless a is -infinity. (k_either is needed, because
+ * compilers would branch on a plain choice when b is the same for the whole loop.) */
 K_INLINE float k_pow_float(float a, float b) {
     const int32_t i = (int32_t)k_either(fabsf(b) < 0x1p24f, b, 0);
     const int32_t odd = (int32_t)((uint32_t)(i & -((float)i == b)) << 31);
@@ -236,8 +239,9 @@ K_INLINE double k_pow_double(double a, double b) { return pow(a, b); }
 
 /* ---- inverse trigonometric functions --------------------------------------------------------- */
 
-/* For |x| <= 1/2, asin(x) = x + x * z * p(z) with z = x^2. For x > 1/2, asin(x) = pi / 2 - 2 *
- * asin(sqrt((1 - x) / 2)). acos(x) is pi / 2 - asin(x). */
+/* Returns asin(x), or acos(x) if `cosine`. For |x| <= 1/2, asin(x) = x + x * z * p(z) with z = x^2,
+ * where p is a polynomial. For x > 1/2, asin(x) = pi / 2 - 2 * asin(sqrt((1 - x) / 2)). asin(-x) is
+ * -asin(x), and acos(x) is pi / 2 - asin(x). */
 K_INLINE float k_arc_float(float x, const bool cosine) {
     const float quarter = 1.57079637f; /* pi / 2 = quarter + rest */
     const float rest = -4.37113883e-08f;
@@ -262,8 +266,8 @@ K_INLINE double k_asin_double(double x) { return asin(x); }
 K_INLINE double k_acos_double(double x) { return acos(x); }
 
 /* Returns the angle of the point (x, y). Let t be the lesser of |x| and |y|, divided by the greater
- * one. The angle of t is t + t * z * p(z) with z = t^2, where p is a polynomial; it is then moved
- * to the octant of the point. */
+ * one. The arctangent of t is t + t * z * p(z) with z = t^2, where p is a polynomial. From this
+ * angle, that of the point is computed by reflections. */
 K_INLINE float k_atan2_float(float y, float x) {
     const float a = fabsf(y);
     const float b = fabsf(x);

@@ -19,7 +19,7 @@ typedef struct {
 typedef void softmax_loop(const softmax_rows *z, char *const p[], int64_t rows);
 
 enum {
-    SOFTMAX_SIDE = 256,  /* The most adjacent rows in a task, if rows aren't contiguous. */
+    SOFTMAX_SIDE = 256,  /* The most adjacent rows in a block, if rows aren't contiguous. */
     SOFTMAX_ROOM = 4096, /* The longest row for which the exponentials are kept in a buffer. */
     /* The number of elements of each row that softmax_stream processes in one iteration. */
     SOFTMAX_STEP = 64,

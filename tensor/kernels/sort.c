@@ -62,10 +62,11 @@ k_ranked *k_sort_ranked(k_ranked *q, k_ranked *aside, int64_t n) {
 
 /* ---- the lines along a dim ------------------------------------------------------------------- */
 
-/* The lines of a call: each has n elements of `bytes` bytes. The first k elements of the sorted
- * order are wanted, in order if `sorted`. If `top`, k_top finds only these, without sorting the
- * rest. step[0], step[1] and step[2] are the distances in bytes from one element of a line to the
- * next in values, indices and x. */
+/* The lines of a call: each has n elements of `bytes` bytes. `rank` computes the keys of a line,
+ * and `room` has the ranked items of the current line. The first k elements of the sorted order are
+ * wanted, in order if `sorted`. If `top`, k_top finds only these, without sorting the rest.
+ * step[0], step[1] and step[2] are the distances in bytes from one element of a line to the next in
+ * values, indices and x. */
 typedef struct {
     k_ranked *room;
     k_ranks *rank;

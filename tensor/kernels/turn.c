@@ -1,9 +1,9 @@
 /*
  * turn.c: operands that are transposed in memory. In such an operand, neighbouring elements along
  * the last dim are at least a cache line apart, and the elements along another dim are contiguous.
- * That other dim is moved to the last place but one. Then tiles of these two dims are transposed
- * into a buffer as they are read. So each cache line is read only once, each page seldom more than
- * once, and the loops vectorise.
+ * That other dim is made the last dim but one. Then tiles of the last two dims are transposed into
+ * a buffer as they are read. So each cache line is read only once, each page seldom more than once,
+ * and the loops vectorise.
  */
 #include "kernels.h"
 

@@ -1,7 +1,8 @@
 /*
  * loops/batch_norm.h: batch norm of a block of channels, compiled for each element type (see
- * sets.h). Contiguous elements are summed in sixteen lanes of T, and the lanes are added in double.
- * So all instruction sets give the same bits.
+ * sets.h). Contiguous elements are summed in sixteen lanes (partial sums) of type T, however wide
+ * the vectors of the instruction set are. The lanes are then added in double. So all instruction
+ * sets give the same bits.
  */
 
 #define NUMBERS(t) ((T *)(void *)(t))
@@ -36,8 +37,8 @@ K_INLINE double K_NAME(batch_sum)(const T *x, int64_t n) {
     return sum;
 }
 
-/* Sets sums[] to the sum of x over the batch, for each of the n channels that begin at channel
- * `first`. */
+/* For each c < n, sets sums[c] to the sum of all elements of x in channel first + c, over the whole
+ * batch. */
 static void K_NAME(batch_sums)(const k_batch_norm *z, double *sums, const T *x, int64_t first,
                                int64_t n) {
     for (int64_t c = 0; c < n; c++)
@@ -47,8 +48,8 @@ static void K_NAME(batch_sums)(const k_batch_norm *z, double *sums, const T *x, 
             sums[c] += K_NAME(batch_sum)(x + (image * z->channels + first + c) * z->per, z->per);
 }
 
-/* For each of the n channels that begin at channel `first`, sets sums[] to the sum of (x - shift) *
- * g over the batch. If g is NULL, sets sums[] to the sum of (x - shift)^2. */
+/* For each c < n, sets sums[c] to the sum of (x - shift[c]) * g over all elements in channel first
+ * + c of the whole batch. If g is NULL, the sum is that of (x - shift[c])^2. */
 static void K_NAME(batch_products)(const k_batch_norm *z, double *sums, const T *x, const T *g,
                                    const T *shift, int64_t first, int64_t n) {
     for (int64_t c = 0; c < n; c++)
@@ -61,7 +62,7 @@ static void K_NAME(batch_products)(const k_batch_norm *z, double *sums, const T 
         }
 }
 
-/* y = x * scale + shift, for the n channels that begin at channel `first`. */
+/* y = x * scale[c] + shift[c] in channel first + c, for each c < n. */
 static void K_NAME(batch_scale)(const k_batch_norm *z, T *y, const T *x, const T *scale,
                                 const T *shift, int64_t first, int64_t n) {
     for (int64_t image = 0; image < z->batch; image++)
@@ -113,9 +114,11 @@ static void K_NAME(batch_forward)(void *context, int64_t begin, int64_t end, int
 }
 
 /* Computes the gradients for the n channels that begin at channel `first`. Let m be the mean of a
- * channel. The gradients of weight and bias are sum(g * (x - m)) * rstd and sum(g). In training, gx
- * = (g - level - along * (x - m)) * scale, where `level` is the mean of g over the batch and
- * `along` is the mean of g * (x - m), times rstd^2. Otherwise gx = g * scale. */
+ * channel, rstd = 1 / sqrt(variance + eps), and scale = rstd * weight. The gradients of weight and
+ * bias are sum(g * (x - m)) * rstd and sum(g), where the sums are over the channel in the whole
+ * batch. In training, gx = (g - level - along * (x - m)) * scale, where `level` is the mean of g,
+ * and `along` is the mean of g * (x - m), times rstd^2. Otherwise gx = g * scale. A gradient whose
+ * pointer is NULL isn't computed. */
 static void K_NAME(batch_backward_part)(const batch_work *w, int64_t first, int64_t n) {
     const k_batch_norm *z = w->z;
     const double count = (double)(z->batch * z->per);

@@ -4,10 +4,11 @@
  * and no other loop needs it. So these functions aren't compiled for each set, but once, with an
  * attribute (BF_TARGET) that enables the extension.
  *
- * A line is a row of a or a column of b. A step is an index along k. Two steps are a pair, which
- * one instruction multiplies and adds. Lines are packed into panels of BF_LANES lines and at most
- * BF_KC steps. A panel of a is multiplied with up to BF_NC columns of b, which fit into the L2
- * cache, in tiles of BF_ROWS rows and two panels of columns.
+ * A line is a row of `a` or a column of `b`. A step is an index along k, the dim that is summed.
+ * Two consecutive steps are a pair: one instruction adds the products of both steps to a sum. Lines
+ * are packed into panels of BF_LANES lines and at most BF_KC steps. A panel of `a` is multiplied
+ * with up to BF_NC columns of `b`, which fit into the L2 cache. The product is computed in tiles of
+ * BF_ROWS rows and two panels of columns.
  */
 #include "../exchange.h"
 
@@ -16,11 +17,12 @@ enum { BF_LANES = 16, BF_KC = 256, BF_NC = 1024, BF_ROWS = 8 };
 #define BF_TARGET __attribute__((target("avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")))
 #define BF_INLINE static inline __attribute__((always_inline)) BF_TARGET
 
-/* One pair of steps for each line of a panel. */
+/* A vector that has one pair of steps of each line of a panel. */
 typedef k_lanes bf_pairs;
 
-/* Returns a vector of the n elements p[0], p[step], p[2 * step], .., filled up with zeros. n may be
- * more than the vector holds, or negative. */
+/* Returns a vector of the n elements p[0], p[step], p[2 * step], .., filled up with zeros. If n is
+ * more than BF_LANES, only the first BF_LANES of them are loaded. If n is negative, the vector is
+ * 0. */
 BF_INLINE __m512 bf_load(const float *p, int64_t n, int64_t step) {
     if (step == 1 && n >= BF_LANES)
         return _mm512_loadu_ps(p);
@@ -32,9 +34,11 @@ BF_INLINE __m512 bf_load(const float *p, int64_t n, int64_t step) {
     return _mm512_loadu_ps(v);
 }
 
-/* Packs one panel of lines; the steps of a line are `step` elements apart. The two steps of a pair
- * are two vectors, which are interleaved. The first step becomes the upper half of each pair, since
- * the instruction adds that product first. */
+/* Packs one panel of lines. The lines are `line` elements apart, and the steps of a line are `step`
+ * elements apart. For each pair, the elements of all lines at its first step are loaded as one
+ * vector, and those at its second step as another. The two vectors are then interleaved. The first
+ * step becomes the upper half of each pair, since the instruction adds the product of the upper
+ * halves first. */
 BF_INLINE void bf_pack_across(bf_pairs *to, const float *x, int64_t lines, int64_t k, int64_t line,
                               int64_t step) {
     const __m512i halves = _mm512_set_epi16(15, 31, 14, 30, 13, 29, 12, 28, 11, 27, 10, 26, 9, 25,
@@ -49,8 +53,8 @@ BF_INLINE void bf_pack_across(bf_pairs *to, const float *x, int64_t lines, int64
     }
 }
 
-/* Packs one panel of lines whose steps are contiguous: reads sixteen pairs of each line, and
- * transposes them. */
+/* Packs one panel of lines whose steps are contiguous: reads sixteen pairs of each line at a time,
+ * and transposes them. */
 BF_INLINE void bf_pack_along(bf_pairs *to, const float *x, int64_t lines, int64_t k, int64_t line) {
     for (int64_t l = 0; l < k; l += 2 * BF_LANES) {
         bf_pairs v[BF_LANES];
@@ -82,8 +86,8 @@ BF_TARGET static void bf_pack(bf_pairs *to, const float *x, int64_t lines, int64
     }
 }
 
-/* The addresses of a tile in y and in c, their row strides in elements, and the factors in y =
- * alpha * a b + beta * c. */
+/* The addresses of a tile in y and in c, the row strides of y and c in elements, and the factors in
+ * y = alpha * a b + beta * c. */
 typedef struct {
     float *y;
     const float *c;
@@ -126,8 +130,8 @@ BF_INLINE void bf_tile(const bf_place *to, const int32_t *a, const bf_pairs *b, 
                 bf_write(to, i, p * BF_LANES, n, sum[i][p]);
 }
 
-/* Computes m rows and n columns of y. The lines of a are one panel, and those of b are packed in
- * panels. */
+/* Computes m rows and n columns of y. `a` is one packed panel with the m rows, and `b` has the n
+ * columns in packed panels. */
 BF_TARGET static void bf_rows(bf_place to, const bf_pairs *a, const bf_pairs *b, int64_t m,
                               int64_t n, int64_t pairs) {
     for (int64_t j = 0; j < n; j += 2 * BF_LANES) {

@@ -43,8 +43,8 @@ K_INLINE T K_NAME(add_alpha)(T a, T b, const T *k) { return K_NAME(add)(a, K_NAM
 #if K_IS_FLOAT || K_IS_BOOL
 K_MAP_2_WITH(add_alpha)
 #else
-/* An integer alpha may be too large for a double. Therefore, for integers, the first of the
- * kernel's numbers isn't a double: its eight bytes hold an int64_t. */
+/* A double can't hold every int64 exactly. Therefore, if T is an integer type, `context` doesn't
+ * point to doubles: its first eight bytes are alpha as an int64_t. */
 K_LOOP_HEAD(add_alpha) {
     const T alpha = *(const T *)context;
     K_MAP(_map_2)(p, s, n, &alpha, K_NAME(add_alpha), true, NULL, context);
@@ -89,7 +89,8 @@ static inline T K_NAME(pow)(T a, T b) {
 
 K_HEAVY_2_OR_NUMBER(pow)
 
-/* Programs often call these functions with a number. */
+/* 2_OR_NUMBER gives these functions loops for an operand that is a single number, because programs
+ * often call them with one. */
 #define BINARY(name, Node, formula, weight, dtypes, ...) \
     K_LOOP_OF_ROW(name, 2_OR_NUMBER, weight, dtypes)
 #include "tensor/kernels/elementwise.def"

@@ -1,8 +1,9 @@
 /*
  * loops/cascade.h: the function CASCADE, which sums n rows of WIDE numbers in the order that sum.h
- * explains. The numbers are `step` bytes apart. Four cascades, each of which adds every fourth row,
- * are computed at once in registers of LANES numbers. sum.h includes this file after defining
- * CASCADE, WIDE and LANES, which are undefined at the end.
+ * explains. total[c] becomes the sum of number c of all rows. The rows are adjacent, and all
+ * numbers are `step` bytes apart. Four cascades, each of which adds every fourth row, are computed
+ * at once in registers of LANES numbers. sum.h includes this file after defining CASCADE, WIDE and
+ * LANES, which are undefined at the end.
  */
 static __attribute__((noinline)) void CASCADE(const char *x, int64_t step, int64_t n,
                                               RESULT *total) {

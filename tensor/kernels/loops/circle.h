@@ -8,8 +8,8 @@
 
 /* Returns sin(x + quarter * pi / 2), by the reduction of Cody and Waite: x = n * pi / 2 + r with
  * |r| <= pi / 4. If the number of quarters, n + quarter, is odd, cos(r) takes the place of sin(r).
- * If that number is 2 or 3 modulo 4, the result is negated. pi / 2 is split into three parts, which
- * are rounded down, so that the result for -0 is -0. */
+ * If that number is 2 or 3 modulo 4, the result is negated. pi / 2 is split into three parts that
+ * are rounded down. So all three are positive, and sin(-0) is -0. */
 K_INLINE float K_NAME(circle_at)(float x, uint32_t quarter) {
     const float magic = 12582912.f; /* Adding 3 * 2^22 rounds a float to an integer. */
     const float shifted = fmaf(x, 0.636619772f, magic);
@@ -71,9 +71,11 @@ static bool K_NAME(circle_near)(const float *x, int64_t n) {
     return !far;
 }
 
-/* Computes blocks of elements by `near` if all of a block's elements are below CIRCLE_MOST, or else
- * by `any`. An element has the same bits in both, whatever its neighbours are. `heavy` is the loop
- * that calls this function. */
+/* Computes the elements in blocks of CIRCLE_BLOCK. A block is computed by `near` if circle_near is
+ * true for it, otherwise by `any`. Both functions give the same bits for an element below
+ * CIRCLE_MOST, so that a result doesn't depend on the other elements of its block. `heavy` is the
+ * loop that calls this function; k_run_beside calls that loop again with contiguous copies of other
+ * operands. */
 K_INLINE void K_NAME(circle_blocks)(char *const p[], const int64_t s[], int64_t n, rg_loop *heavy,
                                     K_MAP(_map_1_function) * near, K_MAP(_map_1_function) * any) {
     if (s[0] != sizeof(float) || s[1] != sizeof(float)) {

@@ -1,9 +1,9 @@
 /*
  * loops/conv.h: a task of a convolution, or of one of its gradients, by im2col, compiled for each
  * element type and instruction set (see sets.h). A tap is one element of the kernel. The matrix of
- * columns has one row for each tap and channel: the elements of x that the tap reads, one for each
- * pixel of y (im2col). The gradient of x adds such rows to the elements of gx that they belong to
- * (col2im).
+ * columns (im2col) has one row for each tap and channel. The row has the elements of x that the tap
+ * reads, one for each pixel of y. For the gradient of x, the rows of such a matrix are added to the
+ * elements of gx that the taps read (col2im). A stretch is a number of consecutive pixels of y.
  */
 
 #define VECTOR K_NAME(conv_vector)
@@ -18,8 +18,8 @@ typedef T HALF __attribute__((vector_size(K_VECTOR_BYTES / 2), aligned(sizeof(T)
 
 /* ---- copying and adding contiguous pixels ---------------------------------------------------- */
 
-/* Copies n elements. May overwrite the elements behind them, up to the next whole vector. Doesn't
- * read at `limit` or beyond. */
+/* Copies n elements from `from` to `to`. May overwrite the elements of `to` behind the first n, up
+ * to a whole vector. Reads nothing from the address `limit` on. */
 K_INLINE void K_NAME(conv_copy)(T *to, const T *from, int64_t n, const T *limit) {
     if (n <= FEWER && limit - from >= FEWER) {
         *(HALF *)to = *(const HALF *)from;
@@ -49,7 +49,7 @@ K_INLINE void K_NAME(conv_add)(T *to, const T *from, int64_t n) {
 
 /* ---- one row of columns -------------------------------------------------------------------------
  * The row has the elements that one tap of one channel reads, for the n pixels of y that begin at
- * pixel `from`. */
+ * pixel `from`. `down` and `across` describe the tap along the two dims (see k_tap in window.h). */
 
 /* Returns whether the n pixels are whole rows of y, in which the tap reads no padding, and the
  * stride across is 1. */
@@ -60,7 +60,8 @@ K_INLINE bool K_NAME(conv_sees_all)(const k_window *z, k_tap down, k_tap across,
            && across.end >= width && from / width >= down.begin && (from + n) / width <= down.end;
 }
 
-/* Writes to `to` the elements that the tap reads for the n pixels; 0 for padding. */
+/* Writes to `to` the elements that the tap reads for the n pixels; 0 for padding. May overwrite the
+ * elements of `to` behind the first n, up to a whole vector. */
 static void K_NAME(conv_see)(T *to, const T *plane, const k_window *z, k_tap down, k_tap across,
                              int64_t from, int64_t n) {
     const int64_t stride = z->stride[1];
@@ -106,8 +107,9 @@ static void K_NAME(conv_see)(T *to, const T *plane, const k_window *z, k_tap dow
     }
 }
 
-/* The reverse of copying a row of the matrix of columns (col2im): adds its n elements to the
- * elements of `plane`, one channel's image, from which the row's tap would be copied. */
+/* The reverse of conv_see (col2im): adds the n elements of a row of the matrix of columns to the
+ * elements of `plane`, one channel's image, from which conv_see would read them. Elements that
+ * stand for padding are ignored. */
 static void K_NAME(conv_return)(T *plane, const T *from_pixel, const k_window *z, k_tap down,
                                 k_tap across, int64_t from, int64_t n) {
     const int64_t stride = z->stride[1];
@@ -140,8 +142,9 @@ static void K_NAME(conv_return)(T *plane, const T *from_pixel, const k_window *z
     }
 }
 
-/* Writes `count` rows of columns, beginning at row `first`, for n pixels, and fills up the last
- * vector of each row with zeros. x has the channels of one group of one image. */
+/* Writes `count` rows of the matrix of columns, beginning at row `first`, for n pixels from pixel
+ * `from` on. Fills up the last vector of each row with zeros. x has the channels of one group of
+ * one image. */
 static void K_NAME(conv_columns)(const conv_plan *p, T *to, const T *x, int64_t first,
                                  int64_t count, int64_t from, int64_t n) {
     const k_window *z = &p->z->window;
@@ -158,16 +161,17 @@ static void K_NAME(conv_columns)(const conv_plan *p, T *to, const T *x, int64_t 
     }
 }
 
-/* ---- y = w columns + bias ------------------------------------------------------------- */
+/* ---- y = w c + bias, where c is the matrix of columns ----------------------------------- */
 
-/* Sets the first n elements of each row to the row's bias. */
+/* Sets the first n elements of each row of y to the row's bias. */
 K_INLINE void K_NAME(conv_begin)(T *y, int64_t y_row, int64_t rows, int64_t n, const T *bias) {
     for (int64_t i = 0; i < rows; i++)
         for (int64_t j = 0; j < n; j++)
             y[i * y_row + j] = bias[i];
 }
 
-/* y = w columns, or y += w columns if `add` is true. Requires that n is a multiple of LANES. */
+/* y = w c, or y += w c if `add` is true, where c is `terms` rows of the matrix of columns, for n
+ * pixels. Requires that n is a multiple of LANES. */
 static void K_NAME(conv_multiply)(const conv_plan *p, T *y, int64_t y_row, const T *w,
                                   const T *columns, int64_t n, int64_t terms, bool add) {
     for (int64_t i = 0; i < p->z->out && n; i += CONV_ROWS) {
@@ -185,8 +189,8 @@ static void K_NAME(conv_multiply)(const conv_plan *p, T *y, int64_t y_row, const
     }
 }
 
-/* Computes one stretch of pixels of one group of one image. The last pixels, if they don't fill a
- * vector, are computed in `rest` and then copied. */
+/* Computes one stretch of one group of one image. The last pixels, if they don't fill a vector, are
+ * computed in `rest` and then copied to y. */
 static void K_NAME(conv_forward_part)(const conv_plan *p, int64_t part, T *room) {
     const k_conv *z = p->z;
     const int64_t image = part / p->stretches;
@@ -226,9 +230,10 @@ static void K_NAME(conv_forward)(void *plan, int64_t begin, int64_t end, int wor
 
 /* ---- gx: the columns w^T g are added to the elements of gx that the taps read ---------------- */
 
-/* Returns the rows of g from pixel `from` on, as rows of whole vectors. The result points into g's
- * own memory if n is a multiple of LANES, otherwise to a copy in `copy`, filled up with zeros. Sets
- * *row to the distance from one row to the next, in elements. */
+/* Returns the n pixels from pixel `from` on in each row of g, such that whole vectors can be read.
+ * If n is a multiple of LANES, the result points into g's own memory. Otherwise it is `copy`, to
+ * which the pixels are copied; each row is filled up with zeros to whole vectors. Sets *row to the
+ * distance from one row of the result to the next, in elements. */
 K_INLINE const T *K_NAME(conv_pixels)(const conv_plan *p, T *copy, const T *g, int64_t from,
                                       int64_t n, int64_t *row) {
     *row = p->pixels;

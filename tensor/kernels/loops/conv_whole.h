@@ -1,9 +1,10 @@
 /*
- * loops/conv_whole.h: a convolution of integers. Sums are computed as uint64_t, and wrap when they
- * become T. See conv.c.
+ * loops/conv_whole.h: a convolution of integers. Sums are computed in uint64_t, so that they wrap
+ * around on overflow, and are then converted to T. conv.c includes this file.
  */
 
-/* Adds the elements of a plane of x under one tap, times the tap's weight, to a plane of y. */
+/* Adds to each pixel of a plane of y the element of a plane of x that one tap reads, times the
+ * tap's weight. `row` and `col` describe the tap along the two dims (see k_tap in window.h). */
 static void K_NAME(whole_tap)(const k_window *w, T *y, const T *x, uint64_t weight, k_tap row,
                               k_tap col) {
     for (int64_t i = row.begin; i < row.end; i++) {
@@ -14,7 +15,7 @@ static void K_NAME(whole_tap)(const k_window *w, T *y, const T *x, uint64_t weig
     }
 }
 
-/* Computes planes begin to end - 1 of y. */
+/* Computes planes begin to end - 1 of y. A plane is one channel of one image. */
 static void K_NAME(whole_forward)(void *context, int64_t begin, int64_t end, int worker) {
     const conv_whole *p = context;
     const k_conv *z = p->z;

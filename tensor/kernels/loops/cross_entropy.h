@@ -1,10 +1,10 @@
 /*
- * loops/cross_entropy.h: cross entropy of rows, and its gradient. It is the negative log likelihood
- * of log_softmax(x), computed without storing log_softmax(x).
+ * loops/cross_entropy.h: cross entropy of rows, and its gradient. Cross entropy is the negative log
+ * likelihood of log_softmax(x), computed without storing log_softmax(x).
  */
 
-/* y = weight[t] * (lse - x[t]), where t is the row's target, and lse = max + ln sum_i e^(x_i -
- * max). */
+/* For each row, y = weight[t] * (lse - x[t]), where t is the row's target, and lse = max + ln sum_i
+ * e^(x_i - max). If t is to be ignored, y = 0. Stores lse as well. */
 static void K_NAME(cross_entropy)(const nll_work *work, int64_t begin, int64_t end) {
     const k_nll_targets *z = work->z;
     const int64_t n = z->classes;
@@ -32,8 +32,8 @@ K_INLINE void K_NAME(cross_entropy_gradient)(T *restrict gx, const T *restrict x
         gx[i] = K_TYPED(k_exp_below)(x[i] - high - low) * all;
 }
 
-/* gx[i] = e^(x[i] - lse) * (weight[t] * g + g_lse) - (i == t ? weight[t] * g : 0), where t is the
- * row's target. */
+/* gx[i] = e^(x[i] - lse) * (own + g_lse) - (i == t ? own : 0), where t is the row's target. own =
+ * weight[t] * g * work->scale, or 0 if t is to be ignored. */
 static void K_NAME(cross_entropy_backward)(const nll_work *work, int64_t begin, int64_t end) {
     const k_nll_targets *z = work->z;
     const int64_t n = z->classes;

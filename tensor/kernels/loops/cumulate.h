@@ -32,8 +32,8 @@ K_INLINE TOTAL K_NAME(cumulate_recurrence)(TOTAL total, TOTAL x, const T *z) {
 }
 
 #if K_IS_FLOAT
-/* Returns ln(e^total + e^x). If both are the same infinity, that infinity is returned, because
- * their difference is NaN. */
+/* Returns ln(e^total + e^x). If both are the same infinity, returns that infinity; x - total would
+ * be NaN. */
 K_INLINE TOTAL K_NAME(cumulate_logaddexp)(TOTAL total, TOTAL x, const T *z) {
     (void)z;
     if (total == x && isinf(x))
@@ -43,7 +43,8 @@ K_INLINE TOTAL K_NAME(cumulate_logaddexp)(TOTAL total, TOTAL x, const T *z) {
 }
 #endif
 
-/* Computes one line. */
+/* Computes one line, by calling `step` for each element. `total` is the running value before the
+ * first element. */
 K_INLINE void K_NAME(cumulate_line)(char *y, const char *x, const char *z, const cumulate_along *c,
                                     TOTAL total, K_NAME(cumulate_step) * step) {
     for (int64_t i = 0; i < c->n; i++) {

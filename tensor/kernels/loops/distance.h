@@ -1,7 +1,7 @@
 /*
  * loops/distance.h: distances between rows of two matrices, and their gradients, compiled for each
- * element type (see sets.h). A distance is accumulated in DISTANCE_LANES lanes, whatever the
- * instruction set is, so that all instruction sets give the same bits.
+ * element type (see sets.h). A distance is accumulated in DISTANCE_LANES lanes (partial results),
+ * whatever the instruction set is, so that all instruction sets give the same bits.
  */
 #if K_IS_FLOAT
 
@@ -32,8 +32,8 @@ K_INLINE T K_NAME(distance_most)(T total, T d, T p) {
     return d > total ? d : total;
 }
 
-/* Accumulates the differences of two rows of n elements. `step` adds a difference to a lane; `join`
- * adds one lane to another. */
+/* Accumulates the differences of two rows of n elements, and returns the result. `step` adds a
+ * difference to a lane; `join` adds one lane to another. */
 K_INLINE T K_NAME(distance_fold)(const T *a, const T *b, int64_t n, T p,
                                  K_NAME(distance_step) * step, K_NAME(distance_step) * join) {
     T lane[DISTANCE_LANES] = { 0 };
@@ -106,7 +106,8 @@ K_INLINE T K_NAME(distance_slope_power)(T d, T g, T y, T p) {
     return power * g / K_TYPED(k_pow)(y, p - 1);
 }
 
-/* Computes the gradient of one row of a: a sum over all rows of b. */
+/* Computes the gradient of one row of `a`: a sum over all rows of `b`. For row j of `b`, the
+ * distance is y[j * step], and its gradient is g[j * step]. */
 K_INLINE void K_NAME(distance_slopes)(T *to, const T *a, const T *b, const T *g, const T *y,
                                       int64_t step, const distance_context *c,
                                       K_NAME(distance_slope) * slope) {

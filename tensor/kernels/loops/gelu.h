@@ -1,7 +1,9 @@
 /*
- * loops/gelu.h: gelu, its tanh form and their gradients; activations.h includes it. Each of them is
- * the first operand times a share of the last operand, s(x), as kernels/gelu.h explains. Floats
- * look up the coefficients of polynomials; doubles call libm.
+ * loops/gelu.h: gelu, its tanh form and their gradients; activations.h includes this file. Each of
+ * these four functions is its first operand times s(x), where x is its last operand, and s is a
+ * share, which kernels/gelu.h explains. For gelu itself, both operands are x; for a gradient, the
+ * first operand is the incoming gradient. Floats look up the coefficients of polynomials; doubles
+ * call libm.
  */
 
 #if K_SIZE == 4
@@ -10,8 +12,8 @@
  * for the result of the one before it. */
 #define LANES K_VECTOR_BYTES
 
-/* y = a * s(x), for LANES elements. `steep` is true if s is the share of a gradient, whose
- * polynomials have one more degree. */
+/* y = a * s(x), for LANES elements. c has the coefficients of the polynomials of s. `steep` is true
+ * if s is the share of a gradient; then the polynomials have one more degree. */
 K_INLINE void K_NAME(share_line)(float *restrict y, const float *a, const float *x,
                                  const bool steep, const share_pieces c) {
     const float magic = 6291456.f;   /* Adding 3 * 2^21 rounds to a multiple of 1/2. */
@@ -40,7 +42,7 @@ K_INLINE void K_NAME(share_line)(float *restrict y, const float *a, const float 
     K_INDEPENDENT
     for (int l = 0; l < LANES; l++)
         p[l] = k_bits_float(x[l]) < 0 ? p[l] : 1 - p[l];
-    /* As in torch, the gradient at an infinity is NaN: x - x is NaN there, and 0 elsewhere. */
+    /* As in torch, the gradient at an infinity is NaN: x - x is NaN there, and 0 for finite x. */
     if (steep) {
         K_INDEPENDENT
         for (int l = 0; l < LANES; l++)

@@ -10,8 +10,8 @@
  * the index selects. */
 typedef void K_NAME(index_action)(T *row, T *at);
 
-/* Calls act for n elements that are contiguous in both places. Requires that the two places don't
- * overlap. */
+/* Calls act(row + i, at + i) for i < n. Requires that the n elements at `row` don't overlap with
+ * those at `at`. */
 K_INLINE void K_NAME(index_rows)(T *restrict row, T *restrict at, int64_t n,
                                  K_NAME(index_action) * act) {
     for (int64_t i = 0; i < n; i++)

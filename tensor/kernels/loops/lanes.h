@@ -39,8 +39,8 @@ K_INLINE T K_NAME(lanes_max)(const LANES *lanes) {
     return max.lane[0];
 }
 
-/* sum[l] += lane[l]. The sum is a vector because an array would be loaded and stored for every few
- * values. */
+/* sum[l] += lane[l]. The sum is a vector because compilers would keep an array in memory, and load
+ * and store it in each iteration. */
 K_INLINE void K_NAME(lanes_add)(LANES *sum, const T lane[K_LANES]) {
     LANES more;
     memcpy(&more, lane, sizeof more);
@@ -68,8 +68,9 @@ K_INLINE T K_NAME(sum_of)(int64_t n, VALUE *value, const void *row) {
 
 /* ---- maxima and sums for softmax and cross entropy ------------------------------------------- */
 
-/* Returns the greatest element of x, or NaN if any element is NaN. Elements are compared as
- * k_order's numbers, which order floats as usual and put NaN above all others. */
+/* Returns the greatest element of x, compared as k_order's numbers. If x has a NaN, the result may
+ * be NaN or not, which depends on the NaN's sign and place. The callers allow both: a NaN makes the
+ * sum of the powers NaN in any case. */
 K_INLINE T K_NAME(greatest)(const T *x, int64_t n) {
     K_TYPED(k_ordered) greatest = K_TYPED(k_order)(-(T)INFINITY);
     for (int64_t i = 0; i < n; i++)

@@ -1,6 +1,6 @@
 /*
- * loops/loss.h: elementwise losses of a prediction x and a target t; and their derivatives,
- * multiplied by the incoming gradient.
+ * loops/loss.h: elementwise losses of a prediction x and a target t, and the derivatives of the
+ * losses by x, multiplied by the incoming gradient.
  */
 #define ELEMENT K_NAME(loss_element)
 #define LOSS    K_NAME(loss_value)
@@ -8,8 +8,9 @@
 typedef struct {
     T x, t;
     T d, a; /* d = x - t, a = |d| */
-    T by;   /* The pos_weight of a loss. For a derivative, the incoming gradient times the scale. */
-    T c;    /* The parameter of the loss: beta, delta, or the least denominator. */
+    T by;   /* The pos_weight of a loss, which only BCE with logits uses. For a derivative: the
+             * incoming gradient, times k_loss's argument `scale`. */
+    T c;    /* beta of smooth L1, delta of Huber, or the least denominator of BCE's derivative. */
 } ELEMENT;
 
 typedef T LOSS(const ELEMENT *e);
@@ -85,8 +86,8 @@ K_INLINE void K_NAME(loss_steps)(char *const p[], const int64_t s[], int64_t n,
 }
 
 /* Runs loss_steps with strides that are constants, so that its loop vectorises. Requires that the
- * elements of y, x and the target lie side by side, and that the weight and `by` both do so as well
- * or are both single numbers. */
+ * elements of y, x and the target are contiguous. The weight and `by` must either both be
+ * contiguous or both be single numbers. */
 K_INLINE void K_NAME(loss_each)(char *const p[], const int64_t s[], int64_t n,
                                 const loss_context *k, LOSS *value) {
     const int64_t size = sizeof(T);

@@ -38,7 +38,8 @@ typedef R K_MAP(_map_1_function)(A a, const T *k);
 typedef R K_MAP(_map_2_function)(A a, T b, const T *k);
 typedef R K_MAP(_map_3_function)(A a, T b, T c, const T *k);
 
-/* Converts a kernel's three numbers from double to T. If `context` is NULL, all three are 0. */
+/* Converts the three numbers at `context` from double to T. If `context` is NULL, all three are
+ * 0. */
 K_INLINE void K_MAP(_map_numbers)(T k[3], const void *context) {
     const double *numbers = context;
     for (int i = 0; i < 3; i++) {
@@ -51,9 +52,10 @@ K_INLINE void K_MAP(_map_numbers)(T k[3], const void *context) {
 }
 
 /* _map_1, _map_2 and _map_3 compute n elements of f's result. If f is heavy, `heavy` is the loop
- * that calls the function, otherwise NULL. `numbers` says whether an operand that is a single
- * number has a loop of its own. In _map_1 and _map_2, elements that lie apart are computed one by
- * one: to gather them into vectors would take as many loads, and ten times as much code. */
+ * that calls this function; k_run_beside calls that loop again with contiguous copies. Otherwise
+ * `heavy` is NULL. In _map_2, `numbers` says whether an operand that is a single number has a loop
+ * of its own. In _map_1 and _map_2, elements that aren't contiguous are computed one by one if f
+ * isn't heavy: to gather them into vectors would take as many loads, and ten times as much code. */
 K_INLINE void K_MAP(_map_1)(char *const p[], const int64_t s[], int64_t n, const T *k,
                             K_MAP(_map_1_function) * f, rg_loop *heavy, const void *context) {
     R *y = (R *)p[0];
@@ -191,7 +193,9 @@ K_INLINE void K_MAP(_map_3)(char *const p[], const int64_t s[], int64_t n, const
 #define K_HEAVY_2_WITH(op)      K_LOOP_WITH(op, 2, false, K_NAME(op##_loop))
 
 /* K_LOOP_OF_ROW(op, n, weight, dtypes) defines op_loop for a row of elementwise.def, if the row has
- * loops for this type. n is the number of operands, or 2_OR_NUMBER as in K_HEAVY_2_OR_NUMBER. */
+ * loops for this type. n is the number of operands, or 2_OR_NUMBER as in K_HEAVY_2_OR_NUMBER.
+ * `weight` is LIGHT, MEDIUM, HEAVY or OWN; for OWN nothing is defined, because the file of loops
+ * defines op_loop itself. */
 #define K_LOOP_OF_ROW(op, n, weight, dtypes) \
     K_LOOP_OF_ROW_(K_ROW_##weight##_##n, op, K_LOOPS_FOR_##dtypes)
 #define K_LOOP_OF_ROW_(LINE, op, TYPES)  K_LOOP_OF_ROW__(LINE, op, TYPES)

@@ -1,12 +1,12 @@
 /*
- * loops/matmul.h: the product y = alpha * a b + beta * c of one matrix, by tiles whose sums are
- * held in registers. A tile has K_TILE_ROWS rows, or half as many, and one or two vectors of
- * columns. Products that are too small for tiles are in loops/matmul_thin.h.
+ * loops/matmul.h: y = alpha * a b + beta * c, where a b is the product of two matrices, by tiles
+ * whose sums are held in registers. A tile has K_TILE_ROWS rows, or half as many, and one or two
+ * vectors of columns. Products that are too small for tiles are in loops/matmul_thin.h.
  *
- * Every element is a sum over k in ascending order, in blocks of MATMUL_KC terms, wherever the
- * element's tile is. A line is a row of a or a column of b. A step is an index along k. A panel is
- * a number of lines that are packed step by step: first the elements of all its lines at step 0,
- * then those at step 1, and so on.
+ * Every element of y is summed over k in ascending order, in blocks of MATMUL_KC terms, whichever
+ * tile the element is in. So its bits don't depend on the tiles. A line is a row of `a` or a column
+ * of `b`. A step is an index along k. A panel is a number of lines that are packed step by step:
+ * first the elements of all its lines at step 0, then those at step 1, and so on.
  */
 
 #if K_IS_FLOAT
@@ -73,7 +73,7 @@ static void K_NAME(matmul_turn)(void *columns, int64_t to_row, const void *rows,
 
 /* Packs lines that are contiguous across: the elements of all lines at one step are adjacent. All
  * panels get SOME steps before any panel gets the following steps. So a cache line that has
- * elements of two panels is still in a cache when the second panel reads it. */
+ * elements of two panels is still in a cache when it is read for the second panel. */
 K_INLINE void K_NAME(matmul_pack_dense)(NUMBER *to, const NUMBER *x, int64_t lines, int64_t k,
                                         int64_t step, const int width) {
     enum { SOME = 16 };
@@ -119,8 +119,9 @@ K_INLINE void K_NAME(matmul_fetch)(matmul_prefetch *ahead) {
     }
 }
 
-/* sum = a b, for m rows of a, at most `rows`; if m is less, the last row takes the place of the
- * missing ones. Also prefetches y, the next rows of a, and the cache lines of `ahead`. */
+/* sum = a b, for a tile with m <= rows rows of `a`. If m < rows, row m - 1 takes the place of the
+ * missing rows. Also prefetches y, the next rows of `a`, and the cache lines of `ahead` (unless
+ * `ahead` is NULL). */
 K_INLINE void K_NAME(matmul_tile_sums)(VECTOR sum[][2], const k_product_sizes *z, const NUMBER *y,
                                        const NUMBER *a, const NUMBER *b, matmul_prefetch *ahead,
                                        int64_t m, const int rows, const int vectors) {

@@ -1,10 +1,11 @@
 /*
  * loops/matmul_thin.h: products with few rows, or with few multiplications in all, without tiles.
- * They are computed by dot products if both factors are contiguous along k; otherwise rows of b,
- * times elements of a, are added to rows of y. Tiles are in loops/matmul.h.
+ * They are computed by dot products if both factors are contiguous along k, and k is at least four
+ * vectors. Otherwise rows of b, times elements of `a`, are added to rows of y. Tiles are in
+ * loops/matmul.h.
  *
- * Every element is a sum over k in ascending order. A dot product sums vectors of 32 bytes, and
- * adds their lanes at the end.
+ * A dot product is summed in vectors of 32 bytes, whose lanes are added at the end. In the other
+ * case every element of y is summed over k in ascending order.
  */
 
 #if K_IS_FLOAT
@@ -53,11 +54,12 @@ K_INLINE NUMBER K_NAME(matmul_dot_total)(const VECTOR sum[2], const NUMBER *a, c
     return total;
 }
 
-/* y[i][j] += alpha times a dot product, for several rows and columns, which use the same elements
- * of a and b. The rows are the `rows` rows that begin at row i. The columns are the `columns`
- * columns j, j + share, j + 2 * share, and so on. The next call computes the columns j + 1, j + 1 +
- * share, and so on; so the processor's prefetcher recognises the pattern in which b is read.
- * Vectors of 32 bytes wait less for loads than longer ones. */
+/* y[i][j] += alpha times a dot product, for several rows and columns at once, so that each element
+ * of a and b that is loaded serves several dot products. The rows are the `rows` rows that begin at
+ * row i. The columns are the `columns` columns j, j + share, j + 2 * share, and so on. The next
+ * call computes the columns j + 1, j + 1 + share, and so on; so the processor's prefetcher
+ * recognises the pattern in which b is read. Vectors of 32 bytes wait less for loads than longer
+ * ones. */
 K_INLINE void K_NAME(matmul_dots)(const k_product_sizes *z, NUMBER *y, const NUMBER *a,
                                   const NUMBER *b, NUMBER alpha, int64_t i, int64_t j,
                                   int64_t share, const int rows, const int columns) {

@@ -1,8 +1,8 @@
 /*
  * loops/matmul_tiny.h: the product y = a b with at most MATMUL_TINY multiplications, and at most
  * MATMUL_TINY_K terms in each sum. The columns are processed in strips of 32 bytes: all rows of b
- * in the strip are held in registers, and each row of y is one vector. Instruction sets without
- * such vectors, and integers, use loops/matmul_thin.h.
+ * in the strip are held in registers, and each row of y in the strip is one vector. Instruction
+ * sets without such vectors, and integers, use loops/matmul_thin.h.
  */
 
 #if K_IS_FLOAT && (defined(K_SET_IS_AVX2) || defined(K_SET_IS_AVX512))
@@ -48,8 +48,8 @@ K_INLINE VECTOR K_NAME(matmul_load)(const T *p, __m256i first) {
     return (VECTOR)_mm256_maskload_pd((const void *)p, first);
 }
 
-/* Stores the first n elements, half a vector at a time, because a masked store is slow on many
- * processors. */
+/* Stores the first n elements. If n < LANES, stores them in parts of at most half a vector, because
+ * a masked store is slow on many processors. */
 K_INLINE void K_NAME(matmul_store)(T *p, __m256i first, int64_t n, VECTOR v) {
     typedef T half __attribute__((vector_size(16), aligned(sizeof(T)), may_alias));
     half part = (half)_mm256_castsi256_si128((__m256i)v);
@@ -131,10 +131,12 @@ K_INLINE void K_NAME(matmul_turned_rows)(VECTOR rows[], const k_product_sizes *z
     }
 }
 #else
-/* Returns whether matmul_turned_rows can read b, which depends only on the number of rows here. */
+/* Returns whether matmul_turned_rows can read b. In this instruction set that is so if b has at
+ * most MATMUL_TINY_K rows. */
 K_INLINE bool K_NAME(matmul_turns)(const k_product_sizes *z) { return z->k <= MATMUL_TINY_K; }
 
-/* Reads the rows of n columns of b element by element. */
+/* Reads n columns of b element by element. rows[l] gets the n elements of row l, filled up with
+ * zeros. */
 static __attribute__((noinline)) void K_NAME(matmul_turned_rows)(VECTOR rows[],
                                                                  const k_product_sizes *z,
                                                                  const T *b, int64_t n,

@@ -22,8 +22,8 @@ static void K_NAME(spread_beside)(const T *x, int64_t n, double mean, double lan
             lane[k] += ((double)x[i + k] - mean) * ((double)x[i + k] - mean);
 }
 
-/* m2 += (x - mean)^2 for n elements, where p[] are x, m2 and mean. s[1] is 0 if all squares are
- * added to one element of m2. */
+/* m2 += (x - mean)^2 for n elements. p[0] is x, p[1] is m2, and p[2] is the mean. If s[1] is 0, all
+ * squares are added to one element of m2, and the mean is one number, too. */
 static void K_NAME(spread)(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const T *restrict x = (const T *)p[0];
     double *restrict m2 = (double *)p[1];

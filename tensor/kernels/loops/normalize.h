@@ -18,9 +18,10 @@ typedef struct {
 } ROW;
 
 /* ---- mean and deviation -------------------------------------------------------------------------
- * A row is read in chunks of NORM_CHUNK vectors. For each lane, the mean of a chunk and its sum of
- * squares around that mean are combined with those of the chunks before. At the end the lanes are
- * combined in the same way, and so is the rest of the row, which doesn't fill a chunk. */
+ * A row is read in chunks of NORM_CHUNK vectors, each of K_LANES lanes. For each lane, the mean of
+ * a chunk and its sum of squares around that mean are combined with those of the chunks before. At
+ * the end the lanes are combined in the same way, and so is the rest of the row, which doesn't fill
+ * a chunk. */
 
 K_INLINE T K_NAME(norm_x)(const void *row, int64_t i) {
     const ROW *r = row;
@@ -77,7 +78,7 @@ K_INLINE T K_NAME(norm_chunks)(const T *x, int64_t whole, T *mean) {
 }
 
 /* Computes the mean of a row of n elements, and rstd = 1 / sqrt(variance + eps). If the norm isn't
- * centred, the mean is 0. */
+ * centred (rms norm), 0 takes the place of the mean, also in the variance. */
 K_INLINE void K_NAME(norm_moments)(const k_norm_rows *z, const T *x, const int64_t n, T *mean,
                                    T *rstd) {
     const int64_t chunk = NORM_CHUNK * K_LANES;
@@ -121,8 +122,8 @@ K_INLINE T K_NAME(norm_in_channel)(const void *row, int64_t i) {
     return K_NAME(norm_h)(r, i) * r->scale + r->shift;
 }
 
-/* y = h * weight + bias, for a row of n elements. Each weight applies to z->per consecutive
- * elements. */
+/* y = h * weight + bias, for a row of n elements. Each weight and bias applies to z->per
+ * consecutive elements. A weight that is NULL counts as 1, and a bias that is NULL as 0. */
 K_INLINE void K_NAME(norm_write)(const k_norm_rows *z, bool stream, T *y, ROW row,
                                  const int64_t n) {
     if (z->per == 1 && row.weight && row.bias) {
@@ -183,7 +184,8 @@ static void K_NAME(norm)(const norm_work *work, int64_t begin, int64_t end) {
 }
 
 /* ---- backward: gx = rstd * (gw - mean(gw) - h * mean(gw * h)), where gw = g * weight ----------
- * The gradient of the weight is sum(g * h), and the gradient of the bias is sum(g). */
+ * If the norm isn't centred, mean(gw) is left out. The gradient of the weight is sum(g * h), and
+ * the gradient of the bias is sum(g). */
 
 K_INLINE T K_NAME(norm_g)(const void *row, int64_t i) {
     const ROW *r = row;

@@ -19,8 +19,8 @@ K_INLINE T K_NAME(optim_gradient)(T gradient, T parameter, K_NAME(optim_common) 
     return common.weight_decay != 0 ? fma(common.weight_decay, parameter, g) : g;
 }
 
-/* Returns mean + entering * (x - mean). As in torch.lerp, this is computed as x - (1 - entering) *
- * (x - mean) if |entering| isn't below 1/2, which rounds differently. */
+/* Returns mean + entering * (x - mean). If |entering| is 1/2 or more, it is computed as x - (1 -
+ * entering) * (x - mean), as in torch.lerp; the two formulas round differently. */
 K_INLINE T K_NAME(optim_lerp)(T mean, T x, T entering) {
     return fabs(entering) < (T)0.5 ? fma(entering, x - mean, mean) : fma(entering - 1, x - mean, x);
 }

@@ -1,7 +1,7 @@
 /*
- * loops/place.h: the maximum or minimum along one dim, and its index. If several elements are
- * equal, the first one counts; if there is a NaN, the first NaN does. extremes.h includes this
- * file, after the loops K_NAME(min) and K_NAME(max).
+ * loops/place.h: the maximum or minimum along one dim, and its index. If the extreme occurs several
+ * times, the index is that of its first occurrence. If there is a NaN, the result is the first NaN
+ * and its index. extremes.h includes this file, after the loops K_NAME(min) and K_NAME(max).
  */
 
 /* PLACE is the type of an index. For floats it has 32 bits, so that a vector holds as many

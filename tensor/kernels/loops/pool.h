@@ -40,7 +40,8 @@ K_INLINE void K_NAME(pool_keep_greater)(T *max, WHERE *at, VECTOR v, WHERE place
     *(PLACES *)at = (place & greater) | (*(const PLACES *)at & ~greater);
 }
 
-/* Compares the elements of one tap with the maxima of the taps before it, for n windows. */
+/* Compares the elements of one tap with the maxima of the taps before it, for n windows. For window
+ * i, the element is x[i * step]. `place` is as in pool_keep_greater. */
 K_INLINE void K_NAME(pool_compare)(T *max, WHERE *at, const T *x, int64_t step, int64_t n,
                                    WHERE place) {
     int64_t i = 0;
@@ -71,7 +72,8 @@ K_INLINE int64_t K_NAME(pool_first_tap)(const k_window *z, int d, int64_t o) {
 }
 
 /* Initialises the maxima of n windows of a row, beginning at window `col`: sets each maximum to
- * K_LEAST, and its index to the window's first tap that is inside the plane. */
+ * K_LEAST, and its index in `at` to that of the window's first tap inside the plane (an offset, as
+ * in pool_keep_greater). */
 K_INLINE void K_NAME(pool_begin)(const k_window *z, T *max, WHERE *at, int64_t row, int64_t col,
                                  int64_t n) {
     const WHERE top = (WHERE)(K_NAME(pool_first_tap)(z, 0, row) * z->dilation[0] * z->size[1]);
@@ -217,7 +219,8 @@ static void K_NAME(pool_max)(void *context, int64_t begin, int64_t end, int work
         }
 }
 
-/* gx[indices[i]] += g[i]. It adds, since several windows may contain the same element. */
+/* Sets gx to 0, and then computes gx[indices[i]] += g[i] for each window i. The gradients are
+ * added, since several windows may contain the same element. */
 static void K_NAME(pool_max_backward)(void *context, int64_t begin, int64_t end, int worker) {
     const pool_work *work = context;
     const k_window *z = &work->p->window;
@@ -304,8 +307,8 @@ static void K_NAME(pool_mean)(void *context, int64_t begin, int64_t end, int wor
         }
 }
 
-/* gx += g / divisor for each element of a window. It adds, since several windows may contain the
- * same element. */
+/* Sets gx to 0. Then, for each window, adds g / divisor to gx at each element of the window. The
+ * gradients are added, since several windows may contain the same element. */
 static void K_NAME(pool_mean_backward)(void *context, int64_t begin, int64_t end, int worker) {
     const pool_work *work = context;
     const k_pool *p = work->p;

@@ -23,8 +23,9 @@ static void K_NAME(random_stretch)(void *numbers, int n, double low_given, doubl
         y[i] = y[i] == high ? low : y[i];
 }
 
-/* Turns uniform numbers into normal ones, in blocks of sixteen. In a block, element i and element i
- * + 8 are a pair, which random_pair transforms together. */
+/* Turns uniform numbers in [0, 1) into normal ones, in blocks of sixteen; n must be a multiple of
+ * sixteen. In a block, element i and element i + 8 are a pair, which random_pair transforms
+ * together. */
 static void K_NAME(random_normals)(void *numbers, int n) {
     T *y = numbers;
     for (int block = 0; block < n; block += 16)
@@ -33,8 +34,10 @@ static void K_NAME(random_normals)(void *numbers, int n) {
 }
 
 /* For each element that is still pending, writes its candidate to `accepted`, and clears `pending`
- * if the candidate is accepted. Returns whether any element is still pending after that. Each
- * operation is rounded in the tensor's dtype, as in torch. */
+ * if the candidate is accepted. Returns whether any element is still pending after that. A
+ * candidate from the normal distribution is accepted if it is in the interval; a uniform one, if
+ * the element of `uniforms` is small enough (see k_truncation). Each operation is rounded in the
+ * tensor's dtype, as in torch. */
 static bool K_NAME(random_truncate)(const k_truncation *r, int64_t n, void *accepted,
                                     const void *candidates, const void *uniforms, bool *pending) {
     T *x = accepted;

@@ -8,7 +8,7 @@ static inline uint32_t K_IN_SET(random_twisted)(uint32_t a, uint32_t b) {
     return joined >> 1 ^ (-(b & 1u) & 0x9908b0dfu);
 }
 
-/* Replaces a block of words of the state with the next block. */
+/* Replaces the K_RANDOM_WORDS words of the state by the next block of words. */
 static void K_IN_SET(random_twist)(uint32_t *s) {
     enum { WORDS = K_RANDOM_WORDS, SHIFT = 397 };
     int i = 0;

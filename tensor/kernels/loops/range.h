@@ -12,8 +12,9 @@
 
 #if K_IS_FLOAT
 /* y[i] = start + step * i, rounded as in torch's vectorised loop. Numbers are computed in float64,
- * and each multiply-add is rounded once. While at least two vectors of 32 bytes are left, elements
- * are computed from the first element of their vector: y[i + l] = y[i] + step * l. */
+ * and each multiply-add is rounded once. The largest multiple of two vectors of 32 bytes is
+ * computed vector by vector: element l of a vector is y[i + l] = y[i] + step * l, where y[i] is the
+ * vector's first element. */
 static void K_NAME(arange)(void *to, int64_t n, double start, double step) {
     enum { LANES = 32 / sizeof(T) };
     T *y = to;
@@ -27,7 +28,7 @@ static void K_NAME(arange)(void *to, int64_t n, double start, double step) {
         y[i] = (T)fma(step, (double)i, start);
 }
 #else
-/* y[i] = start + step i. */
+/* y[i] = start + step * i. */
 static void K_NAME(arange_whole)(void *to, int64_t n, int64_t start, int64_t step) {
     T *y = to;
     for (int64_t i = 0; i < n; i++)

@@ -51,8 +51,8 @@ K_INLINE void K_NAME(recur_multiply)(const recur_plan *p, T *y, int64_t wide, co
 
 /* ---- forward: one row of one time step ----------------------------------------------------------
  * n is the number of hidden elements. x is the part of the gates that comes from the input, and z
- * the part that comes from h, with the bias. `before` is the value before this time step: of c for
- * an LSTM, of h for a GRU. */
+ * the part that comes from h. A GRU's x includes bias_ih, and its z bias_hh; otherwise x includes
+ * both. `before` is the value before this time step: of c for an LSTM, of h for a GRU. */
 
 /* i, f, o = sigmoid(x + z); g = tanh(x + z); c = f * before + i * g; y = o * tanh(c) */
 K_INLINE void K_NAME(recur_lstm)(int64_t n, T *y, T *c, T *gates, const T *x, const T *z,
@@ -73,7 +73,8 @@ K_INLINE void K_NAME(recur_lstm)(int64_t n, T *y, T *c, T *gates, const T *x, co
     }
 }
 
-/* r, u = sigmoid(x + z); q = z; t = tanh(x + r * q); y = (before - t) * u + t */
+/* r, u = sigmoid(x + z); t = tanh(x + r * q), where q is the part of z for t; y = (before - t) * u
+ * + t */
 K_INLINE void K_NAME(recur_gru)(int64_t n, T *y, T *gates, const T *x, const T *z,
                                 const T *before) {
     K_INDEPENDENT
@@ -103,7 +104,7 @@ K_INLINE void K_NAME(recur_rnn)(int64_t n, T *y, const T *x, const T *z, bool re
         y[j] = K_TYPED(k_tanh)(x[j] + z[j]);
 }
 
-/* Adds the bias to m rows of n gates. */
+/* Adds the bias to m rows of z, of n numbers each. Row r begins at z + r * wide. */
 K_INLINE void K_NAME(recur_add_bias)(T *z, int64_t wide, const T *bias, int64_t m, int64_t n) {
     for (int64_t r = 0; r < m; r++) {
         T *row = z + r * wide;
@@ -152,7 +153,8 @@ static void K_NAME(recur_forward)(void *plan, int64_t begin, int64_t end, int wo
  * g_x is the gradient of x, which is written. */
 
 /* Computes the gradients of one time step of an LSTM. `carry` is the gradient of c that comes from
- * the later time step. It is replaced by the gradient of c for the time step before. */
+ * the later time step, and g_c the one that comes from outside the layer. `carry` is replaced by
+ * the gradient of c for the time step before. */
 K_INLINE void K_NAME(recur_lstm_back)(int64_t n, T *g_x, T *carry, const T *g, const T *g_more,
                                       const T *g_c, const T *gates, const T *c, const T *before) {
     K_INDEPENDENT

@@ -178,8 +178,8 @@ K_INLINE void K_NAME(softmax_side_shares)(const softmax_rows *z, int64_t rows, T
             total[r] += y[at + r];
         }
     }
-    /* If a sum is 0, all elements of the row are -infinity in K_SAFE_SOFTMAX; with a total of 1 the
-     * result is 0. */
+    /* A sum can be 0 only in K_SAFE_SOFTMAX, if all elements of the row are -infinity. With a total
+     * of 1 in place of 0, the results of this row are 0. */
     K_INDEPENDENT
     for (int64_t r = 0; r < rows; r++)
         total[r] = total[r] == 0 ? 1 : total[r];

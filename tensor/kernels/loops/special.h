@@ -77,7 +77,7 @@ K_INLINE T K_NAME(xlogy)(T a, T b) {
 }
 
 /* Returns ln(e^a + e^b), computed as max(a, b) + ln(1 + e^-|a - b|). If a and b are the same
- * infinity, that infinity is returned, because their difference is NaN. */
+ * infinity, returns that infinity; a - b would be NaN. */
 K_INLINE T K_NAME(logaddexp)(T a, T b) {
     const T most = a > b || a != a ? a : b;
     const T sum = most + K_TYPED(k_log1p)(K_TYPED(k_exp)(-fabs(a - b)));

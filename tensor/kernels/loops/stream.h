@@ -1,8 +1,8 @@
 /*
  * loops/stream.h: runs another loop block by block, with a small buffer as its output, and copies
- * each block to the result past the caches. This is for large results, which wouldn't stay in the
- * caches until they are read anyway; an ordinary write would load each cache line first, and evict
- * another one.
+ * each block to the result past the caches. This is for results so large that they would be evicted
+ * from the caches before they are read. An ordinary write would also load each cache line before
+ * overwriting it.
  */
 
 static void K_IN_SET(stream_loop)(char *const p[], const int64_t s[], int64_t n,

@@ -36,7 +36,7 @@
 #undef RESULT
 #endif
 
-/* float32 has a second loop, which adds in double. */
+/* float32 has one more loop, wide_sum, which adds in double. */
 #if K_IS_FLOAT && K_SIZE == 4
 #define RESULT   double
 #define KIND     wide_sum

@@ -1,6 +1,6 @@
 /*
- * loops/where.h: selects one of two elements by a condition, for elements of one size and one
- * instruction set.
+ * loops/where.h: selects one of two elements by a condition, compiled for each size of elements and
+ * instruction set (see sets.h).
  */
 #define KIND where
 #define A bool
