@@ -103,9 +103,9 @@ static void norm_backward_part(void *context, int64_t begin, int64_t end, int wo
         k_stream_end();
 }
 
-/* Returns the number of rows of a part. It doesn't depend on the number of threads, so that the
- * result doesn't either. It is so large that the sums of all parts together take less memory than
- * x. */
+/* Returns the number of rows of a part. This number doesn't depend on the number of threads, so
+ * that the result doesn't depend on it either. A part has at least 2 * NORM_ROWS rows, unless x has
+ * fewer; with smaller parts the sums could take more memory than x. */
 static int64_t norm_grain(const k_norm_rows *z) {
     if (z->rows * z->n < RG_LARGE)
         return RG_MAX(z->rows, 1);

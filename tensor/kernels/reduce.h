@@ -19,8 +19,8 @@ typedef struct {
 } reduce_block;
 typedef void reduce_loop(char *y, const char *x, const reduce_block *b);
 
-/* The size in bytes of a loop's buffer for results. As many columns are computed at once as have
- * results in this buffer. */
+/* The size in bytes of the buffer in which a loop keeps the results of the columns that it computes
+ * at the same time. */
 enum { REDUCE_BLOCK = 8192 };
 
 /* Returns a header with y's elements and all of x's dims, in which the reduced dims have size 1, so

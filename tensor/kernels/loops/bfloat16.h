@@ -95,8 +95,8 @@ typedef struct {
     float alpha, beta;
 } bf_place;
 
-/* Writes a vector of sums to row i of a tile of n columns, beginning at column j: multiplied by
- * alpha, and with beta * c added. */
+/* Writes alpha * sum + beta * c to row i of a tile, from column j on. `sum` is a vector with a lane
+ * for each column; lanes beyond the tile's n columns aren't written. */
 BF_INLINE void bf_write(const bf_place *to, int64_t i, int64_t j, int64_t n, __m512 sum) {
     const __mmask16 here = (__mmask16)((1 << RG_MIN(n - j, BF_LANES)) - 1);
     __m512 v = sum * to->alpha;

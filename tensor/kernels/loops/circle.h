@@ -1,6 +1,6 @@
 /*
  * loops/circle.h: sine, cosine and tangent, compiled for each floating type and instruction set
- * (see sets.h); special.h includes it. Floats whose absolute value is below CIRCLE_MOST are
+ * (see sets.h). special.h includes this file. Floats whose absolute value is below CIRCLE_MOST are
  * computed by short polynomials, which vectorise and are within 1.6 units in the last place of the
  * true value. Larger floats, infinities, NaN and all doubles are computed by libm.
  */
@@ -63,7 +63,8 @@ K_INLINE float K_NAME(tan_any)(float x, const float *k) {
     return fabsf(x) < CIRCLE_MOST ? K_NAME(tan_near)(x, k) : tanf(x);
 }
 
-/* Returns whether the absolute values of all n elements are below CIRCLE_MOST. */
+/* Returns whether the absolute values of all n elements are below CIRCLE_MOST. If an element is
+ * NaN, the result is false. */
 static bool K_NAME(circle_near)(const float *x, int64_t n) {
     int32_t far = 0;
     for (int64_t i = 0; i < n; i++)
@@ -74,8 +75,8 @@ static bool K_NAME(circle_near)(const float *x, int64_t n) {
 /* Computes the elements in blocks of CIRCLE_BLOCK. A block is computed by `near` if circle_near is
  * true for it, otherwise by `any`. Both functions give the same bits for an element below
  * CIRCLE_MOST, so that a result doesn't depend on the other elements of its block. `heavy` is the
- * loop that calls this function; k_run_beside calls that loop again with contiguous copies of other
- * operands. */
+ * loop that calls this function; if x or y isn't contiguous, k_run_beside calls that loop again
+ * with contiguous copies. */
 K_INLINE void K_NAME(circle_blocks)(char *const p[], const int64_t s[], int64_t n, rg_loop *heavy,
                                     K_MAP(_map_1_function) * near, K_MAP(_map_1_function) * any) {
     if (s[0] != sizeof(float) || s[1] != sizeof(float)) {

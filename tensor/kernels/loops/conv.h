@@ -51,8 +51,8 @@ K_INLINE void K_NAME(conv_add)(T *to, const T *from, int64_t n) {
  * The row has the elements that one tap of one channel reads, for the n pixels of y that begin at
  * pixel `from`. `down` and `across` describe the tap along the two dims (see k_tap in window.h). */
 
-/* Returns whether the n pixels are whole rows of y, in which the tap reads no padding, and the
- * stride across is 1. */
+/* Returns whether the n pixels are whole rows of y, the tap reads no padding for any of them, and
+ * the stride along the last dim is 1. */
 K_INLINE bool K_NAME(conv_sees_all)(const k_window *z, k_tap down, k_tap across, int64_t from,
                                     int64_t n) {
     const int64_t width = z->to[1];
@@ -228,7 +228,7 @@ static void K_NAME(conv_forward)(void *plan, int64_t begin, int64_t end, int wor
         K_NAME(conv_forward_part)(p, part, (T *)(void *)(p->room + (size_t)worker * p->bytes));
 }
 
-/* ---- gx: the columns w^T g are added to the elements of gx that the taps read ---------------- */
+/* ---- gx: c = w^T g; each row of c is added to the elements of gx that its tap reads ---------- */
 
 /* Returns the n pixels from pixel `from` on in each row of g, such that whole vectors can be read.
  * If n is a multiple of LANES, the result points into g's own memory. Otherwise it is `copy`, to
@@ -292,7 +292,7 @@ static void K_NAME(conv_backward_input)(void *plan, int64_t begin, int64_t end, 
         K_NAME(conv_input_part)(p, part, (T *)(void *)(p->room + (size_t)worker * p->bytes));
 }
 
-/* ---- gw^T = columns g^T, summed over a part of the batch ------------------------------------- */
+/* ---- gw^T = c g^T, where c is the matrix of columns, summed over a part of the batch --------- */
 
 static void K_NAME(conv_weight_part)(const conv_plan *p, int64_t part, T *room) {
     const k_conv *z = p->z;

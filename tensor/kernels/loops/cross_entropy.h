@@ -22,8 +22,8 @@ static void K_NAME(cross_entropy)(const nll_work *work, int64_t begin, int64_t e
     }
 }
 
-/* gx = e^(x - lse) * all. lse, a double, is subtracted in two parts of type T, so that the
- * difference is accurate for large x. */
+/* gx = e^(x - lse) * all, for the n elements of a row; `all` is own + g_lse (see below). lse, a
+ * double, is subtracted in two parts of type T, so that the difference is accurate for large x. */
 K_INLINE void K_NAME(cross_entropy_gradient)(T *restrict gx, const T *restrict x, int64_t n,
                                              double lse, T all) {
     const T high = (T)lse;

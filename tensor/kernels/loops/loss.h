@@ -103,7 +103,7 @@ K_INLINE void K_NAME(loss_each)(char *const p[], const int64_t s[], int64_t n,
         K_NAME(loss_steps)(p, beside, n, k, value);
 }
 
-/* Returns whether the strides are such as loss_each requires. */
+/* Returns whether the operands with these strides are as loss_each requires. */
 K_INLINE bool K_NAME(loss_lies_well)(const int64_t s[]) {
     const int64_t size = sizeof(T);
     const bool numbers = s[LOSS_WEIGHT] == 0 && s[LOSS_BY] == 0;

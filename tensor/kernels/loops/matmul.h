@@ -197,9 +197,9 @@ K_INLINE void K_NAME(matmul_tile)(const k_product_sizes *z, NUMBER *y, const NUM
 
 /* ---- panels, blocks and the product ---------------------------------------------------------- */
 
-/* Computes n <= PANEL columns of y, tile by tile. Requires that the rows of b are whole vectors.
- * The distance from the rows of a for one tile to those for the next tile is `second` elements
- * after the first tile, `third` elements after the second tile, and so on alternately. */
+/* Computes n <= PANEL columns of y, tile by tile. Requires that b can be read in whole vectors,
+ * even if n is less. `second` and `third` are steps through `a`, in elements: from the rows of the
+ * first tile to those of the second, from these to those of the third, and so on alternately. */
 static void K_NAME(matmul_panel)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
                                  const NUMBER *a, int64_t second, int64_t third, const NUMBER *b,
                                  matmul_prefetch *ahead, int64_t n, NUMBER alpha, NUMBER beta) {
@@ -250,8 +250,9 @@ static void K_NAME(matmul_row)(const k_product_sizes *z, T *y, const T *a, const
         K_NAME(matmul_row_part)(z, y + j, a, b + j, add, 1);
 }
 
-/* y = a b, or y += a b if `add` is true, without packing. Requires that the rows of b are whole
- * vectors. Attention, convolutions and recurrent layers use this function. */
+/* y = a b, or y += a b if `add` is true, without packing. Requires that n is a multiple of LANES,
+ * and that y_col and b_col are 1. Attention, convolutions and recurrent layers use this
+ * function. */
 static void K_NAME(matmul_direct)(const k_product_sizes *z, void *y, const void *a, const void *b,
                                   bool add) {
     const int64_t tile = K_TILE_ROWS * z->a_row;
@@ -290,10 +291,11 @@ K_INLINE matmul_prefetch K_NAME(matmul_next_panel)(const k_product_sizes *z) {
 }
 
 /* y = alpha * a b + beta * c, for a block: a number of rows of a, and of steps along k, that fit
- * into a cache. The rows of a are packed if b is wide enough for that to pay. A panel of b is
- * packed if its rows aren't whole contiguous vectors, or if b is too large for the cache (`far`)
- * and many rows of a read it. If b is far, the next panel is prefetched while this one is
- * multiplied; `then` is the panel to prefetch during the last one, or NULL if there is none. */
+ * into a cache. The rows of `a` are packed if b has more than MATMUL_WIDE columns. A panel of b is
+ * packed if its rows aren't whole contiguous vectors. It is also packed if b is too large for the
+ * cache (`far`) and `a` has at least MATMUL_MANY rows, which all read the panel. If `far`, the next
+ * panel is prefetched while this one is multiplied; `then` is the panel to prefetch during the last
+ * one, or NULL if there is none. */
 static void K_NAME(matmul_block)(k_product_sizes z, NUMBER *y, const NUMBER *c, const NUMBER *a,
                                  const NUMBER *b, const NUMBER *then, bool far, NUMBER alpha,
                                  NUMBER beta, NUMBER *panel) {
@@ -332,7 +334,8 @@ static void K_NAME(matmul_block)(k_product_sizes z, NUMBER *y, const NUMBER *c, 
 }
 
 /* y = alpha * a b + beta * c. The scratch memory `room` has space for a panel of b of MATMUL_KC
- * steps, and for MATMUL_MC rows of a. If `room` is NULL, matmul_thin computes the product. */
+ * steps and, if `a` is packed, for MATMUL_MC rows of `a`. If `room` is NULL, matmul_thin computes
+ * the product. */
 static void K_NAME(matmul_product)(const k_product_sizes *z, void *to, const void *add,
                                    const void *left, const void *right, double alpha_given,
                                    double beta_given, void *room) {

@@ -1,7 +1,8 @@
 /*
  * loops/optim.h: one step of each optimizer for n elements of one type. at[0] is the parameter,
  * at[1] its gradient, and at[2] and the following ones are its state. kernels/optim.h explains the
- * fields of k_optimizer_numbers. float32 numbers are rounded at the same places as in torch.
+ * fields of k_optimizer_numbers, and the loops for which at[] is something else. float32 numbers
+ * are rounded at the same places as in torch.
  */
 
 /* The numbers that most optimizers use, converted to this type. */

@@ -23,7 +23,7 @@ K_INLINE bool K_NAME(place_beats)(T v, T best, bool smallest) {
 }
 
 /* Compares the elements of row i with the best value of each column, and replaces the value and its
- * index where the element is better. */
+ * index where place_beats is true. */
 K_INLINE void K_NAME(place_row)(T *restrict best, PLACE *restrict where, const char *x,
                                 int64_t step, int64_t columns, PLACE i, bool smallest) {
     for (int64_t k = 0; k < columns; k++) {

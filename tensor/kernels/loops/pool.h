@@ -102,9 +102,9 @@ K_INLINE void K_NAME(pool_keep)(T *max, WHERE *at, T v, WHERE place) {
     *at = greater ? place : *at;
 }
 
-/* Computes a row of n windows of 2 by 2 elements. The first window begins at x, which is at index
- * `begin` of the plane. If `more`, reads and writes may go beyond the row, to a multiple of
- * POOL_ROUND windows. */
+/* Computes the maxima, and their indices, of a row of n windows of 2 by 2 elements. The first
+ * window begins at x, which is at index `begin` of the plane. If `more`, reads and writes may go
+ * beyond the row, to a multiple of POOL_ROUND windows. */
 K_INLINE void K_NAME(pool_max_pairs)(T *restrict y, int64_t *restrict indices, const T *restrict x,
                                      int64_t width, int64_t begin, int64_t n, bool more) {
     const int64_t count = more ? (n + POOL_ROUND - 1) / POOL_ROUND * POOL_ROUND : n;
@@ -122,9 +122,10 @@ K_INLINE void K_NAME(pool_max_pairs)(T *restrict y, int64_t *restrict indices, c
     }
 }
 
-/* Computes n windows of a row, beginning at window `col`. In `at`, indices are relative to a
- * window's first tap, which may be in the padding. x ends at `limit`, and `room` windows may be
- * written to y. Whole vectors are computed if both x and y have enough room. */
+/* Computes the maxima of n windows of a row, and their indices, beginning at window `col`. In `at`,
+ * indices are relative to a window's first tap, which may be in the padding. x ends at `limit`, and
+ * `room` windows may be written to y. Whole vectors are computed if both x and y have enough
+ * room. */
 K_INLINE void K_NAME(pool_max_run)(const k_window *z, T *y, int64_t *indices, const T *x,
                                    const T *limit, int64_t row, int64_t col, int64_t n,
                                    int64_t room) {
@@ -164,7 +165,8 @@ K_INLINE void K_NAME(pool_max_run)(const k_window *z, T *y, int64_t *indices, co
     }
 }
 
-/* Computes one window without dilation. */
+/* Computes the maximum of one window, and its index. `down` and `across` are the window's elements
+ * along the two dims, without dilation. */
 K_INLINE void K_NAME(pool_max_one)(T *y, int64_t *index, const T *x, int64_t width, pool_span down,
                                    pool_span across) {
     T max = K_LEAST;
@@ -254,7 +256,7 @@ K_INLINE T K_NAME(pool_quotient)(TOTAL sum, T divisor) {
     return (T)sum / divisor;
 }
 
-/* Computes n windows of a row, beginning at window `col`. */
+/* Computes the means of n windows of a row, beginning at window `col`. */
 K_INLINE void K_NAME(pool_mean_run)(const k_pool *p, T *y, const T *x, int64_t row, int64_t col,
                                     int64_t n) {
     const k_window *z = &p->window;
@@ -277,7 +279,7 @@ K_INLINE void K_NAME(pool_mean_run)(const k_pool *p, T *y, const T *x, int64_t r
                                      K_NAME(pool_divisor)(p, down, pool_span_of(p, 1, col + i)));
 }
 
-/* Computes one window. */
+/* Returns the mean of one window. */
 K_INLINE T K_NAME(pool_mean_one)(const k_pool *p, const T *x, pool_span down, pool_span across) {
     TOTAL sum = 0;
     for (int64_t h = down.begin; h < down.end; h++)

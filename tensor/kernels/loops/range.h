@@ -12,9 +12,9 @@
 
 #if K_IS_FLOAT
 /* y[i] = start + step * i, rounded as in torch's vectorised loop. Numbers are computed in float64,
- * and each multiply-add is rounded once. The largest multiple of two vectors of 32 bytes is
- * computed vector by vector: element l of a vector is y[i + l] = y[i] + step * l, where y[i] is the
- * vector's first element. */
+ * and each multiply-add is rounded once. Elements are computed in vectors of 32 bytes, as long as
+ * whole pairs of vectors are left: element l of a vector is y[i + l] = y[i] + step * l, where y[i]
+ * is the vector's first element. */
 static void K_NAME(arange)(void *to, int64_t n, double start, double step) {
     enum { LANES = 32 / sizeof(T) };
     T *y = to;
@@ -36,8 +36,8 @@ static void K_NAME(arange_whole)(void *to, int64_t n, int64_t start, int64_t ste
 }
 #endif
 
-/* Writes n evenly spaced numbers from start to end. The second half is computed backwards from the
- * end, so that both ends are exact. */
+/* Writes n evenly spaced numbers from start to end. Requires that n is at least 2. The second half
+ * is computed backwards from the end, so that both ends are exact. */
 static void K_NAME(linspace)(void *to, int64_t n, double start, double end) {
     T *y = to;
     const int64_t half = n / 2;

@@ -50,8 +50,9 @@ K_INLINE void K_NAME(slide_step)(VECTOR *sum, T a, const T *b) {
 
 /* ---- y = w x + bias ----------------------------------------------------------------------- */
 
-/* y = w x for m <= rows rows and one or two vectors of windows. The second vector begins `second`
- * elements behind the first, in x and in y. */
+/* y = w x for m <= rows rows of w (channels of y) and one or two vectors of windows. x points to
+ * the first window in the padded copy; term l of a sum reads at offset p->at[l] from its window.
+ * The second vector begins `second` elements behind the first, in x and in y. */
 K_INLINE void K_NAME(slide_tile)(const conv_plan *p, T *y, int64_t y_row, const T *w, const T *x,
                                  int64_t second, int64_t m, const int rows, const int vectors) {
     VECTOR sum[K_TILE_ROWS][2];
@@ -144,7 +145,8 @@ static void K_NAME(slide_forward)(void *plan, int64_t begin, int64_t end, int wo
 /* ---- gw^T = x g^T, summed over a part of the batch ------------------------------------------- */
 
 /* sums += x g^T for m <= rows terms and one or two vectors of channels of g, over all windows of a
- * strip. */
+ * strip. A term is one tap of one channel of x. g is transposed: it has p->wide channels for each
+ * window. */
 K_INLINE void K_NAME(slide_weight_tile)(const conv_plan *p, T *sums, const int64_t *at, const T *x,
                                         const T *g, int64_t rows_of_windows, int64_t m,
                                         const int rows, const int vectors) {

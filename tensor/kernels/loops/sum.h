@@ -12,7 +12,7 @@
 #define JOIN(a, b) ((a) + (b))
 #include "rows.h"
 
-/* Sums the rows, by a cascade for each column. */
+/* Sets total[c] to the sum of column c over all rows, by a cascade for each column. */
 static void THIS(_cascade)(const char *x, int64_t row, int64_t column, int64_t rows, int columns,
                            RESULT *restrict total) {
     RESULT level[3][REDUCE_BLOCK / sizeof(RESULT)];
@@ -37,7 +37,8 @@ static void THIS(_cascade)(const char *x, int64_t row, int64_t column, int64_t r
             total[c] += of[j][c];
 }
 
-/* Sums the rows of fewer than 32 columns by four cascades, each of which adds every fourth row. */
+/* Does the same for fewer than 32 columns, by four cascades, each of which adds every fourth
+ * row. */
 static inline void THIS(_by_four)(const char *x, int64_t row, int64_t column, int64_t rows,
                                   int columns, RESULT *restrict total) {
     RESULT part[4 * 32];
@@ -84,8 +85,8 @@ static __attribute__((noinline)) RESULT THIS(_row)(const char *x, int64_t n) {
     return total;
 }
 
-/* Sums the columns of a block one after the other. `beside` says that the elements of each column
- * are contiguous. */
+/* Sums the columns of a block one after the other, and adds each sum to its element of y. `beside`
+ * says that the elements of each column are contiguous. */
 K_INLINE void THIS(_columns)(char *y, const char *x, const reduce_block *b, bool beside) {
     for (int64_t j = 0; j < b->n1; j++) {
         RESULT total;
