@@ -26,8 +26,8 @@ bool rgi_loss_check_reduction(const char *name, rg_reduction how) {
     return true;
 }
 
-/* Warns if the shapes of x and target differ, so that they are broadcast. This is seldom what the
- * caller wants. */
+/* Warns if x and target have different shapes. They will be broadcast then, which is seldom what
+ * the caller wants. */
 static void loss_compares_shapes(const char *name, const rg_tensor *x, const rg_tensor *target) {
     if (RG_LIKELY(rgi_same_shape(x, target)))
         return;
@@ -48,8 +48,9 @@ rg_tensor *rgi_loss_reduce(rg_tensor *each, rg_reduction how) {
     return how == RG_SUM ? rg_sum(each) : each;
 }
 
-/* Multiplies each element's loss by its weight, and reduces the products. Their mean is their sum
- * divided by the sum of the weights if by_weight is set, or else by the number of elements. */
+/* Multiplies the loss of each element by the element's weight, and reduces the products. For
+ * RG_MEAN, their sum is divided by the sum of the weights if by_weight is set, and otherwise by the
+ * number of elements. If there is no weight, the losses are reduced as they are. */
 static rg_tensor *loss_weighted(const char *name, rg_tensor *each, rg_tensor *weight,
                                 rg_reduction reduction, bool by_weight) {
     if (!each || rgi_is_none(weight))
@@ -62,11 +63,11 @@ static rg_tensor *loss_weighted(const char *name, rg_tensor *each, rg_tensor *we
     return rgi_loss_reduce(each, reduction);
 }
 
-/* ---- functions for the rows of losses that k_loss computes --------------------- */
+/* ---- functions for the ops whose losses k_loss computes ---------------------- */
 
-/* Fails unless the weight (input 2) or pos_weight (input 3) can be broadcast to y's shape. As in
- * torch, the error message for a weight names y's shape first, and the error message for a
- * pos_weight names the shape of the pos_weight first. */
+/* Fails unless the given input, the weight (2) or the pos_weight (3), can be broadcast to y's
+ * shape. As in torch, the error message for a weight names y's shape first, and the error message
+ * for a pos_weight names the shape of the pos_weight first. */
 static bool loss_weight_fits(const rg_call *c, int input) {
     rg_tensor *y = c->out[0];
     rg_tensor *weight = c->in[input];
@@ -122,8 +123,8 @@ bool rgi_loss_forward(rg_call *c, k_loss_kind kind) {
     return made && ok;
 }
 
-/* Returns the factor of g: 1 / (the number of elements) if the reduction is the mean, otherwise
- * 1. */
+/* Returns the number by which g is multiplied: 1 / (the number of elements) if the reduction is the
+ * mean, otherwise 1. */
 static double loss_scale(const struct loss_attr *a, const rg_tensor *each) {
     return a->reduction == RG_MEAN ? 1 / (double)each->numel : 1;
 }
@@ -138,8 +139,8 @@ rg_tensor *rgi_loss_gradient(const rg_step *s, rg_tensor *slope, rg_tensor *g) {
     return rg_mul(rgi_is_none(weight) ? slope : rg_mul(slope, weight), g);
 }
 
-/* Computes x's gradient, unless there is a pos_weight. All other gradients are left to the
- * rules. */
+/* Computes x's gradient, unless there is a pos_weight. The gradients that this function doesn't
+ * compute are computed by the rules. */
 bool rgi_loss_fused(const rg_step *s, rg_tensor *gin[], k_loss_kind kind) {
     const struct loss_attr *a = RG_ATTR(s, loss);
     rg_tensor *in[4];

@@ -1,6 +1,6 @@
 /*
- * loss.h: functions for all losses: checks of the options, the reduction, and functions for the
- * rows of losses that the kernel k_loss computes. The losses themselves are in loss.c (distances),
+ * loss.h: functions for all losses: checks of the options, the reduction, and functions for the ops
+ * whose losses the kernel k_loss computes. The losses themselves are in loss.c (distances),
  * binary_cross_entropy.c, nll.c, cross_entropy.c, embedding_loss.c and likelihood_loss.c.
  */
 #pragma once
@@ -16,7 +16,7 @@ bool rgi_loss_check(const char *name, rg_tensor *x, rg_tensor *t, const rg_loss_
 /* Fails unless `how` is RG_MEAN, RG_SUM or RG_EACH. */
 bool rgi_loss_check_reduction(const char *name, rg_reduction how);
 
-/* Fails if t requires grad, while grad mode is on. t is the argument named `what`, for which the
+/* Fails if t requires grad while grad mode is on. t is the argument named `what`, for which the
  * loss computes no gradient. */
 bool rgi_loss_constant(const char *name, const char *what, const rg_tensor *t);
 
@@ -55,7 +55,7 @@ struct nll_loss_attr {
     rg_reduction reduction;
 };
 
-/* NLL writes a test sample (rg_sample). */
+/* NLL expands to the initializer of a test sample (rg_sample). */
 #define NLL(inputs_, classes_, inner_, ignore_, reduction_)                              \
     {                                                                                    \
         inputs_, RG_A(nll_loss, .classes = classes_, .inner = inner_, .ignore = ignore_, \
@@ -70,14 +70,15 @@ typedef struct {
     double scale;
 } rg_nll;
 
-/* The state of a forward function: x, made contiguous, and `each`, the losses of the single
- * targets. */
+/* The state of the forward functions of nll_loss and cross_entropy: the arguments of the kernel, x
+ * made contiguous, and `each`, which gets the loss of each target. */
 typedef struct {
     rg_nll nll;
     rg_tensor *x, *each;
 } rg_nll_forward;
 
-/* Fails unless the shapes and dtypes suit the loss, and the weight doesn't require grad. */
+/* Fails unless the shapes and dtypes are allowed. Also fails if the weight requires grad while grad
+ * mode is on. */
 bool rgi_nll_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight);
 struct nll_loss_attr rgi_nll_attributes(const rg_tensor *x, const rg_loss_options *o);
 bool rgi_nll_shape(rg_call *c);

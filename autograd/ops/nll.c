@@ -75,8 +75,8 @@ void rgi_nll_forward_end(const rg_nll_forward *f, rg_call *c) {
         rgi_store_f64(y->data, y->dtype, rgi_load_f64(y->data, y->dtype) * f->nll.scale);
 }
 
-/* The gradient of x: -weight[t] g at each target t, and 0 elsewhere. If the reduction is the mean,
- * it is divided by the sum of the targets' weights. */
+/* The gradient of x: for each target t that isn't ignored, -weight[t] g at class t; elsewhere 0. If
+ * the reduction is the mean, the gradient is divided by the sum of the targets' weights. */
 rg_tensor *rgi_nll_rule(const rg_step *s, rg_tensor *g) {
     const struct nll_loss_attr *a = RG_ATTR(s, nll_loss);
     rg_dims shape = rgi_input_dims(s, 0);
@@ -137,8 +137,8 @@ bool rgi_nll_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight) {
 }
 
 /* ---- nll_loss: -weight[t] x[t] for each target t. The classes are dim 1 of x, or dim 0 of a
- *      vector. The mean is the sum divided by the sum of the weights. gx = -weight[t] g at t, and 0
- *      elsewhere ---------------------------------------------------------------- */
+ *      vector. The mean is the sum divided by the sum of weight[t]. gx = -weight[t] g at t, and 0
+ *      elsewhere --------------------------------------------------------------- */
 
 static bool nll_loss_forward(rg_call *c) {
     rg_nll_forward f;

@@ -54,9 +54,9 @@ RG_OP(norm, .doc = "sum(|x|^p)^(1/p) over dims", .node = "LinalgVectorNormBackwa
                  REDUCED("z(4,3)", 2, true, 0), REDUCED("z()", RG_UNNAMED, false, 2),
                  REDUCED("(0,3)", 2, false, 2), REDUCED("(3,0)", 2, false, 3)));
 
-/* Fails if x isn't floating point. Also fails if x has no elements and p is negative or infinity,
- * because such a norm of no elements isn't defined. `dims` is the list that the caller gave; an
- * empty list means all dims. */
+/* Fails if x isn't floating point. Also fails if p is negative or infinity and a dim that is
+ * reduced has size 0, because such a norm of no elements isn't defined. `dims` is the list that the
+ * caller gave; an empty list means all dims. */
 static bool norm_check(rg_tensor *x, double p, const rg_dims *dims) {
     if (!rgi_check(x, "norm"))
         return false;
@@ -126,9 +126,9 @@ static double cosine_far(const rg_tensor *t) {
 }
 
 /* Returns whether the norms of t must be computed once more, from t scaled by a factor. This is so
- * if an element of `norm`, the norms of t as computed without a factor, is outside the safe range.
- * While a training step is recorded for replays, returns true, since t may have other values in a
- * replay. */
+ * if an element of `norm`, the norms of t as computed without a factor, is outside the safe range
+ * and isn't 0. While a training step is recorded for replays, returns true, since t may have other
+ * values in a replay. */
 static bool cosine_needs_scale(const rg_tensor *t, const rg_tensor *norm) {
     double far = cosine_far(t);
     bool ordinary = !rgi_this.observer;
@@ -139,9 +139,9 @@ static bool cosine_needs_scale(const rg_tensor *t, const rg_tensor *norm) {
     return !ordinary && t->numel;
 }
 
-/* Returns the number by which t is divided, for each row along dim. It is exactly 1 if the row's
- * largest element is in the safe range. It gets no gradient, which changes nothing, since the
- * cosine doesn't depend on the scale. */
+/* Returns, for each row of t along dim, the number by which the row is divided. The number is
+ * exactly 1 if the absolute value of the row's largest element is in the safe range. The numbers
+ * have no history. That changes no gradient, since the cosine doesn't depend on them. */
 static rg_tensor *cosine_scale(rg_tensor *t, int dim) {
     RG_NO_GRAD();
     double far = cosine_far(t);

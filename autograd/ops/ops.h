@@ -1,6 +1,7 @@
 /*
- * ops.h: the manual of functions on tensors, each in one line, with its formula. It lists every
- * function that has a derivative, and elementwise functions that have none, such as comparisons.
+ * ops.h: the manual of functions on tensors. Most functions take one line, with a formula. The file
+ * lists every function that has a derivative, and related functions that have none, such as
+ * comparisons, argmax and searchsorted.
  *
  *   element by element    one tensor, two that broadcast, three
  *   reductions            sums and means, extremes, norms, any and all; running sums along a dim
@@ -8,7 +9,7 @@
  *   shapes                views first, then copies
  *   indexing              Python's x[...], gather and scatter, sorting
  *   neural                softmax, norms, attention, dropout
- *   losses                over all elements
+ *   losses                mse_loss, cross_entropy and others
  *   in place              functions whose name ends in _
  *
  * Arithmetic and comparisons take a number in place of a tensor: rg_div(x, 8.0), rg_sub(1, p). The
@@ -64,7 +65,7 @@ rg_tensor *rg_asin(rg_tensor *x);                               /* y with sin y 
 rg_tensor *rg_acos(rg_tensor *x);                               /* y with cos y = x */
 rg_tensor *rg_atan(rg_tensor *x);                               /* y with tan y = x */
 rg_tensor *rg_sigmoid(rg_tensor *x);                            /* 1 / (1 + e^-x) */
-rg_tensor *rg_erf(rg_tensor *x);                                /* 2 / sqrt(pi) * integral e^-t^2 */
+rg_tensor *rg_erf(rg_tensor *x);                                /* 2/sqrt(pi) integral_0^x e^-t^2 */
 rg_tensor *rg_erfc(rg_tensor *x);                               /* 1 - erf x */
 rg_tensor *rg_relu(rg_tensor *x);                               /* max(x, 0) */
 rg_tensor *rg_relu6(rg_tensor *x);                              /* min(max(x, 0), 6) */
@@ -96,7 +97,7 @@ rg_tensor *rg_tanhshrink(rg_tensor *x);                         /* x - tanh(x) *
 rg_tensor *rg_threshold(rg_tensor *x, double threshold, double value);
 rg_tensor *rg_floor(rg_tensor *x);                              /* the largest integer <= x */
 rg_tensor *rg_ceil(rg_tensor *x);                               /* the smallest integer >= x */
-/* the nearest integer; a half goes to the even one */
+/* the nearest integer; of two integers that are equally near, the even one */
 rg_tensor *rg_round(rg_tensor *x);
 /* x rounded to a multiple of 10^-decimals */
 rg_tensor *rg_round_decimals(rg_tensor *x, int decimals);
@@ -108,8 +109,8 @@ rg_tensor *rg_isfinite(rg_tensor *x);                           /* is x neither 
 rg_tensor *rg_logical_not(rg_tensor *x);                        /* is x 0? */
 
 /* rg_nan_to_num(x, .nan = 0) returns x with the number `nan` in place of each NaN, posinf in place
- * of infinity, and neginf in place of -infinity. If posinf or neginf is left out, it is the largest
- * or the lowest number of the dtype. */
+ * of infinity, and neginf in place of -infinity. If posinf is left out, it is the largest number of
+ * x's dtype; if neginf is left out, it is the lowest. */
 typedef struct RG_OPTIONS rg_nan_to_num_options {
     RG_BY_NAME;
     double nan    RG_DEFAULT(0);
@@ -124,7 +125,7 @@ rg_tensor *rg_add(rg_tensor *a, rg_tensor *b);                  /* a + b */
 rg_tensor *rg_sub(rg_tensor *a, rg_tensor *b);                  /* a - b */
 rg_tensor *rg_mul(rg_tensor *a, rg_tensor *b);                  /* a b */
 rg_tensor *rg_div(rg_tensor *a, rg_tensor *b);                  /* a / b */
-/* The argument alpha of these two functions is a number. */
+/* In the next two functions, the argument alpha must be a number. */
 rg_tensor *rg_add_alpha(rg_tensor *a, rg_tensor *b, rg_tensor *alpha); /* a + alpha b */
 rg_tensor *rg_sub_alpha(rg_tensor *a, rg_tensor *b, rg_tensor *alpha); /* a - alpha b */
 rg_tensor *rg_div_floor(rg_tensor *a, rg_tensor *b);            /* floor(a / b) */
@@ -139,8 +140,8 @@ rg_tensor *rg_logaddexp(rg_tensor *a, rg_tensor *b);            /* ln(e^a + e^b)
 rg_tensor *rg_logaddexp2(rg_tensor *a, rg_tensor *b);           /* log2(2^a + 2^b) */
 rg_tensor *rg_maximum(rg_tensor *a, rg_tensor *b);              /* the larger; NaN if either is */
 rg_tensor *rg_minimum(rg_tensor *a, rg_tensor *b);              /* the smaller; NaN if either is */
-rg_tensor *rg_fmax(rg_tensor *a, rg_tensor *b);                 /* the larger; NaN if both are */
-rg_tensor *rg_fmin(rg_tensor *a, rg_tensor *b);                 /* the smaller; NaN if both are */
+rg_tensor *rg_fmax(rg_tensor *a, rg_tensor *b);                 /* the larger; skips a lone NaN */
+rg_tensor *rg_fmin(rg_tensor *a, rg_tensor *b);                 /* the smaller; skips a lone NaN */
 rg_tensor *rg_eq(rg_tensor *a, rg_tensor *b);                   /* a == b */
 rg_tensor *rg_ne(rg_tensor *a, rg_tensor *b);                   /* a != b */
 rg_tensor *rg_lt(rg_tensor *a, rg_tensor *b);                   /* a < b */
@@ -217,8 +218,9 @@ rg_tensor *rg_argmax(rg_tensor *x);                             /* index of max(
 rg_tensor *rg_argmax_dim(rg_tensor *x, int dim, bool keepdim);
 rg_tensor *rg_argmin(rg_tensor *x);                             /* index of min(x) in flattened x */
 rg_tensor *rg_argmin_dim(rg_tensor *x, int dim, bool keepdim);
-/* var is sum((x - mean)^2) / max(0, n - correction), and std is the square root of var. rg_var and
- * rg_std, which reduce all elements, use a correction of 1. */
+/* var is sum((x - mean)^2) / max(0, n - correction), where n is the number of elements that are
+ * reduced to one. std is the square root of var. rg_var and rg_std, which reduce all elements, use
+ * a correction of 1. */
 rg_tensor *rg_var(rg_tensor *x);
 rg_tensor *rg_var_dim(rg_tensor *x, int dim, double correction, bool keepdim);
 rg_tensor *rg_var_dims(rg_tensor *x, rg_dims dims, double correction, bool keepdim);
@@ -235,10 +237,10 @@ rg_tensor *rg_logsumexp_dims(rg_tensor *x, rg_dims dims, bool keepdim);
 rg_tensor *rg_cumsum(rg_tensor *x, int dim);                    /* y_k = x_0 + .. + x_k */
 rg_tensor *rg_cumprod(rg_tensor *x, int dim);                   /* y_k = x_0 * .. * x_k */
 rg_tensor *rg_logcumsumexp(rg_tensor *x, int dim);              /* y_k = ln(e^x_0 + .. + e^x_k) */
-rg_tensor *rg_any(rg_tensor *x);                                /* is any x not 0? */
+rg_tensor *rg_any(rg_tensor *x);                                /* is any x nonzero? */
 rg_tensor *rg_any_dim(rg_tensor *x, int dim, bool keepdim);
 rg_tensor *rg_any_dims(rg_tensor *x, rg_dims dims, bool keepdim);
-rg_tensor *rg_all(rg_tensor *x);                                /* is no x 0? */
+rg_tensor *rg_all(rg_tensor *x);                                /* is every x nonzero? */
 rg_tensor *rg_all_dim(rg_tensor *x, int dim, bool keepdim);
 rg_tensor *rg_all_dims(rg_tensor *x, rg_dims dims, bool keepdim);
 rg_tensor *rg_count_nonzero(rg_tensor *x);                      /* the number of x != 0 */
@@ -289,7 +291,7 @@ typedef struct RG_OPTIONS rg_cdist_options {
     const char *compute_mode RG_DEFAULT("use_mm_for_euclid_dist_if_necessary");
 } rg_cdist_options;
 rg_tensor *rg_cdist_with(rg_tensor *a, rg_tensor *b, rg_cdist_options o);
-/* y[i, j] = sum over k of a[i, k] b[j, k], where i and j may stand for several dims or none */
+/* y[i, j] = sum over k of a[i, k] b[j, k], where i and j may stand for several dims, or for none */
 rg_tensor *rg_inner(rg_tensor *a, rg_tensor *b);
 /* The sum of products over the last n dims of `a` and the first n dims of `b`, or over the dims of
  * `a` that in_a lists and the dims of `b` that in_b lists. */
@@ -304,10 +306,10 @@ rg_tensor *rg_linear(rg_tensor *x, rg_tensor *weight, rg_tensor *bias);
 /* ---- lists of tensors -------------------------------------------------------------
  * A program writes a list as RG_LIST(a, b, c). In C the list lives until the end of the block in
  * which it is written, and in C++ as long as the innermost scope. If the n tensors are already in
- * an array v, the program writes rg_list_of(n, v). (It can't pass (rg_list){ n, v } to a macro,
- * which would take the comma for one between two arguments.) A list that a function returns has n
- * tensors in v, and the scope owns both the array and the tensors. If the function failed, n is -1
- * and the first 64 elements of v are NULL. */
+ * an array v, the program writes rg_list_of(n, v). (The literal (rg_list){ n, v } can't be passed
+ * to a macro: the preprocessor would take its comma for one between two arguments.) A list that a
+ * function returns has n tensors in v, and the scope owns both the array and the tensors. If the
+ * function failed, n is -1 and the first 64 elements of v are NULL. */
 
 /* rg_einsum("ij,jk->ik", a, b) returns sum over j of a_ij b_jk. Each letter is the label of a
  * dim. */
@@ -343,7 +345,8 @@ rg_tensor *rg_narrow(rg_tensor *x, int dim, int64_t start, int64_t length);
 rg_tensor *rg_select(rg_tensor *x, int dim, int64_t index);     /* x[index] along dim */
 /* x[start:end:step] along dim */
 rg_tensor *rg_slice(rg_tensor *x, int dim, int64_t start, int64_t end, int64_t step);
-/* the elements x_(i, i + offset) of dim1 and dim2, as the last dim */
+/* a diagonal: the elements at i along dim1 and i + offset along dim2, for all i. The view lacks
+ * these two dims; its last dim is i. */
 rg_tensor *rg_diagonal(rg_tensor *x, int64_t offset, int dim1, int dim2);
 /* y[.., w, .., i] = x[.., w * step + i, ..]: windows of `size` elements along dim. Each window
  * begins `step` elements after the previous one. */
@@ -365,12 +368,12 @@ rg_tensor *rg_flip_dims(rg_tensor *x, rg_dims dims);            /* rg_flip(x, 0)
 rg_tensor *rg_roll(rg_tensor *x, int64_t shift, int dim);       /* y_(i + shift) = x_i */
 /* If dims is empty, the flattened x is rolled. */
 rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims);
-rg_tensor *rg_tril(rg_tensor *x, int64_t diagonal);             /* 0 above a diagonal */
-rg_tensor *rg_triu(rg_tensor *x, int64_t diagonal);             /* 0 below a diagonal */
+rg_tensor *rg_tril(rg_tensor *x, int64_t diagonal);             /* x, but 0 above a diagonal */
+rg_tensor *rg_triu(rg_tensor *x, int64_t diagonal);             /* x, but 0 below a diagonal */
 /* for a vector x, the matrix with x on its diagonal; for a matrix x, its diagonal */
 rg_tensor *rg_diag(rg_tensor *x, int64_t diagonal);
 rg_tensor *rg_trace(rg_tensor *x);                              /* sum x_ii */
-/* zeros, except on a diagonal of the result's dims dim1 and dim2: x's last dim lies along it */
+/* zeros, except that x's last dim lies along a diagonal of the result's dims dim1 and dim2 */
 rg_tensor *rg_diag_embed(rg_tensor *x, int64_t offset, int dim1, int dim2);
 
 /* rg_repeat_interleave(x, 2, .dim = 0) returns x with each slice along dim repeated. If no dim is
@@ -397,9 +400,9 @@ rg_list    rg_meshgrid_with(rg_list tensors, rg_meshgrid_options o);
 typedef enum rg_pad_mode { RG_CONSTANT, RG_REFLECT, RG_REPLICATE, RG_CIRCULAR } rg_pad_mode;
 /* rg_pad(x, left, right, top, bottom) adds zeros before and after the elements of the last two
  * dims: each pair of numbers is for one dim, beginning with the last dim. rg_pad_with also takes a
- * mode; `value` is the number that RG_CONSTANT adds. */
+ * mode; `value` is the number with which RG_CONSTANT fills the new elements. */
 rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double value);
-rg_tensor *rg_contiguous(rg_tensor *x);                         /* x itself, or a copy */
+rg_tensor *rg_contiguous(rg_tensor *x);                         /* x if contiguous, else a copy */
 rg_tensor *rg_clone(rg_tensor *x);
 rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype);                 /* rg_float(x), rg_double(x), .. */
 
@@ -413,7 +416,7 @@ typedef enum rg_index_kind {
     RG_INDEX_TEXT, RG_INDEX_NUMBER, RG_INDEX_SLICE, RG_INDEX_TENSOR, RG_INDEX_BOOL
 } rg_index_kind;
 
-/* One item. `kind` says which of the other fields is in use. RG_INDEX_NUMBER keeps its number in
+/* One item. `kind` says which of the other fields are in use. RG_INDEX_NUMBER keeps its number in
  * `start`, and RG_INDEX_BOOL keeps 0 or 1 there. */
 typedef struct rg_item_index {
     rg_index_kind kind;
@@ -433,7 +436,7 @@ rg_item_index rg_index_slice(int64_t start, int64_t end, int64_t step);
 
 /* ---- indexing ------------------------------------------------------------------ */
 
-/* All fields are NULL if the function failed. */
+/* The results of rg_unique_full and rg_unique_dim. All fields are NULL if the function failed. */
 typedef struct rg_unique_result {
     rg_tensor *values, *inverse, *counts;
 } rg_unique_result;
@@ -453,9 +456,9 @@ rg_tensor *rg_index_fill(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *val
 /* along dim 0: y = x, then y[index[i]] = source[i] */
 rg_tensor *rg_index_copy(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
 /* rg_scatter_reduce(x, dim, index, source, "amax") returns y, which is x except for the elements
- * that index names. Along dim 0, y[index[i][j]][j] is the "sum", "prod", "mean", "amax" or "amin"
- * of all source[i][j] with that index, and of the element that x has there. With .include_self =
- * false, x's element doesn't take part. */
+ * that index names. Along dim 0, y[k][j] is the "sum", "prod", "mean", "amax" or "amin" of x[k][j]
+ * and of all source[i][j] for which index[i][j] is k. With .include_self = false, x[k][j] doesn't
+ * take part. */
 typedef struct RG_OPTIONS rg_scatter_reduce_options {
     RG_BY_NAME;
     rg_flag include_self RG_DEFAULT(true);
@@ -469,7 +472,8 @@ rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim);
 rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask);     /* x[mask] */
 /* a row for each element of x that isn't 0, with the element's indices */
 rg_tensor *rg_nonzero(rg_tensor *x);
-/* the k largest elements along dim, or the k smallest if `largest` is false; and their indices */
+/* the k largest elements along dim, or the k smallest if `largest` is false; and their indices.
+ * They are in order if `sorted` is true. */
 rg_values_indices rg_topk(rg_tensor *x, int64_t k, int dim, bool largest, bool sorted);
 /* equal elements keep their order */
 rg_values_indices rg_sort(rg_tensor *x, int dim, bool descending);
@@ -494,23 +498,23 @@ rg_tensor *rg_searchsorted_with(rg_tensor *sorted, rg_tensor *values, bool right
                                 rg_searchsorted_options o);
 rg_tensor *rg_bucketize(rg_tensor *values, rg_tensor *boundaries, bool right);
 /* rg_bincount(x, .weights = w) returns, for each of the integers 0, 1, .., the number of times that
- * it occurs in the vector x. If weights are given, it returns the sum of the weights of the
- * elements with that value instead. The result has at least minlength elements. */
+ * it occurs in the vector x. If weights are given, the result is not this number, but the sum of
+ * the weights of the elements that equal the integer. The result has at least minlength
+ * elements. */
 typedef struct RG_OPTIONS rg_bincount_options {
     RG_BY_NAME;
     rg_tensor *weights RG_DEFAULT(RG_NONE);
     int64_t minlength  RG_DEFAULT(0);
 } rg_bincount_options;
 rg_tensor *rg_bincount_with(rg_tensor *x, rg_bincount_options o);
-/* y[..][c] is 1 where c is index[..], else 0. If classes is -1, there are max(index) + 1 classes.
- * */
+/* y[..][c] is 1 where c is index[..], else 0. A `classes` of -1 means max(index) + 1. */
 rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes);
 
 /* rg_embedding(index, weight, .padding_idx = 0) returns weight[index]: a row of the table `weight`
- * for each index. The row at padding_idx gets no gradient. If max_norm isn't 0, a row in use is
- * first scaled down, in the table itself, to a norm of max_norm if its norm (of order norm_type) is
- * larger. With scale_grad_by_freq, a row's gradient is divided by the number of times that the row
- * occurs in index. */
+ * for each index. The row at padding_idx gets no gradient. If max_norm isn't 0, each row that is
+ * looked up is first scaled down, in the table itself, to a norm of max_norm if its norm (of order
+ * norm_type) is larger. With scale_grad_by_freq, a row's gradient is divided by the number of times
+ * that the row occurs in index. */
 typedef struct RG_OPTIONS rg_embedding_options {
     RG_BY_NAME;
     int64_t padding_idx     RG_DEFAULT(INT64_MIN);
@@ -556,7 +560,7 @@ rg_tensor *rg_conv2d_with(rg_tensor *x, rg_tensor *weight, rg_tensor *bias, rg_c
 typedef struct RG_OPTIONS rg_max_pool_options {
     RG_BY_NAME;
     int64_t stride    RG_DEFAULT(RG_KERNEL);
-    /* elements added at each end, each lower than all elements of x */
+    /* the number of elements added at each end; they count as lower than all elements of x */
     int64_t padding   RG_DEFAULT(0);
     int64_t dilation  RG_DEFAULT(1);
     rg_flag ceil_mode    RG_DEFAULT(false); /* a last window may reach beyond the end */
@@ -586,8 +590,8 @@ typedef struct RG_OPTIONS rg_avg_pool_options {
 } rg_avg_pool_options;
 rg_tensor *rg_avg_pool1d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options o);
 rg_tensor *rg_avg_pool2d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options o);
-/* Adaptive pooling returns a result of the given size. Along a dim of n elements, window number i
- * of `size` windows reaches from floor(i * n / size) to ceil((i + 1) * n / size). */
+/* Adaptive pooling returns a result of the given size. Along a dim of n elements, window i (0 <= i
+ * < size) begins at element floor(i n / size) and ends before element ceil((i + 1) n / size). */
 rg_tensor *rg_adaptive_avg_pool1d(rg_tensor *x, int64_t size);
 rg_tensor *rg_adaptive_avg_pool2d_with(rg_tensor *x, rg_dims size);
 rg_tensor *rg_adaptive_max_pool1d(rg_tensor *x, int64_t size);
@@ -610,7 +614,8 @@ rg_tensor *rg_glu(rg_tensor *x, int dim);
  * sizes must be normalized_shape. weight and bias may be RG_NONE. */
 rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias,
                          double eps);
-/* (x - mean) / sqrt(var + eps) * weight + bias; mean and var are over each group of channels */
+/* (x - mean) / sqrt(var + eps) * weight + bias; mean and var are over one group of channels of one
+ * batch element */
 rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias,
                          double eps);
 /* rg_batch_norm(x, running_mean, running_var, .weight = w, .training = true) returns (x - mean) /
@@ -632,7 +637,8 @@ rg_tensor *rg_batch_norm_with(rg_tensor *x, rg_tensor *running_mean, rg_tensor *
 /* If the eps of rg_rms_norm is RG_OWN_EPS, it is the epsilon of x's dtype. This is torch's default,
  * None. */
 #define RG_OWN_EPS (-__builtin_inf())
-/* x / sqrt(mean(x^2) + eps) * weight */
+/* x / sqrt(mean(x^2) + eps) * weight; the mean is over the last dims of x, whose sizes must be
+ * normalized_shape */
 rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps);
 rg_tensor *rg_normalize(rg_tensor *x, double p, int dim, double eps); /* x / max(norm(x), eps) */
 /* sum(a b) / (max(norm(a), eps) max(norm(b), eps)) */
@@ -640,13 +646,13 @@ rg_tensor *rg_cosine_similarity(rg_tensor *a, rg_tensor *b, int dim, double eps)
 /* norm_p(a - b + eps) along the last dim */
 rg_tensor *rg_pairwise_distance(rg_tensor *a, rg_tensor *b, double p, double eps, bool keepdim);
 /* rg_dropout(x, p, training) returns x times a random mask. An element of the mask is 0 with
- * probability p, and otherwise 1 / (1 - p). */
+ * probability p, and otherwise 1 / (1 - p). If training is false, returns x. */
 rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *g);
 
 /* rg_scaled_dot_product_attention(q, k, v, .is_causal = true) returns softmax(scale q k^T + mask)
  * v. A bool mask is true where a key takes part; a mask of floats is added. A scale of 0 means 1 /
- * sqrt(the size of the last dim). With enable_gqa, k and v may have fewer heads than q: each head
- * of k and v is then used by several heads of q. */
+ * sqrt(size of q's last dim). With enable_gqa, k and v may have fewer heads than q: each head of k
+ * and v is then used by several heads of q. */
 typedef struct RG_OPTIONS rg_attention_options {
     RG_BY_NAME;
     rg_tensor *attn_mask RG_DEFAULT(RG_NONE);
@@ -689,7 +695,8 @@ rg_tensor *rg_rnn_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, b
  * A program calls these functions without _with, and writes options by name. */
 
 /* RG_MEAN and RG_SUM are the mean and the sum over all elements. But the mean of nll_loss, and of
- * cross_entropy with class indices, is the sum divided by the sum of the targets' weights. RG_EACH
+ * cross_entropy with class indices, is the sum divided by the sum of the targets' weights; and the
+ * mean of mse_loss and l1_loss with a weight is the sum divided by the sum of the weights. RG_EACH
  * is torch's "none": it returns the loss of each element. RG_BATCHMEAN is the sum divided by the
  * size of x's first dim, and only kl_div takes it. Where the comment beside an option names losses,
  * only these losses use the option. */
@@ -756,7 +763,8 @@ typedef struct RG_OPTIONS rg_triplet_options {
     double margin          RG_DEFAULT(1);
     double p               RG_DEFAULT(2);     /* p of rg_pairwise_distance */
     double eps             RG_DEFAULT(1e-6);  /* eps of rg_pairwise_distance */
-    /* uses d(positive, negative) in place of d(anchor, negative) if it is smaller */
+    /* uses the smaller one of d(anchor, negative) and d(positive, negative) as d(anchor,
+     * negative) */
     rg_flag swap              RG_DEFAULT(false);
 } rg_triplet_options;
 /* max(margin + d(anchor, positive) - d(anchor, negative), 0), where d is rg_pairwise_distance */
@@ -776,7 +784,7 @@ typedef struct RG_OPTIONS rg_poisson_nll_options {
     RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN);
     rg_flag log_input         RG_DEFAULT(true);  /* x is a logarithm */
     rg_flag full              RG_DEFAULT(false); /* adds Stirling's formula for ln t! where t > 1 */
-    double eps             RG_DEFAULT(1e-8);  /* added to x before its logarithm */
+    double eps             RG_DEFAULT(1e-8);  /* added to x in ln(x + eps) */
 } rg_poisson_nll_options;
 /* e^x - t x; or, without log_input, x - t ln(x + eps) */
 rg_tensor *rg_poisson_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_poisson_nll_options o);

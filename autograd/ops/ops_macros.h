@@ -287,12 +287,12 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
 #define rg_index_fill_(x, dim, index, value) \
     (rg_index_fill_)(x, RG_WHOLE(dim), index, RG_WRAP(value))
 
-/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+/* ---- whole numbers: with RG_WHOLE (tensor/keywords.h), a fraction doesn't compile ---- */
 
 #define RG_ITEM_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) count
 /* Applies RG_WHOLE to the second of two arguments. If there are more than two arguments, the
  * preprocessor has split a literal such as (rg_list){ 2, v } at its commas. The arguments are then
- * passed on without a test. */
+ * passed on unchecked. */
 #define RG_LAST_OF_2_(...)                                                                  \
     RG_ITEM_COUNT_(__VA_ARGS__, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, \
                    RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_,  \

@@ -85,9 +85,9 @@ static bool pad_shape(rg_call *c) {
     return rgi_check_sizes(NULL, &size);
 }
 
-/* Returns the index in x of the element at position j of the padded dim. n is x's size along the
- * dim. In circular mode, a negative padding first removes elements, and only the elements that are
- * left are repeated. */
+/* Returns the index in x of the element that position j of the padded dim gets. n is x's size along
+ * the dim. In circular mode, a negative padding first removes elements, and only the elements that
+ * are left are repeated. */
 static int64_t pad_index(rg_pad_mode mode, int64_t j, int64_t n, int64_t left, int64_t right) {
     int64_t i;
     bool far_behind = __builtin_sub_overflow(j, left, &i);
@@ -157,9 +157,9 @@ static bool pad_forward(rg_call *c) {
     return true;
 }
 
-/* The gradient of x. If the padding is constant, it is g padded by the negated padding, which
- * removes the added elements. In the other modes, the elements of g are added at the indices in x
- * from which the output's elements came. */
+/* The gradient of x. For RG_CONSTANT it is g padded by the negated padding, which removes the added
+ * elements. In the other modes, the elements of g are added at the indices in x from which the
+ * output's elements came. */
 static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g) {
     const struct pad_attr *a = RG_ATTR(s, pad);
     rg_dims shape = rgi_input_dims(s, 0);
@@ -180,7 +180,7 @@ static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g) {
     return g;
 }
 
-/* PAD writes a test sample (rg_sample). */
+/* PAD expands to the initializer of a test sample (rg_sample). */
 #define PAD(inputs, mode, ...) \
     { inputs, RG_A(pad, NULL, RG_D(__VA_ARGS__), mode, 0) }
 RG_OP(pad, RG_NAMED(pad), .doc = "more, or fewer, elements at the ends of the last dims",

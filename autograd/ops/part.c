@@ -26,10 +26,10 @@ static void part_insert_dim(rg_tensor *t, int dim, int64_t size, int64_t stride)
     t->stride[dim] = stride;
 }
 
-/* Return a * b and a + b, wrapped to 60 bits, for strides. A result needs more than 60 bits only if
- * it is the stride of a dim with at most one element. No element is reached by such a stride, so
- * its value doesn't matter; but it must not overflow when it is multiplied by the size of an
- * element. */
+/* part_product and part_sum return a * b and a + b, wrapped to 60 bits. They compute strides. A
+ * result needs more than 60 bits only if it is the stride of a dim with at most one element. No
+ * element is reached by such a stride, so its value doesn't matter; but it must not overflow when
+ * it is multiplied by the size of an element. */
 static int64_t part_product(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a * (uint64_t)b << 4) >> 4;
 }
@@ -110,7 +110,7 @@ static bool part_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
 #define PART_ROW(name) \
     .node = name, .node_of = rgi_named, .attr_size = sizeof(rg_part), .n_in = 1, .view = part_view
 #define PART_GRADIENT .grad = { RG_RULE_INTO(0, part_rule, part_into) }
-/* PART writes a test sample (rg_sample). */
+/* PART expands to the initializer of a test sample (rg_sample). */
 #define PART(inputs, ...)                        \
     {                                            \
         inputs, &(const rg_part) { __VA_ARGS__ } \
@@ -186,8 +186,8 @@ RG_OP(diagonal, .doc = "the elements x[.., i, i + offset, ..]", PART_ROW("Diagon
                  PART("(2,3)", RG_PART_DIAGONAL(0, 1, 5, 0)),
                  PART("(0,3)", RG_PART_DIAGONAL(0, 1, 0, 0))));
 
-/* Sets the length of the diagonal that begins at p->start. If the diagonal is empty, sets p->start
- * to 0. */
+/* Sets p->length to the length of the diagonal whose offset is p->start. If the diagonal is empty,
+ * sets p->start to 0. */
 static void diagonal_within(const rg_tensor *x, rg_part *p) {
     int64_t n = x->size[p->dim];
     int64_t m = x->size[p->dim2];
@@ -328,7 +328,7 @@ rg_tensor *(rg_diag)(rg_tensor *x, int64_t offset) {
 
 /* ---- trace: the sum of a matrix's diagonal; gx is g along the diagonal --------- */
 
-/* Makes the output a tensor without dims, and int64 for integers and bools. */
+/* Gives the output no dims. If x isn't floating point, sets the output's dtype to int64. */
 static bool trace_shape(rg_call *c) {
     if (!rgi_is_float(c->in[0]->dtype))
         c->out[0]->dtype = RG_INT64;

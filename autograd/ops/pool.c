@@ -1,7 +1,7 @@
 /*
- * pool.c: the maximum and the mean of windows. The windows slide over the last two dims (max_pool,
- * avg_pool), or they divide these dims into equal parts (adaptive pooling). Pooling over one dim
- * uses windows with one row.
+ * pool.c: the maximum and the mean of windows over the last two dims. The windows slide (max_pool,
+ * avg_pool), or a given number of windows of about equal size covers the dims (adaptive pooling).
+ * Pooling over one dim uses windows with one row.
  */
 #include "autograd/checks.h"
 
@@ -22,8 +22,8 @@ static void pool_set_shape(rg_tensor *t, const rg_tensor *like, const int64_t si
 /* Returns t with its last two dims joined: (.., h * w). */
 static rg_tensor *pool_flat(rg_tensor *t) { return t ? rg_flatten(t, t->ndim - 2, -1) : NULL; }
 
-/* POOL writes a test sample (rg_sample) with windows over one dim. POOL_OF writes a sample with
- * windows over two dims. */
+/* POOL and POOL_OF expand to the initializer of a test sample (rg_sample): POOL with windows over
+ * one dim, and POOL_OF with windows over two dims. */
 #define POOL_PAIR(a, b) \
     { a, b }
 #define POOL_OF(inputs, node_, planes_, size_, to_, kernel_, stride_, padding_, dilation_, ...) \
@@ -37,8 +37,8 @@ static rg_tensor *pool_flat(rg_tensor *t) { return t ? rg_flatten(t, t->ndim - 2
     POOL_OF(inputs, NULL, planes_, POOL_PAIR(1, size_), POOL_PAIR(1, to_), POOL_PAIR(1, kernel_), \
             POOL_PAIR(1, stride_), POOL_PAIR(0, padding_), POOL_PAIR(1, dilation_), __VA_ARGS__)
 
-/* ---- max_pool: the maximum of each window, and the index of the maximum in its plane. g is
- *      added at these indices by the op max_unpool, whose own derivative gathers at the indices */
+/* ---- max_pool: the maximum of each window, and the index of the maximum in its plane. The op
+ *      max_unpool adds g at these indices; its own derivative gathers at them ---- */
 
 static bool max_pool_shape(rg_call *c) {
     const struct pool_attr *a = RG_ATTR(c, pool);
@@ -48,8 +48,9 @@ static bool max_pool_shape(rg_call *c) {
     return true;
 }
 
-/* Computes the outputs. If they are empty, the kernel isn't called: it would loop over dims of x,
- * and in an empty tensor a dim may be too long for that. */
+/* Computes the outputs. If the outputs are empty, the kernel isn't called. If there are no planes,
+ * the sizes of a plane can be so large that the kernel would refuse them, or that their product
+ * would overflow. */
 static bool max_pool_forward(rg_call *c) {
     if (c->out[0]->numel == 0)
         return true;
@@ -110,8 +111,8 @@ RG_OP(max_unpool, RG_NAMED(pool), .doc = "zeros with values added where windows 
       RG_SAMPLES(POOL("(2,1,3) i6(2,1,3)", 2, 6, 3, 2, 2, 0, 1, ),
                  POOL("(0,1,2) i4(0,1,2)", 0, 4, 2, 2, 2, 0, 1, )));
 
-/* ---- mean_pool: the mean of each window. g is spread over the window by the op mean_unpool,
- *      whose own derivative is mean_pool ---------------------------------------- */
+/* ---- mean_pool: the mean of each window. The op mean_unpool spreads g over the window; its own
+ *      derivative is mean_pool ------------------------------------------------- */
 
 static bool mean_pool_shape(rg_call *c) {
     pool_set_shape(c->out[0], c->in[0], RG_ATTR(c, pool)->p.window.to);
@@ -193,8 +194,9 @@ typedef struct pool_options {
     bool ceil_mode;
 } pool_options;
 
-/* pool_take sets to[0] and to[1] to a window's option for both dims, and checks them with `range`.
- * In pooling over one dim, the option for the first dim, the rows, is `row`. */
+/* pool_take stores one option of a window, such as the stride: to[0] is for the rows, and to[1] for
+ * the columns. It fails unless `range` allows the numbers that the caller gave. In pooling over one
+ * dim, the caller gives only to[1], and to[0] is `row`. */
 typedef bool pool_range(const char *op, const char *what, int n, const int64_t *v);
 static bool pool_take(const char *what, int dims, pool_option given, pool_range *range, int64_t row,
                       int64_t to[2]) {
@@ -226,8 +228,8 @@ static void pool_planes(const rg_tensor *x, k_pool *p) {
         p->planes *= x->size[d];
 }
 
-/* Returns the number of windows along dim d. With ceil_mode, a last window may end after the
- * padding at the end, but must begin before it. */
+/* Returns the number of windows along dim d. With ceil_mode, the last window may reach beyond the
+ * padding at the end, but must begin before that padding. */
 static int64_t pool_count(const k_window *w, int d, bool ceil_mode) {
     const int64_t stride = w->stride[d];
     const int64_t span = w->dilation[d] * (w->kernel[d] - 1) + 1;
@@ -236,7 +238,8 @@ static int64_t pool_count(const k_window *w, int d, bool ceil_mode) {
     return n - (ceil_mode && (n - 1) * stride >= w->size[d] + w->padding[d]);
 }
 
-/* Fills in *p for windows that slide over planes. Fails if an option or x doesn't suit. */
+/* Fills in *p for windows that slide over planes. Fails if an option, or the shape or dtype of x,
+ * isn't allowed. */
 static bool pool_wants(int dims, const rg_tensor *x, const pool_options *o, k_pool *p) {
     k_window *w = &p->window;
     if (!rgi_want_dims(NULL, "input", x, 3, 4) || !rgi_want_no_bool(NULL, x)
@@ -289,8 +292,8 @@ static bool pool_wants_row(const rg_tensor *x) { return rgi_want_dims(NULL, "inp
 
 /* ---- pooling over one dim, as pooling over planes with one row --------------------- */
 
-/* Returns the values and indices without dim -2, which has the one row. Both results are handed to
- * the scope around the caller's scope. */
+/* Returns the values and indices without dim -2, whose size is 1. Both results are handed to the
+ * scope around the caller's scope. On failure, both are NULL. */
 static rg_values_indices pool_of_row(rg_values_indices r) {
     rg_tensor *values = rg_squeeze_dim(r.values, -2);
     rg_tensor *indices = rg_squeeze_dim(r.indices, -2);
@@ -318,7 +321,7 @@ rg_values_indices rg_max_pool2d_with_indices_with(rg_tensor *x, rg_dims kernel,
     return max_pool_of(x, &a);
 }
 
-/* Returns the maxima over one dim and their indices. The options are for one dim. */
+/* Returns the maxima over one dim and their indices. The kernel and the options are for one dim. */
 static rg_values_indices max_pool_rows(rg_tensor *x, rg_dims kernel, rg_max_pool_options o) {
     struct pool_attr a = { 0 };
     RG_AS("max_pool1d");
@@ -373,7 +376,7 @@ rg_tensor *rg_avg_pool1d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options 
 /* ---- adaptive pooling -------------------------------------------------------------- */
 
 /* Extends `size` to two numbers, and replaces RG_AS_IT_IS by x's size. Fails if `size` or the
- * number of x's dims doesn't suit adaptive pooling. */
+ * number of x's dims isn't allowed. */
 static bool adaptive_pool_wants(const rg_tensor *x, rg_dims *size) {
     RG_FAIL_IF(size->n != 1 && size->n != 2, NULL, "output_size must be 2");
     RG_FAIL_VALUE_IF(size->n == 2 && x->ndim <= 2, NULL, "Input dimension should be at least 3");

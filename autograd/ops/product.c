@@ -38,8 +38,8 @@ static rg_tensor product_batch(const rg_tensor *t) {
     return batch;
 }
 
-/* Sets the shape of y = a b. Batch dims broadcast. If a is a vector, y lacks the dim of rows; if b
- * is a vector, y lacks the dim of columns. */
+/* Sets the shape of y = a b. Fails if the batch dims don't broadcast. If a is a vector, y lacks the
+ * dim of rows; if b is a vector, y lacks the dim of columns. */
 static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, const rg_tensor *b) {
     if (a->ndim == 2 && b->ndim == 2) {
         y->ndim = 2;
@@ -61,14 +61,13 @@ static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, cons
     return true;
 }
 
-/* Returns whether a and b need no further checks. Requires that `terms` is the number of b's
- * rows. */
+/* Returns whether a and b need no further checks. `terms` must be the number of b's rows. */
 static inline bool product_is_plain(const rg_tensor *a, const rg_tensor *b, int64_t terms) {
     return a->size[a->ndim - 1] == terms && a->dtype == b->dtype && !rgi_is_bool(a->dtype);
 }
 
-/* Fails unless a has as many columns as b has rows, and both have the same dtype. Bools are
- * refused, except if the product has no terms or no elements and isn't a product of two vectors. */
+/* Fails unless a has as many columns as b has rows, and both have the same dtype. Bools are allowed
+ * only if the product has no terms or no elements, and a or b has more than one dim. */
 static __attribute__((noinline)) bool product_wants(const char *op, const rg_tensor *a,
                                                     const rg_tensor *b) {
     const int row = b->ndim == 1 ? 0 : b->ndim - 2;
@@ -99,8 +98,8 @@ static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, c
     return *gin && k_matmul(*gin, &left, &right);
 }
 
-/* Sets *gin to a^T b, summed over the batches. One product of all batches' rows computes that. If
- * a or b isn't contiguous, *gin stays NULL, and the rule computes the gradient. */
+/* Sets *gin to a^T b, summed over batches: one product of the rows of all batches. If there are
+ * batches and a or b isn't contiguous, *gin stays NULL, and the rule computes the gradient. */
 static bool product_gradient_of_rows(rg_tensor **gin, const rg_tensor *a, const rg_tensor *b) {
     if (a->ndim == 2)
         return product_gradient(gin, a, true, b, false);
@@ -131,7 +130,7 @@ static bool matmul_shape(rg_call *c) {
 static bool matmul_forward(rg_call *c) {
     const rg_tensor *a = c->in[0];
     const rg_tensor *b = c->in[1];
-    /* Bools get here only if the product has no terms. Then every element is false. */
+    /* Bools get here only if the product has no terms or no elements: every element is false. */
     if (RG_UNLIKELY(rgi_is_bool(c->out[0]->dtype))) {
         rgi_fill_zero(c->out[0]);
         return true;
@@ -169,8 +168,7 @@ static rg_tensor *matmul_rule_a(const rg_step *s, rg_tensor *g) {
 }
 
 /* The gradient of b. A vector a becomes a matrix with one row, and the gradient of a vector b is
- * first a matrix with one column. If a has batches and b doesn't, all rows are multiplied at
- * once. */
+ * first a matrix with one column. If only a has batches, one product covers all their rows. */
 static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g) {
     rg_tensor *a = rgi_saved(s, 0);
     int ndim = rgi_input_ndim(s, 1);
@@ -191,7 +189,8 @@ static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g) {
     return ndim == 1 ? rg_squeeze_dim(g, -1) : g;
 }
 
-/* Computes the wanted gradients, unless a or b is a vector: then they are left to the rules. */
+/* Computes the wanted gradients. If a or b is a vector, the gradients are left to the rules. So is
+ * b's gradient if a has batches, b has none, and a or g isn't contiguous. */
 static bool matmul_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *a = rgi_wants(s, 1) ? rgi_saved(s, 0) : RG_NONE;
     rg_tensor *b = rgi_wants(s, 0) ? rgi_saved(s, 1) : RG_NONE;
@@ -212,7 +211,7 @@ static const char *matmul_node(const void *attr) {
     return ((const struct matmul_attr *)attr)->node;
 }
 
-/* MATMUL writes a test sample (rg_sample). */
+/* MATMUL expands to the initializer of a test sample (rg_sample). */
 #define MATMUL(a, b) \
     { a " " b, RG_A(matmul, "matmul", "") }
 RG_OP(matmul, RG_WITH(matmul),
@@ -227,8 +226,8 @@ RG_OP(matmul, RG_WITH(matmul),
                  MATMUL("(2,0)", "(0,2)"), MATMUL("(2,2,0)", "(0)"), MATMUL("(0)", "(0)"),
                  MATMUL("(0,2,3)", "(3,2)")));
 
-/* Returns torch's node name for a matmul in which one operand has no batch: the name is given by
- * the last function that torch's matmul calls. `swapped` is set if torch multiplies b^T and a^T. */
+/* Returns torch's node name for a matmul in which one operand has no batch: the last function that
+ * torch's matmul calls gives the name. `swapped` is set if torch computes b^T a^T. */
 static const char *matmul_node_of_one(const rg_tensor *a, const rg_tensor *b, bool swapped) {
     if (!swapped)
         return a->ndim >= 3 ? "UnsafeViewBackward0" : "SqueezeBackward4";
@@ -236,7 +235,7 @@ static const char *matmul_node_of_one(const rg_tensor *a, const rg_tensor *b, bo
     return thin ? "TransposeBackward0" : "CloneBackward0";
 }
 
-/* Returns torch's name of the node for a product that isn't one of two matrices. */
+/* Returns the name that torch gives to the result's node if a or b isn't a matrix. */
 static const char *matmul_node_for(const rg_tensor *a, const rg_tensor *b) {
     if (a->ndim == 1 && b->ndim == 1)
         return "DotBackward0";
@@ -263,7 +262,7 @@ rg_tensor *(rg_matmul)(rg_tensor *a, rg_tensor *b) {
     return RG_APPLY(matmul, &how, a, b);
 }
 
-/* ---- dot, mv, mm, bmm: matmul, for operands with one given number of dims each ---- */
+/* ---- dot, mv, mm, bmm: matmul, but each operand must have a fixed number of dims ---- */
 
 rg_tensor *(rg_dot)(rg_tensor *a, rg_tensor *b) {
     RG_AS("dot");
@@ -356,7 +355,7 @@ static rg_tensor *addmm_rule_b(const rg_step *s, rg_tensor *g) {
     return addmm_scaled(rg_matmul(rg_mT(a), g), RG_ATTR(s, addmm)->alpha);
 }
 
-/* ADDMM writes a test sample (rg_sample). */
+/* ADDMM expands to the initializer of a test sample (rg_sample). */
 #define ADDMM(inputs, beta_, alpha_, batched_) \
     { inputs, RG_A(addmm, .beta = beta_, .alpha = alpha_, .batched = batched_) }
 RG_OP(addmm, RG_NAMED(addmm),
@@ -432,7 +431,8 @@ static rg_tensor *linear_rule_w(const rg_step *s, rg_tensor *g) {
     return rg_matmul(rg_mT(rows_of_g), rg_reshape(x, rows, x->size[x->ndim - 1]));
 }
 
-/* Computes the gradients of x and w. If x is a vector, they are left to the rules. */
+/* Computes the wanted gradients of x and w. If x is a vector, they are left to the rules. So is w's
+ * gradient if x has batches, and x or g isn't contiguous. */
 static bool linear_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *x = rgi_wants(s, 1) ? rgi_saved(s, 0) : RG_NONE;
     rg_tensor *w = rgi_wants(s, 0) ? rgi_saved(s, 1) : RG_NONE;
@@ -470,15 +470,15 @@ static rg_tensor *linear_composed(rg_tensor *x, rg_tensor *weight, rg_tensor *bi
     return rgi_want_no_wider("linear", y, &wide) ? rg_escape(rg_add(y, bias)) : NULL;
 }
 
-/* Fails unless the numbers of dims suit. A weight that is a vector needs an x of one dim, or no
- * bias. */
+/* Fails unless x has at least one dim, and the weight has one or two. A weight that is a vector is
+ * allowed only if x is a vector as well, or if there is no bias. */
 static bool linear_wants_ranks(const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias) {
     const bool matrix = x->ndim > 1 && !rgi_is_none(bias);
     return rgi_want_dims("linear", "input", x, 1, RG_MAX_DIMS)
            && rgi_want_dims("linear", "weight", weight, matrix ? 2 : 1, 2);
 }
 
-/* Returns torch's name of the node of the result. */
+/* Returns the name that torch gives to the result's node. */
 static const char *linear_node(const rg_tensor *x, const rg_tensor *bias) {
     if (rgi_is_none(bias)) {
         if (x->ndim == 1)

@@ -12,15 +12,15 @@
 
 /* ---- functions for kthvalue and median_dim ------------------------------------- */
 
-/* The attributes of kthvalue and median_dim. They find one element along `dim`: kthvalue the k-th
- * smallest, counted from 1, and median_dim, which doesn't use k, the median. */
+/* The attributes of kthvalue and median_dim. Both ops find one element along `dim`. kthvalue finds
+ * the k-th smallest, where k counts from 1. median_dim finds the median, and doesn't use k. */
 struct rank_attr {
     int dim;
     bool keepdim;
     int64_t k;
 };
 
-/* RANKED writes a test sample (rg_sample). */
+/* RANKED expands to the initializer of a test sample (rg_sample). */
 #define RANKED(inputs, ...) \
     { inputs, RG_A(rank, __VA_ARGS__) }
 
@@ -203,8 +203,9 @@ static bool quantile_within(const rg_tensor *q) {
     return true;
 }
 
-/* Returns the shape of the result: the size of q if it is a vector, followed by x's sizes without
- * dim, or with size 1 there if keepdim. A negative dim stands for all dims. */
+/* Returns the shape of the result: the size of q if it is a vector, followed by x's sizes. Of
+ * these, the size of dim is left out or, if keepdim, replaced by 1. A negative dim stands for all
+ * dims. */
 static rg_dims quantile_sizes(rg_tensor *x, const rg_tensor *q, int dim, bool keepdim) {
     rg_dims shape = { 0 };
     if (q->ndim)
@@ -219,8 +220,8 @@ static rg_dims quantile_sizes(rg_tensor *x, const rg_tensor *q, int dim, bool ke
     return shape;
 }
 
-/* Returns the elements at the given ranks of rows that are sorted along the last dim. A rank
- * between two elements is interpolated as `mode` says. */
+/* Returns the elements at the given ranks of rows that are sorted along the last dim. For a rank
+ * between two elements, `mode` says how the result is computed from them. */
 static rg_tensor *quantile_at(rg_tensor *sorted, rg_tensor *ranks, enum quantile_mode mode) {
     if (mode == HIGHER)
         ranks = rg_ceil(ranks);

@@ -1,7 +1,7 @@
 /*
  * recurrent.c: recurrent layers in one direction. One op computes all time steps of a sequence, so
  * that a time step costs one matrix product and one loop. The gradient of the weight is one product
- * over all time steps. (Layers of two directions, and sequences of different lengths, are in
+ * over all time steps. (Layers with two directions, and sequences of different lengths, are in
  * nn/layers/recurrent.c.)
  */
 #include "autograd/checks.h"
@@ -11,7 +11,8 @@
 
 /* The attributes of the three recurrent ops. Their inputs are the gates from x (rg_linear of all
  * time steps), the weight and h_0. An LSTM has c_0 as a fourth input, and a GRU the bias. The
- * outputs are h; for an LSTM then c; and last, for an LSTM or a GRU, the activated gates. */
+ * outputs of an RNN are h; of a GRU, h and the activated gates; and of an LSTM, h, c and the
+ * activated gates. Activated gates are the gates after their sigmoid or tanh. */
 struct recurrent_attr {
     k_recurrent_kind kind;
     bool reverse;
@@ -79,7 +80,7 @@ static bool recurrent_forward(rg_call *c) {
 
 /* Returns a new tensor (steps, batch, hidden) with the h from which each time step starts: h_0, and
  * then the h of the time step before. If there is only one time step, returns a new reference to
- * h_0. The caller releases the result. */
+ * h_0. The caller releases the result. Returns NULL if memory ran out. */
 static rg_tensor *recurrent_before(const k_recurrent *z, const rg_tensor *y, rg_tensor *h_0) {
     if (z->steps == 1) {
         rgi_retain(h_0);
@@ -203,7 +204,7 @@ typedef struct recurrent_back {
     rg_tensor *carry_h, *carry_c;
 } recurrent_back;
 
-/* Returns the gradient of time step `step`, plus the gradient `carry` if there is one. */
+/* Returns t[step], the gradient of one time step, plus `carry` unless that is NULL. */
 static rg_tensor *recurrent_carried(rg_tensor *t, int64_t step, rg_tensor *carry) {
     t = rg_select(t, 0, step);
     return carry ? rg_add(t, carry) : t;
@@ -274,8 +275,8 @@ static recurrent_back recurrent_begin(const rg_step *s) {
 }
 
 /* Goes back through all time steps. Returns the gradient of the gates from x, (steps, batch,
- * gates), or if `inner` is set, the gradient of the product of h and the weight. Leaves the
- * gradients of h_0 and c_0 in b->carry_h and b->carry_c. */
+ * gates), or if `inner` is set, the gradient of the product of h and the weight. Returns NULL on
+ * failure. Leaves the gradients of h_0 and c_0 in b->carry_h and b->carry_c. */
 static rg_tensor *recurrent_walk(const rg_step *s, recurrent_back *b, bool inner) {
     const struct recurrent_attr *a = s->attr;
     *b = recurrent_begin(s);
@@ -311,8 +312,8 @@ static rg_tensor *recurrent_rule_gates(const rg_step *s, rg_tensor *g) {
     return recurrent_walk(s, &b, false);
 }
 
-/* The gradient of the weight: the sum over all time steps of g^T h, where h is the one from which
- * the time step starts and g is the gradient of the product of h and the weight. */
+/* The gradient of the weight: the sum over all time steps of g^T h. Here h is the hidden state from
+ * which a time step starts, and g is the gradient of the product of this h and the weight. */
 static rg_tensor *recurrent_rule_weight(const rg_step *s, rg_tensor *g) {
     recurrent_back b;
     g = recurrent_walk(s, &b, true);
@@ -364,8 +365,8 @@ static bool recurrent_is_of(const rg_tensor *t, int64_t rows, int64_t columns) {
     return t->ndim == 2 && t->size[0] == rows && t->size[1] == columns;
 }
 
-/* Fails unless the shapes and dtypes suit. t[] has the gates, the weight, h_0 and, if n is 4, c_0.
- * `per` is the number of gates for each element of h. */
+/* Fails unless the shapes and dtypes are those that a recurrent op needs. t[] has the gates, the
+ * weight, h_0 and, if n is 4, c_0. `per` is the number of gates for each element of h. */
 static bool recurrent_allows(const char *name, int per, int n, rg_tensor *const t[]) {
     const rg_tensor *gates = t[0], *weight = t[1];
     if (!recurrent_allows_dtypes(name, n, t))

@@ -1,6 +1,6 @@
 /*
- * reduce.c: sums, means, products, variances, the logarithm of a sum of exponentials, any, all and
- * count_nonzero, all over dims. (Norms are in norm.c.)
+ * reduce.c: reductions over dims: sums, means, products, variances, the logarithm of a sum of
+ * exponentials, any, all and count_nonzero. (Norms are in norm.c.)
  */
 #include "reduce.h"
 #include "tensor/observer.h"
@@ -104,9 +104,9 @@ static bool has_few(int ndim, const int64_t *size) {
     return n <= 4096;
 }
 
-/* Computes the gradient if all elements are summed to one, and there are only a few: copies g to
- * each element of a new tensor. An expanded view of g, which the rule returns, would need no
- * memory, but later loops over it would be slower. */
+/* Computes the gradient if all elements are summed to one, and x has only a few: copies g to each
+ * element of a new tensor. The rule returns an expanded view of g. The view would need no memory,
+ * but later loops over its elements would be slower. */
 static bool sum_fused(const rg_step *s, rg_tensor *gin[]) {
     const int64_t *size = rgi_input_size(s, 0);
     const int ndim = rgi_input_ndim(s, 0);
@@ -229,8 +229,9 @@ static rg_tensor *prod_of_others(rg_tensor *x, const struct reduce_attr *a) {
     return flat ? rg_view_as(others, x) : others;
 }
 
-/* The gradient of x. If no dims were named and two elements are 0, all products of the others are
- * 0, and no product need be computed. */
+/* The gradient of x. If all elements are reduced and at least two of them are 0, then for each
+ * element the product of the others is 0. The gradient is then zeros, and no product is computed,
+ * unless the gradient itself is to be differentiated. */
 static rg_tensor *prod_rule(const rg_step *s, rg_tensor *g) {
     const struct reduce_attr *a = s->attr;
     rg_tensor *x = rgi_saved(s, 0);
@@ -333,9 +334,9 @@ static bool var_forward(rg_call *c) {
     return k_var(c->out[0], c->in[0], a->dims, a->p, false);
 }
 
-/* The gradient of x. If n - correction isn't positive and no dim was named, the gradient is
- * infinite, or NaN where x is the mean. With named dims it is the formula's value. Both are as in
- * torch. */
+/* The gradient of x. If n - correction isn't positive and the caller named no dims, the gradient is
+ * infinite, or NaN where x is the mean. If the caller named dims, the gradient is the formula's
+ * value. Both are as in torch. */
 static rg_tensor *var_rule(const rg_step *s, rg_tensor *g) {
     const struct reduce_attr *a = s->attr;
     rg_tensor *x = rgi_saved(s, 0);
@@ -418,9 +419,9 @@ rg_tensor *(rg_logsumexp)(rg_tensor *x, int dim, bool keepdim) {
     return rg_logsumexp_dims(x, RG_DIMS(dim), keepdim);
 }
 
-/* Fails for an empty list of dims, unless keepdim is set or x has no dims or no elements. In torch,
- * one of the functions inside logsumexp takes the empty list as all dims and another as no dims, so
- * that their shapes don't fit. */
+/* Fails for an empty list of dims, unless keepdim is set or x has no dims or no elements. The error
+ * is torch's: of the functions that its logsumexp calls, one takes the empty list as all dims and
+ * another as no dims, and their results don't have the same shape. */
 rg_tensor *rg_logsumexp_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
     if (!rgi_check(x, "logsumexp"))
         return NULL;

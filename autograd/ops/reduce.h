@@ -21,14 +21,15 @@ struct reduce_attr {
 
 #define RG_REDUCE_ATTR(dims_, ...) \
     &(const struct reduce_attr) { .dims = (dims_), __VA_ARGS__ }
-/* REDUCED writes a test sample (rg_sample). After the inputs come the mask of dims and, optionally,
- * keepdim and p. */
+/* REDUCED expands to the initializer of a test sample (rg_sample). After the inputs come the mask
+ * of dims and, optionally, keepdim and p. */
 #define REDUCED(inputs, ...) \
     { inputs, RG_REDUCE_ATTR(__VA_ARGS__) }
 
 static const rg_dims rg_no_dims = { 0 };
 
-/* Applies the op over the dims in the list, or with the mask `none` if the list is empty. */
+/* Applies the op over the dims in the list. If the list is empty, `none` is the mask of dims.
+ * Returns NULL on failure. */
 rg_tensor *rgi_reduce(const rg_op *op, rg_tensor *x, const rg_dims *dims, uint32_t none,
                       bool keepdim, double p);
 
@@ -46,7 +47,7 @@ static inline rg_tensor *rgi_reduce_dims(const rg_op *op, rg_tensor *x, rg_dims 
 }
 
 /* Returns whether the public function has an argument for dims, as rg_sum_dim has and rg_sum
- * hasn't. */
+ * hasn't. For rg_var_dims and rg_std_dims with an empty list, returns false. */
 static inline bool rgi_reduce_named(const void *attr) {
     return ((const struct reduce_attr *)attr)->dims != RG_UNNAMED;
 }
@@ -62,10 +63,11 @@ bool rgi_reduce_shape_int64(rg_call *c);
  * returns g itself. */
 rg_tensor *rgi_reduce_restore(rg_tensor *g, int ndim, const struct reduce_attr *a);
 
-/* Returns 1 / n where x equals its extreme y, else 0. n is the number of elements that equal y. If
- * nan_too is set, a NaN counts as equal to a NaN. */
+/* Each element of x was reduced to an element of y, such as a maximum. Returns 1 / n where an
+ * element of x equals its y, and 0 elsewhere; n is the number of elements of x that equal that y.
+ * If nan_too is set, NaN counts as equal to NaN. */
 rg_tensor *rgi_reduce_share(rg_tensor *x, rg_tensor *y, const struct reduce_attr *a, bool nan_too);
 
-/* Returns for each element of x the product of the elements before it along dim, or of those after
- * it if `reverse`. */
+/* Returns for each element of x the product of the elements before it along dim or, if `reverse` is
+ * set, of the elements after it. */
 rg_tensor *rgi_cumprod_before(rg_tensor *x, int dim, bool reverse);

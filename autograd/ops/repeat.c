@@ -25,8 +25,9 @@ static bool repeat_shape(rg_call *c) {
     return rgi_check_sizes(NULL, &shape);
 }
 
-/* Copies x once into a corner of y. Then, dim by dim, it repeatedly copies the block that is
- * already filled to the place after it, so that the block doubles each time. */
+/* Copies x once into a corner of y. Then, for each dim, copies the block that is already filled to
+ * the place after it, until the dim is full. Each copy doubles the block, except perhaps the last
+ * one. */
 static bool repeat_forward(rg_call *c) {
     const rg_tensor *y = c->out[0];
     const rg_tensor *x = c->in[0];
@@ -101,8 +102,8 @@ struct interleave_attr {
     int64_t output_size;
 };
 
-/* Sets *total to the sum of the repeats. Fails if `given` isn't negative and differs from the sum,
- * or if a number is negative. */
+/* Sets *total to the sum of the repeats. Fails if `given` differs from the sum (a negative `given`
+ * means that the caller gave no sum), or if a repeat is negative. */
 static bool interleave_total(const rg_tensor *repeats, int64_t given, int64_t *total) {
     const int64_t *times = (const int64_t *)repeats->data;
     bool negative = false;
@@ -117,8 +118,9 @@ static bool interleave_total(const rg_tensor *repeats, int64_t given, int64_t *t
     return true;
 }
 
-/* Computes the output. The op has this `view` function in place of `shape` and `forward`, because a
- * `view` function allocates the output by itself: here the output's size depends on the repeats. */
+/* Computes the output. The op has this `view` function in place of `shape` and `forward`, because
+ * only a `view` function can allocate the output itself. It must do so here, since the output's
+ * size depends on the repeats. */
 static bool interleave_make(rg_call *c) {
     rg_tensor *y = c->out[0];
     if (!rgi_want_dtype(NULL, rgi_is_index(c->in[0]->dtype), c->in[0]->dtype))
@@ -169,7 +171,8 @@ static rg_tensor *interleave_evenly(rg_tensor *x, int64_t times, int dim, int64_
     return rg_view_dims(rgi_contiguous_clone(rg_expand(places, before, size, times, after)), shape);
 }
 
-/* Returns the slices of x along dim, each repeated as its element of `repeats` says. */
+/* Returns the slices of x along dim, each repeated as its element of `repeats` says. A single
+ * element is for all slices. */
 static rg_tensor *interleave_each(rg_tensor *x, rg_tensor *repeats, int dim, int64_t output_size) {
     int wrapped;
     if (!repeats)

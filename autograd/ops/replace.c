@@ -48,8 +48,8 @@ rg_tensor *(rg_copy_)(rg_tensor *x, rg_tensor *source) {
     return rgi_replace_("copy_", "CopyBackwards", x, source);
 }
 
-/* Writes one value over all of x. If this needn't be recorded, no op is applied. Therefore x may
- * then be a view in which several elements are at the same address. */
+/* Writes one value over all of x. Applies an op only if the write must be recorded. Without the op,
+ * x may be a view in which several elements are at the same address. Returns NULL on failure. */
 static rg_tensor *fill_throughout(const char *name, const char *node, rg_tensor *x,
                                   rg_tensor *value) {
     if (!rgi_grad_off && (rgi_history_of(x) || value->history))

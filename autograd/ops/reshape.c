@@ -46,7 +46,8 @@ bool rgi_may_expand(const char *op, const rg_tensor *x, rg_dims shape) {
     return true;
 }
 
-/* Makes the view. Fails if the number of its elements doesn't fit into an int64. */
+/* Makes the view. Fails if x can't be expanded to the shape, or if the number of the view's
+ * elements doesn't fit into an int64. */
 static bool expand_view(rg_call *c) {
     const rg_dims *want = &RG_ATTR(c, expand)->shape;
     rg_tensor *y = c->out[0];
@@ -139,8 +140,8 @@ rg_tensor *rg_squeeze_dims(rg_tensor *x, rg_dims dims) {
 
 /* ---- reshape: x in another shape; gx = g in x's shape -------------------------- */
 
-/* The attributes of reshape. If `own` is set, nobody else holds a reference to x. Then the result
- * takes over x's storage and doesn't count as a view. */
+/* The attributes of reshape. If `own` is set, only the caller holds a reference to x. Then the
+ * result takes over x's storage and doesn't count as a view. */
 struct reshape_attr {
     const char *node;
     rg_dims shape;
@@ -194,9 +195,9 @@ RG_OP(reshape, .doc = "x in another shape", .node = "ViewBackward0", .node_of = 
                  { "()", RG_A(reshape, .shape = RG_D(1, 1)) },
                  { "(0,3)", RG_A(reshape, .shape = RG_D(3, 0)) }));
 
-/* Replaces a size of -1 by numel divided by the product of the other sizes. Fails if numel elements
- * can't have the shape. `dim` is for the error message: the dim that is being unflattened, or -1 if
- * the caller isn't unflatten. */
+/* Replaces a size of -1 by numel divided by the product of the other sizes. Fails if a tensor of
+ * numel elements can't have this shape. `dim` is for the error message: the dim that is being
+ * unflattened, or -1 if the caller isn't unflatten. */
 static bool reshape_infer(const char *op, int64_t numel, rg_dims *shape, int dim) {
     if (!rgi_check_dims(op, shape->n))
         return false;
@@ -209,8 +210,8 @@ static bool reshape_infer(const char *op, int64_t numel, rg_dims *shape, int dim
         if (shape->v[d] == -1)
             infer = d;
         else if (__builtin_mul_overflow(rest, shape->v[d], &rest))
-            /* The product doesn't fit into an int64, and no tensor has that many elements. But a
-             * later size of 0 would still make the product 0. */
+            /* No tensor has as many elements as this product, which int64 can't hold. INT64_MAX
+             * stands for the product; a later size of 0 still makes it 0. */
             rest = INT64_MAX;
     }
     RG_FAIL_IF(infer >= 0 && rest == 0 && numel == 0, op,

@@ -116,7 +116,7 @@ static bool roll_check(rg_tensor *x, const rg_dims *shifts, const rg_dims *dims,
 /* Returns (a + b) mod n, or 0 if n is 0. Requires that a is from 0 to n - 1. */
 static int64_t roll_sum(int64_t a, int64_t b, int64_t n) { return n ? (a + b % n + n) % n : 0; }
 
-/* The dim isn't checked if x has no elements and only one dim is given, as in torch. */
+/* As in torch, a single dim isn't checked if x has no elements. */
 rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims) {
     struct roll_attr a = { .flat = dims.n == 0 && shifts.n == 1 };
     if (!roll_check(x, &shifts, &dims, a.flat))

@@ -1,5 +1,5 @@
 /*
- * scatter_reduce.c: scatter_reduce, which reduces the elements of a source into the elements of x
+ * scatter_reduce.c: scatter_reduce, which combines the elements of a source with the elements of x
  * at indices along a dim: by a sum, a product, a mean, a maximum or a minimum. (gather.c writes and
  * adds elements.)
  */
@@ -21,7 +21,7 @@ struct scatter_reduce_attr {
     bool include_self;
 };
 
-/* ---- undoubled: returns x, but fails if it is differentiated; see scatter_reduce_others ---- */
+/* ---- undoubled: a copy of x, through which backward fails; see scatter_reduce_others ---- */
 
 static bool undoubled_forward(rg_call *c) {
     rgi_copy_elements(c->out[0], c->in[0]);
@@ -54,7 +54,8 @@ typedef struct {
     int64_t integer;
 } scatter_reduce_any;
 
-/* Reduces the number `joined` into each element of t that the index names. */
+/* For each element of the index, combines the number `joined` with the element of t at that index,
+ * as `how` says: writes it there, or adds it, for example. */
 static bool scatter_reduce_number(k_index_how how, const rg_tensor *t, int dim,
                                   const rg_tensor *index, scatter_reduce_any joined) {
     int64_t room;
@@ -69,7 +70,7 @@ static bool scatter_reduce_number(k_index_how how, const rg_tensor *t, int dim,
     return k_index_along(how, &row, t, dim, index);
 }
 
-/* Returns the number that doesn't change a sum, product or extreme when it takes part in it. */
+/* Returns the number that doesn't change a sum, product or extreme in which it takes part. */
 static scatter_reduce_any scatter_reduce_neutral(enum scatter_reduce_how how, rg_dtype dtype) {
     double least = rgi_is_bool(dtype) ? 0 : -INFINITY;
     switch (how) {
@@ -127,8 +128,8 @@ static rg_tensor *scatter_reduce_part(rg_tensor *source, const rg_tensor *index)
     return source;
 }
 
-/* Returns, for each element of y, the number of elements whose mean it is; or 1 if there are none,
- * so that nothing is divided by 0. */
+/* Returns, for each element of y, the number of elements of which y's element is the mean. If there
+ * are none, the number returned is 1, so that nothing is divided by 0. */
 static rg_tensor *scatter_reduce_count(const struct scatter_reduce_attr *a, rg_tensor *g,
                                        rg_tensor *index) {
     rg_tensor *ones = rg_ones_dims(rg_shape(index), g->dtype);
@@ -137,8 +138,8 @@ static rg_tensor *scatter_reduce_count(const struct scatter_reduce_attr *a, rg_t
     return rg_masked_fill(count, rg_eq(count, 0), 1);
 }
 
-/* Returns g divided by the number of elements that equal the extreme y. Unless include_self is set,
- * x's element doesn't count. (In torch it counts if it equals y.) */
+/* Returns g divided by the number of elements that equal the extreme y. x's element counts only if
+ * include_self is set. (In torch it counts without include_self, too, if it equals y.) */
 static rg_tensor *scatter_reduce_share(const rg_step *s, rg_tensor *g, rg_tensor *index,
                                        rg_tensor *part) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
@@ -156,8 +157,8 @@ static rg_tensor *scatter_reduce_again(const struct scatter_reduce_attr *a, rg_t
 }
 
 /* The gradient of x: g for a sum; g / n for a mean of n elements; g times the product of the other
- * elements for a product. For an extreme, g is divided among the elements that equal it. Where x
- * isn't included, the gradient is 0. */
+ * elements for a product. For an extreme, g is divided among the elements that equal it. If
+ * include_self isn't set, the gradient is 0 for the elements of x that the index names. */
 static rg_tensor *scatter_reduce_rule_x(const rg_step *s, rg_tensor *g) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
     rg_tensor *x = rgi_saved(s, 0);
@@ -179,10 +180,11 @@ static rg_tensor *scatter_reduce_rule_x(const rg_step *s, rg_tensor *g) {
     return a->include_self ? g : rg_scatter(g, a->dim, index, 0);
 }
 
-/* Returns g times the product of all other elements that are reduced to the same result. If the
- * element is the only 0 among them, the product is computed with a 1 in its place. If there are
- * several zeros, the result (0) is right, but its derivative would be wrong. In this case the op
- * undoubled makes the derivative fail, as in torch. */
+/* Returns, for each element of the source, g times the product of all other elements that are
+ * reduced to the same result. If the element is 0 and no other element of the source for that
+ * result is 0, the product is computed with a 1 in its place. If several are 0, the value computed
+ * here (0) is right, but the derivative of this computation would be wrong. Therefore the op
+ * undoubled then makes a second backward fail, as in torch. */
 static rg_tensor *scatter_reduce_others(const rg_step *s, rg_tensor *g, rg_tensor *index,
                                         rg_tensor *part) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
@@ -204,8 +206,10 @@ static rg_tensor *scatter_reduce_others(const rg_step *s, rg_tensor *g, rg_tenso
     return k_count(several) ? RG_APPLY(undoubled, RG_NO_ATTR, g) : g;
 }
 
-/* The gradient of the source. Each element gets the same gradient that an element of x would get if
- * it were reduced to the same result. */
+/* The gradient of the source. The formulas are those of x's gradient: an element of the source gets
+ * the gradient that the element of x in the same result would get with include_self. The elements
+ * of the source outside the index's shape get 0. If the index is empty, there is no gradient
+ * (RG_NONE). */
 static rg_tensor *scatter_reduce_rule_source(const rg_step *s, rg_tensor *g) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
     rg_tensor *index = rgi_saved(s, 1);
@@ -232,7 +236,7 @@ static rg_tensor *scatter_reduce_rule_source(const rg_step *s, rg_tensor *g) {
 }
 
 #define SCATTER_REDUCE_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_OUTPUT)
-/* JOIN writes a test sample (rg_sample). */
+/* JOIN expands to the initializer of a test sample (rg_sample). */
 #define JOIN(inputs, ...) \
     { inputs, RG_A(scatter_reduce, __VA_ARGS__) }
 RG_OP(scatter_reduce, .doc = "x joined by source at index along dim",

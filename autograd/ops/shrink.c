@@ -1,5 +1,5 @@
 /*
- * shrink.c: activation functions that replace small elements by 0, or by another number. (Other
+ * shrink.c: the activation functions hardshrink, softshrink, tanhshrink and threshold. (Other
  * activations are in activation.c; glu is in glu.c.)
  */
 #include "elementwise.h"
@@ -28,7 +28,8 @@ rg_tensor *rg_hardshrink(rg_tensor *x, double lambd) {
     return RG_APPLY(hardshrink, RG_A(numbers, "HardshrinkBackward0", { lambd }), x);
 }
 
-/* ---- softshrink: x > k0 ? x - k0 : x < -k0 ? x + k0 : 0; gx = -k0 <= x <= k0 ? 0 : g ---- */
+/* ---- softshrink: x > k0 ? x - k0 : x < -k0 ? x + k0 : 0 (but NaN for NaN); gx = -k0 <= x <= k0 ?
+ *      0 : g ------------------------------------------------------------------- */
 
 RG_OP(softshrink, .doc = "x > k0 ? x - k0 : x < -k0 ? x + k0 : 0", RG_NAMED(numbers), .n_in = 1,
       RG_ELEMENTWISE, .shape = rgi_shape_of_floats, .forward = rgi_elementwise_forward,

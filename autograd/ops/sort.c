@@ -7,7 +7,7 @@
 /* ---- sort: x sorted along dim, and the index that each element had in x; g goes to these
  *      indices ------------------------------------------------------------------ */
 
-/* The attributes of sort and topk. `sorted` and `k` are used by topk alone: it returns the k
+/* The attributes of sort and topk. `sorted` and `k` are used by topk alone: topk returns the k
  * largest elements if `descending`, else the k smallest, and sorts them if `sorted`. */
 struct sort_attr {
     int dim;
@@ -89,9 +89,9 @@ rg_values_indices(rg_topk)(rg_tensor *x, int64_t k, int dim, bool largest, bool 
     return rgi_apply_two(topk_check(x, dim, &a), &rg_op_topk, &a, sizeof a, x);
 }
 
-/* ---- unique: the distinct values, sorted; the inverse: for each element the index of its
- *      value; and the count of each value. The `view` functions of these ops allocate the outputs,
- *      whose sizes depend on the elements --------------------------------------- */
+/* ---- unique: three outputs: the distinct values, sorted; the inverse, which is for each element
+ *      the index of its value; and the count of each value. The `view` functions of these ops
+ *      allocate the outputs, whose sizes depend on the elements ---------------- */
 
 /* The attributes of unique. `dim` is the dim whose slices are compared. If it is -1, single
  * elements are compared. */
@@ -126,8 +126,9 @@ static bool unique_allocate(rg_tensor *values, rg_tensor *counts, const rg_tenso
     return rgi_allocate(values) && rgi_allocate(counts);
 }
 
-/* Sets *from to a header from which the values are read along dim: x's header or, if elements are
- * compared, the header of all elements in one dim. */
+/* Sets *from to the header from which the values are read: x's header if slices are compared, or
+ * the header of a vector of all elements if elements are compared (dim is -1). Returns false on
+ * failure. */
 static bool unique_source(rg_tensor *from, rg_tensor *x, int dim) {
     if (dim >= 0) {
         *from = *x;
@@ -139,9 +140,10 @@ static bool unique_source(rg_tensor *from, rg_tensor *x, int dim) {
     return whole;
 }
 
-/* Goes through the n elements in sorted order. order[i] is the index of the i-th element, and
- * group[i] the number of its value. Stores each element's group in inverse, the number of elements
- * of each group in counts, and the index of the first element of each group in firsts. */
+/* Goes through the n elements in sorted order. In this order, element i has the index order[i] in
+ * x, and its value is distinct value number group[i]. Stores each element's group in inverse, the
+ * number of elements of each group in counts, and the index of the first element of each group in
+ * firsts. */
 static void unique_fill(int64_t n, const int64_t order[], const int64_t group[], rg_tensor *inverse,
                         rg_tensor *counts, rg_tensor *firsts) {
     int64_t *number = (int64_t *)inverse->data;
@@ -156,8 +158,8 @@ static void unique_fill(int64_t n, const int64_t order[], const int64_t group[],
     }
 }
 
-/* The `view` function, which computes the outputs. It allocates the inverse before its working
- * memory: if n is too large for memory, the allocation of the inverse fails first. */
+/* The `view` function, which computes the outputs. It allocates the inverse, of n elements, first.
+ * If n is too large, this fails, so the size of the arrays allocated next can't overflow. */
 static bool unique_make(rg_call *c) {
     rg_tensor *x = c->in[0];
     rg_tensor *values = c->out[0];
@@ -296,7 +298,8 @@ rg_tensor *(rg_searchsorted)(rg_tensor *sorted, rg_tensor *values, bool right) {
     return RG_APPLY(searchsorted, RG_A(searchsorted, right), sorted, values);
 }
 
-/* Fails unless the shape, dtype and indices of the sorter fit `sorted`. */
+/* Fails unless `sorter` has the shape of `sorted`, and holds integers that are indices of its last
+ * dim. */
 static bool searchsorted_sorter(const rg_tensor *sorted, const rg_tensor *sorter) {
     if (!rgi_want_shape(NULL, "sorter", sorter, rg_shape((rg_tensor *)sorted))
         || !rgi_want_integers(NULL, "sorter", sorter))

@@ -19,7 +19,8 @@ enum { LIST_MOST = 1 << 22 };
     } while (0)
 
 /* Returns n adjacent parts of x, beginning with p. If `sizes` isn't NULL, part i has the size
- * sizes[i]. Otherwise each has p's length, except that the last may be shorter. */
+ * sizes[i]. Otherwise each part has p's length, except that the last may be shorter. Returns
+ * rgi_list_failed on failure. */
 static rg_list list_of_parts(const char *op, rg_tensor *x, int64_t n, rg_part p,
                              const int64_t *sizes) {
     RG_AS(op);
@@ -89,7 +90,8 @@ rg_list(rg_split_sizes)(rg_tensor *x, int n, const int64_t *sizes, int dim) {
     return list_of_parts("split", x, n, first, sizes);
 }
 
-/* ---- chunk: at most `chunks` parts of the same size; if dim is empty, `chunks` empty parts */
+/* ---- chunk: at most `chunks` parts of the same size, of which the last may be smaller; if dim has
+ *      size 0, `chunks` empty parts -------------------------------------------- */
 
 rg_list(rg_chunk)(rg_tensor *x, int64_t chunks, int dim) {
     int d;

@@ -1,7 +1,7 @@
 /*
- * strided.c: ops on a view, described as a part of its base: they read that part, add it to zeros,
- * or write over it. No public function applies these ops; rebase.c applies them when a view or its
- * base has been written to.
+ * strided.c: ops whose attributes describe a view as a part of its base. as_strided reads that
+ * part, unstride adds to it in a tensor of zeros, and copy_slices writes over it. No public
+ * function applies these ops; rebase.c applies them when a view or its base has been written to.
  */
 #include "autograd/rebase.h"
 
@@ -16,7 +16,7 @@ static int64_t strided_reach(const rg_dims *size, const rg_dims *stride) {
     return reach;
 }
 
-/* Sets a header's sizes and strides. Its storage stays the same. */
+/* Sets a header's sizes and strides. Its storage and its first element stay the same. */
 static void strided_shape(rg_tensor *t, const rg_dims *size, const rg_dims *stride) {
     rgi_set_size(t, size);
     for (int d = 0; d < size->n; d++)
@@ -31,9 +31,9 @@ static bool strided_is_laid_out(const rg_tensor *t, const rg_dims *layout) {
     return true;
 }
 
-/* Returns a new reference to a tensor that has t's elements in the base's layout. If t has that
- * layout, or no elements, it is t itself; otherwise it is a new tensor with t's elements or, if
- * `zeros`, with zeros. */
+/* Returns a new reference to a tensor with the base's layout in memory. If t has that layout, or no
+ * elements, this is t itself. Otherwise it is a new tensor, with t's elements or, if `zeros` is
+ * set, with zeros. Returns NULL if memory ran out. */
 static rg_tensor *strided_laid_out(rg_tensor *t, const rg_strided *a, bool zeros) {
     if (t->numel == 0 || strided_is_laid_out(t, &a->layout)) {
         rgi_retain(t);
@@ -74,7 +74,7 @@ static bool strided_add(rg_tensor *part, rg_tensor *g) {
     return true;
 }
 
-/* Adds g to the part of y that the view shows. Requires that y has the base's shape. */
+/* Adds g to the part of y that *a describes. Requires that y has the base's shape. */
 static bool strided_add_to(rg_tensor *y, rg_tensor *g, const rg_strided *a) {
     rg_tensor *laid = strided_laid_out(y, a, true);
     if (!laid)
@@ -89,8 +89,8 @@ static bool strided_add_to(rg_tensor *y, rg_tensor *g, const rg_strided *a) {
 
 #define STRIDED(...) \
     &(const rg_strided) { __VA_ARGS__ }
-/* The views of the samples: y[1:, ::2]; a transpose; overlapping windows; a row of a base that is
- * transposed in memory; a part of a large base, also transposed in memory; a row of a base with
+/* The views of the samples: base[1:, ::2]; a transpose; overlapping windows; a row of a base that
+ * is transposed in memory; a part of a large base, also transposed in memory; a row of a base with
  * gaps; one element; and no elements. */
 #define STRIDED_ROWS    STRIDED(RG_D(2, 3), RG_D(3, 1), RG_D(1, 2), RG_D(3, 2), 3)
 #define STRIDED_TURNED  STRIDED(RG_D(2, 3), RG_D(3, 1), RG_D(3, 2), RG_D(1, 3), 0)

@@ -1,7 +1,8 @@
 /*
- * subscript.c: reads and writes Python's x[...]. An index, a range or a new dim becomes a step,
- * which makes a view: the first step of x, and each later one of the view before it. Index tensors
- * are used last, and index dims of the last view.
+ * subscript.c: reads and writes Python's x[...]. Each number, range or new dim in the brackets
+ * becomes a step. The first step makes a view of x, and each later step makes a view of the
+ * previous step's view. Index tensors are applied after the steps: they index dims of the last
+ * view.
  */
 #include "subscript.h"
 #include "elementwise.h"
@@ -16,9 +17,8 @@ struct set_item_attr {
     rg_part step[MAX_STEPS];
 };
 
-/* A parsed subscript. `way` has the steps, each of which makes a view of the view before it, and
- * the numbers of the dims that the index tensors index. `part` is a header of the last view.
- * index[] has the n_index index tensors. */
+/* A parsed subscript. `way` holds the steps, and the dims of the last view that the index tensors
+ * index. `part` is a header of the last view. index[] holds the n_index index tensors. */
 typedef struct {
     struct set_item_attr way;
     rg_tensor part;
@@ -93,7 +93,7 @@ static bool subscript_bool(subscript *s, subscript_items *list, bool on) {
     return list->index[k];
 }
 
-/* Notes an index tensor for the next dim. A mask with n dims uses up n dims. */
+/* Adds an index tensor for the next dim to the list. A mask with n dims uses up n dims. */
 static bool subscript_tensor(subscript *s, subscript_items *list, rg_tensor *index) {
     list->at[s->n_index] = (int)list->dim;
     list->index[s->n_index] = index;
@@ -119,7 +119,8 @@ static bool subscript_mask(subscript *s, rg_tensor *mask, int dim) {
     return true;
 }
 
-/* Sets list->named to the number of x's dims that the items use up. Fails if x has fewer dims. */
+/* Sets list->named to the number of x's dims that the items use up. Fails if x has fewer dims, or
+ * an index tensor is invalid or floating point. */
 static bool subscript_count(rg_tensor *x, subscript_items *list) {
     const rg_item_index *first = &list->item[0];
     list->named = 0;
@@ -146,8 +147,8 @@ static bool subscript_count(rg_tensor *x, subscript_items *list) {
     return true;
 }
 
-/* Returns the item itself or, if it is an index tensor without dims, the tensor's number or bool.
- * */
+/* Returns the item itself. If it is an index tensor without dims, returns instead an item with the
+ * number or bool that the tensor holds. */
 static rg_item_index subscript_plain(rg_item_index item) {
     rg_tensor *t = item.tensor;
     if (item.kind != RG_INDEX_TENSOR || t->ndim)
@@ -157,8 +158,9 @@ static rg_item_index subscript_plain(rg_item_index item) {
     return rg_index_number(rgi_load_i64(t->data, t->dtype));
 }
 
-/* Adds the step of item k, and sets list->dim to the dim of the next item. An item that is a number
- * removes its dim, so that the next dim gets the same index. */
+/* Adds the step of item k, and sets list->dim to the dim of the next item. A number removes its dim
+ * from the view, and the next dim takes the place of the removed one. Therefore list->dim stays as
+ * it is. */
 static bool subscript_item(subscript *s, subscript_items *list, int k) {
     rg_item_index item = subscript_plain(list->item[k]);
     int added;
@@ -178,7 +180,8 @@ static bool subscript_item(subscript *s, subscript_items *list, int k) {
     return true;
 }
 
-/* Sets the dims of the n index tensors, and replaces each mask by index tensors. */
+/* Stores the first n index tensors of the list in *s, with the dims that they index. Replaces each
+ * mask by one index tensor for each of its dims. */
 static bool subscript_indices(subscript *s, const subscript_items *list, int n) {
     s->n_index = 0;
     for (int k = 0; k < n; k++) {
@@ -223,8 +226,8 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
 
 /* ---- x[items]: reading a subscript --------------------------------------------- */
 
-/* Returns the view of x that the steps make. If n isn't 0, this view is then indexed by the n index
- * tensors. */
+/* Returns the view of x that the steps make; or, if n isn't 0, the elements of this view at the n
+ * index tensors. Returns NULL on failure. */
 static rg_tensor *subscript_take(rg_tensor *x, const struct set_item_attr *way, int n,
                                  rg_tensor **index) {
     for (int i = 0; i < way->n_steps; i++)
@@ -313,10 +316,10 @@ static rg_tensor *set_item_expanded(rg_tensor *value, rg_tensor *there, bool ind
     return rg_expand_dims(value, rg_shape(there));
 }
 
-/* Returns the value in the form in which it is written. If it is in x's storage, it is copied
- * first. It is expanded to the shape of x[items], and converted to x's dtype. If there are index
- * tensors, then as in torch a value of another dtype is refused, unless it is a number or, with a
- * mask, has a single element. */
+/* Returns the value as it will be written: expanded to the shape of x[items], and converted to x's
+ * dtype. A value in x's storage is copied first. If there are index tensors, a value of another
+ * dtype is refused, as in torch. Two values are allowed all the same: a number and, if the only
+ * index tensor is a mask, a value with one element. */
 static rg_tensor *set_item_value(rg_tensor *x, rg_tensor *value, const subscript *s) {
     rg_tensor there = s->part;
     if (elementwise_is_number(value) && !rgi_element_fits("set_item_", value, x->dtype))
@@ -351,9 +354,9 @@ static const char *set_item_node(const rg_tensor *x, const rg_tensor *value, con
     return value->ndim == 0 && x->ndim ? "FillBackward3" : NULL;
 }
 
-/* Does x[items] = value. If x is a view, and x or the value has a history, set_item isn't applied
- * to x, but to the view of x that the subscript's steps make. So the write is recorded as a write
- * to x's base. */
+/* Does x[items] = value. If x is a view, and x or the value has a history, the steps are applied
+ * first, and set_item is applied to their last view instead of x. So the write is recorded as a
+ * write to x's base. */
 rg_tensor *(rg_set_items_)(rg_tensor *x, rg_tensor *value, int n, const rg_item_index *items) {
     subscript s;
     RG_AS("set_item_");

@@ -25,7 +25,7 @@ typedef struct {
 } rg_index_layout;
 
 /* Fills in *p for k index tensors. Fails if their shapes don't broadcast, the result has too many
- * dims, or an index can't be in bounds because the indexed dim is empty. */
+ * dims, or an indexed dim is empty and there are indices for it. */
 bool rgi_index_layout(const char *op, const rg_tensor *t, const struct index_attr *a, int k,
                       rg_tensor *const index[], rg_index_layout *p);
 
@@ -35,11 +35,11 @@ bool rgi_index_move(k_index_how how, const char *op, rg_tensor *row, const rg_te
                     const struct index_attr *a, int k, rg_tensor *const index[]);
 
 /* Reads the saved index tensors of a step, which are its inputs from `first` on. Stores input i in
- * in[i]. */
+ * in[i]. Returns false on failure. */
 bool rgi_index_saved(const rg_step *s, rg_tensor *in[], int first);
 
 /* Makes an index tensor for each dim of a mask: the indices of its true elements along that dim.
- * The scope owns them. */
+ * The scope owns the index tensors. Returns false on failure. */
 bool rgi_index_of_mask(rg_tensor *mask, rg_tensor *index[]);
 
 #define RG_INDEX_NEEDS \
@@ -53,6 +53,6 @@ enum { RG_MOST_ITEMS = 32 };
  * of its string, not by its characters. */
 extern const char rgi_index_none[], rgi_index_ellipsis[];
 
-/* Writes all items to one list, in which an item that is a string is replaced by the items in the
- * string. Returns their number, or -1 on failure. */
+/* Copies the n items to flat[], but replaces each item that is a string by the items in the string.
+ * Returns the number of items in flat[], or -1 on failure. */
 int rgi_index_flatten(int n, const rg_item_index *items, rg_item_index flat[RG_MOST_ITEMS]);

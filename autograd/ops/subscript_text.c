@@ -24,8 +24,8 @@ rg_item_index(rg_index_number)(int64_t number) {
 rg_item_index rg_index_tensor(rg_tensor *t) {
     return (rg_item_index){ .kind = RG_INDEX_TENSOR, .tensor = t };
 }
-/* A number that int64 can't hold becomes a tensor of that number, so that it fails with the same
- * error as such a tensor. */
+/* A number that int64 can't hold becomes an item with a tensor of that number. The use of the item
+ * then fails with the same error as the use of such a tensor. */
 rg_item_index(rg_index_unsigned)(uint64_t number) {
     if (number > INT64_MAX)
         return rg_index_tensor(rg_wrap_unsigned(number));
@@ -66,7 +66,8 @@ static bool text_number(const char **p, int64_t *out, bool *fits) {
     return true;
 }
 
-/* Reads a list in brackets. Returns it as a tensor, which the scope owns. */
+/* Reads a list in brackets. Returns a tensor with its elements, which the scope owns, or NULL on
+ * failure. */
 static rg_tensor *text_list(const char **p) {
     const char *end = *p;
     int depth = 0;
@@ -82,8 +83,9 @@ static rg_tensor *text_list(const char **p) {
     return t && t->numel == 0 ? rg_to(t, RG_INT64) : t;
 }
 
-/* Reads a number, or start:end:step, each part of which may be missing. A number that int64 can't
- * hold is an error, but in a range it stands for the end of the dim. */
+/* Reads a number, or a range start:end:step, in which each number may be missing. A single number
+ * that int64 can't hold is an error. In a range, such a number is replaced by the largest or the
+ * smallest int64. Returns false if there is neither a number nor a range. */
 static bool text_range(const char **p, rg_item_index *item) {
     int64_t v[3] = { 0, INT64_MAX, 1 };
     bool fits = true;

@@ -75,8 +75,9 @@ rg_tensor *(rg_tensordot)(rg_tensor *a, rg_tensor *b, int n) {
     return rg_tensordot_dims(a, b, in_a, in_b);
 }
 
-/* Sets *wrapped to the named dims, where a negative dim is counted from the end, and *mask to their
- * mask. Fails if a dim is named twice or doesn't exist. */
+/* Copies the list `named` to *wrapped, where each negative dim is replaced by the dim that it
+ * means, and sets *mask to the mask of these dims. Fails if a dim is named twice or doesn't
+ * exist. */
 static bool tensordot_wrap(const rg_tensor *t, const rg_dims *named, rg_dims *wrapped,
                            uint32_t *mask) {
     *mask = 0;
@@ -95,9 +96,9 @@ static bool tensordot_wrap(const rg_tensor *t, const rg_dims *named, rg_dims *wr
     return true;
 }
 
-/* Returns t as a matrix. If named_first is set, its rows are the named dims and its columns the
- * other dims; otherwise its rows are the other dims. Appends the sizes of the other dims to
- * *shape. */
+/* Returns t as a matrix, or NULL on failure. If named_first is set, its rows are the named dims and
+ * its columns the other dims; otherwise its rows are the other dims. Appends the sizes of the other
+ * dims to *shape. */
 static rg_tensor *tensordot_matrix(rg_tensor *t, const rg_dims *named, bool named_first,
                                    rg_dims *shape) {
     rg_dims wrapped;
@@ -125,8 +126,9 @@ static rg_tensor *tensordot_matrix(rg_tensor *t, const rg_dims *named, bool name
                        : rg_reshape(t, other_size, named_size);
 }
 
-/* Fails unless dims dim_a and dim_b can be summed over together. If one has size 1 and the other
- * doesn't, the tensor with the larger dim is first summed over it. This gives the same result. */
+/* Fails unless dim_a of *a and dim_b of *b can be contracted: they have the same size, or one has
+ * size 1. If only one has size 1, the other tensor is summed over its dim first, which gives the
+ * same result as broadcasting the dim of size 1. */
 static bool tensordot_sum_pair(rg_tensor **a, rg_tensor **b, int64_t dim_a, int64_t dim_b) {
     int da, db;
     if (!rgi_wrap_dim("tensordot", dim_a, (*a)->ndim, &da)

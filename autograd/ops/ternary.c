@@ -46,8 +46,8 @@ static struct masked_fill_attr masked_fill_attributes(const rg_tensor *value, bo
                                       inplace };
 }
 
-/* The shape function. If the shapes don't broadcast, the error message names the mask's shape
- * first, or x's shape first if x is written over. This is as in torch. */
+/* The shape function. If the shapes don't broadcast, the error message is torch's: masked_fill_
+ * names x's shape first, and masked_fill the mask's shape. */
 static bool masked_fill_shape(rg_call *c) {
     rg_tensor *mask = c->in[1];
     rg_tensor *value = c->in[2];
@@ -116,7 +116,8 @@ rg_tensor *(rg_masked_fill_)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {
  *      where x > high or high < low, else 0 ------------------------------------- */
 
 /* The attributes of clamp. allows_bool is true if only one bound is given and it is a tensor, not a
- * plain number. Only then may x be bool after promotion, as in torch. */
+ * plain number. Only then may the dtype to which x and the bound are promoted be bool, as in
+ * torch. */
 struct clamp_attr {
     const char *node;
     bool allows_bool;

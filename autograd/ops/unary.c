@@ -29,8 +29,9 @@ static rg_tensor *circle(rg_tensor *x) { return rg_rsqrt(rg_sub(1, rg_square(x))
 
 /* ---- square: x^2; gx = 2 g x. The node has the name of torch's pow -------------- */
 
-/* The op refuses bools. rg_square of a bool doesn't apply the op: it returns integers. rg_square_
- * can't write integers over a bool, so it fails here. */
+/* Fails if x is bool. Only rg_square_ gets here with such an x, and it can't write the squares,
+ * which are integers, over bools. rg_square converts a bool x to int64, and doesn't apply the
+ * op. */
 static bool square_shape(rg_call *c) {
     RG_FAIL_IF(rgi_is_bool(c->in[0]->dtype), "square_",
                "result type Long can't be cast to the desired output type Bool");
@@ -108,8 +109,8 @@ RG_OP(nan_to_num, .doc = "x with numbers for NaN and infinities", .node = "NanTo
       .forward = nan_to_num_forward, .grad = { RG_RULE(RG_IN(0), nan_to_num_rule) },
       SAMPLES_1("", RG_A(nan_to_num, { 1, 2, 3 })));
 
-/* Returns the three numbers. If o->posinf or o->neginf is NaN, it wasn't given, and is replaced by
- * the dtype's largest or lowest number. */
+/* Returns the three numbers. If the caller left out o->posinf, it is NaN, and the dtype's largest
+ * number takes its place; for o->neginf, the lowest number does. */
 static struct nan_to_num_attr nan_to_num_numbers(const rg_tensor *x,
                                                  const rg_nan_to_num_options *o) {
     const double most = x ? rgi_limit(x->dtype) : 0;

@@ -9,8 +9,8 @@
 /* A rule that returns g in the shape of the input. */
 rg_rule rgi_rule_reshape;
 
-/* Sets *wrapped to `dim`, which is counted from the end if it is negative. If x has no dims, fails
- * with the code and the error message `sentence`. If x has no such dim, fails as rgi_wrap_dim
+/* Sets *wrapped to `dim` or, if dim is negative, to dim plus x's number of dims. If x has no dims,
+ * fails with the code and the error message `sentence`. If x has no such dim, fails as rgi_wrap_dim
  * does. */
 bool rgi_part_check(const char *op, rg_code code, const char *sentence, rg_tensor *x, int dim,
                     int *wrapped);
