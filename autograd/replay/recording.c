@@ -3,11 +3,11 @@
  * them.
  *
  * A recording has a pool of storages. While a step is recorded, each output gets its memory from
- * the pool. If only the recording still uses a storage, the next output gets it, just as the
- * allocator reuses memory in an unrecorded step. The recording holds a reference to every tensor
- * that an entry works on. Once this is the only reference to a tensor, the program has released the
- * tensor, and its storage is free again. The recording looks for such tensors whenever a scope
- * ends.
+ * the pool. If only the recording still uses a storage, a later output of about that size gets it,
+ * just as the allocator reuses memory in an unrecorded step. The recording holds a reference to
+ * every tensor that an entry works on. Once this is the only reference to a tensor, the program has
+ * released the tensor, and the recording releases the tensor's storage. The recording looks for
+ * such tensors whenever a scope ends.
  */
 #include "recording.h"
 #include "tensor/memory.h"
@@ -25,8 +25,8 @@ static bool pointers_add(rg_replay *r, rg_pointers *list, void *it) {
     return true;
 }
 
-/* Returns the index of the pointer, or the list's length if the list doesn't have it. The search
- * goes from the newest pointer to the oldest. */
+/* Returns the index of the pointer in the list, or the list's length if the pointer isn't in the
+ * list. The search goes from the newest pointer to the oldest. */
 static size_t pointers_find(const rg_pointers *list, const void *it) {
     for (size_t i = list->n; i-- > 0;)
         if (list->v[i] == it)
@@ -92,8 +92,8 @@ void rgi_recording_hold(rg_replay *r, rg_tensor *t) {
         pointers_add(r, &r->live, t);
 }
 
-/* Marks t as released, and gives its storage back to the pool. The header itself isn't freed, since
- * entries work on it. */
+/* Marks t as released, and releases t's reference to its storage, which is in the pool. The header
+ * itself isn't freed, since entries work on it. */
 static void mark_released(rg_tensor *t) {
     rgi_forget_history(t);
     if (t->flags & RG_VIEW)
@@ -137,7 +137,8 @@ static rg_storage *spare_storage(const rg_replay *r, size_t bytes) {
 }
 
 /* Allocates a storage for t, and adds it to the pool. A constant that was freed may have had the
- * same address; therefore the address is removed from the list of constants. */
+ * same address; therefore the address is removed from the list of constants. Returns false if
+ * memory ran out. */
 static bool allocate_new(rg_replay *r, rg_tensor *t, size_t bytes) {
     rg_storage *s = rgi_alloc(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
     if (!s)
@@ -212,8 +213,8 @@ void rgi_recording_renews_views(const rg_replay *r) {
     }
 }
 
-/* Removes the views from the list `live` that were out of date when the recording ended: their
- * bases were written to, and they get new histories at their next use. */
+/* Removes from the list `live` the views that were stale when the recording ended. Their bases have
+ * been written to, so that each of these views gets a new history at its next use. */
 static void leave_out_stale_views(rg_replay *r) {
     size_t n = 0;
     for (size_t i = 0; i < r->live.n; i++)
@@ -249,10 +250,10 @@ void rgi_recording_settle(rg_replay *r) {
     rgi_pointers_free(&r->constants);
 }
 
-/* ---- hooks and other data, which a tensor was given later ---------------------------------- */
+/* ---- hooks that were registered, and data that a tensor was given, after the recording ---- */
 
-/* Requires that no module that was called in a recorded step, and no held tensor, has a hook. A
- * recording doesn't know its modules, so that a hook on another recording's module counts, too. */
+/* Fails if a held tensor has a hook, or a module that was called in the recorded step of any
+ * recording has one. A recording doesn't know which modules its own step called. */
 static bool is_without_hooks(const rg_replay *r) {
     bool hooked = rgi_recorded_hooks() > 0;
     for (size_t i = 0; i < r->held.n && !hooked; i++) {
@@ -274,7 +275,8 @@ static bool is_still_used(const rg_replay *r, const rg_storage *storage) {
 }
 
 bool rgi_recording_fits(rg_replay *r) {
-    /* The number is read first, so that a change during the comparison leads to another one. */
+    /* The number of changes is read first. If there is a change during the comparison, the tensors
+     * are then compared again. */
     const uint32_t changes = rgi_changes();
     for (size_t i = 0; i < r->held.n; i++) {
         const rg_tensor *t = r->held.v[i];

@@ -32,9 +32,9 @@ typedef struct rg_replay_leaf {
     bool made;
 } rg_replay_leaf;
 
-/* An observer of the tensors that a backward step allocates. It is the collector, which lists them
- * while the step is recorded, or the source, which returns them again in a repetition (see
- * replay.c). `next` is the index, in the list of held tensors, of the tensor that the source
+/* An observer of the tensors that a backward step allocates. A recording has two: the collector
+ * lists these tensors while the step is recorded, and the source returns them again in a repetition
+ * (see replay.c). `next` is the index, in the list of held tensors, of the tensor that the source
  * returns next. */
 typedef struct rg_step_observer {
     rg_graph_observer observer;
@@ -54,9 +54,13 @@ struct rg_replay {
     rg_step_observer collector, source;
     /* True if the step failed, or if one of its operations was refused. */
     bool failed;
+<<<<<<< HEAD
     /* Set while the recorded step is being repeated. */
     atomic_bool running;
     /* True if outputs get only new storages, and no free storages of the pool. */
+=======
+    /* True if each output gets a new storage, even if a storage of the pool is free. */
+>>>>>>> 86cee520 (The comments of a recording say which reference, storage and check they mean)
     bool only_new_memory;
     rg_replay_entry *entries;
     size_t n_entries, entry_room;
@@ -84,20 +88,22 @@ void rgi_pointers_free(rg_pointers *list);
 /* Fails, and marks the recording as failed, because `op` can't be part of a recorded step. The
  * error message ends with the advice `instead`, which may be "". */
 bool rgi_recording_refuse(rg_replay *r, const char *op, const char *instead);
-/* Adds an entry. Returns its context, which the caller fills in, or NULL if the recording has
- * failed. */
+/* Adds an entry. Returns the entry's context, which the caller fills in. Returns NULL if the
+ * recording has failed, which it also does if memory runs out. */
 void *rgi_recording_note(rg_replay *r, rg_redo *redo, void (*drop)(void *), size_t bytes);
 
-/* Holds a tensor on which an entry works. NULL and RG_NONE are ignored. */
+/* Takes a reference to t, a tensor on which an entry works. Does nothing if t is NULL or
+ * RG_NONE. */
 void rgi_recording_hold(rg_replay *r, rg_tensor *t);
-/* Gives t a storage from the pool. Requires that in every repetition an entry writes to t before
- * any entry reads it, and that the entry which writes to t writes to nothing else. */
+/* Gives t a storage from the pool, or a new one, which joins the pool. Returns false if memory ran
+ * out. Requires that in every repetition an entry writes to t before any entry reads it, and that
+ * the entry which writes to t writes to nothing else. */
 bool rgi_recording_allocate(rg_replay *r, rg_tensor *t, size_t bytes);
 /* Tells the recording that the step reads a leaf's gradient. `grad` is NULL if the leaf has
  * none. */
 void rgi_recording_reads(rg_replay *r, const rg_tensor *grad);
-/* Finds the tensors that only the recording still holds, and gives their storages back to the
- * pool. */
+/* Marks as released the tensors with memory from the pool that only the recording still holds, and
+ * gives their storages back to the pool. */
 void rgi_recording_reap(rg_replay *r);
 /* Makes t a constant of the recording. If memory runs out, returns false and marks the recording as
  * failed. */
@@ -111,13 +117,15 @@ bool rgi_recording_makes_anew(rg_replay *r, const rg_tensor *t, const char *op);
  * as released are alive again. */
 void rgi_recording_settle(rg_replay *r);
 /* Called before and after a repetition. rgi_recording_counts_writes counts a write to each output
- * that the program may hold, so that a graph that has saved the output notices it.
- * rgi_recording_renews_views marks the views among these outputs as up to date: the repetition has
- * computed them anew with their bases, so that they keep their histories. */
+ * that the program may hold, so that a graph that has saved the output notices that its value has
+ * changed. rgi_recording_renews_views marks the views among these outputs as up to date, so that
+ * they keep their histories. This is right because the repetition has computed the views anew with
+ * their bases. */
 void rgi_recording_counts_writes(const rg_replay *r);
 void rgi_recording_renews_views(const rg_replay *r);
-/* Requires that the recorded step can be repeated although rg_set_data was called, or a hook was
- * registered, since it was recorded. Fails, and returns false, if a held tensor has another dtype
- * now, or another storage while other held tensors, such as its views and the values saved for
- * backward, still use its old one. Also fails if a repetition would have to call a hook. */
+/* Checks whether the recorded step can still be repeated after calls of rg_set_data, or of
+ * functions that register hooks. Fails if a held tensor has another dtype than when the step was
+ * recorded. Also fails if a held tensor has another storage, while other held tensors, such as its
+ * views and the values saved for backward, still use the old one. Fails, too, if a repetition would
+ * have to call a hook. */
 bool rgi_recording_fits(rg_replay *r);
