@@ -54,13 +54,9 @@ struct rg_replay {
     rg_step_observer collector, source;
     /* True if the step failed, or if one of its operations was refused. */
     bool failed;
-<<<<<<< HEAD
     /* Set while the recorded step is being repeated. */
     atomic_bool running;
-    /* True if outputs get only new storages, and no free storages of the pool. */
-=======
     /* True if each output gets a new storage, even if a storage of the pool is free. */
->>>>>>> 86cee520 (The comments of a recording say which reference, storage and check they mean)
     bool only_new_memory;
     rg_replay_entry *entries;
     size_t n_entries, entry_room;

@@ -67,11 +67,11 @@ static void K_NAME(softmax_one)(const softmax_rows *z, T *restrict y, const T *r
         K_NAME(write_row)(y, n, stream, K_NAME(softmax_log_share), &row);
         return;
     }
-    row.inverse = 1 / K_NAME(softmax_powers)(power, x, n, row.max);
     if (z->kind == K_SAFE_SOFTMAX && row.max == -(T)INFINITY)
-        memset(y, 0, (size_t)n * sizeof *y);
-    else
-        K_NAME(write_row)(y, n, stream, K_NAME(softmax_share), &row);
+        row.max = 0; /* Then the powers and their sum are 0, or NaN if the row has a NaN. */
+    const T total = K_NAME(softmax_powers)(power, x, n, row.max);
+    row.inverse = 1 / (total == 0 ? 1 : total);
+    K_NAME(write_row)(y, n, stream, K_NAME(softmax_share), &row);
 }
 
 /* ---- three rows at once, written past the caches ------------------------------------------------
@@ -141,7 +141,7 @@ static void K_NAME(softmax_stream)(const softmax_rows *z, int64_t rows, T *y, co
         power = room[whole_pages ? 0 : r & 1]
                 + ((uintptr_t)x + SOFTMAX_PAGE / 2) % SOFTMAX_PAGE / sizeof(T);
         if (z->kind == K_SAFE_SOFTMAX && max == -(T)INFINITY)
-            max = 0; /* Then the powers and their sum are 0. */
+            max = 0; /* Then the powers and their sum are 0, or NaN if the row has a NaN. */
         for (int64_t k = 0; k < n; k += SOFTMAX_STEP) {
             K_NAME(softmax_step_copy)(copy, done + k);
             K_NAME(softmax_step_greatest)(&most, next + k);
