@@ -12,8 +12,8 @@
 /* ---- the place of a view in its base ----------------------------------------------- */
 
 /* Fills in *at, the place of the view t in its base. Returns false if the base doesn't contain the
- * view any more, because it was given other data, or if several elements of the base are at the
- * same address. */
+ * view any more, because one of them was given other data, or if several elements of the base are
+ * at the same address. */
 static bool place_in_base(const rg_tensor *t, rg_strided *at) {
     const rg_tensor *base = rgi_base_of(t);
     *at = (rg_strided){
@@ -83,8 +83,8 @@ static void release_history(rg_history *h) {
 
 /* ---- views that were written to ---------------------------------------------------- */
 
-/* Returns the number that torch's error message gives to the view t: its number among the outputs
- * of the op that made it. Requires that n, its node, isn't a leaf. */
+/* Returns the number of the view t for torch's error message: the index in its list if t is a part
+ * of a list (as of split), else the index of its output. n, t's node, must not be a leaf. */
 static int output_number(const rg_node *n, const rg_tensor *t) {
     bool is_part = RG_IS(n->op, select) || RG_IS(n->op, slice);
     return is_part ? ((const rg_part *)n->attr)->number : t->output;
