@@ -52,7 +52,8 @@ static bool record_after(rg_tensor *after, const rg_tensor *t, const rg_op *op,
     return false;
 }
 
-/* Makes `after` a header like the view t. Its history is the op as_strided of the base. */
+/* Makes `after` a header like the view t. Its history is the op as_strided of the base. Returns
+ * false if memory ran out. */
 static bool record_view(rg_tensor *after, const rg_tensor *t, const rg_strided *at,
                         rg_tensor *base) {
     return record_after(after, t, &rg_op_as_strided, at, 1, &base);
@@ -167,8 +168,7 @@ bool rgi_renew_slowly(rg_tensor *t, const char *op) {
         return false;
     }
     rg_history *released = after.history;
-    /* Two threads may use the same view at the same time. Only the first one to get here renews
-     * it. */
+    /* Two threads may use the view at the same time. Only the first to get here renews it. */
     rgi_lock(RG_LOCK_VIEWS);
     if (rgi_is_stale(t)) {
         if (follows)
@@ -198,7 +198,7 @@ __attribute__((constructor)) static void name_histories(void) {
 /* ---- histories for a write --------------------------------------------------------- */
 
 /* Requires that t isn't a leaf (a recorded write to a leaf is refused). Returns t itself if its
- * node is an as_strided without hooks: it leads directly to the base's present history. */
+ * node is an as_strided without hooks: that node leads directly to the base's history. */
 rg_tensor *rgi_beside_hooks(rg_tensor *t) {
     rg_strided at;
     rg_tensor after;
