@@ -678,16 +678,17 @@ rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal);
 typedef struct rg_hidden_cells {
     rg_tensor *h, *c;
 } rg_hidden_cells;
-/* i, f, g, o = gates + h weight_hh^T; c' = sigmoid(f) c + sigmoid(i) tanh(g), and h' = sigmoid(o)
- * tanh(c'). h_0 has as many columns as weight_hh: the hidden size or, if there is a single time
- * step, any number (for proj_size). */
+/* i, f, g, o are the quarters of gates + h weight_hh^T. After a time step, h and c become c' =
+ * sigmoid(f) c + sigmoid(i) tanh(g) and h' = sigmoid(o) tanh(c'). h_0 has as many columns as
+ * weight_hh: the hidden size or, if there is a single time step, any number (for proj_size). */
 rg_hidden_cells rg_lstm_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, rg_tensor *c_0,
                              bool reverse);
-/* r, z, n = gates; a, b, q = h weight_hh^T + bias_hh; h' = (1 - u) tanh(n + sigmoid(r + a) q) + u h
- * with u = sigmoid(z + b). bias_hh may be RG_NONE. */
+/* r, z, n are the thirds of the gates, and a, b, q the thirds of h weight_hh^T + bias_hh. With u =
+ * sigmoid(z + b), h becomes h' = (1 - u) tanh(n + sigmoid(r + a) q) + u h. bias_hh may be
+ * RG_NONE. */
 rg_tensor *rg_gru_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *bias_hh, rg_tensor *h_0,
                        bool reverse);
-/* h' = tanh(gates + h weight_hh^T), or relu in place of tanh */
+/* h becomes h' = tanh(gates + h weight_hh^T), with relu in place of tanh if `relu` is set */
 rg_tensor *rg_rnn_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, bool relu,
                        bool reverse);
 

@@ -12,7 +12,8 @@
 /* The attributes of the three recurrent ops. Their inputs are the gates from x (rg_linear of all
  * time steps), the weight and h_0. An LSTM has c_0 as a fourth input, and a GRU the bias. The
  * outputs of an RNN are h; of a GRU, h and the activated gates; and of an LSTM, h, c and the
- * activated gates. Activated gates are the gates after their sigmoid or tanh. */
+ * activated gates. Activated gates are the gates after their sigmoid or tanh; for a GRU, followed
+ * by the part of n that comes from h. */
 struct recurrent_attr {
     k_recurrent_kind kind;
     bool reverse;
