@@ -26,8 +26,8 @@ static bool is_typed(const rg_op *op, int i, const rg_tensor *t) {
     return (!op->typed || op->typed >> i & 1) && !rgi_is_none(t);
 }
 
-/* Returns the common dtype to which the inputs are converted for which is_typed returns true.
- * Requires that there is at least one such input. typed[] is scratch space for n tensors. */
+/* Returns the common dtype of the inputs for which is_typed returns true. Requires that there is at
+ * least one such input. typed[] is scratch space for n tensors. */
 static rg_dtype common_dtype(const rg_op *op, int n, rg_tensor *const in[], rg_tensor *typed[]) {
     int m = 0;
     bool differ = false;
@@ -116,7 +116,7 @@ static inline bool run_forward(rg_call *c) {
     return ok;
 }
 
-/* Sets the strides of y, the output of an op with `laid_between`, after the original inputs. */
+/* Derives the strides of y, the output of an op with `laid_between`, from the original inputs. */
 static void lay_out(const rg_call *c, rg_tensor *y) {
     rg_tensor *const *in = c->given ? c->given : c->in;
     rgi_lay_out_between(y, c->n_in, in);

@@ -61,7 +61,7 @@ void rg_grad_guard_close(rg_grad_guard *guard);
  * tensor is an inference tensor, and so is a view of an inference tensor. Outside of inference
  * mode, ops that aren't recorded take an inference tensor like any other. But it can't be saved for
  * backward, written to, or made to require grad. rg_clone returns a normal copy of it. A guard that
- * is opened with false restores the normal mode, with grad mode on, until the guard is closed. */
+ * is opened with false sets the normal mode, with grad mode on, until the guard is closed. */
 bool rg_is_inference_mode_enabled(void);
 bool rg_is_inference(rg_tensor *t);
 typedef struct rg_inference_guard {
@@ -75,8 +75,9 @@ void rg_inference_guard_close(rg_inference_guard *guard);
 
 /* ---- backward ------------------------------------------------------------------
  * rg_backward(loss) adds the loss's gradients to .grad of every leaf on which the loss depends, and
- * frees the values that the graph saved. It returns false on failure; then no .grad has changed. It
- * warns of a loss that is NaN. rg_grad(y, x) returns the gradient dy/dx instead of adding it. */
+ * frees the values that the graph saved. It returns false on failure; then no leaf's .grad has
+ * changed, unless a post-accumulate-grad hook failed. It warns of a loss that is NaN. rg_grad(y, x)
+ * returns the gradient dy/dx instead of adding it. */
 typedef struct RG_OPTIONS rg_backward_options {
     RG_BY_NAME;
     /* The gradient of y. It may be left out if y has one element; then it is 1. */
@@ -109,7 +110,7 @@ bool rg_grad_many(int n, rg_tensor *const y[], rg_tensor *const gradients[], int
 
 /* rg_grad_of returns t.grad, or RG_NONE if t has no gradient. rg_set_grad(t, RG_NONE) removes the
  * gradient. rg_retain_grad makes a tensor that isn't a leaf keep its .grad, and rg_retains_grad
- * returns whether rg_retain_grad was called for t. */
+ * returns whether t does so. For a leaf, rg_retains_grad returns false. */
 rg_tensor *rg_grad_of(rg_tensor *t);
 bool rg_set_grad(rg_tensor *t, rg_tensor *grad);
 bool rg_retain_grad(rg_tensor *t);

@@ -2,7 +2,7 @@
  * engine.c: a backward run. It collects the nodes that the roots lead to (collect.c), visits them
  * from the newest to the oldest, and has each compute the gradients of its inputs (gradients.c).
  * The gradients of leaves are kept in a table until the end (leaf_table.c). Then they are all
- * committed at once, so that a run that fails leaves every .grad as it was.
+ * committed at once, so that a run that fails before this changes no leaf's .grad.
  *
  * This file is long because the parts of a run share its state, which ends with it.
  */
@@ -171,7 +171,7 @@ static bool walk(rg_run *r) {
 
 /* ---- the beginning of a run -------------------------------------------------------- */
 
-/* Gives a root the gradient 1. Fails unless the root has one element. */
+/* Adds 1 to the gradient of the root y. Fails unless y has one element. */
 static bool root_one(rg_run *r, rg_tensor *y) {
     RG_FAIL_IF(y->numel != 1, r->op, "grad can be implicitly created only for scalar outputs");
     const rg_edge root = { rgi_node_of(y), y->output };
@@ -224,7 +224,7 @@ static bool mark_needed(rg_run *r, int m, rg_tensor *const x[]) {
     return rgi_run_ask(r, m, x);
 }
 
-/* Fails if t doesn't require grad. `sentence` is the message's format, which may print i. */
+/* Fails if t doesn't require grad. `sentence` is the error message, a format for i. */
 RG_HOT static bool require_grad(const char *op, rg_tensor *t, const char *sentence, int i) {
     return rgi_check(t, op) && rgi_renew(t, op)
            && (t->history || rgi_fail(RG_RUNTIME_ERROR, op, sentence, i));
@@ -312,8 +312,8 @@ static void leaf_commit(const rg_run *r, rg_leaf_slot *s) {
     }
 }
 
-/* Asks the observers about each .grad of a leaf to which the run will add in place. Returns false
- * if an observer refuses. */
+/* Asks the observers about each leaf's .grad that the run will add to in place. Returns false if an
+ * observer refuses. */
 static bool leaves_may_commit(const rg_run *r) {
     if (!rgi_is_observed(RG_SEES_COMMITS) || r->create_graph)
         return true;
@@ -418,7 +418,7 @@ static bool run_hooked(const leaves_hooked *l, bool ok) {
     return ok;
 }
 
-/* Frees the run. After a walk that succeeded, only the wanted gradients are left. */
+/* Frees the run. After a walk that succeeded, r->grads has only gradients that were asked for. */
 static void run_free(rg_run *r, bool ok) {
     if (r->grads && (!ok || r->capturing))
         for (size_t i = 0; i < r->n_grads; i++)

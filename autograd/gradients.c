@@ -1,9 +1,9 @@
 /*
  * gradients.c: the gradients of a backward run. The step of a node computes the gradients of the
  * node's inputs, by the op's fused derivative or by its rules, and adds them to the gradients of
- * the nodes and leaves that the edges lead to. Only this file adds gradients and sums them over
- * broadcast dims. engine.c decides in which order the nodes are visited, and step.c gives a rule
- * its values.
+ * the nodes and leaves that the edges lead to. Only this file adds the gradients of one run to each
+ * other, and sums them over broadcast dims. engine.c decides in which order the nodes are visited,
+ * and step.c gives a rule its values.
  */
 #include "graph_observer.h"
 #include "tensor/observer.h"

@@ -8,7 +8,7 @@
 
 atomic_int rgi_observed;
 
-/* The list of observers. Observers are added at the front and never removed, so that a thread can
+/* The list of observers. Observers are added at the front and never removed. Therefore a thread can
  * read the list while another thread adds to it. */
 static _Atomic(rg_graph_observer *) all_observers = &rgi_profiler;
 

@@ -33,9 +33,8 @@ struct rg_graph_observer {
      * rgi_run_alike. */
     bool (*computed)(rg_graph_observer *o, const rg_call *c, size_t attr_size, bool alike);
     /* If the observer's thread may run backward, the observer must have the next three functions.
-     * `step` does a step of the run in place of the engine. If `buffer` isn't NULL, it calls the
-     * rule's `into`, which adds to the buffer. Otherwise it calls the op's `fused` or `together`,
-     * which fills gin[]. */
+     * `step` does a step of the run in place of the engine: it calls the rule's `into`, which adds
+     * to `buffer`, or, if `buffer` is NULL, the op's `fused` or `together`, which fills gin[]. */
     bool (*step)(rg_graph_observer *o, const rg_step *s, rg_tensor *gin[], const rg_gradient *rule,
                  rg_tensor *buffer);
     /* Returns 1 if the observer holds one reference each to t, to t's storage and, if t is a view,
@@ -62,7 +61,7 @@ struct rg_graph_observer {
     bool (*may_save)(rg_graph_observer *o, const rg_call *c, uint32_t needs);
     /* RG_SEES_CALLS: an op was applied. n is its new node, or NULL if the call wasn't recorded. */
     bool (*applied)(rg_graph_observer *o, const rg_call *c, rg_node *n);
-    /* RG_SEES_GRADIENTS: a step has computed the gradient g of an input. */
+    /* RG_SEES_GRADIENTS: a step has computed g, the gradient of input number `input`. */
     bool (*made_gradient)(rg_graph_observer *o, const rg_step *s, rg_tensor *g, int input);
     /* RG_SEES_COMMITS: a backward run is about to add to a leaf's gradient. */
     bool (*may_add)(rg_graph_observer *o, rg_tensor *grad);

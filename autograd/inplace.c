@@ -85,7 +85,7 @@ static bool collides(const rg_tensor *t, int n, rg_tensor *const in[]) {
     return false;
 }
 
-/* Returns whether a rule needs the value of in[0], which will be written over. */
+/* Returns whether a recorded rule will need the value of in[0], which will be written over. */
 static bool reads_overwritten(const rg_op *op, int n, rg_tensor *const in[]) {
     for (int i = 0; i < n && i < RG_MAX_RULES && !rgi_grad_off; i++)
         if (in[i] && in[i] != RG_NONE && in[i]->history && rgi_gradient_of(op, i)->needs & RG_IN(0))

@@ -137,14 +137,14 @@ struct rg_op {
     /* True if the shape function also checks values, such as indices that must be in range. Each
      * replay of a recorded training step then calls it again, since the values may have changed. */
     bool refuses_values;
-    /* True if the op fails for some strides of the input, because they don't allow its view. */
+    /* True if the op fails for strides of the input that don't allow the op's view. */
     bool some_strides;
     /* Computes the outputs. Returns false if that failed. */
     bool (*forward)(rg_call *c);
     /* The loops that compute out[0] if `forward` is NULL. */
     const rg_kernel *kernel;
-    /* The gradient of each input. If the op takes any number of inputs, grad[0] is used for all of
-     * them. */
+    /* The gradient rule of each input. If the op takes any number of inputs, grad[0] is used for
+     * all of them. */
     rg_gradient grad[RG_MAX_RULES];
     /* Computes the gradients of all wanted inputs (see rgi_wants) at once, without recording.
      * Stores the gradient of input i as a new reference (from rgi_new, for example) in gin[i]. On

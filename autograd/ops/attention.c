@@ -131,9 +131,10 @@ static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 /* Returns the factor for the profiler (rg_terms): the fraction of the keys to which a query attends
- * on average. It is 1 unless the attention is causal. In causal attention, query i attends to keys
- * 0 to i, and if there are more keys than queries, the fraction is that of keys 0 to rows - 1. The
- * attributes of joint_attention begin with those of attention, so this function can read either. */
+ * on average. It is 1 unless the attention is causal. `rows` is the number of queries, and `terms`
+ * the number of keys. In causal attention, query i attends to keys 0 to i. If there are more keys
+ * than queries, only the first `rows` keys are counted. The attributes of joint_attention begin
+ * with those of attention, so this function can read either. */
 static double attention_share(const void *attr, int64_t rows, int64_t terms) {
     double seen = (double)RG_MIN(rows, terms);
     if (!((const struct attention_attr *)attr)->how.causal)

@@ -29,8 +29,9 @@ static rg_tensor *fmin_chooses_a(rg_tensor *a, rg_tensor *b) {
     return rg_logical_or(rg_le(a, b), rg_isnan(b));
 }
 
-/* A row says by `a`, `b` or `ab` which inputs a gradient reads. For each of these names, NEEDS_ is
- * the mask of the inputs to save, and VALUE_ declares variables for the saved inputs. */
+/* In a row of elementwise.def, the name `a`, `b` or `ab` says which inputs a gradient reads. For
+ * each of these names, NEEDS_ is the mask of the inputs to save, and VALUE_ declares variables for
+ * the saved inputs. */
 #define NEEDS_a  RG_IN(0)
 #define NEEDS_b  RG_IN(1)
 #define NEEDS_ab NEEDS_a | NEEDS_b
@@ -73,7 +74,7 @@ RG_OP(sub, .doc = "a - b", .node = "SubBackward0", .n_in = 2, .typing = RG_PROMO
       .shape = rgi_shape_broadcast, .kernel = &k_sub,
       .grad = { RG_RULE(0, rgi_rule_same), RG_RULE(0, sub_rule_b) }, SAMPLES_2("", "", NULL));
 
-/* Fails with torch's error message if a or b is bool. */
+/* Fails with torch's error message if `a` or `b` is bool. */
 static bool sub_allows(const char *op, rg_tensor *a, rg_tensor *b) {
     if (!rgi_check(a, op) || !rgi_check(b, op))
         return false;
@@ -169,7 +170,7 @@ rg_tensor *(rg_sub_alpha)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha) {
 }
 
 /* ---- over: a / b, but the node is named "DivBackward1", as in torch when a function's own code
- *      divides by a number. (cross_entropy divides so by the number of rows.) ---- */
+ *      divides by a number. (cross_entropy divides by the number of rows with it.) ---- */
 
 RG_OP(over, .doc = "a / b", .node = "DivBackward1", .n_in = 2, .typing = RG_FLOATED, RG_ELEMENTWISE,
       .shape = rgi_shape_broadcast, .kernel = &k_div,

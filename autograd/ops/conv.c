@@ -18,8 +18,8 @@ struct conv_attr {
     double steps;
 };
 
-/* Sets t's shape to (rows, cols, size[1]) if there is one dim, or (rows, cols, size[0],
- * size[1]). */
+/* Sets t's shape to (rows, cols, size[1]) if a->dims is 1, or to (rows, cols, size[0], size[1]) if
+ * a->dims is 2. */
 static bool conv_set_shape(rg_tensor *t, const struct conv_attr *a, int64_t rows, int64_t cols,
                            const int64_t size[2]) {
     t->ndim = (uint8_t)(a->dims + 2);

@@ -84,8 +84,8 @@ static rg_tensor *cross_entropy_of_classes(rg_tensor *x, rg_tensor *t, const rg_
 
 /* ---- the public function: the op, or a composition ----------------------------- */
 
-/* Returns the weights of the classes in a shape that can be multiplied with x: along dim 1, or
- * along dim 0 if x is a vector. */
+/* Returns the weights of the classes in a shape that broadcasts with x: along dim 1, or along dim 0
+ * if x is a vector. */
 static rg_tensor *cross_entropy_along(rg_tensor *weight, const rg_tensor *x) {
     return rg_reshape_dims(weight, rgi_dims_along(x->ndim, x->ndim > 1, weight->size[0]));
 }

@@ -128,9 +128,10 @@ RG_OP(cdist, .doc = "distances between the rows of two matrices", .node = "Cdist
                  CDIST("(2,17) (3,17)", INFINITY), CDIST("(2,4) (3,4)", 0), CDIST("(0,3) (2,3)", 2),
                  CDIST("(2,0) (3,0)", 2)));
 
-/* ---- euclidean_dist: cdist for p = 2, computed from a matrix product: sqrt(|a|^2 - 2 a b +
- *      |b|^2). This is faster for many rows, and less exact for rows that are close to each other
- *      ---- */
+/* ---- euclidean_dist: cdist for p = 2, computed from a matrix product: y_ij = sqrt(|a_i|^2 -
+ *      2 a_i b_j + |b_j|^2), where a_i and b_j are rows, a_i b_j is their dot product, and a sum
+ *      below 0 counts as 0. This is faster for many rows, and less exact for rows that are close to
+ *      each other -------------------------------------------------------------- */
 
 /* Returns the square of the norm of each row of x, with shape (.., n, 1). k_norms_2 sums the
  * squares, but doesn't take the square root. */

@@ -340,8 +340,9 @@ static bool einsum_sort_labels(const einsum_operand *a, const einsum_operand *b,
     return true;
 }
 
-/* Replaces a by the product of a and b, summed over the labels that are not wanted. `last` points
- * to the output's labels if this is the last product, and otherwise is NULL. */
+/* Replaces operand a by the product of operands a and b, summed over the labels that are not
+ * wanted. `last` points to the output's labels if this is the last product, and otherwise is
+ * NULL. */
 static bool einsum_pair(einsum_operand *a, einsum_operand *b, const bool wanted[],
                         const einsum_dims *last) {
     einsum_roles r;
