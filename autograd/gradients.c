@@ -206,7 +206,7 @@ RG_HOT static bool pass_by_rule(rg_run *r, rg_step *s, int i) {
     return g == RG_NONE || pass(r, s, i, g);
 }
 
-/* Adds the gradient of each input that needs one to the gradient of the node or leaf to which the
+/* For each input whose gradient is wanted, adds it to the gradient of the node or leaf to which the
  * input's edge leads. fused[i], if not NULL, is the gradient of input i, already computed; the
  * others are computed by their rules. `fused` may be NULL. */
 static inline __attribute__((always_inline)) bool pass_all(rg_run *r, rg_step *s,

@@ -123,8 +123,8 @@ static bool take_over_history(const char *name, rg_tensor *t, rg_tensor *y) {
     return rgi_observe_copy(t, cast, name);
 }
 
-/* Writes the values of y over t, and gives t y's history if y has one. Fails if the shape or dtype
- * of y doesn't suit t. */
+/* Writes the values of y over t. If y has a history, records the write (take_over_history). Fails
+ * if the shape or dtype of y doesn't suit t. */
 static bool take_over(const char *name, rg_tensor *t, rg_tensor *y) {
     bool to_bool = rgi_is_bool(t->dtype) && !rgi_is_bool(y->dtype);
     bool to_integer = rgi_is_float(y->dtype) && !rgi_is_float(t->dtype);

@@ -30,8 +30,8 @@ static bool conv_set_shape(rg_tensor *t, const struct conv_attr *a, int64_t rows
     return true;
 }
 
-/* Returns a copy of the attributes for an op whose result has `elements` elements: `steps` becomes
- * the number of products of the whole convolution, divided by `elements`. */
+/* Returns a copy of the attributes for an op whose result has `elements` elements. In the copy,
+ * `steps` is the number of products in the whole convolution divided by `elements`. */
 static struct conv_attr conv_attr_for(const struct conv_attr *a, const char *node,
                                       double elements) {
     const k_conv *z = &a->z;
@@ -58,7 +58,7 @@ static double conv_share(const void *attr, int64_t rows, int64_t terms) {
         .share = conv_share                                                       \
     }
 
-/* conv_with calls `kernel` to compute y from contiguous copies of a and b. */
+/* conv_with calls `kernel` to compute y from contiguous copies of `a` and `b`. */
 typedef bool conv_kernel(const k_conv *z, rg_tensor *y, const rg_tensor *a, const rg_tensor *b);
 static bool conv_with(conv_kernel *kernel, const k_conv *z, rg_tensor *y, rg_tensor *a,
                       rg_tensor *b) {

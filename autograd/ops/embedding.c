@@ -35,8 +35,9 @@ rg_tensor *(rg_one_hot)(rg_tensor *index, int64_t classes) {
 }
 
 /* ---- embedding: the rows of a table -----------------------------------------------
- * The gradients of the rows are added in the order of the indices. The row at padding_idx gets no
- * gradient. If by_frequency, the gradient of a row that occurs n times in index is divided by n. */
+ * For the table's gradient, the rows of g are added in the order of the indices. The row at
+ * padding_idx gets no gradient. If by_frequency, the gradient of a row that occurs n times in index
+ * is divided by n. */
 
 /* The attributes of embedding. A negative padding_idx means that no row is the padding row.
  * by_frequency is torch's scale_grad_by_freq. */

@@ -8,8 +8,8 @@
 
 /* ---- functions for all maxima and minima --------------------------------------- */
 
-/* Fails if there are no elements to choose from. `dims` is the list that the caller gave; an empty
- * list means all dims. */
+/* Fails if there are no elements to choose from: if x is empty, and `dims` has a dim of size 0 or
+ * is empty, which means all dims. */
 static bool extreme_check(const char *name, rg_tensor *x, const rg_dims *dims, rg_code code) {
     if (!rgi_check(x, name))
         return false;

@@ -10,8 +10,9 @@
 
 /* ---- converting index tensors to offsets in memory ----------------------------- */
 
-/* Broadcasts a shape with the shape of `index`, in place. The n sizes of the shape are stored from
- * the last dim to the first. Returns whether the two can be broadcast. */
+/* Broadcasts the shape in from_end[] with the shape of `index`, in place. from_end[] has the n
+ * sizes of its shape from the last dim to the first. Returns whether the two shapes can be
+ * broadcast. */
 static bool index_join(int64_t from_end[RG_MAX_DIMS], int *n, const rg_tensor *index) {
     bool fits = true;
     for (int e = 0; e < index->ndim; e++) {
