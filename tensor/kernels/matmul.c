@@ -151,9 +151,9 @@ static void matmul_part(void *plan, int64_t begin, int64_t end, int worker) {
 }
 
 /* Cuts y into tiles: halves the longer edge until there are two tiles for each thread, as long as a
- * tile is enough work for a thread. The cost of a product is computed as if it had eight more rows,
- * because a product of few rows mostly waits for b to be read. The result has the same bits however
- * y is cut. */
+ * tile is enough work for a thread and the edge is longer than 64. The cost of a product is
+ * computed as if it had eight more rows, because a product of few rows mostly waits for b to be
+ * read. The result has the same bits however y is cut. */
 static void matmul_cut(matmul_plan *p, int64_t batches) {
     const double steps = (double)(p->z.m + 8) * (double)p->z.n * (double)p->z.k;
     const int64_t shares = (int64_t)RG_MIN(steps * (double)batches / 0x1p19, 0x1p30) + 1;

@@ -214,7 +214,7 @@ _Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtyp
             k_not_implemented(name, dtype_);       \
         loop_;                                     \
     })
-/* Fails with torch's message: "name" not implemented for 'Long'. */
+/* Fails with torch's message, for int64: "name" not implemented for 'Long'. */
 void k_not_implemented(const char *name, rg_dtype dtype) __attribute__((cold));
 
 /* K_INLINE begins a function that is inlined into a loop, whatever its size. */

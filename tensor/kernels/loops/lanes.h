@@ -69,8 +69,8 @@ K_INLINE T K_NAME(sum_of)(int64_t n, VALUE *value, const void *row) {
 /* ---- maxima and sums for softmax and cross entropy ------------------------------------------- */
 
 /* Returns the greatest element of x, compared as k_order's numbers. If x has a NaN, the result may
- * be NaN or not, which depends on the NaN's sign and place. The callers allow both: a NaN makes the
- * sum of the powers NaN in any case. */
+ * be NaN or not: it depends on the NaN's sign and place. With either maximum, sum_of_powers is
+ * NaN. */
 K_INLINE T K_NAME(greatest)(const T *x, int64_t n) {
     K_TYPED(k_ordered) greatest = K_TYPED(k_order)(-(T)INFINITY);
     for (int64_t i = 0; i < n; i++)

@@ -350,8 +350,8 @@ static void K_NAME(matmul_product)(const k_product_sizes *z, void *to, const voi
         return;
     }
     const bool far = z->m >= MATMUL_SOME && z->k * z->n > MATMUL_STAYS;
-    /* If k is small, most of the time is spent writing y. Then blocks have fewer rows, so that
-     * whole rows of y are written one after another. */
+    /* If k is small, most of the time is spent writing y. Then a block has only the rows of two
+     * tiles, so that y is written a few whole rows at a time. */
     const int64_t most = z->k <= 4 ? 2 * K_TILE_ROWS : MATMUL_MC;
     for (int64_t i = 0; i < z->m; i += most)
         for (int64_t l = 0; l < z->k; l += MATMUL_KC) {

@@ -2,7 +2,7 @@
  * loops/pool.h: max pooling and mean pooling, and their gradients, compiled for each element type
  * (see sets.h). A row of windows is computed together: first all windows use their first tap (an
  * element of the window), then all use the next tap, and so on. If the windows differ in size, or a
- * row has only few of them, they are computed one by one.
+ * row has only few of them (without dilation), they are computed one by one.
  */
 
 /* WHERE is the type of an index; it has the size of an element. TOTAL is the type of a sum, in

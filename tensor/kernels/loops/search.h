@@ -3,7 +3,7 @@
  */
 
 /* Returns how many of the row's n sorted elements are less than v, or, if `right`, less than or
- * equal to v. */
+ * equal to v. If v is NaN, returns n. */
 K_INLINE int64_t K_NAME(search_row)(const T *row, int64_t n, T v, bool right) {
     int64_t low = 0;
     int64_t high = n;

@@ -123,8 +123,8 @@ K_INLINE T K_NAME(fmod)(T a, T b) {
 
 K_INLINE T K_NAME(fmod)(T a, T b) { return fmod(a, b); }
 
-/* Returns a / b, rounded down. It is computed from the remainder, which is exact, so that quotient
- * and remainder agree. */
+/* Returns a / b, rounded down; if b is 0, a / b isn't rounded. The quotient is computed from the
+ * remainder, which is exact, so that the two agree. */
 static inline T K_NAME(div_floor)(T a, T b) {
     if (b == 0)
         return a / b;
