@@ -2,6 +2,8 @@
  * refuse what PyTorch refuses. */
 #define TWIN_DATA "attention"
 #include "twin.h"
+#include "tensor/storage.h"
+#include "tensor/shape.h"
 
 static const rg_dtype dtypes[] = { RG_FLOAT64, RG_FLOAT32 };
 
@@ -564,7 +566,31 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
+/* A row of scores that are -infinity becomes 0. If one of them is NaN, the whole row becomes NaN,
+ * whichever sign the NaN has: infinity minus infinity has a set sign bit on x86. */
+START_TEST(test_nan_scores) {
+    static const int64_t counts[] = { 1, 2, 3, 8, 17, 64, 300 };
+    for (int form = 0; form < 4 * RG_COUNT(counts); form++) {
+        RG_SCOPE();
+        const rg_dtype dtype = form & 1 ? RG_FLOAT32 : RG_FLOAT64;
+        const double nan = copysign(NAN, form & 2 ? -1 : 1);
+        const int64_t n = counts[form / 4];
+        rg_tensor *q = rg_ones_dims(RG_DIMS(1, 1, 1, 4), dtype);
+        rg_tensor *k = rg_ones_dims(RG_DIMS(1, 1, n, 4), dtype);
+        for (int64_t at = -1; at < n; at++) {
+            rg_tensor *mask = rg_full_dims(RG_DIMS(n), -INFINITY, dtype);
+            if (at >= 0)
+                rgi_store_f64(mask->data + at * (int64_t)rgi_sizeof(dtype), dtype, nan);
+            rg_tensor *y = rg_scaled_dot_product_attention(q, k, k, .attn_mask = mask);
+            const double first = rg_item(rg_max(y));
+            ck_assert_msg(at < 0 ? first == 0 : isnan(first), "%f, n = %lld, NaN at %lld", first,
+                          (long long)n, (long long)at);
+        }
+    }
+}
+END_TEST
+
 RG_TESTS(attention, test_self_attention, test_multihead_attention, test_unbatched,
          test_the_same_query_and_key, test_what_is_not_looked_at, test_hooks_that_fail,
          test_negative_dropout, test_cache, test_positions, test_second_order, test_bad_arguments,
-         test_out_of_memory)
+         test_out_of_memory, test_nan_scores)
