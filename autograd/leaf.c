@@ -26,6 +26,7 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
                "you can only change requires_grad flags of leaf variables. If you want to use a "
                "computed variable in a subgraph that doesn't require differentiation use "
                "var_no_grad = var.detach().");
+    rgi_count_change();
     if (!on)
         return rgi_forget_history(t);
     RG_FAIL_IF(!rgi_is_float(t->dtype), "requires_grad_",
@@ -65,6 +66,7 @@ rg_tensor *rg_detach_(rg_tensor *t) {
     if (!rgi_check(t, "detach_"))
         return NULL;
     RG_FAIL_IF(t->flags & RG_VIEW, "detach_", "Can't detach views in-place. Use detach() instead.");
+    rgi_count_change();
     return rgi_forget_history(t);
 }
 

@@ -225,6 +225,12 @@ static void leave_out_stale_views(rg_replay *r) {
 
 /* ---- the end of a recording -------------------------------------------------------- */
 
+/* Returns t's node if t is a leaf that requires grad, and else NULL. */
+static const rg_node *leaf_of(const rg_tensor *t) {
+    const rg_node *n = (const rg_node *)t->history;
+    return n && !n->op ? n : NULL;
+}
+
 void rgi_recording_settle(rg_replay *r) {
     for (size_t i = 0; i < r->held.n; i++) {
         rg_tensor *t = r->held.v[i];
@@ -238,7 +244,7 @@ void rgi_recording_settle(rg_replay *r) {
     r->failed = r->failed || (!r->data && r->held.n);
     for (size_t i = 0; r->data && i < r->held.n; i++) {
         const rg_tensor *t = r->held.v[i];
-        r->data[i] = (rg_replay_data){ t->storage, (rg_dtype)t->dtype };
+        r->data[i] = (rg_replay_data){ t->storage, (rg_dtype)t->dtype, leaf_of(t) };
     }
     for (size_t i = 0; i < r->pool.n; i++)
         rgi_storage_release(r->pool.v[i]);
@@ -288,6 +294,9 @@ bool rgi_recording_fits(rg_replay *r) {
                    "replay_run",
                    "a tensor has been given other data since the step was recorded, while its "
                    "views or saved values have the old data; record the step again");
+        RG_FAIL_IF(leaf_of(t) != r->data[i].leaf, "replay_run",
+                   "requires_grad of a tensor has been changed since the step was recorded; record "
+                   "the step again");
     }
     if (!is_without_hooks(r))
         return false;

@@ -42,10 +42,12 @@ typedef struct rg_step_observer {
     size_t next;
 } rg_step_observer;
 
-/* The storage and the dtype that a held tensor had when the step was recorded. */
+/* The state of a held tensor when the step was recorded: its storage, its dtype, and its node if it
+ * was a leaf that required grad. */
 typedef struct rg_replay_data {
     const rg_storage *storage;
     rg_dtype dtype;
+    const rg_node *leaf;
 } rg_replay_data;
 
 struct rg_replay {
@@ -119,9 +121,9 @@ void rgi_recording_settle(rg_replay *r);
  * their bases. */
 void rgi_recording_counts_writes(const rg_replay *r);
 void rgi_recording_renews_views(const rg_replay *r);
-/* Checks whether the recorded step can still be repeated after calls of rg_set_data, or of
- * functions that register hooks. Fails if a held tensor has another dtype than when the step was
- * recorded. Also fails if a held tensor has another storage, while other held tensors, such as its
- * views and the values saved for backward, still use the old one. Fails, too, if a repetition would
- * have to call a hook. */
+/* Checks whether the recorded step can still be repeated, although rg_set_data or rg_requires_grad_
+ * was called, or a hook was registered, since it was recorded. Fails, and returns false, if a held
+ * tensor has another dtype now. Also fails if a held tensor has another storage now, while other
+ * held tensors, such as its views and the values saved for backward, still use the old one. Fails,
+ * too, if a repetition would have to call a hook. */
 bool rgi_recording_fits(rg_replay *r);

@@ -18,14 +18,15 @@ RG_PUBLIC_BEGIN
  * that you keep: if a graph outside of the step has saved one, the run counts as an in-place write,
  * and backward through that graph fails. Random numbers are drawn anew. A run fails if rg_set_data
  * or rg_module_to has since given a recorded tensor another dtype, or other data while the step
- * also uses its old data (in a view, or for a gradient); then record the step again. A run also
- * fails while there is a hook that the step would call, and in anomaly mode. A step is refused if
- * it reads values (rg_item, rg_str, rg_repr), makes a tensor of the program's memory or of a text's
- * tokens (rg_from, rg_encode), takes a loader's next batch, reads or writes a file, asks for an
- * optimizer's options (rg_optim_group), or does anything else that can't be repeated. Numbers and
- * literals in a step (rg_full, rg_literal) stay as they were when it was recorded. rg_print in a
- * step prints only once, while the step is recorded. The modules and the optimizer that the step
- * uses must outlive the recording. The step must not be left by longjmp (see rg_error_handler). */
+ * also uses its old data (in a view, or for a gradient), or if rg_requires_grad_ has changed such a
+ * tensor; then record the step again. A run also fails while there is a hook that the step would
+ * call, and in anomaly mode. A step is refused if it reads values (rg_item, rg_str, rg_repr), makes
+ * a tensor of the program's memory or of a text's tokens (rg_from, rg_encode), takes a loader's
+ * next batch, reads or writes a file, asks for an optimizer's options (rg_optim_group), or does
+ * anything else that can't be repeated. Numbers and literals in a step (rg_full, rg_literal), and
+ * whether a module is in training mode, stay as they were when it was recorded. rg_print in a step
+ * prints only once, while the step is recorded. The modules and the optimizer that the step uses
+ * must outlive the recording. The step must not be left by longjmp (see rg_error_handler). */
 typedef struct rg_replay rg_replay;
 /* rg_record returns NULL if the step failed or was refused. */
 rg_replay *rg_record(void (*step)(void *context), void *context);

@@ -393,5 +393,26 @@ START_TEST(test_other_hooks) {
 }
 END_TEST
 
-RG_TESTS(recorded, test_once, test_constants, test_what_to_do_instead, test_list, test_later_hooks,
-         test_later_retained, test_other_hooks)
+/* ---- requires_grad that is changed after the step was recorded ------------------------------- */
+
+/* A parameter that was frozen and thawed again has a new node, to which no run adds a gradient. */
+START_TEST(test_later_requires_grad) {
+    static const char said[] = "requires_grad of a tensor has been changed since";
+    rg_replay *r = hooked_make();
+    rg_tensor *weight = hooked.layer->weight;
+    rg_requires_grad_(weight, true);
+    ck_ok(rg_replay_run(r));
+    rg_requires_grad_(weight, false);
+    ck_fails(rg_replay_run(r), RG_RUNTIME_ERROR, said);
+    rg_requires_grad_(weight, true);
+    ck_fails(rg_replay_run(r), RG_RUNTIME_ERROR, said);
+    hooked_free(r);
+    r = hooked_make();
+    rg_detach_(hooked.in);
+    ck_fails(rg_replay_run(r), RG_RUNTIME_ERROR, said);
+    hooked_free(r);
+}
+END_TEST
+
+RG_TESTS(recorded, test_later_requires_grad, test_once, test_constants, test_what_to_do_instead,
+         test_list, test_later_hooks, test_later_retained, test_other_hooks)
