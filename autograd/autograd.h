@@ -226,17 +226,17 @@ bool rg_graph_save(rg_tensor *y, const char *path);
 
 /* ---- whole numbers: with RG_WHOLE (tensor/keywords.h) a fraction doesn't compile ---- */
 
-#define rg_backward_many(n, ...) rg_backward_many(RG_WHOLE(n), __VA_ARGS__)
+#define rg_backward_many(n, ...) rg_backward_many(RG_INT(n), __VA_ARGS__)
 #define rg_grad_many(n, y, gradients, m, ...) \
-    rg_grad_many(RG_WHOLE(n), y, gradients, RG_WHOLE(m), __VA_ARGS__)
-#define rg_remove_hook(t, id) rg_remove_hook(t, RG_WHOLE(id))
+    rg_grad_many(RG_INT(n), y, gradients, RG_INT(m), __VA_ARGS__)
+#define rg_remove_hook(t, id) rg_remove_hook(t, RG_INT(id))
 #define rg_gradcheck_with(f, context, n, ...) \
-    rg_gradcheck_with(f, context, RG_WHOLE(n), __VA_ARGS__)
+    rg_gradcheck_with(f, context, RG_INT(n), __VA_ARGS__)
 #define rg_gradgradcheck_with(f, context, n, ...) \
-    rg_gradgradcheck_with(f, context, RG_WHOLE(n), __VA_ARGS__)
+    rg_gradgradcheck_with(f, context, RG_INT(n), __VA_ARGS__)
 #define rg_gradcheck_list_with(f, context, n, ...) \
-    rg_gradcheck_list_with(f, context, RG_WHOLE(n), __VA_ARGS__)
+    rg_gradcheck_list_with(f, context, RG_INT(n), __VA_ARGS__)
 #define rg_gradgradcheck_list_with(f, context, n, ...) \
-    rg_gradgradcheck_list_with(f, context, RG_WHOLE(n), __VA_ARGS__)
+    rg_gradgradcheck_list_with(f, context, RG_INT(n), __VA_ARGS__)
 
 RG_PUBLIC_END

@@ -120,14 +120,14 @@ bool rg_parameter_list_set(rg_parameter_list *m, int i, rg_tensor *value);
 
 /* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
 
-#define rg_nn_sequential_of(n, ...)        rg_nn_sequential_of(RG_WHOLE(n), __VA_ARGS__)
-#define rg_nn_module_list_of(n, ...)       rg_nn_module_list_of(RG_WHOLE(n), __VA_ARGS__)
-#define rg_sequential_insert(m, i, child)  rg_sequential_insert(m, RG_WHOLE(i), child)
-#define rg_sequential_set(m, i, child)     rg_sequential_set(m, RG_WHOLE(i), child)
-#define rg_module_list_insert(m, i, child) rg_module_list_insert(m, RG_WHOLE(i), child)
-#define rg_module_list_set(m, i, child)    rg_module_list_set(m, RG_WHOLE(i), child)
-#define rg_nn_module_dict_of(n, ...)       rg_nn_module_dict_of(RG_WHOLE(n), __VA_ARGS__)
-#define rg_parameter_list_set(m, i, value) rg_parameter_list_set(m, RG_WHOLE(i), value)
+#define rg_nn_sequential_of(n, ...)        rg_nn_sequential_of(RG_INT(n), __VA_ARGS__)
+#define rg_nn_module_list_of(n, ...)       rg_nn_module_list_of(RG_INT(n), __VA_ARGS__)
+#define rg_sequential_insert(m, i, child)  rg_sequential_insert(m, RG_INT(i), child)
+#define rg_sequential_set(m, i, child)     rg_sequential_set(m, RG_INT(i), child)
+#define rg_module_list_insert(m, i, child) rg_module_list_insert(m, RG_INT(i), child)
+#define rg_module_list_set(m, i, child)    rg_module_list_set(m, RG_INT(i), child)
+#define rg_nn_module_dict_of(n, ...)       rg_nn_module_dict_of(RG_INT(n), __VA_ARGS__)
+#define rg_parameter_list_set(m, i, value) rg_parameter_list_set(m, RG_INT(i), value)
 
 RG_PUBLIC_END
 

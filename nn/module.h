@@ -273,7 +273,7 @@ const char *rg_module_repr(void *m);
 #define rg_move_places(m, from, to, bytes) rg_move_places(m, from, to, RG_WHOLE(bytes))
 #define rg_call_with(m, inputs, keywords, keywords_bytes) \
     rg_call_with(m, inputs, keywords, RG_WHOLE(keywords_bytes))
-#define rg_remove_forward_hook(m, id) rg_remove_forward_hook(m, RG_WHOLE(id))
+#define rg_remove_forward_hook(m, id) rg_remove_forward_hook(m, RG_INT(id))
 
 RG_PUBLIC_END
 

@@ -77,6 +77,16 @@ typedef int RG_A_WHOLE_NUMBER_BELONGS_HERE;
 #define RG_WHOLE(n) ((n) | (RG_A_WHOLE_NUMBER_BELONGS_HERE){ 0 })
 #endif
 
+/* RG_INT(n) is RG_WHOLE(n) for a parameter that is an int. If n doesn't fit, its value is the
+ * nearest int. No tensor has such a dim or index, so the function fails; it doesn't use the
+ * lower 32 bits of n, which may be a dim. The compiler removes the comparisons if n is an int. */
+static inline int rg_nearest_int(long long n) {
+    if (n > __INT_MAX__)
+        return __INT_MAX__;
+    return n < -__INT_MAX__ ? -__INT_MAX__ - 1 : (int)n;
+}
+#define RG_INT(n) rg_nearest_int(RG_WHOLE(n))
+
 /* ---- options by name ----------------------------------------------------------------- */
 
 /* The macros of this section make options possible that can be given by name only. A struct of

@@ -600,8 +600,8 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
     rg_logspace(start, end, RG_WHOLE(steps), base, dtype)
 #define rg_eye(n, m)                    rg_eye(RG_WHOLE(n), RG_WHOLE(m))
 #define rg_eye_as(n, m, dtype)          rg_eye_as(RG_WHOLE(n), RG_WHOLE(m), dtype)
-#define rg_size(t, dim)                 rg_size(t, RG_WHOLE(dim))
-#define rg_stride(t, dim)               rg_stride(t, RG_WHOLE(dim))
+#define rg_size(t, dim)                 rg_size(t, RG_INT(dim))
+#define rg_stride(t, dim)               rg_stride(t, RG_INT(dim))
 #define rg_copy_out(t, to, bytes)       rg_copy_out(t, to, RG_WHOLE(bytes))
 #define rg_manual_seed(seed)            rg_manual_seed(RG_WHOLE(seed))
 #define rg_generator_new(seed)          rg_generator_new(RG_WHOLE(seed))
@@ -611,7 +611,7 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
 #define rg_multinomial_with(weights, draws, replacement, g) \
     rg_multinomial_with(weights, RG_WHOLE(draws), replacement, g)
 #define rg_memory_fail_at(n)  rg_memory_fail_at(RG_WHOLE(n))
-#define rg_set_num_threads(n) rg_set_num_threads(RG_WHOLE(n))
+#define rg_set_num_threads(n) rg_set_num_threads(RG_INT(n))
 #define rg_wrap_int(x)        rg_wrap_int(RG_WHOLE(x))
 #define rg_wrap_unsigned(x)   rg_wrap_unsigned(RG_WHOLE(x))
 

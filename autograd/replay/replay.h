@@ -66,6 +66,6 @@ void rg_replays_free(rg_replays *r);
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
 
-#define rg_replays_run(r, n, ...) rg_replays_run(r, RG_WHOLE(n), __VA_ARGS__)
+#define rg_replays_run(r, n, ...) rg_replays_run(r, RG_INT(n), __VA_ARGS__)
 
 RG_PUBLIC_END

@@ -127,7 +127,7 @@ bool rg_function_check_with(rg_function_class *cls, const void *args, rg_list in
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
 
-#define rg_saved_tensor(ctx, i)     rg_saved_tensor(ctx, RG_WHOLE(i))
-#define rg_needs_input_grad(ctx, i) rg_needs_input_grad(ctx, RG_WHOLE(i))
+#define rg_saved_tensor(ctx, i)     rg_saved_tensor(ctx, RG_INT(i))
+#define rg_needs_input_grad(ctx, i) rg_needs_input_grad(ctx, RG_INT(i))
 
 RG_PUBLIC_END

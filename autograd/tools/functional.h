@@ -92,12 +92,12 @@ rg_tensor *rg_vmap_with(rg_function *f, void *context, int n, rg_tensor *const i
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
 
-#define rg_jacrev_with(f, context, n, ...)  rg_jacrev_with(f, context, RG_WHOLE(n), __VA_ARGS__)
-#define rg_jacfwd_with(f, context, n, ...)  rg_jacfwd_with(f, context, RG_WHOLE(n), __VA_ARGS__)
-#define rg_hessian_with(f, context, n, ...) rg_hessian_with(f, context, RG_WHOLE(n), __VA_ARGS__)
-#define rg_vjp_with(f, context, n, ...)     rg_vjp_with(f, context, RG_WHOLE(n), __VA_ARGS__)
-#define rg_jvp_with(f, context, n, ...)     rg_jvp_with(f, context, RG_WHOLE(n), __VA_ARGS__)
-#define rg_hvp_with(f, context, n, ...)     rg_hvp_with(f, context, RG_WHOLE(n), __VA_ARGS__)
-#define rg_vmap_with(f, context, n, ...)    rg_vmap_with(f, context, RG_WHOLE(n), __VA_ARGS__)
+#define rg_jacrev_with(f, context, n, ...)  rg_jacrev_with(f, context, RG_INT(n), __VA_ARGS__)
+#define rg_jacfwd_with(f, context, n, ...)  rg_jacfwd_with(f, context, RG_INT(n), __VA_ARGS__)
+#define rg_hessian_with(f, context, n, ...) rg_hessian_with(f, context, RG_INT(n), __VA_ARGS__)
+#define rg_vjp_with(f, context, n, ...)     rg_vjp_with(f, context, RG_INT(n), __VA_ARGS__)
+#define rg_jvp_with(f, context, n, ...)     rg_jvp_with(f, context, RG_INT(n), __VA_ARGS__)
+#define rg_hvp_with(f, context, n, ...)     rg_hvp_with(f, context, RG_INT(n), __VA_ARGS__)
+#define rg_vmap_with(f, context, n, ...)    rg_vmap_with(f, context, RG_INT(n), __VA_ARGS__)
 
 RG_PUBLIC_END

@@ -59,6 +59,6 @@ rg_tensor *rg_checkpoint_with(rg_function *f, void *context, int n, rg_tensor *c
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
 
 #define rg_checkpoint_with(f, context, n, ...) \
-    rg_checkpoint_with(f, context, RG_WHOLE(n), __VA_ARGS__)
+    rg_checkpoint_with(f, context, RG_INT(n), __VA_ARGS__)
 
 RG_PUBLIC_END

@@ -132,6 +132,6 @@ rg_list rg_random_split_with(int64_t n, int parts, const double *lengths, rg_gen
 #define rg_tokens_get_batch_with(tokens, batch_size, block_size, g) \
     rg_tokens_get_batch_with(tokens, RG_WHOLE(batch_size), RG_WHOLE(block_size), g)
 #define rg_random_split_with(n, parts, ...) \
-    rg_random_split_with(RG_WHOLE(n), RG_WHOLE(parts), __VA_ARGS__)
+    rg_random_split_with(RG_WHOLE(n), RG_INT(parts), __VA_ARGS__)
 
 RG_PUBLIC_END

@@ -260,10 +260,10 @@ rg_plain_module *rg_nn_flatten(int start_dim, int end_dim);
     rg_nn_batch_norm1d_with(RG_WHOLE(num_features), __VA_ARGS__)
 #define rg_nn_batch_norm2d_with(num_features, ...) \
     rg_nn_batch_norm2d_with(RG_WHOLE(num_features), __VA_ARGS__)
-#define rg_nn_softmax(dim)                rg_nn_softmax(RG_WHOLE(dim))
-#define rg_nn_softmin(dim)                rg_nn_softmin(RG_WHOLE(dim))
-#define rg_nn_log_softmax(dim)            rg_nn_log_softmax(RG_WHOLE(dim))
-#define rg_nn_glu(dim)                    rg_nn_glu(RG_WHOLE(dim))
-#define rg_nn_flatten(start_dim, end_dim) rg_nn_flatten(RG_WHOLE(start_dim), RG_WHOLE(end_dim))
+#define rg_nn_softmax(dim)                rg_nn_softmax(RG_INT(dim))
+#define rg_nn_softmin(dim)                rg_nn_softmin(RG_INT(dim))
+#define rg_nn_log_softmax(dim)            rg_nn_log_softmax(RG_INT(dim))
+#define rg_nn_glu(dim)                    rg_nn_glu(RG_INT(dim))
+#define rg_nn_flatten(start_dim, end_dim) rg_nn_flatten(RG_INT(start_dim), RG_INT(end_dim))
 
 RG_PUBLIC_END

@@ -148,7 +148,7 @@ bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict);
 
 /* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
 
-#define rg_optim_group(o, i)      rg_optim_group(o, RG_WHOLE(i))
-#define rg_optim_parameters(o, i) rg_optim_parameters(o, RG_WHOLE(i))
+#define rg_optim_group(o, i)      rg_optim_group(o, RG_INT(i))
+#define rg_optim_parameters(o, i) rg_optim_parameters(o, RG_INT(i))
 
 RG_PUBLIC_END

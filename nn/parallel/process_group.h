@@ -68,6 +68,6 @@ void rg_abort_ranks_on_error(rg_code code, const char *message);
 
 /* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
 
-#define rg_broadcast_(t, src) rg_broadcast_(t, RG_WHOLE(src))
+#define rg_broadcast_(t, src) rg_broadcast_(t, RG_INT(src))
 
 RG_PUBLIC_END

@@ -169,6 +169,24 @@ START_TEST(test_sizes_that_overflow) {
 }
 END_TEST
 
+/* An int parameter doesn't take the lower 32 bits of a number. */
+START_TEST(test_numbers_that_are_no_int) {
+    static const int64_t far[] = { 0x100000000, 0x100000001, -0xffffffffLL, INT64_MAX, INT64_MIN };
+    rg_tensor *t = rg_ones(2, 3);
+    for (int i = 0; i < RG_COUNT(far); i++) {
+        ck_fails(rg_sum_dim(t, far[i], false), RG_INDEX_ERROR, "Dimension out of range");
+        ck_fails(rg_softmax(t, far[i]), RG_INDEX_ERROR, "Dimension out of range");
+        ck_fails(rg_transpose(t, 0, far[i]), RG_INDEX_ERROR, "Dimension out of range");
+        ck_fails(rg_select(t, far[i], 0), RG_INDEX_ERROR, "Dimension out of range");
+        ck_assert_int_eq(rg_size(t, far[i]), -1);
+        ck_assert_int_eq(rg_error_code(), RG_INDEX_ERROR);
+        rg_error_clear();
+    }
+    ck_assert_int_eq(rg_size(t, (int64_t)1), 3);
+    ck_assert_int_eq(rg_size(t, (int64_t)-2), 2);
+}
+END_TEST
+
 /* The code and the message stay until the error is cleared. */
 START_TEST(test_code_and_message_stay) {
     rg_matmul(rg_ones(2, 3), rg_ones(2, 3));
@@ -184,5 +202,5 @@ START_TEST(test_code_and_message_stay) {
 END_TEST
 
 RG_TESTS(arguments, test_functions_that_are_null, test_unfinished_modules, test_failed_average,
-         test_step_that_clears_its_error,
-         test_sizes_that_overflow, test_code_and_message_stay)
+         test_step_that_clears_its_error, test_sizes_that_overflow, test_numbers_that_are_no_int,
+         test_code_and_message_stay)
