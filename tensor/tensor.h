@@ -172,8 +172,7 @@ rg_code rg_error_code(void);
 /* Returns the error's message, but leaves the failure unread. It is meant for a log, or for a
  * function that passes the failure on to its caller. */
 const char *rg_error_peek(void);
-/* Returns whether training is halted. If it is, a training step must change nothing and return
- * false. */
+/* Returns whether training is halted, so that a step must change nothing and return false. */
 bool rg_training_halted(void);
 /* Halts training if there is a failure, and returns false. A training step that fails ends with
  * `return rg_halt_training();`. */
