@@ -14,8 +14,8 @@
 #include <string.h>
 
 /* ---- draws --------------------------------------------------------------------------------------
- * A draw writes n numbers of a dtype, at most RANDOM_CHUNK. p[] has the parameters of the
- * distribution. */
+ * A draw function writes n random numbers of the given dtype to `to`; n is at most RANDOM_CHUNK.
+ * p[] has the parameters of the distribution. */
 
 typedef void random_draw(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p);
 
@@ -42,8 +42,9 @@ static void draw_normal_blocks(rg_generator *g, rg_dtype dtype, void *to, int n,
         k_random_scale(dtype, to, n, p[1], p[0]);
 }
 
-/* Draws normal numbers in pairs, in float64 for every dtype. The second number of a pair is kept in
- * the generator for the next draw. */
+/* Draws normal numbers with mean p[0] and standard deviation p[1], in pairs. They are written as
+ * doubles, whatever the tensor's dtype is. If only the first number of a pair is needed, the
+ * generator keeps the second one for the next call. */
 static void draw_normal_pairs(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     double *y = to;
     (void)dtype;
@@ -72,7 +73,7 @@ static void draw_exponential(rg_generator *g, rg_dtype dtype, void *to, int n, c
         y[i] = scale * log1p(-y[i]);
 }
 
-/* Draws bools: whether u < p[0], for a uniform u in [0, 1). */
+/* Draws bools that are true with probability p[0]. Each is u < p[0], for a uniform u in [0, 1). */
 static void draw_bernoulli(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     bool *y = to;
     double u[RANDOM_CHUNK];
@@ -82,8 +83,9 @@ static void draw_bernoulli(rg_generator *g, rg_dtype dtype, void *to, int n, con
         y[i] = u[i] < p[0];
 }
 
-/* Draws base + word % range, for the random_range in p. For ranges from 2^28 on, `word` is made of
- * two of the generator's words. */
+/* Draws integers: base + word % range, where base and range are in the random_range whose bytes p[]
+ * has. If the range is less than 2^28, `word` is one of the generator's words of 32 bits; otherwise
+ * it is made of two. */
 static void draw_integer(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     random_range r;
     int64_t *y = to;
@@ -115,7 +117,7 @@ typedef struct random_source {
     rg_loop *store;
 } random_source;
 
-/* Fills a line of n elements, chunk by chunk. */
+/* Fills n elements that are step[0] bytes apart, RANDOM_CHUNK at a time. */
 static void random_line(char *const p[], const int64_t step[], int64_t n, const void *context) {
     const random_source *s = context;
     const int64_t drawn_bytes = (int64_t)rgi_sizeof(s->drawn);
@@ -130,9 +132,9 @@ static void random_line(char *const p[], const int64_t step[], int64_t n, const 
     }
 }
 
-/* Fills n contiguous elements in blocks of sixteen. If n isn't a multiple of sixteen, torch draws
- * the words for the rest and discards them, and then draws the last sixteen elements again. This
- * function does the same. */
+/* Fills n contiguous elements, at least sixteen, in blocks of sixteen. If n isn't a multiple of
+ * sixteen, does the same as torch: draws words for the last n % 16 elements and discards these
+ * words, and then draws the last sixteen elements again. */
 static void random_blocks(char *const p[], const int64_t step[], int64_t n, const void *context) {
     const random_source *s = context;
     int64_t rest = n % 16;
@@ -159,8 +161,8 @@ static bool random_order(const rg_tensor *t, rg_tensor *sorted) {
     return same;
 }
 
-/* Fills t with numbers of dtype `drawn` that `draw` makes. Returns false if the generator can't be
- * used. */
+/* Fills t with numbers that `draw` draws in the dtype `drawn`, converted to t's dtype. Fails and
+ * returns false if g is NULL or was freed. */
 static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw *draw,
                       rg_dtype drawn, const double *p) {
     if (!rgi_generator_lock(g, op))
@@ -239,15 +241,16 @@ bool rgi_fill_integers(rg_tensor *t, const double p[], rg_generator *g, const ch
 
 /* ---- truncated normals: each round draws candidates for all elements ------------------------- */
 
-/* After this many rounds a fill fails. Torch has no limit. */
+/* A fill fails if some elements have no number after this many rounds. Torch has no limit. */
 enum { TRUNC_ROUNDS = 1 << 20 };
 
 static double trunc_cdf(double x) { return (1 + erf(x / sqrt(2))) / 2; }
 
-/* Returns by which rule candidates are drawn and accepted. If enough of the distribution is inside
- * the interval, the candidates are normal numbers. Otherwise they are uniform in the interval, and
- * each is accepted with the probability density / peak, where `density` is the normal density at
- * the candidate and `peak` its maximum in the interval. */
+/* Returns the rule by which candidates are drawn and accepted. If more than 0.3 of the distribution
+ * is inside the interval, the candidates are normal numbers, and those inside the interval are
+ * accepted. Otherwise they are uniform in the interval, and each is accepted with the probability
+ * density / peak, where `density` is the normal density at the candidate and `peak` its maximum in
+ * the interval. */
 static k_truncation truncation_of(const double p[]) {
     k_truncation r = { .mean = p[0], .std = p[1], .low = p[2], .high = p[3] };
     double at_most_high = RG_MIN(r.high, r.mean);
@@ -258,8 +261,9 @@ static k_truncation truncation_of(const double p[]) {
     return r;
 }
 
-/* Draws a candidate for each element. If the rule needs it, also draws a uniform number for each
- * element, which decides whether the candidate is accepted. */
+/* Draws a candidate for each element. If the candidates are uniform numbers, also draws a second
+ * uniform number for each element, which decides whether the candidate is accepted. Returns false
+ * if a draw fails. */
 static bool trunc_draw(const k_truncation *r, rg_tensor *candidates, rg_tensor *uniforms,
                        const double p[], rg_generator *g, const char *op) {
     if (r->normal)
@@ -268,11 +272,12 @@ static bool trunc_draw(const k_truncation *r, rg_tensor *candidates, rg_tensor *
            && rgi_fill_uniform(uniforms, (double[]){ 0, 1 }, g, op);
 }
 
-/* Fills t. p[] is mean, std, low and high. The numbers are drawn into contiguous tensors. They have
- * the same dims as t, but sorted into the order that t's dims have in memory. Normal numbers are
- * drawn in blocks whenever torch does that, which is when the tensor that torch draws into is
- * contiguous. In the first round that tensor is t. In later rounds it is a tensor with the layout
- * of t, but without gaps. */
+/* Fills t with normal numbers of mean p[0] and standard deviation p[1] that lie between p[2] and
+ * p[3]. The numbers are drawn into contiguous tensors, whose dims are t's dims, sorted into the
+ * order that they have in t's memory. With at least sixteen elements, normal numbers are drawn in
+ * blocks whenever torch does that, which is when the tensor that torch draws into is contiguous. In
+ * the first round torch draws into t. In later rounds it draws into a tensor with the layout of t,
+ * but without gaps. */
 bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     RG_FAIL_IF(p[1] == 0, op, "division by zero");
     const k_truncation rule = truncation_of(p);
@@ -291,7 +296,8 @@ bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, cons
         RG_FAIL_IF(round == TRUNC_ROUNDS, op,
                    "%d rounds were not enough: almost nothing in [%s, %s] is likely", round,
                    rgi_number(rule.low), rgi_number(rule.high));
-        /* With the flag RG_CONTIGUOUS, rgi_fill_normal draws in blocks; without it, in pairs. */
+        /* With the flag RG_CONTIGUOUS, rgi_fill_normal draws at least sixteen elements in blocks.
+         * Without it, or with fewer elements, it draws in pairs. */
         const bool in_blocks = round ? in_order : (t->flags & RG_CONTIGUOUS) != 0;
         candidates->flags = in_blocks ? RG_CONTIGUOUS : 0;
         if (!trunc_draw(&rule, candidates, uniforms, p, g, op))

@@ -1,6 +1,7 @@
 /*
- * generator.c: mt19937, torch's random generator for the CPU: its words, uniform numbers, its seed
- * and its state. distributions.c makes other distributions from them.
+ * generator.c: mt19937, torch's random generator for the CPU. Draws words and uniform numbers from
+ * generators, and gets and sets their seeds and states. distributions.c makes numbers of other
+ * distributions from the words and the uniform numbers.
  */
 #include "random.h"
 #include "tensor/error.h"
@@ -129,13 +130,14 @@ typedef struct generator_image {
     int32_t seeded;
     uint64_t next;
     uint64_t word[K_RANDOM_WORDS];
-    /* torch also has fields for x and rho of a pair of normal numbers; they are always 0. */
+    /* `normal` is the second normal number of a pair, if has_normal is set. normal_x and normal_rho
+     * are always 0, as in torch. */
     double normal_x;
     double normal;
     double normal_rho;
     int64_t has_normal;
-    /* torch's generator for the CPU never uses this field, which is for a normal number in float32,
-     * and keeps 0 there. */
+    /* A normal number in float32. torch's generator for the CPU never keeps one, so this is always
+     * 0. */
     int64_t float_normal;
 } generator_image;
 
@@ -156,11 +158,11 @@ rg_tensor *rg_generator_state(rg_generator *g) {
     return rg_from_dims(&image, RG_INT64, RG_DIMS(GENERATOR_IMAGE_NUMBERS));
 }
 
-/* Reads a state from a tensor. Fails with torch's message and returns false if the tensor doesn't
- * have a state. */
+/* Reads a generator's state from the tensor `state` into *image. If the tensor doesn't hold a valid
+ * state, fails with a message like torch's and returns false. */
 static bool generator_read_image(rg_tensor *state, generator_image *image, const char *op) {
-    /* Torch's state is a tensor of bytes; here it is a tensor of int64, since its size is a
-     * multiple of 64 bits. */
+    /* In torch the state is a tensor of bytes. This library has no dtype for bytes. Its state is a
+     * tensor of int64 with the same memory, whose size is a multiple of 8 bytes. */
     RG_FAIL_AS_IF(RG_TYPE_ERROR, state->dtype != RG_INT64, op,
                   "RNG state must be a torch.int64 tensor");
     RG_FAIL_IF(state->ndim != 1, op, "RNG state must have 1 dim, but has %d", state->ndim);

@@ -1,6 +1,7 @@
 /*
- * random.c: the public functions that fill tensors with random numbers, or make such tensors.
- * distributions.c fills them; permutations and draws by probability are in sample.c.
+ * random.c: the public functions that fill tensors with random numbers, and those that return new
+ * tensors of random numbers. They call the fill functions in distributions.c. Permutations and
+ * draws by given probabilities are in sample.c.
  */
 #include "random.h"
 #include "tensor/observer.h"
@@ -13,7 +14,8 @@
 
 /* ---- reporting to an observer ------------------------------------------------------- */
 
-/* A call of `fill` with its arguments, for repeating it. */
+/* A fill function (see random.h) and the arguments of a call of it, so that a replay can repeat the
+ * call. */
 typedef struct {
     rg_tensor *t;
     random_fill *fill;
@@ -76,9 +78,9 @@ rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g) {
 
 /* ---- making tensors of random numbers -------------------------------------------- */
 
-/* Fills the new tensor t with the parameters 0 and 1: the uniform distribution from 0 to 1, or the
- * normal one with mean 0 and standard deviation 1. Returns NULL on failure, or if t is NULL because
- * making it has failed. */
+/* Fills the new tensor t with `fill` and the parameters 0 and 1: for rgi_fill_uniform these are the
+ * bounds, for rgi_fill_normal the mean and the standard deviation. The scope owns the result.
+ * Returns NULL if the fill fails, or if t is NULL because its allocation has failed. */
 static rg_tensor *random_made(rg_tensor *t, random_fill *fill, rg_generator *g, const char *op) {
     if (!t)
         return NULL;
@@ -105,10 +107,11 @@ rg_tensor *rg_rand_like(rg_tensor *x) { return random_like(x, rgi_fill_uniform, 
 
 rg_tensor *rg_randn_like(rg_tensor *x) { return random_like(x, rgi_fill_normal, "randn_like"); }
 
-/* Returns a bound of a range of integers that the dtype can hold. `limit` is the low end of the
- * range (sign 1) or the high end (sign -1), and v is the next integer inside the range. Returns
- * `limit`, unless the dtype rounds v to a number outside the range. In that case, as in torch,
- * returns the next number of the dtype that is inside. */
+/* Returns the bound that torch uses in the place of `limit` when integers are drawn into a floating
+ * dtype. `limit` is the lower bound of the range (sign 1) or the upper bound, which is excluded
+ * (sign -1). v is the next integer inside the range, limit + 1 or limit - 1. If the dtype rounds v
+ * to a number outside the range, returns the next number of the dtype that is inside. Otherwise
+ * returns `limit`. */
 static int64_t random_integer_bound(rg_dtype dtype, int64_t v, int64_t limit, int sign) {
     double element;
     rgi_store_i64(&element, dtype, v);

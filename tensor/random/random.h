@@ -19,8 +19,8 @@ struct rg_generator {
     rg_handle handle;
     rg_own_lock lock;
     uint64_t seed;
-    /* The count of words left, as torch's state has it: 1 when all words of the block are used up,
-     * and 0 before the generator is seeded for the first time. */
+    /* The number of words left in the block, plus 1, as in torch's state: 1 means that the block is
+     * used up. 0 means that the generator hasn't been seeded yet. */
     int left;
     /* The index of the next word in the block. */
     int next;
@@ -31,25 +31,26 @@ struct rg_generator {
     uint32_t word[K_RANDOM_WORDS] __attribute__((aligned(64)));
 };
 
-/* Locks the generator. If the generator was never used before, also seeds it. If g is NULL or was
- * freed, fails in the name of `op` and returns false. */
+/* Locks the generator and returns true. If the generator was never seeded, first seeds it with
+ * g->seed. If g is NULL or was freed, fails with an error whose op is `op`, and returns false. */
 bool rgi_generator_lock(rg_generator *g, const char *op);
 void rgi_generator_unlock(rg_generator *g);
 
-/* The most elements of a draw. They fit into the L1 cache. */
+/* The most numbers that are drawn at a time. A buffer for that many numbers fits into the L1
+ * cache. */
 enum { RANDOM_CHUNK = 512 };
 
-/* Draw n numbers, at most RANDOM_CHUNK, from a generator, which must be locked. rgi_draw_words
- * draws words, and rgi_draw_pairs pairs of words, each as one number. The other two draw floats or
- * doubles that are uniform in [0, 1). */
+/* Draw n numbers from a generator, which must be locked. rgi_draw_words draws words of 32 bits, for
+ * any n. The others require n <= RANDOM_CHUNK. rgi_draw_pairs makes each 64-bit number of two
+ * words. rgi_draw_float and rgi_draw_double draw floats and doubles that are uniform in [0, 1). */
 void rgi_draw_words(rg_generator *g, uint32_t *to, int n);
 void rgi_draw_pairs(rg_generator *g, uint64_t *to, int n);
 void rgi_draw_float(rg_generator *g, void *to, int n);
 void rgi_draw_double(rg_generator *g, void *to, int n);
 
 /* ---- distributions.c: fills ---------------------------------------------------------------------
- * A fill checks the parameters p[] of the distribution as torch does, and fills t with random
- * numbers. If it fails, it returns false, and the error has the name `op`. */
+ * A fill function checks the parameters p[] of the distribution as torch does, and fills t with
+ * random numbers. If it fails, it returns false, and the error's op is `op`. */
 
 typedef bool random_fill(rg_tensor *t, const double p[], rg_generator *g, const char *op);
 
@@ -67,5 +68,6 @@ typedef struct random_range {
 } random_range;
 bool rgi_fill_integers(rg_tensor *t, const double p[], rg_generator *g, const char *op);
 
-/* Fills t with numbers of its own dtype that are uniform in [0, 1). */
+/* Fills t with numbers that are uniform in [0, 1), drawn in t's dtype. Fails and returns false if
+ * t's dtype isn't floating, unless t is empty. */
 bool rgi_fill_unit(rg_tensor *t, rg_generator *g, const char *op);

@@ -11,14 +11,15 @@
 
 /* ---- permutations ----------------------------------------------------------------- */
 
-/* From this many elements on, torch shuffles in another way: it exchanges each element with a
- * random one, chosen from itself and the elements before it, and draws two words to choose it. */
+/* torch shuffles by another method if there are at least this many elements. It exchanges each
+ * element with a random one that is chosen from itself and the elements before it, not those behind
+ * it, and draws two words for each choice. */
 enum { PERMUTE_FROM_WITHIN = UINT32_MAX / 20 };
 
-/* Writes the integers from 0 to n - 1, and shuffles them by the method of Fisher and Yates: each
- * element is exchanged with a random one, chosen from itself and the elements behind it. From
- * PERMUTE_FROM_WITHIN elements on, that one is chosen from the element itself and the elements
- * before it. */
+/* Writes the integers from 0 to n - 1 to order[], and shuffles them by the method of Fisher and
+ * Yates: exchanges each element with a random one, chosen from itself and the elements behind it.
+ * If n is at least PERMUTE_FROM_WITHIN, the random one is chosen from the element itself and the
+ * elements before it. */
 static void random_permute(rg_generator *g, int64_t *order, int64_t n) {
     const bool within = n >= PERMUTE_FROM_WITHIN;
     const int64_t steps = within ? n : n - 1;
@@ -56,7 +57,8 @@ rg_tensor *(rg_randperm_with)(int64_t n, rg_generator *g) {
 
 /* ---- bernoulli ------------------------------------------------------------------------------- */
 
-/* Returns whether all elements of p are probabilities; otherwise fails. */
+/* Returns true if all elements of p are from 0 to 1. If one isn't, or is NaN, fails and returns
+ * false. Also returns false if memory runs out. */
 static bool bernoulli_check(rg_tensor *p, const char *op) {
     const rg_tensor *wide = rgi_own(rgi_contiguous_copy(p, RG_FLOAT64));
     if (!wide)
@@ -87,8 +89,9 @@ rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g) {
 
 /* ---- multinomial ----------------------------------------------------------------------------- */
 
-/* A call of multinomial, which writes to `drawn`. Each row has `categories` weights. `wide` has all
- * weights in float64. */
+/* The arguments of a call of multinomial, which writes the categories that it draws to `drawn`.
+ * Each row of `weights` has a weight for each of the `categories` categories. `wide` points to a
+ * copy of all weights in float64. */
 typedef struct multinomial_draw {
     rg_tensor *drawn;
     rg_tensor *weights;
@@ -98,9 +101,10 @@ typedef struct multinomial_draw {
     const char *op;
 } multinomial_draw;
 
-/* Returns whether the weights are a distribution; otherwise fails with torch's messages. With
- * replacement, torch checks the sum of each row before it reads the next row, and says what is
- * wrong with a weight; without replacement, it does neither. */
+/* Returns true if the weights are finite and not negative, and the sum of each row isn't 0.
+ * Otherwise fails with torch's message and returns false. With replacement, torch checks the sum of
+ * each row before it reads the next row, and its message tells a negative weight from an infinite
+ * one. Without replacement, it does neither. */
 static bool multinomial_check(const multinomial_draw *d, bool replacement) {
     const char *wrong = NULL;
     bool empty_row = false;
@@ -127,9 +131,9 @@ static bool multinomial_check(const multinomial_draw *d, bool replacement) {
     return true;
 }
 
-/* Draws `draws` different categories. `exponential` has an exponential random number for each
- * category. The categories with the largest weight / exponential are drawn, the largest first.
- * `rank` is scratch memory for all categories. */
+/* Draws `draws` different categories from one row of weights. exponential[i] is an exponential
+ * random number for category i. The categories with the largest weight[i] / exponential[i] are
+ * drawn, the largest first. `rank` is scratch memory with room for all categories. */
 static void draw_distinct_row(const multinomial_draw *d, const double *weight,
                               const double *exponential, k_ranked *rank, int64_t *drawn,
                               int64_t draws) {
@@ -140,7 +144,7 @@ static void draw_distinct_row(const multinomial_draw *d, const double *weight,
         if (rank[i].key < rank[best].key)
             best = i;
     }
-    /* For a single draw torch uses argmax, which returns the first one if several are equal. */
+    /* For a single draw torch uses argmax, which returns the first of several equal maxima. */
     if (draws == 1) {
         drawn[0] = best;
         return;
@@ -150,7 +154,8 @@ static void draw_distinct_row(const multinomial_draw *d, const double *weight,
         drawn[i] = rank[i].index;
 }
 
-/* Draws categories without replacement. Returns false on failure. */
+/* Draws categories from each row without replacement. Returns false if memory runs out or d->g
+ * can't be used. */
 static bool draw_distinct(const multinomial_draw *d) {
     RG_SCOPE();
     rg_tensor *exponentials = rgi_own(rgi_new_dense_like(d->weights, d->weights->dtype));
@@ -172,7 +177,8 @@ static bool draw_distinct(const multinomial_draw *d) {
 }
 
 /* Sets share[i] to the cumulative probability of category i: the sum of the first i + 1 weights of
- * the row, divided by the sum of all n. */
+ * a row, divided by the sum of all n. The sums and quotients are rounded to the weights' dtype, and
+ * the last share is set to 1. */
 static void cumulate_shares(double *restrict share, const double *restrict weight, int64_t n,
                             rg_dtype dtype) {
     double sum = 0;
@@ -185,8 +191,9 @@ static void cumulate_shares(double *restrict share, const double *restrict weigh
     share[n - 1] = 1;
 }
 
-/* Draws with replacement: the result is the first category whose cumulative probability isn't below
- * a uniform float64. Returns false on failure. */
+/* Draws categories from each row with replacement. For each draw, draws a uniform float64, and
+ * takes the first category whose cumulative probability isn't below that number. Returns false on
+ * failure. */
 static bool draw_with_replacement(const multinomial_draw *d) {
     RG_SCOPE();
     rg_tensor *shares = rgi_own(rgi_new_like(d->weights, RG_FLOAT64));
@@ -199,7 +206,8 @@ static bool draw_with_replacement(const multinomial_draw *d) {
     return k_searchsorted(d->drawn, shares, uniforms, false);
 }
 
-/* Returns a message that says what is wrong with the arguments, or NULL if they are valid. */
+/* Returns an error message if the shape of the weights or the number of draws isn't allowed.
+ * Returns NULL otherwise. */
 static const char *multinomial_refusal(int64_t rows, int64_t categories, int64_t draws,
                                        bool replacement) {
     if (draws <= 0)
@@ -233,7 +241,8 @@ rg_tensor *(rg_multinomial_with)(rg_tensor *weights, int64_t draws, bool replace
     const rg_tensor *wide = rgi_own(rgi_contiguous_copy(weights, RG_FLOAT64));
     if (!drawn || !wide)
         return NULL;
-    /* A single draw is the same with and without replacement. */
+    /* For a single draw, replacement makes no difference. torch then uses its method without
+     * replacement. */
     const bool replace = replacement && draws > 1;
     const multinomial_draw draw = {
         .drawn = drawn,

@@ -4,9 +4,9 @@
  *
  * On a quiet machine a spinning thread costs nothing, and a worker that helps saves time. On a busy
  * machine a spinning thread takes a core away from another program. And if a worker loses its core
- * while it computes a part of a job, the job's caller has to wait for it. Whether help pays then
- * depends on how the system divides the cores among programs, which a program can't ask for.
- * Therefore it is measured.
+ * while it computes a part of a job, the job's caller has to wait for that worker. Whether help
+ * pays then depends on how the system divides the cores among programs. A program can't ask the
+ * system for that, so this file measures whether help pays.
  */
 #include "busy.h"
 
@@ -28,9 +28,10 @@ static void busy_add(_Atomic int64_t *x, int64_t more) {
 
 /* ---- quiet or busy ------------------------------------------------------------------------ */
 
-/* The machine counts as busy when a thread has lost its core BUSY_SWITCHES times within about
- * BUSY_WATCH nanoseconds. It counts as busy for BUSY_LENGTH nanoseconds. If it becomes busy again
- * soon after that, this time is doubled, up to BUSY_LONGEST. */
+/* The machine begins to count as busy when a thread has lost its core BUSY_SWITCHES times within
+ * about BUSY_WATCH nanoseconds, or when a spinning thread loses its core (pool_spin in workers.c).
+ * It counts as busy for BUSY_LENGTH nanoseconds. If it becomes busy again soon after that, this
+ * time is doubled, up to BUSY_LONGEST. */
 enum {
     BUSY_SWITCHES = 4,
     BUSY_WATCH = 16000000,
@@ -38,7 +39,8 @@ enum {
     BUSY_LONGEST = 1600000000,
 };
 
-/* The time until which the machine counts as busy, and the length of that period. */
+/* busy_until is the time until which the machine counts as busy. busy_length is the length of the
+ * period that ends or ended then. */
 static _Atomic int64_t busy_until, busy_length;
 
 bool rgi_machine_is_busy(int64_t now) { return now < busy_get(&busy_until); }
@@ -70,19 +72,19 @@ void rgi_watch_machine(int64_t now) {
 
 /* On a busy machine, jobs run with help for MEASURE_TIME, and then without help for MEASURE_TIME.
  * The way in which jobs got more processor time per unit of time wins, and is used for KEEP_TIME;
- * then both are measured again. Each time that the same way wins again, it is kept twice as long,
- * up to KEEP_LONGEST, because each measurement moves threads between cores. To win, running alone
- * must be better by the factor MEASURE_MARGIN, for two reasons: the system's placement of threads
- * changes a single measurement by more than help does; and workers disturb other programs only a
- * little, because they sleep when there is no job. */
+ * then both ways are measured again. Each time that the same way wins again, it is used twice as
+ * long, up to KEEP_LONGEST, because each measurement moves threads between cores. Running alone
+ * wins only if it is better by the factor MEASURE_MARGIN, for two reasons: the system's placement
+ * of threads changes a single measurement by more than help does; and workers disturb other
+ * programs only a little, because they sleep when there is no job. */
 enum { MEASURE_HELPED, MEASURE_ALONE, MEASURE_WAYS };
 enum { MEASURE_TIME = 50000000, KEEP_TIME = 300000000, KEEP_LONGEST = 2000000000 };
 #define MEASURE_MARGIN 1.15
 
-/* The current stage, which lasts until `until`: one of the two ways while it is measured, or
- * MEASURE_WAYS while the winner is used. processor[w] is the processor time of the jobs that ran
- * in way w, and time[w] is the time that these jobs took. `keep` is how long the last winner was
- * used. */
+/* `stage` is the way that is being measured, or MEASURE_WAYS while the winner is used. The stage
+ * lasts until the time `until`. alone_won is set if MEASURE_ALONE is the last winner. `keep` is how
+ * long the last winner is used. processor[w] is the processor time of the jobs that ran in way w,
+ * and time[w] is the time that these jobs took. */
 static struct {
     atomic_int stage;
     atomic_bool alone_won;
@@ -96,7 +98,7 @@ static double measure_cores(int way) {
            / (double)RG_MAX(1, busy_get(&measure.time[way]));
 }
 
-/* Determines which way has won, and returns for how long it is to be used. */
+/* Determines which way has won, and returns for how many nanoseconds it is to be used. */
 static int64_t measure_choose(void) {
     const bool alone =
         measure_cores(MEASURE_ALONE) > MEASURE_MARGIN * measure_cores(MEASURE_HELPED);
@@ -120,10 +122,10 @@ static void measure_begin_stage(int stage, int64_t now) {
     busy_set(&measure.until, now + length);
 }
 
-/* Begins the next stage if the time of the current one is over. A measurement is started again from
- * the beginning if it is long over, because the machine was quiet and no job continued it. If
- * several threads call this at the same time, the one that sets `until` to INT64_MAX, a time that
- * never comes, begins the next stage. */
+/* Begins the next stage if the time of the current one is over. If a measurement should have ended
+ * more than MEASURE_TIME ago, because the machine was quiet and no job continued the measurement,
+ * both ways are measured again from the beginning. If several threads call this at the same time,
+ * the one that sets `until` to INT64_MAX, a time that never comes, begins the next stage. */
 static void measure_go_on(int64_t now) {
     int64_t until = busy_get(&measure.until);
     if (now <= until

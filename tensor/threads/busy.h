@@ -1,6 +1,6 @@
 /*
- * busy.h: measures whether other programs use the cores, and whether jobs are then faster with the
- * help of workers. Times are in nanoseconds.
+ * busy.h: measures whether other programs use the cores, and whether a job (see workers.h) is then
+ * faster with the help of workers. Times are in nanoseconds.
  */
 #pragma once
 
@@ -17,9 +17,10 @@ static inline int64_t rgi_clock(clockid_t clock) {
 }
 static inline int64_t rgi_now(void) { return rgi_clock(CLOCK_MONOTONIC); }
 
-/* rgi_machine_is_busy returns whether the machine counts as busy. rgi_note_busy makes it count as
- * busy from now on for a while. rgi_watch_machine, which every job calls, calls rgi_note_busy if
- * the calling thread has lost its core several times lately. */
+/* rgi_machine_is_busy returns whether the machine counts as busy. rgi_note_busy makes the machine
+ * count as busy from now on for a while. rgi_watch_machine, which every job calls, calls
+ * rgi_note_busy if the calling thread has lost its core several times lately. `now` is the current
+ * time. */
 bool rgi_machine_is_busy(int64_t now);
 void rgi_note_busy(int64_t now);
 void rgi_watch_machine(int64_t now);

@@ -1,8 +1,9 @@
 /*
  * lock.h: the locks of the library. In a child of fork only the thread that called fork exists. If
- * another thread held a lock at that time, nobody would ever unlock it in the child; so the thread
- * that forks locks all of them first. All locks are made here, except those of workers.c, which
- * handles forks itself.
+ * another thread held a lock at the time of the fork, no thread of the child would ever unlock it.
+ * Therefore the thread that calls fork first locks all locks, and unlocks them afterwards in the
+ * parent and in the child. All locks are made here, except those of workers.c, which handles forks
+ * itself.
  */
 #pragma once
 
@@ -14,8 +15,8 @@
  * after it. */
 typedef enum rg_lock {
     RG_LOCK_GRADIENTS,  /* The gradients of leaves, while a backward run commits them. */
-    RG_LOCK_GENERATORS, /* The list of generators. The lock of a generator may be locked after this
-                         * one. */
+    RG_LOCK_GENERATORS, /* The list of the generators' locks. The lock of a generator may be locked
+                         * after this one. */
     RG_LOCK_FUNCTIONS,  /* The list of ops that the program has defined. */
     RG_LOCK_OBSERVERS,  /* The list of observers of the graph. */
     RG_LOCK_PROFILE,    /* The profiler's table and its file. */
@@ -29,8 +30,8 @@ void rgi_lock(rg_lock lock);
 void rgi_unlock(rg_lock lock);
 
 /* A lock that belongs to one object, such as a generator; each such object has its own. After
- * rgi_own_lock_begin and until rgi_own_lock_end the lock is in a list, so that all of these locks
- * can be locked before a fork. */
+ * rgi_own_lock_begin and until rgi_own_lock_end the lock is in a list. The thread that calls fork
+ * locks all locks of that list. */
 typedef struct rg_own_lock {
     pthread_mutex_t mutex;
     struct rg_own_lock *next, **link;

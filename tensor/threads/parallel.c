@@ -1,7 +1,8 @@
 /*
- * parallel.c: splits work among threads. No result depends on the number of threads: either the
- * parts into which work is split depend only on the amount of work, or, as in products and rows,
- * the result has the same bits whatever the parts are. The threads are in workers.c.
+ * parallel.c: splits work among threads. No result depends on the number of threads. For some work
+ * this is so because the parts into which it is split depend only on the amount of work. For other
+ * work, such as matrix products and rows, the result has the same bits whatever the parts are. The
+ * threads are in workers.c.
  */
 #include "parallel.h"
 
@@ -23,8 +24,9 @@ static atomic_int wanted_threads; /* The number of threads; 0 until the number i
 static const char *const thread_variables[] = { "REGARD_THREADS", "REGARD_NUM_THREADS",
                                                 "OMP_NUM_THREADS" };
 
-/* Returns the number of threads that the string says, or 0 if it isn't a valid number. OpenMP's
- * variable may be a list with a number for each level of nesting; the first one is used. */
+/* Returns the number of threads that the string gives, or 0 if it doesn't begin with a number from
+ * 1 to INT32_MAX and a comma or the end. OpenMP's variable may be a list with a number for each
+ * level of nesting; the first one is used. */
 static int threads_of(const char *text) {
     char *end;
     const long n = strtol(text, &end, 10);
@@ -33,8 +35,9 @@ static int threads_of(const char *text) {
 }
 
 /* Warns of each environment variable for the number of threads that is set to something other than
- * a number. Stops at the first variable with a valid number; the variables after that one aren't
- * used. An empty variable counts as not set. */
+ * a valid number. `threads` is the number that is used; the warning says it. Stops at the first
+ * variable with a valid number, because the variables after that one aren't used. An empty variable
+ * counts as not set. */
 static void warn_of_thread_variables(int threads) {
     char taken[64];
     snprintf(taken, sizeof taken, "the number of threads is %d", threads);
@@ -47,9 +50,9 @@ static void warn_of_thread_variables(int threads) {
     }
 }
 
-/* Determines the default number of threads, stores it in wanted_threads, and returns it. If
- * several threads do this at the same time, all get the same number, and one of them stores it
- * and warns. */
+/* Determines the default number of threads, stores it in wanted_threads, and returns it. If several
+ * threads do this at the same time, only the first one stores its number and warns, and all return
+ * the number that is stored. */
 static int choose_threads(void) {
     int n = 0, nobody = 0;
     for (int i = 0; i < RG_COUNT(thread_variables) && !n; i++) {
@@ -84,10 +87,10 @@ int rgi_workers(int64_t n, int64_t grain) {
 
 /* ---- the work ---------------------------------------------------------------------- */
 
-/* A share is the parts that are meant for one worker. Each worker first computes its own share, and
- * then helps with the others. So if the same work is repeated, the same worker gets the same parts,
- * and its caches may still have the data. `next` is the first part of a share that no worker has
- * taken yet. */
+/* A share is the parts that are meant for one worker; the caller counts as a worker, too. Each
+ * worker first computes its own share, and then helps with the others. So if the same work is
+ * repeated, the same worker gets the same parts, and its caches may still have the data. `next` is
+ * the first part of a share that no worker has taken yet. */
 enum { PARALLEL_SHARES = 64 };
 
 typedef struct parallel_work {

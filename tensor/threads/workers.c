@@ -8,8 +8,8 @@
  * gets no core costs nothing.
  *
  * After a job a worker first spins for a moment, because the next job often comes soon, and then
- * sleeps. On a busy machine it spins for a much shorter time, and workers help with a job only if
- * that pays; busy.c decides whether the machine is busy and whether help pays.
+ * sleeps. On a busy machine a worker spins for a much shorter time, and workers help with a job
+ * only if that pays; busy.c decides whether the machine is busy and whether help pays.
  */
 #include "workers.h"
 
@@ -19,10 +19,11 @@
 #include <pthread.h>
 #include <sched.h>
 
-/* A worker's word has one of these values, or the address of a job. The address alone is an offer
- * of the job. POOL_BEGUN is added when the worker has begun the job, and POOL_AWAITED when the
- * job's caller sleeps until the worker has ended. POOL_ABSENT means that the worker has no thread,
- * and POOL_OVER that it must not get one again. */
+/* A worker's word is the address of a job or one of these values. The address alone is an offer of
+ * the job. POOL_BEGUN is added to the address when the worker has begun the job, and POOL_AWAITED
+ * when the job's caller sleeps until the worker has ended. Without a job, the word is POOL_FREE
+ * while the worker spins and POOL_ASLEEP while it sleeps. POOL_ABSENT means that the worker has no
+ * thread. POOL_OVER tells the worker's thread to end, and no other thread is started for it. */
 enum {
     POOL_BEGUN = 1,
     POOL_AWAITED = 2,
@@ -32,8 +33,8 @@ enum {
     POOL_OVER = 24,
 };
 
-/* A worker. The worker sleeps until `called` is signalled, and a caller sleeps until `ended` is
- * signalled. Both waits use the same mutex. */
+/* A worker. A worker without a job sleeps until `called` is signalled. A caller that waits for the
+ * worker sleeps until `ended` is signalled. Both use the same mutex. */
 typedef struct {
     _Alignas(128) _Atomic uintptr_t word;
     pthread_mutex_t mutex;
@@ -45,10 +46,11 @@ typedef struct {
 static pool_worker workers[RG_MOST_THREADS];
 static __thread bool inside __attribute__((tls_model("initial-exec")));
 
-/* The pool. `present` is the number of threads, including the caller. `most` is the greatest number
- * of threads that the system allows, as far as is known. If `over` is set, no more threads are
- * started. The mutex guards these three. `cores` is the number of cores that the process may use,
- * and `crowded` is set while a job has more threads than that. */
+/* The pool. `present` is the number of threads that a job can have now, including its caller.
+ * `most` is the greatest number of threads that the system allows, as far as is known. If `over` is
+ * set, no more threads are started. The mutex is locked while threads are started and while `over`
+ * is set. `cores` is the number of cores that the process may use. `crowded` is set if the latest
+ * job had more threads than that. */
 static struct {
     pthread_mutex_t mutex;
     atomic_int present, most;
@@ -132,8 +134,9 @@ static bool pool_offer(pool_worker *w, rg_job *job) {
 }
 
 /* Offers the job to the workers 2 * i + 1 and 2 * i + 2. A worker that begins the job calls this
- * function with its own index as i, so that no thread has to wake all others. If one of the two
- * workers isn't free, this call makes the offers in the place of that worker. */
+ * function with its own index as i, so no single thread has to wake all others. If one of the two
+ * workers isn't free, this call instead offers the job to the workers to which that worker would
+ * offer it. */
 static void pool_call(rg_job *job, int i) {
     for (int k = 2 * i + 1; k <= 2 * i + 2 && k < job->threads; k++)
         if (!pool_offer(&workers[k], job))
@@ -192,8 +195,8 @@ static bool pool_start(pool_worker *w) {
     return false;
 }
 
-/* The handlers for fork: called before it, and after it in the parent and in the child. A child has
- * no workers; its next job starts new ones. */
+/* The handlers for fork: one is called before it, one after it in the parent, and one after it in
+ * the child. A child has no workers; its next job starts new ones. */
 static void pool_before_fork(void) { pthread_mutex_lock(&pool.mutex); }
 static void pool_in_parent(void) { pthread_mutex_unlock(&pool.mutex); }
 static void pool_in_child(void) {
@@ -204,14 +207,14 @@ static void pool_in_child(void) {
     rgi_retry_workers();
 }
 
-/* Registers the handlers for fork. lock.c must register its own handlers after these; it explains
- * why. */
+/* Registers the handlers for fork. lock.c must register its own handlers after these; a comment
+ * there explains why. */
 __attribute__((constructor(101))) static void pool_expect_forks(void) {
     rgi_expect_fork(pool_before_fork, pool_in_parent, pool_in_child);
 }
 
-/* Starts threads until there are `threads` of them, or as many as the system allows. Updates
- * pool.cores. */
+/* Starts threads until there are `threads` of them, including the caller, or as many as the system
+ * allows. Updates pool.present, pool.most and pool.cores. */
 static void pool_grow(int threads) {
     pthread_mutex_lock(&pool.mutex);
     int n = atomic_load_explicit(&pool.present, memory_order_relaxed);
@@ -225,7 +228,7 @@ static void pool_grow(int threads) {
     pthread_mutex_unlock(&pool.mutex);
 }
 
-/* Sets pool.crowded for a job with this many threads. */
+/* Sets pool.crowded to whether a job with this many threads has more threads than cores. */
 static void pool_note_crowd(int threads) {
     const bool crowded = threads > atomic_load_explicit(&pool.cores, memory_order_relaxed);
     if (crowded != atomic_load_explicit(&pool.crowded, memory_order_relaxed))
@@ -246,8 +249,8 @@ static bool pool_dismiss(pool_worker *w) {
     return dismissed;
 }
 
-/* Ends the free workers when the process ends. A worker that is in the middle of a job isn't ended,
- * because the job's caller is another thread, which runs until the process is gone. */
+/* Ends the free workers when the process ends. A worker that is in the middle of a job isn't ended:
+ * the job's caller is a thread other than this one, and continues until the process is gone. */
 __attribute__((destructor)) static void pool_end(void) {
     pthread_mutex_lock(&pool.mutex);
     pool.over = true;
@@ -275,9 +278,9 @@ static void pool_await(pool_worker *w, uintptr_t job) {
     pthread_setcancelstate(cancel, NULL);
 }
 
-/* Withdraws the job from the workers that haven't begun, and waits for the others. The workers are
- * visited in ascending order: each one was offered the job by a thread with a lower number, which
- * has ended by then, and so makes no more offers. */
+/* Withdraws the job from the workers that haven't begun, and waits for the others to end. The
+ * workers are visited in ascending order. Each one is offered the job only by threads with lower
+ * numbers. These have ended the job when the worker is visited, so they make no more offers. */
 static void pool_collect(rg_job *job) {
     const uintptr_t offer = (uintptr_t)job;
     for (int i = 1; i < job->threads; i++) {
@@ -289,8 +292,8 @@ static void pool_collect(rg_job *job) {
     }
 }
 
-/* Offers the job to all workers, and waits until those that are free have begun. For tests
- * (rgi_gather_workers). */
+/* Offers the job to the workers 1 to threads - 1, and waits until those that took the offer have
+ * begun. Only for tests (see rgi_gather_workers). */
 static void pool_gather(rg_job *job) {
     for (int i = 1; i < job->threads; i++) {
         pool_worker *w = &workers[i];
@@ -308,8 +311,8 @@ static void pool_do(rg_job *job) {
     inside = false;
 }
 
-/* Runs a job on a busy machine: with the help of workers if that pays. Then reports how much
- * processor time the job took. */
+/* Runs a job on a busy machine, with the help of workers if rgi_help_pays says so. Then reports how
+ * much processor time and time the job took. */
 static void pool_run_timed(rg_job *job, int64_t began) {
     const bool helped = rgi_help_pays(began);
     if (helped)

@@ -9,12 +9,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A job. rgi_run_job calls help(job, 0). At the same time all, some or none of the workers from 1
- * to threads - 1 call help(job, i). Each call of `help` must compute parts of the job until all
- * parts have been begun, because rgi_run_job doesn't wait for workers that haven't begun. The
- * address of the job must be a multiple of 8, and `help` can't fail. The fields after `threads`
- * belong to the pool of workers: `timed` says whether processor time is counted, and `helped` is
- * the processor time of the workers in nanoseconds. */
+/* A job, which a caller runs by rgi_run_job. rgi_run_job calls help(job, 0). At the same time all,
+ * some or none of the workers from 1 to threads - 1 call help(job, i), where i is the worker's
+ * number. Each call of `help` must compute parts of the job until all parts have been begun,
+ * because rgi_run_job doesn't wait for workers that haven't begun. The address of the job must be a
+ * multiple of 8, and `help` can't fail. The fields after `threads` belong to workers.c: `timed`
+ * says whether processor time is counted, and `helped` is the processor time of the workers in
+ * nanoseconds. */
 typedef struct rg_job {
     void (*help)(struct rg_job *job, int me);
     int threads;
@@ -23,7 +24,7 @@ typedef struct rg_job {
 } rg_job;
 void rgi_run_job(rg_job *job);
 
-/* The most threads of a job, including its caller. */
+/* The most threads that a job may have, including its caller. */
 enum { RG_MOST_THREADS = 512 };
 
 /* Returns whether the calling thread is computing a part of a job. */
