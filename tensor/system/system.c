@@ -97,8 +97,8 @@ void rgi_expect_fork(void (*before)(void), void (*in_parent)(void), void (*in_ch
 /* ---- stacks ------------------------------------------------------------------------------ */
 
 #ifdef __linux__
-/* Extends the main thread's stack to the program's limit, up to which it grows: musl returns only
- * the part in use. */
+/* With musl, pthread_getattr_np returns only the part of the main thread's stack that is in use. In
+ * the main thread, extends *low and *bytes to the limit up to which the stack may grow. */
 static void grow_to_limit(uintptr_t *low, size_t *bytes) {
 #ifdef __GLIBC__
     (void)low;
@@ -153,9 +153,9 @@ bool rgi_find_place(const void *address, rg_place *place) {
     return true;
 }
 
-/* Returns the offset of a call in the file of the program or library, or the call's address if the
- * program is linked for a fixed address. `address` is the call's return address; it lies behind the
- * call, so 1 is subtracted. */
+/* Returns the offset of a call in `file`, the program or library that contains the call. If the
+ * program is linked for a fixed address, returns the call's address. `address` is the call's return
+ * address; it lies behind the call, so 1 is subtracted. */
 static uintptr_t offset_of_call(const void *address, const Dl_info *file) {
     uintptr_t begin = (uintptr_t)file->dli_fbase;
 #ifdef ET_EXEC
@@ -165,8 +165,8 @@ static uintptr_t offset_of_call(const void *address, const Dl_info *file) {
     return (uintptr_t)address - begin - 1;
 }
 
-/* Writes what the command addr2line says of an offset in a file. Returns false if it finds no line.
- */
+/* Writes to `text` the function and line that the command addr2line finds for an offset in a file.
+ * If it finds no line, or the file's name contains a single quote, returns false. */
 static bool find_line(const char *file, uintptr_t offset, char *text, size_t bytes) {
     char command[1200];
     if (strchr(file, '\''))
@@ -177,7 +177,8 @@ static bool find_line(const char *file, uintptr_t offset, char *text, size_t byt
     const bool found = lines && fgets(text, (int)bytes, lines) && text[0] != '?';
     if (lines)
         pclose(lines);
-    text[found ? strcspn(text, "(\n") : 0] = 0; /* Parentheses follow with the part of the line. */
+    text[found ? strcspn(text, "(\n") : 0] = 0; /* addr2line may add more about the line in
+                                                 * parentheses. */
     return found;
 }
 
@@ -201,7 +202,7 @@ void rgi_write_error(const char *format, ...) {
 
 /* ---- numbers with a point ------------------------------------------------------------------ */
 
-/* The C locale is made once and kept. */
+/* The C locale is made at the first call, and is never freed. */
 rg_locale rgi_locale_c(void) {
     static _Atomic(locale_t) made;
     locale_t c = made;
@@ -243,7 +244,7 @@ void rgi_set_permissions(int fd, mode_t mode) { (void)!fchmod(fd, mode); }
 
 bool rgi_is_running(long process) { return kill((pid_t)process, 0) == 0 || errno != ESRCH; }
 
-/* Removes a file of the folder, if no process has its lock. */
+/* Removes a regular file of the folder, unless a process has locked it (rgi_hold). */
 static void remove_unlocked(int folder, const char *name) {
     struct stat status;
     int fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -272,5 +273,5 @@ bool rgi_hold(int fd, const char *path) {
     return fstat(fd, &mine) || (stat(path, &there) == 0 && there.st_ino == mine.st_ino);
 }
 #else
-typedef int rg_not_posix; /* A file of C has at least one declaration. */
+typedef int rg_not_posix; /* C requires a declaration in every source file. */
 #endif

@@ -18,61 +18,66 @@
 
 /* ---- memory and time ------------------------------------------------------------------- */
 
-/* rgi_system_alloc returns a block whose address is a multiple of `alignment`, a power of two, or
- * NULL if memory runs out. If the alignment is at least RG_HUGE_PAGE, the size of a huge page, it
- * also asks the system to use huge pages for the block. */
+/* rgi_system_alloc returns a block of memory whose address is a multiple of `alignment`, a power of
+ * two. It returns NULL if memory runs out. If the alignment is at least RG_HUGE_PAGE, the size of a
+ * huge page, it also asks the system to use huge pages for the block, where the system has a call
+ * for that. */
 enum { RG_HUGE_PAGE = 2 << 20 };
 void *rgi_system_alloc(size_t alignment, size_t bytes);
 void rgi_system_free(void *block);
 
-/* Sets *losses to the number of times that the calling thread has lost its core to another thread.
- * Returns false if the system doesn't count that. */
+/* Sets *losses to the number of times that the system has taken the core away from the calling
+ * thread and given it to another one. Returns false if the system doesn't count that. */
 bool rgi_core_losses(long *losses);
 
 /* ---- processes and threads -------------------------------------------------------------- */
 
-/* Returns the number of the process. */
+/* Returns the process ID. */
 long rgi_process(void);
 /* Returns the number of cores that the process may use. */
 int rgi_cores(void);
-/* Starts a thread with a stack of this size. The thread blocks signals, so that the program's own
- * threads handle them; not blocked are the signals of its own faults, such as SIGSEGV, and the
- * profiler's SIGPROF. Returns 0, or an error number on failure. */
+/* Starts a thread with a stack of `stack` bytes, which calls run(context). The thread blocks
+ * signals, so the program's own threads handle them. It doesn't block the signals of its own
+ * faults, such as SIGSEGV, nor SIGPROF, the profiler's. Windows has no such signals. Returns 0, or
+ * an error number on failure. */
 int rgi_start_thread(pthread_t *thread, size_t stack, void *(*run)(void *), void *context);
-/* Registers functions that are called before a fork, and behind it in the parent and in the child.
- * Each may be NULL. */
+/* Registers functions that are called by the thread that forks: one before the fork, one after it
+ * in the parent, and one after it in the child. Each may be NULL. */
 void rgi_expect_fork(void (*before)(void), void (*in_parent)(void), void (*in_child)(void));
 
 /* ---- stacks ------------------------------------------------------------------------------ */
 
-/* Sets *low to the lowest address of the thread's stack, which grows downwards, and *bytes to the
- * size to which it may grow, or to 0 if that is unknown. */
+/* Sets *low to the lowest address of the calling thread's stack, as it is when the stack has grown
+ * to its full size, and *bytes to that size. A stack grows downwards. If the size is unknown, sets
+ * *bytes to 0. */
 void rgi_find_stack(uintptr_t *low, size_t *bytes);
 
-/* Sets address[] to the return addresses of the n innermost calls, and returns how many there are:
- * 0 if the system doesn't tell. */
+/* Sets address[] to the return addresses of the innermost calls, at most n, and returns their
+ * number. Returns 0 if the system has no function for that. */
 int rgi_find_calls(void **address, int n);
 
-/* Where in the program an address is. `function` is the name of the function, or NULL if it is
- * unknown. `file` is the program or the shared library that has the address, and `offset` is the
- * offset of the address in that file. */
+/* The place of an address in the program. `function` is the name of the function, or NULL if it is
+ * unknown. `file` is the program or the shared library that contains the address, and `offset` is
+ * the offset of the address from the beginning of that file in memory. */
 typedef struct {
     const char *function, *file;
     size_t offset;
 } rg_place;
 
-/* Returns false if the address is unknown. */
+/* Sets *place to the place of an address. Returns false if no file is known that contains it. */
 bool rgi_find_place(const void *address, rg_place *place);
-/* Writes text for a return address, such as "main at train.c:40" by the file's debug information,
- * or else "main at ./train+0x1234". Returns false if the address is unknown. */
+/* Writes a string for a return address to `text`, which has room for `bytes` bytes. It is like
+ * "main at train.c:40" if the file has debug information, and otherwise like "main at
+ * ./train+0x1234". Returns false if the address is unknown. */
 bool rgi_find_call(const void *address, char *text, size_t bytes);
 
-/* Writes to standard error at once. */
+/* Writes to standard error as printf does, but without keeping anything in a buffer. */
 void rgi_write_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* ---- numbers with a point ------------------------------------------------------------------ */
 
-/* Sets the thread's locale to the C locale, and returns the previous one. */
+/* rgi_locale_c sets the calling thread's locale to the C locale, and returns the locale that the
+ * thread had before. rgi_locale_back sets that locale again. */
 #ifdef _WIN32
 typedef struct {
     int by_thread;
@@ -93,11 +98,11 @@ void rgi_locale_back(rg_locale *before);
 #define O_DIRECTORY 0
 #endif
 
-/* A table of the system calls that may fail. Tests replace its entries to let each call fail. The
- * calls that prepare a save (where a link points to, whether there is a file, its permissions)
- * aren't in the table, because a new file is made even if they fail. `pread` reads from the offset
- * `at` on, `sync` returns when the file is on the disk, and `rename` replaces a file that is
- * there. */
+/* A table of the system calls for files that may fail. Tests replace its entries to let each call
+ * fail. The calls that prepare a save (where a link points to, whether there is a file, its
+ * permissions) aren't in the table, because a new file is made even if they fail. `pread` reads
+ * from the offset `at` on. `sync` returns when the file is on the disk. `rename` replaces the file
+ * at `to` if there is one. */
 typedef struct {
     int (*open)(const char *path, int flags, mode_t mode);
     int (*stat)(int fd, struct stat *status);
@@ -114,15 +119,16 @@ extern rg_system rgi_system;
  * The file need not exist. Returns NULL and sets errno if links lead in a circle, if a folder can't
  * be searched, or if memory ran out. */
 char *rgi_real_path(const char *path);
-/* Gives a file these permissions, if the system has any. */
+/* Gives an open file these permissions. If that fails, or on Windows, does nothing. */
 void rgi_set_permissions(int fd, mode_t mode);
 
-/* Returns whether a process of this number is running. */
+/* Returns whether a process with this ID is running. */
 bool rgi_is_running(long process);
-/* Calls is_wanted with the name of each file in a folder. If it returns true, removes the file,
- * unless the file is held (see rgi_hold) or isn't a regular file. */
+/* Calls is_wanted with the name of each file in a folder. If is_wanted returns true, removes the
+ * file, unless a process holds it (see rgi_hold) or it isn't a regular file. */
 void rgi_remove_files(const char *folder, bool (*is_wanted)(const char *name, const void *context),
                       const void *context);
-/* Locks a new file until it is closed, so that rgi_remove_files doesn't remove it. Returns false if
- * it was removed from the path before it was locked. */
+/* Locks a new file at `path`, open as fd, until it is closed, so that rgi_remove_files doesn't
+ * remove it. Returns false if the file was removed from the path before it was locked. On Windows
+ * does nothing and returns true, because an open file can't be removed there. */
 bool rgi_hold(int fd, const char *path);

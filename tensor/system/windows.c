@@ -1,14 +1,14 @@
 /*
  * windows.c: the functions of system.h for Windows, where the library is compiled by MinGW-w64.
- * There are no forks, and no return addresses are found.
+ * Windows has no fork. The functions that look for return addresses find none.
  */
 #ifdef _WIN32
 #include "system.h"
 
 #define WIN32_LEAN_AND_MEAN
 #include <windows.h>
-/* windows.h defines `near` and `far` as macros. In regard.c, which joins all files of the library
- * into one, the files after this one use these words as names. */
+/* windows.h defines `near` and `far` as macros. The library uses both words as names, in files that
+ * come after this one in regard.c, which joins all files of the library into one. */
 #undef near
 #undef far
 
@@ -168,8 +168,8 @@ bool rgi_is_running(long process) {
     return running;
 }
 
-/* Unlike the function for POSIX systems, this one needn't look for a lock: Windows doesn't remove a
- * file that a process has open. */
+/* Unlike the function for POSIX systems, this one doesn't check for a lock: on Windows _unlink
+ * fails for a file that a process has open. */
 void rgi_remove_files(const char *folder, bool (*is_wanted)(const char *name, const void *context),
                       const void *context) {
     char path[4096];
@@ -190,5 +190,5 @@ bool rgi_hold(int fd, const char *path) {
     return true;
 }
 #else
-typedef int rg_not_windows; /* A file of C has at least one declaration. */
+typedef int rg_not_windows; /* C requires a declaration in every source file. */
 #endif

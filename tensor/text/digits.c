@@ -1,6 +1,7 @@
 /*
- * digits.c: writes one number as a string: finds its fewest digits, and arranges them. The result
- * doesn't depend on the program's locale. print.c arranges the numbers of a tensor.
+ * digits.c: writes one number as a string. It finds the fewest digits that identify the number, or
+ * rounds it, and writes them with or without an exponent. The result doesn't depend on the
+ * program's locale. print.c arranges the numbers of a tensor.
  */
 #include "digits.h"
 
@@ -13,15 +14,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Writes nan, inf or -inf, and returns its length. */
+/* Writes v, which isn't finite, as nan, inf or -inf, and returns the length of the string. */
 static int print_nonfinite(char *to, double v) {
     if (isnan(v))
         return sprintf(to, "nan");
     return sprintf(to, "%s", v < 0 ? "-inf" : "inf");
 }
 
-/* Writes v as Python's '{:.4f}' or '{:.4e}' does; `format` is the printf format for that, and
- * `precision` takes the place of 4. */
+/* Writes v as Python's '{:.4f}' or '{:.4e}' does, and returns the length of the string. `format` is
+ * the printf format for that, and `precision` takes the place of 4. */
 int rgi_print_number(char *to, const char *format, int precision, double v) {
     if (!isfinite(v))
         return print_nonfinite(to, v);
@@ -40,8 +41,8 @@ rg_python_float rgi_rounded_text(int digits, double x) {
     return f;
 }
 
-/* Reads the digits and the exponent from `text`, a number that was printed by "%.*e". Leaves out
- * zeros at the end of the digits. */
+/* Reads the digits and the exponent from `text`, which "%.*e" printed for a number that isn't
+ * negative. Leaves out zeros at the end of the digits, except the first digit. */
 static rg_digits digits_read(const char *text) {
     rg_digits s = { .n = 0 };
     for (; *text != 'e'; text++)
@@ -59,10 +60,10 @@ rg_digits rgi_digits_rounded(double v, int n) {
     return digits_read(text);
 }
 
-/* Adds one to the last digit of a number that was printed by "%.*e", without a carry. If that digit
- * is a 9, it becomes a character that isn't a digit, and the string then doesn't read back as v.
- * That does no harm: digits are raised only if v is a power of two, and when raised digits of a
- * power of two read back as v, no carry was needed. */
+/* Adds one to the last digit of a number that was printed by "%.*e", without a carry. A 9 becomes a
+ * character that isn't a digit, so the string then doesn't read back as v. That does no harm:
+ * digits are raised only if v is a power of two, and whenever the raised digits of a power of two
+ * read back as v, no carry is needed. */
 static void digits_raise(char *text) { ++strchr(text, 'e')[-1]; }
 
 static double digits_read_float(const char *text) { return strtof(text, NULL); }
@@ -73,11 +74,13 @@ static bool digits_read_back(const char *text, double v, rg_dtype dtype) {
     return readers[dtype](text) == v;
 }
 
-/* Returns the fewest digits that read back as v, and of several such choices the closest to v. A
- * power of two is special: the gap between v and the next greater number is twice the gap to the
- * next smaller one. So the closest digits may not read back as v although the digits that are one
- * greater do. The search begins with always_exact digits (or with 1, if v is subnormal);
- * digits_read leaves out zeros at the end. */
+/* Returns the fewest digits that read back as v; if several such strings have equally few digits,
+ * the closest to v. A power of two is special: the gap between v and the next greater number is
+ * twice the gap to the next smaller one. So the closest n digits may not read back as v although
+ * the same digits with the last one raised by 1 do. The search begins with always_exact digits: any
+ * number of always_exact digits keeps them when it is stored in the dtype. So if fewer digits are
+ * enough, always_exact digits are the same ones followed by zeros, which digits_read leaves out.
+ * This isn't true of a subnormal v, for which the search begins with 1 digit. */
 rg_digits rgi_digits_shortest(double v, rg_dtype dtype) {
     const bool subnormal = v < rgi_least_normal(dtype);
     const int always_exact = rgi_decimal_digits(dtype);
@@ -117,9 +120,9 @@ int rgi_print_positional(char *to, bool negative, const rg_digits *s) {
     return n;
 }
 
-/* Writes a number such as 1.25e+01, and returns its length. It has at least `fraction` digits after
- * the point, and at least `wide` digits in the exponent. If `fraction` is -1, a single digit isn't
- * followed by a point. */
+/* Writes a number such as 1.25e+01, and returns the length of the string. The number has at least
+ * `fraction` digits after the point, and at least `wide` digits in the exponent. If `fraction` is
+ * -1 and the number has a single digit, no point follows that digit. */
 int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fraction, int wide) {
     int n = 0;
     if (negative)
@@ -132,13 +135,14 @@ int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fracti
     return n + sprintf(to + n, "e%c%0*d", s->exponent < 0 ? '-' : '+', wide, abs(s->exponent));
 }
 
-/* A number that is printed alone has an exponent if its absolute value is at least this, or if it
- * is less than 1e-4 (but not 0). */
+/* rgi_print_alone writes a number with an exponent if its absolute value is at least this limit, or
+ * if it is less than 1e-4 (but not 0). */
 #define DIGITS_LARGE_float  1e6
 #define DIGITS_LARGE_double 1e16
 static const double digits_large[] = RG_BY_FLOAT(DIGITS_LARGE);
 
-/* Writes a number alone: float64 as Python's repr does, float32 as NumPy does. */
+/* Writes a number that isn't an element of an array: a float64 as Python's repr does, a float32 as
+ * NumPy does. */
 void rgi_print_alone(char *to, double v, rg_dtype dtype) {
     if (!isfinite(v)) {
         print_nonfinite(to, v);

@@ -7,7 +7,7 @@
  *
  * Braces are accepted in the place of brackets. The separators of a list are either all commas, or
  * all white space without a comma, as NumPy prints them. requires_grad and grad_fn are ignored, so
- * the result has no history. print.c does the opposite.
+ * the result has no history. print.c writes tensors as such strings.
  */
 #include "c_locale.h"
 #include "tensor/dtype.h"
@@ -35,10 +35,10 @@ typedef struct parsed {
 typedef struct parser {
     /* The part of the string that hasn't been read yet. */
     const char *at;
-    /* The shape. n and each size are -1 until they are known. The number of dims n is determined by
-     * the first number, or by the first empty list. */
+    /* The shape. shape.n and each size are -1 until they are known. The first number, or the first
+     * empty list, determines the number of dims shape.n. */
     rg_dims shape;
-    /* The n elements that were read, in memory for `room` elements. */
+    /* The n elements that have been read, in memory for `room` elements. */
     parsed *items;
     size_t n, room;
     /* The highest dtype among the elements that were read: bool, int64 or float64. An empty list
@@ -59,7 +59,8 @@ typedef struct parser {
     char message[192];
 } parser;
 
-/* Records a fault, unless a fault further left was recorded already. Returns false. */
+/* Records a fault, unless one at the same place or further left was recorded already. NULL as the
+ * place is further left than any other. Returns false. */
 __attribute__((format(printf, 4, 5))) static bool parse_fault(parser *s, const char *at,
                                                               rg_code code, const char *format,
                                                               ...) {
@@ -74,8 +75,8 @@ __attribute__((format(printf, 4, 5))) static bool parse_fault(parser *s, const c
     return false;
 }
 
-/* Records that the string isn't a tensor at all. That fault is reported rather than any fault in a
- * shape. Returns false. */
+/* Records that the string isn't a tensor at all, with NULL as the place, so that this fault is
+ * reported rather than any fault in a shape. Returns false. */
 static bool parse_garbage(parser *s, const char *expected) {
     if (strncmp(s->at, "...", 3) == 0)
         return parse_fault(s, NULL, RG_VALUE_ERROR,
@@ -118,8 +119,8 @@ typedef struct number {
     rg_dtype kind;
 } number;
 
-/* If the string begins with the name, in small or capital letters, returns a pointer behind the
- * name; otherwise returns NULL. */
+/* If `text` begins with `name`, in small or capital letters, returns a pointer to the first
+ * character after the name. Otherwise returns NULL. */
 static const char *parse_same_letters(const char *text, const char *name) {
     for (; *name; name++, text++)
         if ((*text | 32) != *name)
@@ -154,14 +155,14 @@ static bool parse_named(parser *s, const char *from, number *v) {
     return parse_garbage(s, "a number");
 }
 
-/* Skips up to `most` of these letters, which may follow a number in C. */
+/* Skips the suffix that a number may have in C: up to `most` of these letters. */
 static void parse_suffix(parser *s, const char *letters, int most) {
     for (int i = 0; i < most && *s->at && strchr(letters, *s->at); i++)
         s->at++;
 }
 
-/* Reads a number such as 12, 0x1F, 3LL, .5, 1., 2e-3f or 0x1.8p3. Returns false if it isn't
- * valid. */
+/* Reads a number such as 12, 0x1F, 3LL, .5, 1., 2e-3f or 0x1.8p3. If it is a whole number with
+ * leading zeros, records a fault and returns false. */
 static bool parse_digits(parser *s, number *v) {
     const char *from = s->at;
     const bool hex = from[0] == '0' && (from[1] | 32) == 'x';
@@ -194,8 +195,8 @@ static bool parse_signs(parser *s) {
     return negative;
 }
 
-/* Reads a number with its sign. Also accepts Python's float('-inf'). Returns false if there is no
- * valid number. */
+/* Reads a number with its sign. Also accepts Python's float('-inf'). If there is no valid number,
+ * records a fault and returns false. */
 static bool parse_signed(parser *s, number *v, bool *negative) {
     const char *from = s->at;
     *negative = parse_signs(s);
@@ -224,8 +225,8 @@ static bool parse_signed(parser *s, number *v, bool *negative) {
     return true;
 }
 
-/* Returns the number as an element. Records its place if it doesn't fit into an int64 or a
- * double. */
+/* Returns the number as an element. If the number doesn't fit into an int64 or a double and is the
+ * first such number, records its place. */
 static parsed parse_item(parser *s, const char *from, const number *v, bool negative) {
     parsed item = { .f = negative ? -v->f : v->f };
     if (rgi_is_float(v->kind)) {
@@ -256,7 +257,7 @@ static bool parse_number(parser *s, int depth) {
     else if (depth < s->shape.n)
         parse_fault(s, from, RG_TYPE_ERROR, "not a sequence");
     if (!rgi_grow((void **)&s->items, &s->room, s->n + 1, sizeof *s->items)) {
-        /* rgi_grow has failed with its own error, so no fault is to be reported. */
+        /* rgi_grow has failed with an error of its own, so no fault is reported. */
         s->code = RG_OK;
         return false;
     }
@@ -267,8 +268,8 @@ static bool parse_number(parser *s, int depth) {
 /* ---- reading lists ---------------------------------------------------------------- */
 
 /* Skips the separator between two values. In one list all separators must be the same: *separator
- * is the first one, or 0 if there was none yet. Returns false if there is no separator, or another
- * one. */
+ * is the first one, or 0 if there was none yet. If the separator is missing or isn't the same,
+ * records a fault and returns false. */
 static bool parse_separator(parser *s, char close, bool space, char *separator) {
     char found = space ? ' ' : 0;
     if (*s->at == ',')
@@ -285,7 +286,7 @@ static bool parse_separator(parser *s, char close, bool space, char *separator) 
 
 static bool parse_value(parser *s, int depth);
 
-/* Reads the values of a list up to its closing bracket. Returns how many there are, or -1 on
+/* Reads the values of a list and its closing bracket. Returns the number of values, or -1 on
  * failure. */
 static int64_t parse_values(parser *s, char close, int depth) {
     char separator = 0;
@@ -302,8 +303,8 @@ static int64_t parse_values(parser *s, char close, int depth) {
     }
 }
 
-/* Records that a list in dim `depth` has n items. Records a fault if another list of this dim has
- * another number of items. */
+/* Records that a list in dim `depth` has n items. If an earlier list of this dim has another number
+ * of items, records a fault. */
 static void parse_length(parser *s, const char *open, int depth, int64_t n) {
     if (s->shape.n < 0)
         s->shape.n = depth + 1;
@@ -415,8 +416,8 @@ static bool parse_text(parser *s) {
 
 /* ---- making the tensor ----------------------------------------------------------- */
 
-/* If the string names a shape, makes it the tensor's shape. Fails if that shape has another number
- * of elements than were read. */
+/* If the string names a shape, makes it the tensor's shape. If that shape doesn't have as many
+ * elements as were read, records a fault and returns false. */
 static bool parse_sizes(parser *s) {
     if (s->named.n < 0)
         return true;
@@ -432,7 +433,8 @@ static bool parse_sizes(parser *s) {
                           RG_DIMS_TEXT(&s->named), s->n);
 }
 
-/* Returns whether the elements fit the dtype. Records faults that depend on the dtype. */
+/* Records the faults that depend on the dtype, such as an integer that is too large for it. Returns
+ * whether there is no fault at all. */
 static bool parse_fits(parser *s, rg_dtype dtype) {
     bool whole = !rgi_is_float(dtype);
     bool is_int = rgi_is_integer(dtype);
@@ -450,7 +452,8 @@ static bool parse_fits(parser *s, rg_dtype dtype) {
     return s->code == RG_OK;
 }
 
-/* Returns the dtype that the string names. If it names none, returns the dtype of its numbers. */
+/* Returns the dtype that the string names. If it names none, returns the default dtype if an
+ * element is floating or a list is empty, and otherwise int64 or bool. */
 static rg_dtype parse_dtype_found(const parser *s) {
     if (s->dtype >= 0)
         return (rg_dtype)s->dtype;
@@ -473,8 +476,8 @@ static rg_tensor *parse_made(parser *s, rg_dtype dtype) {
     return t;
 }
 
-/* Parses the string into a tensor of this dtype; if `dtype` is -1, of the string's own dtype.
- * Returns NULL on failure. */
+/* Parses the string into a tensor of this dtype, or if `dtype` is -1, of the dtype that
+ * parse_dtype_found returns. Returns NULL on failure. */
 static rg_tensor *parse_tensor(const char *text, int dtype) {
     RG_AS("parse");
     if (!rgi_given(text, "parse", "a text"))

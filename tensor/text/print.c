@@ -1,8 +1,8 @@
 /*
- * print.c: writes tensors as strings, in the manner of torch (rg_repr), NumPy or TensorFlow, and
- * one number in the manner of Python (rg_str). A first pass over the elements that are shown
- * determines their format and width; a second pass writes them. digits.c writes a single number.
- * parse.c reads such strings back.
+ * print.c: writes tensors as strings in the layout of torch (rg_repr), NumPy or TensorFlow. rg_str
+ * writes a tensor of one number as Python writes the number. A first pass over the elements that
+ * are shown determines their format and width; a second pass writes them. digits.c writes a single
+ * number. parse.c reads such strings back.
  */
 #include "c_locale.h"
 #include "digits.h"
@@ -43,22 +43,24 @@ typedef struct printer {
     const rg_tensor *t;
     /* Set for NumPy's layout; not set for torch's layout. */
     bool numpy;
-    /* Set if only the first `edge` and the last `edge` items of each dim are shown. */
+    /* Set if only the first `edge` and the last `edge` items are shown of each dim with more than 2
+     * * edge items. */
     bool cut;
     int edge;
     int linewidth, precision, indent;
     /* The printf format of floats in torch's layout. */
     const char *format;
-    /* The least and the greatest absolute value among the numbers that are finite and not 0. */
+    /* The least and the greatest absolute value among the numbers that are finite and not 0. Both
+     * are 0 if there is no such number. */
     double least, most;
-    /* Set if some number isn't whole (fraction), if all numbers are written with exponents
-     * (scientific), if some number is infinite or NaN (nonfinite), and if some number is -infinity
-     * (minus_inf). */
+    /* `fraction` is set if some finite number isn't whole, `scientific` if all numbers are written
+     * with exponents, `nonfinite` if some number is infinite or NaN, and minus_inf if some number
+     * is -infinity. */
     bool fraction, scientific, nonfinite, minus_inf;
     /* The width to which each printed element is padded. */
     int width;
-    /* NumPy's floats: the number of characters before the point, after the point, and in the
-     * exponent. */
+    /* The greatest numbers of characters that a float in NumPy's layout has before the point
+     * (including a minus sign), after the point, and in the exponent. */
     int left, right, exponent;
     /* The column at which the current line ends, in NumPy's layout. */
     int column;
@@ -83,9 +85,9 @@ static bool print_has_gap(const printer *p, int dim) {
     return p->cut && p->t->size[dim] > 2 * (int64_t)p->edge;
 }
 
-/* Return which of a dim's n items are shown if some are left out: those before print_head, and
- * those from print_tail on. Like Python's [:edge] and [-edge:], the two ranges overlap if edge is
- * negative. */
+/* Return which of a dim's n items are shown if some are left out: the items before index
+ * print_head, and those from index print_tail on. Like Python's [:edge] and [-edge:], the two
+ * ranges overlap if edge is negative. */
 static int64_t print_head(const printer *p, int64_t n) {
     return p->edge < 0 ? RG_MAX(n + p->edge, 0) : p->edge;
 }
@@ -95,12 +97,13 @@ static int64_t print_tail(const printer *p, int64_t n) {
 }
 
 /* Returns the distance in bytes from one item of a dim to the next. If there is only one item,
- * returns 0, since its stride may be anything. */
+ * returns 0, because the dim's stride may then be any number. */
 static int64_t print_step(const rg_tensor *t, int dim) {
     return t->size[dim] > 1 ? t->stride[dim] * (int64_t)rgi_sizeof(t->dtype) : 0;
 }
 
-/* Calls `visit` for each element that is shown, in the dims from `dim` on. */
+/* Calls `visit` for each shown element of the part of the tensor that begins at `at` and has the
+ * dims from `dim` on. */
 static void print_visit(printer *p, int dim, const char *at,
                         void (*visit)(printer *, const char *)) {
     const rg_tensor *t = p->t;
@@ -134,9 +137,9 @@ static void print_scan(printer *p, const char *at) {
 }
 
 /* ---- writing one element ----------------------------------------------------------------------
- * NumPy writes a float with as few digits as possible, and at most eight after the point. If floats
- * are written with exponents, all of them get as many digits as the one with the most, and at least
- * one that isn't 0. */
+ * NumPy writes a float with as few digits as identify it, and at most eight after the point. If
+ * floats are written with exponents, all of them get as many digits as the one with the most; the
+ * others are rounded to that number of digits. */
 
 enum { NUMPY_PRECISION = 8 };
 
@@ -149,7 +152,7 @@ static rg_digits numpy_digits(const printer *p, double v) {
     return rgi_digits_rounded(fabs(v), RG_MAX(least, RG_MIN(s.n, most)));
 }
 
-/* Writes the element into p->word, and returns its length. */
+/* Writes the element at `at` into p->word, and returns the length of the string. */
 static int print_element(printer *p, const char *at) {
     const rg_dtype dtype = p->t->dtype;
     if (rgi_is_bool(dtype))
@@ -169,8 +172,9 @@ static int print_element(printer *p, const char *at) {
     return wide;
 }
 
-/* Raises the width of all elements so that this element fits. In torch's layout, floats that are 0
- * or not finite don't count. */
+/* Raises p->width so that this element fits. For floats in NumPy's layout, raises p->left, p->right
+ * and p->exponent instead. Floats that aren't finite don't count, nor do zeros in torch's
+ * layout. */
 static void print_measure(printer *p, const char *at) {
     double v = rgi_load_f64(at, p->t->dtype);
     bool floats = rgi_is_float(p->t->dtype);
@@ -199,15 +203,16 @@ static bool print_needs_exponents(const printer *p) {
             return print_options.sci_mode;
         return p->most / p->least > 1000 || p->most > 1e8 || p->least < 1e-4;
     }
-    /* As in NumPy, the limits and the ratio are rounded to the array's dtype. Also, a dtype with
-     * few digits has a lower limit for numbers that are written without exponents. */
+    /* As in NumPy, the limits and the ratio are rounded to the array's dtype. Also, numbers are
+     * written without exponents up to a limit, which is lower for a dtype with few digits. */
     const rg_dtype dtype = p->t->dtype;
     const double large = pow(10, RG_MIN(NUMPY_PRECISION, rgi_decimal_digits(dtype)));
     return p->most >= large || p->least < rgi_rounded(1e-4, dtype)
            || rgi_rounded(p->most / p->least, dtype) > 1000;
 }
 
-/* Determines the format and the width of all elements. */
+/* Determines the format and the width of all elements. Fails if the format needs a precision and it
+ * is negative; p->text.failed is set then. */
 static void print_look(printer *p) {
     const bool floats = rgi_is_float(p->t->dtype);
     if (floats)
@@ -236,7 +241,8 @@ static void print_look(printer *p) {
 
 /* ---- brackets and lines ---------------------------------------------------------- */
 
-/* Ends the line with `lines` line feeds, and begins the next line with `indent` blanks. */
+/* Ends the line with a comma in torch's layout and with `lines` line feeds. Begins the next line
+ * with `indent` blanks. */
 static void print_break(printer *p, int lines, int indent) {
     if (!p->numpy)
         print_put(p, ",", 1);
@@ -250,13 +256,13 @@ static void print_word(printer *p, const char *at) {
     print_put(p, p->word, 1);
 }
 
-/* Returns the dots that take the place of the items that are left out. */
+/* Returns the dots that take the place of the items of the last dim that are left out. */
 static const char *print_dots(const printer *p) {
     return p->numpy || p->edge == 0 ? "..." : " ...";
 }
 
-/* In NumPy's layout, writes what comes before the k-th item of a row: a blank or a new line. The
- * item takes `wide` columns, and each line gets as many items as fit. */
+/* In NumPy's layout, writes what comes before the k-th item of a row: a blank if k isn't 0, or a
+ * new line if the item doesn't fit into this one. The item takes `wide` columns. */
 static void print_next_numpy(printer *p, int64_t k, int wide, int dim) {
     const int indent = p->indent + dim;
     if (k) {
@@ -271,8 +277,9 @@ static void print_next_numpy(printer *p, int64_t k, int wide, int dim) {
     p->column += wide;
 }
 
-/* In torch's layout, writes what comes before the k-th item of a row: a comma or a new line. Each
- * line gets the same number of items. */
+/* In torch's layout, writes what comes before the k-th item of a row if k isn't 0: a comma and a
+ * blank, or a comma and a new line. All lines of a row but the last have the same number of
+ * items. */
 static void print_next_torch(printer *p, int64_t k, int dim) {
     if (k == 0)
         return;
@@ -284,7 +291,7 @@ static void print_next_torch(printer *p, int64_t k, int dim) {
         print_put(p, ", ", 1);
 }
 
-/* Writes the k-th item of a row. If `at` is NULL, writes dots instead, for items left out. */
+/* Writes the k-th item of a row. If `at` is NULL, writes dots for the items that are left out. */
 static void print_item(printer *p, const char *at, int64_t k, int dim) {
     if (p->numpy)
         print_next_numpy(p, k, at ? p->width : 3, dim);
@@ -298,8 +305,8 @@ static void print_item(printer *p, const char *at, int64_t k, int dim) {
 
 static void print_block(printer *p, int dim, const char *at);
 
-/* Writes the k-th block of a dim that isn't the last one. If `at` is NULL, writes dots instead, for
- * blocks left out. */
+/* Writes the k-th block of `dim`, which isn't the last dim: the part of the tensor at one index of
+ * this dim. If `at` is NULL, writes dots for the blocks that are left out. */
 static void print_inner(printer *p, const char *at, int64_t k, int dim) {
     if (k)
         print_break(p, p->t->ndim - 1 - dim, p->indent + dim);
@@ -310,7 +317,7 @@ static void print_inner(printer *p, const char *at, int64_t k, int dim) {
 }
 
 /* Writes the k-th entry of a dim, which is a number in the last dim and a block in others. If `at`
- * is NULL, writes dots instead, for entries left out. */
+ * is NULL, writes dots for the entries that are left out. */
 static void print_entry(printer *p, const char *at, int64_t k, int dim) {
     if (dim == p->t->ndim - 1)
         print_item(p, at, k, dim);
@@ -318,7 +325,7 @@ static void print_entry(printer *p, const char *at, int64_t k, int dim) {
         print_inner(p, at, k, dim);
 }
 
-/* Writes all entries of `dim` in brackets. */
+/* Writes the entries of `dim` in brackets. `at` points to the first one. */
 static void print_block(printer *p, int dim, const char *at) {
     const rg_tensor *t = p->t;
     const int64_t n = t->size[dim];
@@ -361,9 +368,9 @@ static const char *print_tuple(const rg_tensor *t, char buf[192]) {
 
 /* ---- torch's layout -------------------------------------------------------------- */
 
-/* Writes a comma, and then key, value and end, on the current line, or on the next one if the
- * current one would become too long. *line is the length of the current line; as in torch, 2 is
- * added to it at the beginning. */
+/* Writes a comma, and then `key`, `value` and `end`, on the current line, or on the next one if the
+ * current one would become too long. *line is the length of the current line. Before the first
+ * suffix 2 is added to it, as in torch. */
 static void print_suffix(printer *p, size_t *line, const char *key, const char *value,
                          const char *end) {
     size_t n = strlen(key) + strlen(value) + strlen(end);
@@ -372,7 +379,8 @@ static void print_suffix(printer *p, size_t *line, const char *key, const char *
     *line = fits ? *line + n + 2 : 7 + n;
 }
 
-/* Writes what follows the numbers: size, dtype and grad_fn, if torch would show them. */
+/* Writes what follows the numbers, if torch would show it: size, dtype, and grad_fn or
+ * requires_grad. */
 static void print_suffixes(printer *p, rg_tensor *t) {
     const rg_text *text = &p->text;
     size_t begin = text->failed ? 0 : text->n; /* The offset of the last line. */
@@ -428,7 +436,8 @@ void rg_print(rg_tensor *t) {
         rgi_tell_unread();
         return;
     }
-    /* The flush is needed because writing the buffer later might fail without an error. */
+    /* The flush shows at once whether writing fails; if the buffer were written later, nobody would
+     * see that. */
     if (puts(s) < 0 || fflush(stdout) != 0) {
         const int number = errno;
         RG_C_NUMBERS(); /* Makes strerror return the message of the C locale, not of the
@@ -447,8 +456,9 @@ const char *rg_repr_shape(rg_tensor *t) {
 
 /* ---- NumPy's and TensorFlow's layout ---------------------------------------------- */
 
-/* Returns what str() returns in NumPy 2.4. A 0-d array is written as a number; if it is floating,
- * it gets as many digits as a number of type `dtype` needs. Otherwise `dtype` has no effect. */
+/* Returns what str() returns for the array in NumPy 2.4. A 0-d array is written as a number. If
+ * that number is floating, it gets as many digits as identify it in `dtype`. Otherwise `dtype` has
+ * no effect. */
 static const char *print_numpy(const rg_tensor *t, rg_dtype dtype) {
     printer p = {
         .t = t, .numpy = true, .cut = t->numel > 1000, .edge = 3, .linewidth = 75, .indent = 1

@@ -13,11 +13,11 @@ typedef struct rg_text {
     size_t n, room;
     bool failed;
 } rg_text;
-/* Appends to the string, as printf does. Numbers have a decimal point in any locale. */
+/* Appends to the string what printf would print. Numbers have a decimal point in any locale. */
 void rgi_text_add(rg_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void rgi_text_free(rg_text *t);
-/* Frees the string, and returns a copy of it that the innermost scope owns. Returns NULL if memory
- * runs out, or had run out when the string grew. */
+/* Returns a copy of the string, which the innermost scope owns, and frees the string itself.
+ * Returns NULL if memory runs out, or if it ran out earlier while the string grew (`failed`). */
 char *rgi_text_own(rg_text *t);
 
 /* Returns whether the string `text` ends with `end`. */
