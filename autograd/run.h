@@ -1,7 +1,7 @@
 /*
  * run.h: declares the state of a backward run (rg_run), and the functions of collect.c and
- * gradients.c that work on it. engine.c calls these functions. tools/paths.c makes runs of another
- * kind with them, and tools/graphviz.c uses only the list of nodes.
+ * gradients.c that work on it. engine.c calls them. tools/paths.c makes its own runs with them, and
+ * tools/graphviz.c uses only the list of nodes.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ enum { RG_FEW_NODES = 24 };
 typedef struct rg_run {
     const char *op;
     bool create_graph, retain, capturing, commits;
-    bool awaits;            /* True if leaves have hooks, which run when a gradient is complete. */
+    bool awaits;            /* True if a leaf has a hook for its complete gradient. */
     uint32_t contributions; /* The number of gradients that have reached leaves. */
     rg_node **nodes;
     size_t n_nodes, node_room;
@@ -44,7 +44,7 @@ void rgi_run_init(rg_run *r);
 bool rgi_run_visit(rg_run *r, rg_node *n);
 /* Adds to the run all nodes to which the nodes in it lead, and sorts them from new to old. */
 bool rgi_run_collect(rg_run *r);
-/* Marks the outputs that are the m tensors x (RG_ASKED), and the nodes that lead to them. */
+/* Marks the outputs that are the m tensors x (RG_ASKED), and nodes that lead to x (RG_LEADS). */
 bool rgi_run_ask(rg_run *r, int m, rg_tensor *const x[]);
 /* Releases the nodes of the run, so that another run may use them, and frees the list of them. */
 void rgi_run_let_go(rg_run *r);
@@ -56,7 +56,7 @@ rg_tensor **rgi_run_place(rg_run *r, rg_edge e);
 /* Adds g to *to, which has the same shape. This is done in place if nobody else can see *to. If *to
  * is NULL, *to becomes g itself. */
 bool rgi_accumulate_into(const rg_run *r, rg_tensor **to, rg_tensor *g);
-/* Returns whether t may be written to: nobody else sees it; it has no history and no gaps. */
+/* Returns whether t may be written to: nobody else sees it, it has no history, and it is dense. */
 bool rgi_is_sole_owner(const rg_tensor *t);
 /* Returns whether the run needs a gradient for the edge's target. */
 bool rgi_run_needs(const rg_run *r, const rg_edge *e);

@@ -35,9 +35,9 @@ static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int
         rgi_node_name(n), t->storage->version, n->version[slot], t->storage->mutation);
 }
 
-/* Returns the saved value in the slot, which is an output of the node `from`. A rule gets an alias
- * of the value, since it may return the alias as a gradient, but the node's own header is freed
- * with the node. */
+/* Returns the value that the step's node saved in `slot`. It is output number `output` of the node
+ * `from`, which may be NULL. A rule gets an alias of the value: a rule may return this alias as a
+ * gradient, but the node's own header is freed with the node. */
 static inline rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t output) {
     rg_node *n = s->node;
     rg_tensor *t = slot < n->n_saved ? n->saved[slot] : NULL;

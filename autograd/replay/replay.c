@@ -1,14 +1,14 @@
 /*
  * replay.c: records a step, and repeats it on the same tensors. A recording is made by an observer
- * of the thread. Only this file, and recording.c, which manages the recording's tensors and memory,
- * know of it.
+ * of the thread, so only this file and recording.c contain code for it; recording.c manages the
+ * recording's tensors and memory.
  *
  * There are three observers. The recorder is in force while a step is recorded: it adds an entry
  * for each operation, and refuses an operation that can't be repeated. An op's forward is a single
  * entry, and so is a fused derivative; therefore the recorder is switched off while they are
- * computed. The tensors that a derivative allocates need care, though. While a step is recorded,
- * another observer, the collector, keeps them in a list, in their order. In a repetition the third
- * observer, the source, returns the same tensors in the same order.
+ * computed. The tensors that a fused derivative allocates must be the same ones in each repetition.
+ * While a step is recorded, the second observer, the collector, lists these tensors in the order of
+ * their allocation. In a repetition the third observer, the source, returns them in this order.
  */
 #include "recording.h"
 #include "tensor/handle.h"
@@ -87,7 +87,9 @@ static bool recorder_did(rg_observer *o, rg_tensor *t, const char *op,
 
 /* ---- calls of ops ------------------------------------------------------------------ */
 
-/* The entry of a call. A repetition calls the op's forward for the same inputs and outputs. */
+/* The entry of a call, whose inputs are in[]. A repetition computes the outputs again: by the op's
+ * forward if it has one, otherwise by its kernel. `alike` is true if the inputs suited
+ * rgi_run_alike (autograd/op.h) when the call was recorded. */
 typedef struct {
     rg_call call;
     bool alike;
@@ -112,7 +114,8 @@ static bool call_again(void *context) {
 }
 
 /* Repeats a call of an op whose shape function checks values such as indices. Calls the shape
- * function again, with dummy outputs, and then the op's forward. */
+ * function again, with dummy outputs, so that new values that aren't valid are refused. Then
+ * repeats the call as call_again does. */
 static bool checked_call_again(void *context) {
     rg_call again = ((const noted_call *)context)->call;
     rg_tensor like[RG_MAX_OUTPUTS];
@@ -127,8 +130,8 @@ static bool checked_call_again(void *context) {
     return again.op->shape(&again) && call_again(context);
 }
 
-/* Repeats a call that writes over one of its inputs. The write is counted, so that a graph that has
- * saved the input notices it. */
+/* Repeats a call that writes its output over its first input. Counts the write, so that a backward
+ * run fails if its graph has saved the old values of this input. */
 static bool write_again(void *context) {
     const rg_call *c = &((const noted_call *)context)->call;
     rgi_count_write(c->out[0], "replay_run");
@@ -140,8 +143,9 @@ static bool recorder_may_update(rg_graph_observer *o, const rg_tensor *t, const 
     return !rgi_recording_is_constant(r, t) || rgi_recording_refuse(r, op, "");
 }
 
-/* Adds an entry for the call. Refuses an op whose output has a shape that depends on values. Adds
- * no entry if the output is a view: a view is the same in all repetitions. */
+/* Adds an entry for the call. Refuses an op whose output has a shape that depends on values, and
+ * then returns false. Adds no entry if the output is a view: its memory is that of its base, so it
+ * needs no repetition. */
 static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t attr_size,
                               bool alike) {
     rg_replay *r = recording_of(o);
@@ -173,11 +177,12 @@ static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t att
 
 /* ---- entries for backward steps ---------------------------------------------------- */
 
-/* The entry of a backward step. A repetition calls the rule's `into`, which adds a gradient to the
- * buffer, or, if there is no buffer, the op's `fused` or `together`. `original` is the node. `copy`
- * is a copy of the node whose saved values belong to the recording, and may be written to between
- * repetitions. The tensors that the step allocates are in the list of held tensors, from index
- * `first` on. */
+/* The entry of a backward step. If `buffer` isn't NULL, a repetition calls the rule's `into`, which
+ * adds a gradient to the buffer. Otherwise it calls the op's `together` or, if the op has none, its
+ * `fused`. `original` is the step's node. `copy` is a copy of this node, whose saved values are
+ * aliases that the recording holds. The copy has no versions, since each repetition may write to
+ * the saved values. The tensors that the step allocates are in the recording's list of held
+ * tensors, from index `first` on. */
 typedef struct {
     rg_node *original, copy;
     rg_step step;
@@ -217,7 +222,8 @@ static bool do_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule,
     return s->op->together ? s->op->together(s, gin) : s->op->fused(s, gin);
 }
 
-/* Repeats a backward step. gin[] must have room for `most` gradients, and all must be NULL. */
+/* Repeats a backward step. Requires that gin[] has `most` elements, all NULL. The gradients that
+ * the step stores there are released at once: the recording holds them. */
 static inline __attribute__((always_inline)) bool redo_step(noted_step *n, rg_tensor *gin[],
                                                             int most) {
     n->replay->source.next = n->first;
@@ -278,8 +284,8 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
     return ok;
 }
 
-/* Returns 1 if the memory of t is from the pool, so that t may be added to in place, and else
- * -1. */
+/* If the memory of t is from the pool, t may be added to in place: returns 1, the number of
+ * references that the recording holds to t. Otherwise returns -1. */
 static int recorder_references(rg_graph_observer *o, const rg_tensor *t) {
     return rgi_pointers_have(&(recording_of(o))->live, t) ? 1 : -1;
 }
@@ -319,8 +325,8 @@ static bool leaf_again(void *context) {
     return true;
 }
 
-/* Returns the leaf's element in the list, or NULL if the step hasn't changed the leaf's
- * gradient. */
+/* Returns the leaf's element in r->leaves, or NULL if the step hasn't changed the leaf's gradient
+ * up to now. */
 static rg_replay_leaf *find_leaf(rg_replay *r, const rg_node *leaf) {
     for (size_t i = 0; i < r->n_leaves; i++)
         if (r->leaves[i].leaf == leaf)
@@ -343,7 +349,8 @@ static void remember_leaf(rg_replay *r, rg_node *leaf, bool made) {
 }
 
 /* Returns the tensor in which repetitions store the sum of the leaf's gradient and g. It is the
- * leaf's gradient or, if there is none, a new tensor with g's values. */
+ * leaf's gradient or, if there is none, a new tensor with g's values. Returns NULL if memory ran
+ * out. */
 static rg_tensor *sum_for(rg_replay *r, const rg_node *leaf, rg_tensor *g) {
     if (leaf->grad)
         return leaf->grad;
@@ -367,10 +374,11 @@ static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
     return n;
 }
 
-/* Adds an entry that gives the leaf the gradient g, or takes its gradient away if g is NULL.
- * Returns the tensor to use in place of g. If the step removes a gradient that it didn't make, no
- * entry is added: if the step makes a new gradient later, a repetition replaces the old gradient by
- * the new one. */
+/* Adds an entry for a change of the leaf's gradient: g is set or added or, if g is NULL, the
+ * gradient is removed. Returns the tensor that the caller uses in place of g, or NULL if g is NULL
+ * or the recording has failed. If the step removes a gradient that it didn't make, no entry is
+ * added: if the step makes a new gradient later, a repetition replaces the old gradient by the new
+ * one. */
 static rg_tensor *recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g) {
     rg_replay *r = recording_of(o);
     const rg_replay_leaf *known = find_leaf(r, leaf);

@@ -28,11 +28,12 @@ RG_PUBLIC_BEGIN
  * prints only once, while the step is recorded. The modules and the optimizer that the step uses
  * must outlive the recording. The step must not be left by longjmp (see rg_error_handler). */
 typedef struct rg_replay rg_replay;
-/* rg_record returns NULL if the step failed or was refused. */
+/* rg_record returns NULL if the step failed or was refused. rg_replay_run returns false if the run
+ * failed. */
 rg_replay *rg_record(void (*step)(void *context), void *context);
 bool rg_replay_run(rg_replay *r);
-/* Frees the recording r, which may be NULL. A later use of r is noticed (error RG_RELEASED) only as
- * long as its memory isn't in use for something else. */
+/* Frees the recording r, which may be NULL. A function that is given r after that fails with
+ * RG_RELEASED, unless the memory is already used for something else. */
 void rg_replay_free(rg_replay *r);
 
 /* The recordings of one step, one for each shape of its inputs:
@@ -42,13 +43,13 @@ void rg_replay_free(rg_replay *r);
  *         printf("%f\n", rg_item(rg_replays_run(replays, 1, &text[i])));
  *     rg_replays_free(replays);
  *
- * rg_replays_run(r, n, inputs) returns step(inputs, context), with the same bits. The first call
- * with inputs of certain dtypes and sizes records the step, as rg_record does. A later call with
- * such inputs copies them over the inputs of that recording, and replays it. All recordings work on
- * the same parameters and the same optimizer: the optimizer counts the steps of all of them
- * together, and a learning rate that is set between two calls counts for all. Anything else on
- * which the step depends, such as a number in its context, or whether a module is in training mode,
- * stays in each recording as it was when the recording was made.
+ * rg_replays_run(r, n, inputs) returns what step(inputs, context) would return, with the same bits.
+ * The first call with inputs of certain dtypes and sizes records the step, as rg_record does. A
+ * later call with such inputs copies them over the inputs of that recording, and replays it. All
+ * recordings work on the same parameters and the same optimizer: the optimizer counts the steps of
+ * all of them together, and a learning rate that is set between two calls is used by all of them.
+ * Anything else on which the step depends, such as a number in its context, or whether a module is
+ * in training mode, stays in each recording as it was when the recording was made.
  *
  * The step gets contiguous copies of the inputs, which must not require grad. An absent input is
  * RG_NONE. The step returns one tensor, such as the loss, or RG_NONE. The caller gets a copy of
@@ -57,11 +58,11 @@ void rg_replay_free(rg_replay *r);
 typedef struct rg_replays rg_replays;
 rg_replays *rg_replays_new(rg_tensor *(*step)(rg_tensor *const inputs[], void *context),
                            void *context);
-/* Takes up to 64 inputs. Returns NULL if the step failed or was refused, as rg_record does; then
- * the next call with such inputs tries to record the step again. */
+/* Takes up to 64 inputs. Returns NULL if the step can't be recorded, or if a repetition fails. If
+ * the step wasn't recorded, the next call with inputs of these shapes tries to record it again. */
 rg_tensor *rg_replays_run(rg_replays *r, int n, rg_tensor *const inputs[]);
-/* Frees all recordings, and r, which may be NULL. A later use of r is noticed (error RG_RELEASED)
- * only as long as its memory isn't in use for something else. */
+/* Frees all recordings, and r, which may be NULL. A function that is given r after that fails with
+ * RG_RELEASED, unless the memory is already used for something else. */
 void rg_replays_free(rg_replays *r);
 
 /* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */

@@ -1,6 +1,6 @@
 /*
- * replays.c: recordings of a step whose inputs change in shape, one for each shape. replay.c
- * records a step and repeats it.
+ * replays.c: keeps one recording of a step for each shape of its inputs that has occurred. replay.c
+ * makes and repeats a single recording.
  */
 #include "autograd/inputs.h"
 #include "tensor/kernels/copy.h"
@@ -13,8 +13,10 @@
 static const char replays_run[] = "replays_run";
 enum { MOST_INPUTS = 64 };
 
-/* The recording of the step for one shape of inputs. It has its own inputs, which are followed by
- * NULLs. An absent input is RG_NONE. All pointers are NULL until the step is recorded. */
+/* The recording of the step for one shape of inputs, that is, for certain dtypes and sizes.
+ * inputs[] are the recording's own n inputs, into which those of each call are copied; NULLs follow
+ * them. An absent input is RG_NONE. `replay`, `result` and the inputs are NULL until the step is
+ * recorded. */
 typedef struct {
     rg_replay *replay;
     rg_tensor *result;
@@ -22,8 +24,8 @@ typedef struct {
     rg_tensor *inputs[];
 } shape_replay;
 
-/* The map `shapes` has the name of each shape that occurred, with the index of its recording in
- * v. */
+/* The map `shapes` leads from the name of each shape that has occurred to the index of its
+ * recording in v. */
 struct rg_replays {
     rg_handle handle;
     atomic_bool running; /* Set while rg_replays_run works. */
@@ -47,8 +49,8 @@ static char *add_to_name(char *name, uint64_t number) {
     return name;
 }
 
-/* Writes a name for the inputs' shape. The names are equal if the number of inputs, their dtypes
- * and their sizes are equal. */
+/* Writes a name for the inputs' shape to `name`, which has SHAPE_NAME_ROOM bytes. Two names are
+ * equal exactly if the inputs are equal in number, dtypes and sizes. */
 static void name_shape(char *name, int n, rg_tensor *const inputs[]) {
     for (int i = 0; i < n; i++) {
         const rg_tensor *t = inputs[i];
@@ -91,8 +93,9 @@ static void forget_shapes(rg_replays *r) {
     rgi_map_free(&r->shapes);
 }
 
-/* Adds a shape of n inputs to the list. The map may run out of memory, and then it is empty. In
- * this case all other shapes are freed as well, and will be recorded again when they occur next. */
+/* Adds a shape of n inputs to the list and the map. Returns NULL if memory runs out. If it runs out
+ * in the map, the map is empty afterwards; then all shapes are freed, and each is recorded again
+ * when it occurs next. */
 static shape_replay *add_shape(rg_replays *r, const char *name, int n) {
     if (!rgi_grow((void **)&r->v, &r->room, r->n + 1, sizeof *r->v))
         return NULL;
@@ -190,8 +193,8 @@ static bool suit_step(int n, rg_tensor *const inputs[]) {
     return true;
 }
 
-/* Returns a new tensor with the shape and dtype of the step's result, or RG_NONE if the step
- * returned RG_NONE. Returns NULL if memory ran out. */
+/* Returns a new tensor with the shape and dtype of the step's recorded result, or RG_NONE if the
+ * step returned RG_NONE. Returns NULL if memory ran out. */
 static rg_tensor *new_result(const shape_replay *s) {
     return s->result == RG_NONE ? RG_NONE : rgi_new_like(s->result, s->result->dtype);
 }
