@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The number of stack frames in a trace, and the number of the program's own frames that an error
+/* The most stack frames that a trace has, and the most frames outside of the library that an error
  * message shows. */
 enum { TRACE_DEPTH = 24, TRACE_SHOWN = 8 };
 
@@ -32,8 +32,8 @@ static const rg_note_class trace_class = { .free = trace_free };
 
 /* ---- values that are not finite ---------------------------------------------------- */
 
-/* Each of these loops goes through a tensor and sets *odd to its first element that isn't
- * finite. */
+/* Each of these loops copies the elements of a tensor to *odd, one after the other, and stops after
+ * the first that isn't finite. */
 #define FIND_ODD(NAME, suffix, T, ...)                                           \
     static void find_odd_##suffix(char *const p[], const int64_t s[], int64_t n, \
                                   const void *context) {                         \
@@ -43,7 +43,7 @@ static const rg_note_class trace_class = { .free = trace_free };
     }
 RG_FLOAT_DTYPES(FIND_ODD, )
 
-/* Returns the first element that isn't finite. Returns 0 if there is none, if t isn't floating
+/* Returns the first element of t that isn't finite. Returns 0 if there is none, if t isn't floating
  * point, or if t is RG_NONE, whose dtype is bool. */
 static double odd_element(rg_tensor *t) {
     static rg_loop *const find_odd[] = RG_BY_FLOAT(find_odd);
@@ -55,9 +55,9 @@ static double odd_element(rg_tensor *t) {
 
 /* ---- the error message ------------------------------------------------------------- */
 
-/* Adds `before`, and the name of the function at the address or, if it has no name, its file and
- * offset. Returns false, and adds nothing, if the address is unknown or is in a public function of
- * the library. */
+/* Adds `before`, and the name of the function that contains the address. If the name isn't known,
+ * adds the name of the program or library file, and the offset in it. Returns false, and adds
+ * nothing, if the file isn't known either, or if the function is a public one of regard. */
 static bool add_frame(rg_text *text, const char *before, const void *address) {
     rg_place at;
     if (!rgi_find_place(address, &at) || (at.function && strncmp(at.function, "rg_", 3) == 0))
@@ -85,7 +85,7 @@ static void add_trace(rg_text *text, const trace *t) {
 }
 
 /* Fails with an error message that consists of the value that isn't finite (`odd`), the direction
- * (forward or backward), the text about the op and its inputs, and the trace t. */
+ * (forward or backward), `where`, which describes the op and its inputs, and the trace t. */
 static bool report(const rg_op *op, double odd, const char *direction, rg_text *where,
                    const trace *t) {
     RG_SCOPE();
@@ -112,9 +112,10 @@ static bool remember_trace(rg_node *n, const trace *here) {
     return true;
 }
 
-/* Stores a trace with the node, and checks the outputs of a call. A view isn't checked: its values
- * are those of its base, and an expanded view would repeat them many times. A call inside a
- * gradient rule isn't checked either: the gradient that the rule returns is. */
+/* Stores a trace with the node n unless n is NULL, and checks the outputs of a call. Fails if an
+ * output isn't finite although all inputs are. A view isn't checked: its values are those of its
+ * base, and an expanded view would repeat them many times. A call inside a gradient rule isn't
+ * checked either: instead, check_gradient checks the gradient that the rule returns. */
 static bool check_outputs(rg_graph_observer *o, const rg_call *c, rg_node *n) {
     (void)o;
     trace here;
@@ -157,7 +158,8 @@ static bool check_gradient(rg_graph_observer *o, const rg_step *s, rg_tensor *g,
 
 /* ---- switching anomaly mode on and off --------------------------------------------- */
 
-/* A replay computes no node and no gradient that could be checked. */
+/* Fails, because a repetition of a recorded step doesn't pass its outputs and gradients to
+ * observers, so that they can't be checked. */
 static bool forbid_replay(rg_graph_observer *o) {
     (void)o;
     return rgi_fail(RG_NOT_IMPLEMENTED, "replay_run",

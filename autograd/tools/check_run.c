@@ -11,8 +11,8 @@
 
 /* ---- error messages ----------------------------------------------------------------- */
 
-/* Replaces the current error by an error whose message names the class. But an error that memory
- * ran out is kept, since then the op isn't to blame. */
+/* Returns false, with an error whose message names the class. This error replaces the current one.
+ * Only an error that memory ran out is kept, since then the op isn't to blame. */
 bool rgi_check_run_wrong(const rg_check_run *s, const char *format, ...) {
     char sentence[1024];
     if (rgi_this.failure.code == RG_OUT_OF_MEMORY)

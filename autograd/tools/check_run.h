@@ -26,11 +26,13 @@ typedef struct rg_check_result {
 
 /* The layout of a copy. RG_LAID_PLAIN: contiguous. RG_LAID_STRIDED: with a gap after each element,
  * and with the first and the last dim exchanged in memory. RG_LAID_EXPANDED: one slice is repeated
- * along a dim with stride 0. rgi_layout_text[layout] describes the layout in an error message. */
+ * along a dim with stride 0. (A tensor that has no dims, or for RG_LAID_EXPANDED no dim of size 2
+ * or more, is copied contiguously.) rgi_layout_text[layout] describes the layout in an error
+ * message. */
 typedef enum { RG_LAID_PLAIN, RG_LAID_STRIDED, RG_LAID_EXPANDED } rg_check_layout;
 extern const char *const rgi_layout_text[];
 
-/* The largest relative difference at which two float64 results count as equal. Even two right
+/* The tolerance with which float64 results are compared (see rgi_check_run_same). Even two right
  * results can differ a little, because terms may be added in another order. */
 #define RG_RUNS_SAME 1e-9
 
@@ -42,33 +44,36 @@ bool rgi_check_run_wrong(const rg_check_run *s, const char *format, ...)
 /* Fails with the message of the current error, preceded by `when`. */
 bool rgi_check_run_failed(const rg_check_run *s, const char *when);
 
-/* Returns a copy of t without history. RG_LAID_STRIDED and RG_LAID_EXPANDED require that t is
+/* Returns a copy of t without history, in the layout `as`, that requires grad if require_grad is
+ * true. If t is RG_NONE, returns RG_NONE. RG_LAID_STRIDED and RG_LAID_EXPANDED require that t is
  * floating point. */
 rg_tensor *rgi_check_run_copy(rg_tensor *t, rg_check_layout as, bool require_grad);
 /* Stores copies of all inputs in to[]. Returns false on failure. */
 bool rgi_check_run_inputs(const rg_check_run *s, rg_tensor *to[]);
-/* Returns the gradient that tests use for output k: fixed numbers between -1.3 and 1.3, none of
- * which is close to 0. */
+/* Returns the gradient that tests use for y, which is output k: fixed numbers with absolute values
+ * from 0.3 to 1.3. */
 rg_tensor *rgi_check_run_weights(const rg_tensor *y, int k);
 
 bool rgi_check_run_apply(const rg_check_run *s, rg_tensor *in[], rg_tensor *y[]);
 /* Computes the gradients of the inputs that require grad, by a backward run from the outputs that
- * have a history. given[k] is the gradient of output k. If `given` or given[k] is NULL, it is
- * rgi_check_run_weights. If `only` isn't negative, only output number `only` gets a gradient. */
+ * have a history. The outputs are in r->y, and the gradients are stored in r->g. given[k] is the
+ * gradient of output k. If `given` or given[k] is NULL, output k gets rgi_check_run_weights as its
+ * gradient. If `only` isn't negative, only output number `only` gets a gradient. */
 bool rgi_check_run_gradients(const rg_check_run *s, rg_tensor *const in[], rg_tensor *const given[],
                              int only, bool create_graph, rg_check_result *r);
 /* Applies the op, and computes the gradients. Returns false on failure. */
 bool rgi_check_run_forward_backward(const rg_check_run *s, rg_tensor *in[], rg_check_result *r);
 
-/* Returns whether a and b have the same shape and the same values, within the tolerance. For a
- * value of b above 1, the tolerance is relative to it. RG_NONE stands for zeros. */
+/* Returns whether a and b have the same shape and the same values, within the tolerance. Where |b|
+ * is above 1, the tolerance is multiplied by |b|. NaN equals NaN. RG_NONE stands for zeros. Also
+ * returns false if memory ran out. */
 bool rgi_check_run_same(rg_tensor *a, rg_tensor *b, double tolerance);
-/* Fails unless the two runs have the same values, within the tolerance. `when` describes run b in
- * the error message. */
+/* Fails unless the two runs have the same outputs and gradients, within the tolerance. `when`
+ * describes run b in the error message. */
 bool rgi_check_run_agree(const rg_check_run *s, const rg_check_result *a, const rg_check_result *b,
                          double tolerance, const char *when);
 
-/* ---- rule_checks.c: all checks except those of values and derivatives ---------------- */
+/* ---- rule_checks.c: checks that compare runs under some condition with a plain run ---- */
 bool rgi_check_layouts(const rg_check_run *s);
 /* Checks that a gradient stays the same if only its input requires grad, and that the gradients are
  * right if only one output gets a gradient. */

@@ -1,8 +1,8 @@
 /*
  * checkpoint.c: torch.utils.checkpoint: a part of the graph doesn't keep its saved values, but
- * computes them again during backward. It uses hooks on saved tensors. In the first call of f, a
- * hook replaces each saved value by its number. In the second call, the values are gathered in the
- * same order.
+ * computes them again during backward. It uses hooks on saved tensors. In the first call of the
+ * user's function f, a hook replaces each saved value by its number. When a backward run asks for a
+ * value, f is called a second time, and a hook gathers the values in the same order.
  */
 #include "autograd/inputs.h"
 #include "saved.h"
@@ -12,11 +12,13 @@
 
 enum { MOST_CHECKPOINTED = 64 };
 
-/* The state of one rg_checkpoint, which calls f. `saved` is the number of values that the graph
- * saved in the first call of f. `value` has room for all of them: the second call of f computes
- * them again. When the backward run takes a value, its element of `value` becomes NULL. `refs` is
- * the number of references to this struct: one while the first call of f runs, and one for each
- * saved value in whose place number_value put a place_in_region, until the graph drops it. */
+/* The state of one rg_checkpoint, which calls f. The inputs of f are in[], with the versions that
+ * they had in the first call. `random` is the state of the default generator before that call, or
+ * NULL if it needn't be the same again. `saved` is the number of values that the graph saved in the
+ * first call, and `gathered` counts those of the second. `value` has room for all of them: the
+ * second call computes them again. When the backward run takes a value, its element of `value`
+ * becomes NULL. `refs` is the number of references to this struct: one while the first call of f
+ * runs, and one for each place_in_region that the graph keeps in place of a saved value. */
 typedef struct {
     atomic_int refs;
     rg_function *f;
@@ -91,7 +93,7 @@ static rg_tensor *refuse_unpacking(void *packed, void *context) {
                     "a function in a checkpoint ran backward on what it computes");
 }
 
-/* Calls f again, to get its saved values. Returns false on failure. */
+/* Calls f again, so that gather_value gets the saved values. Returns false on failure. */
 static bool gather(region *r) {
     RG_SCOPE();
     RG_ENABLE_GRAD();

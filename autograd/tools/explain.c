@@ -17,7 +17,8 @@
 
 /* ---- the shares of paths --------------------------------------------------------------- */
 
-/* Returns the names of the ops of a path as a string, beginning at the loss. */
+/* Returns the names of the ops of the path that ends with `step`, as a string that begins at the
+ * loss. If the path has more than 256 steps, only the 256 nearest to w are in the string. */
 static const char *ops_of(const rg_paths *p, int step) {
     int steps[256], n = 0;
     rg_text text = { 0 };
@@ -53,8 +54,9 @@ static int by_size(const void *a, const void *b) {
     return x->step - y->step;
 }
 
-/* Lists all paths, the largest first. The rest, which stands for all merged paths, isn't listed:
- * its share goes to e->rest. Returns the number of paths, or -1 on failure. */
+/* Stores all paths in told[], the largest first. The part that stands for all merged paths
+ * (RG_REST) isn't stored there: its share goes to e->rest. If the gradient is 0 or not finite, all
+ * shares are NAN. Returns the number of paths, or -1 on failure. */
 static int list_paths(const rg_paths *p, rg_explanation *e, told_path told[]) {
     RG_SCOPE();
     const double *g = rgi_doubles(e->gradient);
@@ -86,7 +88,8 @@ static int list_paths(const rg_paths *p, rg_explanation *e, told_path told[]) {
 
 enum { MOST_EXPLAINED = 64 };
 
-/* Calls f with its inputs. If f fails, the number of inputs is added to the error message. */
+/* Calls f with .inputs or, if there are none, with w. If f fails, returns NULL and adds the number
+ * of inputs to the error message. */
 static rg_tensor *call_f(const rg_explain_options *o, rg_tensor *w) {
     rg_tensor *in[MOST_EXPLAINED + RG_INPUTS_BEHIND];
     const rg_list inputs = o->inputs.n ? o->inputs : (rg_list){ 1, &w };
@@ -104,8 +107,9 @@ static rg_tensor *call_f(const rg_explain_options *o, rg_tensor *w) {
     return NULL;
 }
 
-/* Returns f's value after step * direction was added to w. Afterwards w gets its values back, which
- * are in `before`. These writes don't count as changes of w, so the graph stays usable. */
+/* Returns the value of f after step * direction was added to w, or NAN on failure. Afterwards w
+ * gets its values back, which are in `before`. These writes don't count as changes of w, so the
+ * graph stays usable. */
 static double value_at(const rg_explain_options *o, rg_tensor *w, rg_tensor *before,
                        rg_tensor *direction, double step) {
     RG_SCOPE();
@@ -124,8 +128,8 @@ static rg_tensor *direction_of(const rg_explanation *e, rg_generator *random, in
     return length > 0 ? rg_div(d, length) : d;
 }
 
-/* Calls f, and returns whether the graph of its result leads to w. Also returns true if a backward
- * run from the result fails, so that this can't be found out. */
+/* Calls f, and returns whether the graph of its result leads to w. If a backward run from the
+ * result fails, this can't be found out, and the result is true as well. */
 static bool f_leads_to(const rg_explain_options *o, rg_tensor *w) {
     RG_SCOPE();
     const bool grad = rg_is_grad_enabled();
@@ -139,8 +143,9 @@ static bool f_leads_to(const rg_explain_options *o, rg_tensor *w) {
 }
 
 /* Compares the gradient with finite differences along the gradient's own direction and four random
- * ones. If f always returns the same value and its graph doesn't lead to w, f doesn't read w: then
- * there is no verdict, and *unread is set. Returns false if f failed. */
+ * ones, and sets e->off and e->agrees. If the gradient isn't zero, but moving w never changes the
+ * value of f and f's graph doesn't lead to w, then f doesn't read w: there is no verdict, e->off is
+ * NAN, and *unread is set. Returns false on failure. */
 static bool compare_with_differences(rg_explanation *e, const rg_explain_options *o, rg_tensor *w,
                                      rg_generator *random, bool *unread) {
     enum { DIRECTIONS = 5 };
@@ -231,7 +236,8 @@ static const char *write_text(const rg_explanation *e, const rg_explain_options 
 
 /* ---- the explanation as a drawing ----------------------------------------------------------- */
 
-/* Adds a path's share to each step of the path, and marks these steps as used. */
+/* Adds a path's share to each step of the path, whose last step is `step`, and marks these steps as
+ * used. */
 static void add_to_steps(const rg_paths *p, int step, double share, double shares[], bool used[]) {
     for (; step >= 0; step = p->step[step].before) {
         shares[step] += share;
@@ -285,15 +291,15 @@ static bool own_first(const char **place, const char *text) {
     return *place;
 }
 
-/* Returns the norm of t, or -1 if memory ran out. */
+/* Returns the Euclidean norm of t, or -1 if memory ran out. */
 static double norm_of_gradient(rg_tensor *t) {
     RG_SCOPE();
     const double *x = rgi_doubles(t);
     return x ? sqrt(rgi_inner_product(t->numel, x, x)) : -1;
 }
 
-/* Fills in the explanation, with the n largest paths, where n is at most o->paths. Returns false on
- * failure. */
+/* Fills in the explanation, with the o->paths largest paths, or with all of them if there are
+ * fewer. Returns false on failure. */
 static bool tell_explanation(rg_explanation *e, const rg_paths *p, const rg_explain_options *o,
                              rg_tensor *w) {
     told_path told[RG_MOST_PATHS + 1];

@@ -13,10 +13,10 @@
  *
  * so that the shares of all paths add up to 1. A path that works against the gradient has a share
  * below 0. Paths that cancel each other have sizes above their shares. If G is 0 or not finite, the
- * shares are NAN. If more than 24 paths meet at one node, the smallest are joined to one, and
- * its share is part of the field `rest`.
+ * shares are NAN. If more than 24 paths meet at one node, the smallest are merged: they aren't
+ * listed, and their share is part of the field `rest`.
  *
- * Hooks on gradients aren't called, and the graph stays as it is.
+ * rg_explain calls no hooks on gradients, and the graph keeps its saved values.
  */
 #pragma once
 
@@ -31,10 +31,11 @@ typedef struct RG_OPTIONS rg_explain_options {
     int paths RG_DEFAULT(8);
     /* A gradient counts as huge if the absolute value of an element is above this bound. */
     double huge RG_DEFAULT(1e6);
-    /* A function that computes the loss again from the inputs, as for rg_gradcheck. If it is given
-     * and w is float64, the gradient is compared with finite differences. f gets w as one of its
-     * inputs, or reaches w through the context. w is changed in place, and gets its values back.
-     * Without .inputs, w is the only input. If f doesn't read w, there is no verdict. */
+    /* A function that computes the loss again from the inputs, as for rg_gradcheck. If it is given,
+     * and w is float64 and contiguous, the gradient is compared with finite differences. f gets w
+     * as one of its inputs, or reaches w through the context. w is changed in place, and gets its
+     * values back. Without .inputs, w is the only input. If f doesn't read w, there is no
+     * verdict. */
     rg_function *f RG_DEFAULT(NULL);
     void *context RG_DEFAULT(NULL);
     rg_list inputs RG_DEFAULT({});
@@ -51,9 +52,9 @@ typedef struct rg_explanation {
     const rg_gradient_path *v;
     double rest;         /* The share of all paths that aren't in v. */
     rg_tensor *gradient; /* The gradient of w: the sum over all paths. */
-    /* The first step on the way back whose gradient was all zeros, not finite, or huge, although
-     * the gradient that the step got was not. A string such as "relu, input 0 of [3, 4]", or NULL
-     * if there was no such step. */
+    /* The first step on the way back from the loss that computed a gradient of all zeros, one that
+     * isn't finite, or a huge one. Each is a string such as "relu, input 0 of [3, 4]", or NULL if
+     * there was no such step. */
     const char *first_zero, *first_not_finite, *first_huge;
     /* The largest difference between the gradient and central differences of f, along the
      * gradient's own direction and four random ones, divided by the gradient's norm. If it is below

@@ -2,7 +2,8 @@
  * function.c: ops that users define. The library makes an op (rg_op) for each class, as regard's
  * own ops have one, and each call of the op becomes a node. The node saves values of three kinds:
  * inputs and outputs, intermediate results that forward saved, and the state, which is a tensor of
- * bytes. To observers, forward and backward are one operation each, and they see nothing inside.
+ * bytes. Observers see forward as one operation and backward as another, but not the calls inside
+ * them.
  */
 #include "function_parts.h"
 #include "autograd/graph_observer.h"
@@ -40,8 +41,8 @@ static rg_function_row *row_new(const rg_function_class *cls) {
     return row;
 }
 
-/* Requires that the class is as it was at its first use, when `row` was made. A program could
- * otherwise check a backward that isn't called. */
+/* Fails unless the class is as it was at its first use, when `row` was made. The op works with the
+ * copy in `row`, so a change of the class would silently have no effect. */
 static bool is_as_before(const rg_function_class *cls, const rg_function_row *row) {
     const rg_function_class *was = &row->cls;
     const bool same = cls->name == was->name && cls->forward == was->forward
@@ -56,7 +57,7 @@ static bool is_as_before(const rg_function_class *cls, const rg_function_row *ro
 }
 
 /* Returns the library's data for a class (see function_parts.h). The first call for a class makes
- * them. Returns NULL if the class isn't valid or memory ran out. */
+ * these data. Returns NULL if the class isn't valid or memory ran out. */
 static const rg_function_row *row_of_class(rg_function_class *cls) {
     static rg_function_row *rows __attribute__((used));
     if (!rgi_given(cls, "function_apply", "a class"))
@@ -176,9 +177,9 @@ static bool run_class_forward(rg_function_context *ctx) {
     return ok;
 }
 
-/* Finds a slot for each value that forward saved. A value that is neither an input nor an output
- * becomes a further input of the node. Returns the new number of inputs, or -1 if memory ran
- * out. */
+/* Finds a slot of the node for each value that forward saved (see rg_function_attr). A value that
+ * is neither an input nor an output becomes a further input of the node, and is appended to in[].
+ * Returns the new number of inputs, or -1 if memory ran out. */
 static int place_saved(rg_function_context *ctx, rg_tensor *in[], int n) {
     rg_function_attr *a = ctx->attr;
     for (int j = 0; j < a->n_saved; j++) {
@@ -207,8 +208,9 @@ static int place_saved(rg_function_context *ctx, rg_tensor *in[], int n) {
 }
 
 /* Returns a tensor, owned by the scope, with the values of an output that forward made, and without
- * a history. If the output shares memory with an input, it becomes a view of the input that can't
- * be written to: after a write, its new history would lead to the input directly, past this op. */
+ * a history. If the output shares memory with an input, the returned tensor is a view of that
+ * input. A write to the view that would be recorded fails: the view would get a new history that
+ * leads directly to the input and leaves out this op. Returns NULL if memory ran out. */
 static rg_tensor *output_of(rg_tensor *made, rg_tensor *const in[], int n) {
     rg_tensor *y = rgi_own(rgi_alias(made));
     for (int i = 0; i < n && y; i++) {
@@ -392,7 +394,8 @@ static bool same_saved(const rg_function_context *ctx, const rg_call *c,
     return true;
 }
 
-/* Calls the class's forward again when a recorded step is repeated. The new values of the outputs
+/* Calls the class's forward again when a recorded step is repeated. Fails if forward saves other
+ * values than in the recording, or if a shape or dtype has changed. The new values of the outputs
  * and of saved intermediate results are copied to the tensors of the recording, and the state stays
  * the same tensor. */
 static bool function_again(rg_call *c) {

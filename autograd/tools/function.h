@@ -70,8 +70,8 @@ typedef struct RG_OPTIONS rg_function_class {
     void *row RG_DEFAULT(NULL);
 } rg_function_class;
 
-/* Apply the op to up to 16 tensors. rg_function_apply returns the first output, and
- * rg_function_apply_many writes all outputs to out[]. */
+/* Apply the op to up to 16 tensors. rg_function_apply returns the first output, or NULL on failure.
+ * rg_function_apply_many writes all outputs to out[], and returns false on failure. */
 rg_tensor *rg_function_apply_list(rg_function_class *cls, const void *args, rg_list inputs);
 bool rg_function_apply_many(rg_function_class *cls, const void *args, rg_list inputs,
                             rg_tensor *out[]);
@@ -86,7 +86,7 @@ bool rg_function_apply_many(rg_function_class *cls, const void *args, rg_list in
  * intermediate results. Call this once, in forward. */
 bool rg_save_for_backward_list(rg_function_context *ctx, rg_list tensors);
 #define rg_save_for_backward(ctx, ...) rg_save_for_backward_list(ctx, RG_ARGUMENTS_(__VA_ARGS__))
-/* In backward, returns saved tensor number i. */
+/* In backward, returns tensor number i of those that forward saved. Returns NULL on failure. */
 rg_tensor *rg_saved_tensor(rg_function_context *ctx, int i);
 /* Returns whether the gradient of input i is wanted. If not, backward needn't compute it. */
 bool rg_needs_input_grad(rg_function_context *ctx, int i);
@@ -101,11 +101,12 @@ void *rg_function_state(rg_function_context *ctx);
 /* Checks an op as regard's own ops are checked. The args and inputs are the sample with which it is
  * called; the inputs are copied. Inputs that require grad are differentiated, or all floating-point
  * inputs if none requires grad. The check compares gradients with finite differences, also second
- * derivatives unless the class is once_differentiable. It tries inputs and gradients that aren't
- * contiguous, or are expanded; float32 and float64; and each gradient alone. It checks that
- * backward doesn't write to the inputs, the outputs or their gradients, and that the op can be
- * replayed and leaks no memory; that it works or fails cleanly if inputs are released or written to
- * before backward; and that it survives the failure of each allocation. Returns false at the first
+ * derivatives unless the class is once_differentiable. It tries float32 and float64, inputs and
+ * gradients that are expanded or otherwise not contiguous, and runs in which only one input
+ * requires grad or only one output gets a gradient. It checks that backward doesn't write to the
+ * inputs, the outputs or the outputs' gradients; that backward is right if the inputs are released
+ * before it, and right or fails if they are written to; that the op can be replayed; that it leaks
+ * no memory; and that it fails cleanly when an allocation fails. Returns false at the first
  * mistake, which rg_error() describes. No other thread may use regard meanwhile. */
 typedef struct RG_OPTIONS rg_function_check_options {
     RG_BY_NAME;
@@ -113,8 +114,8 @@ typedef struct RG_OPTIONS rg_function_check_options {
     double eps RG_DEFAULT(1e-6);
     double atol RG_DEFAULT(1e-5);
     double rtol RG_DEFAULT(1e-3);
-    /* The largest difference that is allowed between float32 and float64, relative to values above
-     * 1. */
+    /* The largest difference that is allowed between results in float32 and in float64. For values
+     * above 1, it is relative to the value. */
     double float32_tol RG_DEFAULT(1e-3);
 } rg_function_check_options;
 bool rg_function_check_with(rg_function_class *cls, const void *args, rg_list inputs,

@@ -24,16 +24,17 @@ bool rgi_function_same(const rg_op *op, rg_tensor *to, rg_tensor *from) {
 /* ---- calling backward --------------------------------------------------------------- */
 
 /* The op of a node whose only purpose is to fail when it is differentiated. Gradients of a
- * once_differentiable class get such a node as their history. Without a history they would count as
- * constants, and a second derivative would silently be wrong. */
+ * once_differentiable class get such a node as their history if a graph is created. Without a
+ * history these gradients would count as constants, and a second derivative would silently be
+ * wrong. */
 static const rg_op rg_op_differentiated_once = {
     .name = "once_differentiable",
     .node = "DelayedError",
     .no_grad = "trying to differentiate twice a function that was marked with @once_differentiable",
 };
 
-/* Returns the gradient of input i with a node of rg_op_differentiated_once as its history, so that
- * an attempt to differentiate it again fails. */
+/* Returns g, the gradient of input i, with a node of rg_op_differentiated_once as its history. An
+ * attempt to differentiate it again then fails. Returns NULL if memory ran out. */
 static rg_tensor *gradient_made_once(const rg_step *s, rg_tensor *g, int i) {
     const rg_edge *e = &s->node->edge[i];
     rg_tensor *input = rgi_join(g, e->node, e->output);
@@ -42,8 +43,8 @@ static rg_tensor *gradient_made_once(const rg_step *s, rg_tensor *g, int i) {
     return input && c.out[0] && rgi_record_needing(&c, 0, 0) ? c.out[0] : NULL;
 }
 
-/* Fails unless the gradient that backward returned for input i is floating point and has the right
- * shape. The error message for a wrong shape is torch's. */
+/* Fails unless the gradient that backward returned for input i is floating point and can be summed
+ * to the input's shape. The error message for a wrong shape is torch's. */
 static bool gradient_fits(const rg_step *s, rg_tensor *g, int i) {
     if (!rgi_check(g, s->op->name))
         return false;
@@ -60,10 +61,10 @@ static bool gradient_fits(const rg_step *s, rg_tensor *g, int i) {
     return true;
 }
 
-/* Returns a reference, for the engine, to the gradient that backward returned for input i. If an
- * observer is given, a step is being recorded or repeated (and no graph is created). Then the
- * observer provides the tensor for the gradient, the same one in each repetition, and the values
- * are copied to it. */
+/* Returns g, the gradient that backward returned for input i, with a reference for the engine, or
+ * NULL on failure. `observer` isn't NULL if a step is being recorded or repeated and no graph is
+ * created. Then the observer provides the tensor for the gradient, the same one in each repetition:
+ * g is copied to this tensor, which is returned in its place. */
 static rg_tensor *gradient_of(const rg_step *s, rg_tensor *g, int i, rg_observer *observer) {
     const rg_function_row *row = (const rg_function_row *)s->op;
     if (!gradient_fits(s, g, i))

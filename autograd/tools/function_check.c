@@ -48,8 +48,9 @@ static bool has_many_digits(rg_tensor *t) {
     return false;
 }
 
-/* Returns whether float32 can represent every value of t exactly, although not all of them are
- * multiples of 1/2. Such values were probably computed in float32. */
+/* Returns whether float32 can represent every value of t exactly, and at least one of them isn't a
+ * multiple of 1/2. Such values were probably computed in float32. Multiples of 1/2 alone say
+ * nothing: results such as 0 and 1 are exact in float64, too. */
 static bool has_few_digits(rg_tensor *t) {
     RG_SCOPE();
     bool odd = false;
@@ -61,8 +62,8 @@ static bool has_few_digits(rg_tensor *t) {
     return odd && !has_many_digits(t);
 }
 
-/* Fails if an output or gradient has only float32's precision, although an input has more
- * digits. */
+/* Fails if an output or gradient has only float32's precision, although an input that requires grad
+ * has more digits. */
 static bool check_digits(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS];
     rg_check_result r;
@@ -87,8 +88,9 @@ static bool check_digits(const rg_check_run *s) {
     return true;
 }
 
-/* Stores float32 copies of the inputs in narrow[], and float64 copies of these copies in wide[]. If
- * memory ran out, an element is NULL. */
+/* Stores float32 copies of the floating-point inputs in narrow[], and float64 copies of these
+ * copies in wide[]. Other inputs are stored in both as they are. If memory ran out, an element is
+ * NULL. */
 static void copy_narrow(const rg_check_run *s, rg_tensor *narrow[], rg_tensor *wide[]) {
     for (int i = 0; i < s->n; i++) {
         narrow[i] = wide[i] = s->plain[i];
@@ -246,8 +248,9 @@ static bool run_checks(const rg_check_run *s) {
     return ok;
 }
 
-/* Copies the inputs to s->plain and sets s->wanted. The copies are contiguous, and float64 if the
- * input is floating point. */
+/* Copies the inputs to s->plain. The copies are contiguous, and float64 if the input is floating
+ * point. Sets s->wanted to the inputs that require grad or, if none does, to all floating-point
+ * inputs. Fails if there are none. */
 static bool check_begin(rg_check_run *s, rg_list inputs) {
     for (int i = 0; i < s->n; i++) {
         rg_tensor *t = inputs.v[i];

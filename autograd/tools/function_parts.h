@@ -28,8 +28,9 @@ typedef struct {
     uint8_t n_user, n_saved;
     bool has_saved;
     int8_t slot[RG_FUNCTION_SAVED];
-    /* Three masks: the values that backward needs, the inputs whose gradients are wanted, and the
-     * outputs that were marked as not differentiable. */
+    /* Three masks. `needs`: the inputs and outputs of the node that backward needs. `wanted`: the
+     * inputs whose gradients are wanted. `apart`: the outputs that were marked as not
+     * differentiable. */
     uint32_t needs, wanted, apart;
     _Alignas(8) char args[];
 } rg_function_attr;
@@ -52,8 +53,8 @@ struct rg_function_context {
 /* Fails with an error, and returns false. To be called if a repetition of a recorded step doesn't
  * do what the recording did: for example, if the op saves another number of values. */
 bool rgi_took_another_way(const rg_op *op);
-/* Copies the values of `from` to `to`, in a repetition of a recorded step. Fails if the shape or
- * the dtype has changed. */
+/* Copies the values of `from` to `to`, a tensor of the recording, in a repetition of a recorded
+ * step. Fails if they have different shapes or dtypes. */
 bool rgi_function_same(const rg_op *op, rg_tensor *to, rg_tensor *from);
 /* Computes all gradients of a step. This is the function `together` in the op's row. */
 bool rgi_function_backward(const rg_step *s, rg_tensor *gin[]);

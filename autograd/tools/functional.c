@@ -1,7 +1,8 @@
 /*
  * functional.c: Jacobians, Hessians, their products with vectors, and vmap, computed by backward
- * runs. A product J v is the derivative of u^T J v by u; therefore it needs the graph of the
- * gradient u^T J.
+ * runs. If J is the Jacobian of y, a backward run from y with the gradient u computes u^T J. The
+ * product J v is the derivative of u^T J v by u, so it takes a second backward run, through the
+ * graph of the first.
  */
 #include "functional.h"
 #include "autograd/inputs.h"
@@ -15,8 +16,8 @@ enum { MOST_DERIVED = 64 };
 
 /* A function f that is differentiated by its inputs, and the result `y` of a call of f. f isn't
  * called with the program's inputs, but with in[]: detached leaves or, if a graph is created, views
- * of the inputs. If f also uses one of the program's inputs directly, not through in[], this use
- * counts as a constant. Bit i of `real` says that input i is floating point. */
+ * of the inputs. If f also reads one of the program's inputs directly, not through in[], that input
+ * counts as a constant there. Bit i of `real` says that input i is floating point. */
 typedef struct {
     const char *op;
     rg_function *f;
@@ -68,7 +69,7 @@ static rg_tensor *outcome(const derived *d, rg_tensor *t) {
 }
 
 /* Returns the derivative of y by x, where `gradient` is the gradient of y. Returns zeros if y
- * doesn't depend on x. The graph is retained. */
+ * doesn't depend on x, and NULL on failure. The graph is retained. */
 static rg_tensor *derivative(rg_tensor *y, rg_tensor *x, rg_tensor *gradient, bool create_graph) {
     rg_tensor *g = RG_NONE;
     if (y->history)
@@ -97,8 +98,9 @@ static bool vector_fits(const char *op, rg_tensor *v, const rg_tensor *as) {
 
 /* ---- stacking many results -------------------------------------------------------------- */
 
-/* Stacks the n results one(from), one(from + 1), .. along dim. At most AT_ONCE tensors are stacked
- * at a time. If there are more, each half is stacked, and the halves are joined. */
+/* Calls one(at, context) for the n numbers `at` from `from` on, and returns the results, stacked
+ * along dim, or NULL on failure. At most AT_ONCE tensors are stacked at a time. If there are more,
+ * each half is stacked, and the halves are joined. */
 static rg_tensor *stack_of(rg_tensor *(*one)(int64_t at, void *context), void *context,
                            int64_t from, int64_t n, int64_t dim) {
     enum { AT_ONCE = 512 };
@@ -118,7 +120,8 @@ static rg_tensor *stack_of(rg_tensor *(*one)(int64_t at, void *context), void *c
 
 /* ---- Jacobians and Hessians ----------------------------------------------------------- */
 
-/* Returns zeros like t, with a 1 as element number `at`. */
+/* Returns a tensor with the shape and dtype of t, in which element number `at` is 1 and all others
+ * are 0. */
 static rg_tensor *unit_vector(const rg_tensor *t, int64_t at) {
     rg_tensor *e = rgi_own(rgi_new((rg_dtype)t->dtype, t->ndim, t->size));
     if (!e)
@@ -159,9 +162,9 @@ static rg_tensor *row_of(int64_t e, void *context) {
     return rg_reshape(derivative(rows->y, rows->x, unit, rows->create_graph), rows->x->numel);
 }
 
-/* Returns the matrix of the derivatives by x of each element of y, one element in each row. Unless
- * a graph is created, each row is copied into the matrix and released before the next one is
- * computed. */
+/* Returns the matrix of derivatives: row e has the derivatives of element e of y by all elements of
+ * x. Unless a graph is created, each row is copied into the matrix and released before the next one
+ * is computed. */
 static rg_tensor *rows_of(rg_tensor *y, rg_tensor *x, bool create_graph) {
     derived_rows made = { y, x, create_graph };
     if (create_graph && y->numel > 0)
@@ -313,8 +316,8 @@ rg_tensor *(rg_vjp_with)(rg_function *f, void *context, int n, rg_tensor *const 
     return hand_out(&d, ok, n, results);
 }
 
-/* Returns the sum of <g_i, v_i> over the inputs for which there is a vector v_i, or RG_NONE if
- * there is none. */
+/* Returns the sum of the inner products <g_i, v_i> over the floating-point inputs whose v_i isn't
+ * RG_NONE. Returns RG_NONE if there is no such input, and NULL on failure. */
 static rg_tensor *sum_of_products(const derived *d, rg_tensor *const g[], rg_tensor *const v[]) {
     rg_tensor *sum = RG_NONE;
     for (int i = 0; i < d->n; i++) {
@@ -371,8 +374,9 @@ rg_tensor *(rg_hvp_with)(rg_function *f, void *context, int n, rg_tensor *const 
 
 /* ---- vmap: one call of f for each example -------------------------------------------------- */
 
-/* Sets dim[i] to the dim of input i along which the examples lie, or to -1 if there is none. Sets
- * *count to the number of examples. */
+/* Sets dim[i] to the dim of input i along which the examples lie, or to -1 if all examples get the
+ * same input. Sets *count to the number of examples, and fails if the inputs disagree about it or
+ * it is 0. */
 static bool find_examples(int n, rg_tensor *const inputs[], const rg_dims *in_dims, int dim[],
                           int64_t *count) {
     *count = -1;

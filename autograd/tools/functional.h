@@ -9,8 +9,9 @@
  *
  *     rg_tensor *h = rg_hessian(energy, &model, 1, &x);
  *
- * Only floating-point inputs are differentiated. Results have no history unless .create_graph is
- * true. Then their history leads to the inputs, and to all other tensors that f used.
+ * Only floating-point inputs are differentiated. Derivatives, and the y that is returned with them,
+ * have no history unless .create_graph is true. With .create_graph, their history leads to the
+ * inputs, and to all other tensors that f used.
  */
 #pragma once
 
@@ -52,8 +53,9 @@ rg_tensor *rg_hessian_with(rg_function *f, void *context, int n, rg_tensor *cons
  * Products of a Jacobian or a Hessian and vectors, computed without the matrix. Each function
  * returns y, or NULL on failure. */
 
-/* Stores results[i] = v^T dy / dx_i, which is what a backward run computes. v has y's shape. If y
- * has one element, v may be RG_NONE, which stands for 1. */
+/* Stores results[i] = v^T dy / dx_i, which is what a backward run computes, or RG_NONE if input i
+ * isn't floating point. v has y's shape. If y has one element, v may be RG_NONE, which stands for
+ * 1. */
 rg_tensor *rg_vjp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                        rg_tensor *v, rg_tensor *results[], rg_derivative_options options);
 /* Stores *result = sum over i of (dy / dx_i) v_i. This takes two backward runs. v[i] has the shape
@@ -61,7 +63,8 @@ rg_tensor *rg_vjp_with(rg_function *f, void *context, int n, rg_tensor *const in
 rg_tensor *rg_jvp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                        rg_tensor *const v[], rg_tensor **result, rg_derivative_options options);
 /* Stores results[i] = sum over j of d2y / (dx_i dx_j) v_j, the product of y's Hessian and v. y must
- * have one element. */
+ * have one element. v is as for rg_jvp, and results[i] is RG_NONE if input i isn't floating
+ * point. */
 rg_tensor *rg_hvp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                        rg_tensor *const v[], rg_tensor *results[], rg_derivative_options options);
 #define rg_vjp(f, context, n, inputs, v, results, ...) \
@@ -83,8 +86,9 @@ typedef struct RG_OPTIONS rg_vmap_options {
     /* The dim of the result along which the examples lie. */
     int out_dim RG_DEFAULT(0);
 } rg_vmap_options;
-/* Calls f once for each example, and stacks the results. It is as fast as a loop, and draws random
- * numbers as a loop does. If speed matters, write an f that takes a batch. */
+/* Calls f once for each example, and stacks the results. Returns NULL on failure. It is as fast as
+ * a loop, and draws random numbers as a loop does. If speed matters, write an f that takes a
+ * batch. */
 rg_tensor *rg_vmap_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                         rg_vmap_options options);
 #define rg_vmap(f, context, n, inputs, ...) \

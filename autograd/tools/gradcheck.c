@@ -27,17 +27,17 @@ typedef struct {
     int cotangents;
 } check;
 
-/* The outputs of a call. They are copied to here, since the function may use its own array again in
- * its next call. */
+/* The outputs of a call. Their pointers are copied to here, since the function may use its own
+ * array of pointers again in its next call. */
 enum { MOST_OUTPUTS = 64 };
 typedef struct {
     int n;
     rg_tensor *v[MOST_OUTPUTS];
 } outputs;
 
-/* A mismatch. `analytic` and `numeric` are two values for the derivative of element `out` of an
- * output by element `at` of an input. `excess` is by how much their difference is above the
- * tolerance. */
+/* A mismatch. The derivative of element `out` of output number `output` by element `at` of input
+ * number `input` has the value `analytic` by a backward run, and `numeric` by finite differences.
+ * `excess` is by how much their difference is above the tolerance. */
 typedef struct {
     int input, output;
     int64_t at, out;
@@ -115,8 +115,8 @@ static bool outputs_alike(const check *c, const outputs *first, const outputs *y
 }
 
 /* Calls the function, and returns the elements of all its outputs as one float64 vector, which the
- * caller's scope owns. The values are copied, since a function may return one of its inputs, which
- * is changed later. */
+ * caller's scope owns. The values are copied, since a function may return one of its inputs, and
+ * the check changes inputs later. Returns NULL on failure. */
 static rg_tensor *values_of(const check *c, const outputs *first) {
     RG_SCOPE();
     outputs y;
@@ -134,8 +134,8 @@ static rg_tensor *values_of(const check *c, const outputs *first) {
     return rg_escape(values);
 }
 
-/* Returns the measured column of the Jacobian for element `at` of input number `input`: (f(x + eps)
- * - f(x - eps)) / (2 * eps). */
+/* Returns the measured column of the Jacobian for x, element `at` of input number `input`: (f(x +
+ * eps) - f(x - eps)) / (2 * eps). Returns NULL on failure. */
 static rg_tensor *numeric_column(const check *c, const outputs *first, int input, int64_t at) {
     RG_SCOPE();
     double *x = element(c->inputs[input], at);
@@ -249,9 +249,10 @@ static double excess_of(const check *c, double analytic, double numeric) {
     return fmax(excess, 0);
 }
 
-/* Compares one column of the Jacobian, for element `at` of input number `input`, and keeps the
- * worst mismatch. If any output has a history, only outputs with a history are compared. If none
- * has one, all measured values must be 0. */
+/* Compares one column of the Jacobian, for element `at` of input number `input`, and stores its
+ * worst mismatch in *worst if that is worse than the one there. `any` is true if any output has a
+ * history: then only outputs with a history are compared. If none has one, all measured values must
+ * be 0. Returns false if the column can't be measured. */
 static bool compare_column(const check *c, const outputs *y, bool any, const jacobian *j, int input,
                            int64_t at, mismatch *worst) {
     RG_SCOPE();

@@ -66,7 +66,8 @@ static void graph_leaf(rg_text *d, drawn_leaves *leaves, const rg_node *leaf, si
     rgi_text_add(d, "    leaf%zu -> n%zu\n", k, i);
 }
 
-/* Draws the nodes of the run. While they are drawn, `slot` holds a node's number. */
+/* Draws the nodes of the run, and `root`, which isn't among them if it is a leaf. While they are
+ * drawn, the field `slot` of a node holds the node's number. */
 static void graph_of(rg_text *d, const rg_run *run, const rg_node *root) {
     drawn_leaves leaves = { 0 };
     rgi_text_add(d, "digraph regard {\n    rankdir=BT\n    node [fontname=\"sans-serif\"]\n");

@@ -11,8 +11,7 @@
 static bool is_inference(const rg_tensor *t) { return t->storage && t->storage->inference; }
 
 /* Returns whether the call is to be recorded. As in torch, it isn't recorded if all its inputs are
- * inference tensors.
- * */
+ * inference tensors or absent. */
 static bool records_some_input(rg_graph_observer *o, const rg_call *c) {
     (void)o;
     for (int i = 0; i < c->n_in; i++)
@@ -47,8 +46,8 @@ bool rg_is_inference_mode_enabled(void) { return rgi_this.inference; }
 
 bool rg_is_inference(rg_tensor *t) { return rgi_check(t, "is_inference") && is_inference(t); }
 
-/* Sets the thread's inference mode first, since rg_set_grad_enabled reads it, and then grad
- * mode. */
+/* Sets the thread's inference mode, and then its grad mode: in this order, since
+ * rg_set_grad_enabled reads the inference mode. */
 static void set_modes(bool on, bool grad) {
     rgi_thread_get()->inference = on;
     if (on && !rgi_is_in_force(&inference))

@@ -1,7 +1,8 @@
 /*
  * paths.c: a backward run that keeps the gradients of different paths apart. A backward step is
- * linear in the gradient that it gets, so the step of a node is done once for each path that ends
- * at the node. explain.c describes the paths.
+ * linear in the gradient that it gets. Therefore the step of a node can be computed separately for
+ * each path that ends at the node, and the results add up to the whole gradient. explain.c
+ * describes the paths.
  */
 #include "paths.h"
 #include "tensor/memory.h"
@@ -14,7 +15,8 @@
 
 /* A backward run that finds the paths to the tensor w, and keeps the gradients of different paths
  * apart. `parts` has an element for each output of each node: the gradients of the paths that end
- * there. One more element follows, which is used if w is a leaf. */
+ * at that output. One more element follows, for w if w is a leaf. `huge` is the bound above which a
+ * gradient counts as huge. */
 typedef struct {
     rg_run run;
     rg_paths *paths;
@@ -58,8 +60,9 @@ static bool measure_gradient(rg_tensor *t, gradient_kind *is) {
 
 /* ---- the tree of steps ------------------------------------------------------------------ */
 
-/* Returns the index of the path_step for node n that comes after the path_step `before`. Adds it if
- * there is none. Returns RG_REST if `before` is RG_REST, and -2 if memory ran out. */
+/* Returns the index of the path_step that comes after the path_step `before` and has the op and the
+ * name of node n. Adds such a path_step if there is none. Returns RG_REST if `before` is RG_REST,
+ * and -2 if memory ran out. */
 static int step_behind(rg_paths *p, int before, const rg_node *n) {
     char op[sizeof p->step->op];
     const char *name = n->base.name;
@@ -85,7 +88,7 @@ static void parts_free(path_parts *parts) {
     rgi_free(parts, sizeof *parts, RG_MEM_OTHER);
 }
 
-/* Adds g to the gradient of a part. */
+/* Adds g to the gradient of a part. Returns false if memory ran out. */
 static bool part_add(path_part *part, rg_tensor *g) {
     gradient_kind is;
     rg_tensor *sum = rg_add(part->g, g);
@@ -107,7 +110,8 @@ static path_part *part_of_step(path_parts *parts, int step) {
 }
 
 /* Merges the part with the smallest norm into the rest, the part that stands for all merged paths.
- * If there is no rest yet, the part with the smallest norm becomes the rest. */
+ * If there is no rest yet, the part with the smallest norm becomes the rest. Returns false if
+ * memory ran out. */
 static bool give_up_smallest(path_parts *parts) {
     path_part *least = NULL;
     for (path_part *p = parts->v; p < parts->v + parts->n; p++)
@@ -159,9 +163,10 @@ static size_t place_number(const path_run *r, const rg_edge *e) {
     return e->node->op ? e->node->slot + e->output : r->run.n_grads;
 }
 
-/* Describes in `text` the first step that computed a gradient of one kind: zero, not finite, or
- * huge. There is a string `text` for each kind. `is` says whether the gradient of input number
- * `input` is of this kind. If `text` isn't empty, it describes an earlier step, and is kept. */
+/* Called for each gradient that the run computes, once for each of three kinds: zero, not finite,
+ * and huge. `is` says whether the gradient of input number `input` of node n is of this kind, and
+ * `text` belongs to the kind. If `is` is true and `text` is still empty, describes the step of n in
+ * `text`. */
 static void tell_first(char text[128], bool is, const rg_node *n, int input) {
     char shape[192];
     if (!is || *text)
@@ -197,7 +202,8 @@ static bool step_for_part(path_run *r, rg_node *n, int k, const path_part *part,
     for (int i = 0; i < n->n_in; i++) {
         if (!rgi_run_needs(&r->run, &n->edge[i]))
             continue;
-        /* A place for w exists already: the run has had a slot for w from the beginning. */
+        /* This doesn't return NULL: if the input is the leaf w, rgi_run_ask has made the place for
+         * it. */
         rg_tensor **place = rgi_run_place(&r->run, n->edge[i]);
         rg_tensor *made = *place;
         if (!made)

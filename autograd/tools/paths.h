@@ -8,8 +8,8 @@
 #include "autograd/node.h"
 
 /* One step of a path: the backward step of a node, and its op. `before` is the index of the step
- * that comes before it on the path. Step 0 is the loss. The steps of all paths form a tree, because
- * paths that begin with the same steps share these. */
+ * that comes before this one on the path, nearer to the loss. Step 0 is the loss. The steps of all
+ * paths form a tree, because paths that begin with the same steps share these. */
 typedef struct {
     int before;
     char op[96];

@@ -1,10 +1,10 @@
 /*
  * profile.c: the profiler. It counts the cost of each op: the calls, their time without the calls
  * inside them, the bytes of the tensors that they read and write, and the floating point
- * operations. If a rule computes a gradient, the cost is that of the calls in the rule. Other work
- * has rows of its own if the program marks it. With REGARD_PROFILE=1 in the environment, the table
- * is printed to standard error when the program ends. REGARD_PROFILE=FILE.json also writes every
- * call to that file, for chrome://tracing.
+ * operations. If a gradient rule computes a gradient, the cost is counted for the ops that the rule
+ * calls. Other work has rows of its own if the program marks it. With REGARD_PROFILE=1 in the
+ * environment, the table is printed to standard error when the program ends.
+ * REGARD_PROFILE=FILE.json also writes every call to that file, for chrome://tracing.
  */
 #include "autograd/autograd.h"
 #include "autograd/engine.h"
@@ -47,9 +47,9 @@ static double profile_now(void) {
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* A call that is being measured. `began` is the time at which it began. profile_inside then starts
- * again from 0 for this call, and `outer` keeps the surrounding call's value of it until this call
- * ends. All times are in nanoseconds. */
+/* A call that is being measured. `began` is the time at which it began. At that time profile_inside
+ * was set to 0, to count the calls inside this one. `outer` keeps the value that profile_inside had
+ * before, for the surrounding call. All times are in nanoseconds. */
 typedef struct {
     double began, outer;
 } timing;
@@ -84,8 +84,8 @@ static int row_of_given_name(const char *name, bool beside) {
     return i;
 }
 
-/* Adds the cost to row i. If i is profile_n, first appends `row`. If the table is full, a new row
- * is ignored. */
+/* Adds the cost to row i. If i is profile_n, first appends `row`. Does nothing if i is
+ * PROFILE_ROWS: the table is full, and has no row for this name. */
 static void add_to_row(int i, profile_row row, const rg_cost *cost) {
     if (i == PROFILE_ROWS)
         return;
@@ -103,8 +103,9 @@ static void add_to_given_name(const char *name, bool beside, const rg_cost *cost
     add_to_row(i, (profile_row){ .name = given_names[i], .beside = beside }, cost);
 }
 
-/* Returns the cost of a call that ends now, without the calls inside it. Sets *took to the call's
- * time including the calls inside it. */
+/* Ends the measurement t, and returns the cost of the call without the calls inside it. Sets *took
+ * to the call's time including the calls inside it, and adds this time to the profile_inside of the
+ * surrounding call. */
 static rg_cost cost_since(const timing *t, double bytes, double flops, double *took) {
     *took = profile_now() - t->began;
     rg_cost own = { .calls = 1, .ns = *took - profile_inside, .bytes = bytes, .flops = flops };
@@ -182,9 +183,10 @@ static double profile_bytes(int n, rg_tensor *const t[]) {
     return bytes;
 }
 
-/* Returns the number of floating point operations for an output of shape y. It is one for each
- * element. If the op computes products, it is two for each term of each element; `terms_of` is then
- * the shape of the input that determines the number of terms (see rg_terms). */
+/* Returns the number of floating point operations for an output of shape y. It is 0 for a view, and
+ * one for each element for most other ops. If the op computes products, it is two for each term of
+ * each element; `terms_of` is then the shape of the input that determines the number of terms (see
+ * rg_terms). If the op leaves out terms, only the share that it computes is counted. */
 static double profile_flops(const rg_op *op, const void *attr, rg_dims y, rg_dims terms_of) {
     const double elements = profile_elements(y);
     if (!op->terms.times)
@@ -219,9 +221,10 @@ static void count_forward(rg_graph_observer *o, const rg_span *span, const rg_ca
                flops * RG_MAX(1, c->op->terms.times));
 }
 
-/* Returns the number of operations of a step that computed the gradients in the mask by its own
- * code. Each gradient of a product costs one product. The shape that determines the number of terms
- * is that of an input. It is read from the node of the input, or else from the saved value, which
+/* Returns the number of floating point operations of a step that computed the gradients in the mask
+ * by its own code. Each gradient of a product costs one product. The shape that determines the
+ * number of terms is that of input number terms->input. It is read from the node that the input's
+ * edge leads to. If the edge leads to no node, it is read from the input's saved value, which
  * exists because another input's gradient needs it. */
 static double profile_step_flops(const rg_step *s, uint32_t gradients) {
     const rg_terms *terms = &s->op->terms;
@@ -297,8 +300,8 @@ rg_cost rg_profile_cost(const char *row) {
 }
 
 const char *rg_profile_table(void) {
-    /* The table is made from a copy of the rows, without the lock. If it can't be made, the user's
-     * error handler is called, which may use the profiler. */
+    /* The text is made from a copy of the rows, after the lock is given back. If memory runs out
+     * for the text, the program's error handler is called, and it may use the profiler. */
     profile_row rows[PROFILE_ROWS];
     double all = rg_profile_cost(NULL).ns;
     rgi_lock(RG_LOCK_PROFILE);

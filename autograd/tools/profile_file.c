@@ -1,5 +1,5 @@
 /*
- * profile_file.c: the profiler's file, a list of JSON objects.
+ * profile_file.c: writes the profiler's file, a JSON array with an object for each event.
  */
 #include "profile_file.h"
 

@@ -1,7 +1,7 @@
 /*
- * rule_checks.c: the checks of rg_function_check, except those of values and derivatives. Each
- * check applies the op under one condition, and compares the results with those of a plain run. If
- * they differ, it fails with an error message that names the condition.
+ * rule_checks.c: the checks of rg_function_check, except those of values and derivatives. Most
+ * checks apply the op under one condition, and compare the results with those of a plain run. If
+ * the results differ, the check fails with an error message that names the condition.
  */
 #include "check_run.h"
 #include "tensor/memory.h"
@@ -11,8 +11,8 @@
 
 /* ---- inputs and gradients that are not contiguous ----------------------------------- */
 
-/* Compares a run in which input `at` has this layout with a run in which the input is contiguous
- * and has the same values. */
+/* Compares a run in which input `at` has the layout `as` with a run in which this input is
+ * contiguous and has the same values. Fails if the results differ. */
 static bool check_input_layout(const rg_check_run *s, int at, rg_check_layout as) {
     rg_tensor *in[RG_FUNCTION_INPUTS];
     rg_check_result a, b;
@@ -90,8 +90,9 @@ static bool check_wanted(const rg_check_run *s) {
     return true;
 }
 
-/* Fails unless backward computes the same gradients of the inputs in two runs: in one run a single
- * output has a gradient, and in the other the other outputs have gradients of 0 as well. */
+/* Fails unless, for each output k, backward computes the same gradients of the inputs in two runs.
+ * In the first run, every output but k gets a gradient of 0. In the second, only output k gets a
+ * gradient. */
 static bool check_each_output(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS], *gy[RG_MAX_OUTPUTS];
     rg_check_result all, one;
@@ -142,8 +143,8 @@ bool rgi_check_backward_writes(const rg_check_run *s) {
     return true;
 }
 
-/* Writes to input `at` between forward and backward. Backward must then either fail or return the
- * same values as before. */
+/* Writes to input `at` between forward and backward. Backward must then either fail or compute the
+ * same gradients as without the write. */
 static bool check_written_input(const rg_check_run *s, int at) {
     rg_tensor *in[RG_FUNCTION_INPUTS];
     rg_check_result before, after;
@@ -293,8 +294,9 @@ static bool check_leaks(const rg_check_run *s) {
                                   (long long)more / 4);
 }
 
-/* Applies the op, and makes allocation number n fail. Sets *denied to whether there were that many
- * allocations. */
+/* Runs forward and backward, and makes allocation number n fail. Sets *denied to false if there
+ * were fewer than n allocations, and otherwise to true. Returns false if the op then fails with
+ * another error than RG_OUT_OF_MEMORY, or goes on with an error set or with wrong results. */
 static bool run_denied(const rg_check_run *s, rg_tensor *in[], const rg_check_result *right,
                        int64_t n, bool *denied) {
     RG_SCOPE();

@@ -83,7 +83,8 @@ static void let_go(rg_node *n, int i) {
     n->saved[i] = NULL;
 }
 
-/* Calls do_value for each saved value. Meanwhile no hooks are in force and nothing is recorded. */
+/* Calls do_value for each saved value, until one call fails. Meanwhile no hooks are in force and no
+ * graph is recorded. Returns false on failure. */
 static bool for_each_value(rg_node *n, packed_values *p,
                            bool (*do_value)(rg_node *n, packed_values *p, int i)) {
     static const rg_saved_hooks none;
@@ -98,7 +99,8 @@ static bool for_each_value(rg_node *n, packed_values *p,
     return ok;
 }
 
-/* Calls `pack` for the saved value i, if there is one, and releases the value. */
+/* Calls `pack` for the saved value i, if there is one, and releases the value. Fails if `pack`
+ * fails or has written to the value. */
 static bool pack_value(rg_node *n, packed_values *p, int i) {
     if (!n->saved[i])
         return true;
@@ -209,7 +211,8 @@ static bool pack_node(rg_graph_observer *o, const rg_call *c, rg_node *n) {
     return for_each_value(n, p, pack_value);
 }
 
-/* A replay saves no values that the thread's hooks could see. */
+/* Fails while the thread's innermost hooks are in force: a repetition of a recorded step saves no
+ * values, so it can't pass them to `pack`. */
 static bool refuse_replay(rg_graph_observer *o) {
     (void)o;
     const size_t n = saved_thread.n;
