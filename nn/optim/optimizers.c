@@ -8,12 +8,13 @@
 #include <math.h>
 
 /* The default options of an optimizer's row. Every optimizer that uses this macro has the options
- * weight_decay and maximize. The arguments are the defaults of its other options. */
+ * weight_decay and maximize. The arguments are the defaults of its other options, and may replace
+ * these two defaults. */
 #define OPTIONS(...) .defaults = { RG_NO_OPTIONS_, .weight_decay = 0, .maximize = 0, __VA_ARGS__ }
 
-/* Returns 1 - beta^step, which corrects the bias of a running mean that began as 0. beta^step is
- * less than e^(step (beta - 1)). If that is less than e^-38, it is below half of the last bit of 1,
- * and the result is exactly 1. */
+/* Returns 1 - beta^step, the divisor that corrects the bias of a running mean that began as 0.
+ * |beta|^step is at most e^(step * (|beta| - 1)). If that power is below e^-38, subtracting
+ * beta^step from 1 gives 1 after rounding, so 1 is returned without a call of pow. */
 static double correction(double beta, double step) {
     return step * (1 - fabs(beta)) > 38 ? 1 : 1 - pow(beta, step);
 }
@@ -27,9 +28,9 @@ static void sgd_numbers(k_optimizer_numbers *z, const rg_param_group *g,
     z->sgd.has_buffer = g->momentum != 0;
 }
 
-/* Returns the factor by which the step multiplies the parameter. It is 1, unless weight decay is
- * decoupled: then the weights themselves decay, and z->weight_decay, which would change the
- * gradient, becomes 0. */
+/* Returns the factor by which the step multiplies the parameter: 1 - lr * weight_decay if the
+ * weight decay is decoupled, otherwise 1. If it is decoupled, also sets z->weight_decay to 0: a
+ * weight decay in the kernel's numbers would be added to the gradient. */
 static double shrink_of(k_optimizer_numbers *z, const rg_param_group *g) {
     if (g->decoupled_weight_decay == 0 || g->weight_decay == 0)
         return 1;
@@ -114,8 +115,8 @@ static void lion_numbers(k_optimizer_numbers *z, const rg_param_group *g,
     z->lion.mean_entering = 1 - g->betas[1];
 }
 
-/* Sets the numbers of Muon's kernel. The learning rate depends on the shape of the matrix: it is
- * larger for a matrix with more rows than columns or, with match_rms_adamw, for a large matrix. */
+/* Sets the numbers of Muon's kernel. The learning rate is multiplied by sqrt(max(1, rows /
+ * columns)) or, with match_rms_adamw, by 0.2 * sqrt(max(rows, columns)). */
 static void muon_numbers(k_optimizer_numbers *z, const rg_param_group *g,
                          const rg_optim_slot *slot) {
     const double rows = (double)rg_size(slot->param, 0);

@@ -20,7 +20,7 @@ typedef enum rg_saved_kind {
     RG_SAVED_SCALAR, /* A double here, a tensor without dims in PyTorch. */
     RG_SAVED_TENSOR, /* A pointer to a tensor here, a tensor in PyTorch. */
     RG_SAVED_INT,    /* An int64_t here, an int in PyTorch. */
-    RG_SAVED_BOOL,   /* An rg_flag, a bool in PyTorch. */
+    RG_SAVED_BOOL,   /* An rg_flag here, a bool in PyTorch. */
 } rg_saved_kind;
 
 typedef struct rg_saved {
@@ -30,21 +30,24 @@ typedef struct rg_saved {
     const char *key; /* The key in PyTorch's files, or NULL if it is `name`. */
 } rg_saved;
 
-/* Writes a field of the struct at `base`, after its key if `with_key`. If the field is an
- * RG_SAVED_SCALAR, it is written as a tensor of this dtype. */
+/* Writes to p the field that `row` describes, of the struct at `base`. If `with_key`, writes its
+ * key first. An RG_SAVED_SCALAR is written as a tensor of `dtype`; other kinds ignore `dtype`. */
 void rgi_saved_add(rg_py *p, const rg_saved *row, const void *base, bool with_key, rg_dtype dtype);
-/* Returns whether the field has a value: a tensor that isn't NULL, or a number that isn't
- * RG_UNSET. */
+/* Returns whether the field has a value: a tensor that isn't NULL, or a double that isn't RG_UNSET.
+ * An RG_SAVED_INT or RG_SAVED_BOOL always has one. */
 bool rgi_saved_is_there(const rg_saved *row, const void *base);
-/* Sets *number to the value of the dictionary entry `e`. Fails if the value isn't a number. */
+/* Sets *number to the value of the dictionary entry `e`. Fails unless the value is a tensor with
+ * one element. */
 bool rgi_saved_number(const rg_named *e, double *number, const char *op);
-/* Sets *whole to the value of the dictionary entry `e`. Fails if the value isn't a whole number. */
+/* Sets *whole to the value of the dictionary entry `e`. Fails unless the value is a tensor with one
+ * element, which is a whole number between -1e15 and 1e15. */
 bool rgi_saved_whole(const rg_named *e, int64_t *whole, const char *op);
-/* Reads an entry into the field of the struct at `base`. Fails if a number is expected and the
- * value isn't one. For an RG_SAVED_TENSOR stores the pointer without adding a reference. */
+/* Stores the value of the entry `e` in the field that `row` describes, of the struct at `base`.
+ * Fails if a number is expected and the value isn't one, or if a whole number is expected and it
+ * has a fraction. Of an RG_SAVED_TENSOR, stores the pointer without adding a reference. */
 bool rgi_saved_read(const rg_saved *row, void *base, const rg_named *e, const char *op);
-/* Returns a contiguous copy of the tensor, converted to this dtype. The scope owns the copy. Grad
- * mode must be off. */
+/* Returns a contiguous copy of the tensor, converted to this dtype. The scope owns the copy.
+ * Returns NULL on failure. Grad mode must be off. */
 rg_tensor *rgi_saved_copy(rg_tensor *t, rg_dtype dtype);
 /* Returns the index that follows the name of a list: 2 if `list` is "base_lrs" and `name` is
  * "base_lrs.2". Returns -1 if `name` isn't of this form. */

@@ -106,7 +106,7 @@ static bool check_sequential(const rg_optim *o, const rg_schedule_options *q) {
     return check_rules(RG_SEQUENTIAL_LR, RG_COUNT(rules), rules);
 }
 
-/* Requires at least one schedule, that all belong to the optimizer o, and that none needs a
+/* Fails unless there is at least one schedule, all belong to the optimizer o, and none needs a
  * metric. */
 static bool check_chained(const rg_optim *o, const rg_schedule_options *q) {
     const char *name = rgi_schedule_rows[RG_CHAINED_SCHEDULER].name;
@@ -194,7 +194,7 @@ static bool fail_for_nan(const rg_schedule *s, double rate_before) {
     return rgi_fail(RG_VALUE_ERROR, rgi_schedule_rows[s->kind].name, "%s", causes[i].what);
 }
 
-/* Does the work of set_rates. The caller owns a reference to the optimizer. */
+/* Does the work of set_rates (see below). The caller owns a reference to the optimizer. */
 static bool set_rates_of_groups(rg_schedule *s, double t, rg_schedule_rate *rate) {
     const char *name = rgi_schedule_rows[s->kind].name;
     RG_FAIL_VALUE_IF(s->kind == RG_ONE_CYCLE_LR && t > (double)s->o.total_steps, name,
@@ -216,7 +216,7 @@ static bool set_rates_of_groups(rg_schedule *s, double t, rg_schedule_rate *rate
 }
 
 /* Sets the learning rates of all groups to those at epoch t, which `rate` computes. Fails if a
- * program's lr_lambda, which `rate` calls, frees the optimizer. */
+ * function of the program that `rate` calls, such as lr_lambda, frees the optimizer. */
 static bool set_rates(rg_schedule *s, double t, rg_schedule_rate *rate) {
     rg_optim *o = s->optim;
     o->holders++;
@@ -260,9 +260,9 @@ static void begin_cyclic(rg_schedule *s) {
     }
 }
 
-/* Called for a SequentialLR, which steps other schedules. The learning rates were changed when
- * those schedules were made: sets the rate of each group back to its initial_lr. Also sets those
- * schedules back to the time before their first step. */
+/* Begins a SequentialLR. Making the schedules that it steps has changed the learning rates, so this
+ * function sets the rate of each group back to its initial_lr. Also sets these schedules back to
+ * the time before their first step. */
 static void begin_sequential(rg_schedule *s) {
     for (size_t i = 0; i < s->optim->n_groups; i++) {
         rg_param_group *g = &s->optim->groups[i].options;

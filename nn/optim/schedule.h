@@ -1,8 +1,9 @@
 /*
  * schedule.h: schedules of the learning rate: torch.optim.lr_scheduler.
  *
- * A schedule begins with the learning rates that the optimizer's groups have, and belongs to the
- * optimizer. rg_schedule_step is called after each epoch, or after each batch.
+ * A schedule starts from the learning rates that the optimizer's groups have; CyclicLR and
+ * OneCycleLR start from rates in their options. It belongs to the optimizer, and is freed with it.
+ * The program calls rg_schedule_step after each epoch or after each batch.
  */
 #pragma once
 
@@ -16,7 +17,8 @@ typedef struct rg_schedule rg_schedule;
  * be left by longjmp. */
 typedef double rg_lr_lambda(int64_t epoch, void *context);
 /* A function of the program that returns the factor by which the height of a cycle of CyclicLR is
- * multiplied. It must not be left by longjmp. */
+ * multiplied. `x` is the number of the cycle, from 1 on, or the epoch if scale_iterations is true.
+ * The function must not be left by longjmp. */
 typedef double rg_cycle_scale(double x, void *context);
 
 /* A value for each parameter group. If torch accepts such a list for an option, the option has a
@@ -31,7 +33,7 @@ typedef struct rg_by_group {
     ((rg_by_group){ (int)(sizeof((double[]){ __VA_ARGS__ }) / sizeof(double)), { __VA_ARGS__ } })
 #endif
 
-/* Each comment names the schedules that read the options below it. */
+/* Each comment names the schedules that read some or all of the options below it. */
 typedef struct RG_OPTIONS rg_schedule_options {
     RG_BY_NAME;
     /* Read by StepLR. */
@@ -157,23 +159,25 @@ rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t tota
                                        double start_factor, double eta_min);
 
 /* Makes a step of any schedule but ReduceLROnPlateau: moves to the next epoch and sets the groups'
- * learning rates. */
+ * learning rates. Returns false on failure. */
 bool rg_schedule_step(rg_schedule *s);
-/* Makes a step of ReduceLROnPlateau. `metric` is the value that it watches, such as the validation
- * loss. */
+/* Makes a step of ReduceLROnPlateau. `metric` is the value that the schedule watches, such as the
+ * validation loss. Returns false on failure. */
 bool rg_schedule_step_metric(rg_schedule *s, double metric);
 /* Lists the entries of torch's scheduler.state_dict(), such as "last_epoch", "step_size" and
- * "base_lrs.0". If an entry is a string in torch, its value is RG_NONE. On failure .n is -1. */
+ * "base_lrs.0". If an entry is a string or None in torch, its value is RG_NONE. On failure .n is
+ * -1. */
 rg_named_list rg_schedule_state_dict(rg_schedule *s);
 /* Loads a list that rg_schedule_state_dict returned, options included, as torch does. Fails, and
- * changes nothing, if a key is missing or unknown. The list can also be torch's:
- * rg_named_below(rg_torch_load("checkpoint.pt"), "scheduler"). Options that are strings in torch
- * (threshold_mode, anneal_strategy) keep their values. The learning rates aren't in the list, but
- * in the state of the optimizer, which must be loaded as well. */
+ * changes nothing, if a key is missing or unknown, or if a value doesn't fit. The list can also be
+ * torch's: rg_named_below(rg_torch_load("checkpoint.pt"), "scheduler"). Options that are strings in
+ * torch, such as threshold_mode and anneal_strategy, keep their values. The groups' present
+ * learning rates aren't loaded from the list: the optimizer's state has them, and must be loaded as
+ * well. */
 bool rg_schedule_load_state_dict(rg_schedule *s, rg_named_list dict);
-/* Moves the schedule to this epoch, and sets the learning rates by its closed form. Fails if there
- * is no closed form. As in torch, MultiplicativeLR instead multiplies the present rate by the
- * lambda's value at this epoch. */
+/* Moves the schedule to this epoch, and sets the learning rates by the schedule's closed form.
+ * Fails if there is no closed form. As in torch, MultiplicativeLR instead multiplies the present
+ * rate by the lambda's value at this epoch. */
 bool rg_schedule_step_to(rg_schedule *s, int64_t epoch);
 
 /* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */

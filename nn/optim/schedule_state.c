@@ -20,8 +20,8 @@ enum { MOST_FIELDS = 6 };
 #define STATE(kind, name, number) \
     { name, RG_SAVED_##kind, offsetof(rg_schedule, state) + (number) * sizeof(double), NULL }
 
-/* The options that PyTorch's state_dict of each kind has, in its order. A row without a name ends a
- * list. */
+/* For each kind of schedule, the options (and some states) that PyTorch's state_dict has, in
+ * PyTorch's order. A row without a name ends a list. */
 static const rg_saved schedule_options[][MOST_FIELDS] = {
     [RG_STEP_LR] = { OPTION(INT, step_size), OPTION(FLOAT, gamma) },
     [RG_MULTI_STEP_LR] = { OPTION(FLOAT, gamma) },
@@ -75,7 +75,7 @@ static void add_rates(rg_py *p, const char *key, const rg_optim *o, int option) 
     rgi_py_end(p);
 }
 
-/* Writes a list with the value of each group. */
+/* Writes a list with one value for each group: those in `list` or, if it is empty, always `one`. */
 static void add_values(rg_py *p, const char *key, const rg_schedule *s, const rg_by_group *list,
                        double one) {
     rgi_py_begin_at(p, key, RG_PY_LIST);
@@ -123,8 +123,8 @@ static int one_cycle_ends(const rg_schedule_options *o, double ends[3]) {
     return phases;
 }
 
-/* Writes "use_beta1": whether Adam's first beta is cycled, because the optimizer has no momentum.
- * Writes nothing if nothing is cycled. */
+/* If cycle_momentum is set, writes "use_beta1": true if the optimizer has no momentum option, so
+ * that Adam's first beta is cycled in its place. */
 static void add_use_beta1(rg_py *p, const rg_schedule *s) {
     if (s->o.cycle_momentum)
         rgi_py_bool(p, "use_beta1", !rgi_option_set(s->optim->defaults.options.momentum));
@@ -317,8 +317,9 @@ static rg_by_group *list_of(schedule_load *l, const char *name, int64_t *item) {
     return NULL;
 }
 
-/* Reads the entry e into list->v[item], the value of the group with the index `item`. If the list
- * is min_lrs, elements for which rg_by_group has no room are ignored. */
+/* Reads the entry e into list->v[item], the value of the group with the index `item`. Fails if
+ * there is no such group, or if rg_by_group has no room for the element; in the list min_lrs such
+ * elements are ignored instead. */
 static bool read_value(schedule_load *l, const rg_named *e, rg_by_group *list, int64_t item) {
     const bool plateau = list == &l->copy.o.min_lrs;
     if (item >= (int64_t)l->copy.optim->n_groups || (!plateau && item >= RG_MOST_BY_GROUP))
@@ -329,8 +330,8 @@ static bool read_value(schedule_load *l, const rg_named *e, rg_by_group *list, i
     return loaded_number(l, e, &list->v[item]);
 }
 
-/* Reads the entry e, if e is an element of one of the schedule's lists. Sets *known to true if it
- * is one, otherwise to false. */
+/* Reads the entry e if it is an element of one of the schedule's lists, and sets *known to whether
+ * it is one. Returns false if it is one but can't be read. */
 static bool read_item(schedule_load *l, const rg_named *e, bool *known) {
     const rg_schedule_kind kind = l->copy.kind;
     int64_t place;
@@ -360,8 +361,8 @@ static const rg_named *entry_of(const schedule_load *l, const char *name) {
     return NULL;
 }
 
-/* Returns whether the dictionary has either none of the n elements of a list, or all of them. Fails
- * with the name of the first that is missing. */
+/* Returns true if the dictionary has none of the n elements of a list, or all of them. Otherwise
+ * fails, and the error message names the first missing element. */
 static bool list_is_whole(const schedule_load *l, const char *list, int64_t n) {
     int64_t there = 0;
     for (int i = 0; i < l->dict.n; i++)
@@ -376,8 +377,8 @@ static bool list_is_whole(const schedule_load *l, const char *list, int64_t n) {
     return true;
 }
 
-/* Returns whether each list has an element for each group, and a SequentialLR has all its
- * milestones. Fails if not. */
+/* Returns whether each list that the dictionary has is complete, with an element for each group,
+ * and whether a SequentialLR has all its milestones. Fails if not. */
 static bool lists_are_whole(const schedule_load *l) {
     for (int i = 0; i < RG_COUNT(group_lists); i++)
         if (!list_is_whole(l, group_lists[i].name, (int64_t)l->copy.optim->n_groups))
@@ -418,8 +419,9 @@ static bool read_phases(schedule_load *l) {
     return true;
 }
 
-/* Returns whether the entry is one of torch's that can be ignored, because it is a string, internal
- * to torch, or follows from other entries. */
+/* Returns whether the entry is expected although neither read_fields nor read_item reads it: it is
+ * a string or None in torch, it is internal to torch, it follows from other entries, or another
+ * function looks it up. */
 static bool key_is_idle(const rg_named *e) {
     static const char *const idle[] = { "verbose", "default_min_lr", "mode_worse", "use_beta1" };
     for (int i = 0; i < RG_COUNT(idle); i++)
@@ -505,7 +507,8 @@ static int count_tree(const rg_schedule *s) {
     return n;
 }
 
-/* Reads the dictionary into s and all schedules below it. `all` has an element for each of them. */
+/* Reads the dictionary into copies of s and of all schedules below s (see count_tree). The array
+ * `all` has an element for each of them. Returns false on failure. */
 static bool read_tree(schedule_load *all, rg_schedule *s, rg_named_list dict) {
     if (!read_schedule(all++, s, dict))
         return false;

@@ -160,8 +160,8 @@ static double cycle_scale(const rg_schedule *s, double cycle, double t) {
     return o->triangular2 ? 1 / pow(2, cycle - 1) : 1;
 }
 
-/* Returns CyclicLR's learning rate at t. Also sets the group's momentum, which falls while the
- * learning rate rises. */
+/* Returns CyclicLR's learning rate at t. If cycle_momentum is set, also sets the group's momentum
+ * (or Adam's first beta), which falls while the learning rate rises. */
 static double cyclic(const rg_schedule *s, rg_param_group *g, double t) {
     const size_t i = rgi_group_place(s, g);
     const double size = s->state[RG_TOTAL_SIZE], up = s->state[RG_STEP_RATIO];
@@ -188,14 +188,14 @@ static double anneal(const rg_schedule *s, double from, double to, double part) 
     return to + (from - to) / 2 * (cos(M_PI * part) + 1);
 }
 
-/* The end of a phase: at epoch t a group has this learning rate and this momentum. Within a phase
- * both are interpolated between its two ends. */
+/* A point where a phase of OneCycleLR begins or ends: at epoch t a group has this learning rate and
+ * this momentum. Within a phase both are interpolated between its two points. */
 typedef struct cycle_corner {
     double t, lr, momentum;
 } cycle_corner;
 
-/* Returns OneCycleLR's learning rate at t. Also sets the group's momentum. There are two phases or,
- * if three_phase is true, three. */
+/* Returns OneCycleLR's learning rate at t. If cycle_momentum is set, also sets the group's momentum
+ * (or Adam's first beta). There are two phases or, if three_phase is true, three. */
 static double one_cycle(const rg_schedule *s, rg_param_group *g, double t) {
     double n = (double)s->o.total_steps, start = s->o.pct_start;
     cycle_corner corner[4] = {

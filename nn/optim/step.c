@@ -15,8 +15,9 @@ static bool takes_state(const rg_optim *o, const rg_optim_slot *slot, int k) {
     return needs == RG_ALWAYS || o->groups[slot->group].option[needs] != 0;
 }
 
-/* Returns the k-th state tensor of the parameter. Allocates it at the first step. Returns NULL on
- * failure. */
+/* Returns the k-th state tensor of the parameter. If there is none yet, allocates one, filled with
+ * the option initial_accumulator_value or, if the optimizer lacks this option, with 0. Returns NULL
+ * on failure. */
 static rg_tensor *state_of(const rg_optim *o, rg_optim_slot *slot, int k) {
     if (slot->state[k])
         return slot->state[k];
@@ -29,8 +30,9 @@ static rg_tensor *state_of(const rg_optim *o, rg_optim_slot *slot, int k) {
     return state;
 }
 
-/* Fills slot->operand with the tensors on which the step of this parameter works, and checks that
- * they can be used. There are none if the parameter has no gradient. */
+/* Fills slot->operand with the parameter, its gradient and its state tensors, on which the step
+ * works, and checks that they can be used. If the parameter has no gradient, there are no operands.
+ * Returns false on failure. */
 static bool gather_operands(const rg_optim *o, rg_optim_slot *slot) {
     slot->n_operands = 0;
     rg_tensor *grad = rg_grad_of(slot->param);
@@ -72,8 +74,9 @@ static k_optimizer_numbers numbers_of(const rg_optim *o, const rg_optim_slot *sl
     return z;
 }
 
-/* Calls the row's function `update` for each parameter that has a gradient, and appends its result
- * to the operands. Nothing has been changed by then. */
+/* Calls the row's function `update` for each parameter that has a gradient, and appends the tensor
+ * that it returns to the parameter's operands. No parameter has changed by then. Returns false on
+ * failure. */
 static bool add_updates(const rg_optim *o) {
     for (RG_EACH_SLOT(slot, o)) {
         if (!slot->n_operands)
@@ -110,7 +113,8 @@ static bool same_numbers(const rg_optim *o, const rg_optim_slot *a, const rg_opt
            && !o->row->update;
 }
 
-/* Makes the step. Also warns if a gradient still contains the gradient that the last step used. */
+/* Makes the step for each parameter that has a gradient. Also warns if the program hasn't zeroed a
+ * gradient that an earlier step used, so that it is contained in the present one. */
 RG_HOT static bool step_all(rg_optim *o) {
     RG_SCOPE();
     for (RG_EACH_SLOT(slot, o))

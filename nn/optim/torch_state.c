@@ -1,7 +1,8 @@
 /*
- * torch_state.c: converts an optimizer's state that torch.save wrote to regard's names. In torch's
- * state a group lists the indices of its parameters, some options exist that change no result, and
- * None means that a value is absent.
+ * torch_state.c: gives regard's names to the entries of an optimizer's state that PyTorch has
+ * saved. In such a state a group lists the indices of its parameters, where regard saves only their
+ * number. It also has options that change no result, which are left out, as are values that are
+ * None.
  */
 #include "optim_state.h"
 #include "optimizer_structs.h"
@@ -35,7 +36,8 @@ static bool only_torchs(const char *option) {
     return false;
 }
 
-/* Returns an entry with regard's name for the number of parameters in a group. */
+/* Returns the entry "param_groups.<group>.params", whose value n is the number of the group's
+ * parameters. On failure the entry's tensor is NULL. */
 static rg_named count_of_group(size_t group, double n) {
     enum { ROOM = 48 };
     char *name = rgi_scope_alloc(ROOM);
