@@ -13,8 +13,8 @@ char *rgi_bucket_sum(const rg_bucket *b, int level, int64_t i) {
 
 /* ---- dividing the entries into buckets ------------------------------------------------- */
 
-/* Adds the entry to the last bucket. Begins a new bucket if that one is full or has another
- * dtype. */
+/* Adds the entry to the last bucket if that has the entry's dtype and room for the entry, otherwise
+ * to a new bucket. */
 static void add_to_buckets(rg_reducer *s, rg_reducer_entry *entry) {
     const rg_dtype dtype = (rg_dtype)rg_dtype_of(entry->leaf);
     const int64_t most = (int64_t)(s->cap / rgi_element_size(dtype));
@@ -29,9 +29,9 @@ static void add_to_buckets(rg_reducer *s, rg_reducer_entry *entry) {
     b->n += entry->n;
 }
 
-/* Allocates the memory of a bucket. After the gradients there is an element for the mark of each
- * entry, which says whether this rank has computed the entry's gradient. Returns false on
- * failure. */
+/* Allocates the memory of a bucket. After the gradients the bucket has one element for each entry,
+ * the entry's mark. A mark says whether this rank has computed the entry's gradient. Returns false
+ * on failure. */
 static bool bucket_begin(const rg_reducer *s, rg_bucket *b) {
     RG_SCOPE();
     b->n += b->n_entries;
@@ -73,8 +73,8 @@ void rgi_buckets_expect(rg_reducer *s) {
     }
 }
 
-/* Sets the mark of each entry: 1 if a backward run on this rank has computed the gradient,
- * otherwise 0. */
+/* Sets the mark of each of the bucket's entries: 1 if a backward run of this batch on this rank has
+ * computed the entry's gradient, otherwise 0. */
 static void write_marks(const rg_reducer *s, const rg_bucket *b) {
     for (int i = 0; i < s->n; i++) {
         const rg_reducer_entry *entry = &s->v[i];

@@ -1,9 +1,9 @@
 /*
- * buffers.c: buffers that a forward changes, such as the running means of batch norm. The forward
- * of each shard begins with the values from before the batch. After the batch each buffer is set to
- * the mean of the values that the shards gave it. So the result doesn't depend on which rank had
- * which shard. A buffer that isn't floating point, such as a count, keeps the value that the last
- * shard on its rank gave it.
+ * buffers.c: averages the buffers that a forward changes, such as the running means of batch norm.
+ * The forward of each shard begins with the values from before the batch. After the batch each
+ * buffer is set to the mean of the values that the shards gave it. So the result doesn't depend on
+ * which rank had which shard. A buffer that isn't floating point, such as a count, keeps the value
+ * that the last shard on its rank gave it.
  */
 #include "reducer.h"
 #include "autograd/ops/ops.h"
@@ -32,8 +32,8 @@ void rgi_buffers_end(rg_reducer *s) {
 }
 
 /* Called after the first forward. Keeps only the buffers that this forward has changed, and adds an
- * entry for each of them that is floating point. Fails unless the forward has changed the same
- * buffers on all ranks. On failure, or if memory runs out, returns false, and no backward run can
+ * entry to the reducer for each of them that is floating point. Fails on all ranks unless the
+ * forward has changed the same buffers on all of them. After a failure no backward run can
  * follow. */
 static bool find_changing(rg_reducer *s) {
     uint64_t hash = 1;

@@ -84,7 +84,8 @@ static const rg_module_class distributed_class = { .name = "DistributedDataParal
 
 /* ---- checks that the models of all ranks are equal ------------------------------------- */
 
-/* Returns a hash of a tensor's name, dtype and shape, but not of its elements. */
+/* Returns the hash of what `hash` covers and of a tensor's name, dtype and shape, but not of its
+ * elements. */
 static uint64_t hash_form(uint64_t hash, const rg_named *t) {
     const rg_dims shape = rg_shape(t->tensor);
     const int dtype = rg_dtype_of(t->tensor);
@@ -166,8 +167,8 @@ bool rg_distributed_check(const rg_distributed *d) {
 
 /* ---- the constructor ------------------------------------------------------------------- */
 
-/* Assigns shards to this rank. If the number of shards isn't a multiple of the number of ranks,
- * some ranks get one shard more than others. */
+/* Assigns shards to this rank. Fails if there are fewer shards than ranks. If the number of shards
+ * isn't a multiple of the number of ranks, some ranks get one shard more than others. */
 static bool deal_shards(rg_distributed *d, int64_t shards) {
     const int64_t size = rg_world_size(), rank = rg_rank();
     if (shards == 0)
@@ -181,8 +182,8 @@ static bool deal_shards(rg_distributed *d, int64_t shards) {
     return true;
 }
 
-/* Checks that the models of all ranks have the same form, and makes their parameters and buffers
- * equal. */
+/* Checks that all ranks have the same number of shards, and models whose parameters and buffers
+ * have the same names, dtypes and shapes. Then copies the values of rank 0 to the other ranks. */
 static bool unite(const rg_distributed *d) {
     const rg_claim mine = rgi_claim_number(distributed_name, true, d->shards);
     return rgi_all_agree(&mine, "the number of shards")

@@ -1,5 +1,5 @@
 /*
- * distributed.h: training with many ranks as with one: torch's DistributedDataParallel, to the bit.
+ * distributed.h: training with many ranks, as torch's DistributedDataParallel does it.
  *
  *     rg_distributed *all = rg_nn_distributed(model, .shards = 4);
  *     RG_FOR (int step = 0; step < steps; step++) {
@@ -23,11 +23,11 @@
  * on every number of ranks that is a power of two and divides the number of shards, including 1.
  *
  * All ranks begin with the same seed and draw the same batches. Random numbers in a shard's
- * forward, such as dropout's, come from a stream of that shard, whose seed is drawn from the
- * default generator once for each batch: the generator's state is the same on all ranks and for any
- * number of ranks. Buffers that a forward changes, such as batch norm's, have the values from
- * before the batch when each shard begins; after the batch they are the mean of the shards' new
- * values.
+ * forward, such as dropout's, come from a stream of that shard. The seeds of these streams are made
+ * from one number, which is drawn from the default generator once for each batch. So the
+ * generator's state is the same on all ranks and for any number of ranks. Buffers that a forward
+ * changes, such as batch norm's, have the values from before the batch when each shard begins;
+ * after the batch they are the mean of the shards' new values.
  */
 #pragma once
 
@@ -65,9 +65,10 @@ rg_distributed *rg_nn_distributed_with(void *model, rg_distributed_options o);
 #define rg_nn_distributed(model, ...) \
     rg_nn_distributed_with(           \
         model, RG_KEYWORDS(rg_distributed_options, (.bucket_cap_mb = 25), __VA_ARGS__))
-/* Returns the rows of the batch that belong to this rank's next shard. If rows are expensive to
- * make, such as windows of a file, let `batch` be a tensor of their indices, and make only the rows
- * of the returned indices. */
+/* Returns the rows of the batch that belong to this rank's next shard. Fails if the number of rows
+ * isn't a multiple of the number of shards. If rows are expensive to make, such as windows of a
+ * file, let `batch` be a tensor of their indices, and make only the rows of the returned
+ * indices. */
 rg_tensor *rg_distributed_part(const rg_distributed *d, rg_tensor *batch);
 /* Returns whether all ranks have the same parameters and buffers, to the last bit. If they haven't,
  * fails on all ranks. */

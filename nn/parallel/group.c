@@ -11,7 +11,8 @@
 #include <string.h>
 
 static enum { NOT_YET, THERE, OVER } group_state;
-/* An array in which the claims of all ranks are gathered. */
+/* One claim for each rank: what the rank is about to compute, or its error (see group.h). The ranks
+ * gather their claims here to check that they agree. */
 static rg_claim *claims;
 static rg_tensor *claims_holder;
 

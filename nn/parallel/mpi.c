@@ -15,9 +15,9 @@ _Static_assert(sizeof(MPI_Request) <= sizeof(int64_t), "an exchange has room for
 static MPI_Comm group_comm = MPI_COMM_NULL;
 static bool began_mpi;
 
-/* Returns whether a launcher of MPI has started this process. Launchers set one of these variables,
- * for PMI, PMIx, Open MPI or MPICH. Without this check MPI would be initialized in a single process
- * as well, which takes a third of a second. */
+/* Returns whether a launcher of MPI has started this process. Launchers set environment variables
+ * that begin with one of these prefixes, for Open MPI, PMI, PMIx or MPICH. Without this check MPI
+ * would be initialized in a single process as well, which takes a third of a second. */
 static bool was_launched(void) {
     static const char *const begin[] = { "OMPI_COMM_WORLD_", "PMI_", "PMIX_", "MPI_LOCAL" };
     extern char **environ;

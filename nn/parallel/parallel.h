@@ -1,7 +1,7 @@
 /*
- * parallel.h: training with many processes on one machine or several. It is a library of its own,
- * built if MPI is found. A program includes this header in addition to regard.h, and links with
- * `pkg-config --libs regard-mpi`.
+ * parallel.h: training with many processes on one machine or several. The functions are in a
+ * library of their own, which is built if MPI is found. A program includes this header in addition
+ * to regard.h, and links with `pkg-config --libs regard-mpi`.
  */
 #pragma once
 

@@ -50,11 +50,11 @@ typedef struct RG_OPTIONS rg_all_reduce_options {
 } rg_all_reduce_options;
 /* Replaces each element of t by the sum of this element over all ranks, or by its maximum or
  * minimum. The order of additions is fixed: adjacent ranks are added first, then pairs of them, and
- * so on. So each run, and each rank, gets the same bits. */
+ * so on. So each run, and each rank, gets the same bits. Returns t, or NULL on failure. */
 rg_tensor *rg_all_reduce_with_(rg_tensor *t, rg_all_reduce_options o);
 #define rg_all_reduce_(t, ...) \
     rg_all_reduce_with_(t, RG_KEYWORDS(rg_all_reduce_options, (.op = RG_REDUCE_SUM), __VA_ARGS__))
-/* Copies the elements of t on rank src to t on every other rank. */
+/* Copies the elements of t on rank src to t on every other rank. Returns t, or NULL on failure. */
 rg_tensor *rg_broadcast_(rg_tensor *t, int src);
 /* Waits until all ranks have called this function. Returns false on failure. */
 bool rg_barrier(void);

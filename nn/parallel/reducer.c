@@ -22,9 +22,9 @@ int rgi_sums_completed(int i, int n) {
 
 /* ---- adding the shards of a rank along the tree ---------------------------------------- */
 
-/* Adds 0 to each element of a sum: the gradient of a shard that has computed none. This turns -0
- * into 0. If the shards were on different ranks, the zeros would be sent and added, and the result
- * must have the same bits. */
+/* Adds 0 to each of n elements of a sum, for a shard that has computed no gradient. This turns -0
+ * into 0. If the shards were on different ranks, the zeros would be sent and added, with the same
+ * effect; and the result must have the same bits for any number of ranks. */
 static void add_zeros(const rg_bucket *b, char *to, int64_t n) {
     static const double zeros[512];
     const size_t size = rgi_element_size(b->dtype);
@@ -36,9 +36,10 @@ static void add_zeros(const rg_bucket *b, char *to, int64_t n) {
 }
 
 /* Adds the gradient of the current shard to the sums over subtrees of shards; NULL means a gradient
- * of zeros. If this shard completes no subtree, its gradient becomes a new sum that waits.
- * Otherwise the gradient is added to the newest waiting sum; and each time that this completes a
- * larger subtree, the newest sum is added to the sum that waits before it. */
+ * of zeros. A sum over a subtree waits until the subtree beside it is complete. If this shard
+ * completes no subtree, its gradient becomes a new waiting sum. Otherwise the gradient is added to
+ * the newest waiting sum. If that completes a larger subtree as well, the result is added to the
+ * waiting sum before it, and so on. */
 static void add_to_tree(const rg_reducer_entry *entry, const void *gradient) {
     const rg_reducer *s = entry->of;
     const rg_bucket *b = &s->buckets[entry->bucket];
@@ -239,7 +240,7 @@ static bool run_ends(rg_reducer *s) {
 }
 
 /* A hook that runs for each parameter when the backward run has ended. The first call ends the
- * shard, and the others do nothing. */
+ * shard, and later calls do nothing. */
 static bool run_is_over(rg_tensor *leaf, void *context) {
     rg_reducer *s = ((rg_reducer_entry *)context)->of;
     (void)leaf;

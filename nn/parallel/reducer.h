@@ -26,8 +26,10 @@ typedef struct rg_reducer_entry {
 
 /* A bucket of n elements: the gradients of its entries, followed by one mark for each entry. The
  * sum of the marks tells how many ranks have computed the entry's gradient. `sums` has room for
- * `levels` arrays of n elements: the sums over subtrees of shards that can't be added yet. In the
- * end the first array is the sum over all shards of this rank, which is sent. */
+ * several arrays of n elements (rg_reducer's `levels`). Each is a sum over a subtree of this rank's
+ * shards, which waits until the subtree beside it is complete. In the end the first array is the
+ * sum over all shards of this rank, which is sent. `room` is the memory for elements that are
+ * received. */
 typedef struct rg_bucket {
     rg_dtype dtype;
     /* The number of the bucket's entries, and of entries whose gradients haven't arrived in this
@@ -56,20 +58,21 @@ typedef struct rg_reducer {
     /* Set once `order` is the order in which gradients have arrived in a backward run. Before that,
      * `order` is a guess. */
     bool settled;
-    rg_buffer *buffers; /* All buffers; after the first forward, those that it changed. */
+    rg_buffer *buffers; /* All buffers; after the first forward, those that this forward changed. */
     rg_tensor *buffers_holder;
     int n_buffers;
     bool buffers_known;
     rg_bucket *buckets;
     int n_buckets, launched;
-    size_t cap; /* The largest size in bytes of a bucket, unless it has only one entry. */
+    size_t cap; /* The largest size in bytes of a bucket's gradients, unless the bucket has only one
+                 * entry. */
     int levels; /* The number of arrays in a bucket's `sums`. */
-    int turn;   /* The index of the next shard among this rank's. */
+    int turn;   /* The index of the current shard among this rank's shards. */
     int depth;  /* The number of sums over subtrees that wait until they can be added. */
     /* The shard's forward has run, so gradients that arrive now are the shard's. */
     bool armed;
-    /* A backward run hasn't ended. If it has failed, this stays set, and no other run can
-     * follow. */
+    /* A backward run has begun, but hasn't ended. If the run fails, this stays set, and no other
+     * run can follow. */
     bool open;
     uint64_t stream; /* The seed from which the random streams of this batch's shards are made. */
     int calls;       /* The number of forwards that this shard has run. */

@@ -88,7 +88,7 @@ static bool show_gradients(const ownership *w, rg_tensor **hidden) {
 }
 
 /* Updates the parameters that this rank owns, and receives the others. If training is halted on
- * this rank, the rank still takes part until all ranks know that it has failed, because the other
+ * this rank, the rank still takes part until all ranks know that it has failed. Otherwise the other
  * ranks would wait for it forever. */
 static bool step_own_part(rg_optim *o) {
     static const char op[] = "sharded_optim_step";

@@ -17,8 +17,8 @@ int rgi_transport_size(void);
 /* Ends the programs of all ranks, with this exit status. */
 void rgi_transport_abort(int status);
 
-/* An exchange of messages between two ranks: each sends elements to the other. If a rank sends
- * none, it only receives. The memory of both messages must not be touched until the exchange is
+/* An exchange of messages between two ranks: each sends elements to the other. A rank that sends no
+ * elements only receives. The memory of both messages must not be touched until the exchange is
  * done. */
 typedef struct rg_exchange {
     int64_t requests[2];
@@ -33,8 +33,8 @@ void rgi_exchange_begin(rg_exchange *e, int peer, int tag, size_t size, rg_parce
  * progress with all messages. */
 bool rgi_exchange_done(rg_exchange *e);
 
-/* Copies `bytes` bytes from each rank to `all`, in the order of the ranks. Each rank gets all of
- * them. */
+/* Collects the `bytes` bytes at `mine` of each rank. On every rank, `all` gets the bytes of all
+ * ranks, in the order of the ranks. */
 void rgi_transport_gather(const void *mine, void *all, int bytes);
 /* Sends n elements from rank src to all ranks. `data` is read on rank src and written on the
  * others. */

@@ -6,20 +6,20 @@
  * All elements are summed along one fixed binary tree: adjacent ranks first, then pairs of these,
  * and so on. With R = 2^k ranks the sum is computed by recursive halving: at level 0 a rank
  * exchanges halves of the array with the adjacent rank, and keeps the sum of one half; at level 1
- * it exchanges halves of that half with the rank two further, and so on, until it has the sum of
- * one of the 2^k parts. Then the parts are returned along the same messages in reverse. A rank
- * sends 2 (R - 1) / R times the array, which is the minimum, in 2 log2 R messages. If R isn't a
- * power of two, each rank after the first 2^k ranks sends its array to one of those, and receives
- * the sums from it.
+ * it exchanges halves of that half with the rank whose number differs by 2, and so on, until it has
+ * the sum of one of the 2^k parts. Then the parts are returned along the same messages in reverse.
+ * A rank sends 2 (R - 1) / R times the array, which is the minimum, in 2 log2 R messages. If R
+ * isn't a power of two, each rank after the first 2^k ranks sends its array to one of those, and
+ * receives the sums from it.
  */
 #pragma once
 
 #include "group.h"
 
-/* A hop: one exchange of messages between this rank and the rank `peer`. This rank sends the n_out
- * elements of its array that begin at index `out`. It receives values for the n_in elements that
- * begin at index `in`: they are added to these elements if `adds` is true, and replace them
- * otherwise. */
+/* A hop of a sum: one exchange of messages between this rank and the rank `peer`. This rank sends
+ * the n_out elements of its array that begin at index `out`. It receives values for the n_in
+ * elements that begin at index `in`: they are added to these elements if `adds` is true, and
+ * replace them otherwise. */
 typedef struct rg_hop {
     int peer;
     int64_t out, n_out, in, n_in;
