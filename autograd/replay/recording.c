@@ -303,3 +303,20 @@ bool rgi_recording_fits(rg_replay *r) {
     r->changes = changes;
     return true;
 }
+
+void rgi_recording_free(rg_replay *r) {
+    for (size_t i = 0; i < r->n_entries; i++) {
+        rg_replay_entry *e = &r->entries[i];
+        if (e->drop)
+            e->drop(e->context);
+        rgi_free(e->context, e->bytes, RG_MEM_OTHER);
+    }
+    for (size_t i = 0; i < r->held.n; i++)
+        rgi_release_as(r->held.v[i], RG_REPLAY_FREED);
+    rgi_free(r->entries, r->entry_room * sizeof *r->entries, RG_MEM_OTHER);
+    if (r->data)
+        rgi_free(r->data, r->held.n * sizeof *r->data, RG_MEM_OTHER);
+    rgi_pointers_free(&r->live);
+    rgi_pointers_free(&r->held);
+    rgi_free_handle(&r->handle, sizeof *r);
+}

@@ -127,3 +127,5 @@ void rgi_recording_renews_views(const rg_replay *r);
  * held tensors, such as its views and the values saved for backward, still use the old one. Fails,
  * too, if a repetition would have to call a hook. */
 bool rgi_recording_fits(rg_replay *r);
+/* Frees the recording, and releases the tensors that it holds. */
+void rgi_recording_free(rg_replay *r);

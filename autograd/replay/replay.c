@@ -489,18 +489,5 @@ void rg_replay_free(rg_replay *r) {
         rgi_fail(RG_RUNTIME_ERROR, "replay_free", "the recorded step is running; free it later");
         return;
     }
-    for (size_t i = 0; i < r->n_entries; i++) {
-        rg_replay_entry *e = &r->entries[i];
-        if (e->drop)
-            e->drop(e->context);
-        rgi_free(e->context, e->bytes, RG_MEM_OTHER);
-    }
-    for (size_t i = 0; i < r->held.n; i++)
-        rgi_release_as(r->held.v[i], RG_REPLAY_FREED);
-    rgi_free(r->entries, r->entry_room * sizeof *r->entries, RG_MEM_OTHER);
-    if (r->data)
-        rgi_free(r->data, r->held.n * sizeof *r->data, RG_MEM_OTHER);
-    rgi_pointers_free(&r->live);
-    rgi_pointers_free(&r->held);
-    rgi_free_handle(&r->handle, sizeof *r);
+    rgi_recording_free(r);
 }
