@@ -1,6 +1,6 @@
 /*
  * backward_hooks.c: full backward hooks of modules. For each call of such a module, two ops are put
- * into the graph, as torch's BackwardHook does: one over the call's inputs and one over its result.
+ * into the graph, as torch's BackwardHook does: one gets the call's inputs, the other its result.
  * The ops return their inputs unchanged; their backward functions call the hooks. The functions
  * that register hooks, and the calls of modules, are in call.c.
  */
@@ -29,8 +29,8 @@ struct rg_backward_call {
     atomic_int refs;
     rg_module *m;
     int n; /* The number of inputs. */
-    /* The number of inputs that go into the op over the inputs: all that are tensors, not RG_NONE.
-     * It is 0 if no input requires grad; then there is no such op. */
+    /* The number of inputs that go into the op over the inputs: all but RG_NONE. It is 0, and there
+     * is no such op, if no input requires grad or grad mode is off. */
     int n_hooked;
     /* place[j] is the index, among the call's inputs, of the j-th tensor of the op over the
      * inputs. */
@@ -110,8 +110,8 @@ static rg_backward_call *backward_call_of(rg_function_context *ctx) {
     return *(rg_backward_call *const *)rg_function_args(ctx);
 }
 
-/* Calls the hooks that take the gradients of the inputs. Calls none if the result has no
- * gradient. */
+/* Calls the hooks that take the gradients of the inputs. Calls none if the result has no gradient.
+ * Returns false if a hook does. */
 static bool run_full_hooks(const rg_backward_call *c, rg_tensor *grad_input[]) {
     for (size_t k = 0; k < c->n_hooks; k++) {
         const rg_hook *h = &c->hooks[k];
@@ -162,8 +162,8 @@ static bool is_gradient_like(rg_tensor *made, const rg_tensor *grad, const char 
 }
 
 /* The backward function of the result's node: calls the pre-hooks, and stores the gradient that
- * they leave, which the inputs' node reads later. If no input requires grad, there is no inputs'
- * node, so the other hooks are called here. */
+ * they leave, for the inputs' node. If there is no inputs' node (n_hooked is 0), the other hooks
+ * are called here as well. */
 static bool result_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
     rg_backward_call *c = backward_call_of(ctx);
     rg_tensor *grad = g[0];
@@ -211,9 +211,9 @@ static bool inputs_backward(rg_function_context *ctx, rg_tensor *const g[], rg_t
 
 /* ---- the two ops, over a call's result and over its inputs ----------------------------- */
 
-/* Returns aliases of the inputs. If an input requires no grad (a tensor of indices, for example),
- * its alias doesn't require grad either. Also saves the placeholder by which the node owns the call
- * (see placeholder_pack). */
+/* Sets out[] to aliases of the inputs. If an input requires no grad (a tensor of indices, for
+ * example), its alias doesn't require grad either. Also saves the placeholder by which the node
+ * owns the call (see placeholder_pack). */
 static bool pass_through(rg_function_context *ctx, int n, rg_tensor *const in[], rg_tensor *out[]) {
     for (int i = 0; i < n; i++) {
         out[i] = rg_detach(in[i]);
@@ -254,8 +254,8 @@ static bool apply_hook_op(rg_function_class *op, rg_backward_call *c, rg_list in
 
 /* ---- a call of a module with backward hooks -------------------------------------------- */
 
-/* Returns whether ops on t are recorded in the graph. A stale view counts if its base is in the
- * graph, because the view's history is renewed at its next use. */
+/* Returns whether t has a history, or will get one at its next use: if t is a stale view, its
+ * history is renewed then if its base has one. */
 static bool is_in_graph(const rg_tensor *t) {
     return t->history || (rgi_is_stale(t) && rgi_base_of(t)->history);
 }

@@ -55,9 +55,9 @@ static rg_tensor *forward_of(rg_module *m, rg_list in, void *keywords) {
 
 /* ---- forward hooks ------------------------------------------------------------- */
 
-/* Calls the hooks of one kind: those that run before forward, or those that run after it. *hooked
- * is the first input or the output, respectively, and a hook's result replaces it. A hook may add
- * and remove hooks; a hook added now first runs in the next call. */
+/* Calls the hooks of one kind: those before forward, or those after it. *hooked is the first input
+ * or the output, respectively. A hook's result replaces it unless that is RG_NONE; NULL ends the
+ * loop. A hook may add and remove hooks; a hook added now first runs in the next call. */
 static void run_hooks(rg_module *m, int kind, rg_list in, rg_tensor **hooked) {
     const rg_hook_list *hooks = &m->registry->hooks;
     const int end = hooks->next_id;

@@ -52,8 +52,8 @@ static bool container_copy(rg_module *m, const rg_module *from) {
     return rg_move_places(m, ((const rg_sequential *)from)->v, block, bytes);
 }
 
-/* Allocates room for `want` children in v. v may move; then the registered addresses of the
- * children's fields are updated. */
+/* Allocates room for `want` children in v. If v moves, updates the addresses of its elements that
+ * are registered as the children's places. */
 static bool make_room_for(rg_sequential *self, size_t want) {
     uintptr_t before = (uintptr_t)self->v;
     size_t bytes = self->room * sizeof *self->v;
@@ -118,8 +118,8 @@ static rg_module *given_child(const given_children *given, int i) {
 }
 
 /* Makes each child look like a child of one more module, until let_go_of_children undoes that.
- * Without it, a child that is listed twice would be freed when it is refused for the first time,
- * and then used again. Values that are no modules are skipped. */
+ * Otherwise a child that is listed twice would be freed when it is refused for the first time, and
+ * then used again. Values that are no modules are skipped. */
 static void hold_children(const given_children *given) {
     for (int i = 0; i < given->n; i++) {
         rg_module *child = given_child(given, i);
@@ -313,8 +313,8 @@ bool rg_module_dict_set(rg_module_dict *m, const char *name, void *child) {
     return put_named((rg_sequential *)m, name, child);
 }
 
-/* Returns the dictionary's entry of the child with this name. Returns NULL if there is none; fails
- * only if m or the name can't be used. */
+/* Returns the dictionary's entry of the child with this name. Returns NULL without an error if
+ * there is none, and with an error if m is no module or the name is NULL. */
 static rg_entry *entry_of_dict(const char *op, rg_module_dict *m, const char *name) {
     if (!rgi_module_given((rg_module *)m, op) || !rgi_given(name, op, "a name"))
         return NULL;

@@ -95,8 +95,8 @@ bool rg_parameter_list_set(rg_parameter_list *m, int i, rg_tensor *value);
         f((int)(sizeof rg_m##n / sizeof(void *)) - 1 + RG_CHECK_MODULES_(__VA_ARGS__), \
           (rg_module *const *)(void *)rg_m##n + 1);                                    \
     })
-/* Checks at compile time that the first 32 arguments can be modules, eight at a time. Its value is
- * 0, so that it can stand in a sum. */
+/* Checks at compile time that the first 32 arguments can be modules, eight at a time. The macro's
+ * value is 0, so that it can stand in a sum. */
 #define RG_CHECK_MODULES_(...) \
     RG_CHECK_32_(__VA_ARGS__ __VA_OPT__(, ) RG_8_NULLS_, RG_8_NULLS_, RG_8_NULLS_, RG_8_NULLS_, 0)
 #define RG_8_NULLS_ \
