@@ -1,6 +1,6 @@
 /*
- * data.h: data to train on: tokens in files that are larger than memory, tables, lines of text, and
- * batches in torch.utils.data's order.
+ * data.h: data to train on: tokens in files that may be larger than memory, tables of numbers,
+ * lines of text, and batches in the order of torch.utils.data.
  *
  *     rg_data_loader *loader =
  *         rg_data_loader_new(RG_LIST(x, y), .batch_size = 32, .shuffle = true);
@@ -33,15 +33,15 @@ typedef struct RG_OPTIONS rg_tokens_options {
     RG_BY_NAME;
     /* The dtype in the file: "uint16", "uint32" or another integer dtype of torch. A file without a
      * header must be little-endian. NULL means "uint16" or, if the path ends with ".npy", the dtype
-     * that NumPy's header tells. */
+     * that the file's NumPy header names. */
     const char *dtype RG_DEFAULT(NULL);
 } rg_tokens_options;
 /* Opens a file of tokens. Close it with rg_tokens_close. Returns NULL on failure. */
 rg_tokens *rg_tokens_open_with(const char *path, rg_tokens_options o);
 #define rg_tokens_open(path, ...) \
     rg_tokens_open_with(path, RG_KEYWORDS(rg_tokens_options, (.dtype = NULL), __VA_ARGS__))
-/* Closes the file. A later use of `tokens` is an error (RG_RELEASED), as long as its memory hasn't
- * been allocated again. */
+/* Closes the file. A function that is given `tokens` after that fails with RG_RELEASED, unless the
+ * memory is already used for something else. */
 void rg_tokens_close(rg_tokens *tokens);
 /* Returns the number of tokens in the file. Returns -1 on failure. */
 int64_t rg_tokens_count(const rg_tokens *tokens);
@@ -50,8 +50,8 @@ int64_t rg_tokens_count(const rg_tokens *tokens);
  * tokens i + 1 to i + block_size. On failure both are NULL. */
 rg_pair rg_tokens_windows(const rg_tokens *tokens, rg_tensor *starts, int64_t block_size);
 /* Reads batch_size random windows of the file, as rg_get_batch reads windows of a tensor, and draws
- * the same random numbers. To resume a run at the same windows, save and restore the state of the
- * generator. */
+ * the same random numbers. To continue an interrupted training with the windows that would have
+ * followed, save and restore the state of the generator. */
 rg_pair rg_tokens_get_batch_with(const rg_tokens *tokens, int64_t batch_size, int64_t block_size,
                                  rg_generator *g);
 #define rg_tokens_get_batch(tokens, batch_size, block_size) \
@@ -114,13 +114,13 @@ rg_list rg_data_loader_next(rg_data_loader *l);
  *     rg_data_loader_load_state_dict(l, state);
  */
 rg_named_list rg_data_loader_state_dict(rg_data_loader *l);
-/* Restores a state that rg_data_loader_state_dict returned. If it fails, it returns false and has
- * changed nothing. */
+/* Restores a state that rg_data_loader_state_dict returned. On failure returns false, and the
+ * loader stays as it was. */
 bool rg_data_loader_load_state_dict(rg_data_loader *l, rg_named_list dict);
 
 /* Shuffles the indices from 0 to n - 1, and splits them into parts. `lengths` are the lengths of
- * the parts, whose sum must be n, or fractions, whose sum must be 1. The parts are what torch has
- * as Subset.indices. On failure .n is -1. */
+ * the parts, whose sum must be n, or fractions, whose sum must be 1. Each part is an int64 vector
+ * of indices (torch's Subset.indices). The scope owns the parts. On failure .n is -1. */
 rg_list rg_random_split_with(int64_t n, int parts, const double *lengths, rg_generator *g);
 #define rg_random_split(n, parts, lengths) \
     rg_random_split_with(n, parts, lengths, rg_default_generator())

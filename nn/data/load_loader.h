@@ -17,8 +17,8 @@ typedef struct rg_loader_load {
     int64_t position;
 } rg_loader_load;
 
-/* Returns whether the tensor is a valid state of a generator. Fails if not. To find out, sets it on
- * a temporary generator. */
+/* Returns whether the tensor is a valid state of a generator. Fails if not. To find out, sets the
+ * state of a temporary generator to the tensor. */
 bool rgi_random_state_fits(rg_tensor *state);
 
 /* rgi_loader_load_begin is the first step, rgi_loader_load_end the second. If the first step has

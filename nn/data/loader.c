@@ -35,8 +35,8 @@ static size_t loader_bytes(int n) {
 
 /* ---- making and freeing a loader ------------------------------------------------------ */
 
-/* Returns the number of items: the size of the first dim, which must be the same in all tensors.
- * Fails, and returns -1, if it isn't. */
+/* Returns the number of items: the size of the first dim. Fails, and returns -1, if it isn't the
+ * same in all tensors, if a tensor has no dims, or if there are no tensors. */
 static int64_t count_items(rg_list tensors, const char *op) {
     int64_t n = -1;
     if (!rgi_given_list(tensors.n, tensors.v, op))
@@ -107,8 +107,9 @@ static bool draw_seed(rg_generator *g, uint64_t *seed) {
     return true;
 }
 
-/* Returns a random order for a loader without a generator of its own. As in torch, the default
- * generator only draws the seed of a second generator, which draws the order. */
+/* Returns a random order of n items for a loader without a generator of its own, or NULL on
+ * failure. As in torch, the default generator only draws the seed of a second generator, which
+ * draws the order. */
 static rg_tensor *order_by_default(int64_t n) {
     uint64_t seed;
     if (!draw_seed(rg_default_generator(), &seed))
@@ -119,7 +120,8 @@ static rg_tensor *order_by_default(int64_t n) {
     return order;
 }
 
-/* Draws the order of the next epoch from g. Returns NULL on failure. */
+/* Returns the order of the next epoch: 0, 1, .. or, if the loader shuffles, a random order. In both
+ * cases, numbers are drawn from g. Returns NULL on failure. */
 static rg_tensor *draw_order(const rg_data_loader *l, rg_generator *g) {
     uint64_t unused;
     /* Torch's iterator draws a seed for its worker processes. The draw is repeated here, so that
@@ -131,8 +133,8 @@ static rg_tensor *draw_order(const rg_data_loader *l, rg_generator *g) {
     return l->options.generator ? rg_randperm_with(l->n, g) : order_by_default(l->n);
 }
 
-/* Draws the order of a new epoch. If memory runs out, restores the state of the generator, so that
- * the next call draws the same order. */
+/* Draws the order of a new epoch. On failure returns false, and restores the state of the
+ * generator, so that the next call draws the same order. */
 static bool begin_epoch(rg_data_loader *l) {
     RG_SCOPE();
     rg_generator *g = l->options.generator ? l->options.generator : rg_default_generator();
@@ -148,7 +150,8 @@ static bool begin_epoch(rg_data_loader *l) {
 }
 
 /* In torch, a sampler that is asked for an item after the last one draws a new order, which isn't
- * used. Repeats that draw. Returns false on failure. */
+ * used. If the loader shuffles with a generator of its own, repeats that draw. Returns false on
+ * failure. */
 static bool run_out(const rg_data_loader *l) {
     RG_SCOPE();
     return !l->options.shuffle || !l->options.generator
@@ -323,8 +326,8 @@ bool rg_data_loader_load_state_dict(rg_data_loader *l, rg_named_list dict) {
 static const char wrong_sum[] =
     "Sum of input lengths does not equal the length of the input dataset!";
 
-/* Sets sizes[i] to floor(n * lengths[i]). The remaining items are given to the first sizes, one to
- * each. */
+/* Sets sizes[i] to floor(n * lengths[i]). The items that are left over go to the first parts, one
+ * to each. Fails if a length isn't from 0 to 1, or if the lengths add up to too much. */
 static bool sizes_of_fractions(int64_t n, int parts, const double *lengths, int64_t *sizes) {
     int64_t left = n;
     for (int i = 0; i < parts; i++) {

@@ -20,7 +20,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Returns the text after its byte order mark. Returns the text itself if it has none. */
+/* Returns the text after its UTF-8 byte order mark, or the text itself if it begins with no such
+ * mark. */
 static char *behind_mark(char *text) {
     return strncmp(text, "\xEF\xBB\xBF", 3) == 0 ? text + 3 : text;
 }
@@ -144,8 +145,9 @@ static char *csv_cell(csv_reader *r, char *ends) {
     return cell;
 }
 
-/* Reads a number as Python's float() does: a decimal number, nan or inf. Writes it to `place` as an
- * element of the table. Fails if the cell isn't a number or is too large for the dtype. */
+/* Reads a decimal number, nan or inf, with or without blanks and tabs around it. Writes it to
+ * `place` as an element of the table. Fails if the cell isn't a number or is too large for the
+ * dtype. */
 static bool csv_number(const csv_reader *r, char *cell, void *place) {
     const char *blanks = " \t";
     char *begin = cell + strspn(cell, blanks), *end;
@@ -158,8 +160,8 @@ static bool csv_number(const csv_reader *r, char *cell, void *place) {
     return !(decimal && overflows) || csv_refuse(r, "is too large", cell);
 }
 
-/* Reads a decimal integer, and writes it to `place` as an element of the table. Fails if the cell
- * isn't an integer or is too large for the dtype. */
+/* Reads a decimal integer, with or without blanks and tabs around it. Writes it to `place` as an
+ * element of the table. Fails if the cell isn't an integer or is too large for the dtype. */
 static bool csv_whole(const csv_reader *r, char *cell, void *place) {
     const char *blanks = " \t";
     char *begin = cell + strspn(cell, blanks), *end;
@@ -175,9 +177,9 @@ static bool csv_whole(const csv_reader *r, char *cell, void *place) {
     return !overflows || csv_refuse(r, "is too large", cell);
 }
 
-/* Allocates room for the cells that are left. There is at most one more than there are delimiters
- * and line feeds. There can be fewer, because quoted cells can contain delimiters, and lines can be
- * empty. */
+/* Allocates room for the cells that are left: 1 plus the number of delimiters and line feeds that
+ * are left, without a line feed at the very end. That is the most cells that there can be. Quoted
+ * cells can contain delimiters, and lines can be empty, so there may be fewer. */
 static bool csv_make_room(csv_reader *r) {
     int64_t most = 1;
     for (const char *p = r->at; *p; p++)
@@ -193,8 +195,9 @@ static bool csv_read_cell(csv_reader *r, char *cell) {
     return rgi_is_integer(dtype) ? csv_whole(r, cell, place) : csv_number(r, cell, place);
 }
 
-/* Reads the cells of a line. Sets *columns to their number; if the number is known already, fails
- * if this line has another. The cells of a header aren't read as numbers. */
+/* Reads the cells of a line. If *columns is 0, sets it to the number of cells. Otherwise fails if
+ * the line has another number of cells than *columns. The cells of a header aren't read as
+ * numbers. */
 static bool csv_line(csv_reader *r, bool header, int64_t *columns) {
     r->column = 1;
     if (!header && !r->cells && !csv_make_room(r))
@@ -232,8 +235,9 @@ static bool csv_table(csv_reader *r, int64_t *rows, int64_t *columns) {
     return true;
 }
 
-/* Returns the cells as a table of this shape. If the vector of cells is full, they needn't be
- * copied. */
+/* Returns the cells as a table (rows, columns). If the vector of cells has room for more of them,
+ * the table is a copy, so that this room is freed; otherwise the table shares the vector's
+ * memory. */
 static rg_tensor *csv_result(const csv_reader *r, int64_t rows, int64_t columns) {
     if (!r->cells)
         return rg_empty_dims(RG_DIMS(rows, columns), r->options.dtype);

@@ -1,7 +1,7 @@
 /*
- * tokens.c: files of tokens, of which windows are read. The windows are read with read(), and the
- * file isn't mapped, because if it is truncated in the meantime, a read fails, but a mapping would
- * raise SIGBUS.
+ * tokens.c: reads windows of files of tokens. It reads with read(), and doesn't map the file: if
+ * another process truncates the file, read() fails, but an access to mapped memory would raise
+ * SIGBUS.
  */
 #include "data.h"
 
@@ -28,10 +28,11 @@ struct rg_tokens {
 
 /* ---- opening and closing a file of tokens --------------------------------------------- */
 
-/* Returns whether tokens can have this type. Windows are read as int64 tensors. */
+/* Returns whether tokens can have this type: an integer type that is read as int64. */
 static bool is_token_type(rg_foreign type) { return rgi_is_index(rgi_foreign[type].dtype); }
 
-/* Reads NumPy's header, and finds out the dtype, the number and the offset of the tokens. */
+/* Reads the file's NumPy header, and sets the type, the number and the offset of the tokens.
+ * Returns false on failure. */
 static bool find_npy(rg_tokens *tokens) {
     rg_npy_source s = rgi_npy_source(&tokens->file);
     rg_npy_header h;
@@ -100,8 +101,9 @@ int64_t rg_tokens_count(const rg_tokens *tokens) {
 
 static const rg_pair no_windows;
 
-/* Reads each window, and the token after it, into `row`. Copies the window to the first tensor, and
- * the one that starts one token later to the second. Returns false on failure. */
+/* For each element of `starts`, reads block_size + 1 tokens into `row`. Copies the first block_size
+ * of them to a row of p.first, and the last block_size to a row of p.second. Returns false on
+ * failure. */
 static bool read_windows(const rg_tokens *tokens, const int64_t *starts, int64_t *row, rg_pair p) {
     const int64_t batch_size = rg_size(p.first, 0), block_size = rg_size(p.first, 1);
     int64_t *first = rg_data(p.first), *second = rg_data(p.second);
