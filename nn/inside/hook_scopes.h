@@ -12,9 +12,9 @@
 extern __thread struct rg_hook_scope *rgi_hook_scopes __attribute__((tls_model("initial-exec")));
 static inline bool rgi_has_hook_scope(void) { return RG_UNLIKELY(rgi_hook_scopes != NULL); }
 
-/* Calls the hooks that match a value x, which is at the point `name` of the module `of`. Returns x,
- * or the tensor by which a hook replaced it; NULL if x is NULL. Requires that there is a hook
- * scope. */
+/* Calls the hooks that match the point `name` of the module `of`, where the value is x. Returns x,
+ * or the tensor by which a hook replaced it. Returns NULL if x is NULL or a hook fails. Requires
+ * that there is a hook scope. */
 rg_tensor *rgi_point(rg_module *of, const char *name, rg_tensor *x);
 /* Returns whether a hook of any scope matches the point `name` of the module `of`. */
 bool rgi_is_awaited(rg_module *of, const char *name);

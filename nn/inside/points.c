@@ -28,9 +28,10 @@ typedef struct {
 } awaited_module;
 
 /* A hook scope: a list of n hooks that is in force. called[i] is set once hook i has been called.
- * `busy` is set while one of the hooks runs. `recorded` is set if a module below the root was
- * called in a recorded step: the scope counts as a hook that a replay doesn't call. A scope belongs
- * to the thread `owner`; forwards in other threads don't call its hooks. */
+ * `busy` is set while one of the hooks runs. `recorded` is set if the root or a module below it was
+ * called in a recorded step: then repetitions of recorded steps fail while the scope exists,
+ * because they would call no hooks. A scope belongs to the thread `owner`; forwards in other
+ * threads don't call its hooks. */
 struct rg_hook_scope {
     struct rg_hook_scope *outer;
     rg_module *root;
@@ -120,7 +121,7 @@ static bool name_for(const struct rg_hook_scope *scope, const rg_module *of, con
 /* ---- calling the hooks of a point --------------------------------------------------- */
 
 /* Calls the hooks of a scope whose pattern matches the name. Returns x, or the tensor by which a
- * hook replaced it. */
+ * hook replaced it, or NULL if a hook fails. */
 static rg_tensor *call_hooks(struct rg_hook_scope *scope, const char *name, rg_tensor *x) {
     for (int i = 0; i < scope->n && x; i++) {
         if (!matches(scope->v[i].name, name))
@@ -190,9 +191,9 @@ static bool is_any_matched(const struct rg_hook_scope *scope, const char *name) 
     return false;
 }
 
-/* Registers a forward hook on each module whose output a hook matches, and lists these modules. The
- * list is allocated for all modules at once, so that it never moves: the forward hooks have
- * pointers to its elements. */
+/* Registers a forward hook on each module below the root whose output a hook matches, and lists
+ * these modules. Returns false on failure. The list is allocated for all modules at once, so that
+ * it never moves: the forward hooks have pointers to its elements. */
 static bool list_modules(struct rg_hook_scope *scope, const rg_named_modules_list *all) {
     if (!rgi_grow((void **)&scope->modules, &scope->room, (size_t)all->n + 1,
                   sizeof *scope->modules))
@@ -212,7 +213,8 @@ static bool list_modules(struct rg_hook_scope *scope, const rg_named_modules_lis
     return true;
 }
 
-/* Counts the scope, by 1 or -1, among the hooks that replays don't call. */
+/* If the scope makes repetitions fail (see `recorded`), adds `by`, which is 1 or -1, to the number
+ * of hooks that do so. */
 static void count_for_replays(const struct rg_hook_scope *scope, int by) {
     if (scope->recorded)
         rgi_count_recorded_hooks(by);

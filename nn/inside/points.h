@@ -48,9 +48,9 @@
 
 RG_PUBLIC_BEGIN
 
-/* A hook. It returns a tensor that replaces the value, or RG_NONE to keep the value. While it runs,
- * no hook of the same list is called, so that it can run modules itself. A hook must not be left by
- * longjmp (see rg_error_handler in tensor.h). */
+/* A hook. It returns a tensor that replaces the value, RG_NONE to keep the value, or NULL on
+ * failure. While it runs, no hook of the same list is called, so that the hook itself can call
+ * modules. A hook must not be left by longjmp (see rg_error_handler in tensor.h). */
 typedef rg_tensor *rg_point_hook(rg_tensor *value, const char *name, void *context);
 /* A hook, with the pattern of the values for which it is called: a name, or several names separated
  * by blanks. A * in a name stands for any string. If several hooks match, they are called in the
@@ -76,7 +76,8 @@ typedef struct rg_hooks_at {
  * replaced it. `name` is the point's own name, without the path of m. */
 rg_tensor *rg_hook_point(void *m, const char *name, rg_tensor *x);
 
-/* Calls m as rg_call does, with these hooks in force. Fails if a hook was never called. */
+/* Calls m as rg_call does, with these hooks in force. Fails, and returns NULL, if a hook was never
+ * called. */
 rg_tensor *rg_run_with_hooks_list(void *m, rg_hooks_at hooks, rg_list inputs);
 #define rg_run_with_hooks(m, hooks, ...) \
     rg_run_with_hooks_list(m, hooks, RG_ARGUMENTS_(__VA_ARGS__))
