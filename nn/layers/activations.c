@@ -1,8 +1,8 @@
 /*
  * activations.c: activation functions as modules. Each module calls the function of the same name
- * in ops.h; its fields a and b hold the constructor's arguments. If a function takes only x and has
- * a row in tensor/kernels/elementwise.def, the module is made from that row. PReLU is in prelu.c,
- * because its slope is a parameter.
+ * in ops.h. The module's fields a and b hold the arguments of its constructor. If a function takes
+ * only x and has a row in tensor/kernels/elementwise.def, the module is made from that row. PReLU
+ * is in prelu.c, because its slope is a parameter.
  */
 #include "layers.h"
 #include "nn/python_text.h"

@@ -1,7 +1,7 @@
 /*
- * attention.h: attention as modules: the notebook's SelfAttention, and torch's MultiheadAttention.
- * MultiheadAttention calls rg_scaled_dot_product_attention of autograd/ops/ops.h, unless the
- * weights are needed or hooks are set on values inside attention.
+ * attention.h: attention as modules: SelfAttention, as in docs/notebook.md, and torch's
+ * MultiheadAttention. MultiheadAttention calls rg_scaled_dot_product_attention of
+ * autograd/ops/ops.h, unless the weights are needed or hooks are set on values inside attention.
  */
 #pragma once
 
@@ -71,16 +71,16 @@ typedef struct rg_attention_cache {
 
 typedef struct RG_OPTIONS rg_multihead_options {
     RG_BY_NAME;
-    /* A mask of shape (batch, keys). If it is bool, queries don't attend to the keys where it is
-     * true; if it is float, it is added to the scores. */
+    /* A mask of shape (batch, keys), or (keys) if the query is unbatched. If it is bool, queries
+     * don't attend to the keys where it is true; if it is float, it is added to the scores. */
     rg_tensor *key_padding_mask RG_DEFAULT(RG_NONE);
     rg_flag need_weights RG_DEFAULT(true);
     /* A mask of shape (queries, keys) or (batch * num_heads, queries, keys), bool or float as
      * key_padding_mask. */
     rg_tensor *attn_mask RG_DEFAULT(RG_NONE);
     rg_flag average_attn_weights RG_DEFAULT(true);
-    /* Tells that attn_mask is causal, which lets a faster kernel run. attn_mask must be given all
-     * the same. */
+    /* Says that attn_mask is causal. Then a faster kernel may be used, which doesn't read
+     * attn_mask. Nevertheless attn_mask must be given. */
     rg_flag is_causal RG_DEFAULT(false);
     /* If a cache is given, queries attend to the keys and values in it. Unless the cache is
      * complete, each query attends to its own and to earlier positions only, so that attn_mask
@@ -92,9 +92,9 @@ typedef struct RG_OPTIONS rg_multihead_options {
 typedef struct rg_attended {
     rg_tensor *output, *weights;
 } rg_attended;
-/* The keywords of forward_with, which stores the attention weights in `weights`. If a layer has a
- * module of another class in the place of its rg_multihead_attention, that module is called with
- * these keywords as well. */
+/* The keywords for rg_call_keywords of a MultiheadAttention. The call stores the attention weights
+ * in `weights`. If a layer has a module of another class in the place of its
+ * rg_multihead_attention, that module is called with these keywords as well. */
 typedef struct rg_multihead_keywords {
     rg_multihead_options options RG_EMPTY;
     rg_tensor *weights RG_DEFAULT(RG_NONE);

@@ -49,7 +49,8 @@ static rg_tensor *conv_module_forward(rg_module *m, rg_tensor *x) {
 
 static const char *const conv_modes[] = { "zeros", "reflect", "replicate", "circular" };
 
-/* Appends ", name=(2, 3)" to the text. Returns the text's new length. */
+/* Appends ", name=(2, 3)" to the text or, if v has one element, ", name=(2,)". Returns the text's
+ * new length. */
 static int conv_tuple(char *text, size_t room, int at, const char *name, const rg_dims *v) {
     at += snprintf(text + at, room - (size_t)at, ", %s=(%lld,", name, (long long)v->v[0]);
     if (v->n == 1)
@@ -91,9 +92,9 @@ static const rg_module_class conv2d_module_class = { .name = "Conv2d",
 
 /* ---- constructors of Conv1d and Conv2d ----------------------------------------------- */
 
-/* Sets `to` to one number for each spatial dim. The numbers come from `list`, if that isn't empty,
- * otherwise from `number`. Fails if both are given, that is if the list isn't empty and `number`
- * isn't `absent`, its default. */
+/* Sets `to` to one number for each spatial dim. If `list` is empty, each of them is `number`; if it
+ * has one element, each of them is that element. Fails if both are given: the list isn't empty, and
+ * `number` isn't its default, `absent`. */
 static bool conv_sizes(const char *name, const char *what, int dims, int64_t number, int64_t absent,
                        rg_dims list, rg_dims *to) {
     if (!rgi_given_once(name, what, number, absent, list.n))
@@ -123,7 +124,7 @@ static bool conv_allows(const char *name, int64_t in, int64_t out, const rg_conv
 }
 
 /* Makes a Conv1d or Conv2d. Draws first the weight and then the bias, as torch does, from
- * U(-1/sqrt(fan in), 1/sqrt(fan in)). */
+ * U(-1/sqrt(fan in), 1/sqrt(fan in)). Returns NULL on failure. */
 static rg_conv_module *conv_new(const rg_module_class *cls, int dims, int64_t in, int64_t out,
                                 rg_dims kernel, rg_conv_module_options o) {
     RG_AS(cls->name);

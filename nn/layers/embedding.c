@@ -37,7 +37,8 @@ static const rg_module_class embedding_module_class = { .name = "Embedding",
                                                         .forward = embedding_module_forward,
                                                         .extra_repr = embedding_module_repr };
 
-/* Draws the table from N(0, 1) and then, as torch does, sets the row padding_idx to zero. */
+/* Draws the table from N(0, 1). If padding_idx is given, then sets that row to zero, as torch
+ * does. */
 rg_embedding_module *(rg_nn_embedding_with)(int64_t n, int64_t dim, rg_embedding_options o) {
     RG_AS("Embedding");
     RG_SCOPE();

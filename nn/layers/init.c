@@ -136,8 +136,8 @@ rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o) {
 
 /* ---- orthogonal matrices ------------------------------------------------------- */
 
-/* Makes the rows of q orthonormal by the Gram-Schmidt process. The earlier rows are projected out
- * of each row twice, because the first time leaves rounding errors. */
+/* Makes the rows of q orthonormal, in place, by the Gram-Schmidt process. The earlier rows are
+ * projected out of each row twice, because the first time leaves rounding errors. */
 static bool make_orthonormal(rg_tensor *q) {
     RG_FOR (int64_t i = 0; i < rg_size(q, 0); i++) {
         rg_tensor *row = rg_select(q, 0, i), *before = rg_slice(q, 0, 0, i, 1);

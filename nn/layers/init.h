@@ -1,6 +1,7 @@
 /*
  * init.h: fills weights with their initial values, as torch.nn.init does, with the same random
- * numbers. Each function fills its first argument, which may require grad, and returns it.
+ * numbers. Each function that ends with _ fills its first argument, which may require grad, and
+ * returns it, or NULL on failure.
  */
 #pragma once
 
@@ -19,8 +20,9 @@ rg_tensor *rg_nn_init_constant_(rg_tensor *t, double value);
 rg_tensor *rg_nn_init_ones_(rg_tensor *t);
 rg_tensor *rg_nn_init_zeros_(rg_tensor *t);
 /* xavier_uniform_ draws random numbers from a uniform distribution, xavier_normal_ from a normal
- * one. Their mean is 0, and their variance is 2 gain^2 / (fan_in + fan_out). t must have at least
- * two dims. */
+ * one. Their mean is 0, and their variance is 2 * gain^2 / (fan_in + fan_out). If t is a weight
+ * (out, in, ..), fan_in is the number of inputs from which one output is computed, and fan_out the
+ * number of outputs that one input enters. t must have at least two dims. */
 rg_tensor *rg_nn_init_xavier_uniform_(rg_tensor *t, double gain);
 rg_tensor *rg_nn_init_xavier_normal_(rg_tensor *t, double gain);
 /* Makes the rows of t orthogonal to each other, and each of length gain. t is taken as a matrix
@@ -36,8 +38,8 @@ typedef struct RG_OPTIONS rg_kaiming_options {
     const char *nonlinearity RG_DEFAULT("leaky_relu");
 } rg_kaiming_options;
 /* kaiming_uniform_ draws random numbers from a uniform distribution, kaiming_normal_ from a normal
- * one. Their mean is 0, and their variance is gain^2 / fan. The gain is that of the nonlinearity,
- * and o.mode chooses the fan. */
+ * one. Their mean is 0, and their variance is gain^2 / fan. The gain is
+ * rg_nn_init_calculate_gain(o.nonlinearity, o.a), and o.mode chooses the fan (see above). */
 rg_tensor *rg_nn_init_kaiming_uniform_with_(rg_tensor *t, rg_kaiming_options o);
 rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o);
 #define RG_KAIMING_(...) \

@@ -45,8 +45,8 @@ rg_embedding_module *rg_nn_embedding_with(int64_t num_embeddings, int64_t embedd
 
 /* ---- LayerNorm, RMSNorm, GroupNorm ------------------------------------------------
  * rg_nn_layer_norm(n) and rg_nn_rms_norm(n) normalise over the last dim, which has n elements.
- * Their _dims variants normalise over as many last dims as the shape has. GroupNorm normalises over
- * groups of channels. */
+ * Their _dims variants normalise over several last dims, whose sizes are the argument `shape`.
+ * GroupNorm normalises over groups of channels. */
 typedef struct RG_OPTIONS rg_norm_options {
     RG_BY_NAME;
     /* RG_OWN_EPS means the default: 1e-5, but in RMSNorm the epsilon of x's dtype. */
@@ -131,9 +131,9 @@ rg_conv_module *rg_nn_conv2d_with(int64_t in_channels, int64_t out_channels, rg_
     rg_nn_conv2d_with(in_channels, out_channels, RG_SIZES_(kernel_size), \
                       RG_CONV_MODULE_(__VA_ARGS__))
 
-/* ---- pooling: rg_nn_max_pool2d(2), rg_nn_avg_pool2d(RG_DIMS(3, 2), .stride = 1) ----
- * The options are those of rg_max_pool2d and rg_avg_pool2d. If a max pooling module is called with
- * keywords, it stores the indices in them that torch returns with return_indices=True:
+/* ---- pooling: rg_nn_max_pool2d(2), rg_nn_avg_pool2d(RG_DIMS(3, 2), .stride = 1) ---- The options
+ * are those of rg_max_pool2d and rg_avg_pool2d. If a max pooling module is called with keywords, it
+ * stores in k.indices the indices that torch returns with return_indices=True:
  *
  *     rg_pool_keywords k = { 0 };
  *     rg_tensor *y = rg_call_keywords(pool, &k, x);
@@ -209,7 +209,8 @@ rg_batch_norm_module *rg_nn_batch_norm2d_with(int64_t num_features, rg_batch_nor
 /* ---- layers without parameters: rg_nn_relu is a module that computes rg_relu, .. --------- */
 typedef struct rg_plain_module {
     rg_module base;
-    /* The arguments of the module's constructor, in their order. 0 if the constructor has fewer. */
+    /* The arguments of the module's constructor, in their order. A field without an argument is
+     * 0. */
     double a, b;
 } rg_plain_module;
 rg_plain_module *rg_nn_identity(void);

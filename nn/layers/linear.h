@@ -1,11 +1,12 @@
 /*
- * linear.h: the class of the linear layer inside MultiheadAttention. It is a class of its own,
- * because its name in torch isn't Linear. Private. The Linear for programs, rg_nn_linear, is in
- * layers.h.
+ * linear.h: declares the class of the linear layer inside MultiheadAttention. This layer isn't a
+ * Linear, because its class has another name in torch. Private. The Linear for programs,
+ * rg_nn_linear, is in layers.h.
  */
 #pragma once
 
 #include "layers.h"
 
-/* The class named NonDynamicallyQuantizableLinear in torch. It computes the same as Linear. */
+/* The class NonDynamicallyQuantizableLinear, with the name that it has in torch. Its modules
+ * compute the same as a Linear. */
 extern const rg_module_class rgi_out_proj_class;

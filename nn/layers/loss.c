@@ -1,6 +1,7 @@
 /*
- * loss.c: the modules of losses that take x and target, such as MSELoss. Each calls its function in
- * ops.h. Their weights are buffers, as in torch.
+ * loss.c: the modules of losses that take x and target, such as MSELoss. Each module calls the
+ * function of its loss in ops.h. The options weight and pos_weight become buffers of the module, as
+ * in torch.
  */
 #include "losses.h"
 #include "tensor/error.h"
@@ -17,8 +18,8 @@ static rg_loss_module *loss_new(const rg_module_class *cls, loss_function *f, rg
     RG_AS(cls->name);
     RG_SCOPE();
     rg_loss_module *self = RG_MODULE(rg_loss_module, cls, .o = o, .f = f);
-    /* RG_BUFFER makes the module the owner of the reference that it is given. rgi_lend makes a new
-     * reference for that, so that the program's scope keeps its own. */
+    /* RG_BUFFER takes over a reference from the scope. The program's scope must keep its reference
+     * to the weight, so rgi_lend first adds a second one, to this function's scope. */
     RG_BUFFER(self, weight, rgi_lend(o.weight));
     RG_BUFFER(self, pos_weight, rgi_lend(o.pos_weight));
     return RG_READY(self);

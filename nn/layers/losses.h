@@ -1,6 +1,6 @@
 /*
- * losses.h: losses as modules: rg_call(loss, x, target). Their options are those of the
- * functions in autograd/ops/ops.h.
+ * losses.h: losses as modules: rg_call(loss, x, target). A module has the options of the function
+ * in autograd/ops/ops.h that computes the loss.
  *
  *     rg_loss_module *loss = rg_nn_cross_entropy_loss(.label_smoothing = 0.1);
  *     rg_backward(rg_call(loss, logits, target));

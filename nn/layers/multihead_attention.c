@@ -54,8 +54,8 @@ static bool mha_check_masks(const rg_tensor *query, const rg_multihead_options *
                                    padding_dims);
 }
 
-/* Requires that keys and values have the same length and batch. If one weight projects query, keys
- * and values, the widths of keys and values must be equal as well. */
+/* Fails unless keys and values have the same length and batch. If one weight projects query, keys
+ * and values (in_proj_weight), the widths of keys and values must be equal as well. */
 static bool mha_check_keys_and_values(rg_multihead_attention *self, rg_tensor *k, rg_tensor *v) {
     bool packed = self->in_proj_weight != RG_NONE, alike = true;
     int dims = packed ? k->ndim : k->ndim - 1;
@@ -105,13 +105,13 @@ static rg_tensor *mha_as_added(rg_tensor *mask, rg_dtype dtype) {
 }
 
 /* The sizes of the scores: l queries and s keys, in a batch of n. `more` positions are appended to
- * the keys: one for add_bias_kv, and one for add_zero_attn. */
+ * the keys: one if add_bias_kv is set, and one if add_zero_attn is set. */
 typedef struct mha_sizes {
     long long l, n, s, heads, more;
 } mha_sizes;
 
 /* Checks the sizes of attn_mask, and returns it as (l, s + more) or, if it has three dims, as (n,
- * heads, l, s + more). */
+ * heads, l, s + more). It is 0 for the appended positions. */
 static rg_tensor *mha_attn_mask(rg_tensor *mask, const mha_sizes *is) {
     const int64_t *size = mask->size;
     MHA_FAIL_IF(mask->ndim == 2 && (size[0] != is->l || size[1] != is->s),
@@ -128,7 +128,8 @@ static rg_tensor *mha_attn_mask(rg_tensor *mask, const mha_sizes *is) {
     return mask;
 }
 
-/* Checks the sizes of key_padding_mask, and returns it as (n, 1, 1, s + more). */
+/* Checks the sizes of key_padding_mask, and returns it as (n, 1, 1, s + more), with 0 for the
+ * appended positions. */
 static rg_tensor *mha_padding_mask(rg_tensor *mask, const mha_sizes *is, bool batched) {
     if (is->more)
         mask = rg_pad(mask, 0, is->more);
@@ -162,8 +163,8 @@ static rg_tensor *mha_mask(const rg_multihead_options *o, const mha_sizes *is, b
 
 /* ---- projections, heads and attention ------------------------------------------ */
 
-/* Projects in[i]: the query (i = 0), the key (1) or the value (2). Returns it as (length, batch,
- * embedding). */
+/* Projects in[i]: the query (i = 0), the key (1) or the value (2). Returns the projection as
+ * (length, batch, embedding). */
 static rg_tensor *mha_project_one(rg_multihead_attention *self, rg_tensor *const in[3], int i) {
     int64_t embed = self->embed_dim;
     bool packed = self->in_proj_weight != RG_NONE;
@@ -175,7 +176,8 @@ static rg_tensor *mha_project_one(rg_multihead_attention *self, rg_tensor *const
     return mha_length_first(self, rg_linear(in[i], weight, bias));
 }
 
-/* Projects the query, the key and the value, and stores them in x as (length, batch, embedding). */
+/* Projects the query, the key and the value, and stores the projections in x[] as (length, batch,
+ * embedding). */
 static bool mha_project(rg_multihead_attention *self, rg_tensor *const in[3], rg_tensor *x[3]) {
     int64_t embed = self->embed_dim;
     bool packed = self->in_proj_weight != RG_NONE;
@@ -248,8 +250,8 @@ static rg_tensor *mha_point(rg_module *m, const char *name, rg_tensor *x) {
     return rgi_point(m, name, x);
 }
 
-/* Returns whether a hook is registered for a value inside attention. Then attention must run in
- * several ops, because a single op doesn't show such values. */
+/* Returns whether a hook in force matches a value inside this module's attention. Then attention
+ * must be computed by several ops, because a single op doesn't show such values. */
 static bool mha_is_awaited(rg_multihead_attention *self) {
     for (int i = 0; rgi_attention_points[i] && rgi_has_hook_scope(); i++)
         if (rgi_is_awaited(&self->base, rgi_attention_points[i]))
@@ -259,7 +261,8 @@ static bool mha_is_awaited(rg_multihead_attention *self) {
 
 /* Computes attention of queries, keys and values, each of shape (n, heads, length, head size).
  * Returns the heads' outputs. If `by_steps` is true, also returns each head's weights; otherwise
- * the weights are RG_NONE. */
+ * the weights are RG_NONE. `causal` stands for a causal mask. It must be false if by_steps is true,
+ * since rgi_attend_by_steps ignores it. */
 static rg_attended mha_attend_heads(rg_multihead_attention *self, rg_tensor *const heads[3],
                                     rg_tensor *mask, bool causal, bool by_steps) {
     rg_tensor *q = heads[0], *k = heads[1], *v = heads[2];
@@ -281,7 +284,8 @@ static rg_tensor *mha_mask_for(rg_multihead_attention *self, rg_tensor *const x[
 }
 
 /* Computes attention of the projected query x[0], key x[1] and value x[2]. Returns the heads'
- * outputs and, if need_weights is true, each head's weights. */
+ * outputs. Also returns each head's weights if need_weights is true or a hook sees values inside
+ * attention; otherwise the weights are RG_NONE. */
 static rg_attended mha_attend(rg_multihead_attention *self, rg_tensor *const x[3],
                               const rg_multihead_options *o, bool batched) {
     bool by_steps = o->need_weights || mha_is_awaited(self);
@@ -501,7 +505,8 @@ static rg_tensor *mha_added_bias(bool there, int64_t embed) {
     return there ? rg_nn_init_xavier_normal_(rg_empty(1, 1, embed), 1) : RG_NONE;
 }
 
-/* Makes out_proj. torch draws its weights before those of the attention itself. */
+/* Makes out_proj, whose bias is 0. The constructor calls this first, because torch draws the weight
+ * of out_proj before the other weights. */
 static rg_linear_module *mha_out_proj(int64_t embed, bool bias) {
     rg_linear_module *linear = rg_nn_linear(embed, embed, .bias = bias);
     if (!linear)
