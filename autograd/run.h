@@ -13,7 +13,7 @@
  * tensor among its outputs, or a given tensor can be reached from it along edges. */
 enum { RG_LEADS = 1, RG_ASKED = 2 };
 
-/* A run of up to RG_FEW_NODES nodes keeps its arrays on the stack. */
+/* The size of few_nodes and few_grads, which a small run uses in place of allocated arrays. */
 enum { RG_FEW_NODES = 24 };
 
 /* A backward run. `op` is the name of the function that the user called. If `capturing` is set, the

@@ -284,8 +284,8 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
     return ok;
 }
 
-/* If the memory of t is from the pool, t may be added to in place: returns 1, the number of
- * references that the recording holds to t. Otherwise returns -1. */
+/* If the memory of t is from the recording's pool, t may be added to in place: returns 1, the
+ * number of references that the recording holds to t. Otherwise returns -1. */
 static int recorder_references(rg_graph_observer *o, const rg_tensor *t) {
     return rgi_pointers_have(&(recording_of(o))->live, t) ? 1 : -1;
 }

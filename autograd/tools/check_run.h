@@ -48,7 +48,8 @@ bool rgi_check_run_failed(const rg_check_run *s, const char *when);
  * true. If t is RG_NONE, returns RG_NONE. RG_LAID_STRIDED and RG_LAID_EXPANDED require that t is
  * floating point. */
 rg_tensor *rgi_check_run_copy(rg_tensor *t, rg_check_layout as, bool require_grad);
-/* Stores copies of all inputs in to[]. Returns false on failure. */
+/* Stores contiguous copies of all inputs in to[], in which the wanted inputs require grad. Returns
+ * false on failure. */
 bool rgi_check_run_inputs(const rg_check_run *s, rg_tensor *to[]);
 /* Returns the gradient that tests use for y, which is output k: fixed numbers with absolute values
  * from 0.3 to 1.3. */
@@ -79,9 +80,9 @@ bool rgi_check_layouts(const rg_check_run *s);
  * right if only one output gets a gradient. */
 bool rgi_check_partly(const rg_check_run *s);
 /* rgi_check_backward_writes checks that backward doesn't write to the inputs, the outputs or the
- * gradients of the outputs. rgi_check_inputs_later writes to the inputs, or releases them, between
- * forward and backward. It checks that backward then either computes the right gradients or
- * fails. */
+ * gradients of the outputs. rgi_check_inputs_later changes the inputs between forward and backward.
+ * It checks that backward computes the right gradients if the inputs are released, and that it
+ * computes the right ones or fails if an input is written to. */
 bool rgi_check_backward_writes(const rg_check_run *s);
 bool rgi_check_inputs_later(const rg_check_run *s);
 bool rgi_check_replay(const rg_check_run *s);

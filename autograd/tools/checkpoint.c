@@ -1,8 +1,9 @@
 /*
- * checkpoint.c: torch.utils.checkpoint: a part of the graph doesn't keep its saved values, but
- * computes them again during backward. It uses hooks on saved tensors. In the first call of the
- * user's function f, a hook replaces each saved value by its number. When a backward run asks for a
- * value, f is called a second time, and a hook gathers the values in the same order.
+ * checkpoint.c: rg_checkpoint, as torch.utils.checkpoint. A part of the graph doesn't keep its
+ * saved values, but computes them again during backward. It uses hooks on saved tensors. In the
+ * first call of the user's function f, a hook replaces each saved value by its number. When a
+ * backward run asks for a value, f is called a second time, and a hook gathers the values in the
+ * same order.
  */
 #include "autograd/inputs.h"
 #include "saved.h"

@@ -57,8 +57,8 @@ typedef struct rg_explanation {
      * there was no such step. */
     const char *first_zero, *first_not_finite, *first_huge;
     /* The largest difference between the gradient and central differences of f, along the
-     * gradient's own direction and four random ones, divided by the gradient's norm. If it is below
-     * 1e-6, they agree. NAN if there is no verdict. */
+     * gradient's own direction and four random ones, divided by the gradient's norm (or by 1e-3 if
+     * that is larger). If `off` is below 1e-6, they agree. NAN if there is no verdict. */
     double off;
     bool agrees;
     const char *text; /* the whole explanation in words */

@@ -36,7 +36,7 @@ static bool check_forward(const rg_check_run *s) {
     return true;
 }
 
-/* Returns whether t has a value that float32 can't represent exactly. */
+/* Returns whether t has a value, other than NaN, that float32 can't represent exactly. */
 static bool has_many_digits(rg_tensor *t) {
     RG_SCOPE();
     const rg_tensor *p = rgi_own(rgi_contiguous_copy(t, RG_FLOAT64));

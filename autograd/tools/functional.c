@@ -145,15 +145,15 @@ static bool joined_shape(const char *op, const rg_tensor *y, const rg_tensor *x,
     return true;
 }
 
-/* The arguments of row_of. It computes row e of a matrix of derivatives: the derivative of element
- * e of y with respect to x. */
+/* The arguments of row_of, which computes row e of a matrix of derivatives: the derivatives of
+ * element e of y by all elements of x. */
 typedef struct {
     rg_tensor *y, *x;
     bool create_graph;
 } derived_rows;
 
-/* Returns row e: the derivative of y by x for a gradient of y that is 1 at element e and otherwise
- * 0. */
+/* Returns row e as a vector: the gradient of x if the gradient of y is 1 at element e and 0
+ * elsewhere. Returns NULL on failure. */
 static rg_tensor *row_of(int64_t e, void *context) {
     const derived_rows *rows = context;
     rg_tensor *unit = unit_vector(rows->y, e);
@@ -283,8 +283,8 @@ static bool begin_results(const char *op, int n, rg_tensor *results[]) {
     return true;
 }
 
-/* Gives y and the n results to the outer scope, and returns y. If `ok` is false or this fails, sets
- * all results to NULL and returns NULL. */
+/* If `ok` is true, gives y and the n results to the outer scope, and returns y. If `ok` is false,
+ * or if a result can't be detached, sets all results to NULL and returns NULL. */
 static rg_tensor *hand_out(const derived *d, bool ok, int n, rg_tensor *results[]) {
     for (int i = 0; i < n && ok; i++) {
         if (results[i] == RG_NONE)
@@ -345,7 +345,7 @@ rg_tensor *(rg_jvp_with)(rg_function *f, void *context, int n, rg_tensor *const 
     rg_tensor *u = rg_requires_grad_(rg_zeros_like(d.y), true);
     bool ok = derivatives(&d, d.y, u, true, g);
     rg_tensor *sum = ok ? sum_of_products(&d, g, v) : NULL;
-    /* If nothing depends on the inputs, the sum is RG_NONE. Its derivative is then zeros. */
+    /* If all vectors are RG_NONE, the sum is RG_NONE. Its derivative by u is then zeros. */
     *result = sum ? derivative(sum, u, RG_NONE, d.create_graph) : NULL;
     return hand_out(&d, *result != NULL, 1, result);
 }

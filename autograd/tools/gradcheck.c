@@ -398,7 +398,7 @@ bool(rg_gradcheck_list_with)(rg_list_function *f, void *context, int n, rg_tenso
  * are then a function of the inputs and the cotangents. That function is checked as any other
  * function is. */
 
-/* Stores the outputs that require grad in kept[]. Returns their number. */
+/* Stores those of the outputs y that require grad in kept[]. Returns their number. */
 static int differentiable(const outputs *y, rg_tensor *kept[MOST_OUTPUTS]) {
     int m = 0;
     for (int k = 0; k < y->n; k++)
@@ -407,9 +407,10 @@ static int differentiable(const outputs *y, rg_tensor *kept[MOST_OUTPUTS]) {
     return m;
 }
 
-/* Returns the gradients of the function that the check *context checks, joined to one vector.
- * inputs[] are the inputs of that function, followed by the cotangents of the outputs that require
- * grad. */
+/* The function whose gradients gradgradcheck checks. Returns the gradients of the function of
+ * *context, a check, by the inputs that require grad, joined to one vector. Returns NULL on
+ * failure. inputs[] are the inputs of that function, followed by the cotangents of the outputs that
+ * require grad. */
 static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context) {
     check c = *(const check *)context;
     outputs y;
@@ -436,8 +437,8 @@ static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context) {
     return rg_cat((rg_list){ m, g }, 0);
 }
 
-/* Returns a tensor like y with fixed values of both signs, none of which is close to 0. Random
- * numbers would change the state of the user's generator. */
+/* Returns a tensor with the shape and dtype of y, and with fixed values of both signs, from 0.5 to
+ * 1 in absolute value. Random numbers would change the state of the user's generator. */
 static rg_tensor *cotangent(rg_tensor *y) {
     rg_tensor *v = rg_zeros_dims(rg_shape(y), y->dtype);
     for (int64_t i = 0; v && i < v->numel; i++) {

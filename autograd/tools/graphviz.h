@@ -1,5 +1,5 @@
 /*
- * graphviz.h: a function that all drawings in Graphviz's language use.
+ * graphviz.h: declares rgi_add_label, which all drawings in Graphviz's language use.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /*
  * inference.c: inference mode. A thread in this mode records nothing, and the storages that it
  * allocates are marked for good as inference storages. Once any thread has used the mode, an
- * observer watches all threads: it refuses to save values in such storages for backward, and to add
- * to gradients in such storages in place.
+ * observer watches all threads. It refuses to save values in such storages for backward. In a
+ * thread outside of the mode, it also refuses to add in place to a gradient in such a storage.
  */
 #include "autograd/graph_observer.h"
 

@@ -129,7 +129,8 @@ static bool give_up_smallest(path_parts *parts) {
     return true;
 }
 
-/* Adds the gradient g of the path that ends with `step` to the parts. */
+/* Adds the gradient g of the path that ends with `step` to the parts. Returns false if memory ran
+ * out. */
 static bool parts_add(path_parts *parts, int step, rg_tensor *g) {
     gradient_kind is;
     path_part *part = part_of_step(parts, step);
@@ -187,8 +188,8 @@ static bool tell_of_total(path_run *r, const rg_node *n, int input, rg_tensor *t
     return true;
 }
 
-/* Computes the backward step of node n for one part of the gradient of its output k. Adds the
- * gradient of each input to the parts of that input, and to the total of that input. */
+/* Computes the backward step of node n for `part`, one part of the gradient of the node's output k.
+ * Adds the gradient of each input to the parts of that input, and to the total of that input. */
 static bool step_for_part(path_run *r, rg_node *n, int k, const path_part *part,
                           rg_tensor *totals[]) {
     RG_SCOPE();

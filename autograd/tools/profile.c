@@ -184,9 +184,10 @@ static double profile_bytes(int n, rg_tensor *const t[]) {
 }
 
 /* Returns the number of floating point operations for an output of shape y. It is 0 for a view, and
- * one for each element for most other ops. If the op computes products, it is two for each term of
- * each element; `terms_of` is then the shape of the input that determines the number of terms (see
- * rg_terms). If the op leaves out terms, only the share that it computes is counted. */
+ * one for each element for most other ops. If the op computes products, it is the number for one
+ * product: two for each term of each element. `terms_of` is then the shape of the input that
+ * determines the number of terms (see rg_terms). If the op leaves out terms, only the share that it
+ * computes is counted. */
 static double profile_flops(const rg_op *op, const void *attr, rg_dims y, rg_dims terms_of) {
     const double elements = profile_elements(y);
     if (!op->terms.times)
