@@ -219,8 +219,8 @@ rg_named_list rg_data_loader_state_dict(rg_data_loader *l) {
     RG_SCOPE();
     const int64_t none = -1;
     const bool own = l->options.generator;
-    /* The tensors are copies, and always have the same shapes, so that values from a file can be
-     * copied into them. */
+    /* The tensors are copies. Their shapes never change, so that values from a file can be copied
+     * into them. */
     rg_tensor *value[] = {
         rg_from_int64(l->order ? &l->position : &none, RG_DIMS()),
         l->order ? rg_clone(l->order) : rg_zeros_dims(RG_DIMS(l->n), RG_INT64),
@@ -327,7 +327,8 @@ static const char wrong_sum[] =
     "Sum of input lengths does not equal the length of the input dataset!";
 
 /* Sets sizes[i] to floor(n * lengths[i]). The items that are left over go to the first parts, one
- * to each. Fails if a length isn't from 0 to 1, or if the lengths add up to too much. */
+ * to each. Fails if a length isn't from 0 to 1, or if the parts would have more than n items
+ * together. */
 static bool sizes_of_fractions(int64_t n, int parts, const double *lengths, int64_t *sizes) {
     int64_t left = n;
     for (int i = 0; i < parts; i++) {

@@ -82,7 +82,8 @@ rg_names rg_load_lines(const char *path) {
 /* ---- cells of a CSV file -------------------------------------------------------------- */
 
 /* A CSV file that is being read. `cells` is a vector with room for all cells that were left when it
- * was allocated; the first n are read. It is NULL until the first cell that isn't in the header. */
+ * was allocated; its first n elements are set. `cells` is NULL until the first line after the
+ * header is read. */
 typedef struct {
     const rg_file *file;
     rg_csv_options options;
@@ -101,7 +102,8 @@ static void *csv_refuse(const csv_reader *r, const char *what, const char *cell)
 }
 
 /* Moves the text of a quoted cell to the beginning of the cell, over the opening quote, and ends it
- * with a 0. Returns the position after the closing quote. Returns NULL on failure. */
+ * with a 0. Two quotes within the cell become one. Returns the position after the closing quote.
+ * Fails, and returns NULL, if there is none. */
 static char *csv_quoted(const csv_reader *r, char *cell) {
     char *to = cell, *p = cell + 1;
     for (; *p && (*p != '"' || p[1] == '"'); p++) {
@@ -168,8 +170,8 @@ static bool csv_whole(const csv_reader *r, char *cell, void *place) {
     const char *digits = begin + (*begin == '-' || *begin == '+');
     errno = 0;
     const int64_t v = strtoll(begin, &end, 10);
-    /* The first character must be checked, because strtoll accepts an empty string as 0, and skips
-     * more kinds of white space than blanks and tabs. */
+    /* *digits must be checked, because strtoll returns 0 for an empty string, and skips more kinds
+     * of white space than blanks and tabs. */
     if (*digits < '0' || end[strspn(end, blanks)])
         return csv_refuse(r, "is no integer", cell);
     rgi_store_i64(place, r->options.dtype, v);

@@ -77,8 +77,8 @@ static bool ends_with(const char *text, size_t n, const char *tail) {
 }
 
 /* Returns whether the name matches one of the patterns, which are separated by blanks. The point
- * hook_result is expensive, so a pattern matches it only if the pattern ends with that name; "*"
- * doesn't. */
+ * hook_result is expensive, so a pattern matches it only if the pattern ends with "hook_result". So
+ * "*" doesn't match it. */
 static bool matches(const char *patterns, const char *name) {
     static const char large[] = "hook_result";
     bool by_name = ends_with(name, strlen(name), large);
@@ -304,8 +304,8 @@ void rg_hooks_guard_close(rg_hooks_guard *guard) {
 
 /* ---- rg_run_with_hooks and rg_run_with_cache ------------------------------------------ */
 
-/* Calls m with these hooks in force. Fails if one of the hooks was never called, because its
- * pattern matches no value. */
+/* Calls m with these hooks in force. Fails, and returns NULL, if one of the hooks was never called
+ * because its pattern matches no value. */
 static rg_tensor *run_in_scope(rg_module *m, const rg_hooks_at *hooks, rg_list inputs,
                                const char *op) {
     RG_SCOPE();
