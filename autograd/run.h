@@ -1,7 +1,6 @@
 /*
- * run.h: declares the state of a backward run (rg_run), and the functions of collect.c and
- * gradients.c that work on it. engine.c calls them. tools/paths.c makes its own runs with them, and
- * tools/graphviz.c uses only the list of nodes.
+ * run.h: declares the state of a backward run (rg_run), and its functions in collect.c and
+ * gradients.c, for engine.c and tools/paths.c. (tools/graphviz.c uses only the list of nodes.)
  */
 #pragma once
 
@@ -44,7 +43,8 @@ void rgi_run_init(rg_run *r);
 bool rgi_run_visit(rg_run *r, rg_node *n);
 /* Adds to the run all nodes to which the nodes in it lead, and sorts them from new to old. */
 bool rgi_run_collect(rg_run *r);
-/* Marks the outputs that are the m tensors x (RG_ASKED), and nodes that lead to x (RG_LEADS). */
+/* Marks the outputs that are among the m tensors x (RG_ASKED), and the nodes that lead to x
+ * (RG_LEADS). A leaf among x joins r->leaves. Returns false if memory ran out. */
 bool rgi_run_ask(rg_run *r, int m, rg_tensor *const x[]);
 /* Releases the nodes of the run, so that another run may use them, and frees the list of them. */
 void rgi_run_let_go(rg_run *r);

@@ -55,8 +55,8 @@ typedef struct RG_OPTIONS rg_function_class {
         RG_DEFAULT(NULL);
     /* The number of outputs, up to 8. 0 stands for one output. */
     int outputs RG_DEFAULT(0);
-    /* The size of the args in bytes. rg_function_apply copies the args, and rg_function_args
-     * returns the copy. */
+    /* The size in bytes of the args that the program passes to rg_function_apply, which copies
+     * them. rg_function_args returns the copy. */
     size_t args_bytes RG_DEFAULT(0);
     /* The size in bytes of the state that forward leaves for backward. rg_function_state returns
      * the state, which is all zeros at first. Don't store pointers to tensors in it: use

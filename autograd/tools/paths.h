@@ -31,6 +31,9 @@ typedef struct {
     path_part v[RG_MOST_PATHS + 1];
 } path_parts;
 
+/* The paths from a loss to w: the tree of their steps, with n_steps elements, and the gradients of
+ * the paths, which end at w. zero, not_finite and huge describe the first step that computed such a
+ * gradient (see rg_explanation); they are "" if there was none. */
 typedef struct {
     path_step *step;
     size_t n_steps, room;

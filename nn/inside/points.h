@@ -73,7 +73,7 @@ typedef struct rg_hooks_at {
 #endif
 
 /* Makes a point: calls the hooks that match it, and returns x, or the tensor by which a hook
- * replaced it. `name` is the point's own name, without the path of m. */
+ * replaced it. Returns NULL on failure. `name` is the point's own name, without the path of m. */
 rg_tensor *rg_hook_point(void *m, const char *name, rg_tensor *x);
 
 /* Calls m as rg_call does, with these hooks in force. Fails, and returns NULL, if a hook was never
