@@ -40,7 +40,7 @@ typedef struct rg_registry {
     size_t bytes; /* The size of the block: struct and registry. */
     /* The number of fields, in whatever modules, that hold this module as a child. */
     int parents;
-    /* The constructor has returned. A later failure to register doesn't mark the module as
+    /* The constructor has returned. From then on a failed registration doesn't mark the module as
      * failed. */
     bool ready;
     /* The module that registered this one as its child first. NULL if there is none, or if that
@@ -61,8 +61,8 @@ typedef struct rg_registry {
 
 /* Returns m's entry of this name, or NULL if there is none. */
 rg_entry *rgi_entry_named(const rg_module *m, const char *name);
-/* Returns false, because an earlier registration in m failed. Fails if the thread has no error any
- * more that says so. */
+/* Returns false, because an earlier registration in m failed. If the thread has no error now, sets
+ * one that says so. */
 static inline bool rgi_refuse_unfinished(const rg_module *m, const char *op) {
     return !rgi_failed()
            && rgi_fail(RG_RUNTIME_ERROR, op, "an earlier registration in this %s failed",
@@ -79,18 +79,19 @@ bool rgi_put_child(rg_module *m, const char *name, rg_module **place, rg_module 
 /* Returns whether m is a Sequential, a ModuleList or a ModuleDict. */
 bool rgi_is_container(const rg_module *m);
 /* Makes `child` a child of the container m under this name. A child that has the name already is
- * replaced; otherwise `child` is appended. Also stores it in *place, if that is a field outside of
- * the container's array v. */
+ * replaced; otherwise `child` is appended. If `place` lies outside of the container's array v, also
+ * stores `child` in *place. Returns false on failure. */
 bool rgi_container_put(rg_module *m, const char *name, rg_module **place, rg_module *child);
 /* Records that m's entry e holds this child: counts one more parent, and stores m as the first
  * parent if the child has none yet. */
 void rgi_join_parent(rg_module *m, const rg_entry *e, rg_module *child);
-/* Renames the parameters of m and of all modules below it. A parameter is renamed only if its name
- * is still `from`, a dot, and its path in m; then `from` is replaced by `to`. If `from` or `to` is
- * "", the dot is omitted. Returns false if memory runs out. */
+/* Renames the parameters of m and of all modules below it, when m's path changes from `from` to
+ * `to`. A name that consists of `from`, a dot and the parameter's path in m gets `to` in place of
+ * `from`; other names are kept. If `from` or `to` is "", the dot is omitted. Returns false if
+ * memory runs out. */
 bool rgi_rename_below(rg_module *m, const char *from, const char *to);
-/* Returns whether the entry's field holds a value that was registered (or RG_NONE). If the program
- * has assigned another value to the field, fails and says which macro should have been used. */
+/* Returns whether the entry's field holds a registered value or RG_NONE. If the program has
+ * assigned another value to the field, fails and says which macro should have been used. */
 bool rgi_is_registered(const char *op, const rg_entry *e);
 /* Returns whether m is a module that hasn't been freed. */
 static inline bool rgi_is_module(const rg_module *m) { return rgi_is_handle(m, RG_HANDLE_MODULE); }
@@ -106,9 +107,9 @@ bool rgi_backward_call_begin(rg_module *m, int n, rg_tensor *inputs[], rg_backwa
  * calls the hooks in a backward run. `call` may be NULL; then y is returned. */
 rg_tensor *rgi_backward_call_end(rg_backward_call *call, rg_tensor *y);
 
-/* Tells whether m must not be freed yet because this thread is calling it. If so, makes the
- * outermost call of m free m when that call ends, and returns true. If that was requested before,
- * fails as if m had been freed, and returns true. */
+/* Returns true if m must not be freed yet, because a call of m is in progress on this thread. Then
+ * the outermost such call frees m when it ends. If that was requested before, also fails, as if m
+ * had been freed. */
 bool rgi_free_after_call(const rg_module *m);
 
 /* Fails and returns false if the registry's `user` is set. */

@@ -96,7 +96,7 @@ static void repr_lines(rg_text *r, const char *text, int indent) {
 
 static void repr_module(rg_text *r, rg_module *m, int indent) {
     RG_SCOPE();
-    /* Large enough for the reprs of regard's own modules; repr_extra allocates more if need be. */
+    /* Large enough for what regard's own classes write; repr_extra allocates more if need be. */
     char room[512] = "";
     size_t children = 0;
     const char *extra = repr_extra(r, m, room, sizeof room);

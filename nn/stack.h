@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* If the address of the current stack frame is above this one, enough of the stack is left. It is
+/* Enough of the stack is left if the current stack frame isn't below this address. The address is
  * UINTPTR_MAX until the thread has measured its stack, so that the first check measures the
  * stack. */
 extern __thread uintptr_t rgi_stack_floor __attribute__((tls_model("initial-exec")));

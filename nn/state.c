@@ -128,7 +128,7 @@ static int find_unexpected(rg_module_load *l, const rg_map *modules, unexpected_
 }
 
 /* Lists in l->unexpected the dictionary's keys that the module doesn't have, in torch's order:
- * sorted by the module that reports them. */
+ * sorted by the module that reports the key (see `reporter`). */
 static bool list_unexpected(rg_module_load *l) {
     const rg_named_list dict = l->dict.list;
     const rg_named_list modules = rgi_walk("load_state_dict", l->module,

@@ -31,9 +31,9 @@ typedef struct rg_module_load {
     rg_text complaint;
 } rg_module_load;
 
-/* First step: fails with torch's errors if the module can't load the dictionary. Returns false on
- * failure, and then rgi_module_load_end needn't be called. The scope that is open at this call must
- * stay open until rgi_module_load_end. */
+/* First step: fills *l, and checks that the module can load the dictionary. If not, fails with
+ * torch's errors and returns false; then rgi_module_load_end needn't be called. The scope that is
+ * open at this call must stay open until rgi_module_load_end. */
 bool rgi_module_load_begin(rg_module_load *l, void *m, rg_named_list dict, bool strict);
 /* Second step: copies the values if `go` is true, and frees the memory of the load in either case.
  * Returns whether the values were copied. */

@@ -16,8 +16,8 @@ typedef struct walker {
     rg_walk_for wanted;
     size_t n, room;
     rg_named *found;
-    /* The set of values that were found. Used only if each value is to be listed once and there are
-     * many. */
+    /* The set of values that were found. Used only if each value is to be listed once, and many
+     * were found. */
     rg_map known;
 } walker;
 
@@ -26,14 +26,13 @@ typedef struct walker {
 enum { FEW_FOUND = 32 };
 
 /* The path of a module or tensor: its name, and `above`, the trail of the module that contains it.
- * In the trail of the root `above` is NULL. */
+ * If that module is the root, `above` is NULL, since the root has no name. */
 typedef struct trail {
     const struct trail *above;
     const char *name;
 } trail;
 
-/* Appends the path: the names from the root down to t, joined with dots. The root itself has no
- * name. */
+/* Appends the path: the names from below the root down to t, joined with dots. */
 static void add_trail(rg_text *text, const trail *t) {
     if (t->above) {
         add_trail(text, t->above);
@@ -51,8 +50,8 @@ static bool is_known(const walker *w, const void *what) {
     return false;
 }
 
-/* Adds the found values that aren't in the map yet to the map, if there are many values. Returns
- * false if memory runs out. */
+/* If many values were found, adds those to the map `known` that aren't in it yet. Returns false if
+ * memory runs out. */
 static bool make_known(walker *w) {
     for (size_t i = rgi_map_addresses(&w->known); w->n >= FEW_FOUND && i < w->n; i++)
         if (!rgi_map_put_address(&w->known, w->found[i].tensor, (int64_t)i))
@@ -145,8 +144,8 @@ int64_t rg_num_parameters(void *m) {
 
 /* ---- looking up by path -------------------------------------------------------- */
 
-/* Returns m's entry whose name is the first n bytes of the text. Fails as torch does, and returns
- * NULL, if there is none. */
+/* Returns m's entry whose name is the first n bytes of the text. If there is none, or its value
+ * isn't registered, fails and returns NULL. */
 static rg_entry *attribute(const char *op, rg_module *m, const char *text, size_t n) {
     char name[sizeof((rg_entry *)0)->name] = "";
     if (n < sizeof name)

@@ -32,7 +32,7 @@ struct rg_report {
     char path[];
 };
 
-/* The lines of page.html, which the file of a report begins with. */
+/* The lines of page.html, with which the file of a report begins. */
 static const char *const page_lines[] = {
 #include "page.inc"
 };
@@ -105,8 +105,8 @@ bool rgi_report_append(rg_report *r, const char *op, rg_text *records) {
     return ok;
 }
 
-/* Fails unless the file is empty or begins with the first line of page.html, that is, is the page
- * of a report. Sets *empty to whether the file is empty. Returns false on failure. */
+/* Returns true if the file is empty or the page of a report, that is, begins with the first line of
+ * page.html. Sets *empty to whether it is empty. Otherwise fails. */
 static bool is_page_or_empty(const rg_report *r, const char *op, bool *empty) {
     struct stat status;
     if (rgi_system.stat(r->fd, &status)) {
@@ -128,8 +128,8 @@ static bool is_page_or_empty(const rg_report *r, const char *op, bool *empty) {
     return true;
 }
 
-/* Opens the file, and writes page.html to it if it is empty. The file is emptied first if `resume`
- * is false. */
+/* Opens the file, or creates it if there is none. If `resume` is false, empties the file. Then
+ * writes page.html to it if it is empty. Returns false on failure. */
 static bool open_page(rg_report *r, const char *op, bool resume) {
     const int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
     r->fd = rgi_system.open(r->path, resume ? flags : flags | O_TRUNC, 0666);
@@ -166,8 +166,8 @@ static bool append_run(rg_report *r, const char *op, const char *title) {
 
 static size_t report_bytes(const rg_report *r) { return sizeof *r + strlen(r->path) + 1; }
 
-/* Closes the file and releases the report. A close that a signal interrupts (EINTR) isn't a
- * failure: Linux has closed the file then. */
+/* Closes the file and releases the report. Returns false if closing failed. If a signal interrupts
+ * close (EINTR), that isn't a failure, since Linux has closed the file all the same. */
 static bool close_report(rg_report *r, const char *op) {
     const bool ok = r->fd < 0 || rgi_system.close(r->fd) == 0 || errno == EINTR;
     if (!ok)

@@ -16,7 +16,7 @@ enum { MOST_PIXELS = 128, PICTURES_AT_ONCE = 64 };
 
 /* Appends the labels of the rows or columns as a list, or an empty list if there are more than
  * MOST_PIXELS rows or columns: then a pixel shows several rows or columns, so it has no single
- * label. Fails unless there are no labels or `size` of them. */
+ * label. Fails if the number of labels is neither 0 nor `size`. */
 static bool record_names(rg_text *record, rg_names names, int64_t size, const char *what) {
     const char *op = "report_picture";
     if (!rgi_given_list(names.n, names.v, op))
@@ -47,8 +47,9 @@ static double mean_of(const double *v, int64_t columns, const int64_t row[2],
     return sum / (double)((row[1] - row[0]) * (column[1] - column[0]));
 }
 
-/* Appends the pixels of a matrix, row by row, each as a number of four digits. If the matrix has
- * more than MOST_PIXELS rows or columns, a pixel is the mean of several elements. */
+/* Appends the pixels of a matrix, row by row, each as a number rounded to four significant digits.
+ * If the matrix has more than MOST_PIXELS rows or columns, a pixel is the mean of several
+ * elements. */
 static void add_pixels(rg_text *record, const double *v, int64_t rows, int64_t columns) {
     const int64_t high = RG_MIN(rows, (int64_t)MOST_PIXELS);
     const int64_t wide = RG_MIN(columns, (int64_t)MOST_PIXELS);
@@ -136,8 +137,8 @@ static void measure_piece(histogram *h, int64_t n, const double v[]) {
     }
 }
 
-/* Counts each finite element in its bin. All numbers are halved first, because for elements near
- * the greatest double and its negative, high - low would overflow. */
+/* Counts each finite element in its bin. All numbers are halved first, because high - low could
+ * overflow: the elements may be near both ends of the range of doubles. */
 static void count_piece(histogram *h, int64_t n, const double v[]) {
     const double low = h->low / 2, width = h->high / 2 - low;
     for (int64_t i = 0; i < n; i++) {

@@ -13,9 +13,9 @@
  *         rg_save_checkpoint("run.safetensors", run);
  *     }
  *
- * The program counts a step before it saves, so that a resumed run doesn't repeat it. The file is
- * one of safetensors: "model.fc.weight", "optim.state.0.exp_avg", "tensors.mask", "numbers.step",
- * "loader.order", and "random", the state of the generator.
+ * The program counts a step before it saves, so that a resumed run doesn't repeat it. The file has
+ * the format of safetensors, with entries such as "model.fc.weight", "optim.state.0.exp_avg",
+ * "tensors.mask", "numbers.step", "loader.order", and "random", the state of the generator.
  */
 #pragma once
 
@@ -37,8 +37,8 @@ typedef struct rg_number_list {
 
 struct rg_data_loader;
 
-/* The parts of a training run. A part that is NULL is neither saved nor loaded. But if `generator`
- * is NULL, the state of the default generator is saved and loaded. */
+/* The parts of a training run. A part that is NULL, or an empty list, is neither saved nor loaded.
+ * But if `generator` is NULL, the state of the default generator is saved and loaded. */
 typedef struct rg_training {
     /* The parameters and persistent buffers of this module are saved. */
     void *model RG_EMPTY;
@@ -52,15 +52,15 @@ typedef struct rg_training {
     struct rg_data_loader *loader RG_EMPTY;
 } rg_training;
 
-/* Writes the run to a new file in the same folder, flushes that to the disk, and renames it to
- * `path`. So if the program is killed at any time, either the old file or the new one is there.
+/* Writes the run to a new file in the same folder, flushes the new file to the disk, and renames it
+ * to `path`. So if the program is killed at any time, either the old file or the new one is there.
  * Tied weights are written once. The names of the optimizer's class and of its schedules' classes
  * are saved as well, so that loading can check them. Returns false on failure. */
 bool rg_save_checkpoint(const char *path, rg_training run);
-/* Loads a file that rg_save_checkpoint wrote. The run must have the same parts. Fails, with an
- * error message that names the file, if an entry is missing in the file or in the run, or if the
- * optimizer or a schedule is of another class. Returns false on failure; then nothing was
- * loaded. */
+/* Loads a file that rg_save_checkpoint wrote. The run must have the same parts as the run that was
+ * saved. Fails, with an error message that names the file, if an entry is missing in the file or in
+ * the run, or if the optimizer or a schedule is of another class. Returns false on failure; then
+ * nothing was loaded. */
 bool rg_load_checkpoint(const char *path, rg_training run);
 
 /* Writes the run as programs with PyTorch usually do, so that torch.load(f, weights_only=True) can

@@ -1,6 +1,7 @@
 /*
  * save.c: writes a module to a safetensors file and loads it, as save_model and load_model of
- * safetensors.torch do. A tensor with several names is written once.
+ * safetensors.torch do. Tensors that share memory, such as one with several names, are written
+ * once.
  */
 #include "save.h"
 #include "nn/given.h"
@@ -195,8 +196,8 @@ static bool find_missing_names(module_loading *l, const area *areas) {
     return names;
 }
 
-/* Returns whether each tensor in the file has the shape of the module's tensor with the same
- * name. */
+/* Returns whether each tensor in the file has the shape of the module's tensor with the same name.
+ * Tensors that the module doesn't have are skipped. */
 static bool shapes_fit(const module_loading *l) {
     for (int i = 0; i < l->file.n; i++) {
         int64_t at = rgi_map_name(&l->state_names, l->file.v[i].name);
@@ -215,8 +216,8 @@ static void add_names(rg_text *to, const char *what, rg_names names) {
 }
 
 /* Lists the missing and the unexpected names. With `strict`, fails as load_model does if there are
- * any. But if a shape is wrong as well, doesn't fail, because load_state_dict will report the
- * shape. */
+ * any. But if a shape is wrong as well, returns true, because load_state_dict will then fail and
+ * report the shape. */
 static bool names_fit(module_loading *l, bool strict) {
     const area *areas = list_areas("module_load", l->state, &l->file_names);
     if (!areas || !find_missing_names(l, areas) || !find_unexpected_names(l, areas))

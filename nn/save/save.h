@@ -13,10 +13,10 @@
 
 RG_PUBLIC_BEGIN
 
-/* Writes the module's state_dict. Tensors with several names are written once: under the first
- * name, in alphabetical order, of a tensor that covers all of the shared memory. The file's
- * metadata map the other names to that one. If it fails, it returns false, and a previous file is
- * kept. */
+/* Writes the module's state_dict. Tensors that share memory are written once, under the name of a
+ * tensor that covers all of the shared memory. If several do, the first name in alphabetical order
+ * is taken; if none does, the function fails. The file's metadata map the other names to that name.
+ * On failure returns false, and a previous file is kept. */
 bool rg_module_save_with(void *m, const char *path, rg_save_file_options o);
 #define rg_module_save(m, path, ...) \
     rg_module_save_with(m, path,     \
@@ -26,11 +26,12 @@ typedef struct RG_OPTIONS rg_module_load_options {
     RG_BY_NAME;
     /* If true, fail if the file lacks a name or has one that the module doesn't know. */
     rg_flag strict RG_DEFAULT(true);
-    /* NULL, or receives the names that weren't loaded, sorted, as load_model returns them. */
+    /* If this isn't NULL, *keys receives the missing and the unexpected names, as load_model
+     * returns them. */
     rg_incompatible_keys *keys RG_DEFAULT(NULL);
 } rg_module_load_options;
-/* Copies the values in the file to the module. If it fails, it returns false and has changed
- * nothing. */
+/* Copies the values in the file to the module. On failure returns false, and nothing has
+ * changed. */
 bool rg_module_load_with(void *m, const char *path, rg_module_load_options o);
 #define rg_module_load(m, path, ...) \
     rg_module_load_with(m, path, RG_KEYWORDS(rg_module_load_options, (.strict = true), __VA_ARGS__))

@@ -14,7 +14,8 @@ typedef struct conversion {
     rg_tensor *t, *data, *grad;
 } conversion;
 
-/* Returns a copy of t, converted to the dtype. Its strides have the same order as t's. */
+/* Returns a copy of t, converted to the dtype, or NULL on failure. The copy is dense, and its dims
+ * have the same order in memory as t's. */
 static rg_tensor *converted(const rg_tensor *t, rg_dtype dtype) {
     rg_tensor *copy = rgi_own(rgi_new_dense_like(t, dtype));
     if (copy)
@@ -22,7 +23,8 @@ static rg_tensor *converted(const rg_tensor *t, rg_dtype dtype) {
     return copy;
 }
 
-/* Computes the tensor's converted data and gradient. Fails if the tensor isn't a leaf. */
+/* Stores the tensor in *c with its converted data and gradient. Fails if the tensor isn't a leaf.
+ * Returns false on failure. */
 static bool prepare(conversion *c, rg_named what, rg_dtype dtype) {
     rg_tensor *t = what.tensor, *grad = rg_grad_of(t);
     RG_FAIL_IF(!rg_is_leaf(t), "module_to", "only leaves can be converted, but '%s' was computed",
@@ -33,8 +35,8 @@ static bool prepare(conversion *c, rg_named what, rg_dtype dtype) {
     return c->data && c->grad;
 }
 
-/* Converts all tensors. All converted copies are made before any tensor changes, because making
- * them may fail; storing them can't. */
+/* Converts the floating tensors in the list that have another dtype. All converted copies are made
+ * before any tensor changes, because making them may fail; storing them can't. */
 static bool convert(rg_named_list l, rg_dtype dtype) {
     conversion *all = rgi_scope_alloc((size_t)l.n * sizeof *all);
     int n = 0;

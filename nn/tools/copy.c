@@ -1,6 +1,7 @@
 /*
  * copy.c: deep copies of modules, as copy.deepcopy makes them. A tensor or module that occurs
- * several times in the original is copied once, and that copy takes all its places.
+ * several times in the original is copied once, and that copy stands in all places where the
+ * original stood.
  */
 #include "nn/registry.h"
 #include "tensor/error.h"
@@ -12,9 +13,10 @@
 
 #include <string.h>
 
-/* The state of rg_deepcopy. Each original module and tensor is listed once, and `numbers` maps it
- * to its index in its list; the copies have the same indices. Until all copies exist, the scope
- * owns the copied tensors, not the copied modules. */
+/* The state of rg_deepcopy. Each original module and tensor is listed once, and `numbers` maps its
+ * address to its index in its list. The arrays of copies have the same indices. Until all copies
+ * exist, the scope owns the copied tensors, and nothing owns the copied modules: after a failure
+ * `abandon` frees them. */
 typedef struct copier {
     rg_named_list modules, tensors;
     rg_map numbers;
@@ -40,7 +42,8 @@ static void *copy_of(const copier *c, rg_entry_kind kind, const void *value) {
 
 /* ---- tensors ------------------------------------------------------------------- */
 
-/* Returns a new tensor with t's elements. Its strides have the same order as t's. */
+/* Returns a new dense tensor with t's elements, or NULL on failure. Its dims have the same order in
+ * memory as t's. */
 static rg_tensor *copied_elements(rg_tensor *t) {
     rg_tensor *y = rgi_own(rgi_new_dense_like(t, (rg_dtype)t->dtype));
     if (y)
@@ -220,7 +223,7 @@ static bool copier_begin(copier *c, void *m) {
 }
 
 /* Frees all copies of modules after a failure. No module owns another yet, so each is freed by
- * itself. */
+ * itself. A class's `destroy` is called only for complete copies (see `whole`). */
 static void abandon(const copier *c) {
     for (int i = 0; i < c->modules.n && c->module_copies; i++) {
         rg_module *m = c->module_copies[i];
@@ -244,7 +247,8 @@ static void keep_parent(const copier *c, int i) {
     to->at = from->at;
 }
 
-/* Makes each copied module an owner of its values. Nothing can fail any more. */
+/* Gives each copied module its parent, and references to its tensors and children. Nothing can fail
+ * any more. */
 static void hold_all(const copier *c) {
     for (int i = 0; i < c->modules.n; i++)
         keep_parent(c, i);
