@@ -22,7 +22,7 @@ typedef struct compare_limits {
 #include "kernels/sets.h"
 
 /* Returns whether all elements of a and b are close within the limits, after a and b are broadcast
- * to each other and converted to the dtype. */
+ * to each other and converted to the dtype. Returns false on failure. */
 static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dtype,
                         compare_limits limits) {
     static rg_loop *const loops[K_DTYPES] = K_BASE_ALL(close);

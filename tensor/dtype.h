@@ -19,9 +19,9 @@ typedef enum rg_kind { RG_BOOLEAN, RG_INTEGER, RG_FLOATING } rg_kind;
  *     NAME     the dtype is RG_NAME
  *     suffix   the end of the names of loops over such elements: k_exp_float
  *     type     the C type of an element
- *     kind     the rg_kind; a 0-d tensor or a number changes a dtype only to a higher kind
+ *     kind     the rg_kind; 0-d tensors and numbers change a result's dtype only by a higher kind
  *     rank     decides in promotion between two dtypes: the higher one wins
- *     limit    finite numbers are at most this for a float, and below this for an integer
+ *     limit    the greatest finite number of a float; of an integer, 1 more than its greatest
  *     torch    the name in Python
  *     scalar   the name in most of torch's error messages
  *     cpp      the name in those of torch's error messages that show a C++ type
@@ -145,7 +145,7 @@ const char *rgi_scalar_name(rg_dtype d);
 /* Returns the name of the C++ type in torch's error messages: float, double, long int or bool. */
 const char *rgi_c_name(rg_dtype d);
 /* Returns the dtype that torch gives to Python's numbers of a kind: bool, int64 or the default
- * dtype. A printed tensor shows its dtype only if it is another one. */
+ * dtype. A printed tensor shows its dtype only if its dtype isn't this one. */
 rg_dtype rgi_usual_dtype(rg_kind kind);
 /* Returns the dtype of a result that is computed from these n tensors, as torch.result_type
  * does. */
@@ -153,8 +153,8 @@ rg_dtype rgi_promote(int n, rg_tensor *const t[]);
 /* Returns true if the dtype can hold the number; otherwise fails and returns false. */
 bool rgi_number_fits(const char *op, double v, rg_dtype dtype);
 
-/* Returns `computes`: whether the function `op` has a loop for the dtype. If it is false, fails as
- * rgi_lacks_dtype does. */
+/* Returns `computes`, which says whether the function `op` has a loop for the dtype. If `computes`
+ * is false, fails as rgi_lacks_dtype does. */
 static inline bool rgi_want_dtype(const char *op, bool computes, rg_dtype dtype) {
     return RG_LIKELY(computes) || rgi_lacks_dtype(op, dtype);
 }

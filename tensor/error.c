@@ -43,9 +43,9 @@ static void call_handler(rg_thread *me, rg_code code, const char *line, bool sta
         look_at_failure(me);
 }
 
-/* Returns whether `line`, which is "op: sentence" with the sentence at `at`, names the op twice
- * because the sentence begins with "op(): ", as some of torch's do. Underscores around a name and a
- * leading "torch." don't count when the names are compared. */
+/* Returns whether `line`, an "op: sentence" whose sentence begins at `at`, names the op twice: the
+ * sentence begins with "op(): " or "op: ", as some of torch's messages do. When the names are
+ * compared, a leading "torch." and underscores around a name are ignored. */
 static bool names_op_twice(const char *line, size_t at) {
     const char *again = line + at;
     if (strncmp(again, "torch.", 6) == 0)

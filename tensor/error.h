@@ -27,10 +27,10 @@
 /* Returns whether the thread has an error, read or unread. */
 static inline bool rgi_failed(void) { return rgi_this.failure.code != RG_OK; }
 
-/* Enclose calls after which the caller looks whether they have failed. rgi_save_failure moves the
- * thread's error into *saved. rgi_restore_failure restores it, if the program hasn't read it yet,
- * or if the thread has no other error. The other two do the same for an attempt whose failure the
- * caller handles itself, and which is reported only if it is still the thread's error at the end.
+/* Enclose calls whose failure the caller wants to see. rgi_save_failure moves an earlier error of
+ * the thread into *saved. rgi_restore_failure puts that error back if the program hasn't read it
+ * yet, or if the calls left no error. The other two do the same for an attempt whose failure the
+ * caller handles itself: it is reported only if it is still the thread's error afterwards.
  */
 void rgi_save_failure(rg_failure *saved);
 void rgi_restore_failure(const rg_failure *saved);
@@ -85,12 +85,12 @@ static inline const char *rgi_as(const char *name) {
 }
 static inline void rgi_as_end(const char **before) { rgi_named_as = *before; }
 
-/* Returns whether the argument `it`, which is not a tensor, isn't NULL. If it is NULL, fails with
- * the message that `what` ("a module") was expected. If the thread has an error already, that error
- * stays, since the NULL is probably its consequence. */
+/* Returns whether the argument `it`, a pointer to something else than a tensor, isn't NULL. If it
+ * is NULL, fails with the message that `what` ("a module") was expected. If the thread has an error
+ * already, that error stays, since the NULL is probably its consequence. */
 bool rgi_given(const void *it, const char *op, const char *what);
 /* Returns whether the path isn't NULL, and fails if it is, even if the thread has an error already:
- * no function of the library returns a path, so a NULL path is no consequence of a failure. */
+ * no function of the library returns a path, so a failed call can't be the cause of a NULL path. */
 bool rgi_given_path(const char *path, const char *op);
 /* Returns whether the function `f` of the program isn't NULL, and fails as rgi_given_path does. */
 #define RG_GIVEN_FUNCTION(f, op) \

@@ -6,6 +6,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the CRC-32 of a longer sequence of bytes: `crc` is the CRC of its beginning, and n more
- * bytes follow. The CRC of no bytes is 0. */
+/* Returns the CRC-32 of a sequence of bytes that ends with the n bytes at `bytes`. `crc` is the
+ * CRC-32 of the bytes before them. The CRC of no bytes is 0. */
 uint32_t rgi_crc32(uint32_t crc, const void *bytes, size_t n);

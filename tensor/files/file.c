@@ -154,8 +154,9 @@ static bool may_replace(rg_writer *w, mode_t *mode) {
     return !w->failed;
 }
 
-/* Opens a new file, with the permissions of the file that it will replace. If there is no such
- * file, the umask decides. */
+/* Opens a new file beside the path, with the permissions of the file that it will replace. If there
+ * is no such file, the umask decides on the permissions. Also removes what killed processes left
+ * beside the path. Returns false on failure. */
 static bool open_beside(rg_writer *w) {
     static atomic_uint counter;
     mode_t mode;
@@ -255,8 +256,8 @@ void rgi_write_zeros_to(rg_writer *w, size_t alignment) {
     }
 }
 
-/* Syncs the folder in which the file was renamed, so that the new name survives a power failure. It
- * is no error if the file system can't sync a folder: the file is in its place. */
+/* Syncs the folder of the path, in which a file was renamed, so that the new name survives a power
+ * failure. It is no error if the file system can't sync a folder: the file is in its place. */
 static void sync_folder(const char *path) {
     char folder[PATH_MAX];
     const char *slash = strrchr(path, '/');
@@ -282,7 +283,8 @@ static void sync_writer(rg_writer *w) {
 bool rgi_writer_settle(rg_writer *w) {
     flush(w);
     sync_writer(w);
-    /* A signal may interrupt close, but the bytes have been synced and are on the disk. */
+    /* If a signal interrupts close, that is no failure: the bytes have been synced, so they are on
+     * the disk. */
     if (rgi_system.close(w->fd) && errno != EINTR)
         writer_fail(w, errno);
     w->fd = -1;

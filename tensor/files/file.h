@@ -28,7 +28,8 @@ typedef struct {
 bool rgi_file_open(rg_file *f, const char *op, const char *path);
 /* Closes the file. Does nothing if it is closed already. */
 void rgi_file_close(rg_file *f);
-/* Reads n bytes that begin at offset `at`. Fails if the file ends before. */
+/* Reads the n bytes of the file that begin at offset `at` into `to`. Fails if the file has fewer
+ * bytes. */
 bool rgi_file_read(const rg_file *f, uint64_t at, void *to, size_t n);
 /* Fails with RG_IO_ERROR and the message "op: 'path': sentence". Returns false. */
 bool rgi_file_refuse(const rg_file *f, const char *format, ...)
@@ -76,9 +77,9 @@ void rgi_write_zeros_to(rg_writer *w, size_t alignment);
 /* Writes the buffer, syncs and closes the file, so that it only has to be renamed. Returns false if
  * that or an earlier call has failed. */
 bool rgi_writer_settle(rg_writer *w);
-/* Calls rgi_writer_settle if that wasn't done, and renames the file to its final path. If that or
- * an earlier call has failed, removes the new file and returns false. */
+/* Calls rgi_writer_settle if the caller hasn't done so, and renames the file to its final path. If
+ * that or an earlier call has failed, removes the new file and returns false. */
 bool rgi_writer_end(rg_writer *w);
-/* Removes the new file. All functions of a writer except rgi_writer_begin require that
- * rgi_writer_begin has returned true. */
+/* Closes and removes the new file, which is then not renamed. All functions of a writer except
+ * rgi_writer_begin require that rgi_writer_begin has returned true. */
 void rgi_writer_cancel(rg_writer *w);

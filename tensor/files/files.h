@@ -51,8 +51,8 @@ typedef struct rg_metadata {
 
 typedef struct RG_OPTIONS rg_save_file_options {
     RG_BY_NAME;
-    rg_metadata metadata RG_DEFAULT({}); /* Strings to store in the file: .metadata = { 1, pairs
-                                          * } */
+    rg_metadata metadata RG_DEFAULT({}); /* Strings to store in the file. An array of n pairs is
+                                          * given as { n, pairs }. */
 } rg_save_file_options;
 /* Writes the tensors to a file. Each is written as a whole, even if some of them share memory.
  * Names must be UTF-8, and must differ. Returns false on failure; the file that was there before is
@@ -61,7 +61,7 @@ bool rg_save_file_with(rg_named_list tensors, const char *path, rg_save_file_opt
 #define rg_save_file(tensors, path, ...) \
     rg_save_file_with(tensors, path,     \
                       RG_KEYWORDS(rg_save_file_options, (.metadata = { 0 }), __VA_ARGS__))
-/* Returns all tensors of a file, in the order in which they are stored. */
+/* Returns all tensors of a file, in the order in which they are stored. On failure .n is -1. */
 rg_named_list rg_load_file(const char *path);
 
 /* An open file, from which tensors are read one at a time; only the file's header is held in
@@ -96,7 +96,7 @@ rg_tensor *rg_load_npy(const char *path);
  * then unchanged. */
 bool rg_save_npy(rg_tensor *t, const char *path);
 /* Returns all arrays in a .npz file, compressed (deflated) or not. The array in "x.npy" gets the
- * name "x". */
+ * name "x". On failure .n is -1. */
 rg_named_list rg_load_npz(const char *path);
 /* Writes an uncompressed .npz file for np.load. Names must be UTF-8, and must differ. Returns false
  * on failure; the file that was there before is then unchanged. */
@@ -119,11 +119,11 @@ bool rg_save_npz(rg_named_list list, const char *path);
  * never run. Also refused are files of PyTorch before 1.6, and files with values that regard can't
  * hold, such as sparse, quantized and complex tensors; the message says what to save instead. */
 rg_named_list rg_torch_load(const char *path);
-/* Writes a list as an OrderedDict for torch.load(f, weights_only=True). If the list has only one
- * name and that is "", writes a single tensor. Tensors that share memory share it in the file and
- * in torch as well. RG_NONE is written as None. (Torch expects an optimizer's state as a dict of
- * dicts; rg_torch_save_checkpoint in nn/save/checkpoint.h writes that.) Returns false on failure;
- * the file that was there before is then unchanged. */
+/* Writes a list as an OrderedDict for torch.load(f, weights_only=True). If the list has a single
+ * entry, whose name is "", writes just its tensor. Tensors that share memory share it in the file
+ * and in torch as well. RG_NONE is written as None. (Torch expects an optimizer's state as a dict
+ * of dicts; rg_torch_save_checkpoint in nn/save/checkpoint.h writes that.) Returns false on
+ * failure; the file that was there before is then unchanged. */
 bool rg_torch_save(rg_named_list list, const char *path);
 /* Returns the entries with names that begin with the prefix and a dot, and removes the prefix and
  * the dot from the names. The new names are parts of the old strings, and live as long as the old

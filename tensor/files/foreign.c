@@ -46,8 +46,8 @@ static float small_float(uint32_t bits, int exponent, int mantissa) {
     return bits >> (exponent + mantissa) & 1 ? -value : value;
 }
 
-/* Returns the value of a float16. A NaN keeps its sign and its mantissa, as when a processor
- * converts it. */
+/* Returns the value of a float16. A NaN keeps its sign, and its mantissa becomes the upper bits of
+ * the result's mantissa. */
 static inline float float_of_f16(uint16_t bits) {
     const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, m = bits & 0x3FF;
     const uint32_t e = bits >> 10 & 0x1F;
@@ -58,8 +58,8 @@ static inline float float_of_f16(uint16_t bits) {
 
 static inline float float_of_bf16(uint16_t bits) { return float_of_bits((uint32_t)bits << 16); }
 
-/* Returns the value of a float8_e4m3. This type has no infinity: its largest exponent is an
- * ordinary one, except that all bits set means NaN. */
+/* Returns the value of a float8_e4m3. This type has no infinity: numbers with its largest exponent
+ * are ordinary ones, except that NaN is the number whose exponent and mantissa bits are all set. */
 static inline float float_of_f8_e4m3(uint8_t bits) {
     if ((bits & 0x7F) == 0x7F)
         return float_of_bits(bits & 0x80 ? 0xFFF00000 : 0x7FF00000);
@@ -186,8 +186,8 @@ bool rgi_read_elements(const rg_file *f, uint64_t at, rg_foreign type, bool swap
     return rgi_read_elements_of(f, next_of_file, &place, type, swapped, to, n, what);
 }
 
-/* Writes elements that aren't contiguous. Copies some rows at a time into contiguous memory, and
- * writes that. */
+/* Writes the elements of a tensor that isn't contiguous: copies some rows at a time into contiguous
+ * memory, and writes these copies. If memory runs out, sets w->failed. */
 static void write_rows(rg_writer *w, const rg_tensor *t) {
     enum { AT_ONCE = 1 << 20 };
     const int64_t row_bytes = (int64_t)rgi_bytes_of(t) / t->size[0];

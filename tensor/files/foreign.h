@@ -53,9 +53,10 @@ extern const rg_foreign_row rgi_foreign[RG_FOREIGN_COUNT];
 /* Returns the type in which elements of this dtype are written to a file. */
 rg_foreign rgi_foreign_of(rg_dtype dtype);
 
-/* Converts n elements at `from` from `type` to the dtype of the type's row. `swapped` says that
- * their bytes are in the opposite order to the machine's. Returns n; or, if a uint64 of 2^63 or
- * more can't be converted, the index of the first such element. */
+/* Converts n elements at `from` from `type` to the dtype of the type's row. `swapped` says that the
+ * bytes of each element are in the opposite order to the machine's. Returns n or, if an element
+ * can't be converted because it is a uint64 of 2^63 or more, the index of the first such
+ * element. */
 int64_t rgi_convert(rg_foreign type, bool swapped, void *to, const void *from, int64_t n);
 /* A function that reads the next n bytes of `source`. Returns false on failure. */
 typedef bool rg_next_bytes(void *source, void *to, size_t n);
