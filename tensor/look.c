@@ -72,8 +72,8 @@ static bool is_one_element(const char *op, int64_t numel) {
     return true;
 }
 
-/* Returns whether t has exactly one element and may be read now. A failure is written to standard
- * error at once, because few programs check whether the number that they get is NaN or -1. */
+/* Returns whether t has exactly one element and the thread isn't recording. A failure is written to
+ * standard error at once, because few programs check whether the result is NaN or -1. */
 static bool is_item(rg_tensor *t) {
     return (rgi_may_do_once("item") && rgi_check(t, "item") && is_one_element("item", t->numel))
            || rgi_tell_unread();

@@ -14,8 +14,8 @@
 
 /* ---- numbers ---------------------------------------------------------------------- */
 
-/* A number: the element of a 0-d tensor, as a double and as an integer, since a double can't hold
- * every int64 exactly. */
+/* The number in a 0-d tensor, as a double and as an integer, since a double can't hold every int64
+ * exactly. */
 typedef struct making_number {
     rg_dtype dtype;
     double d;
@@ -50,8 +50,8 @@ RG_HOT rg_tensor *rg_wrap_float(double x) { return wrapped(RG_FLOAT64, &x); }
 rg_tensor *(rg_wrap_int)(int64_t x) { return wrapped(RG_INT64, &x); }
 rg_tensor *rg_wrap_bool(bool x) { return wrapped(RG_BOOL, &x); }
 
-/* Returns the number as a 0-d tensor. Fails if int64 can't hold the number; the message begins with
- * the number, since the name of the function that will be given it isn't known here. */
+/* Returns the number as a 0-d tensor. Fails if int64 can't hold the number. The error names the
+ * number instead of an op, since the op that will be given the tensor isn't known here. */
 rg_tensor *(rg_wrap_unsigned)(uint64_t x) {
     char digits[24];
     if (x <= INT64_MAX)
@@ -97,8 +97,8 @@ static rg_tensor *making_full(rg_tensor *t, double d, int64_t i) {
     return rgi_own(t);
 }
 
-/* Gives the new tensor t to the innermost scope, with its elements uninitialised. Bools are set to
- * 0, since a bool of C must be 0 or 1. */
+/* Gives t, a new tensor or NULL, to the innermost scope. Its elements stay uninitialised. Only
+ * bools are set to 0, since a bool of C must be 0 or 1. */
 static rg_tensor *making_any(rg_tensor *t) {
     return t && rgi_is_bool(t->dtype) ? making_zeros(t) : rgi_own(t);
 }
@@ -117,8 +117,8 @@ rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype) {
     return making_zeros(rgi_new_dims("zeros", &shape, dtype));
 }
 
-/* Returns a new tensor in which all elements are `value`. It has the shape of `like`, or the shape
- * `shape` if `like` is NULL. If dtype is RG_NO_DTYPE, the number's own dtype is used. */
+/* Returns a new tensor in which all elements are `value`. It has the shape of `like` or, if `like`
+ * is NULL, the shape `shape`. If dtype is RG_NO_DTYPE, the dtype is that of number_dtype. */
 static rg_tensor *full_of(const char *op, const rg_tensor *like, const rg_dims *shape,
                           rg_tensor *value, int dtype) {
     making_number v;
@@ -169,8 +169,8 @@ rg_tensor *(rg_eye_as)(int64_t n, int64_t m, rg_dtype dtype) {
 
 /* ---- ranges ---------------------------------------------------------------------- */
 
-/* arange_leads fails if the step leads away from the end. arange_ends fails if the range is too
- * long. */
+/* Each fails and returns false if its argument is false: arange_leads because the step leads away
+ * from the end, arange_ends because the range is too long. */
 static bool arange_leads(bool leads) {
     RG_FAIL_IF(!leads, "arange", "upper bound and lower bound inconsistent with step sign");
     return true;
@@ -199,8 +199,8 @@ static rg_tensor *arange_integers(int64_t start, int64_t end, int64_t step, rg_d
     return t && k_arange_integers(t, start, step) ? t : NULL;
 }
 
-/* Makes an integer range from float arguments: truncates start, end and step to integers first, as
- * torch does. */
+/* Makes an integer range although an argument is a float: first truncates start, end and step to
+ * integers, as torch does. */
 static rg_tensor *arange_cut(const making_number *a, const making_number *b,
                              const making_number *s, rg_dtype dtype) {
     if (!rgi_number_fits("arange", a->d, RG_INT64) || !rgi_number_fits("arange", b->d, RG_INT64)
@@ -210,8 +210,8 @@ static rg_tensor *arange_cut(const making_number *a, const making_number *b,
     return arange_integers(a->i, b->i, s->i, dtype);
 }
 
-/* Makes a range from start to end. If dtype is RG_NO_DTYPE, the range is of int64, or of the
- * default dtype if one of the three numbers is floating. */
+/* Makes a range from start up to end, which is excluded. If dtype is RG_NO_DTYPE, the range is of
+ * int64 or, if one of the three numbers is floating, of the default dtype. */
 static rg_tensor *arange_of(rg_tensor *start, rg_tensor *end, rg_tensor *step, int dtype) {
     making_number a;
     making_number b;
@@ -301,7 +301,7 @@ rg_tensor *(rg_logspace)(double start, double end, int64_t steps, double base, r
 
 /* ---- from memory ----------------------------------------------------------------- */
 
-/* Returns a new tensor into which the caller copies the data. Fails and returns NULL if data is
+/* Returns a new tensor, which the caller fills from `data`. Fails and returns NULL if `data` is
  * NULL although the shape has elements. */
 static rg_tensor *making_room_for(const void *data, rg_dtype dtype, const rg_dims *shape) {
     rg_tensor *t = rgi_may_read_once("from") ? rgi_new_dims("from", shape, dtype) : NULL;

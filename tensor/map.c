@@ -32,9 +32,9 @@ typedef struct map_put {
 /* The insertion that is in progress in this thread, or NULL if there is none. */
 static __thread map_put *putting __attribute__((tls_model("initial-exec")));
 
-/* Returns a new block of `bytes` bytes with a copy of the contents of the old block. The old block
- * isn't freed. RG_LOCK_MAPS is released during the allocation: if it fails, the program's error
- * handler is called, and the handler may use a map. */
+/* Returns a new block of `bytes` bytes with the contents of the old block, which isn't freed. If
+ * memory runs out, leaves stb_ds by longjmp. RG_LOCK_MAPS is released during the allocation,
+ * because a failed allocation calls the program's error handler, which may use a map. */
 static void *map_memory(const void *old, size_t bytes) {
     map_put *put = putting;
     rgi_unlock(RG_LOCK_MAPS);
@@ -76,7 +76,7 @@ typedef struct rg_map_address {
 
 /* ---- setting a key's number ---------------------------------------------------- */
 
-/* Sets the number of a name, or of an address if the name is NULL. Requires that `putting` is an
+/* Sets the number of `name` or, if `name` is NULL, of `address`. Requires that `putting` is an
  * insertion into the map m. */
 static void put_key(rg_map *m, const char *name, const void *address, int64_t number) {
     if (!name) {
@@ -115,8 +115,8 @@ bool rgi_map_put_address(rg_map *m, const void *address, int64_t number) {
 
 /* ---- looking up keys ----------------------------------------------------------- */
 
-/* Returns the number of a name, or -1 if the map doesn't have it. Without the first check, stb_ds
- * would allocate a table that is missing. */
+/* Returns the number of a name, or -1 if the map doesn't have the name. Without the first check,
+ * stb_ds would allocate a table for names if there is none. */
 int64_t rgi_map_name(const rg_map *m, const char *name) {
     if (!m->names)
         return -1;

@@ -1,6 +1,6 @@
 /*
  * map.h: maps from names, or from addresses, to numbers. Registries, dictionaries and vocabularies
- * use them to find an entry's index. The tables inside are those of stb_ds. Private.
+ * use a map to find the index of an entry. The tables inside are those of stb_ds. Private.
  */
 #pragma once
 
@@ -15,8 +15,8 @@ typedef struct rg_map {
     struct rg_map_block *blocks; /* The memory of the tables. */
 } rg_map;
 
-/* Set the number of a key. The number must not be negative. The map keeps a copy of a name. If
- * memory runs out, they return false, and the map becomes empty. */
+/* Set the number of a key. The number must not be negative. The map keeps its own copy of a name.
+ * If memory runs out, both functions return false and make the map empty. */
 bool rgi_map_put_name(rg_map *m, const char *name, int64_t number);
 bool rgi_map_put_address(rg_map *m, const void *address, int64_t number);
 /* Return the key's number, or -1 if the key isn't in the map. */

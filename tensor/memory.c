@@ -3,9 +3,9 @@
  * takes its blocks, so that a training loop asks the system for no memory after its first
  * iterations. Small blocks are cut from large chunks, which are on huge pages if possible, and are
  * never returned to the system. A thread that has too many free small blocks passes some on to
- * other threads. Headers of tensors have a free list of their own: a released header is marked as
- * released and isn't overwritten soon, so that a later use of it is noticed. The memory of the
- * handles that a thread released last isn't reused at once either, for the same reason.
+ * other threads. Headers of tensors have a free list of their own. A released header is marked as
+ * released and isn't reused soon, so that a later use of the tensor is noticed. For the same
+ * reason, the memory of the handles that a thread released last isn't reused at once.
  *
  * With REGARD_POOL=0, under the sanitizers, under valgrind and in a debug build (RG_DEBUG), malloc
  * and free are called for every block, and no header is reused. Tests can turn guards on
@@ -39,9 +39,8 @@ static const int64_t CACHE_MAX = (int64_t)1 << 30;
 
 /* `bypass` is set if malloc is called for every block. `threads` is the list of running threads,
  * `ended` has the sums of the counters of threads that have ended, and `batches` has free blocks
- * that belong to no thread; RG_LOCK_MEMORY guards these three. `flushed` is the number of bytes in
- * use that the threads have added to the common count; what a thread has counted since then is in
- * its `drift`. */
+ * that belong to no thread; RG_LOCK_MEMORY guards these three. `flushed` is the common count of the
+ * bytes in use. Each thread also has a `drift`: the bytes that it has counted but not yet added. */
 static bool bypass;
 bool rgi_memory_guarded;
 atomic_long rgi_memory_spoilt;
@@ -68,9 +67,9 @@ static void fold_counts(rg_thread *to, const rg_thread *from) {
     raise_peak(to, count_of(&from->peak));
 }
 
-/* Raises the thread's peak, which needs a count that all threads share, since a block may be freed
- * by another thread than the one that allocated it. To avoid a locked instruction for each block, a
- * thread counts in its own `drift`, and adds the drift to the shared count `flushed` only when the
+/* The peak needs a count that all threads share, since a block may be freed by another thread than
+ * the one that allocated it. But adding to `flushed` for each block would take a locked
+ * instruction. So a thread counts in its own `drift`, and adds the drift to `flushed` only when the
  * drift exceeds RG_DRIFT_MAX. */
 void rgi_drifted(rg_thread *me) {
     int64_t drift = count_of(&me->drift);
@@ -106,8 +105,8 @@ static void choose_bypass(void) {
     atomic_init(&pool_unknown, pool && *pool && strcmp(pool, "0") && strcmp(pool, "1"));
 }
 
-/* Warns if REGARD_POOL has an unknown value. Requires that the caller has initialised the thread,
- * since the program's handler of warnings may call the library. */
+/* Warns if REGARD_POOL has an unknown value. Requires that the thread's state is initialised, since
+ * the program's handler of warnings may call the library. */
 static void warn_of_unknown_pool(void) {
     const char *taken = bypass ? "each block is malloc's own" : "free blocks are kept";
     if (atomic_load(&pool_unknown) && atomic_exchange(&pool_unknown, false))
@@ -169,8 +168,8 @@ static void retire(rg_free_list *list, size_t c) {
     list->count = 0;
 }
 
-/* Returns a batch of free blocks: the spare batch, or else one from the common list. Returns NULL
- * if there is neither. */
+/* Removes and returns a batch of free blocks: the spare batch or, if there is none, one from the
+ * common list. Returns NULL if that is empty as well. */
 static rg_free_block *take_batch(rg_free_list *list, size_t c) {
     rg_free_block *first = list->spare;
     list->spare = NULL;
@@ -184,8 +183,7 @@ static rg_free_block *take_batch(rg_free_list *list, size_t c) {
     return first;
 }
 
-/* Cuts the unused rest of the chunk into free blocks. If blocks are guarded, the rest stays
- * unused. */
+/* Cuts the rest of the chunk into free blocks. If blocks are guarded, the rest stays unused. */
 static void cut_up_rest(rg_thread *me) {
     while (me->fresh_bytes && !rgi_memory_guarded) {
         size_t bytes = RG_MIN(me->fresh_bytes, SMALL_MAX);
@@ -195,8 +193,8 @@ static void cut_up_rest(rg_thread *me) {
     }
 }
 
-/* Cuts `bytes` bytes from the thread's chunk, and returns them. Requires that `bytes` is a multiple
- * of 64 and far smaller than a chunk. Returns NULL if memory runs out. */
+/* Cuts a block of `bytes` bytes from the thread's chunk, and returns the block. Requires that
+ * `bytes` is a multiple of 64 and far smaller than a chunk. Returns NULL if memory runs out. */
 static void *cut_from_chunk(rg_thread *me, size_t bytes) {
     if (RG_UNLIKELY(me->fresh_bytes < bytes)) {
         char *chunk = system_alloc(me->chunk);
@@ -215,8 +213,8 @@ static void *cut_from_chunk(rg_thread *me, size_t bytes) {
 }
 
 /* Allocate and free small blocks if blocks are guarded. Then all free blocks are in the spare
- * batch, where the inline functions of memory.h don't look. So each allocation and each release
- * calls the functions of this file, which check the guards. */
+ * batch, where the inline functions of memory.h don't look. So the inline functions call rgi_alloc
+ * and rgi_free, which write and check the guards. */
 static void *guarded_alloc(rg_thread *me, size_t c, size_t size) {
     rg_free_block **spare = &me->small[c].spare, *block = *spare;
     if (!block)
@@ -317,7 +315,8 @@ enum { HANDLE_RESTS_MAX = 16 << 10 };
 /* Requests of this size or more fail without asking the system. */
 static const size_t ABSURD_BYTES = (size_t)1 << 39;
 
-/* Returns whether this request must fail because a test has asked for it (rg_memory_fail_at). */
+/* If a test wants a request for memory to fail (rg_memory_fail_at), counts this request. Returns
+ * whether this is the one that must fail. */
 static bool fails_now(rg_thread *me) {
     if (!me->fail_at)
         return false;
@@ -331,7 +330,7 @@ static void *refuse_bytes(size_t bytes) {
     return rgi_fail(RG_OUT_OF_MEMORY, NULL, "out of memory: could not allocate %zu bytes", bytes);
 }
 
-/* Returns a block of size class c, or NULL if memory runs out. */
+/* Returns a free block of size class c, or a new one. Returns NULL if memory runs out. */
 static void *find_block(rg_thread *me, size_t bytes, size_t c, size_t size) {
     if (RG_UNLIKELY(bypass))
         return system_alloc(bytes);
@@ -363,9 +362,9 @@ static void header_free(rg_thread *me, void *header) {
         small_free(me, rested, 0);
 }
 
-/* Keeps a released header for ever, if the pool is bypassed: the header stays readable, and isn't
- * reused. It is put into a list (in the field of the spare batch), so that tools don't report it as
- * a leak. */
+/* If the pool is bypassed, keeps a released header for ever, so that it stays readable and isn't
+ * reused. The header is put into a list, whose first entry is in the field of the spare batch. So
+ * tools don't report the header as a leak. */
 static void header_keep(rg_thread *me, void *header) {
     rg_free_block *kept = header;
     kept->next = me->small[0].spare;

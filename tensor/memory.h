@@ -7,22 +7,23 @@
 
 #include "thread.h"
 
-/* Returns a block. Returns NULL if it fails: with RG_OUT_OF_MEMORY if memory runs out, or with
- * RG_IO_ERROR if a file is being loaded and the load would exceed its limit (see load.h). */
+/* Returns a block of `bytes` bytes. Fails and returns NULL with RG_OUT_OF_MEMORY if memory runs
+ * out, or with RG_IO_ERROR if a file is being loaded and the load would exceed its limit (see
+ * load.h). */
 void *rgi_alloc(size_t bytes, rg_class cls);
 /* Frees a block; does nothing for NULL. */
 void rgi_free(void *block, size_t bytes, rg_class cls);
 /* Marks a handle as released, and frees its block, which has class RG_MEM_OTHER. The memory of the
- * last RG_RESTING_HANDLES handles that a thread released isn't reused yet, so that a later use of
- * one of them is noticed. */
+ * last RG_RESTING_HANDLES handles that a thread released isn't reused yet, so that a function
+ * notices if it is given one of these handles. */
 void rgi_free_handle(rg_handle *h, size_t bytes);
-/* rgi_alloc_fast and rgi_free_fast do the same as rgi_alloc and rgi_free, but the most common case
- * is inlined. They are for blocks that are allocated and freed all the time. The block to free must
- * not be NULL. */
+/* rgi_alloc_fast and rgi_free_fast do the same as rgi_alloc and rgi_free, but their most common
+ * case is inlined. They are for blocks that are allocated and freed all the time. rgi_free_fast
+ * requires that the block isn't NULL. */
 static inline void *rgi_alloc_fast(size_t bytes, rg_class cls);
 static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls);
 /* Makes room for `want` items of `item` bytes each in *block, a block of class RG_MEM_OTHER that
- * has room for *capacity items. If that isn't enough, moves the items to a new block of at least
+ * has room for *capacity items. If *capacity is less, moves the items to a new block with at least
  * twice the capacity. If memory runs out, returns false and changes nothing. */
 bool rgi_grow(void **block, size_t *capacity, size_t want, size_t item);
 /* Returns a block of `bytes` bytes, aligned to 64 bytes, that the innermost scope owns. `bytes` may
@@ -31,8 +32,8 @@ void *rgi_scope_alloc(size_t bytes);
 /* Returns whether every block comes from malloc directly; the head of memory.c says when. */
 bool rgi_pool_bypassed(void);
 /* For tests. If rgi_memory_guarded is set before a program's first allocation, new blocks are
- * filled with nonsense. When a block is freed and something was written beyond its end,
- * rgi_memory_spoilt goes up by 1. */
+ * filled with nonsense. If something was written beyond the end of a block, rgi_memory_spoilt goes
+ * up by 1 when the block is freed. */
 extern bool rgi_memory_guarded;
 extern atomic_long rgi_memory_spoilt;
 
@@ -43,8 +44,7 @@ void rgi_memory_end_thread(rg_thread *me);
 /* ---- counting bytes ------------------------------------------------------------ */
 
 enum {
-    /* The most bytes by which a thread's own count may differ from what it has added to the common
-     * count. */
+    /* The most bytes that a thread counts before it adds them to the common count. */
     RG_DRIFT_MAX = 256 << 10,
     RG_SMALL_BATCH = 16 << 14, /* The most blocks in the list of size class 1. A list of class c,
                                 * whose blocks are c times as large, has at most RG_SMALL_BATCH / c
@@ -52,20 +52,22 @@ enum {
     RG_HEADER_BATCH = 512,     /* The most headers in the list of free headers. */
 };
 
-/* Adds n to a counter that is written only by the thread that owns it, so that no locked
- * instruction is needed. */
+/* Adds n to a counter. Only the thread that owns the counter writes it, so no locked instruction is
+ * needed. */
 static inline void rgi_count_to(_Atomic int64_t *count, int64_t n) {
     atomic_store_explicit(count, atomic_load_explicit(count, memory_order_relaxed) + n,
                           memory_order_relaxed);
 }
 
-/* Raises the thread's peak if necessary, and adds the drift to the common count if the drift is
- * larger than RG_DRIFT_MAX. */
+/* Called when the drift, the bytes that the thread has counted but not yet added to the common
+ * count, is above the watermark or below -RG_DRIFT_MAX. Raises the thread's peak if the common
+ * count plus the drift is higher. If |drift| > RG_DRIFT_MAX, adds it to the common count. Sets the
+ * next watermark. */
 void rgi_drifted(rg_thread *me);
 
-/* Counts `bytes` bytes of a class as allocated if `more` is true, or else as freed. `others` are
- * bytes of other classes that are allocated or freed together with them; the caller has counted
- * them in their classes already, and here they are counted in the total. */
+/* Counts `bytes` bytes of class `cls` as allocated if `more` is true, or else as freed. `others` is
+ * the number of bytes of other classes that are allocated or freed at the same time. The caller has
+ * counted those in their classes; this function counts them in the total. */
 static inline __attribute__((always_inline)) void rgi_count_bytes(rg_thread *me, rg_class cls,
                                                                   bool more, int64_t bytes,
                                                                   int64_t others) {
@@ -80,8 +82,8 @@ static inline __attribute__((always_inline)) void rgi_count_bytes(rg_thread *me,
 
 /* ---- the lists of small blocks; these functions don't count --------------------------- */
 
-/* Returns the size class of a small block. If bytes is 0 or too large for a small block, the result
- * is beyond the last class. */
+/* Returns the size class of a small block; 0 is for headers. If bytes is 0 or too large for a small
+ * block, the result is beyond the last class. */
 static inline size_t rgi_small_class(size_t bytes, rg_class cls) {
     return cls == RG_MEM_HEADER ? 0 : (bytes - 1) / 64 + 1;
 }
@@ -107,9 +109,9 @@ static inline void rgi_put_back(rg_thread *me, void *block, size_t c) {
     me->small[c].count++;
 }
 
-/* Puts a released header into the ring of headers that aren't reused yet. So if the program uses
- * the tensor after its release, the header is still there and marked as dead, and the use is
- * noticed. If the ring is full, removes and returns its oldest header; otherwise returns NULL. */
+/* Puts a released header into the ring of headers that aren't reused yet. If the program uses the
+ * tensor after its release, the header there is still marked as released, so the use is noticed. If
+ * the ring is full, removes and returns its oldest header; otherwise returns NULL. */
 static inline void *rgi_put_to_rest(rg_thread *me, void *header) {
     void **place = &me->resting[me->rests++ % RG_RESTING];
     void *rested = *place;
@@ -142,16 +144,16 @@ static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls) {
 
 /* ---- a header and a storage at once ------------------------------------------------ */
 
-/* Returns the header that rgi_take_both would take, without taking it. Returns NULL if the list is
- * empty, or if allocations are watched (counted by a test or for the loading of a file). The caller
- * may write to the header, except to its first bytes, which are an rg_free_block. */
+/* Returns the header that rgi_take_both would take next, and leaves it in the list. Returns NULL if
+ * the list is empty, or if allocations are watched (by a test or by the loading of a file). The
+ * caller may write to the header, except to its first bytes, which are an rg_free_block. */
 static inline void *rgi_header_at_hand(void) {
     const rg_thread *me = &rgi_this;
     return RG_UNLIKELY(me->watched) ? NULL : me->small[0].first;
 }
 
-/* Takes the header that rgi_header_at_hand returned and a storage of `bytes` bytes from their
- * lists, and returns the storage. If the list of storages of this size is empty, takes nothing and
+/* Removes the header that rgi_header_at_hand returned and a storage of `bytes` bytes from their
+ * lists, and returns the storage. If there is no free storage of this size, removes nothing and
  * returns NULL. */
 static inline void *rgi_take_both(size_t header_bytes, size_t bytes) {
     rg_thread *me = &rgi_this;
@@ -165,7 +167,7 @@ static inline void *rgi_take_both(size_t header_bytes, size_t bytes) {
     return storage;
 }
 
-/* Does the work of rgi_free_both if one of the thread's two free lists is full. */
+/* Does the work of rgi_free_both if the thread's list for the header or the storage is full. */
 void rgi_free_both_slowly(void *header, size_t header_bytes, void *storage, size_t bytes);
 
 /* Frees a header and, unless it is NULL, a storage. The function ends with a call, so that the

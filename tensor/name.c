@@ -4,7 +4,7 @@
 #include "storage.h"
 #include "text/text.h"
 
-/* Returns a label with a copy of the name, or NULL if memory runs out. */
+/* Returns a new label with a copy of the name. Returns NULL if memory runs out. */
 static rg_label *label_new(const char *name) {
     size_t length = strlen(name) + 1;
     rg_label *label = rgi_alloc(sizeof *label + length, RG_MEM_OTHER);
@@ -42,8 +42,8 @@ rg_tensor *rg_set_name(rg_tensor *t, const char *name) {
     rg_label *label = name ? label_new(name) : NULL;
     if (name && !label)
         return NULL;
-    /* Renames the node of t's history first, because that can fail for lack of memory. So either
-     * both get the name, or neither. */
+    /* The node of t's history is renamed first, because that can fail for lack of memory. So either
+     * both the node and t get the name, or neither does. */
     if (!t->history || rgi_rename(&t->history->name, name))
         label = exchange_label(t, label);
     else

@@ -1,7 +1,7 @@
 /*
- * observer.h: observers. An observer is told what a thread does with tensors, so that a layer above
- * tensor/ can record the operations. Most threads have no observer; then each function here costs
- * no more than the read of a pointer.
+ * observer.h: observers. The library tells a thread's observer what the thread does with tensors,
+ * so that a layer above tensor/ can record the operations. Most threads have no observer. Then each
+ * function here costs no more than reading a pointer.
  */
 #pragma once
 
@@ -18,26 +18,26 @@ typedef struct rg_operation {
     size_t bytes;
 } rg_operation;
 
-/* An observer. Functions that are NULL aren't called. If a function returns false or NULL, the
- * observer has refused what it was told, and has failed with an error. The exception is `did`,
- * which returns false if the observer doesn't keep the operation. */
+/* An observer. Functions that are NULL aren't called. If `make`, `allocate`, `may_do_once` or
+ * `copied` returns false or NULL, the observer has refused what it was told, and has failed with an
+ * error. If `did` returns false, the observer just doesn't keep the operation. */
 typedef struct rg_observer rg_observer;
 struct rg_observer {
     /* Makes the tensor that rgi_new returns, in place of rgi_new's own code. */
     rg_tensor *(*make)(rg_observer *o, rg_dtype dtype, int ndim, const int64_t *size);
     /* Allocates a storage of `bytes` bytes for t, which is an op's output. */
     bool (*allocate)(rg_observer *o, rg_tensor *t, size_t bytes);
-    /* Reports that a scope has ended or a tensor was dropped, so that tensors may have been
-     * released. */
+    /* Reports that a scope has ended or a tensor was dropped. Tensors may have been released
+     * then. */
     void (*released)(rg_observer *o);
     /* Returns whether the function `op` is allowed to do something that a replay can't repeat, such
      * as reading a value from a tensor. `instead` is advice for the error message, or "". */
     bool (*may_do_once)(rg_observer *o, const char *op, const char *instead);
-    /* Reports that all elements of `to` were overwritten with the values of `from`, or with zeros
-     * if `from` is NULL. */
+    /* Reports that all elements of `to` were overwritten with those of `from`, or with zeros if
+     * `from` is NULL. */
     bool (*copied)(rg_observer *o, rg_tensor *to, rg_tensor *from, const char *op);
-    /* Reports an operation that overwrites all elements of t; t is NULL if it writes no tensor.
-     * Returns true if the observer keeps the operation's context. */
+    /* Reports an operation that overwrites all elements of t, or that writes no tensor if t is
+     * NULL. Returns true if the observer keeps the operation's context. */
     bool (*did)(rg_observer *o, rg_tensor *t, const char *op, const rg_operation *operation);
 };
 
@@ -48,9 +48,9 @@ static inline rg_observer *rgi_set_observer(rg_observer *o) {
     return before;
 }
 
-/* Returns whether the function `op` is allowed to do something that a replay can't repeat. Without
+/* Return whether the function `op` is allowed to do something that a replay can't repeat. Without
  * an observer, this is always allowed. rgi_may_read_once is for functions that read values from the
- * program's memory or from a file. */
+ * program's memory or from a file; its error message has advice for that case. */
 static inline bool rgi_may_do_once_or(const char *op, const char *instead) {
     rg_observer *o = rgi_this.observer;
     return RG_LIKELY(!o) || !o->may_do_once || o->may_do_once(o, op, instead);
@@ -67,7 +67,8 @@ static inline void rgi_observe_release(void) {
         o->released(o);
 }
 
-/* Reports a copy to the observer, if there is one. Returns false if the observer refuses it. */
+/* Reports a copy to the observer, if there is one. Returns false if the observer has refused the
+ * copy, with an error. */
 static inline bool rgi_observe_copy(rg_tensor *to, rg_tensor *from, const char *op) {
     rg_observer *o = rgi_this.observer;
     return RG_LIKELY(!o) || !o->copied || o->copied(o, to, from, op);

@@ -27,26 +27,26 @@ enum {
 /* Replaces the reference in *place, which may be NULL, by a reference to t. If t is NULL, *place
  * becomes NULL. */
 void rgi_set_reference(rg_tensor **place, rg_tensor *t);
-/* Removes a reference to t. If it was the last one, t is released and left in the given state,
- * which says what released it. Does nothing if t is NULL or RG_NONE. */
+/* Removes a reference to t. If it was the last one, releases t, and leaves t's header in the given
+ * state. Does nothing if t is NULL or RG_NONE. */
 void rgi_release_as(rg_tensor *t, uint32_t state);
 /* Adds a reference to t, and gives this reference to the innermost scope. Returns t. */
 rg_tensor *rgi_lend(rg_tensor *t);
 
 /* ---- writes in place that the graph doesn't record ---------------------------------- */
 
-/* Returns whether t may be overwritten in place. There are two cases in which it may not, and the
- * function fails with torch's message: two elements of t share memory; or t was made in inference
- * mode, and the thread isn't in inference mode. */
+/* Returns whether t may be overwritten in place. If two elements of t share memory, or if t was
+ * made in inference mode and the thread isn't in inference mode, fails with torch's message and
+ * returns false. */
 bool rgi_may_overwrite(const rg_tensor *t, const char *op);
-/* Counts a write to t's memory in the version of its storage. The caller reports the write to the
- * observer. */
+/* Counts a write to t's memory in the version of its storage, and stores there that `op` wrote
+ * last. The caller reports the write to the observer. */
 void rgi_count_write(rg_tensor *t, const char *op);
 
 /* ---- gradients that an optimizer's step has used ------------------------------------- */
 
-/* Record that the last write to a gradient added to it, or scaled it, instead of overwriting it.
- * So rgi_use_gradient (storage.h) knows that it still contains what an earlier step used. */
+/* Record that the last write to a gradient added to it, or scaled it, instead of overwriting it. So
+ * rgi_use_gradient (storage.h) knows that what an earlier step used is still in it. */
 void rgi_gradient_was_added_to(rg_tensor *grad);
 void rgi_gradient_was_scaled(rg_tensor *grad);
 
@@ -55,15 +55,15 @@ void rgi_gradient_was_scaled(rg_tensor *grad);
 /* Returns a pointer to t's first element, as rg_data does. Unlike rg_data, this function may also
  * be called while a step is recorded. */
 void *rgi_data(const rg_tensor *t);
-/* Returns the address just behind the element of t that has the highest address. */
+/* Returns the address behind t's last element in memory; for an empty t, that of its first one. */
 const void *rgi_data_end(const rg_tensor *t);
 /* Returns whether t's elements fill its storage completely. */
 bool rgi_fills_storage(const rg_tensor *t);
 
 /* ---- failures ---------------------------------------------------------------------- */
 
-/* Fails with RG_NOT_IMPLEMENTED and a message like: not implemented for 'Long'. Returns false. If
- * `op` is NULL, the error names the op that is being applied. */
+/* Fails with RG_NOT_IMPLEMENTED and a message such as "not implemented for 'Long'", and returns
+ * false. If `op` is NULL, the error names the op that is being applied. */
 bool rgi_lacks_dtype(const char *op, rg_dtype dtype) __attribute__((cold));
 
 /* ---- shapes ------------------------------------------------------------------------ */

@@ -1,8 +1,9 @@
 /*
  * refs.h: reference counts.
  *
- * An atomic read-modify-write instruction takes as long as twenty others. While the C library says
- * that the process has only one thread, counts are changed without such instructions.
+ * An atomic read-modify-write instruction takes about as long as twenty ordinary ones. As long as
+ * the C library says that the process has only one thread, counts are changed without such
+ * instructions.
  */
 #pragma once
 

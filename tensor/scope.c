@@ -20,8 +20,8 @@ static size_t innermost_mark(const rg_thread *me) {
 RG_HOT size_t rg_scope_begin(void) {
     rg_thread *me = rgi_thread_get();
     if (RG_UNLIKELY(me->scopes == me->marks_room)) {
-        /* This allocation isn't counted for tests (fail_at) or for the limit of a load, because
-         * rg_scope_begin has no way to report a failure. */
+        /* This allocation isn't counted for tests (fail_at) or for the limit of a load (load),
+         * because rg_scope_begin has no way to report a failure. */
         int64_t fail_at = me->fail_at;
         struct rg_load *load = me->load;
         me->fail_at = 0;
@@ -103,8 +103,8 @@ static __attribute__((noinline)) void tell_and_free_blocks(rg_thread *me, size_t
     free_blocks(me, level);
 }
 
-/* Ends the scopes of a level greater than `level`: releases their tensors, which are those on the
- * stack from `depth` on, reports the release to the observer, if any, and frees their memory. */
+/* Ends the scopes with a level above `level`: releases their tensors, which are on the stack from
+ * index `depth` on, reports that to the observer, if any, and frees their blocks of memory. */
 static inline void end_inside(rg_thread *me, size_t depth, size_t level) {
     release_down_to(me, depth);
     if (RG_UNLIKELY((uintptr_t)me->observer | (uintptr_t)me->blocks))
@@ -147,8 +147,8 @@ void rgi_scope_end_thread(rg_thread *me) {
 
 /* ---- ownership ----------------------------------------------------------------------- */
 
-/* Remembers in t at which index of the stack its reference is. This is only a hint: if scopes of
- * several threads own the tensor, the index that was written last stays. */
+/* Stores in t the index at which t's reference is on the stack. This is only a hint: if scopes of
+ * several threads own t, t has the index that was stored last. */
 static void put_slot(rg_tensor *t, size_t at) {
     atomic_store_explicit(&t->slot, (unsigned)at, memory_order_relaxed);
 }
@@ -175,8 +175,8 @@ RG_HOT rg_tensor *rgi_lend(rg_tensor *t) {
     return rgi_own(t);
 }
 
-/* Returns the index of t on the stack, searching from the depth `from` on. Returns -1 if t isn't
- * there. The hint t->slot is usually right. */
+/* Returns an index of t on the stack that is at least `from`, or -1 if there is none. First tries
+ * the hint t->slot, which is usually right. */
 static int64_t find_on_stack(const rg_thread *me, const rg_tensor *t, size_t from) {
     size_t hint = atomic_load_explicit(&t->slot, memory_order_relaxed);
     if (hint >= from && hint < me->depth && me->stack[hint] == t)
@@ -187,8 +187,9 @@ static int64_t find_on_stack(const rg_thread *me, const rg_tensor *t, size_t fro
     return -1;
 }
 
-/* Removes a reference from the stack. Its entry becomes NULL, and NULLs at the top of the stack are
- * popped, so that the stack doesn't grow in a loop that keeps or drops tensors. */
+/* Removes the reference at index `at` from the stack, by setting it to NULL, and pops the NULLs at
+ * the top of the innermost scope. So the stack doesn't grow in a loop that keeps or drops
+ * tensors. */
 static void take_from_stack(rg_thread *me, int64_t at) {
     size_t mark = innermost_mark(me);
     me->stack[at] = NULL;
@@ -252,9 +253,9 @@ rg_tensor *rg_escape(rg_tensor *t) {
     size_t mark = innermost_mark(me);
     int64_t at = find_on_stack(me, t, mark);
     if (at < 0)
-        return t; /* An outer scope owns t already, so there is nothing to do. */
+        return t; /* An outer scope owns t, or t is kept: t outlives this scope. */
     /* Swaps t with the first reference of the innermost scope, and moves the scope's mark up by
-     * one, so that t belongs to the scope outside. */
+     * one, so t belongs to the scope outside. */
     rg_tensor *first = me->stack[mark];
     me->stack[at] = first;
     if (first)

@@ -7,15 +7,14 @@
 #include "storage.h"
 #include "text/text.h"
 
-/* Gives the caller's reference to the innermost scope, and returns t. Returns NULL if t is NULL, or
- * if memory runs out; then t is released. */
+/* Gives the caller's reference to t to the innermost scope, and returns t. If memory runs out,
+ * releases t and returns NULL. If t is NULL, returns NULL. */
 static inline rg_tensor *rgi_own(rg_tensor *t);
 rg_tensor *rgi_own_slowly(rg_tensor *t);
 /* Drops t as rg_drop does. If that releases t, leaves it in the given state (opaque.h). */
 void rgi_drop_as(rg_tensor *t, uint32_t state);
 
-/* Releases all tensors, and frees all memory, that the thread's scopes own. Only thread.c calls it.
- */
+/* Releases all tensors and frees all memory that the thread's scopes own. Only for thread.c. */
 void rgi_scope_end_thread(rg_thread *me);
 
 static inline rg_tensor *rgi_own(rg_tensor *t) {

@@ -93,8 +93,8 @@ bool rgi_check_sizes(const char *op, const rg_dims *d) {
 
 /* ---- strides -------------------------------------------------------------------- */
 
-/* Returns a * b, or INT64_MAX if that overflows. No memory is that large, so that the allocation
- * will fail later. */
+/* Returns a * b, or INT64_MAX if that overflows. No memory is that large, so a later allocation for
+ * such a size will fail. */
 static int64_t saturating_product(int64_t a, int64_t b) {
     int64_t product;
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
@@ -140,8 +140,8 @@ RG_HOT void rgi_update_flags(rg_tensor *t) {
 
 typedef enum shape_order { SHAPE_IN_ORDER, SHAPE_TURNED, SHAPE_UNORDERED } shape_order;
 
-/* Returns the stride in `in`, an input that broadcasts to y, along dim `dim` of y. Returns 0 if the
- * input has one element for the whole dim. */
+/* Returns the stride of `in`, an input that broadcasts to y, along the dim of `in` that belongs to
+ * y's dim `dim`. Returns 0 if `in` has only one element for that whole dim of y. */
 static int64_t stride_along(const rg_tensor *y, const rg_tensor *in, int dim) {
     const int d = dim - (y->ndim - in->ndim);
     return d < 0 || (in->size[d] == 1 && y->size[dim] != 1) ? 0 : in->stride[d];
@@ -168,9 +168,9 @@ static shape_order order_of(const rg_tensor *y, int n, rg_tensor *const in[], in
     return SHAPE_UNORDERED;
 }
 
-/* Sorts the dims of y into the order in memory that n inputs give (see order_of), by an insertion
- * sort that begins at the last dim. Writes the order into `order`, and returns whether it is the
- * order of the dims in y. */
+/* Sorts the dims of y into the order in memory that the n inputs in[] give (see order_of), by an
+ * insertion sort that begins at the last dim. Writes the sorted dims into `order`, and returns
+ * whether they are 0, 1, 2, .. */
 static bool sort_dims(const rg_tensor *y, int n, rg_tensor *const in[], int order[RG_MAX_DIMS]) {
     const int dims = y->ndim;
     bool sorted = true;
@@ -224,7 +224,7 @@ static void take_strides(rg_tensor *t, const rg_tensor *from) {
     rgi_update_flags(t);
 }
 
-/* Returns whether the dims of t lie in memory in this order, outermost first, without gaps. */
+/* Returns whether t has no gaps in memory, with its dims in this order, the outermost first. */
 static bool lies_in_order(const rg_tensor *t, const int order[]) {
     int64_t stride = 1;
     for (int d = t->ndim - 1; d >= 0; d--) {
@@ -238,8 +238,7 @@ static bool lies_in_order(const rg_tensor *t, const int order[]) {
 
 /* Returns whether t's memory has no gaps. Searches for a dim of stride 1, then for a dim whose
  * stride is the size of the first one, then for one whose stride is the product of these two sizes,
- * and so on. If each dim is found until that product is the number of elements, there are no
- * gaps. */
+ * and so on. Without gaps, each is found until the product is the number of elements. */
 bool rgi_is_dense_in_some_order(const rg_tensor *t) {
     int64_t stride = 1;
     for (int found = 0; stride < t->numel; stride *= t->size[found - 1]) {

@@ -17,8 +17,9 @@ static inline bool rgi_wrap_dim(const char *op, int64_t dim, int ndim, int *out)
     *out = (int)wrapped;
     return RG_LIKELY((uint64_t)wrapped < (uint64_t)ndim) || rgi_wrap_dim_slowly(op, dim, ndim, out);
 }
-/* Makes each dim in `dims` an index from 0 on, in place, and sets its bit in *mask. If a dim occurs
- * twice, fails with the message `again`, which is a printf format for the dim. */
+/* Makes each dim in `dims` an index from 0 on, in place, and sets its bit in *mask. Fails and
+ * returns false if a dim is out of range, or, with the printf format `again`, if one occurs
+ * twice. */
 bool rgi_wrap_dims(const char *op, rg_dims *dims, int ndim, uint32_t *mask, const char *again);
 /* Returns whether n is from 0 to RG_MAX_DIMS; fails if it isn't. */
 bool rgi_check_dims(const char *op, int n);
@@ -47,8 +48,8 @@ static inline bool rgi_same_shape(const rg_tensor *a, const rg_tensor *b) {
     return true;
 }
 
-/* Sets the shape of `out` to the shape to which a and b broadcast. Fails and returns false if they
- * don't broadcast. */
+/* Sets the shape of `out` to the one to which a and b broadcast. If they don't broadcast, fails and
+ * returns false. */
 bool rgi_broadcast_shapes(const char *op, const rg_tensor *a, const rg_tensor *b, rg_tensor *out);
 /* Returns whether `from` broadcasts to the shape of `to`. */
 bool rgi_expandable(const rg_tensor *from, const rg_tensor *to);
@@ -96,22 +97,22 @@ bool rgi_is_dense_in_some_order(const rg_tensor *t);
 static inline bool rgi_is_dense(const rg_tensor *t) {
     return RG_LIKELY(t->flags & RG_CONTIGUOUS) || rgi_is_dense_in_some_order(t);
 }
-/* Returns whether all inputs have the strides that rgi_set_strides sets (RG_PLAIN); inputs that are
- * RG_NONE don't count. If all have them, their result has such strides as well. */
+/* Returns whether all inputs, apart from those that are RG_NONE, have the strides that
+ * rgi_set_strides sets (RG_PLAIN). If they have, their elementwise result has such strides as
+ * well. */
 static inline bool rgi_are_plain(int n, rg_tensor *const in[]) {
     bool plain = true;
     for (int i = 0; i < n && plain; i++)
         plain = in[i]->flags & RG_PLAIN || rgi_is_none(in[i]);
     return plain;
 }
-/* Requires that y is contiguous. If all inputs are plain (RG_PLAIN), y's strides stay as they
- * are. */
+/* Requires that y is contiguous. If all inputs are plain (RG_PLAIN), keeps y's strides. */
 static inline void rgi_lay_out_between(rg_tensor *y, int n, rg_tensor *const in[]) {
     if (!rgi_are_plain(n, in))
         rgi_lay_out_between_strided(y, n, in);
 }
-/* Writes the dims of t into order[] as they lie in memory, the outermost first. Returns whether the
- * dims of t, apart from those of size 1, are in this order already. */
+/* Writes the dims of t into order[], sorted as they lie in memory, the outermost first. Returns
+ * whether they are 0, 1, 2, .., apart from dims of size 1. */
 bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]);
 /* Returns the offset of a tensor's last element from its first one, counted in elements; 0 for an
  * empty tensor. */

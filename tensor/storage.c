@@ -1,7 +1,7 @@
 /*
- * storage.c: makes and releases tensors and their storage, and counts writes to the storage. A new
- * tensor needs no locked instruction, because no other thread can see its reference count yet. Nor
- * does the release of a tensor with one reference, because no other thread has a reference.
+ * storage.c: makes and releases tensors and their storage, and counts writes to the storage. Making
+ * a tensor takes no locked instruction, because no other thread sees its reference count yet. Nor
+ * does releasing a tensor whose count is 1, because no other thread has a reference.
  */
 #include "error.h"
 #include "refs.h"
@@ -11,7 +11,7 @@
 
 /* ---- making tensors -------------------------------------------------------------------------- */
 
-/* Allocates t's storage. An observer, if it isn't NULL, may allocate the storage instead. */
+/* Allocates t's storage, or lets the observer allocate it. Returns false on failure. */
 static bool allocate(rg_tensor *t, rg_observer *observer) {
     rgi_set_strides(t);
     RG_FAIL_IF(t->numel > RG_NUMEL_MAX, NULL, "Storage size calculation overflowed with sizes=%s",
@@ -28,7 +28,7 @@ static bool allocate(rg_tensor *t, rg_observer *observer) {
 
 bool rgi_allocate(rg_tensor *t) { return allocate(t, rgi_this.observer); }
 
-/* Returns a header without storage, or NULL if memory runs out. */
+/* Returns a header of this shape without storage. Returns NULL if memory runs out. */
 static rg_tensor *header_of_size(rg_dtype dtype, int ndim, const int64_t *size) {
     rg_tensor *t = rgi_header_new();
     if (!t)
@@ -124,7 +124,7 @@ RG_HOT rg_tensor *rgi_alias(rg_tensor *t) {
 /* ---- releasing tensors ----------------------------------------------------------------------- */
 
 /* Frees a tensor's header and removes a reference to its storage. First writes `state` into the
- * header, where it can still be read after the header is freed. */
+ * header: a free list doesn't overwrite that field, so a later use of the tensor is noticed. */
 static inline void free_tensor(rg_tensor *t, uint32_t state) {
     rg_storage *s = t->storage;
     t->state = state;
@@ -211,8 +211,8 @@ RG_HOT void rgi_count_write(rg_tensor *t, const char *op) {
 
 /* ---- gradients that an optimizer's step has used ------------------------------------- */
 
-/* The write that scaled the gradient has raised `version` by 1. If `stepped` described the version
- * before (see rg_storage), makes it say the same of the new version. */
+/* `version` counts the write that scaled the gradient already. If `stepped` described the version
+ * before that write (see rg_storage), makes it say the same of the new version. */
 void rgi_gradient_was_scaled(rg_tensor *grad) {
     rg_storage *s = grad->storage;
     if (s->stepped / 2 == s->version)

@@ -12,25 +12,25 @@
 
 /* ---- making tensors -------------------------------------------------------------------------- */
 
-/* Returns a 0-d tensor with one reference and without storage. */
+/* Returns a 0-d tensor with one reference and no storage. Returns NULL if memory runs out. */
 static inline rg_tensor *rgi_header_new(void);
 /* Sets contiguous strides for t's shape, and allocates its storage. Returns false if that fails. */
 bool rgi_allocate(rg_tensor *t);
 /* Returns a contiguous tensor with one reference. Its elements are uninitialised. Returns NULL if
  * memory runs out. */
 rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size);
-/* Returns what rgi_new returns; if it fails, the error has the name `op`. */
+/* Does the same as rgi_new. If it fails, the error names the op `op`. */
 rg_tensor *rgi_new_named(const char *op, rg_dtype dtype, int ndim, const int64_t *size);
-/* Returns what rgi_new returns for x's shape. */
+/* Returns a tensor of x's shape that is made by rgi_new. */
 rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype);
-/* Returns what rgi_new returns, for the output of an op. If there is an observer, it may allocate
- * the storage. */
+/* Returns an uninitialised contiguous tensor for the output of an op. The storage is allocated by
+ * the observer, if there is one that does that. */
 static inline rg_tensor *rgi_new_output(rg_dtype dtype, int ndim, const int64_t *size);
 /* Returns a tensor with x's shape and without gaps, whose dims have x's order in memory (see
  * rgi_lay_out_as). */
 rg_tensor *rgi_new_dense_like(const rg_tensor *x, rg_dtype dtype);
-/* Returns what rgi_new_dense_like returns, with x's dtype, after a check of x. If it fails, the
- * error has the name `op`. */
+/* Checks x, and returns what rgi_new_dense_like returns for x's dtype. If it fails, the error names
+ * the op `op`. */
 rg_tensor *rgi_new_like_given(const char *op, rg_tensor *x);
 /* Returns a tensor for the result of an elementwise function of these n inputs, which have one
  * shape. The strides are those of rgi_lay_out_between. */
@@ -69,7 +69,7 @@ static inline void rgi_view_join(rg_tensor *y, rg_tensor *x) {
     rgi_retain(y->base);
 }
 
-/* Removes the base of a view, so that it is no view any more. */
+/* Makes the view t a tensor that is no view: removes its reference to its base. */
 static inline void rgi_view_leave(rg_tensor *t) {
     t->flags &= (uint8_t) ~(RG_VIEW | RG_OF_LIST | RG_UNTRACKED);
     rgi_release(rgi_base_of(t));
@@ -82,8 +82,8 @@ static inline void rgi_view_leave(rg_tensor *t) {
  * leaves that require gradients and for results of the graph. */
 bool rgi_may_write(rg_tensor *t, const char *op);
 extern bool (*rgi_write_guard)(rg_tensor *t, const char *op);
-/* Returns whether t may be written as far as inference mode is concerned: t wasn't made in
- * inference mode, or the thread is in inference mode. Otherwise fails with torch's message. */
+/* Returns whether inference mode allows to write to t: either t wasn't made in inference mode, or
+ * the thread is in inference mode. Otherwise fails with torch's message. */
 static inline bool rgi_may_touch(const rg_tensor *t, const char *op);
 bool rgi_fail_for_inference(const char *op) __attribute__((cold));
 static inline bool rgi_may_touch(const rg_tensor *t, const char *op) {
@@ -163,14 +163,14 @@ static inline void rgi_alias_begin(rg_tensor *a, const rg_tensor *t) {
 }
 
 /* Continue rgi_new and rgi_new_output in the rarer cases: a free list is empty, a size isn't small,
- * or there is an observer. If they fail, the error has the name `op`, or, if that is NULL, the name
- * of the op that is being applied. */
+ * or there is an observer. If they fail, the error names `op` or, if that is NULL, the op that is
+ * being applied. */
 rg_tensor *rgi_new_slowly(const char *op, rg_dtype dtype, int ndim, const int64_t *size);
 rg_tensor *rgi_new_observed(rg_dtype dtype, int ndim, const int64_t *size);
 
-/* Returns what rgi_new returns. Requires that there is no observer. The inlined part is for the
- * most common case, in which the free lists have a header and a storage and every size is small. If
- * it fails, the error has the name that rgi_new_slowly gives it. */
+/* Does the same as rgi_new if there is no observer. The inlined part is for the most common case,
+ * in which the free lists have a header and a storage, and every size is small. Otherwise, it calls
+ * rgi_new_slowly. */
 static inline rg_tensor *rgi_new_alone(const char *op, rg_dtype dtype, int ndim,
                                        const int64_t *size) {
     rg_tensor *t = rgi_header_at_hand();

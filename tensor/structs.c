@@ -38,8 +38,8 @@ bool rgi_check_slow(rg_tensor *t, const char *op) {
 
 bool rgi_given_tensor(rg_tensor *t, const char *op) { return rgi_check(t, op); }
 
-/* The elements of a list that a failed function returns. A caller that reads an element without
- * checking the list gets NULL, as from any function that has failed. */
+/* The elements of the list that a function returns if it fails. A caller that reads an element
+ * without checking the list gets NULL, as from any function that has failed. */
 static rg_tensor *const no_tensors[64];
 const rg_list rgi_list_failed = { -1, no_tensors };
 

@@ -26,8 +26,8 @@ typedef struct rg_storage {
     uint32_t stepped;
 } rg_storage;
 
-/* A tensor's history: its place in the autograd graph. tensor/ only knows how to get a history's
- * name and how to release it. */
+/* A tensor's history: its place in the autograd graph. The files of tensor/ can only get a
+ * history's name and release it. */
 typedef struct rg_history rg_history;
 typedef struct rg_history_class {
     /* Returns a name such as "AddBackward0" for errors and printing, or NULL if the tensor is a
@@ -50,7 +50,7 @@ enum rg_tensor_flags {
     /* Set if the strides of all dims, even those of size 1, are the strides that rgi_set_strides
      * sets. */
     RG_PLAIN = 8,
-    RG_IS_PARAMETER = 16, /* Set for a module's parameter, which is printed as such. */
+    RG_IS_PARAMETER = 16, /* Set for a module's parameter, which is printed as one. */
     /* Set for a view that a function returned in a list with other views (as rg_split does), and
      * for views of it. */
     RG_OF_LIST = 32,
@@ -122,20 +122,20 @@ static inline const char *rgi_name_of(const rg_tensor *t) {
     return t->flags & RG_NAMED ? t->label->name : NULL;
 }
 
-/* Returns whether t is a view, and its storage was written to after the view got its history. */
+/* Returns whether t is a view whose storage was written to after the view got its history. */
 static inline bool rgi_is_stale(const rg_tensor *t) {
     return t->flags & RG_VIEW
            && atomic_load_explicit(&t->version, memory_order_acquire) != t->storage->version;
 }
 
-/* Returns t's history. If t is a view without one, returns its base's history, from which t will
- * get its own at its next use. Returns NULL if there is neither. */
+/* Returns t's history. If t is a view without one, returns the history of its base, from which t
+ * gets its own at its next use. Returns NULL if neither has one. */
 static inline rg_history *rgi_history_of(const rg_tensor *t) {
     return t->history || !(t->flags & RG_VIEW) ? t->history : rgi_base_of(t)->history;
 }
 
-/* Returns whether t is a tensor in use. If t is NULL, released or RG_NONE, fails and returns false.
- * If t is NULL and the thread has an error already, that error stays. */
+/* Returns whether t is a tensor in use. Fails and returns false if t is NULL, released or RG_NONE.
+ * But if t is NULL and the thread has an error already, keeps that error. */
 static inline bool rgi_check(rg_tensor *t, const char *op);
 bool rgi_check_slow(rg_tensor *t, const char *op) __attribute__((cold));
 static inline bool rgi_check(rg_tensor *t, const char *op) {

@@ -48,8 +48,8 @@ RG_PUBLIC_BEGIN
 typedef struct rg_tensor rg_tensor;
 typedef struct rg_generator rg_generator;
 
-/* The enum has the size of a signed byte, so that int8_t is the only other type that the compiler
- * can't distinguish from it. So the compiler can report a dtype that is given as a size. */
+/* The enum has the size of a signed byte. The compiler can tell an rg_dtype from every type of
+ * number but int8_t, and so can report a dtype that is given as a size. */
 typedef enum __attribute__((packed)) rg_dtype {
     RG_NO_DTYPE = -1, /* Functions that return a dtype as an int return this on failure. */
     RG_BOOL,
@@ -74,7 +74,7 @@ extern rg_tensor rg_none_;
  * the handle is released, the header is marked as released and stays until its memory is used for
  * something else; until then, a function that is given the handle fails. */
 typedef struct rg_handle {
-    void *reserved; /* The link of a list of free memory, after the release. */
+    void *reserved; /* After the release, the link to the next block of free memory lies here. */
     uint32_t kind;
     bool released;
 } rg_handle;
@@ -99,9 +99,9 @@ typedef struct rg_list {
 size_t rg_scope_begin(void);
 /* Ends the scope with this mark, and the scopes that were begun inside it. */
 void rg_scope_end(size_t mark);
-/* Takes t out of its scope, so that t lives until rg_drop is called. Returns t. */
+/* Takes t out of its scope: t lives until rg_drop is called once for each rg_keep. Returns t. */
 rg_tensor *rg_keep(rg_tensor *t);
-/* Releases t at once, whether it was kept by rg_keep or a scope owns it. */
+/* Undoes one rg_keep, or takes t out of its scope. If nothing else refers to t, releases it. */
 void rg_drop(rg_tensor *t);
 /* Gives t to the next outer scope, so that t outlives the innermost one, and returns t. A function
  * ends with: return rg_escape(y); */
@@ -187,8 +187,7 @@ rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...)
  * function that the library calls back, it must not be left by longjmp or by a C++ exception: the
  * scopes, the grad mode and the locks of the interrupted call wouldn't be restored. */
 typedef void rg_error_handler(rg_code code, const char *message);
-/* Installs a handler, or removes the handler if the argument is NULL. Returns the previous
- * handler. */
+/* Installs a handler; NULL removes the present one. Returns the previous handler. */
 rg_error_handler *rg_on_error(rg_error_handler *handler);
 /* Two ready-made handlers. rg_print_error writes the message to standard error; rg_abort_on_error
  * does the same and then aborts the program. */
@@ -250,7 +249,7 @@ typedef struct rg_dims {
  *
  * It lives to the end of the block in C, and as long as the innermost scope in C++. The names
  * aren't copied. rg_named_list_of(n, v) is the list of the first n elements of an array. A program
- * that passes a list to a macro needs it, because the macro would take the comma in
+ * needs rg_named_list_of to pass a list to a macro, because the macro would take the comma in
  * (rg_named_list){ n, v } for the end of the argument. */
 typedef struct rg_named {
     const char *name;
@@ -294,8 +293,7 @@ rg_tensor *rg_full_like(rg_tensor *x, rg_tensor *value);
  * step, start + 2 * step, .. as far as `end`, which is not included. */
 rg_tensor *rg_arange(rg_tensor *end);
 rg_tensor *rg_arange_step(rg_tensor *start, rg_tensor *end, rg_tensor *step);
-/* Return the same numbers in the given dtype. For int64, start, end and step are first truncated to
- * integers. */
+/* Return these numbers in the given dtype. For int64, start, end and step are truncated first. */
 rg_tensor *rg_arange_as(rg_tensor *end, rg_dtype dtype);
 rg_tensor *rg_arange_step_as(rg_tensor *start, rg_tensor *end, rg_tensor *step, rg_dtype dtype);
 /* rg_linspace returns `steps` evenly spaced numbers from start to end, both included. rg_logspace
@@ -305,8 +303,7 @@ rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_
 /* Returns a matrix of n rows and m columns, with ones on the diagonal and zeros elsewhere. */
 rg_tensor *rg_eye(int64_t n, int64_t m);
 rg_tensor *rg_eye_as(int64_t n, int64_t m, rg_dtype dtype);
-/* Return a number as an ordinary 0-d tensor, which unlike a plain number isn't weak in type
- * promotion. */
+/* Return a number as an ordinary 0-d tensor, which isn't weak in type promotion. */
 rg_tensor *rg_scalar(rg_tensor *number);
 rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype);
 
@@ -343,7 +340,7 @@ int64_t rg_stride(rg_tensor *t, int dim);
 int64_t rg_numel(rg_tensor *t);
 int rg_dtype_of(rg_tensor *t);
 int64_t rg_version(rg_tensor *t);
-/* Returns the shape, or a list with .n == -1 on failure. */
+/* Returns the shape. On failure returns a list with .n == -1. */
 rg_dims rg_shape(rg_tensor *t);
 /* rg_is_contiguous returns whether t is contiguous, and rg_is_floating_point whether its dtype is
  * floating. They return false on failure. */
@@ -361,7 +358,7 @@ double rg_at_dims(rg_tensor *t, rg_dims index);
  * elements are; in rg_contiguous(t) they are in row-major order. Returns NULL on failure. */
 void *rg_data(rg_tensor *t);
 /* Copies all elements in row-major order to `to`, which has room for `bytes` bytes. Returns false
- * if they don't fit. */
+ * on failure, for example if the elements don't fit. */
 bool rg_copy_out(rg_tensor *t, void *to, size_t bytes);
 
 /* Returns whether a and b have the same shape and equal elements. Returns false on failure. */
@@ -441,8 +438,8 @@ typedef struct rg_printoptions {
     int sci_mode; /* Scientific notation: never (0), always (1), or as torch does (-1). */
 } rg_printoptions;
 
-/* Writes rg_repr(t) and a newline to standard output, and flushes it. If that fails, rg_error()
- * returns why. */
+/* Writes rg_repr(t) and a newline to standard output, and flushes it. rg_error() tells if that
+ * fails. */
 void rg_print(rg_tensor *t);
 /* Returns what torch prints for t, such as tensor([1., 2.]). */
 const char *rg_repr(rg_tensor *t);
@@ -472,14 +469,13 @@ rg_memory rg_memory_stats(void);
 void rg_memory_reset_peak(void);
 /* Returns this thread's large free blocks to the system. */
 void rg_memory_trim(void);
-/* For tests: makes this thread's n-th request for memory from now on fail, once. If n is 0, none
- * fails. */
+/* For tests: makes this thread's n-th request for memory from now on fail; if n is 0, none. */
 void rg_memory_fail_at(int64_t n);
 
 /* ---- threads --------------------------------------------------------------------------
  * No result depends on the number of threads. The default number is taken from the environment
  * variable REGARD_THREADS, or else REGARD_NUM_THREADS, or else OMP_NUM_THREADS. If none of them is
- * set, it is the number of cores that the process may use. A value that is no positive number is
+ * set, it is the number of cores that the process may use. A value that isn't a positive number is
  * ignored, with a warning. */
 
 /* Sets how many threads compute. Returns false if n isn't positive. */
@@ -590,7 +586,7 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
               rg_from_bool)(data, RG_DIMS(__VA_ARGS__)))
 #endif
 
-/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+/* ---- whole numbers: with RG_WHOLE (tensor/keywords.h) a fraction doesn't compile --------- */
 
 #define rg_scope_end(mark)                    rg_scope_end(RG_WHOLE(mark))
 #define rg_scope_copy(from, bytes)            rg_scope_copy(from, RG_WHOLE(bytes))

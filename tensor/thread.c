@@ -12,11 +12,11 @@
 #include <stdlib.h>
 
 /* `nobody` is the state of threads that haven't called the library yet. `fallback` is the state of
- * a thread if memory for its own state can't be allocated. Two such threads would share it without
- * a lock. That risk is accepted: a thread that was just started got a stack that is many times as
- * large, so that in practice only a main thread will need the fallback. A fallback for each thread
- * would have to be thread-local, and a library that is loaded late has no room for its four
- * kilobytes in the initial-exec model. */
+ * a thread whose own state can't be allocated. Two such threads would share `fallback` without a
+ * lock. That risk is accepted: a thread that was just started got a stack that is many times as
+ * large, so in practice only a main thread will need the fallback. A fallback for each thread would
+ * have to be thread-local, and a library that is loaded late has no room for its four kilobytes in
+ * the initial-exec model. */
 static rg_thread nobody, fallback;
 
 __thread rg_thread *rgi_me __attribute__((tls_model("initial-exec"))) = &nobody;
@@ -27,8 +27,8 @@ __thread const char *rgi_inside __attribute__((tls_model("initial-exec")));
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 
-/* Destroys the state of a thread that ends. Sets rgi_me first, because systems that emulate
- * thread-local variables have already reset them when a key's destructor runs. */
+/* Destroys the state of a thread that ends. First sets rgi_me again, because systems that emulate
+ * thread-local variables have reset them when the destructor of a key runs. */
 static void thread_end(void *thread) {
     rg_thread *me = thread;
     rgi_me = me;

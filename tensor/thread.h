@@ -1,10 +1,10 @@
 /*
  * thread.h: the state that the library keeps for each thread of the program.
  *
- * The comment above each group of fields names the file that the fields belong to. All groups are
+ * The comment above each group of fields names the file to which the fields belong. All groups are
  * in one struct, so that one thread-local pointer leads to all of them. thread.c initialises and
- * destroys the struct. For their fields it calls memory.c and scope.c, although these files are
- * built on thread.c; there is no other exception to the order in base.h.
+ * destroys the struct. It calls memory.c and scope.c to do that for their fields, although these
+ * files are built on thread.c; that is the only exception to the order in base.h.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 
 #include <stdatomic.h>
 
-/* The uses of memory. The bytes in use are counted separately for each class. */
+/* The classes of memory, by its use. The bytes in use are counted separately for each class. */
 typedef enum rg_class { RG_MEM_HEADER, RG_MEM_STORAGE, RG_MEM_NODE, RG_MEM_OTHER } rg_class;
 
 /* The first fields of a free block. `next` is the next block of the list. `keeps_state` is never
@@ -41,8 +41,8 @@ typedef struct rg_free_list {
 enum {
     RG_SMALL_CLASSES = 65,
     RG_LARGE_CLASSES = 4 * 28,
-    /* The number of released headers that aren't reused yet. More headers wouldn't fit into the L1
-     * cache. */
+    /* The number of released headers that aren't reused yet. With more, the headers in use would be
+     * in the L1 cache less often. */
     RG_RESTING = 16,
     RG_RESTING_HANDLES = 16,
     RG_STACK_DEPTH = 32,
@@ -96,7 +96,7 @@ typedef struct rg_thread {
 
     /* load.c: the loading of a file that is in progress, or NULL if there is none. */
     struct rg_load *load;
-    /* Nonzero while a request for memory may have to fail because of `fail_at` or of a load. Then
+    /* Nonzero while a request for memory may have to fail because of `fail_at` or of `load`. Then
      * each request calls rgi_alloc, which checks both. */
     int64_t watched;
 
@@ -132,14 +132,14 @@ typedef struct rg_thread {
 
 /* The thread's state. Only the pointer is thread-local, not the struct: the initial-exec model
  * makes access fast, but gives very little thread-local memory to a library that is loaded late.
- * Until the thread first calls the library, the pointer leads to a placeholder that all threads
- * share, in which the lists are empty. */
+ * Until the thread first calls the library, the pointer leads to a state with empty lists, which
+ * all such threads share. */
 extern __thread rg_thread *rgi_me __attribute__((tls_model("initial-exec")));
 #define rgi_this (*rgi_me)
 
-/* The names that an error message may have. rgi_named_as is the name given by RG_AS (see error.h).
- * If it is NULL, rgi_applying is used, the op that is being applied. rgi_inside is the module that
- * is being called; the messages of autograd's anomaly mode also contain it. Each may be NULL. */
+/* The names that an error message may contain; each may be NULL. rgi_named_as is the name given by
+ * RG_AS (see error.h). If it is NULL, the message has rgi_applying, the op that is being applied.
+ * rgi_inside is the module that is being called, for messages of autograd's anomaly mode. */
 extern __thread const char *rgi_applying __attribute__((tls_model("initial-exec")));
 extern __thread const char *rgi_named_as __attribute__((tls_model("initial-exec")));
 extern __thread const char *rgi_inside __attribute__((tls_model("initial-exec")));

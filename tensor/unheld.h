@@ -1,8 +1,8 @@
 /*
- * unheld.h: a tensor header that stands for an entry of a file if no tensor can hold the entry's
- * value. So the rest of the file can be read. The header has a state of its own, RG_UNHELD, so
- * that each function that is given the header as a tensor fails. The error's message is stored as
- * the header's name; it names the entry.
+ * unheld.h: a stand-in for an entry of a file whose value no tensor can hold, such as an integer
+ * too large for int64, so that the rest of the file can be read. It is a tensor header with the
+ * state RG_UNHELD. Every function that is given this tensor fails, with the message that is stored
+ * as the header's name; the message names the entry.
  */
 #pragma once
 

@@ -8,7 +8,7 @@
 #include "dtype.h"
 
 /* Returns whether a dim with this size and these steps can be merged with the innermost dim that
- * the walk has already. For every operand, the step of that innermost dim must be size * step. */
+ * the walk has already: the step of that dim must be size * step for every operand. */
 static bool walk_merges(const rg_walk *w, int64_t size, const int64_t step[]) {
     if (w->ndim == 0)
         return false;
@@ -32,9 +32,9 @@ static void walk_add_dim(rg_walk *w, int64_t size, const int64_t step[]) {
     w->ndim = d + 1;
 }
 
-/* Writes the dims to walk over into `order`, the outermost first, and returns their number. If
- * by_stride, they are sorted by the strides of `out`. Dims of size 1 are left out. For an empty
- * tensor all dims are left out, since its sizes and strides may be anything. */
+/* Writes the dims of `out` to walk over into `order`, the outermost first, and returns their
+ * number. If by_stride is true, they are sorted by their strides. Dims of size 1 are left out. If
+ * `out` is empty, all dims are left out, since its sizes and strides may be anything. */
 static int walk_order(const rg_tensor *out, bool by_stride, int order[RG_MAX_DIMS]) {
     int dims = 0;
     for (int d = 0; d < out->ndim && out->numel; d++) {
@@ -104,8 +104,8 @@ RG_HOT void rgi_each(int n, rg_tensor *const t[], rg_loop *inner, const void *co
     int k = 0;
     for (; k < n && t[k]->flags & RG_CONTIGUOUS; k++) {
         p[k] = t[k]->data;
-        /* All operands are contiguous here. An operand with as many elements as t[0] also has its
-         * shape, apart from dims of size 1, so that both can be walked as one dim. */
+        /* t[0] and t[k] are contiguous here. If t[k] has as many elements as t[0], it also has
+         * t[0]'s shape, apart from dims of size 1. So both can be walked as one dim. */
         if (t[k]->numel == t[0]->numel)
             step[k] = (int64_t)rgi_sizeof(t[k]->dtype);
         else if (t[k]->numel == 1)

@@ -7,9 +7,9 @@
 #include "structs.h"
 
 #define RG_MAX_OPERANDS 5
-/* A walk over n operands. It has ndim dims, the outermost first, and numel elements. step[d][k] is
- * the number of bytes from one index of dim d to the next in operand k. element[k] is the size in
- * bytes of an element of operand k. */
+/* A walk over n operands. It has ndim dims, the outermost first, and numel elements; data[k] is the
+ * first one of operand k. step[d][k] is the number of bytes from one index of dim d to the next in
+ * operand k. element[k] is the size in bytes of an element of operand k. */
 typedef struct rg_walk {
     int n, ndim;
     int64_t numel;
