@@ -1,7 +1,8 @@
 /*
  * memory.h: allocation of memory. All files of the library allocate and free memory by these
- * functions; only memory.c calls malloc. (One exception: thread.c allocates a thread's state
- * itself.) Every block is aligned to 64 bytes. Whoever frees a block passes its size and its class.
+ * functions; only memory.c asks the system for blocks. (One exception: thread.c allocates a
+ * thread's state itself.) Every block is aligned to 64 bytes. Whoever frees a block passes its size
+ * and class.
  */
 #pragma once
 

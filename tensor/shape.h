@@ -18,8 +18,8 @@ static inline bool rgi_wrap_dim(const char *op, int64_t dim, int ndim, int *out)
     return RG_LIKELY((uint64_t)wrapped < (uint64_t)ndim) || rgi_wrap_dim_slowly(op, dim, ndim, out);
 }
 /* Makes each dim in `dims` an index from 0 on, in place, and sets its bit in *mask. Fails and
- * returns false if a dim is out of range, or, with the printf format `again`, if one occurs
- * twice. */
+ * returns false if a dim is out of range or occurs twice. `again` is the printf format of the
+ * message for the second case. */
 bool rgi_wrap_dims(const char *op, rg_dims *dims, int ndim, uint32_t *mask, const char *again);
 /* Returns whether n is from 0 to RG_MAX_DIMS; fails if it isn't. */
 bool rgi_check_dims(const char *op, int n);

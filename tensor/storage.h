@@ -23,8 +23,8 @@ rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size);
 rg_tensor *rgi_new_named(const char *op, rg_dtype dtype, int ndim, const int64_t *size);
 /* Returns a tensor of x's shape that is made by rgi_new. */
 rg_tensor *rgi_new_like(const rg_tensor *x, rg_dtype dtype);
-/* Returns an uninitialised contiguous tensor for the output of an op. The storage is allocated by
- * the observer, if there is one that does that. */
+/* Returns a contiguous tensor for the output of an op, with one reference and uninitialised. Does
+ * the same as rgi_new, except that an observer may allocate the storage. */
 static inline rg_tensor *rgi_new_output(rg_dtype dtype, int ndim, const int64_t *size);
 /* Returns a tensor with x's shape and without gaps, whose dims have x's order in memory (see
  * rgi_lay_out_as). */

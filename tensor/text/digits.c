@@ -60,10 +60,10 @@ rg_digits rgi_digits_rounded(double v, int n) {
     return digits_read(text);
 }
 
-/* Adds one to the last digit of a number that was printed by "%.*e", without a carry. A 9 becomes a
- * character that isn't a digit, so the string then doesn't read back as v. That does no harm:
- * digits are raised only if v is a power of two, and whenever the raised digits of a power of two
- * read back as v, no carry is needed. */
+/* Adds one to the last digit of the string that "%.*e" printed for a number v, without a carry. A 9
+ * becomes a character that isn't a digit, so the string then doesn't read back as v. That does no
+ * harm: digits are raised only if v is a power of two, and whenever the raised digits of a power of
+ * two read back as v, no carry is needed. */
 static void digits_raise(char *text) { ++strchr(text, 'e')[-1]; }
 
 static double digits_read_float(const char *text) { return strtof(text, NULL); }

@@ -42,9 +42,9 @@ static inline rg_python_float rgi_python_float_of(double x) {
 }
 
 /* rgi_number(x) is the string of a number for an error or a report: what printf writes for "%g".
- * rgi_number_of_digits(4, x) is what it writes for "%.4g". But the string has a point in any
- * locale, and is "nan" even if the sign of a NaN is set, as in torch. It lives to the end of the
- * full expression. */
+ * rgi_number_of_digits(4, x) is what printf writes for "%.4g". But the string has a point in any
+ * locale, and is "nan" even if the sign of a NaN is set, as in torch. The string lives to the end
+ * of the full expression. */
 rg_python_float rgi_rounded_text(int digits, double x);
 #define rgi_number_of_digits(digits, x) (rgi_rounded_text(digits, x).text)
 #define rgi_number(x)                   rgi_number_of_digits(6, x)

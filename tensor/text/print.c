@@ -43,8 +43,8 @@ typedef struct printer {
     const rg_tensor *t;
     /* Set for NumPy's layout; not set for torch's layout. */
     bool numpy;
-    /* Set if only the first `edge` and the last `edge` items are shown of each dim with more than 2
-     * * edge items. */
+    /* Set if only the first `edge` and the last `edge` items are shown of each dim that has more
+     * than twice as many. */
     bool cut;
     int edge;
     int linewidth, precision, indent;

@@ -17,7 +17,8 @@ typedef struct rg_text {
 void rgi_text_add(rg_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void rgi_text_free(rg_text *t);
 /* Returns a copy of the string, which the innermost scope owns, and frees the string itself.
- * Returns NULL if memory runs out, or if it ran out earlier while the string grew (`failed`). */
+ * Requires that something was added. Returns NULL if memory runs out, or if it ran out earlier
+ * while the string grew (`failed`). */
 char *rgi_text_own(rg_text *t);
 
 /* Returns whether the string `text` ends with `end`. */

@@ -34,7 +34,7 @@ enum {
 };
 
 /* A worker. A worker without a job sleeps until `called` is signalled. A caller that waits for the
- * worker sleeps until `ended` is signalled. Both use the same mutex. */
+ * worker sleeps until `ended` is signalled. Both waits use the same mutex. */
 typedef struct {
     _Alignas(128) _Atomic uintptr_t word;
     pthread_mutex_t mutex;
