@@ -238,7 +238,7 @@ static bool lies_in_order(const rg_tensor *t, const int order[]) {
 
 /* Returns whether t's memory has no gaps. Searches for a dim of stride 1, then for a dim whose
  * stride is the size of the first one, then for one whose stride is the product of these two sizes,
- * and so on. Without gaps, each is found until the product is the number of elements. */
+ * and so on. If all are found until the product is t->numel, there are no gaps. */
 bool rgi_is_dense_in_some_order(const rg_tensor *t) {
     int64_t stride = 1;
     for (int found = 0; stride < t->numel; stride *= t->size[found - 1]) {

@@ -63,8 +63,8 @@ enum rg_tensor_flags {
 };
 
 /* A label: the name of a tensor and, if the tensor is a view, its base. The tensor's header points
- * either to a label or to the base, which saves a pointer: so the header's 192 bytes fit into three
- * cache lines. */
+ * either to a label or to the base. That saves a pointer, so the header takes 192 bytes, which are
+ * three cache lines. */
 typedef struct {
     rg_tensor *base;
     char name[];

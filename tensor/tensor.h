@@ -107,7 +107,7 @@ void rg_drop(rg_tensor *t);
  * ends with: return rg_escape(y); */
 rg_tensor *rg_escape(rg_tensor *t);
 /* Copies `bytes` bytes into new memory that the innermost scope owns, and returns the copy. For
- * example, an array that lists tensors of a scope must live as long as they do. Returns NULL on
+ * example, the array of an rg_list must live as long as the list is used. Returns NULL on
  * failure. */
 void *rg_scope_copy(const void *from, size_t bytes);
 
