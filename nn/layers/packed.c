@@ -47,7 +47,8 @@ rg_step_runs rgi_step_runs(const char *op, rg_tensor *batch_sizes, int64_t rows,
 
 static const rg_packed_sequence no_packed;
 
-/* Returns the batch size of each step. The lengths must be sorted, the longest first. */
+/* Returns, for each step, the number of sequences that have that step. `lengths` must be sorted,
+ * the longest first. Returns NULL if memory runs out. */
 static rg_tensor *packed_sizes(const rg_tensor *lengths) {
     const int64_t *n = (const int64_t *)lengths->data;
     int64_t batch = lengths->size[0];
@@ -60,8 +61,9 @@ static rg_tensor *packed_sizes(const rg_tensor *lengths) {
     return sizes;
 }
 
-/* Requires that x and the lengths can be packed: the lengths must be positive, sorted, no longer
- * than x, and as many as x has sequences. They must be contiguous and int64. */
+/* Fails and returns false if x, (steps, batch, ..), is empty, or if `lengths` doesn't have one
+ * length for each sequence, sorted with the longest first, each from 1 to the number of steps. The
+ * caller has made `lengths` contiguous and int64; this isn't checked. */
 static bool pack_allows(const char *op, const rg_tensor *x, const rg_tensor *lengths) {
     RG_FAIL_IF(x->numel == 0, op, "Cannot pack empty tensors.");
     RG_FAIL_IF(lengths->size[0] != x->size[1], op,
@@ -83,8 +85,9 @@ static bool pack_allows(const char *op, const rg_tensor *x, const rg_tensor *len
     return true;
 }
 
-/* Returns the rows of a packed sequence. x is (steps, batch, ..), and has its longest sequence
- * first. */
+/* Returns the data of a packed sequence: the rows of x, without the padding, step by step. x is
+ * (steps, batch, ..), with its sequences sorted, the longest first. `sizes` has the batch size of
+ * each step, and `rows` is their sum. Returns NULL on failure. */
 static rg_tensor *pack_rows(const char *op, rg_tensor *x, rg_tensor *sizes, int64_t rows) {
     const rg_step_runs runs = rgi_step_runs(op, sizes, rows, false);
     if (runs.n < 0)
@@ -106,7 +109,8 @@ static rg_tensor *inverted(rg_tensor *permutation) {
 }
 
 /* Packs x, (steps, batch, ..). The lengths must be int64. If `sorted` is false, the sequences are
- * sorted by length first. */
+ * first sorted by length; if it is true, they must be sorted already. On failure the result's
+ * `data` is NULL. */
 static rg_packed_sequence pack(const char *op, rg_tensor *x, rg_tensor *lengths, bool sorted) {
     rg_packed_sequence p = { .sorted_indices = RG_NONE };
     if (!sorted) {
@@ -176,7 +180,8 @@ rg_packed_sequence rg_pack_sequence_with(rg_list sequences, rg_pack_options o) {
 
 /* ---- padding sequences ----------------------------------------------------------- */
 
-/* Appends `more` elements of the given value along dim, or prepends them if `before`. */
+/* Lengthens x along dim by `more` indices, filled with `value`: at the end or, if `before` is true,
+ * at the beginning. Returns x itself if `more` is 0. */
 static rg_tensor *padded(rg_tensor *x, int dim, int64_t more, double value, bool before) {
     if (!x || !more)
         return x;
@@ -186,7 +191,8 @@ static rg_tensor *padded(rg_tensor *x, int dim, int64_t more, double value, bool
     return rg_cat(before ? RG_LIST(fill, x) : RG_LIST(x, fill), dim);
 }
 
-/* Returns the lengths of the sequences in packed order: the longest first. */
+/* Returns the lengths of the packed sequences as an int64 tensor, the longest first. Returns NULL
+ * if memory runs out. */
 static rg_tensor *lengths_of(const rg_step_runs *runs) {
     rg_tensor *lengths = rg_zeros_dims(RG_DIMS(runs->v[0].batch), RG_INT64);
     for (int i = 0; lengths && i < runs->n; i++)
@@ -247,8 +253,8 @@ rg_padded_sequence rg_pad_packed_sequence_with(rg_packed_sequence packed, rg_pad
     return (rg_padded_sequence){ rg_escape(y.output), rg_escape(y.lengths) };
 }
 
-/* Requires that all sequences have the same dims as the first one, except that the number of steps
- * can differ. */
+/* Fails and returns false unless all sequences have the shape of the first one, except that dim 0,
+ * the number of steps, can differ. */
 static bool pad_allows(const char *op, rg_list sequences) {
     const rg_tensor *first = sequences.v[0];
     for (int i = 0; i < sequences.n; i++) {

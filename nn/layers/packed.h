@@ -1,6 +1,7 @@
 /*
- * packed.h: cuts a packed sequence into runs. A run is a range of consecutive steps that have the
- * same batch size, so that one tensor can hold it. Private. Packed sequences are in recurrent.h.
+ * packed.h: cuts a packed sequence into runs. A run is a range of consecutive steps that all have
+ * the same batch size. One tensor (steps, batch, ..) can therefore hold a run. Packed sequences are
+ * declared in recurrent.h. Private.
  */
 #pragma once
 
@@ -18,6 +19,8 @@ typedef struct rg_step_runs {
     rg_step_run *v;
     int64_t rows;
 } rg_step_runs;
-/* Returns the runs of a packed sequence that has these batch sizes. If `single`, each run is one
- * step. Fails, with n = -1, if batch_sizes doesn't fit a packed sequence of `rows` rows. */
+/* Divides the steps of a packed sequence into runs. batch_sizes has the batch size of each step,
+ * and `rows` is the number of rows of the packed data. If `single` is true, each run is one step.
+ * Fails and returns n = -1 unless batch_sizes is an int64 vector of positive sizes that never rise
+ * and whose sum is `rows`. */
 rg_step_runs rgi_step_runs(const char *op, rg_tensor *batch_sizes, int64_t rows, bool single);

@@ -1,6 +1,6 @@
 /*
- * pool.c: the modules of pooling with sliding windows, and of adaptive pooling. If a max pooling
- * module is called with rg_pool_keywords, it also returns the indices of the maxima.
+ * pool.c: the modules for pooling with sliding windows and for adaptive pooling. If a max pooling
+ * module is called with rg_pool_keywords, it also stores the indices of the maxima there.
  */
 #include "layers.h"
 #include "autograd/checks.h"
@@ -12,8 +12,9 @@
 
 /* ---- parts of the repr, and options as lists ---------------------------------------- */
 
-/* Appends "name=2" or "name=(2, 3)" to the text, after a comma unless the text is empty. Returns
- * the text's new length. If `tuple` is true, a single number is written as a tuple: "name=(2,)". */
+/* Appends "name=2" or "name=(2, 3)" with the values v to `text`, whose length is `at`. If the text
+ * isn't empty, a comma comes first. If `tuple` is true, a single value is written as a tuple:
+ * "name=(2,)". RG_AS_IT_IS is written as None. Returns the text's new length. */
 static int pool_text(char *text, size_t room, int at, const char *name, rg_dims v, bool tuple) {
     const bool number = v.n == 1 && !tuple;
     at += snprintf(text + at, room - (size_t)at, "%s%s=%s", at ? ", " : "", name,
@@ -33,7 +34,8 @@ static rg_dims list_or_number(int64_t number, rg_dims list) {
     return list.n ? list : RG_DIMS(number);
 }
 
-/* Returns the stride as a list. Its default is the size of the kernel. */
+/* Returns the stride as a list: the list `strides` if it isn't empty, otherwise the number
+ * `stride`. If neither was given (stride is RG_KERNEL), the stride is the size of the kernel. */
 static rg_dims pool_stride(int64_t stride, rg_dims strides, rg_dims kernel) {
     return stride == RG_KERNEL && !strides.n ? kernel : list_or_number(stride, strides);
 }

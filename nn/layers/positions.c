@@ -10,8 +10,9 @@
 
 /* ---- encoding positions -------------------------------------------------------- */
 
-/* Rotates x by the angles of the positions from `start` on. If `a` and `b` are the halves of x's
- * last dim, the result is (a cos - b sin, b cos + a sin). */
+/* Rotates the `length` rows of x by the angles of the positions start, start + 1, .. If `a` and `b`
+ * are the halves of x's last dim, the result is (a cos - b sin, b cos + a sin), where the products
+ * are elementwise. */
 static rg_tensor *rotate(rg_positions *self, rg_tensor *x, int64_t start, int64_t length) {
     int64_t half = x->size[x->ndim - 1] / 2;
     rg_tensor *a = rg_narrow(x, -1, 0, half), *b = rg_narrow(x, -1, half, half);

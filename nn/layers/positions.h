@@ -3,8 +3,8 @@
  *
  * Learned and sinusoidal positions are added to x. Rotary positions rotate x: if `a` and `b` are
  * the halves of x's last dim, the result is (a cos - b sin, b cos + a sin), as in Hugging Face's
- * LLaMA. The i-th angle of a position is position / base^(2i/dim). For sinusoidal positions base is
- * 10000.
+ * LLaMA, where the products are elementwise. For each i with 0 <= 2i < dim, a position has the
+ * angle position / base^(2i/dim). For sinusoidal positions base is 10000.
  */
 #pragma once
 

@@ -1,5 +1,6 @@
 /*
- * prelu.c: the module PReLU: x if x > 0, otherwise slope * x. The slope is a parameter.
+ * prelu.c: the module PReLU, which returns x if x > 0, otherwise slope * x. The slope is a
+ * parameter: one number for all channels, or one for each.
  */
 #include "layers.h"
 #include "tensor/error.h"

@@ -34,8 +34,9 @@ static int64_t rnn_width(const rg_rnn_module *self) {
 
 /* ---- checks of the arguments ----------------------------------------------------- */
 
-/* The arguments of a call. x is (steps, batch, ..) or, if packed, (rows of all steps, ..). `runs`
- * divides the steps of x into runs of steps with the same batch size (see packed.h). One op
+/* The arguments of a call. x is (steps, batch, ..) or, if packed, (rows of all steps, ..).
+ * `batched` is false if the caller's x had no batch dim, and `batch` is the number of sequences.
+ * `runs` divides the steps of x into runs of steps with the same batch size (see packed.h). One op
  * computes all steps of a run. */
 typedef struct rnn_run {
     rg_rnn_module *self;
@@ -62,7 +63,8 @@ static bool rnn_check_input(const rnn_run *r) {
     return true;
 }
 
-/* Requires that the states, if given, are (layers * directions, batch, size of the state). */
+/* Fails and returns false unless the states, if given, have the shape (layers * directions, batch,
+ * size of h or of c). */
 static bool rnn_check_states(const rnn_run *r) {
     const rg_rnn_module *self = r->self;
     const char *name = self->base.cls->name;
@@ -72,8 +74,8 @@ static bool rnn_check_states(const rnn_run *r) {
     return rgi_want_state(name, lstm, 0, r->h_0, h) && rgi_want_state(name, lstm, 1, r->c_0, c);
 }
 
-/* Prepares an input that isn't packed: brings x to (steps, batch, ..), adds a batch dim if there is
- * none, and makes its runs. */
+/* Prepares an input that isn't packed: adds a batch dim to x and the states if x has none, brings x
+ * to (steps, batch, ..), checks it, and divides its steps into runs. Returns false on failure. */
 static bool rnn_begin_padded(rnn_run *r) {
     const bool batch_first = r->self->o.batch_first;
     r->batched = r->x->ndim == 3;
@@ -148,7 +150,7 @@ static rnn_state rnn_rows(rnn_state s, int64_t begin, int64_t end) {
     return part;
 }
 
-/* Concatenates n states into one. */
+/* Concatenates n states, which belong to different sequences, along the batch dim. */
 static rnn_state rnn_join(int n, const rnn_state *s) {
     rg_tensor **h = rgi_scope_alloc(2 * (size_t)n * sizeof *h);
     if (!h || n == 1)
@@ -163,8 +165,9 @@ static rnn_state rnn_join(int n, const rnn_state *s) {
 }
 
 /* Computes the recurrence over all steps of `gates`, (steps, batch, all gates), beginning with the
- * state *s. Stores the state after the last step in *s. (With `reverse` that is step 0.) Returns h
- * at all steps. */
+ * state *s. If `reverse` is true, the steps are computed from the last to the first. Stores the
+ * state after the step that is computed last in *s. Returns h at all steps (projected, if there is
+ * a projection), or NULL on failure. */
 static rg_tensor *rnn_scan(const rg_rnn_module *self, const rg_rnn_weights *w, rg_tensor *gates,
                            rnn_state *s, bool reverse) {
     if (!gates)
@@ -184,7 +187,8 @@ static rg_tensor *rnn_scan(const rg_rnn_module *self, const rg_rnn_weights *w, r
     return y;
 }
 
-/* Returns the gates of one run as (steps, batch, all gates). */
+/* Returns the part of `gates` that belongs to one run, as (steps, batch, all gates). `gates` has
+ * the layout of r->x: (steps, batch, ..) or, if packed, (rows of all steps, ..). */
 static rg_tensor *rnn_gates_of(const rnn_run *r, rg_tensor *gates, const rg_step_run *run) {
     if (!r->packed)
         return r->runs.n == 1 ? gates : rg_narrow(gates, 0, run->at, run->steps);
@@ -194,9 +198,9 @@ static rg_tensor *rnn_gates_of(const rnn_run *r, rg_tensor *gates, const rg_step
 
 /* Computes the recurrence of one direction of one layer, one run of steps (see packed.h) after the
  * other. *s holds the initial states, and receives the final states. Returns h at all steps, in the
- * layout of x. The batch size changes between runs. In the forward direction it falls, because
- * sequences end: their states are put aside in `ends`. In reverse it rises, because sequences
- * begin: their initial states are appended. */
+ * layout of x, or NULL on failure. The batch size changes between runs. In the forward direction it
+ * falls where sequences end, and their states are put aside in `ends`. In reverse it rises where
+ * sequences begin, and their initial states are appended to *s. */
 static rg_tensor *rnn_direction(const rnn_run *r, const rg_rnn_weights *w, rg_tensor *x,
                                 rnn_state *s, bool reverse) {
     const int n = r->runs.n;
@@ -231,7 +235,8 @@ static rg_tensor *rnn_direction(const rnn_run *r, const rg_rnn_weights *w, rg_te
 
 /* ---- all layers, and the functions for programs ---------------------------------- */
 
-/* Returns the initial state of the layer and direction that has the index i in `weights`. */
+/* Returns the initial state of the layer and direction whose weights are self->weights[i]: part i
+ * of h_0 and c_0, or zeros if the caller gave no states. */
 static rnn_state rnn_first(const rnn_run *r, int i) {
     const rg_rnn_module *self = r->self;
     const bool lstm = rnn_is_lstm(self);
@@ -243,8 +248,8 @@ static rnn_state rnn_first(const rnn_run *r, int i) {
                              : RG_NONE };
 }
 
-/* Runs all layers. Returns the last layer's output. h[i] and c[i] receive the final states of the
- * layer and direction that has the index i in `weights`. */
+/* Runs all layers. Returns the last layer's output, or NULL on failure. h[i] and c[i] receive the
+ * final states of the layer and direction whose weights are self->weights[i]. */
 static rg_tensor *rnn_layers(const rnn_run *r, rg_tensor **h, rg_tensor **c) {
     const rg_rnn_module *self = r->self;
     const int directions = rnn_directions(self);
@@ -265,8 +270,8 @@ static rg_tensor *rnn_layers(const rnn_run *r, rg_tensor **h, rg_tensor **c) {
     return x;
 }
 
-/* Returns the final states t of all layers and directions as one tensor, with the sequences in
- * their original order, and without the batch dim if the input had none. */
+/* Stacks t[], the final h (or c) of each layer and direction, into one tensor. The sequences are
+ * brought back into their original order, and the batch dim is removed if the input had none. */
 static rg_tensor *rnn_last(const rnn_run *r, const rg_rnn_keywords *k, rg_tensor **t) {
     rg_tensor *all = rg_stack(rg_list_of(r->self->n_weights, t), 0);
     if (!r->batched)
@@ -275,7 +280,8 @@ static rg_tensor *rnn_last(const rnn_run *r, const rg_rnn_keywords *k, rg_tensor
     return sorted ? rg_index_select(all, 1, k->unsorted_indices) : all;
 }
 
-/* Runs the module. Returns the output, and stores h_n and c_n in the keywords. */
+/* Runs the module. Returns the output, and stores h_n and c_n in the keywords *k. Returns NULL on
+ * failure. */
 static rg_tensor *rnn_run_all(rg_rnn_module *self, rg_tensor *x, rg_rnn_keywords *k) {
     rnn_run r = { .self = self, .x = x };
     RG_AS(self->base.cls->name);
@@ -354,7 +360,8 @@ static int rnn_add(char *text, size_t room, int at, const char *name, const char
     return at + snprintf(text + at, room - (size_t)at, ", %s=%s", name, value);
 }
 
-/* Writes the module's repr. Options are shown only if they differ from torch's defaults. */
+/* Writes the module's repr. Options are shown only if they differ from torch's defaults.
+ * nonlinearity is never shown, as in torch. */
 static void rnn_repr(rg_module *m, char *text, size_t room) {
     const rg_rnn_module *self = (rg_rnn_module *)m;
     const rg_rnn_options *o = &self->o;
@@ -440,9 +447,9 @@ static bool rnn_allows(const char *name, int64_t input, int64_t hidden, const rg
     return true;
 }
 
-/* Registers one weight of the i-th layer and direction in the field `place`: a matrix of rows *
- * columns or, if columns is 0, a vector. It is drawn from U(-1/sqrt(hidden), 1/sqrt(hidden)), as in
- * torch. */
+/* Makes one weight of the layer and direction with index i, and registers it in the field `place`.
+ * The weight is a matrix (rows, columns) or, if columns is 0, a vector. Its elements are drawn from
+ * U(-1/sqrt(hidden), 1/sqrt(hidden)), as in torch. */
 static void rnn_weight(rg_rnn_module *self, const char *kind, int i, rg_tensor **place,
                        int64_t rows, int64_t columns) {
     char name[64];
@@ -456,7 +463,8 @@ static void rnn_weight(rg_rnn_module *self, const char *kind, int i, rg_tensor *
     rg_register_parameter(&self->base, name, place, w);
 }
 
-/* Registers the weights of the i-th layer and direction, in the order in which torch draws them. */
+/* Makes the weights of the layer and direction with index i (layer i / directions), in torch's
+ * order, so that the same random numbers are drawn for each. */
 static void rnn_weights(rg_rnn_module *self, int i) {
     rg_rnn_weights *w = &self->weights[i];
     const int directions = rnn_directions(self);

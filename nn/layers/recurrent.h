@@ -41,7 +41,8 @@ rg_packed_sequence rg_pack_padded_sequence_with(rg_tensor *x, rg_tensor *lengths
 #define RG_PACK_(...) RG_KEYWORDS(rg_pack_options, (.enforce_sorted = true), __VA_ARGS__)
 #define rg_pack_padded_sequence(x, lengths, ...) \
     rg_pack_padded_sequence_with(x, lengths, RG_PACK_(__VA_ARGS__))
-/* Packs a list of sequences. Each is a tensor (steps, ..). On failure all fields are NULL. */
+/* Packs a list of sequences. Each is a tensor (steps, ..). batch_first has no effect here. On
+ * failure all fields are NULL. */
 rg_packed_sequence rg_pack_sequence_with(rg_list sequences, rg_pack_options o);
 #define rg_pack_sequence(sequences, ...) rg_pack_sequence_with(sequences, RG_PACK_(__VA_ARGS__))
 
@@ -60,13 +61,15 @@ typedef struct rg_padded_sequence {
     rg_tensor *output, *lengths;
 } rg_padded_sequence;
 #define RG_PAD_(...) RG_KEYWORDS(rg_pad_options, (.padding_side = "right"), __VA_ARGS__)
-/* Undoes packing: returns the sequences, padded to the same length, as a tensor (steps, batch, ..)
- * or, with batch_first, (batch, steps, ..); and their lengths. */
+/* Undoes packing. `output` has the sequences in their original order, padded at the end to the same
+ * length: (steps, batch, ..) or, with batch_first, (batch, steps, ..). `lengths` has their
+ * lengths. */
 rg_padded_sequence rg_pad_packed_sequence_with(rg_packed_sequence packed, rg_pad_options o);
 #define rg_pad_packed_sequence(packed, ...) \
     rg_pad_packed_sequence_with(packed, RG_PAD_(__VA_ARGS__))
-/* Pads sequences, which are tensors (steps, ..), to the length of the longest. Returns them as one
- * tensor (most steps, batch, ..) or, with batch_first, (batch, most steps, ..). */
+/* Pads sequences, which are tensors (steps, ..), to the length of the longest. Returns one tensor
+ * (most steps, batch, ..) or, with batch_first, (batch, most steps, ..), with the dtype of the
+ * first sequence. Fails and returns NULL if the sequences' other dims differ. */
 rg_tensor *rg_pad_sequence_with(rg_list sequences, rg_pad_options o);
 #define rg_pad_sequence(sequences, ...) rg_pad_sequence_with(sequences, RG_PAD_(__VA_ARGS__))
 
@@ -81,10 +84,11 @@ typedef struct RG_OPTIONS rg_rnn_options {
     double dropout RG_DEFAULT(0);
     rg_flag bidirectional RG_DEFAULT(false);
     int64_t proj_size RG_DEFAULT(0); /* Used by LSTM only. */
-    /* "tanh" or "relu"; NULL means "tanh". Only RNN takes it. */
+    /* "tanh" or "relu"; NULL means "tanh". LSTM and GRU fail if it is given. */
     const char *nonlinearity RG_DEFAULT(NULL);
 } rg_rnn_options;
-/* The weights of one layer and direction. The weights that it doesn't have are RG_NONE. */
+/* The weights of one layer and direction. The biases are RG_NONE if the option bias is false, and
+ * weight_hr, the projection, is RG_NONE if proj_size is 0. */
 typedef struct rg_rnn_weights {
     rg_tensor *weight_ih, *weight_hh, *bias_ih, *bias_hh, *weight_hr;
 } rg_rnn_weights;
@@ -109,8 +113,9 @@ rg_rnn_module *rg_nn_rnn_with(int64_t input_size, int64_t hidden_size, rg_rnn_op
 #define rg_nn_rnn(input_size, hidden_size, ...) \
     rg_nn_rnn_with(input_size, hidden_size, RG_RNN_(__VA_ARGS__))
 
-/* The initial states. A state that isn't given is zero. An LSTM must be given both states or
- * neither; the other kinds take only h_0. */
+/* The initial states: (layers * directions, batch, size of the state), or without the batch dim if
+ * x has none. A cell's states have no dim of layers. A state that isn't given is zero. An LSTM must
+ * be given both states or neither; the other kinds take only h_0. */
 typedef struct RG_OPTIONS rg_rnn_states {
     RG_BY_NAME;
     rg_tensor *h_0 RG_DEFAULT(RG_NONE);
@@ -127,8 +132,8 @@ typedef struct rg_rnn_packed_result {
 } rg_rnn_packed_result;
 /* Run an LSTM, GRU or RNN; each of the functions can run any of the three kinds. x is (steps,
  * batch, input_size) or, with batch_first, (batch, steps, input_size); without a batch, (steps,
- * input_size). If only the output is needed, rg_call(m, x), rg_call(m, x, h_0) or, for an LSTM,
- * rg_call(m, x, h_0, c_0) returns it. */
+ * input_size). The _packed functions take a packed sequence instead. If only the output is needed,
+ * rg_call(m, x), rg_call(m, x, h_0) or, for an LSTM, rg_call(m, x, h_0, c_0) returns it. */
 rg_rnn_result rg_rnn_forward_with(rg_rnn_module *m, rg_tensor *x, rg_rnn_states o);
 rg_rnn_packed_result rg_rnn_forward_packed_with(rg_rnn_module *m, rg_packed_sequence x,
                                                 rg_rnn_states o);
@@ -138,9 +143,10 @@ rg_rnn_packed_result rg_rnn_forward_packed_with(rg_rnn_module *m, rg_packed_sequ
 #define rg_rnn_forward_packed(m, x, ...)  rg_rnn_forward_packed_with(m, x, RG_STATES_(__VA_ARGS__))
 #define rg_gru_forward_packed(m, x, ...)  rg_rnn_forward_packed_with(m, x, RG_STATES_(__VA_ARGS__))
 #define rg_lstm_forward_packed(m, x, ...) rg_rnn_forward_packed_with(m, x, RG_STATES_(__VA_ARGS__))
-/* The keywords of forward_with, which stores h_n and c_n in them. If the input is a packed
- * sequence, forward_with gets `data` as its input x, and the other fields of the sequence here. If
- * it isn't, batch_sizes is RG_NONE. */
+/* The arguments and results that the class's forward_with takes beside x. It stores the final
+ * states in h_n and c_n. If the input is a packed sequence, x is its field `data`, and its other
+ * three fields are copied to the fields of the same names here. Otherwise batch_sizes is
+ * RG_NONE. */
 typedef struct rg_rnn_keywords {
     rg_rnn_states states RG_EMPTY;
     rg_tensor *batch_sizes RG_DEFAULT(RG_NONE);
@@ -182,7 +188,8 @@ rg_rnn_cell_module *rg_nn_rnn_cell_with(int64_t input_size, int64_t hidden_size,
  * batch, (input_size). */
 rg_hidden_cells rg_lstm_cell_forward_with(rg_rnn_cell_module *m, rg_tensor *x, rg_rnn_states o);
 #define rg_lstm_cell_forward(m, x, ...) rg_lstm_cell_forward_with(m, x, RG_STATES_(__VA_ARGS__))
-/* The keywords of forward_with, which stores the new c in them. */
+/* The arguments and results that the cells' forward_with takes beside x. It stores the new c in
+ * `c`; for GRU and RNN cells c stays RG_NONE. */
 typedef struct rg_rnn_cell_keywords {
     rg_rnn_states states RG_EMPTY;
     rg_tensor *c RG_DEFAULT(RG_NONE);

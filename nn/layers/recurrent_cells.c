@@ -38,7 +38,8 @@ static bool cell_check_dims(const rg_rnn_cell_module *self, rg_tensor *x, rg_ten
     return rgi_want_states_like(name, x, 2, s);
 }
 
-/* Checks the sizes of x and of the states. x and the states must have got a batch dim before. */
+/* Fails and returns false unless x is (batch, input_size) and the states are (batch, hidden_size).
+ * If the caller's tensors had no batch dim, it has been added before this check. */
 static bool cell_check_sizes(const rg_rnn_cell_module *self, const rg_tensor *x,
                              rg_tensor *const s[2]) {
     const char *name = self->base.cls->name;
@@ -65,7 +66,8 @@ static rg_hidden_cells cell_step(const rg_rnn_cell_module *self, rg_tensor *x, r
     return (rg_hidden_cells){ rg_rnn_scan(gates, self->weight_hh, h, self->relu, false), RG_NONE };
 }
 
-/* Runs the cell. Returns the new h, and stores the new c in the keywords. */
+/* Runs the cell. Returns the new h, and stores the new c in the keywords *k. Returns NULL on
+ * failure. */
 static rg_tensor *cell_run(const rg_rnn_cell_module *self, rg_tensor *x, rg_rnn_cell_keywords *k) {
     rg_tensor *s[] = { k->states.h_0, k->states.c_0 };
     RG_AS(self->base.cls->name);

@@ -13,8 +13,9 @@ static inline int rgi_rnn_gate_count(bool lstm, bool gru) {
     return gru ? 3 : 1;
 }
 
-/* Returns the part of the gates that depends on x only, with both biases added. But for a GRU only
- * bias_ih is added, since rg_gru_scan adds bias_hh at each step. */
+/* Returns the part of the gates that depends only on x: x weight_ih^T, a matrix product, plus the
+ * biases if there are any. LSTM and RNN add both biases here. A GRU adds only bias_ih here, because
+ * rg_gru_scan adds bias_hh at each step. */
 static inline rg_tensor *rgi_rnn_gates(rg_tensor *x, rg_tensor *weight_ih, rg_tensor *bias_ih,
                                        rg_tensor *bias_hh, bool gru) {
     rg_tensor *bias = bias_ih;

@@ -7,12 +7,14 @@
 
 #include "autograd/checks.h"
 
-/* Requires that t has `dims` dims, or one less, which means that there is no batch. */
+/* Requires that t has `dims` dims or, if it has no batch dim, dims - 1. `what` is the argument's
+ * name in the error message. */
 bool rgi_want_maybe_batched(const char *op, const char *what, const rg_tensor *t, int dims);
 
 /* ---- attention ------------------------------------------------------------------------- */
 
-/* Requires that the mask is bool or floating point. RG_NONE passes. */
+/* Requires that the mask is bool or floating point, or RG_NONE. `what` is the argument's name in
+ * the error message. */
 bool rgi_want_mask(const char *op, const char *what, rg_tensor *mask);
 /* Requires that the mask is bool or floating point, and has from `least` to `most` dims. RG_NONE
  * passes. The query only decides whether the error message says "batched" or "unbatched". */
@@ -29,6 +31,6 @@ bool rgi_want_states(const char *op, bool lstm, rg_tensor *const states[2]);
 /* Requires that the given states have as many dims as x. `dims` is the number of dims of a batched
  * x, and only decides whether the error message says "batched" or "unbatched". */
 bool rgi_want_states_like(const char *op, const rg_tensor *x, int dims, rg_tensor *const states[2]);
-/* Requires that a state, if it is given, has this shape. `which` is its index among an LSTM's
- * states: 0 for h_0, 1 for c_0. */
+/* Requires that a state, if it is given, has this shape. `which` tells which of an LSTM's states it
+ * is: 0 for h_0, 1 for c_0. */
 bool rgi_want_state(const char *op, bool lstm, int which, const rg_tensor *state, rg_dims shape);

@@ -1,6 +1,7 @@
 /*
- * transformer.c: TransformerEncoderLayer: attention, and then a feedforward network. Each has a
- * residual connection, and a norm before (norm_first) or after it.
+ * transformer.c: TransformerEncoderLayer: attention, and then a feedforward network. Both have a
+ * residual connection. A norm is applied to the input of each (norm_first), or to the sum that the
+ * residual connection computes.
  */
 #include "nn/registry.h"
 #include "tensor/dtype.h"

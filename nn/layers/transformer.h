@@ -149,9 +149,10 @@ typedef struct RG_OPTIONS rg_tgt_options {
     rg_tensor *memory_key_padding_mask RG_DEFAULT(RG_NONE);
     rg_flag tgt_is_causal RG_DEFAULT(false);
     rg_flag memory_is_causal RG_DEFAULT(false);
-    /* If a cache is given, tgt holds only positions that follow those in the cache, and they are
-     * appended to it. Each position attends to itself and to earlier positions, so tgt_mask isn't
-     * needed. No gradient flows through such a call. */
+    /* If a cache is given, tgt holds only the positions that follow those in the cache. The call
+     * appends the keys and values of tgt's positions to the cache. Each position attends to itself
+     * and to earlier positions, so tgt_mask isn't needed. A decoder computes no gradients in such a
+     * call. */
     rg_decoder_cache *cache RG_DEFAULT(NULL);
 } rg_tgt_options;
 #define RG_TGT_(...)                                                                           \
@@ -207,8 +208,9 @@ typedef struct RG_OPTIONS rg_nn_transformer_options {
     int64_t dim_feedforward RG_DEFAULT(2048);
     double dropout RG_DEFAULT(0.1);
     rg_tensor *(*activation)(rg_tensor *x)RG_DEFAULT(rg_relu);
-    /* Modules that replace the encoder and the decoder, or RG_NONE. The transformer owns them, and
-     * calls them with rg_mask_options and with rg_tgt_options as their keywords. */
+    /* Modules that replace the encoder and the decoder, or RG_NONE. The transformer owns these
+     * modules. It calls custom_encoder with rg_mask_options as its keywords, and custom_decoder
+     * with rg_tgt_options. */
     void *custom_encoder RG_DEFAULT(RG_NONE);
     void *custom_decoder RG_DEFAULT(RG_NONE);
     double layer_norm_eps RG_DEFAULT(1e-5);

@@ -141,8 +141,8 @@ static bool decoder_check_layers(const char *op, const rg_transformer_decoder *s
     return true;
 }
 
-/* Requires that each layer can use a cache, and that the cache has as many layers as the
- * decoder. */
+/* Requires that each layer can use a cache, and that the cache has a part for each of the decoder's
+ * layers. */
 static bool decoder_check_cache(const rg_transformer_decoder *self, const rg_decoder_cache *c) {
     const char *op = "transformer_decoder";
     int layers = self->layers->n;
@@ -183,9 +183,10 @@ static rg_tensor *decoder_run(rg_module *m, rg_tensor *tgt, rg_tensor *memory,
     return self->norm ? rg_call(self->norm, x) : x;
 }
 
-/* Runs the decoder with a cache. Each layer writes its keys and values after the positions that
- * are in the cache already. cache->length grows at the end, when nothing can fail any more, so that
- * after a failure the cache is as before. */
+/* Runs the decoder with a cache. Each layer writes its keys and values after the positions that are
+ * in the cache already. cache->length grows at the end, when nothing can fail any more. After a
+ * failure the cache therefore holds as many positions as before; the room behind them may be
+ * overwritten. */
 static rg_tensor *decoder_continue(rg_module *m, rg_tensor *tgt, rg_tensor *memory,
                                    const rg_tgt_options *o) {
     RG_NO_GRAD();
@@ -223,8 +224,8 @@ rg_tensor *rg_transformer_decoder_forward_with(rg_transformer_decoder *self, rg_
 
 /* ---- the cache of TransformerDecoder ------------------------------------------- */
 
-/* Returns the keys and values that each layer computes from the memory, as one tensor. Requires
- * that each layer can use a cache. */
+/* Returns the keys and values that each layer computes from the memory, as one tensor (layers, 2,
+ * batch, heads, positions, head size). Fails and returns NULL unless each layer can use a cache. */
 static rg_tensor *decoder_memory(rg_transformer_decoder *self, rg_tensor *memory) {
     RG_SCOPE();
     int n = self->layers->n;

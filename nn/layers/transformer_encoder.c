@@ -48,8 +48,9 @@ static bool one_requires_grad(rg_list all) {
 }
 
 /* torch's fast path cuts the padding off, and puts zeros in its place after the last layer. If
- * torch would take that path, returns which positions of src, (batch, length, d_model), are padded;
- * otherwise returns RG_NONE. Returns NULL on failure. */
+ * torch would take that path, returns a bool tensor (batch, length) that is true at the padded
+ * positions of src, (batch, length, d_model). If torch wouldn't, returns RG_NONE. Returns NULL on
+ * failure. */
 static rg_tensor *cut_off(rg_transformer_encoder *self, rg_tensor *src, const rg_mask_options *o) {
     rg_module *first = self->layers->v[0];
     rg_tensor *padding = o->src_key_padding_mask;

@@ -110,8 +110,8 @@ static void *decoder_of(const rg_nn_transformer_options *o) {
     return rg_nn_transformer_decoder(layer, o->num_decoder_layers, .norm = norm_of(o));
 }
 
-/* Draws all weights of two or more dims again, as torch's Transformer does after it has made its
- * parts. */
+/* Draws all parameters of two or more dims again, now from the Xavier uniform distribution. torch's
+ * Transformer also does this after it has made its parts. Returns false on failure. */
 static bool draw_again(rg_transformer *self) {
     RG_SCOPE();
     rg_list all = rg_parameters(self);

@@ -13,11 +13,13 @@ RG_PUBLIC_BEGIN
 typedef struct rg_pair {
     rg_tensor *first, *second;
 } rg_pair;
-/* Returns data[:n] and data[n:], where n is int(fraction * len(data)). Both are views of data. */
+/* Returns data[:n] and data[n:], where n is int(fraction * len(data)). Both are views of data.
+ * Fails unless the fraction is from 0 to 1. */
 rg_pair rg_split_text(rg_tensor *data, double fraction);
-/* Draws batch_size random windows of block_size consecutive elements of data. Returns them as a
- * tensor (batch_size, block_size), and a second tensor with the windows that start one element
- * later: the targets. The starts are torch.randint(len(data) - block_size, (batch_size,)). */
+/* Draws batch_size random windows of block_size consecutive elements of data. `first` is a tensor
+ * (batch_size, block_size) with the windows. `second`, of the same shape, holds the targets: the
+ * windows that start one element later. The starts are torch.randint(len(data) - block_size,
+ * (batch_size,)). */
 rg_pair rg_get_batch_with(rg_tensor *data, int64_t batch_size, int64_t block_size, rg_generator *g);
 #define rg_get_batch(data, batch_size, block_size) \
     rg_get_batch_with(data, batch_size, block_size, rg_default_generator())

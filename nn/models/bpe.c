@@ -82,7 +82,7 @@ typedef struct rg_bpe_symbol {
 
 /* A possible merge: the token of the symbol at index `at` and the token of the next symbol become
  * `made`. If one of the two symbols has changed since the merge was pushed onto the heap, the merge
- * is outdated. */
+ * may be impossible now (see still_due). */
 typedef struct rg_bpe_due {
     uint32_t rank, at, made;
 } bpe_due;
@@ -103,8 +103,9 @@ static bool comes_before(bpe_due a, bpe_due b) {
     return a.rank != b.rank ? a.rank < b.rank : a.at < b.at;
 }
 
-/* If the tokens of two adjacent symbols can be merged, pushes their merge onto the heap. Does
- * nothing if `left` or `right` is NO_SYMBOL. Returns false if memory runs out. */
+/* Pushes the merge of two adjacent symbols onto the heap, if the table m has a merge of their
+ * tokens. `left` and `right` are the symbols' indices. If one of these is NO_SYMBOL, does nothing.
+ * Returns false if memory runs out. */
 static bool push_pair(rg_bpe *w, const rg_merges *m, uint32_t left, uint32_t right) {
     if (left == NO_SYMBOL || right == NO_SYMBOL)
         return true;
@@ -142,8 +143,8 @@ static bpe_due pop_due(rg_bpe *w) {
     return first;
 }
 
-/* Returns whether a merge from the heap is still possible, that is, whether its two symbols haven't
- * changed since it was pushed. */
+/* Returns whether a merge that was popped from the heap is still possible: the symbol at due.at
+ * must still be in the list, and its token and the next symbol's token must merge to due.made. */
 static bool still_due(const rg_bpe *w, const rg_merges *m, bpe_due due) {
     const bpe_symbol *left = &w->symbols[due.at];
     if (left->gone || left->behind == NO_SYMBOL)

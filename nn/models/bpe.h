@@ -1,6 +1,7 @@
 /*
- * bpe.h: byte pair encoding. It has the table of merges, each of which replaces two adjacent tokens
- * by one, and a function that merges the tokens of a word until no merge is possible. Private.
+ * bpe.h: byte pair encoding. A merge replaces two adjacent tokens by one. This file declares the
+ * table of merges, and a function that merges the tokens of a word until no merge is possible.
+ * Private.
  */
 #pragma once
 
@@ -16,8 +17,8 @@ typedef struct {
 typedef struct {
     rg_merge *v;
     size_t n, room;
-    /* first[t] is the index of the first merge whose left token is t. There is one element more
-     * than there are tokens, for the end of the last token's merges. */
+    /* The merges whose left token is t have the indices first[t] to first[t + 1] - 1. There is one
+     * element more than there are tokens, for the end of the last token's merges. */
     uint32_t *first;
     size_t first_room;
 } rg_merges;
@@ -25,8 +26,9 @@ typedef struct {
 /* Appends a merge. Its rank is the number of merges that were added before. Returns false if memory
  * runs out. */
 bool rgi_merges_add(rg_merges *m, uint32_t left, uint32_t right, uint32_t made);
-/* Sorts the merges, after which they can be looked up. Tokens are numbered from 0 to `tokens` - 1.
- * If a pair was added twice, the later merge is kept. Returns false if memory runs out. */
+/* Sorts the table and fills `first`; the merges can be looked up only after that. Tokens are
+ * numbered from 0 to `tokens` - 1. If several merges have the same left and right tokens, only the
+ * one that was added last is kept. Returns false if memory runs out. */
 bool rgi_merges_ready(rg_merges *m, size_t tokens);
 void rgi_merges_free(rg_merges *m);
 
@@ -41,9 +43,10 @@ typedef struct {
 
 /* Appends a token to the word. Returns false if memory runs out or the word is too long. */
 bool rgi_bpe_add(rg_bpe *w, uint32_t token);
-/* Makes all possible merges, in time O(n log n). Returns false if memory runs out. */
+/* Merges the word's tokens until no merge is possible, in time O(n log n). Returns false if memory
+ * runs out. */
 bool rgi_bpe_merge(rg_bpe *w, const rg_merges *m);
-/* Copies the word's tokens to `to`, which must have room for w->n, and empties the word. Returns
- * the number of tokens. */
+/* Copies the word's tokens to `to`, which must have room for w->n tokens, and empties the word.
+ * Returns the number of tokens, which merges have made smaller than w->n was. */
 size_t rgi_bpe_take(rg_bpe *w, int64_t *to);
 void rgi_bpe_free(rg_bpe *w);

@@ -16,8 +16,9 @@
 #include <string.h>
 
 /* The modules of a GPT. Their fields have nanoGPT's names. In attention, c_attn computes queries,
- * keys and values; in the MLP, c_fc widens; in both, c_proj projects back. wte and wpe are the
- * embeddings of tokens and of positions, h is the list of blocks, and ln_f the last norm. */
+ * keys and values. In the MLP, c_fc computes the hidden layer. In both, c_proj computes the output,
+ * of size n_embd. wte and wpe are the embeddings of tokens and of positions, h is the list of
+ * blocks, and ln_f the last norm. */
 typedef struct {
     rg_module base;
     rg_linear_module *c_attn, *c_proj;
@@ -36,14 +37,16 @@ typedef struct {
     gpt_mlp *mlp;
 } gpt_block;
 
-/* The keywords of the forward of a block and of attention. `position` is the position of x's first
- * token. `cache` has the keys and values of the tokens before that position; a block gets only its
- * own part of the model's cache. If `cache` is RG_NONE, x is the whole sequence. */
+/* The arguments that the forward of a block or of attention takes beside x (its keywords).
+ * `position` is the position of x's first token. `cache` has the keys and values of the tokens
+ * before that position; a block gets only its own part of the model's cache. If `cache` is RG_NONE,
+ * x is the whole sequence. */
 typedef struct {
     rg_tensor *cache;
     int64_t position;
 } cached_keywords;
-/* The keywords of the model's forward, which stores the loss in them if it is given targets. */
+/* The keywords of the model's forward. `loss` is a result: the forward stores the loss there if it
+ * is given targets. */
 typedef struct {
     cached_keywords cached;
     rg_tensor *loss;
@@ -73,15 +76,17 @@ static rg_tensor *gpt_normalized(rg_norm_module *norm, rg_tensor *x) {
 /* ---- the forward of a block ---------------------------------------------------- */
 
 /* Writes the keys or values x of t tokens, (batch, heads, t, head size), into the cache, (batch,
- * heads, block_size, head size), from `position` on. Returns the part of the cache that is filled
- * now. Returns NULL on failure. */
+ * heads, block_size, head size), from `position` on. Returns a view of the part of the cache that
+ * is filled now: positions 0 to position + t - 1. Returns NULL on failure. */
 static rg_tensor *gpt_remember(rg_tensor *cache, rg_tensor *x, int64_t position, int64_t t) {
     if (!rg_copy_(rg_narrow(cache, 2, position, t), x))
         return NULL;
     return rg_narrow(cache, 2, 0, position + t);
 }
 
-/* Computes attention in several ops, so that hooks can see the values in between. */
+/* Computes causal attention in several ops, so that hooks can see the values in between. qkv has
+ * the queries of t tokens from `position` on, and the keys and values of these and all earlier
+ * tokens. */
 static rg_tensor *gpt_attend_by_steps(gpt_attention *self, rg_tensor *const qkv[3], double dropout,
                                       int64_t t, int64_t position) {
     rg_tensor *causal = rg_full_dims(RG_DIMS(t, position + t), -INFINITY, rg_dtype_of(qkv[0]));
@@ -91,8 +96,9 @@ static rg_tensor *gpt_attend_by_steps(gpt_attention *self, rg_tensor *const qkv[
 }
 
 /* Computes attention for t tokens from `position` on. `all`, of shape (batch, t, 3 * n_embd), has
- * their queries, keys and values. The cache has the keys and values of the earlier tokens as (2,
- * batch, heads, block_size, head size); it is RG_NONE if there are none. */
+ * their queries, keys and values. The cache has shape (2, batch, heads, block_size, head size):
+ * keys, then values, of the earlier tokens. The keys and values of the t tokens are written to it.
+ * RG_NONE means that there is no cache. */
 static rg_tensor *gpt_attend_to(gpt_attention *self, rg_tensor *all, double dropout,
                                 rg_tensor *cache, int64_t position, bool by_steps) {
     int64_t t = rg_size(all, 1);
@@ -123,8 +129,9 @@ static bool gpt_is_awaited(gpt_attention *self) {
            && rgi_gpt_is_awaited(&gpt_class, &self->base, rgi_attention_points);
 }
 
-/* Applies c_proj to y, (batch, t, n_embd). If a hook is registered for hook_result, computes the
- * contribution of each head separately, lets hooks see it, and returns the sum. */
+/* Applies c_proj to y, (batch, t, n_embd). If a hook is registered for hook_result, computes each
+ * head's contribution to the result separately, calls the hook with the contributions, and returns
+ * their sum plus the bias. */
 static rg_tensor *gpt_project(gpt_attention *self, rg_tensor *y) {
     static const char *const names[] = { "hook_result", NULL };
     const rg_linear_module *c = self->c_proj;
@@ -188,8 +195,8 @@ static rg_tensor *gpt_block_forward_with(rg_module *m, rg_list in, void *keyword
 
 /* ---- the forward of the model -------------------------------------------------- */
 
-/* Requires that idx is (batch, length), and that a sequence that extends to idx's last token isn't
- * longer than block_size. */
+/* Requires that idx is (batch, length) with length > 0, and that position + length is at most
+ * block_size. */
 static bool gpt_check_idx(const rg_gpt *self, rg_tensor *idx, int64_t position) {
     if (!rgi_given_tensor(idx, "gpt"))
         return false;
@@ -202,7 +209,8 @@ static bool gpt_check_idx(const rg_gpt *self, rg_tensor *idx, int64_t position) 
     return true;
 }
 
-/* Returns the sum of the token embeddings of idx and the position embeddings of `where`. */
+/* Returns the sum of the token embeddings of idx and the position embeddings of `where`, which has
+ * the positions of idx's tokens. */
 static rg_tensor *gpt_embed(rg_gpt *self, rg_tensor *idx, rg_tensor *where) {
     const struct rg_gpt_transformer *g = self->transformer;
     rg_tensor *tokens = gpt_point(&self->base, "hook_embed", rg_call(g->wte, idx));
@@ -212,7 +220,8 @@ static rg_tensor *gpt_embed(rg_gpt *self, rg_tensor *idx, rg_tensor *where) {
     return rg_add(tokens, places);
 }
 
-/* Returns the logits after each token of idx or, if `last`, only those after the last token. */
+/* Returns the logits after each token of idx or, if `last` is true, only those after the last
+ * token. Returns NULL on failure. */
 static rg_tensor *gpt_logits(rg_gpt *self, rg_tensor *idx, const cached_keywords *k, bool last) {
     const struct rg_gpt_transformer *g = self->transformer;
     if (!gpt_check_idx(self, idx, k->position))
@@ -368,8 +377,9 @@ static struct rg_gpt_transformer *gpt_transformer_new(const rg_gpt_options *o) {
 }
 
 /* Initializes the weights as nanoGPT does: matrices from N(0, 0.02^2), and biases with zeros. A
- * tied matrix is drawn twice, because it has two names. Then the weights of the projections whose
- * results are added to the residual stream are drawn again, with a smaller standard deviation. */
+ * tied matrix is drawn twice, because it has two names. Then the weights of all c_proj layers are
+ * drawn again, with a smaller standard deviation, because their results are added to the residual
+ * stream. */
 static bool gpt_draw_weights(rg_gpt *self) {
     rg_named_list all = rg_state_dict(self);
     for (int i = 0; i < all.n; i++) {

@@ -34,8 +34,8 @@ typedef struct RG_OPTIONS rg_gpt_options {
     rg_flag gelu_tanh RG_DEFAULT(false);     /* Set to use the tanh approximation of GELU. */
     rg_flag untied RG_DEFAULT(false);        /* Set if lm_head doesn't share its weight with wte. */
     double layer_norm_epsilon RG_DEFAULT(0); /* The eps of the LayerNorms. 0 means 1e-5. */
-    /* The probabilities of dropout after the sum of the embeddings, and on attention weights. -1
-     * means the same as `dropout`. */
+    /* The probabilities of dropout: embd_dropout on the sum of the embeddings, attn_dropout on the
+     * attention weights. -1 means the same as `dropout`. */
     double embd_dropout RG_DEFAULT(-1);
     double attn_dropout RG_DEFAULT(-1);
     /* The ids of the tokens that begin a text, end it and pad it. -1 or an empty list means that
@@ -72,13 +72,13 @@ typedef struct rg_logits_loss {
  * the logits at the last position, as (batch, 1, vocab_size), and RG_NONE as the loss. */
 rg_logits_loss rg_gpt_forward(rg_gpt *m, rg_tensor *idx, rg_tensor *targets);
 
-/* Returns an empty cache for rg_gpt_cached, in which the keys and values of tokens are kept, so
- * that each token runs through the model only once. */
+/* Returns an empty cache for rg_gpt_cached and `batch` sequences. The cache keeps the keys and
+ * values of earlier tokens, so that each token runs through the model only once. */
 rg_tensor *rg_gpt_cache(rg_gpt *m, int64_t batch);
-/* Runs the model on the tokens idx that follow those in the cache, and returns the logits after the
- * last of them. `position` is the position of idx's first token; the cache must hold the keys and
- * values of all earlier positions. The keys and values of idx are added to the cache. No gradient
- * flows through such a call. */
+/* Runs the model on the tokens idx, (batch, length), that follow the tokens in the cache. Returns
+ * the logits after the last token as (batch, 1, vocab_size). `position` is the position of idx's
+ * first token; the cache must hold the keys and values of all earlier positions. The call writes
+ * the keys and values of idx to the cache. It computes no gradients. */
 rg_tensor *rg_gpt_cached(rg_gpt *m, rg_tensor *idx, rg_tensor *cache, int64_t position);
 
 typedef struct RG_OPTIONS rg_generate_options {
