@@ -22,8 +22,9 @@
 
 /* ---- config.json: the options of the model -------------------------------------------- */
 
-/* The rules for config.json. A key for which any value is allowed doesn't change the logits: it
- * concerns training, other heads, generation, or the history of the file. */
+/* The rules for config.json. A key with RG_RULE_ANYTHING doesn't change the logits: it concerns
+ * training, generation, heads for other tasks (such as classification), the form of the output, or
+ * where the file comes from. The exception is pruned_heads, which config_options checks. */
 enum { RULE_ID = RG_RULE_NULL | RG_RULE_WHOLE, RULE_SIZE = RG_RULE_WHOLE };
 static const rg_json_rule config_rules[] = {
     { "model_type", RG_RULE_MUST, "gpt2" },
@@ -77,8 +78,8 @@ static const rg_json_rule config_rules[] = {
     { NULL, 0, NULL },
 };
 
-/* Reads a probability of dropout, which must be from 0 to less than 1. Fails, and returns -1, if it
- * isn't. */
+/* Reads a probability of dropout. If the file lacks it, it is 0.1. Fails and returns -1 unless it
+ * is at least 0 and less than 1. */
 static double config_dropout(const rg_json_file *f, const char *name) {
     double p = rgi_json_real(f, 0, name, 0.1);
     if (p >= 0 && p < 1)
@@ -87,7 +88,8 @@ static double config_dropout(const rg_json_file *f, const char *name) {
     return -1;
 }
 
-/* Returns whether the sizes are positive and fit together. Fails if not. */
+/* Fails and returns false unless the sizes are positive, n_head divides n_embd, and n_ctx, if it is
+ * there, equals n_positions. */
 static bool config_sizes(const rg_json_file *f, const rg_gpt_options *o) {
     const struct {
         const char *name;
@@ -121,8 +123,8 @@ static bool config_activation(const rg_json_file *f, rg_gpt_options *o) {
                            RG_SHOWN(name));
 }
 
-/* Reads the options of config.json. Those that are missing have the defaults of transformers'
- * GPT2Config. */
+/* Reads the options of config.json into *o. An option that is missing gets the default of
+ * transformers' GPT2Config. Fails and returns false if an option isn't supported. */
 static bool config_options(const rg_json_file *f, rg_gpt_options *o) {
     const rg_json *j = &f->json;
     uint32_t pruned = rgi_json_find(j, 0, "pruned_heads");
@@ -180,7 +182,8 @@ static void close_weights(weight_files *w) {
         rgi_safetensors_close(&w->v[i]);
 }
 
-/* Opens the files that the index lists. They must be in its folder. Returns false on failure. */
+/* Opens each file that the index f lists. The files must be in the same folder as the index.
+ * Returns false on failure. */
 static bool open_indexed(weight_files *w, const rg_json_file *f, const char *folder) {
     const rg_json *j = &f->json;
     uint32_t weights = rgi_json_find(j, 0, "weight_map");
@@ -240,8 +243,9 @@ static const char *after(const char *name, const char *prefix) {
     return strncmp(name, prefix, n) ? name : name + n;
 }
 
-/* Finds a tensor in the files. Its name may begin with "transformer." or lack this prefix. Sets
- * *file to the file that has it. Returns NULL, without an error, if no file has it. */
+/* Finds the tensor `name` in the files. In a file the name may lack the prefix "transformer.". Sets
+ * *file to the file that has the tensor. If no file has it, returns NULL without an error, and sets
+ * *file to the last file. */
 static const rg_safetensors_entry *find_weight(const weight_files *w, const char *name,
                                                const rg_safetensors **file) {
     const char *names[] = { name, after(name, "transformer.") };
@@ -296,8 +300,8 @@ static rg_dims row_shape(const weight_row *row, const rg_gpt_options *o) {
     return d;
 }
 
-/* Returns whether the files have a floating-point tensor of this name, with the shape that the row
- * tells. Fails if not. lm_head.weight needn't exist if it is tied to wte.weight. */
+/* Fails and returns false unless the files have a floating-point tensor of this name with the shape
+ * that `row` gives. lm_head.weight needn't exist if it is tied to wte.weight. */
 static bool has_weight(const weight_files *w, const rg_gpt_options *o, const weight_row *row,
                        const char *name) {
     char is[192], should[192];
@@ -320,8 +324,9 @@ static bool has_weight(const weight_files *w, const rg_gpt_options *o, const wei
     return true;
 }
 
-/* Returns whether the files have all tensors that the model needs. This is checked before the model
- * is allocated, since a few bytes in config.json can ask for any amount of memory. */
+/* Fails and returns false unless the files have all tensors that the model needs. This is checked
+ * before the model is allocated, since a few bytes in config.json can ask for any amount of
+ * memory. */
 static bool has_weights(const weight_files *w, const rg_gpt_options *o) {
     char name[64];
     for (int i = 0; i < RG_COUNT(other_weights); i++) {
@@ -342,7 +347,7 @@ static bool has_weights(const weight_files *w, const rg_gpt_options *o) {
 /* ---- reading the tensors into the parameters ------------------------------------------- */
 
 /* Reads a tensor of the file into the parameter `to`. Transposes the tensor if `turned` is true,
- * and converts its dtype if it isn't the parameter's. */
+ * and converts its dtype if it isn't the parameter's. Returns false on failure. */
 static bool read_weight(const rg_safetensors *s, const rg_safetensors_entry *e, rg_tensor *to,
                         bool turned) {
     RG_SCOPE();
@@ -353,8 +358,9 @@ static bool read_weight(const rg_safetensors *s, const rg_safetensors_entry *e, 
     return rg_copy_(to, turned ? rg_T(t) : t);
 }
 
-/* The files of a tied model needn't contain lm_head.weight. Requires that, if they do, it is equal
- * to wte's weight. */
+/* Checks the files of a model whose lm_head.weight is tied to wte.weight. They needn't contain
+ * lm_head.weight. Fails and returns false if they contain it with other values than
+ * wte.weight's. */
 static bool check_tied(const weight_files *w, const rg_gpt *m) {
     RG_SCOPE();
     const rg_safetensors *s;
@@ -393,8 +399,8 @@ static bool is_mask(const char *name) {
     return rgi_ends_with(name, ".attn.bias") || rgi_ends_with(name, ".attn.masked_bias");
 }
 
-/* Returns whether each tensor in the files belongs to the model, and none occurs twice. Fails if
- * not. */
+/* Fails and returns false if the files contain a tensor that the model doesn't have, or contain one
+ * twice. Causal masks are ignored. */
 static bool knows_all(const weight_files *w, const rg_gpt *m) {
     RG_SCOPE();
     rg_map known = { 0 };

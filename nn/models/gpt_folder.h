@@ -17,12 +17,13 @@ RG_PUBLIC_BEGIN
  * weights can be in one file, or in several with the index model.safetensors.index.json. If
  * config.json has an option that rg_nn_gpt doesn't support, fails with an error message that names
  * it. The ids of special tokens are stored in model->config. If there is a generation_config.json,
- * ids in it replace those of config.json, and its contents are kept in the model. */
+ * the ids in it replace those of config.json, and its contents are kept in
+ * model->generation_config. Returns NULL on failure. */
 rg_gpt *rg_gpt_from_folder(const char *folder);
 /* Writes config.json, model.safetensors and, if the model keeps one, generation_config.json to the
  * folder, so that transformers' from_pretrained can read them. The folder must exist. Biases that
- * the model doesn't have are written as zeros. Returns false on failure. The folder is then as
- * before, unless one of the renames at the end failed. */
+ * the model doesn't have are written as zeros. Returns false on failure. The folder's old files are
+ * then unchanged, unless the failure was in one of the renames at the end. */
 bool rg_gpt_to_folder(rg_gpt *m, const char *folder);
 
 RG_PUBLIC_END

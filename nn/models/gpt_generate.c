@@ -54,7 +54,7 @@ static rg_tensor *generate_logits(rg_gpt *self, rg_tensor *all, rg_tensor *cache
 
 /* Sets two kinds of logits to -inf: those that are lower than the top_k-th highest, and those of
  * tokens that aren't among the most likely ones whose probabilities together reach top_p. The
- * highest logit is always kept. */
+ * highest logit is always kept. Returns the new logits, or NULL on failure. */
 static rg_tensor *generate_cut(rg_tensor *logits, int64_t top_k, double top_p) {
     if (top_k) {
         rg_tensor *top = rg_topk(logits, top_k, -1, true, true).values;
@@ -73,7 +73,8 @@ static rg_tensor *generate_cut(rg_tensor *logits, int64_t top_k, double top_p) {
     return logits;
 }
 
-/* Draws the next token of each row: (batch, 1). */
+/* Draws the next token of each row from the last logits in `logits`, (batch, t, vocab_size). If the
+ * temperature is 0, takes the most likely token instead. Returns the tokens as (batch, 1). */
 static rg_tensor *generate_draw(rg_tensor *logits, int64_t top_k, const rg_generate_options *o) {
     logits = rg_select(logits, 1, -1);
     if (o->temperature == 0)
@@ -83,8 +84,9 @@ static rg_tensor *generate_draw(rg_tensor *logits, int64_t top_k, const rg_gener
     return rg_multinomial_with(rg_softmax(logits, -1), 1, false, generator);
 }
 
-/* Replaces the new tokens of rows that have ended by padding. Marks a row as ended if its new token
- * is one of eos_token_id. Returns the tokens. */
+/* Puts the padding token in place of the new token in each row that had ended before. Then marks
+ * each row as ended (in `ended`) whose new token is one of eos_token_id. Returns the new tokens, or
+ * NULL on failure. */
 static rg_tensor *generate_fill(rg_tensor *next, rg_tensor *ended, const rg_generate_options *o) {
     const rg_dims *eos = &o->eos_token_id;
     if (eos->n == 0)

@@ -3,7 +3,8 @@
  */
 #include "gpt_ids.h"
 
-/* Reads an id. Fails if the value isn't a whole number from 0 to INT32_MAX. */
+/* Reads an id into *id. Fails and returns false if the value isn't a whole number from 0 to
+ * INT32_MAX. */
 static bool read_id(const rg_json_file *f, const char *name, uint32_t value, int64_t *id) {
     if (rgi_json_integer(&f->json, value, id) && *id >= 0 && *id <= INT32_MAX)
         return true;

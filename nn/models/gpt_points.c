@@ -1,7 +1,7 @@
 /*
- * gpt_points.c: names the inner values of a GPT as TransformerLens does. A name is relative to the
- * GPT. It begins with the path that the value's module has in TransformerLens. In nanoGPT, and so
- * in rg_nn_gpt, the module has another path.
+ * gpt_points.c: names the inner values of a GPT as TransformerLens does. A name begins with the
+ * path, relative to the GPT, that the value's module has in TransformerLens. rg_nn_gpt gives its
+ * modules nanoGPT's paths, so this file translates them: "transformer.h.0" becomes "blocks.0".
  */
 #include "gpt_points.h"
 #include "nn/given.h"
@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The last parts of paths that TransformerLens names differently. */
+/* The modules' names that are different in TransformerLens. Only the last part of a path is
+ * compared. */
 static const struct {
     const char *ours, *theirs;
 } last_parts[] = { { "ln_1", "ln1" }, { "ln_2", "ln2" }, { "ln_f", "ln_final" } };
@@ -41,8 +42,9 @@ static void write_name(const char *path, const char *name, char *text, size_t ro
              name);
 }
 
-/* Finds the GPT above m, and writes the point's name relative to it to `text`. Returns the GPT. If
- * m isn't inside a GPT, writes the plain name, and returns m. */
+/* Finds the GPT that contains m (or is m), and writes to `text` the name of m's point `name`
+ * relative to the GPT. Returns the GPT. If m isn't inside a GPT, writes only `name`, and returns
+ * m. */
 static rg_module *name_in_gpt(const rg_module_class *cls, rg_module *m, const char *name,
                               char text[2 * RG_PATH_ROOM]) {
     rg_module *gpt = gpt_above(cls, m);

@@ -6,8 +6,9 @@
 #include "nn/inside/hook_scopes.h"
 
 /* Calls the hooks of the point `name` of the module m (a named value inside the module, see
- * points.h) with the value x. Returns x, or the tensor by which a hook replaced it. m must be a GPT
- * or lie inside one; `gpt` is the class of GPTs. */
+ * points.h) with the value x. Returns x, or the tensor by which a hook replaced it. `gpt` is the
+ * class of GPTs, and m is usually a GPT or inside one. If it isn't, the hooks of `name` in m itself
+ * are called. */
 rg_tensor *rgi_gpt_point(const rg_module_class *gpt, rg_module *m, const char *name, rg_tensor *x);
 /* Returns whether a hook is registered for one of the points `names` of m. The array ends with
  * NULL. */

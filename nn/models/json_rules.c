@@ -39,7 +39,8 @@ static bool rule_takes(const rg_json *j, uint32_t value, unsigned takes) {
     return takes & RG_RULE_NUMBER || (takes & RG_RULE_ZERO && number == 0);
 }
 
-/* Fails because the value of a member isn't supported. The message contains the value. */
+/* Fails because the value of a member isn't supported. The message contains the value. Returns
+ * false. */
 static bool refuse_value(const rg_json_file *f, uint32_t value, const char *where,
                          const char *name) {
     return rgi_file_refuse(&f->file, "%s%s\"%s\" is %s, which isn't supported", where,

@@ -40,22 +40,23 @@ typedef struct {
  * nothing to free. */
 bool rgi_json_file_read(rg_json_file *f, const char *op, const char *path);
 void rgi_json_file_free(rg_json_file *f);
-/* Returns whether the value is an object, and its members obey the rules. If not, fails with a
- * message about `where`, which names the object, such as "the model"; it is "" for the root of the
- * file. The array of rules ends with a row that has no name. */
+/* Fails and returns false unless the value with the index `object` is a JSON object whose members
+ * obey the rules. `where` is the object's name in the error message, such as "the model"; for the
+ * root of the file `where` is "". The array of rules ends with a row that has no name. */
 bool rgi_json_keeps(const rg_json_file *f, uint32_t object, const char *where,
                     const rg_json_rule *rules);
-/* Return the value of a member that is a whole number, a number, or a boolean. If the object lacks
- * the member, return `other`. Requires that the rules allow no other kind of value for this member,
- * except null. */
+/* Return the value of the object's member `name`: rgi_json_whole a whole number, rgi_json_real any
+ * number, rgi_json_true a boolean. If the object lacks the member, or its value is null, they
+ * return `other`. Requires that the rules allow no other kind of value for this member. */
 int64_t rgi_json_whole(const rg_json_file *f, uint32_t object, const char *name, int64_t other);
 double rgi_json_real(const rg_json_file *f, uint32_t object, const char *name, double other);
 bool rgi_json_true(const rg_json_file *f, uint32_t object, const char *name, bool other);
 /* Returns the string that is the member's value. Returns NULL if it isn't a string or the member is
  * missing. */
 const char *rgi_json_word(const rg_json_file *f, uint32_t object, const char *name);
-/* Returns the path of a file in the folder. The scope owns it. Returns NULL on failure. */
+/* Returns the path of the file `name` in the folder. The scope owns the path. Fails and returns
+ * NULL if the folder is NULL or "", or memory runs out. */
 const char *rgi_path_in(const char *op, const char *folder, const char *name);
-/* Sets *there to whether the file exists. Fails, and returns false, if it exists but can't be
- * opened. */
+/* Sets *there to whether the file exists and can be opened. If opening fails for any other reason
+ * than that the file doesn't exist, fails and returns false. */
 bool rgi_file_there(const char *op, const char *path, bool *there);

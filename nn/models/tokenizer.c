@@ -105,8 +105,9 @@ static size_t broken_character(const char *p, const char *end, bool *unfinished)
 }
 
 /* Copies n bytes to `to`, and replaces bytes that aren't valid UTF-8 by U+FFFD. `to` must have room
- * for 3 * n bytes. If `kept` isn't NULL, an unfinished character at the end isn't copied, and *kept
- * is set to the number of its bytes. Returns the number of bytes that were written. */
+ * for 3 * n bytes. If `kept` isn't NULL, an unfinished character at the end is neither copied nor
+ * replaced, and *kept is set to the number of its bytes (0 if there is none). Returns the number of
+ * bytes that were written. */
 static size_t copy_replacing(char *to, const char *p, size_t n, size_t *kept) {
     const char *end = p + n, *begin = to;
     while (p < end) {
@@ -134,8 +135,9 @@ static size_t token_bytes(const rg_tokenizer *t, int64_t id) {
     return (size_t)(t->bytes_at[id + 1] - t->bytes_at[id]);
 }
 
-/* Sets *n to the number of bytes of the decoded tokens. Also copies these bytes to `to`, unless it
- * is NULL. Fails, and returns false, if an id is invalid. */
+/* Sets *n to the number of bytes of all tokens together, and copies these bytes to `to`, unless
+ * `to` is NULL. If `skip` is true, special tokens are left out. Fails and returns false if an id is
+ * invalid or the text is too long. */
 static bool join_tokens(const rg_tokenizer *t, const int64_t *ids, int64_t count, bool skip,
                         char *to, size_t *n) {
     *n = 0;

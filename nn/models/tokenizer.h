@@ -26,8 +26,8 @@ typedef struct rg_tokenizer rg_tokenizer;
 rg_tokenizer *rg_tokenizer_from_folder(const char *folder);
 /* Reads a file that has the form of tokenizer.json, whatever its name. */
 rg_tokenizer *rg_tokenizer_from_file(const char *path);
-/* Frees the tokenizer. A later use is an error (RG_RELEASED), as long as its memory hasn't been
- * allocated again. */
+/* Frees the tokenizer. A function that is given the tokenizer after that fails with RG_RELEASED,
+ * unless the memory is already used for something else. */
 void rg_tokenizer_free(rg_tokenizer *t);
 
 /* Returns the number of tokens, including the added ones. Returns -1 on failure. */
@@ -44,8 +44,9 @@ typedef struct RG_OPTIONS rg_tokenizer_encode_options {
     /* The length of the text in bytes. -1 means that it ends at the first 0 byte. */
     int64_t length RG_DEFAULT(-1);
 } rg_tokenizer_encode_options;
-/* Returns the ids of the text's tokens as an int64 vector. If the text contains special tokens,
- * they become their ids. A text that isn't valid UTF-8 is an error. */
+/* Returns the ids of the text's tokens as an int64 vector. A special token that is written out in
+ * the text ("<|endoftext|>") becomes its own id. Fails and returns NULL if the text isn't valid
+ * UTF-8. */
 rg_tensor *rg_tokenizer_encode_with(const rg_tokenizer *t, const char *text,
                                     rg_tokenizer_encode_options o);
 #define rg_tokenizer_encode(t, text, ...) \
@@ -59,7 +60,8 @@ typedef struct RG_OPTIONS rg_tokenizer_decode_options {
     int64_t *length RG_DEFAULT(NULL);
 } rg_tokenizer_decode_options;
 /* Returns the text of the ids, which are the elements of an int64 tensor of any shape. Bytes that
- * aren't valid UTF-8 become U+FFFD, as with Python's errors="replace". The scope owns the text. */
+ * aren't valid UTF-8 become U+FFFD, as with Python's errors="replace". The scope owns the text.
+ * Fails and returns NULL if an id is invalid. */
 const char *rg_tokenizer_decode_with(const rg_tokenizer *t, rg_tensor *ids,
                                      rg_tokenizer_decode_options o);
 #define rg_tokenizer_decode(t, ids, ...) \
@@ -81,8 +83,8 @@ rg_token_stream rg_token_stream_begin(const rg_tokenizer *t);
 /* Adds a token. Returns the characters that are complete now, or "" if there are none. The scope
  * owns the text. Returns NULL on failure. */
 const char *rg_token_stream_add(rg_token_stream *s, int64_t id);
-/* Ends the text and resets the stream. Returns U+FFFD if the last character isn't complete,
- * otherwise "". */
+/* Ends the text and resets the stream. Returns U+FFFD if the stream still holds the beginning of a
+ * character, otherwise "". */
 const char *rg_token_stream_end(rg_token_stream *s);
 
 /* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */

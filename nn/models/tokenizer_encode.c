@@ -58,7 +58,8 @@ static int64_t whole_word(encoding *e, const char *p, size_t n) {
 }
 
 /* Appends the token of each byte of the word to e->word. A byte without a token becomes the unknown
- * token; if there is none, it is dropped. Returns false on failure. */
+ * token; with fuse_unknown, several such bytes in a row become only one. If there is no unknown
+ * token, such a byte is dropped. Returns false on failure. */
 static bool take_bytes(encoding *e, const char *p, size_t n) {
     const rg_tokenizer *t = e->t;
     bool unknown = false, ok = true;
@@ -88,8 +89,8 @@ static bool merge_word(encoding *e, const char *p, size_t n) {
     return true;
 }
 
-/* Returns the slot of the hash table that belongs to the word. The slot has this word, another word
- * or none; the caller compares. */
+/* Returns the word's slot in the hash table e->seen. The slot may hold this word, another word with
+ * the same slot, or none; the caller compares. */
 static seen_word *seen_slot(const encoding *e, const char *p, size_t n) {
     uint64_t hash = n;
     for (size_t i = 0; i < n; i++)
@@ -115,7 +116,8 @@ static bool encode_word(encoding *e, const char *p, size_t n) {
     return true;
 }
 
-/* Encodes a text that contains no added tokens. */
+/* Encodes a text that contains no added tokens and isn't empty. If the tokenizer has prefix_space,
+ * a blank is put before the text unless it begins with one. */
 static bool encode_piece(encoding *e, const char *p, size_t n) {
     if (e->t->prefix_space && *p != ' ') {
         if (!rgi_grow((void **)&e->spaced, &e->spaced_room, n + 1, 1))
@@ -185,7 +187,7 @@ static bool encode_rest(encoding *e, const rg_added_tokens *a, const char *p, co
     return encode_piece(e, p, (size_t)(end - p));
 }
 
-/* Encodes a text: finds the tokens of `a` in it, from left to right and the longest first, and
+/* Encodes a text: finds the tokens of `a` in it, from left to right, at each place the longest, and
  * calls encode_rest for the text between them. If a token strips the white space on its right, the
  * search for the next token still begins directly after the token, in this white space, as in
  * Hugging Face's tokenizers. */
