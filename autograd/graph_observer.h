@@ -68,9 +68,8 @@ struct rg_graph_observer {
     /* RG_SEES_REPLAYS: a recorded step is about to be repeated, without calls of the observer. */
     bool (*may_replay)(rg_graph_observer *o);
 
-    /* Private fields, which must be zeros at first (but for rgi_profiler's): how many times the
-     * observer was put in force, whether it is in the list of observers, and the next observer in
-     * that list. */
+    /* Private fields, which must be zeros at first: how many times the observer was put in force,
+     * whether it is in the list of observers, and the next observer in that list. */
     atomic_int in_force;
     bool listed;
     rg_graph_observer *next;
@@ -84,9 +83,7 @@ static inline rg_graph_observer *rgi_graph_observer(void) {
 
 /* ---- functions for observers of all threads ---------------------------------------- */
 
-/* The profiler (tools/profile.c). It is in the list of observers from the beginning: this reference
- * makes the linker include it in each program that applies ops, also with the static library, so
- * that REGARD_PROFILE works in a program that calls no function of the profiler. */
+/* The profiler, which is listed from the beginning, so that static programs contain it. */
 extern rg_graph_observer rgi_profiler;
 
 /* Puts an observer in force if `on`, else out of force. Returns whether it was in force before. */

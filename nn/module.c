@@ -214,15 +214,19 @@ static bool name_child(rg_module *m, const char *name, rg_module *child) {
 
 /* ---- registering parameters, buffers and children ------------------------------ */
 
-/* Returns whether a value may be registered under the name, and fails if not. A name that is
- * registered already is allowed if the kind and the field are the same as before: then the new
- * value will replace the old one. */
+/* Returns the entry of a field of m's struct, or NULL if there is none. */
+static rg_entry *entry_of_field(const rg_module *m, void **place) {
+    if ((uintptr_t)place - (uintptr_t)m < m->registry->bytes)
+        for (RG_EACH_ENTRY(e, m))
+            if (e->place == place)
+                return e;
+    return NULL;
+}
+
+/* Returns whether a value may be registered under the name, and fails if not. A registered name is
+ * allowed with the same kind and the same field: then the new value will replace the old one. */
 static bool may_enter(rg_module *m, rg_entry_kind kind, const char *name, void **place) {
-    static const char *const kinds[] = {
-        [RG_ENTRY_PARAMETER] = "parameter",
-        [RG_ENTRY_BUFFER] = "buffer",
-        [RG_ENTRY_CHILD] = "module",
-    };
+    static const char *const kinds[] = { "parameter", "buffer", "module" };
     const char *cls = m->cls->name;
     RG_FAIL_VALUE_IF(!*name, cls, "%s name can't be empty string \"\"", kinds[kind]);
     RG_FAIL_VALUE_IF(strchr(name, '.'), cls, "%s name can't contain \".\"", kinds[kind]);
@@ -231,6 +235,8 @@ static bool may_enter(rg_module *m, rg_entry_kind kind, const char *name, void *
     const rg_entry *e = rgi_entry_named(m, name);
     RG_FAIL_VALUE_IF(e && (e->kind != kind || e->place != place), cls,
                      "attribute '%s' already exists", name);
+    e = e ? NULL : entry_of_field(m, place);
+    RG_FAIL_VALUE_IF(e, cls, "the field of '%s' is registered as '%s' already", name, e->name);
     return true;
 }
 
@@ -267,16 +273,11 @@ static rg_entry *put_value(rg_module *m, rg_entry_kind kind, const char *name, v
     return e;
 }
 
-/* Registers the value and returns its entry, or NULL on failure. A failure before rg_module_ready
- * marks m as failed; a later failure leaves m unchanged. After a failure the value still belongs to
- * its previous owner. */
+/* Registers the value and returns its entry. On failure returns NULL, and leaves the value to its
+ * owner; a failure before rg_module_ready marks m as failed, a later one leaves m unchanged. */
 static rg_entry *enter(rg_module *m, rg_entry_kind kind, const char *name, void **place,
                        void *value) {
-    static const char *const ops[] = {
-        [RG_ENTRY_PARAMETER] = "register_parameter",
-        [RG_ENTRY_BUFFER] = "register_buffer",
-        [RG_ENTRY_CHILD] = "register_child",
-    };
+    static const char *const ops[] = { "register_parameter", "register_buffer", "register_child" };
     const char *op = ops[kind];
     if (kind != RG_ENTRY_CHILD && value != RG_NONE && !rgi_check(value, op))
         value = NULL;
@@ -308,9 +309,8 @@ static rg_tensor *as_parameter(rg_tensor *value, const char *name) {
     return value;
 }
 
-/* Returns the name for a tensor that is about to be registered as parameter `name` of m. If m has a
- * parameter of this name, the new one takes over that tensor's name, such as "attn.w_query". If
- * there is no such parameter, or it has no name, returns `name`. */
+/* Returns the name of m's parameter `name`, such as "attn.w_query", which a tensor that replaces it
+ * takes over. If there is no such parameter, or it has no name, returns `name`. */
 static const char *name_before(const rg_module *m, const char *name) {
     rg_entry *e = name && rgi_is_module(m) ? rgi_entry_named(m, name) : NULL;
     rg_tensor *t = e && e->kind == RG_ENTRY_PARAMETER ? *e->place : RG_NONE;

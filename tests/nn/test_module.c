@@ -589,6 +589,19 @@ START_TEST(test_what_cannot_be_registered) {
                       rg_register_parameter(&self->base, "w", &self->v, t)),
                  RG_VALUE_ERROR, "attribute 'w' already exists");
         t = rg_ones(2);
+        ck_fails(SOME(RG_PARAMETER(self, w, rg_ones(1));
+                      rg_register_parameter(&self->base, "v", &self->w, t)),
+                 RG_VALUE_ERROR, "the field of 'v' is registered as 'w' already");
+        t = rg_ones(2);
+        ck_fails(SOME(RG_CHILD(self, child, rg_nn_relu());
+                      rg_register_child(&self->base, "c", &self->child,
+                                        (rg_module *)rg_nn_relu())),
+                 RG_VALUE_ERROR, "the field of 'c' is registered as 'child' already");
+        ck_fails(SOME(RG_BUFFER(self, w, rg_ones(1));
+                      rg_register_buffer(&self->base, "b", &self->w, t,
+                                         (rg_buffer_options){ .persistent = true })),
+                 RG_VALUE_ERROR, "the field of 'b' is registered as 'w' already");
+        t = rg_ones(2);
         ck_fails(SOME(rg_register_parameter(&self->base, "a.b", &self->w, t)), RG_VALUE_ERROR,
                  "parameter name can't contain \".\"");
         ck_fails(SOME(rg_register_buffer(&self->base, "", &self->w, rg_ones(1),
