@@ -2,6 +2,7 @@
  * embedding.c: functions that return a row for each index: a row of a table (embedding), or a row
  * of zeros with a 1 at the index (one_hot).
  */
+#include "reduce.h"
 #include "autograd/checks.h"
 
 /* ---- one_hot: y[..][c] = index[..] == c ---------------------------------------- */
@@ -152,7 +153,7 @@ static bool embedding_renorm(rg_tensor *index, rg_tensor *weight, const rg_embed
     RG_NO_GRAD();
     rg_tensor *flat = rg_reshape(index, index->numel);
     rg_tensor *rows = rg_index_select(weight, 0, flat);
-    rg_tensor *norm = rg_double(rg_norm_dim(rows, o->norm_type, 1, true));
+    rg_tensor *norm = rg_double(rgi_row_norms(rows, o->norm_type));
     rg_tensor *factor = rg_div(o->max_norm, rg_add(norm, 1e-7));
     factor = rg_to(rg_where(rg_gt(norm, o->max_norm), factor, 1), (rg_dtype)weight->dtype);
     return rg_set_item_(rg_detach(weight), rg_mul(rows, factor), flat) != NULL;

@@ -96,6 +96,27 @@ rg_tensor *rg_norm_dims(rg_tensor *x, double p, rg_dims dims, bool keep) {
     return norm_over(x, p, &dims, keep);
 }
 
+/* ---- row_norms: the norms of a matrix's rows. The loops of norms are large, and this op needs few
+ *      of them: most programs that have an embedding have no max_norm. -------------- */
+
+static bool row_norms_forward(rg_call *c) {
+    const struct reduce_attr *a = c->attr;
+    return k_norm_in_passes(c->out[0], c->in[0], a->dims, a->p);
+}
+
+RG_OP(row_norms, .doc = "sum(|x|^p)^(1/p) over each row of a matrix", .n_in = 1, RG_WITH(reduce),
+      .shape = rgi_reduce_shape, .forward = row_norms_forward,
+      .no_grad = "embedding's max_norm changes the weights without gradients",
+      RG_SAMPLES(REDUCED("z(4,3)", 2, true, 2), REDUCED("z(4,3)", 2, true, 3),
+                 REDUCED("z(4,3)", 2, true, 0), REDUCED("(0,3)", 2, true, 2)));
+
+rg_tensor *rgi_row_norms(rg_tensor *x, double p) {
+    const rg_dims columns = RG_DIMS(1);
+    if (!norm_check(x, p, &columns))
+        return NULL;
+    return rgi_reduce(&rg_op_row_norms, x, &columns, RG_EVERY_DIM, true, p);
+}
+
 /* ---- normalize: x / max(norm_p(x), eps) along dim ------------------------------ */
 
 rg_tensor *(rg_normalize)(rg_tensor *x, double p, int dim, double eps) {

@@ -46,6 +46,9 @@ static inline rg_tensor *rgi_reduce_dims(const rg_op *op, rg_tensor *x, rg_dims 
     return rgi_reduce(op, x, &dims, RG_EVERY_DIM, keepdim, 0);
 }
 
+/* Returns the norms of order p of a matrix's rows, as a column, with the bits of rg_norm_dim. */
+rg_tensor *rgi_row_norms(rg_tensor *x, double p);
+
 /* Returns whether the public function has an argument for dims, as rg_sum_dim has and rg_sum
  * hasn't. For rg_var_dims and rg_std_dims with an empty list, returns false. */
 static inline bool rgi_reduce_named(const void *attr) {

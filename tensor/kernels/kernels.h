@@ -189,6 +189,10 @@ bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all);
 bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, bool root);
 /* y = sum(|x|^p)^(1/p) */
 bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p);
+/* Computes the same bits as k_norm, but first writes the powers of |x| into memory, and then adds
+ * them with the loops of sums. A program that calls this function and not k_norm links none of the
+ * loops of norms but those for p = 0. */
+bool k_norm_in_passes(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p);
 /* y = ln sum(e^x) */
 bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims);
 /* Writes the maximum along dim, or the minimum if `smallest`, and its index. If several elements

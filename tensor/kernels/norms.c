@@ -20,8 +20,8 @@ const k_reduction k_norms_max = { 0, 0, K_TABLE_FLOATS(max_norm) };
 const k_reduction k_norms_min = { INFINITY, 0, K_TABLE_FLOATS(min_norm) };
 
 /* Returns the reduction that computes the norm of order p; for k_norms_2, k_norm takes the root
- * afterwards. Returns NULL if there is no such reduction; then the norm must be computed as a sum
- * of powers. `one_number` says whether each norm is that of a single number. */
+ * afterwards. Returns NULL if there is no such reduction; then the norm is computed in passes.
+ * `one_number` says whether each norm is that of a single number. */
 static const k_reduction *norm_kind(double p, bool one_number) {
     if (p == 0)
         return &k_norms_0;
@@ -37,26 +37,41 @@ static const k_reduction *norm_kind(double p, bool one_number) {
     return p == -INFINITY ? &k_norms_min : NULL;
 }
 
-/* Computes y = sum(|x|^p)^(1/p) for any p. Returns false if memory runs out, or if there is no loop
- * for the dtype. */
-static bool norm_of_powers(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p) {
+/* Returns the reduction of |x|, or of a power of |x|, by which k_norm_in_passes computes a norm. */
+static const k_reduction *pass_kind(double p, bool one_number) {
+    if (p == 0)
+        return &k_norms_0;
+    if (p == INFINITY || (one_number && p != 1))
+        return &k_greatest;
+    return p == -INFINITY ? &k_least : &k_sums;
+}
+
+bool k_norm_in_passes(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p) {
     static finish_loop *const loops[K_DTYPES] = K_BASE_FLOATS(norm_power);
+    const k_reduction *kind = pass_kind(p, x->numel == y->numel);
+    const bool of_powers = kind == &k_sums && p != 1;
     rg_tensor *powers = rgi_new_like(x, x->dtype);
     if (!powers)
         return false;
-    double room;
-    rgi_store_f64(&room, x->dtype, p);
-    rg_tensor order = RG_NUMBER(x->dtype, &room);
     k_run(k_abs, powers, (rg_tensor *)x);
-    k_run(k_pow, powers, powers, &order);
-    bool ok = k_reduce(&k_sums, y, powers, dims) && k_finish(loops, y, 1 / p, NULL);
+    if (of_powers && p == 2) {
+        k_run(k_mul, powers, powers, powers);
+    } else if (of_powers) {
+        double room;
+        rgi_store_f64(&room, x->dtype, p);
+        rg_tensor order = RG_NUMBER(x->dtype, &room);
+        k_run(k_pow, powers, powers, &order);
+    }
+    bool ok = k_reduce(kind, y, powers, dims);
     rgi_release(powers);
-    return ok;
+    if (!ok || !of_powers)
+        return ok;
+    return p == 2 ? k_run(k_sqrt, y, y) : k_finish(loops, y, 1 / p, NULL);
 }
 
 bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p) {
     const k_reduction *kind = norm_kind(p, x->numel == y->numel);
     if (!kind)
-        return norm_of_powers(y, x, dims, p);
+        return k_norm_in_passes(y, x, dims, p);
     return k_reduce(kind, y, x, dims) && (kind != &k_norms_2 || k_run(k_sqrt, y, y));
 }

@@ -95,6 +95,28 @@ START_TEST(test_extremes_see_every_place) {
 }
 END_TEST
 
+/* A norm that is computed in passes has the bits of one that is computed in one pass. */
+START_TEST(test_norms_in_passes_have_the_same_bits) {
+    static const double orders[] = { 0, 1, 2, 3, 0.5, -1, -2, 2.5, INFINITY, -INFINITY };
+    static const int64_t columns[] = { 1, 2, 7, 33, 300 };
+    uint64_t s = 1;
+    for (rg_dtype dtype = RG_FLOAT32; dtype <= RG_FLOAT64; dtype++)
+        for (size_t c = 0; c < RG_COUNT(columns); c++) {
+            RG_SCOPE();
+            rg_tensor *x = rg_zeros_dims(RG_DIMS(9, columns[c]), dtype);
+            for (int64_t i = 0; i < x->numel; i++)
+                rgi_store_f64(x->data + (size_t)i * rgi_sizeof(dtype), dtype, next(&s) - 0.5);
+            for (size_t p = 0; p < RG_COUNT(orders); p++) {
+                rg_tensor *one = rg_zeros_dims(RG_DIMS(9, 1), dtype),
+                          *passes = rg_zeros_dims(RG_DIMS(9, 1), dtype);
+                ck_assert(k_norm(one, x, 1u << 1, orders[p]));
+                ck_assert(k_norm_in_passes(passes, x, 1u << 1, orders[p]));
+                ck_assert(memcmp(one->data, passes->data, 9 * rgi_sizeof(dtype)) == 0);
+            }
+        }
+}
+END_TEST
+
 START_TEST(test_sorting_is_stable) {
     for (int64_t n = 1; n < 3000; n = n * 3 / 2 + 1)
         for (int kind = 0; kind < 6; kind++) {
@@ -124,4 +146,5 @@ START_TEST(test_sorting_is_stable) {
 }
 END_TEST
 
-RG_TESTS(reduce, test_sums_have_torchs_bits, test_extremes_see_every_place, test_sorting_is_stable)
+RG_TESTS(reduce, test_sums_have_torchs_bits, test_extremes_see_every_place,
+         test_norms_in_passes_have_the_same_bits, test_sorting_is_stable)
