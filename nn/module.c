@@ -146,8 +146,8 @@ rg_entry *rgi_entry_named(const rg_module *m, const char *name) {
     return NULL;
 }
 
-/* Appends the entry, and adds it to the map of names if there are many entries. Returns NULL if
- * memory runs out; a later call adds what the map then lacks. */
+/* Appends the entry, and adds it to the map of names if there are many entries. If memory runs out,
+ * returns NULL; a later call adds the names that the map lacks. */
 rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry) {
     if (!rgi_grow((void **)&r->entries, &r->room, r->n + 1, sizeof *r->entries))
         return NULL;
@@ -181,8 +181,8 @@ static const char *path_below(const char *above, const char *below) {
     return rgi_text_own(&path);
 }
 
-/* Renames a parameter from "from.name" to "to.name", where t.name is its path in the renamed
- * module. A parameter with any other name keeps it. Returns false if memory runs out. */
+/* Renames the parameter t.tensor from "from.path" to "to.path", where path is t.name (no dot after
+ * an empty `from` or `to`). Any other name is kept. Returns false if memory runs out. */
 static bool rename_one(rg_named t, const char *from, const char *to) {
     const char *before = path_below(from, t.name);
     if (!before)
@@ -249,8 +249,8 @@ void rgi_join_parent(rg_module *m, const rg_entry *e, rg_module *child) {
     }
 }
 
-/* Stores the value in the field `place`, makes m an owner of it, and returns its entry. Releases
- * the value that it replaces. Returns NULL if memory runs out. */
+/* Stores the value in the field `place`, makes m an owner of the value, and returns its entry.
+ * Releases the field's previous value. Returns NULL if memory runs out. */
 static rg_entry *put_value(rg_module *m, rg_entry_kind kind, const char *name, void **place,
                            void *value) {
     rg_entry *e = rgi_entry_named(m, name);
@@ -335,7 +335,7 @@ bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_te
     return e;
 }
 
-/* Returns whether `to` is `from` or lies below it. A module without parents lies below no other. */
+/* Returns whether `to` is `from` or lies below `from`. A module without parents lies below none. */
 static bool leads_to(rg_module *from, const rg_module *to) {
     if (from == to)
         return true;

@@ -85,16 +85,16 @@ struct rg_module {
 void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields);
 /* Ends a constructor. Returns m; if a registration failed, frees m and returns NULL. */
 void *rg_module_ready(void *m);
-/* Frees m and all modules below it. Does nothing if m is NULL or is the child of another module. */
+/* Frees m and modules that only m contains. Does nothing if m is NULL or another module's child. */
 void rg_module_free(void *m);
 /* Stores the parameter in the field `place` and registers it under the name. RG_NONE as the value
- * registers a parameter that is absent. */
+ * registers a parameter that is absent. Returns false on failure. */
 bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value);
 typedef struct RG_OPTIONS rg_buffer_options {
     RG_BY_NAME;
     rg_flag persistent RG_DEFAULT(true); /* state_dict includes it. */
 } rg_buffer_options;
-/* Stores a tensor that isn't trained in the field `place`, and registers it as a buffer. */
+/* Registers a buffer, a tensor that isn't trained, and stores it in the field `place`. */
 bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value,
                         rg_buffer_options o);
 /* Stores the child in the field `place` and registers it under the name. m then owns the child; on
@@ -245,7 +245,7 @@ rg_named_list rg_named_buffers(void *m);
 /* Lists m and all modules below it. m itself comes first, with the name "". */
 rg_named_modules_list rg_named_modules(void *m);
 /* Return the module, parameter or buffer at this path, such as "layers.0.linear1". Fail as torch
- * does if there is none. The path "" means m itself. */
+ * does if there is none. For rg_get_submodule the path "" means m itself. */
 void *rg_get_submodule(void *m, const char *path);
 rg_tensor *rg_get_parameter(void *m, const char *path);
 rg_tensor *rg_get_buffer(void *m, const char *path);

@@ -100,8 +100,8 @@ static bool keeps_processor(const rg_json_file *f, uint32_t processor) {
     return rgi_json_keeps(f, processor, "the post_processor", byte_level_rules);
 }
 
-/* Returns whether everything in the file is supported, apart from tokens and merges, which are
- * checked when they are read. Fails if not. */
+/* Fails and returns false if the file uses a feature that isn't supported. Tokens and merges aren't
+ * looked at here; they are checked when they are read. */
 static bool keeps_file(const rg_json_file *f) {
     const rg_json *j = &f->json;
     return rgi_json_keeps(f, 0, "", file_rules)
@@ -123,7 +123,8 @@ static bool begin_tokens(rg_tokenizer *t, size_t n) {
     return true;
 }
 
-/* Adds a new token. The id must be less than t->room. Returns false if memory runs out. */
+/* Adds a new token with this string and id. The id must be less than t->room. Returns false if
+ * memory runs out. */
 static bool put_token(rg_tokenizer *t, int64_t id, const char *text) {
     if (!rgi_map_put_name(&t->names, text, id))
         return false;
@@ -133,8 +134,8 @@ static bool put_token(rg_tokenizer *t, int64_t id, const char *text) {
     return true;
 }
 
-/* Fails because the id of a token isn't a number from 0 to n - 1, where n is the number of
- * tokens. */
+/* Fails because the id of the token isn't a number from 0 to n - 1, where n is the number of
+ * tokens. `token` is the index of the token's string in the JSON file; its id comes next. */
 static bool refuse_number(const rg_json_file *f, uint32_t token, int64_t n) {
     const rg_json_value *v = &f->json.v[token];
     if (v[1].kind != RG_JSON_NUMBER)
@@ -143,8 +144,8 @@ static bool refuse_number(const rg_json_file *f, uint32_t token, int64_t n) {
                            RG_SHOWN(v->v), RG_SHOWN_BYTES(v[1].v, v[1].n), (long long)n - 1);
 }
 
-/* Reads the tokens that are the members of an object. Their ids must be the numbers from 0 to n -
- * 1. */
+/* Reads the vocabulary, a JSON object whose n members have a token as name and its id as value.
+ * Fails and returns false unless the ids are the numbers from 0 to n - 1, each once. */
 static bool load_vocabulary(rg_tokenizer *t, const rg_json_file *f, uint32_t vocab) {
     const rg_json *j = &f->json;
     int64_t n = j->v[vocab].n, id;
@@ -163,8 +164,9 @@ static bool load_vocabulary(rg_tokenizer *t, const rg_json_file *f, uint32_t voc
     return true;
 }
 
-/* Finds the token of each byte. If some bytes have no token and the file names an unknown token,
- * finds the unknown token in the vocabulary; fails if it isn't there. */
+/* Finds the token of each byte, and the unknown token if the file names one. Fails and returns
+ * false if some byte has no token and the unknown token that the file names isn't in the
+ * vocabulary. */
 static bool find_bytes(rg_tokenizer *t, const rg_json_file *f, const char *unknown) {
     bool lacking = false;
     for (int b = 0; b < 256; b++) {
@@ -182,8 +184,9 @@ static bool find_bytes(rg_tokenizer *t, const rg_json_file *f, const char *unkno
 
 /* ---- reading the merges --------------------------------------------------------------- */
 
-/* Adds the merge of two tokens, which are given as strings of n and m bytes. Fails if one of them,
- * or their concatenation, isn't in the vocabulary. */
+/* Adds the merge of two tokens, which are given as strings of n and m bytes. Fails and returns
+ * false if one of them, or their concatenation, isn't in the vocabulary. `number` is the merge's
+ * number in the error message. */
 static bool load_merge(rg_tokenizer *t, const rg_file *f, size_t number, const char *left, size_t n,
                        const char *right, size_t m) {
     char small[256], *name = n + m < sizeof small ? small : rgi_scope_alloc(n + m + 1);
@@ -209,7 +212,8 @@ static bool is_version(const char *line, size_t n) {
     return n >= sizeof version - 1 && memcmp(line, version, sizeof version - 1) == 0;
 }
 
-/* Reads a line "left right" as a merge. Ignores a line that begins with "#version". */
+/* Reads a line "left right" as a merge. Ignores a line that begins with "#version". Fails and
+ * returns false if the line has another form. */
 static bool load_merge_line(rg_tokenizer *t, const rg_file *f, size_t number, const char *line,
                             size_t n) {
     if (is_version(line, n))
@@ -224,7 +228,8 @@ static bool load_merge_line(rg_tokenizer *t, const rg_file *f, size_t number, co
                       (size_t)(end - blank - 1));
 }
 
-/* Reads the merges in an array. Each is a string "left right" or an array ["left", "right"]. */
+/* Reads the merges in an array. Either each is a string "left right", or each is an array ["left",
+ * "right"]; a mixture is refused. Returns false on failure. */
 static bool load_merges(rg_tokenizer *t, const rg_json_file *f, uint32_t merges) {
     const rg_json *j = &f->json;
     size_t number = 0;
@@ -272,7 +277,8 @@ static bool load_merges_file(rg_tokenizer *t, const char *op, const char *path) 
 /* ---- reading added tokens ------------------------------------------------------------- */
 
 /* Reads an added token. A token that is in the vocabulary already has the id that it has there. A
- * new token has the next id. Fails if the file gives another id. */
+ * new token has the next id. Fails and returns false if the file gives another id, or lists the
+ * token twice. */
 static bool load_added_token(rg_tokenizer *t, const rg_json_file *f, uint32_t added) {
     if (!rgi_json_keeps(f, added, "an added token", added_rules))
         return false;
@@ -307,8 +313,9 @@ static bool load_added_tokens(rg_tokenizer *t, const rg_json_file *f, uint32_t a
     return true;
 }
 
-/* Returns whether token `a` comes before token `b`: first by the first byte, then long tokens
- * before short ones. */
+/* Returns whether token `a` comes before token `b` in rg_added_tokens. The one with the lower first
+ * byte comes first. If the first bytes are equal, the longer token does; if the lengths are equal
+ * too, the one with the lower id. */
 static bool comes_first(const rg_token *a, const rg_token *b) {
     unsigned char x = (unsigned char)*a->text, y = (unsigned char)*b->text;
     if (x != y)
@@ -320,7 +327,8 @@ static int by_first_byte(const void *a, const void *b) {
     return comes_first(*(const rg_token *const *)a, *(const rg_token *const *)b) ? -1 : 1;
 }
 
-/* Lists in `a` the added tokens whose flag `normalized` has this value. */
+/* Lists in `a` the added tokens whose flag `normalized` has this value. Returns false if memory
+ * runs out. */
 static bool list_added(const rg_tokenizer *t, rg_added_tokens *a, bool normalized) {
     RG_SCOPE();
     size_t n = 0;
@@ -426,7 +434,7 @@ static bool load_json(rg_tokenizer *t, const rg_json_file *f) {
 }
 
 /* Adds GPT2Tokenizer's special token "<|endoftext|>" to the vocabulary, unless it is there, and
- * marks it as special. */
+ * marks it as added and special. Returns false if memory runs out. */
 static bool add_end_of_text(rg_tokenizer *t) {
     static const char end_of_text[] = "<|endoftext|>";
     int64_t id = rgi_map_name(&t->names, end_of_text);

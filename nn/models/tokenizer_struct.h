@@ -19,8 +19,8 @@ typedef struct {
     bool normalized; /* The token is searched for after those that don't have this flag. */
 } rg_token;
 
-/* Tokens that are searched for in a text. They are sorted by their first byte; of those with the
- * same first byte, long ones come first. */
+/* Tokens that are searched for in a text. v holds the ids of these n tokens, sorted by the tokens'
+ * first byte. Among tokens with the same first byte, long ones come first. */
 typedef struct {
     uint32_t *v;
     size_t n, room;
@@ -33,12 +33,12 @@ struct rg_tokenizer {
     rg_map names; /* Maps the strings of tokens to ids. */
     rg_token *tokens;
     size_t n, room;
-    /* The decoded bytes of all tokens. Those of token i are from bytes_at[i] to bytes_at[i + 1] -
-     * 1. */
+    /* The decoded bytes of all tokens, one after the other. Token i's bytes have the indices
+     * bytes_at[i] to bytes_at[i + 1] - 1. */
     char *bytes;
     uint64_t *bytes_at;
     size_t bytes_room, bytes_at_room;
-    size_t longest; /* The length in bytes of the longest token. */
+    size_t longest; /* The bytes of the model's longest token. */
     rg_merges merges;
     /* Maps each byte to its token, or to -1 if the vocabulary has no token for it. */
     int64_t of_byte[256];
@@ -46,7 +46,7 @@ struct rg_tokenizer {
     int64_t unknown;
     bool fuse_unknown;  /* Adjacent bytes without a token are replaced by a single unknown token. */
     bool ignore_merges; /* If a whole word is a token, its bytes aren't merged step by step. */
-    bool prefix_space;  /* A blank is put before a text that doesn't begin with one. */
+    bool prefix_space;  /* Each text between added tokens gets a leading blank if it lacks one. */
     bool words;         /* Texts are cut into words first, by GPT-2's regular expression. */
     rg_added_tokens plain, normalized;
 };
@@ -54,5 +54,6 @@ struct rg_tokenizer {
 /* Writes to `to`, as UTF-8, the character by which vocabularies represent the byte. Returns the
  * character's length, 1 or 2 bytes. */
 size_t rgi_byte_character(unsigned char byte, char *to);
-/* Frees the tokenizer and all its memory. Doesn't check that it is valid. */
+/* Frees the tokenizer and all its memory. Unlike rg_tokenizer_free, doesn't check that t is a
+ * tokenizer that hasn't been freed. */
 void rgi_tokenizer_drop(rg_tokenizer *t);

@@ -78,8 +78,9 @@ size_t rgi_gpt2_word(const char *p, const char *end) {
     unsigned kind = rgi_unicode_at(q, end, &n) & RG_UNICODE_KINDS;
     if (kind != RG_UNICODE_SPACE)
         return (size_t)(end_of_kind(q, end, kind, &last) - p);
-    /* White space before other characters ends the match before its last character, which belongs
-     * to the next match. But a single white space character is a match of its own. */
+    /* The match is white space. If several white space characters are followed by another
+     * character, the last of them belongs to the next match. But a single one is a match of its
+     * own. */
     q = end_of_kind(p, end, RG_UNICODE_SPACE, &last);
     if (q < end && (size_t)(q - p) > last)
         q -= last;

@@ -30,5 +30,5 @@ unsigned rgi_unicode_before(const char *begin, const char *p, size_t *n);
  *
  *     's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
  *
- * Requires UTF-8, and p < end. */
+ * The text extends from p to `end`. Requires that it is valid UTF-8 and isn't empty. */
 size_t rgi_gpt2_word(const char *p, const char *end);

@@ -16,7 +16,8 @@
 
 /* ---- cutting a text into tokens ------------------------------------------------ */
 
-/* Copies the UTF-8 character at p to `token`, and returns the position after it. */
+/* Copies the UTF-8 character at p to `token`, and returns the position after it. At the end of the
+ * text, `token` becomes "". */
 static const char *copy_character(const char *p, char *token) {
     char *end = token;
     if (*p) {
@@ -28,8 +29,8 @@ static const char *copy_character(const char *p, char *token) {
     return p;
 }
 
-/* Copies the next word to `token`, without the bytes in `drop`, and returns the position after
- * it. */
+/* Copies the next word from p on to `token`, without the bytes in `drop`, and returns the position
+ * after the word. If no word is left, `token` becomes "". */
 static const char *copy_word(const char *p, const char *drop, char *token) {
     const char *space = " \t\n\v\f\r\x1c\x1d\x1e\x1f";
     char *end = token;
@@ -58,7 +59,8 @@ static int by_bytes(const void *a, const void *b) {
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* Adds each token of the text to v->index, once. The indices are set later, by number_tokens. */
+/* Adds each token of the text to the map v->index, once. The tokens' indices are set later, by
+ * number_tokens. Returns false if memory runs out. */
 static bool collect_tokens(rg_vocabulary *v, const char *text) {
     RG_SCOPE();
     char *token = rgi_scope_alloc(strlen(text) + 1);
@@ -68,8 +70,8 @@ static bool collect_tokens(rg_vocabulary *v, const char *text) {
     return ok;
 }
 
-/* Sorts the tokens, and gives each of them its index. The token `unknown`, if it is given and
- * doesn't occur in the text, comes last. */
+/* Sorts the tokens, and gives each of them its index. The token `unknown`, if it isn't NULL and
+ * doesn't occur in the text, comes last. Returns false if memory runs out. */
 static bool number_tokens(rg_vocabulary *v, const char *unknown) {
     size_t n = rgi_map_names(v->index);
     bool added = unknown && rgi_map_name(v->index, unknown) < 0;

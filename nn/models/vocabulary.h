@@ -40,16 +40,17 @@ typedef struct RG_OPTIONS rg_vocabulary_options {
 #define rg_vocabulary_new(text, ...) \
     rg_vocabulary_new_with(text, RG_KEYWORDS(rg_vocabulary_options, (.drop = ","), __VA_ARGS__))
 rg_vocabulary *rg_vocabulary_new_with(const char *text, rg_vocabulary_options o);
-/* Frees the vocabulary. A later use is an error (RG_RELEASED), as long as its memory hasn't been
- * allocated again. */
+/* Frees the vocabulary. A function that is given the vocabulary after that fails with RG_RELEASED,
+ * unless the memory is already used for something else. */
 void rg_vocabulary_free(rg_vocabulary *v);
-/* Returns word_to_idx[token]. If the token is unknown, returns the index of the token that stands
- * for unknown ones; if there is none, fails and returns -1. */
+/* Returns the token's index. If the token is unknown, returns v->unknown, the index of the token
+ * that stands for unknown ones. If v->unknown is -1, fails and returns -1. */
 int64_t rg_vocabulary_index(const rg_vocabulary *v, const char *token);
-/* Returns the indices of the text's tokens as an int64 vector. */
+/* Returns the indices of the text's tokens as an int64 vector. Fails and returns NULL if a token is
+ * unknown and no token stands for unknown ones. */
 rg_tensor *rg_encode(const rg_vocabulary *v, const char *text);
 /* Returns the text of the tokens with these indices. Words are separated by blanks. The scope owns
- * the text. */
+ * the text. Fails and returns NULL if an index has no token. */
 const char *rg_decode(const rg_vocabulary *v, rg_tensor *indices);
 
 RG_PUBLIC_END

@@ -54,9 +54,10 @@ rg_averaged_model *rg_optim_averaged_model_with(void *model, rg_averaged_model_o
 
 /* ---- updating the average -------------------------------------------------------------- */
 
-/* A tensor of the average, and the model's tensor of the same name (`current`). If the average
- * isn't floating point, `next` is its next value, which is computed before any average changes.
- * Otherwise `next` is NULL. */
+/* A tensor of the average, and the model's tensor at the same place in the list of parameters or
+ * buffers (`current`). If the average isn't floating point and this isn't the first update, `next`
+ * is the average's next value, which is computed before any average changes. Otherwise `next` is
+ * NULL. */
 typedef struct {
     rg_tensor *average, *current, *next;
     bool averaged; /* If false, the model's value is copied instead of averaged. */
@@ -67,7 +68,7 @@ typedef struct {
     int n;
 } averaged_pairs;
 
-/* Returns whether the shapes are equal. Fails with torch's error if they aren't. */
+/* Fails with torch's error and returns false unless `a` and `b` have the same shape. */
 static bool shapes_match(rg_tensor *a, rg_tensor *b) {
     RG_FAIL_IF(rg_ndim(a) != rg_ndim(b), averaged_op,
                "The shape of tensor a %s must match the shape of tensor b %s", RG_SIZES_TEXT(a),
@@ -91,8 +92,8 @@ static bool add_averaged(averaged_pairs *p, rg_tensor *average, rg_tensor *curre
 }
 
 /* Pairs each parameter and buffer of the average with the model's parameter or buffer of the same
- * index, and makes all checks, so that the update itself can't fail. The scope owns the array of
- * pairs. */
+ * index. Makes all checks, so that average_pair can't fail. The scope owns the array of pairs.
+ * Returns false on failure. */
 static bool pair_tensors(const rg_averaged_model *m, void *model, averaged_pairs *p) {
     const rg_list mine = rg_parameters(m->module), others = rg_parameters(model);
     const rg_named_list buffers = rg_named_buffers(m->module), theirs = rg_named_buffers(model);
@@ -111,8 +112,8 @@ static bool pair_tensors(const rg_averaged_model *m, void *model, averaged_pairs
     return ok;
 }
 
-/* Computes the next value of an average whose dtype isn't floating point. Rounds it as torch
- * does. */
+/* Computes the next value of an average whose dtype isn't floating point, rounded as torch does. n
+ * is the number of updates before this one. Returns false on failure. */
 static bool make_next(const rg_averaged_model *m, averaged_pair *pair, int64_t n) {
     const double decay = m->multi_avg_fn.decay;
     rg_tensor *a = rg_detach(pair->average), *b = pair->current, *y;

@@ -9,8 +9,9 @@
 
 #include <math.h>
 
-/* Returns the norm of all gradients together, as if they were one tensor. Returns 0 if there are no
- * gradients. */
+/* Returns the norm of order norm_type of all gradients together, as if they were one tensor. The
+ * norm is a tensor with one element, which is 0 if there are no gradients. Returns NULL on
+ * failure. */
 static rg_tensor *norm_of_grads(rg_list params, double norm_type) {
     rg_tensor **norms = rgi_scope_alloc((size_t)params.n * sizeof *norms);
     if (!norms)

@@ -14,13 +14,15 @@ typedef struct RG_OPTIONS rg_clip_options {
     double norm_type RG_DEFAULT(2);
     rg_flag error_if_nonfinite RG_DEFAULT(false);
 } rg_clip_options;
-/* Scales the gradients of the parameters, if necessary, so that their total norm is at most
- * max_norm. Returns the total norm before scaling. Returns NULL on failure. */
+/* Scales the gradients of the parameters so that their total norm is at most max_norm; leaves them
+ * unchanged if it is already. The total norm, of order norm_type, is that of all gradients
+ * together. Returns the total norm before scaling, or NULL on failure. */
 rg_tensor *rg_clip_grad_norm_with_(rg_list params, double max_norm, rg_clip_options o);
 #define rg_clip_grad_norm_(params, max_norm, ...) \
     rg_clip_grad_norm_with_(params, max_norm,     \
                             RG_KEYWORDS(rg_clip_options, (.norm_type = 2), __VA_ARGS__))
-/* Clamps each element of each gradient to the range from -clip_value to clip_value. */
+/* Clamps each element of each gradient to the range from -clip_value to clip_value. Returns false
+ * on failure. */
 bool rg_clip_grad_value_(rg_list params, double clip_value);
 
 RG_PUBLIC_END

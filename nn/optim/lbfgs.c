@@ -108,7 +108,7 @@ static rg_tensor *flat_gradient(const rg_optim *o) {
 }
 
 /* Calls the closure, and stores the value of the loss and the flat gradient in r. If `loss` isn't
- * NULL, *loss receives the tensor that the closure returned. */
+ * NULL, *loss receives the tensor that the closure returned. Returns false on failure. */
 static bool evaluate(lbfgs_run *r, rg_tensor **loss) {
     RG_SCOPE();
     rg_tensor *y;
@@ -174,7 +174,7 @@ typedef struct {
 
 /* The search for a good step on the line x + t d: x are the parameters at the beginning of the
  * search, d is the direction, and t is searched. `from` is the point with t = 0. `tries` counts the
- * points that were tried; `most` is its limit. */
+ * points that were tried after the first one, and can't exceed `most`. */
 typedef struct {
     lbfgs_run *r;
     rg_tensor **x, *d;
@@ -203,8 +203,9 @@ static double cubic_least(const line_point *p, const line_point *q, double low, 
     return high < above ? high : above;
 }
 
-/* Sets *p to the point at position t: moves the parameters there, calls the closure, and moves them
- * back. The scope owns the gradient of the point. */
+/* Sets *p to the point at position t: moves the parameters there, calls the closure, and moves the
+ * parameters back. The scope owns the point's gradient. Returns false on failure; then the
+ * parameters may be left at t. */
 static bool evaluate_at(line_search *l, double t, line_point *p) {
     if (!move_along(l->r, t, l->d) || !evaluate(l->r, NULL))
         return false;
@@ -224,8 +225,9 @@ static bool is_flat(const line_search *l, const line_point *p) {
 }
 
 /* Tries larger and larger positions, from t on, until a point that satisfies the Wolfe conditions
- * must lie between the two points in `ends`, or no more tries are left. If the second of the two
- * points satisfies the conditions, sets *done to true. Returns false on failure. */
+ * must lie between the two points in `ends`. If ends[1] itself satisfies the conditions, sets *done
+ * to true. If no more tries are left, `ends` are the beginning of the line and the last point that
+ * was tried. Returns false on failure. */
 static bool bracket_line(line_search *l, double t, line_point ends[2], bool *done) {
     line_point last = l->from, p;
     if (!evaluate_at(l, t, &p))
@@ -249,9 +251,10 @@ static bool bracket_line(line_search *l, double t, line_point ends[2], bool *don
 }
 
 /* Returns the position between the two ends at which the search continues: the minimum of a cubic.
- * If this minimum is close to an end, it is moved away from the end in two cases: if it reaches the
- * end, or if the position of the previous call was close to an end as well (*was_near). Sets
- * *was_near for the next call. */
+ * The minimum is called near an end if less than a tenth of the range lies between them. Such a
+ * minimum is moved to a tenth of the range from the end in two cases: if it is at the end itself,
+ * or if the previous call returned a position that was near an end (*was_near). Sets *was_near for
+ * the next call. */
 static double place_between(const line_point ends[2], bool *was_near) {
     const double low = fmin(ends[0].t, ends[1].t), high = fmax(ends[0].t, ends[1].t);
     const double near = 0.1 * (high - low);
@@ -265,7 +268,8 @@ static double place_between(const line_point ends[2], bool *was_near) {
 }
 
 /* Searches the line for a point that satisfies the Wolfe conditions. The first position that it
- * tries is t. Sets *found to the best point that was found. Returns false on failure. */
+ * tries is t. Sets *found to the end of the last bracket with the lower loss, or to the point that
+ * satisfies the conditions if one was found. Returns false on failure. */
 static bool search_line(line_search *l, double t, line_point *found) {
     line_point ends[2];
     bool done = false, was_near = false;
@@ -315,8 +319,8 @@ static bool add_pair(lbfgs_run *r, rg_tensor *y, rg_tensor *s, double ro) {
     return true;
 }
 
-/* Appends the pair of the last step, but only if the dot product of the gradient's change and the
- * step is larger than 1e-10. */
+/* Appends the pair of the last iteration and sets h_diag, but only if the dot product of the
+ * gradient's change and the parameters' change is larger than 1e-10. Returns false on failure. */
 static bool remember_step(lbfgs_run *r) {
     rg_lbfgs *m = &r->s;
     rg_tensor *y = rg_sub(r->flat_grad, m->prev_flat_grad), *s = rg_mul(m->d, m->t);
@@ -331,8 +335,9 @@ static bool remember_step(lbfgs_run *r) {
     return true;
 }
 
-/* Returns the direction of the step: minus the product of the gradient and the inverse Hessian,
- * which is approximated by the pairs (the two-loop recursion). */
+/* Returns the direction of the iteration: minus the inverse Hessian times the gradient. The inverse
+ * Hessian is approximated by the remembered pairs (the two-loop recursion). Returns NULL on
+ * failure. */
 static rg_tensor *direction(lbfgs_run *r) {
     rg_lbfgs *m = &r->s;
     rg_tensor *q = rg_neg(r->flat_grad);
@@ -356,7 +361,7 @@ static rg_tensor *direction(lbfgs_run *r) {
     return q;
 }
 
-/* Sets the direction d and the step size t of the next step. */
+/* Sets the direction d and the step size t of this iteration. Returns false on failure. */
 static bool choose_direction(lbfgs_run *r) {
     RG_SCOPE();
     rg_lbfgs *m = &r->s;
@@ -383,7 +388,8 @@ static bool choose_direction(lbfgs_run *r) {
 
 /* ---- the whole step ------------------------------------------------------------------------ */
 
-/* Searches along the direction d, and moves the parameters to the point that was found. */
+/* Searches along the direction d, and moves the parameters to the point that was found. Returns
+ * false on failure. */
 static bool step_by_search(lbfgs_run *r, double slope) {
     RG_SCOPE();
     rg_lbfgs *m = &r->s;
@@ -403,7 +409,8 @@ static bool step_by_search(lbfgs_run *r, double slope) {
     return move_along(r, m->t, m->d);
 }
 
-/* Makes the i-th iteration of the step. Sets *last to true if no further iteration is needed. */
+/* Makes the i-th iteration of the step. Sets *last to true if no further iteration is needed.
+ * Returns false on failure. */
 static bool iterate(lbfgs_run *r, double i, bool *last) {
     const rg_param_group *g = &r->o->groups->options;
     rg_lbfgs *m = &r->s;

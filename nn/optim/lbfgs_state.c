@@ -55,8 +55,9 @@ static void add_of_pairs(rg_py *p, const rg_saved *row, const rg_lbfgs *s, size_
     rgi_py_end(p);
 }
 
-/* Writes the values that the state has by now. In regard's own files (`own`) all numbers are
- * float64 tensors, and the list `al` isn't extended by None. */
+/* Writes those values of lbfgs_rows that the state has by now. In regard's own files (`own`) all
+ * numbers are float64 tensors. In torch's, None is appended to the list `al` up to history_size
+ * elements. */
 static void add_rows(rg_py *p, const rg_lbfgs *s, bool own, size_t history_size) {
     const int n = s->d ? LBFGS_ROWS : ROWS_WITHOUT_D;
     const rg_dtype dtype = own || !s->d ? RG_FLOAT64 : rg_dtype_of(s->d);
@@ -119,8 +120,9 @@ static const lbfgs_row *row_named(const char *name, size_t *place) {
     return NULL;
 }
 
-/* Reads an entry of the dictionary into row f. If the row is a list, `place` is the index in it. A
- * vector is copied. */
+/* Stores the entry e of the dictionary in the field that row f describes: a field of the state or,
+ * if the row is a list, of pair number `place`. Of a vector, a copy is stored. Returns false on
+ * failure. */
 static bool read_lbfgs_entry(lbfgs_read *l, const lbfgs_row *f, size_t place, const rg_named *e) {
     char *base = f->listed ? (char *)&l->s->pairs[place] : (char *)l->s;
     const bool vector = f->saved.kind == RG_SAVED_TENSOR;
@@ -137,8 +139,9 @@ static bool read_lbfgs_entry(lbfgs_read *l, const lbfgs_row *f, size_t place, co
     return own;
 }
 
-/* Allocates as many pairs as the highest index in the dictionary requires. Fails if an entry under
- * "state." belongs to no row. The list `al` can be shorter than the others. */
+/* Allocates as many pairs as the highest index in the dictionary requires, and sets s->n_al to the
+ * length of the list `al`, which can be shorter than the other lists. Fails and returns false if an
+ * entry whose name begins with "state." belongs to no row. */
 static bool make_pairs(rg_lbfgs *s, rg_named_list dict) {
     size_t ends[LBFGS_ROWS] = { 0 }, place, n = 0;
     for (int i = 0; i < dict.n; i++) {
@@ -172,7 +175,8 @@ static bool lacks_place(const char *list, size_t place) {
     return lbfgs_refuse("Missing", name);
 }
 
-/* Returns whether each pair has all its fields. Fails if not. */
+/* Fails and returns false unless each pair has all its fields. From pair n_al on, `al` isn't
+ * needed, and is set to 0. */
 static bool pairs_are_whole(const rg_lbfgs *s) {
     for (size_t i = 0; i < s->n; i++) {
         rg_lbfgs_pair *pair = &s->pairs[i];
@@ -190,7 +194,8 @@ static bool pairs_are_whole(const rg_lbfgs *s) {
     return true;
 }
 
-/* Returns whether the state is complete. Fails if not. */
+/* Fails and returns false if the state lacks a value. An empty state, of which nothing was found,
+ * is complete. */
 static bool is_whole(const lbfgs_read *l) {
     const bool begun = l->s->n_iter > 0 || l->s->d || l->s->n;
     const int needed = begun ? LBFGS_ROWS : ROWS_WITHOUT_D;

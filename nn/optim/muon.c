@@ -16,8 +16,8 @@ static void round_to_bfloat16(rg_tensor *t) {
     k_optimizer_step(k_optimizer_loop_of(&k_round_to_bfloat16, t->dtype), 1, &t, NULL);
 }
 
-/* Divides x by its norm, so that no singular value is above 1. If eps is larger than the norm,
- * divides by eps. */
+/* Divides x by its Frobenius norm, so that no singular value is above 1, apart from rounding. If
+ * eps is larger than the norm, divides by eps. */
 static void divide_by_norm(rg_tensor *x, double eps) {
     float *v = (float *)x->data;
     double squares = 0;
@@ -54,8 +54,8 @@ static rg_tensor matrix_part(const rg_tensor *t, int64_t row, int64_t rows, int6
     return part;
 }
 
-/* Copies the triangle below the diagonal to the one above it. Works in square blocks, so that both
- * blocks stay in the cache. */
+/* Copies the triangle of y below the diagonal to the triangle above it. Works in square blocks, so
+ * that the block that is read and the block that is written both stay in the cache. */
 static void mirror(rg_tensor *y) {
     const int64_t n = y->size[0];
     float *v = (float *)y->data;
@@ -66,8 +66,8 @@ static void mirror(rg_tensor *y) {
                     v[i * n + j] = v[j * n + i];
 }
 
-/* Computes y = x x^T. As y is symmetric, each panel of rows is computed only up to the diagonal,
- * and the rest is copied. */
+/* Computes y = x x^T. As y is symmetric, each panel (a range of rows) is computed only up to the
+ * diagonal, and the rest is copied from below the diagonal. Returns false on failure. */
 static bool symmetric_product(rg_tensor *y, const rg_tensor *x) {
     const int64_t n = x->size[0];
     const int64_t rows = RG_MAX(PANEL_ROWS, (n / MOST_PANELS + 15) / 16 * 16);
@@ -83,16 +83,17 @@ static bool symmetric_product(rg_tensor *y, const rg_tensor *x) {
     return true;
 }
 
-/* Computes y = alpha y + beta c, rounded once at the end, as torch.addmm does. */
+/* Computes y = alpha y + beta c, where `alpha` and `beta` are numbers, and rounds it to bfloat16
+ * once at the end, as torch.addmm does. */
 static void combine(rg_tensor *y, rg_tensor *c, double alpha, double beta) {
     const k_optimizer_numbers z = { .combined = { .alpha = alpha, .beta = beta } };
     k_optimizer_step(k_optimizer_loop_of(&k_combine_to_bfloat16, y->dtype), 2,
                      (rg_tensor *[]){ y, c }, &z);
 }
 
-/* Repeats x = a x + (b x x^T + c (x x^T)^2) x ns_steps times, where `a`, `b` and `c` are the
- * ns_coefficients. Returns the result, which can be x itself or another tensor. Returns NULL on
- * failure. */
+/* Repeats x = a x + (b x x^T + c (x x^T)^2) x ns_steps times. `a`, `b` and `c` are numbers, the
+ * ns_coefficients; the products of x are matrix products. Returns the result, which can be x itself
+ * or another tensor. Returns NULL on failure. */
 static rg_tensor *orthogonalised(rg_tensor *x, const rg_param_group *g) {
     const double *k = g->ns_coefficients;
     const int64_t rows = x->size[0], square[] = { rows, rows };

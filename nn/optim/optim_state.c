@@ -19,8 +19,8 @@
 
 enum { MOST_SLOT_ROWS = RG_OPTIM_STATES + 2 };
 
-/* Sets rows to the saved fields of a slot (a parameter and its state), in torch's order. Returns
- * their number. */
+/* Sets rows[] to the fields of a slot (a parameter and its state) that this optimizer saves, in
+ * torch's order. Returns the number of these fields. */
 static int slot_rows(const rg_optim *o, rg_saved rows[MOST_SLOT_ROWS]) {
     int n = 0;
     if (o->row->saves_step)
@@ -214,9 +214,9 @@ static bool add_entry(rg_optim_load *l, const char *list, size_t i, optim_entry 
     return rgi_map_put_name(&l->places, e.name, l->n++);
 }
 
-/* Appends the entries of slot i, the state of a parameter. Also empties the copy of the slot: if
- * the dictionary has no state of this parameter, as before its first step, the slot has none
- * either. */
+/* Appends the entries of slot i, the state of a parameter. Also empties the copy of the slot. If
+ * the dictionary has no state of this parameter, as before the parameter's first step, the slot
+ * will have none after the loading either. Returns false if memory runs out. */
 static bool add_slot_entries(rg_optim_load *l, size_t i) {
     rg_optim_slot *slot = &l->slots[i];
     rg_saved rows[MOST_SLOT_ROWS];
@@ -311,7 +311,9 @@ static bool check_groups(const rg_optim *o, rg_named_list dict) {
     return true;
 }
 
-/* Reads one value of the dictionary. A tensor is copied. */
+/* Reads one value of the dictionary into the field that its entry in l->v describes. Of a
+ * parameter's state tensor, a copy is stored. Fails and returns false if there is no such entry, or
+ * the size is wrong. */
 static bool load_value(rg_optim_load *l, rg_named loaded) {
     if (!rgi_given_tensor(loaded.tensor, load_op))
         return false;
@@ -333,9 +335,10 @@ static bool load_value(rg_optim_load *l, rg_named loaded) {
     return loaded.tensor && (e->ignored || rgi_saved_read(&e->row, e->base, &loaded, load_op));
 }
 
-/* Returns whether the dictionary must have the entry. It must have a state if the options of the
- * group, as loaded, require it. It must have an option of a group, or a number of a schedule, if
- * the optimizer has a value for it now. */
+/* Returns whether the dictionary must have the entry. If the dictionary has any value of a
+ * parameter's state, it must have all values that the options of the group, as loaded, require. An
+ * option of a group, or a number of a schedule, is needed if the optimizer has a value for it now
+ * and the entry isn't optional. */
 static bool entry_is_needed(const rg_optim_load *l, const optim_entry *e) {
     if (!e->slot)
         return !e->optional && rgi_saved_is_there(&e->row, e->base);
@@ -356,7 +359,7 @@ static bool check_found(const rg_optim_load *l) {
 }
 
 /* Reads the values of the dictionary, and checks that none is missing. The state of LBFGS is read
- * by lbfgs_state.c. */
+ * by lbfgs_state.c. Returns false on failure. */
 static bool load_values(rg_optim_load *l, rg_named_list dict) {
     const bool lbfgs = l->optim->row->kind == RG_LBFGS;
     for (int i = 0; i < dict.n; i++) {

@@ -8,8 +8,8 @@
 #include "tensor/files/torch/torch_value.h"
 
 /* Writes the optimizer's state as the value of the key; if the key is NULL, writes it as the whole
- * value. The form is torch's; if `own`, it has regard's names, each number is a float, and the
- * state of the schedules is included. */
+ * value. If `own` is false, the form is torch's. If `own` is true, the state has regard's names,
+ * each number is a float, and the state of the schedules is included. */
 void rgi_optim_add(rg_py *p, const char *key, const rg_optim *o, bool own);
 /* Writes the schedules, as programs save them with torch.save: a single schedule under the key
  * "scheduler", several as a list under "schedulers". Omits schedules that another schedule steps,

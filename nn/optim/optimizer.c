@@ -55,8 +55,8 @@ const rg_saved rgi_options[RG_OPTION_COUNT] = {
     [RG_OPTION_base_momentum] = OPTION(FLOAT, base_momentum),
 };
 
-/* Sets each option of the group that wasn't given to its default. Fails if an option was given that
- * the optimizer doesn't have. */
+/* Sets each option of the group that wasn't given to its default. Fails and returns false if an
+ * option was given that the optimizer doesn't have. */
 static bool complete_options(const rg_optim *o, rg_group *group) {
     for (int i = 0; i < RG_OPTION_FIRST_OF_SCHEDULES; i++) {
         bool given = rgi_option_set(group->option[i]);
@@ -68,7 +68,8 @@ static bool complete_options(const rg_optim *o, rg_group *group) {
     return true;
 }
 
-/* Fails if a flag is neither 0 nor 1, or a count isn't a whole number. */
+/* Fails and returns false if a flag is neither 0 nor 1, or a count isn't a whole number from -1e15
+ * to 1e15. */
 static bool check_kinds(const rg_optim *o, const rg_group *group) {
     for (int k = 0; k < RG_OPTION_COUNT; k++) {
         const rg_saved_kind kind = rgi_options[k].kind;
@@ -87,7 +88,8 @@ static bool check_kinds(const rg_optim *o, const rg_group *group) {
     return true;
 }
 
-/* Checks that a tensor can become parameter i, and adds it to the map of parameters. */
+/* Checks that a tensor can become the optimizer's parameter number i, and adds it to the map
+ * o->places. Fails and returns false if it can't. */
 static bool check_param(rg_optim *o, size_t i, rg_tensor *param) {
     const char *name = o->row->name;
     RG_FAIL_VALUE_IF(!rg_is_leaf(param) && !rg_retains_grad(param), name,
@@ -104,8 +106,9 @@ static bool check_param(rg_optim *o, size_t i, rg_tensor *param) {
     return rgi_map_put_address(&o->places, param, (int64_t)i);
 }
 
-/* Appends a slot for each parameter of the list. If adding a group failed before, the map of
- * parameters is empty and is filled again first. */
+/* Writes a slot for each parameter of the list behind the slots in use; the caller adds them to
+ * n_slots. If adding a group failed before, the map o->places is empty and is filled again first.
+ * Returns false on failure. */
 static bool fill_slots(rg_optim *o, rg_list list) {
     for (size_t i = rgi_map_addresses(&o->places); i < o->n_slots; i++)
         if (!rgi_map_put_address(&o->places, o->slots[i].param, (int64_t)i))
@@ -167,9 +170,9 @@ static bool check_options(const rg_optim *o, const rg_group *group) {
     return true;
 }
 
-/* Fails if an option that consists of several numbers, such as betas, lacks its last number. In C a
- * number that is left out of a list is 0, so a last number of 0 counts as missing. (A program can
- * set it to 0 through rg_optim_group.) */
+/* Fails and returns false if an option that consists of several numbers, such as betas, lacks its
+ * last number. In C a number that is left out of a list is 0, so a last number of 0 counts as
+ * missing. (A program can set it to 0 through rg_optim_group.) */
 static bool arrays_are_whole(const rg_optim *o, const rg_group *group) {
     for (int k = 0; k < RG_OPTION_COUNT; k++) {
         const rg_saved_kind kind = rgi_options[k].kind;

@@ -103,14 +103,14 @@ rg_optim *rg_optim_lbfgs_with(rg_list params, rg_param_group options);
  * line_search_fn="strong_wolfe". */
 #define rg_optim_lbfgs(params, ...) RG_OPTIM_(lbfgs, params, __VA_ARGS__)
 
-/* Adds a group: parameters with options of their own. An option that isn't given has the value of
- * the first group. */
+/* Adds a group: parameters with options of their own. An option that isn't given has the value with
+ * which the first group was made. Returns false on failure; then no group is added. */
 bool rg_optim_add_group_with(rg_optim *o, rg_list params, rg_param_group options);
 #define rg_optim_add_group(o, params, ...) \
     rg_optim_add_group_with(o, params, RG_PARAM_GROUP_(__VA_ARGS__))
 /* Frees the optimizer and its schedules. A recording of a step can still be replayed. Ignores NULL.
- * A later use of the optimizer is an error (RG_RELEASED), as long as its memory hasn't been
- * allocated again. */
+ * A function that is given the optimizer after that fails with RG_RELEASED, unless the memory is
+ * already used for something else. */
 void rg_optim_free(rg_optim *o);
 
 /* ---- steps, groups and the state ----------------------------------------------- */
@@ -125,7 +125,7 @@ bool rg_optim_step(rg_optim *o);
  * are unchanged. The closure must not be left by longjmp (see rg_error_handler). */
 typedef rg_tensor *rg_closure(void *context);
 rg_tensor *rg_optim_step_closure(rg_optim *o, rg_closure *closure, void *context);
-/* Sets the gradients of all parameters to RG_NONE. */
+/* Sets the gradients of all parameters to RG_NONE. Returns false if o isn't an optimizer. */
 bool rg_optim_zero_grad(rg_optim *o);
 /* Returns the options of group i, which the program can change. Fails, and returns NULL, if there
  * is no such group. */

@@ -27,8 +27,8 @@ enum {
     RG_OPTION_FIRST_OF_SCHEDULES = RG_OPTION_initial_lr
 };
 
-/* Describes how each option is saved: where its field is in rg_param_group, and its name in a
- * state_dict, such as "lr", "betas.0" or "betas.1". */
+/* Describes how each option is saved: where its field is in rg_param_group, and which name it has
+ * in a state_dict, such as "lr", "betas.0" or "betas.1". */
 extern const rg_saved rgi_options[RG_OPTION_COUNT];
 
 typedef struct rg_group {
@@ -95,7 +95,8 @@ typedef struct rg_optim_row {
      * are set before the call. */
     void (*numbers)(k_optimizer_numbers *z, const rg_param_group *g, const rg_optim_slot *slot);
 } rg_optim_row;
-/* Makes an optimizer. optimizers.c has the rows. */
+/* Makes an optimizer of the class that `row` describes (optimizers.c has the rows). Returns NULL on
+ * failure. */
 rg_optim *rgi_optim_make(const rg_optim_row *row, rg_list params, rg_param_group options);
 
 /* ---- the struct of an optimizer ------------------------------------------------ */
@@ -109,8 +110,9 @@ struct rg_optim {
     rg_map places; /* Maps the addresses of parameters to indices in `slots`. */
     rg_schedule *schedules;
     rg_lbfgs lbfgs; /* LBFGS's state. Empty in other optimizers. */
-    /* The number of owners: one for the program, and one for each recording of a step, because a
-     * recording can repeat the step after the program has freed the optimizer. */
+    /* The number of owners: one for the program, one for each step of LBFGS in progress (its
+     * closure could free the optimizer), and one for each recording of a step, because a recording
+     * can repeat the step after the program has freed the optimizer. */
     int holders;
 };
 /* Iterates over all slots: for (RG_EACH_SLOT(slot, o)). */
@@ -118,8 +120,8 @@ struct rg_optim {
     rg_optim_slot *slot = (o)->slots; \
     slot < (o)->slots + (o)->n_slots; \
     slot++
-/* Returns the orthogonal update of a matrix: the function `update` of Muon's row. The operands of
- * the slot are the parameter, its gradient and the momentum buffer. */
+/* The function `update` of Muon's row: returns the nearly orthogonal update of a matrix, or NULL on
+ * failure. The operands of the slot are the parameter, its gradient and the momentum buffer. */
 rg_tensor *rgi_muon_update(const rg_param_group *g, const rg_optim_slot *slot,
                            const k_optimizer_numbers *z);
 /* Warns that gradients still contain the gradients that the last step used (see rgi_use_gradient in
@@ -170,8 +172,7 @@ extern const rg_schedule_row rgi_schedule_rows[RG_CHAINED_SCHEDULER + 1];
 static inline bool rgi_is_by_lambda(rg_schedule_kind kind) {
     return kind == RG_LAMBDA_LR || kind == RG_MULTIPLICATIVE_LR;
 }
-/* Returns whether the options suit a schedule of this kind. Fails with torch's error if they
- * don't. */
+/* Fails with torch's error and returns false unless the options suit a schedule of this kind. */
 bool rgi_schedule_check(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q);
 /* Writes the schedule's state_dict in torch's form as the value of the key; if the key is NULL,
  * writes it as the whole value. */
@@ -179,8 +180,8 @@ void rgi_schedule_value(rg_py *p, const char *key, rg_schedule *s);
 /* Returns the number of schedules that this schedule steps. It is 0 unless the schedule is a
  * SequentialLR or ChainedScheduler. */
 int rgi_schedules_below(const rg_schedule *s);
-/* Returns the group's element of the list. If the list is empty, returns `one`, the value for all
- * groups. */
+/* Returns the value for the group with this index: its element of the list or, if the list is
+ * empty, `one`, the value for all groups. */
 static inline double rgi_of_group(const rg_by_group *list, double one, size_t group) {
     return list->n ? list->v[group] : one;
 }
@@ -188,8 +189,8 @@ static inline double rgi_of_group(const rg_by_group *list, double one, size_t gr
 static inline size_t rgi_group_place(const rg_schedule *s, const rg_param_group *g) {
     return (size_t)((const rg_group *)(const void *)g - s->optim->groups);
 }
-/* Returns whether each list that has values for groups has one for each group. Fails as torch does
- * if not. */
+/* Fails as torch does and returns false unless each list of q that has values for groups has one
+ * value for each group. */
 bool rgi_lists_fit(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q);
 /* Returns how many of the milestones are equal to t. */
 int rgi_milestones_at(const rg_schedule *s, double t);
