@@ -46,8 +46,8 @@ void *rg_module_ready(void *module) {
 
 /* ---- the check that a pointer is a module -------------------------------------- */
 
-/* Fails because m is no module. If m is a tensor, the error is torch's; the compiler can't refuse
- * it, because some functions take a void *. */
+/* Fails because m is no module. If m is a tensor, the error is torch's: where a function takes a
+ * void *, the compiler can't refuse a tensor. */
 __attribute__((cold)) static bool refuse_module(const rg_module *m, const char *op) {
     const bool tensor = m && (const void *)m != RG_NONE && rgi_is_tensor(m);
     RG_FAIL_AS_IF(RG_TYPE_ERROR, tensor, op, "torch.%sTensor is not a Module subclass",

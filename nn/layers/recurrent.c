@@ -464,7 +464,7 @@ static void rnn_weight(rg_rnn_module *self, const char *kind, int i, rg_tensor *
 }
 
 /* Makes the weights of the layer and direction with index i (layer i / directions), in torch's
- * order, so that the same random numbers are drawn for each. */
+ * order, so that each weight gets the random numbers that it gets in torch. */
 static void rnn_weights(rg_rnn_module *self, int i) {
     rg_rnn_weights *w = &self->weights[i];
     const int directions = rnn_directions(self);

@@ -70,15 +70,16 @@ rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_laye
 
 /* ---- TransformerEncoder: num_layers copies of a layer, and a norm --------------------
  * The constructor makes num_layers deep copies of the layer and frees the layer. The encoder owns
- * the norm. The layer can be of a class of the program; it is called with rg_src_options as its
- * keywords. */
+ * the norm. The layer's class can be one that the program defines: the encoder calls each layer
+ * with rg_src_options as its keywords. */
 typedef struct RG_OPTIONS rg_encoder_options {
     RG_BY_NAME;
     void *norm RG_DEFAULT(RG_NONE);
-    /* If true, the output at padded positions is set to 0 before the norm, in the cases in which
-     * torch takes its fast path for nested tensors. These are: no gradients, eval mode,
-     * batch_first, norm_first off, relu or gelu, an even number of heads, a bias, no mask, and
-     * padding only at the ends of rows. */
+    /* If true, the output at padded positions is set to 0 before the norm whenever torch would take
+     * its fast path for nested tensors. For this all of the following must hold: no gradients are
+     * recorded, the first layer is in eval mode and has batch_first, no norm_first, relu or gelu,
+     * an even number of heads and a bias; there is no mask, and all padding is at the ends of
+     * rows. */
     rg_flag enable_nested_tensor RG_DEFAULT(true);
 } rg_encoder_options;
 typedef struct rg_transformer_encoder {

@@ -130,7 +130,8 @@ rg_transformer_decoder_layer *(rg_nn_transformer_decoder_layer_with)(int64_t d_m
 
 /* ---- the forward of TransformerDecoder ----------------------------------------- */
 
-/* Requires that each layer is a TransformerDecoderLayer, because only these can use a cache. */
+/* Fails and returns false unless each layer is a TransformerDecoderLayer, because only these can
+ * use a cache. */
 static bool decoder_check_layers(const char *op, const rg_transformer_decoder *self) {
     for (int i = 0; i < self->layers->n; i++) {
         const rg_module *layer = self->layers->v[i];
@@ -141,8 +142,8 @@ static bool decoder_check_layers(const char *op, const rg_transformer_decoder *s
     return true;
 }
 
-/* Requires that each layer can use a cache, and that the cache has a part for each of the decoder's
- * layers. */
+/* Fails and returns false unless each layer can use a cache, and the cache has a part for each of
+ * the decoder's layers. */
 static bool decoder_check_cache(const rg_transformer_decoder *self, const rg_decoder_cache *c) {
     const char *op = "transformer_decoder";
     int layers = self->layers->n;
@@ -155,7 +156,8 @@ static bool decoder_check_cache(const rg_transformer_decoder *self, const rg_dec
     return true;
 }
 
-/* Runs the i-th layer with its part of the cache. */
+/* Runs the i-th layer with its part of the cache. Returns the layer's output, or NULL on
+ * failure. */
 static rg_tensor *decoder_run_cached(rg_transformer_decoder *self, int i, rg_tensor *x,
                                      rg_tensor *memory, const rg_tgt_options *o) {
     rg_decoder_cache part = { .tgt = rg_select(o->cache->tgt, 0, i),

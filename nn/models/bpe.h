@@ -47,6 +47,6 @@ bool rgi_bpe_add(rg_bpe *w, uint32_t token);
  * runs out. */
 bool rgi_bpe_merge(rg_bpe *w, const rg_merges *m);
 /* Copies the word's tokens to `to`, which must have room for w->n tokens, and empties the word.
- * Returns the number of tokens, which merges have made smaller than w->n was. */
+ * Returns the number of tokens, which is smaller than w->n was if merges were made. */
 size_t rgi_bpe_take(rg_bpe *w, int64_t *to);
 void rgi_bpe_free(rg_bpe *w);

@@ -195,8 +195,8 @@ static rg_tensor *gpt_block_forward_with(rg_module *m, rg_list in, void *keyword
 
 /* ---- the forward of the model -------------------------------------------------- */
 
-/* Requires that idx is (batch, length) with length > 0, and that position + length is at most
- * block_size. */
+/* Fails and returns false unless idx is (batch, length) with length > 0, and position + length is
+ * at most block_size. */
 static bool gpt_check_idx(const rg_gpt *self, rg_tensor *idx, int64_t position) {
     if (!rgi_given_tensor(idx, "gpt"))
         return false;

@@ -88,8 +88,8 @@ static double config_dropout(const rg_json_file *f, const char *name) {
     return -1;
 }
 
-/* Fails and returns false unless the sizes are positive, n_head divides n_embd, and n_ctx, if it is
- * there, equals n_positions. */
+/* Fails and returns false unless the sizes are positive, n_layer is at most INT16_MAX, n_head
+ * divides n_embd, and n_ctx, if it is there, equals n_positions. */
 static bool config_sizes(const rg_json_file *f, const rg_gpt_options *o) {
     const struct {
         const char *name;

@@ -1,5 +1,6 @@
 /*
- * gpt_generate.c: generates tokens with a GPT, which keeps keys and values in a cache.
+ * gpt_generate.c: generates tokens with a GPT. The keys and values of earlier tokens are kept in a
+ * cache.
  */
 #include "gpt.h"
 #include "nn/given.h"
@@ -86,7 +87,7 @@ static rg_tensor *generate_draw(rg_tensor *logits, int64_t top_k, const rg_gener
 
 /* Puts the padding token in place of the new token in each row that had ended before. Then marks
  * each row as ended (in `ended`) whose new token is one of eos_token_id. Returns the new tokens, or
- * NULL on failure. */
+ * NULL on failure. If eos_token_id is empty, changes nothing. */
 static rg_tensor *generate_fill(rg_tensor *next, rg_tensor *ended, const rg_generate_options *o) {
     const rg_dims *eos = &o->eos_token_id;
     if (eos->n == 0)

@@ -22,8 +22,8 @@ static rg_module *gpt_above(const rg_module_class *gpt, rg_module *m) {
     return m;
 }
 
-/* Writes TransformerLens's name of a point to `text`: for the path "transformer.h.0.attn" and the
- * name "hook_q", that is "blocks.0.attn.hook_q". */
+/* Writes TransformerLens's name of a point to `text`. `path` is the module's path in rg_nn_gpt. For
+ * example "transformer.h.0.attn" and the name "hook_q" give "blocks.0.attn.hook_q". */
 static void write_name(const char *path, const char *name, char *text, size_t room) {
     static const char blocks[] = "transformer.h.", rest[] = "transformer";
     const char *before = "";

@@ -1,6 +1,6 @@
 /*
- * tokenizer.h: GPT-2's byte-level tokenizer. It encodes texts as token ids, the same ids as those
- * of Hugging Face's tokenizers, and decodes them.
+ * tokenizer.h: GPT-2's byte-level tokenizer. It encodes texts as lists of token ids, and decodes
+ * ids. The ids are the same as with Hugging Face's tokenizers.
  *
  *     rg_tokenizer *t = rg_tokenizer_from_folder("gpt2");
  *     rg_tensor *ids = rg_tokenizer_encode(t, "Hello world");
@@ -44,9 +44,9 @@ typedef struct RG_OPTIONS rg_tokenizer_encode_options {
     /* The length of the text in bytes. -1 means that it ends at the first 0 byte. */
     int64_t length RG_DEFAULT(-1);
 } rg_tokenizer_encode_options;
-/* Returns the ids of the text's tokens as an int64 vector. A special token that is written out in
- * the text ("<|endoftext|>") becomes its own id. Fails and returns NULL if the text isn't valid
- * UTF-8. */
+/* Returns the ids of the text's tokens as an int64 vector. An added token that is written out in
+ * the text, such as "<|endoftext|>", becomes its own id. Fails and returns NULL if the text isn't
+ * valid UTF-8. */
 rg_tensor *rg_tokenizer_encode_with(const rg_tokenizer *t, const char *text,
                                     rg_tokenizer_encode_options o);
 #define rg_tokenizer_encode(t, text, ...) \

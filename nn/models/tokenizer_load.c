@@ -327,8 +327,8 @@ static int by_first_byte(const void *a, const void *b) {
     return comes_first(*(const rg_token *const *)a, *(const rg_token *const *)b) ? -1 : 1;
 }
 
-/* Lists in `a` the added tokens whose flag `normalized` has this value. Returns false if memory
- * runs out. */
+/* Lists in *a, sorted, the added tokens whose flag `normalized` has this value. Returns false if
+ * memory runs out. */
 static bool list_added(const rg_tokenizer *t, rg_added_tokens *a, bool normalized) {
     RG_SCOPE();
     size_t n = 0;

@@ -47,8 +47,8 @@ rg_averaged_model *rg_optim_averaged_model_with(void *model, rg_averaged_model_o
     rg_optim_averaged_model_with(           \
         model, RG_KEYWORDS(rg_averaged_model_options, (.use_buffers = false), __VA_ARGS__))
 /* Updates the average with the model's weights. The first update copies the weights. The model must
- * have the same parameters and buffers as the model from which the average was made. On failure
- * nothing has changed. */
+ * have the same parameters and buffers as the model from which the average was made. Returns false
+ * on failure; then nothing has changed. */
 bool rg_averaged_model_update_parameters(rg_averaged_model *m, void *model);
 
 RG_PUBLIC_END

@@ -14,9 +14,9 @@ typedef struct RG_OPTIONS rg_clip_options {
     double norm_type RG_DEFAULT(2);
     rg_flag error_if_nonfinite RG_DEFAULT(false);
 } rg_clip_options;
-/* Scales the gradients of the parameters so that their total norm is at most max_norm; leaves them
- * unchanged if it is already. The total norm, of order norm_type, is that of all gradients
- * together. Returns the total norm before scaling, or NULL on failure. */
+/* Multiplies the gradients of the parameters by min(1, max_norm / (norm + 1e-6)), so that their
+ * total norm is at most max_norm. `norm` is the total norm before: the norm, of order norm_type, of
+ * all gradients together. Returns `norm`, or NULL on failure. */
 rg_tensor *rg_clip_grad_norm_with_(rg_list params, double max_norm, rg_clip_options o);
 #define rg_clip_grad_norm_(params, max_norm, ...) \
     rg_clip_grad_norm_with_(params, max_norm,     \

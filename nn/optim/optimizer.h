@@ -115,9 +115,9 @@ void rg_optim_free(rg_optim *o);
 
 /* ---- steps, groups and the state ----------------------------------------------- */
 
-/* Updates each parameter that has a gradient. If it fails, it returns false and has changed
- * nothing. It warns if a gradient still contains the gradient that the last step used, because the
- * program hasn't cleared it before it ran backward again. */
+/* Updates each parameter that has a gradient. Returns false on failure; then nothing has changed.
+ * Warns if a gradient still contains the gradient that the last step used, because the program ran
+ * backward again without clearing the gradients. */
 bool rg_optim_step(rg_optim *o);
 /* Makes a step as torch's step(closure) does. Calls the closure, which must clear the gradients,
  * compute the loss, run backward, and return the loss; then updates the parameters. LBFGS calls the
