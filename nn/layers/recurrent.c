@@ -142,7 +142,8 @@ typedef struct rnn_state {
     rg_tensor *h, *c;
 } rnn_state;
 
-/* Returns the states of the sequences from `begin` to `end` - 1: these rows of h and of c. */
+/* Returns the states of the sequences `begin` to `end` - 1: the rows of h and of c with these
+ * indices. */
 static rnn_state rnn_rows(rnn_state s, int64_t begin, int64_t end) {
     rnn_state part = { rg_narrow(s.h, 0, begin, end - begin), RG_NONE };
     if (s.c != RG_NONE)

@@ -53,7 +53,7 @@ rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_mod
                      .layer_norm_eps = 1e-5, .bias = true),                          \
                     __VA_ARGS__))
 
-/* The options of the layer's forward. They are its keywords as well (see rg_call_keywords). */
+/* The options of the layer's forward. The same struct is its keywords in rg_call_keywords. */
 typedef struct RG_OPTIONS rg_src_options {
     RG_BY_NAME;
     rg_tensor *src_mask RG_DEFAULT(RG_NONE);
@@ -97,7 +97,7 @@ rg_transformer_encoder *rg_nn_transformer_encoder_with(void *layer, int64_t num_
                                                (.norm = RG_NONE, .enable_nested_tensor = true), \
                                                __VA_ARGS__))
 
-/* The options of the encoder's forward. They are its keywords as well. */
+/* The options of the encoder's forward. The same struct is its keywords in rg_call_keywords. */
 typedef struct RG_OPTIONS rg_mask_options {
     RG_BY_NAME;
     rg_tensor *mask RG_DEFAULT(RG_NONE);
@@ -140,8 +140,8 @@ typedef struct rg_decoder_cache {
     int64_t length; /* The number of positions of tgt that are in the cache. */
 } rg_decoder_cache;
 
-/* The options of the forward of a decoder and of a decoder layer. They are the keywords of both as
- * well. */
+/* The options of the forward of a decoder and of a decoder layer. The same struct is the keywords
+ * of both in rg_call_keywords. */
 typedef struct RG_OPTIONS rg_tgt_options {
     RG_BY_NAME;
     rg_tensor *tgt_mask RG_DEFAULT(RG_NONE);
@@ -236,7 +236,7 @@ rg_transformer *rg_nn_transformer_with(rg_nn_transformer_options o);
                      .bias = true),                                                                \
                     __VA_ARGS__))
 
-/* The options of the transformer's forward. They are its keywords as well. */
+/* The options of the transformer's forward. The same struct is its keywords in rg_call_keywords. */
 typedef struct RG_OPTIONS rg_src_tgt_options {
     RG_BY_NAME;
     rg_tensor *src_mask RG_DEFAULT(RG_NONE);

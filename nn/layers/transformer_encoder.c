@@ -31,8 +31,8 @@ void rgi_drop_module(void *m) {
 
 /* ---- the padding that torch's fast path cuts off ------------------------------- */
 
-/* Returns whether torch's encoder could take its fast path with this layer, as far as the layer's
- * options decide it. */
+/* Returns whether the layer's options allow torch's encoder to take its fast path. Other conditions
+ * are checked by cut_off. */
 static bool layer_is_fast(const rg_transformer_encoder_layer *l) {
     bool activation = l->o.activation == rg_relu || l->o.activation == rg_gelu;
     return !l->o.norm_first && l->o.batch_first && l->o.bias && activation

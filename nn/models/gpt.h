@@ -6,7 +6,7 @@
  *     rg_backward(rg_gpt_forward(model, idx, targets).loss);
  *     rg_tensor *more = rg_gpt_generate(model, idx, 100, .top_k = 10);
  *
- * rg_call(m, idx) returns the logits after the last token of idx, which is (batch, length), as
+ * idx is (batch, length). rg_call(m, idx) returns the logits after the last token of each row, as
  * nanoGPT does. rg_call(m, idx, targets) returns the loss. A forward hook of the model gets what
  * rg_call returns; in a call of rg_gpt_forward the hook gets the logits.
  */
@@ -83,7 +83,8 @@ rg_tensor *rg_gpt_cached(rg_gpt *m, rg_tensor *idx, rg_tensor *cache, int64_t po
 
 typedef struct RG_OPTIONS rg_generate_options {
     RG_BY_NAME;
-    /* Divides the logits. 0 means that the most likely token is always chosen. */
+    /* The number by which the logits are divided. If it is 0, the most likely token is always
+     * chosen. */
     double temperature RG_DEFAULT(1);
     /* Draw only from the top_k most likely tokens. 0 means all tokens. */
     int64_t top_k RG_DEFAULT(0);
@@ -96,8 +97,8 @@ typedef struct RG_OPTIONS rg_generate_options {
      * earlier is padded with pad_token_id; if that is -1, with the first eos_token_id. */
     rg_dims eos_token_id RG_DEFAULT({});
     int64_t pad_token_id RG_DEFAULT(-1);
-    /* NULL, or a function that is called with each new token, as a tensor (batch, 1). If it returns
-     * false, generation stops. */
+    /* NULL, or a function that is called whenever each row has got a new token. `token` is a tensor
+     * (batch, 1) with these tokens. If the function returns false, generation stops. */
     bool (*each)(rg_tensor *token, void *context) RG_DEFAULT(NULL);
     void *context RG_DEFAULT(NULL);
 } rg_generate_options;

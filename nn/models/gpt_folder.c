@@ -1,7 +1,7 @@
 /*
  * gpt_folder.c: reads GPT-2 from a folder of Hugging Face's transformers. Each tensor is read
  * directly into its parameter. Only transposed matrices and tensors of another dtype are read into
- * memory of their own first, one at a time. Folders are written by gpt_to_folder.c.
+ * a temporary tensor first, one at a time. Folders are written by gpt_to_folder.c.
  */
 #include "gpt_folder.h"
 #include "gpt_ids.h"

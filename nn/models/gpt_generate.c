@@ -99,8 +99,8 @@ static rg_tensor *generate_fill(rg_tensor *next, rg_tensor *ended, const rg_gene
     return rg_copy_(ended, ends) ? next : NULL;
 }
 
-/* Sets *all to whether there are rows and all of them have ended. Returns false if memory runs
- * out. */
+/* Sets *all to true if all rows have ended, and to false if not or if there are no rows. Returns
+ * false if memory runs out. */
 static bool have_ended(rg_tensor *ended, bool *all) {
     RG_SCOPE();
     const double each = rg_item(rg_all(ended));

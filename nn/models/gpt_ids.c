@@ -11,13 +11,16 @@ static bool read_id(const rg_json_file *f, const char *name, uint32_t value, int
     return rgi_file_refuse(&f->file, "\"%s\" isn't the number of a token", name);
 }
 
-/* Reads an id into *id. Leaves *id as it is if the value is null or missing. */
+/* Reads the member `name`, an id, into *id. Leaves *id as it is if the value is null or missing.
+ * Returns false on failure. */
 static bool read_one_id(const rg_json_file *f, const char *name, int64_t *id) {
     const uint32_t value = rgi_json_find(&f->json, 0, name);
     return !value || f->json.v[value].kind == RG_JSON_NULL || read_id(f, name, value, id);
 }
 
-/* Reads an id or a list of ids into *ids. Leaves *ids as it is if the value is null or missing. */
+/* Reads the member `name`, an id or a list of ids, into *ids. Leaves *ids as it is if the value is
+ * null or missing. Fails and returns false if an id is invalid, or the list has more than
+ * RG_MAX_DIMS. */
 static bool read_some_ids(const rg_json_file *f, const char *name, rg_dims *ids) {
     const rg_json *j = &f->json;
     const uint32_t value = rgi_json_find(j, 0, name);

@@ -21,6 +21,7 @@ bool rgi_gpt_begin_generation(rg_writer *w, const rg_gpt *m, const char *op, con
 /* Renames the temporary file to generation_config.json if `go` is true, otherwise removes it. Does
  * nothing if m->generation_config is NULL. Returns false if the renaming fails. */
 bool rgi_gpt_end_generation(rg_writer *w, const rg_gpt *m, bool go);
-/* Append the line of config.json for one id, or for a list of ids. The id -1 is written as null. */
+/* rgi_gpt_add_id appends the line of config.json for one id, and rgi_gpt_add_ids the line or lines
+ * for a list of ids. The id -1 and an empty list are written as null. */
 void rgi_gpt_add_id(rg_text *text, const char *name, int64_t id);
 void rgi_gpt_add_ids(rg_text *text, const char *name, rg_dims ids);

@@ -369,8 +369,8 @@ static void invert_bytes(int of_character[BYTE_CHARACTERS]) {
     }
 }
 
-/* Writes the bytes for which the characters of a token stand. If one of the characters stands for
- * no byte, writes the token as it is. Returns the number of bytes. */
+/* Writes to `to` the bytes for which the characters of a token stand. If one of the characters
+ * stands for no byte, writes the token's string as it is. Returns the number of bytes written. */
 static size_t token_to_bytes(const rg_token *token, const int *of_character, char *to) {
     const char *p = token->text, *end = p + token->bytes;
     size_t n = 0;

@@ -29,7 +29,7 @@ rg_multi_avg_fn rg_get_swa_multi_avg_fn(void);
 
 typedef struct rg_averaged_model {
     rg_module base;
-    /* The model with the averaged weights. At first a deep copy of the model. */
+    /* A model with the averaged weights. At first it is a deep copy of the program's model. */
     rg_module *module;
     rg_tensor *n_averaged; /* The number of updates that were made, as an int64 tensor. */
     rg_multi_avg_fn multi_avg_fn;

@@ -88,8 +88,9 @@ static bool greatest_of(rg_tensor *a, double *most) {
     return t;
 }
 
-/* Returns the gradients of all parameters as one vector. The elements of a parameter without a
- * gradient are 0. Warns if the gradients contain those of an earlier call of the closure. */
+/* Returns the gradients of all parameters as one vector. For a parameter without a gradient it has
+ * zeros. Warns if the gradients still contain those of an earlier call of the closure. Returns NULL
+ * on failure. */
 static rg_tensor *flat_gradient(const rg_optim *o) {
     RG_SCOPE();
     rg_tensor **v = rgi_scope_alloc(o->n_slots * sizeof *v);
@@ -130,7 +131,8 @@ static bool evaluate(lbfgs_run *r, rg_tensor **loss) {
     return hold(&r->flat_grad, flat_gradient(r->o));
 }
 
-/* Adds t * d to the parameters. The vector d has an element for each element of the parameters. */
+/* Adds t * d to the parameters. The vector d has an element for each element of the parameters.
+ * Returns false on failure. */
 static bool move_along(const lbfgs_run *r, double t, rg_tensor *d) {
     RG_SCOPE();
     int64_t at = 0;

@@ -43,8 +43,8 @@ enum { ROW_AL = 2, ROWS_WITHOUT_D = ROW_AL, LBFGS_ROWS = RG_COUNT(lbfgs_rows) };
 
 /* ---- writing the state ----------------------------------------------------------------- */
 
-/* Writes a field of the first n pairs as a list, and fills the list up with None to `room`
- * elements. */
+/* Writes the field that `row` describes, in each of the first n pairs, as a list. Fills the list up
+ * with None to `room` elements. */
 static void add_of_pairs(rg_py *p, const rg_saved *row, const rg_lbfgs *s, size_t n, size_t room,
                          rg_dtype dtype) {
     rgi_py_begin_at(p, row->name, RG_PY_LIST);
@@ -86,8 +86,8 @@ void rgi_lbfgs_add(rg_py *p, const rg_optim *o, bool own) {
 
 /* ---- reading the state from a dictionary ----------------------------------------------- */
 
-/* The state of reading a dictionary into s. A vector in the dictionary must have numel elements,
- * and is converted to `dtype`. */
+/* The state while a dictionary is being read into *s. A vector in the dictionary must have numel
+ * elements, and is converted to `dtype`. */
 typedef struct {
     rg_lbfgs *s;
     int64_t numel;
@@ -101,8 +101,9 @@ static bool lbfgs_refuse(const char *what, const char *name) {
                     what, lbfgs_prefix, name);
 }
 
-/* Returns the row of a name in the dictionary. If the row is a list, *place is the index in it,
- * otherwise 0. Returns NULL, without an error, if no row has the name. */
+/* Returns the row that describes the dictionary's entry `name`. If the row is a list, sets *place
+ * to the entry's index in the list, otherwise to 0. If there is no such row, returns NULL without
+ * an error. */
 static const lbfgs_row *row_named(const char *name, size_t *place) {
     const size_t prefix = sizeof lbfgs_prefix - 1;
     *place = 0;

@@ -1,7 +1,7 @@
 /*
  * optim_state.c: writes an optimizer's state under regard's own names or as torch.save does, and
  * loads it. The state consists of the tensors of the parameters and the numbers of groups and
- * schedules. Both are described by rows of saved.h.
+ * schedules. Both are described by rows of the type rg_saved (see saved.h).
  */
 #include "optim_state.h"
 #include "optimizer_structs.h"
@@ -388,8 +388,9 @@ static void put_loaded_slot(const rg_optim *o, rg_optim_slot *slot, const rg_opt
     for (int k = 0; k < RG_OPTIM_STATES; k++)
         rgi_set_reference(&slot->state[k], loaded->state[k]);
     slot->product = loaded->product;
-    /* SGD's files don't contain the number of steps. It only matters whether the next step is the
-     * first one, and it isn't if a momentum buffer was loaded. */
+    /* The states of SGD, Lion and Muon don't contain the number of steps. For these optimizers it
+     * only matters whether the next step is the parameter's first one, and it isn't if a state
+     * tensor was loaded. */
     slot->step = o->row->saves_step ? loaded->step : loaded->state[0] != NULL;
 }
 

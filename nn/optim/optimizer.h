@@ -121,8 +121,9 @@ void rg_optim_free(rg_optim *o);
 bool rg_optim_step(rg_optim *o);
 /* Makes a step as torch's step(closure) does. Calls the closure, which must clear the gradients,
  * compute the loss, run backward, and return the loss; then updates the parameters. LBFGS calls the
- * closure several times. Returns the first loss. Returns NULL on failure; then parameters and state
- * are unchanged. The closure must not be left by longjmp (see rg_error_handler). */
+ * closure several times. Returns the loss that the first call returned. Returns NULL on failure;
+ * then parameters and state are unchanged. The closure must not be left by longjmp (see
+ * rg_error_handler). */
 typedef rg_tensor *rg_closure(void *context);
 rg_tensor *rg_optim_step_closure(rg_optim *o, rg_closure *closure, void *context);
 /* Sets the gradients of all parameters to RG_NONE. Returns false if o isn't an optimizer. */

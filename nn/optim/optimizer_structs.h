@@ -87,9 +87,9 @@ typedef struct rg_optim_row {
      * NULL on failure. The field is NULL if there is no such update. */
     rg_tensor *(*update)(const rg_param_group *g, const rg_optim_slot *slot,
                          const k_optimizer_numbers *z);
-    /* Makes the whole step, and calls the closure for that. Returns the loss of the first call, or
-     * NULL on failure. The field is NULL if the kernel makes the step. A row that has this function
-     * has neither a kernel nor states. */
+    /* Makes the whole step, in which it calls the closure. Returns the loss that the first call of
+     * the closure returned, or NULL on failure. The field is NULL if the kernel makes the step. A
+     * row that has this function has neither a kernel nor states. */
     rg_tensor *(*step_by_closure)(rg_optim *o, rg_closure *closure, void *context);
     /* Sets the numbers that the kernel of this optimizer reads. The numbers that all kernels read
      * are set before the call. */
