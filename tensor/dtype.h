@@ -64,8 +64,8 @@ static inline rg_kind rgi_kind(rg_dtype d) {
     return (rg_kind)kinds[d];
 }
 
-/* Return whether d is of the kind in the function's name. They compare d with each row of that
- * kind; the compiler turns this into one comparison. d may be a number that is no dtype. */
+/* Return whether d is of the kind in the function's name. The functions compare d with each row of
+ * that kind; the compiler turns this into one comparison. d may be a number that is no dtype. */
 #define RG_DTYPE_OR_(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, d) || d == RG_##NAME
 static inline bool rgi_is_bool(rg_dtype d) { return false RG_BOOL_DTYPES(RG_DTYPE_OR_, d); }
 static inline bool rgi_is_integer(rg_dtype d) { return false RG_INTEGER_DTYPES(RG_DTYPE_OR_, d); }

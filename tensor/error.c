@@ -1,5 +1,5 @@
 /*
- * error.c: the error of a thread. An error is a code and a line of text. It stays until
+ * error.c: the error of a thread. An error is a code and a message. It stays until
  * rg_error_clear(), or until another failure follows after the program has read it.
  */
 #include "error.h"
@@ -20,11 +20,11 @@ static void look_at_failure(rg_thread *me) {
     me->failure.halts = false;
 }
 
-/* Calls the program's handler with the message `line`. If a function fails inside the handler, that
- * failure doesn't replace the thread's error; but the handler may clear the error. Functions that
- * the handler calls fail under their own names, not under the name of an RG_AS around this call.
- * `stands` says whether `line` has become the thread's error; if so, the error counts as read
- * afterwards, since the handler got it. */
+/* Calls the program's handler, if it has set one, with the message `line`. If a function fails
+ * inside the handler, that failure doesn't replace the thread's error; but the handler may clear
+ * the error. Functions that the handler calls fail under their own names, not under the name of an
+ * RG_AS around this call. `stands` says whether `line` has become the thread's error; if so, the
+ * error counts as read afterwards, since the handler got it. */
 static void call_handler(rg_thread *me, rg_code code, const char *line, bool stands) {
     rg_error_handler *handler = on_error;
     const rg_failure failure = me->failure;

@@ -131,8 +131,8 @@ static void muon_numbers(k_optimizer_numbers *z, const rg_param_group *g,
 }
 
 /* ---- the rows -------------------------------------------------------------------------------
- * Each row is a variable of its own, to which only the function below it refers, so that a program
- * links only the rows of the optimizers that it makes. */
+ * Each row is a variable of its own. Only the function that makes the row's optimizer refers to it,
+ * so a program links only the rows of the optimizers that it makes. */
 
 RG_QUIET_
 static const rg_optim_row sgd_row = {

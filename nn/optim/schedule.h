@@ -2,8 +2,8 @@
  * schedule.h: schedules of the learning rate: torch.optim.lr_scheduler.
  *
  * A schedule starts from the learning rates that the optimizer's groups have; CyclicLR and
- * OneCycleLR start from rates in their options. It belongs to the optimizer, and is freed with it.
- * The program calls rg_schedule_step after each epoch or after each batch.
+ * OneCycleLR start from rates in their options. A schedule belongs to the optimizer, and is freed
+ * with it. The program calls rg_schedule_step after each epoch or after each batch.
  */
 #pragma once
 
@@ -13,8 +13,8 @@
 RG_PUBLIC_BEGIN
 
 typedef struct rg_schedule rg_schedule;
-/* A function of the program that returns the factor of the learning rate at this epoch. It must not
- * be left by longjmp. */
+/* A function of the program that returns the factor for this epoch: LambdaLR multiplies the initial
+ * learning rate by it, MultiplicativeLR the previous one. It must not be left by longjmp. */
 typedef double rg_lr_lambda(int64_t epoch, void *context);
 /* A function of the program that returns the factor by which the height of a cycle of CyclicLR is
  * multiplied. `x` is the number of the cycle, from 1 on, or the epoch if scale_iterations is true.
@@ -59,8 +59,8 @@ typedef struct RG_OPTIONS rg_schedule_options {
     rg_lr_lambda *lr_lambdas[RG_MOST_BY_GROUP] RG_DEFAULT({});
     void *context RG_DEFAULT(NULL);
     /* Read by CyclicLR. .triangular2 = true means torch's mode="triangular2", .exp_range = true
-     * means mode="exp_range", and .scale_iterations = true means scale_mode="iterations". If
-     * step_size_down isn't given, it is step_size_up. */
+     * means mode="exp_range", and .scale_iterations = true means scale_mode="iterations". By
+     * default step_size_down is equal to step_size_up. */
     double base_lr RG_DEFAULT(0);
     rg_by_group base_lrs RG_DEFAULT({});
     int64_t step_size_up RG_DEFAULT(2000);

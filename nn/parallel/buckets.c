@@ -109,7 +109,7 @@ static void launch(rg_reducer *s) {
     s->distributed->bytes_sent += bytes_to_send(b);
 }
 
-/* Makes progress with the sum of a bucket, unless it is done. */
+/* Makes progress with the sum of a bucket over all ranks, unless that sum is done. */
 static void advance(rg_bucket *b) {
     if (b->done)
         return;

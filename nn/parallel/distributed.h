@@ -57,8 +57,8 @@ typedef struct RG_OPTIONS rg_distributed_options {
 } rg_distributed_options;
 /* Returns a module whose forward is that of the model. It owns the model; on failure the model is
  * freed. On all ranks the parameters and buffers are set to those of rank 0. Gradients are summed
- * for the parameters that require grad now; which ones require grad and their dtypes must not
- * change later. If a shard's backward run doesn't reach a parameter, the shard's gradient counts as
+ * for the parameters that require grad now. Later, requires_grad and the dtype of a parameter must
+ * not change. If a shard's backward run doesn't reach a parameter, the shard's gradient counts as
  * 0. If no shard reaches it, the parameter keeps its .grad. If the program calls the model
  * directly, that call isn't a part of the training. */
 rg_distributed *rg_nn_distributed_with(void *model, rg_distributed_options o);

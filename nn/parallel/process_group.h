@@ -1,5 +1,5 @@
 /*
- * process_group.h: the processes that train together, one rank each: torch.distributed on MPI.
+ * process_group.h: the processes that train together, as in torch.distributed. Each is one rank.
  *
  *     int main(void) {
  *         if (!rg_init_process_group())

@@ -1,7 +1,7 @@
 /*
  * reducer.c: sums gradients. During a backward run each gradient is added to the sums over earlier
- * shards, in the order of a fixed binary tree. After the last shard, the mean over all shards
- * becomes the parameter's .grad.
+ * shards, in the order of a fixed binary tree. After the last shard, the mean over all shards is
+ * added to the .grad that the parameter had before the batch.
  */
 #include "reducer.h"
 #include "autograd/ops/ops.h"
@@ -65,7 +65,8 @@ static bool is_last_turn(const rg_reducer *s) { return s->turn == s->distributed
 
 /* ---- during a backward run ------------------------------------------------------------- */
 
-/* Begins a backward run, at the first gradient that arrives. */
+/* Called when the first gradient of a backward run arrives. Notes that the run is open, and that no
+ * entry's gradient has been added yet. */
 static void run_opens(rg_reducer *s) {
     s->open = true;
     s->arrived = 0;
@@ -75,8 +76,8 @@ static void run_opens(rg_reducer *s) {
         rgi_buckets_expect(s);
 }
 
-/* Adds a gradient that has arrived to the sums. Also records the order in which gradients arrive,
- * until the order is settled. */
+/* Adds the entry's gradient, or a buffer's value, to the sums; NULL means a gradient of zeros. Also
+ * records the order in which gradients arrive, until the order is settled. */
 static void arrive(rg_reducer_entry *entry, const void *gradient) {
     rg_reducer *s = entry->of;
     if (!s->settled)

@@ -1,6 +1,6 @@
 /*
- * sharded_optim.c: steps of an optimizer whose state is split among the ranks, and gathering that
- * state on rank 0.
+ * sharded_optim.c: makes steps of an optimizer whose state is split among the ranks, gathers that
+ * state on rank 0, and releases it.
  */
 #include "sharded_optim.h"
 #include "group.h"
@@ -148,7 +148,8 @@ bool rg_sharded_optim_release(rg_optim *o) {
     return own.n >= 0 && rg_optim_load_state_dict(o, own);
 }
 
-/* An entry of the state_dict without its elements. It is sent before them. */
+/* An entry of the state_dict without the tensor's elements. This header is sent first, and then the
+ * elements. */
 typedef struct {
     char name[64];
     int64_t dtype;

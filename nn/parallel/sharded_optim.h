@@ -12,9 +12,10 @@
  *     rg_distributed_save_checkpoint(path, run);
  *     rg_sharded_optim_release(o);
  *
- * Each parameter is owned by one rank: a rank owns adjacent parameters, and all ranks own about the
- * same number of elements. Only the owner has a parameter's state. All ranks must have the same
- * parameters and gradients, which rg_nn_distributed ensures, and the same options.
+ * Each parameter is owned by one rank: a rank owns parameters that are adjacent in the optimizer's
+ * list, and all ranks own about the same number of elements. Only the owner has a parameter's
+ * state. All ranks must have the same parameters and gradients, which rg_nn_distributed ensures,
+ * and the same options.
  */
 #pragma once
 

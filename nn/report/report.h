@@ -46,8 +46,9 @@ typedef struct RG_OPTIONS rg_report_options {
 } rg_report_options;
 /* Creates the file, and writes the page. Appends a record with the title, the time, the library's
  * version, the seed of the default generator and the number of threads. A file that is at the path
- * is replaced. If o.resume is true, that file must be a report's page, and is kept. Returns a
- * report, which rg_report_end releases, or NULL on failure. */
+ * is replaced. But if o.resume is true, a report's page at the path is kept and continued, and any
+ * other file that isn't empty is an error. Returns a report, which rg_report_end releases, or NULL
+ * on failure. */
 rg_report *rg_report_begin_with(const char *path, rg_report_options o);
 #define rg_report_begin(path, ...) \
     rg_report_begin_with(path, RG_KEYWORDS(rg_report_options, (.title = NULL), __VA_ARGS__))

@@ -155,8 +155,8 @@ static bool may_replace(rg_writer *w, mode_t *mode) {
 }
 
 /* Opens a new file beside the path, with the permissions of the file that it will replace. If there
- * is no such file, the umask decides on the permissions. Also removes what killed processes left
- * beside the path. Returns false on failure. */
+ * is no such file, the umask decides on the permissions. Also removes the temporary files beside
+ * the path whose processes have been killed. Returns false on failure. */
 static bool open_beside(rg_writer *w) {
     static atomic_uint counter;
     mode_t mode;

@@ -16,8 +16,8 @@ void rgi_fail_errno(const char *op, int number, const char *path);
 
 /* ---- reading a file ------------------------------------------------------------------- */
 
-/* A file that is open for reading. `op` is the name of the function that reads, for errors. The
- * string `path` must live as long as the file is open. */
+/* A file that is open for reading. `op` is the name of the function that reads it, for error
+ * messages. The string `path` must live as long as the file is open. */
 typedef struct {
     const char *op, *path;
     int fd;

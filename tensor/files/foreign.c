@@ -90,8 +90,8 @@ RG_DTYPES(ELEMENT, )
 #define TO_ELEMENT(NAME, bytes, dtype, ...) typedef element_##dtype to_##NAME;
 RG_FOREIGN_TYPES(TO_ELEMENT)
 
-/* A loop that converts n elements of one type, for a case of the switch. `value` is an expression
- * of x, the element in the file. */
+/* EACH is the code of a case in rgi_convert: a loop that converts n elements of the file type NAME.
+ * `value` is the converted element, as an expression of the file's element x. */
 #define EACH(NAME, from_type, value)                                          \
     for (int64_t i = 0; i < n; i++) {                                         \
         from_type x;                                                          \

@@ -1,8 +1,8 @@
 /*
  * foreign.h: the element types that files may have. regard's own four types are read as they are.
  * Other integers are converted to int64, and other floats to float32. int64 and float32 can hold
- * all values of these types, except a uint64 of 2^63 or more, which is an error. A type that isn't
- * in the table is an error as well, whose message names the type.
+ * all values of these types, except a uint64 of 2^63 or more, which is an error. Reading a type
+ * that isn't in the table fails as well, and the error message names the type.
  */
 #pragma once
 
