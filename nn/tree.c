@@ -21,7 +21,7 @@ typedef struct walker {
     rg_map known;
 } walker;
 
-/* Up to this number of found values, a value is compared with each of them; beyond it the map
+/* Below this number of found values, a value is compared with each of them; from it on, the map
  * `known` is used. */
 enum { FEW_FOUND = 32 };
 
@@ -220,7 +220,7 @@ bool rgi_may_free(const rg_module *m) {
     return true;
 }
 
-/* The entries are looked up again after each call of f, which may register others. */
+/* Each pass reads the registry's fields anew, because a call of f may register more entries. */
 void rg_apply_to_modules(void *module, void (*f)(rg_module *m, void *context), void *context) {
     rg_module *m = module;
     if (!rgi_module_given(m, "apply_to_modules") || !RG_GIVEN_FUNCTION(f, "apply_to_modules"))

@@ -11,9 +11,9 @@
 
 typedef enum rg_saved_kind {
     RG_SAVED_FLOAT,  /* A double here, a float in PyTorch. */
-    RG_SAVED_COUNT,  /* A double that is a whole number here, an int in PyTorch. */
-    RG_SAVED_FLAG,   /* A double that is 0 or 1 here, a bool in PyTorch. */
-    RG_SAVED_TEXT,   /* A double that is 0 or 1 here; None or the string `name` in PyTorch. */
+    RG_SAVED_COUNT,  /* A double here (a whole number), an int in PyTorch. */
+    RG_SAVED_FLAG,   /* A double here (0 or 1), a bool in PyTorch. */
+    RG_SAVED_TEXT,   /* A double here; in PyTorch None if it is 0, else the string `name`. */
     RG_SAVED_PAIR,   /* The first of two doubles here; together they are a tuple in PyTorch. */
     RG_SAVED_TRIPLE, /* The first of three doubles here; together they are a tuple in PyTorch. */
     RG_SAVED_BEHIND, /* The second or third double of a tuple. It is written with the first one. */

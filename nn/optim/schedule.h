@@ -48,7 +48,8 @@ typedef struct RG_OPTIONS rg_schedule_options {
     int64_t T_0 RG_DEFAULT(0);
     int64_t T_mult RG_DEFAULT(1);
     double eta_min RG_DEFAULT(0);
-    /* Read by StepLR, MultiStepLR, ExponentialLR (default 0.1) and CyclicLR (default 1). */
+    /* Read by StepLR, MultiStepLR and ExponentialLR, where the default is 0.1, and by CyclicLR,
+     * where the default is 1. */
     double gamma RG_DEFAULT(RG_UNSET);
     /* Read by MultiStepLR and SequentialLR. There can be at most 8 milestones. */
     rg_dims milestones RG_DEFAULT({});
@@ -150,7 +151,7 @@ rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_o
 #define rg_optim_cyclic_lr(o, ...) rg_optim_schedule(o, RG_CYCLIC_LR, RG_SCHEDULE_(__VA_ARGS__))
 #define rg_optim_cosine_annealing_warm_restarts(o, ...) \
     rg_optim_schedule(o, RG_COSINE_ANNEALING_WARM_RESTARTS, RG_SCHEDULE_(__VA_ARGS__))
-/* ChainedScheduler: each step of it steps all of its schedules. */
+/* ChainedScheduler: a step of this schedule is a step of each schedule in its list. */
 #define rg_optim_chained_scheduler(o, ...) \
     rg_optim_schedule(o, RG_CHAINED_SCHEDULER, RG_SCHEDULE_(__VA_ARGS__))
 /* Makes a schedule that is LinearLR in the first `warmup` steps, and CosineAnnealingLR in the

@@ -106,7 +106,7 @@ static void count_step(const rg_optim *o, rg_optim_slot *slot) {
 }
 
 /* Returns whether the kernel's numbers for slot `a` can also be used for slot `b`, which is usually
- * so. They can't if the row has a function `update`, because then they also depend on the
+ * so. They can't if the row has a function `update`, because then the numbers also depend on the
  * parameter's shape. */
 static bool same_numbers(const rg_optim *o, const rg_optim_slot *a, const rg_optim_slot *b) {
     return a->group == b->group && a->step == b->step && a->product == b->product
@@ -159,8 +159,8 @@ static bool step_once(rg_optim *o) {
     return step_all(o);
 }
 
-/* Fails, and changes nothing, if training is halted: after a failed backward run, the parameters
- * would have gradients of an earlier step. */
+/* Fails, and changes nothing, if training is halted. A failed backward run halts training, for
+ * example, because the parameters may still have the gradients of an earlier step. */
 RG_HOT bool rg_optim_step(rg_optim *o) { return RG_UNLESS_HALTED(step_once(o)); }
 
 static rg_tensor *step_closure(rg_optim *o, rg_closure *closure, void *context) {

@@ -7,8 +7,8 @@
 
 #include "transport.h"
 
-/* Says what a rank is about to do. Before a collective operation the ranks compare their claims,
- * and they go on only if all claims are equal. */
+/* A rank's claim says what the rank is about to do. Before a collective operation the ranks compare
+ * their claims, and they go on only if all claims are equal. */
 typedef struct rg_claim {
     char op[32];
     int64_t dtype; /* The dtype of the tensor. RG_NO_DTYPE if there is no tensor. */

@@ -32,8 +32,8 @@ bool rg_init_process_group(void);
  * group. */
 void rg_destroy_process_group(void);
 bool rg_is_initialized(void);
-/* Return the rank of this process, and the number of ranks. Without a group they fail, and return
- * -1. */
+/* rg_rank returns the rank of this process, rg_world_size the number of ranks. Without a group both
+ * fail, and return -1. */
 int rg_rank(void);
 int rg_world_size(void);
 

@@ -19,8 +19,8 @@ typedef struct rg_reducer_entry {
     int64_t at;        /* The index of this entry's first element in the bucket. */
     int place;         /* The index of this entry among the bucket's entries. */
     int hook, after;   /* The ids of the parameter's hooks. */
-    bool arrived;      /* The current backward run has computed this gradient. */
-    bool used;         /* A backward run of this batch has computed this gradient. */
+    bool arrived;      /* The current backward run has computed this entry's gradient. */
+    bool used;         /* A backward run of this batch has computed this entry's gradient. */
     rg_tensor *before; /* The parameter's .grad before the batch, or NULL if it had none. */
 } rg_reducer_entry;
 
@@ -88,7 +88,8 @@ char *rgi_bucket_sum(const rg_bucket *b, int level, int64_t i);
 /* ---- functions of reducer.c: the entries ------------------------------------------------ */
 
 /* Makes an entry for each parameter of the module that requires grad, and registers its hooks.
- * Returns false on failure; then, as after a success, rgi_reducer_end frees everything. */
+ * Returns false on failure. In either case the caller frees everything later, by
+ * rgi_reducer_end. */
 bool rgi_reducer_begin(rg_reducer *s, double bucket_cap_mb);
 void rgi_reducer_end(rg_reducer *s);
 /* Adds an entry for a buffer. The array of entries has room for all buffers of the module. */
@@ -98,7 +99,8 @@ void rgi_reducer_add_buffer(rg_reducer *s, rg_tensor *buffer);
 
 bool rgi_buffers_list(rg_reducer *s, rg_named_list all);
 void rgi_buffers_end(rg_reducer *s);
-/* Must be called before and after each forward of a shard. */
+/* The first function must be called before each forward of a shard, the second one after it. Both
+ * return false on failure. */
 bool rgi_buffers_before_forward(rg_reducer *s);
 bool rgi_buffers_after_forward(rg_reducer *s);
 

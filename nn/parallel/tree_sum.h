@@ -51,7 +51,7 @@ typedef struct rg_tree_sum {
 /* Makes progress with the sum, but doesn't wait. Returns whether the sum is done. */
 bool rgi_tree_sum_advance(rg_tree_sum *r);
 
-/* Computes to[i] = left[i] op right[i] for n elements: their sum, maximum or minimum. `to` can be
- * the same array as left or right. */
+/* Sets to[i] to the sum, maximum or minimum (as `op` says) of left[i] and right[i], for n elements.
+ * `to` can be the same array as left or right. */
 void rgi_combine(rg_reduce_op op, rg_dtype dtype, void *to, const void *left, const void *right,
                  int64_t n);

@@ -62,7 +62,7 @@ bool rg_report_setting(rg_report *r, const char *name, const char *format, ...)
 bool rg_report_text(rg_report *r, const char *name, const char *text);
 /* Adds the point (step, value) to the curve with this name. NaN and infinities are marked in the
  * chart. About once a second, this function also records the time since rg_report_begin and the
- * memory in use, of which the page draws curves. */
+ * memory in use. The page draws curves of both. */
 bool rg_report_number(rg_report *r, const char *name, int64_t step, double value);
 
 typedef struct RG_OPTIONS rg_report_picture_options {
@@ -71,9 +71,9 @@ typedef struct RG_OPTIONS rg_report_picture_options {
     rg_names columns RG_DEFAULT({}); /* The labels of the columns, or an empty list. */
 } rg_report_picture_options;
 /* Adds a heat-map of t, whose shape is (rows, columns). If the shape is (n, rows, columns), adds n
- * heat-maps side by side; n is at most 64. A heat-map has at most 128 by 128 pixels: if a matrix
- * has more rows or columns, a pixel shows the mean of several elements, and the labels of these
- * rows or columns are left out. */
+ * heat-maps side by side; n is at most 64. A heat-map has at most 128 by 128 pixels. If a matrix
+ * has more rows, a pixel shows the mean of several elements, and the rows' labels are left out. The
+ * same holds for columns. */
 bool rg_report_picture_with(rg_report *r, const char *name, int64_t step, rg_tensor *t,
                             rg_report_picture_options o);
 #define rg_report_picture(r, name, step, t, ...) \

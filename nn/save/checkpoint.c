@@ -91,7 +91,8 @@ static void add_list(parts_list *all, part which, rg_named_list list) {
         add_part(all, which, list.v[i].name, list.v[i].tensor);
 }
 
-/* Appends the tensors of the model. A shared tensor is appended once, under its first name. */
+/* Appends the tensors of the model. A tensor that the state_dict has under several names is
+ * appended once, under the first name. */
 static bool add_model(parts_list *all, rg_named_list state) {
     rg_map known = { 0 };
     bool ok = true;

@@ -96,9 +96,9 @@ static int by_area_name(const void *a, const void *b) {
     return strcmp(((const area *)a)->it->name, ((const area *)b)->it->name);
 }
 
-/* Lists the module's tensors, sorted by name, with the names that the file has for them. When
- * saving, `file` is empty; when loading, it maps the names in the file. The scope owns the list.
- * Returns NULL on failure. */
+/* Lists the module's tensors, sorted by name, with the names that the file has for them. The keys
+ * of `file` are the names in the file that is being loaded; when saving, `file` is empty. The scope
+ * owns the list. Returns NULL on failure. */
 static area *list_areas(const char *op, rg_named_list state, const rg_map *file) {
     area *v = rgi_scope_alloc((size_t)state.n * sizeof *v);
     for (int i = 0; v && i < state.n; i++) {

@@ -167,8 +167,8 @@ static bool has_own_places(const rg_module *m, const rg_module *from) {
     return true;
 }
 
-/* Calls the class's function `copy` for the i-th module's copy, and then fills the registered
- * fields outside of the struct. */
+/* Calls the class's function `copy`, if there is one, for the i-th module's copy. Then fills the
+ * registered fields outside of the struct. Returns false on failure. */
 static bool make_whole(copier *c, int i) {
     const rg_module *from = original(c, i);
     rg_module *m = c->module_copies[i];

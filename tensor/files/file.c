@@ -137,8 +137,8 @@ static void writer_free(rg_writer *w) {
     *w = (rg_writer){ .fd = -1, .failed = true };
 }
 
-/* Returns whether the file at the path may be replaced; devices and folders may not. Sets *mode to
- * the permissions of the existing file, or to 0 if there is none. */
+/* Returns whether the file at the path may be replaced, and fails if it is a device or a folder.
+ * Sets *mode to the permissions of the existing file, or to 0 if there is none. */
 static bool may_replace(rg_writer *w, mode_t *mode) {
     struct stat old;
     *mode = 0;

@@ -71,7 +71,8 @@ static inline float float_of_f8_e5m2(uint8_t bits) {
     return float_of_f16((uint16_t)((uint32_t)bits << 8));
 }
 
-/* Returns the value of a float8_e8m0, which consists of an exponent only: 2^(bits - 127). */
+/* Returns the value of a float8_e8m0, which consists of an exponent only: 2^(bits - 127), or NaN if
+ * all bits are set. */
 static inline float float_of_f8_e8m0(uint8_t bits) {
     return bits == 0xFF ? float_of_bits(0x7FC00000) : ldexpf(1, bits - 127);
 }
