@@ -21,8 +21,8 @@ typedef struct walker {
     rg_map known;
 } walker;
 
-/* Below this number of found values, a value is compared with each of them; from it on, the map
- * `known` is used. */
+/* If fewer values than this were found, a value is compared with each of them; otherwise it is
+ * looked up in the map `known`. */
 enum { FEW_FOUND = 32 };
 
 /* The path of a module or tensor: its name, and `above`, the trail of the module that contains it.

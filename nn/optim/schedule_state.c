@@ -237,8 +237,8 @@ rg_named_list rg_schedule_state_dict(rg_schedule *s) {
 
 /* ---- load_state_dict: reading a schedule's state --------------------------------------- */
 
-/* A dictionary that is being read into `copy`, a copy of the schedule `into`, and into base_lrs,
- * the groups' initial learning rates. */
+/* The loading of a dictionary into the schedule `into`. Until all values are read, they are stored
+ * in `copy`, a copy of that schedule, and in base_lrs, the groups' initial learning rates. */
 typedef struct {
     rg_schedule *into, copy;
     const char *name; /* The name of the schedule's class, for error messages. */

@@ -169,7 +169,8 @@ bool rgi_all_ok(const char *op, bool ok) {
 
 /* ---- collective functions -------------------------------------------------------------- */
 
-/* Returns a contiguous copy of t, which can be sent. Returns NULL on failure. */
+/* Returns a contiguous copy of t, which can be sent. Fails if t is NULL, or has more elements than
+ * a message can have. */
 static rg_tensor *copy_to_send(const char *op, rg_tensor *t) {
     if (!t && !rg_error_peek()[0])
         return rg_fail(RG_TYPE_ERROR, op, "expected a tensor but got NULL");

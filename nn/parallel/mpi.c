@@ -1,6 +1,6 @@
 /*
- * mpi.c: implements the transport with MPI. No other file includes mpi.h. If MPI has an error, it
- * ends the programs of all ranks; this is MPI's default.
+ * mpi.c: implements the transport with MPI. No other file includes mpi.h. If an MPI function fails,
+ * MPI ends the programs of all ranks; this is MPI's default.
  */
 #include "transport.h"
 

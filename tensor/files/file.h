@@ -1,8 +1,8 @@
 /*
- * file.h: all access to the file system. Other programs may truncate or change a file while it is
- * read. Therefore files aren't mapped into memory: bytes are copied when they are read, and missing
- * bytes are an error. A new file is written beside its final path; when it is complete and on the
- * disk, it is renamed. So a reader finds either the old file or the new one.
+ * file.h: reads files, and writes new ones. Other programs may truncate or change a file while it
+ * is read. Therefore files aren't mapped into memory: bytes are copied when they are read, and
+ * missing bytes are an error. A new file is written beside its final path; when it is complete and
+ * on the disk, it is renamed. So a reader finds either the old file or the new one.
  */
 #pragma once
 

@@ -38,7 +38,8 @@ int64_t rg_get_load_limit(void);
  *     rg_save_file(rg_state_dict(model), "model.safetensors");
  *     rg_load_state_dict(model, rg_load_file("model.safetensors"), true);
  *
- * The two functions in nn/save/save.h save and load a module, and write tied weights only once. */
+ * rg_module_save and rg_module_load, in nn/save/save.h, save and load a module. Its tied weights
+ * are saved only once. */
 
 /* The metadata of a file: strings, each with a key. A list with .n == -1 means failure. */
 typedef struct rg_metadata_pair {
