@@ -1,7 +1,7 @@
 /*
  * inflate.c: decompresses deflated bytes (RFC 1951), without zlib, which may not be installed.
- * Input that zlib refuses is refused here as well. Bytes are copied only within a ring that holds
- * the last 64 KB of output.
+ * Input that zlib refuses is refused here as well. The last 64 KB of output are kept in a ring,
+ * from which earlier output is copied.
  */
 #include "inflate.h"
 
@@ -18,8 +18,8 @@ static bool inflate_refuse(rg_inflate *i, const char *sentence) {
 
 /* ---- reading bits --------------------------------------------------------------------- */
 
-/* Reads the next bytes of the file into the input buffer. Returns false if there are none, or on
- * failure. */
+/* Reads the next deflated bytes of the file into the input buffer i->in. Returns false if no
+ * deflated bytes are left, or on failure. */
 static bool fetch(rg_inflate *i) {
     size_t n = (size_t)RG_MIN(i->end - i->at, (uint64_t)sizeof i->in);
     if (n == 0 || i->failed)
@@ -34,7 +34,7 @@ static bool fetch(rg_inflate *i) {
     return true;
 }
 
-/* Moves bytes from the input buffer to i->bits, until it has more than 56 bits or the input
+/* Moves bytes from the input buffer to i->bits, until i->bits holds more than 56 bits or the input
  * ends. */
 static inline void refill(rg_inflate *i) {
     while (i->n_bits <= 56 && (i->in_at < i->in_n || fetch(i))) {
@@ -43,7 +43,8 @@ static inline void refill(rg_inflate *i) {
     }
 }
 
-/* Skips the next n bits; n is at most 56. */
+/* Skips the next n bits of i->bits; n is at most 56. Fails if i->bits holds fewer, which means that
+ * the input ends too early. */
 static inline void drop_bits(rg_inflate *i, int n) {
     if (n > i->n_bits) {
         inflate_refuse(i, "they end too early");
@@ -53,7 +54,8 @@ static inline void drop_bits(rg_inflate *i, int n) {
     i->n_bits -= n;
 }
 
-/* Returns the next n bits as a number and skips them; n is at most 16. */
+/* Returns the next n bits as a number, and skips them; n is at most 16. If the input has fewer bits
+ * left, fails, and the number has no meaning. */
 static uint32_t take_bits(rg_inflate *i, int n) {
     if (i->n_bits < n)
         refill(i);
@@ -71,10 +73,10 @@ static uint32_t reversed(uint32_t code, int n) {
     return r;
 }
 
-/* Makes the Huffman code in which symbol s has a code of length[s] bits; a symbol of length 0 isn't
- * used. Returns false if no code has these lengths, or if the code is incomplete. Two incomplete
- * codes are allowed: one without symbols and, if `single` is true, one with a single symbol of one
- * bit. */
+/* Sets *c to the Huffman code in which symbol s, from 0 to n - 1, has a code of length[s] bits. A
+ * symbol of length 0 isn't used. Returns false if no code has these lengths, or if the code is
+ * incomplete. Two incomplete codes are allowed: one without symbols and, if `single` is true, one
+ * with a single symbol of one bit. */
 static bool make_code(rg_inflate_code *c, const uint8_t *length, int n, bool single) {
     uint32_t next[RG_INFLATE_LONGEST] = { 0 }, place[RG_INFLATE_LONGEST] = { 0 };
     memset(c, 0, sizeof *c);
@@ -104,7 +106,9 @@ static bool make_code(rg_inflate_code *c, const uint8_t *length, int n, bool sin
     return true;
 }
 
-/* Reads a symbol bit by bit. The codes of the same length are consecutive numbers. */
+/* Reads a symbol whose code c->quick doesn't have: compares the next bits with the codes of 1 bit,
+ * 2 bits and so on. This is simple, because codes of the same length are consecutive numbers. Fails
+ * and returns 0 if no code matches. */
 static uint32_t slow_symbol(rg_inflate *i, const rg_inflate_code *c) {
     uint32_t code = 0, first = 0, place = 0;
     for (int k = 1; k < RG_INFLATE_LONGEST; k++) {
@@ -152,8 +156,8 @@ static bool begin_fixed(rg_inflate *i) {
     return make_code(&i->distances, length, 32, false);
 }
 
-/* Reads the code lengths of a block. During this, i->literals is the Huffman code of the lengths
- * themselves. */
+/* Reads the n code lengths of a block into length[]. The lengths are Huffman-coded as well:
+ * i->literals must be the code for them. Returns false on failure. */
 static bool read_lengths(rg_inflate *i, uint8_t *length, uint32_t n) {
     for (uint32_t s = 0; s < n;) {
         uint32_t symbol = next_symbol(i, &i->literals), value = 0, times = 1;
@@ -222,8 +226,8 @@ static inline void make_byte(rg_inflate *i, uint32_t byte) {
     i->ring[i->made++ % RG_INFLATE_RING] = (uint8_t)byte;
 }
 
-/* Copies earlier output. `symbol` stands for the number of bytes to copy; the distance to them
- * follows in the input. */
+/* Appends a copy of earlier output to the output. `symbol` stands for the number of bytes to copy.
+ * The input says next how many bytes back the copied bytes begin. */
 static void copy_back(rg_inflate *i, uint32_t symbol) {
     static const uint16_t length[] = { 3,  4,  5,  6,   7,   8,   9,   10,  11, 13,
                                        15, 17, 19, 23,  27,  31,  35,  43,  51, 59,
@@ -252,9 +256,10 @@ static void copy_back(rg_inflate *i, uint32_t symbol) {
         make_byte(i, i->ring[(i->made - back) % RG_INFLATE_RING]);
 }
 
-/* Decompresses until half of the ring is waiting to be read, or the block ends. A copy that goes
- * beyond that half doesn't overwrite bytes that are still to be read or copied, because the other
- * half of the ring is as large as the greatest distance. */
+/* Decompresses bytes of the current block, until half of the ring holds bytes that the caller
+ * hasn't read, or the block ends. The last copy may go beyond that half. It overwrites no bytes
+ * that are still to be read or copied, because the other half of the ring is as large as the
+ * greatest distance of a copy. */
 static void inflate_block(rg_inflate *i) {
     while (!i->failed && i->made - i->read < RG_INFLATE_RING / 2) {
         if (i->phase == RG_INFLATE_STORED && i->stored == 0) {
@@ -278,7 +283,8 @@ static void inflate_block(rg_inflate *i) {
     }
 }
 
-/* Decompresses as much as the ring has room for. */
+/* Decompresses until half of the ring holds bytes that the caller hasn't read, or the last block
+ * ends. */
 static void inflate_more(rg_inflate *i) {
     while (!i->failed && i->phase != RG_INFLATE_DONE && i->made - i->read < RG_INFLATE_RING / 2) {
         if (i->phase == RG_INFLATE_HEADER)

@@ -15,9 +15,9 @@ enum {
     RG_INFLATE_LONGEST = 15 + 1,
 };
 
-/* A Huffman code. `quick` is indexed by the next RG_INFLATE_QUICK bits. An entry is the symbol
- * times 16, plus the number of bits of its code; it is 0 if the code is longer than
- * RG_INFLATE_QUICK bits. */
+/* A Huffman code. `quick` is indexed by the next RG_INFLATE_QUICK bits of the input. If these begin
+ * with a symbol's code, the entry is 16 times the symbol, plus the number of bits of the code. The
+ * entry is 0 if the code is longer than RG_INFLATE_QUICK bits, or if there is no such code. */
 typedef struct {
     uint16_t quick[1 << RG_INFLATE_QUICK];
     uint16_t count[RG_INFLATE_LONGEST];  /* The number of symbols for each code length. */
@@ -33,9 +33,9 @@ typedef struct {
     uint64_t bits;      /* The bits that were read but not used yet; the lowest bit is the next. */
     int n_bits;         /* The number of these bits. */
     size_t in_at, in_n; /* The bytes of `in` that haven't been used yet: the offset of the first
-                         * one, and the end. */
+                         * one, and the offset behind the last one. */
     enum { RG_INFLATE_HEADER, RG_INFLATE_STORED, RG_INFLATE_CODED, RG_INFLATE_DONE } phase;
-    bool last;           /* Set in the last block. */
+    bool last;           /* Set once the last block has begun. */
     bool failed;         /* Set after a failure. */
     uint32_t stored;     /* The number of bytes left in a block that is stored uncompressed. */
     uint64_t made, read; /* The number of bytes that were decompressed, and the number that were
@@ -44,13 +44,13 @@ typedef struct {
     uint8_t in[1 << 13], ring[RG_INFLATE_RING];
 } rg_inflate;
 
-/* Begins to decompress the `packed` bytes of the file that begin at offset `at`. `what` names them
- * in errors; the string must live as long as *i is used. */
+/* Begins to decompress the `packed` bytes of the file that begin at offset `at`. `what` is their
+ * name in error messages. The file and this string must live as long as *i is used. */
 void rgi_inflate_begin(rg_inflate *i, const rg_file *file, uint64_t at, uint64_t packed,
                        const char *what);
 /* Reads the next n decompressed bytes. Fails and returns false if there are fewer, or if the
  * deflated bytes are damaged. */
 bool rgi_inflate_read(rg_inflate *i, void *to, size_t n);
-/* Returns whether the caller has read all decompressed bytes, and the deflated bytes end there;
- * otherwise fails. */
+/* Returns true if the caller has read all decompressed bytes, and no bytes follow the last block;
+ * otherwise fails and returns false. */
 bool rgi_inflate_end(rg_inflate *i);

@@ -15,12 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The greatest depth of nested arrays and objects. */
+/* The greatest depth of nested values. The outermost value has depth 1. */
 enum { JSON_DEPTH = 128 };
 
-/* The state of the parser. `at` points to the next character, and `end` to the 0 at the end.
- * Strings are written, with their escapes replaced, over characters of the input that were already
- * read. */
+/* The state of the parser. `text` is the input, `at` points to its next character, and `end` to the
+ * 0 behind it. A parsed string, with its escapes replaced, is stored in the input's memory: it
+ * overwrites characters that were already read. */
 typedef struct {
     rg_json *j;
     const char *op, *path;
@@ -36,8 +36,9 @@ static bool complain(const json_parser *p, const char *what) {
                     (long long)(p->at - p->text), what);
 }
 
-/* Adds a value to the list, and returns its index, or -1 if memory runs out. The index fits into 32
- * bits: each value has at least one byte in the input, which has fewer than 2^32 bytes. */
+/* Adds a value to the list j->v, and returns the value's index. Returns -1 if memory runs out. The
+ * index fits into 32 bits, because the input has fewer than 2^32 bytes, and each value takes at
+ * least one of them. */
 static int64_t add_value(json_parser *p, rg_json_kind kind) {
     rg_json *j = p->j;
     if (!rgi_grow((void **)&j->v, &j->room, j->n + 1, sizeof *j->v))
@@ -78,7 +79,7 @@ static int32_t four_digits(json_parser *p) {
 }
 
 /* Reads the four digits after \u. If they are the first half of a surrogate pair, also reads the \u
- * of the second half. Sets *code to the character. Returns false on failure. */
+ * and the four digits of the second half. Sets *code to the character. Returns false on failure. */
 static bool json_unicode(json_parser *p, uint32_t *code) {
     int32_t high = four_digits(p);
     if (high < 0)
@@ -97,8 +98,8 @@ static bool json_unicode(json_parser *p, uint32_t *code) {
     return true;
 }
 
-/* The characters that may follow a backslash, and the characters that they stand for. The last one,
- * /, isn't escaped when JSON is written. */
+/* The characters, except u, that may follow a backslash, and in the same order the characters that
+ * they stand for. The last one, /, isn't escaped when JSON is written. */
 static const char json_escapes[] = "\"\\bfnrt/", json_escaped[] = "\"\\\b\f\n\r\t/";
 
 /* Reads the rest of an escape sequence, behind its backslash, and sets *code to the character that
@@ -114,8 +115,8 @@ static bool json_escape(json_parser *p, uint32_t *code) {
     return true;
 }
 
-/* Reads a string up to its closing quote; the opening one has been read. Returns false on
- * failure. */
+/* Reads a string, whose opening quote has been read, up to its closing quote. Adds the string to
+ * the list of values. Returns false on failure. */
 static bool json_text(json_parser *p) {
     int64_t me = add_value(p, RG_JSON_TEXT);
     char *to = p->at, *begin = to;
@@ -153,8 +154,8 @@ static bool digits(json_parser *p) {
     return p->at > begin;
 }
 
-/* Reads a number. The list has the characters of the number as they are in the input, with their
- * length, since no 0 follows them. */
+/* Reads a number, and adds it to the list of values. The value points to the number's characters in
+ * the input, and has their count, since no 0 follows them. Returns false on failure. */
 static bool json_digits(json_parser *p) {
     int64_t me = add_value(p, RG_JSON_NUMBER);
     const char *begin = p->at;
@@ -206,7 +207,8 @@ static bool json_array(json_parser *p) {
     return true;
 }
 
-/* Returns whether the names in an object are all different, and contain no 0; otherwise fails. */
+/* Returns whether the names in an object are all different, and contain no byte 0; otherwise
+ * fails. */
 static bool names_differ(json_parser *p, uint32_t object) {
     const rg_json *j = p->j;
     rg_map names = { 0 };
@@ -291,9 +293,10 @@ static bool json_value(json_parser *p) {
 }
 
 /* Returns an estimate of the number of values: outside of strings, a value begins after each comma,
- * colon and opening bracket. Memory for that many values is allocated at the beginning, so that
- * the values of a large input aren't copied again and again as the list grows. The estimate is
- * limited so that an input of nothing but commas doesn't allocate too much. */
+ * colon and opening bracket. Memory for that many values is allocated at the beginning, so that the
+ * values of a large input aren't copied again and again as the list grows. The estimate is at most
+ * a quarter of the input's bytes, plus 1: an input of nothing but commas would otherwise make the
+ * parser allocate too much. */
 static size_t expected_values(const char *text, size_t bytes) {
     size_t n = 1;
     bool quoted = false;

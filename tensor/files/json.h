@@ -1,7 +1,7 @@
 /*
  * json.h: parsed JSON as a list of values. In the list, an array or object comes before the values
- * inside it. The parser accepts what RFC 8259 describes, in UTF-8; it fails if a name occurs twice
- * in an object.
+ * inside it. The parser accepts what RFC 8259 describes, in UTF-8; but it fails if an object has
+ * the same name twice, if a name contains a 0, or if values are nested too deep.
  */
 #pragma once
 
@@ -18,8 +18,8 @@ typedef enum {
     RG_JSON_OBJECT
 } rg_json_kind;
 
-/* A value. An array is followed by its elements. An object is followed by its members: for each,
- * the name, which is a string, and then the value. */
+/* A value. In the list, an array is followed by its elements. An object is followed by its members:
+ * each is a name, which is a string, and then a value. */
 typedef struct {
     rg_json_kind kind;
     /* The number of elements of an array or of members of an object; the number of bytes of a
@@ -52,20 +52,23 @@ static inline uint32_t rgi_json_next(const rg_json *j, uint32_t of, uint32_t i) 
     return j->v[of].kind == RG_JSON_OBJECT ? j->v[i + 1].end : j->v[i].end;
 }
 
-/* Returns the index of the value that an object has under this name. Returns 0 if it has none, or
- * if the value at `object` isn't an object. */
+/* Returns the index of the value that an object has under this name. Returns 0 if the object
+ * doesn't have the name, or if the value at index `object` isn't an object. */
 uint32_t rgi_json_find(const rg_json *j, uint32_t object, const char *name);
-/* If the value is an integer that int64 can hold, sets *v to it and returns true; otherwise returns
- * false. */
+/* If the value is a number without a point or an exponent, and int64 can hold it, sets *v to the
+ * number and returns true; otherwise returns false, and *v has no meaning. */
 bool rgi_json_integer(const rg_json *j, uint32_t value, int64_t *v);
-/* If the value is a number, sets *v to it and returns true; otherwise returns false. */
+/* If the value is a number, sets *v to the double nearest to it (which may be infinity) and returns
+ * true; otherwise returns false. */
 bool rgi_json_number(const rg_json *j, uint32_t value, double *v);
-/* Returns the characters of a string. Returns NULL if the value isn't a string, or contains a 0. */
+/* Returns the characters of a string. Returns NULL if the value isn't a string, or if the string
+ * contains a 0. */
 const char *rgi_json_text(const rg_json *j, uint32_t value);
-/* Returns a description of a value for error messages: -1.5, "a string", null, false, true, an
- * array, or an object. */
+/* Returns a description of a value for error messages: a number as in -1.5; a string in quotes; or
+ * null, false, true, an array, an object. The description may be written to `text`. */
 const char *rgi_json_shown(const rg_json *j, uint32_t value, char text[RG_SHOWN_ROOM + 2]);
 #define RG_JSON_SHOWN(j, value) rgi_json_shown(j, value, (char[RG_SHOWN_ROOM + 2]){ 0 })
 
-/* Appends a string in double quotes, with the escapes that JSON requires. Requires UTF-8. */
+/* Appends the string `text`, which must be UTF-8, to `to`: in double quotes, and with the escapes
+ * that JSON requires. */
 void rgi_json_quote(rg_text *to, const char *text);

@@ -1,11 +1,11 @@
 /*
- * leftover.c: removes temporary files, such as "model.safetensors.4711-0.new", which a process
- * leaves beside a file if it is killed while saving. The next save to the same path removes them.
+ * leftover.c: removes temporary files, such as "model.safetensors.4711-0.new", which lie beside a
+ * file if a process was killed while saving it. The next save to the same path removes them.
  *
  * A file is removed only if three conditions hold: it is a regular file, no process with the number
- * in its name is running, and nobody holds its lock. A save holds the lock as long as it writes.
- * The lock is needed because the process may run on another machine or in another container, where
- * process numbers are different.
+ * in its name is running, and no process holds the file's lock. A save holds the lock as long as it
+ * writes the file. The lock is needed because the process may run on another machine or in another
+ * container, where process numbers are different.
  */
 #include "file.h"
 
@@ -14,8 +14,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Reads digits that are followed by the character `end`, and sets *number to their value. Returns
- * a pointer behind that character, or NULL if the string doesn't begin with such digits. */
+/* Reads digits that are followed by the character `end`, and sets *number to their value. Returns a
+ * pointer behind that character, or NULL if the string doesn't begin with such digits, or if a long
+ * can't hold their value. */
 static const char *behind_digits(const char *text, char end, long *number) {
     char *last;
     if (*text < '0' || *text > '9')
@@ -26,8 +27,8 @@ static const char *behind_digits(const char *text, char end, long *number) {
 }
 
 /* If `name` is the name of a temporary file that a process wrote while saving to `base`, returns
- * the number of the process; otherwise returns -1. A crafted name may have the number 0, which no
- * process has. */
+ * the number of the process (4711 in model.safetensors.4711-0.new); otherwise returns -1. A crafted
+ * name may have the number 0, which no process has. */
 static long process_of(const char *name, const char *base) {
     const size_t n = strlen(base);
     long process, count;
@@ -38,7 +39,8 @@ static long process_of(const char *name, const char *base) {
     return at && strcmp(at, "new") == 0 && process <= INT_MAX ? process : -1;
 }
 
-/* Returns whether the file is a leftover of a save to `base`. */
+/* Returns whether `name` is the name of a temporary file of a save to `base`, and the process that
+ * wrote it isn't running. */
 static bool is_leftover(const char *name, const void *base) {
     const long process = process_of(name, base);
     return process > 0 && !rgi_is_running(process);

@@ -1,5 +1,5 @@
 /*
- * named.c: finds the tensors in a list whose names begin with a prefix (rg_named_below).
+ * named.c: finds the tensors in a list whose names begin with a prefix and a dot (rg_named_below).
  */
 #include "files.h"
 #include "tensor/scope.h"
@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* Returns whether the tensor may be in a list that rg_torch_load has returned; otherwise fails. */
+/* Returns whether t may be in a list that rg_torch_load has returned: t is a tensor, RG_NONE, or
+ * the entry of a value that no tensor can hold (see unheld.h). Otherwise fails. */
 static bool may_be_listed(rg_tensor *t) {
     return t == RG_NONE || rgi_is_unheld(t) || rgi_check(t, "named_below");
 }

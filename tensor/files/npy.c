@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-/* The longest header that NumPy reads from a file that it doesn't trust. */
+/* The most bytes of a header that NumPy reads, unless its caller says that the file is trusted. */
 enum { NPY_LONGEST_HEADER = 10000 };
 
 /* ---- reading a .npy ------------------------------------------------------------------- */
@@ -30,8 +30,8 @@ static bool npy_read(void *source, void *to, size_t n) {
     return ok;
 }
 
-/* Reads the bytes before the header's dict. Returns the length of the dict in bytes, or -1 on
- * failure. */
+/* Reads the bytes before the header's dict. Returns the number of bytes of the dict, including the
+ * blanks behind it, or -1 on failure. */
 static int64_t npy_read_length(rg_npy_source *s) {
     unsigned char magic[8] = { 0 }, length[4];
     if (s->bytes >= sizeof magic && !npy_read(s, magic, sizeof magic))
@@ -62,8 +62,8 @@ bool rgi_npy_read_header(rg_npy_source *s, rg_npy_header *h) {
     const int64_t n = npy_read_length(s);
     if (n < 0 || !npy_read(s, text, (size_t)n) || !rgi_npy_parse(s, text, (size_t)n, h))
         return false;
-    /* Extra bytes are an error, although NumPy ignores them: otherwise data that someone has saved
-     * there would be lost silently. */
+    /* Extra bytes behind the elements are an error, although NumPy ignores them. Otherwise data
+     * that someone has saved behind the elements would be lost silently. */
     const uint64_t want = (uint64_t)h->numel * rgi_foreign[h->type].bytes, have = s->bytes - s->at;
     return want == have
            || rgi_npy_refuse(s, "its shape %s takes %llu bytes, but %llu follow the header",
@@ -71,7 +71,7 @@ bool rgi_npy_read_header(rg_npy_source *s, rg_npy_header *h) {
                              (unsigned long long)have);
 }
 
-/* Reverses the order of a tensor's dims in its header. The elements stay in place. */
+/* Reverses the order of t's dims, with their sizes and strides. The elements stay in place. */
 static void turn_dims(rg_tensor *t) {
     for (int a = 0, b = t->ndim - 1; a < b; a++, b--) {
         RG_SWAP(t->size[a], t->size[b]);

@@ -1,7 +1,6 @@
 /*
- * npy.h: reads and writes the header and the elements of NumPy's .npy format. They may be in a file
- * of their own, in a member of an archive, or at the beginning of another file, such as a file of
- * tokens.
+ * npy.h: reads and writes the header and the elements of NumPy's .npy format. The .npy may be a
+ * whole file, a member of an archive, or a part of another file, such as a file of tokens.
  */
 #pragma once
 
@@ -12,9 +11,11 @@
 /* Where the bytes of a .npy are read from: a file, or a member of an archive. */
 typedef struct {
     const rg_file *file;
-    rg_zip_stream *stream; /* The member of an archive, or NULL if the .npy is a file of its own. */
-    const char *what;      /* The name for error messages, such as: member "weight.npy" */
-    uint64_t at, bytes;    /* The number of bytes that were read up to now, and of all bytes. */
+    rg_zip_stream *stream; /* The member of an archive, or NULL if the bytes are read from `file`
+                            * itself. */
+    const char *what;      /* The name for error messages, such as: member "weight.npy"; or NULL. */
+    uint64_t at, bytes;    /* The number of bytes that were read up to now, and the number of all
+                            * bytes of the .npy. */
 } rg_npy_source;
 /* Returns a source that reads the whole file. */
 rg_npy_source rgi_npy_source(const rg_file *f);
@@ -27,20 +28,21 @@ typedef struct {
     rg_dims shape;
     int64_t numel;
 } rg_npy_header;
-/* Reads the header. Fails and returns false if the header isn't valid, or if the number of bytes
- * behind it isn't exactly that of the elements. */
+/* Reads the header. Fails and returns false if the header isn't valid, or if the bytes after it are
+ * more or fewer than the elements take. */
 bool rgi_npy_read_header(rg_npy_source *s, rg_npy_header *h);
-/* Parses the dict in the header. Returns false on failure. Such a dict is: {'descr': '<f4',
- * 'fortran_order': False, 'shape': (2, 3), } */
+/* Parses `text`, which has the n bytes of a header's dict, into *h. Returns false on failure. Such
+ * a dict is: {'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), } */
 bool rgi_npy_parse(const rg_npy_source *s, const char *text, size_t n, rg_npy_header *h);
-/* Reads the header and the elements. Returns a tensor with one reference, or NULL on failure. */
+/* Reads the header and the elements. Returns a tensor with one reference, which the caller owns, or
+ * NULL on failure. */
 rg_tensor *rgi_npy_read(rg_npy_source *s);
 
 /* Appends the header that np.save would write for t to `text`, which must be { 0 }. The caller
  * frees `text`. Returns false if memory runs out. */
 bool rgi_npy_make_header(rg_text *text, const rg_tensor *t);
-/* Returns whether np.save writes the tensor in Fortran's order: its memory has no gaps, and its
- * first dim is the innermost one. */
+/* Returns whether np.save writes the tensor in Fortran's order: t isn't contiguous, but would be if
+ * the order of its dims were reversed. */
 bool rgi_npy_is_fortran(const rg_tensor *t);
 
 /* Fails with RG_IO_ERROR and a message such as: op: 'path': member "x.npy": sentence. Returns

@@ -1,6 +1,6 @@
 /*
  * npy_header.c: parses and writes the header of .npy, which is a Python literal. Only what NumPy
- * writes is accepted: a dict with three keys. The text is only compared with what is expected,
+ * writes is accepted: a dict with three keys. The literal is compared with what is expected, and
  * never evaluated.
  */
 #include "npy.h"
@@ -34,7 +34,8 @@ static bool npy_complain(const npy_parser *p, const char *what) {
                           (long long)(p->at - p->text), what);
 }
 
-/* Skips blanks. If `word` follows, skips it as well and returns true; otherwise returns false. */
+/* Skips white space. If `word` follows, skips it as well and returns true; otherwise returns
+ * false. */
 static bool npy_next(npy_parser *p, const char *word) {
     const size_t n = strlen(word);
     while (p->at < p->end && (*p->at == ' ' || *p->at == '\t' || *p->at == '\n' || *p->at == '\r'))
@@ -45,8 +46,9 @@ static bool npy_next(npy_parser *p, const char *word) {
     return true;
 }
 
-/* Reads a string in quotes, without escapes, and sets *n to its length. Returns NULL if there is
- * none. */
+/* Reads a string in single or double quotes. Returns a pointer to its first character, and sets *n
+ * to its length. Returns NULL if no string follows, or if the string contains a backslash or a
+ * control character. */
 static const char *npy_quoted(npy_parser *p, size_t *n) {
     const char quote = npy_next(p, "'") ? '\'' : '"';
     if (quote == '"' && !npy_next(p, "\""))
@@ -64,7 +66,7 @@ static const char *npy_quoted(npy_parser *p, size_t *n) {
 /* ---- reading values ------------------------------------------------------------------- */
 
 /* Reads an element type. '<f4' is little-endian, and '>f4' is big-endian. '=f4' and '|b1' are in
- * the machine's byte order. */
+ * the machine's byte order. Returns false on failure. */
 static bool npy_descr(npy_parser *p) {
     if (npy_next(p, "["))
         return rgi_npy_refuse(p->s, "its elements are records of several fields, which no tensor "
@@ -91,7 +93,8 @@ static bool npy_order(npy_parser *p) {
     return p->h->fortran || npy_next(p, "False") || npy_complain(p, "True or False is expected");
 }
 
-/* Reads a size. There must be no blanks before it. It may end with an L, which Python 2 wrote. */
+/* Reads a size, from its first digit on. An L may follow the digits, as Python 2 wrote it. Returns
+ * false on failure. */
 static bool npy_size(npy_parser *p, int64_t *v) {
     const char *begin = p->at;
     *v = 0;
@@ -105,8 +108,8 @@ static bool npy_size(npy_parser *p, int64_t *v) {
     return true;
 }
 
-/* Reads a tuple of sizes: (), (3,) or (2, 3). A single size needs the comma; without it, Python
- * reads a number. */
+/* Reads a tuple of sizes: (), (3,) or (2, 3). A comma must follow a single size, because Python
+ * reads (3) as a number. Returns false on failure. */
 static bool npy_shape(npy_parser *p) {
     rg_dims *shape = &p->h->shape;
     if (!npy_next(p, "("))
@@ -149,7 +152,8 @@ static bool npy_entry(npy_parser *p, unsigned *seen) {
                           RG_SHOWN_BYTES(key, n));
 }
 
-/* Computes the number of elements. Fails and returns false if it is too large. */
+/* Sets h->numel to the number of elements. Fails and returns false if the product of all sizes but
+ * 0 is too large, even if a size is 0. */
 static bool npy_count(npy_parser *p) {
     rg_npy_header *h = p->h;
     bool empty = false;
@@ -201,8 +205,9 @@ bool rgi_npy_is_fortran(const rg_tensor *t) {
     return true;
 }
 
-/* Appends the dict. Like NumPy, appends blanks after it, so that the size of the dim along which a
- * file may grow can be overwritten by a number of up to 21 digits. */
+/* Appends the dict that describes t. If a program appends elements to the file later, the first
+ * size grows (in Fortran's order the last one). So blanks follow the dict, as in NumPy: they make
+ * room for a size of up to 21 digits. */
 static void npy_add_dict(rg_text *text, const rg_tensor *t) {
     const rg_foreign_row *row = &rgi_foreign[rgi_foreign_of((rg_dtype)t->dtype)];
     const bool fortran = rgi_npy_is_fortran(t);

@@ -8,8 +8,7 @@
 #include "tensor/load.h"
 #include "tensor/scope.h"
 
-/* An open file. `path` is a copy of the caller's path, in the same block of memory behind the other
- * fields. */
+/* An open file, in one block of memory of `bytes` bytes. `path` is a copy of the caller's path. */
 struct rg_safe_file {
     rg_handle handle;
     rg_safetensors file;
@@ -50,7 +49,8 @@ void rg_safe_close(rg_safe_file *f) {
     rgi_free_handle(&f->handle, f->bytes);
 }
 
-/* Returns a copy of the string, which the innermost scope owns. Returns NULL if memory runs out. */
+/* Returns a copy of the string. The innermost scope owns the copy. Returns NULL if memory runs
+ * out. */
 static const char *scope_copy(const char *text) {
     size_t n = strlen(text) + 1;
     char *copy = rgi_scope_alloc(n);
@@ -89,8 +89,8 @@ rg_tensor *rg_safe_get_tensor(const rg_safe_file *f, const char *name) {
         return NULL;
     RG_LOADING(op, f->path);
     rgi_load_reads(f->file.file.bytes);
-    /* This call uses a copy of the file's state, because several threads may read at the same time,
-     * and errors of this call must have this function's name. */
+    /* The errors of this call must have this function's name. It is set in a copy of the file's
+     * state, because other threads may be reading from the same file. */
     rg_safetensors s = f->file;
     s.file.op = op;
     const rg_safetensors_entry *e = rgi_safetensors_find(&s, name);

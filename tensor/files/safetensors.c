@@ -1,7 +1,7 @@
 /*
- * safetensors.c: reads safetensors files: checks the header, and reads tensors. It is stricter than
- * the format's own library, which doesn't check everything that the description of the format
- * demands.
+ * safetensors.c: reads safetensors files: checks the header, and reads tensors. This reader is
+ * stricter than the format's own library, which doesn't check everything that the description of
+ * the format demands.
  */
 #include "safetensors.h"
 
@@ -53,8 +53,8 @@ static bool read_type(const rg_safetensors *s, const rg_json *j, uint32_t value,
     return safetensors_refuse(s, e->name, "there is no dtype \"%s\"", RG_SHOWN(text));
 }
 
-/* Returns whether the value is a size that Rust's parser would accept, and sets *size. A minus sign
- * isn't allowed, not even before 0. */
+/* Returns whether the value is a whole number from 0 to INT64_MAX; if so, sets *size to it. -0
+ * isn't accepted, because the format's own library doesn't accept it either. */
 static bool is_size(const rg_json *j, uint32_t value, int64_t *size) {
     return rgi_json_integer(j, value, size) && *j->v[value].v != '-';
 }
@@ -85,8 +85,9 @@ static bool read_shape(const rg_safetensors *s, const rg_json *j, uint32_t value
     return true;
 }
 
-/* Reads the range of a tensor's bytes. In the header, offsets are counted from the end of the
- * header. */
+/* Sets e->begin and e->end to the range of the tensor's bytes in the file. The offsets in the
+ * header are counted from the end of the header. Fails and returns false if the range isn't in the
+ * file, or isn't as large as the shape and the dtype require. */
 static bool read_offsets(const rg_safetensors *s, const rg_json *j, uint32_t value,
                          rg_safetensors_entry *e) {
     if (j->v[value].kind != RG_JSON_ARRAY)
@@ -199,8 +200,9 @@ static bool read_header(rg_safetensors *s) {
     return rgi_file_read(&s->file, 8, s->header, (size_t)n);
 }
 
-/* Checks the first and the last characters of the header before it is parsed as JSON. Requires that
- * the header is followed by a 0. */
+/* Returns whether the header begins with { and ends with } and any number of blanks; otherwise
+ * fails. JSON would allow other white space as well. Requires that a 0 follows the header, which
+ * may be empty. */
 static bool check_ends(const rg_safetensors *s) {
     size_t n = s->header_bytes - 1;
     if (s->header[0] != '{')
@@ -211,7 +213,8 @@ static bool check_ends(const rg_safetensors *s) {
            || rgi_file_refuse(&s->file, "its header doesn't end with } and blanks");
 }
 
-/* Makes the tables of tensors and of metadata from the parsed header. */
+/* Makes the tables of tensors and of metadata, s->v and s->metadata, from the parsed header.
+ * Returns false on failure. */
 static bool read_entries(rg_safetensors *s, const rg_json *j) {
     void *block = NULL;
     if (!rgi_grow(&block, &s->entries_room, (size_t)j->v[0].n + 1, sizeof *s->v + sizeof *s->named))
@@ -233,7 +236,8 @@ static bool read_entries(rg_safetensors *s, const rg_json *j) {
 
 /* ---- the order of the data ---------------------------------------------------------- */
 
-/* Compares tensors by their offsets. If two have the same offset, an empty one comes first. */
+/* Compares tensors by the offsets of their first bytes. If these are equal, the tensor that ends
+ * first comes first, so that empty tensors come before others. */
 static int by_place(const void *a, const void *b) {
     const rg_safetensors_entry *x = a, *y = b;
     if (x->begin != y->begin)
@@ -248,7 +252,8 @@ static int by_entry_name(const void *a, const void *b) {
     return strcmp((*x)->name, (*y)->name);
 }
 
-/* Returns whether the tensors cover each byte of the data exactly once; otherwise fails. */
+/* Returns whether the tensors, which must be sorted by place, cover each byte of the data exactly
+ * once; otherwise fails. */
 static bool check_places(const rg_safetensors *s) {
     uint64_t end = 8 + s->header_bytes - 1;
     for (int i = 0; i < s->n; i++) {
@@ -334,8 +339,8 @@ rg_tensor *rgi_safetensors_read(const rg_safetensors *s, const rg_safetensors_en
     return rgi_own(t);
 }
 
-/* Copies the names into one block, one after the other, and returns the block. The innermost scope
- * owns it. Returns NULL if memory runs out. */
+/* Copies the tensors' names into one block of memory, each followed by a 0, and returns the block.
+ * The innermost scope owns the block. Returns NULL if memory runs out. */
 static char *copy_names(const rg_safetensors *s) {
     size_t bytes = 0;
     for (int i = 0; i < s->n; i++)

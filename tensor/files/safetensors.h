@@ -37,7 +37,7 @@ typedef struct {
 } rg_safetensors;
 
 /* Opens a file and checks its header. The strings `op` and `path` must live as long as the file is
- * open. If that fails, returns false, and there is nothing to close. */
+ * open. If opening fails, returns false, and there is nothing to close. */
 bool rgi_safetensors_open(rg_safetensors *s, const char *op, const char *path);
 void rgi_safetensors_close(rg_safetensors *s);
 /* Returns the entry of the tensor with this name. If there is none, returns NULL; that isn't a
@@ -49,15 +49,17 @@ const char *rgi_safetensors_text(const rg_safetensors *s, const char *key);
 /* Reads a tensor into a new tensor, which the innermost scope owns. Returns NULL on failure. */
 rg_tensor *rgi_safetensors_read(const rg_safetensors *s, const rg_safetensors_entry *e);
 /* Reads a tensor of the file into `to`. Requires that `to` is contiguous, and has the tensor's
- * shape and the dtype to which its element type is converted. Returns false on failure. */
+ * shape and the dtype rgi_foreign[e->type].dtype. Returns false on failure. */
 bool rgi_safetensors_read_into(const rg_safetensors *s, const rg_safetensors_entry *e,
                                rg_tensor *to);
-/* Returns all tensors in the order of the file. The innermost scope owns the tensors and copies of
- * their names, so that the file may be closed. A list with .n == -1 means failure. */
+/* Returns all tensors, in the order of their bytes in the file. The innermost scope owns the
+ * tensors and copies of their names, so they stay valid after the file is closed. A list with .n ==
+ * -1 means failure. */
 rg_named_list rgi_safetensors_read_all(const rg_safetensors *s);
 
 /* ---- writing a file ------------------------------------------------------------------- */
 
-/* Writes a file. Returns false on failure; the file that was there before is then unchanged. */
+/* Writes a file to `path`. Returns false on failure; then a file that was at `path` before is
+ * unchanged. */
 bool rgi_safetensors_write(const char *op, rg_named_list tensors, rg_metadata metadata,
                            const char *path);

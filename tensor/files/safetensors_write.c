@@ -13,8 +13,8 @@
 
 /* ---- checks of names ------------------------------------------------------------------------- */
 
-/* Returns whether a string may be a name in the header, and adds it to `known`; otherwise fails.
- * `known` has the names that came before. */
+/* Returns whether `name` may be a name in the header; otherwise fails. It must be UTF-8, not too
+ * long, and not in `known`, the set of names that came before. If it fits, adds it to `known`. */
 static bool safetensors_name_fits(const char *op, const char *what, const char *name,
                                   rg_map *known) {
     if (!rgi_given(name, op, "a name"))
@@ -87,8 +87,8 @@ static int by_rank_and_name(const void *a, const void *b) {
     return more ? more : strcmp(x->name, y->name);
 }
 
-/* Returns a copy of the list's array in the order in which the tensors are written. The innermost
- * scope owns the array. Returns NULL if memory runs out. */
+/* Returns a copy of the list's array, sorted into the order in which the tensors are written. The
+ * innermost scope owns the array. Returns NULL if memory runs out. */
 static const rg_named *in_order(rg_named_list tensors) {
     rg_named *v = rgi_scope_alloc((size_t)tensors.n * sizeof *v);
     if (v && tensors.n > 0) {
@@ -111,8 +111,8 @@ static void add_metadata(rg_text *to, rg_metadata metadata) {
     rgi_text_add(to, "}");
 }
 
-/* Appends the description of a tensor whose data begins at offset *at, and adds the size of its
- * data to *at. */
+/* Appends the description of a tensor whose data begins *at bytes behind the header, and adds the
+ * size of this data to *at. */
 static void add_description(rg_text *to, const rg_named *it, uint64_t *at) {
     const rg_tensor *t = it->tensor;
     rgi_json_quote(to, it->name);
@@ -124,8 +124,8 @@ static void add_description(rg_text *to, const rg_named *it, uint64_t *at) {
     *at += rgi_bytes_of(t);
 }
 
-/* Makes the header, padded with blanks to a multiple of 8 bytes. Returns false if it is too long,
- * or if memory runs out. */
+/* Makes the header, padded with blanks to a multiple of 8 bytes. Returns false if the header is too
+ * long, or if memory runs out. */
 static bool make_header(rg_text *to, const char *op, const rg_named *v, int n,
                         rg_metadata metadata) {
     uint64_t at = 0;

@@ -1,6 +1,6 @@
 /*
- * utf8.h: reads and writes one character of UTF-8. Encodings that are longer than necessary,
- * surrogates, and characters above U+10FFFF are refused.
+ * utf8.h: reads and writes one character of UTF-8. The reader refuses encodings that are longer
+ * than necessary, surrogates, and characters above U+10FFFF. The writer checks nothing.
  */
 #pragma once
 
@@ -16,8 +16,8 @@ static inline size_t rgi_utf8_width(unsigned lead) {
     return lead >= 0xE0 ? 3 : 2;
 }
 
-/* Reads the character at p: sets *code to it, and returns its number of bytes. Returns 0 if there
- * is no complete and valid character before `end`. */
+/* Reads the character at p: sets *code to the character's number, and returns how many bytes it
+ * has. Returns 0 if there is no complete and valid character before `end`. */
 static inline size_t rgi_utf8_read(const char *p, const char *end, uint32_t *code) {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
     const unsigned char *u = (const unsigned char *)p;
@@ -49,7 +49,8 @@ static inline bool rgi_is_utf8(const char *text, size_t n) {
     return text == end;
 }
 
-/* Writes the character `code` to p, and returns its number of bytes, at most 4. */
+/* Writes the character with the number `code` to p, and returns how many bytes it has, at most
+ * 4. */
 static inline size_t rgi_utf8_write(char *p, uint32_t code) {
     static const uint8_t lead[] = { 0, 0, 0xC0, 0xE0, 0xF0 };
     if (code < 0x80) {

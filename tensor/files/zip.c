@@ -1,6 +1,6 @@
 /*
- * zip.c: opens zip archives, and reads their members. An archive that two programs might read
- * differently is refused, because it might be made to deceive one of them.
+ * zip.c: opens zip archives, and reads their members. An archive is refused if two programs might
+ * read it differently, because such an archive may be crafted to deceive one of them.
  */
 #include "zip.h"
 
@@ -38,8 +38,9 @@ typedef struct {
     uint64_t n, bytes, at, stop;
 } zip_end;
 
-/* Finds the end record, the last record of the file, which may be followed by a comment. Copies the
- * record, without the comment, into `record`. Fails if there is none, or more than one. */
+/* Finds the end record, which is the last record of the file; a comment may follow it. Copies the
+ * record, without the comment, into `record`, and sets end->stop to its offset. Fails if there is
+ * no end record, or more than one. */
 static bool find_end(const rg_zip *z, zip_end *end, char record[RG_ZIP_END_BYTES]) {
     RG_SCOPE();
     const uint64_t all = z->file.bytes;
@@ -63,16 +64,16 @@ static bool find_end(const rg_zip *z, zip_end *end, char record[RG_ZIP_END_BYTES
     return found || rgi_file_refuse(&z->file, "it is no zip archive: it has no end record");
 }
 
-/* Returns whether a number of the end record, `small`, agrees with the same number of the 64-bit
- * record, `wide`: either they are equal, or `small` has all bits set, which means that only the
- * 64-bit record has the number. */
+/* Returns whether a number of the end record, which has `bytes` bytes at `small`, agrees with the
+ * same number of the 64-bit record, `wide`. They agree if they are equal, or if `small` has all
+ * bits set, which means that only the 64-bit record has the number. */
 static bool agrees(const char *small, size_t bytes, uint64_t wide) {
     const uint64_t v = rgi_zip_number(small, bytes);
     return v == wide || v == (bytes == 2 ? RG_ZIP_WIDE16 : RG_ZIP_WIDE32);
 }
 
-/* Returns whether the end record agrees with the 64-bit one; otherwise fails. `here` is the number
- * of members on this disk, as the 64-bit record says. */
+/* Returns whether the end record, `small`, agrees with the 64-bit one, `end`; otherwise fails.
+ * `here` is the number of members on this disk, as the 64-bit record says. */
 static bool ends_agree(const rg_zip *z, const zip_end *end, const char *small, uint64_t here) {
     const struct {
         const char *what;
@@ -95,7 +96,8 @@ static bool ends_agree(const rg_zip *z, const zip_end *end, const char *small, u
     return true;
 }
 
-/* Reads the 64-bit end record, if there is one. Returns false on failure. */
+/* If there is a 64-bit end record, reads it into *end, and checks that the end record `small`
+ * agrees with it. Returns false on failure. */
 static bool read_end64(const rg_zip *z, zip_end *end, const char *small) {
     char locator[RG_ZIP_LOCATOR_BYTES], wide[RG_ZIP_END64_BYTES];
     if (end->stop < sizeof locator)
@@ -151,9 +153,10 @@ static bool read_end(const rg_zip *z, zip_end *end) {
 
 /* ---- reading the directory ------------------------------------------------------------ */
 
-/* Completes the n_v numbers of 32 bits in v[]. A number with all bits set says that its value is
- * too large for 32 bits; it is replaced by the next number in the extra field of 64-bit numbers.
- * Returns NULL on success, otherwise a message that says what is wrong. */
+/* Completes n_v numbers that were read from 32 bits; v[i] points to number i. If all 32 bits are
+ * set, the value is in the extra field of 64-bit numbers, and the number is replaced by the next
+ * one in that field. `extra` has all extra fields, in n bytes. Returns NULL on success, otherwise a
+ * message that says what is wrong. */
 static const char *widen(const char *extra, size_t n, uint64_t *const v[], int n_v) {
     bool wide = false;
     for (int i = 0; i < n_v; i++)
@@ -183,7 +186,7 @@ static const char *widen(const char *extra, size_t n, uint64_t *const v[], int n
     return wide && !found ? "it has no 64-bit extra field" : NULL;
 }
 
-/* Returns NULL if the name is valid, otherwise a message that says what is wrong with it. */
+/* Returns NULL if the name is valid, otherwise what is wrong with it, such as "is no UTF-8". */
 static const char *name_fault(const char *name, size_t n, bool utf8) {
     const char *end = name + n;
     uint32_t code;
@@ -199,8 +202,8 @@ static const char *name_fault(const char *name, size_t n, bool utf8) {
     return NULL;
 }
 
-/* Returns whether the member can be read: it isn't encrypted, its method of compression is known,
- * and its sizes are plausible; otherwise fails. */
+/* Returns whether the member can be read: it isn't encrypted or on another disk, its method of
+ * compression is known, and its sizes are plausible; otherwise fails. */
 static bool check_entry(const rg_zip *z, const rg_zip_member *m, const char *entry) {
     const uint16_t flags = rgi_zip_16(entry + 8), method = rgi_zip_16(entry + 10);
     if (flags & RG_ZIP_ENCRYPTED)
@@ -242,8 +245,8 @@ static bool read_directory_entry(rg_zip *z, size_t i, size_t *at) {
                           .described = rgi_zip_16(entry + 8) & RG_ZIP_DESCRIBED,
                           .deflated = rgi_zip_16(entry + 10) == RG_ZIP_DEFLATED };
     fault = widen(text + name, extra, (uint64_t *[]){ &m->bytes, &m->packed, &m->at }, 3);
-    /* The name is moved one byte forward, over a byte that was read already, so that there is room
-     * for a 0 behind it. */
+    /* The name is moved one byte towards the beginning, over a byte that was read already, so that
+     * there is room for a 0 behind the name. */
     memmove(text - 1, text, name);
     (text - 1)[name] = 0;
     *at += all;
@@ -277,7 +280,8 @@ static bool read_directory(rg_zip *z, const zip_end *end) {
 /* ---- checking local headers ----------------------------------------------------------- */
 
 /* Returns whether the sizes and the CRC in a local header are those in the directory; otherwise
- * fails. The local header may have zeros instead, if they are in a descriptor behind the member. */
+ * fails. The local header may have zeros instead if m->described is set: then a descriptor behind
+ * the member has the sizes and the CRC. */
 static bool check_sizes(const rg_zip *z, const rg_zip_member *m, const char *local) {
     RG_SCOPE();
     uint64_t packed = rgi_zip_32(local + 18), bytes = rgi_zip_32(local + 22);
@@ -305,8 +309,9 @@ static bool check_sizes(const rg_zip *z, const rg_zip_member *m, const char *loc
     return true;
 }
 
-/* Checks a member's local header, and sets m->data to the offset of its bytes. The bytes of all
- * members must end before offset `stop`. Returns false on failure. */
+/* Checks a member's local header, and sets m->data to the offset of its bytes. Fails if the
+ * member's bytes reach beyond offset `stop`, at which the directory begins. Returns false on
+ * failure. */
 static bool read_local(rg_zip *z, rg_zip_member *m, uint64_t stop) {
     RG_SCOPE();
     const size_t name = strlen(m->name), n = RG_ZIP_LOCAL_BYTES + name;
@@ -343,8 +348,8 @@ static int zip_by_place(const void *a, const void *b) {
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Fails if members overlap, because a small archive could then be inflated to a huge amount of
- * data. */
+/* Fails and returns false if members overlap. If they might overlap, a small archive could be
+ * inflated to a huge amount of data. */
 static bool check_overlaps(const rg_zip *z) {
     RG_SCOPE();
     const rg_zip_member **order = rgi_scope_alloc(z->n * sizeof *order);

@@ -7,16 +7,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* For each record, the four bytes with which it begins, and its size in bytes without names and
- * extra fields. */
+/* For each kind of record, the number in the first four bytes. RG_ZIP_.._BYTES is the record's
+ * size, without names and extra fields. */
 enum {
     RG_ZIP_LOCAL = 0x04034B50, /* The record before a member's bytes. */
     RG_ZIP_LOCAL_BYTES = 30,
     RG_ZIP_DESCRIPTOR = 0x08074B50, /* The record behind a member's bytes. */
     RG_ZIP_ENTRY = 0x02014B50,      /* A member's entry in the directory. */
     RG_ZIP_ENTRY_BYTES = 46,
-    RG_ZIP_END64 = 0x06064B50, /* The records behind the directory are RG_ZIP_END64, RG_ZIP_LOCATOR
-                                * and RG_ZIP_END. */
+    RG_ZIP_END64 = 0x06064B50, /* The records behind the directory are RG_ZIP_END64 and
+                                * RG_ZIP_LOCATOR, if the archive needs 64-bit numbers, and
+                                * RG_ZIP_END. */
     RG_ZIP_END64_BYTES = 56,
     RG_ZIP_LOCATOR = 0x07064B50,
     RG_ZIP_LOCATOR_BYTES = 20,
@@ -31,7 +32,7 @@ enum {
     RG_ZIP_UTF8 = 1 << 11,
     RG_ZIP_STORED = 0,
     RG_ZIP_DEFLATED = 8,
-    RG_ZIP_EXTRA64 = 1, /* The number of the extra field that has 64-bit numbers. */
+    RG_ZIP_EXTRA64 = 1, /* The id of the extra field that has 64-bit numbers. */
 };
 
 /* A field of 16 or 32 bits with this value means that the number itself is stored elsewhere in the

@@ -26,7 +26,7 @@ static const uint32_t ZIP_PERMISSIONS = 0100644u << 16;
 
 /* ---- making records ------------------------------------------------------------------- */
 
-/* A record that is being made, or an entry with its extra field. */
+/* A record, or the extra fields of a record, while it is made: the first n bytes of v. */
 typedef struct {
     char v[128];
     size_t n;
@@ -37,8 +37,8 @@ static void add_number(zip_record *r, uint64_t v, size_t bytes) {
         r->v[r->n++] = (char)(v >> (8 * i));
 }
 
-/* Appends v as a number of 32 bits. If v needs more bits, appends RG_ZIP_WIDE32 instead, which says
- * that the number is in the extra field of 64-bit numbers. */
+/* Appends v as a number of 32 bits. If v needs more bits, or is RG_ZIP_WIDE32, appends
+ * RG_ZIP_WIDE32, which says that the number is stored elsewhere in 64 bits. */
 static void add_narrow(zip_record *r, uint64_t v) {
     add_number(r, RG_MIN(v, (uint64_t)RG_ZIP_WIDE32), 4);
 }
@@ -47,7 +47,8 @@ static bool is_wide(uint64_t v) { return v >= RG_ZIP_WIDE32; }
 
 static void write_record(rg_zip_writer *z, const zip_record *r) { rgi_write(&z->file, r->v, r->n); }
 
-/* Appends n bytes to the directory. */
+/* Appends n bytes to the directory, which stays in memory until the archive ends. If memory runs
+ * out, sets z->file.failed. */
 static void remember(rg_zip_writer *z, const void *from, size_t n) {
     if (rgi_grow((void **)&z->directory, &z->room, z->n + n, 1)) {
         memcpy(z->directory + z->n, from, n);
@@ -65,8 +66,8 @@ static void fail_archive(rg_zip_writer *z, const char *sentence, const char *nam
 
 /* ---- writing members ------------------------------------------------------------------ */
 
-/* Returns the flags for a member with this name. If the name can't be used for a member, also sets
- * *fault to a message that says why. */
+/* Returns the flag RG_ZIP_UTF8 if the name isn't ASCII, otherwise 0. If the name can't be used for
+ * a member, also sets *fault to a message that says why. */
 static int name_flags(const rg_zip_writer *z, const char *name, const char **fault) {
     const size_t n = strlen(name);
     const char *p = name, *end = name + n;
@@ -86,7 +87,8 @@ static int name_flags(const rg_zip_writer *z, const char *name, const char **fau
     return flags;
 }
 
-/* Writes the local header, with the extra fields that align the member's bytes. */
+/* Writes the member's local header. Its extra fields make room for 64-bit sizes, if the member
+ * needs them, and align the member's bytes. */
 static void write_local(rg_zip_writer *z, const char *name, int flags, uint64_t bytes,
                         size_t alignment) {
     const bool wide = is_wide(bytes);
@@ -117,7 +119,7 @@ static void write_local(rg_zip_writer *z, const char *name, int flags, uint64_t 
     rgi_write(&z->file, name, n);
     write_record(z, &extra);
     if (pad > 0) {
-        /* PyTorch pads by an extra field with this name. */
+        /* PyTorch pads by an extra field with this id. */
         zip_record padding = { .v = "FB", .n = 2 };
         add_number(&padding, pad - 4, 2);
         write_record(z, &padding);
@@ -125,7 +127,7 @@ static void write_local(rg_zip_writer *z, const char *name, int flags, uint64_t 
     }
 }
 
-/* Appends the member's entry to the directory. Its CRC isn't known yet, and is filled in later. */
+/* Appends the member's entry to the directory. The CRC isn't known yet: end_member fills it in. */
 static void remember_entry(rg_zip_writer *z, const char *name, int flags, uint64_t bytes,
                            uint64_t at) {
     zip_record entry = { .n = 0 }, extra = { .n = 0 };
@@ -160,7 +162,9 @@ static void remember_entry(rg_zip_writer *z, const char *name, int flags, uint64
     remember(z, extra.v, extra.n);
 }
 
-/* Ends the last member: writes its CRC behind its bytes, and into its entry in the directory. */
+/* Ends the member that was begun last, if there is one: writes its CRC behind its bytes, and into
+ * its entry in the directory. Fails if the bytes that were put into the member aren't as many as
+ * announced. */
 static void end_member(rg_zip_writer *z) {
     if (z->n == 0 || z->file.failed)
         return;
@@ -239,8 +243,8 @@ static void free_directory(rg_zip_writer *z) {
     z->n = z->room = 0;
 }
 
-/* Writes the 64-bit end record and the locator, which points to it. The directory begins at offset
- * `at`. */
+/* Writes the 64-bit end record and the locator, which has that record's offset. The directory
+ * begins at offset `at`. */
 static void write_end64(rg_zip_writer *z, uint64_t members, uint64_t at) {
     const uint64_t here = z->file.bytes;
     zip_record r = { .n = 0 };
