@@ -1,6 +1,6 @@
 /*
- * pickle.c: the pickle machine: its opcodes, its stack, its marks and its memo. The values are
- * stored by pickle_values.c, and globals are called by pickle_calls.c.
+ * pickle.c: executes the opcodes of a pickle, with a stack, marks and a memo as in Python.
+ * pickle_values.c stores the values, and pickle_calls.c makes the results of calls.
  */
 #include "pickle.h"
 
@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The longest pickle in bytes. The machine counts bytes and cells in 32 bits, so a limit is
- * needed. */
+/* The greatest size of a pickle in bytes. A limit is needed because values and cells (see pickle.h)
+ * have indices of 32 bits. */
 #define PICKLE_BYTES_MAX ((size_t)1 << 29)
 enum { PROTOCOL_MOST = 5 };
 
@@ -123,7 +123,8 @@ static bool push_empty(rg_pickle *p, rg_pickle_kind kind) {
     return rgi_pickle_add_empty(p, kind, &number) && pickle_add_number(&p->stack, number);
 }
 
-/* Returns the number of values above the last mark. Values below the mark can't be taken. */
+/* Returns the number of values on the stack above the last mark, or of all values if there is no
+ * mark. Opcodes can't use values below the mark. */
 static size_t stack_left(const rg_pickle *p) {
     return p->stack.n - (p->marks.n ? p->marks.v[p->marks.n - 1] : 0);
 }
@@ -148,7 +149,8 @@ void rgi_pickle_free(rg_pickle *p) {
 
 /* ---- reading bytes and numbers of the pickle ------------------------------------------ */
 
-/* Returns the next n bytes, and moves behind them. If there are fewer, fails and returns NULL. */
+/* Returns a pointer to the next n bytes, and moves p->at behind them. If fewer bytes are left,
+ * fails and returns NULL. */
 static const unsigned char *next_bytes(rg_pickle *p, size_t n) {
     if (n > p->n - p->at) {
         rgi_pickle_refuse(p, "it ends too early");
@@ -158,7 +160,7 @@ static const unsigned char *next_bytes(rg_pickle *p, size_t n) {
     return (const unsigned char *)p->bytes + p->at - n;
 }
 
-/* Reads a little-endian number of `bytes` bytes. Returns false on failure. */
+/* Reads a little-endian number of `bytes` bytes into *number. Returns false on failure. */
 static bool next_number(rg_pickle *p, size_t bytes, uint32_t *number) {
     const unsigned char *b = next_bytes(p, bytes);
     *number = 0;
@@ -167,8 +169,8 @@ static bool next_number(rg_pickle *p, size_t bytes, uint32_t *number) {
     return b;
 }
 
-/* Reads a line, and sets *n to its length without the line feed. Returns NULL if there is no line
- * feed. */
+/* Reads a line, and sets *n to its length without the line feed. Fails and returns NULL if there is
+ * no line feed. */
 static const char *next_line(rg_pickle *p, size_t *n) {
     const char *from = p->bytes + p->at;
     const char *end = memchr(from, '\n', p->n - p->at);
@@ -194,15 +196,16 @@ static bool push_int(rg_pickle *p, rg_pickle_kind kind, int64_t i) {
     return push_value(p, (rg_pickle_value){ .kind = kind, .i = i });
 }
 
-/* Reads an integer of `bytes` bytes. An integer of one or two bytes is unsigned, and one of four
- * bytes is signed. */
+/* Reads an integer of `bytes` bytes, and pushes it. An integer of one or two bytes is unsigned, and
+ * one of four bytes is signed. */
 static bool read_int(rg_pickle *p, size_t bytes) {
     uint32_t number;
     return next_number(p, bytes, &number) && push_int(p, RG_PICKLE_INT, (int32_t)number);
 }
 
-/* Reads an integer in two's complement, little-endian, with a variable number of bytes. If int64
- * can't hold it, pushes a value of kind RG_PICKLE_LONG. */
+/* Reads and pushes an integer: first a byte with the number of its bytes, then these bytes, in
+ * two's complement and little-endian. If int64 can't hold the integer, pushes a value of kind
+ * RG_PICKLE_LONG. */
 static bool read_long(rg_pickle *p) {
     uint32_t n;
     if (!next_number(p, 1, &n))
@@ -236,7 +239,8 @@ static bool read_float(rg_pickle *p) {
     return push_value(p, v);
 }
 
-/* Reads a string: first its length, which is a number of `bytes` bytes, then its characters. */
+/* Reads and pushes a string: first its length, which is a number of `bytes` bytes, then its
+ * characters. Fails if they aren't UTF-8. */
 static bool pickle_read_text(rg_pickle *p, size_t bytes) {
     uint32_t n;
     if (!next_number(p, bytes, &n))
@@ -249,8 +253,8 @@ static bool pickle_read_text(rg_pickle *p, size_t bytes) {
     return push_value(p, (rg_pickle_value){ .kind = RG_PICKLE_TEXT, .n = n, .v = text });
 }
 
-/* Reads a global: a line with the module and a line with the name. Python 2's module __builtin__ is
- * Python 3's builtins. */
+/* Reads and pushes a global: a line with the module and a line with the name. Python 2's module
+ * __builtin__ counts as Python 3's builtins. Fails if the library doesn't know the global. */
 static bool read_global(rg_pickle *p) {
     size_t n, wide;
     const char *module = next_line(p, &n);
@@ -321,7 +325,8 @@ static bool take_mark(rg_pickle *p, size_t *n) {
 }
 
 /* Removes n values from the stack, and appends them to the value below them, which must be of this
- * kind (a list or a dict). Returns false on failure. */
+ * kind (a list or a dict). Returns false on failure, for example if a dict would get a key without
+ * a value. */
 static bool pickle_take_into(rg_pickle *p, rg_pickle_kind kind, size_t n) {
     if (!stack_has(p, n + 1))
         return false;

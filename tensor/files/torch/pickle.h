@@ -1,18 +1,18 @@
 /*
- * pickle.h: a machine that reads the pickles that torch.save writes. It knows the same opcodes as
- * torch's own weights-only reader, and those globals of that reader whose values the library can
- * hold. (A global is a Python class or function that the pickle names.) Other opcodes and globals
- * fail with their name. Here a global is only a row of a table, never a function, so that nothing
- * that a pickle names can be executed. The result is a list of values, from which the reader of a
- * file makes tensors.
+ * pickle.h: a machine that reads the pickles that torch.save writes. The machine knows the same
+ * opcodes as torch's weights-only reader. A global is a Python class or function that a pickle
+ * names; the machine knows those globals of torch's reader whose values the library can hold. Other
+ * opcodes and globals fail with a message that names them. Here a global is only a row of a table,
+ * so nothing that a pickle names can be executed. The result is a list of values, from which the
+ * reader of a file makes tensors.
  */
 #pragma once
 
 #include "tensor/files/foreign.h"
 
-/* The greatest depth of nested containers. The machine checks the depth. Each function that
- * walks the result checks it again, because a container can still grow after it was put into
- * another one. */
+/* The greatest depth of nested containers. The machine checks the depth when it puts a value into a
+ * container. Each function that walks the result checks the depth again, because a container can
+ * still grow after it was put into another one. */
 enum { RG_PICKLE_DEPTH = 256 };
 #define RG_PICKLE_TOO_DEEP "it lies in more than %d others"
 
@@ -43,9 +43,10 @@ typedef enum {
  *     text, bytes, long  v points to n bytes of the pickle, which no 0 follows; a text is UTF-8
  *     tuple, list        n items
  *     dict               n items: each key is followed by its value; `global` is the row of the
- *                        class, or 0 for a plain dict
- *     global             `global` is the index of its row
- *     storage            i elements of the type `global`; its one item is the key, a text
+ *                        class, or 0 for a plain dict (0 is also the row of OrderedDict)
+ *     global             `global` is the index of its row in the table of pickle_calls.c
+ *     storage            i is the number of elements; `global` is the row of the storage class,
+ *                        which says their type; the one item is the key, a text
  *     tensor             four items: storage, offset, size, stride; `global` is the row of its
  *                        dtype, or 0 if the dtype is that of the storage */
 typedef struct {
@@ -54,9 +55,10 @@ typedef struct {
                            * that is in itself. */
     uint16_t waits : 1;   /* Set for a list or dict that is empty and hasn't been put into another
                            * value yet. */
-    uint16_t height : 14; /* The depth of the containers that are nested in the value. */
+    uint16_t height : 14; /* 0 if the value has no items; otherwise at least 1 more than the height
+                           * that each item had when it became an item. */
     uint32_t n;           /* The number of items, or of bytes. */
-    uint32_t first, last; /* The index of the first and of the last cell of the items. */
+    uint32_t first, last; /* The indices of the first and of the last cell of the items. */
     union {
         int64_t i;
         double f;
@@ -86,20 +88,21 @@ typedef struct {
     rg_pickle_cell *cells;
     size_t n_cells, cell_room;
     rg_pickle_numbers stack, marks, memo;
-    uint32_t waiting; /* The number of values whose `waits` is set. */
+    uint32_t waiting; /* The number of values in v whose `waits` is set. */
     uint32_t result;  /* The index of the value that the whole pickle stands for. */
 } rg_pickle;
 
-/* Reads a pickle, from offset p->at up to its STOP opcode. Before that, the caller sets the fields
- * from `file` to `at`. Afterwards it must free *p by rgi_pickle_free, even on failure. The pickle's
- * bytes must live as long as *p. Returns false on failure. */
+/* Reads a pickle, from offset p->at up to its STOP opcode. Before the call, the caller sets the
+ * fields from `file` to `at`, and the others to 0. Afterwards the caller must free *p by
+ * rgi_pickle_free, even on failure. The pickle's bytes must live as long as *p. Returns false on
+ * failure. */
 bool rgi_pickle_read(rg_pickle *p);
 void rgi_pickle_free(rg_pickle *p);
 
 /* Copies the indices of a value's items to `to`, at most `room` of them. Returns the number of all
  * items. */
 size_t rgi_pickle_items(const rg_pickle *p, uint32_t of, uint32_t *to, size_t room);
-/* Iterates over the cells of a value. */
+/* Iterates over the items of a value; `cell` is the index of an item's cell. */
 #define RG_EACH_ITEM(cell, p, of)                           \
     uint32_t cell = (p)->v[of].first, left_ = (p)->v[of].n; \
     left_ > 0;                                              \
@@ -107,7 +110,8 @@ size_t rgi_pickle_items(const rg_pickle *p, uint32_t of, uint32_t *to, size_t ro
 
 /* Returns whether the value is this string. The value may be a Python string or bytes. */
 bool rgi_pickle_is(const rg_pickle *p, uint32_t value, const char *text);
-/* Returns the name of a value's kind for error messages, such as: an int */
+/* Returns the name of a value's kind for error messages, such as: an int; of a global, returns the
+ * global's name. */
 const char *rgi_pickle_kind_name(const rg_pickle *p, uint32_t value);
 /* Returns the name of a global, such as torch.float32. */
 const char *rgi_pickle_global_name(uint8_t global);
@@ -124,9 +128,9 @@ bool rgi_pickle_refuse(const rg_pickle *p, const char *format, ...)
  * out. */
 bool rgi_pickle_add(rg_pickle *p, rg_pickle_value value, uint32_t *number);
 /* rgi_pickle_add_empty adds an empty list or dict, with `waits` set. rgi_pickle_end_wait clears
- * that flag, when the value gets an item or is put into another value. There is a limit of such
- * values, so that a crafted pickle can't nest endlessly; rgi_pickle_add_empty fails if there are
- * too many. */
+ * `waits`, when the value gets an item or is put into another value. rgi_pickle_add_empty fails if
+ * too many values have `waits` set: a crafted pickle may begin one list in the other without
+ * end. */
 bool rgi_pickle_add_empty(rg_pickle *p, rg_pickle_kind kind, uint32_t *number);
 void rgi_pickle_end_wait(rg_pickle *p, uint32_t value);
 /* Appends the value `item` to the items of the value `to`. Returns false on failure. */
@@ -136,7 +140,8 @@ int rgi_pickle_global(const char *name, size_t n);
 /* Fails with the name of a global that has no row and, for some globals, with advice on what to
  * save instead. Returns false. */
 bool rgi_pickle_refuse_global(const rg_pickle *p, const char *name, size_t n);
-/* Execute the opcodes REDUCE, NEWOBJ, BUILD and BINPERSID. They return false on failure. */
+/* Execute the opcodes REDUCE, NEWOBJ, BUILD and BINPERSID. All but BUILD set *result to the index
+ * of the resulting value. They return false on failure. */
 bool rgi_pickle_reduce(rg_pickle *p, uint32_t function, uint32_t args, uint32_t *result);
 bool rgi_pickle_newobj(rg_pickle *p, uint32_t cls, uint32_t args, uint32_t *result);
 bool rgi_pickle_build(rg_pickle *p, uint32_t value, uint32_t state);

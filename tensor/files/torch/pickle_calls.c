@@ -1,8 +1,9 @@
 /*
  * pickle_calls.c: the globals (Python classes and functions) that a pickle may name, and the values
- * that are made when the pickle calls one of them. The table has those globals of torch's
- * weights-only reader whose values the library can hold; others fail with their name. No global is
- * a function that is executed.
+ * that result when the pickle calls one of them. The table has those globals of torch's
+ * weights-only reader whose values the library can hold. Others fail with a message that names
+ * them. No Python function is executed: for each kind of call, a function of this file makes the
+ * value.
  */
 #include "pickle.h"
 
@@ -25,7 +26,8 @@ typedef enum {
 
 typedef enum { IS_FUNCTION, IS_DTYPE, IS_STORAGE } global_kind;
 
-/* A row of the table of globals. `type` is the element type of a dtype or a storage class. */
+/* A row of the table of globals: `call` is a call_kind, `kind` a global_kind, and `type` the
+ * element type of a dtype or a storage class (otherwise NO_TYPE). */
 typedef struct {
     const char *name;
     uint8_t call, kind, type;
@@ -39,8 +41,8 @@ enum { NO_TYPE = RG_FOREIGN_COUNT };
 #define STORAGE(name, type) \
     { "torch." name "Storage", CALL_NOTHING, IS_STORAGE, type }
 
-/* The globals. The first row is OrderedDict, so that 0 is never the row of a dtype or a storage
- * class: in those places 0 means none. */
+/* The globals. The first row is OrderedDict, so that 0 is never the row of a dtype: a tensor whose
+ * `global` is 0 has the dtype of its storage. */
 static const global_row global_rows[] = {
     FUNCTION("collections.OrderedDict", CALL_DICT),
     FUNCTION("collections.Counter", CALL_DICT),
@@ -143,8 +145,8 @@ static rg_pickle_kind kind_of(const rg_pickle *p, uint32_t value) {
     return (rg_pickle_kind)p->v[value].kind;
 }
 
-/* Reads the arguments of a call from the tuple `args`. Fails if there are fewer than `least` or
- * more than `most`. */
+/* Reads the arguments of a call from the tuple `args` into *a. Fails if there are fewer than
+ * `least` or more than `most`. */
 static bool take_arguments(const rg_pickle *p, arguments *a, uint32_t args, size_t least,
                            size_t most) {
     if (kind_of(p, args) != RG_PICKLE_TUPLE)
@@ -171,9 +173,9 @@ static bool argument_is(const rg_pickle *p, const arguments *a, size_t i, rg_pic
     return kind_of(p, a->v[i]) == kind || refuse_argument(p, a, i, wanted);
 }
 
-/* Returns whether argument i is a list or tuple of integers; otherwise fails. A list that is longer
- * than any shape fails without being looked through, so that a crafted pickle can't make the reader
- * look through a long list again and again. */
+/* Returns whether argument i is a list or tuple of integers; otherwise fails. If there are more
+ * than SHAPE_MOST items, fails without a look at them, because a crafted pickle could otherwise
+ * make the reader look through a long list again and again. */
 static bool argument_is_shape(const rg_pickle *p, const arguments *a, size_t i) {
     rg_pickle_kind kind = kind_of(p, a->v[i]);
     bool ok = (kind == RG_PICKLE_TUPLE || kind == RG_PICKLE_LIST) && p->v[a->v[i]].n <= SHAPE_MOST;
@@ -192,7 +194,8 @@ static bool is_dtype_value(const rg_pickle *p, uint32_t value) {
 
 /* ---- containers ----------------------------------------------------------------------- */
 
-/* Makes a dict. OrderedDict() has no argument, and Counter({key: n}) has a dict as its argument. */
+/* Makes a dict, with the items of the argument, which is a dict, if there is one: OrderedDict() has
+ * no argument, and Counter({key: n}) has one. */
 static bool call_dict(rg_pickle *p, arguments *a, uint8_t row, uint32_t args, uint32_t *result) {
     rg_pickle_value dict = { .kind = RG_PICKLE_DICT, .global = row };
     if (!take_arguments(p, a, args, 0, 1) || !rgi_pickle_add(p, dict, result))
@@ -221,7 +224,7 @@ static bool call_set(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result
 }
 
 /* Makes bytes: from a string, as _codecs.encode("..", "latin1") does, or from bytes, as bytearray
- * does. */
+ * does. A string's bytes are taken as they are in the pickle, in UTF-8. */
 static bool call_bytes(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result) {
     if (!take_arguments(p, a, args, 0, 2))
         return false;
@@ -245,8 +248,8 @@ static bool call_other(rg_pickle *p, arguments *a, uint32_t args, uint32_t *resu
 
 /* ---- tensors -------------------------------------------------------------------------- */
 
-/* Fails if the metadata says that the view's numbers are to be negated or conjugated when they are
- * read. */
+/* Argument i, which may be absent or None, is the metadata of a tensor. Fails if the metadata says
+ * that the tensor's elements must be negated or conjugated when they are read. */
 static bool check_metadata(const rg_pickle *p, const arguments *a, size_t i) {
     if (i >= a->n || kind_of(p, a->v[i]) == RG_PICKLE_NONE)
         return true;
@@ -264,8 +267,8 @@ static bool check_metadata(const rg_pickle *p, const arguments *a, size_t i) {
 }
 
 /* Makes a tensor from (storage, offset, size, stride, requires_grad, backward_hooks, dtype,
- * metadata). The function's version 2 has no dtype. The metadata may be absent. backward_hooks is
- * ignored, and so is requires_grad, which is false in a state_dict. */
+ * metadata). _rebuild_tensor_v2 has no argument dtype. The metadata may be absent. backward_hooks
+ * is ignored, and so is requires_grad, which is false in a state_dict. */
 static bool call_rebuild(rg_pickle *p, arguments *a, bool has_dtype, uint32_t args,
                          uint32_t *result) {
     const size_t metadata = has_dtype ? 7 : 6;
@@ -286,7 +289,8 @@ static bool call_rebuild(rg_pickle *p, arguments *a, bool has_dtype, uint32_t ar
     return ok;
 }
 
-/* Makes a parameter. Here it is the same value as its tensor. */
+/* Makes a parameter: the result is the first argument, which is the parameter's tensor. The other
+ * arguments are ignored. */
 static bool call_parameter(rg_pickle *p, arguments *a, size_t most, uint32_t args,
                            uint32_t *result) {
     if (!take_arguments(p, a, args, 1, most) || !argument_is(p, a, 0, RG_PICKLE_TENSOR, "a tensor"))
@@ -349,7 +353,8 @@ bool rgi_pickle_newobj(rg_pickle *p, uint32_t cls, uint32_t args, uint32_t *resu
     return rgi_pickle_reduce(p, cls, args, result);
 }
 
-/* Sets the attributes of an OrderedDict, such as torch's _metadata: they are ignored. */
+/* Stands for setting the attributes of an OrderedDict, such as torch's _metadata. Checks that
+ * `state` is a dict of attributes, and ignores it. */
 bool rgi_pickle_build(rg_pickle *p, uint32_t value, uint32_t state) {
     const char *name = rgi_pickle_kind_name(p, value);
     if (kind_of(p, value) != RG_PICKLE_DICT)
@@ -360,7 +365,8 @@ bool rgi_pickle_build(rg_pickle *p, uint32_t value, uint32_t state) {
     return true;
 }
 
-/* Makes a storage from ("storage", type, key, location, numel). */
+/* Makes a storage from the tuple ("storage", type, key, location, numel). The location, a device,
+ * is ignored. */
 bool rgi_pickle_persistent(rg_pickle *p, uint32_t id, uint32_t *result) {
     arguments a = { .name = "a storage" };
     if (kind_of(p, id) != RG_PICKLE_TUPLE)

@@ -9,10 +9,11 @@
 
 /* The limit of p->cells is this number times the pickle's size in bytes. A cell is an entry of a
  * container's list of items (see pickle.h). Ordinary pickles need less than one cell for each byte.
- * A crafted pickle could make far more, by copying the same dict again and again. */
+ * A crafted pickle could make far more, by copying the same dict again and again (Counter(d) copies
+ * d). */
 enum { PICKLE_CELLS_A_BYTE = 4 };
-/* The most values that may have `waits` set at the same time: lists and dicts that are empty and
- * haven't been put into another value yet. Only a crafted pickle has many of them. */
+/* The most values that may have `waits` set at the same time. These are lists and dicts that are
+ * empty and haven't been put into another value yet. Only a crafted pickle has many of them. */
 enum { PICKLE_WAITING = 1 << 16 };
 
 const char *rgi_pickle_kind_name(const rg_pickle *p, uint32_t value) {
@@ -54,8 +55,8 @@ void rgi_pickle_end_wait(rg_pickle *p, uint32_t value) {
 
 /* ---- items ---------------------------------------------------------------------------- */
 
-/* Updates the height and the flags of `to`, a value that gets the item `item`. Fails if the
- * containers are nested too deep. */
+/* Called before the value `item` becomes an item of the value `to`. Updates the height of `to`, and
+ * clears `waits` of both. Fails if the containers would be nested too deep. */
 static bool put_in(rg_pickle *p, uint32_t to, uint32_t item) {
     rg_pickle_value *v = &p->v[to];
     const unsigned height = p->v[item].height + 1u;

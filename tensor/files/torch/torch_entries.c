@@ -1,6 +1,7 @@
 /*
  * torch_entries.c: turns the value of a pickle into a list of named tensors. Values in nested
- * dicts, lists and tuples get names with dots, and numbers become 0-d tensors.
+ * dicts, lists and tuples get names with dots. Numbers become 0-d tensors, and values that are
+ * neither tensors nor numbers, such as None and strings, become RG_NONE.
  */
 #include "torch_file.h"
 
@@ -19,8 +20,8 @@ enum {
     LETTERS_A_BYTE = 256, /* The most characters of names for each byte of a pickle. */
 };
 
-/* An entry of the list. `name` is the offset of its name in torch_walk's `names`. In torch_walk,
- * `path` is the name of the current value. */
+/* An entry of the list. `name` is the offset of the entry's name in torch_walk.names.
+ * torch_walk.path is the name of the value that is visited. */
 typedef struct {
     size_t name;
     rg_tensor *tensor;
@@ -36,7 +37,7 @@ typedef struct {
 
 static bool walk_value(torch_walk *w, uint32_t value, int depth);
 
-/* Fails with a message about the current value. */
+/* Fails with a message about the value that is visited, and evaluates to false. */
 #define REFUSE_VALUE(w, format, ...)                            \
     rgi_file_refuse((w)->reader->file, "entry \"%s\": " format, \
                     RG_SHOWN((w)->path.v ? (w)->path.v : ""), ##__VA_ARGS__)
@@ -114,8 +115,8 @@ static bool add_torch_tensor(torch_walk *w, uint32_t value) {
 
 /* ---- visiting containers -------------------------------------------------------------- */
 
-/* Visits a value whose name is the current path, a dot, and the n bytes of `text`. Returns false on
- * failure. */
+/* Visits a value whose name is the current path, a dot (except at depth 0), and the n bytes of
+ * `text`. Returns false on failure. */
 static bool walk_below(torch_walk *w, const char *text, size_t n, uint32_t value, int depth) {
     const size_t before = w->path.n;
     if (memchr(text, 0, n))
@@ -207,7 +208,8 @@ static bool walk_value(torch_walk *w, uint32_t value, int depth) {
 
 /* ---- making the list ------------------------------------------------------------------ */
 
-/* Makes the list. Gives the tensors and the list itself to the innermost scope. */
+/* Returns the entries as a list. The innermost scope owns the list, the names and the tensors. A
+ * list with .n == -1 means that memory ran out. */
 static rg_named_list own_entries(torch_walk *w) {
     const rg_named_list failed = { .n = -1 };
     rg_named *v = rgi_scope_alloc(w->n * sizeof *v);

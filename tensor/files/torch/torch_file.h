@@ -10,11 +10,11 @@
 #include "tensor/map.h"
 #include "tensor/text/text.h"
 
-/* A storage, which is a member of the archive. as[type] is NULL until the storage's elements are
- * read as elements of that type. Then it is a tensor of one dim that holds them; the tensors of the
- * file share its memory. */
+/* A storage, which is a member of the archive. as[type] is NULL until the storage's bytes are read
+ * as elements of that type. Then as[type] is a tensor of one dim with these elements. The tensors
+ * of the file share its memory. */
 typedef struct {
-    uint8_t global; /* The storage's type: the row of a global of the pickle. */
+    uint8_t global; /* The row of the storage's class in the table of globals (see pickle.h). */
     int64_t numel;
     const rg_zip_member *member;
     rg_tensor *as[RG_FOREIGN_COUNT];
@@ -30,17 +30,19 @@ typedef struct {
     size_t prefix_n;
     bool swapped; /* Set if the bytes of an element are in the opposite order to the machine's. */
     rg_pickle pickle;
-    rg_map keys; /* The index in `storages` for each storage's key. */
+    rg_map keys; /* The index in `storages` for each storage's key, by which the pickle names the
+                  * storage. */
     rg_torch_storage *storages;
     size_t n_storages, storage_room;
     rg_tensor **made;
     size_t made_room;
 } rg_torch_reader;
 
-/* Frees everything that the reader holds, except the file. */
+/* Frees everything that the reader holds, except the file and the zip archive. */
 void rgi_torch_reader_free(rg_torch_reader *r);
 /* Returns the tensor for a value that is a tensor or a storage, or NULL on failure. The reader owns
  * the tensor. `name` is the name of the entry, for error messages. */
 rg_tensor *rgi_torch_tensor(rg_torch_reader *r, uint32_t value, const char *name);
-/* Returns the pickle's value as a list of named tensors. A list with .n == -1 means failure. */
+/* Returns the pickle's value as a list of named tensors, which the innermost scope owns. A list
+ * with .n == -1 means failure. */
 rg_named_list rgi_torch_entries(rg_torch_reader *r);

@@ -23,8 +23,8 @@ static const rg_zip_member *member_below(const rg_torch_reader *r, const char *n
     return m;
 }
 
-/* Reads a small member into `to`, followed by a 0. If the archive doesn't have the member, `to`
- * becomes "". Returns false on failure. */
+/* Reads a member of fewer than 32 bytes into `to`, followed by a 0. If the archive doesn't have the
+ * member, `to` becomes "". Returns false on failure, also if the member is larger. */
 static bool small_member(const rg_torch_reader *r, const char *name, char to[32]) {
     bool failed = false;
     const rg_zip_member *m = member_below(r, name, &failed);
@@ -48,7 +48,8 @@ static bool check_version(const rg_torch_reader *r) {
     return true;
 }
 
-/* Reads the byte order of the elements. An archive that names no order is little-endian. */
+/* Reads the byte order of the elements, and sets r->swapped. An archive that names no order is
+ * little-endian. Returns false on failure. */
 static bool check_order(rg_torch_reader *r) {
     char order[32];
     if (!small_member(r, "byteorder", order))
@@ -62,7 +63,8 @@ static bool check_order(rg_torch_reader *r) {
 
 /* ---- archives --------------------------------------------------------------------------- */
 
-/* Finds the folder that all members are in. Its name is that of the file, or "archive". */
+/* Sets r->prefix to the folder of the first member. torch.save puts all members into one folder,
+ * which has the name of the file, or "archive". Fails if the first member is in no folder. */
 static bool find_folder(rg_torch_reader *r) {
     const char *first = r->zip->n > 0 ? r->zip->v[0].name : "";
     const char *slash = strchr(first, '/');
@@ -121,7 +123,7 @@ static const char *const torch_load_op = "torch_load";
 
 /* Fails if the file isn't a zip archive. Files of torch before 1.6 are recognised for a better
  * message: they begin with the bytes in `old`; only the second byte, the number of the pickle
- * protocol, may be another one. Torch before 0.1.9 wrote tar files. */
+ * protocol, may differ. Torch before 0.1.9 wrote tar files. */
 static bool check_archive(const rg_file *f) {
     static const char old[] = "\x80\2\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
     char head[512] = { 0 };

@@ -1,6 +1,6 @@
 /*
- * torch_tensor.c: makes the tensors that a pickle describes. Each storage is read only once, as a
- * whole, and tensors share its memory, as in torch.
+ * torch_tensor.c: makes the tensors that a pickle describes. Each storage is read as a whole, and
+ * only once for each element type, and tensors share its memory, as in torch.
  */
 #include "torch_file.h"
 
@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Fails with a message about the tensor of an entry. */
+/* Fails with a message about the tensor of the entry `name`, and evaluates to false. */
 #define REFUSE_TENSOR(r, name, format, ...) \
     rgi_file_refuse((r)->file, "tensor \"%s\": " format, RG_SHOWN(name), ##__VA_ARGS__)
 
@@ -29,7 +29,8 @@ void rgi_torch_reader_free(rg_torch_reader *r) {
 
 /* ---- finding storages ----------------------------------------------------------------- */
 
-/* Adds a storage with this key. Returns NULL if memory runs out. */
+/* Adds a storage with this key, and returns a pointer to it, which is valid until another storage
+ * is added. Returns NULL if memory runs out. */
 static rg_torch_storage *add_storage(rg_torch_reader *r, const char *key,
                                      rg_torch_storage storage) {
     if (!rgi_grow((void **)&r->storages, &r->storage_room, r->n_storages + 1, sizeof storage)
@@ -39,7 +40,8 @@ static rg_torch_storage *add_storage(rg_torch_reader *r, const char *key,
     return &r->storages[r->n_storages++];
 }
 
-/* Finds the storage's member in the archive, and adds the storage. Returns NULL on failure. */
+/* Adds the storage with this key, whose member in the archive it finds. `declared` is the storage
+ * as the pickle describes it. Returns NULL on failure. */
 static rg_torch_storage *storage_in_archive(rg_torch_reader *r, const rg_pickle_value *key,
                                             const rg_pickle_value *declared, const char *name) {
     rg_text path = { 0 };
@@ -58,8 +60,8 @@ static rg_torch_storage *storage_in_archive(rg_torch_reader *r, const rg_pickle_
     return found;
 }
 
-/* Returns the storage with the key that the value has. If r->storages lacks this storage, adds it.
- * Returns NULL on failure. */
+/* `value` describes a storage. Returns the entry of r->storages that has the same key. If there is
+ * none, adds one. Returns NULL on failure. */
 static rg_torch_storage *look_for_storage(rg_torch_reader *r, uint32_t value, const char *name) {
     const rg_pickle_value *v = &r->pickle.v[value];
     const rg_pickle_value *key = &r->pickle.v[r->pickle.cells[v->first].value];
@@ -72,8 +74,9 @@ static rg_torch_storage *look_for_storage(rg_torch_reader *r, uint32_t value, co
     return at < 0 ? storage_in_archive(r, key, v, name) : &r->storages[at];
 }
 
-/* Returns the storage that a value names. Fails and returns NULL if the pickle says a size that
- * isn't the member's, or if it says different types or sizes for the same storage. */
+/* Returns the entry of r->storages for the storage that `value` describes. Fails and returns NULL
+ * if the archive has no member for it, if the described size isn't the member's, or if the pickle
+ * describes the same storage elsewhere with another type or size. */
 static rg_torch_storage *find_storage(rg_torch_reader *r, uint32_t value, const char *name) {
     const rg_pickle_value *v = &r->pickle.v[value];
     const rg_pickle_value *key = &r->pickle.v[r->pickle.cells[v->first].value];
@@ -139,8 +142,8 @@ static rg_tensor *storage_as(rg_torch_reader *r, rg_torch_storage *s, rg_foreign
 
 /* ---- checking shapes ------------------------------------------------------------------ */
 
-/* Copies the integers of a size or stride to `dims`. Fails if there are too many, or if one is
- * negative or too large. */
+/* Copies the integers of a size or stride to `dims`. `called` is "size" or "stride". Fails if there
+ * are too many integers, or if one is negative or too large. */
 static bool take_sizes(const rg_torch_reader *r, uint32_t value, const char *called, rg_dims *dims,
                        const char *name) {
     const rg_pickle *p = &r->pickle;

@@ -1,6 +1,6 @@
 /*
  * torch_value.c: builds a Python value, and turns it into a list of tensors whose names have dots.
- * torch_value.h explains it.
+ * torch_value.h explains both.
  */
 #include "torch_value.h"
 
@@ -74,8 +74,9 @@ void rgi_py_int_key(rg_py *p, int64_t key) {
 
 /* ---- names with dots ------------------------------------------------------------------------- */
 
-/* The position of a value. For each container around it, `length` is the length of the container's
- * name, and `item` is the index of the next item in a list, or -1 in a dict. */
+/* The place at which a walk through a value has arrived. `name` is the name of the current part.
+ * For each container around this part, `length` is the length of the container's name, and `item`
+ * is the index of the next item in a list, or -1 in a dict. */
 typedef struct {
     size_t length[RG_PY_DEPTH];
     int64_t item[RG_PY_DEPTH];
@@ -113,7 +114,8 @@ static void name_py_key(py_place *at, const rg_py_part *part) {
 
 static bool is_py_value(const rg_py_part *part) { return part->kind > RG_PY_INT_KEY; }
 
-/* Returns a copy of the name, which the innermost scope owns, or NULL if memory runs out. */
+/* Returns a copy of the name. The innermost scope owns the copy. Returns NULL if memory runs
+ * out. */
 static const char *py_name(const py_place *at) {
     char *name = at->name.failed ? NULL : rgi_scope_alloc(at->name.n + 1);
     if (!name)
@@ -124,8 +126,8 @@ static const char *py_name(const py_place *at) {
     return name;
 }
 
-/* Names the values that aren't containers: the i-th of them is v[i]. Returns their number, or -1 if
- * memory runs out. */
+/* Sets v[i].name to the name of the i-th value that isn't a container. Returns the number of these
+ * values, or -1 if memory runs out. */
 static int name_py_values(const rg_py *p, rg_named *v) {
     py_place at = { .item = { -1 } };
     bool ok = true;
@@ -154,8 +156,8 @@ static int name_py_values(const rg_py *p, rg_named *v) {
     return ok ? n : -1;
 }
 
-/* Gives the named values their tensors, which the caller's scope owns. If memory runs out, returns
- * false, and leaves no tensor to that scope. */
+/* Sets v[i].tensor to the tensor of the i-th value that isn't a container. The caller's scope owns
+ * the tensors. If memory runs out, returns false, and leaves no tensor to that scope. */
 static bool make_py_tensors(const rg_py *p, rg_named *v) {
     RG_SCOPE();
     int n = 0;

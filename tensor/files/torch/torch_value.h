@@ -41,8 +41,8 @@ typedef struct {
     };
 } rg_py_part;
 
-/* A value, which is initialised with { 0 }. `failed` is set if memory runs out; then nothing more
- * is added. */
+/* A value, which is initialised with { 0 }. `failed` is set if memory runs out, or if rgi_py_tensor
+ * gets NULL; then nothing more is added. */
 typedef struct {
     rg_py_part *v;
     size_t n, room;
@@ -52,8 +52,9 @@ void rgi_py_free(rg_py *p);
 
 void rgi_py_begin(rg_py *p, rg_py_kind kind);
 void rgi_py_end(rg_py *p);
-/* Append a value. In a dict, `key` is its key; elsewhere `key` must be NULL. The value holds a
- * reference to a tensor until rgi_py_free. */
+/* Append a value. In a dict, `key` is the value's key; `key` must be NULL in a list, and after
+ * rgi_py_int_key, which appends an integer as the key of the next value. *p holds a reference to
+ * each tensor until rgi_py_free. */
 void rgi_py_begin_at(rg_py *p, const char *key, rg_py_kind kind);
 void rgi_py_tensor(rg_py *p, const char *key, rg_tensor *t);
 void rgi_py_int(rg_py *p, const char *key, int64_t whole);
@@ -63,8 +64,9 @@ void rgi_py_text(rg_py *p, const char *key, const char *text);
 void rgi_py_none(rg_py *p, const char *key);
 void rgi_py_int_key(rg_py *p, int64_t key);
 
-/* Returns the value as the list that rg_torch_load would return. The innermost scope owns the list
- * and its tensors. A list with .n == -1 means failure, and then the scope owns no new tensor. */
+/* Returns the value as the list that rg_torch_load would return for its file. The innermost scope
+ * owns the list and its tensors. A list with .n == -1 means failure, and then the scope owns no new
+ * tensor. */
 rg_named_list rgi_py_flat(const rg_py *p);
 /* Writes the value to a file, as torch.save would. Returns false on failure. */
 bool rgi_torch_write(const char *op, const rg_py *p, const char *path);

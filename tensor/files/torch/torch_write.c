@@ -1,8 +1,8 @@
 /*
- * torch_write.c: writes a list of named tensors, with the same bytes of the pickle that torch.save
- * writes for an OrderedDict of them. The archive has the same members as torch's, except the member
- * with a serial number, which torch doesn't need. For nested values, the pickle has other bytes
- * than torch's, but the same meaning.
+ * torch_write.c: writes a list of named tensors to a file. The pickle in this file has the same
+ * bytes as the one that torch.save writes for an OrderedDict of these tensors. The archive has the
+ * same members as torch's, except the member with a serial number, which torch doesn't need. For
+ * nested values, the pickle has other bytes than torch's, but the same meaning.
  */
 #include "torch_value.h"
 #include "tensor/files/foreign.h"
@@ -19,8 +19,8 @@
 /* PICKLE_BATCH is the number of pairs of a dict that Python's pickler writes at a time. */
 enum { PICKLE_BATCH = 1000, TORCH_ALIGNMENT = 64 };
 
-/* Values that occur several times: their indices in the pickle's memo, or -1 if they haven't been
- * written yet. */
+/* The values that are written once and then loaded from the pickle's memo: for each, its index in
+ * the memo, or -1 if it isn't written yet. */
 typedef struct {
     int64_t rebuild, ordered_dict, storage, cpu, types[RG_DTYPE_COUNT];
 } torch_memo;
@@ -110,7 +110,7 @@ static void pickle_float(torch_writer *w, double real) {
     pickle_bytes(w, v, sizeof v);
 }
 
-/* Writes an integer, in as few bytes as Python does. */
+/* Writes an integer, by the same opcode and with as many bytes as Python does. */
 static void pickle_int(torch_writer *w, int64_t i) {
     if (i >= 0 && i < 1 << 8) {
         pickle_number(w, 'K', (uint64_t)i, 1);
@@ -119,8 +119,8 @@ static void pickle_int(torch_writer *w, int64_t i) {
     } else if (i >= INT32_MIN && i <= INT32_MAX) {
         pickle_number(w, 'J', (uint64_t)i, 4);
     } else {
-        /* At least 4 bytes are written, and enough that the highest bit of the last byte is the
-         * sign. */
+        /* Writes as few bytes as possible such that the highest bit of the last byte is the sign.
+         * They are at least 5, because int32 can't hold i. */
         const int64_t sign = i < 0 ? -1 : 0;
         uint64_t bytes = 4;
         while (i >> (8 * bytes - 1) != sign)
@@ -254,7 +254,7 @@ static void pickle_list(torch_writer *w, rg_named_list list) {
 /* ---- writing the archive ---------------------------------------------------------------- */
 
 /* Appends the name of the folder that has the members. As in torch, it is the file's name up to its
- * last dot, or "archive" if that contains other characters than printable ASCII. */
+ * last dot, or "archive" if this is empty, or contains other characters than printable ASCII. */
 static void add_folder(rg_text *to, const char *path) {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     const char *dot = strrchr(base, '.');
@@ -265,8 +265,8 @@ static void add_folder(rg_text *to, const char *path) {
     rgi_text_add(to, "%.*s/", plain ? (int)n : 7, plain ? base : "archive");
 }
 
-/* Writes a member into the folder, whose name is the first `folder` bytes of *path. `from` are the
- * member's n bytes. */
+/* Writes a member with this name and the n bytes at `from` into the folder. The first `folder`
+ * bytes of *path are the folder's name; what follows them is overwritten. */
 static void add_member(rg_zip_writer *z, rg_text *path, size_t folder, const char *name,
                        const void *from, size_t n) {
     path->n = folder;
@@ -282,7 +282,8 @@ static void add_text_member(rg_zip_writer *z, rg_text *path, size_t folder, cons
     add_member(z, path, folder, name, text, strlen(text));
 }
 
-/* Writes the members in the same order as torch. */
+/* Writes the members in the same order as torch. Returns false if memory for a name runs out; z
+ * notes other failures. */
 static bool write_members(const torch_writer *w, rg_zip_writer *z, const char *file) {
     rg_text path = { 0 };
     add_folder(&path, file);
