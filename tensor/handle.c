@@ -1,6 +1,6 @@
 /*
- * handle.c: fails with an error message if a function gets a pointer that isn't a handle of the
- * kind that it expects.
+ * handle.c: fails with an error message if the pointer that a function gets isn't a handle of the
+ * kind that the function expects.
  */
 #include "handle.h"
 

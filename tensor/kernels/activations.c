@@ -1,7 +1,8 @@
 /*
- * activations.c: the kernels of activation functions and their gradients. A new activation is a row
- * in elementwise.def, and two functions in loops/activations.h, for the formula and its gradient.
- * Activations that take numbers or two tensors have no row there; their kernels are listed here.
+ * activations.c: the kernels of activation functions and their gradients. To add an activation, add
+ * a row to elementwise.def, and two functions to loops/activations.h: its formula and its gradient.
+ * Activations that also take numbers or a second tensor have no row in elementwise.def; their
+ * kernels are listed here.
  */
 #include "kernels.h"
 

@@ -1,9 +1,10 @@
 /*
- * attention.c: y = softmax(scale * q k^T + mask) v, computed by tiles of queries and keys. So
- * memory grows with the number of queries plus that of keys, not with their product. Forward keeps
- * lse for each query: the logarithm of the sum of the exponentials of its scores. Backward computes
- * the softmax weights again from lse. loops/attention.h computes a tile; loops/attention_lanes.h
- * handles short and narrow heads, one head in each vector lane.
+ * attention.c: y = softmax(scores) v, where scores = scale * q k^T + mask are computed by tiles of
+ * queries and keys. So memory grows with the number of queries plus the number of keys, not with
+ * the product of these numbers. For each query, forward stores lse: the logarithm of the sum of the
+ * exponentials of the query's scores. Backward computes the softmax weights again from lse.
+ * loops/attention.h computes a tile; loops/attention_lanes.h handles short and narrow heads, one
+ * head in each vector lane.
  */
 #include "kernels.h"
 #include "tensor/memory.h"
@@ -14,10 +15,10 @@
  * are skipped in blocks of ATTENTION_BLOCK rows and columns. */
 enum { ATTENTION_SIDE = 64, ATTENTION_ALONG = 128, ATTENTION_BLOCK = 16 };
 
-/* Constants of attention by lanes. A tile has ATTENTION_ROWS queries; the sums of these queries
- * with two keys fill half of the registers. For each group of heads, the numbers of queries and
- * keys are rounded up to a multiple of ATTENTION_ROWS. A task has ATTENTION_LANES heads, as many as
- * the widest vectors have lanes. */
+/* Constants of attention by lanes. A tile has ATTENTION_ROWS queries; the dot products of these
+ * queries and two keys fill half of the registers. Memory for the queries and keys of a head is
+ * rounded up to a multiple of ATTENTION_ROWS rows. A task has ATTENTION_LANES heads, as many as the
+ * widest vectors have lanes. */
 enum { ATTENTION_ROWS = 4, ATTENTION_LANES = 16 };
 
 /* The matrix of one head in one item of the batch. Its rows have `size` elements. row and col are
@@ -55,7 +56,8 @@ typedef struct {
 } attention_stretch;
 
 /* Returns the stretch of n keys or queries that begins at `from`. `keys` is the number of keys in
- * the stretch or tile. The blocks are small only if a causal mask's diagonal crosses these keys. */
+ * the stretch (forward) or in the tile (backward). The blocks are small only if the diagonal of a
+ * causal mask crosses these keys. */
 static inline attention_stretch attention_cut(const attention_plan *plan, int64_t from, int64_t n,
                                               int64_t ahead, int64_t keys) {
     const bool cuts = plan->causal && ahead < keys;
@@ -64,8 +66,8 @@ static inline attention_stretch attention_cut(const attention_plan *plan, int64_
     };
 }
 
-/* Returns how many of the first n keys must be computed for query i: all keys that any query in the
- * same block sees. */
+/* Returns for how many of the first n keys the scores of query i must be computed: for all keys
+ * that any query in the same block sees. i counts from the first query of the tile or stretch. */
 static inline int64_t attention_seen(const attention_plan *plan, const attention_stretch *stretch,
                                      int64_t n, int64_t i) {
     if (!plan->causal)
@@ -74,9 +76,9 @@ static inline int64_t attention_seen(const attention_plan *plan, const attention
     return RG_MIN(n, end);
 }
 
-/* Returns t's matrix for a head, counted through all items of the batch. If t has size 1 in the dim
- * of heads or of the batch, all heads or items share a matrix. Returns an empty matrix if t is
- * NULL. */
+/* Returns t's matrix for head number `head`; the heads of all items of the batch are numbered one
+ * after the other. If t has size 1 in the dim of heads, all heads of an item share a matrix; if it
+ * has size 1 in the dim of the batch, all items do. Returns an empty matrix if t is NULL. */
 static attention_matrix attention_part(const rg_tensor *t, int64_t head,
                                        const attention_plan *plan) {
     if (!t)
@@ -129,8 +131,8 @@ static inline int64_t attention_whole_rows(int64_t n) {
     return (n + ATTENTION_ROWS - 1) / ATTENTION_ROWS * ATTENTION_ROWS;
 }
 
-/* y = a b, or y += a b if `add` is true. The caller sets m, n, k, a_row, a_col, b_row and y_row in
- * `sizes`. */
+/* The matrix product y = a b, or y += a b if `add` is true. The caller sets m, n, k, a_row, a_col,
+ * b_row and y_row in `sizes`; the columns of y and b must be contiguous. */
 static void attention_product(const attention_plan *plan, k_product_sizes sizes, void *y,
                               const void *a, const void *b, bool add) {
     sizes.y_col = 1;
@@ -149,8 +151,8 @@ static void attention_product(const attention_plan *plan, k_product_sizes sizes,
 
 /* ---- attention by tiles ---------------------------------------------------------------------- */
 
-/* Returns the cost of a task, as a number of elementary operations. In forward a task is a tile of
- * queries; in backward it is a head. Each score costs `wide` operations. */
+/* Returns the cost of a task, as a number of elementary operations. A task is a tile of queries in
+ * forward, and a head in backward. Each score costs `wide` operations. */
 static int64_t attention_steps(const attention_plan *plan, int64_t wide) {
     return (plan->g ? plan->queries : ATTENTION_SIDE) * plan->keys * wide;
 }
@@ -164,10 +166,11 @@ static size_t attention_room(const attention_plan *plan, int64_t wide) {
 
 /* ---- attention by lanes ---------------------------------------------------------------------- */
 
-/* Returns whether heads are put into vector lanes. That wastes lanes if there are too few heads,
- * and long and wide heads fill vectors better by tiles. As measured, lanes are faster if the
- * fraction of lanes that are used is at least sqrt(length * width) / 32. Here, length is the number
- * of queries or of keys, and width is the size of a row of q or of v; the larger one counts. */
+/* Returns whether to compute attention by lanes, with a head in each lane. This wastes lanes if
+ * there are too few heads, and the tiles of long and wide heads fill vectors better. As measured,
+ * lanes are faster if the fraction of lanes that are used is at least sqrt(length * width) / 32.
+ * Here, length is the number of queries or of keys, whichever is larger, and width is the size of a
+ * row of q or of v, whichever is larger. */
 static bool attention_by_lanes(const attention_plan *plan) {
     const int64_t length = RG_MAX(plan->queries, plan->keys);
     const int64_t width = RG_MAX(plan->in[0]->size[3], plan->in[2]->size[3]);

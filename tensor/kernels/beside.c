@@ -12,8 +12,8 @@ static rg_loop *copy_loop_of(int bytes) {
     return rgi_copy_loop(dtype, dtype);
 }
 
-/* An operand that is a single number (its step is 0) is copied only for the first block. Later
- * blocks aren't longer, so that they can use this copy as well. */
+/* An operand k that is a single number (s[k] is 0) is copied only for the first block. No later
+ * block is longer, so all blocks can use this copy. */
 void k_run_beside(rg_loop *loop, int count, const int bytes[], char *const p[], const int64_t s[],
                   int64_t n, const void *context) {
     enum { BLOCK = 256 };

@@ -2,8 +2,9 @@
  * bfloat16.c: products of float32 matrices, computed with the processor's instruction for bfloat16,
  * which adds two products at once. The elements are rounded to bfloat16 when they are packed; the
  * sums are in float32. rg_set_float32_matmul_precision("medium") enables such products if the
- * processor has the instruction. Each element of y is a sum over k in ascending order, which
- * doesn't depend on m and n. loops/bfloat16.h packs panels and computes tiles.
+ * processor has the instruction. Each element of y is a sum of k terms, which are added in
+ * ascending order, whatever the sizes m and n of y are. loops/bfloat16.h packs panels and computes
+ * tiles.
  */
 #include "kernels.h"
 
@@ -32,10 +33,10 @@ bool rg_set_float32_matmul_precision(const char *precision) {
 
 bool k_has_bfloat16(void) { return k_set == K_AVX512 && __builtin_cpu_supports("avx512bf16"); }
 
-/* Returns the size in bytes of a worker's scratch memory, which holds one panel of a and `columns`
- * columns of b. Returns 0 if the product must be computed in float32 instead: if the precision
- * isn't "medium" and of_bfloat16 is false, if the processor has no instruction for bfloat16, or if
- * the product is too thin for packing to pay. */
+/* Returns the size in bytes of a worker's scratch memory, which holds one panel of a (BF_LANES
+ * rows) and at most `columns` columns of b. Returns 0 if the product must be computed in float32
+ * instead: if the precision isn't "medium" and of_bfloat16 is false, if the processor has no
+ * instruction for bfloat16, or if the product is too thin for packing to pay. */
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat16) {
     const bool thin = z->m < 16 || z->n < 16 || z->k < 32 || z->y_col != 1;
     const bool asked = of_bfloat16 || matmul_precision == MATMUL_MEDIUM;
@@ -46,9 +47,9 @@ size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat
     return (size_t)(panels * pairs) * sizeof(bf_pairs);
 }
 
-/* Computes y += alpha * a b for one block: the columns of y and b from `column` on, and the part
- * of the sum over k from `step` on. For the first part, where step is 0, y = alpha * a b + beta
- * * c. */
+/* Computes y += alpha * a b for one block: at most BF_NC columns of y and b, beginning at `column`,
+ * and at most BF_KC terms of each sum, beginning at term `step`. For the first part, where step is
+ * 0, y = alpha * a b + beta * c. */
 static void bfloat16_block(const k_product_sizes *z, float *y, const float *c, const float *a,
                            const float *b, float alpha, float beta, bf_pairs *room, int64_t column,
                            int64_t step) {

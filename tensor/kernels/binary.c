@@ -1,7 +1,8 @@
 /*
  * binary.c: the kernels of the common elementwise functions with two operands, such as add, mul,
- * div, sub and pow. Most gradients need them as well. The result has the operands' dtype. Rarer
- * functions of two operands are in special.c, so that small programs don't link them.
+ * div, sub and pow. The gradients of most other functions use these kernels as well. The result has
+ * the operands' dtype. Rarer functions of two operands are in special.c, so that small programs
+ * don't link them.
  */
 #include "kernels.h"
 

@@ -1,6 +1,6 @@
 /*
- * compare.c: the kernels of predicates and comparisons of elements. The result is a bool tensor. A
- * new one is a row in elementwise.def and a function in loops/compare.h.
+ * compare.c: the kernels of predicates and comparisons of elements. The result is a bool tensor. To
+ * add a predicate or a comparison, add a row to elementwise.def and a function to loops/compare.h.
  */
 #include "kernels.h"
 

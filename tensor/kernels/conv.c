@@ -3,8 +3,8 @@
  * A task is a matrix product for a part of an image, so that scratch memory doesn't grow with the
  * batch. There are two methods. With stride 1, if the windows fill vectors well, a strip of x's
  * rows is copied with its padding, and the product reads the windows from the copy (loops/slide.h).
- * Otherwise the elements that each tap of the kernel reads are copied to the columns of a matrix
- * (im2col), for a stretch of pixels at a time (loops/conv.h).
+ * Otherwise the elements that a window covers are copied to a column of a matrix (im2col), for a
+ * stretch of pixels of y at a time (loops/conv.h). A tap is a position in the convolution's kernel.
  */
 #include "kernels.h"
 #include "tensor/memory.h"
@@ -12,9 +12,9 @@
 #include "window.h"
 
 enum {
-    /* CONV_TERMS is the number of rows of the columns matrix that are written at once, and
-     * CONV_ROWS the number of rows of weights that are multiplied with them. Both fit into the L2
-     * cache together. */
+    /* CONV_TERMS is the number of rows of the columns matrix (see im2col above) that are written at
+     * once, and CONV_ROWS the number of rows of weights that are multiplied with them. Both fit
+     * into the L2 cache together. */
     CONV_TERMS = 384,
     CONV_ROWS = 128,
     /* CONV_STRETCH is the largest size of a stretch of pixels in bytes. The number of pixels of a
@@ -42,9 +42,9 @@ enum {
 /* The plan of a call, which all its tasks share and read. */
 typedef struct {
     const k_conv *z;
-    /* The elements of the tensors. For the gradient of x, w points to the transposed weights
-     * (groups, terms, out). For the gradient of w, y points to the sums (parts, groups, terms,
-     * wide). */
+    /* The elements of the tensors. For the gradient of x, y points to this gradient, x to the
+     * gradient of y, and w to the transposed weights (groups, terms, out). For the gradient of w, w
+     * points to the gradient of y, and y to the sums (shares, groups, terms, wide). */
     char *y;
     const char *x, *w, *bias;
     /* `taps` is the number of taps of a kernel. `terms` is the number of terms in the sum of an
@@ -61,8 +61,8 @@ typedef struct {
     /* The gradients are computed in blocks of `channels` channels of x. Each group has `blocks`
      * such blocks. */
     int64_t channels, blocks;
-    /* The number of parts into which the batch is split for the gradient of w, and the number of
-     * elements in a row of their sums. */
+    /* The number of parts into which the gradient of w splits the batch, and the number of elements
+     * in a row of a part's sums. */
     int64_t shares, wide;
     k_product *product;
     k_turn *turn;
@@ -105,8 +105,8 @@ static conv_plan conv_plan_of(const k_conv *z, rg_dtype dtype, int64_t rows) {
 }
 
 /* Runs `work` on all tasks on several threads. `parts` is the number of tasks, `steps` the cost of
- * a task, and `items` the number of elements of scratch memory for each worker. Returns false if
- * memory runs out. */
+ * a task in multiplications, and `items` the number of elements of scratch memory for each worker.
+ * Returns false if memory runs out. */
 static bool conv_run(conv_plan *p, rg_dtype dtype, int64_t parts, double steps, int64_t items,
                      rg_work *work) {
     const int64_t grain = RG_MAX(1, (int64_t)(0x1p17 / RG_MAX(1, steps)));
@@ -130,9 +130,9 @@ static double conv_steps(const conv_plan *p) {
 /* ---- the method for stride 1 ----------------------------------------------------------------- */
 
 /* Returns whether to use the method for stride 1. The stride must be 1. Each window takes one lane
- * of a vector, and at least three quarters of the lanes must be in use. They are counted for
- * vectors of 16 lanes and for the better of two layouts: each row of windows in vectors of its own,
- * or all rows joined. */
+ * of a vector, and at least three quarters of the lanes must be in use. The lanes are counted for
+ * vectors of 16 lanes, and for the better of two layouts: either each row of windows begins with a
+ * new vector, or all rows are joined, with lanes between them that hold no window. */
 static bool slide_pays(const k_conv *z) {
     enum { LANES = 16 };
     const k_window *w = &z->window;
@@ -161,7 +161,7 @@ static conv_plan slide_plan_of(const k_conv *z, rg_dtype dtype, int64_t windows)
     return p;
 }
 
-/* Computes the offset of each term, and then runs all tasks as conv_run does. */
+/* Computes the offset p->at[l] of each term l, and then runs all tasks as conv_run does. */
 static bool slide_run(conv_plan *p, rg_dtype dtype, int64_t parts, int64_t items, rg_work *work) {
     const k_window *w = &p->z->window;
     const size_t bytes = (size_t)p->terms * sizeof *p->at;
@@ -195,7 +195,7 @@ static bool slide_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, co
 
 /* ---- convolutions of integers ---------------------------------------------------------- */
 
-/* The arguments of a convolution of integers. Its products and sums wrap around on overflow. */
+/* The arguments of a convolution of integers. Products and sums wrap around on overflow. */
 typedef struct {
     const k_conv *z;
     void *y;
@@ -247,8 +247,9 @@ bool k_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tens
     return conv_run(&p, dtype, parts, conv_steps(&p) / (double)parts, items, work);
 }
 
-/* Cuts the channels of x into blocks of at most `rows` rows of columns. If one channel alone has
- * more rows, each block is one channel. */
+/* Sets p->channels and p->blocks: cuts the channels of x in a group into blocks that take at most
+ * `rows` rows of the columns matrix. A channel takes p->taps rows; if these are more than `rows`,
+ * each block is one channel. */
 static void conv_cut_channels(conv_plan *p, int64_t rows) {
     p->channels = RG_MIN(RG_MAX(1, rows / p->taps), p->z->in);
     p->blocks = (p->z->in - 1) / p->channels + 1;
@@ -268,7 +269,7 @@ static void conv_turn_taps(const k_conv *z, rg_dtype dtype, char *to, const char
                     memcpy(to, w + (size_t)(o * step + i * taps + tap) * item, item);
 }
 
-/* Computes the gradient of x as a convolution of g. Requires stride 1. */
+/* Computes the gradient of x as a convolution of g, the gradient of y. Requires stride 1. */
 static bool conv_of_gradient(const k_conv *z, rg_tensor *gx, const rg_tensor *g,
                              const rg_tensor *w) {
     k_conv turned = *z;
@@ -320,7 +321,8 @@ bool k_convolve_input(const k_conv *z, rg_tensor *gx, const rg_tensor *g, const 
     return ok;
 }
 
-/* gw = the sum of the parts in `sums`, transposed so that it has the rows of w. */
+/* gw = the total of the sums of all parts of the batch. In `sums`, the total of a group is a matrix
+ * (terms, wide), which is transposed into the rows of w. */
 static void conv_join_shares(const conv_plan *p, rg_tensor *gw, rg_tensor *sums) {
     const k_conv *z = p->z;
     const size_t item = rgi_sizeof(gw->dtype);

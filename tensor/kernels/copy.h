@@ -5,12 +5,12 @@
 
 #include "tensor/tensor.h"
 
-/* Copies the elements of `from` to `to`. They are broadcast to the shape of `to`, and converted to
- * its dtype. */
+/* Copies the elements of `from` to `to`. The elements are broadcast to the shape of `to`, and
+ * converted to the dtype of `to`. */
 void rgi_copy_elements(rg_tensor *to, const rg_tensor *from);
 void rgi_fill_zero(rg_tensor *t);
 /* Fills t with `value` if t is floating, or else with `integer`. */
 void rgi_fill_number(rg_tensor *t, double value, int64_t integer);
 /* If t is contiguous and of this dtype, adds a reference to t and returns t. Otherwise returns a
- * new contiguous tensor with the elements converted to the dtype, or NULL if memory runs out. */
+ * new contiguous tensor with t's elements, converted to this dtype, or NULL if memory runs out. */
 rg_tensor *rgi_contiguous_copy(rg_tensor *t, rg_dtype dtype);

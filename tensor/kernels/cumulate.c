@@ -7,11 +7,12 @@
 
 #include <stdlib.h>
 
-/* The number of adjacent lines that are computed together. */
+/* The number of adjacent lines (see below) that are computed together. */
 enum { CUMULATE_COLUMNS = 1024 };
 
 /* A line is the n elements along the dim. step[0], step[1] and step[2] are the distances in bytes
- * from one element to the next in y, x and z. */
+ * from one element of a line to the next in y, x and z. They are negative if the elements are read
+ * in reverse order. */
 typedef struct {
     int64_t n, step[3];
 } cumulate_along;

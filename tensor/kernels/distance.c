@@ -11,9 +11,9 @@
 enum { DISTANCE_LANES = 16 };
 
 /* The operands of a call. In each item of the batch, matrix a has `rows` rows and b has `others`
- * rows, all of n elements. y has the distances from each row of a to each row of b. In backward,
- * `to` is the gradient of a and g is the gradient of y. If `turned`, g and y are transposed: they
- * have one row for each row of b. */
+ * rows, all of n elements. Forward writes to y the distance of each row of a from each row of b.
+ * Backward reads y and its gradient g, and writes the gradient of a to `to`. If `turned`, g and y
+ * are transposed: they have one row for each row of b. */
 typedef struct {
     int64_t rows, others, n;
     double p;
@@ -22,7 +22,8 @@ typedef struct {
     char *y, *to;
 } distance_context;
 
-/* Computes rows begin to end - 1, where the rows are counted through all items of the batch. */
+/* Computes rows begin to end - 1 of the result; the rows of all items of the batch are numbered one
+ * after the other. */
 typedef void distance_loop(const distance_context *c, int64_t begin, int64_t end);
 
 #define K_LOOPS "loops/distance.h"

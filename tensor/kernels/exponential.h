@@ -34,9 +34,9 @@ K_INLINE T K_TYPED(k_exp_parts)(T x, const bool two, int bias, T *r, UINT *power
     return K_TYPED(k_exp_fit)(*r);
 }
 
-/* Returns e^x (2^x if `two`), or half of it if `halved`. The power 2^n is multiplied as two
- * factors, so that no factor overflows or becomes 0 too early. One factor is 2^HALF if x >= 0, and
- * 2^-HALF otherwise, or half of that if `halved`. */
+/* Returns e^x (2^x if `two`), or half of it if `halved`. The power 2^n is split into two factors,
+ * by which e^r is multiplied in turn, so that no factor overflows or becomes 0 too early. One
+ * factor is 2^HALF if x >= 0, and 2^-HALF otherwise, or half of that if `halved`. */
 K_INLINE T K_TYPED(k_exp_whole)(T x, const bool two, const bool halved) {
     const T unit = two ? (T)M_LOG2E : 1;
     const T least = k_exp_least * TIMES * unit;

@@ -3,8 +3,8 @@
  */
 #include "reduce.h"
 
-/* The results of k_max_dim: the maxima (or minima, if `smallest`), and their indices in the same
- * order. */
+/* The results of k_max_dim, to which its loops write: the maxima (or minima, if `smallest`), and
+ * their indices in the same order. */
 typedef struct {
     char *values;
     int64_t *indices;

@@ -2,12 +2,13 @@
  * gelu.h: the coefficients of polynomials for gelu, for its tanh form, and for their derivatives.
  * activations.c includes this file.
  *
- * gelu and its tanh form are x * s(x), where the share s(x) rises from 0 to 1 and s(-x) = 1 - s(x).
- * Their derivatives have these two properties of a share as well. So all four functions are
- * computed in the same way, from the tail t(y) = 1 - s(y) at y = |x|. The tail is 0 for y >= 7.25.
- * Below that it is one of SHARE_PIECES polynomials in u, where u is y minus the nearest multiple of
- * 1/2. Derivatives are steeper, so their polynomials have one more degree. (Computing the tail from
- * an exponential and a polynomial would take twice as many multiplications.)
+ * gelu and its tanh form are x * s(x), where the share s(x) goes from 0 at -infinity to 1 at
+ * infinity, and s(-x) = 1 - s(x). The derivatives of both functions have these two properties of a
+ * share as well. So all four functions are computed in the same way, from the tail t(y) = 1 - s(y)
+ * at y = |x|. The tail is 0 for y >= 7.25. Below that it is one of SHARE_PIECES polynomials in u,
+ * where u is y minus the nearest multiple of 1/2. The derivatives are steeper, so the degree of
+ * their polynomials is higher by 1. (Computing the tail from an exponential and a polynomial would
+ * take twice as many multiplications.)
  */
 #pragma once
 
@@ -36,8 +37,9 @@ static double share_of_tanh_slope(double y) {
     return s - y * s * (1 - s) * SHARE_RISE * (1 + 3 * 0.044715 * y * y);
 }
 
-/* Fits a polynomial in u to each piece of f. f is interpolated at the zeros of a Chebyshev
- * polynomial by divided differences, and the result is expanded into powers of u. */
+/* Fits a polynomial in u to each piece of f, of a degree that is higher by 1 if `steep`. f is
+ * interpolated at the zeros of a Chebyshev polynomial by divided differences, and the result is
+ * expanded into powers of u. */
 static void share_fit(share_pieces to, bool steep, double (*f)(double)) {
     const int n = SHARE_DEGREE + steep + 1;
     for (int piece = 0; piece < SHARE_PIECES; piece++) {

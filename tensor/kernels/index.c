@@ -84,8 +84,8 @@ bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
     return index_all(how, &part, &base, index, step);
 }
 
-/* Applies the action `how` to whole slices of t along its first dim. Requires that all tensors are
- * contiguous. */
+/* Applies the action `how` to slices of t along its first dim: to slice index[i] of t and the i-th
+ * slice of `row`. Requires that all tensors are contiguous. */
 static bool index_whole(k_index_how how, rg_tensor *row, const rg_tensor *t,
                         const rg_tensor *index) {
     const int64_t n = row->numel / index->numel;
@@ -134,8 +134,8 @@ typedef struct {
 static void index_bounds_loop(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const index_bounds *c = context;
     const char *at = p[0];
-    /* v - low and high - v are computed as unsigned numbers. If v is out of range, one of them
-     * wraps around, and its highest bit is set. */
+    /* v - low and high - v are computed as unsigned numbers. If v is out of range, one of the two
+     * differences wraps around, and its highest bit is set. */
     const uint64_t low = (uint64_t)c->low;
     const uint64_t high = (uint64_t)c->high - 1;
     uint64_t outside = 0;

@@ -12,9 +12,9 @@
 #include "tensor/threads/parallel.h"
 
 /* ---- elementwise kernels ------------------------------------------------------------------------
- * A kernel computes y from the operands in[0] .. in[n - 1]. It has a loop for each dtype, which is
- * chosen by the dtype of the last operand. A kernel is light if memory bandwidth limits its speed
- * for many elements. */
+ * A kernel computes y from the operands in[0] .. in[n - 1]. It has a loop for each dtype; the dtype
+ * of the last operand chooses the loop. A kernel is light if memory bandwidth limits its speed for
+ * many elements. */
 typedef struct rg_kernel {
     const char *name;
     int n;
@@ -31,7 +31,7 @@ typedef struct rg_kernel {
     const rg_kernel k_##op = { #op, n, light, K_TABLE_##TYPES(op##_loop) };
 
 /* Defines the kernel of a row in elementwise.def from the row's arguments `weight` and `dtypes`.
- * K_LOOPS_FOR_ are the types that have loops. */
+ * K_LOOPS_FOR_.. is the argument TYPES for each `dtypes`. */
 #define K_KERNEL_OF_ROW(op, n, weight, dtypes) \
     K_KERNEL_OF_ROW_(op, n, K_##weight, K_LOOPS_FOR_##dtypes)
 #define K_KERNEL_OF_ROW_(op, n, light, TYPES) K_KERNEL_OF(op, n, light, TYPES)
@@ -74,10 +74,10 @@ void k_run_apart(bool light, int n, rg_tensor *const t[], rg_loop *loop, const v
 void rgi_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context);
 enum { RG_LARGE = 1 << 16 };
 
-/* Iterates over the lines of t[0] .. t[n - 1] along `dim`. The loop is called with the addresses of
- * the lines' first elements, or of their last elements if `reverse`, and with the distances from
- * one line to the next. step[k] is set to the distance in bytes from one element of a line of t[k]
- * to the next; it is negative if `reverse`. */
+/* Iterates over the lines of t[0] .. t[n - 1]: the rows of elements along `dim`. The loop is called
+ * with the addresses of the lines' first elements, or of their last elements if `reverse`, and with
+ * the distances from one line to the next. step[k] is set to the distance in bytes from one element
+ * of a line of t[k] to the next; it is negative if `reverse`. */
 void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[], rg_loop *loop,
              const void *context);
 
@@ -112,16 +112,16 @@ static inline void k_stream_end(void) {
 
 /* ---- beside.c ---- */
 
-/* Runs a loop of `count` operands, whose elements have these sizes, block by block on copies of the
- * operands whose elements don't lie side by side. The loop then needs no code for such operands. */
+/* Runs a loop of `count` operands, block by block. Elements of operand k have bytes[k] bytes.
+ * Operands whose elements don't lie side by side are copied, so the loop needs no code for them. */
 void k_run_beside(rg_loop *loop, int count, const int bytes[], char *const p[], const int64_t s[],
                   int64_t n, const void *context);
 
 /* ---- turn.c: operands that are transposed in memory -------------------------------------------
  * An operand of a walk is "turned" if its fastest dim isn't the fastest dim of the other operands.
  * If there are such operands, k_turn_operands changes the walk and returns true; the walk must then
- * be run with k_turned_loop as its loop, and the k_turning as its context. Otherwise it changes
- * nothing and returns false. */
+ * be run with k_turned_loop as its loop, and the k_turning as its context. Otherwise
+ * k_turn_operands changes nothing and returns false. */
 enum { K_TURN_SIDE = 64 };
 typedef struct k_turning {
     const rg_walk *walk;
@@ -183,9 +183,9 @@ static inline bool k_sum(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
 /* Returns the number of elements of x that aren't 0. */
 int64_t k_count(const rg_tensor *x);
 bool k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims);
-/* y = whether any element isn't 0; or, if `all`, whether no element is 0. */
+/* y = whether any element over dims isn't 0; or, if `all`, whether no element is 0. */
 bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all);
-/* y = sum((x - mean)^2) / max(0, n - correction), or the root of that if `root` is true. */
+/* y = sum((x - mean)^2) / max(0, n - correction) for n elements, or its root if `root` is true. */
 bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, bool root);
 /* y = sum(|x|^p)^(1/p) */
 bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p);
@@ -278,8 +278,8 @@ bool k_distance_backward(rg_tensor *ga, const rg_tensor *g, const rg_tensor *a, 
 
 /* nll.c: losses of classes, for contiguous x of shape (batch, classes, inner) and target of shape
  * (batch, inner). An element whose target equals `ignore` has no loss. `weight`, which has a weight
- * for each class, may be NULL. k_nll_total returns the sum of the weights of all targets. The other
- * functions return false if there is no loop for the dtype. */
+ * for each class, may be NULL. k_nll_total returns the sum of the weights of the targets that
+ * aren't ignored. The other functions return false if there is no loop for the dtype. */
 typedef struct k_nll_targets {
     rg_tensor *target, *weight;
     int64_t classes, inner, ignore;
@@ -305,9 +305,9 @@ rg_tensor k_turned(const rg_tensor *t);
 bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool turn_a,
                    const rg_tensor *b, bool turn_b, double alpha, double beta);
 #define k_matmul(y, a, b) k_matmul_with(y, NULL, a, false, b, false, 1, 0)
-/* y = a b, where the elements of a and b are float32 numbers that bfloat16 can hold exactly. Then
- * rounding to bfloat16 changes nothing, so that bfloat16's instruction is used if the processor has
- * it; only the sums are rounded. */
+/* y = a b, where b is transposed first if turn_b is true. Requires that bfloat16 can hold all
+ * (float32) elements of a and b exactly: then the processor's instruction for bfloat16, which is
+ * used if there is one, rounds only the sums. */
 bool k_matmul_of_bfloat16(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, bool turn_b);
 
 /* The sizes of one product y = a b: y has m rows and n columns, and each element is a sum of k
@@ -319,8 +319,8 @@ typedef struct {
 /* y = a b, or y += a b if `add` is true, for floats, without packing. Requires that y_col and b_col
  * are 1, and that n is a multiple of the number of lanes of a vector. */
 typedef void k_product(const k_product_sizes *z, void *y, const void *a, const void *b, bool add);
-/* Transposes: reads n rows of k elements, multiplies them by scale, and writes each row as a
- * column. */
+/* Transposes: reads n rows of k elements with strides row and col, multiplies them by scale, and
+ * writes each as a column of `to`, whose rows are to_row elements apart. */
 typedef void k_turn(void *to, int64_t to_row, const void *from, int64_t row, int64_t col, int64_t n,
                     int64_t k, double scale);
 /* k_direct_product returns the k_product for a dtype, and k_direct_turn returns the k_turn. If
@@ -384,13 +384,13 @@ typedef struct k_recurrent {
 } k_recurrent;
 /* The values of a layer. h_0 is (batch, from), and c_0 is (batch, hidden). y and c are (steps,
  * batch, hidden). `gates` is (steps, batch, 4 * hidden) and has the gates after their activation
- * functions. A GRU has only three gates, r, u and t; its fourth part is the part of z that belongs
- * to t. Only an LSTM has c and c_0. An RNN has no `gates`. */
+ * functions. A GRU has only three gates, r, u and t; the fourth part of its `gates` is the part of
+ * z for t. Only an LSTM has c and c_0. An RNN has no `gates`. */
 typedef struct k_recurrent_values {
     rg_tensor *y, *c, *gates, *h_0, *c_0;
 } k_recurrent_values;
-/* The gradients of a layer. `hidden` is the gradient of z, which equals the gradient of gates_in
- * except in a GRU. c may be NULL. */
+/* The gradients of a layer: of y and c, which the caller gives (c may be NULL), and those that are
+ * computed. `hidden` is the gradient of z; except in a GRU it equals that of gates_in. */
 typedef struct k_recurrent_gradients {
     rg_tensor *y, *c;
     rg_tensor *gates_in, *hidden, *h_0, *c_0;
@@ -412,8 +412,8 @@ typedef void k_recurrent_pack(void *to, const void *from, int64_t rows, int64_t 
  * the current instruction set, k_set, must be K_AVX512. */
 bool k_has_bfloat16(void);
 /* Returns the size in bytes of a worker's scratch memory for tiles of `columns` columns. Returns 0
- * if the product must be computed in float32 instead. That is the case unless the program has set
- * the precision "medium" or the factors are bfloat16 numbers (of_bfloat16). */
+ * if the product must be computed in float32 instead: if k_has_bfloat16 returns false, if the
+ * product is too thin, or if of_bfloat16 is false and the precision isn't "medium". */
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat16);
 /* y = alpha * a b + beta * c */
 void k_bfloat16_product(const k_product_sizes *z, void *y, const void *c, const void *a,
@@ -465,8 +465,9 @@ bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tens
                        const rg_tensor *uniforms, rg_tensor *pending);
 
 /* ---- index.c: elements and slices at indices --------------------------------------------------
- * Indices are int64, and must be in range. If the same index occurs several times, its elements are
- * combined in their order. The first two functions return false if there is no loop for the dtype.
+ * Indices are int64, and must be in range. If an index occurs several times, the action is applied
+ * in the order of the indices. The first two functions return false if there is no loop for the
+ * dtype.
  */
 /* An action on an element of `row` and the element of t at an index. K_GET: row = t[index]. K_PUT:
  * t[index] = row. K_ADD: t[index] += row. K_MULTIPLY: t[index] *= row. K_GREATER and K_LESSER:
@@ -484,7 +485,7 @@ bool k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim
  * isn't. */
 bool k_index_within(const rg_tensor *index, int64_t low, int64_t high, int64_t *bad);
 /* For each matrix in the last two dims of a contiguous tensor, sets the elements above a diagonal
- * to 0, or those below it if `above` is false. */
+ * to 0, or, if `above` is false, those below it. */
 void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above);
 /* Copies x to a slice of y: y.narrow(dim, start, x.size(dim)) = x. */
 void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start);
@@ -497,8 +498,9 @@ typedef struct k_ranked {
     int64_t key, index;
 } k_ranked;
 
-/* Returns the key of a float. NaN has the greatest key, and -0 has the same key as 0. (A negative
- * number's bits are inverted without a branch, since a branch would be slow for random signs.) */
+/* Returns the key of a float. NaN has the greatest key (the least if `descending`), and -0 the same
+ * key as 0. (A negative number's bits are inverted without a branch, as random signs make it
+ * slow.) */
 static inline int64_t k_rank(double v, bool descending) {
     union {
         double d;
@@ -535,8 +537,8 @@ bool k_kth(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, i
 bool k_median(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim);
 
 /* Groups equal elements (if dim is -1), or equal slices along dim. order[i] is the index of the
- * i-th element or slice in sorted order, and group[i] is the number of the distinct value that it
- * has. Returns how many distinct values there are, or -1 if memory runs out. */
+ * element or slice that is i-th in sorted order, and group[i] is the number of its distinct value,
+ * from 0 on. Returns how many distinct values there are, or -1 if memory runs out. */
 int64_t k_unique(const rg_tensor *x, int dim, int64_t *order, int64_t *group);
 
 /* For each value, writes to y how many elements of a sorted row are less than the value, or, if
@@ -544,7 +546,7 @@ int64_t k_unique(const rg_tensor *x, int dim, int64_t *order, int64_t *group);
  * Requires contiguous tensors of one dtype. Returns false if there is no loop for the dtype. */
 bool k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *values, bool right);
 
-/* y = the indices of the elements that aren't 0, in row-major order. */
+/* y gets a row of indices, one for each dim, for each element that isn't 0, in row-major order. */
 void k_nonzero(rg_tensor *y, const rg_tensor *x);
 
 /* ---- range.c: evenly spaced numbers -------------------------------------------------------------

@@ -12,7 +12,8 @@
 static finish_loop *const finite_loops[K_DTYPES] = K_BASE_FLOATS(logsumexp_finite);
 static finish_loop *const log_loops[K_DTYPES] = K_BASE_FLOATS(logsumexp_log);
 
-/* y = max + ln sum(e^(x - max)). If max is infinite, 0 is used in its place. */
+/* y = max + ln sum(e^(x - max)), where max is the maximum of x over the dims. If max is infinite, 0
+ * is used in its place. */
 bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
     rg_tensor *most = rgi_new_like(y, y->dtype);
     rg_tensor *powers = rgi_new_like(x, x->dtype);

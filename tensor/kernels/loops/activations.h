@@ -1,7 +1,8 @@
 /*
  * loops/activations.h: activation functions f and their gradients, compiled for each element type
  * and instruction set (see sets.h). A gradient is g * f'(x). It is computed from g and x, or from g
- * and y = f(x) if f' is simpler in terms of y. k[] are the numbers that a function takes beside x.
+ * and y = f(x) if f' is simpler in terms of y. k[] has the numbers that a function takes besides x,
+ * such as a slope.
  */
 #define KIND activations
 #include "map.h"

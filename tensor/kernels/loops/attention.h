@@ -1,8 +1,8 @@
 /*
  * loops/attention.h: attention of one head, tile by tile, compiled for each element type and
  * instruction set (see sets.h). The lanes of a vector are consecutive queries in forward, and
- * consecutive keys in backward. So no maximum or sum has to combine the lanes of a vector. Only q
- * has to be transposed in forward, and only k and v in backward. matmul.c computes the matrix
+ * consecutive keys in backward. So the maxima and sums over scores needn't combine the lanes of a
+ * vector. Forward has to transpose only q, and backward only k and v. matmul.c computes the matrix
  * products. attention.c explains tiles and stretches.
  */
 
@@ -19,8 +19,8 @@ K_INLINE int64_t K_NAME(attention_whole)(int64_t n) { return (n + LANES - 1) / L
 
 /* Returns n rows of t, beginning at row `from`. Each row is filled up with zeros to a whole number
  * of vectors. If t's rows are contiguous and fill whole vectors, the result points into t's own
- * memory, otherwise to a copy in `room`. Sets *row to the distance from one row to the next, in
- * elements. */
+ * memory, otherwise to a copy in `room`. Sets *row to the distance from one row of the result to
+ * the next, in elements. */
 static const T *K_NAME(attention_rows)(const attention_matrix *t, int64_t from, int64_t n, T *room,
                                        int64_t *row) {
     const T *p = (const T *)t->data + from * t->row;
@@ -45,8 +45,8 @@ static void K_NAME(attention_turn)(const attention_plan *plan, const attention_m
     plan->turn(to, SIDE, (const T *)t->data + from * t->row, t->row, t->col, n, t->size, scale);
 }
 
-/* Multiplies n rows by `scale` and writes them to t, beginning at row `from` of the head. Does
- * nothing if t is NULL. */
+/* Multiplies n rows, which are `wide` elements apart, by `scale`, and writes them to rows of t's
+ * head, beginning at row `from`. Does nothing if t is NULL. */
 static void K_NAME(attention_write)(const attention_plan *plan, const rg_tensor *t, int64_t head,
                                     int64_t from, int64_t n, const T *rows, int64_t wide, T scale) {
     if (!t)
@@ -93,8 +93,8 @@ typedef struct {
 
 #define QUERIES K_NAME(attention_queries)
 
-/* scores = scale * k q^T. If the attention is causal, queries that see no key of a whole block of
- * keys are skipped in that block. */
+/* scores = scale * k q^T. If the attention is causal, a block of keys skips the queries that see
+ * none of the block's keys. */
 static void K_NAME(attention_scores)(const QUERIES *tile, const attention_stretch *stretch) {
     const attention_plan *plan = tile->plan;
     for (int64_t j = 0; j < stretch->n; j += stretch->block) {
@@ -129,8 +129,8 @@ static void K_NAME(attention_hide)(const QUERIES *tile, const attention_stretch 
     }
 }
 
-/* For each query, sets `shift` to the larger of `most` and the query's largest score in this
- * stretch. */
+/* For each query, sets `shift` to the new maximum: the larger of `most` and the query's largest
+ * score in this stretch. */
 static void K_NAME(attention_maxima)(QUERIES *tile, const attention_stretch *stretch) {
     for (int64_t i = 0; i < tile->lanes; i += LANES) {
         const int64_t seen = attention_seen(tile->plan, stretch, stretch->n, i);
@@ -145,9 +145,9 @@ static void K_NAME(attention_maxima)(QUERIES *tile, const attention_stretch *str
     }
 }
 
-/* Sets `most` to the new maxima, which attention_maxima has left in `shift`. Sets `fade` to e^(old
- * most - new most), and multiplies `total` by it. Returns whether any maximum has risen; if so, the
- * caller must multiply `out` by `fade`. */
+/* Sets `most` to the new maxima, which attention_maxima has left in `shift`; then replaces
+ * -infinity in `shift` by 0. Sets `fade` to e^(old most - shift), and multiplies `total` by `fade`.
+ * Returns whether any maximum has risen; if so, the caller must multiply `out` by `fade`. */
 static bool K_NAME(attention_fade)(QUERIES *tile) {
     bool fades = false;
     for (int64_t i = 0; i < tile->lanes; i++) {
@@ -270,9 +270,11 @@ static void K_NAME(attention_forward)(void *context, int64_t begin, int64_t end,
 
 /* The state of backward for one head. g and g_lse are the gradients of the outputs y and lse. For a
  * stretch of queries and a tile of keys, `weights` holds the attention weights p = exp(scale * q
- * k^T + mask - lse), and `slopes` holds s = p * (g v^T - lost), the gradients of the scores. `lost`
- * has one number for each query: sum(g * y) - g_lse. Three sums are made here: gq = s k, gk = s^T q
- * and gv = p^T g. gq and gk are multiplied by scale when they are written to the results. */
+ * k^T + mask - lse), and `slopes` holds s = p * (g v^T - lost), the gradients of the scores. Here *
+ * is elementwise; products without a sign are matrix products. `lost` has one number for each
+ * query: sum(g * y) - g_lse, with the sum over the query's row. Three sums are made here: gq = s k,
+ * gk = s^T q and gv = p^T g. gq and gk are multiplied by scale when they are written to the
+ * results. */
 typedef struct {
     const attention_plan *plan;
     attention_matrix q, k, v, g, y, mask;
@@ -289,7 +291,8 @@ typedef struct {
 
 #define HEAD K_NAME(attention_head)
 
-/* Initialises a head: finds its matrices, and divides the scratch memory `room`. */
+/* Initialises a head: finds its matrices, divides the scratch memory `room` into arrays, reads the
+ * rows of q and g, and sets gq to 0. */
 static void K_NAME(attention_head_begin)(HEAD *h, char *room) {
     const attention_plan *plan = h->plan;
     const int64_t queries = plan->queries;
@@ -318,8 +321,8 @@ static void K_NAME(attention_head_begin)(HEAD *h, char *room) {
     memset(h->gq, 0, (size_t)(queries * h->wide) * sizeof(T));
 }
 
-/* Computes lost = sum(g * y) - g_lse for each query. gv isn't in use yet, and serves as scratch
- * memory for a row of y. */
+/* Computes lost = sum(g * y) - g_lse for each query. The array gv, which isn't in use yet, is
+ * scratch memory for a row of y. */
 static void K_NAME(attention_lost)(HEAD *h) {
     const attention_plan *plan = h->plan;
     const T *g_lse = plan->g_lse ? (const T *)plan->g_lse->data + h->head * plan->queries : NULL;
@@ -431,8 +434,8 @@ static void K_NAME(attention_query_gradient)(const HEAD *h, const attention_stre
     }
 }
 
-/* Computes gk and gv of the n keys that begin at key `from`, and adds the part of these keys to
- * gq. */
+/* Computes gk and gv of the n keys that begin at key `from`, and adds to gq what these keys
+ * contribute. */
 static void K_NAME(attention_backward_tile)(HEAD *h, int64_t from, int64_t n) {
     const attention_plan *plan = h->plan;
     const int64_t lanes = K_NAME(attention_whole)(n);

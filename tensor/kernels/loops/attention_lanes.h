@@ -1,6 +1,6 @@
 /*
  * loops/attention_lanes.h: attention of short and narrow heads, compiled for each element type and
- * instruction set (see sets.h). Each lane of a vector belongs to another head, so that even small
+ * instruction set (see sets.h). Each lane of a vector belongs to a different head. So even small
  * heads fill vectors, and no operation combines the lanes of a vector. A tile has ATTENTION_ROWS
  * queries, and reads all keys that its last query sees.
  */
@@ -53,8 +53,8 @@ K_INLINE void K_NAME(lanes_turn)(T *const to[], const T *const from[]) {
 }
 #endif
 
-/* Reads n rows of t for all heads. Element j of row i of each head becomes one lane of the vector
- * to[i * wide + j]. Vectors beyond a row's end are 0. */
+/* Reads n rows of t for the heads of all lanes. Element j of row i of the head in lane l becomes
+ * lane l of the vector to[i * wide + j]. Vectors beyond a row's end are 0. */
 static void K_NAME(lanes_read)(const attention_lanes *t, int64_t n, int64_t wide, VECTOR *to) {
     const int64_t size = t->size;
     const int64_t whole = t->col == 1 ? size / SIDE * SIDE : 0;
@@ -103,7 +103,7 @@ static void K_NAME(lanes_write)(const attention_lanes *t, int64_t n, int64_t wid
 /* ---- products in every lane ---------------------------------------------------------------- */
 
 /* s[j][i] = the sum over d of a[i][d] * b[j][d], for all rows i of a tile and n rows j of b. Two
- * rows of b are processed at once. */
+ * rows of b are processed at once; if n is odd, row n of b and s[n] must exist as well. */
 K_INLINE void K_NAME(lanes_dots)(VECTOR *s, const VECTOR *a, const VECTOR *b, int64_t n,
                                  int64_t size, int64_t wide) {
     for (int64_t j = 0; j < n; j += 2) {
@@ -121,7 +121,7 @@ K_INLINE void K_NAME(lanes_dots)(VECTOR *s, const VECTOR *a, const VECTOR *b, in
 }
 
 /* y[i][d] = the sum over j of s[j][i] * x[j][d], for all rows i of a tile and n rows j of x. Two
- * columns are computed at once. */
+ * columns are computed at once, so `wide` must be even. */
 K_INLINE void K_NAME(lanes_mix)(VECTOR *y, const VECTOR *s, const VECTOR *x, int64_t n,
                                 int64_t wide) {
     for (int64_t d = 0; d < wide; d += 2) {
@@ -152,8 +152,9 @@ K_INLINE void K_NAME(lanes_spread)(VECTOR *y, const VECTOR *s, const VECTOR *x, 
 
 /* ---- forward: y and lse -------------------------------------------------------------------- */
 
-/* A group: the heads that share the lanes of the vectors. `scores` has a tile's scores, which are
- * replaced by the weights; the numbers of one key are contiguous. */
+/* A group: heads that are computed together, each in one lane of the vectors. `scores` has a tile's
+ * scores, which are replaced by the weights; the scores of all the tile's queries for one key are
+ * contiguous. */
 typedef struct {
     const attention_plan *plan;
     /* The group's first head and its number of heads. */
@@ -164,7 +165,7 @@ typedef struct {
     attention_lanes mask;
     VECTOR *q, *k, *v, *y, *lse;
     VECTOR *scores;
-    /* The following matrices are used only in backward. */
+    /* The following fields are used only in backward. */
     VECTOR *g, *g_lse, *slopes, *gq, *gk, *gv;
 } K_NAME(attention_group);
 
@@ -224,13 +225,14 @@ static void K_NAME(lanes_hide)(const GROUP *group, int64_t first, int64_t reach)
             scores[j * ROWS + i] = (VECTOR){ 0 } - (T)INFINITY;
 }
 
-/* Returns the greater of x and `least` in each lane. If x is NaN, that is `least`. */
+/* Returns the greater of x and `least` in each lane, or `least` in lanes where one of them is
+ * NaN. */
 K_INLINE VECTOR K_NAME(lanes_greater)(VECTOR x, VECTOR least) {
     const __auto_type more = x > least;
     return (VECTOR)((more & (__typeof__(more))x) | (~more & (__typeof__(more))least));
 }
 
-/* x = exp(x - shift), for n keys and all queries of a tile. Requires x <= shift. */
+/* x = exp(x - shift), for the scores x of n keys and all queries of a tile. Requires x <= shift. */
 K_INLINE void K_NAME(attention_powers)(T *x, const T *shift, int64_t n) {
     for (int64_t j = 0; j < n; j++) {
         K_INDEPENDENT
@@ -239,8 +241,8 @@ K_INLINE void K_NAME(attention_powers)(T *x, const T *shift, int64_t n) {
     }
 }
 
-/* Replaces the scores by the weights exp(scores - most). most[] is set to the maximum of each
- * query's `reach` scores, and total[] to the sum of its weights. */
+/* Replaces the scores by the weights exp(scores - most). For each query i of the tile, sets most[i]
+ * to the maximum of its `reach` scores, and total[i] to the sum of its weights. */
 static void K_NAME(lanes_weights)(VECTOR *scores, int64_t reach, VECTOR most[ROWS],
                                   VECTOR total[ROWS]) {
     VECTOR shift[ROWS];
@@ -248,8 +250,8 @@ static void K_NAME(lanes_weights)(VECTOR *scores, int64_t reach, VECTOR most[ROW
         most[i] = (VECTOR){ 0 } - (T)INFINITY;
         for (int64_t j = 0; j < reach; j++)
             most[i] = K_NAME(lanes_greater)(scores[j * ROWS + i], most[i]);
-        /* If a query sees no key, its maximum is -infinity, which would make its weights NaN. Its
-         * shift is 0 instead. */
+        /* If all scores of a query are -infinity or NaN, its maximum is -infinity, and e^(-infinity
+         * + infinity) would be NaN. Its shift is 0 instead. */
         const __auto_type seen = most[i] > (VECTOR){ 0 } - (T)INFINITY;
         shift[i] = (VECTOR)(seen & (__typeof__(seen))most[i]);
         total[i] = (VECTOR){ 0 };
@@ -277,8 +279,8 @@ static void K_NAME(lanes_divide)(const GROUP *group, int64_t first, const VECTOR
             group->y[(first + i) * group->wide_v + d] *= share[i];
 }
 
-/* Initialises the group whose first head is `first`: divides the worker's scratch memory, and reads
- * q, k and v. */
+/* Returns the group whose first head is `first`: divides the worker's scratch memory into arrays,
+ * and reads q (multiplied by scale), k and v. */
 static GROUP K_NAME(lanes_begin)(const attention_plan *plan, int64_t first, int worker) {
     char *room = plan->room + (size_t)worker * plan->bytes;
     GROUP group = { .plan = plan,
@@ -344,8 +346,8 @@ static void K_NAME(attention_lanes_forward)(void *context, int64_t begin, int64_
 
 /* ---- backward: the gradients --------------------------------------------------------------- */
 
-/* Reads t, a contiguous tensor with one number for each query of each head. If t is NULL, the
- * numbers are 0. */
+/* Reads t, a contiguous tensor with one number for each query of each head, into `to`. If t is
+ * NULL, sets the numbers to 0. */
 static void K_NAME(lanes_numbers)(const GROUP *group, const rg_tensor *t, VECTOR *to) {
     const int64_t n = group->plan->queries;
     for (int64_t i = 0; i < attention_whole_rows(n); i++)
@@ -364,8 +366,8 @@ static void K_NAME(lanes_numbers)(const GROUP *group, const rg_tensor *t, VECTOR
  *
  * The division by sum(p), which is 1 in theory, is for accuracy. The rounding error of lse
  * multiplies all p of a query by one factor near 1. Without the division, `lost` would contain that
- * factor. If one weight is nearly 1, its slope is nearly `lost`, so that the difference of the two
- * would mostly be this error. */
+ * factor. If one weight is nearly 1, its element of g v^T is nearly `lost`, so the difference of
+ * the two would mostly be this error. */
 static void K_NAME(lanes_slopes)(const GROUP *group, int64_t first, int64_t reach) {
     VECTOR *p = group->scores;
     VECTOR *s = group->slopes;
@@ -387,8 +389,8 @@ static void K_NAME(lanes_slopes)(const GROUP *group, int64_t first, int64_t reac
             s[j * ROWS + i] = p[j * ROWS + i] * (s[j * ROWS + i] - lost[i]);
 }
 
-/* Computes gq of the tile that begins at query `first`, and adds the part of this tile to gk and
- * gv. */
+/* Computes gq of the tile that begins at query `first`, and adds to gk and gv what this tile
+ * contributes. */
 static void K_NAME(lanes_gradients)(const GROUP *group, int64_t first) {
     const attention_plan *plan = group->plan;
     const int64_t reach = K_NAME(lanes_reach)(plan, first);
