@@ -26,8 +26,8 @@ typedef struct {
      * string or number. */
     uint32_t n;
     uint32_t end;  /* The index of the first value behind this one and all values inside it. */
-    const char *v; /* The characters of a string, followed by a 0; or of a number, as it is written
-                    * in the input. */
+    const char *v; /* The characters of a string, followed by a 0; or those of a number in the
+                    * input, which no 0 follows. */
 } rg_json_value;
 
 /* The list of values. v[0] is the outermost value. */

@@ -55,7 +55,7 @@ bool rgi_zip_stream_read(rg_zip_stream *s, void *to, size_t n);
  * the CRC that the directory says; otherwise fails. If `whole` is false, checks nothing and returns
  * true. */
 bool rgi_zip_stream_end(rg_zip_stream *s, bool whole);
-/* Reads the whole member, which has m->bytes bytes, and checks its CRC. Returns false on
+/* Reads the whole member, which has m->bytes bytes, into `to`, and checks its CRC. Returns false on
  * failure. */
 bool rgi_zip_read(const rg_zip *z, const rg_zip_member *m, void *to);
 

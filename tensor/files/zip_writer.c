@@ -163,8 +163,8 @@ static void remember_entry(rg_zip_writer *z, const char *name, int flags, uint64
 }
 
 /* Ends the member that was begun last, if there is one: writes its CRC behind its bytes, and into
- * its entry in the directory. Fails if the bytes that were put into the member aren't as many as
- * announced. */
+ * its entry in the directory. Fails if rgi_zip_put was given more or fewer bytes than
+ * rgi_zip_member_begin was told. */
 static void end_member(rg_zip_writer *z) {
     if (z->n == 0 || z->file.failed)
         return;

@@ -10,9 +10,10 @@
 #include "tensor/memory.h"
 #include "smooth.h"
 
-/* A tile is a matrix of scores with ATTENTION_ALONG rows and ATTENTION_SIDE columns; vectors hold
- * consecutive scores of a row. Where the diagonal of a causal mask crosses a tile, masked scores
- * are skipped in blocks of ATTENTION_BLOCK rows and columns. */
+/* Scores are computed as matrices of at most ATTENTION_ALONG rows and ATTENTION_SIDE columns. The
+ * columns are a tile of queries in forward, of keys in backward; the rows are a stretch (see below)
+ * of keys or of queries. Vectors hold consecutive scores of a row. If the diagonal of a causal mask
+ * crosses a matrix, masked scores are skipped in blocks of ATTENTION_BLOCK rows and columns. */
 enum { ATTENTION_SIDE = 64, ATTENTION_ALONG = 128, ATTENTION_BLOCK = 16 };
 
 /* Constants of attention by lanes. A tile has ATTENTION_ROWS queries; the dot products of these
@@ -28,8 +29,8 @@ typedef struct {
     int64_t row, col, size;
 } attention_matrix;
 
-/* Shared by all tasks of one call: the tensors of k_attend, their sizes, and matmul.c's functions
- * for their dtype. */
+/* The plan of one call of k_attend, which all its tasks read: the tensors, their sizes, and
+ * matmul.c's functions for their dtype. */
 typedef struct {
     rg_tensor *const *in, *const *gin;
     const rg_tensor *y, *lse, *g, *g_lse, *mask;

@@ -35,7 +35,8 @@ enum {
     SLIDE_WINDOWS = 192,
     /* The number of elements that may be read or written beyond the end of a copy. */
     SLIDE_SLACK = 32,
-    /* The largest number of rows that a tile has in any instruction set. */
+    /* The number of output channels that the method for stride 1 computes at once: the largest
+     * K_TILE_ROWS of all instruction sets. */
     SLIDE_TILE = 8
 };
 

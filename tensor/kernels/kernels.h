@@ -102,8 +102,8 @@ typedef struct k_stream {
     rg_loop *loop;
     const void *context;
 } k_stream;
-/* Waits until a thread's writes past the caches are complete, so that other threads can read the
- * results. */
+/* Waits until the thread's writes past the caches are complete: then other threads can read
+ * them. */
 static inline void k_stream_end(void) {
 #ifdef K_X86
     __builtin_ia32_sfence();
@@ -144,8 +144,8 @@ extern const rg_kernel k_hardtanh, k_leaky_relu, k_elu, k_softplus, k_threshold,
 extern const rg_kernel k_softshrink;
 extern const rg_kernel k_hardtanh_grad, k_leaky_relu_grad, k_elu_grad, k_softplus_grad;
 extern const rg_kernel k_threshold_grad, k_shrink_grad;
-/* prelu takes x and the slope. glu takes x and the gate. Their gradient kernels take g before
- * these; k_glu_grad computes the gradient of the gate. */
+/* prelu takes x and the slope, and glu takes x and the gate. Their gradient kernels take g before
+ * these. k_prelu_grad computes the gradient of x, and k_glu_grad the gradient of the gate. */
 extern const rg_kernel k_prelu, k_prelu_grad, k_glu, k_glu_grad;
 
 /* ---- binary.c, special.c ---- */
@@ -187,7 +187,7 @@ bool k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims);
 bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all);
 /* y = sum((x - mean)^2) / max(0, n - correction) for n elements, or its root if `root` is true. */
 bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, bool root);
-/* y = sum(|x|^p)^(1/p) */
+/* y = sum(|x|^p)^(1/p): for p = 0 the number of x that aren't 0; for p = infinity max |x|. */
 bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p);
 /* Computes the same bits as k_norm, but first writes the powers of |x| into memory, and then adds
  * them with the loops of sums. A program that calls this function and not k_norm links none of the
@@ -205,7 +205,7 @@ bool k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int di
  *
  *     K_CUMSUM         y_k = x_0 + .. + x_k
  *     K_CUMPROD        y_k = x_0 * .. * x_k
- *     K_RECUR          y_k = z_k + x_k * y_(k-1)
+ *     K_RECUR          y_k = z_k + x_k * y_(k-1), where y_(-1) is 0
  *     K_LOGCUMSUMEXP   y_k = ln(e^x_0 + .. + e^x_k), for floats only
  *
  * Returns false if there is no loop for x's dtype. */
@@ -297,7 +297,7 @@ bool k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *
 
 /* ---- matmul.c ----
  * Matrix products of the last two dims, for each item of a batch, with any strides. */
-/* Returns t with its last two dims exchanged. */
+/* Returns a header that shares t's memory, with t's last two dims exchanged. */
 rg_tensor k_turned(const rg_tensor *t);
 /* y = alpha * a b + beta * c. If turn_a or turn_b is true, a or b is transposed first. c is
  * broadcast to y's shape; if c is NULL, y itself is used for c. Returns false if memory runs out,
@@ -415,7 +415,7 @@ bool k_has_bfloat16(void);
  * if the product must be computed in float32 instead: if k_has_bfloat16 returns false, if the
  * product is too thin, or if of_bfloat16 is false and the precision isn't "medium". */
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat16);
-/* y = alpha * a b + beta * c */
+/* y = alpha * a b + beta * c; `room` has as many bytes as k_bfloat16_room returned, not 0. */
 void k_bfloat16_product(const k_product_sizes *z, void *y, const void *c, const void *a,
                         const void *b, double alpha, double beta, void *room);
 
@@ -426,10 +426,10 @@ typedef struct k_attention {
 } k_attention;
 /* In forward (g is NULL), computes y = softmax(scale * q k^T + mask) v, where in[] is q, k and v,
  * each of shape (batch, heads, n, size). lse gets, for each query, the logarithm of the sum of the
- * exponentials of its scores; it is 0 if these are all 0. In backward (g isn't NULL), computes the
- * gradients gin[] from y, lse, g and g_lse. `mask` has q's dtype. mask, g_lse and each of gin[] may
- * be NULL. lse and g_lse must be contiguous. Returns false if memory runs out, or if there is no
- * loop for the dtype. */
+ * exponentials of its scores, or 0 if all exponentials are 0. In backward (g isn't NULL), computes
+ * the gradients gin[] from y, lse, g and g_lse. `mask` has q's dtype. mask, g_lse and each of gin[]
+ * may be NULL. lse and g_lse must be contiguous. Returns false if memory runs out, or if there is
+ * no loop for the dtype. */
 bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tensor *g,
               const rg_tensor *g_lse, rg_tensor *const gin[], rg_tensor *const in[],
               const rg_tensor *mask);
@@ -481,8 +481,7 @@ bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
  * shape, but with the dims of `index` in the place of dim. */
 bool k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
                     const rg_tensor *index);
-/* Returns whether all indices are in [low, high). If not, sets *bad to the first index that
- * isn't. */
+/* Returns whether all indices are in [low, high). If not, sets *bad to the first one outside. */
 bool k_index_within(const rg_tensor *index, int64_t low, int64_t high, int64_t *bad);
 /* For each matrix in the last two dims of a contiguous tensor, sets the elements above a diagonal
  * to 0, or, if `above` is false, those below it. */
@@ -498,9 +497,8 @@ typedef struct k_ranked {
     int64_t key, index;
 } k_ranked;
 
-/* Returns the key of a float. NaN has the greatest key (the least if `descending`), and -0 the same
- * key as 0. (A negative number's bits are inverted without a branch, as random signs make it
- * slow.) */
+/* Returns the key of a float. NaN has the greatest key (the least if `descending`), and -0 that of
+ * 0. (A negative number's bits are inverted without a branch, which random signs would slow.) */
 static inline int64_t k_rank(double v, bool descending) {
     union {
         double d;
@@ -522,9 +520,9 @@ k_ranked *k_sort_ranked(k_ranked *q, k_ranked *aside, int64_t n);
  * equal, k_top chooses the same items as torch.topk. */
 void k_top(k_ranked *q, int64_t n, int64_t k, bool sorted);
 
-/* k_sort sorts the lines along dim. k_topk writes the k largest (or smallest) elements of each
- * line, where k is the size of `values` and `indices` along dim. Both return false if memory runs
- * out. */
+/* k_sort sorts the lines along dim. k_topk writes the k largest elements of each line (the smallest
+ * if `largest` is false), where k is the size of `values` and `indices` along dim. Both return
+ * false if memory runs out. */
 bool k_sort(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool descending);
 bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool largest,
             bool sorted);

@@ -137,8 +137,8 @@ void rgi_pickle_end_wait(rg_pickle *p, uint32_t value);
 bool rgi_pickle_append(rg_pickle *p, uint32_t to, uint32_t item);
 /* Returns the index of the row of the global with this name, or -1 if there is none. */
 int rgi_pickle_global(const char *name, size_t n);
-/* Fails with the name of a global that has no row and, for some globals, with advice on what to
- * save instead. Returns false. */
+/* Fails with a message that names a global without a row and, for some globals, says what to save
+ * instead. Returns false. */
 bool rgi_pickle_refuse_global(const rg_pickle *p, const char *name, size_t n);
 /* Execute the opcodes REDUCE, NEWOBJ, BUILD and BINPERSID. All but BUILD set *result to the index
  * of the resulting value. They return false on failure. */

@@ -112,8 +112,8 @@ static void K_NAME(attention_scores)(const QUERIES *tile, const attention_stretc
     }
 }
 
-/* Adds the mask to the scores. If the attention is causal, also sets a score to -infinity if the
- * key comes after the query. */
+/* Adds the mask to the scores. If the attention is causal, also sets the scores of keys that come
+ * after the query to -infinity. */
 static void K_NAME(attention_hide)(const QUERIES *tile, const attention_stretch *stretch) {
     const attention_matrix *mask = &tile->mask;
     const T *hidden = (const T *)mask->data;
@@ -193,7 +193,7 @@ static void K_NAME(attention_values)(const QUERIES *tile, const attention_stretc
     }
 }
 
-/* Adds a stretch of keys to the tile's sums. */
+/* Adds a stretch of keys to the sums `total` and `out` of the tile. */
 static void K_NAME(attention_forward_stretch)(QUERIES *tile, const attention_stretch *stretch) {
     K_NAME(attention_scores)(tile, stretch);
     K_NAME(attention_hide)(tile, stretch);
@@ -363,7 +363,7 @@ static void K_NAME(attention_two_scores)(const HEAD *h, const attention_stretch 
     }
 }
 
-/* p = exp(p - lse), and then s = p * (s - lost), for one query. */
+/* p = exp(p - lse), and then s = p * (s - lost), for one query and n keys. */
 K_INLINE void K_NAME(attention_row_slopes)(T *restrict p, T *restrict s, T lse, T lost, int64_t n) {
     for (int64_t j = 0; j < n; j++) {
         p[j] = K_TYPED(k_exp_below)(p[j] - lse);

@@ -11,7 +11,7 @@
 
 typedef T VECTOR __attribute__((vector_size(K_VECTOR_BYTES), may_alias));
 
-/* sum += a * b */
+/* sum += a * b in each lane */
 K_INLINE void K_NAME(lanes_step)(VECTOR *sum, const VECTOR *a, const VECTOR *b) {
     K_NAME(k_multiply_add)(sum, a, b);
 }
@@ -77,7 +77,7 @@ static void K_NAME(lanes_read)(const attention_lanes *t, int64_t n, int64_t wide
     }
 }
 
-/* Writes n rows to t. Only the first `heads` lanes have a head and are written. */
+/* Writes n rows of each head to t. Only the first `heads` lanes have a head and are written. */
 static void K_NAME(lanes_write)(const attention_lanes *t, int64_t n, int64_t wide, int heads,
                                 const VECTOR *from) {
     const int64_t size = t->size;
@@ -193,7 +193,7 @@ static void K_NAME(lanes_load)(const GROUP *group, const rg_tensor *t, int64_t n
         to[at] = (VECTOR){ 0 };
 }
 
-/* Writes n rows to t. Does nothing if t is NULL. */
+/* Writes n rows of each of the group's heads to t. Does nothing if t is NULL. */
 static void K_NAME(lanes_save)(const GROUP *group, const rg_tensor *t, int64_t n, int64_t wide,
                                const VECTOR *from) {
     if (!t)
@@ -209,7 +209,7 @@ static int64_t K_NAME(lanes_reach)(const attention_plan *plan, int64_t i) {
 }
 
 /* Adds the mask to the scores of the tile that begins at query `first`. If the attention is causal,
- * also sets a score to -infinity if the key comes after the query. */
+ * also sets the scores of keys that come after the query to -infinity. */
 static void K_NAME(lanes_hide)(const GROUP *group, int64_t first, int64_t reach) {
     const attention_plan *plan = group->plan;
     const attention_lanes *mask = &group->mask;
@@ -380,7 +380,7 @@ static void K_NAME(lanes_slopes)(const GROUP *group, int64_t first, int64_t reac
             K_NAME(lanes_step)(&lost[i], p + j * ROWS + i, s + j * ROWS + i);
         }
     for (int i = 0; i < ROWS; i++) {
-        /* total is nearly 1, so one step of Newton's method computes its inverse. */
+        /* total is nearly 1, so one step of Newton's method, from 2 - total, computes 1 / total. */
         const VECTOR inverse = 2 - total[i];
         lost[i] = lost[i] * (inverse * (2 - total[i] * inverse)) - group->g_lse[first + i];
     }
