@@ -152,8 +152,8 @@ static bool npy_entry(npy_parser *p, unsigned *seen) {
                           RG_SHOWN_BYTES(key, n));
 }
 
-/* Sets h->numel to the number of elements. Fails and returns false if the product of all sizes but
- * 0 is too large, even if a size is 0. */
+/* Sets h->numel to the number of elements. Fails and returns false if this is too large. If a size
+ * is 0, the product of the other sizes must not be too large either. */
 static bool npy_count(npy_parser *p) {
     rg_npy_header *h = p->h;
     bool empty = false;

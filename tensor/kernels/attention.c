@@ -78,8 +78,9 @@ static inline int64_t attention_seen(const attention_plan *plan, const attention
 }
 
 /* Returns t's matrix for head number `head`; the heads of all items of the batch are numbered one
- * after the other. If t has size 1 in the dim of heads, all heads of an item share a matrix; if it
- * has size 1 in the dim of the batch, all items do. Returns an empty matrix if t is NULL. */
+ * after the other. If t has size 1 in the dim of heads, all heads of an item share a matrix; if t
+ * has size 1 in the dim of the batch, all items share their matrices. Returns an empty matrix if t
+ * is NULL. */
 static attention_matrix attention_part(const rg_tensor *t, int64_t head,
                                        const attention_plan *plan) {
     if (!t)

@@ -5,10 +5,10 @@
  * gelu and its tanh form are x * s(x), where the share s(x) goes from 0 at -infinity to 1 at
  * infinity, and s(-x) = 1 - s(x). The derivatives of both functions have these two properties of a
  * share as well. So all four functions are computed in the same way, from the tail t(y) = 1 - s(y)
- * at y = |x|. The tail is 0 for y >= 7.25. Below that it is one of SHARE_PIECES polynomials in u,
- * where u is y minus the nearest multiple of 1/2. The derivatives are steeper, so the degree of
- * their polynomials is higher by 1. (Computing the tail from an exponential and a polynomial would
- * take twice as many multiplications.)
+ * at y = |x|. The tail is 0 for y >= 7.25. For smaller y the tail is one of SHARE_PIECES
+ * polynomials in u, where u is y minus the nearest multiple of 1/2. The derivatives are steeper, so
+ * the degree of their polynomials is higher by 1. (Computing the tail from an exponential and a
+ * polynomial would take twice as many multiplications.)
  */
 #pragma once
 

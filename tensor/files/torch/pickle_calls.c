@@ -194,8 +194,8 @@ static bool is_dtype_value(const rg_pickle *p, uint32_t value) {
 
 /* ---- containers ----------------------------------------------------------------------- */
 
-/* Makes a dict, with the items of the argument, which is a dict, if there is one: OrderedDict() has
- * no argument, and Counter({key: n}) has one. */
+/* Makes a dict. OrderedDict() has no argument. Counter({key: n}) has a dict as its argument, and
+ * the new dict gets the items of this dict. */
 static bool call_dict(rg_pickle *p, arguments *a, uint8_t row, uint32_t args, uint32_t *result) {
     rg_pickle_value dict = { .kind = RG_PICKLE_DICT, .global = row };
     if (!take_arguments(p, a, args, 0, 1) || !rgi_pickle_add(p, dict, result))

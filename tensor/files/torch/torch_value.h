@@ -64,9 +64,9 @@ void rgi_py_text(rg_py *p, const char *key, const char *text);
 void rgi_py_none(rg_py *p, const char *key);
 void rgi_py_int_key(rg_py *p, int64_t key);
 
-/* Returns the value as the list that rg_torch_load would return for its file. The innermost scope
- * owns the list and its tensors. A list with .n == -1 means failure, and then the scope owns no new
- * tensor. */
+/* Returns the value as the list that rg_torch_load would return for the file that rgi_torch_write
+ * makes. The innermost scope owns the list and its tensors. A list with .n == -1 means failure, and
+ * then the scope owns no new tensor. */
 rg_named_list rgi_py_flat(const rg_py *p);
 /* Writes the value to a file, as torch.save would. Returns false on failure. */
 bool rgi_torch_write(const char *op, const rg_py *p, const char *path);
