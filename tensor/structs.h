@@ -80,8 +80,8 @@ typedef struct {
  * `history` is the graph node whose output number `output` is this tensor. It is NULL if the tensor
  * requires no gradient, or if it is a view that will get its history from its base at its next use.
  *
- * `kept` counts the calls of rg_keep. `slot` is a hint for scope.c: the index on a scope stack at
- * which the tensor was put last.
+ * `kept` counts the calls of rg_keep that rg_drop hasn't undone. `slot` is a hint for scope.c: the
+ * index on a scope stack at which the tensor was put last.
  *
  * A view has a reference to its base, which isn't a view itself. The view's `version` is the
  * version of the storage at the time when the view got its history. Read the union by rgi_base_of
