@@ -171,8 +171,8 @@ static inline void *rgi_take_both(size_t header_bytes, size_t bytes) {
 /* Does the work of rgi_free_both if the thread's list for the header or the storage is full. */
 void rgi_free_both_slowly(void *header, size_t header_bytes, void *storage, size_t bytes);
 
-/* Frees a header and, unless it is NULL, a storage. The function ends with a call, so that the
- * compiler needn't save registers for its caller. */
+/* Frees a header and, unless `storage` is NULL, a storage. Calls another function only as its last
+ * act, so that the compiler needn't save registers around the call. */
 static inline void rgi_free_both(void *header, size_t header_bytes, void *storage, size_t bytes) {
     rg_thread *me = &rgi_this;
     size_t c = storage ? rgi_small_class(bytes, RG_MEM_STORAGE) : 0;

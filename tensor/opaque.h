@@ -1,7 +1,7 @@
 /*
- * opaque.h: functions on tensors for files that don't see the struct of a tensor, in addition to
- * the public functions: references, writes in place, the memory of a tensor, and its shape as a
- * string.
+ * opaque.h: functions on tensors for files that don't see the struct of a tensor. They are about
+ * references, writes in place, the memory of a tensor, and its shape as a string. The public
+ * functions aren't repeated here.
  */
 #pragma once
 
@@ -30,7 +30,7 @@ void rgi_set_reference(rg_tensor **place, rg_tensor *t);
 /* Removes a reference to t. If it was the last one, releases t, and leaves t's header in the given
  * state. Does nothing if t is NULL or RG_NONE. */
 void rgi_release_as(rg_tensor *t, uint32_t state);
-/* Adds a reference to t, and gives this reference to the innermost scope. Returns t. */
+/* Adds a reference to t, owned by the innermost scope. Returns t, or NULL if memory runs out. */
 rg_tensor *rgi_lend(rg_tensor *t);
 
 /* ---- writes in place that the graph doesn't record ---------------------------------- */

@@ -80,7 +80,7 @@ static void print_put(printer *p, const char *s, int64_t times) {
     }
 }
 
-/* Returns whether items in the middle of dim are left out. */
+/* Returns whether items in the middle of this dim are left out. */
 static bool print_has_gap(const printer *p, int dim) {
     return p->cut && p->t->size[dim] > 2 * (int64_t)p->edge;
 }
@@ -383,7 +383,7 @@ static void print_suffix(printer *p, size_t *line, const char *key, const char *
  * requires_grad. */
 static void print_suffixes(printer *p, rg_tensor *t) {
     const rg_text *text = &p->text;
-    size_t begin = text->failed ? 0 : text->n; /* The offset of the last line. */
+    size_t begin = text->failed ? 0 : text->n; /* The offset of the text's last line. */
     while (begin > 0 && text->v[begin - 1] != '\n')
         begin--;
     size_t line = text->n - begin + 2;
