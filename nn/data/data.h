@@ -15,6 +15,9 @@
  *
  * To shuffle and batch other data, give the loader a tensor of indices: rg_arange(lines.n) for
  * lines of text, or the first tokens' indices for windows of tokens.
+ *
+ * Only one thread at a time may use a loader, since each batch changes its position. Several
+ * threads may read from one file of tokens at once.
  */
 #pragma once
 

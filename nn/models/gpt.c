@@ -203,7 +203,8 @@ static bool gpt_check_idx(const rg_gpt *self, rg_tensor *idx, int64_t position) 
     RG_FAIL_IF(rg_ndim(idx) != 2 || rg_size(idx, 1) == 0, "gpt",
                "expected idx of (batch, length), but got %s", rg_repr_shape(idx));
     int64_t t = rg_size(idx, 1);
-    RG_FAIL_IF(position < 0 || position > self->config.block_size - t, "gpt",
+    RG_FAIL_IF(position < 0, "gpt", "the position %lld is negative", (long long)position);
+    RG_FAIL_IF(position > self->config.block_size - t, "gpt",
                "Cannot forward sequence of length %lld, block size is only %lld",
                (long long)t + position, (long long)self->config.block_size);
     return true;
@@ -280,10 +281,27 @@ rg_logits_loss rg_gpt_forward(rg_gpt *self, rg_tensor *idx, rg_tensor *targets) 
     return logits ? (rg_logits_loss){ logits, k.loss } : failed;
 }
 
+/* Fails unless the cache is as rg_gpt_cache makes it for the batch of idx. */
+static bool gpt_check_cache(rg_gpt *self, rg_tensor *idx, rg_tensor *cache) {
+    const rg_gpt_options *o = &self->config;
+    const int64_t batch = rg_size(idx, 0);
+    const rg_dims shape =
+        RG_DIMS(o->n_layer, 2, batch, o->n_head, o->block_size, o->n_embd / o->n_head);
+    bool alike = rg_ndim(cache) == shape.n;
+    for (int d = 0; d < shape.n && alike; d++)
+        alike = rg_size(cache, d) == shape.v[d];
+    RG_FAIL_IF(!alike, "gpt_cached",
+               "expected a cache that rg_gpt_cache made for a batch of %lld, but got a tensor of "
+               "shape %s",
+               (long long)batch, rg_repr_shape(cache));
+    return true;
+}
+
 rg_tensor *(rg_gpt_cached)(rg_gpt *self, rg_tensor *idx, rg_tensor *cache, int64_t position) {
     RG_NO_GRAD();
     if (!rgi_module_given((rg_module *)self, "gpt_cached")
-        || !rgi_given_tensor(cache, "gpt_cached"))
+        || !rgi_given_tensor(cache, "gpt_cached") || !gpt_check_idx(self, idx, position)
+        || !gpt_check_cache(self, idx, cache))
         return NULL;
     gpt_keywords k = { { cache, position }, RG_NONE };
     return rg_call_keywords(self, &k, idx);

@@ -83,8 +83,8 @@ rg_tensor *rg_gpt_cached(rg_gpt *m, rg_tensor *idx, rg_tensor *cache, int64_t po
 
 typedef struct RG_OPTIONS rg_generate_options {
     RG_BY_NAME;
-    /* The number by which the logits are divided. If it is 0, the most likely token is always
-     * chosen. */
+    /* The number by which the logits are divided. It must not be negative. If it is 0, the most
+     * likely token is always chosen. */
     double temperature RG_DEFAULT(1);
     /* Draw only from the top_k most likely tokens. 0 means all tokens. */
     int64_t top_k RG_DEFAULT(0);

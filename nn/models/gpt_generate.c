@@ -28,6 +28,8 @@ static bool generate_check(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
                rg_repr_shape(idx), rg_dtype_name(rg_dtype_of(idx)));
     RG_FAIL_IF(max_new_tokens < 0, "gpt_generate", "max_new_tokens %lld is negative",
                (long long)max_new_tokens);
+    RG_FAIL_VALUE_IF(!(o->temperature >= 0), "gpt_generate", "temperature %s is not 0 or more",
+                     rgi_number(o->temperature));
     RG_FAIL_IF(o->top_k < 0, "gpt_generate", "top_k %lld is negative", (long long)o->top_k);
     RG_FAIL_VALUE_IF(!(o->top_p >= 0 && o->top_p <= 1), "gpt_generate",
                      "top_p %s is not from 0 to 1", rgi_number(o->top_p));
@@ -35,6 +37,10 @@ static bool generate_check(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
                      "expected up to %d tokens as eos_token_id, but got %d", RG_MAX_DIMS,
                      o->eos_token_id.n);
     const int64_t vocabulary = self->config.vocab_size;
+    for (int i = 0; i < o->eos_token_id.n; i++)
+        RG_FAIL_VALUE_IF(o->eos_token_id.v[i] < 0 || o->eos_token_id.v[i] >= vocabulary,
+                         "gpt_generate", "eos_token_id %lld is not from 0 to %lld",
+                         (long long)o->eos_token_id.v[i], (long long)vocabulary - 1);
     RG_FAIL_VALUE_IF(o->pad_token_id < -1 || o->pad_token_id >= vocabulary, "gpt_generate",
                      "pad_token_id %lld is not from 0 to %lld", (long long)o->pad_token_id,
                      (long long)vocabulary - 1);

@@ -8,6 +8,8 @@
  *         rg_averaged_model_update_parameters(ema, model);
  *     ...
  *     rg_tensor *y = rg_call(ema, x);
+ *
+ * Only one thread at a time may update an averaged model, and no other may call it meanwhile.
  */
 #pragma once
 

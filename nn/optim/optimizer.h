@@ -1,7 +1,8 @@
 /*
  * optimizer.h: optimizers, which update parameters from their gradients.
  *
- * An optimizer holds a reference of its own to each parameter, and owns its schedules.
+ * An optimizer holds a reference of its own to each parameter, and owns its schedules. Only one
+ * thread at a time may use an optimizer and its schedules.
  */
 #pragma once
 

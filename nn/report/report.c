@@ -105,9 +105,28 @@ bool rgi_report_append(rg_report *r, const char *op, rg_text *records) {
     return ok;
 }
 
-/* Returns true if the file is empty or the page of a report, that is, begins with the first line of
- * page.html. Sets *empty to whether it is empty. Otherwise fails. */
-static bool is_page_or_empty(const rg_report *r, const char *op, bool *empty) {
+static void add_page(rg_text *text) {
+    for (int i = 0; i < RG_COUNT(page_lines); i++)
+        rgi_text_add(text, "%s", page_lines[i]);
+}
+
+/* Fails unless the file, whose first bytes are the string `head`, is a report. It may be empty, or
+ * end inside the page, whose writing was then interrupted. Otherwise it has a whole page, which
+ * another version of the library may have written; then sets *whole. */
+static bool is_report(const rg_report *r, const char *op, const char *head, const rg_text *page,
+                      bool *whole) {
+    const size_t n = strlen(head), first = strlen(page_lines[0]);
+    *whole = strstr(head, page_lines[RG_COUNT(page_lines) - 1]);
+    const bool begun = n <= page->n && memcmp(head, page->v, n) == 0;
+    const bool named = strncmp(head, page_lines[0], first) == 0;
+    RG_FAIL_AS_IF(RG_IO_ERROR, n > 0 && !(named && (begun || *whole)), op,
+                  "'%s': it is no page of a report, so that it can't be resumed", r->path);
+    return true;
+}
+
+/* Appends what the file lacks of the page: all of it if the file is new. Fails if the file is no
+ * report. */
+static bool complete_page(rg_report *r, const char *op) {
     struct stat status;
     if (rgi_system.stat(r->fd, &status)) {
         rgi_fail_errno(op, errno, r->path);
@@ -115,35 +134,43 @@ static bool is_page_or_empty(const rg_report *r, const char *op, bool *empty) {
     }
     RG_FAIL_AS_IF(RG_IO_ERROR, !S_ISREG(status.st_mode), op, "'%s': it is no regular file",
                   r->path);
-    *empty = status.st_size == 0;
-    if (*empty)
-        return true;
-    char first[64];
-    const size_t n = strlen(page_lines[0]);
+    rg_text page = { 0 }, rest = { 0 };
+    add_page(&page);
     const rg_file file = { op, r->path, r->fd, (uint64_t)status.st_size };
-    if (file.bytes >= n && !rgi_file_read(&file, 0, first, n))
-        return false;
-    RG_FAIL_AS_IF(RG_IO_ERROR, file.bytes < n || memcmp(first, page_lines[0], n) != 0, op,
-                  "'%s': it is no page of a report, so that it can't be resumed", r->path);
-    return true;
+    const size_t n = (size_t)RG_MIN(file.bytes, 4 * (uint64_t)page.n);
+    char *head = page.failed ? NULL : rgi_alloc(n + 1, RG_MEM_OTHER);
+    bool whole = false, ok = head && rgi_file_read(&file, 0, head, n);
+    if (ok) {
+        head[n] = 0;
+        ok = is_report(r, op, head, &page, &whole);
+    }
+    if (ok && !whole)
+        rgi_text_add(&rest, "%s", page.v + strlen(head));
+    if (head)
+        rgi_free(head, n + 1, RG_MEM_OTHER);
+    rgi_text_free(&page);
+    return ok && rgi_report_append(r, op, &rest);
 }
 
-/* Opens the file, or creates it if there is none. If `resume` is false, empties the file. Then
- * writes page.html to it if it is empty. Returns false on failure. */
-static bool open_page(rg_report *r, const char *op, bool resume) {
-    const int flags = O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK;
-    r->fd = rgi_system.open(r->path, resume ? flags : flags | O_TRUNC, 0666);
-    if (r->fd < 0) {
+/* Opens the file for appending. */
+static bool open_page(rg_report *r, const char *op) {
+    r->fd = rgi_system.open(r->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+    if (r->fd < 0)
         rgi_fail_errno(op, errno, r->path);
-        return false;
-    }
-    bool empty;
-    rg_text text = { 0 };
-    if (!is_page_or_empty(r, op, &empty))
-        return false;
-    for (int i = 0; empty && i < RG_COUNT(page_lines); i++)
-        rgi_text_add(&text, "%s", page_lines[i]);
-    return rgi_report_append(r, op, &text);
+    return r->fd >= 0;
+}
+
+/* Replaces the file by one that has the page and the first record. On failure the old file stays as
+ * it was. Frees the record. */
+static bool replace_page(rg_report *r, const char *op, rg_text *record) {
+    rg_writer w;
+    const bool ok = !record->failed && rgi_writer_begin(&w, op, r->path);
+    for (int i = 0; ok && i < RG_COUNT(page_lines); i++)
+        rgi_write(&w, page_lines[i], strlen(page_lines[i]));
+    if (ok)
+        rgi_write(&w, record->v, record->n);
+    rgi_text_free(record);
+    return ok && rgi_writer_end(&w);
 }
 
 /* Appends a "beat" record: the step of the last number, the seconds since rg_report_begin, and the
@@ -154,14 +181,21 @@ static void add_beat(rg_text *record, rg_report *r, double seconds) {
                  (long long)memory.now, (long long)memory.peak);
 }
 
-static bool append_run(rg_report *r, const char *op, const char *title) {
+/* Writes the first record of a run, and opens the file. If `resume` is true, appends the record to
+ * the report that is at the path; otherwise replaces that report. */
+static bool begin_run(rg_report *r, const char *op, const char *title, bool resume) {
     rg_text record = { 0 };
     rgi_text_add(&record, "\n[\"run\",");
     rgi_record_text(&record, title);
     rgi_text_add(&record, ",\"%s\",\"%llu\",%.0f,%d]", RG_VERSION,
                  (unsigned long long)rg_initial_seed(), seconds_of(CLOCK_REALTIME),
                  rg_get_num_threads());
-    return rgi_report_append(r, op, &record);
+    if (!resume)
+        return replace_page(r, op, &record) && open_page(r, op);
+    if (open_page(r, op) && complete_page(r, op))
+        return rgi_report_append(r, op, &record);
+    rgi_text_free(&record);
+    return false;
 }
 
 static size_t report_bytes(const rg_report *r) { return sizeof *r + strlen(r->path) + 1; }
@@ -183,9 +217,11 @@ rg_report *rg_report_begin_with(const char *path, rg_report_options o) {
     rg_report *r = rgi_alloc(sizeof *r + strlen(path) + 1, RG_MEM_OTHER);
     if (!r)
         return NULL;
-    *r = (rg_report){ .handle = RG_NEW_HANDLE(REPORT), .began = seconds_of(CLOCK_MONOTONIC) };
+    *r = (rg_report){ .handle = RG_NEW_HANDLE(REPORT),
+                      .fd = -1,
+                      .began = seconds_of(CLOCK_MONOTONIC) };
     strcpy(r->path, path);
-    if (open_page(r, op, o.resume) && append_run(r, op, o.title ? o.title : path))
+    if (begin_run(r, op, o.title ? o.title : path, o.resume))
         return r;
     close_report(r, op);
     return NULL;

@@ -41,14 +41,15 @@ typedef struct rg_report rg_report;
 typedef struct RG_OPTIONS rg_report_options {
     RG_BY_NAME;
     const char *title RG_DEFAULT(NULL); /* NULL: the path is the title. */
-    /* Append to the page that is at the path, if there is one. */
+    /* Append to the page that is at the path, if there is one. A page whose writing was interrupted
+     * before its first record is completed. */
     rg_flag resume RG_DEFAULT(false);
 } rg_report_options;
 /* Creates the file, and writes the page. Appends a record with the title, the time, the library's
  * version, the seed of the default generator and the number of threads. A file that is at the path
  * is replaced. But if o.resume is true, a report's page at the path is kept and continued, and any
- * other file that isn't empty is an error. Returns a report, which rg_report_end releases, or NULL
- * on failure. */
+ * other file that isn't empty is an error. Returns a report, which rg_report_end releases. On
+ * failure returns NULL; unless o.resume is true, the file at the path is then as it was. */
 rg_report *rg_report_begin_with(const char *path, rg_report_options o);
 #define rg_report_begin(path, ...) \
     rg_report_begin_with(path, RG_KEYWORDS(rg_report_options, (.title = NULL), __VA_ARGS__))

@@ -245,6 +245,15 @@ START_TEST(test_end) {
     ck_fails(rg_gpt_generate(m, begun, 1, .pad_token_id = -2), RG_VALUE_ERROR, "pad_token_id -2");
     ck_fails(rg_gpt_generate(m, begun, 1, .eos_token_id = { .n = -1 }), RG_VALUE_ERROR,
              "expected up to 8 tokens as eos_token_id, but got -1");
+    const int64_t vocabulary = m->config.vocab_size;
+    ck_fails(rg_gpt_generate(m, begun, 1, .eos_token_id = RG_DIMS(0, vocabulary)), RG_VALUE_ERROR,
+             "eos_token_id ");
+    ck_fails(rg_gpt_generate(m, begun, 1, .eos_token_id = RG_DIMS(-1)), RG_VALUE_ERROR,
+             "eos_token_id -1 is not from 0 to ");
+    ck_fails(rg_gpt_generate(m, begun, 1, .temperature = -1), RG_VALUE_ERROR,
+             "temperature -1 is not 0 or more");
+    ck_fails(rg_gpt_generate(m, begun, 1, .temperature = NAN), RG_VALUE_ERROR,
+             "temperature nan is not 0 or more");
     ck_ok(rg_gpt_generate(m, begun, 1, .eos_token_id = RG_DIMS(0, 1, 2, 3, 4, 5, 6, 7)));
     ck_fails(rg_gpt_generate(m, begun, 1, .eos_token_id = { .n = 9 }), RG_VALUE_ERROR,
              "expected up to 8 tokens as eos_token_id, but got 9");
@@ -327,7 +336,12 @@ START_TEST(test_bad_arguments) {
     ck_fails(rg_call(m, tokens(), rg_long(rg_zeros(3))), RG_VALUE_ERROR,
              "to match target batch_size");
     ck_fails(rg_gpt_cached(m, tokens(), cache, 0), RG_RUNTIME_ERROR, "");
-    ck_fails(rg_gpt_cached(m, rg_literal([[1]]), cache, -1), RG_RUNTIME_ERROR, "Cannot forward");
+    ck_fails(rg_gpt_cached(m, rg_literal([[1]]), cache, -1), RG_RUNTIME_ERROR,
+             "the position -1 is negative");
+    ck_fails(rg_gpt_cached(m, rg_literal([[1]]), rg_zeros(2), 0), RG_RUNTIME_ERROR,
+             "expected a cache that rg_gpt_cache made for a batch of 1, but got");
+    ck_fails(rg_gpt_cached(m, rg_literal([[1], [2]]), rg_gpt_cache(m, 1), 0), RG_RUNTIME_ERROR,
+             "for a batch of 2, but got");
     ck_fails(
         rg_gpt_generate(m, rg_zeros(1, 2), 3), RG_RUNTIME_ERROR,
         "expected idx of (batch, length) and dtype torch.int64, but got torch.Size([1, 2]) and "

@@ -364,6 +364,10 @@ START_TEST(test_bad_constructors) {
     void *empty[] = { rg_nn_linear(0, 3), rg_nn_linear(3, 0) };
     for (int i = 0; i < 2; i++) {
         ck_ok(empty[i]);
+        /* As torch's, the bias of a layer without inputs is 0, not -0. */
+        const rg_linear_module *linear = empty[i];
+        for (int k = 0; k < rg_size(linear->bias, 0); k++)
+            ck_assert(i == 1 || !signbit(rg_at(linear->bias, k)));
         rg_module_free(empty[i]);
     }
 }

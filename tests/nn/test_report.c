@@ -244,6 +244,61 @@ START_TEST(test_resume) {
 }
 END_TEST
 
+static size_t page_bytes(void) {
+    char *records = records_of_page();
+    size_t all;
+    free(file_bytes(scratch("run"), &all));
+    const size_t n = all - strlen(records);
+    free(records);
+    return n;
+}
+
+/* A page that was cut inside is completed, and a cut page of another version is refused. */
+START_TEST(test_resume_of_cut_page) {
+    scratch_begin();
+    ck_ok(rg_report_end(begin()));
+    const size_t bytes = page_bytes();
+    const size_t cuts[] = { 0, 60, 100, 5000, 20000, bytes - 1, bytes };
+    size_t n;
+    char *whole = file_bytes(scratch("run"), &n);
+    for (size_t i = 0; i < sizeof cuts / sizeof *cuts; i++) {
+        scratch_write("run", whole, cuts[i]);
+        rg_report *r = rg_report_begin(scratch("run"), .resume = true);
+        ck_assert_msg(r, "cut to %zu: %s", cuts[i], rg_error());
+        ck_ok(rg_report_number(r, "loss", 1, 1));
+        ck_ok(rg_report_end(r));
+        ck_assert_uint_eq(page_bytes(), bytes);
+        ck_assert_int_eq(count_records(0), 1 + 1 + 2 + 1);
+    }
+    whole[bytes - 100] ^= 1;
+    scratch_write("run", whole, bytes - 10);
+    ck_fails(rg_report_begin(scratch("run"), .resume = true), RG_IO_ERROR, "it is no page");
+    scratch_write("run", whole, bytes);
+    rg_report *r = rg_report_begin(scratch("run"), .resume = true);
+    ck_assert_msg(r, "%s", rg_error());
+    ck_ok(rg_report_end(r));
+    free(whole);
+    scratch_end();
+}
+END_TEST
+
+/* A report that can't be begun leaves the page that is at its path. */
+START_TEST(test_old_page_stays) {
+    scratch_begin();
+    rg_report *r = begin();
+    ck_ok(rg_report_number(r, "loss", 1, 0.25));
+    ck_ok(rg_report_end(r));
+    faults_begin();
+    faults.most = 5000;
+    faults.fail_at = 4;
+    faults.number = 28;
+    ck_fails(rg_report_begin(scratch("run")), RG_IO_ERROR, "[Errno 28]");
+    faults_end();
+    has_record("[\"number\",\"loss\",1,0.25]");
+    scratch_end();
+}
+END_TEST
+
 /* ---- disks and memory that are full ------------------------------------------------------ */
 
 /* A record that was cut short is lost, and no other is. */
@@ -323,4 +378,4 @@ START_TEST(test_threads) {
 END_TEST
 
 RG_TESTS(report, test_numbers, test_pictures, test_histograms, test_refusals, test_resume,
-         test_full_disk, test_denied, test_threads)
+         test_resume_of_cut_page, test_old_page_stays, test_full_disk, test_denied, test_threads)
