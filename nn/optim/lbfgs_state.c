@@ -21,12 +21,12 @@ static const char lbfgs_prefix[] = "state.0.";
 typedef struct {
     rg_saved saved;
     bool listed;
-} lbfgs_row;
+} lbfgs_field;
 #define FIELD(kind, name, field) \
     { { name, RG_SAVED_##kind, offsetof(rg_lbfgs, field), NULL }, false }
 #define LISTED(kind, name, field) \
     { { name, RG_SAVED_##kind, offsetof(rg_lbfgs_pair, field), NULL }, true }
-static const lbfgs_row lbfgs_rows[] = {
+static const lbfgs_field lbfgs_rows[] = {
     FIELD(COUNT, "func_evals", func_evals),
     FIELD(COUNT, "n_iter", n_iter),
     LISTED(SCALAR, "al", al),
@@ -104,14 +104,14 @@ static bool lbfgs_refuse(const char *what, const char *name) {
 /* Returns the row that describes the dictionary's entry `name`. If the row is a list, sets *place
  * to the entry's index in the list, otherwise to 0. If there is no such row, returns NULL without
  * an error. */
-static const lbfgs_row *row_named(const char *name, size_t *place) {
+static const lbfgs_field *row_named(const char *name, size_t *place) {
     const size_t prefix = sizeof lbfgs_prefix - 1;
     *place = 0;
     if (strncmp(name, lbfgs_prefix, prefix) != 0)
         return NULL;
     name += prefix;
     for (int i = 0; i < LBFGS_ROWS; i++) {
-        const lbfgs_row *f = &lbfgs_rows[i];
+        const lbfgs_field *f = &lbfgs_rows[i];
         const int64_t at = f->listed ? rgi_place_in_list(name, f->saved.name) : -1;
         if (at < 0 && (f->listed || strcmp(name, f->saved.name) != 0))
             continue;
@@ -124,7 +124,7 @@ static const lbfgs_row *row_named(const char *name, size_t *place) {
 /* Stores the entry e of the dictionary in the field that row f describes: a field of the state or,
  * if the row is a list, of pair number `place`. Of a vector, a copy is stored. Returns false on
  * failure. */
-static bool read_lbfgs_entry(lbfgs_read *l, const lbfgs_row *f, size_t place, const rg_named *e) {
+static bool read_lbfgs_entry(lbfgs_read *l, const lbfgs_field *f, size_t place, const rg_named *e) {
     char *base = f->listed ? (char *)&l->s->pairs[place] : (char *)l->s;
     const bool vector = f->saved.kind == RG_SAVED_TENSOR;
     const bool fits = vector ? rg_ndim(e->tensor) == 1 && rg_numel(e->tensor) == l->numel
@@ -148,7 +148,7 @@ static bool make_pairs(rg_lbfgs *s, rg_named_list dict) {
     for (int i = 0; i < dict.n; i++) {
         if (strncmp(dict.v[i].name, "state.", 6) != 0)
             continue;
-        const lbfgs_row *f = row_named(dict.v[i].name, &place);
+        const lbfgs_field *f = row_named(dict.v[i].name, &place);
         RG_FAIL_IF(!f || place > (size_t)dict.n, "load_state_dict",
                    "Error(s) in loading state_dict for LBFGS: Unexpected key(s) in state_dict: "
                    "\"%s\".",
@@ -210,7 +210,7 @@ static bool read_lbfgs_entries(lbfgs_read *l, rg_named_list dict) {
     for (int i = 0; i < dict.n; i++) {
         size_t place;
         const rg_named *e = &dict.v[i];
-        const lbfgs_row *f = row_named(e->name, &place);
+        const lbfgs_field *f = row_named(e->name, &place);
         if (!f)
             continue;
         if (f->listed && place >= l->s->n)
