@@ -30,18 +30,27 @@ rg_tensor *rg_sum_dims_as(rg_tensor *x, rg_dims dims, bool keepdim, rg_dtype dty
                         summed_as("sum", x, rg_sum_dims(rg_to(x, dtype), dims, keepdim), dtype));
 }
 
+/* Returns x converted to the dtype. If the dtype has no NaN, NaN becomes 0 before. */
+static rg_tensor *without_nan(rg_tensor *x, rg_dtype dtype) {
+    if (rg_is_floating_point(x) && !rgi_is_float(dtype))
+        x = rg_masked_fill(x, rg_isnan(x), 0);
+    return rg_to(x, dtype);
+}
+
 rg_tensor *rg_nansum_as(rg_tensor *x, rg_dtype dtype) {
-    return RG_COMPOSITE("nansum", summed_as("nansum", x, rg_nansum(rg_to(x, dtype)), dtype));
+    return RG_COMPOSITE("nansum", summed_as("nansum", x, rg_nansum(without_nan(x, dtype)), dtype));
 }
 
 rg_tensor *(rg_nansum_dim_as)(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype) {
     return RG_COMPOSITE(
-        "nansum", summed_as("nansum", x, rg_nansum_dim(rg_to(x, dtype), dim, keepdim), dtype));
+        "nansum",
+        summed_as("nansum", x, rg_nansum_dim(without_nan(x, dtype), dim, keepdim), dtype));
 }
 
 rg_tensor *rg_nansum_dims_as(rg_tensor *x, rg_dims dims, bool keepdim, rg_dtype dtype) {
     return RG_COMPOSITE(
-        "nansum", summed_as("nansum", x, rg_nansum_dims(rg_to(x, dtype), dims, keepdim), dtype));
+        "nansum",
+        summed_as("nansum", x, rg_nansum_dims(without_nan(x, dtype), dims, keepdim), dtype));
 }
 
 rg_tensor *rg_prod_as(rg_tensor *x, rg_dtype dtype) {

@@ -1730,6 +1730,11 @@ def dtypes():
                 yield Case("norm_p_as", x, p, dtype)
                 yield Case("norm_dims_as", x, p, (0,), False, dtype)
     for dtype in DTYPES:
+        x = T([[1.5, nan, -2.7], [nan, nan, nan]], f32, False)
+        yield Case("nansum_as", x, dtype)
+        yield Case("nansum_dim_as", x, -1, False, dtype)
+        yield Case("nansum_dims_as", x, (0,), True, dtype)
+    for dtype in DTYPES:
         for end in (0, 5, 2.9, True, -1, nan, inf, 1e19, -3.7):
             yield Case("arange_as", Number(end), dtype)
         for a, b, c in (
