@@ -224,7 +224,7 @@ void rg_profile_end(const char *name, double began, double bytes);
 const char *rg_graph_dot(rg_tensor *y);
 bool rg_graph_save(rg_tensor *y, const char *path);
 
-/* ---- whole numbers: with RG_WHOLE (tensor/keywords.h) a fraction doesn't compile ---- */
+/* ---- whole numbers: with RG_INT (tensor/keywords.h) a fraction doesn't compile ------ */
 
 #define rg_backward_many(n, ...) rg_backward_many(RG_INT(n), __VA_ARGS__)
 #define rg_grad_many(n, y, gradients, m, ...) \

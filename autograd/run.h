@@ -50,11 +50,11 @@ bool rgi_run_ask(rg_run *r, int m, rg_tensor *const x[]);
 void rgi_run_let_go(rg_run *r);
 
 /* ---- gradients.c: the step of a node ------------------------------------------------ */
-/* Returns the place where the gradient for the edge's target is summed. Returns NULL if memory ran
- * out. */
+/* Returns the place where gradients for the edge's target are summed, or NULL if memory ran out. */
 rg_tensor **rgi_run_place(rg_run *r, rg_edge e);
-/* Adds g to *to, which has the same shape. This is done in place if nobody else can see *to. If *to
- * is NULL, *to becomes g itself. */
+/* Adds g to *to, which has the same shape. Adds in place if *to may be written to
+ * (rgi_is_sole_owner) and the run doesn't create a graph; otherwise *to becomes a new tensor. If
+ * *to is NULL, it becomes g itself. Returns false on failure. */
 bool rgi_accumulate_into(const rg_run *r, rg_tensor **to, rg_tensor *g);
 /* Returns whether t may be written to: nobody else sees it, it has no history, and it is dense. */
 bool rgi_is_sole_owner(const rg_tensor *t);

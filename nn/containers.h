@@ -118,7 +118,7 @@ bool rg_parameter_list_set(rg_parameter_list *m, int i, rg_tensor *value);
 #define rg_nn_module_list(...) RG_MODULES_(__COUNTER__, rg_nn_module_list_of, __VA_ARGS__)
 #define rg_nn_module_dict(...) RG_MODULE_ITEMS_(__COUNTER__, __VA_ARGS__)
 
-/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
+/* ---- integer arguments: RG_INT (keywords.h) refuses fractions at compile time -------- */
 
 #define rg_nn_sequential_of(n, ...)        rg_nn_sequential_of(RG_INT(n), __VA_ARGS__)
 #define rg_nn_module_list_of(n, ...)       rg_nn_module_list_of(RG_INT(n), __VA_ARGS__)

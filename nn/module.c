@@ -130,8 +130,7 @@ void rg_module_free(void *module) {
 
 /* ---- entries by name ----------------------------------------------------------- */
 
-/* Up to this number of entries, a name is looked up by comparing it with each; beyond it the map of
- * names is used. */
+/* Up to this number of entries, a name is compared with each; beyond it, the map is used. */
 enum { FEW_ENTRIES = 16 };
 
 rg_entry *rgi_entry_named(const rg_module *m, const char *name) {
@@ -146,8 +145,9 @@ rg_entry *rgi_entry_named(const rg_module *m, const char *name) {
     return NULL;
 }
 
-/* Appends the entry, and adds it to the map of names if there are many entries. If memory runs out,
- * returns NULL; a later call adds the names that the map lacks. */
+/* Appends the entry. If there are then more than FEW_ENTRIES, adds the names that the map lacks:
+ * usually this one, but all names if the map is empty. Returns NULL if memory runs out; then the
+ * entry isn't appended, and the map may be empty. */
 rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry) {
     if (!rgi_grow((void **)&r->entries, &r->room, r->n + 1, sizeof *r->entries))
         return NULL;

@@ -267,7 +267,7 @@ rg_incompatible_keys rg_load_state_dict_keys(void *m, rg_named_list dict, bool s
 /* Returns the module's repr, as torch prints it. The scope owns the string. */
 const char *rg_module_repr(void *m);
 
-/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
+/* ---- integer arguments: RG_WHOLE and RG_INT (keywords.h) refuse fractions ------------ */
 
 #define rg_module_new(bytes, ...)          rg_module_new(RG_WHOLE(bytes), __VA_ARGS__)
 #define rg_move_places(m, from, to, bytes) rg_move_places(m, from, to, RG_WHOLE(bytes))

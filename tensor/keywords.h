@@ -55,8 +55,7 @@
  * The name of the int's type appears in the compiler's error. (GCC shows the name of a type in a
  * literal with braces, but not the name of a constant.) Each function that takes a whole number,
  * such as a size or a dim, is also a macro of the same name that wraps this argument in RG_WHOLE.
- * The macro passes its other arguments on; an argument that is a literal with commas must be put in
- * parentheses. */
+ * The macro passes its other arguments on; a literal with commas must be put in parentheses. */
 #ifdef __cplusplus
 /* G++ gives NULL the type long, and reports an error if NULL is converted to another type.
  * Therefore a long takes the first function, which converts it to long long, and the template takes
@@ -77,9 +76,10 @@ typedef int RG_A_WHOLE_NUMBER_BELONGS_HERE;
 #define RG_WHOLE(n) ((n) | (RG_A_WHOLE_NUMBER_BELONGS_HERE){ 0 })
 #endif
 
-/* RG_INT(n) is RG_WHOLE(n) for a parameter that is an int. If n doesn't fit, its value is the
- * nearest int. No tensor has such a dim or index, so the function fails; it doesn't use the
- * lower 32 bits of n, which may be a dim. The compiler removes the comparisons if n is an int. */
+/* RG_INT(n) is RG_WHOLE(n) for a parameter of type int. If n doesn't fit into an int, RG_INT(n) is
+ * the nearest int. So a dim or an index that is too large is out of range for the function that
+ * gets it, and is refused. C's own conversion would keep the lower 32 bits of n, which may be a
+ * valid dim. The compiler removes the comparisons if n is an int. */
 static inline int rg_nearest_int(long long n) {
     if (n > __INT_MAX__)
         return __INT_MAX__;

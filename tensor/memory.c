@@ -193,8 +193,9 @@ static void cut_up_rest(rg_thread *me) {
     }
 }
 
-/* Cuts a block of `bytes` bytes from the thread's chunk, and returns the block. Requires that
- * `bytes` is a multiple of 64 and far smaller than a chunk. Returns NULL if memory runs out. */
+/* Cuts a block of `bytes` bytes from the thread's chunk, or from a new chunk if the rest is too
+ * small. If there is no memory for a chunk, allocates only the block. Requires that `bytes` is a
+ * multiple of 64 and far smaller than a chunk. Returns NULL if memory runs out. */
 static void *cut_from_chunk(rg_thread *me, size_t bytes) {
     if (RG_UNLIKELY(me->fresh_bytes < bytes)) {
         char *chunk = system_alloc(me->chunk);
@@ -308,8 +309,7 @@ static void look_behind(const void *block, size_t bytes, size_t size) {
 
 /* ---- requests and releases ------------------------------------------------------------------- */
 
-/* The most bytes of a handle that is kept in the ring of released handles. A larger handle is freed
- * at once when it is released. */
+/* The most bytes of a handle that the ring of released handles keeps; others are freed at once. */
 enum { HANDLE_RESTS_MAX = 16 << 10 };
 
 /* Requests of this size or more fail without asking the system. */

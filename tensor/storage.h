@@ -93,7 +93,7 @@ static inline bool rgi_may_touch(const rg_tensor *t, const char *op) {
 /* ---- inlined parts of making tensors --------------------------------------------------------- */
 
 enum {
-    /* The size of a header in memory statistics. */
+    /* The number of bytes that a tensor's header counts for in memory statistics. */
     RG_HEADER_BYTES = (sizeof(rg_tensor) + 63) / 64 * 64,
     RG_STORAGE_HEADER = 64, /* The offset of a storage's data. */
 };
@@ -102,7 +102,7 @@ _Static_assert(sizeof(rg_tensor) <= 192, "a tensor's header takes three cache li
 _Static_assert(offsetof(rg_tensor, state) == offsetof(rg_free_block, keeps_state),
                "a tensor's state outlives it in the free list");
 
-/* Returns the size of t's elements in bytes. */
+/* Returns how many bytes all of t's elements take together. */
 static inline size_t rgi_bytes_of(const rg_tensor *t) {
     return (size_t)t->numel * rgi_sizeof((rg_dtype)t->dtype);
 }

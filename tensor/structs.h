@@ -54,7 +54,7 @@ enum rg_tensor_flags {
     /* Set for a view that a function returned in a list with other views (as rg_split does), and
      * for views of it. */
     RG_OF_LIST = 32,
-    /* Set for a view that was made with grad mode off, and for views of it. */
+    /* Set for a view made with grad mode off, and for views of it outside lists (RG_OF_LIST). */
     RG_UNTRACKED = 64,
     /* RG_OF_LIST and RG_UNTRACKED together: set for a view that was made in inference mode, and for
      * views of it. */

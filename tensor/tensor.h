@@ -586,7 +586,7 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
               rg_from_bool)(data, RG_DIMS(__VA_ARGS__)))
 #endif
 
-/* ---- whole numbers: with RG_WHOLE (tensor/keywords.h) a fraction doesn't compile --------- */
+/* ---- whole numbers: RG_WHOLE and RG_INT (tensor/keywords.h) refuse fractions ------------- */
 
 #define rg_scope_end(mark)                    rg_scope_end(RG_WHOLE(mark))
 #define rg_scope_copy(from, bytes)            rg_scope_copy(from, RG_WHOLE(bytes))

@@ -195,8 +195,9 @@ RG_OP(conv, RG_NAMED(conv), .doc = "sums over channels and taps of w x, + bias",
                  CONV_OF("(1,2,3,3) (3,2,2,2) (3)", 2, 1, 1, 2, 3, CONV_PAIR(3, 3), CONV_PAIR(2, 2),
                          CONV_PAIR(1, 1), CONV_PAIR(0, 0), CONV_PAIR(1, 1), CONV_PAIR(2, 2))));
 
-/* ---- conv_input: the gradient of conv's x, computed from conv's g and w. Its own gradients,
- *      given a gradient h: gg is conv of h and w, and gw is conv_weight of h and g ---- */
+/* ---- conv_input(g, w): the gradient of conv's x. If h is the gradient of its result, then the
+ *      gradient of g is conv(h, w), and that of w is conv_weight(h, g). (The rules' parameter g
+ *      is h.) ---- */
 
 static bool conv_input_shape(rg_call *c) {
     const struct conv_attr *a = c->attr;
@@ -227,8 +228,9 @@ RG_OP(conv_input, RG_WITH(conv), .doc = "the gradient of conv's x", .n_in = 2,
                  CONV_OF("(2,4,3,5) (4,1,2,3)", 2, 2, 2, 1, 2, CONV_PAIR(4, 5), CONV_PAIR(2, 3),
                          CONV_PAIR(2, 1), CONV_PAIR(1, 2), CONV_PAIR(1, 2), CONV_PAIR(3, 5))));
 
-/* ---- conv_weight: the gradient of conv's w, computed from conv's x and g. Its own gradients,
- *      given a gradient h: gx is conv_input of g and h, and gg is conv of x and h ---- */
+/* ---- conv_weight(x, g): the gradient of conv's w. If h is the gradient of its result, then the
+ *      gradient of x is conv_input(g, h), and that of g is conv(x, h). (The rules' parameter g
+ *      is h.) ---- */
 
 static bool conv_weight_shape(rg_call *c) {
     const struct conv_attr *a = c->attr;

@@ -27,8 +27,9 @@
 
 /* ---- code made from a row of tensor/kernels/elementwise.def ----------------------- */
 
-/* The names with which a row says which value a gradient reads: g only, x or y. NEEDS_ is the mask
- * of values to save, and VALUE_ declares a variable for the saved value. */
+/* A row names the value that its gradient reads besides g: x, y, or g for none. NEEDS_x is the mask
+ * of values to save, and VALUE_x declares a variable for the saved value; likewise for y. For g, no
+ * value is saved. */
 #define NEEDS_g 0
 #define NEEDS_x RG_IN(0)
 #define NEEDS_y RG_OUTPUT

@@ -287,7 +287,7 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
 #define rg_index_fill_(x, dim, index, value) \
     (rg_index_fill_)(x, RG_WHOLE(dim), index, RG_WRAP(value))
 
-/* ---- whole numbers: with RG_WHOLE (tensor/keywords.h), a fraction doesn't compile ---- */
+/* ---- whole numbers: RG_WHOLE and RG_INT (tensor/keywords.h) refuse fractions --------- */
 
 #define RG_ITEM_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) count
 /* Applies RG_WHOLE to the second of two arguments. If there are more than two arguments, the

@@ -23,9 +23,9 @@ static rg_replay *recording_of(void *recorder) {
 
 /* ---- tensors: the recorder's part of tensor/observer.h ----------------------------- */
 
-/* Makes a tensor that the program asks for while a step is recorded. It counts as a constant: no
- * repetition makes it again. It is no longer a constant if an operation that writes to all of it is
- * recorded (rgi_recording_makes_anew). */
+/* Makes a tensor that the program asks for while a step is recorded. It counts as a constant:
+ * replaying the step doesn't make it again. It is no longer a constant if an operation that writes
+ * to all of it is recorded (rgi_recording_makes_anew). */
 static rg_tensor *recorder_make(rg_observer *o, rg_dtype dtype, int ndim, const int64_t *size) {
     rg_replay *r = recording_of(o);
     rgi_set_observer(NULL);

@@ -93,9 +93,9 @@ static void forget_shapes(rg_replays *r) {
     rgi_map_free(&r->shapes);
 }
 
-/* Adds a shape of n inputs to the list and the map. Returns NULL if memory runs out. If it runs out
- * in the map, the map is empty afterwards; then all shapes are freed, and each is recorded again
- * when it occurs next. */
+/* Adds a shape_replay for a shape of n inputs to the list, and its name to the map. Returns NULL if
+ * memory runs out. If that happens while the name is added, the map loses all names; so all
+ * recordings are freed too, and each shape is recorded again when it occurs next. */
 static shape_replay *add_shape(rg_replays *r, const char *name, int n) {
     if (!rgi_grow((void **)&r->v, &r->room, r->n + 1, sizeof *r->v))
         return NULL;

@@ -21,9 +21,10 @@ typedef struct rg_function_row {
 } rg_function_row;
 
 /* The attributes of one call of a user's op. n_user is the number of inputs that the user gave, and
- * `args` the copy of the user's args. slot[j] says where the node keeps the j-th of the n_saved
- * values that forward saved: as the node's input slot[j] or, if slot[j] is at least RG_INPUTS, as
- * its output slot[j] - RG_INPUTS. If the user saved RG_NONE, slot[j] is RG_SLOT_ABSENT. */
+ * `args` the copy of the user's args. `has_saved` is set once forward has called
+ * rg_save_for_backward. slot[j] says where the node keeps the j-th of the n_saved values that
+ * forward saved: below RG_INPUTS, it is the index of an input of the node; from RG_INPUTS on,
+ * slot[j] - RG_INPUTS is the index of an output; RG_SLOT_ABSENT stands for RG_NONE. */
 typedef struct {
     uint8_t n_user, n_saved;
     bool has_saved;

@@ -345,7 +345,7 @@ rg_tensor *(rg_jvp_with)(rg_function *f, void *context, int n, rg_tensor *const 
     rg_tensor *u = rg_requires_grad_(rg_zeros_like(d.y), true);
     bool ok = derivatives(&d, d.y, u, true, g);
     rg_tensor *sum = ok ? sum_of_products(&d, g, v) : NULL;
-    /* If all vectors are RG_NONE, the sum is RG_NONE. Its derivative by u is then zeros. */
+    /* If all vectors are RG_NONE, `sum` is RG_NONE, and `derivative` returns zeros. */
     *result = sum ? derivative(sum, u, RG_NONE, d.create_graph) : NULL;
     return hand_out(&d, *result != NULL, 1, result);
 }

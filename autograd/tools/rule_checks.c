@@ -67,7 +67,8 @@ bool rgi_check_layouts(const rg_check_run *s) {
 
 /* ---- gradients of a single input or from a single output ---------------------------- */
 
-/* Fails unless each gradient has the same values if only its own input requires grad. */
+/* Fails unless the gradient of each input has the same values whether only that input requires
+ * grad, or all inputs in s->wanted do. */
 static bool check_wanted(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS];
     rg_check_result all, one;

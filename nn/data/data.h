@@ -128,7 +128,7 @@ rg_list rg_random_split_with(int64_t n, int parts, const double *lengths, rg_gen
 #define rg_random_split(n, parts, lengths) \
     rg_random_split_with(n, parts, lengths, rg_default_generator())
 
-/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
+/* ---- integer arguments: RG_WHOLE and RG_INT (keywords.h) refuse fractions ------------ */
 
 #define rg_tokens_windows(tokens, starts, block_size) \
     rg_tokens_windows(tokens, starts, RG_WHOLE(block_size))

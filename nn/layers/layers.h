@@ -243,7 +243,7 @@ rg_plain_module *rg_nn_glu(int dim);
 rg_plain_module *rg_nn_dropout(double p);
 rg_plain_module *rg_nn_flatten(int start_dim, int end_dim);
 
-/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
+/* ---- integer arguments: RG_WHOLE and RG_INT (keywords.h) refuse fractions ------------ */
 
 #define rg_nn_linear_with(in_features, out_features, ...) \
     rg_nn_linear_with(RG_WHOLE(in_features), RG_WHOLE(out_features), __VA_ARGS__)

@@ -70,15 +70,17 @@ rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_laye
 
 /* ---- TransformerEncoder: num_layers copies of a layer, and a norm --------------------
  * The constructor makes num_layers deep copies of the layer and frees the layer. The encoder owns
- * the norm. The layer's class can be one that the program defines: the encoder calls each layer
- * with rg_src_options as its keywords. */
+ * the norm. The layer's class can be one that the program defines: the encoder passes an
+ * rg_src_options (src_mask, src_key_padding_mask, is_causal) to each layer, so the layer's class
+ * must accept these keywords. */
 typedef struct RG_OPTIONS rg_encoder_options {
     RG_BY_NAME;
     void *norm RG_DEFAULT(RG_NONE);
     /* If true, the output at padded positions is set to 0 before the norm whenever torch would take
-     * its fast path for nested tensors. For this all of the following must hold: no gradients are
-     * recorded, the first layer is in eval mode and has batch_first, no norm_first, relu or gelu,
-     * an even number of heads and a bias; there is no mask, and all padding is at the ends of
+     * its fast path for nested tensors: no gradients are recorded; the first layer is a
+     * TransformerEncoderLayer in eval mode with batch_first = true, norm_first = false, a bias,
+     * relu or gelu as its activation, and a MultiheadAttention with an even number of heads; src is
+     * batched; only src_key_padding_mask is given, not mask; and all padding is at the ends of
      * rows. */
     rg_flag enable_nested_tensor RG_DEFAULT(true);
 } rg_encoder_options;

@@ -15,8 +15,8 @@ typedef struct RG_OPTIONS rg_clip_options {
     rg_flag error_if_nonfinite RG_DEFAULT(false);
 } rg_clip_options;
 /* Multiplies the gradients of the parameters by min(1, max_norm / (norm + 1e-6)), so that their
- * total norm is at most max_norm. `norm` is the total norm before: the norm, of order norm_type, of
- * all gradients together. Returns `norm`, or NULL on failure. */
+ * total norm is at most max_norm. `norm` is their total norm before that: the norm, of order
+ * norm_type, of all gradients taken as one vector. Returns `norm`, or NULL on failure. */
 rg_tensor *rg_clip_grad_norm_with_(rg_list params, double max_norm, rg_clip_options o);
 #define rg_clip_grad_norm_(params, max_norm, ...) \
     rg_clip_grad_norm_with_(params, max_norm,     \

@@ -19,8 +19,8 @@ typedef struct rg_lbfgs {
     /* The step size of the last iteration, the scale of its initial inverse Hessian, and the loss
      * before it. They have a value only if d isn't NULL. */
     double t, h_diag, prev_loss;
-    /* The direction of the last iteration, and the gradient before it. NULL before the first
-     * one. */
+    /* The direction of the last iteration, and the gradient before that iteration. Both are NULL
+     * before the first iteration. */
     rg_tensor *d, *prev_flat_grad;
     rg_lbfgs_pair *pairs; /* The remembered iterations, from the oldest to the newest. */
     size_t n, room;

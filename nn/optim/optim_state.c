@@ -382,8 +382,8 @@ rg_optim_load *rgi_optim_load_begin(rg_optim *o, rg_named_list dict, bool torchs
     return NULL;
 }
 
-/* Replaces the state of a slot by the loaded one. The loaded state has no tensors if the dictionary
- * had none. */
+/* Replaces the state of a slot by the loaded one. If the dictionary has no state tensors for the
+ * parameter, the slot has none afterwards. */
 static void put_loaded_slot(const rg_optim *o, rg_optim_slot *slot, const rg_optim_slot *loaded) {
     for (int k = 0; k < RG_OPTIM_STATES; k++)
         rgi_set_reference(&slot->state[k], loaded->state[k]);

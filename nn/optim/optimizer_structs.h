@@ -36,7 +36,9 @@ typedef struct rg_group {
         rg_param_group options;
         double option[RG_OPTION_COUNT];
     };
-    double n_params; /* The number of parameters, which state_dict saves. */
+    /* The number of the group's parameters. A double, as the options are, because regard's own
+     * files save it in the same way. */
+    double n_params;
 } rg_group;
 _Static_assert(sizeof(rg_param_group) == RG_OPTION_COUNT * sizeof(double),
                "one number for each option");
@@ -52,7 +54,8 @@ enum { RG_OPTIM_STATES = 3, RG_ALWAYS = -1 };
 typedef struct rg_optim_slot {
     /* The parameter and its state tensors; those that it doesn't have are NULL. */
     rg_tensor *param, *state[RG_OPTIM_STATES];
-    /* The number of steps that were made with this parameter. */
+    /* The number of steps that were made with this parameter. After loading, optimizers that don't
+     * save it (saves_step) count from 0 or 1. */
     double step;
     /* Used by NAdam: the product of its momenta in all steps up to now. The function `factor` of
      * rg_optim_row returns a step's momentum. */
@@ -91,8 +94,8 @@ typedef struct rg_optim_row {
      * the closure returned, or NULL on failure. The field is NULL if the kernel makes the step. A
      * row that has this function has neither a kernel nor states. */
     rg_tensor *(*step_by_closure)(rg_optim *o, rg_closure *closure, void *context);
-    /* Sets the numbers that the kernel of this optimizer reads. The numbers that all kernels read
-     * are set before the call. */
+    /* Sets the fields of *z that only this optimizer's kernel reads, and may change the common ones
+     * (sign, weight_decay, rate), which are set before the call. */
     void (*numbers)(k_optimizer_numbers *z, const rg_param_group *g, const rg_optim_slot *slot);
 } rg_optim_row;
 /* Makes an optimizer of the class that `row` describes (optimizers.c has the rows). Returns NULL on

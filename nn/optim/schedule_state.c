@@ -44,8 +44,10 @@ static const rg_saved schedule_options[][MOST_FIELDS] = {
     [RG_CHAINED_SCHEDULER] = { { .name = NULL } },
 };
 
-/* The numbers of a schedule that change at each step and that PyTorch saves. ChainedScheduler has
- * none (no_counts), ReduceLROnPlateau has plateau_counts, and all other kinds have plain_counts. */
+/* The numbers of a schedule that change from step to step, which are saved after the rows of
+ * schedule_options. ChainedScheduler has none (no_counts), ReduceLROnPlateau has plateau_counts,
+ * and all other kinds have plain_counts. (T_i and T_cur are in schedule_options, because PyTorch
+ * has them between the options.) */
 static const rg_saved no_counts[] = { { .name = NULL } };
 static const rg_saved plain_counts[] = { STATE(COUNT, "last_epoch", RG_LAST_EPOCH),
                                          { .name = NULL } };

@@ -23,8 +23,8 @@ static void add_torch_list(rg_py *p, const char *key, rg_named_list list) {
     p->failed |= list.n < 0;
 }
 
-/* Writes the program's tensors and numbers. A number that is whole, and at most INT32_MAX in
- * magnitude, is written as an int. */
+/* Writes run->tensors and run->numbers, which the program added to the run. A number that is whole,
+ * and at most INT32_MAX in magnitude, is written as an int. */
 static void add_torch_own(rg_py *p, const rg_training *run) {
     for (int i = 0; i < run->tensors.n; i++)
         rgi_py_tensor(p, run->tensors.v[i].name, run->tensors.v[i].tensor);

@@ -153,10 +153,10 @@ static bool read_end(const rg_zip *z, zip_end *end) {
 
 /* ---- reading the directory ------------------------------------------------------------ */
 
-/* Completes n_v numbers that were read from 32 bits; v[i] points to number i. If all 32 bits are
- * set, the value is in the extra field of 64-bit numbers, and the number is replaced by the next
- * one in that field. `extra` has all extra fields, in n bytes. Returns NULL on success, otherwise a
- * message that says what is wrong. */
+/* Completes numbers that were read from 32 bits; v[i] points to the i-th of the n_v numbers. If all
+ * 32 bits of a number are set, it only stands for a 64-bit number in the zip64 extra field, and is
+ * replaced by it; that field has these numbers in the order of v. `extra` is all extra fields, n
+ * bytes. Returns NULL on success, otherwise a message that says what is wrong. */
 static const char *widen(const char *extra, size_t n, uint64_t *const v[], int n_v) {
     bool wide = false;
     for (int i = 0; i < n_v; i++)

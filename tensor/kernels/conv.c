@@ -35,8 +35,8 @@ enum {
     SLIDE_WINDOWS = 192,
     /* The number of elements that may be read or written beyond the end of a copy. */
     SLIDE_SLACK = 32,
-    /* The number of output channels that the method for stride 1 computes at once: the largest
-     * K_TILE_ROWS of all instruction sets. */
+    /* The most output channels that the method for stride 1 computes at once. An instruction set
+     * computes its K_TILE_ROWS of them; this is the largest K_TILE_ROWS. */
     SLIDE_TILE = 8
 };
 
@@ -162,7 +162,8 @@ static conv_plan slide_plan_of(const k_conv *z, rg_dtype dtype, int64_t windows)
     return p;
 }
 
-/* Computes the offset p->at[l] of each term l, and then runs all tasks as conv_run does. */
+/* Computes the offset p->at[l] of each term l, and then runs all tasks with conv_run. Returns false
+ * if memory runs out. */
 static bool slide_run(conv_plan *p, rg_dtype dtype, int64_t parts, int64_t items, rg_work *work) {
     const k_window *w = &p->z->window;
     const size_t bytes = (size_t)p->terms * sizeof *p->at;

@@ -1,6 +1,6 @@
 /*
  * lanes.h: includes the loops that softmax, cross entropy and the norms share (loops/lanes.h): sums
- * in sixteen lanes, and loops that write rows element by element.
+ * in sixteen lanes, maxima, and loops that write rows element by element.
  */
 #pragma once
 

@@ -105,7 +105,8 @@ typedef struct {
      * none. */
     char *room;
     size_t bytes;
-    bool of_bfloat16; /* Set if bfloat16 can hold all elements of the factors exactly. */
+    /* Set if the caller says that bfloat16 can hold all elements of a and b exactly. */
+    bool of_bfloat16;
 } matmul_plan;
 
 /* Returns the offset in bytes of a matrix in t, which is y, a or b. The matrix is the one for the

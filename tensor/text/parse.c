@@ -212,8 +212,8 @@ static bool parse_signed(parser *s, number *v, bool *negative) {
         return parse_garbage(s, "a quote");
     if (cast && !parse_take(s, ")"))
         return parse_garbage(s, "')'");
-    /* A number must end here: with white space, a comma, a closing bracket, or the end of the
-     * string, since strchr also finds the 0. */
+    /* White space, a comma, a closing bracket or the end of the string must follow the number.
+     * (strchr also finds the string's terminating 0.) */
     if (!parse_is_space(*s->at) && !strchr(",]})", *s->at)) {
         s->at = from;
         return parse_garbage(s, "a number");

@@ -456,9 +456,9 @@ const char *rg_repr_shape(rg_tensor *t) {
 
 /* ---- NumPy's and TensorFlow's layout ---------------------------------------------- */
 
-/* Returns what str() returns for the array in NumPy 2.4. A 0-d array is written as a number. If
- * that number is floating, it gets as many digits as identify it in `dtype`. Otherwise `dtype` has
- * no effect. */
+/* Returns what str() returns in NumPy 2.4 for an array like t. A 0-d floating array is written as a
+ * number, with as many digits as identify it in `dtype` (rg_str passes float64); otherwise `dtype`
+ * isn't read. */
 static const char *print_numpy(const rg_tensor *t, rg_dtype dtype) {
     printer p = {
         .t = t, .numpy = true, .cut = t->numel > 1000, .edge = 3, .linewidth = 75, .indent = 1

@@ -143,7 +143,7 @@ static void pool_call(rg_job *job, int i) {
             pool_call(job, k);
 }
 
-/* Sleeps until a caller has offered a job to the worker, or the worker is to end. */
+/* Sleeps until a job has been offered to the worker, or the worker is to end. */
 static void pool_sleep(pool_worker *w) {
     pthread_mutex_lock(&w->mutex);
     if (pool_change(w, POOL_FREE, POOL_ASLEEP))

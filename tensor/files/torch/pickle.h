@@ -58,7 +58,8 @@ typedef struct {
     uint16_t height : 14; /* 0 if the value has no items; otherwise at least 1 more than the height
                            * that each item had when it became an item. */
     uint32_t n;           /* The number of items, or of bytes. */
-    uint32_t first, last; /* The indices of the first and of the last cell of the items. */
+    uint32_t first, last; /* The indices of the first and the last cell of the linked list of items
+                           * (see rg_pickle_cell). */
     union {
         int64_t i;
         double f;

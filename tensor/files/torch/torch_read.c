@@ -1,6 +1,6 @@
 /*
- * torch_read.c: opens the archives that torch.save writes, and reads their small members. The
- * formats of torch before 1.6 can't be read.
+ * torch_read.c: opens the archives that torch.save writes, and reads their version, their byte
+ * order and their pickle (data.pkl). The formats of torch before 1.6 can't be read.
  */
 #include "torch_file.h"
 

@@ -389,7 +389,7 @@ static void K_NAME(attention_slopes)(const HEAD *h, const attention_stretch *str
     }
 }
 
-/* gv += p^T g and gk += s^T q, for a stretch of queries and the tile's n keys. */
+/* gv += weights^T g and gk += slopes^T q, for a stretch of queries and the tile's n keys. */
 static void K_NAME(attention_key_gradients)(const HEAD *h, const attention_stretch *stretch,
                                             int64_t n) {
     const attention_plan *plan = h->plan;
@@ -417,7 +417,7 @@ static void K_NAME(attention_key_gradients)(const HEAD *h, const attention_stret
     }
 }
 
-/* gq += s k, for a stretch of queries and the tile's n keys. */
+/* gq += slopes k, for a stretch of queries and the tile's n keys. */
 static void K_NAME(attention_query_gradient)(const HEAD *h, const attention_stretch *stretch,
                                              int64_t n, int64_t lanes) {
     for (int64_t i = 0; h->plan->gin[0] && i < stretch->n; i += stretch->block) {

@@ -1,9 +1,10 @@
 /*
- * loops/lanes.h: sums, maxima and writes over a row of T. A sum is computed in K_LANES lanes: lane
- * l sums the elements l, l + K_LANES, l + 2 * K_LANES, and so on. At the end the upper half of the
- * lanes is added to the lower half, again and again until one lane is left. So the sum vectorises,
- * is more accurate than one running sum, and has the same bits in every instruction set. The caller
- * passes a function that computes an element from its index; the compiler inlines that function.
+ * loops/lanes.h: sums and maxima of a row of T, and loops that write a row. A sum is computed in
+ * K_LANES lanes: lane l sums the elements l, l + K_LANES, l + 2 * K_LANES, and so on. At the end
+ * the upper half of the lanes is added to the lower half, again and again until one lane is left.
+ * So the sum vectorises, is more accurate than one running sum, and has the same bits in every
+ * instruction set. For a sum or a write, the caller passes a function that computes an element from
+ * its index; the compiler inlines that function.
  */
 #define LANES K_NAME(lanes)
 #define VALUE K_NAME(value)

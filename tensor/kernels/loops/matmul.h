@@ -290,12 +290,13 @@ K_INLINE matmul_prefetch K_NAME(matmul_next_panel)(const k_product_sizes *z) {
     return ahead;
 }
 
-/* y = alpha * a b + beta * c, for a block: a number of rows of a, and of steps along k, that fit
- * into a cache. The rows of `a` are packed if b has more than MATMUL_WIDE columns. A panel of b is
- * packed if its rows aren't whole contiguous vectors. It is also packed if b is too large for the
- * cache (`far`) and `a` has at least MATMUL_MANY rows, which all read the panel. If `far`, the next
- * panel is prefetched while this one is multiplied; `then` is the panel to prefetch during the last
- * one, or NULL if there is none. */
+/* y = alpha * a b + beta * c for one block: some rows of a and some steps along k, which fit into a
+ * cache, and all columns of b. The rows of `a` are packed if b has more than MATMUL_WIDE columns. A
+ * panel of b is packed if b's columns aren't next to each other in memory (b_col isn't 1), or if
+ * the panel's width isn't PANEL or LANES. `far` is set if b is too large for the cache, and the
+ * product has enough rows for prefetching to pay. Then each panel is packed too if the block has at
+ * least MATMUL_MANY rows, and the next panel is prefetched while the current one is multiplied.
+ * `then` is the panel to prefetch during the last one, or NULL if there is none. */
 static void K_NAME(matmul_block)(k_product_sizes z, NUMBER *y, const NUMBER *c, const NUMBER *a,
                                  const NUMBER *b, const NUMBER *then, bool far, NUMBER alpha,
                                  NUMBER beta, NUMBER *panel) {

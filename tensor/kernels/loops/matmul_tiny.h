@@ -131,8 +131,7 @@ K_INLINE void K_NAME(matmul_turned_rows)(VECTOR rows[], const k_product_sizes *z
     }
 }
 #else
-/* Returns whether matmul_turned_rows can read b. In this instruction set that is so if b has at
- * most MATMUL_TINY_K rows. */
+/* Returns whether matmul_turned_rows can read b: in AVX2, if b has at most MATMUL_TINY_K rows. */
 K_INLINE bool K_NAME(matmul_turns)(const k_product_sizes *z) { return z->k <= MATMUL_TINY_K; }
 
 /* Reads n columns of b element by element. rows[l] gets the n elements of row l, filled up with

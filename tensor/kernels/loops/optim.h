@@ -14,7 +14,8 @@ K_INLINE K_NAME(optim_common) K_NAME(optim_common_of)(const k_optimizer_numbers 
     return (K_NAME(optim_common)){ (T)z->sign, (T)z->weight_decay, (T)z->rate };
 }
 
-/* Returns the gradient times `sign`, plus weight_decay times the parameter. */
+/* Returns the gradient (negated if the objective is maximized: `sign` is -1), plus weight_decay
+ * times the parameter. */
 K_INLINE T K_NAME(optim_gradient)(T gradient, T parameter, K_NAME(optim_common) common) {
     const T g = common.sign * gradient;
     return common.weight_decay != 0 ? fma(common.weight_decay, parameter, g) : g;

@@ -4,9 +4,9 @@
  * and its index. extremes.h includes this file, after the loops K_NAME(min) and K_NAME(max).
  */
 
-/* PLACE is the type of an index. For float32 elements it has 32 bits, so that a vector holds as
- * many indices as elements. (An index along a dim of 2^32 or more floats that aren't contiguous
- * would overflow.) */
+/* PLACE is the type of the indices in place_columns. For float32 elements it has 32 bits, so that a
+ * vector holds as many indices as elements. (An index of 2^32 or more would overflow. place_in_row,
+ * which handles contiguous floats, has int64_t.) */
 #if K_IS_FLOAT && K_SIZE == 4
 #define PLACE uint32_t
 #else

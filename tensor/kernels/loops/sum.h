@@ -87,7 +87,7 @@ static __attribute__((noinline)) RESULT THIS(_row)(const char *x, int64_t n) {
 }
 
 /* Sums the columns of a block one after the other, and adds each sum to its element of y. `beside`
- * says that the elements of each column are contiguous. */
+ * is true if the elements of each column are contiguous. */
 K_INLINE void THIS(_columns)(char *y, const char *x, const reduce_block *b, bool beside) {
     for (int64_t j = 0; j < b->n1; j++) {
         RESULT total;
