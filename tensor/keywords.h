@@ -80,12 +80,12 @@ typedef int RG_A_WHOLE_NUMBER_BELONGS_HERE;
  * the nearest int. So a dim or an index that is too large is out of range for the function that
  * gets it, and is refused. C's own conversion would keep the lower 32 bits of n, which may be a
  * valid dim. The compiler removes the comparisons if n is an int. */
-static inline int rg_nearest_int(long long n) {
+static inline int rgi_nearest_int(long long n) {
     if (n > __INT_MAX__)
         return __INT_MAX__;
     return n < -__INT_MAX__ ? -__INT_MAX__ - 1 : (int)n;
 }
-#define RG_INT(n) rg_nearest_int(RG_WHOLE(n))
+#define RG_INT(n) rgi_nearest_int(RG_WHOLE(n))
 
 /* ---- options by name ----------------------------------------------------------------- */
 

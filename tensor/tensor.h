@@ -165,7 +165,7 @@ typedef enum rg_code {
     RG_IO_ERROR
 } rg_code;
 
-/* rg_error returns the error's message, or "" if there is no error, and rg_error_code its code. Both
+/* rg_error returns the error's message, or "" if there is none, and rg_error_code its code. Both
  * stay until rg_error_clear is called or another call fails. */
 const char *rg_error(void);
 rg_code rg_error_code(void);
