@@ -76,7 +76,10 @@ class Site:
                 and name.startswith("rg_")
                 and name not in self.python
             ):
-                wrong.append(f"names.txt doesn't say what {name} is in Python: see names.py")
+                wrong.append(
+                    f"names.txt doesn't say what {name} is in Python: "
+                    "tests/golden/make/names.py writes it"
+                )
         if wrong:
             raise SystemExit("docs: " + "\ndocs: ".join(wrong))
 

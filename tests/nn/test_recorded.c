@@ -184,7 +184,7 @@ static int look_into(const char *path, const char *header) {
             name_function(header, p, name);
             if (strncmp(name, "rg_", 3) != 0)
                 continue;
-            ck_assert_msg(is_known(name), "%s: %s has no row in once.def", path, name);
+            ck_assert_msg(is_known(name), "%s: %s has no row in tests/nn/once.def", path, name);
             found++;
         }
     return found;
