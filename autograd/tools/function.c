@@ -162,7 +162,19 @@ rg_tensor *(rg_saved_tensor)(rg_function_context *ctx, int i) {
 
 /* ---- calling forward ---------------------------------------------------------------- */
 
-/* Calls the class's forward function. Fails if that function fails, or doesn't set an output. */
+/* Returns whether two outputs have elements in the same memory. A write to one of them would change
+ * the other one, without a trace in the other one's history. */
+static bool outputs_share_memory(const rg_function_context *ctx, int outputs) {
+    for (int k = 1; k < outputs; k++)
+        for (int i = 0; i < k; i++)
+            if (ctx->out[k]->storage == ctx->out[i]->storage && ctx->out[k]->numel > 0
+                && ctx->out[i]->numel > 0)
+                return true;
+    return false;
+}
+
+/* Calls the class's forward function. Fails if that function fails, doesn't set an output, or sets
+ * outputs that share memory. */
 static bool run_class_forward(rg_function_context *ctx) {
     const rg_function_class *cls = &ctx->row->cls;
     bool before = rg_set_grad_enabled(false);
@@ -174,6 +186,8 @@ static bool run_class_forward(rg_function_context *ctx) {
                    k);
         ok = rgi_check(ctx->out[k], cls->name);
     }
+    RG_FAIL_IF(ok && outputs_share_memory(ctx, cls->outputs), cls->name,
+               "two outputs of forward share memory; return a clone of one of them (rg_clone)");
     return ok;
 }
 

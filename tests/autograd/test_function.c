@@ -1013,7 +1013,7 @@ START_TEST(test_replay_refuses) {
              "Blend: can't be part of a recorded step");
     void (*const others[])(void *context) = { growing,     widening,      saving_more,
                                               saving_none, saving_longer, shrinking_back,
-                                              saving_flag,  saving_once };
+                                              saving_flag, saving_once };
     for (int i = 0; i < RG_COUNT(others); i++) {
         RG_SCOPE();
         const int64_t live = rg_live_tensors();
@@ -1593,12 +1593,37 @@ START_TEST(test_what_reads_too_far) {
 }
 END_TEST
 
-RG_TESTS(function, test_what_reads_too_far,
-         test_a_view_and_its_memory, test_state_begins_at_0,
-         test_a_backward_inside_a_backward, test_hooks_of_leaves_without_gradient,
-         test_saved_inputs_that_are_outputs, test_honest_ops_pass, test_each_mistake_is_named,
-         test_absent_gradients, test_contexts, test_class_that_changes, test_failures,
-         test_failures_in_backward,
+static bool make_shared(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_mul(in[0], 2);
+    out[1] = rg_view(out[0], -1);
+    return out[1];
+}
+
+static bool shared_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    gin[0] = rg_mul(rg_add(g[0], rg_reshape(g[1], 2, 2)), 2);
+    return gin[0];
+}
+
+/* A write to one of two outputs that share memory would change the other one unnoticed. */
+START_TEST(test_outputs_that_share_memory) {
+    static rg_function_class shared = {
+        .name = "Shared", .forward = make_shared, .backward = shared_backward, .outputs = 2
+    };
+    rg_tensor *x = rg_requires_grad_(rg_ones_dims(RG_DIMS(2, 2), RG_FLOAT64), true), *out[2];
+    ck_fails(rg_function_apply_many(&shared, NULL, RG_LIST(x), out), RG_RUNTIME_ERROR,
+             "Shared: two outputs of forward share memory");
+    rg_tensor *empty = rg_requires_grad_(rg_ones_dims(RG_DIMS(0, 2), RG_FLOAT64), true);
+    ck_ok(rg_function_apply_many(&shared, NULL, RG_LIST(empty), out));
+}
+END_TEST
+
+RG_TESTS(function, test_outputs_that_share_memory, test_what_reads_too_far,
+         test_a_view_and_its_memory, test_state_begins_at_0, test_a_backward_inside_a_backward,
+         test_hooks_of_leaves_without_gradient, test_saved_inputs_that_are_outputs,
+         test_honest_ops_pass, test_each_mistake_is_named, test_absent_gradients, test_contexts,
+         test_class_that_changes, test_failures, test_failures_in_backward,
          test_differentiated_once, test_outputs_without_gradient, test_inputs_as_outputs,
          test_those_who_look_on, test_gradients_of_outputs, test_most_of_everything, test_replay,
          test_replay_refuses, test_replay_of_odd_ops, test_replay_of_what_is_wanted,
