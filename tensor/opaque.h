@@ -74,6 +74,7 @@ bool rgi_have_same_shape(const rg_tensor *a, const rg_tensor *b);
 /* Writes a shape into the buffer as a string such as [6, 3], and returns the buffer. */
 const char *rgi_shape_text(int n, const int64_t *size, char buf[192]);
 /* The string of dims; it lives to the end of the block. */
-#define RG_DIMS_TEXT(d) rgi_shape_text((d)->n, (d)->v, (char[192]){ 0 })
+#define RG_DIMS_TEXT(d) \
+    rgi_shape_text((d)->n < RG_MAX_DIMS ? (d)->n : RG_MAX_DIMS, (d)->v, (char[192]){ 0 })
 /* The string of a tensor's shape; it lives to the end of the block. */
 #define RG_SIZES_TEXT(t) RG_DIMS_TEXT(((rg_dims[]){ rg_shape(t) }))

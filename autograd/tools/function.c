@@ -162,14 +162,21 @@ rg_tensor *(rg_saved_tensor)(rg_function_context *ctx, int i) {
 
 /* ---- calling forward ---------------------------------------------------------------- */
 
-/* Returns whether two outputs have elements in the same memory. A write to one of them would change
- * the other one, without a trace in the other one's history. */
+static bool shares_memory_with(const rg_tensor *t, rg_tensor *const others[], int n) {
+    bool shares = false;
+    for (int i = 0; i < n; i++)
+        shares = shares || (others[i] != RG_NONE && others[i]->storage == t->storage);
+    return shares;
+}
+
+/* Returns whether two outputs that forward made have elements in the same memory. A write to one of
+ * them would change the other one, without a trace in the other one's history. (Outputs that have an
+ * input's memory are views of it, and refuse such a write.) */
 static bool outputs_share_memory(const rg_function_context *ctx, int outputs) {
     for (int k = 1; k < outputs; k++)
-        for (int i = 0; i < k; i++)
-            if (ctx->out[k]->storage == ctx->out[i]->storage && ctx->out[k]->numel > 0
-                && ctx->out[i]->numel > 0)
-                return true;
+        if (ctx->out[k]->numel > 0 && shares_memory_with(ctx->out[k], ctx->out, k)
+            && !shares_memory_with(ctx->out[k], ctx->in, ctx->attr->n_user))
+            return true;
     return false;
 }
 
