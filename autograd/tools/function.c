@@ -170,8 +170,8 @@ static bool shares_memory_with(const rg_tensor *t, rg_tensor *const others[], in
 }
 
 /* Returns whether two outputs that forward made have elements in the same memory. A write to one of
- * them would change the other one, without a trace in the other one's history. (Outputs that have an
- * input's memory are views of it, and refuse such a write.) */
+ * them would change the other one, without a trace in the other one's history. (Outputs that have
+ * an input's memory are views of it, and refuse such a write.) */
 static bool outputs_share_memory(const rg_function_context *ctx, int outputs) {
     for (int k = 1; k < outputs; k++)
         if (ctx->out[k]->numel > 0 && shares_memory_with(ctx->out[k], ctx->out, k)
