@@ -293,7 +293,7 @@ RG_HOT static __attribute__((noinline)) bool apply_slowly(rg_call *c, size_t att
     return ok;
 }
 
-/* The result of a first look at the inputs. `plain` is set if the inputs need no further checks and
+/* The findings of the first pass over the inputs. `plain` is set if they need no further checks and
  * no conversion: there are at most RG_MAX_RULES inputs, all are alive and present (RG_NONE has no
  * storage), and none is a number or a view whose base has changed. `wants_grad` is set if one of
  * them requires grad, and `alike` if rgi_run_alike can compute the output. */

@@ -80,10 +80,11 @@ bool rgi_run_hooks_after(rg_node *leaf) {
     while (h) {
         const int id = h->id;
         rg_post_accumulate_grad_hook *after = (rg_post_accumulate_grad_hook *)h->function;
-        if (is_leaf_there(hooks, leaf) && !after(hooks->leaf, h->context))
-            return !rgi_failed()
-                   && rgi_fail(RG_RUNTIME_ERROR, "post_accumulate_grad_hook",
-                               "the hook failed, and said nothing");
+        if (is_leaf_there(hooks, leaf) && !after(hooks->leaf, h->context)) {
+            RG_FAIL_IF(!rgi_failed(), "post_accumulate_grad_hook",
+                       "the hook failed, and said nothing");
+            return false;
+        }
         h = rgi_hook_from(&hooks->list, id + 1, end, RG_HOOK_AFTER_LEAF);
     }
     return true;

@@ -15,9 +15,20 @@ static _Atomic(rg_graph_observer *) all_observers = &rgi_profiler;
 /* ---- putting observers in force ---------------------------------------------------- */
 
 static int events_of(const rg_graph_observer *o) {
-    return (o->begin_span ? RG_SEES_SPANS : 0) | (o->records || o->may_save ? RG_SEES_RECORDING : 0)
-           | (o->applied ? RG_SEES_CALLS : 0) | (o->made_gradient ? RG_SEES_GRADIENTS : 0)
-           | (o->may_add ? RG_SEES_COMMITS : 0) | (o->may_replay ? RG_SEES_REPLAYS : 0);
+    int events = 0;
+    if (o->begin_span)
+        events |= RG_SEES_SPANS;
+    if (o->records || o->may_save)
+        events |= RG_SEES_RECORDING;
+    if (o->applied)
+        events |= RG_SEES_CALLS;
+    if (o->made_gradient)
+        events |= RG_SEES_GRADIENTS;
+    if (o->may_add)
+        events |= RG_SEES_COMMITS;
+    if (o->may_replay)
+        events |= RG_SEES_REPLAYS;
+    return events;
 }
 
 /* Returns the first observer in force in the list from o on, or NULL if there is none. */
@@ -89,30 +100,54 @@ void rgi_end_step(const rg_span *span, const rg_step *s, uint32_t made) {
             o->end_step(o, span, s, made);
 }
 
-/* Calls `function` of every observer in force that has it, until one of them returns false. The
- * value is false if one did. The arguments, in parentheses, begin with o. */
-#define EACH_ALLOWS(function, arguments)         \
-    __extension__({                              \
-        bool allowed = true;                     \
-        for (EACH_IN_FORCE(o))                   \
-            if (allowed && o->function)          \
-                allowed = o->function arguments; \
-        allowed;                                 \
-    })
-
-bool rgi_records(const rg_call *c) { return EACH_ALLOWS(records, (o, c)); }
-bool rgi_may_save(const rg_call *c, uint32_t needs) { return EACH_ALLOWS(may_save, (o, c, needs)); }
-bool rgi_applied(const rg_call *c, rg_node *n) { return EACH_ALLOWS(applied, (o, c, n)); }
-bool rgi_made_gradient(const rg_step *s, rg_tensor *g, int input) {
-    return EACH_ALLOWS(made_gradient, (o, s, g, input));
+bool rgi_records(const rg_call *c) {
+    for (EACH_IN_FORCE(o))
+        if (o->records && !o->records(o, c))
+            return false;
+    return true;
 }
-bool rgi_may_add(rg_tensor *grad) { return EACH_ALLOWS(may_add, (o, grad)); }
-bool rgi_may_replay(void) { return EACH_ALLOWS(may_replay, (o)); }
+
+bool rgi_may_save(const rg_call *c, uint32_t needs) {
+    for (EACH_IN_FORCE(o))
+        if (o->may_save && !o->may_save(o, c, needs))
+            return false;
+    return true;
+}
+
+bool rgi_applied(const rg_call *c, rg_node *n) {
+    for (EACH_IN_FORCE(o))
+        if (o->applied && !o->applied(o, c, n))
+            return false;
+    return true;
+}
+
+bool rgi_made_gradient(const rg_step *s, rg_tensor *g, int input) {
+    for (EACH_IN_FORCE(o))
+        if (o->made_gradient && !o->made_gradient(o, s, g, input))
+            return false;
+    return true;
+}
+
+bool rgi_may_add(rg_tensor *grad) {
+    for (EACH_IN_FORCE(o))
+        if (o->may_add && !o->may_add(o, grad))
+            return false;
+    return true;
+}
+
+bool rgi_may_replay(void) {
+    for (EACH_IN_FORCE(o))
+        if (o->may_replay && !o->may_replay(o))
+            return false;
+    return true;
+}
 
 /* ---- changes that recordings must notice ------------------------------------------- */
 
 static atomic_uint changes;
+
 uint32_t rgi_changes(void) { return atomic_load_explicit(&changes, memory_order_relaxed); }
+
 void rgi_count_change(void) { atomic_fetch_add_explicit(&changes, 1, memory_order_relaxed); }
 
 /* ---- notes that observers keep with nodes ------------------------------------------ */
@@ -131,15 +166,23 @@ bool rgi_notes_begin_step(rg_node *n) {
     return true;
 }
 
-/* Calls `function` of every note of n whose class has it, with the arguments in parentheses. */
-#define TELL_NOTES(n, function, arguments)                    \
-    for (rg_note *note = (n)->notes; note; note = note->next) \
-        if (note->cls->function)                              \
-    note->cls->function arguments
+void rgi_notes_end_step(rg_node *n) {
+    for (rg_note *note = n->notes; note; note = note->next)
+        if (note->cls->end_step)
+            note->cls->end_step(note, n);
+}
 
-void rgi_notes_end_step(rg_node *n) { TELL_NOTES(n, end_step, (note, n)); }
-void rgi_notes_freed_saved(rg_node *n) { TELL_NOTES(n, freed_saved, (note, n)); }
-void rgi_notes_lost_headers(rg_node *n) { TELL_NOTES(n, lost_headers, (note)); }
+void rgi_notes_freed_saved(rg_node *n) {
+    for (rg_note *note = n->notes; note; note = note->next)
+        if (note->cls->freed_saved)
+            note->cls->freed_saved(note, n);
+}
+
+void rgi_notes_lost_headers(rg_node *n) {
+    for (rg_note *note = n->notes; note; note = note->next)
+        if (note->cls->lost_headers)
+            note->cls->lost_headers(note);
+}
 
 void rgi_notes_free(rg_node *n) {
     while (n->notes) {

@@ -64,9 +64,8 @@ rg_entry *rgi_entry_named(const rg_module *m, const char *name);
 /* Returns false, because an earlier registration in m failed. If the thread has no error now, sets
  * one that says so. */
 static inline bool rgi_refuse_unfinished(const rg_module *m, const char *op) {
-    return !rgi_failed()
-           && rgi_fail(RG_RUNTIME_ERROR, op, "an earlier registration in this %s failed",
-                       m->cls->name);
+    RG_FAIL_IF(!rgi_failed(), op, "an earlier registration in this %s failed", m->cls->name);
+    return false;
 }
 /* Appends an entry to the registry, without storing a value in the entry's field. Returns NULL if
  * memory runs out. */

@@ -29,11 +29,11 @@ static inline bool rgi_failed(void) { return rgi_this.failure.code != RG_OK; }
 
 /* Enclose calls whose failure the caller wants to see. rgi_save_failure moves an earlier error of
  * the thread into *saved. rgi_restore_failure puts that error back if the program hasn't read it
- * yet, or if the calls left no error. The other two do the same for an attempt whose failure the
- * caller handles itself: it is reported only if it is still the thread's error afterwards.
- */
+ * yet, or if the calls left no error. */
 void rgi_save_failure(rg_failure *saved);
 void rgi_restore_failure(const rg_failure *saved);
+/* The same for an attempt whose failure the caller handles itself. During the attempt no failure is
+ * reported. A failure that is still the thread's error after the attempt is reported as usual. */
 void rgi_set_failure_aside(rg_failure *aside);
 void rgi_bring_failure_back(const rg_failure *aside);
 

@@ -138,8 +138,8 @@ static rg_tensor *scatter_reduce_count(const struct scatter_reduce_attr *a, rg_t
     return rg_masked_fill(count, rg_eq(count, 0), 1);
 }
 
-/* Returns g divided by the number of elements that equal the extreme y. x's element counts only if
- * include_self is set. (In torch it counts without include_self, too, if it equals y.) */
+/* Returns g divided by the number of elements that equal the extreme y. The element of x is counted
+ * only if include_self is set. (If it equals y, torch counts it without include_self, too.) */
 static rg_tensor *scatter_reduce_share(const rg_step *s, rg_tensor *g, rg_tensor *index,
                                        rg_tensor *part) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);

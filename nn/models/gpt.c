@@ -281,12 +281,22 @@ rg_logits_loss rg_gpt_forward(rg_gpt *self, rg_tensor *idx, rg_tensor *targets) 
     return logits ? (rg_logits_loss){ logits, k.loss } : failed;
 }
 
+static rg_dims gpt_cache_shape(const rg_gpt *self, int64_t batch) {
+    const rg_gpt_options *o = &self->config;
+    return RG_DIMS(o->n_layer, 2, batch, o->n_head, o->block_size, o->n_embd / o->n_head);
+}
+
+rg_tensor *(rg_gpt_cache)(rg_gpt *self, int64_t batch) {
+    if (!rgi_given(self, "gpt_cache", "a module"))
+        return NULL;
+    RG_AS("gpt_cache");
+    return rg_zeros_dims(gpt_cache_shape(self, batch), rg_dtype_of(self->lm_head->weight));
+}
+
 /* Fails unless the cache is as rg_gpt_cache makes it for the batch of idx. */
 static bool gpt_check_cache(rg_gpt *self, rg_tensor *idx, rg_tensor *cache) {
-    const rg_gpt_options *o = &self->config;
     const int64_t batch = rg_size(idx, 0);
-    const rg_dims shape =
-        RG_DIMS(o->n_layer, 2, batch, o->n_head, o->block_size, o->n_embd / o->n_head);
+    const rg_dims shape = gpt_cache_shape(self, batch);
     bool alike = rg_ndim(cache) == shape.n;
     for (int d = 0; d < shape.n && alike; d++)
         alike = rg_size(cache, d) == shape.v[d];

@@ -10,15 +10,6 @@
 
 #include <math.h>
 
-rg_tensor *(rg_gpt_cache)(rg_gpt *self, int64_t batch) {
-    if (!rgi_given(self, "gpt_cache", "a module"))
-        return NULL;
-    RG_AS("gpt_cache");
-    const rg_gpt_options *o = &self->config;
-    rg_dims shape = RG_DIMS(o->n_layer, 2, batch, o->n_head, o->block_size, o->n_embd / o->n_head);
-    return rg_zeros_dims(shape, rg_dtype_of(self->lm_head->weight));
-}
-
 static bool generate_check(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
                            const rg_generate_options *o) {
     if (!rgi_given(self, "gpt_generate", "a module") || !rgi_given_tensor(idx, "gpt_generate"))

@@ -62,8 +62,8 @@ typedef struct {
     /* The gradients are computed in blocks of `channels` channels of x. Each group has `blocks`
      * such blocks. */
     int64_t channels, blocks;
-    /* The number of parts into which the gradient of w splits the batch, and the number of elements
-     * in a row of a part's sums. */
+    /* The number of parts into which the batch is split for the gradient of w. Each part has sums
+     * of its own, and a row of these sums has `wide` elements. */
     int64_t shares, wide;
     k_product *product;
     k_turn *turn;
