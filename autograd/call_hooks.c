@@ -4,6 +4,7 @@
  */
 #include "checks.h"
 #include "engine.h"
+#include "frozen.h"
 #include "hooks.h"
 #include "rebase.h"
 #include "tensor/observer.h"
@@ -149,7 +150,8 @@ int rg_register_post_accumulate_grad_hook(rg_tensor *t, rg_post_accumulate_grad_
 bool(rg_remove_hook)(rg_tensor *t, int id) {
     if (!rgi_check(t, "remove_hook"))
         return false;
-    rg_hooks *hooks = t->history ? rgi_hooks_of(rgi_node_of(t)) : NULL;
+    const rg_node *n = t->history ? rgi_node_of(t) : rgi_leaf_of(t);
+    rg_hooks *hooks = n ? rgi_hooks_of(n) : NULL;
     rg_hook *h = hooks ? rgi_hook_find(&hooks->list, id) : NULL;
     RG_FAIL_IF(!h || !(h->kind == t->output || h->kind == RG_HOOK_AFTER_LEAF), "remove_hook",
                "the tensor has no hook %d", id);

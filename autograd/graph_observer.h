@@ -45,6 +45,8 @@ struct rg_graph_observer {
     rg_tensor *(*gradient)(rg_graph_observer *o, rg_node *leaf, rg_tensor *g);
     /* Called when the program reads a leaf's gradient. `grad` is NULL if the leaf has none. */
     void (*read_gradient)(rg_graph_observer *o, const rg_tensor *grad);
+    /* Called when the program is about to change whether t requires grad. */
+    void (*before_change)(rg_graph_observer *o, rg_tensor *t);
 
     /* ---- observers of all threads: functions that are called at an event RG_SEES_.. ---- */
     /* RG_SEES_SPANS: a call or a step begins, or ends without failure. Every observer is told of

@@ -2,6 +2,7 @@
  * leaf.c: leaves and their gradients: requires_grad, detach, data and .grad. (The nodes of leaves
  * are made in node.c.)
  */
+#include "frozen.h"
 #include "graph_observer.h"
 #include "tensor/observer.h"
 #include "tensor/text/text.h"
@@ -10,6 +11,29 @@
 #include "rebase.h"
 
 /* ---- requires_grad, detach and data ------------------------------------------------ */
+
+/* Tells recordings that the program is about to change whether t requires grad. */
+static void note_change(rg_tensor *t) {
+    rg_graph_observer *o = rgi_graph_observer();
+    if (o && o->before_change)
+        o->before_change(o, t);
+    rgi_count_change();
+}
+
+/* Makes t, which has no history, a leaf that requires grad. Returns false if memory ran out. */
+static bool make_leaf(rg_tensor *t) {
+    if (rgi_leaf_of(t)) {
+        rgi_thaw(t);
+        return rgi_rename(&t->history->name, rgi_name_of(t));
+    }
+    rg_node *n = rgi_leaf_new(t);
+    if (!n)
+        return false;
+    if (rgi_rename(&n->base.name, rgi_name_of(t)))
+        rgi_node_attach(t, n, 0);
+    rgi_node_release(n);
+    return t->history;
+}
 
 rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
     if (!rgi_check(t, "requires_grad_"))
@@ -26,18 +50,12 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
                "you can only change requires_grad flags of leaf variables. If you want to use a "
                "computed variable in a subgraph that doesn't require differentiation use "
                "var_no_grad = var.detach().");
-    rgi_count_change();
+    note_change(t);
     if (!on)
-        return rgi_forget_history(t);
+        return !n || rgi_freeze(t) ? t : NULL;
     RG_FAIL_IF(!rgi_is_float(t->dtype), "requires_grad_",
                "only Tensors of floating point dtype can require gradients");
-    n = rgi_leaf_new(t);
-    if (!n)
-        return NULL;
-    if (rgi_rename(&n->base.name, rgi_name_of(t)))
-        rgi_node_attach(t, n, 0);
-    rgi_node_release(n);
-    if (!t->history)
+    if (!make_leaf(t))
         return NULL;
     t->flags &= (uint8_t)~RG_WEAK;
     return t;
@@ -66,8 +84,18 @@ rg_tensor *rg_detach_(rg_tensor *t) {
     if (!rgi_check(t, "detach_"))
         return NULL;
     RG_FAIL_IF(t->flags & RG_VIEW, "detach_", "Can't detach views in-place. Use detach() instead.");
-    rgi_count_change();
-    return rgi_forget_history(t);
+    note_change(t);
+    if (rgi_node_of(t) && rgi_leaf_of(t) == rgi_node_of(t))
+        return rgi_freeze(t) ? t : NULL;
+    rg_tensor **retained = rgi_retained(t);
+    rg_tensor *grad = retained ? *retained : NULL;
+    if (grad)
+        rgi_retain(grad);
+    rgi_forget_history(t);
+    if (!grad || rgi_freeze_with(t, grad))
+        return t;
+    rgi_release(grad);
+    return NULL;
 }
 
 /* Gives t the storage, dtype and strides of data. Requires that t is a leaf or has no history, and
@@ -77,10 +105,10 @@ rg_tensor *rg_detach_(rg_tensor *t) {
 static bool set_data(rg_tensor *t, rg_tensor *data) {
     if (!rgi_may_do_once("set_data") || !rgi_check(t, "set_data") || !rgi_check(data, "set_data"))
         return false;
-    rg_node *n = rgi_node_of(t);
-    RG_FAIL_IF((n && n->op) || !rgi_same_shape(t, data), "set_data",
+    rg_node *n = rgi_leaf_of(t);
+    RG_FAIL_IF((t->history && rgi_node_of(t) != n) || !rgi_same_shape(t, data), "set_data",
                "expects a leaf, and data of its shape");
-    RG_FAIL_IF(n && !rgi_is_float(data->dtype), "set_data",
+    RG_FAIL_IF(t->history && !rgi_is_float(data->dtype), "set_data",
                "data set to a tensor that requires gradients must be floating point or complex "
                "dtype");
     rg_storage *before = t->storage;
@@ -111,13 +139,11 @@ bool rg_set_data(rg_tensor *t, rg_tensor *data) {
 
 /* ---- .grad ------------------------------------------------------------------------- */
 
-/* Returns the place of t's gradient. Returns NULL if t can't have a gradient, because t is no leaf
- * that requires grad, and doesn't retain its gradient either. */
+/* Returns the place of t's gradient: in its leaf, frozen or not, or among the retained gradients of
+ * its node. Returns NULL if there is no place yet. */
 static rg_tensor **grad_place(rg_tensor *t) {
-    rg_node *n = rgi_node_of(t);
-    if (n && !n->op)
-        return &n->grad;
-    return rgi_retained(t);
+    rg_node *leaf = rgi_leaf_of(t);
+    return leaf ? &leaf->grad : rgi_retained(t);
 }
 
 RG_HOT rg_tensor *rg_grad_of(rg_tensor *t) {
@@ -156,17 +182,23 @@ static bool set_grad(rg_tensor *t, rg_tensor *grad) {
     rg_tensor *kept = NULL;
     if (!place && grad == RG_NONE)
         return true;
-    RG_FAIL_IF(!place, "set_grad",
-               "the tensor neither is a leaf that requires grad nor retains its grad");
+    RG_FAIL_IF(!place && rgi_history_of(t), "set_grad",
+               "the tensor neither is a leaf nor retains its grad");
     RG_FAIL_IF(grad == t, "set_grad", "can't assign Variable as its own grad");
     if (grad != RG_NONE) {
         kept = grad_to_keep(t, grad);
         if (!kept)
             return false;
     }
+    if (!place) {
+        const bool set = rgi_freeze_with(t, kept);
+        if (!set)
+            rgi_release(kept);
+        return set;
+    }
     rg_graph_observer *o = rgi_graph_observer();
     if (RG_UNLIKELY(o != NULL) && o->gradient)
-        o->gradient(o, rgi_node_of(t), NULL);
+        o->gradient(o, rgi_leaf_of(t) ? rgi_leaf_of(t) : rgi_node_of(t), NULL);
     rgi_release(*place);
     *place = kept;
     return true;

@@ -1,6 +1,8 @@
 /*
- * name.c: the names that programs give to tensors, for error messages and drawings.
+ * name.c: the names that programs give to tensors, for error messages and drawings; and labels,
+ * which hold them.
  */
+#include "label.h"
 #include "storage.h"
 #include "text/text.h"
 
@@ -8,14 +10,19 @@
 static rg_label *label_new(const char *name) {
     size_t length = strlen(name) + 1;
     rg_label *label = rgi_alloc(sizeof *label + length, RG_MEM_OTHER);
-    if (label)
-        memcpy(label->name, name, length);
+    if (!label)
+        return NULL;
+    label->frozen = NULL;
+    memcpy(label->name, name, length);
     return label;
 }
 
 static void label_free(rg_label *label) {
-    if (label)
-        rgi_free(label, sizeof *label + strlen(label->name) + 1, RG_MEM_OTHER);
+    if (!label)
+        return;
+    if (label->frozen)
+        label->frozen->cls->release(label->frozen);
+    rgi_free(label, sizeof *label + strlen(label->name) + 1, RG_MEM_OTHER);
 }
 
 /* Sets t's label, or removes it if `label` is NULL. Returns the previous label, or NULL if there
@@ -39,17 +46,38 @@ void rgi_forget_name(rg_tensor *t) { label_free(exchange_label(t, NULL)); }
 rg_tensor *rg_set_name(rg_tensor *t, const char *name) {
     if (!rgi_check(t, "set_name"))
         return NULL;
-    rg_label *label = name ? label_new(name) : NULL;
-    if (name && !label)
+    rg_history *frozen = rgi_frozen_of(t);
+    rg_label *label = name || frozen ? label_new(name ? name : "") : NULL;
+    if ((name || frozen) && !label)
         return NULL;
     /* The node of t's history is renamed first, because that can fail for lack of memory. So either
      * both the node and t get the name, or neither does. */
-    if (!t->history || rgi_rename(&t->history->name, name))
+    if (!t->history || rgi_rename(&t->history->name, name)) {
         label = exchange_label(t, label);
-    else
+        if (frozen) {
+            t->label->frozen = frozen;
+            label->frozen = NULL;
+        }
+    } else {
         t = NULL;
+    }
     label_free(label);
     return t;
+}
+
+rg_history *rgi_frozen_of(const rg_tensor *t) {
+    return t->flags & RG_NAMED ? t->label->frozen : NULL;
+}
+
+bool rgi_set_frozen(rg_tensor *t, rg_history *frozen) {
+    if (!(t->flags & RG_NAMED)) {
+        rg_label *label = label_new("");
+        if (!label)
+            return false;
+        exchange_label(t, label);
+    }
+    t->label->frozen = frozen;
+    return true;
 }
 
 const char *rg_name(rg_tensor *t) {

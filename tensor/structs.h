@@ -59,14 +59,15 @@ enum rg_tensor_flags {
     /* RG_OF_LIST and RG_UNTRACKED together: set for a view that was made in inference mode, and for
      * views of it. */
     RG_INFERRED = 32 | 64,
-    RG_NAMED = 128, /* Set if the tensor has a label, which holds its name. */
+    RG_NAMED = 128, /* Set if the tensor has a label. */
 };
 
-/* A label: the name of a tensor and, if the tensor is a view, its base. The tensor's header points
- * either to a label or to the base. That saves a pointer, so the header takes 192 bytes, which are
- * three cache lines. */
+/* A label: the tensor's name, which may be "", its base if it is a view, and the history that it
+ * had before it was frozen (autograd/frozen.c), or NULL. The header points to a label or to the
+ * base. That saves a pointer, so the header takes 192 bytes, which are three cache lines. */
 typedef struct {
     rg_tensor *base;
+    rg_history *frozen;
     char name[];
 } rg_label;
 
@@ -98,7 +99,7 @@ struct rg_tensor {
     rg_history *history;
     union {
         rg_tensor *base; /* The base of a view without a label. */
-        rg_label *label; /* The label of a tensor with a name. */
+        rg_label *label; /* The label of a tensor with RG_NAMED. */
     };
     int64_t size[RG_MAX_DIMS];
     int64_t stride[RG_MAX_DIMS];
@@ -119,7 +120,7 @@ static inline rg_tensor *rgi_base_of(const rg_tensor *t) {
 
 /* Returns t's name, or NULL if it has none. */
 static inline const char *rgi_name_of(const rg_tensor *t) {
-    return t->flags & RG_NAMED ? t->label->name : NULL;
+    return t->flags & RG_NAMED && *t->label->name ? t->label->name : NULL;
 }
 
 /* Returns whether t is a view whose storage was written to after the view got its history. */

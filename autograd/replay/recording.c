@@ -231,7 +231,35 @@ static const rg_node *leaf_of(const rg_tensor *t) {
     return n && !n->op ? n : NULL;
 }
 
+void rgi_recording_changes(rg_replay *r, rg_tensor *t) {
+    for (size_t i = 0; i < r->n_changed; i++)
+        if (r->changed[i].t == t)
+            return;
+    if (!rgi_grow((void **)&r->changed, &r->changed_room, r->n_changed + 1, sizeof *r->changed)) {
+        r->failed = true;
+        return;
+    }
+    /* A tensor without history that no entry has used yet may have been made by the step. */
+    const bool before = t->history;
+    const bool used = rgi_pointers_have(&r->held, t) && !is_in_pool(r, t->storage);
+    r->changed[r->n_changed++] = (rg_replay_change){ t, before, !before && !used };
+    rgi_recording_hold(r, t);
+}
+
+static bool is_left_as_found(const rg_replay *r) {
+    for (size_t i = 0; i < r->n_changed; i++) {
+        const rg_replay_change *c = &r->changed[i];
+        RG_FAIL_IF(!c->made && c->before != !!leaf_of(c->t), "record",
+                   "requires_grad of a tensor is %s at the beginning of the step, and %s at its "
+                   "end; a repetition can't follow that: change it back within the step, or change "
+                   "it outside",
+                   c->before ? "true" : "false", c->before ? "false" : "true");
+    }
+    return true;
+}
+
 void rgi_recording_settle(rg_replay *r) {
+    r->failed = r->failed || rgi_failed() || !is_left_as_found(r);
     for (size_t i = 0; i < r->held.n; i++) {
         rg_tensor *t = r->held.v[i];
         if (t->state != RG_DEAD)
@@ -251,6 +279,7 @@ void rgi_recording_settle(rg_replay *r) {
     for (size_t i = 0; i < r->n_leaves; i++)
         rgi_node_release(r->leaves[i].leaf);
     rgi_free(r->leaves, r->leaf_room * sizeof *r->leaves, RG_MEM_OTHER);
+    rgi_free(r->changed, r->changed_room * sizeof *r->changed, RG_MEM_OTHER);
     leave_out_stale_views(r);
     rgi_pointers_free(&r->pool);
     rgi_pointers_free(&r->constants);

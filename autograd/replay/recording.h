@@ -32,6 +32,13 @@ typedef struct rg_replay_leaf {
     bool made;
 } rg_replay_leaf;
 
+/* A tensor for which the step has changed whether it requires grad. `before` says whether it did so
+ * at the beginning of the step. `made` is true if the step itself has made the tensor. */
+typedef struct rg_replay_change {
+    rg_tensor *t;
+    bool before, made;
+} rg_replay_change;
+
 /* An observer of the tensors that a backward step allocates. A recording has two: the collector
  * lists these tensors while the step is recorded, and the source returns them again in a repetition
  * (see replay.c). `next` is the index, in the list of held tensors, of the tensor that the source
@@ -74,6 +81,8 @@ struct rg_replay {
     /* The lists from here on are freed once the step is recorded. */
     rg_replay_leaf *leaves;
     size_t n_leaves, leaf_room;
+    rg_replay_change *changed;
+    size_t n_changed, changed_room;
     /* The storages from which outputs get their memory. The recording holds a reference to each. */
     rg_pointers pool;
     /* The storages of constants: tensors that the step made and that no repetition makes again. */
@@ -111,8 +120,12 @@ bool rgi_recording_is_constant(const rg_replay *r, const rg_tensor *t);
 /* Tells the recording that every repetition writes to all of t, so that t is no longer a constant.
  * Refuses this, and fails, if t was a constant and an entry has read it. */
 bool rgi_recording_makes_anew(rg_replay *r, const rg_tensor *t, const char *op);
-/* Ends the recording. From now on its storages belong to its tensors, and tensors that were marked
- * as released are alive again. */
+/* Notes that the step is about to change whether t requires grad. */
+void rgi_recording_changes(rg_replay *r, rg_tensor *t);
+/* Ends the recording. Fails, and marks the recording as failed, if a tensor requires grad at only
+ * one of the step's beginning and end, since the next call of the step would then differ. From now
+ * on the recording's storages belong to its tensors, and tensors that were marked as released are
+ * alive again. */
 void rgi_recording_settle(rg_replay *r);
 /* Called before and after a repetition. rgi_recording_counts_writes counts a write to each output
  * that the program may hold, so that a graph that has saved the output notices that its value has

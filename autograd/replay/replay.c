@@ -378,9 +378,11 @@ static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
  * gradient is removed. Returns the tensor that the caller uses in place of g, or NULL if g is NULL
  * or the recording has failed. If the step removes a gradient that it didn't make, no entry is
  * added: if the step makes a new gradient later, a repetition replaces the old gradient by the new
- * one. */
+ * one. A leaf whose node no header has is frozen or released, and g is dropped. */
 static rg_tensor *recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g) {
     rg_replay *r = recording_of(o);
+    if (g && !rgi_node_has_headers(leaf))
+        return g;
     const rg_replay_leaf *known = find_leaf(r, leaf);
     bool was_made = known && known->made;
     bool was_taken_away = known && !known->made;
@@ -404,6 +406,10 @@ static void recorder_read_gradient(rg_graph_observer *o, const rg_tensor *grad) 
 
 /* ---- recording and repeating a step ------------------------------------------------ */
 
+static void recorder_before_change(rg_graph_observer *o, rg_tensor *t) {
+    rgi_recording_changes(recording_of(o), t);
+}
+
 static const rg_graph_observer recorder_calls = {
     .tensors = { .make = recorder_make,
                  .allocate = recorder_allocate,
@@ -417,6 +423,7 @@ static const rg_graph_observer recorder_calls = {
     .references = recorder_references,
     .gradient = recorder_gradient,
     .read_gradient = recorder_read_gradient,
+    .before_change = recorder_before_change,
 };
 
 rg_replay *rg_record(void (*step)(void *context), void *context) {

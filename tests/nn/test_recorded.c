@@ -395,7 +395,8 @@ END_TEST
 
 /* ---- requires_grad that is changed after the step was recorded ------------------------------- */
 
-/* A parameter that was frozen and thawed again has a new node, to which no run adds a gradient. */
+/* A frozen parameter gets no gradient, so a run would add one in vain. When it requires grad again,
+ * it has its old node, to which the runs add. */
 START_TEST(test_later_requires_grad) {
     static const char said[] = "requires_grad of a tensor has been changed since";
     rg_replay *r = hooked_make();
@@ -405,7 +406,7 @@ START_TEST(test_later_requires_grad) {
     rg_requires_grad_(weight, false);
     ck_fails(rg_replay_run(r), RG_RUNTIME_ERROR, said);
     rg_requires_grad_(weight, true);
-    ck_fails(rg_replay_run(r), RG_RUNTIME_ERROR, said);
+    ck_ok(rg_replay_run(r));
     hooked_free(r);
     r = hooked_make();
     rg_detach_(hooked.in);

@@ -1,0 +1,91 @@
+/*
+ * frozen.c: frozen leaves. As in torch, a leaf whose requires_grad is set to false keeps its
+ * gradient and its hooks, and has them when it requires grad again. Meanwhile its node lies in the
+ * tensor's label (name.c). A backward run through an older graph adds nothing to the gradient of a
+ * frozen leaf, because no tensor header has the leaf's node as its history.
+ */
+#include "frozen.h"
+#include "tensor/label.h"
+#include "tensor/memory.h"
+
+/* A frozen leaf, as a label holds it: a history of its own class, so that tensor/, which knows no
+ * nodes, can release it. */
+typedef struct {
+    rg_history base;
+    rg_node *leaf;
+} frozen_leaf;
+
+/* The part of a header's reference to a node that is counted in the high half of `refs`. */
+static const int64_t HEADER_SHARE = (int64_t)1 << 32;
+
+static void frozen_free(frozen_leaf *f) { rgi_free(f, sizeof *f, RG_MEM_NODE); }
+
+/* The reference becomes that of a header again, since only the release of a header's reference
+ * also releases the gradient. */
+static void frozen_release(rg_history *h) {
+    frozen_leaf *f = (frozen_leaf *)h;
+    rg_node *leaf = f->leaf;
+    frozen_free(f);
+    RG_COUNT_UP(&leaf->refs, HEADER_SHARE);
+    leaf->base.cls->release(&leaf->base);
+}
+
+static const rg_history_class frozen_class = { .release = frozen_release };
+
+rg_node *rgi_leaf_of(const rg_tensor *t) {
+    rg_node *n = rgi_node_of(t);
+    if (n && !n->op)
+        return n;
+    const frozen_leaf *f = (const frozen_leaf *)rgi_frozen_of(t);
+    return f ? f->leaf : NULL;
+}
+
+/* Returns whether the leaf of t has a gradient or hooks, or somebody other than t refers to it. */
+static bool is_worth_keeping(const rg_node *leaf) {
+    const int64_t refs = atomic_load_explicit(&leaf->refs, memory_order_relaxed);
+    return leaf->grad || leaf->notes || refs != HEADER_SHARE + 1;
+}
+
+bool rgi_freeze(rg_tensor *t) {
+    rg_node *leaf = rgi_node_of(t);
+    if (!is_worth_keeping(leaf)) {
+        rgi_forget_history(t);
+        return true;
+    }
+    frozen_leaf *f = rgi_alloc(sizeof *f, RG_MEM_NODE);
+    if (!f)
+        return false;
+    *f = (frozen_leaf){ .base.cls = &frozen_class, .leaf = leaf };
+    if (!rgi_set_frozen(t, &f->base)) {
+        frozen_free(f);
+        return false;
+    }
+    t->history = NULL;
+    RG_COUNT_UP(&leaf->refs, -HEADER_SHARE);
+    return true;
+}
+
+void rgi_thaw(rg_tensor *t) {
+    frozen_leaf *f = (frozen_leaf *)rgi_frozen_of(t);
+    if (!f)
+        return;
+    RG_COUNT_UP(&f->leaf->refs, HEADER_SHARE);
+    t->history = &f->leaf->base;
+    t->output = 0;
+    rgi_set_frozen(t, NULL);
+    frozen_free(f);
+}
+
+bool rgi_freeze_with(rg_tensor *t, rg_tensor *grad) {
+    rg_node *leaf = rgi_leaf_new(t);
+    if (!leaf)
+        return false;
+    leaf->grad = grad;
+    rgi_node_attach(t, leaf, 0);
+    rgi_node_release(leaf);
+    if (rgi_freeze(t))
+        return true;
+    leaf->grad = NULL;
+    rgi_forget_history(t);
+    return false;
+}
