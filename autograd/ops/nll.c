@@ -19,15 +19,14 @@ struct nll_loss_attr rgi_nll_attributes(const rg_tensor *x, const rg_loss_option
     return a;
 }
 
-/* The shape function of nll_loss and cross_entropy. Only cross_entropy has a second output, with an
- * element for each target. */
+/* The shape function of nll_loss and cross_entropy. Only cross_entropy has a second output, with
+ * two elements for each target. */
 bool rgi_nll_shape(rg_call *c) {
     if (RG_ATTR(c, nll_loss)->reduction == RG_EACH && c->in[0]->ndim > 1)
         rgi_copy_shape(c->out[0], c->in[1]);
     if (c->n_out > 1) {
-        c->out[1]->dtype = RG_FLOAT64;
-        c->out[1]->ndim = 1;
-        c->out[1]->size[0] = c->in[1]->numel;
+        rgi_copy_shape(c->out[1], c->in[0]);
+        c->out[1]->size[c->in[0]->ndim - 1] = 2;
     }
     return true;
 }

@@ -288,12 +288,12 @@ double k_nll_total(const k_nll_targets *z);
 bool k_nll(const k_nll_targets *z, rg_tensor *y, rg_tensor *x);
 bool k_nll_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *g, double scale);
 /* Cross entropy: k_nll of log_softmax(x) for x of shape (batch, classes), without storing the
- * log_softmax. Forward writes lse for each row: the logarithm of the sum of the row's exponentials.
- * Backward reads it. lse is in float64, so that x - lse is accurate for large x. g_lse, the
- * gradient of lse, may be NULL. */
-bool k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *lse, rg_tensor *x);
-bool k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *lse, rg_tensor *x,
-                              rg_tensor *g, rg_tensor *g_lse, double scale);
+ * log_softmax. Forward writes to `shifts`, of shape (batch, 2), the two numbers that log_softmax
+ * subtracts from each row: max, the row's maximum, and ln sum_i e^(x_i - max). Backward reads
+ * them. */
+bool k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *shifts, rg_tensor *x);
+bool k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *shifts,
+                              rg_tensor *x, rg_tensor *g, double scale);
 
 /* ---- matmul.c ----
  * Matrix products of the last two dims, for each item of a batch, with any strides. */

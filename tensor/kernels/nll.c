@@ -9,7 +9,7 @@
  * as in k_nll and k_cross_entropy; those that a function doesn't have are NULL. */
 typedef struct {
     const k_nll_targets *z;
-    rg_tensor *y, *lse, *x, *g, *g_lse;
+    rg_tensor *y, *shifts, *x, *g;
     double scale;
 } nll_work;
 typedef void nll_loop(const nll_work *work, int64_t begin, int64_t end);
@@ -78,17 +78,15 @@ bool k_nll_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *g, double 
                    z->target->numel / RG_MAX(z->inner, 1), z->classes * z->inner);
 }
 
-bool k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *lse, rg_tensor *x) {
-    const nll_work work = { .z = z, .y = y, .lse = lse, .x = x, .scale = 1 };
-    return nll_run(K_LOOP_OF(cross_entropy_loops, x->dtype, "cross_entropy"), &work, lse->numel,
-                   z->classes);
+bool k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *shifts, rg_tensor *x) {
+    const nll_work work = { .z = z, .y = y, .shifts = shifts, .x = x, .scale = 1 };
+    return nll_run(K_LOOP_OF(cross_entropy_loops, x->dtype, "cross_entropy"), &work,
+                   z->target->numel, z->classes);
 }
 
-bool k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *lse, rg_tensor *x,
-                              rg_tensor *g, rg_tensor *g_lse, double scale) {
-    const nll_work work = {
-        .z = z, .y = gx, .lse = lse, .x = x, .g = g, .g_lse = g_lse, .scale = scale
-    };
+bool k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *shifts,
+                              rg_tensor *x, rg_tensor *g, double scale) {
+    const nll_work work = { .z = z, .y = gx, .shifts = shifts, .x = x, .g = g, .scale = scale };
     return nll_run(K_LOOP_OF(cross_entropy_backward_loops, x->dtype, "cross_entropy_backward"),
-                   &work, lse->numel, z->classes);
+                   &work, z->target->numel, z->classes);
 }

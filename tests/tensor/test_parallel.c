@@ -133,10 +133,10 @@ static bool copy(rg_tensor *y, rg_tensor *const in[]) {
 static bool cross_entropy(rg_tensor *y, rg_tensor *const in[]) {
     RG_SCOPE();
     rg_tensor *losses = rg_empty_dims(RG_DIMS(y->size[0]), y->dtype),
-              *lse = rg_empty_dims(RG_DIMS(y->size[0]), RG_FLOAT64);
+              *shifts = rg_empty_dims(RG_DIMS(y->size[0], 2), y->dtype);
     const k_nll_targets z = { in[1], NULL, y->size[1], 1, 0 };
-    k_cross_entropy(&z, losses, lse, in[0]);
-    return k_cross_entropy_backward(&z, y, lse, in[0], losses, NULL, 1);
+    k_cross_entropy(&z, losses, shifts, in[0]);
+    return k_cross_entropy_backward(&z, y, shifts, in[0], losses, 1);
 }
 
 static bool softmax(rg_tensor *y, rg_tensor *const in[]) {

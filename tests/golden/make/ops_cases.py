@@ -2777,6 +2777,30 @@ def losses_of_classes():
             )
 
 
+def huge_logits():
+    """These are so large that the logarithm of the number of classes is lost when it is added."""
+    classes, soft = T([0, 2, 1]), [[0.25, 0.75, 0.0], [1.0, 0.0, 0.0], [0.5, 0.25, 0.25]]
+    for dtype, values in ((f32, (1e8, 1e15, 1e30, 3e38, inf)), (f64, (1e8, 1e15, 1e300, inf))):
+        weight, target = T([0.5, 2.0, 1.5], dtype, False), T(soft, dtype, False)
+        one = T([[1.0, 0.5], [0.25, -1.0], [0.5, 2.0]], dtype)
+        for v in (nan, *values, *(-v for v in values)):
+            rows = [[v, v, 0.5], [v, v, v], [-v, v, 1.0]]
+            for reduction, s, w, t in itertools.product(
+                ("mean", "sum", "none"), (0.0, 0.1), (None, weight), (classes, target)
+            ):
+                options = dict(weight=w, label_smoothing=s)
+                yield loss_by_hand("cross_entropy", T(rows, dtype), t, reduction, **options)
+            for dim in (0, 1):
+                for name in ("softmax", "softmin", "log_softmax"):
+                    yield Case(name, T(rows, dtype), dim)
+                yield Case("logsumexp", T(rows, dtype), dim, False)
+            for name in ("logaddexp", "logaddexp2"):
+                a, b = T([v, v, 0.5], dtype), T([v, 1.0, -v], dtype)
+                yield Case(name, a, b, flags=["first"])
+            yield attend(one, one, one, mask=T(rows, dtype))
+            yield attend(T([[v, 0.5], [-v, 1.0], [v, v]], dtype), one, one)
+
+
 def losses_of_two():
     for reduction in ("mean", "sum", "none"):
         p = T([[0.2, 0.9, 0.5], [0.0, 1.0, 0.3]], f64)
@@ -3607,6 +3631,7 @@ def by_hand():
         attending,
         losses_of_distances,
         losses_of_classes,
+        huge_logits,
         losses_of_two,
         losses_of_distributions,
         margins,
