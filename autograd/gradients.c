@@ -188,7 +188,7 @@ static bool pass_into(rg_run *r, rg_step *s, int i, const rg_gradient *rule) {
 }
 
 /* Computes the gradient of input i by its rule, and adds it to the gradient at the end of edge i. A
- * rule returns RG_NONE if the gradient is zero. */
+ * rule returns RG_NONE if the input has no gradient. */
 RG_HOT static bool pass_by_rule(rg_run *r, rg_step *s, int i) {
     const rg_gradient *rule = rgi_gradient_of(s->op, i);
     if (rule->into && !r->create_graph)

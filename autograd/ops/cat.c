@@ -69,7 +69,7 @@ static rg_tensor *cat_rule(const rg_step *s, rg_tensor *g) {
     const struct cat_attr *a = RG_ATTR(s, cat);
     rg_dims mine = rgi_input_dims(s, s->input);
     if (mine.n == 1 && mine.v[0] == 0)
-        return RG_NONE;
+        return rgi_input_zeros(s);
     return rg_narrow(g, a->dim, a->start[s->input], mine.v[a->dim]);
 }
 

@@ -25,7 +25,8 @@ rg_tensor *rg_logical_not_(rg_tensor *x) {
 /* ---- comparisons of two tensors ------------------------------------------------ */
 
 /* Compares x with b, and writes the result over x as 0 or 1. The node's name depends on whether b
- * was given as a number, as in torch. */
+ * was given as a number, as in torch. If b requires grad, the result does too, and b has a gradient
+ * of 0: rg_where takes the comparison at every element, but records b as well. */
 static rg_tensor *compare_in_place(const char *name, const char *node_of_number,
                                    const char *node_of_tensor,
                                    rg_tensor *(*compare)(rg_tensor *, rg_tensor *), rg_tensor *x,
@@ -33,7 +34,10 @@ static rg_tensor *compare_in_place(const char *name, const char *node_of_number,
     const char *node = elementwise_is_number(b) ? node_of_number : node_of_tensor;
     RG_AS(name);
     RG_SCOPE();
-    return rg_escape(rgi_replace_(name, node, x, compare(x, b)));
+    rg_tensor *result = compare(x, b);
+    if (result && rg_requires_grad(b))
+        result = rg_where(rg_ones_dims(rg_shape(result), RG_BOOL), result, b);
+    return rg_escape(rgi_replace_(name, node, x, result));
 }
 
 #define COMPARISON(name, Node, formula)                                                          \

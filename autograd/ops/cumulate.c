@@ -87,7 +87,7 @@ static rg_tensor *recurrence_rule_a(const rg_step *s, rg_tensor *g) {
     if (!y)
         return NULL;
     if (y->ndim == 0)
-        return RG_NONE;
+        return rgi_input_zeros(s);
     return rg_mul(recurrence_rule_b(s, g), cumulate_shift(y, a->dim, a->reverse, 0));
 }
 

@@ -85,13 +85,13 @@ static rg_tensor *cdist_slopes(const rg_step *s, rg_tensor *g) {
 
 static rg_tensor *cdist_rule_a(const rg_step *s, rg_tensor *g) {
     if (RG_ATTR(s, cdist)->p == 0)
-        return RG_NONE;
+        return rgi_input_zeros(s);
     return rg_reshape_dims(rg_sum_dim(cdist_slopes(s, g), 2, false), rgi_input_dims(s, 0));
 }
 
 static rg_tensor *cdist_rule_b(const rg_step *s, rg_tensor *g) {
     if (RG_ATTR(s, cdist)->p == 0)
-        return RG_NONE;
+        return rgi_input_zeros(s);
     return rg_reshape_dims(rg_neg(rg_sum_dim(cdist_slopes(s, g), 1, false)), rgi_input_dims(s, 1));
 }
 

@@ -200,9 +200,10 @@ static rg_tensor *scatter_rule_x(const rg_step *s, rg_tensor *g) {
     return rg_scatter(g, RG_ATTR(s, index_along)->dim, index, 0);
 }
 
-rg_tensor *rgi_scatter_widen(rg_tensor *g, const rg_tensor *index, rg_dims shape) {
+rg_tensor *rgi_scatter_widen(const rg_step *s, rg_tensor *g, const rg_tensor *index) {
+    const rg_dims shape = rgi_input_dims(s, s->input);
     if (g && g->ndim != shape.n)
-        return index->numel ? rg_reshape_dims(g, shape) : RG_NONE;
+        return index->numel ? rg_reshape_dims(g, shape) : rgi_input_zeros(s);
     for (int d = 0; d < shape.n && g; d++) {
         rg_dims rest = rg_shape(g);
         rest.v[d] = shape.v[d] - rest.v[d];
@@ -219,7 +220,7 @@ static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g) {
     if (a->number)
         return RG_NONE;
     rg_tensor *index = rgi_saved(s, 1);
-    return rgi_scatter_widen(rg_gather(g, a->dim, index), index, rgi_input_dims(s, 2));
+    return rgi_scatter_widen(s, rg_gather(g, a->dim, index), index);
 }
 
 RG_OP(scatter, .doc = "x with source at index along dim", .node = "ScatterBackward0",

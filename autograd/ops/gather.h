@@ -21,9 +21,9 @@ bool rgi_index_in_range(const rg_tensor *index, const rg_tensor *x, int dim);
  * into x along dim. */
 bool rgi_scatter_fits(const rg_tensor *x, const rg_tensor *index, const rg_tensor *source, int dim);
 
-/* Returns the gradient of a scatter's source, which has the given shape. index may cover only a
- * part of the source: in this part the gradient is g, and elsewhere 0. */
-rg_tensor *rgi_scatter_widen(rg_tensor *g, const rg_tensor *index, rg_dims shape);
+/* Returns the gradient of a scatter's source, the input whose gradient the step computes. index may
+ * cover only a part of the source: in this part the gradient is g, and elsewhere 0. */
+rg_tensor *rgi_scatter_widen(const rg_step *s, rg_tensor *g, const rg_tensor *index);
 
 /* Fails if the source overlaps x, which will be written to. If x or the source isn't contiguous,
  * fails only if both begin at the same element. (With other overlaps, the source is read before x

@@ -208,8 +208,7 @@ static rg_tensor *scatter_reduce_others(const rg_step *s, rg_tensor *g, rg_tenso
 
 /* The gradient of the source. The formulas are those of x's gradient: an element of the source gets
  * the gradient that the element of x in the same result would get with include_self. The elements
- * of the source outside the index's shape get 0. If the index is empty, there is no gradient
- * (RG_NONE). */
+ * of the source outside the index's shape get 0. */
 static rg_tensor *scatter_reduce_rule_source(const rg_step *s, rg_tensor *g) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
     rg_tensor *index = rgi_saved(s, 1);
@@ -217,7 +216,7 @@ static rg_tensor *scatter_reduce_rule_source(const rg_step *s, rg_tensor *g) {
     if (!index || !source)
         return NULL;
     if (index->numel == 0)
-        return RG_NONE;
+        return rgi_input_zeros(s);
     rg_tensor *part = scatter_reduce_part(source, index);
     if (!part)
         return NULL;
@@ -232,7 +231,7 @@ static rg_tensor *scatter_reduce_rule_source(const rg_step *s, rg_tensor *g) {
         rg_tensor *share = rg_gather(scatter_reduce_share(s, g, index, part), a->dim, index);
         g = rg_mul(rg_to(rg_eq(part, value), part->dtype), share);
     }
-    return rgi_scatter_widen(g, index, rgi_input_dims(s, 2));
+    return rgi_scatter_widen(s, g, index);
 }
 
 #define SCATTER_REDUCE_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_OUTPUT)

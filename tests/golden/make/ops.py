@@ -539,6 +539,27 @@ def texts_of(name, cases, budget, ctypes, skipped):
     return texts
 
 
+def alone(name, cases):
+    """Yields variants of small cases in which one of several tensors alone requires grad: a result
+    may require grad for the sake of one of its inputs only."""
+    small = []
+    for case in cases:
+        floats = [t for t in tensors_of(case.args) if t.is_floating_point()]
+        if len({id(t) for t in floats}) == len(floats) > 1 and all(
+            t.numel() and t.is_contiguous() for t in floats
+        ):
+            small.append((numel(case), len(small), case, floats))
+    for _, _, case, floats in sorted(small)[:3]:
+        for chosen in floats:
+
+            def requiring(t):
+                t = t.detach()
+                return t.requires_grad_() if t.data_ptr() == chosen.data_ptr() else t
+
+            args = [over_tensors(requiring, a) for a in case.args]
+            yield Case(name, *args, flags=["valid", *case.flags], origin="by hand")
+
+
 def parsed_options():
     options = argparse.ArgumentParser()
     options.add_argument("functions", nargs="*")
@@ -582,7 +603,8 @@ def main():
     os.makedirs(folder, exist_ok=True)
     total = empty = written = 0
     for name in sorted(options.functions or functions):
-        cases = by_hand.get(name, []) + list(varied(opinfo.get(name, []), options.case))
+        cases = by_hand.get(name, [])
+        cases = cases + list(alone(name, cases)) + list(varied(opinfo.get(name, []), options.case))
         texts = texts_of(name, cases, options.budget, functions[name], skipped)
         path = os.path.join(folder, name + ".txt")
         if not texts:

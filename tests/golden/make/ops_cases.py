@@ -2371,6 +2371,12 @@ def interleaving():
 def writing_at_indices():
     """These take elements by one index, and write over slices, or join elements, at indices."""
     y = grid(3, 4)
+    for index in (T([]).long(), torch.zeros(0, 4, dtype=i64), torch.zeros(2, 0, dtype=i64)):
+        for source in (grid(0), grid(*index.shape), grid(3, 4)):
+            for name in ("scatter", "scatter_add"):
+                yield Case(name, y, 0, index, source)
+            for how in ("sum", "prod", "mean", "amax", "amin"):
+                yield Case("scatter_reduce_with", y, 0, index, source, how, True)
     for i in (T([0, 11, 5]), T([[-1, 3]]), T(2), T([12]), T([-13]), T([0.5]), T([True])):
         for t in (y, grid(4, 3).detach().t().requires_grad_(), T(1.5, f64), T([1, 2, 3])):
             yield Case("take", t, i)
