@@ -79,15 +79,21 @@ bool rgi_expandable(const rg_tensor *from, const rg_tensor *to) {
 }
 
 bool rgi_check_sizes(const char *op, const rg_dims *d) {
-    int64_t n = 1;
+    bool overflows = false;
+    uint64_t numel = 1;
+    int64_t stride = 1;
     if (!rgi_check_dims(op, d->n))
         return false;
     for (int i = 0; i < d->n; i++)
         RG_FAIL_IF(d->v[i] < 0, op, "Trying to create tensor with negative dimension %lld: %s",
                    (long long)d->v[i], RG_DIMS_TEXT(d));
     for (int i = 0; i < d->n; i++)
-        RG_FAIL_IF(d->v[i] && (__builtin_mul_overflow(n, d->v[i], &n) || n > RG_NUMEL_MAX), op,
-                   "Storage size calculation overflowed with sizes=%s", RG_DIMS_TEXT(d));
+        overflows |= __builtin_mul_overflow(numel, (uint64_t)d->v[i], &numel);
+    RG_FAIL_IF(overflows || numel > RG_NUMEL_MAX, op,
+               "Storage size calculation overflowed with sizes=%s", RG_DIMS_TEXT(d));
+    for (int i = d->n - 1; i > 0; i--)
+        overflows |= __builtin_mul_overflow(stride, RG_MAX(d->v[i], 1), &stride);
+    RG_FAIL_IF(overflows, op, "Stride calculation overflowed with sizes=%s", RG_DIMS_TEXT(d));
     return true;
 }
 

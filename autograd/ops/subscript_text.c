@@ -83,9 +83,10 @@ static rg_tensor *text_list(const char **p) {
     return t && t->numel == 0 ? rg_to(t, RG_INT64) : t;
 }
 
-/* Reads a number, or a range start:end:step, in which each number may be missing. A single number
- * that int64 can't hold is an error. In a range, such a number is replaced by the largest or the
- * smallest int64. Returns false if there is neither a number nor a range. */
+/* Reads a number, or a range start:end:step, in which each number may be missing or None. (The
+ * caller has read a None before the first colon.) A single number that int64 can't hold is an
+ * error. In a range, such a number is replaced by the largest or the smallest int64. Returns false
+ * if there is neither a number nor a range. */
 static bool text_range(const char **p, rg_item_index *item) {
     int64_t v[3] = { 0, INT64_MAX, 1 };
     bool fits = true;
@@ -98,7 +99,9 @@ static bool text_range(const char **p, rg_item_index *item) {
     }
     for (int i = 1; i < 3 && **p == ':'; i++) {
         (*p)++;
-        text_number(p, &v[i], &fits);
+        text_skip(p);
+        if (!text_word(p, "None"))
+            text_number(p, &v[i], &fits);
         text_skip(p);
     }
     *item = rg_index_slice(v[0], v[1], v[2]);
@@ -111,7 +114,10 @@ static bool text_item(const char **p, rg_item_index *item) {
         *item = rg_index_tensor(text_list(p));
         return item->tensor;
     }
-    if (text_word(p, "None"))
+    const bool none = text_word(p, "None");
+    if (none)
+        text_skip(p);
+    if (none && **p != ':')
         *item = rg_index_text(rgi_index_none);
     else if (text_word(p, "...") || text_word(p, "Ellipsis"))
         *item = rg_index_text(rgi_index_ellipsis);

@@ -59,7 +59,12 @@ static bool run_derived(derived *d, rg_tensor *const inputs[]) {
     }
     rgi_inputs_end(d->in, d->n);
     d->y = d->f(d->in, d->context);
-    return rgi_check(d->y, d->op);
+    if (!rgi_check(d->y, d->op))
+        return false;
+    RG_FAIL_IF(!rgi_is_float(d->y->dtype), d->op,
+               "the output of the function must be a floating point tensor, got one of dtype %s",
+               rg_dtype_name((rg_dtype)d->y->dtype));
+    return true;
 }
 
 /* Returns t, which is y or a derivative, in the form in which the caller gets it: without history

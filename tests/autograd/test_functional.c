@@ -307,6 +307,35 @@ START_TEST(test_dtypes_of_jacobians) {
 }
 END_TEST
 
+static rg_tensor *order_of(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_argsort(in[0], 0, false);
+}
+
+static rg_tensor *is_positive(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_gt(rg_sum(in[0]), 0);
+}
+
+/* Whole numbers and bools have no slope, which isn't the same as a slope of 0. */
+START_TEST(test_results_without_slope) {
+    rg_function *const f[] = { order_of, is_positive };
+    rg_tensor *x = wave(3, 0, 0), *v = wave(3, 0, 1), *r;
+    for (int i = 0; i < 2; i++) {
+        rg_tensor *as_y = f[i](&x, NULL);
+        ck_fails(rg_jacrev(f[i], NULL, 1, &x), RG_RUNTIME_ERROR, "jacrev: the output");
+        ck_fails(rg_jacfwd(f[i], NULL, 1, &x), RG_RUNTIME_ERROR, "jacfwd: the output");
+        ck_fails(rg_hessian(f[i], NULL, 1, &x), RG_RUNTIME_ERROR, "hessian: the output");
+        ck_fails(rg_vjp(f[i], NULL, 1, &x, as_y, &r), RG_RUNTIME_ERROR, "vjp: the output");
+        ck_fails(rg_jvp(f[i], NULL, 1, &x, &v, &r), RG_RUNTIME_ERROR, "jvp: the output");
+        ck_fails(rg_hvp(f[i], NULL, 1, &x, &v, &r), RG_RUNTIME_ERROR, "hvp: the output");
+    }
+    ck_says(rg_jacrev(order_of, NULL, 1, &x),
+            "jacrev: the output of the function must be a floating point tensor, got one of dtype "
+            "torch.int64");
+}
+END_TEST
+
 static rg_tensor *nothing_of(rg_tensor *const in[], void *context) {
     (void)context;
     return rg_narrow(rg_mul(in[0], 2), 0, 0, 0);
@@ -621,7 +650,7 @@ START_TEST(test_functions_that_read_too_many_inputs) {
 END_TEST
 
 RG_TESTS(functional, test_functions_that_read_too_many_inputs,
-         test_jacobians_of_nothing, test_dtypes_of_jacobians,
+         test_results_without_slope, test_jacobians_of_nothing, test_dtypes_of_jacobians,
          test_what_derivatives_ask_for, test_jacobians,
          test_arguments, test_functions_without_slope, test_hessians, test_products,
          test_inputs_without_slope, test_graphs_lead_to_the_context,

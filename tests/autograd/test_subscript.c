@@ -192,6 +192,15 @@ START_TEST(test_set_item_refusals) {
     ck_assert(rg_ndim(rg_index(six, " None ")) == 3 && rg_ndim(rg_index(six, " ... ")) == 2);
     ck_assert(rg_ndim(rg_index(six, " 1 , 2 ")) == 0);
 
+    /* In a range, None stands for a number that is missing. */
+    static const char *const ranges[][2] = { { "1:None", "1:" }, { "None:1", ":1" },
+                                             { "None:None", ":" }, { "::None", "::" },
+                                             { "None : None : 2", "::2" }, { "0:2:None", "0:2" } };
+    for (int i = 0; i < (int)(sizeof ranges / sizeof *ranges); i++)
+        ck_assert_msg(rg_equal(rg_index(six, ranges[i][0]), rg_index(six, ranges[i][1])), "%s",
+                      ranges[i][0]);
+    ck_assert(rg_ndim(rg_index(six, "None, 1:None")) == 3);
+
     /* Into a mask's places one element is converted, and several aren't. */
     rg_tensor *narrow = rg_zeros(3), *mask = rg_gt(rg_ones(3), 0);
     rg_tensor *wide = rg_full_dims(RG_DIMS(3), 2, RG_FLOAT64);

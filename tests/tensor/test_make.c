@@ -222,7 +222,7 @@ START_TEST(test_constant_errors) {
     ck_fails(
         rg_zeros(big, big), RG_RUNTIME_ERROR,
         "zeros: Storage size calculation overflowed with sizes=[1099511627776, 1099511627776]");
-    ck_fails(rg_zeros(0, big, big), RG_RUNTIME_ERROR, "zeros: Storage size calculation overflowed");
+    ck_fails(rg_zeros(0, big, big), RG_RUNTIME_ERROR, "zeros: Stride calculation overflowed");
     ck_fails(rg_zeros(big, big, 0), RG_RUNTIME_ERROR, "zeros: Storage size calculation overflowed");
     ck_fails(rg_zeros(big << 20), RG_RUNTIME_ERROR,
              "Storage size calculation overflowed with sizes=[1152921504606846976]");

@@ -3268,6 +3268,11 @@ def extremes():
         for name in ("reshape_dims", "view_dims"):
             yield Case(name, empty, shape)
             yield Case(name, whole, shape)
+    for shape in ((big, 0), (big, 2, 0), (big, 4, 0), (most, 2, 0), (2**33, 2**33, 0)):
+        for sizes in (shape, shape[::-1]):
+            for dtype in (f32, i64):
+                yield Case("zeros_dims", sizes, dtype)
+                yield Case("full_dims", sizes, Number(1), dtype)
     for shape in ((2**60, 2), (2**61, 2**61, 2), (2**32, 2**32, 2)):
         yield Case("repeat_dims", whole, tuple(min(s, 2**61) for s in shape))
         yield Case("tile_dims", whole, tuple(min(s, 2**61) for s in shape))
