@@ -31,7 +31,7 @@ bool rg_set_float32_matmul_precision(const char *precision) {
 #ifdef K_X86
 #include "loops/bfloat16.h"
 
-bool k_has_bfloat16(void) { return k_set == K_AVX512 && __builtin_cpu_supports("avx512bf16"); }
+bool k_has_bfloat16(void) { return k_set >= K_AVX512 && __builtin_cpu_supports("avx512bf16"); }
 
 /* Returns the size in bytes of a worker's scratch memory, which holds one panel of a (BF_LANES
  * rows) and at most `columns` columns of b. Returns 0 if the product must be computed in float32

@@ -409,7 +409,7 @@ typedef void k_recurrent_pack(void *to, const void *from, int64_t rows, int64_t 
 /* ---- bfloat16.c ----
  * Products of float32 matrices in which the factors are rounded to bfloat16. */
 /* Returns whether products can use the processor's instruction for bfloat16: it must have one, and
- * the current instruction set, k_set, must be K_AVX512. */
+ * the current instruction set, k_set, must be K_AVX512 or above. */
 bool k_has_bfloat16(void);
 /* Returns the size in bytes of a worker's scratch memory for tiles of `columns` columns. Returns 0
  * if the product must be computed in float32 instead: if k_has_bfloat16 returns false, if the

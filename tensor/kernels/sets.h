@@ -63,10 +63,9 @@
  * At the end of sets.h all of these macros are undefined, except K_INLINE and the macros for tables
  * below.
  *
- * To add a set, write a header in sets/, and add the set here to the enum, to K_EACH_SET, and to
- * the includes. (Compilers can also make several versions of a function, by the attribute
- * target_clones. But then the program would choose between the versions before ThreadSanitizer is
- * ready.)
+ * To add a set, write a header in sets/, and add the set here to K_EACH_SET and to the includes.
+ * (Compilers can also make several versions of a function, by the attribute target_clones. But then
+ * the program would choose between the versions before ThreadSanitizer is ready.)
  */
 #ifndef RG_KERNELS_SETS_H
 #define RG_KERNELS_SETS_H
@@ -81,28 +80,24 @@
 #define K_X86 1
 #endif
 
-/* The instruction sets, from the one that every processor of the architecture has to the best one.
- * K_EACH_SET makes a row for each set. (On 64-bit ARM the plain set is compiled to NEON, which
- * every such processor has.) */
+/* The table of instruction sets, from the one that every processor of the architecture has to the
+ * best one. A row is ROW(SET, suffix, narrow, ..): the set's name in the enum, the end of its
+ * functions' names, and the set whose functions K_NARROW loops have there, because its vectors have
+ * at most 32 bytes. (On 64-bit ARM the plain set is compiled to NEON, which every such processor
+ * has.) */
 #ifdef K_X86
-enum { K_SSE2, K_AVX2, K_AVX512, K_SETS_END };
-#define K_EACH_SET(ROW, ...)       \
-    ROW(K_SSE2, sse2, __VA_ARGS__) \
-    ROW(K_AVX2, avx2, __VA_ARGS__) \
-    ROW(K_AVX512, avx512, __VA_ARGS__)
-#define K_EACH_NARROW_SET(ROW, ...) \
-    ROW(K_SSE2, sse2, __VA_ARGS__)  \
-    ROW(K_AVX2, avx2, __VA_ARGS__)  \
-    ROW(K_AVX512, avx2, __VA_ARGS__)
+#define K_EACH_SET(ROW, ...)             \
+    ROW(K_SSE2, sse2, sse2, __VA_ARGS__) \
+    ROW(K_AVX2, avx2, avx2, __VA_ARGS__) \
+    ROW(K_AVX512, avx512, avx2, __VA_ARGS__)
 #define K_BASE_SET sse2
 #else
-enum { K_PLAIN, K_SETS_END };
-#define K_EACH_SET(ROW, ...)        ROW(K_PLAIN, plain, __VA_ARGS__)
-#define K_EACH_NARROW_SET(ROW, ...) ROW(K_PLAIN, plain, __VA_ARGS__)
-#define K_BASE_SET                  plain
+#define K_EACH_SET(ROW, ...) ROW(K_PLAIN, plain, plain, __VA_ARGS__)
+#define K_BASE_SET           plain
 #endif
 
-enum { K_SETS = K_SETS_END, K_DTYPES = RG_DTYPE_COUNT };
+#define K_SET_NAME_(set, ...) set,
+enum { K_EACH_SET(K_SET_NAME_) K_SETS, K_DTYPES = RG_DTYPE_COUNT };
 
 /* The instruction set in which loops run; run.c chooses it. All sets give the same bits, except in
  * products of matrices, and in what is computed by them (convolutions, attention, recurrent
@@ -123,8 +118,9 @@ void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]);
 #define K_BY_SET(f) \
     { K_EACH_SET(K_SET_ROW, f) }
 #define K_BY_NARROW_SET(f) \
-    { K_EACH_NARROW_SET(K_SET_ROW, f) }
-#define K_SET_ROW(set, suffix, f) [set] = RG_PASTE(f, _##suffix),
+    { K_EACH_SET(K_NARROW_SET_ROW, f) }
+#define K_SET_ROW(set, suffix, narrow, f)        [set] = RG_PASTE(f, _##suffix),
+#define K_NARROW_SET_ROW(set, suffix, narrow, f) [set] = RG_PASTE(f, _##narrow),
 
 /* K_TABLE_FLOATS, K_TABLE_NUMBERS and K_TABLE_ALL make tables [dtype][set]. A dtype for which a
  * table has no loops has NULL. */
@@ -177,7 +173,7 @@ _Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtyp
     { RG_DTYPES(K_TABLE_SIZES_ROW, f) }
 #define K_TABLE_SIZES_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
     [RG_##NAME] = { K_EACH_SET(K_SIZE_SET_ROW, f, type) },
-#define K_SIZE_SET_ROW(set, suffix, f, type) [set] = K_OF_SIZE(f, type, suffix),
+#define K_SIZE_SET_ROW(set, suffix, narrow, f, type) [set] = K_OF_SIZE(f, type, suffix),
 #define K_BASE_SIZES(f) \
     { RG_DTYPES(K_BASE_SIZES_ROW, f) }
 #define K_BASE_SIZES_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
