@@ -9,8 +9,8 @@
  *
  *     rg_tensor *h = rg_hessian(energy, &model, 1, &x);
  *
- * Only floating-point inputs are differentiated, and only a floating-point y. Derivatives, and the y
- * that is returned with them, have no history unless .create_graph is true. With .create_graph,
+ * Only floating-point inputs are differentiated, and only a floating-point y. Derivatives, and the
+ * y that is returned with them, have no history unless .create_graph is true. With .create_graph,
  * their history leads to the inputs, and to all other tensors that f used.
  */
 #pragma once
