@@ -3,6 +3,7 @@
  * a module are in call.c, and functions on a module and all modules below it in tree.c.
  */
 #include "registry.h"
+#include "stack.h"
 #include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
@@ -86,20 +87,21 @@ bool rgi_is_registered(const char *op, const rg_entry *e) {
 }
 
 /* Releases a value that m's entry held. But if the value isn't registered, the program has assigned
- * it to the field and still owns it, so it isn't released. */
-static void release_value(rg_module *m, rg_entry_kind kind, void *value) {
+ * it to the field and still owns it, so it isn't released. If the value is a child, only lets go of
+ * it, and returns it; the caller frees it. Otherwise returns NULL. */
+static rg_module *release_value(const rg_module *m, rg_entry_kind kind, void *value) {
     if (kind != RG_ENTRY_CHILD) {
         if (is_kept(value))
             rgi_drop_as(value, RG_MODULE_FREED);
-        return;
+        return NULL;
     }
     rg_module *child = value;
     if (!is_child(child))
-        return;
+        return NULL;
     child->registry->parents--;
     if (child->registry->parent == m)
         child->registry->parent = NULL;
-    rg_module_free(child);
+    return child;
 }
 
 rg_module_observer rgi_module_observer;
@@ -114,18 +116,36 @@ void rgi_module_end(rg_module *m) {
     rgi_free_handle(&m->handle, r->bytes);
 }
 
-void rg_module_free(void *module) {
-    rg_module *m = module;
+/* Begins to free m, which is to be freed before `above` (NULL if there is no such module). Returns
+ * m, or `above` if m can't be freed now. */
+static rg_module *free_begin(rg_module *m, rg_module *above) {
     if (!m || !rgi_module_given(m, "module_free") || m->registry->parents || rgi_free_after_call(m)
         || !rgi_may_free(m))
-        return;
-    rg_registry *r = m->registry;
-    r->user = "module_free";
-    for (size_t i = r->n; i-- > 0;)
-        release_value(m, r->entries[i].kind, *r->entries[i].place);
-    if (m->cls->destroy)
-        m->cls->destroy(m);
-    rgi_module_end(m);
+        return above;
+    m->registry->user = "module_free";
+    m->registry->freed_after = above;
+    m->registry->held = m->registry->n;
+    return m;
+}
+
+/* Frees a module after the modules below it. There is no recursion, so a tree may have any depth:
+ * `freed_after` leads from each module that is being freed to the one above it. */
+void rg_module_free(void *module) {
+    rg_module *m = free_begin(module, NULL);
+    while (m) {
+        rg_registry *r = m->registry;
+        if (r->held > 0) {
+            const rg_entry *e = &r->entries[--r->held];
+            rg_module *child = release_value(m, e->kind, *e->place);
+            m = child ? free_begin(child, m) : m;
+            continue;
+        }
+        rg_module *above = r->freed_after;
+        if (m->cls->destroy)
+            m->cls->destroy(m);
+        rgi_module_end(m);
+        m = above;
+    }
 }
 
 /* ---- entries by name ----------------------------------------------------------- */
@@ -162,15 +182,29 @@ rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry) {
 
 rg_module *rgi_module_parent(const rg_module *m) { return m->registry->parent; }
 
+/* Returns m's name in its first parent. */
+static const char *name_in_parent(const rg_module *m) {
+    return m->registry->parent->registry->entries[m->registry->at].name;
+}
+
+/* The names are written from the last one, m's own, to the first one. */
 size_t rgi_module_path(const rg_module *m, char *text, size_t room) {
-    const rg_registry *r = m->registry;
-    text[0] = 0;
-    if (!r->parent)
-        return 0;
-    size_t at = rgi_module_path(r->parent, text, room);
-    const char *name = r->parent->registry->entries[r->at].name;
-    int written = snprintf(text + at, room - at, "%s%s", at ? "." : "", name);
-    return RG_MIN(room - 1, at + (size_t)written);
+    size_t length = 0;
+    for (const rg_module *at = m; at->registry->parent; at = at->registry->parent)
+        length += strlen(name_in_parent(at)) + (length > 0);
+    size_t end = length;
+    for (; m->registry->parent; m = m->registry->parent) {
+        const char *name = name_in_parent(m);
+        const size_t begin = end - strlen(name);
+        for (size_t i = begin; i < end && i < room; i++)
+            text[i] = name[i - begin];
+        end = begin - (begin > 0);
+        if (end < begin && end < room)
+            text[end] = '.';
+    }
+    length = RG_MIN(room - 1, length);
+    text[length] = 0;
+    return length;
 }
 
 /* Returns "above.below", or only "below" if `above` is "". The scope owns the string. Returns NULL
@@ -206,10 +240,16 @@ bool rgi_rename_below(rg_module *m, const char *from, const char *to) {
  * "attn.w_query". Returns false if memory runs out. */
 static bool name_child(rg_module *m, const char *name, rg_module *child) {
     RG_SCOPE();
+    rg_named_list l = rg_named_parameters(child);
+    if (l.n < 1)
+        return l.n == 0;
     char above[RG_PATH_ROOM];
     rgi_module_path(m, above, sizeof above);
     const char *path = path_below(above, name);
-    return path && rgi_rename_below(child, "", path);
+    for (int i = 0; i < l.n && path; i++)
+        if (!rename_one(l.v[i], "", path))
+            return false;
+    return path;
 }
 
 /* ---- registering parameters, buffers and children ------------------------------ */
@@ -269,7 +309,7 @@ static rg_entry *put_value(rg_module *m, rg_entry_kind kind, const char *name, v
     if (kind == RG_ENTRY_CHILD)
         rgi_join_parent(m, e, value);
     if (before)
-        release_value(m, kind, before);
+        rg_module_free(release_value(m, kind, before));
     return e;
 }
 
@@ -335,12 +375,17 @@ bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_te
     return e;
 }
 
-/* Returns whether `to` is `from` or lies below `from`. A module without parents lies below none. */
+/* Returns whether `to` is `from` or lies below `from`. A module without parents lies below none.
+ * Fails and returns true if the tree is too deep for the stack. */
 static bool leads_to(rg_module *from, const rg_module *to) {
     if (from == to)
         return true;
     if (!to->registry->parents)
         return false;
+    if (rgi_stack_is_short()) {
+        rg_fail(RG_RUNTIME_ERROR, "register_child", "maximum recursion depth exceeded");
+        return true;
+    }
     for (RG_EACH_ENTRY(e, from))
         if (e->kind == RG_ENTRY_CHILD && leads_to(*e->place, to))
             return true;

@@ -7,6 +7,7 @@
  *     )
  */
 #include "registry.h"
+#include "stack.h"
 #include "tensor/scope.h"
 #include "tensor/text/text.h"
 #include "tensor/thread.h"
@@ -60,18 +61,28 @@ static bool is_text_of(const run_of_children *run, const rg_text *text) {
     return run->n && !run->text.failed && !text->failed && strcmp(run->text.v, text->v) == 0;
 }
 
+/* Appends the repr of the entry's module. */
+static void repr_child(rg_text *r, rg_entry *e, int indent) {
+    if (rgi_is_registered("module_repr", e))
+        repr_module(r, *e->place, indent);
+    else
+        r->failed = true;
+}
+
 static void repr_children(rg_text *r, rg_module *m, int indent) {
-    bool merges = !strcmp(m->cls->name, "ModuleList");
+    const bool merges = !strcmp(m->cls->name, "ModuleList");
     run_of_children run = { 0 };
     for (RG_EACH_ENTRY(e, m)) {
         rg_text text = { 0 };
         if (e->kind != RG_ENTRY_CHILD)
             continue;
-        if (rgi_is_registered("module_repr", e))
-            repr_module(&text, *e->place, indent);
-        else
-            text.failed = true;
-        if (merges && is_text_of(&run, &text)) {
+        if (!merges) {
+            rgi_text_add(r, "\n%*s(%s): ", indent, "", e->name);
+            repr_child(r, e, indent);
+            continue;
+        }
+        repr_child(&text, e, indent);
+        if (is_text_of(&run, &text)) {
             rgi_text_free(&text);
         } else {
             flush_run(r, &run, indent);
@@ -95,6 +106,11 @@ static void repr_lines(rg_text *r, const char *text, int indent) {
 }
 
 static void repr_module(rg_text *r, rg_module *m, int indent) {
+    if (rgi_stack_is_short()) {
+        rg_fail(RG_RUNTIME_ERROR, "module_repr", "maximum recursion depth exceeded");
+        r->failed = true;
+        return;
+    }
     RG_SCOPE();
     /* Large enough for what regard's own classes write; repr_extra allocates more if need be. */
     char room[512] = "";

@@ -52,16 +52,20 @@ static rg_tensor *tensor_named(const rg_dictionary *d, const char *name) {
  * itself. */
 static size_t reporter(rg_module *m, const char *key) {
     char name[sizeof((rg_entry *)0)->name];
-    size_t n = strcspn(key, ".");
-    if (!key[n] || n >= sizeof name)
-        return 0;
-    memcpy(name, key, n);
-    name[n] = 0;
-    const rg_entry *e = rgi_entry_named(m, name);
-    if (!e || e->kind != RG_ENTRY_CHILD)
-        return 0;
-    size_t more = reporter(*e->place, key + n + 1);
-    return n + (more ? more + 1 : 0);
+    size_t end = 0;
+    for (const char *rest = key;;) {
+        const size_t n = strcspn(rest, ".");
+        if (!rest[n] || n >= sizeof name)
+            return end;
+        memcpy(name, rest, n);
+        name[n] = 0;
+        const rg_entry *e = rgi_entry_named(m, name);
+        if (!e || e->kind != RG_ENTRY_CHILD)
+            return end;
+        m = *e->place;
+        end = (size_t)(rest - key) + n;
+        rest += n + 1;
+    }
 }
 
 /* Appends a line such as `Missing key(s) in state_dict: "a", "b". `, as torch does. Appends nothing

@@ -4,6 +4,7 @@
  * A path consists of names, joined with dots.
  */
 #include "registry.h"
+#include "stack.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
@@ -16,6 +17,8 @@ typedef struct walker {
     rg_walk_for wanted;
     size_t n, room;
     rg_named *found;
+    /* The path of the module or tensor that is being visited. It is empty for the root. */
+    rg_text path;
     /* The set of values that were found. Used only if each value is to be listed once, and many
      * were found. */
     rg_map known;
@@ -24,22 +27,6 @@ typedef struct walker {
 /* If fewer values than this were found, a value is compared with each of them; otherwise it is
  * looked up in the map `known`. */
 enum { FEW_FOUND = 32 };
-
-/* The path of a module or tensor: its name, and `above`, the trail of the module that contains it.
- * If that module is the root, `above` is NULL, since the root has no name. */
-typedef struct trail {
-    const struct trail *above;
-    const char *name;
-} trail;
-
-/* Appends the path: the names from below the root down to t, joined with dots. */
-static void add_trail(rg_text *text, const trail *t) {
-    if (t->above) {
-        add_trail(text, t->above);
-        rgi_text_add(text, ".");
-    }
-    rgi_text_add(text, "%s", t->name);
-}
 
 static bool is_known(const walker *w, const void *what) {
     if (w->n >= FEW_FOUND)
@@ -61,52 +48,59 @@ static bool make_known(walker *w) {
 
 /* Appends a tensor or module to the found values. A value that was found before isn't appended
  * again, unless `saved` is set. Returns false if memory runs out. */
-static bool found(walker *w, const trail *where, void *what) {
-    rg_text name = { 0 };
+static bool found(walker *w, void *what) {
+    rg_text name = { .failed = w->path.failed };
     if (!w->wanted.saved && is_known(w, what))
         return true;
     if (!rgi_grow((void **)&w->found, &w->room, w->n + 1, sizeof *w->found))
         return false;
-    add_trail(&name, where ? where : &(trail){ .name = "" });
+    rgi_text_add(&name, "%s", w->path.n ? w->path.v : "");
     w->found[w->n] = (rg_named){ rgi_text_own(&name), what };
     return w->found[w->n++].name && (w->wanted.saved || make_known(w));
 }
 
-static bool walk_modules(walker *w, rg_module *m, const trail *above);
+/* Returns whether values of the entry's kind are to be listed. */
+static bool is_wanted(const walker *w, const rg_entry *e) {
+    if (e->kind == RG_ENTRY_PARAMETER)
+        return w->wanted.parameters;
+    return w->wanted.buffers && !(w->wanted.saved && e->transient);
+}
 
-static bool visit_entry(walker *w, rg_entry *e, const trail *above) {
-    trail here = { above, e->name };
+static bool walk_modules(walker *w, rg_module *m);
+
+static bool visit_entry(walker *w, rg_entry *e) {
+    const size_t before = w->path.n;
     if (!rgi_is_registered(w->op, e))
         return false;
-    if (*e->place == RG_NONE)
+    if (*e->place == RG_NONE || (e->kind != RG_ENTRY_CHILD && !is_wanted(w, e)))
         return true;
-    if (e->kind == RG_ENTRY_CHILD)
-        return walk_modules(w, *e->place, &here);
-    bool asked = e->kind == RG_ENTRY_PARAMETER
-                     ? w->wanted.parameters
-                     : w->wanted.buffers && !(w->wanted.saved && e->transient);
-    return !asked || found(w, &here, *e->place);
+    rgi_text_add(&w->path, "%s%s", before ? "." : "", e->name);
+    const bool ok = e->kind == RG_ENTRY_CHILD ? walk_modules(w, *e->place) : found(w, *e->place);
+    rgi_text_cut(&w->path, before);
+    return ok;
 }
 
 /* Visits a module's own parameters first, then its buffers, then its children, as torch does. */
-static bool walk_modules(walker *w, rg_module *m, const trail *above) {
-    if (w->wanted.modules && !found(w, above, m))
+static bool walk_modules(walker *w, rg_module *m) {
+    RG_FAIL_IF(rgi_stack_is_short(), w->op, "maximum recursion depth exceeded");
+    if (w->wanted.modules && !found(w, m))
         return false;
     for (rg_entry_kind kind = RG_ENTRY_PARAMETER; kind <= RG_ENTRY_CHILD; kind++)
         for (RG_EACH_ENTRY(e, m))
-            if (e->kind == kind && !visit_entry(w, e, above))
+            if (e->kind == kind && !visit_entry(w, e))
                 return false;
     return true;
 }
 
 rg_named_list rgi_walk(const char *op, void *m, rg_walk_for wanted) {
     walker w = { .op = op, .wanted = wanted };
-    bool ok = rgi_module_given(m, op) && walk_modules(&w, m, NULL);
+    bool ok = rgi_module_given(m, op) && walk_modules(&w, m);
     rg_named *own = ok ? rgi_scope_alloc(w.n * sizeof *own) : NULL;
     if (own && w.n)
         memcpy(own, w.found, w.n * sizeof *own);
     rgi_free(w.found, w.room * sizeof *w.found, RG_MEM_OTHER);
     rgi_map_free(&w.known);
+    rgi_text_free(&w.path);
     return (rg_named_list){ own ? (int)w.n : -1, own };
 }
 
@@ -225,6 +219,10 @@ void rg_apply_to_modules(void *module, void (*f)(rg_module *m, void *context), v
     rg_module *m = module;
     if (!rgi_module_given(m, "apply_to_modules") || !RG_GIVEN_FUNCTION(f, "apply_to_modules"))
         return;
+    if (rgi_stack_is_short()) {
+        rg_fail(RG_RUNTIME_ERROR, "apply_to_modules", "maximum recursion depth exceeded");
+        return;
+    }
     const char *user = rgi_module_set_user(m, "apply_to_modules");
     for (size_t i = 0; i < m->registry->n; i++)
         if (m->registry->entries[i].kind == RG_ENTRY_CHILD)

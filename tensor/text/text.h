@@ -15,6 +15,13 @@ typedef struct rg_text {
 } rg_text;
 /* Appends to the string what printf would print. Numbers have a decimal point in any locale. */
 void rgi_text_add(rg_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Removes all but the first n characters. */
+static inline void rgi_text_cut(rg_text *t, size_t n) {
+    if (!t->v)
+        return;
+    t->n = n;
+    t->v[n] = 0;
+}
 void rgi_text_free(rg_text *t);
 /* Returns a copy of the string, which the innermost scope owns, and frees the string itself.
  * Requires that something was added. Returns NULL if memory runs out, or if it ran out earlier
