@@ -39,7 +39,8 @@ PUBLIC   := regard.h tensor/keywords.h tensor/tensor.h tensor/files/files.h \
             $(addprefix nn/save/,save.h checkpoint.h) \
             $(addprefix nn/optim/,optim.h optimizer.h clip.h schedule.h averaged_model.h) \
             nn/data/data.h $(addprefix nn/models/,gpt.h vocabulary.h batches.h) \
-            $(addprefix nn/models/,tokenizer.h gpt_folder.h) nn/report/report.h
+            $(addprefix nn/models/,tokenizer.h gpt_folder.h) \
+            $(addprefix nn/report/,pictures.h progress.h report.h)
 sources   = $(sort $(filter-out nn/parallel/%,$(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c)))
 compiled  = $(patsubst %.c,$(BUILD)/%.o,$(1))
 objects   = $(call compiled,$(call sources,$(1)))

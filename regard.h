@@ -25,4 +25,6 @@
 #include "nn/models/tokenizer.h"
 #include "nn/optim/optim.h"
 #include "nn/save/checkpoint.h"
+#include "nn/report/pictures.h"
+#include "nn/report/progress.h"
 #include "nn/report/report.h"

@@ -7,6 +7,8 @@
 #include "ranks.h"
 #include "show.h"
 
+#include <unistd.h>
+
 /* ---- options ------------------------------------------------------------------- */
 
 static int64_t steps = 1000, batch = 12, block = 64, layers = 4, heads = 4, dim = 64;
@@ -210,9 +212,9 @@ static bool with_checkpoint(bool (*f)(const char *path, rg_training run), traini
 }
 
 /* Shows the validation loss, and saves the best model and the checkpoint. */
-static void show_progress(training *t, const corpus *c, const progress *p) {
+static void show_progress(training *t, const corpus *c, rg_progress *progress) {
     double loss = validate(t->model, c->test);
-    progress_note(p, "  after %.0f steps: validation loss %.4f", t->step, loss);
+    rg_progress_note(progress, "  after %.0f steps: validation loss %.4f", t->step, loss);
     if (t->report) {
         rg_report_number(t->report, "loss/validation", (int64_t)t->step, loss);
         rg_report_parameters(t->report, (int64_t)t->step, t->model);
@@ -240,7 +242,7 @@ static double learn_batch(const training *t, rg_pair b) {
 }
 
 static void train(training *t, const corpus *c) {
-    progress p = progress_begin(steps);
+    rg_progress progress = rg_progress_begin(stdout, steps);
     double *losses = rg_data(t->losses);
     RG_FOR (int64_t step = (int64_t)t->step; step < steps; step++) {
         set_rate(t->optimizer, step);
@@ -256,10 +258,9 @@ static void train(training *t, const corpus *c) {
             rg_report_number(t->report, "learning rate", step + 1,
                              rg_optim_group(t->optimizer, 0)->lr);
         }
-        if (progress_due(&p, step + 1))
-            progress_show(&p, step + 1, losses[step]);
+        rg_progress_show(&progress, step + 1, "loss %.4f", losses[step]);
         if ((step + 1) % every == 0 || step + 1 == steps)
-            show_progress(t, c, &p);
+            show_progress(t, c, &progress);
     }
 }
 
@@ -293,10 +294,10 @@ static rg_distributed *learn(const corpus *c, const char *path) {
         printf("  before: validation loss %.4f, of chance %.4f\n", validate(t.model, c->test),
                log((double)c->vocabulary->n));
     train(&t, c);
-    print_curve("\nThe loss on what it learns from, step by step:", steps, rg_data(t.losses));
+    printf("\n");
+    rg_print_curve(t.losses, stdout, .title = "The loss on what it learns from, step by step:");
     if (rg_rank() == 0) {
-        save_curve(out, "loss.svg", "Loss on what it learns from, step by step", steps,
-                   rg_data(t.losses));
+        save_losses(out, t.losses, "Loss on what it learns from, step by step");
         end_page(t.report, out);
     }
     rg_optim_free(t.optimizer);

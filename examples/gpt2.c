@@ -4,8 +4,6 @@
  */
 #include "options.h"
 
-#include <time.h>
-
 static int64_t tokens = 100, top_k = 0, seed = 1337, threads = 0;
 static double temperature = 1, top_p = 1;
 
@@ -39,12 +37,6 @@ static bool show(rg_tensor *token, void *context) {
     fwrite(text, 1, (size_t)s->stream.length, stdout);
     fflush(stdout);
     return true;
-}
-
-static double seconds(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /* Prints the prompt and its continuation. */

@@ -91,9 +91,10 @@ static void report_heads(rg_report *report, rg_gpt *model, int64_t step) {
 
 /* ---- learning ------------------------------------------------------------------------ */
 
-static void learn(rg_gpt *model, double losses[], rg_report *report) {
+static void learn(rg_gpt *model, rg_tensor *all_losses, rg_report *report) {
+    double *losses = rg_data(all_losses);
     rg_optim *optimizer = rg_optim_adamw(rg_parameters(model), .lr = lr);
-    progress p = progress_begin(steps);
+    rg_progress progress = rg_progress_begin(stdout, steps);
     RG_FOR (int64_t step = 0; step < steps; step++) {
         lesson l = random_lesson(batch);
         rg_tensor *loss = rg_call(model, l.idx, l.targets);
@@ -104,8 +105,7 @@ static void learn(rg_gpt *model, double losses[], rg_report *report) {
         rg_report_number(report, "loss", step + 1, losses[step]);
         if (step % (steps / 20 + 1) == 0 || step + 1 == steps)
             report_heads(report, model, step + 1);
-        if (progress_due(&p, step + 1))
-            progress_show(&p, step + 1, losses[step]);
+        rg_progress_show(&progress, step + 1, "loss %.4f", losses[step]);
     }
     rg_optim_free(optimizer);
 }
@@ -192,15 +192,14 @@ static void draw(rg_gpt *model, found_head h) {
         text[i][1] = 0;
         labels[i] = text[i];
     }
-    heat_map map = { .title = "At the letter at the left, the head looks at:",
-                     .rows = SHOWN,
-                     .columns = SHOWN,
-                     .w = rg_data(rg_contiguous(rg_double(pattern))),
-                     .row_labels = labels,
-                     .column_labels = labels };
-    print_heat_map(&map);
-    map.title = "What the induction head looks at";
-    save_heat_map(out, "induction.svg", &map);
+    const rg_names names = { SHOWN, labels };
+    rg_print_heat_map(pattern, stdout, .rows = names, .columns = names, .high = 1,
+                      .title = "At the letter at the left, the head looks at:");
+    char path[4096];
+    snprintf(path, sizeof path, "%s/induction.svg", out);
+    rg_save_heat_map(pattern, path, .rows = names, .columns = names, .high = 1,
+                     .title = "What the induction head looks at");
+    printf("wrote %s\n", path);
 }
 
 int main(int argc, char *argv[]) {
@@ -212,20 +211,18 @@ int main(int argc, char *argv[]) {
     make_folder(out);
     rg_manual_seed((uint64_t)seed);
     rg_gpt *model = new_model();
-    double *losses = calloc((size_t)steps, sizeof *losses);
-    if (!losses)
-        refuse("no memory for %lld steps", (long long)steps);
+    rg_tensor *losses = rg_zeros_dims(RG_DIMS(steps), RG_FLOAT64);
     rg_report *report = BEGIN_PAGE(out, false, options);
     rg_report_text(report, "model", rg_module_repr(model));
     learn(model, losses, report);
-    print_curve("\nThe loss (cross-entropy), step by step:", steps, losses);
+    printf("\n");
+    rg_print_curve(losses, stdout, .title = "The loss (cross-entropy), step by step:");
     found_head h = look_inside(model);
     printf("\nHead %lld.%lld does most of it: its induction score is %.2f. Without it the loss is "
            "%.4f, with it %.4f.\n\n",
            (long long)h.layer, (long long)h.head, h.score, h.loss_without, h.loss);
     draw(model, h);
-    save_curve(out, "loss.svg", "Loss, step by step", steps, losses);
+    save_losses(out, losses, "Loss, step by step");
     end_page(report, out);
-    free(losses);
     rg_module_free(model);
 }

@@ -9,7 +9,7 @@
  *     build/examples/microgpt --fast examples/names.txt       in float32, and replayed
  */
 #include "documents.h"
-#include "progress.h"
+#include "options.h"
 #include "python_random.h"
 
 static int64_t steps = 1000, samples = 20, seed = 42;

@@ -1,6 +1,6 @@
 /*
- * options.h: functions that all examples use: they stop the program at an error, read its options,
- * and read and write files.
+ * options.h: functions that all examples use: they stop the program at an error, read its options
+ * and files, and make folders.
  */
 #pragma once
 
@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 /* ---- stopping -------------------------------------------------------------------- */
 
@@ -201,18 +202,10 @@ static inline void make_folder(const char *path) {
         refuse("'%s' is no folder", path);
 }
 
-static inline FILE *write_file(const char *folder, const char *name, char path[4096]) {
-    snprintf(path, 4096, "%s/%s", folder, name);
-    FILE *f = fopen(path, "w");
-    if (!f)
-        refuse("can't write to '%s': %s", path, strerror(errno));
-    return f;
-}
+/* ---- time ------------------------------------------------------------------------- */
 
-static inline void close_file(FILE *f, const char *path) {
-    bool failed = ferror(f);
-    failed |= fclose(f) != 0;
-    if (failed)
-        refuse("can't write to '%s'", path);
-    printf("wrote %s\n", path);
+static inline double seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }

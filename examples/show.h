@@ -1,12 +1,10 @@
 /*
- * show.h: includes the headers of the examples: options and files, a progress line, and pictures;
- * and begins and ends the page of a run.
+ * show.h: for examples that train: begins and ends the page of a run, and saves the curve of its
+ * losses.
  */
 #pragma once
 
 #include "options.h"
-#include "progress.h"
-#include "pictures.h"
 
 static inline void report_option(rg_report *report, const option *o) {
     if (o->kind == WHOLE)
@@ -30,6 +28,13 @@ static inline rg_report *begin_page(const char *folder, bool resume, int n,
 }
 #define BEGIN_PAGE(folder, resume, options) \
     begin_page(folder, resume, (int)(sizeof(options) / sizeof *(options)), options)
+
+static inline void save_losses(const char *folder, rg_tensor *losses, const char *title) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/loss.svg", folder);
+    rg_save_curve(losses, path, .title = title);
+    printf("wrote %s\n", path);
+}
 
 static inline void end_page(rg_report *report, const char *folder) {
     rg_report_end(report);

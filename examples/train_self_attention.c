@@ -8,6 +8,8 @@
 #include "ranks.h"
 #include "show.h"
 
+#include <unistd.h>
+
 /* ---- the layer ----------------------------------------------------------------- */
 
 typedef struct {
@@ -263,7 +265,7 @@ static void report_model(const training *t, const lesson *l, const rg_vocabulary
 static void train(training *t, const lesson *l, const rg_vocabulary *vocabulary) {
     const int64_t steps = rg_numel(t->losses);
     double *losses = rg_data(t->losses);
-    progress p = progress_begin(steps);
+    rg_progress progress = rg_progress_begin(stdout, steps);
     RG_FOR (int64_t step = (int64_t)t->step; step < steps; step++) {
         rg_optim_zero_grad(t->optimizer);
         losses[step] = learn(t, l);
@@ -273,8 +275,7 @@ static void train(training *t, const lesson *l, const rg_vocabulary *vocabulary)
             rg_report_number(t->report, "loss", step + 1, losses[step]);
         if (t->report && (step % (steps / 20 + 1) == 0 || step + 1 == steps))
             report_model(t, l, vocabulary, step + 1);
-        if (progress_due(&p, step + 1))
-            progress_show(&p, step + 1, losses[step]);
+        rg_progress_show(&progress, step + 1, "loss %.4f", losses[step]);
         if (*t->resume && ((step + 1) % 100 == 0 || step + 1 == steps))
             with_checkpoint(rg_distributed_save_checkpoint, t);
     }
@@ -286,31 +287,31 @@ static void show_attention(Guesser *model, const rg_vocabulary *vocabulary, rg_t
     RG_SCOPE();
     RG_NO_GRAD();
     int n = (int)rg_numel(words);
-    const double *w = rg_data(attention_while_hidden(model, words));
+    rg_tensor *weights = attention_while_hidden(model, words);
     const char *labels[n];
     label_words(vocabulary, words, labels);
     rg_tensor *guesses = rg_argmax_dim(rg_call(model, hide_each(words, model->hidden)), -1, false);
-    heat_map map = {
-        .rows = n, .columns = n, .w = w, .row_labels = labels, .column_labels = labels
-    };
-    map.title = "\nTo guess the word at the left, the layer attends to:";
-    print_heat_map(&map);
+    const rg_names names = { n, labels };
+    printf("\n");
+    rg_print_heat_map(weights, stdout, .rows = names, .columns = names, .high = 1,
+                      .title = "To guess the word at the left, the layer attends to:");
     printf("It guesses: %s\n", rg_decode(vocabulary, guesses));
-    char name[32];
-    snprintf(name, sizeof name, number ? "attention-%d.svg" : "attention.svg", number + 1);
-    map.title = "Attention of each hidden word to the others";
-    save_heat_map(folder, name, &map);
+    char path[4096];
+    snprintf(path, sizeof path, number ? "%s/attention-%d.svg" : "%s/attention.svg", folder,
+             number + 1);
+    rg_save_heat_map(weights, path, .rows = names, .columns = names, .high = 1,
+                     .title = "Attention of each hidden word to the others");
+    printf("wrote %s\n", path);
 }
 
 /* Shows the results as text and as pictures. Only rank 0 does so. */
 static void show(const training *t, const lesson *l, const rg_vocabulary *vocabulary,
                  const char *out) {
-    const int64_t steps = rg_numel(t->losses);
-    const double *losses = rg_data(t->losses);
-    print_curve("\nThe loss (cross-entropy), step by step:", steps, losses);
+    printf("\n");
+    rg_print_curve(t->losses, stdout, .title = "The loss (cross-entropy), step by step:");
     for (int i = 0; i < l->n; i++)
         show_attention(t->model, vocabulary, l->words[i], out, i);
-    save_curve(out, "loss.svg", "Loss, step by step", steps, losses);
+    save_losses(out, t->losses, "Loss, step by step");
 }
 
 int main(int argc, char *argv[]) {

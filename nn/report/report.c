@@ -5,18 +5,17 @@
  * ends, with a newline: if an earlier record was cut short, the next one still begins a new line.
  * The records that show tensors are made in tensors.c.
  */
+#include "drawing.h"
 #include "record.h"
 
 #include "regard.h"
 #include "tensor/files/file.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
-#include "tensor/text/c_locale.h"
 #include "tensor/text/digits.h"
 
 #include <errno.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -277,16 +276,12 @@ bool rg_report_setting(rg_report *r, const char *name, const char *format, ...) 
     const char *op = "report_setting";
     if (!rgi_report_given(r, name, op) || !rgi_given(format, op, "a format"))
         return false;
-    va_list args, again;
-    RG_C_NUMBERS();
-    RG_SCOPE();
+    rg_text value = { 0 };
+    va_list args;
     va_start(args, format);
-    va_copy(again, args);
-    const int n = vsnprintf(NULL, 0, format, args);
-    char *value = n < 0 ? NULL : rgi_scope_alloc((size_t)n + 1);
-    if (value)
-        vsnprintf(value, (size_t)n + 1, format, again);
-    va_end(again);
+    const bool ok = rgi_add_formatted(&value, op, format, args)
+                    && append_text(r, op, "setting", name, value.v);
     va_end(args);
-    return value && append_text(r, op, "setting", name, value);
+    rgi_text_free(&value);
+    return ok;
 }

@@ -2,6 +2,7 @@
  * tensors.c: writes the records of a report (record.h) that show a tensor: heat-maps and
  * histograms. Elements are converted to float64, one matrix or PIECE elements at a time.
  */
+#include "drawing.h"
 #include "record.h"
 
 #include "nn/given.h"
@@ -12,22 +13,16 @@
 
 /* ---- records of heat-maps ------------------------------------------------------------- */
 
-enum { MOST_PIXELS = 128, PICTURES_AT_ONCE = 64 };
+enum { PICTURES_AT_ONCE = 64 };
 
-/* Appends the labels of the rows or columns as a list, or an empty list if there are more than
- * MOST_PIXELS rows or columns: then a pixel shows several rows or columns, so it has no single
- * label. Fails if the number of labels is neither 0 nor `size`. */
+/* Appends the labels of the rows or columns as a list. The list is empty if there are more than
+ * RG_MOST_PIXELS rows or columns: then a pixel shows several, so it has no single label. Returns
+ * false on failure. */
 static bool record_names(rg_text *record, rg_names names, int64_t size, const char *what) {
-    const char *op = "report_picture";
-    if (!rgi_given_list(names.n, names.v, op))
+    if (!rgi_labels_given("report_picture", names, size, what))
         return false;
-    RG_FAIL_VALUE_IF(names.n && names.n != size, op,
-                     "expected a name for each of %lld %s, but got %d", (long long)size, what,
-                     names.n);
     rgi_text_add(record, ",[");
-    for (int i = 0; i < names.n && size <= MOST_PIXELS; i++) {
-        if (!rgi_given(names.v[i], op, "a name"))
-            return false;
+    for (int i = 0; i < names.n && size <= RG_MOST_PIXELS; i++) {
         if (i)
             rgi_text_add(record, ",");
         rgi_record_text(record, names.v[i]);
@@ -36,35 +31,15 @@ static bool record_names(rg_text *record, rg_names names, int64_t size, const ch
     return true;
 }
 
-/* Returns the mean of the elements in rows row[0] to row[1] - 1 and columns column[0] to column[1]
- * - 1 of the matrix v, which has `columns` columns. */
-static double mean_of(const double *v, int64_t columns, const int64_t row[2],
-                      const int64_t column[2]) {
-    double sum = 0;
-    for (int64_t i = row[0]; i < row[1]; i++)
-        for (int64_t k = column[0]; k < column[1]; k++)
-            sum += v[i * columns + k];
-    return sum / (double)((row[1] - row[0]) * (column[1] - column[0]));
-}
-
-/* Appends the pixels of a matrix, row by row, each as a number rounded to four significant digits.
- * If the matrix has more than MOST_PIXELS rows or columns, a pixel is the mean of several
- * elements. */
-static void add_pixels(rg_text *record, const double *v, int64_t rows, int64_t columns) {
-    const int64_t high = RG_MIN(rows, (int64_t)MOST_PIXELS);
-    const int64_t wide = RG_MIN(columns, (int64_t)MOST_PIXELS);
-    for (int64_t i = 0; i < high; i++) {
-        for (int64_t k = 0; k < wide; k++) {
-            const int64_t row[] = { i * rows / high, (i + 1) * rows / high };
-            const int64_t column[] = { k * columns / wide, (k + 1) * columns / wide };
-            const double mean = mean_of(v, columns, row, column);
-            if (i || k)
-                rgi_text_add(record, ",");
-            if (isfinite(mean))
-                rgi_text_add(record, "%.4g", mean);
-            else
-                rgi_record_double(record, mean);
-        }
+/* Appends the pixels, row by row, each as a number rounded to four significant digits. */
+static void add_pixels(rg_text *record, const rg_pixels *p) {
+    for (int64_t i = 0; i < p->rows * p->columns; i++) {
+        if (i)
+            rgi_text_add(record, ",");
+        if (isfinite(p->v[i]))
+            rgi_text_add(record, "%.4g", p->v[i]);
+        else
+            rgi_record_double(record, p->v[i]);
     }
 }
 
@@ -74,11 +49,11 @@ static bool add_panels(rg_text *record, rg_tensor *t) {
     const int64_t n = rg_size(t, 0), rows = rg_size(t, 1), columns = rg_size(t, 2);
     rgi_text_add(record, ",%lld,%lld,[", (long long)rows, (long long)columns);
     RG_FOR (int64_t i = 0; i < n; i++) {
-        rg_tensor *panel = rg_contiguous(rg_double(rg_select(t, 0, i)));
-        if (!panel)
+        rg_pixels panel;
+        if (!rgi_pixels(rg_select(t, 0, i), RG_MOST_PIXELS, RG_MOST_PIXELS, &panel))
             return false;
         rgi_text_add(record, i ? ",[" : "[");
-        add_pixels(record, rg_data(panel), rows, columns);
+        add_pixels(record, &panel);
         rgi_text_add(record, "]");
     }
     rgi_text_add(record, "]]");

@@ -200,6 +200,8 @@ void rgi_write_error(const char *format, ...) {
     va_end(arguments);
 }
 
+bool rgi_is_terminal(FILE *stream) { return isatty(fileno(stream)); }
+
 /* ---- numbers with a point ------------------------------------------------------------------ */
 
 /* The C locale is made at the first call, and is never freed. */

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 
@@ -73,6 +74,9 @@ bool rgi_find_call(const void *address, char *text, size_t bytes);
 
 /* Writes to standard error as printf does, but without keeping anything in a buffer. */
 void rgi_write_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Returns whether the stream is a terminal. */
+bool rgi_is_terminal(FILE *stream);
 
 /* ---- numbers with a point ------------------------------------------------------------------ */
 

@@ -98,6 +98,8 @@ void rgi_write_error(const char *format, ...) {
     fflush(stderr);
 }
 
+bool rgi_is_terminal(FILE *stream) { return _isatty(_fileno(stream)); }
+
 /* ---- numbers with a point ------------------------------------------------------------------ */
 
 rg_locale rgi_locale_c(void) {

@@ -252,6 +252,37 @@ ROW(rg_report_picture_options, columns) {
            && page_has(report, "[\"left\"]");
 }
 
+/* Returns whether the text is in the file "picture", which was written if `ok` is true. */
+static bool picture_has(bool ok, const char *text) {
+    static char picture[1 << 14];
+    FILE *f = fopen(in_folder("picture"), "rb");
+    size_t n = f ? fread(picture, 1, sizeof picture - 1, f) : 0;
+    picture[n] = 0;
+    return ok && f && fclose(f) == 0 && strstr(picture, text);
+}
+
+ROW(rg_curve_options, title) {
+    return picture_has(rg_save_curve(rg_ones(2), in_folder("picture"), .title = TEXT("my curve")),
+                       ">my curve<");
+}
+
+ROW(rg_heat_map_options, title) {
+    return picture_has(rg_save_heat_map(rg_ones(1, 1), in_folder("picture"), .title = TEXT("map")),
+                       ">map<");
+}
+
+ROW(rg_heat_map_options, rows) {
+    return picture_has(rg_save_heat_map(rg_ones(1, 2), in_folder("picture"),
+                                        .rows = { 1, AT(string, TEXT("above")) }),
+                       ">above<");
+}
+
+ROW(rg_heat_map_options, columns) {
+    return picture_has(rg_save_heat_map(rg_ones(2, 1), in_folder("picture"),
+                                        .columns = { 1, AT(string, TEXT("left")) }),
+                       ">left<");
+}
+
 static double scaled_epoch(int64_t epoch, void *scale) { return (double)epoch * *(double *)scale; }
 
 /* A schedule keeps its context: in C++ only what has a name lives as long. */

@@ -33,6 +33,8 @@ static struct {
     rg_tokens *tokens;
     rg_safe_file *file;
     rg_report *report;
+    FILE *nothing;
+    rg_progress progress;
     rg_optim *optim, *lbfgs, *growing;
     rg_schedule *schedule, *plateau;
 } o;
@@ -99,6 +101,8 @@ static void make_objects(void) {
     o.tokens = rg_tokens_open(scratch("tokens.npy"));
     o.file = rg_safe_open(scratch("saved"));
     o.report = rg_report_begin(scratch("a.html"));
+    o.nothing = fopen("/dev/null", "w");
+    o.progress = rg_progress_begin(o.nothing, 2);
     ck_assert_msg(o.tokens && o.file && o.plateau && o.loader, "%s", rg_error());
 }
 
@@ -113,6 +117,7 @@ static void free_objects(void) {
     rg_tokens_close(o.tokens);
     rg_safe_close(o.file);
     rg_report_end(o.report);
+    fclose(o.nothing);
     rg_optim_free(o.optim);
     rg_optim_free(o.lbfgs);
     rg_optim_free(o.growing);

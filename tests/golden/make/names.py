@@ -194,6 +194,9 @@ ABSENT = {
     "TensorBoard's SummaryWriter is the nearest": "report_begin report_begin_with report_setting "
     "report_text report_number report_picture report_picture_with report_histogram "
     "report_parameters report_end",
+    "matplotlib is the nearest": "print_curve print_curve_with save_curve save_curve_with "
+    "print_heat_map print_heat_map_with save_heat_map save_heat_map_with",
+    "it is tqdm's": "progress_begin progress_show progress_due progress_note progress_end",
     "torch.compile is the nearest": "record replay_run replays_new replays_run",
     "it is TensorFlow's text": "repr_tf",
     "TransformerLens has it": "hook_point run_with_hooks run_with_hooks_list run_with_cache "

@@ -1,0 +1,195 @@
+/*
+ * terminal.c: curves and heat-maps on a terminal, of characters. svg.c draws them in files.
+ */
+#include "drawing.h"
+
+#include "tensor/error.h"
+#include "tensor/observer.h"
+#include "tensor/system/system.h"
+#include "tensor/text/c_locale.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CURVE_ROWS = 10, CURVE_COLUMNS = 64, LABEL_LETTERS = 16 };
+
+/* Appends the text, cut or padded to `width` letters. */
+static void add_padded(rg_text *out, const char *text, int width) {
+    char letter[5];
+    for (; *text && width > 0; width--) {
+        text = rgi_letter(text, letter);
+        rgi_text_add(out, "%s", letter);
+    }
+    rgi_text_add(out, "%*s", width, "");
+}
+
+static void add_title(rg_text *out, const char *title) {
+    if (!title)
+        return;
+    add_padded(out, title, rgi_letters(title));
+    rgi_text_add(out, "\n");
+}
+
+/* ---- curves ---------------------------------------------------------------------------- */
+
+/* Appends a cell that is filled from below up to the fraction filled / 8. */
+static void add_filled(rg_text *out, double filled) {
+    static const char *const eighths[] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
+    rgi_text_add(out, "%s", eighths[filled > 0 ? (int)ceil(fmin(filled, 8)) : 0]);
+}
+
+/* Returns the mean of the finite numbers y[from] to y[to - 1], or NaN if there is none. */
+static double mean_of_finite(const double *y, int64_t from, int64_t to) {
+    double mean = 0;
+    int64_t n = 0;
+    for (int64_t i = from; i < to; i++)
+        n += isfinite(y[i]) != 0;
+    for (int64_t i = from; i < to; i++)
+        mean += isfinite(y[i]) ? y[i] / (double)n : 0;
+    return n > 0 ? mean : NAN;
+}
+
+/* Sets place[i] to the place of column i on the axis, and returns the number of columns. The axis
+ * becomes that of the columns' means. */
+static int find_places(rg_curve *c, double place[CURVE_COLUMNS]) {
+    const int columns = (int)RG_MIN(c->n, (int64_t)CURVE_COLUMNS);
+    double low = 0, high = 0;
+    for (int i = 0; i < columns; i++) {
+        place[i] = mean_of_finite(c->y, c->n * i / columns, c->n * (i + 1) / columns);
+        low = fmin(low, place[i]);
+        high = fmax(high, place[i]);
+    }
+    c->low = low;
+    c->high = high > low ? high : 1;
+    for (int i = 0; i < columns; i++)
+        place[i] = rgi_place(c, place[i]);
+    return columns;
+}
+
+static void plot_curve(rg_text *out, rg_curve *c, const char *title) {
+    double place[CURVE_COLUMNS];
+    const int columns = find_places(c, place);
+    add_title(out, title);
+    if (c->missing > 0)
+        rgi_text_add(out, "%lld of %lld numbers are NaN or infinite\n", (long long)c->missing,
+                     (long long)c->n);
+    for (int row = CURVE_ROWS - 1; row >= 0; row--) {
+        char number[32] = "";
+        if (row == CURVE_ROWS - 1 || row == 0)
+            snprintf(number, sizeof number, "%.3f", row ? c->high : c->low);
+        if (strlen(number) > 8)
+            snprintf(number, sizeof number, "%.1e", row ? c->high : c->low);
+        rgi_text_add(out, "%8s │", number);
+        for (int i = 0; i < columns; i++)
+            add_filled(out, 8 * (place[i] * CURVE_ROWS - row));
+        rgi_text_add(out, "\n");
+    }
+    rgi_text_add(out, "%8s └", "");
+    for (int i = 0; i < columns; i++)
+        rgi_text_add(out, "─");
+    rgi_text_add(out, "\n%10s1", "");
+    if (c->n > 1)
+        rgi_text_add(out, "%*lld", columns - 1, (long long)c->n);
+    rgi_text_add(out, "\n");
+}
+
+bool rg_print_curve_with(rg_tensor *y, FILE *to, rg_curve_options o) {
+    const char *op = "print_curve";
+    if (!rgi_may_do_once(op) || !rgi_given(to, op, "a stream"))
+        return false;
+    RG_AS(op);
+    RG_SCOPE();
+    RG_NO_GRAD();
+    RG_C_NUMBERS();
+    rg_curve c;
+    if (!rgi_curve(op, y, &c))
+        return false;
+    rg_text out = { 0 };
+    plot_curve(&out, &c, o.title);
+    return rgi_put_text(&out, op, to);
+}
+
+/* ---- heat-maps ------------------------------------------------------------------------- */
+
+/* A heat-map on a terminal has at most this many columns. */
+enum { NARROW_COLUMNS = 64 };
+
+/* The form of a heat-map. A cell shows its number with `digits` characters, or no number if that is
+ * 0. */
+typedef struct {
+    bool colour;
+    int label, digits, cell;
+} form;
+
+static form form_of(const rg_pixels *p, const rg_heat_map_options *o, FILE *to) {
+    form f = { .colour = rgi_is_terminal(to) && !getenv("NO_COLOR"), .cell = 2 };
+    for (int i = 0; i < o->rows.n; i++)
+        f.label = RG_MAX(f.label, RG_MIN(rgi_letters(o->rows.v[i]), (int)LABEL_LETTERS));
+    if (p->columns > RG_MOST_NUMBERS)
+        return f;
+    for (int64_t i = 0; i < p->rows * p->columns; i++) {
+        char number[32];
+        rgi_write_cell(p->v[i], number);
+        f.digits = RG_MAX(f.digits, (int)strlen(number));
+    }
+    f.cell = f.digits + 4;
+    return f;
+}
+
+/* Appends a cell, in colour or with shaded blocks. NaN has neither. */
+static void plot_cell(rg_text *out, const form *f, double v, double shade) {
+    static const char *const shades[] = { "  ", "░░", "▒▒", "▓▓", "██" };
+    char number[32] = "";
+    if (f->digits > 0)
+        rgi_write_cell(v, number);
+    if (f->colour && !isnan(shade)) {
+        const int background = 255 - (int)(22 * shade), foreground = shade < 0.5 ? 16 : 231;
+        rgi_text_add(out, "\033[48;5;%dm\033[38;5;%dm  %*s%s\033[0m", background, foreground,
+                     f->digits, number, f->digits > 0 ? "  " : "");
+        return;
+    }
+    rgi_text_add(out, "%s", isnan(shade) ? "??" : shades[(int)ceil(4 * shade - 0.02)]);
+    if (f->digits > 0)
+        rgi_text_add(out, " %*s ", f->digits, number);
+}
+
+static void plot_heat_map(rg_text *out, const rg_pixels *p, const rg_heat_map_options *o,
+                          const form *f) {
+    add_title(out, o->title);
+    if (o->columns.n > 0) {
+        rgi_text_add(out, "  %*s", f->label + 1, "");
+        for (int64_t k = 0; k < p->columns; k++) {
+            add_padded(out, o->columns.v[k], f->cell - 1);
+            rgi_text_add(out, " ");
+        }
+        rgi_text_add(out, "\n");
+    }
+    for (int64_t i = 0; i < p->rows; i++) {
+        rgi_text_add(out, "  ");
+        add_padded(out, o->rows.n > 0 ? o->rows.v[i] : "", f->label);
+        rgi_text_add(out, " ");
+        for (int64_t k = 0; k < p->columns; k++) {
+            const double v = p->v[i * p->columns + k];
+            plot_cell(out, f, v, rgi_shade(p, v));
+        }
+        rgi_text_add(out, "\n");
+    }
+}
+
+bool rg_print_heat_map_with(rg_tensor *t, FILE *to, rg_heat_map_options o) {
+    const char *op = "print_heat_map";
+    if (!rgi_may_do_once(op) || !rgi_given(to, op, "a stream"))
+        return false;
+    RG_AS(op);
+    RG_SCOPE();
+    RG_NO_GRAD();
+    RG_C_NUMBERS();
+    rg_pixels p;
+    if (!rgi_heat_map(op, t, NARROW_COLUMNS, &o, &p))
+        return false;
+    const form f = form_of(&p, &o, to);
+    rg_text out = { 0 };
+    plot_heat_map(&out, &p, &o, &f);
+    return rgi_put_text(&out, op, to);
+}

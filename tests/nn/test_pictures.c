@@ -1,0 +1,270 @@
+/*
+ * test_pictures.c: curves and heat-maps as text and as SVG files.
+ */
+#include "regard.h"
+#include "tests/faults.h"
+#include "tests/in_turn.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- what was drawn -------------------------------------------------------------------- */
+
+/* Returns the contents of the file "picture", which the caller frees. */
+static char *picture(void) {
+    size_t n;
+    char *bytes = file_bytes(scratch("picture"), &n), *text = realloc(bytes, n + 1);
+    ck_assert(text);
+    text[n] = 0;
+    return text;
+}
+
+static void has(const char *part, bool there) {
+    char *text = picture();
+    ck_assert_msg(!strstr(text, part) != there, "'%s' is %s:\n%.2000s", part,
+                  there ? "missing" : "there", text);
+    free(text);
+}
+
+static void is_text(const char *expected) {
+    char *text = picture();
+    ck_assert_str_eq(text, expected);
+    free(text);
+}
+
+/* Returns how often the part occurs. */
+static int count(const char *part) {
+    char *text = picture();
+    int n = 0;
+    for (char *at = text; (at = strstr(at, part)); at++)
+        n++;
+    free(text);
+    return n;
+}
+
+/* Opens the file "picture" for a function that prints. */
+static FILE *stream(void) {
+    FILE *f = fopen(scratch("picture"), "w");
+    ck_assert(f);
+    return f;
+}
+static bool closed(FILE *f, bool ok) { return fclose(f) == 0 && ok; }
+
+#define PRINT(call)                                       \
+    do {                                                  \
+        FILE *f = stream();                               \
+        ck_assert_msg(closed(f, call), "%s", rg_error()); \
+    } while (0)
+
+static rg_tensor *line(void) { return rg_literal([ 4., 2., nan, 1., 0.5 ]); }
+static rg_tensor *square(void) { return rg_literal([ [ 0., 0.25 ], [ 1., nan ] ]); }
+static const char *const words[] = { "a<b>&\"\n", "\xff\xe2\x82\xac\x1b[31m" };
+static const rg_names labels = { 2, words };
+
+/* ---- curves ---------------------------------------------------------------------------- */
+
+START_TEST(test_printed_curve) {
+    scratch_begin();
+    RG_SCOPE();
+    PRINT(rg_print_curve(line(), f, .title = "Lo\tss"));
+    is_text("Lo?ss\n"
+            "1 of 5 numbers are NaN or infinite\n"
+            "   4.000 │█    \n         │█    \n         │█    \n         │█    \n         │█    \n"
+            "         │██   \n         │██   \n         │██ ▄ \n         │██ █▂\n"
+            "   0.000 │██ ██\n"
+            "         └─────\n"
+            "          1   5\n");
+    /* The axis has 0, wherever the numbers are; numbers that are too long become short. */
+    PRINT(rg_print_curve(rg_literal([ -3., -1e9 ]), f));
+    has("   0.000 │█ \n", true);
+    has("-1.0e+09 │█ \n", true);
+    /* Each of 64 columns is a mean, also of numbers whose sum overflows. */
+    rg_tensor *great = rg_full_dims(RG_DIMS(100000), 1.7e308, RG_FLOAT64);
+    PRINT(rg_print_curve(great, f));
+    has("1.7e+308 │████████████████████████████████████████████████████████████████\n", true);
+    PRINT(rg_print_curve(rg_literal([nan]), f));
+    has("   1.000 │ \n", true);
+    PRINT(rg_print_curve(rg_requires_grad_(rg_ones(3), true), f));
+    PRINT(rg_print_curve(rg_literal([ True, False ]), f));
+    has("   1.000 │█ \n", true);
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_saved_curve) {
+    scratch_begin();
+    RG_SCOPE();
+    ck_ok(rg_save_curve(line(), scratch("picture"), .title = "a <title> & more"));
+    has(">a &lt;title&gt; &amp; more</text>", true);
+    has("d=\"M72.0 56.0h0L212.0 196.0M492.0 266.0h0L632.0 301.0\"/>", true);
+    has("1 of 5 numbers are NaN or infinite", true);
+    has(">4</text>", true);
+    /* The one peak among many numbers is drawn, and a number that isn't finite makes a gap. */
+    rg_tensor *y = rg_zeros_dims(RG_DIMS(1000000), RG_FLOAT64);
+    double *numbers = rg_data(y);
+    numbers[700001] = 8;
+    numbers[300000] = INFINITY;
+    ck_ok(rg_save_curve(y, scratch("picture")));
+    has(" 56.0", true);
+    ck_assert_int_eq(count("h0"), 2);
+    has(">1000000</text>", true);
+    /* One number is a dot. */
+    ck_ok(rg_save_curve(rg_ones(1), scratch("picture")));
+    has("d=\"M72.0 56.0h0\"/>", true);
+    ck_ok(rg_save_curve(rg_from(((double[]){ 1.7e308, -1.7e308 }), 2), scratch("picture")));
+    has("d=\"M72.0 56.0h0L632.0 336.0\"/>", true);
+    scratch_end();
+}
+END_TEST
+
+/* ---- heat-maps ------------------------------------------------------------------------- */
+
+START_TEST(test_printed_heat_map) {
+    scratch_begin();
+    RG_SCOPE();
+    PRINT(rg_print_heat_map(square(), f, .title = "Map", .rows = labels, .columns = labels));
+    is_text("Map\n"
+            "          a<b>&\"? ?€?[31m \n"
+            "  a<b>&\"?    0.00 ░░ 0.25 \n"
+            "  ?€?[31m ██ 1.00 ??  nan \n");
+    PRINT(rg_print_heat_map(square(), f, .low = -1, .high = 1));
+    is_text("   ▒▒ 0.00 ▓▓ 0.25 \n   ██ 1.00 ??  nan \n");
+    PRINT(rg_print_heat_map(rg_literal([[ -inf, 12345., inf ]]), f));
+    is_text("       -inf    1e+04 ██   inf \n");
+    scratch_end();
+}
+END_TEST
+
+/* Many columns are narrow, and more of them become means. */
+START_TEST(test_wide_heat_map) {
+    scratch_begin();
+    RG_SCOPE();
+    const char *names[200];
+    for (int i = 0; i < 200; i++)
+        names[i] = "xy";
+    rg_tensor *wide = rg_remainder(rg_reshape(rg_arange(400), 2, 200), 2);
+    PRINT(rg_print_heat_map(wide, f, .rows = labels, .columns = { 200, names }));
+    ck_assert_int_eq(count("\n"), 2);
+    has("xy", false);
+    PRINT(rg_print_heat_map(rg_narrow(wide, 1, 0, 20), f, .columns = { 20, names }));
+    has("   x x x x x x x x x x x x x x x x x x x x \n     ██  ██", true);
+    rg_tensor *high = rg_expand(rg_unsqueeze(rg_arange(1000), 1), 1000, 300);
+    ck_ok(rg_save_heat_map(high, scratch("picture"), .title = "high"));
+    ck_assert_int_eq(count("<rect"), 1 + 128 * 128);
+    has("width=\"1840.0\" height=\"1864.0\"", true);
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_saved_heat_map) {
+    scratch_begin();
+    RG_SCOPE();
+    ck_ok(rg_save_heat_map(square(), scratch("picture"), .title = "<Map>", .rows = labels,
+                           .columns = labels));
+    has(">&lt;Map&gt;</text>", true);
+    has(">a&lt;b&gt;&amp;\"?</text>", true);
+    has(">?€?[31m</text>", true);
+    has("fill=\"rgb(247,251,255)\"", true);
+    has("fill=\"rgb(8,48,107)\"", true);
+    has("fill=\"#bbb\"", true);
+    has("fill=\"white\">1.00</text>", true);
+    ck_assert_int_eq(count("</text>"), 1 + 4 + 4);
+    ck_assert_int_eq(count("</svg>\n"), 1);
+    scratch_end();
+}
+END_TEST
+
+/* ---- refusals -------------------------------------------------------------------------- */
+
+static rg_tensor *recorded;
+static void draws(void *unused) {
+    (void)unused;
+    rg_save_curve(recorded, scratch("picture"));
+}
+
+START_TEST(test_refusals) {
+    scratch_begin();
+    RG_SCOPE();
+    rg_tensor *x = rg_ones(2, 3), *y = rg_ones(2);
+    const char *path = scratch("picture");
+    ck_fails(rg_print_curve(y, NULL), RG_TYPE_ERROR, "print_curve: expected a stream but got NULL");
+    ck_fails(rg_save_curve(y, NULL), RG_TYPE_ERROR, "save_curve: expected a path but got NULL");
+    ck_fails(rg_print_heat_map(x, NULL), RG_TYPE_ERROR, "print_heat_map: expected a stream");
+    ck_fails(rg_save_heat_map(x, NULL), RG_TYPE_ERROR, "save_heat_map: expected a path");
+    ck_fails(rg_save_curve(NULL, path), RG_TYPE_ERROR, "save_curve: expected a tensor");
+    ck_fails(rg_save_heat_map(RG_NONE, path), RG_TYPE_ERROR, "save_heat_map: expected a tensor");
+    ck_fails(rg_print_curve(x, stderr), RG_RUNTIME_ERROR,
+             "print_curve: expected a vector, but got a tensor with 2 dims");
+    ck_fails(rg_save_curve(rg_empty(0), path), RG_RUNTIME_ERROR,
+             "save_curve: a tensor of shape [0] has no elements");
+    ck_fails(rg_print_heat_map(y, stderr), RG_RUNTIME_ERROR,
+             "print_heat_map: expected a matrix, but got a tensor with 1 dims");
+    ck_fails(rg_save_heat_map(rg_empty(2, 0), path), RG_RUNTIME_ERROR,
+             "save_heat_map: a tensor of shape [2, 0] has no elements");
+    ck_fails(rg_save_heat_map(x, path, .low = 1), RG_VALUE_ERROR,
+             "save_heat_map: expected a low number and a high one, but got 1 and 0");
+    ck_fails(rg_save_heat_map(x, path, .high = NAN), RG_VALUE_ERROR, "save_heat_map: expected");
+    ck_fails(rg_save_heat_map(x, path, .rows = { 1, words }), RG_VALUE_ERROR,
+             "save_heat_map: expected a name for each of 2 rows, but got 1");
+    ck_fails(rg_save_heat_map(x, path, .columns = { 3, NULL }), RG_TYPE_ERROR,
+             "save_heat_map: expected a list but got NULL");
+    ck_fails(rg_save_heat_map(x, path, .rows = { 2, (const char *const[2]){ "a", NULL } }),
+             RG_TYPE_ERROR, "save_heat_map: expected a name but got NULL");
+    ck_fails(rg_save_curve(y, "/nowhere/curve.svg"), RG_IO_ERROR,
+             "save_curve: [Errno 2] No such file or directory: '/nowhere/curve.svg'");
+    recorded = y;
+    ck_fails(rg_record(draws, NULL), RG_NOT_IMPLEMENTED, "save_curve");
+    ck_assert_int_eq(scratch_files(), 0);
+    scratch_end();
+}
+END_TEST
+
+/* A stream that is full, or that is open for reading, is an error, and so is a full disk, which
+ * leaves the file that was there. */
+START_TEST(test_full) {
+    scratch_begin();
+    RG_SCOPE();
+    FILE *full = fopen("/dev/full", "w"), *reading = fopen("/dev/null", "r");
+    ck_assert(full && reading);
+    ck_fails(rg_print_curve(line(), full), RG_IO_ERROR,
+             "print_curve: [Errno 28] No space left on device");
+    ck_fails(rg_print_heat_map(square(), reading), RG_IO_ERROR,
+             "print_heat_map: [Errno 9] Bad file descriptor");
+    fclose(full);
+    fclose(reading);
+    scratch_write("picture", "old", 3);
+    faults_begin();
+    faults.fail_at = 3;
+    faults.number = 28;
+    ck_fails(rg_save_curve(line(), scratch("picture")), RG_IO_ERROR, "save_curve: [Errno 28]");
+    faults_end();
+    is_text("old");
+    ck_assert_int_eq(scratch_files(), 1);
+    scratch_end();
+}
+END_TEST
+
+static bool all_pictures(void) {
+    rg_tensor *y = line(), *t = square();
+    FILE *f = fopen("/dev/null", "w");
+    bool ok = f && y && t && rg_print_curve(y, f, .title = "title");
+    ok = ok && rg_print_heat_map(t, f, .rows = labels);
+    ok = ok && rg_save_curve(y, scratch("a"));
+    ok = ok && rg_save_heat_map(t, scratch("b"), .columns = labels);
+    return (!f || fclose(f) == 0) && ok;
+}
+
+START_TEST(test_denied) {
+    scratch_begin();
+    ck_assert_int_gt(deny_in_turn(all_pictures, NULL), 10);
+    ck_assert_int_gt(fail_in_turn(all_pictures, NULL), 8);
+    scratch_end();
+}
+END_TEST
+
+RG_TESTS(pictures, test_printed_curve, test_saved_curve, test_printed_heat_map, test_wide_heat_map,
+         test_saved_heat_map, test_refusals, test_full, test_denied)
