@@ -282,6 +282,24 @@ static bool forward_repeats(const check *c, const outputs *y) {
     return !b || memcmp(a->data, b->data, (size_t)a->numel * sizeof(double)) == 0;
 }
 
+/* Returns whether the function's values were probably computed in float32: it can represent them
+ * after the element with the worst mismatch was moved, and one is no multiple of 1/2. */
+static bool computes_in_float32(const check *c, const outputs *y, const mismatch *worst) {
+    RG_SCOPE();
+    double *x = element(c->inputs[worst->input], worst->at), before = *x;
+    *x = before + c->options.eps / 3;
+    const rg_tensor *values = values_of(c, y);
+    *x = before;
+    bool odd = false;
+    for (int64_t e = 0; values && e < values->numel; e++) {
+        double v = ((const double *)values->data)[e];
+        if (v != (double)(float)v)
+            return false;
+        odd = odd || 2 * v != trunc(2 * v);
+    }
+    return odd;
+}
+
 /* Returns a sentence about the likely cause of a mismatch, or "" if no cause was found. */
 static const char *likely_cause(const check *c, const outputs *y, const jacobian *j,
                                 const uint32_t versions[], const mismatch *worst) {
@@ -294,6 +312,8 @@ static const char *likely_cause(const check *c, const outputs *y, const jacobian
     if (!j->reached[worst->input])
         return ". No gradient reaches that input: is it detached on its way, by rg_detach, "
                "RG_NO_GRAD or rg_item?";
+    if (!*rg_error_peek() && computes_in_float32(c, y, worst))
+        return ". The values have the precision of float32: does a loop compute in float?";
     return "";
 }
 
@@ -351,9 +371,7 @@ static bool inputs_check(const char *op, int n, rg_tensor *const inputs[]) {
             continue;
         checked++;
         RG_FAIL_VALUE_IF(!rgi_suits_differences(inputs[i]->dtype), op,
-                         "input %d requires gradient and is not "
-                         "a float64 tensor",
-                         i);
+                         "input %d requires gradient and is not a float64 tensor", i);
         RG_FAIL_IF(
             rgi_overlaps_itself(inputs[i]), op,
             "The %dth input has a dimension with stride 0. "
