@@ -255,8 +255,8 @@ START_TEST(test_a_hook_fails_before_others) {
 }
 END_TEST
 
-/* A tensor that no longer requires grad gets nothing from an older graph. If it requires grad again,
- * it is the leaf that the graph has. */
+/* A tensor that no longer requires grad gets nothing from an older graph. If it requires grad
+ * again, it is the leaf that the graph has. */
 START_TEST(test_frozen_leaf) {
     for (int again = 0; again < 2; again++) {
         RG_SCOPE();
