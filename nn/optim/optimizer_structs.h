@@ -167,7 +167,7 @@ typedef struct rg_schedule_row {
     const char *name;
     /* Computes the rate at t from g->lr, the rate at t - 1, as torch's get_lr does. */
     rg_schedule_rate *next;
-    /* Computes the rate at t from g->initial_lr. NULL if there is no closed form. */
+    /* Computes the rate at t from rgi_base_lr. NULL if there is no closed form. */
     rg_schedule_rate *closed;
 } rg_schedule_row;
 extern const rg_schedule_row rgi_schedule_rows[RG_CHAINED_SCHEDULER + 1];
@@ -191,6 +191,14 @@ static inline double rgi_of_group(const rg_by_group *list, double one, size_t gr
 /* Returns the index of the group among the optimizer's groups. */
 static inline size_t rgi_group_place(const rg_schedule *s, const rg_param_group *g) {
     return (size_t)((const rg_group *)(const void *)g - s->optim->groups);
+}
+/* Returns the learning rate from which the schedule computes the rates of the group with this
+ * index: torch's base_lrs. It is the group's initial_lr, or the value in .base_lrs if a OneCycleLR
+ * that was made later has changed initial_lr. Must not be called for a CyclicLR, whose base rates
+ * are options of the program. */
+static inline double rgi_base_lr(const rg_schedule *s, size_t group) {
+    return group < (size_t)s->o.base_lrs.n ? s->o.base_lrs.v[group]
+                                           : s->optim->groups[group].options.initial_lr;
 }
 /* Fails as torch does and returns false unless each list of q that has values for groups has one
  * value for each group. */

@@ -1,169 +1,14 @@
 /*
- * schedule.c: makes schedules, checks their options, and steps them. The learning rates are
- * computed in schedules.c.
+ * schedule.c: makes schedules and steps them. Their options are checked in schedule_checks.c, and
+ * the learning rates are computed in schedules.c.
  */
 #include "optimizer_structs.h"
-#include "tensor/text/c_locale.h"
-#include "tensor/text/digits.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-/* ---- checks of the options ----------------------------------------------------- */
-
-/* A requirement that the options of one kind of schedule must meet. `kept` is true if they meet it.
- * If they don't, `complaint` is the error message, as in torch; if the message ends with a blank,
- * `number` is appended. */
-typedef struct schedule_rule {
-    rg_schedule_kind kind;
-    bool kept;
-    const char *complaint;
-    double number;
-} schedule_rule;
-
-static bool check_rules(rg_schedule_kind kind, int n, const schedule_rule rules[]) {
-    for (int i = 0; i < n; i++) {
-        const char *complaint = rules[i].complaint;
-        if (rules[i].kind != kind || rules[i].kept)
-            continue;
-        const bool ends_in_number = complaint[strlen(complaint) - 1] == ' ';
-        return rgi_fail(RG_VALUE_ERROR, rgi_schedule_rows[kind].name, "%s%s", complaint,
-                        ends_in_number ? rgi_number(rules[i].number) : "");
-    }
-    return true;
-}
-
-/* Returns whether the optimizer has a momentum, or Adam's first beta, which schedules can
- * change. */
-static bool has_momentum(const rg_optim *o) {
-    const rg_param_group *g = &o->defaults.options;
-    return rgi_option_set(g->momentum) || rgi_option_set(g->betas[0]);
-}
-
-static bool check_one_cycle(const rg_optim *o, const rg_schedule_options *q) {
-    const schedule_rule rules[] = {
-        { RG_ONE_CYCLE_LR, q->total_steps > 0, "Expected positive integer total_steps, but got ",
-          (double)q->total_steps },
-        { RG_ONE_CYCLE_LR, q->pct_start >= 0 && q->pct_start <= 1,
-          "Expected float between 0 and 1 pct_start, but got ", q->pct_start },
-        { RG_ONE_CYCLE_LR, !q->cycle_momentum || has_momentum(o),
-          "optimizer must support momentum or beta1 with `cycle_momentum` option enabled", 0 },
-    };
-    return check_rules(RG_ONE_CYCLE_LR, RG_COUNT(rules), rules);
-}
-
-/* Returns whether a list of n values is empty or has a value for each group. Fails if not. `name`
- * is the option's name for the error message. */
-static bool list_fits(const rg_optim *o, const char *op, const char *name, int n) {
-    RG_FAIL_VALUE_IF(n && (size_t)n != o->n_groups, op,
-                     "%s must have the same length as optimizer.param_groups. %s has %d values, "
-                     "param_groups has %zu.",
-                     name, name, n, o->n_groups);
-    return true;
-}
-
-/* Returns the number of functions in lr_lambdas. The caller requires one for each group. */
-static int count_lambdas(const rg_schedule_options *q) {
-    int n = 0;
-    while (n < RG_MOST_BY_GROUP && q->lr_lambdas[n])
-        n++;
-    return n;
-}
-
-bool rgi_lists_fit(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q) {
-    const char *name = rgi_schedule_rows[kind].name;
-    if (rgi_is_by_lambda(kind))
-        RG_FAIL_VALUE_IF(!q->lr_lambda && (size_t)count_lambdas(q) != o->n_groups, name,
-                         "Expected %zu lr_lambdas, but got %d", o->n_groups, count_lambdas(q));
-    if (kind == RG_REDUCE_LR_ON_PLATEAU)
-        RG_FAIL_VALUE_IF(q->min_lrs.n && (size_t)q->min_lrs.n != o->n_groups, name,
-                         "expected %zu min_lrs, got %d", o->n_groups, q->min_lrs.n);
-    return (kind != RG_CYCLIC_LR && kind != RG_ONE_CYCLE_LR)
-           || (list_fits(o, name, "base_lr", q->base_lrs.n)
-               && list_fits(o, name, "max_lr", q->max_lrs.n)
-               && list_fits(o, name, "base_momentum", q->base_momentums.n)
-               && list_fits(o, name, "max_momentum", q->max_momentums.n));
-}
-
-static bool check_sequential(const rg_optim *o, const rg_schedule_options *q) {
-    int n = 0;
-    bool fit = true;
-    for (; n <= RG_MAX_DIMS && q->schedules[n]; n++)
-        fit &= q->schedules[n]->optim == o && rgi_schedule_rows[q->schedules[n]->kind].next;
-    const schedule_rule rules[] = {
-        { RG_SEQUENTIAL_LR, n - 1 == q->milestones.n,
-          "Sequential Schedulers expects number of schedulers provided to be one more than the "
-          "number of milestone points, but got number of schedulers ",
-          n },
-        { RG_SEQUENTIAL_LR, fit,
-          "expects schedules of the same optimizer, neither ReduceLROnPlateau nor SequentialLR nor "
-          "ChainedScheduler",
-          0 },
-    };
-    return check_rules(RG_SEQUENTIAL_LR, RG_COUNT(rules), rules);
-}
-
-/* Fails unless there is at least one schedule, all belong to the optimizer o, and none needs a
- * metric. */
-static bool check_chained(const rg_optim *o, const rg_schedule_options *q) {
-    const char *name = rgi_schedule_rows[RG_CHAINED_SCHEDULER].name;
-    RG_FAIL_VALUE_IF(!q->schedules[0], name,
-                     "ChainedScheduler expects at least one scheduler to be chained, but got no "
-                     "scheduler.");
-    for (int i = 0; i <= RG_MAX_DIMS && q->schedules[i]; i++) {
-        const rg_schedule *s = q->schedules[i];
-        if (!rgi_handle_given(s, name, RG_HANDLE_SCHEDULE))
-            return false;
-        RG_FAIL_VALUE_IF(s->kind == RG_REDUCE_LR_ON_PLATEAU, name,
-                         "ChainedScheduler does not support `ReduceLROnPlateau` scheduler as it "
-                         "requires additional kwargs to be specified when calling `step`, but got "
-                         "one at index %d in the given schedulers sequence.",
-                         i);
-        RG_FAIL_VALUE_IF(s->optim != o, name,
-                         "ChainedScheduler expects all schedulers to belong to the same optimizer, "
-                         "but got scheduler %s at index %d, which is of another %s.",
-                         rgi_schedule_rows[s->kind].name, i, s->optim->row->name);
-    }
-    return true;
-}
-
-bool rgi_schedule_check(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q) {
-    const schedule_rule rules[] = {
-        { kind, q->milestones.n >= 0 && q->milestones.n <= RG_MAX_DIMS,
-          "Expected up to 8 milestones, but got ", q->milestones.n },
-        { RG_STEP_LR, q->step_size > 0, "Expected positive integer step_size, but got ",
-          (double)q->step_size },
-        { RG_COSINE_ANNEALING_LR, q->T_max > 0, "Expected positive integer T_max, but got ",
-          (double)q->T_max },
-        { RG_LAMBDA_LR, q->lr_lambda || q->lr_lambdas[0], "Expected a lr_lambda", 0 },
-        { RG_MULTIPLICATIVE_LR, q->lr_lambda || q->lr_lambdas[0], "Expected a lr_lambda", 0 },
-        { RG_CONSTANT_LR, !(q->factor > 1 || q->factor < 0),
-          "Constant multiplicative factor expected to be between 0 and 1.", 0 },
-        { RG_COSINE_ANNEALING_WARM_RESTARTS, q->T_0 > 0, "Expected positive integer T_0, but got ",
-          (double)q->T_0 },
-        { RG_COSINE_ANNEALING_WARM_RESTARTS, q->T_mult >= 1,
-          "Expected integer T_mult >= 1, but got ", (double)q->T_mult },
-        { RG_CYCLIC_LR, !q->cycle_momentum || has_momentum(o),
-          "optimizer must support momentum or beta1 with `cycle_momentum` option enabled", 0 },
-        { RG_CYCLIC_LR, q->step_size_up + q->step_size_down > 0, "float division by zero", 0 },
-        { RG_REDUCE_LR_ON_PLATEAU, q->factor < 1, "Factor should be < 1.0.", 0 },
-        { RG_LINEAR_LR, q->start_factor > 0 && q->start_factor <= 1,
-          "Starting multiplicative factor expected to be greater than 0 and less or equal to 1.",
-          0 },
-        { RG_LINEAR_LR, q->end_factor >= 0 && q->end_factor <= 1,
-          "Ending multiplicative factor expected to be between 0 and 1.", 0 },
-    };
-    if (!check_rules(kind, RG_COUNT(rules), rules) || !rgi_lists_fit(o, kind, q))
-        return false;
-    if (kind == RG_CHAINED_SCHEDULER)
-        return check_chained(o, q);
-    if (kind == RG_ONE_CYCLE_LR)
-        return check_one_cycle(o, q);
-    return kind != RG_SEQUENTIAL_LR || check_sequential(o, q);
-}
 
 /* ---- making a schedule --------------------------------------------------------- */
 
@@ -236,8 +81,29 @@ static void put_momenta(const rg_schedule *s, rg_param_group *g, size_t i) {
     g->base_momentum = rgi_of_group(&s->o.base_momentums, s->o.base_momentum, i);
 }
 
+/* Stores in each earlier schedule the rates from which it computes the groups' rates (see
+ * rgi_base_lr). Called before a OneCycleLR changes initial_lr: as in torch, that doesn't affect the
+ * schedules that were made before. */
+static bool keep_base_lrs(rg_optim *o) {
+    RG_FAIL_VALUE_IF(o->schedules && o->n_groups > RG_MOST_BY_GROUP, "OneCycleLR",
+                     "expected up to %d groups after another schedule, but got %zu",
+                     RG_MOST_BY_GROUP, o->n_groups);
+    for (rg_schedule *s = o->schedules; s; s = s->next) {
+        if (s->kind == RG_CYCLIC_LR || s->kind == RG_ONE_CYCLE_LR)
+            continue;
+        for (size_t i = (size_t)s->o.base_lrs.n; i < o->n_groups; i++) {
+            const rg_param_group *g = &o->groups[i].options;
+            s->o.base_lrs.v[i] = rgi_option_set(g->initial_lr) ? g->initial_lr : g->lr;
+        }
+        s->o.base_lrs.n = (int)o->n_groups;
+    }
+    return true;
+}
+
 /* Stores the bounds of the learning rate and of the momentum in each group, as torch does. */
-static void begin_one_cycle(rg_schedule *s) {
+static bool begin_one_cycle(rg_schedule *s) {
+    if (!keep_base_lrs(s->optim))
+        return false;
     for (size_t i = 0; i < s->optim->n_groups; i++) {
         rg_param_group *g = &s->optim->groups[i].options;
         g->max_lr = rgi_of_group(&s->o.max_lrs, s->o.max_lr, i);
@@ -245,6 +111,7 @@ static void begin_one_cycle(rg_schedule *s) {
         g->min_lr = g->initial_lr / s->o.final_div_factor;
         put_momenta(s, g, i);
     }
+    return true;
 }
 
 /* Computes the length of a cycle, and sets the learning rates to base_lr, with which a cycle
@@ -260,22 +127,24 @@ static void begin_cyclic(rg_schedule *s) {
     }
 }
 
+static void set_initial_rates(rg_optim *o) {
+    for (size_t i = 0; i < o->n_groups; i++)
+        o->groups[i].options.lr = o->groups[i].options.initial_lr;
+}
+
 /* Begins a SequentialLR. Making the schedules that it steps has changed the learning rates, so this
  * function sets the rate of each group back to its initial_lr. Also sets these schedules back to
  * the time before their first step. */
 static void begin_sequential(rg_schedule *s) {
-    for (size_t i = 0; i < s->optim->n_groups; i++) {
-        rg_param_group *g = &s->optim->groups[i].options;
-        g->lr = g->initial_lr;
-    }
+    set_initial_rates(s->optim);
     for (int i = 0; i <= s->o.milestones.n; i++)
         s->o.schedules[i]->state[RG_LAST_EPOCH] = -1;
 }
 
 static bool begin_schedule(rg_schedule *s) {
     rg_schedule *first = s;
-    if (s->kind == RG_ONE_CYCLE_LR)
-        begin_one_cycle(s);
+    if (s->kind == RG_ONE_CYCLE_LR && !begin_one_cycle(s))
+        return false;
     if (s->kind == RG_CYCLIC_LR)
         begin_cyclic(s);
     s->state[RG_T_I] = (double)s->o.T_0;
@@ -284,7 +153,13 @@ static bool begin_schedule(rg_schedule *s) {
         first = s->o.schedules[rgi_milestones_until(s, 0)];
     }
     rg_schedule_rate *rate = rgi_schedule_rows[first->kind].next;
-    return !rate || set_rates(first, 0, rate);
+    if (rate && !set_rates(first, 0, rate))
+        return false;
+    /* As in torch, the first rate of a new CyclicLR is initial_lr. That isn't base_lr if the
+     * optimizer has had another schedule before. */
+    if (s->kind == RG_CYCLIC_LR)
+        set_initial_rates(s->optim);
+    return true;
 }
 
 /* Fails if an option was given both as one value and as a list. */
@@ -310,6 +185,8 @@ static bool values_are_given_once(const char *name, const rg_schedule_options *q
 /* Sets the options that weren't given and whose default depends on the kind of schedule. */
 static void complete_schedule(rg_schedule_kind kind, rg_schedule_options *q) {
     const bool cyclic = kind == RG_CYCLIC_LR;
+    if (!cyclic && kind != RG_ONE_CYCLE_LR)
+        q->base_lrs.n = 0; /* See rgi_base_lr. */
     if (!rgi_option_set(q->gamma))
         q->gamma = cyclic ? 1 : 0.1;
     if (!rgi_option_set(q->factor))

@@ -2,8 +2,10 @@
  * schedule.h: schedules of the learning rate: torch.optim.lr_scheduler.
  *
  * A schedule starts from the learning rates that the optimizer's groups have; CyclicLR and
- * OneCycleLR start from rates in their options. A schedule belongs to the optimizer, and is freed
- * with it. The program calls rg_schedule_step after each epoch or after each batch.
+ * OneCycleLR start from rates in their options. If the optimizer already has a schedule, the rates
+ * that a new one computes in a closed form are those of initial_lr, the rate before the first
+ * schedule; and CyclicLR begins with it as well, as in torch. A schedule belongs to the optimizer,
+ * and is freed with it. The program calls rg_schedule_step after each epoch or after each batch.
  */
 #pragma once
 
@@ -99,7 +101,7 @@ typedef struct RG_OPTIONS rg_schedule_options {
     int64_t patience RG_DEFAULT(10);
     int64_t cooldown RG_DEFAULT(0);
     /* Read by SequentialLR and ChainedScheduler. SequentialLR needs one schedule more than there
-     * are milestones. */
+     * are milestones. Unlike torch's, it can't step a SequentialLR or ChainedScheduler. */
     rg_schedule *schedules[RG_MAX_DIMS + 1] RG_DEFAULT({});
 } rg_schedule_options;
 typedef enum rg_schedule_kind {

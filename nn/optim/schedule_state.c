@@ -70,10 +70,17 @@ static void add_fields(rg_py *p, const rg_saved *rows, const rg_schedule *s) {
         rgi_saved_add(p, rows, s, true, RG_FLOAT64);
 }
 
-static void add_rates(rg_py *p, const char *key, const rg_optim *o, int option) {
-    rgi_py_begin_at(p, key, RG_PY_LIST);
+static void add_base_lrs(rg_py *p, const rg_schedule *s) {
+    rgi_py_begin_at(p, "base_lrs", RG_PY_LIST);
+    for (size_t i = 0; i < s->optim->n_groups; i++)
+        rgi_py_float(p, NULL, rgi_base_lr(s, i));
+    rgi_py_end(p);
+}
+
+static void add_last_lrs(rg_py *p, const rg_optim *o) {
+    rgi_py_begin_at(p, "_last_lr", RG_PY_LIST);
     for (size_t i = 0; i < o->n_groups; i++)
-        rgi_py_float(p, NULL, o->groups[i].option[option]);
+        rgi_py_float(p, NULL, o->groups[i].options.lr);
     rgi_py_end(p);
 }
 
@@ -213,13 +220,13 @@ void rgi_schedule_value(rg_py *p, const char *key, rg_schedule *s) {
         /* CosineAnnealingWarmRestarts doesn't count its steps in torch, so 0 is written. */
         const bool counts = s->kind != RG_COSINE_ANNEALING_WARM_RESTARTS;
         if (s->kind != RG_CYCLIC_LR)
-            add_rates(p, "base_lrs", s->optim, RG_OPTION_initial_lr);
+            add_base_lrs(p, s);
         rgi_py_int(p, "_step_count", counts ? (int64_t)s->state[RG_LAST_EPOCH] + 1 : 0);
         rgi_py_bool(p, "_is_initial", false);
         rgi_py_bool(p, "_get_lr_called_within_step", false);
     }
     add_fields(p, counts_of(s->kind), s);
-    add_rates(p, "_last_lr", s->optim, RG_OPTION_lr);
+    add_last_lrs(p, s->optim);
     if (rgi_is_by_lambda(s->kind))
         add_lambdas(p, s);
     rgi_py_end(p);
@@ -447,7 +454,8 @@ static bool read_lists(schedule_load *l) {
     rg_schedule_options *o = &l->copy.o;
     if (l->copy.kind == RG_MULTI_STEP_LR)
         o->milestones.n = 0;
-    o->base_lrs.n = 0;
+    if (l->copy.kind == RG_CYCLIC_LR)
+        o->base_lrs.n = 0;
     o->max_lrs.n = 0;
     o->min_lrs.n = 0;
     for (int i = 0; i < l->dict.n; i++) {
@@ -495,9 +503,16 @@ static bool read_schedule(schedule_load *l, rg_schedule *s, rg_named_list dict) 
 static void put_schedule(const schedule_load *l) {
     l->into->o = l->copy.o;
     memcpy(l->into->state, l->copy.state, sizeof l->copy.state);
-    for (size_t i = 0; i < l->into->optim->n_groups; i++)
-        if (!isnan(l->base_lrs[i]))
-            l->into->optim->groups[i].options.initial_lr = l->base_lrs[i];
+    rg_by_group *kept = &l->into->o.base_lrs; /* See rgi_base_lr. */
+    for (size_t i = 0; i < l->into->optim->n_groups; i++) {
+        const double rate = l->base_lrs[i];
+        if (isnan(rate))
+            continue;
+        if (i < (size_t)kept->n)
+            kept->v[i] = rate;
+        else
+            l->into->optim->groups[i].options.initial_lr = rate;
+    }
 }
 
 /* Returns the number of schedules in the tree: s, the schedules that it steps, the schedules that

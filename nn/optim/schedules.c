@@ -8,6 +8,10 @@
 
 #include <math.h>
 
+static double base_lr(const rg_schedule *s, const rg_param_group *g) {
+    return rgi_base_lr(s, rgi_group_place(s, g));
+}
+
 /* ---- StepLR: the rate times gamma after every step_size epochs ----------------- */
 
 static double step_next(const rg_schedule *s, rg_param_group *g, double t) {
@@ -16,7 +20,7 @@ static double step_next(const rg_schedule *s, rg_param_group *g, double t) {
 }
 
 static double step_closed(const rg_schedule *s, rg_param_group *g, double t) {
-    return g->initial_lr * pow(s->o.gamma, floor(t / (double)s->o.step_size));
+    return base_lr(s, g) * pow(s->o.gamma, floor(t / (double)s->o.step_size));
 }
 
 /* ---- MultiStepLR: the rate times gamma at each milestone ----------------------- */
@@ -40,7 +44,7 @@ static double multi_step_next(const rg_schedule *s, rg_param_group *g, double t)
 }
 
 static double multi_step_closed(const rg_schedule *s, rg_param_group *g, double t) {
-    return g->initial_lr * pow(s->o.gamma, rgi_milestones_until(s, t));
+    return base_lr(s, g) * pow(s->o.gamma, rgi_milestones_until(s, t));
 }
 
 /* ---- ExponentialLR: the rate times gamma after each epoch ---------------------- */
@@ -50,7 +54,7 @@ static double exponential_next(const rg_schedule *s, rg_param_group *g, double t
 }
 
 static double exponential_closed(const rg_schedule *s, rg_param_group *g, double t) {
-    return g->initial_lr * pow(s->o.gamma, t);
+    return base_lr(s, g) * pow(s->o.gamma, t);
 }
 
 /* ---- LinearLR: a factor from start_factor to end_factor in total_iters epochs -- */
@@ -68,7 +72,7 @@ static double linear_next(const rg_schedule *s, rg_param_group *g, double t) {
 
 static double linear_closed(const rg_schedule *s, rg_param_group *g, double t) {
     double slope = s->o.end_factor - s->o.start_factor, n = (double)s->o.total_iters;
-    return g->initial_lr * (s->o.start_factor + slope * fmin(n, t) / n);
+    return base_lr(s, g) * (s->o.start_factor + slope * fmin(n, t) / n);
 }
 
 /* ---- CosineAnnealingLR: half a cosine down to eta_min in T_max epochs ---------- */
@@ -78,13 +82,13 @@ static double cosine_next(const rg_schedule *s, rg_param_group *g, double t) {
     if (t == 0)
         return g->lr;
     if (fmod(t - 1 - n, 2 * n) == 0)
-        return g->lr + (g->initial_lr - low) * (1 - cos(M_PI / n)) / 2;
+        return g->lr + (base_lr(s, g) - low) * (1 - cos(M_PI / n)) / 2;
     return (1 + cos(M_PI * t / n)) / (1 + cos(M_PI * (t - 1) / n)) * (g->lr - low) + low;
 }
 
 static double cosine_closed(const rg_schedule *s, rg_param_group *g, double t) {
     double n = (double)s->o.T_max, low = s->o.eta_min;
-    return low + (g->initial_lr - low) * (1 + cos(M_PI * t / n)) / 2;
+    return low + (base_lr(s, g) - low) * (1 + cos(M_PI * t / n)) / 2;
 }
 
 /* ---- LambdaLR: the initial rate times the program's function of t -------------- */
@@ -97,7 +101,7 @@ static double lambda_at(const rg_schedule *s, const rg_param_group *g, double t)
 }
 
 static double lambda_rate(const rg_schedule *s, rg_param_group *g, double t) {
-    return g->initial_lr * lambda_at(s, g, t);
+    return base_lr(s, g) * lambda_at(s, g, t);
 }
 
 /* ---- MultiplicativeLR: the previous rate times the program's function of t ----- */
@@ -122,7 +126,7 @@ static double constant_next(const rg_schedule *s, rg_param_group *g, double t) {
 
 static double constant_closed(const rg_schedule *s, rg_param_group *g, double t) {
     const double later = t >= (double)s->o.total_iters;
-    return g->initial_lr * (s->o.factor + later * (1 - s->o.factor));
+    return base_lr(s, g) * (s->o.factor + later * (1 - s->o.factor));
 }
 
 /* ---- PolynomialLR: the initial rate times (1 - t / total_iters)^power ---------- */
@@ -136,7 +140,7 @@ static double polynomial_next(const rg_schedule *s, rg_param_group *g, double t)
 
 static double polynomial_closed(const rg_schedule *s, rg_param_group *g, double t) {
     const double n = (double)s->o.total_iters;
-    return g->initial_lr * pow(1 - fmin(n, t) / n, s->o.power);
+    return base_lr(s, g) * pow(1 - fmin(n, t) / n, s->o.power);
 }
 
 /* ---- CosineAnnealingWarmRestarts: half a cosine down, again and again ---------- */
@@ -145,7 +149,7 @@ static double warm_restarts(const rg_schedule *s, rg_param_group *g, double t) {
     const double low = s->o.eta_min;
     (void)t;
     return low
-           + (g->initial_lr - low) * (1 + cos(M_PI * s->state[RG_T_CUR] / s->state[RG_T_I])) / 2;
+           + (base_lr(s, g) - low) * (1 + cos(M_PI * s->state[RG_T_CUR] / s->state[RG_T_I])) / 2;
 }
 
 /* ---- CyclicLR: up from base_lr to max_lr and down, again and again ------------- */
