@@ -1713,7 +1713,32 @@ START_TEST(test_warns_of_a_nan_loss) {
 }
 END_TEST
 
-RG_TESTS(optim, test_warns_of_old_gradients, test_warns_of_no_replay,
+/* As in torch, the sums of all groups begin with the value with which Adagrad was made. */
+START_TEST(test_adagrad_sums_begin) {
+    RG_SCOPE();
+    rg_tensor *w[3];
+    for (int i = 0; i < 3; i++)
+        w[i] = rg_requires_grad_(rg_zeros(1), true);
+    rg_optim *o = rg_optim_adagrad(RG_LIST(w[0]), .initial_accumulator_value = 0.25);
+    ck_ok(rg_optim_add_group(o, RG_LIST(w[1]), .initial_accumulator_value = 4));
+    ck_ok(rg_optim_add_group(o, RG_LIST(w[2])));
+    rg_optim_group(o, 2)->initial_accumulator_value = 4;
+    ck_ok(rg_backward(rg_add(rg_sum(w[0]), rg_add(rg_sum(w[1]), rg_sum(w[2])))));
+    ck_ok(rg_optim_step(o));
+    rg_named_list state = rg_named_below(rg_optim_state_dict(o), "state");
+    int sums = 0;
+    for (int i = 0; i < state.n; i++) {
+        if (!strstr(state.v[i].name, ".sum"))
+            continue;
+        ck_assert_double_eq(rg_item(state.v[i].tensor), 1.25);
+        sums++;
+    }
+    ck_assert_int_eq(sums, 3);
+    rg_optim_free(o);
+}
+END_TEST
+
+RG_TESTS(optim, test_adagrad_sums_begin, test_warns_of_old_gradients, test_warns_of_no_replay,
          test_warns_of_no_pair_of_networks, test_warns_of_no_shared_buffer, test_warns_of_closures,
          test_warns_of_a_nan_loss, test_trajectories, test_lbfgs, test_lbfgs_scripts, test_groups,
          test_strides, test_state, test_state_names, test_clipping, test_errors, test_newer_errors,
