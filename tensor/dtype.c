@@ -94,13 +94,21 @@ int rg_result_type(rg_tensor *a, rg_tensor *b) {
 
 /* ---- loading and storing one element ---------------------------------------------- */
 
-bool rgi_number_fits(const char *op, double v, rg_dtype dtype) {
-    const double limit = rgi_limit(dtype);
-    bool fits = rgi_is_integer(dtype) ? v >= -limit && v < limit : !(fabs(v) > limit) || isinf(v);
+static bool want_fit(const char *op, bool fits, rg_dtype dtype) {
     return fits
            || rgi_fail(RG_RUNTIME_ERROR, op,
                        "value cannot be converted to type %s without overflow",
                        dtype_names[dtype].type);
+}
+
+bool rgi_number_fits(const char *op, double v, rg_dtype dtype) {
+    const double limit = rgi_limit(dtype);
+    bool fits = rgi_is_integer(dtype) ? v >= -limit && v < limit : !(fabs(v) > limit) || isinf(v);
+    return want_fit(op, fits, dtype);
+}
+
+bool rgi_whole_fits(const char *op, int64_t v, rg_dtype dtype) {
+    return want_fit(op, !rgi_is_integer(dtype) || v == rgi_nearest_integer(v, dtype), dtype);
 }
 
 double rgi_load_f64(const void *p, rg_dtype d) {

@@ -58,6 +58,15 @@ static inline size_t rgi_sizeof(rg_dtype d) {
     return size[d];
 }
 
+/* Returns the first dtype whose elements have this size in bytes, for loops that only copy
+ * elements. Requires that there is one. */
+static inline rg_dtype rgi_dtype_of_size(size_t bytes) {
+    int d = 0;
+    while (rgi_sizeof((rg_dtype)d) != bytes)
+        d++;
+    return (rg_dtype)d;
+}
+
 static inline rg_kind rgi_kind(rg_dtype d) {
 #define RG_DTYPE_KIND_(NAME, suffix, type, kind, ...) [RG_##NAME] = kind,
     static const uint8_t kinds[] = { RG_DTYPES(RG_DTYPE_KIND_, ) };
@@ -150,8 +159,10 @@ rg_dtype rgi_usual_dtype(rg_kind kind);
 /* Returns the dtype of a result that is computed from these n tensors, as torch.result_type
  * does. */
 rg_dtype rgi_promote(int n, rg_tensor *const t[]);
-/* Returns true if the dtype can hold the number; otherwise fails and returns false. */
+/* Return true if the dtype can hold the number; otherwise fail and return false. Each number fits
+ * into bool, as true or false. */
 bool rgi_number_fits(const char *op, double v, rg_dtype dtype);
+bool rgi_whole_fits(const char *op, int64_t v, rg_dtype dtype);
 
 /* Returns `computes`, which says whether the function `op` has a loop for the dtype. If `computes`
  * is false, fails as rgi_lacks_dtype does. */

@@ -126,7 +126,8 @@ static rg_tensor *full_of(const char *op, const rg_tensor *like, const rg_dims *
         return NULL;
     if (dtype == RG_NO_DTYPE)
         dtype = number_dtype(&v);
-    if (rgi_is_float(v.dtype) && !rgi_number_fits(op, v.d, (rg_dtype)dtype))
+    if (rgi_is_float(v.dtype) ? !rgi_number_fits(op, v.d, (rg_dtype)dtype)
+                              : !rgi_whole_fits(op, v.i, (rg_dtype)dtype))
         return NULL;
     rg_tensor *t = like ? rgi_new_dense_like(like, (rg_dtype)dtype)
                         : rgi_new_dims(op, shape, dtype);

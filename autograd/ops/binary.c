@@ -115,7 +115,8 @@ static bool add_alpha_forward(rg_call *c) {
                "Boolean alpha only supported for Boolean results.");
     RG_FAIL_IF(rgi_is_float(a->dtype) && !rgi_is_float(result), "add",
                "For integral input tensors, argument alpha must not be a floating point number.");
-    if (rgi_is_float(a->dtype) && !rgi_number_fits("add", a->alpha, result))
+    if (rgi_is_float(a->dtype) ? !rgi_number_fits("add", a->alpha, result)
+                               : !rgi_whole_fits("add", a->integer, result))
         return false;
     double k[3] = { a->alpha };
     if (rgi_is_integer(result))

@@ -54,10 +54,13 @@ rg_tensor *rg_tanhshrink(rg_tensor *x) { return RG_COMPOSITE("tanhshrink", rg_su
 /* ---- threshold: x <= k0 ? k1 : x; gx = x <= k0 ? 0 : g ------------------------- */
 
 static bool threshold_shape(rg_call *c) {
-    const double *k = NUMBERS_OF(c);
-    bool fits = fabs(k[0]) <= 0x1p63 && fabs(k[1]) <= 0x1p63;
-    RG_FAIL_IF(rgi_is_integer(c->in[0]->dtype) && !fits, "threshold",
-               "value cannot be converted to type int64_t without overflow");
+    const rg_dtype dtype = c->in[0]->dtype;
+    for (int i = 0; i < 2 && rgi_is_integer(dtype); i++) {
+        const double number = NUMBERS_OF(c)[i];
+        const bool fits = fabs(number) <= rgi_limit(dtype);
+        if (!fits && !rgi_number_fits("threshold", number, dtype))
+            return false;
+    }
     return rgi_shape_of_numbers(c);
 }
 

@@ -74,10 +74,15 @@ void rgi_transport_abort(int status) {
 
 /* ---- sending and receiving messages ---------------------------------------------------- */
 
+/* Returns MPI's type of integers of this size. MPI aborts the program if there is none. */
 static MPI_Datatype type_of_size(size_t size) {
-    if (size == 8)
-        return MPI_INT64_T;
-    return size == 4 ? MPI_INT32_T : MPI_INT8_T;
+    switch (size) {
+    case 1: return MPI_INT8_T;
+    case 2: return MPI_INT16_T;
+    case 4: return MPI_INT32_T;
+    case 8: return MPI_INT64_T;
+    }
+    return MPI_DATATYPE_NULL;
 }
 
 void rgi_exchange_begin(rg_exchange *e, int peer, int tag, size_t size, rg_parcel out,

@@ -19,25 +19,26 @@
  *     torch        the name in torch: float16 for torch.float16
  *     storage      the name of torch's storage class for such elements, without "Storage"
  *
- * A name is NULL if the format lacks the type. */
+ * A name is NULL if the format lacks the type. The rows have the order of safetensors' own table:
+ * larger elements come last. */
 /* clang-format off */
 #define RG_FOREIGN_TYPES(X)                                                             \
     X(BOOL,    1, BOOL,       "BOOL",    "b1", "bool",           "Bool")                \
     X(U8,      1, INT64,      "U8",      "u1", "uint8",          "Byte")                \
     X(I8,      1, INT64,      "I8",      "i1", "int8",           "Char")                \
-    X(U16,     2, INT64,      "U16",     "u2", "uint16",         NULL)                  \
-    X(I16,     2, INT64,      "I16",     "i2", "int16",          "Short")               \
-    X(U32,     4, INT64,      "U32",     "u4", "uint32",         NULL)                  \
-    X(I32,     4, INT64,      "I32",     "i4", "int32",          "Int")                 \
-    X(U64,     8, INT64,      "U64",     "u8", "uint64",         NULL)                  \
-    X(I64,     8, INT64,      "I64",     "i8", "int64",          "Long")                \
-    X(F8_E4M3, 1, FLOAT32,    "F8_E4M3", NULL, "float8_e4m3fn",  NULL)                  \
     X(F8_E5M2, 1, FLOAT32,    "F8_E5M2", NULL, "float8_e5m2",    NULL)                  \
+    X(F8_E4M3, 1, FLOAT32,    "F8_E4M3", NULL, "float8_e4m3fn",  NULL)                  \
     X(F8_E8M0, 1, FLOAT32,    "F8_E8M0", NULL, "float8_e8m0fnu", NULL)                  \
+    X(I16,     2, INT64,      "I16",     "i2", "int16",          "Short")               \
+    X(U16,     2, INT64,      "U16",     "u2", "uint16",         NULL)                  \
     X(F16,     2, FLOAT32,    "F16",     "f2", "float16",        "Half")                \
     X(BF16,    2, FLOAT32,    "BF16",    NULL, "bfloat16",       "BFloat16")            \
+    X(I32,     4, INT64,      "I32",     "i4", "int32",          "Int")                 \
+    X(U32,     4, INT64,      "U32",     "u4", "uint32",         NULL)                  \
     X(F32,     4, FLOAT32,    "F32",     "f4", "float32",        "Float")               \
-    X(F64,     8, FLOAT64,    "F64",     "f8", "float64",        "Double")
+    X(F64,     8, FLOAT64,    "F64",     "f8", "float64",        "Double")              \
+    X(I64,     8, INT64,      "I64",     "i8", "int64",          "Long")                \
+    X(U64,     8, INT64,      "U64",     "u8", "uint64",         NULL)
 /* clang-format on */
 
 #define RG_FOREIGN_NAME_(NAME, ...) RG_FILE_##NAME,

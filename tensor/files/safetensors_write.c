@@ -71,14 +71,7 @@ static bool metadata_fit(const char *op, rg_metadata metadata) {
  * come first, so that all elements are aligned to their size. Types of the same size have the order
  * that the format's library gives them. */
 static int safetensors_rank(const rg_tensor *t) {
-    switch ((rg_dtype)t->dtype) {
-    case RG_INT64: return 3;
-    case RG_FLOAT64: return 2;
-    case RG_FLOAT32: return 1;
-    case RG_BOOL:
-    case RG_NO_DTYPE: break;
-    }
-    return 0;
+    return (int)rgi_foreign_of((rg_dtype)t->dtype);
 }
 
 static int by_rank_and_name(const void *a, const void *b) {

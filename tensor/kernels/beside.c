@@ -5,10 +5,9 @@
  */
 #include "kernels.h"
 
-/* Returns the loop that copies elements of 1, 4 or 8 bytes. */
+/* Returns the loop that copies elements of this size. */
 static rg_loop *copy_loop_of(int bytes) {
-    const rg_dtype other = bytes == 4 ? RG_FLOAT32 : RG_INT64;
-    const rg_dtype dtype = bytes == 1 ? RG_BOOL : other;
+    const rg_dtype dtype = rgi_dtype_of_size((size_t)bytes);
     return rgi_copy_loop(dtype, dtype);
 }
 

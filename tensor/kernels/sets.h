@@ -52,6 +52,7 @@
  *     K_SET_IS_AVX512    1 in the AVX-512 set alone, for loops written in its intrinsics
  *     K_SET_IS_AVX2      1 in the AVX2 set alone
  *     K_INLINE           the beginning of a function that must be inlined into a loop
+ *     K_SUMS_IN_T        says that these loops add numbers in the type T
  *
  * It may also use the operations that every set has (see sets/sse2.h):
  *
@@ -60,8 +61,8 @@
  *     K_NAME(k_multiply_add)(sum, a, b)          sum += a * b for one whole vector of floats
  *     K_NAME(k_multiply_add_narrow)(sum, a, b)   sum += a * b for 32 bytes of floats
  *
- * At the end of sets.h all of these macros are undefined, except K_INLINE and the macros for tables
- * below.
+ * At the end of sets.h all of these macros are undefined, except K_INLINE, K_SUMS_IN_T and the
+ * macros for tables below.
  *
  * To add a set, write a header in sets/, and add the set here to K_EACH_SET and to the includes.
  * (Compilers can also make several versions of a function, by the attribute target_clones. But then
@@ -231,6 +232,12 @@ K_INLINE bool k_is_nan_bool(bool x) { return (void)x, false; }
 #else
 #define K_INDEPENDENT _Pragma("GCC ivdep")
 #endif
+
+/* K_SUMS_IN_T stands in a file of loops that add numbers in the type T. It doesn't compile for a
+ * floating type with fewer digits than float's, whose sums torch computes in float. */
+#define K_SUMS_IN_T                                           \
+    _Static_assert(!K_IS_FLOAT || sizeof(T) >= sizeof(float), \
+                   "the sums of these loops have too few digits in this type")
 
 /* K_ONE_BY_ONE stands in a loop that compilers should not vectorise. */
 #define K_ONE_BY_ONE() __asm__ volatile("")

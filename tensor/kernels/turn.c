@@ -15,14 +15,9 @@ enum { TURN_SIDE = K_TURN_SIDE, TURN_LINE = 64 };
 #include "sets.h"
 
 /* Transposes a tile of `rows` by `columns` elements. Rows of `to` are TURN_SIDE elements apart, and
- * columns of `from` are `step` bytes apart. turn_tiles[] has the loop for each size of an element
- * in bytes. */
+ * columns of `from` are `step` bytes apart. */
 typedef void turn_tile(char *to, const char *from, int64_t step, int64_t rows, int64_t columns);
-static turn_tile *const turn_tiles[] = {
-    [1] = K_IN_BASE(turn_tile_uint8),
-    [4] = K_IN_BASE(turn_tile_uint32),
-    [8] = K_IN_BASE(turn_tile_uint64),
-};
+static turn_tile *const turn_tiles[K_DTYPES] = K_BASE_SIZES(turn_tile);
 
 /* Returns the dim along which the elements of transposed operands are contiguous, or -1 if no
  * operand is transposed. Sets turned[k] to whether operand k is transposed. */
@@ -93,7 +88,8 @@ void k_turned_loop(char *const p[], const int64_t outer[], int64_t n, const void
                     continue;
                 const int64_t bytes = w->element[k];
                 char *buffer = operands.buffer[k];
-                turn_tiles[bytes](buffer, operands.data[k], operands.step[k], rows, columns);
+                turn_tile *turn = turn_tiles[rgi_dtype_of_size((size_t)bytes)];
+                turn(buffer, operands.data[k], operands.step[k], rows, columns);
                 operands.data[k] = buffer;
                 operands.step[k] = bytes;
                 operands.down[k] = TURN_SIDE * bytes;

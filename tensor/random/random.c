@@ -139,8 +139,10 @@ rg_tensor *(rg_randint_dims)(int64_t low, int64_t high, rg_dims shape, rg_dtype 
     RG_FAIL_IF(low >= high, op,
                "random_ expects 'from'%s to be less than 'to'%s, but got from=%lld >= to=%lld",
                casted, casted, (long long)low, (long long)high);
-    RG_FAIL_IF(rgi_is_bool(dtype) && (low < 0 || high > 2), op, "%s is out of bounds for bool",
-               low < 0 || low > 1 ? "from" : "to - 1");
+    const bool low_fits = rgi_is_float(dtype) || rgi_nearest_integer(low, dtype) == low;
+    const bool high_fits = rgi_is_float(dtype) || rgi_nearest_integer(high - 1, dtype) == high - 1;
+    RG_FAIL_IF(!low_fits || !high_fits, op, "%s is out of bounds for %s",
+               low_fits ? "to - 1" : "from", rgi_c_name(dtype));
     random_range range = { (uint64_t)high - (uint64_t)low, low };
     double p[4] = { 0 };
     memcpy(p, &range, sizeof range);

@@ -9,6 +9,7 @@
  *     REGARD_GOLDEN=FOLDER build/tests/autograd/test_golden       other data
  */
 #include "op_calls.h"
+#include "tensor/dtype.h"
 #include "tensor/structs.h"
 
 #include "tensor/memory.h"
@@ -112,13 +113,12 @@ static bool same_shape(rg_dims a, rg_dims b) {
 
 /* Returns whether t begins among the elements of x, as a view of x does. */
 static bool lies_in(rg_tensor *t, rg_tensor *x) {
-    static const size_t bytes[] = { 1, 8, 4, 8 };
     int64_t last = 0;
     for (int d = 0; d < rg_ndim(x); d++)
         last += (rg_size(x, d) - 1) * rg_stride(x, d);
     uintptr_t from = (uintptr_t)rg_data(x);
     uintptr_t at = (uintptr_t)rg_data(t);
-    return at >= from && at <= from + (size_t)last * bytes[rg_dtype_of(x)];
+    return at >= from && at <= from + (size_t)last * rgi_sizeof((rg_dtype)rg_dtype_of(x));
 }
 
 static void check_strides(const char *what, int k, rg_tensor *t, const op_expected_tensor *e) {

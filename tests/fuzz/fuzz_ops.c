@@ -125,11 +125,12 @@ static rg_tensor *odd_tensor(void) {
         shape.v[d] = plain ? (int64_t)any(2) + 2 : (int64_t)any(4) + (any(8) != 0);
     rg_tensor *t = rg_empty_dims(shape, odd_dtype());
     for (int64_t i = 0; t && i < rg_numel(t); i++) {
-        switch (rg_dtype_of(t)) {
+        switch ((rg_dtype)rg_dtype_of(t)) {
         case RG_BOOL: ((bool *)rg_data(t))[i] = any(2); break;
         case RG_INT64: ((int64_t *)rg_data(t))[i] = odd_integer(); break;
         case RG_FLOAT32: ((float *)rg_data(t))[i] = (float)odd_number(); break;
-        default: ((double *)rg_data(t))[i] = odd_number(); break;
+        case RG_FLOAT64: ((double *)rg_data(t))[i] = odd_number(); break;
+        case RG_NO_DTYPE: break;
         }
     }
     if (any(3) == 0 && rg_is_floating_point(t))
@@ -253,7 +254,7 @@ static void end_argument(void) {
 #define L(k)         ARG(k, odd_integer())
 #define X(k)         ARG(k, odd_number())
 #define D(k)         ARG(k, odd_dims())
-#define Y(k)         (rg_dtype) ARG(k, any(20) ? any(4) : (uint64_t)odd_integer())
+#define Y(k)         (rg_dtype) ARG(k, any(20) ? any(RG_FLOAT64 + 1) : (uint64_t)odd_integer())
 #define S(k)         ARG(k, text())
 #define LIST(k)      ARG(k, list())
 #define ITEMS(k)     n_items, ARG(k, items())

@@ -5,6 +5,7 @@
  * vector. Forward has to transpose only q, and backward only k and v. matmul.c computes the matrix
  * products. attention.c explains tiles and stretches.
  */
+K_SUMS_IN_T;
 
 #define SIDE   ATTENTION_SIDE
 #define VECTOR K_NAME(attention_vector)

@@ -4,6 +4,7 @@
  * the vectors of the instruction set are. The lanes are then added in double. So all instruction
  * sets give the same bits.
  */
+K_SUMS_IN_T;
 
 #define NUMBERS(t) ((T *)(void *)(t))
 

@@ -5,6 +5,7 @@
  * reads, one for each pixel of y. For the gradient of x, the rows of such a matrix are added to the
  * elements of gx that the taps read (col2im). A stretch is a number of consecutive pixels of y.
  */
+K_SUMS_IN_T;
 
 #define VECTOR K_NAME(conv_vector)
 #define LANES  ((int64_t)(K_VECTOR_BYTES / sizeof(T)))

@@ -2,6 +2,7 @@
  * loops/cumulate.h: running sums, products, recurrences and logarithms of sums of exponentials,
  * compiled for each element type (see sets.h). A line is the elements along the dim.
  */
+K_SUMS_IN_T;
 
 /* TOTAL is the type of the running value, and RESULT the type of the result. Integers wrap around;
  * floats are computed in double. */

@@ -6,6 +6,8 @@
  * instruction set. For a sum or a write, the caller passes a function that computes an element from
  * its index; the compiler inlines that function.
  */
+K_SUMS_IN_T;
+
 #define LANES K_NAME(lanes)
 #define VALUE K_NAME(value)
 

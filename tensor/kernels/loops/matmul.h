@@ -8,6 +8,7 @@
  * of `b`. A step is an index along k. A panel is a number of lines that are packed step by step:
  * first the elements of all its lines at step 0, then those at step 1, and so on.
  */
+K_SUMS_IN_T;
 
 #if K_IS_FLOAT
 #define NUMBER T

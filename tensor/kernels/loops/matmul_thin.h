@@ -7,6 +7,7 @@
  * A dot product is summed in vectors of 32 bytes, whose lanes are added at the end. In the other
  * case every element of y is summed over k in ascending order.
  */
+K_SUMS_IN_T;
 
 #if K_IS_FLOAT
 #define NUMBER T

@@ -7,6 +7,9 @@
 
 #if K_IS_FLOAT && (defined(K_SET_IS_AVX2) || defined(K_SET_IS_AVX512))
 
+_Static_assert(sizeof(T) == sizeof(float) || sizeof(T) == sizeof(double),
+               "the functions below load and store floats or doubles");
+
 #define VECTOR K_NAME(matmul_narrow)
 #define LANES  ((int)(32 / sizeof(T)))
 

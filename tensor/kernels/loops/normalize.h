@@ -2,6 +2,8 @@
  * loops/normalize.h: layer norm, group norm and rms norm of rows, and their gradients. Backward
  * computes the mean and the deviation again, because it reads the row anyway.
  */
+K_SUMS_IN_T;
+
 #define ROW   K_NAME(norm_row)
 #define LANES K_NAME(lanes)
 #define VALUE K_NAME(value)

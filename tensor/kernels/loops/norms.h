@@ -3,6 +3,7 @@
  * sets.h): sums of powers, and maxima and minima of absolute values. If any element is NaN, the
  * result is NaN, except in norm0, which counts the elements that aren't 0, and NaN among them.
  */
+K_SUMS_IN_T;
 
 #define ELEMENT       T
 #define RESULT        T

@@ -4,6 +4,7 @@
  * element of the window), then all use the next tap, and so on. If the windows differ in size, or a
  * row has only few of them (without dilation), they are computed one by one.
  */
+K_SUMS_IN_T;
 
 /* WHERE is the type of an index; it has the size of an element. TOTAL is the type of a sum, in
  * which integers wrap around. */
@@ -14,7 +15,7 @@
 #endif
 #if K_SIZE == 4
 #define WHERE int32_t
-#else
+#elif K_SIZE == 8
 #define WHERE int64_t
 #endif
 #define VECTOR K_NAME(pool_vector)

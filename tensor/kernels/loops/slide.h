@@ -5,6 +5,7 @@
  * reads the copy directly, by tiles whose sums are held in registers. loops/conv.h explains taps,
  * and has the functions that copy.
  */
+K_SUMS_IN_T;
 
 #define VECTOR K_NAME(conv_vector)
 #define LANES  ((int64_t)(K_VECTOR_BYTES / sizeof(T)))

@@ -3,6 +3,8 @@
  * lanes of lanes.h. If rows aren't contiguous (element i of row r is x[i * step + r]), many
  * adjacent rows are computed at a time.
  */
+K_SUMS_IN_T;
+
 #define ROW   K_NAME(softmax_row)
 #define LANES K_NAME(lanes)
 

@@ -2,6 +2,7 @@
  * loops/sums.h: the loops of sums, compiled for each element type and instruction set (see sets.h).
  * Integers wrap around on overflow.
  */
+K_SUMS_IN_T;
 
 /* Bools are read as the numbers 0 and 1. */
 #if K_IS_BOOL
