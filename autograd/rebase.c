@@ -95,6 +95,11 @@ static const char advice_for_lists[] =
     "This view is the output of a function that returns multiple views. Such functions do not "
     "allow the output views to be modified inplace. You should replace the inplace operation by an "
     "out-of-place one.";
+static const char advice_for_own_op[] =
+    "This view was created inside a custom Function (or because an input was returned as-is) and "
+    "the autograd logic to handle view+inplace would override the custom backward associated with "
+    "the custom Function, leading to incorrect gradients. This behavior is forbidden. You can fix "
+    "this by cloning the output of the custom Function.";
 static const char advice_for_untracked[] =
     "Given that this use case is ambiguous and error-prone, it is forbidden. You can clarify your "
     "code by moving both the view and the inplace either both inside the no_grad block (if you "
@@ -108,13 +113,23 @@ static const char advice_for_inferred[] =
     "tracked).";
 
 /* Parts of the error message for a view that can't follow its base: the kind of block in which the
- * view was made (NULL for a view that a function returned in a list), the words for a write outside
- * of this block, and the advice. */
+ * view was made (NULL for a view that a function returned in a list, or that an op of the program
+ * made), the words for a write outside of this block, and the advice. */
 typedef struct {
     const char *block, *outside, *advice;
 } view_origin;
 
+/* Returns whether the node n, or the node of the tensor of which it made a view, and so on, belongs
+ * to an op that the program defines. */
+static bool leads_to_own_op(const rg_node *n) {
+    while (n && n->op && n->op->view)
+        n = n->edge[0].node;
+    return n && n->op && n->op->together;
+}
+
 static view_origin origin_of(const rg_tensor *t) {
+    if (t->flags & RG_UNTRACKED && leads_to_own_op(rgi_node_of(t)))
+        return (view_origin){ .advice = advice_for_own_op };
     if ((t->flags & RG_INFERRED) == RG_INFERRED)
         return (view_origin){ "inference mode", " in normal mode", advice_for_inferred };
     if (t->flags & RG_UNTRACKED)
@@ -122,10 +137,10 @@ static view_origin origin_of(const rg_tensor *t) {
     return (view_origin){ .advice = advice_for_lists };
 }
 
-/* Fails, since the view can't follow its base, with one of torch's three error messages. If the
- * view has no node, or its node is a leaf, the message says in which block the view was made.
- * Otherwise it names the op that made the view, in one of two messages: one for views that a
- * function returned in a list, and one for other views. */
+/* Fails, since the view can't follow its base, with one of torch's error messages. If the view has
+ * no node, or its node is a leaf, the message says in which block the view was made. Otherwise it
+ * names the op that made the view, in one of two messages: one for views that weren't made in such
+ * a block, and one for other views. */
 static bool fail_for_view(const char *op, const rg_tensor *t, const char *written) {
     view_origin o = origin_of(t);
     const rg_node *n = rgi_node_of(t);

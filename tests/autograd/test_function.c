@@ -479,6 +479,43 @@ START_TEST(test_failures) {
 }
 END_TEST
 
+/* An output that shares memory with an input refuses writes, and so do views of it: torch's error
+ * names the cause. */
+static bool given_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = in[0];
+    return true;
+}
+static bool part_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    out[0] = rg_narrow(in[0], 0, 0, 1);
+    return out[0] != NULL;
+}
+START_TEST(test_writes_to_an_input_as_output) {
+    static rg_function_class ops[] = {
+        { .name = "Given", .forward = given_forward, .backward = cube_backward },
+        { .name = "Part", .forward = part_forward, .backward = cube_backward }
+    };
+    static const char cause[] = "This view was created inside a custom Function (or because an "
+                                "input was returned as-is)";
+    for (int i = 0; i < 2; i++) {
+        char of_op[100], of_view[100];
+        snprintf(of_op, sizeof of_op, "mul_: Output 0 of %s is a view and is being", ops[i].name);
+        snprintf(of_view, sizeof of_view, "mul_: Output 0 of View is a view and is being");
+        rg_tensor *x = input(2, 3), *y = rg_function_apply(&ops[i], NULL, x);
+        ck_fails(rg_mul_(y, 2), RG_RUNTIME_ERROR, of_op);
+        ck_fails(rg_mul_(y, 2), RG_RUNTIME_ERROR, cause);
+        ck_fails(rg_mul_(rg_view(y, -1), 2), RG_RUNTIME_ERROR, of_view);
+        ck_fails(rg_mul_(rg_view(y, -1), 2), RG_RUNTIME_ERROR, cause);
+        rg_tensor *base = rg_mul(x, 1);
+        y = rg_function_apply(&ops[i], NULL, base);
+        ck_ok(rg_mul_(base, 2));
+        ck_fails(rg_sum(y), RG_RUNTIME_ERROR, "its base or another view of its base has been");
+        ck_fails(rg_sum(y), RG_RUNTIME_ERROR, cause);
+    }
+}
+END_TEST
+
 /* It counts the runs of its forward in its state, which is 0 at first. */
 static bool counting_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     int64_t *state = rg_function_state(ctx);
@@ -1624,6 +1661,7 @@ RG_TESTS(function, test_outputs_that_share_memory, test_what_reads_too_far,
          test_hooks_of_leaves_without_gradient, test_saved_inputs_that_are_outputs,
          test_honest_ops_pass, test_each_mistake_is_named, test_absent_gradients, test_contexts,
          test_class_that_changes, test_failures, test_failures_in_backward,
+         test_writes_to_an_input_as_output,
          test_differentiated_once, test_outputs_without_gradient, test_inputs_as_outputs,
          test_those_who_look_on, test_gradients_of_outputs, test_most_of_everything, test_replay,
          test_replay_refuses, test_replay_of_odd_ops, test_replay_of_what_is_wanted,
