@@ -7,6 +7,7 @@
 #include "frozen.h"
 #include "hooks.h"
 #include "rebase.h"
+#include "tensor/messages/callback.h"
 #include "tensor/observer.h"
 
 /* ---- calling hooks ----------------------------------------------------------------- */
@@ -16,8 +17,12 @@
 static bool hook_call(const rg_hook *h, rg_tensor **grad) {
     rg_hook_function *function = (rg_hook_function *)h->function;
     rg_tensor *g = rgi_lend(*grad);
-    if (g)
-        g = function(g, h->context);
+    if (!g)
+        return false;
+    const int64_t before = rgi_failures();
+    g = function(g, h->context);
+    if (!rgi_called(g, before, RG_TYPE_ERROR, "hook", "expected a tensor but got NULL"))
+        return false;
     if (g == RG_NONE)
         return true;
     if (!rgi_check(g, "hook") || !rgi_want_replacement(NULL, "hook", g, *grad))
@@ -81,11 +86,11 @@ bool rgi_run_hooks_after(rg_node *leaf) {
     while (h) {
         const int id = h->id;
         rg_post_accumulate_grad_hook *after = (rg_post_accumulate_grad_hook *)h->function;
-        if (is_leaf_there(hooks, leaf) && !after(hooks->leaf, h->context)) {
-            RG_FAIL_IF(!rgi_failed(), "post_accumulate_grad_hook",
-                       "the hook failed, and said nothing");
+        const int64_t before = rgi_failures();
+        const bool ok = !is_leaf_there(hooks, leaf) || after(hooks->leaf, h->context);
+        if (!rgi_called(ok, before, RG_RUNTIME_ERROR, "post_accumulate_grad_hook",
+                        "the hook failed, and said nothing"))
             return false;
-        }
         h = rgi_hook_from(&hooks->list, id + 1, end, RG_HOOK_AFTER_LEAF);
     }
     return true;

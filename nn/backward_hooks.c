@@ -10,11 +10,12 @@
 #include "registry.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
+#include "tensor/messages/callback.h"
+#include "tensor/messages/warning.h"
 #include "tensor/refs.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
 #include "tensor/storage.h"
-#include "tensor/messages/warning.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -117,10 +118,20 @@ static bool run_full_hooks(const rg_backward_call *c, rg_tensor *grad_input[]) {
         const rg_hook *h = &c->hooks[k];
         rg_full_backward_hook *function = (rg_full_backward_hook *)h->function;
         rg_tensor *g = h->kind == RG_HOOK_BACKWARD ? rgi_lend(c->grad_output) : NULL;
-        if (g && !function(c->m, c->n, grad_input, g, h->context))
+        const int64_t before = rgi_failures();
+        const bool ok = !g || function(c->m, c->n, grad_input, g, h->context);
+        if (!rgi_called(ok, before, RG_RUNTIME_ERROR, "full_backward_hook",
+                        "the hook failed, and said nothing"))
             return false;
     }
     return true;
+}
+
+/* Returns whether a hook's result isn't NULL, and fails if it is. `before` is the number of
+ * failures before the hook was called. */
+static bool has_made(const rg_tensor *made, int64_t before, const char *op) {
+    return rgi_called(made, before, RG_TYPE_ERROR, op,
+                      "expected a gradient of the hook but got NULL");
 }
 
 /* Calls the hooks when no input requires grad: they get the result's gradient, and RG_NONE for each
@@ -134,10 +145,11 @@ static bool run_without_inputs(const rg_backward_call *c) {
              "torch.nn.Module.html#torch.nn.Module.register_full_backward_hook for more details.");
     for (int i = 0; i < MOST_HOOKED; i++)
         none[i] = RG_NONE;
+    const int64_t before = rgi_failures();
     if (!run_full_hooks(c, none))
         return false;
     for (int i = 0; i < MOST_HOOKED; i++) {
-        if (!rgi_given(none[i], "full_backward_hook", "a gradient of the hook"))
+        if (!has_made(none[i], before, "full_backward_hook"))
             return false;
         RG_FAIL_IF(none[i] != RG_NONE, c->m->cls->name,
                    "Backward hook for Modules where no input requires gradient should always "
@@ -156,8 +168,6 @@ static void forget_grad_output(rg_backward_call *c) {
 static bool is_gradient_like(rg_tensor *made, const rg_tensor *grad, const char *op) {
     char hook[64];
     snprintf(hook, sizeof hook, "hook '%s'", op);
-    if (!rgi_given(made, op, "a gradient of the hook"))
-        return false;
     return made == RG_NONE || (rgi_check(made, op) && rgi_want_replacement(op, hook, made, grad));
 }
 
@@ -171,9 +181,11 @@ static bool result_backward(rg_function_context *ctx, rg_tensor *const g[], rg_t
         const rg_hook *h = &c->hooks[k];
         rg_full_backward_pre_hook *function = (rg_full_backward_pre_hook *)h->function;
         rg_tensor *other = RG_NONE;
+        const int64_t before = rgi_failures();
         if (h->kind == RG_HOOK_BACKWARD_PRE)
             other = function(c->m, grad, h->context);
-        if (!is_gradient_like(other, g[0], "full_backward_pre_hook"))
+        if (!has_made(other, before, "full_backward_pre_hook")
+            || !is_gradient_like(other, g[0], "full_backward_pre_hook"))
             return false;
         if (other != RG_NONE)
             grad = other;
@@ -199,11 +211,13 @@ static bool inputs_backward(rg_function_context *ctx, rg_tensor *const g[], rg_t
         grad_input[i] = RG_NONE;
     for (int j = 0; j < c->n_hooked; j++)
         grad_input[c->place[j]] = g[j];
+    const int64_t before = rgi_failures();
     const bool ok = run_full_hooks(c, grad_input);
     forget_grad_output(c);
     for (int j = 0; ok && j < c->n_hooked; j++) {
         gin[j] = grad_input[c->place[j]];
-        if (!is_gradient_like(gin[j], g[j], "full_backward_hook"))
+        if (!has_made(gin[j], before, "full_backward_hook")
+            || !is_gradient_like(gin[j], g[j], "full_backward_hook"))
             return false;
     }
     return ok;

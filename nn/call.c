@@ -4,12 +4,11 @@
  */
 #include "registry.h"
 #include "stack.h"
-#include "tensor/error.h"
 #include "tensor/memory.h"
+#include "tensor/messages/callback.h"
 #include "tensor/observer.h"
 #include "tensor/scope.h"
 #include "tensor/structs.h"
-#include "tensor/thread.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -216,6 +215,7 @@ static inline rg_tensor *call(rg_module *m, rg_list in, void *keywords) {
             return NULL;
         }
     }
+    const int64_t before = rgi_failures();
     call_frame frame = { calling, m, keywords, false };
     calling = &frame;
     rg_hook_list *hooks = &m->registry->hooks;
@@ -225,10 +225,11 @@ static inline rg_tensor *call(rg_module *m, rg_list in, void *keywords) {
                                             : forward_of(m, in, keywords);
     calling = frame.outer;
     rgi_inside = outside;
-    rgi_given(y, m->cls->name, "a tensor of forward and its hooks");
+    const bool ok = rgi_called(y, before, RG_TYPE_ERROR, m->cls->name,
+                               "expected a tensor of forward and its hooks but got NULL");
     if (RG_UNLIKELY(frame.frees))
         y = free_called(m, y);
-    return y ? rg_escape(y) : NULL;
+    return ok ? rg_escape(y) : NULL;
 }
 
 rg_tensor *rg_call_list(rg_module *m, rg_list in) { return call(m, in, NULL); }

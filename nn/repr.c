@@ -8,32 +8,32 @@
  */
 #include "registry.h"
 #include "stack.h"
+#include "tensor/messages/callback.h"
 #include "tensor/scope.h"
 #include "tensor/text/text.h"
-#include "tensor/thread.h"
 
 static void repr_module(rg_text *r, rg_module *m, int indent);
 
+/* Lets extra_repr write to `text`. Returns false if it fails. */
+static bool write_extra(rg_module *m, char *text, size_t room) {
+    const int64_t before = rgi_failures();
+    m->cls->extra_repr(m, text, room);
+    return rgi_left_no_failure(before, m->cls->name);
+}
+
 /* Returns what extra_repr writes, in the given buffer or, if the buffer is too small, in memory of
- * the scope. extra_repr returns nothing, so whether it failed is seen from the thread's error.
- * Therefore an earlier error is set aside first, and restored afterwards. A failure is recorded in
- * r. */
+ * the scope. A failure is recorded in r. */
 static const char *repr_extra(rg_text *r, rg_module *m, char *text, size_t room) {
     if (!m->cls->extra_repr)
         return "";
-    rg_failure before;
-    rgi_save_failure(&before);
-    m->cls->extra_repr(m, text, room);
-    while (!rgi_failed() && strlen(text) + 1 >= room) {
+    bool ok = write_extra(m, text, room);
+    while (ok && strlen(text) + 1 >= room) {
         room *= 2;
         text = rgi_scope_alloc(room);
-        if (text)
-            m->cls->extra_repr(m, text, room);
+        ok = text && write_extra(m, text, room);
     }
-    const bool failed = rgi_failed();
-    rgi_restore_failure(&before);
-    r->failed |= failed;
-    return failed ? "" : text;
+    r->failed |= !ok;
+    return ok ? text : "";
 }
 
 /* Consecutive children of a ModuleList with the same repr. They are printed on one line: "(1-2): 2

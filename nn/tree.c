@@ -130,7 +130,7 @@ int64_t rg_num_parameters(void *m) {
     RG_AS("num_parameters");
     RG_SCOPE();
     rg_named_list l = rg_named_parameters(m);
-    int64_t n = l.n < 0 ? -1 : 0;
+    int64_t n = l.n < 0 ? rgi_failed_count() : 0;
     for (int i = 0; i < l.n; i++)
         n += rg_numel(l.v[i].tensor);
     return n;

@@ -54,7 +54,7 @@ static int rank_of(rg_dtype d) {
 
 RG_HOT int rg_promote_types(rg_dtype a, rg_dtype b) {
     if (!is_dtype(a) || !is_dtype(b))
-        return -1;
+        return rgi_failed_count();
     return rank_of(a) > rank_of(b) ? a : b;
 }
 
@@ -88,7 +88,7 @@ RG_HOT rg_dtype rgi_promote(int n, rg_tensor *const t[]) {
 
 int rg_result_type(rg_tensor *a, rg_tensor *b) {
     if (!rgi_check(a, "result_type") || !rgi_check(b, "result_type"))
-        return -1;
+        return rgi_failed_count();
     return rgi_promote(2, (rg_tensor *[]){ a, b });
 }
 

@@ -5,7 +5,7 @@
 #include "error.h"
 
 #include "text/c_locale.h"
-#include "messages/unread.h"
+#include "messages/callback.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,6 +20,13 @@ static void look_at_failure(rg_thread *me) {
     me->failure.halts = false;
 }
 
+/* Marks the error as read by the program itself, not by its handler. */
+static void read_by_program(rg_thread *me) {
+    look_at_failure(me);
+    if (me->failures.read != me->failures.all)
+        me->failures.read = me->failures.all;
+}
+
 /* Calls the program's handler, if it has set one, with the message `line`. If a function fails
  * inside the handler, that failure doesn't replace the thread's error; but the handler may clear
  * the error. Functions that the handler calls fail under their own names, not under the name of an
@@ -28,6 +35,7 @@ static void look_at_failure(rg_thread *me) {
 static void call_handler(rg_thread *me, rg_code code, const char *line, bool stands) {
     rg_error_handler *handler = on_error;
     const rg_failure failure = me->failure;
+    const rg_failure_count failures = me->failures;
     const char *as = rgi_named_as;
     if (!handler)
         return;
@@ -35,6 +43,7 @@ static void call_handler(rg_thread *me, rg_code code, const char *line, bool sta
     me->failure.told = true; /* Set before the call, since the handler may end the program. */
     handler(code, line);
     rgi_named_as = as;
+    me->failures = failures;
     if (me->failure.code == RG_OK)
         return;
     const bool unread = me->failure.unread;
@@ -91,6 +100,7 @@ rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...) {
     }
     va_end(args);
     const bool stands = !me->failure.unread;
+    me->failures.all++;
     if (stands) {
         me->failure.code = code;
         me->failure.unread = true;
@@ -120,25 +130,41 @@ void rgi_save_failure(rg_failure *saved) {
 }
 
 void rgi_restore_failure(const rg_failure *saved) {
-    if (saved->code != RG_OK && (saved->unread || !rgi_failed()))
-        rgi_this.failure = *saved;
+    rg_thread *me = &rgi_this;
+    if (saved->code == RG_OK || (rgi_failed() && !saved->unread))
+        return;
+    const rg_failure since = me->failure;
+    me->failure = *saved;
+    if (since.code != RG_OK && since.unread)
+        rgi_count_later(me, since.message, "");
 }
 
 void rgi_set_failure_aside(rg_failure *aside) {
     rgi_save_failure(aside);
+    aside->count = rgi_this.failures;
     rgi_this.aside++;
 }
 
 void rgi_bring_failure_back(const rg_failure *aside) {
-    rgi_restore_failure(aside);
+    if (!rgi_failed())
+        rgi_this.failures = aside->count;
     rgi_this.aside--;
+    rgi_restore_failure(aside);
     rgi_abort_if_asked();
+}
+
+void rgi_unread_again(void) {
+    rg_thread *me = &rgi_this;
+    if (!rgi_failed())
+        return;
+    me->failures.all++;
+    if (!on_error)
+        me->failure.unread = true;
 }
 
 bool rgi_halt_training(void) {
     rg_failure *f = &rgi_this.failure;
-    if (f->code != RG_OK && !on_error)
-        f->unread = true;
+    rgi_unread_again();
     if (f->unread)
         f->halts = true;
     if (f->reached[0])
@@ -172,16 +198,17 @@ RG_HOT bool rgi_given_list(int64_t n, const void *v, const char *op) {
 const char *rg_error_peek(void) { return rgi_failed() ? rgi_this.failure.message : ""; }
 
 const char *rg_error(void) {
-    look_at_failure(&rgi_this);
+    read_by_program(&rgi_this);
     return rg_error_peek();
 }
 
 rg_code rg_error_code(void) {
-    look_at_failure(&rgi_this);
+    read_by_program(&rgi_this);
     return rgi_this.failure.code;
 }
 
 void rg_error_clear(void) {
+    read_by_program(&rgi_this);
     rgi_forget_failure();
     rgi_forget_later();
 }

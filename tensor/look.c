@@ -13,19 +13,19 @@
 
 /* ---- shape and dtype ------------------------------------------------------------------------- */
 
-int rg_ndim(rg_tensor *t) { return rgi_check(t, "ndim") ? t->ndim : -1; }
+int rg_ndim(rg_tensor *t) { return rgi_check(t, "ndim") ? t->ndim : rgi_failed_count(); }
 
-int64_t rg_numel(rg_tensor *t) { return rgi_check(t, "numel") ? t->numel : -1; }
+int64_t rg_numel(rg_tensor *t) { return rgi_check(t, "numel") ? t->numel : rgi_failed_count(); }
 
 int rg_dtype_of(rg_tensor *t) { return rgi_check(t, "dtype_of") ? t->dtype : RG_NO_DTYPE; }
 
 int64_t rg_version(rg_tensor *t) {
     if (!rgi_check(t, "version"))
-        return -1;
+        return rgi_failed_count();
     if (!t->storage->inference)
         return t->storage->version;
     rgi_fail(RG_RUNTIME_ERROR, "version", "Inference tensors do not track version counter.");
-    return -1;
+    return rgi_failed_count();
 }
 
 bool rg_is_contiguous(rg_tensor *t) {
@@ -41,12 +41,12 @@ bool rg_is_floating_point(rg_tensor *t) {
 static int64_t one_of_dims(const char *op, rg_tensor *t, const int64_t *list, int dim) {
     int d;
     if (!rgi_check(t, op))
-        return -1;
+        return rgi_failed_count();
     if (!t->ndim) {
         rgi_fail(RG_INDEX_ERROR, op, "Dimension specified as %d but tensor has no dimensions", dim);
-        return -1;
+        return rgi_failed_count();
     }
-    return rgi_wrap_dim(op, dim, t->ndim, &d) ? list[d] : -1;
+    return rgi_wrap_dim(op, dim, t->ndim, &d) ? list[d] : rgi_failed_count();
 }
 
 int64_t(rg_size)(rg_tensor *t, int dim) { return one_of_dims("size", t, t ? t->size : NULL, dim); }
@@ -79,7 +79,9 @@ static bool is_item(rg_tensor *t) {
            || rgi_tell_unread();
 }
 
-double rg_item(rg_tensor *t) { return is_item(t) ? rgi_load_f64(t->data, t->dtype) : NAN; }
+double rg_item(rg_tensor *t) {
+    return is_item(t) ? rgi_load_f64(t->data, t->dtype) : rgi_failed_number();
+}
 
 static bool is_whole_number(double v) {
     RG_FAIL_VALUE_IF(isnan(v), "item", "cannot convert float NaN to integer");
@@ -89,9 +91,9 @@ static bool is_whole_number(double v) {
 
 int64_t rg_item_int(rg_tensor *t) {
     if (!is_item(t))
-        return -1;
+        return rgi_failed_count();
     if (rgi_is_float(t->dtype) && !is_whole_number(rgi_load_f64(t->data, t->dtype)))
-        return -1;
+        return rgi_failed_count();
     return rgi_load_i64(t->data, t->dtype);
 }
 
@@ -122,9 +124,9 @@ static const char *place_of_index(rg_tensor *t, const rg_dims *index) {
 
 double rg_at_dims(rg_tensor *t, rg_dims index) {
     if (!rgi_may_do_once("at") || !rgi_check(t, "at"))
-        return NAN;
+        return rgi_failed_number();
     const char *at = place_of_index(t, &index);
-    return at ? rgi_load_f64(at, t->dtype) : NAN;
+    return at ? rgi_load_f64(at, t->dtype) : rgi_failed_number();
 }
 
 /* ---- reading all elements ---------------------------------------------------------- */

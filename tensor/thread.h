@@ -48,20 +48,29 @@ enum {
     RG_STACK_DEPTH = 32,
 };
 
+/* The number of a thread's failures, and the number that they had when the program last read the
+ * error. */
+typedef struct rg_failure_count {
+    int64_t all, read;
+} rg_failure_count;
+
 /* A failure: its code, which is RG_OK if there is none, and its message. `unread` is set until the
  * program reads the failure (error.h says how). `halts` is set if the failure halts training,
  * because the failed call should have changed gradients or weights. The other fields belong to
- * unread.c. `told` is set if the failure was written to standard error. `reached` has the names of
- * functions that were called with NULL because of the failure. `stack` has the `depth` return
- * addresses of the calls in progress when the failure happened; it is filled in only if
- * REGARD_ERRORS asks for it. */
+ * unread.c, except `count`. `told` is set if the failure was written to standard error.
+ * `has_number` is set if a function has since returned a number that stands for a failure.
+ * `reached` has the names of functions that were called with NULL because of the failure. `stack`
+ * has the `depth` return addresses of the calls in progress when the failure happened; it is filled
+ * in only if REGARD_ERRORS asks for it. `count` is only used while the failure is set aside: it has
+ * the counts from before. */
 typedef struct rg_failure {
     rg_code code;
-    bool unread, halts, told;
+    bool unread, halts, told, has_number;
     int depth;
     void *stack[RG_STACK_DEPTH];
     char reached[160];
     char message[1024];
+    rg_failure_count count;
 } rg_failure;
 
 typedef struct rg_thread {
@@ -109,9 +118,11 @@ typedef struct rg_thread {
     _Atomic int64_t drift, watermark, peak, system_calls;
     struct rg_thread *next, **link;
 
-    /* error.c: the thread's failure, and `aside`, the number of earlier failures that are set aside
+    /* error.c: the thread's failure; the count of all its failures, but for those that the library
+     * has handled; and `aside`, the number of earlier failures that are set aside
      * (rgi_set_failure_aside). */
     rg_failure failure;
+    rg_failure_count failures;
     int aside;
 
     /* unread.c: the failures that happened while the thread's error was unread, and weren't its

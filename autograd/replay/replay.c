@@ -13,6 +13,7 @@
 #include "recording.h"
 #include "tensor/handle.h"
 #include "tensor/memory.h"
+#include "tensor/messages/callback.h"
 #include "tensor/observer.h"
 #include "tensor/thread.h"
 
@@ -440,20 +441,15 @@ rg_replay *rg_record(void (*step)(void *context), void *context) {
         .collector = { .observer.tensors.make = collector_make, .replay = r },
         .source = { .observer.tensors.make = source_make, .replay = r },
     };
-    rg_failure before;
-    rgi_save_failure(&before);
+    const int64_t before = rgi_failures();
     rgi_set_observer(&r->recorder.tensors);
     size_t mark = rg_scope_begin();
     step(context);
     rg_scope_end(mark);
     rgi_set_observer(NULL);
     rgi_recording_settle(r);
-    const bool ok = !r->failed && !rgi_failed();
-    if (!ok && !rgi_failed())
-        rgi_fail(RG_RUNTIME_ERROR, "record", "a call in the step failed, and the step cleared its "
-                                             "error");
-    rgi_restore_failure(&before);
-    if (ok)
+    if (rgi_called(!r->failed, before, RG_RUNTIME_ERROR, "record",
+                   "a call in the step failed, and the step cleared its error"))
         return r;
     rg_replay_free(r);
     return NULL;

@@ -7,6 +7,7 @@
 #include "tensor/map.h"
 #include "tensor/handle.h"
 #include "tensor/memory.h"
+#include "tensor/messages/callback.h"
 #include "tensor/observer.h"
 #include "tensor/scope.h"
 
@@ -137,8 +138,10 @@ typedef struct {
  * that every repetition writes to the memory of this result. */
 static void step_of_shape(void *context) {
     const shape_recording *c = context;
+    const int64_t before = rgi_failures();
     rg_tensor *y = c->replays->step(c->shape->inputs, c->replays->context);
-    if (y != RG_NONE && !rgi_check(y, replays_run))
+    if (!rgi_called(y, before, RG_TYPE_ERROR, replays_run, "expected a tensor but got NULL")
+        || (y != RG_NONE && !rgi_check(y, replays_run)))
         return;
     if (y != RG_NONE)
         rgi_retain(y);

@@ -9,6 +9,7 @@
 #include "saved.h"
 #include "autograd/node.h"
 #include "tensor/memory.h"
+#include "tensor/messages/callback.h"
 #include "tensor/observer.h"
 
 enum { MOST_CHECKPOINTED = 64 };
@@ -114,7 +115,8 @@ static bool gather(region *r) {
     }
     r->gathered = 0;
     RG_SAVED_HOOKS(((rg_saved_hooks){ gather_value, refuse_unpacking, NULL, r }));
-    return rgi_check(r->f(in, r->context), "checkpoint");
+    const int64_t before = rgi_failures();
+    return rgi_returned(r->f(in, r->context), before, "checkpoint");
 }
 
 static bool compute_again(region *r) {
@@ -201,10 +203,11 @@ rg_tensor *(rg_checkpoint_with)(rg_function *f, void *context, int n, rg_tensor 
     const rg_saved_hooks hooks = { number_value, fetch_value, drop_place, r };
     rg_tensor *in[MOST_CHECKPOINTED + RG_INPUTS_BEHIND], *y = NULL;
     rgi_inputs_copy(in, n, inputs);
+    const int64_t before = rgi_failures();
     if (rg_push_saved_hooks(hooks)) {
         y = f(in, context);
         rg_pop_saved_hooks();
     }
     region_release(r);
-    return rgi_check(y, "checkpoint") ? rg_escape(y) : NULL;
+    return rgi_returned(y, before, "checkpoint") ? rg_escape(y) : NULL;
 }

@@ -9,6 +9,7 @@
 #include "paths.h"
 #include "tensor/dtype.h"
 #include "tensor/memory.h"
+#include "tensor/messages/callback.h"
 #include "tensor/observer.h"
 #include "tensor/text/digits.h"
 
@@ -96,9 +97,12 @@ static rg_tensor *call_f(const rg_explain_options *o, rg_tensor *w) {
     const char *named_as = rgi_named_as;
     rgi_inputs_copy(in, inputs.n, inputs.v);
     rgi_named_as = NULL;
+    const int64_t before = rgi_failures();
     rg_tensor *y = o->f(in, o->context);
     rgi_named_as = named_as;
-    if (!rgi_failed())
+    const bool said_nothing = rgi_failures() == before;
+    if (rgi_called(y, before, RG_TYPE_ERROR, "explain", "expected a tensor but got NULL")
+        || said_nothing)
         return y;
     const rg_failure failure = rgi_this.failure;
     rgi_forget_failure();

@@ -10,6 +10,7 @@
 #include "autograd/rebase.h"
 #include "tensor/threads/lock.h"
 #include "tensor/memory.h"
+#include "tensor/messages/callback.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -184,18 +185,20 @@ static bool outputs_share_memory(const rg_function_context *ctx, int outputs) {
  * outputs that share memory. */
 static bool run_class_forward(rg_function_context *ctx) {
     const rg_function_class *cls = &ctx->row->cls;
+    const int64_t failures = rgi_failures();
     bool before = rg_set_grad_enabled(false);
     bool ok = cls->forward(ctx, ctx->in, ctx->out);
     rg_set_grad_enabled(before);
-    RG_FAIL_IF(!ok && !rgi_failed(), cls->name, "forward failed, and said nothing");
-    for (int k = 0; k < cls->outputs && ok; k++) {
-        RG_FAIL_IF(!ctx->out[k] && !rgi_failed(), cls->name, "forward made no output %d",
-                   k);
-        ok = rgi_check(ctx->out[k], cls->name);
+    if (!rgi_called(ok, failures, RG_RUNTIME_ERROR, cls->name, "forward failed, and said nothing"))
+        return false;
+    for (int k = 0; k < cls->outputs; k++) {
+        RG_FAIL_IF(!ctx->out[k], cls->name, "forward made no output %d", k);
+        if (!rgi_check(ctx->out[k], cls->name))
+            return false;
     }
-    RG_FAIL_IF(ok && outputs_share_memory(ctx, cls->outputs), cls->name,
+    RG_FAIL_IF(outputs_share_memory(ctx, cls->outputs), cls->name,
                "two outputs of forward share memory; return a clone of one of them (rg_clone)");
-    return ok;
+    return true;
 }
 
 /* Finds a slot of the node for each value that forward saved (see rg_function_attr). A value that

@@ -4,6 +4,7 @@
  */
 #include "function_parts.h"
 #include "autograd/graph_observer.h"
+#include "tensor/messages/callback.h"
 #include "tensor/observer.h"
 
 /* ---- repetitions of recorded steps ----------------------------------------------------- */
@@ -96,14 +97,15 @@ static bool run_backward(rg_function_context *ctx, rg_tensor *made[]) {
         if (!g[k])
             return false;
     }
+    const int64_t failures = rgi_failures();
     bool inside = rgi_in_rule;
     rgi_in_rule = true;
     bool before = rg_set_grad_enabled(s->create_graph && !cls->once_differentiable);
     bool ok = cls->backward(ctx, g, made);
     rg_set_grad_enabled(before);
     rgi_in_rule = inside;
-    RG_FAIL_IF(!ok && !rgi_failed(), cls->name, "backward failed, and said nothing");
-    return ok;
+    return rgi_called(ok, failures, RG_RUNTIME_ERROR, cls->name,
+                      "backward failed, and said nothing");
 }
 
 static bool backward_in_scope(rg_function_context *ctx, rg_tensor *gin[], rg_observer *observer) {

@@ -221,9 +221,12 @@ static bool check_second_order(const rg_check_run *s) {
     rg_failure mismatch;
     rgi_set_failure_aside(&mismatch);
     const bool saves = saves_intermediates(s);
-    if (rgi_failed())
-        return false;
+    const bool failed = rgi_failed();
+    if (failed)
+        mismatch.code = RG_OK; /* The new failure, that memory ran out, replaces the mismatch. */
     rgi_bring_failure_back(&mismatch);
+    if (failed)
+        return false;
     return rgi_check_run_failed(
         s, saves ? "second derivatives don't agree with finite differences; backward "
                    "reads an intermediate result, but only what is an input or an "

@@ -9,6 +9,7 @@
 #include "autograd/node.h"
 #include "autograd/ops/ops.h"
 #include "tensor/memory.h"
+#include "tensor/messages/callback.h"
 
 #include <string.h>
 
@@ -58,8 +59,9 @@ static bool run_derived(derived *d, rg_tensor *const inputs[]) {
             return false;
     }
     rgi_inputs_end(d->in, d->n);
+    const int64_t before = rgi_failures();
     d->y = d->f(d->in, d->context);
-    if (!rgi_check(d->y, d->op))
+    if (!rgi_returned(d->y, before, d->op))
         return false;
     RG_FAIL_IF(!rgi_is_float(d->y->dtype), d->op,
                "the output of the function must be a floating point tensor, got one of dtype %s",
@@ -430,8 +432,9 @@ static rg_tensor *result_of_example(int64_t at, void *context) {
         if (!in[i])
             return NULL;
     }
+    const int64_t before = rgi_failures();
     rg_tensor *y = m->f(in, m->context);
-    return rgi_check(y, "vmap") ? rg_escape(y) : NULL;
+    return rgi_returned(y, before, "vmap") ? rg_escape(y) : NULL;
 }
 
 rg_tensor *(rg_vmap_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],

@@ -6,6 +6,7 @@
 #include "autograd/inputs.h"
 #include "autograd/node.h"
 #include "tensor/dtype.h"
+#include "tensor/messages/callback.h"
 #include "tensor/text/digits.h"
 
 #include <math.h>
@@ -68,9 +69,13 @@ static double *element(const rg_tensor *t, int64_t at) {
 static bool call_function(const check *c, outputs *y) {
     rg_tensor *in[RG_MAX_INPUTS + RG_INPUTS_BEHIND];
     rgi_inputs_copy(in, c->n, c->inputs);
-    rg_tensor *one = c->f ? c->f(in, c->context) : NULL;
+    const int64_t before = rgi_failures();
+    rg_tensor *one = c->f ? c->f(in, c->context) : RG_NONE;
     rg_list list = c->f ? (rg_list){ 1, &one } : c->many(in, c->context);
-    if (!rgi_given_list(list.n, list.v, c->op))
+    if (!rgi_called(one, before, RG_TYPE_ERROR, c->op, "expected a tensor but got NULL")
+        || !rgi_called(list.n >= 0, before, RG_TYPE_ERROR, c->op,
+                       "expected a list but got one that failed")
+        || !rgi_given_list(list.n, list.v, c->op))
         return false;
     RG_FAIL_VALUE_IF(list.n > MOST_OUTPUTS, c->op, "takes up to %d outputs, but got %d",
                      MOST_OUTPUTS, list.n);

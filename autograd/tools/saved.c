@@ -5,6 +5,7 @@
  */
 #include "saved.h"
 #include "tensor/memory.h"
+#include "tensor/messages/callback.h"
 #include "tensor/observer.h"
 #include "autograd/graph_observer.h"
 
@@ -110,16 +111,16 @@ static bool pack_value(rg_node *n, packed_values *p, int i) {
         return false;
     const uint32_t version = t->storage->version;
     p->v[i].header = n->saved[i];
+    const int64_t before = rgi_failures();
     p->v[i].made = p->hooks.pack(t, p->hooks.context);
-    RG_FAIL_IF(!p->v[i].made && !rgi_failed(), n->op->name,
-               "a saved tensor pack hook failed, and said nothing");
+    if (!rgi_called(p->v[i].made, before, RG_RUNTIME_ERROR, n->op->name,
+                    "a saved tensor pack hook failed, and said nothing"))
+        return false;
     RG_FAIL_IF(
         t->storage->version != version, n->op->name,
         "A saved tensor pack hook is modifying its input in place. Tensors provided as input "
         "to pack hook cannot be modified by in-place operations as this can lead to "
         "unexpected side-effects.");
-    if (!p->v[i].made)
-        return false;
     let_go(n, i);
     return true;
 }
@@ -146,10 +147,11 @@ static bool unpack_value(rg_node *n, packed_values *p, int i) {
     if (!p->v[i].made)
         return true;
     rg_tensor *header = p->v[i].header;
+    const int64_t before = rgi_failures();
     rg_tensor *t = p->hooks.unpack(p->v[i].made, p->hooks.context);
-    RG_FAIL_AS_IF(RG_TYPE_ERROR, !t && !rgi_failed(), n->op->name,
-                  "Output of saved tensor unpack_hook expected to be a Tensor but got NULL");
-    if (!rgi_check(t, n->op->name))
+    if (!rgi_called(t, before, RG_TYPE_ERROR, n->op->name,
+                    "Output of saved tensor unpack_hook expected to be a Tensor but got NULL")
+        || !rgi_check(t, n->op->name))
         return false;
     RG_FAIL_IF(t->dtype != header->dtype || !rgi_same_shape(t, header), n->op->name,
                "a saved tensor unpack hook returned [torch.%sTensor %s] for [torch.%sTensor %s]",

@@ -90,7 +90,7 @@ void rg_data_loader_free(rg_data_loader *l) {
 
 int64_t rg_data_loader_len(const rg_data_loader *l) {
     if (!rgi_handle_given(l, "data_loader_len", RG_HANDLE_DATA_LOADER))
-        return -1;
+        return rgi_failed_count();
     const int64_t whole = l->n / l->options.batch_size;
     return whole + (!l->options.drop_last && l->n % l->options.batch_size);
 }

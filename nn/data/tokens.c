@@ -94,7 +94,8 @@ void rg_tokens_close(rg_tokens *tokens) {
 }
 
 int64_t rg_tokens_count(const rg_tokens *tokens) {
-    return rgi_handle_given(tokens, "tokens_count", RG_HANDLE_TOKENS) ? tokens->n : -1;
+    return rgi_handle_given(tokens, "tokens_count", RG_HANDLE_TOKENS) ? tokens->n
+                                                                      : rgi_failed_count();
 }
 
 /* ---- reading windows of tokens -------------------------------------------------------- */

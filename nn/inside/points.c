@@ -9,6 +9,7 @@
 #include "tensor/error.h"
 #include "tensor/map.h"
 #include "tensor/memory.h"
+#include "tensor/messages/callback.h"
 #include "tensor/observer.h"
 #include "tensor/scope.h"
 #include "tensor/storage.h"
@@ -130,12 +131,14 @@ static rg_tensor *call_hooks(struct rg_hook_scope *scope, const char *name, rg_t
             return NULL;
         scope->called[i] = true;
         scope->busy = true;
+        const int64_t before = rgi_failures();
         rg_tensor *other = scope->v[i].hook(x, name, scope->v[i].context);
         scope->busy = false;
-        if (other == RG_NONE)
-            continue;
-        rgi_given(other, name, "a tensor of a hook");
-        x = other;
+        if (!rgi_called(other, before, RG_TYPE_ERROR, name,
+                        "expected a tensor of a hook but got NULL"))
+            return NULL;
+        if (other != RG_NONE)
+            x = other;
     }
     return x;
 }

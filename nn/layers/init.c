@@ -104,7 +104,7 @@ double rg_nn_init_calculate_gain(const char *nonlinearity, double param) {
         if (strcmp(nonlinearity, known[i].name) == 0)
             return known[i].gain;
     rg_fail(RG_VALUE_ERROR, "calculate_gain", "Unsupported nonlinearity %s", nonlinearity);
-    return NAN;
+    return rgi_failed_number();
 }
 
 static rg_tensor *init_kaiming(const char *op, rg_tensor *t, bool uniform, rg_kaiming_options o) {

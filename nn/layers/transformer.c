@@ -5,7 +5,7 @@
  */
 #include "nn/registry.h"
 #include "tensor/dtype.h"
-#include "tensor/error.h"
+#include "tensor/messages/callback.h"
 #include "tensor/structs.h"
 #include "transformer_parts.h"
 
@@ -17,7 +17,11 @@ rg_tensor *rgi_feed_forward(rg_linear_module *linear1, rg_tensor *(*activation)(
     rg_tensor *hidden = rg_call(linear1, x);
     if (!hidden)
         return NULL;
-    hidden = rg_call(inner, activation(hidden));
+    const int64_t before = rgi_failures();
+    hidden = activation(hidden);
+    if (!rgi_called(hidden, before, RG_TYPE_ERROR, "activation", "expected a tensor but got NULL"))
+        return NULL;
+    hidden = rg_call(inner, hidden);
     return rg_call(outer, rg_call(linear2, hidden));
 }
 

@@ -5,7 +5,7 @@
 #include "gpt.h"
 #include "nn/given.h"
 #include "tensor/dtype.h"
-#include "tensor/error.h"
+#include "tensor/messages/callback.h"
 #include "tensor/text/digits.h"
 
 #include <math.h>
@@ -124,8 +124,10 @@ rg_tensor *(rg_gpt_generate_with)(rg_gpt *self, rg_tensor *idx, int64_t max_new_
         bool over = false;
         ok = rg_copy_(rg_narrow(all, 1, t, 1), next) && have_ended(ended, &over);
         read = t;
+        const int64_t before = rgi_failures();
         if (ok && ((o.each && !o.each(next, o.context)) || over))
             end = t + 1;
+        ok = ok && rgi_left_no_failure(before, "gpt_generate");
     }
     rgi_module_set_user(&self->base, user);
     if (ok && end < rg_size(all, 1))

@@ -44,18 +44,20 @@ size_t rgi_byte_character(unsigned char b, char *to) {
 /* ---- looking up tokens by id and by string -------------------------------------------- */
 
 int64_t rg_tokenizer_size(const rg_tokenizer *t) {
-    return rgi_handle_given(t, "tokenizer_size", RG_HANDLE_TOKENIZER) ? (int64_t)t->n : -1;
+    const bool given = rgi_handle_given(t, "tokenizer_size", RG_HANDLE_TOKENIZER);
+    return given ? (int64_t)t->n : rgi_failed_count();
 }
 
 int64_t rg_tokenizer_id(const rg_tokenizer *t, const char *token) {
     if (!rgi_handle_given(t, "tokenizer_id", RG_HANDLE_TOKENIZER)
         || !rgi_given(token, "tokenizer_id", "a token"))
-        return -1;
+        return rgi_failed_count();
     int64_t id = rgi_map_name(&t->names, token);
-    if (id < 0)
-        rg_fail(RG_INDEX_ERROR, "tokenizer_id", "KeyError: '%s' is none of the %zu tokens", token,
-                  t->n);
-    return id;
+    if (id >= 0)
+        return id;
+    rg_fail(RG_INDEX_ERROR, "tokenizer_id", "KeyError: '%s' is none of the %zu tokens", token,
+            t->n);
+    return rgi_failed_count();
 }
 
 static bool is_token(const rg_tokenizer *t, int64_t id, const char *op) {

@@ -130,14 +130,15 @@ void rg_vocabulary_free(rg_vocabulary *v) {
 int64_t rg_vocabulary_index(const rg_vocabulary *v, const char *token) {
     if (!rgi_handle_given(v, "vocabulary_index", RG_HANDLE_VOCABULARY)
         || !rgi_given(token, "vocabulary_index", "a token"))
-        return -1;
+        return rgi_failed_count();
     int64_t at = rgi_map_name(v->index, token);
     if (at >= 0)
         return at;
-    if (v->unknown < 0)
-        rg_fail(RG_INDEX_ERROR, "vocabulary_index", "KeyError: '%s' is none of the %lld tokens",
-                  token, (long long)v->n);
-    return v->unknown;
+    if (v->unknown >= 0)
+        return v->unknown;
+    rg_fail(RG_INDEX_ERROR, "vocabulary_index", "KeyError: '%s' is none of the %lld tokens", token,
+            (long long)v->n);
+    return rgi_failed_count();
 }
 
 rg_tensor *rg_encode(const rg_vocabulary *v, const char *text) {

@@ -8,6 +8,7 @@
 #include "tensor/dtype.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/memory.h"
+#include "tensor/messages/callback.h"
 #include "tensor/observer.h"
 #include "tensor/storage.h"
 
@@ -113,13 +114,14 @@ static rg_tensor *flat_gradient(const rg_optim *o) {
 static bool evaluate(lbfgs_run *r, rg_tensor **loss) {
     RG_SCOPE();
     rg_tensor *y;
+    const int64_t before = rgi_failures();
     {
         RG_ENABLE_GRAD();
         y = r->closure(r->context);
     }
     RG_FAIL_AS_IF(RG_RELEASED, r->o->handle.released, lbfgs_name,
                   "the closure has freed the optimizer");
-    if (!rgi_given_tensor(y, lbfgs_name) || rgi_training_halted())
+    if (!rgi_returned(y, before, lbfgs_name) || rgi_training_halted())
         return false;
     RG_FAIL_IF(rg_numel(y) != 1, lbfgs_name,
                "a Tensor with %lld elements cannot be converted to Scalar", (long long)rg_numel(y));

@@ -218,7 +218,7 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) 
 }
 
 int rg_optim_n_groups(rg_optim *o) {
-    return rgi_handle_given(o, "n_groups", RG_HANDLE_OPTIM) ? (int)o->n_groups : -1;
+    return rgi_handle_given(o, "n_groups", RG_HANDLE_OPTIM) ? (int)o->n_groups : rgi_failed_count();
 }
 
 static bool has_group(const rg_optim *o, int i) {

@@ -171,6 +171,9 @@ typedef struct rg_schedule_row {
     rg_schedule_rate *closed;
 } rg_schedule_row;
 extern const rg_schedule_row rgi_schedule_rows[RG_CHAINED_SCHEDULER + 1];
+/* Sets the group's learning rate to that at epoch t, which `rate` computes. Fails if the rate is
+ * NaN, or if a function of the program fails that `rate` calls, such as lr_lambda. */
+bool rgi_set_rate(const rg_schedule *s, rg_param_group *g, double t, rg_schedule_rate *rate);
 /* Returns whether a schedule of this kind calls functions of the program to compute the rate. */
 static inline bool rgi_is_by_lambda(rg_schedule_kind kind) {
     return kind == RG_LAMBDA_LR || kind == RG_MULTIPLICATIVE_LR;

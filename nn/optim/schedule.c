@@ -12,33 +12,6 @@
 
 /* ---- making a schedule --------------------------------------------------------- */
 
-/* Fails because the next learning rate of a group is NaN, and names the cause. In torch a division
- * by zero is an error as well; any other NaN becomes the learning rate. */
-static bool fail_for_nan(const rg_schedule *s, double rate_before) {
-    const rg_schedule_options *q = &s->o;
-    const struct {
-        const char *what;
-        bool is_cause;
-    } causes[] = {
-        { "the learning rate before isn't finite", !isfinite(rate_before) },
-        { "lr_lambda returned nan, or a factor that makes the learning rate nan",
-          rgi_is_by_lambda(s->kind) },
-        { "scale_fn returned nan, or a scale that makes the learning rate nan",
-          s->kind == RG_CYCLIC_LR && q->scale_fn },
-        { "gamma is nan", isnan(q->gamma) },
-        { "eta_min is nan", isnan(q->eta_min) },
-        { "power is nan", isnan(q->power) },
-        { "factor is nan", isnan(q->factor) },
-        { "base_lr is nan", isnan(q->base_lr) },
-        { "max_lr is nan", isnan(q->max_lr) },
-        { "float division by zero", true },
-    };
-    int i = 0;
-    while (!causes[i].is_cause)
-        i++;
-    return rgi_fail(RG_VALUE_ERROR, rgi_schedule_rows[s->kind].name, "%s", causes[i].what);
-}
-
 /* Does the work of set_rates (see below). The caller owns a reference to the optimizer. */
 static bool set_rates_of_groups(rg_schedule *s, double t, rg_schedule_rate *rate) {
     const char *name = rgi_schedule_rows[s->kind].name;
@@ -51,10 +24,8 @@ static bool set_rates_of_groups(rg_schedule *s, double t, rg_schedule_rate *rate
         rg_param_group *g = &s->optim->groups[i].options;
         if (!rgi_option_set(g->initial_lr))
             g->initial_lr = g->lr;
-        double lr = rate(s, g, t);
-        if (isnan(lr))
-            return fail_for_nan(s, g->lr);
-        g->lr = lr;
+        if (!rgi_set_rate(s, g, t, rate))
+            return false;
     }
     s->state[RG_LAST_EPOCH] = t;
     return true;

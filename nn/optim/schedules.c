@@ -5,6 +5,7 @@
  * both cases.
  */
 #include "optimizer_structs.h"
+#include "tensor/messages/callback.h"
 
 #include <math.h>
 
@@ -244,3 +245,45 @@ const rg_schedule_row rgi_schedule_rows[] = {
                                             warm_restarts },
     [RG_CHAINED_SCHEDULER] = { "ChainedScheduler", NULL, NULL },
 };
+
+/* ---- setting the rate of a group ------------------------------------------------ */
+
+/* Fails because the next learning rate of a group is NaN, and names the cause. In torch a division
+ * by zero is an error as well; any other NaN becomes the learning rate. */
+static bool fail_for_nan(const rg_schedule *s, double rate_before) {
+    const rg_schedule_options *q = &s->o;
+    const struct {
+        const char *what;
+        bool is_cause;
+    } causes[] = {
+        { "the learning rate before isn't finite", !isfinite(rate_before) },
+        { "lr_lambda returned nan, or a factor that makes the learning rate nan",
+          rgi_is_by_lambda(s->kind) },
+        { "scale_fn returned nan, or a scale that makes the learning rate nan",
+          s->kind == RG_CYCLIC_LR && q->scale_fn },
+        { "gamma is nan", isnan(q->gamma) },
+        { "eta_min is nan", isnan(q->eta_min) },
+        { "power is nan", isnan(q->power) },
+        { "factor is nan", isnan(q->factor) },
+        { "base_lr is nan", isnan(q->base_lr) },
+        { "max_lr is nan", isnan(q->max_lr) },
+        { "float division by zero", true },
+    };
+    int i = 0;
+    while (!causes[i].is_cause)
+        i++;
+    return rgi_fail(RG_VALUE_ERROR, rgi_schedule_rows[s->kind].name, "%s", causes[i].what);
+}
+
+bool rgi_set_rate(const rg_schedule *s, rg_param_group *g, double t, rg_schedule_rate *rate) {
+    const int64_t before = rgi_failures();
+    const double lr = rate(s, g, t);
+    const bool ok = !isnan(lr) || rgi_failures() == before;
+    if (!rgi_called(ok, before, RG_RUNTIME_ERROR, rgi_schedule_rows[s->kind].name,
+                    "the function of the rate failed, and cleared its error"))
+        return false;
+    if (isnan(lr))
+        return fail_for_nan(s, g->lr);
+    g->lr = lr;
+    return true;
+}

@@ -4,6 +4,7 @@
 #include "optimizer_structs.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/copy.h"
+#include "tensor/messages/callback.h"
 #include "tensor/observer.h"
 #include "tensor/shape.h"
 #include "tensor/storage.h"
@@ -171,6 +172,7 @@ static rg_tensor *step_closure(rg_optim *o, rg_closure *closure, void *context) 
     if (o->row->step_by_closure)
         return o->row->step_by_closure(o, closure, context);
     rg_tensor *loss;
+    const int64_t before = rgi_failures();
     o->holders++;
     {
         RG_ENABLE_GRAD();
@@ -179,7 +181,7 @@ static rg_tensor *step_closure(rg_optim *o, rg_closure *closure, void *context) 
     const bool freed = o->handle.released;
     rgi_optim_let_go(o);
     RG_FAIL_AS_IF(RG_RELEASED, freed, op, "the closure has freed the optimizer");
-    return rgi_given_tensor(loss, op) && rg_optim_step(o) ? loss : NULL;
+    return rgi_returned(loss, before, op) && rg_optim_step(o) ? loss : NULL;
 }
 
 rg_tensor *rg_optim_step_closure(rg_optim *o, rg_closure *closure, void *context) {

@@ -7,6 +7,7 @@
 #include "tensor/error.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/memory.h"
+#include "tensor/messages/callback.h"
 #include "tensor/observer.h"
 #include "tensor/scope.h"
 #include "tensor/text/text.h"
@@ -172,11 +173,13 @@ static bool has_own_places(const rg_module *m, const rg_module *from) {
 static bool make_whole(copier *c, int i) {
     const rg_module *from = original(c, i);
     rg_module *m = c->module_copies[i];
-    if (m->cls->copy && !m->cls->copy(m, from)) {
-        rgi_given(NULL, "deepcopy", "true of the class's copy");
+    const int64_t before = rgi_failures();
+    const bool ok = !m->cls->copy || m->cls->copy(m, from);
+    if (ok)
+        c->whole = i;
+    if (!rgi_called(ok, before, RG_TYPE_ERROR, "deepcopy",
+                    "expected true of the class's copy but got false"))
         return false;
-    }
-    c->whole = i;
     if (!has_own_places(m, from))
         return false;
     fill_places(c, i, false);

@@ -91,6 +91,7 @@ void rgi_unread_begin(rg_thread *me) {
     rg_failure *f = &me->failure;
     const tell_mode mode = told_mode();
     f->told = false;
+    f->has_number = false;
     f->depth = 0;
     f->reached[0] = 0;
     if (mode != TELL_TRACE && mode != TELL_ABORT)
@@ -110,6 +111,7 @@ void rgi_abort_if_asked(void) {
 void rgi_null_reached(const char *op) {
     rg_failure *f = &rgi_this.failure;
     const size_t n = strlen(f->reached);
+    rgi_this.failures.all++;
     if (rgi_named_as)
         op = rgi_named_as;
     if (!f->unread || !op)
@@ -162,12 +164,15 @@ static int failed_numbers(const char *text) {
     return n;
 }
 
-/* Returns whether a failure is probably a consequence: its message was given a number that a failed
- * call returns, or refuses negative numbers without saying which one it was given. */
-static bool is_consequence(const char *line, const char *format) {
+/* Returns whether a failure is probably a consequence of the thread's error: a function has
+ * returned a number that stands for a failure, and the message was given such a number, or refuses
+ * negative numbers without saying which one it was given. (A NULL needs no such guess: a function
+ * that is given NULL adds no failure.) */
+static bool is_consequence(const rg_failure *error, const char *line, const char *format) {
     const bool plain = !strchr(format, '%');
-    return failed_numbers(line) > failed_numbers(format)
-           || (plain && (strstr(format, "negative") || strstr(format, "can be inferred")));
+    return error->has_number
+           && (failed_numbers(line) > failed_numbers(format)
+               || (plain && (strstr(format, "negative") || strstr(format, "can be inferred"))));
 }
 
 /* Returns whether both messages begin with the name of the same function. */
@@ -179,7 +184,8 @@ static bool same_function(const char *line, const char *other) {
 /* One call can fail in several ways, so a later failure of the function that failed first isn't
  * counted. A failure with the same message as another one is the same mistake, made again. */
 void rgi_count_later(rg_thread *me, const char *line, const char *format) {
-    if (me->aside || is_consequence(line, format) || same_function(line, me->failure.message))
+    if (me->aside || is_consequence(&me->failure, line, format)
+        || same_function(line, me->failure.message))
         return;
     if (strncmp(line, me->later.first, sizeof me->later.first - 1) == 0)
         return;

@@ -770,7 +770,7 @@ static bool half_forward(rg_function_context *ctx, rg_tensor *const in[], rg_ten
         return false;
     if (way == HALF_LARGER_IN_FLOAT32)
         out[0] = rg_dtype_of(in[0]) == RG_FLOAT32 ? rg_add(out[0], 0.25) : out[0];
-    else if (!rg_ones(100) && way == HALF_WITH_SPARE_MEMORY)
+    else if (!rg_ones(100) && rg_error_code() && way == HALF_WITH_SPARE_MEMORY)
         rg_error_clear();
     return out[0] != NULL;
 }

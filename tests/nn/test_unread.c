@@ -177,6 +177,12 @@ static void fails_by_consequence(void) {
     rg_optim_free(rg_optim_sgd(RG_LIST(rg_requires_grad_(x, true)), .lr = rg_item(y)));
 }
 
+/* No function has returned a number that stands for a failure: the -1 is a mistake of its own. */
+static void gives_its_own_number(void) {
+    wrong();
+    rg_eye(-1, 2);
+}
+
 /* The library looks at the failure of what it tries. */
 static void tries(void) {
     rg_failure aside;
@@ -299,6 +305,8 @@ static const struct {
     { reads_the_first, LATER ABSENT },
     { clears_both, "" },
     { fails_by_consequence, MATMUL " (NULL then reached size, item)\n" },
+    { gives_its_own_number, MATMUL "\n" LATER
+                            "eye: n must be greater or equal to 0, got -1\n" },
     { tries, "tried\n" },
 };
 
