@@ -2,6 +2,9 @@
  * gradcheck.c: gradcheck, which compares the gradients of a function with finite differences. A
  * column of the Jacobian is measured by moving one element of one input by eps in both directions.
  * A row is computed by a backward run from one element of an output.
+ *
+ * This file is long because gradgradcheck is a gradcheck of the function's derivative, and works
+ * on the same structs.
  */
 #include "autograd/inputs.h"
 #include "autograd/node.h"
