@@ -122,10 +122,11 @@ bool rgi_recording_is_constant(const rg_replay *r, const rg_tensor *t);
 bool rgi_recording_makes_anew(rg_replay *r, const rg_tensor *t, const char *op);
 /* Notes that the step is about to change whether t requires grad. */
 void rgi_recording_changes(rg_replay *r, rg_tensor *t);
-/* Ends the recording. Fails, and marks the recording as failed, if a tensor requires grad at only
- * one of the step's beginning and end, since the next call of the step would then differ. From now
- * on the recording's storages belong to its tensors, and tensors that were marked as released are
- * alive again. */
+/* Fails if a tensor requires grad at only one of the step's beginning and end, since the next call
+ * of the step would then do something else. */
+bool rgi_recording_leaves_as_found(const rg_replay *r);
+/* Ends the recording. From now on its storages belong to its tensors, and tensors that were marked
+ * as released are alive again. */
 void rgi_recording_settle(rg_replay *r);
 /* Called before and after a repetition. rgi_recording_counts_writes counts a write to each output
  * that the program may hold, so that a graph that has saved the output notices that its value has

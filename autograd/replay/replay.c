@@ -447,8 +447,9 @@ rg_replay *rg_record(void (*step)(void *context), void *context) {
     step(context);
     rg_scope_end(mark);
     rgi_set_observer(NULL);
+    const bool same = rgi_failures() != before || rgi_recording_leaves_as_found(r);
     rgi_recording_settle(r);
-    if (rgi_called(!r->failed, before, RG_RUNTIME_ERROR, "record",
+    if (rgi_called(same && !r->failed, before, RG_RUNTIME_ERROR, "record",
                    "a call in the step failed, and the step cleared its error"))
         return r;
     rg_replay_free(r);
