@@ -3,6 +3,8 @@
  * element type (see sets.h). A distance is accumulated in DISTANCE_LANES lanes (partial results),
  * whatever the instruction set is, so that all instruction sets give the same bits.
  */
+K_SUMS_IN_T;
+
 #if K_IS_FLOAT
 
 /* ---- functions that add the difference d = |a_i - b_i| of two elements to the accumulator ---- */
