@@ -14,7 +14,7 @@ static const struct {
     uint32_t state;
     const char *released;
 } ends[] = {
-    { RG_DEAD, "with its scope; return it with rg_escape" },
+    { RG_DEAD, "with its scope; rg_escape it to the scope outside, or rg_keep it, before" },
     { RG_DROPPED, "by rg_drop" },
     { RG_MODULE_FREED, "with its module, by rg_module_free or rg_tie; rg_keep it before" },
     { RG_OPTIM_FREED, "with its optimizer, by rg_optim_free; rg_keep it before" },

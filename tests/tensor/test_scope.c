@@ -73,7 +73,8 @@ START_TEST(test_use_after_scope_is_named) {
     }
     ck_assert_int_eq(rg_numel(t), -1);
     ck_assert_int_eq(rg_error_code(), RG_RELEASED);
-    ck_assert_str_eq(rg_error(), "numel: tensor released with its scope; return it with rg_escape");
+    ck_assert_str_eq(rg_error(), "numel: tensor released with its scope; rg_escape it to the scope "
+                                 "outside, or rg_keep it, before");
 }
 END_TEST
 
@@ -415,7 +416,7 @@ START_TEST(test_misuse_is_named_with_certainty) {
         three();
     for (int i = 0; i < 100; i++)
         ck_fails(rg_zeros_like(t[i]), RG_RELEASED,
-                 "zeros_like: tensor released with its scope; return it with rg_escape");
+                 "zeros_like: tensor released with its scope; rg_escape it to the scope outside");
 }
 END_TEST
 
@@ -540,7 +541,7 @@ START_TEST(test_what_released_it) {
         x = rg_ones(2);
     }
     ck_fails(rg_ones_like(x), RG_RELEASED,
-             "ones_like: tensor released with its scope; return it with rg_escape");
+             "ones_like: tensor released with its scope; rg_escape it to the scope outside");
     x = rg_ones(2);
     rg_drop(x);
     ck_fails(rg_ones_like(x), RG_RELEASED, "ones_like: tensor released by rg_drop");
