@@ -329,6 +329,7 @@ static bool report_mismatch(const check *c, const outputs *y, bool any, const ja
                             const uint32_t versions[], const mismatch *worst) {
     const rg_tensor *output = y->v[worst->output];
     rg_dims in = position(c->inputs[worst->input], worst->at);
+    const char *name = rgi_name_of(c->inputs[worst->input]); /* A parameter's path, for example. */
     rg_dims out = position(output, worst->out);
     rg_failure before;
     rgi_set_failure_aside(&before);
@@ -339,10 +340,10 @@ static bool report_mismatch(const check *c, const outputs *y, bool any, const ja
     rgi_bring_failure_back(&before);
     return rgi_fail(
         RG_RUNTIME_ERROR, c->op,
-        "%sJacobian mismatch for output %d with respect to input %d: at output %s and "
+        "%sJacobian mismatch for output %d with respect to input %d%s%s: at output %s and "
         "input %s the analytical value is %s but the numerical one is %s (%s)%s",
         any ? "" : "Numerical gradient for function expected to be zero. ", worst->output,
-        worst->input, RG_DIMS_TEXT(&out), RG_DIMS_TEXT(&in),
+        worst->input, name ? ", " : "", name ? name : "", RG_DIMS_TEXT(&out), RG_DIMS_TEXT(&in),
         rgi_number_of_digits(12, worst->analytic), rgi_number_of_digits(12, worst->numeric),
         output->history ? rgi_node_name(rgi_node_of(output)) : "a result without history", cause);
 }

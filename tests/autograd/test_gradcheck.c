@@ -216,6 +216,15 @@ static rg_tensor *detaching_function(rg_tensor *const in[], void *unused) {
     return rg_function_apply(&detaching, NULL, in[0]);
 }
 
+/* An input that has a name, such as a module's parameter, is named. */
+START_TEST(test_mismatch_names_its_input) {
+    rg_tensor *x = input(2, 3);
+    ck_ok(rg_set_name(x, "fc.weight"));
+    ck_fails(rg_gradcheck(half_hidden, NULL, 1, &x), RG_RUNTIME_ERROR,
+             "with respect to input 0, fc.weight: at output [1, 2] and input [1, 2]");
+}
+END_TEST
+
 /* A gradient depends on that of the output, too. */
 START_TEST(test_gradients_that_are_cut_off) {
     rg_memory_may_stay = 1;
@@ -919,7 +928,8 @@ START_TEST(test_drawn_names) {
 }
 END_TEST
 
-RG_TESTS(gradcheck, test_within_no_grad, test_gradients_that_are_cut_off,
+RG_TESTS(gradcheck, test_within_no_grad, test_mismatch_names_its_input,
+         test_gradients_that_are_cut_off,
          test_each_element_is_checked,
          test_gradients_of_either_sign, test_drawn_names_of_all_lengths, test_drawn_numbers,
          test_planted_faults_are_rejected, test_the_report_names_the_worst_element,
