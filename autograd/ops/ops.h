@@ -209,7 +209,7 @@ rg_values_indices rg_kthvalue(rg_tensor *x, int64_t k, int dim, bool keepdim);
  * "higher", "midpoint" or "nearest". */
 typedef struct RG_OPTIONS rg_quantile_options {
     RG_BY_NAME;
-    int dim                   RG_DEFAULT(INT_MIN);
+    int64_t dim               RG_DEFAULT(INT_MIN);
     rg_flag keepdim              RG_DEFAULT(false);
     const char *interpolation RG_DEFAULT("linear");
 } rg_quantile_options;
@@ -382,7 +382,7 @@ rg_tensor *rg_diag_embed(rg_tensor *x, int64_t offset, int dim1, int dim2);
  * call fails if output_size isn't that sum. */
 typedef struct RG_OPTIONS rg_repeat_interleave_options {
     RG_BY_NAME;
-    int dim             RG_DEFAULT(INT_MIN);
+    int64_t dim         RG_DEFAULT(INT_MIN);
     int64_t output_size RG_DEFAULT(-1);
 } rg_repeat_interleave_options;
 rg_tensor *rg_repeat_interleave_with(rg_tensor *x, rg_tensor *repeats,

@@ -239,7 +239,8 @@ static rg_tensor *quantile(rg_tensor *x, rg_tensor *q, const rg_quantile_options
     enum quantile_mode mode;
     int dim = -1;
     if (!quantile_check(x, q, o->interpolation, &mode)
-        || (o->dim != INT_MIN && !rgi_wrap_dim(NULL, o->dim, x->ndim, &dim)) || !quantile_within(q))
+        || (o->dim != INT_MIN && !rgi_wrap_dim(NULL, rgi_nearest_int(o->dim), x->ndim, &dim))
+        || !quantile_within(q))
         return NULL;
     const int reduced = dim < 0 ? x->ndim : RG_MIN(x->ndim, 1);
     if (!rgi_check_dims(NULL, x->ndim - (o->keepdim ? 0 : reduced) + (q->ndim > 0)))

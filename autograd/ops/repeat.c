@@ -191,11 +191,12 @@ static rg_tensor *interleave_each(rg_tensor *x, rg_tensor *repeats, int dim, int
                            RG_APPLY(interleave, RG_A(interleave, output_size), repeats));
 }
 
-static rg_tensor *repeat_interleave(rg_tensor *x, rg_tensor *repeats, int dim,
+static rg_tensor *repeat_interleave(rg_tensor *x, rg_tensor *repeats, int64_t given_dim,
                                     int64_t output_size) {
+    int dim = rgi_nearest_int(given_dim);
     if (!rgi_check(x, NULL) || !rgi_check(repeats, NULL))
         return NULL;
-    if (dim == INT_MIN) {
+    if (given_dim == INT_MIN) {
         x = rg_flatten(x, 0, -1);
         dim = 0;
     }

@@ -311,7 +311,7 @@ static bool tell_explanation(rg_explanation *e, const rg_paths *p, const rg_expl
     int all = e->gradient ? list_paths(p, e, told) : -1;
     if (all < 0)
         return false;
-    e->n = RG_MIN(all, o->paths);
+    e->n = (int)RG_MIN(all, o->paths);
     for (int i = e->n; i < all; i++)
         e->rest += told[i].path.share;
     rg_gradient_path *v = rgi_scope_alloc((size_t)e->n * sizeof *v);
@@ -343,7 +343,7 @@ static bool may_explain(rg_tensor *loss, rg_tensor *w, const rg_explain_options 
     RG_FAIL_IF(!loss->history, "explain",
                "element 0 of tensors does not require grad and does not have a grad_fn");
     RG_FAIL_IF(!w->history, "explain", "One of the differentiated Tensors does not require grad");
-    RG_FAIL_VALUE_IF(o->paths < 0, "explain", "paths can't be %d", o->paths);
+    RG_FAIL_VALUE_IF(o->paths < 0, "explain", "paths can't be %lld", (long long)o->paths);
     RG_FAIL_VALUE_IF(o->inputs.n > MOST_EXPLAINED, "explain", "takes up to %d inputs, but got %d",
                      MOST_EXPLAINED, o->inputs.n);
     return rgi_given_list(o->inputs.n, o->inputs.v, "explain");

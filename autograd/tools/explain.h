@@ -28,7 +28,7 @@ RG_PUBLIC_BEGIN
 typedef struct RG_OPTIONS rg_explain_options {
     RG_BY_NAME;
     /* The number of paths to describe, beginning with the largest. */
-    int paths RG_DEFAULT(8);
+    int64_t paths RG_DEFAULT(8);
     /* A gradient counts as huge if the absolute value of an element is above this bound. */
     double huge RG_DEFAULT(1e6);
     /* A function that computes the loss again from the inputs, as for rg_gradcheck. If it is given,

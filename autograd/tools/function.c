@@ -69,8 +69,8 @@ static const rg_function_row *row_of_class(rg_function_class *cls) {
     RG_FAIL_VALUE_IF(!cls->name || !cls->forward, "function_apply",
                      "a class needs a name and a forward");
     RG_FAIL_VALUE_IF(cls->outputs < 0 || cls->outputs > RG_MAX_OUTPUTS, cls->name,
-                     "a class has up to %d outputs, but this says %d", RG_MAX_OUTPUTS,
-                     cls->outputs);
+                     "a class has up to %d outputs, but this says %lld", RG_MAX_OUTPUTS,
+                     (long long)cls->outputs);
     const size_t bytes = RG_MAX(cls->args_bytes, cls->state_bytes);
     RG_FAIL_VALUE_IF(bytes > PTRDIFF_MAX / 2, cls->name,
                      "args or a state of %zu bytes are too large", bytes);
@@ -118,7 +118,7 @@ bool rg_mark_non_differentiable(rg_function_context *ctx, rg_tensor *output) {
     if (!rgi_given(ctx, "mark_non_differentiable", "a context")
         || !rgi_check(output, ctx->row->op.name))
         return false;
-    int k = ctx->out ? index_among(output, ctx->out, ctx->row->cls.outputs) : -1;
+    int k = ctx->out ? index_among(output, ctx->out, (int)ctx->row->cls.outputs) : -1;
     RG_FAIL_VALUE_IF(k < 0, ctx->row->op.name,
                      "mark_non_differentiable takes an output, in forward, where out[] has it");
     ctx->attr->apart |= 1u << k;
@@ -196,7 +196,7 @@ static bool run_class_forward(rg_function_context *ctx) {
         if (!rgi_check(ctx->out[k], cls->name))
             return false;
     }
-    RG_FAIL_IF(outputs_share_memory(ctx, cls->outputs), cls->name,
+    RG_FAIL_IF(outputs_share_memory(ctx, (int)cls->outputs), cls->name,
                "two outputs of forward share memory; return a clone of one of them (rg_clone)");
     return true;
 }
@@ -209,7 +209,7 @@ static int place_saved(rg_function_context *ctx, rg_tensor *in[], int n) {
     for (int j = 0; j < a->n_saved; j++) {
         rg_tensor *t = ctx->saved[j];
         int i = index_among(t, in, a->n_user);
-        int k = index_among(t, ctx->out, ctx->row->cls.outputs);
+        int k = index_among(t, ctx->out, (int)ctx->row->cls.outputs);
         if (rgi_is_none(t)) {
             a->slot[j] = RG_SLOT_ABSENT;
             continue;

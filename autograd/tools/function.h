@@ -55,7 +55,7 @@ typedef struct RG_OPTIONS rg_function_class {
     bool (*backward)(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[])
         RG_DEFAULT(NULL);
     /* The number of outputs, up to 8. 0 stands for one output. */
-    int outputs RG_DEFAULT(0);
+    int64_t outputs RG_DEFAULT(0);
     /* The size in bytes of the args that the program passes to rg_function_apply, which copies
      * them. rg_function_args returns the copy. */
     size_t args_bytes RG_DEFAULT(0);

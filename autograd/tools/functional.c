@@ -85,10 +85,10 @@ static rg_tensor *derivative(rg_tensor *y, rg_tensor *x, rg_tensor *gradient, bo
     return g == RG_NONE ? rg_zeros_like(x) : g;
 }
 
-static bool is_argument(const derived *d, int argnum) {
-    RG_FAIL_INDEX_IF(argnum < 0 || argnum >= d->n, d->op, "there is no input %d of %d", argnum,
-                     d->n);
-    RG_FAIL_IF(!is_real(d, argnum), d->op,
+static bool is_argument(const derived *d, int64_t argnum) {
+    RG_FAIL_INDEX_IF(argnum < 0 || argnum >= d->n, d->op, "there is no input %lld of %d",
+                     (long long)argnum, d->n);
+    RG_FAIL_IF(!is_real(d, (int)argnum), d->op,
                "only Tensors of floating point dtype can require gradients");
     return true;
 }
@@ -109,7 +109,7 @@ static bool vector_fits(const char *op, rg_tensor *v, const rg_tensor *as) {
  * along dim, or NULL on failure. At most AT_ONCE tensors are stacked at a time. If there are more,
  * each half is stacked, and the halves are joined. */
 static rg_tensor *stack_of(rg_tensor *(*one)(int64_t at, void *context), void *context,
-                           int64_t from, int64_t n, int64_t dim) {
+                           int64_t from, int64_t n, int dim) {
     enum { AT_ONCE = 512 };
     if (n > AT_ONCE) {
         rg_tensor *first = stack_of(one, context, from, n / 2, dim);
@@ -201,7 +201,7 @@ static rg_tensor *jacobian_by_columns(const derived *d, rg_tensor *x) {
     return g ? rg_T(rows_of(g, u, d->create_graph)) : NULL;
 }
 
-static rg_tensor *whole_jacobian(derived d, rg_tensor *const inputs[], int argnum,
+static rg_tensor *whole_jacobian(derived d, rg_tensor *const inputs[], int64_t argnum,
                                  rg_tensor *(*made)(const derived *d, rg_tensor *x)) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
@@ -232,7 +232,8 @@ rg_tensor *(rg_jacfwd_with)(rg_function *f, void *context, int n, rg_tensor *con
 typedef struct {
     rg_function *f;
     void *context;
-    int n, argnum;
+    int n;
+    int64_t argnum;
 } inner_jacobian;
 
 static rg_tensor *jacobian_as_function(rg_tensor *const inputs[], void *context) {
@@ -450,6 +451,7 @@ rg_tensor *(rg_vmap_with)(rg_function *f, void *context, int n, rg_tensor *const
     int64_t count;
     if (!find_examples(n, inputs, &options.in_dims, m.dim, &count))
         return NULL;
-    rg_tensor *all = stack_of(result_of_example, &m, 0, count, options.out_dim);
+    const int dim = rgi_nearest_int(options.out_dim);
+    rg_tensor *all = stack_of(result_of_example, &m, 0, count, dim);
     return all ? rg_escape(all) : NULL;
 }

@@ -23,7 +23,7 @@ RG_PUBLIC_BEGIN
 typedef struct RG_OPTIONS rg_derivative_options {
     RG_BY_NAME;
     /* The index of the input by which rg_jacrev, rg_jacfwd and rg_hessian differentiate f. */
-    int argnum RG_DEFAULT(0);
+    int64_t argnum RG_DEFAULT(0);
     rg_flag create_graph RG_DEFAULT(false);
 } rg_derivative_options;
 #define RG_DERIVATIVE_(...) \
@@ -84,7 +84,7 @@ typedef struct RG_OPTIONS rg_vmap_options {
      * input. */
     rg_dims in_dims RG_DEFAULT({});
     /* The dim of the result along which the examples lie. */
-    int out_dim RG_DEFAULT(0);
+    int64_t out_dim RG_DEFAULT(0);
 } rg_vmap_options;
 /* Calls f once for each example, and stacks the results. Returns NULL on failure. It is as fast as
  * a loop, and draws random numbers as a loop does. If speed matters, write an f that takes a

@@ -176,6 +176,9 @@ static bool deal_shards(rg_distributed *d, int64_t shards) {
     if (shards < size)
         return rg_fail(RG_VALUE_ERROR, distributed_name, "%d ranks can't have %lld shards",
                        (int)size, (long long)shards);
+    if (shards > INT_MAX)
+        return rg_fail(RG_VALUE_ERROR, distributed_name, "a batch can't have %lld shards",
+                       (long long)shards);
     d->shards = (int)shards;
     d->first = (int)(rank * shards / size);
     d->local = (int)((rank + 1) * shards / size) - d->first;

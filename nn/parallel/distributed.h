@@ -52,7 +52,7 @@ typedef struct rg_distributed {
 typedef struct RG_OPTIONS rg_distributed_options {
     RG_BY_NAME;
     /* The number of shards of a batch. 0 means one for each rank. */
-    int shards RG_DEFAULT(0);
+    int64_t shards RG_DEFAULT(0);
     double bucket_cap_mb RG_DEFAULT(25.0); /* The size of a bucket in MiB. */
 } rg_distributed_options;
 /* Returns a module whose forward is that of the model. It owns the model; on failure the model is

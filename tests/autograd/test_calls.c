@@ -503,6 +503,18 @@ START_TEST(test_einsum_of_all_letters) {
 END_TEST
 
 /* An output that isn't given has the labels that occur once, in the order of their letters. */
+/* An option that int can't hold is refused: its lower 32 bits would be a dim. */
+START_TEST(test_options_of_64_bits) {
+    rg_tensor *x = rg_ones(2, 3);
+    static const int64_t beyond[] = { 1ll << 32, -(1ll << 32), INT64_MAX, INT64_MIN };
+    for (int i = 0; i < 4; i++) {
+        ck_fails(rg_quantile(x, 0.5, .dim = beyond[i]), RG_INDEX_ERROR, "quantile: Dimension out");
+        ck_fails(rg_repeat_interleave(x, 2, .dim = beyond[i]), RG_INDEX_ERROR,
+                 "repeat_interleave: Dimension out");
+    }
+}
+END_TEST
+
 START_TEST(test_einsum_without_an_output) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     rg_tensor *x = rg_rand(2, 3), *turned = rg_t(x);
@@ -847,6 +859,7 @@ RG_TESTS(calls, test_what_calls_take, test_arguments_are_evaluated_in_order,
          test_group_norm_of_one_value, test_distances_by_products, test_no_reduction,
          test_lists_at_their_limits, test_all_outputs_or_none, test_attention_broadcasts,
          test_nothing_is_done_twice, test_batch_norm_leaves_what_it_reads, test_all_dims,
+         test_options_of_64_bits,
          test_einsum_without_an_output, test_einsum_of_products, test_long_lists_that_fail,
          test_an_observer_of_all_threads, test_an_observer_of_nothing,
          test_an_op_that_is_not_direct, test_outputs_and_no_more, test_gradients_of_sums,

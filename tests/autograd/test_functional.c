@@ -373,6 +373,11 @@ START_TEST(test_what_derivatives_ask_for) {
     }
     ck_fails(rg_hessian(narrowed, NULL, 1, &x, .argnum = 1), RG_INDEX_ERROR,
              "hessian: there is no input 1 of 1");
+    /* The lower 32 bits of this number would be an input, and a dim. */
+    ck_fails(rg_jacrev(narrowed, NULL, 1, &x, .argnum = 1ll << 32), RG_INDEX_ERROR,
+             "jacrev: there is no input 4294967296 of 1");
+    ck_fails(rg_vmap(narrowed, NULL, 1, &x, .out_dim = 1ll << 32), RG_INDEX_ERROR,
+             "Dimension out of range");
     rg_tensor *odd = wave(2, 3, 0);
     ck_fails(rg_hessian(fails_for_all, NULL, 1, &odd), RG_RUNTIME_ERROR, "");
     ck_fails(rg_hessian(NULL, NULL, 1, &odd), RG_TYPE_ERROR, "hessian: expected a function");
