@@ -1235,8 +1235,28 @@ START_TEST(test_many_leaves) {
 }
 END_TEST
 
+/* cat and hstack skip tensors of the shape (0,), which take part nevertheless: as in torch, their
+ * gradients are empty, not absent. */
+START_TEST(test_gradients_of_skipped_tensors) {
+    RG_SCOPE();
+    rg_tensor *x = leaf_vector(3), *y = rg_requires_grad_(rg_ones(2, 2), true);
+    rg_tensor *none = rg_masked_select(x, rg_lt(x, 0));
+    rg_tensor *joined[] = { rg_cat(RG_LIST(none, y), 0), rg_cat(RG_LIST(y, none), 1),
+                            rg_hstack(RG_LIST(none, y)), rg_cat(RG_LIST(none, none), 0) };
+    for (int i = 0; i < RG_COUNT(joined); i++) {
+        rg_tensor *g = rg_grad(rg_sum(joined[i]), x, .retain_graph = true);
+        ck_ok(g);
+        ck_assert(rg_equal(g, rg_zeros_like(x)));
+        g = rg_grad(rg_sum(joined[i]), none, .retain_graph = true);
+        ck_ok(g);
+        ck_assert_int_eq(rg_numel(g), 0);
+    }
+}
+END_TEST
+
 RG_TESTS_UNGUARDED(
-    engine, test_a_hook_without_memory, test_many_nodes_without_memory,
+    engine, test_gradients_of_skipped_tensors,
+    test_a_hook_without_memory, test_many_nodes_without_memory,
     test_dtypes_of_first_gradients, test_hooks_are_not_recorded, test_gradients_are_kept_once,
     test_many_leaves, test_accumulates_and_zeroes, test_what_takes_no_part_has_no_sign,
     test_one_value_used_many_times, test_paths_of_different_lengths, test_wide_graphs_are_sorted,
