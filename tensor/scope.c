@@ -111,17 +111,30 @@ static inline void end_inside(rg_thread *me, size_t depth, size_t level) {
         tell_and_free_blocks(me, level);
 }
 
-void(rg_scope_end)(size_t mark) {
-    rg_thread *me = rgi_thread_get();
-    if (mark >= me->scopes)
-        return;
+/* Ends the scope with this mark and the scopes inside it. Returns false if there is no such
+ * scope. */
+static inline bool end_scope(rg_thread *me, size_t mark) {
+    if (RG_UNLIKELY(mark >= me->scopes))
+        return false;
     end_inside(me, me->marks[mark], mark + 1);
     me->scopes = mark;
+    return true;
+}
+
+void(rg_scope_end)(size_t mark) {
+    if (!end_scope(rgi_thread_get(), mark))
+        rgi_fail(RG_RUNTIME_ERROR, "scope_end",
+                 "no scope has the mark %zu: it has ended already, by itself or with a scope "
+                 "around it, or it has never begun",
+                 mark);
 }
 
 RG_HOT rg_scope_guard rg_scope_open(void) { return (rg_scope_guard){ rg_scope_begin(), true }; }
 
-RG_HOT void rg_scope_close(rg_scope_guard *guard) { rg_scope_end(guard->mark); }
+/* A scope of RG_SCOPE may have ended already, with a scope around it that the program ended. */
+RG_HOT void rg_scope_close(rg_scope_guard *guard) {
+    (void)end_scope(rgi_thread_get(), guard->mark);
+}
 
 RG_HOT bool rg_scope_restart(rg_scope_guard *guard) {
     rg_thread *me = &rgi_this;

@@ -97,7 +97,8 @@ typedef struct rg_list {
 
 /* Begins a scope. Returns a mark, which the program passes to rg_scope_end. */
 size_t rg_scope_begin(void);
-/* Ends the scope with this mark, and the scopes that were begun inside it. */
+/* Ends the scope with this mark, and the scopes that were begun inside it. Fails if the scope has
+ * ended already, unless a new scope has the same mark. */
 void rg_scope_end(size_t mark);
 /* Takes t out of its scope: t lives until rg_drop is called once for each rg_keep. Returns t. */
 rg_tensor *rg_keep(rg_tensor *t);

@@ -97,7 +97,15 @@ START_TEST(test_nesting) {
 }
 END_TEST
 
-/* The end of a scope ends those inside it; ending one of those later does nothing. */
+static void end_scope_again(size_t mark) {
+    rg_scope_end(mark);
+    ck_assert_int_eq(rg_error_code(), RG_RUNTIME_ERROR);
+    ck_assert(strstr(rg_error(), "scope_end: no scope has the mark"));
+    rg_error_clear();
+}
+
+/* The end of a scope ends those inside it; ending one of those later is an error, and does nothing.
+ * The end of a scope of RG_SCOPE is none. */
 START_TEST(test_out_of_order) {
     int64_t before = rg_live_tensors();
     size_t a = rg_scope_begin();
@@ -108,14 +116,21 @@ START_TEST(test_out_of_order) {
     three();
     rg_scope_end(b);
     ck_assert_int_eq(rg_live_tensors(), before + 1);
-    rg_scope_end(c);
-    rg_scope_end(b);
+    end_scope_again(c);
+    end_scope_again(b);
     rg_tensor *t = three();
-    rg_scope_end(c);
+    end_scope_again(c);
     ck_assert_int_eq(rg_numel(t), 3);
     rg_scope_end(a);
-    rg_scope_end(a);
-    rg_scope_end(12345);
+    end_scope_again(a);
+    end_scope_again(12345);
+    {
+        a = rg_scope_begin();
+        RG_SCOPE();
+        three();
+        rg_scope_end(a);
+    }
+    ck_assert_str_eq(rg_error(), "");
     ck_assert_int_eq(rg_live_tensors(), before);
 }
 END_TEST
