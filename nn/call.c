@@ -103,22 +103,22 @@ static int add_hook(const char *op, rg_module *m, int kind, rg_any_function *hoo
     return rgi_hook_add(&m->registry->hooks, kind, hook, context);
 }
 
-int rg_register_forward_hook(rg_module *m, rg_forward_hook *hook, void *context) {
+int(rg_register_forward_hook)(rg_module *m, rg_forward_hook *hook, void *context) {
     return add_hook("register_forward_hook", m, RG_HOOK_AFTER, (rg_any_function *)hook, context);
 }
 
-int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *context) {
+int(rg_register_forward_pre_hook)(rg_module *m, rg_forward_hook *hook, void *context) {
     return add_hook("register_forward_pre_hook", m, RG_HOOK_BEFORE, (rg_any_function *)hook,
                     context);
 }
 
-int rg_register_full_backward_hook(rg_module *m, rg_full_backward_hook *hook, void *context) {
+int(rg_register_full_backward_hook)(rg_module *m, rg_full_backward_hook *hook, void *context) {
     return add_hook("register_full_backward_hook", m, RG_HOOK_BACKWARD, (rg_any_function *)hook,
                     context);
 }
 
-int rg_register_full_backward_pre_hook(rg_module *m, rg_full_backward_pre_hook *hook,
-                                       void *context) {
+int(rg_register_full_backward_pre_hook)(rg_module *m, rg_full_backward_pre_hook *hook,
+                                         void *context) {
     return add_hook("register_full_backward_pre_hook", m, RG_HOOK_BACKWARD_PRE,
                     (rg_any_function *)hook, context);
 }
@@ -182,7 +182,7 @@ bool rgi_free_after_call(const rg_module *m) {
     return true;
 }
 
-void *rg_keywords_of_call(rg_module *m) {
+void *(rg_keywords_of_call)(rg_module *m) {
     if (!rgi_module_given(m, "keywords_of_call"))
         return NULL;
     const call_frame *f = calling;

@@ -110,7 +110,9 @@ bool rg_tie(rg_tensor **place, rg_tensor *parameter);
 bool rg_move_places(rg_module *m, const void *from, void *to, size_t bytes);
 
 /* RG_A_MODULE_(m) converts m, a pointer to a module's struct of any type, to an rg_module *. If m
- * is a tensor or a string, the program doesn't compile. */
+ * is a tensor or a string, the program doesn't compile. Calls and hooks use it. Functions whose
+ * parameter is a void * accept any module as well, and check it when they run. Only the functions
+ * that register parameters, buffers and children need the struct's base. */
 #define RG_NO_MODULE_ "a module belongs here: a pointer to a struct that begins with an rg_module"
 #ifdef __cplusplus
 #define RG_A_MODULE_(m) rg_as_module(m)
@@ -273,7 +275,19 @@ const char *rg_module_repr(void *m);
 #define rg_move_places(m, from, to, bytes) rg_move_places(m, from, to, RG_WHOLE(bytes))
 #define rg_call_with(m, inputs, keywords, keywords_bytes) \
     rg_call_with(m, inputs, keywords, RG_WHOLE(keywords_bytes))
-#define rg_remove_forward_hook(m, id) rg_remove_forward_hook(m, RG_INT(id))
+#define rg_remove_forward_hook(m, id) rg_remove_forward_hook(RG_A_MODULE_(m), RG_INT(id))
+
+/* ---- modules: RG_A_MODULE_ accepts a pointer to the struct of any module ------------- */
+
+#define rg_register_forward_hook(m, hook, context) \
+    rg_register_forward_hook(RG_A_MODULE_(m), hook, context)
+#define rg_register_forward_pre_hook(m, hook, context) \
+    rg_register_forward_pre_hook(RG_A_MODULE_(m), hook, context)
+#define rg_register_full_backward_hook(m, hook, context) \
+    rg_register_full_backward_hook(RG_A_MODULE_(m), hook, context)
+#define rg_register_full_backward_pre_hook(m, hook, context) \
+    rg_register_full_backward_pre_hook(RG_A_MODULE_(m), hook, context)
+#define rg_keywords_of_call(m) rg_keywords_of_call(RG_A_MODULE_(m))
 
 RG_PUBLIC_END
 
