@@ -123,7 +123,8 @@ typedef struct {
 } form;
 
 static form form_of(const rg_pixels *p, const rg_heat_map_options *o, FILE *to) {
-    form f = { .colour = rgi_is_terminal(to) && !getenv("NO_COLOR"), .cell = 2 };
+    const char *no_colour = getenv("NO_COLOR"); /* Any value but "" asks for none. */
+    form f = { .colour = rgi_is_terminal(to) && !(no_colour && *no_colour), .cell = 2 };
     for (int i = 0; i < o->rows.n; i++)
         f.label = RG_MAX(f.label, RG_MIN(rgi_letters(o->rows.v[i]), (int)LABEL_LETTERS));
     if (p->columns > RG_MOST_NUMBERS)
