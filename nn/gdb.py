@@ -83,8 +83,8 @@ def tensor_in_memory(address):
     texts = ["%.6g" % v if form in "fd" else str(v) for v in values]
     if elements > len(values):
         texts.append("...")
-    name = text_at(label + 16) if flags & NAMED else ""
-    named = ' "%s"' % name if name else ""
+    given = text_at(label + 16) if flags & NAMED else ""
+    named = ' "%s"' % given if given else ""
     return "tensor%s %s (%s) [%s]" % (named, name, ", ".join(map(str, sizes)), ", ".join(texts))
 
 
