@@ -331,7 +331,7 @@ static void leaves_commit(rg_run *r) {
         rgi_lock(RG_LOCK_GRADIENTS);
     rg_leaf_slot *end = rgi_leaf_slots_end(&r->leaves);
     for (rg_leaf_slot *s = r->leaves.slots; s < end; s++)
-        if (s->grad && rgi_node_has_headers(s->leaf))
+        if (s->grad && rgi_leaf_is_open(s->leaf))
             leaf_commit(r, s);
     if (!alone)
         rgi_unlock(RG_LOCK_GRADIENTS);

@@ -1,8 +1,8 @@
 /*
  * frozen.c: frozen leaves. As in torch, a leaf whose requires_grad is set to false keeps its
  * gradient and its hooks, and has them when it requires grad again. Meanwhile its node lies in the
- * tensor's label (name.c). A backward run through an older graph adds nothing to the gradient of a
- * frozen leaf, because no tensor header has the leaf's node as its history.
+ * tensor's label, with the header's reference to it. A backward run through an older graph adds
+ * nothing to the gradient of a frozen leaf.
  */
 #include "frozen.h"
 #include "tensor/label.h"
@@ -15,18 +15,12 @@ typedef struct {
     rg_node *leaf;
 } frozen_leaf;
 
-/* The part of a header's reference to a node that is counted in the high half of `refs`. */
-static const int64_t HEADER_SHARE = (int64_t)1 << 32;
-
 static void frozen_free(frozen_leaf *f) { rgi_free(f, sizeof *f, RG_MEM_NODE); }
 
-/* The reference becomes that of a header again, since only the release of a header's reference
- * also releases the gradient. */
 static void frozen_release(rg_history *h) {
     frozen_leaf *f = (frozen_leaf *)h;
     rg_node *leaf = f->leaf;
     frozen_free(f);
-    RG_COUNT_UP(&leaf->refs, HEADER_SHARE);
     leaf->base.cls->release(&leaf->base);
 }
 
@@ -42,8 +36,9 @@ rg_node *rgi_leaf_of(const rg_tensor *t) {
 
 /* Returns whether the leaf of t has a gradient or hooks, or somebody other than t refers to it. */
 static bool is_worth_keeping(const rg_node *leaf) {
+    const int64_t one_header = ((int64_t)1 << 32) + 1;
     const int64_t refs = atomic_load_explicit(&leaf->refs, memory_order_relaxed);
-    return leaf->grad || leaf->notes || refs != HEADER_SHARE + 1;
+    return leaf->grad || leaf->notes || refs != one_header;
 }
 
 bool rgi_freeze(rg_tensor *t) {
@@ -61,7 +56,7 @@ bool rgi_freeze(rg_tensor *t) {
         return false;
     }
     t->history = NULL;
-    RG_COUNT_UP(&leaf->refs, -HEADER_SHARE);
+    leaf->frozen = true;
     return true;
 }
 
@@ -69,7 +64,7 @@ void rgi_thaw(rg_tensor *t) {
     frozen_leaf *f = (frozen_leaf *)rgi_frozen_of(t);
     if (!f)
         return;
-    RG_COUNT_UP(&f->leaf->refs, HEADER_SHARE);
+    f->leaf->frozen = false;
     t->history = &f->leaf->base;
     t->output = 0;
     rgi_set_frozen(t, NULL);

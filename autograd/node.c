@@ -149,6 +149,7 @@ rg_node *rgi_leaf_new(const rg_tensor *t) {
         return NULL;
     rgi_leaf_lie_as(n, t);
     n->order = 0;
+    n->frozen = false;
     set_meta(&n->meta[0], t);
     atomic_store_explicit(&n->refs, 1, memory_order_relaxed);
     return n;

@@ -41,6 +41,8 @@ struct rg_node {
     bool freed;
     /* True while a backward run that begins at this node holds a reference to it. */
     bool held;
+    /* True for a frozen leaf (frozen.h). Only leaves have this field. */
+    bool frozen;
     /* Bit RG_IN(i) of `wanted` says that input i has a node, for i below RG_INPUTS. `bytes` is the
      * size of the whole block. */
     uint32_t attr_size, wanted;
@@ -114,6 +116,8 @@ static inline rg_node *rgi_node_of(const rg_tensor *t) { return (rg_node *)t->hi
 const char *rgi_node_name(const rg_node *n);
 /* Returns whether any tensor header still has the node as its history. */
 static inline bool rgi_node_has_headers(const rg_node *n) { return n->refs >> 32; }
+/* Returns whether a backward run adds to the leaf's gradient. */
+static inline bool rgi_leaf_is_open(const rg_node *n) { return n->refs >> 32 && !n->frozen; }
 static inline void rgi_node_retain(rg_node *n) { RG_COUNT_UP(&n->refs, 1); }
 void rgi_node_release(rg_node *n);
 /* The class of those histories that are nodes. rebase.c sets its function `name`. That function

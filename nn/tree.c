@@ -75,6 +75,8 @@ static bool visit_entry(walker *w, rg_entry *e) {
     if (*e->place == RG_NONE || (e->kind != RG_ENTRY_CHILD && !is_wanted(w, e)))
         return true;
     rgi_text_add(&w->path, "%s%s", before ? "." : "", e->name);
+    if (w->path.failed)
+        return false;
     const bool ok = e->kind == RG_ENTRY_CHILD ? walk_modules(w, *e->place) : found(w, *e->place);
     rgi_text_cut(&w->path, before);
     return ok;

@@ -379,10 +379,10 @@ static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
  * gradient is removed. Returns the tensor that the caller uses in place of g, or NULL if g is NULL
  * or the recording has failed. If the step removes a gradient that it didn't make, no entry is
  * added: if the step makes a new gradient later, a repetition replaces the old gradient by the new
- * one. A leaf whose node no header has is frozen or released, and g is dropped. */
+ * one. If the leaf is frozen or released, g is dropped. */
 static rg_tensor *recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g) {
     rg_replay *r = recording_of(o);
-    if (g && !rgi_node_has_headers(leaf))
+    if (g && !rgi_leaf_is_open(leaf))
         return g;
     const rg_replay_leaf *known = find_leaf(r, leaf);
     bool was_made = known && known->made;

@@ -159,6 +159,27 @@ static bool freeze_and_thaw(void) {
 START_TEST(test_memory_denied) { ck_assert(deny_in_turn(freeze_and_thaw, NULL) > 10); }
 END_TEST
 
+/* A gradient penalty on w, whose recording holds other headers with w's leaf. */
+static void penalty(void *w) {
+    rg_tensor *g = rg_grad(rg_sum(rg_pow(w, 3.)), w, .create_graph = true);
+    rg_backward(rg_sum(rg_square(g)));
+}
+
+START_TEST(test_other_headers_of_the_leaf) {
+    rg_tensor *w = ones();
+    rg_replay *r = rg_record(penalty, w);
+    ck_ok(r);
+    rg_tensor *before = rg_sum(rg_mul(w, 100.));
+    ck_ok(rg_requires_grad_(w, false));
+    ck_ok(rg_backward(before));
+    ck_assert(grad(w) == 36);
+    rg_replay_free(r);
+    ck_assert(grad(w) == 36);
+    ck_ok(go_back(rg_requires_grad_(w, true), 1));
+    ck_assert(grad(w) == 37);
+}
+END_TEST
+
 /* ---- in recorded steps --------------------------------------------------------------------- */
 
 /* Adds two gradients to w's, and freezes w between them, for a while or for good. */
@@ -205,4 +226,4 @@ END_TEST
 
 RG_TESTS(frozen, test_gradient_and_hooks_stay, test_graphs_of_before, test_gradient_is_used,
          test_gradients_that_are_set, test_names_and_views, test_released, test_memory_denied,
-         test_recorded, test_recorded_for_good)
+         test_other_headers_of_the_leaf, test_recorded, test_recorded_for_good)
