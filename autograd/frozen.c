@@ -5,7 +5,7 @@
  * nothing to the gradient of a frozen leaf.
  */
 #include "frozen.h"
-#include "tensor/label.h"
+#include "tensor/text/label.h"
 #include "tensor/memory.h"
 
 /* A frozen leaf, as a label holds it: a history of its own class, so that tensor/, which knows no

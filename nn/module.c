@@ -1,6 +1,7 @@
 /*
  * module.c: makes a module, registers its parameters, buffers and children, and frees it. Calls of
- * a module are in call.c, and functions on a module and all modules below it in tree.c.
+ * a module are in call.c, functions on a module and all modules below it in tree.c, and names in
+ * names.c.
  */
 #include "registry.h"
 #include "stack.h"
@@ -178,80 +179,6 @@ rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry) {
     return &r->entries[r->n++];
 }
 
-/* ---- a module's path, and names of parameters ---------------------------------- */
-
-rg_module *rgi_module_parent(const rg_module *m) { return m->registry->parent; }
-
-/* Returns m's name in its first parent. */
-static const char *name_in_parent(const rg_module *m) {
-    return m->registry->parent->registry->entries[m->registry->at].name;
-}
-
-/* The names are written from the last one, m's own, to the first one. */
-size_t rgi_module_path(const rg_module *m, char *text, size_t room) {
-    size_t length = 0;
-    for (const rg_module *at = m; at->registry->parent; at = at->registry->parent)
-        length += strlen(name_in_parent(at)) + (length > 0);
-    size_t end = length;
-    for (; m->registry->parent; m = m->registry->parent) {
-        const char *name = name_in_parent(m);
-        const size_t begin = end - strlen(name);
-        for (size_t i = begin; i < end && i < room; i++)
-            text[i] = name[i - begin];
-        end = begin - (begin > 0);
-        if (end < begin && end < room)
-            text[end] = '.';
-    }
-    length = RG_MIN(room - 1, length);
-    text[length] = 0;
-    return length;
-}
-
-/* Returns "above.below", or only "below" if `above` is "". The scope owns the string. Returns NULL
- * if memory runs out. */
-static const char *path_below(const char *above, const char *below) {
-    rg_text path = { 0 };
-    rgi_text_add(&path, "%s%s%s", above, *above ? "." : "", below);
-    return rgi_text_own(&path);
-}
-
-/* Renames the parameter t.tensor from "from.path" to "to.path", where path is t.name (no dot after
- * an empty `from` or `to`). Any other name is kept. Returns false if memory runs out. */
-static bool rename_one(rg_named t, const char *from, const char *to) {
-    const char *before = path_below(from, t.name);
-    if (!before)
-        return false;
-    if (strcmp(rg_name(t.tensor), before))
-        return true;
-    const char *name = path_below(to, t.name);
-    return name && rg_set_name(t.tensor, name);
-}
-
-bool rgi_rename_below(rg_module *m, const char *from, const char *to) {
-    RG_SCOPE();
-    rg_named_list l = rg_named_parameters(m);
-    for (int i = 0; i < l.n; i++)
-        if (!rename_one(l.v[i], from, to))
-            return false;
-    return l.n >= 0;
-}
-
-/* Renames the parameters of a module that is about to become m's child: "w_query" becomes
- * "attn.w_query". Returns false if memory runs out. */
-static bool name_child(rg_module *m, const char *name, rg_module *child) {
-    RG_SCOPE();
-    rg_named_list l = rg_named_parameters(child);
-    if (l.n < 1)
-        return l.n == 0;
-    char above[RG_PATH_ROOM];
-    rgi_module_path(m, above, sizeof above);
-    const char *path = path_below(above, name);
-    for (int i = 0; i < l.n && path; i++)
-        if (!rename_one(l.v[i], "", path))
-            return false;
-    return path;
-}
-
 /* ---- registering parameters, buffers and children ------------------------------ */
 
 /* Returns the entry of a field of m's struct, or NULL if there is none. */
@@ -326,7 +253,7 @@ static rg_entry *enter(rg_module *m, rg_entry_kind kind, const char *name, void 
               && rgi_given(name, op, "a name") && rgi_given(place, op, "a place")
               && rgi_given(value, op, "a tensor") && may_enter(m, kind, name, place);
     if (ok && kind == RG_ENTRY_CHILD)
-        ok = name_child(m, name, value);
+        ok = rgi_name_child(m, name, value);
     rg_entry *e = ok ? put_value(m, kind, name, place, value) : NULL;
     if (there && !m->registry->ready)
         m->failed |= !e;
@@ -409,32 +336,4 @@ bool rgi_put_child(rg_module *m, const char *name, rg_module **place, rg_module 
     if (!circle)
         rg_module_free(child);
     return false;
-}
-
-bool(rg_move_places)(rg_module *m, const void *from, void *to, size_t bytes) {
-    if (!rgi_module_given(m, "move_places") || (bytes && !rgi_given(to, "move_places", "a block")))
-        return false;
-    for (RG_EACH_ENTRY(e, m)) {
-        uintptr_t at = (uintptr_t)e->place - (uintptr_t)from;
-        if (at < bytes)
-            e->place = (void **)((char *)to + at);
-    }
-    return true;
-}
-
-bool rg_tie(rg_tensor **place, rg_tensor *parameter) {
-    const char *op = "tie";
-    if (!rgi_given(place, op, "a place") || !rgi_check(*place, op) || !rgi_check(parameter, op))
-        return false;
-    RG_FAIL_VALUE_IF(!(*place)->kept, op, "the place is none that is registered");
-    RG_FAIL_VALUE_IF(!rg_is_leaf(parameter) || !parameter->kept, op,
-                     "expected a module's parameter");
-    RG_FAIL_VALUE_IF((*place)->dtype != parameter->dtype || !rgi_same_shape(*place, parameter), op,
-                     "expected a parameter of shape %s and dtype %s, but got %s and %s",
-                     RG_SHAPE_TEXT(*place), rg_dtype_name((*place)->dtype),
-                     RG_SHAPE_TEXT(parameter), rg_dtype_name(parameter->dtype));
-    rg_keep(parameter);
-    rgi_drop_as(*place, RG_MODULE_FREED);
-    *place = parameter;
-    return true;
 }

@@ -93,6 +93,9 @@ void rgi_join_parent(rg_module *m, const rg_entry *e, rg_module *child);
  * `from`; other names are kept. If `from` or `to` is "", the dot is omitted. Returns false if
  * memory runs out. */
 bool rgi_rename_below(rg_module *m, const char *from, const char *to);
+/* Renames the parameters of a module that is about to become m's child: "w_query" becomes
+ * "attn.w_query". Returns false if memory runs out. */
+bool rgi_name_child(rg_module *m, const char *name, rg_module *child);
 /* Returns whether the entry's field holds a registered value or RG_NONE. If the program has
  * assigned another value to the field, fails and says which macro should have been used. */
 bool rgi_is_registered(const char *op, const rg_entry *e);

@@ -1,9 +1,9 @@
 /*
- * label.h: the label of a tensor (structs.h), which holds a name or a frozen leaf.
+ * label.h: the label of a tensor (tensor/structs.h), which holds a name or a frozen leaf.
  */
 #pragma once
 
-#include "structs.h"
+#include "tensor/structs.h"
 
 /* Returns the history that t had as a leaf before it was frozen (autograd/frozen.c), or NULL. */
 rg_history *rgi_frozen_of(const rg_tensor *t);

@@ -3,8 +3,8 @@
  * which hold them.
  */
 #include "label.h"
-#include "storage.h"
-#include "text/text.h"
+#include "tensor/storage.h"
+#include "text.h"
 
 /* Returns a new label with a copy of the name. Returns NULL if memory runs out. */
 static rg_label *label_new(const char *name) {

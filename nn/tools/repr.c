@@ -6,8 +6,8 @@
  *       (1-2): 2 x ReLU()
  *     )
  */
-#include "registry.h"
-#include "stack.h"
+#include "nn/registry.h"
+#include "nn/stack.h"
 #include "tensor/messages/callback.h"
 #include "tensor/scope.h"
 #include "tensor/text/text.h"
