@@ -266,6 +266,13 @@ $(BUILD)/%.o: %.c Makefile $(CLEAN) | stb
 
 $(BUILD)/tensor/kernels/%.o: override CFLAGS += $(LINES)
 
+# At -O3 GCC unrolls what its vectors leave of a loop, which makes kernels larger by half and no
+# faster. These are compiled at -O2, with -O3's vectors; their loops that must be unrolled say so.
+SMALLER := sums norms extremes counts products activations special compare binary ternary unary
+SMALL   := $(if $(CLANG),,$(if $(filter -O3,$(CFLAGS)),-O2 -ftree-vectorize \
+           -fvect-cost-model=dynamic -fno-tree-loop-distribute-patterns))
+$(SMALLER:%=$(BUILD)/tensor/kernels/%.o): override CFLAGS += $(SMALL)
+
 # stb_ds, of which this file is made, shifts bytes into the sign bit, and indexes past an array of
 # eight that stands for a longer one. Neither does harm, and UBSan would stop at both.
 $(BUILD)/tensor/map.o: override CFLAGS += -fno-sanitize=shift,bounds

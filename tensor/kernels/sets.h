@@ -239,6 +239,13 @@ K_INLINE bool k_is_nan_bool(bool x) { return (void)x, false; }
     _Static_assert(!K_IS_FLOAT || sizeof(T) >= sizeof(float), \
                    "the sums of these loops have too few digits in this type")
 
+/* K_UNROLLED stands before a loop of a constant number of iterations, at most 32, which compilers
+ * unroll completely. K_IN_REGISTERS stands before a loop over a constant number of elements, which
+ * fill one to eight vectors: compilers vectorise and then unroll it, so that its arrays stay in
+ * registers. Without these, GCC would do so at -O3 alone. */
+#define K_UNROLLED     _Pragma("GCC unroll 32")
+#define K_IN_REGISTERS _Pragma("GCC unroll 8")
+
 /* K_ONE_BY_ONE stands in a loop that compilers should not vectorise. */
 #define K_ONE_BY_ONE() __asm__ volatile("")
 

@@ -14,11 +14,14 @@ static __attribute__((noinline)) void CASCADE(const char *x, int64_t step, int64
     const int power = sum_power(n / 4);
     /* A loop is faster here than the instruction `rep stos`, which compilers generate for an
      * initialiser. */
+    K_UNROLLED
     for (int v = 0; v < 4 * VECTORS; v++)
         level[v % 4][v / 4] = (vector){ 0 };
     for (int64_t i = 0; i < n / 4;) {
         for (int64_t end = RG_MIN(n / 4, i + (1 << power)); i < end; i++) {
+            K_UNROLLED
             for (int v = 0; v < VECTORS; v++) {
+                K_UNROLLED
                 for (int c = 0; c < LANES; c++)
                     lane[c] = THIS(_at)(x + c * step);
                 memcpy(&more, lane, sizeof more);
@@ -26,27 +29,36 @@ static __attribute__((noinline)) void CASCADE(const char *x, int64_t step, int64
                 x += LANES * step;
             }
         }
-        for (int j = 0; j < 3 && sum_is_full(i, j, power); j++) {
+        K_UNROLLED
+        for (int j = 0; j < 3; j++) {
+            if (!sum_is_full(i, j, power))
+                break;
+            K_UNROLLED
             for (int v = 0; v < VECTORS; v++) {
                 level[j + 1][v] += level[j][v];
                 level[j][v] = (vector){ 0 };
             }
         }
     }
+    K_UNROLLED
     for (int v = 0; v < VECTORS; v++)
         level[0][v] = ((level[0][v] + level[1][v]) + level[2][v]) + level[3][v];
     memcpy(part, level[0], sizeof part);
+    K_UNROLLED
     for (int c = 0; c < WIDE; c++)
         total[c] = part[c];
     for (int64_t k = 0; k < n % 4; k++) {
+        K_UNROLLED
         for (int c = 0; c < WIDE; c++) {
             total[c] += THIS(_at)(x);
             x += step;
         }
     }
-    for (int k = 1; k < 4; k++)
+    for (int k = 1; k < 4; k++) {
+        K_UNROLLED
         for (int c = 0; c < WIDE; c++)
             total[c] += part[k * WIDE + c];
+    }
 }
 
 #undef CASCADE

@@ -15,20 +15,31 @@ K_INLINE RESULT THIS(_line)(RESULT total, const char *x, int64_t step, int64_t n
     RESULT part[4 * V];
     const int64_t rows = step == NEXT ? n0 / (4 * V) : 0;
     if (rows) {
+        K_IN_REGISTERS
         for (int c = 0; c < 4 * V; c++)
             part[c] = (RESULT)(UNIT);
-        THIS(_rows)(x, 4 * V * NEXT, NEXT, rows, 4 * V, part);
-        for (RESULT *p = part; p < part + V; p++) {
-            RESULT low = THIS(_join)(p[0], p[V]);
-            RESULT high = THIS(_join)(p[2 * V], p[3 * V]);
-            *p = THIS(_join)(low, high);
+        for (int64_t r = 0; r < rows; r++) {
+            K_IN_REGISTERS
+            for (int c = 0; c < 4 * V; c++)
+                part[c] = THIS(_join)(part[c], THIS(_at)(x + (r * 4 * V + c) * NEXT));
         }
+        K_IN_REGISTERS
+        for (int c = 0; c < V; c++) {
+            RESULT low = THIS(_join)(part[c], part[V + c]);
+            RESULT high = THIS(_join)(part[2 * V + c], part[3 * V + c]);
+            part[c] = THIS(_join)(low, high);
+        }
+        K_IN_REGISTERS
         for (int c = 1; c < V; c++)
             part[0] = THIS(_join)(part[0], part[c]);
         total = THIS(_join)(total, part[0]);
     }
-    for (int64_t i = rows * 4 * V; i < n0; i++)
-        total = THIS(_join)(total, THIS(_at)(x + i * step));
+    if (step == NEXT)
+        for (int64_t i = rows * 4 * V; i < n0; i++)
+            total = THIS(_join)(total, THIS(_at)(x + i * NEXT));
+    else
+        for (int64_t i = 0; i < n0; i++)
+            total = THIS(_join)(total, THIS(_at)(x + i * step));
     return total;
 }
 

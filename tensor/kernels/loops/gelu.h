@@ -21,34 +21,42 @@ K_INLINE void K_NAME(share_line)(float *restrict y, const float *a, const float 
     float u[LANES], p[LANES], term[LANES];
     int32_t at[LANES];
     K_INDEPENDENT
+    K_IN_REGISTERS
     for (int l = 0; l < LANES; l++)
         u[l] = k_from_bits_float(RG_MIN(k_bits_float(x[l]) & INT32_MAX, most));
     K_INDEPENDENT
+    K_IN_REGISTERS
     for (int l = 0; l < LANES; l++)
         p[l] = u[l] + magic;
     K_INDEPENDENT
+    K_IN_REGISTERS
     for (int l = 0; l < LANES; l++)
         at[l] = k_bits_float(p[l]);
     K_INDEPENDENT
+    K_IN_REGISTERS
     for (int l = 0; l < LANES; l++)
         u[l] -= p[l] - magic;
     K_IN_SET(k_look_up)(p, LANES, c[SHARE_DEGREE + steep], at);
     _Pragma("GCC unroll 8") for (int k = SHARE_DEGREE + steep - 1; k >= 0; k--) {
         K_IN_SET(k_look_up)(term, LANES, c[k], at);
         K_INDEPENDENT
+        K_IN_REGISTERS
         for (int l = 0; l < LANES; l++)
             p[l] = fmaf(p[l], u[l], term[l]);
     }
     K_INDEPENDENT
+    K_IN_REGISTERS
     for (int l = 0; l < LANES; l++)
         p[l] = k_bits_float(x[l]) < 0 ? p[l] : 1 - p[l];
     /* As in torch, the gradient at an infinity is NaN: x - x is NaN there, and 0 for finite x. */
     if (steep) {
         K_INDEPENDENT
+        K_IN_REGISTERS
         for (int l = 0; l < LANES; l++)
             p[l] += x[l] - x[l];
     }
     K_INDEPENDENT
+    K_IN_REGISTERS
     for (int l = 0; l < LANES; l++)
         y[l] = a[l] * p[l];
 }

@@ -40,20 +40,24 @@ K_INLINE void K_NAME(place_row)(T *restrict best, PLACE *restrict where, const c
  * that contains the extreme, and then the index within the block. */
 static int64_t K_NAME(place_in_row)(const T *v, int64_t n, bool smallest, T *best) {
     enum { BLOCK = 2048 };
-    reduce_loop *extreme = smallest ? K_NAME(min) : K_NAME(max);
+    reduce_loop *loop = smallest ? K_NAME(min) : K_NAME(max);
     int64_t at = 0;
     for (int64_t i = 0; i < n; i += BLOCK) {
         T most = v[0];
         const reduce_block b = { .n0 = RG_MIN(n - i, BLOCK), .step0 = sizeof(T), .n1 = 1 };
-        extreme((char *)&most, (const char *)(v + i), &b);
+        loop((char *)&most, (const char *)(v + i), &b);
         if (i == 0 || K_NAME(place_beats)(most, *best, smallest)) {
             *best = most;
             at = i;
         }
     }
-    const bool is_nan = K_TYPED(k_is_nan)(*best);
-    while (is_nan ? !K_TYPED(k_is_nan)(v[at]) : v[at] != *best)
-        at++;
+    if (K_TYPED(k_is_nan)(*best)) {
+        while (!K_TYPED(k_is_nan)(v[at]))
+            at++;
+    } else {
+        const T extreme = *best;
+        _Pragma("GCC unroll 4") while (v[at] != extreme) { at++; }
+    }
     return at;
 }
 

@@ -34,7 +34,7 @@ K_INLINE void k_stream_line_avx2(void *to, const void *from) {
  * eight floats in half of the table, by three bits of each index; the fourth bit of the index
  * selects the half. */
 K_INLINE void k_look_up_avx2(float *to, int n, const float *table, const int32_t *at) {
-    for (int i = 0; i < n; i += 8) {
+    K_IN_REGISTERS for (int i = 0; i < n; i += 8) {
         __m256i index = _mm256_loadu_si256((const __m256i *)(at + i));
         __m256 low = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table), index);
         __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), index);

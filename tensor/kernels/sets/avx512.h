@@ -33,7 +33,7 @@ K_INLINE void k_stream_line_avx512(void *to, const void *from) {
 
 /* to[i] = table[at[i] % 16] for n floats; n must be a multiple of 16. */
 K_INLINE void k_look_up_avx512(float *to, int n, const float *table, const int32_t *at) {
-    for (int i = 0; i < n; i += 16) {
+    K_IN_REGISTERS for (int i = 0; i < n; i += 16) {
         __m512i index = _mm512_loadu_si512(at + i);
         _mm512_storeu_ps(to + i, _mm512_permutexvar_ps(index, _mm512_loadu_ps(table)));
     }
