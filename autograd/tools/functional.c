@@ -32,14 +32,26 @@ typedef struct {
 
 static bool is_real(const derived *d, int i) { return d->real >> i & 1; }
 
-/* Returns the tensor that f gets in place of the input x. */
-static rg_tensor *seen_input(rg_tensor *x, bool create_graph) {
-    if (create_graph && x->history)
-        return rg_view_as(x, x);
-    return rg_requires_grad_(rg_detach(x), true);
+/* Until the end of the block, ops are recorded, even if the program has switched grad mode off or
+ * inference mode on, as in torch.func. */
+#define RECORD_OPS()                  \
+    rg_inference_guard recorded_block \
+        __attribute__((cleanup(rg_inference_guard_close), unused)) = rg_inference_guard_open(false)
+
+/* Returns t or, since inference tensors can't be saved for backward, a copy of an inference
+ * tensor. */
+static rg_tensor *recordable(rg_tensor *t) {
+    return !rgi_is_none(t) && t->storage->inference ? rg_clone(rg_detach(t)) : t;
 }
 
-/* Calls f, and sets d->y to its result. Requires that grad mode is on. Returns false on failure. */
+/* Returns the tensor that f gets in place of the floating-point input x. */
+static rg_tensor *seen_input(rg_tensor *x, bool create_graph) {
+    if (create_graph && x->history && !x->storage->inference)
+        return rg_view_as(x, x);
+    return rg_requires_grad_(rg_detach(recordable(x)), true);
+}
+
+/* Calls f, and sets d->y to its result. Requires RECORD_OPS. Returns false on failure. */
 static bool run_derived(derived *d, rg_tensor *const inputs[]) {
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !d->f || (d->n > 0 && !inputs), d->op,
                   "expected a function and its inputs but got NULL");
@@ -51,10 +63,9 @@ static bool run_derived(derived *d, rg_tensor *const inputs[]) {
             continue;
         if (!rgi_check(inputs[i], d->op))
             return false;
-        if (!rgi_is_float(inputs[i]->dtype))
-            continue;
-        d->real |= (uint64_t)1 << i;
-        d->in[i] = seen_input(inputs[i], d->create_graph);
+        const bool real = rgi_is_float(inputs[i]->dtype);
+        d->real |= (uint64_t)real << i;
+        d->in[i] = real ? seen_input(inputs[i], d->create_graph) : recordable(inputs[i]);
         if (!d->in[i])
             return false;
     }
@@ -204,7 +215,7 @@ static rg_tensor *jacobian_by_columns(const derived *d, rg_tensor *x) {
 static rg_tensor *whole_jacobian(derived d, rg_tensor *const inputs[], int64_t argnum,
                                  rg_tensor *(*made)(const derived *d, rg_tensor *x)) {
     RG_SCOPE();
-    RG_ENABLE_GRAD();
+    RECORD_OPS();
     rg_dims shape;
     if (!run_derived(&d, inputs) || !is_argument(&d, argnum)
         || !joined_shape(d.op, d.y, d.in[argnum], &shape))
@@ -309,7 +320,7 @@ static rg_tensor *hand_out(const derived *d, bool ok, int n, rg_tensor *results[
 rg_tensor *(rg_vjp_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                          rg_tensor *v, rg_tensor *results[], rg_derivative_options options) {
     RG_SCOPE();
-    RG_ENABLE_GRAD();
+    RECORD_OPS();
     derived d = {
         .op = "vjp", .f = f, .context = context, .n = n, .create_graph = options.create_graph
     };
@@ -320,7 +331,8 @@ rg_tensor *(rg_vjp_with)(rg_function *f, void *context, int n, rg_tensor *const 
                "Tensor with a single element.");
     if (v == RG_NONE)
         v = rg_ones_like(d.y);
-    bool ok = vector_fits(d.op, v, d.y) && derivatives(&d, d.y, v, d.create_graph, results);
+    bool ok = vector_fits(d.op, v, d.y)
+              && derivatives(&d, d.y, recordable(v), d.create_graph, results);
     return hand_out(&d, ok, n, results);
 }
 
@@ -333,7 +345,7 @@ static rg_tensor *sum_of_products(const derived *d, rg_tensor *const g[], rg_ten
             continue;
         if (!vector_fits(d->op, v[i], d->in[i]))
             return NULL;
-        rg_tensor *product = rg_sum(rg_mul(g[i], v[i]));
+        rg_tensor *product = rg_sum(rg_mul(g[i], recordable(v[i])));
         sum = sum == RG_NONE ? product : rg_add(sum, product);
     }
     return sum;
@@ -342,7 +354,7 @@ static rg_tensor *sum_of_products(const derived *d, rg_tensor *const g[], rg_ten
 rg_tensor *(rg_jvp_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                          rg_tensor *const v[], rg_tensor **result, rg_derivative_options options) {
     RG_SCOPE();
-    RG_ENABLE_GRAD();
+    RECORD_OPS();
     derived d = {
         .op = "jvp", .f = f, .context = context, .n = n, .create_graph = options.create_graph
     };
@@ -362,7 +374,7 @@ rg_tensor *(rg_hvp_with)(rg_function *f, void *context, int n, rg_tensor *const 
                          rg_tensor *const v[], rg_tensor *results[],
                          rg_derivative_options options) {
     RG_SCOPE();
-    RG_ENABLE_GRAD();
+    RECORD_OPS();
     derived d = {
         .op = "hvp", .f = f, .context = context, .n = n, .create_graph = options.create_graph
     };

@@ -485,6 +485,8 @@ static bool gradgradcheck_as(check *c) {
         || !call_function(c, &y))
         return false;
     int m = differentiable(&y, out);
+    RG_FAIL_IF(rgi_this.inference, c->op,
+               "can't check gradients in inference mode, which records nothing");
     /* If no output requires grad, there is nothing to check. */
     if (m == 0)
         return true;

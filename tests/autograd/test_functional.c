@@ -654,7 +654,78 @@ START_TEST(test_functions_that_read_too_many_inputs) {
 }
 END_TEST
 
-RG_TESTS(functional, test_functions_that_read_too_many_inputs,
+/* x^3 * w, with w of the context, or the sum of it */
+static rg_tensor *weighed_cubes(rg_tensor *const in[], void *context) {
+    return rg_mul(rg_pow(in[0], 3.0), (rg_tensor *)context);
+}
+
+static rg_tensor *sum_of_cubes(rg_tensor *const in[], void *context) {
+    return rg_sum(weighed_cubes(in, context));
+}
+
+/* x[i], with whole numbers i */
+static rg_tensor *chosen(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_index_select(in[0], 0, in[1]);
+}
+
+/* Compares each derivative at x = [1, 2] and w = [2, 3] with its value. */
+static void check_derivatives(rg_tensor *x, rg_tensor *w, rg_tensor *v) {
+    rg_tensor *j = rg_diag(rg_literal([6.0, 36.0]), 0), *r[1];
+    RG_FOR (int graph = 0; graph < 2; graph++) {
+        ck_close(rg_jacrev(weighed_cubes, w, 1, &x, .create_graph = graph), j);
+        ck_close(rg_jacfwd(weighed_cubes, w, 1, &x, .create_graph = graph), j);
+        ck_close(rg_hessian(sum_of_cubes, w, 1, &x, .create_graph = graph),
+                 rg_diag(rg_literal([12.0, 36.0]), 0));
+        ck_close(rg_vjp(weighed_cubes, w, 1, &x, v, r, .create_graph = graph),
+                 rg_literal([2.0, 24.0]));
+        ck_close(r[0], rg_literal([30.0, 36.0]));
+        ck_close(rg_jvp(weighed_cubes, w, 1, &x, &v, r, .create_graph = graph),
+                 rg_literal([2.0, 24.0]));
+        ck_close(r[0], rg_literal([30.0, 36.0]));
+        ck_close(rg_hvp(sum_of_cubes, w, 1, &x, &v, r, .create_graph = graph),
+                 rg_sum(rg_literal([2.0, 24.0])));
+        ck_close(r[0], rg_literal([60.0, 36.0]));
+    }
+}
+
+/* As in torch.func, derivatives have the same values inside inference mode and outside, whether the
+ * inputs are inference tensors or not. */
+START_TEST(test_inference_mode) {
+    rg_tensor *x = rg_literal([1.0, 2.0]), *w = rg_literal([2.0, 3.0]), *v = rg_literal([5.0, 1.0]);
+    rg_tensor *leaf = rg_requires_grad_(rg_clone(x), true);
+    rg_tensor *made, *vector, *row, *inside;
+    {
+        RG_INFERENCE_MODE();
+        check_derivatives(x, w, v);
+        check_derivatives(leaf, w, v);
+        made = rg_clone(x);
+        vector = rg_clone(v);
+        row = rg_literal([1, 0]);
+        check_derivatives(made, w, vector);
+        inside = rg_jacrev(chosen, NULL, 2, ((rg_tensor *[]){ made, row }));
+        ck_assert(rg_is_inference_mode_enabled() && !rg_is_grad_enabled());
+    }
+    check_derivatives(made, w, vector);
+    ck_assert(!rg_is_inference(inside));
+    ck_close(inside, rg_literal([[0.0, 1.0], [1.0, 0.0]]));
+    ck_close(rg_jacrev(chosen, NULL, 2, ((rg_tensor *[]){ made, row })), inside);
+    /* What can't be saved for backward is refused. */
+    {
+        RG_INFERENCE_MODE();
+        w = rg_clone(w);
+        ck_fails(rg_jacrev(weighed_cubes, w, 1, &x), RG_RUNTIME_ERROR,
+                 "mul: Inference tensors cannot be saved for backward");
+        /* gradcheck fails, as in torch, since no gradient reaches the input. */
+        leaf = rg_requires_grad_(rg_ones_dims(RG_DIMS(2), RG_FLOAT64), true);
+        ck_fails(rg_gradcheck(sum_of_cubes, w, 1, &leaf), RG_RUNTIME_ERROR, "gradcheck: ");
+        ck_fails(rg_gradgradcheck(sum_of_cubes, w, 1, &leaf), RG_RUNTIME_ERROR,
+                 "gradgradcheck: can't check gradients in inference mode");
+    }
+}
+END_TEST
+
+RG_TESTS(functional, test_inference_mode, test_functions_that_read_too_many_inputs,
          test_results_without_slope, test_jacobians_of_nothing, test_dtypes_of_jacobians,
          test_what_derivatives_ask_for, test_jacobians,
          test_arguments, test_functions_without_slope, test_hessians, test_products,
