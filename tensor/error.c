@@ -27,28 +27,35 @@ static void read_by_program(rg_thread *me) {
         me->failures.read = me->failures.all;
 }
 
+/* Returns whether the program has set a handler, and the thread isn't inside a call of it. */
+static bool has_handler(const rg_thread *me) { return on_error && !me->handling; }
+
 /* Calls the program's handler, if it has set one, with the message `line`. If a function fails
- * inside the handler, that failure doesn't replace the thread's error; but the handler may clear
- * the error. Functions that the handler calls fail under their own names, not under the name of an
- * RG_AS around this call. `stands` says whether `line` has become the thread's error; if so, the
- * error counts as read afterwards, since the handler got it. */
+ * inside the handler, the handler isn't called again, and that failure doesn't replace the thread's
+ * error; but the handler may clear the error. Functions that the handler calls fail under their own
+ * names, not under the name of an RG_AS around this call. `stands` says whether `line` has become
+ * the thread's error; if so, the error counts as read afterwards, since the handler got it. */
 static void call_handler(rg_thread *me, rg_code code, const char *line, bool stands) {
     rg_error_handler *handler = on_error;
     const rg_failure failure = me->failure;
     const rg_failure_count failures = me->failures;
     const char *as = rgi_named_as;
-    if (!handler)
+    if (!handler || me->handling)
         return;
     rgi_named_as = NULL;
     me->failure.told = true; /* Set before the call, since the handler may end the program. */
+    me->handling = true;
     handler(code, line);
+    me->handling = false;
     rgi_named_as = as;
     me->failures = failures;
     if (me->failure.code == RG_OK)
         return;
-    const bool unread = me->failure.unread;
+    const rg_failure left = me->failure;
     me->failure = failure;
-    if (stands || !unread)
+    if (left.unread && strcmp(left.message, failure.message) != 0)
+        rgi_count_later(me, left.message, "");
+    if (stands || !left.unread)
         look_at_failure(me);
 }
 
@@ -107,7 +114,7 @@ rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...) {
         me->failure.halts = false;
         memcpy(me->failure.message, line, sizeof line);
         rgi_unread_begin(me);
-    } else if (!on_error) {
+    } else if (!has_handler(me)) {
         rgi_count_later(me, line, format ? format : "");
     }
     call_handler(me, code, line, stands);
@@ -158,7 +165,7 @@ void rgi_unread_again(void) {
     if (!rgi_failed())
         return;
     me->failures.all++;
-    if (!on_error)
+    if (!has_handler(me))
         me->failure.unread = true;
 }
 

@@ -184,8 +184,10 @@ void rg_error_clear(void);
 rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 
-/* An error handler is called with each failure. It either returns or ends the program. Like every
- * function that the library calls back, it must not be left by longjmp or by a C++ exception: the
+/* An error handler is called with each failure. It either returns or ends the program. If a call
+ * fails inside the handler, the handler isn't called again; the program's error stays the first
+ * one, and the failure inside is told on standard error as a later failure. Like every function
+ * that the library calls back, the handler must not be left by longjmp or by a C++ exception: the
  * scopes, the grad mode and the locks of the interrupted call wouldn't be restored. */
 typedef void rg_error_handler(rg_code code, const char *message);
 /* Installs a handler; NULL removes the present one. Returns the previous handler. */

@@ -76,6 +76,7 @@ typedef struct rg_failure {
 typedef struct rg_thread {
     bool ready;
     bool inference; /* Set if inference mode is on. */
+    bool handling;  /* Set while the program's error handler runs. */
     /* observer.h: the thread's observer, or NULL if there is none. */
     struct rg_observer *observer;
 

@@ -62,6 +62,17 @@ static void has_handler(void) {
     rg_print(wrong());
 }
 
+static void fail_again(rg_code code, const char *message) {
+    (void)code;
+    dprintf(STDERR_FILENO, "handler: %s\n", message);
+    rg_load_file("absent");
+}
+
+static void has_failing_handler(void) {
+    rg_on_error(fail_again);
+    wrong();
+}
+
 static void print_and_exit(rg_code code, const char *message) {
     (void)code;
     dprintf(STDERR_FILENO, "%s\n", message);
@@ -291,6 +302,8 @@ static const struct {
     { clears, "" },
     { has_handler, "" },
     { has_exiting_handler, "matmul: mat1 and mat2 shapes cannot be multiplied (6x3 and 4x2)\n" },
+    { has_failing_handler,
+      "handler: matmul: mat1 and mat2 shapes cannot be multiplied (6x3 and 4x2)\n" LATER ABSENT },
     { has_printing_handler, MATMUL "\n" },
     { has_thread, MATMUL "\njoined\n" },
     { trains, MATMUL " (NULL then reached sum, backward)\n" },
