@@ -169,11 +169,13 @@ bool rgi_all_ok(const char *op, bool ok) {
 
 /* ---- collective functions -------------------------------------------------------------- */
 
-/* Returns a contiguous copy of t, which can be sent. Fails if t is NULL, or has more elements than
- * a message can have. */
+/* Returns a contiguous copy of t, which can be sent. Fails if t is NULL or RG_NONE, or has more
+ * elements than a message can have. */
 static rg_tensor *copy_to_send(const char *op, rg_tensor *t) {
     if (!t && !rg_error_peek()[0])
         return rg_fail(RG_TYPE_ERROR, op, "expected a tensor but got NULL");
+    if (t == RG_NONE)
+        return rg_fail(RG_TYPE_ERROR, op, "expected a tensor but got RG_NONE");
     rg_tensor *copy = t ? rg_contiguous(rg_clone(t)) : NULL;
     if (copy && rg_numel(copy) > INT_MAX)
         return rg_fail(RG_VALUE_ERROR, op, "a tensor of %lld elements is too large for a message",

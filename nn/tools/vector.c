@@ -38,8 +38,12 @@ bool rg_vector_to_parameters(rg_tensor *vector, rg_list parameters) {
         rg_tensor *p = parameters.v[i];
         const int64_t end = at + p->numel;
         v[i] = rg_view_dims(rg_slice(flat, 0, at, end, 1), rg_shape(p));
-        RG_FAIL_IF(v[i] && (!rg_is_leaf(p) || (p->history && !rgi_is_float(v[i]->dtype))), op,
-                   "parameter %d can't take over the data", i);
+        RG_FAIL_IF(v[i] && !rg_is_leaf(p), op,
+                   "parameter %d can't take over the data, since it isn't a leaf", i);
+        RG_FAIL_IF(v[i] && p->history && !rgi_is_float(v[i]->dtype), op,
+                   "parameter %d requires grad, and can't take over the data of a vector of dtype "
+                   "%s",
+                   i, rg_dtype_name(v[i]->dtype));
         if (!v[i])
             return false;
         at = end;

@@ -190,7 +190,10 @@ START_TEST(test_vector) {
     ck_assert(rg_at(rg_detach(w), 0, 0) == 3);
     ck_fails(rg_vector_to_parameters(NULL, p), RG_TYPE_ERROR, "expected a tensor but got NULL");
     ck_fails(rg_vector_to_parameters(rg_ones(18), RG_LIST(rg_mul(w, 2))), RG_RUNTIME_ERROR,
-             "can't take over the data");
+             "parameter 0 can't take over the data, since it isn't a leaf");
+    ck_fails(rg_vector_to_parameters(rg_arange(10), p), RG_RUNTIME_ERROR,
+             "parameter 0 requires grad, and can't take over the data of a vector of dtype "
+             "torch.int64");
     ck_fails(rg_parameters_to_vector(RG_LIST(rg_T(rg_ones(2, 3)))), RG_RUNTIME_ERROR,
              "view size is not compatible with input tensor's size and stride");
     ck_fails(rg_parameters_to_vector((rg_list){ 0 }), RG_VALUE_ERROR,

@@ -87,6 +87,8 @@ static void test_disagreement(void) {
     FAILS(rg_all_reduce_(rg_ones(2), .op = (rg_reduce_op)9), "there is no operation 9");
     FAILS(rg_all_reduce_(NULL), "all_reduce_: expected a tensor but got NULL");
     FAILS(rg_broadcast_(NULL, 0), "broadcast_: expected a tensor but got NULL");
+    FAILS(rg_all_reduce_(RG_NONE), "all_reduce_: expected a tensor but got RG_NONE");
+    FAILS(rg_broadcast_(RG_NONE, 0), "broadcast_: expected a tensor but got RG_NONE");
     FAILS(rg_init_process_group(), "initialize the process group twice");
     if (size == 1)
         return;
