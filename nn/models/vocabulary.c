@@ -4,6 +4,7 @@
 #include "vocabulary.h"
 #include "tensor/dtype.h"
 #include "tensor/error.h"
+#include "tensor/files/utf8.h"
 #include "tensor/handle.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
@@ -29,18 +30,30 @@ static const char *copy_character(const char *p, char *token) {
     return p;
 }
 
+/* Returns the number of bytes of the white space character at p, or 0 if Python's split() doesn't
+ * cut words at the character there. Requires that the text doesn't end at p. */
+static size_t space_at(const char *p) {
+    uint32_t c = 0;
+    if ((unsigned char)*p < 0x80)
+        return strchr(" \t\n\v\f\r\x1c\x1d\x1e\x1f", *p) != NULL;
+    /* No byte after the text's final NUL is read, since a NUL doesn't continue a character. */
+    const size_t n = rgi_utf8_read(p, p + 4, &c);
+    const bool is_space = c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A)
+                          || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F
+                          || c == 0x3000;
+    return is_space ? n : 0;
+}
+
 /* Copies the next word from p on to `token`, without the bytes in `drop`, and returns the position
  * after the word. If no word is left, `token` becomes "". */
 static const char *copy_word(const char *p, const char *drop, char *token) {
-    const char *space = " \t\n\v\f\r\x1c\x1d\x1e\x1f";
     char *end = token;
-    for (; *p; p++) {
-        if (strchr(space, *p)) {
-            if (end > token)
-                break;
-        } else if (!strchr(drop, *p)) {
+    for (size_t n = 0; *p; p += RG_MAX(n, 1)) {
+        n = space_at(p);
+        if (n && end > token)
+            break;
+        if (!n && !strchr(drop, *p))
             *end++ = *p;
-        }
     }
     *end = 0;
     return p;

@@ -3,12 +3,15 @@
 #include "tests/in_turn.h"
 #include "tests/test.h"
 #include "nn/models/batches.h"
+#include "nn/models/unicode.h"
 #include "nn/models/vocabulary.h"
 #include "autograd/ops/ops.h"
+#include "tensor/files/utf8.h"
 #include "tensor/memory.h"
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -51,6 +54,37 @@ static void compare_texts(const char *kind) {
 }
 
 START_TEST(test_words) { compare_texts("words"); }
+END_TEST
+
+/* Words are cut at each character at which Python's split() cuts them, and at no others, such as
+ * U+200B. */
+START_TEST(test_white_space_of_words) {
+    static const char text[] = "one\xc2\xa0two three\xe2\x80\xa8" "four\xe2\x80\x8b" "five";
+    rg_vocabulary *v = rg_vocabulary_new(text);
+    ck_assert_str_eq(rg_decode(v, rg_encode(v, text)), "one two three four\xe2\x80\x8b" "five");
+    rg_vocabulary_free(v);
+    static const char spaces_of_ascii[] = " \t\n\v\f\r\x1c\x1d\x1e\x1f";
+    for (uint32_t code = 1; code < 0x110000; code++) {
+        if ((code >= 0xD800 && code < 0xE000) || code == ',')
+            continue;
+        char cut[8] = "a";
+        cut[1 + rgi_utf8_write(cut + 1, code)] = 'b';
+        const bool is_space = code < 0x80 ? strchr(spaces_of_ascii, (int)code) != NULL
+                                          : rgi_unicode_class(code) == RG_UNICODE_SPACE;
+        v = rg_vocabulary_new(cut);
+        ck_each(v->n == 1 + is_space, "U+%04X: %d tokens", (unsigned)code, (int)v->n);
+        rg_vocabulary_free(v);
+    }
+    /* Beginnings of such a character, where the text ends. */
+    for (int n = 1; n < 3; n++) {
+        char *cut = strdup("a\xe2\x80\xa8");
+        cut[1 + n] = 0;
+        v = rg_vocabulary_new(cut);
+        ck_assert(v->n == 1 && strcmp(v->tokens[0], cut) == 0);
+        rg_vocabulary_free(v);
+        free(cut);
+    }
+}
 END_TEST
 
 START_TEST(test_characters) {
@@ -311,6 +345,6 @@ START_TEST(test_released_vocabularies) {
 }
 END_TEST
 
-RG_TESTS(text, test_words, test_characters, test_unknown_words, test_batches,
-         test_train_and_validation, test_nothing_in_nothing_out, test_out_of_memory, test_denied,
-         test_threads, test_released_vocabularies)
+RG_TESTS(text, test_words, test_white_space_of_words, test_characters, test_unknown_words,
+         test_batches, test_train_and_validation, test_nothing_in_nothing_out, test_out_of_memory,
+         test_denied, test_threads, test_released_vocabularies)
