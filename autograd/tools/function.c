@@ -353,6 +353,8 @@ static bool class_takes_inputs(const rg_function_class *cls, const void *args, r
     RG_FAIL_VALUE_IF(inputs.n > RG_FUNCTION_INPUTS, op, "takes up to %d inputs, but got %d",
                      RG_FUNCTION_INPUTS, inputs.n);
     RG_FAIL_AS_IF(RG_TYPE_ERROR, cls->args_bytes && !args, op, "expected args but got NULL");
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, args && !cls->args_bytes, op,
+                  "got args, but its class has no args_bytes, which says how many bytes to copy");
     for (int i = 0; i < inputs.n; i++)
         if (!rgi_is_none(inputs.v[i])
             && (!rgi_check(inputs.v[i], op) || !rgi_renew(inputs.v[i], op)))

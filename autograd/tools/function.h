@@ -57,7 +57,7 @@ typedef struct RG_OPTIONS rg_function_class {
     /* The number of outputs, up to 8. 0 stands for one output. */
     int64_t outputs RG_DEFAULT(0);
     /* The size in bytes of the args that the program passes to rg_function_apply, which copies
-     * them. rg_function_args returns the copy. */
+     * them. rg_function_args returns the copy. A program passes NULL if its class has no args. */
     size_t args_bytes RG_DEFAULT(0);
     /* The size in bytes of the state that forward leaves for backward. rg_function_state returns
      * the state, which is all zeros at first. Don't store pointers to tensors in it: use

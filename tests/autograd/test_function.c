@@ -463,6 +463,8 @@ START_TEST(test_failures) {
              "a class has up to 8 outputs, but this says 9");
     ck_fails(rg_function_apply(NULL, NULL, x), RG_TYPE_ERROR, "expected a class but got NULL");
     ck_fails(rg_function_apply(&blend, NULL, x, x), RG_TYPE_ERROR, "expected args but got NULL");
+    ck_fails(rg_function_apply(&cube, &(int){ 1 }, x), RG_TYPE_ERROR,
+             "Cube: got args, but its class has no args_bytes");
     ck_fails(rg_function_apply(&cube, NULL, rg_reshape(x, 7)), RG_RUNTIME_ERROR, "reshape");
     ck_fails(rg_function_apply_many(&cube, NULL, (rg_list){ 1, NULL }, out), RG_TYPE_ERROR,
              "expected a list");
