@@ -137,8 +137,9 @@ static void writer_free(rg_writer *w) {
     *w = (rg_writer){ .fd = -1, .failed = true };
 }
 
-/* Returns whether the file at the path may be replaced, and fails if it is a device or a folder.
- * Sets *mode to the permissions of the existing file, or to 0 if there is none. */
+/* Returns whether the file at the path may be replaced. Fails if it is a device or a folder, or if
+ * the process may not write to it: renaming would replace such a file all the same. Sets *mode to
+ * the permissions of the existing file, or to 0 if there is none. */
 static bool may_replace(rg_writer *w, mode_t *mode) {
     struct stat old;
     *mode = 0;
@@ -150,6 +151,8 @@ static bool may_replace(rg_writer *w, mode_t *mode) {
     } else if (!S_ISREG(old.st_mode)) {
         rg_fail(RG_IO_ERROR, w->op, "'%s': it is no regular file", w->path);
         w->failed = true;
+    } else if (!rgi_is_writable(w->path) && (errno == EACCES || errno == EPERM || errno == EROFS)) {
+        writer_fail(w, errno);
     }
     return !w->failed;
 }

@@ -68,7 +68,8 @@ typedef struct {
 } rg_writer;
 
 /* Opens a new file in the folder of the path; rgi_writer_end renames it to the path. If opening
- * fails, or if training is halted (see error.h), returns false, and there is nothing to end. */
+ * fails, if the process may not write to the file that is at the path, or if training is halted
+ * (see error.h), returns false, and there is nothing to end. */
 bool rgi_writer_begin(rg_writer *w, const char *op, const char *path);
 /* Writes n bytes. After a failure, writes nothing. */
 void rgi_write(rg_writer *w, const void *from, size_t n);

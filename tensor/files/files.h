@@ -10,6 +10,12 @@
  * a reader finds either the old file or the new one. If the process is killed while it saves, its
  * new file, such as "model.safetensors.4711-0.new", stays there. The next save to the same path
  * removes it; a user may remove it as well.
+ *
+ * The process must be allowed to write to the folder and to the old file, or the save fails with
+ * RG_IO_ERROR: a file that is made read-only is kept. (root may write to every file.) The new file
+ * has the permissions of the old one, and belongs to the user who saves. If the path is a symbolic
+ * link, the file that it points to is replaced, and the link stays. If the old file has another
+ * name (a hard link), that name keeps the old file.
  */
 #pragma once
 

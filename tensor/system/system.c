@@ -242,6 +242,9 @@ char *rgi_real_path(const char *path) {
     return NULL;
 }
 
+/* AT_EACCESS asks for the effective user, as open does. */
+bool rgi_is_writable(const char *path) { return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0; }
+
 void rgi_set_permissions(int fd, mode_t mode) { (void)!fchmod(fd, mode); }
 
 bool rgi_is_running(long process) { return kill((pid_t)process, 0) == 0 || errno != ESRCH; }

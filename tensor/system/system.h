@@ -123,6 +123,9 @@ extern rg_system rgi_system;
  * The file need not exist. Returns NULL and sets errno if links lead in a circle, if a folder can't
  * be searched, or if memory ran out. */
 char *rgi_real_path(const char *path);
+/* Returns whether the process may write to the file at the path. If not, sets errno to the cause,
+ * which may also be that there is no file, or that the system can't tell. */
+bool rgi_is_writable(const char *path);
 /* Gives an open file these permissions. If that fails, or on Windows, does nothing. */
 void rgi_set_permissions(int fd, mode_t mode);
 

@@ -155,6 +155,11 @@ rg_system rgi_system = { windows_open, windows_stat, windows_pread,  windows_wri
 
 char *rgi_real_path(const char *path) { return _fullpath(NULL, path, 0); }
 
+bool rgi_is_writable(const char *path) {
+    enum { FOR_WRITING = 2 };
+    return _access(path, FOR_WRITING) == 0;
+}
+
 void rgi_set_permissions(int fd, mode_t mode) {
     (void)fd;
     (void)mode;

@@ -1,7 +1,8 @@
 /*
  * test_recorded.c: what a recorded step may not do, since a run could not repeat it: reading the
  * program's memory, and reading and writing files. The list of such functions (once.def) is
- * compared with the public headers.
+ * compared with the public headers. It also has all functions that write files, which keep a file
+ * that may not be written.
  */
 #include "regard.h"
 #include "tensor/base.h"
@@ -9,10 +10,12 @@
 #include "tests/test.h"
 
 #include <ctype.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct {
@@ -105,6 +108,70 @@ START_TEST(test_once) {
     free_all();
 }
 END_TEST
+
+/* ---- files that may not be written ---------------------------------------------------------- */
+
+static bool writable(const char *path) { return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0; }
+
+static const char *const written[] = { "new", "config.json", "model.safetensors" };
+
+/* Calls the function twice. Before the second call, the file of this name that the first one made
+ * becomes read-only. Returns false, and prints why, if the second call doesn't fail with the cause,
+ * or if it changes the file. Counts the functions that make such a file. */
+static bool keeps_read_only_file(int i, const char *name, int *writers) {
+    RG_SCOPE();
+    struct stat before, after;
+    for (int file = 0; file < RG_COUNT(written); file++)
+        remove(scratch(written[file]));
+    all_once[i].step(NULL);
+    rg_error_clear();
+    if (access(scratch(name), F_OK) != 0)
+        return true;
+    ++*writers;
+    if (chmod(scratch(name), 0444) != 0 || stat(scratch(name), &before) != 0)
+        return false;
+    all_once[i].step(NULL);
+    char said[700];
+    snprintf(said, sizeof said, "%s: [Errno 13] Permission denied: '%s'", all_once[i].name,
+             scratch(name));
+    const bool told = rg_error_code() == RG_IO_ERROR && strcmp(rg_error(), said) == 0;
+    const bool kept = stat(scratch(name), &after) == 0 && after.st_ino == before.st_ino
+                      && after.st_size == before.st_size && after.st_mode == before.st_mode;
+    if (!told || !kept)
+        fprintf(stderr, "%s: the file was %s, and the error is '%s'\n", all_once[i].function,
+                kept ? "kept" : "changed", rg_error());
+    rg_error_clear();
+    return told && kept;
+}
+
+/* Returns whether every function that writes a file keeps one that may not be written. */
+static bool all_keep_read_only_files(void) {
+    int writers = 0;
+    bool all = true;
+    for (int i = 0; i < RG_COUNT(all_once); i++)
+        for (int file = 0; file < RG_COUNT(written); file++)
+            all &= keeps_read_only_file(i, written[file], &writers);
+    if (writers != 13)
+        fprintf(stderr, "%d files were written\n", writers);
+    return all && writers == 13;
+}
+
+/* A child process, which isn't root's, makes the calls, since some of them leave memory behind. */
+START_TEST(test_read_only_files) {
+    make_all();
+    ck_ok(remove(scratch("model.safetensors")) == 0 && chmod(scratch(""), 0777) == 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        const bool no_user = geteuid() == 0 && seteuid(65534) != 0;
+        _exit(no_user || !writable(scratch("")) || all_keep_read_only_files() ? 0 : 1);
+    }
+    int status;
+    ck_assert(waitpid(child, &status, 0) == child && status == 0);
+    free_all();
+}
+END_TEST
+
+/* ---- what a step keeps, and how it is told -------------------------------------------------- */
 
 /* A step's numbers and texts are its own: they stay as they were. */
 static void has_constants(void *y) {
@@ -415,5 +482,6 @@ START_TEST(test_later_requires_grad) {
 }
 END_TEST
 
-RG_TESTS(recorded, test_later_requires_grad, test_once, test_constants, test_what_to_do_instead,
-         test_list, test_later_hooks, test_later_retained, test_other_hooks)
+RG_TESTS(recorded, test_later_requires_grad, test_once, test_read_only_files, test_constants,
+         test_what_to_do_instead, test_list, test_later_hooks, test_later_retained,
+         test_other_hooks)
