@@ -151,25 +151,34 @@ static bool complete_page(rg_report *r, const char *op) {
     return ok && rgi_report_append(r, op, &rest);
 }
 
-/* Opens the file for appending. */
-static bool open_page(rg_report *r, const char *op) {
-    r->fd = rgi_system.open(r->path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
+/* Opens the file for appending. `path` is the report's path, or the path of the new file that will
+ * be renamed to it. `flags` are further flags of open. */
+static bool open_page(rg_report *r, const char *op, const char *path, int flags) {
+    r->fd = rgi_system.open(path, flags | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0666);
     if (r->fd < 0)
         rgi_fail_errno(op, errno, r->path);
     return r->fd >= 0;
 }
 
-/* Replaces the file by one that has the page and the first record. On failure the old file stays as
- * it was. Frees the record. */
+/* Replaces the file by one that has the page and the first record, and opens it. The new file is
+ * opened before it is renamed where the system allows that, so that the old file stays as it was if
+ * anything fails. Frees the record. */
 static bool replace_page(rg_report *r, const char *op, rg_text *record) {
     rg_writer w;
-    const bool ok = !record->failed && rgi_writer_begin(&w, op, r->path);
-    for (int i = 0; ok && i < RG_COUNT(page_lines); i++)
+    const bool begun = !record->failed && rgi_writer_begin(&w, op, r->path);
+    for (int i = 0; begun && i < RG_COUNT(page_lines); i++)
         rgi_write(&w, page_lines[i], strlen(page_lines[i]));
-    if (ok)
+    if (begun)
         rgi_write(&w, record->v, record->n);
     rgi_text_free(record);
-    return ok && rgi_writer_end(&w);
+    if (!begun)
+        return false;
+    if (!rgi_writer_settle(&w)
+        || (RG_OPEN_FILES_CAN_BE_RENAMED && !open_page(r, op, w.beside, O_WRONLY))) {
+        rgi_writer_cancel(&w);
+        return false;
+    }
+    return rgi_writer_end(&w) && (r->fd >= 0 || open_page(r, op, r->path, O_WRONLY));
 }
 
 /* Appends a "beat" record: the step of the last number, the seconds since rg_report_begin, and the
@@ -190,8 +199,8 @@ static bool begin_run(rg_report *r, const char *op, const char *title, bool resu
                  (unsigned long long)rg_initial_seed(), seconds_of(CLOCK_REALTIME),
                  rg_get_num_threads());
     if (!resume)
-        return replace_page(r, op, &record) && open_page(r, op);
-    if (open_page(r, op) && complete_page(r, op))
+        return replace_page(r, op, &record);
+    if (open_page(r, op, r->path, O_RDWR | O_CREAT) && complete_page(r, op))
         return rgi_report_append(r, op, &record);
     rgi_text_free(&record);
     return false;

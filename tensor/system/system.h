@@ -100,6 +100,9 @@ void rgi_locale_back(rg_locale *before);
 #define O_CLOEXEC   O_NOINHERIT
 #define O_NONBLOCK  0
 #define O_DIRECTORY 0
+enum { RG_OPEN_FILES_CAN_BE_RENAMED = 0 };
+#else
+enum { RG_OPEN_FILES_CAN_BE_RENAMED = 1 };
 #endif
 
 /* A table of the system calls for files that may fail. Tests replace its entries to let each call

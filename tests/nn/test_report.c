@@ -9,6 +9,8 @@
 #include "tests/scratch.h"
 #include "tests/test.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -299,6 +301,33 @@ START_TEST(test_old_page_stays) {
 }
 END_TEST
 
+static int (*open_before)(const char *path, int flags, mode_t mode);
+static int open_no_append(const char *path, int flags, mode_t mode) {
+    errno = EMFILE;
+    return flags & O_APPEND ? -1 : open_before(path, flags, mode);
+}
+
+/* The same if the new page is written, but can't be opened for the records. */
+START_TEST(test_old_page_stays_if_opening_fails) {
+    scratch_begin();
+    rg_report *r = begin();
+    ck_ok(rg_report_number(r, "loss", 1, 0.25));
+    ck_ok(rg_report_end(r));
+    faults_begin();
+    open_before = rgi_system.open;
+    rgi_system.open = open_no_append;
+    char said[700];
+    snprintf(said, sizeof said, "report_begin: [Errno 24] %s: '%s'", strerror(EMFILE),
+             scratch("run"));
+    ck_fails(rg_report_begin(scratch("run")), RG_IO_ERROR, said);
+    ck_assert_int_eq(faults.open, 0);
+    faults_end();
+    ck_assert_int_eq(scratch_files(), 1);
+    has_record("[\"number\",\"loss\",1,0.25]");
+    scratch_end();
+}
+END_TEST
+
 /* ---- disks and memory that are full ------------------------------------------------------ */
 
 /* A record that was cut short is lost, and no other is. */
@@ -378,4 +407,5 @@ START_TEST(test_threads) {
 END_TEST
 
 RG_TESTS(report, test_numbers, test_pictures, test_histograms, test_refusals, test_resume,
-         test_resume_of_cut_page, test_old_page_stays, test_full_disk, test_denied, test_threads)
+         test_resume_of_cut_page, test_old_page_stays, test_old_page_stays_if_opening_fails,
+         test_full_disk, test_denied, test_threads)
