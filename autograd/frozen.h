@@ -9,6 +9,9 @@
 /* Returns t's leaf: its node if t is a leaf that requires grad, or the node that t had before it
  * was frozen. Returns NULL if t has neither. */
 rg_node *rgi_leaf_of(const rg_tensor *t);
+/* leaf.c: returns what rg_grad_of does. An operation that reads the gradient again when it is
+ * repeated (rgi_observe_operation) calls it with again = true. */
+rg_tensor *rgi_grad_of(rg_tensor *t, bool again);
 /* Freezes t, a leaf that requires grad: t has no history afterwards. Returns false if memory ran
  * out; then t hasn't changed. */
 bool rgi_freeze(rg_tensor *t);

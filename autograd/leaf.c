@@ -146,15 +146,17 @@ static rg_tensor **grad_place(rg_tensor *t) {
     return leaf ? &leaf->grad : rgi_retained(t);
 }
 
-RG_HOT rg_tensor *rg_grad_of(rg_tensor *t) {
+rg_tensor *rgi_grad_of(rg_tensor *t, bool again) {
     if (!rgi_check(t, "grad_of"))
         return NULL;
     rg_tensor **place = grad_place(t);
     rg_graph_observer *o = rgi_graph_observer();
-    if (RG_UNLIKELY(o != NULL) && o->read_gradient && place)
-        o->read_gradient(o, *place);
+    if (RG_UNLIKELY(o != NULL) && o->read_gradient)
+        o->read_gradient(o, t, place ? *place : NULL, again);
     return place && *place ? rgi_lend(*place) : RG_NONE;
 }
+
+RG_HOT rg_tensor *rg_grad_of(rg_tensor *t) { return rgi_grad_of(t, false); }
 
 /* Returns a new reference to the gradient that t gets: `grad` itself, or a copy if elements of
  * `grad` share an address, since gradients are added in place. Returns NULL on failure. */
@@ -181,7 +183,7 @@ static bool set_grad(rg_tensor *t, rg_tensor *grad) {
     rg_tensor **place = grad_place(t);
     rg_tensor *kept = NULL;
     if (!place && grad == RG_NONE)
-        return true;
+        return rgi_grad_of(t, false);
     RG_FAIL_IF(!place && rgi_history_of(t), "set_grad",
                "the tensor neither is a leaf nor retains its grad");
     RG_FAIL_IF(grad == t, "set_grad", "can't assign Variable as its own grad");

@@ -174,6 +174,63 @@ void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
         r->only_new_memory = true;
 }
 
+/* ---- gradients that the step changes or reads ------------------------------------- */
+
+rg_replay_leaf *rgi_recording_leaf(rg_replay *r, const rg_node *leaf) {
+    for (size_t i = 0; i < r->n_leaves; i++)
+        if (r->leaves[i].leaf == leaf)
+            return &r->leaves[i];
+    return NULL;
+}
+
+void rgi_recording_changes_leaf(rg_replay *r, rg_node *leaf, bool made) {
+    rg_replay_leaf *known = rgi_recording_leaf(r, leaf);
+    if (known) {
+        known->made = made;
+        known->removal = r->n_entries;
+        return;
+    }
+    if (!rgi_grow((void **)&r->leaves, &r->leaf_room, r->n_leaves + 1, sizeof *r->leaves)) {
+        r->failed = true;
+        return;
+    }
+    rgi_node_retain(leaf);
+    r->leaves[r->n_leaves++] = (rg_replay_leaf){ leaf, made, r->n_entries };
+}
+
+void rgi_recording_expects(rg_replay *r, rg_tensor *t, rg_tensor *grad) {
+    if (is_in_pool(r, t->storage) || rgi_recording_is_constant(r, t))
+        return;
+    for (size_t i = 0; i < r->n_reads; i++)
+        if (r->reads[i].t == t)
+            return;
+    if (!rgi_grow((void **)&r->reads, &r->read_room, r->n_reads + 1, sizeof *r->reads)) {
+        r->failed = true;
+        return;
+    }
+    rgi_retain(t);
+    if (grad)
+        rgi_retain(grad);
+    r->reads[r->n_reads++] = (rg_replay_read){ t, grad };
+}
+
+bool rgi_recording_finds_gradients(const rg_replay *r) {
+    for (size_t i = 0; i < r->n_reads; i++) {
+        const rg_replay_read *read = &r->reads[i];
+        const rg_node *leaf = rgi_leaf_of(read->t);
+        rg_tensor **retained = leaf ? NULL : rgi_retained(read->t);
+        const rg_tensor *now = leaf ? leaf->grad : retained ? *retained : NULL;
+        RG_FAIL_IF(now != read->grad, "replay_run",
+                   "a gradient that was %s when the step was recorded is %s now; record the step "
+                   "again",
+                   read->grad ? "there" : "absent",
+                   !now         ? "absent"
+                   : read->grad ? "another"
+                                : "there");
+    }
+    return true;
+}
+
 /* ---- constants: tensors that the step uses, but doesn't compute ------------------- */
 
 /* Adds the address of t's storage to the list of constants, unless it is there already: t's storage
@@ -258,6 +315,24 @@ bool rgi_recording_leaves_as_found(const rg_replay *r) {
     return true;
 }
 
+/* Frees an entry's context. */
+static void end_entry(rg_replay_entry *e) {
+    if (e->drop)
+        e->drop(e->context);
+    rgi_free(e->context, e->bytes, RG_MEM_OTHER);
+}
+
+/* Removes the entries that have no function `redo` any more. */
+static void leave_out_empty_entries(rg_replay *r) {
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_entries; i++)
+        if (r->entries[i].redo)
+            r->entries[n++] = r->entries[i];
+        else
+            end_entry(&r->entries[i]);
+    r->n_entries = n;
+}
+
 void rgi_recording_settle(rg_replay *r) {
     for (size_t i = 0; i < r->held.n; i++) {
         rg_tensor *t = r->held.v[i];
@@ -280,6 +355,7 @@ void rgi_recording_settle(rg_replay *r) {
     rgi_free(r->leaves, r->leaf_room * sizeof *r->leaves, RG_MEM_OTHER);
     rgi_free(r->changed, r->changed_room * sizeof *r->changed, RG_MEM_OTHER);
     leave_out_stale_views(r);
+    leave_out_empty_entries(r);
     rgi_pointers_free(&r->pool);
     rgi_pointers_free(&r->constants);
 }
@@ -333,12 +409,13 @@ bool rgi_recording_fits(rg_replay *r) {
 }
 
 void rgi_recording_free(rg_replay *r) {
-    for (size_t i = 0; i < r->n_entries; i++) {
-        rg_replay_entry *e = &r->entries[i];
-        if (e->drop)
-            e->drop(e->context);
-        rgi_free(e->context, e->bytes, RG_MEM_OTHER);
+    for (size_t i = 0; i < r->n_entries; i++)
+        end_entry(&r->entries[i]);
+    for (size_t i = 0; i < r->n_reads; i++) {
+        rgi_release_as(r->reads[i].t, RG_REPLAY_FREED);
+        rgi_release_as(r->reads[i].grad, RG_REPLAY_FREED);
     }
+    rgi_free(r->reads, r->read_room * sizeof *r->reads, RG_MEM_OTHER);
     for (size_t i = 0; i < r->held.n; i++)
         rgi_release_as(r->held.v[i], RG_REPLAY_FREED);
     rgi_free(r->entries, r->entry_room * sizeof *r->entries, RG_MEM_OTHER);

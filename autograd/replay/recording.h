@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "autograd/frozen.h"
 #include "autograd/graph_observer.h"
 #include "autograd/hooks.h"
 #include "tensor/observer.h"
@@ -26,11 +27,20 @@ typedef struct rg_replay_entry {
 } rg_replay_entry;
 
 /* A leaf whose gradient the step has changed. `made` is true if the step has set the gradient, and
- * false if it has removed it. */
+ * false if it has removed it. In the second case `removal` is the index of the entry that removes
+ * it. */
 typedef struct rg_replay_leaf {
     rg_node *leaf;
     bool made;
+    size_t removal;
 } rg_replay_leaf;
+
+/* A tensor whose gradient the step has read, without having made or removed it before. `grad` is
+ * that gradient, or NULL if there was none. Entries may work on `grad`, so each repetition must
+ * find it again. The recording holds a reference to both. */
+typedef struct rg_replay_read {
+    rg_tensor *t, *grad;
+} rg_replay_read;
 
 /* A tensor for which the step has changed whether it requires grad. `before` says whether it did so
  * at the beginning of the step. `made` is true if the step itself has made the tensor. */
@@ -76,11 +86,15 @@ struct rg_replay {
      * up to which the held tensors have been compared with these elements. */
     rg_replay_data *data;
     uint32_t changes;
+    rg_replay_read *reads;
+    size_t n_reads, read_room;
     /* The held tensors that have memory from the pool and may still be in use by the program. */
     rg_pointers live;
     /* The lists from here on are freed once the step is recorded. */
     rg_replay_leaf *leaves;
     size_t n_leaves, leaf_room;
+    /* The number of entries up to the last operation that reads gradients when it is repeated. */
+    size_t up_to_operation;
     rg_replay_change *changed;
     size_t n_changed, changed_room;
     /* The storages from which outputs get their memory. The recording holds a reference to each. */
@@ -109,6 +123,17 @@ bool rgi_recording_allocate(rg_replay *r, rg_tensor *t, size_t bytes);
 /* Tells the recording that the step reads a leaf's gradient. `grad` is NULL if the leaf has
  * none. */
 void rgi_recording_reads(rg_replay *r, const rg_tensor *grad);
+/* Returns the leaf's element in r->leaves, or NULL if the step hasn't changed the leaf's gradient
+ * up to now. */
+rg_replay_leaf *rgi_recording_leaf(rg_replay *r, const rg_node *leaf);
+/* Notes that the step sets the leaf's gradient or, if not `made`, removes it. The next entry
+ * repeats this. */
+void rgi_recording_changes_leaf(rg_replay *r, rg_node *leaf, bool made);
+/* Notes that t's gradient at the beginning of the step is `grad`, or NULL if there is none, and
+ * that each repetition must find the same. Does nothing if the step has made t. */
+void rgi_recording_expects(rg_replay *r, rg_tensor *t, rg_tensor *grad);
+/* Fails unless the gradients that the step has read are those of the recording. */
+bool rgi_recording_finds_gradients(const rg_replay *r);
 /* Marks as released the tensors with memory from the pool that only the recording still holds, and
  * gives their storages back to the pool. */
 void rgi_recording_reap(rg_replay *r);

@@ -82,6 +82,8 @@ static bool recorder_did(rg_observer *o, rg_tensor *t, const char *op,
                          : NULL;
     if (context)
         memcpy(context, operation->context, operation->bytes);
+    if (!t)
+        r->up_to_operation = r->n_entries;
     rgi_recording_hold(r, t);
     return context != NULL;
 }
@@ -326,29 +328,6 @@ static bool leaf_again(void *context) {
     return true;
 }
 
-/* Returns the leaf's element in r->leaves, or NULL if the step hasn't changed the leaf's gradient
- * up to now. */
-static rg_replay_leaf *find_leaf(rg_replay *r, const rg_node *leaf) {
-    for (size_t i = 0; i < r->n_leaves; i++)
-        if (r->leaves[i].leaf == leaf)
-            return &r->leaves[i];
-    return NULL;
-}
-
-static void remember_leaf(rg_replay *r, rg_node *leaf, bool made) {
-    rg_replay_leaf *known = find_leaf(r, leaf);
-    if (known) {
-        known->made = made;
-        return;
-    }
-    if (!rgi_grow((void **)&r->leaves, &r->leaf_room, r->n_leaves + 1, sizeof *r->leaves)) {
-        r->failed = true;
-        return;
-    }
-    rgi_node_retain(leaf);
-    r->leaves[r->n_leaves++] = (rg_replay_leaf){ leaf, made };
-}
-
 /* Returns the tensor in which repetitions store the sum of the leaf's gradient and g. It is the
  * leaf's gradient or, if there is none, a new tensor with g's values. Returns NULL if memory ran
  * out. */
@@ -377,19 +356,21 @@ static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
 
 /* Adds an entry for a change of the leaf's gradient: g is set or added or, if g is NULL, the
  * gradient is removed. Returns the tensor that the caller uses in place of g, or NULL if g is NULL
- * or the recording has failed. If the step removes a gradient that it didn't make, no entry is
- * added: if the step makes a new gradient later, a repetition replaces the old gradient by the new
- * one. If the leaf is frozen or released, g is dropped. */
+ * or the recording has failed. A repetition removes whatever gradient there is, so there is an
+ * entry even if there is none now. But if the step makes a new gradient before any operation reads
+ * gradients, the entry isn't needed: the new gradient replaces the old one. If the leaf is frozen or
+ * released, g is dropped. */
 static rg_tensor *recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g) {
     rg_replay *r = recording_of(o);
     if (g && !rgi_leaf_is_open(leaf))
         return g;
-    const rg_replay_leaf *known = find_leaf(r, leaf);
-    bool was_made = known && known->made;
+    const rg_replay_leaf *known = rgi_recording_leaf(r, leaf);
     bool was_taken_away = known && !known->made;
-    remember_leaf(r, leaf, g != NULL);
-    if (!g && !was_made)
+    if (!g && (was_taken_away || leaf->op))
         return NULL;
+    if (was_taken_away && known->removal >= r->up_to_operation)
+        r->entries[known->removal].redo = NULL;
+    rgi_recording_changes_leaf(r, leaf, g != NULL);
     noted_leaf *n = note_leaf(r, leaf, g);
     if (!n || !g)
         return NULL;
@@ -401,8 +382,14 @@ static rg_tensor *recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tens
     return first ? n->sum : g;
 }
 
-static void recorder_read_gradient(rg_graph_observer *o, const rg_tensor *grad) {
-    rgi_recording_reads(recording_of(o), grad);
+static void recorder_read_gradient(rg_graph_observer *o, rg_tensor *t, rg_tensor *grad,
+                                   bool again) {
+    rg_replay *r = recording_of(o);
+    const rg_node *leaf = rgi_leaf_of(t);
+    if (leaf || grad)
+        rgi_recording_reads(r, grad);
+    if (!again && !(leaf && rgi_recording_leaf(r, leaf)))
+        rgi_recording_expects(r, t, grad);
 }
 
 /* ---- recording and repeating a step ------------------------------------------------ */
@@ -458,6 +445,7 @@ rg_replay *rg_record(void (*step)(void *context), void *context) {
 
 static bool repeat(rg_replay *r) {
     bool ok = r->changes == rgi_changes() || rgi_recording_fits(r);
+    ok = ok && rgi_recording_finds_gradients(r);
     ok = ok && (!rgi_is_observed(RG_SEES_REPLAYS) || rgi_may_replay());
     if (ok)
         rgi_recording_counts_writes(r);

@@ -2,6 +2,7 @@
  * step.c: makes a step of an optimizer. Everything that can fail is done before anything changes.
  */
 #include "optimizer_structs.h"
+#include "autograd/frozen.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/messages/callback.h"
@@ -37,7 +38,7 @@ static rg_tensor *state_of(const rg_optim *o, rg_optim_slot *slot, int k) {
  * Returns false on failure. */
 static bool gather_operands(const rg_optim *o, rg_optim_slot *slot) {
     slot->n_operands = 0;
-    rg_tensor *grad = rg_grad_of(slot->param);
+    rg_tensor *grad = rgi_grad_of(slot->param, true);
     if (!grad)
         return false;
     if (grad == RG_NONE)

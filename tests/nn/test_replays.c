@@ -383,5 +383,134 @@ START_TEST(test_denied) {
 }
 END_TEST
 
+/* ---- gradients that are there in a repetition, but weren't when the step was recorded - */
+
+/* Two weights and one optimizer of both. The step's backward reaches only the first weight. */
+typedef struct {
+    rg_tensor *p, *q;
+    rg_optim *optim;
+    int clip, zero;
+} pair;
+
+static void pair_step(void *context) {
+    pair *s = context;
+    if (s->zero == 1)
+        rg_optim_zero_grad(s->optim);
+    rg_backward(rg_sum(rg_square(s->p)));
+    if (s->clip == 1)
+        rg_clip_grad_norm_(RG_LIST(s->p, s->q), 0.5);
+    if (s->clip == 2)
+        rg_clip_grad_value_(RG_LIST(s->q), 0.5);
+    rg_optim_step(s->optim);
+    if (s->zero == 2)
+        rg_optim_zero_grad(s->optim);
+}
+
+/* Before a repetition, gives the second weight a gradient or takes it away. */
+static void change_gradient(pair *s, int how) {
+    if (how == 0 && rg_requires_grad(s->q))
+        rg_backward(rg_sum(rg_square(s->q)));
+    if (how == 1)
+        rg_set_grad(s->q, rg_full(RG_DIMS(2), 5.0));
+    if (how == 2)
+        rg_set_grad(s->q, RG_NONE);
+    if (how == 3)
+        rg_optim_zero_grad(s->optim);
+}
+
+/* Fills end[] with the weights and gradients after three steps. Returns false if a repetition was
+ * refused, and then checks that the refused repetition changed nothing. */
+static bool end_of_pair(bool replayed, bool there, bool frozen, int how, int clip, int zero,
+                        rg_tensor *end[4]) {
+    pair s = { rg_requires_grad_(rg_ones(2), true), rg_requires_grad_(rg_ones(2), true), NULL, clip,
+               zero };
+    s.optim = rg_optim_sgd(RG_LIST(s.p, s.q), .lr = 0.1, .momentum = 0.9);
+    if (there)
+        rg_set_grad(s.q, rg_ones(2));
+    if (frozen)
+        rg_requires_grad_(s.q, false);
+    rg_replay *r = replayed ? rg_record(pair_step, &s) : NULL;
+    if (!replayed)
+        pair_step(&s);
+    ck_assert_msg(!replayed || r, "%s", rg_error());
+    bool same = true;
+    for (int i = 0; same && i < 2; i++) {
+        change_gradient(&s, how);
+        rg_tensor *before = rg_clone(rg_detach(s.p));
+        if (!replayed)
+            pair_step(&s);
+        else if (!rg_replay_run(r)) {
+            same = false;
+            ck_assert_msg(strstr(rg_error(), "a gradient that was "), "%s", rg_error());
+            ck_assert(rg_equal(before, s.p));
+            rg_error_clear();
+        }
+    }
+    rg_tensor *now[] = { s.p, s.q, rg_grad_of(s.p), rg_grad_of(s.q) };
+    for (int k = 0; k < 4; k++)
+        end[k] = now[k] == RG_NONE ? RG_NONE : rg_clone(rg_detach(now[k]));
+    rg_replay_free(r);
+    rg_optim_free(s.optim);
+    return same;
+}
+
+/* A repetition clears, clips and uses the gradients as a call of the step would, or is refused. */
+START_TEST(test_gradients_that_come_and_go) {
+    rg_on_warning(NULL);
+    int same = 0, n = 0;
+    for (int k = 0; k < 2 * 2 * 5 * 3 * 3; k++) {
+        RG_SCOPE();
+        const int there = k % 2, frozen = k / 2 % 2, how = k / 4 % 5, clip = k / 20 % 3;
+        rg_tensor *called[4], *run[4];
+        end_of_pair(false, there, frozen, how, clip, k / 60, called);
+        n++;
+        if (!end_of_pair(true, there, frozen, how, clip, k / 60, run))
+            continue;
+        same++;
+        for (int i = 0; i < 4; i++)
+            ck_assert_msg(
+                run[i] == called[i]
+                    || (run[i] != RG_NONE && called[i] != RG_NONE && rg_equal(run[i], called[i])),
+                "there %d frozen %d how %d clip %d zero %d: tensor %d", there, frozen, how, clip,
+                k / 60, i);
+    }
+    ck_assert_int_gt(same, n / 2);
+}
+END_TEST
+
+/* One trunk with two heads, and one optimizer: the input's size says which head takes part. */
+typedef struct {
+    rg_tensor *trunk, *head[2];
+    rg_optim *optim;
+} tasks;
+
+static rg_tensor *task_step(rg_tensor *const in[], void *context) {
+    tasks *t = context;
+    rg_optim_zero_grad(t->optim);
+    rg_tensor *head = t->head[rg_size(in[0], 0) - 1];
+    rg_tensor *loss = rg_sum(rg_square(rg_mul(rg_mul(in[0], t->trunk), head)));
+    if (!rg_backward(loss) || !rg_optim_step(t->optim))
+        return NULL;
+    return loss;
+}
+
+static rg_tensor *train_tasks(bool replayed) {
+    tasks t = { .trunk = rg_requires_grad_(rg_ones(1), true) };
+    for (int i = 0; i < 2; i++)
+        t.head[i] = rg_requires_grad_(rg_ones(1), true);
+    t.optim = rg_optim_sgd(RG_LIST(t.trunk, t.head[0], t.head[1]), .lr = 0.1);
+    rg_replays *r = rg_replays_new(task_step, &t);
+    for (int i = 0; i < 6; i++) {
+        rg_tensor *x = rg_full(RG_DIMS(i % 2 + 1), 0.5);
+        ck_ok(replayed ? rg_replays_run(r, 1, &x) : task_step(&x, &t));
+    }
+    rg_replays_free(r);
+    rg_optim_free(t.optim);
+    return rg_cat(RG_LIST(t.trunk, t.head[0], t.head[1]), 0);
+}
+
+START_TEST(test_tasks_take_turns) { ck_assert(rg_equal(train_tasks(true), train_tasks(false))); }
+END_TEST
+
 RG_TESTS(replays, test_same_bits, test_shapes, test_copies, test_results, test_refusals,
-         test_released, test_denied)
+         test_released, test_denied, test_gradients_that_come_and_go, test_tasks_take_turns)
