@@ -14,8 +14,11 @@
  *
  * A collective function must be called by all ranks, in the same order, from the thread that
  * started the group. If the ranks call different functions, or with different shapes or dtypes, or
- * if one of them has failed, the call fails on all ranks with the same error message, which names
- * the rank. Collective functions can't be a part of a recording (see replay.h) or of a graph.
+ * if the call fails on one of them, for example because an earlier call that failed there left it
+ * with NULL for a tensor, the call fails on all ranks with the same error message, which names the
+ * rank. An earlier failure alone doesn't make the call fail, even if the program hasn't read it;
+ * with rg_abort_ranks_on_error, it ends all ranks at once. Collective functions can't be a part of
+ * a recording (see replay.h) or of a graph.
  */
 #pragma once
 

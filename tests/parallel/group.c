@@ -115,6 +115,12 @@ static void test_disagreement(void) {
         FAILS(rg_all_reduce_(rg_ones(2)), text);
     }
     HOLDS(rg_barrier());
+    /* An earlier failure alone doesn't make a call fail, and stays unread. */
+    if (odd)
+        rg_matmul(rg_ones(2, 3), rg_ones(2, 3));
+    HOLDS(rg_barrier() && rg_all_reduce_(rg_ones(2)));
+    HOLDS(!odd == !strstr(rg_error(), "matmul: mat1 and mat2"));
+    rg_error_clear();
 }
 
 /* Where one rank has no memory, all fail, and none waits. */
