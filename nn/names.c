@@ -66,6 +66,7 @@ bool rgi_rename_below(rg_module *m, const char *from, const char *to) {
 }
 
 bool rgi_name_child(rg_module *m, const char *name, rg_module *child) {
+    RG_AS("register_child");
     RG_SCOPE();
     rg_named_list l = rg_named_parameters(child);
     if (l.n < 1)

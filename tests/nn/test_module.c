@@ -788,6 +788,15 @@ START_TEST(test_fields_of_others) {
     ck_assert(rg_item(rg_sum(own)) == 3);
     rg_drop(weight);
     rg_drop(bias);
+    /* A parent doesn't take such a module: it is released. */
+    l = rg_nn_linear(2, 3);
+    weight = l->weight;
+    l->weight = own;
+    Tree *parent = RG_MODULE(Tree, &tree_class);
+    ck_fails(rg_register_child(&parent->base, "deep", (rg_module **)&parent->deep, &l->base),
+             RG_RUNTIME_ERROR, "register_child: the tensor in 'weight' isn't registered");
+    rg_module_free(parent);
+    rg_drop(weight);
 }
 END_TEST
 
