@@ -236,7 +236,7 @@ void rg_apply_to_modules(void *module, void (*f)(rg_module *m, void *context), v
 static void set_training(rg_module *m, void *on) { m->training = *(bool *)on; }
 
 void rg_train(void *m, bool on) {
-    RG_AS(on ? "train" : "eval");
+    RG_AS("train");
     rg_apply_to_modules(m, set_training, &on);
 }
 

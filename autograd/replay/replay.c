@@ -358,8 +358,8 @@ static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
  * gradient is removed. Returns the tensor that the caller uses in place of g, or NULL if g is NULL
  * or the recording has failed. A repetition removes whatever gradient there is, so there is an
  * entry even if there is none now. But if the step makes a new gradient before any operation reads
- * gradients, the entry isn't needed: the new gradient replaces the old one. If the leaf is frozen or
- * released, g is dropped. */
+ * gradients, the entry isn't needed: the new gradient replaces the old one. If the leaf is frozen
+ * or released, g is dropped. */
 static rg_tensor *recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g) {
     rg_replay *r = recording_of(o);
     if (g && !rgi_leaf_is_open(leaf))

@@ -647,7 +647,7 @@ START_TEST(test_what_cannot_be_registered) {
                  "expected a function but got NULL");
         rg_module_free(relu);
         ck_fails((rg_eval(NULL), rg_error_code() == RG_OK), RG_TYPE_ERROR,
-                 "eval: expected a module but got NULL");
+                 "train: expected a module but got NULL");
         ck_fails((rg_train(NULL, true), rg_error_code() == RG_OK), RG_TYPE_ERROR,
                  "train: expected a module but got NULL");
         ck_fails(rg_nn_linear(-1, 2), RG_RUNTIME_ERROR,
