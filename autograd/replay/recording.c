@@ -296,11 +296,22 @@ void rgi_recording_changes(rg_replay *r, rg_tensor *t) {
         r->failed = true;
         return;
     }
-    /* A tensor without history that no entry has used yet may have been made by the step. */
+    /* The step has made a tensor with an op's history in memory of the pool. It may also have made
+     * a tensor without history that no entry has used yet. */
     const bool before = t->history;
+    const bool computed = is_in_pool(r, t->storage) && !(before && !rgi_node_of(t)->op);
     const bool used = rgi_pointers_have(&r->held, t) && !is_in_pool(r, t->storage);
-    r->changed[r->n_changed++] = (rg_replay_change){ t, before, !before && !used };
+    r->changed[r->n_changed++] = (rg_replay_change){ t, before, computed || (!before && !used) };
     rgi_recording_hold(r, t);
+}
+
+bool rgi_recording_made_leaf(const rg_replay *r, const rg_node *leaf) {
+    for (size_t i = 0; i < r->n_changed; i++) {
+        const rg_tensor *t = r->changed[i].t;
+        if (leaf_of(t) == leaf)
+            return is_in_pool(r, t->storage) || rgi_recording_is_constant(r, t);
+    }
+    return false;
 }
 
 bool rgi_recording_leaves_as_found(const rg_replay *r) {

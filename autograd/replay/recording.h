@@ -145,6 +145,8 @@ bool rgi_recording_is_constant(const rg_replay *r, const rg_tensor *t);
 /* Tells the recording that every repetition writes to all of t, so that t is no longer a constant.
  * Refuses this, and fails, if t was a constant and an entry has read it. */
 bool rgi_recording_makes_anew(rg_replay *r, const rg_tensor *t, const char *op);
+/* Returns whether the step has made the leaf's tensor: then the leaf has no gradient at first. */
+bool rgi_recording_made_leaf(const rg_replay *r, const rg_node *leaf);
 /* Notes that the step is about to change whether t requires grad. */
 void rgi_recording_changes(rg_replay *r, rg_tensor *t);
 /* Fails if a tensor requires grad at only one of the step's beginning and end, since the next call

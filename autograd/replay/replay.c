@@ -374,7 +374,7 @@ static rg_tensor *recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tens
     noted_leaf *n = note_leaf(r, leaf, g);
     if (!n || !g)
         return NULL;
-    if (was_taken_away)
+    if (was_taken_away || (!known && rgi_recording_made_leaf(r, leaf)))
         return g;
     bool first = !leaf->grad;
     n->sum = sum_for(r, leaf, g);

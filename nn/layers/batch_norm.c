@@ -5,6 +5,7 @@
 #include "layers.h"
 #include "nn/python_text.h"
 #include "tensor/error.h"
+#include "tensor/observer.h"
 #include "tensor/structs.h"
 
 #include <stdio.h>
@@ -15,9 +16,14 @@
 static double batch_norm_momentum(rg_batch_norm_module *self) {
     RG_NO_GRAD();
     RG_SCOPE();
+    const bool averages = isnan(self->o.momentum);
+    if (averages
+        && !rgi_may_do_once_or("batch_norm", ", since the batches that it has seen are counted; "
+                                             "give it a momentum other than NAN"))
+        return NAN;
     if (!rg_add_(self->num_batches_tracked, 1))
         return NAN;
-    if (!isnan(self->o.momentum))
+    if (!averages)
         return self->o.momentum;
     return 1 / rg_item(self->num_batches_tracked);
 }

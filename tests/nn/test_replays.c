@@ -9,6 +9,7 @@
 #include "tests/in_turn.h"
 #include "tests/test.h"
 
+#include <math.h>
 #include <string.h>
 
 static int64_t calls; /* The step itself was called so often. */
@@ -512,5 +513,39 @@ static rg_tensor *train_tasks(bool replayed) {
 START_TEST(test_tasks_take_turns) { ck_assert(rg_equal(train_tasks(true), train_tasks(false))); }
 END_TEST
 
+/* ---- steps that are recorded or refused --------------------------------------------- */
+
+static void detaches(void *x) {
+    rg_tensor *h = rg_requires_grad_(rg_detach_(rg_mul(x, 2)), true);
+    rg_backward(rg_sum(rg_square(h)));
+    rg_copy_(x, rg_grad_of(h));
+}
+
+/* A step may make a leaf of its own. Each repetition begins with a new gradient. */
+START_TEST(test_leaves_of_the_step) {
+    rg_tensor *run = rg_ones(2), *called = rg_ones(2);
+    rg_replay *r = rg_record(detaches, run);
+    ck_assert_msg(r, "%s", rg_error());
+    detaches(called);
+    for (int i = 0; i < 3; i++) {
+        ck_ok(rg_replay_run(r));
+        detaches(called);
+        ck_assert(rg_equal(run, called));
+    }
+    rg_replay_free(r);
+}
+END_TEST
+
+static void normalizes(void *m) { rg_call((rg_module *)m, rg_ones(4, 3)); }
+
+/* The refusal names the layer that reads a value, and not a function that it calls. */
+START_TEST(test_batch_norm_that_averages) {
+    rg_batch_norm_module *m = rg_nn_batch_norm1d(3, .momentum = NAN);
+    ck_fails(rg_record(normalizes, m), RG_NOT_IMPLEMENTED, "batch_norm: can't be part");
+    rg_module_free(m);
+}
+END_TEST
+
 RG_TESTS(replays, test_same_bits, test_shapes, test_copies, test_results, test_refusals,
-         test_released, test_denied, test_gradients_that_come_and_go, test_tasks_take_turns)
+         test_released, test_denied, test_gradients_that_come_and_go, test_tasks_take_turns,
+         test_leaves_of_the_step, test_batch_norm_that_averages)
