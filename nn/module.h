@@ -279,14 +279,14 @@ const char *rg_module_repr(void *m);
 
 /* ---- modules: RG_A_MODULE_ accepts a pointer to the struct of any module ------------- */
 
-#define rg_register_forward_hook(m, hook, context) \
-    rg_register_forward_hook(RG_A_MODULE_(m), hook, context)
-#define rg_register_forward_pre_hook(m, hook, context) \
-    rg_register_forward_pre_hook(RG_A_MODULE_(m), hook, context)
-#define rg_register_full_backward_hook(m, hook, context) \
-    rg_register_full_backward_hook(RG_A_MODULE_(m), hook, context)
-#define rg_register_full_backward_pre_hook(m, hook, context) \
-    rg_register_full_backward_pre_hook(RG_A_MODULE_(m), hook, context)
+#define rg_register_forward_hook(m, ...) \
+    rg_register_forward_hook(RG_A_MODULE_(m), __VA_ARGS__)
+#define rg_register_forward_pre_hook(m, ...) \
+    rg_register_forward_pre_hook(RG_A_MODULE_(m), __VA_ARGS__)
+#define rg_register_full_backward_hook(m, ...) \
+    rg_register_full_backward_hook(RG_A_MODULE_(m), __VA_ARGS__)
+#define rg_register_full_backward_pre_hook(m, ...) \
+    rg_register_full_backward_pre_hook(RG_A_MODULE_(m), __VA_ARGS__)
 #define rg_keywords_of_call(m) rg_keywords_of_call(RG_A_MODULE_(m))
 
 RG_PUBLIC_END

@@ -125,8 +125,8 @@ bool rg_data_loader_load_state_dict(rg_data_loader *l, rg_named_list dict);
  * the parts, whose sum must be n, or fractions, whose sum must be 1. Each part is an int64 vector
  * of indices (torch's Subset.indices). The scope owns the parts. On failure .n is -1. */
 rg_list rg_random_split_with(int64_t n, int parts, const double *lengths, rg_generator *g);
-#define rg_random_split(n, parts, lengths) \
-    rg_random_split_with(n, parts, lengths, rg_default_generator())
+#define rg_random_split(n, parts, ...) \
+    rg_random_split_with(n, parts, __VA_ARGS__, rg_default_generator())
 
 /* ---- integer arguments: RG_WHOLE and RG_INT (keywords.h) refuse fractions ------------ */
 

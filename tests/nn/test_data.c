@@ -94,6 +94,13 @@ static void check_batch(golden_file *f, char *at) {
     free(ids);
 }
 
+/* The lengths may be a literal with commas. */
+START_TEST(test_literal_lengths) {
+    rg_list parts = rg_random_split(5, 2, (double[]){ 2, 3 });
+    ck_assert(parts.n == 2 && rg_size(parts.v[0], 0) == 2 && rg_size(parts.v[1], 0) == 3);
+}
+END_TEST
+
 START_TEST(test_order) {
     scratch_begin();
     rg_on_warning(NULL);
@@ -822,7 +829,8 @@ START_TEST(test_empty_parts) {
 }
 END_TEST
 
-RG_TESTS(data, test_empty_parts, test_generator_is_gone, test_order, test_resume,
+RG_TESTS(data, test_literal_lengths, test_empty_parts,
+         test_generator_is_gone, test_order, test_resume,
          test_state_refused, test_orders_refused, test_goes_on_at_the_beginning, test_released,
          test_tokens, test_bad_tokens, test_csv, test_csv_of_integers, test_paths, test_bad_tables,
          test_lines, test_denied, test_batch_comes_again)

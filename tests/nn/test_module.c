@@ -388,6 +388,42 @@ static rg_tensor *failing(rg_module *m, rg_list in, rg_tensor *y, void *context)
     return NULL;
 }
 
+/* The context of a hook may be the address of a literal with commas. */
+typedef struct {
+    double factor, more;
+} line;
+
+static rg_tensor *on_line(rg_module *m, rg_list in, rg_tensor *y, void *context) {
+    (void)m;
+    const line *l = context;
+    return rg_add(rg_mul(y == RG_NONE ? in.v[0] : y, l->factor), l->more);
+}
+
+static bool see_gradients(rg_module *m, int n, rg_tensor *grad_input[], rg_tensor *grad_output,
+                          void *context) {
+    (void)m, (void)n, (void)grad_input, (void)grad_output;
+    ((line *)context)->more++;
+    return true;
+}
+
+static rg_tensor *see_gradient(rg_module *m, rg_tensor *grad_output, void *context) {
+    (void)m, (void)grad_output;
+    ((line *)context)->more++;
+    return RG_NONE;
+}
+
+START_TEST(test_literal_contexts) {
+    RG_SCOPE();
+    rg_module *m = (rg_module *)rg_nn_identity();
+    rg_register_forward_pre_hook(m, on_line, &(line){ 2, 1 });
+    rg_register_forward_hook(m, on_line, &(line){ 10, 5 });
+    ck_assert(rg_item(rg_call(m, rg_scalar(3))) == 75);
+    ck_assert(rg_register_full_backward_hook(m, see_gradients, &(line){ 0, 1 }) >= 0);
+    ck_assert(rg_register_full_backward_pre_hook(m, see_gradient, &(line){ 0, 1 }) >= 0);
+    rg_module_free(m);
+}
+END_TEST
+
 START_TEST(test_hooks) {
     rg_module *m = (rg_module *)rg_nn_identity();
     int a = rg_register_forward_hook(m, tell, "a "),
@@ -961,6 +997,7 @@ END_TEST
 RG_TESTS(module, test_load_where_nothing_can_be_written, test_names_and_repr, test_nested_repr,
          test_load_state_dict_complains_as_torch, test_keys_that_are_left_out,
          test_states_are_copied, test_modes_and_gradients, test_tied_parameters, test_hooks,
+         test_literal_contexts,
          test_hooks_that_return, test_failed_lists, test_results_outlive_the_module,
          test_released_modules, test_without_ready, test_what_cannot_be_registered,
          test_out_of_memory, test_anomaly_names_the_module, test_fields_of_others,
