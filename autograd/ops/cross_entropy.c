@@ -9,10 +9,10 @@
 
 /* ---- cross_entropy: y = -weight[t] (x[t] - max - log_total), where max is the row's maximum and
  *      log_total = ln sum(e^(x - max)), for a target of classes and an x whose classes are the last
- *      dim. It is nll_loss of log_softmax in one pass over x. Only x, max and log_total are kept
- *      for the gradient: the second output has max and log_total of each row. If G is the gradient
- *      that nll_loss gives to its input, gx = G - softmax(x) * sum(G), where the sum is over the
- *      classes ---- */
+ *      dim. It is nll_loss of log_softmax in one pass over x. Only x and lse = max + log_total are
+ *      kept for the gradient: the second output has lse of each row as two numbers, lse and its
+ *      rest. If G is the gradient that nll_loss gives to its input, gx = G - softmax(x) * sum(G),
+ *      where the sum is over the classes ---- */
 
 static bool cross_entropy_forward(rg_call *c) {
     rg_nll_forward f;
@@ -25,25 +25,20 @@ static bool cross_entropy_forward(rg_call *c) {
     return true;
 }
 
-/* Returns the gradient of x for g, the gradient of max and log_total. No public function returns
+/* Returns the gradient of x for g, the gradient of lse and its rest. No public function returns
  * these two, but each output of an op has a derivative. */
-static rg_tensor *cross_entropy_of_shifts(rg_tensor *x, rg_tensor *p, rg_tensor *g) {
-    rg_tensor *g_max = rg_narrow(g, -1, 0, 1);
-    rg_tensor *g_log_total = rg_narrow(g, -1, 1, 1);
-    rg_tensor *is_max = rg_eq(x, rg_amax_dim(x, -1, true));
-    rg_tensor *of_max = rg_div(is_max, rg_sum_dim(is_max, -1, true));
-    return rg_add(rg_mul(p, g_log_total), rg_mul(of_max, rg_sub(g_max, g_log_total)));
+static rg_tensor *cross_entropy_of_lse(rg_tensor *p, rg_tensor *g) {
+    return rg_mul(p, rg_narrow(g, -1, 0, 1));
 }
 
 static rg_tensor *cross_entropy_rule(const rg_step *s, rg_tensor *g) {
-    rg_tensor *x = rgi_saved(s, 0);
-    rg_tensor *p = rg_softmax(x, -1);
+    rg_tensor *p = rg_softmax(rgi_saved(s, 0), -1);
     g = rgi_nll_rule(s, g);
     rg_tensor *gx = rg_sub(g, rg_mul(p, rg_sum_dim(g, -1, true)));
-    return s->g[1] ? rg_add(gx, cross_entropy_of_shifts(x, p, rgi_step_g(s, 1))) : gx;
+    return s->g[1] ? rg_add(gx, cross_entropy_of_lse(p, rgi_step_g(s, 1))) : gx;
 }
 
-/* Computes the gradient of x, unless a gradient reached max or log_total: then gin[0] stays NULL,
+/* Computes the gradient of x, unless a gradient reached lse: then gin[0] stays NULL,
  * and the rule computes it. */
 static bool cross_entropy_fused(const rg_step *s, rg_tensor *gin[]) {
     if (s->g[1])
@@ -69,7 +64,7 @@ static bool cross_entropy_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 RG_OP(cross_entropy, RG_NAMED(nll_loss),
-      .doc = "-weight[t] log_softmax(x)[t]; max, log sum exp(x - max)",
+      .doc = "-weight[t] log_softmax(x)[t]; log sum exp(x), its rest",
       .node = "NllLossBackward0", .n_in = 3, .n_out = 2, .optional = RG_IN(2),
       .shape = rgi_nll_shape, .forward = cross_entropy_forward, .fused = cross_entropy_fused,
       .grad = { RG_RULE(RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_OUT(1), cross_entropy_rule), RG_NO_RULE,

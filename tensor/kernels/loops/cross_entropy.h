@@ -1,13 +1,20 @@
 /*
  * loops/cross_entropy.h: cross entropy of rows, and its gradient. Cross entropy is the negative log
- * likelihood of log_softmax(x), computed without storing log_softmax(x). The two numbers that are
- * subtracted from each element of a row, max and ln sum_i e^(x_i - max), are stored apart, because
- * their sum is rounded to max if max is huge.
+ * likelihood of log_softmax(x), computed without storing log_softmax(x). For the gradient, each row
+ * stores its shift, lse = max + ln sum_i e^(x_i - max), as two numbers.
  */
 
+/* Stores the shift of a row: lse, rounded to T, and the rest of lse. But if max is so large that
+ * lse has few digits of log_total, stores max and log_total. (The condition is false for NaN.) */
+K_INLINE void K_NAME(store_shift)(T *shift, T max, T log_total) {
+    const double lse = (double)max + (double)log_total;
+    const bool exact = fabs((double)max) < 1024;
+    shift[0] = exact ? (T)lse : max;
+    shift[1] = exact ? (T)(lse - (double)(T)lse) : log_total;
+}
+
 /* For each row, y = -weight[t] * (x[t] - max - log_total), where t is the row's target, and
- * log_total = ln sum_i e^(x_i - max). If t is to be ignored, y = 0. Stores max and log_total as
- * well. */
+ * log_total = ln sum_i e^(x_i - max). If t is to be ignored, y = 0. Stores the row's shift, too. */
 static void K_NAME(cross_entropy)(const nll_work *work, int64_t begin, int64_t end) {
     const k_nll_targets *z = work->z;
     const int64_t n = z->classes;
@@ -18,24 +25,23 @@ static void K_NAME(cross_entropy)(const nll_work *work, int64_t begin, int64_t e
         const T *x = (const T *)work->x->data + r * n;
         const T max = K_NAME(greatest)(x, n);
         const T log_total = K_TYPED(k_log)(K_NAME(sum_of_powers)(x, n, max));
-        shift[2 * r] = max;
-        shift[2 * r + 1] = log_total;
+        K_NAME(store_shift)(shift + 2 * r, max, log_total);
         y[r] = 0;
         if (target[r] != z->ignore)
             y[r] = (T)(-(double)(x[target[r]] - max - log_total) * nll_weight(z, r));
     }
 }
 
-/* gx = e^(x - max - log_total) * own, for the n elements of a row. */
+/* gx = e^(x - lse) * own, for the n elements of a row. */
 K_INLINE void K_NAME(cross_entropy_gradient)(T *restrict gx, const T *restrict x, int64_t n,
                                              const T *shift, T own) {
-    const T max = shift[0];
-    const T log_total = shift[1];
+    const T first = shift[0];
+    const T second = shift[1];
     for (int64_t i = 0; i < n; i++)
-        gx[i] = K_TYPED(k_exp_below)(x[i] - max - log_total) * own;
+        gx[i] = K_TYPED(k_exp_below)(x[i] - first - second) * own;
 }
 
-/* gx[i] = (e^(x[i] - max - log_total) - (i == t)) * own, where t is the row's target. own =
+/* gx[i] = (e^(x[i] - lse) - (i == t)) * own, where t is the row's target. own =
  * weight[t] * g * work->scale, or 0 if t is to be ignored. */
 static void K_NAME(cross_entropy_backward)(const nll_work *work, int64_t begin, int64_t end) {
     const k_nll_targets *z = work->z;
