@@ -30,18 +30,18 @@ RG_PUBLIC_BEGIN
  * function that returns a list made the view (rg_split, rg_unbind), or if the view was made while
  * grad mode was off. */
 
-/* Sets whether the leaf t requires grad. A leaf that no longer does keeps its .grad and its hooks,
- * as in torch: optimizers still use the gradient, and backward runs don't add to it until the leaf
- * requires grad again. */
+/* Sets whether the leaf t requires grad, and returns t. As in torch, a leaf that no longer requires
+ * grad keeps its .grad and its hooks: optimizers still use the gradient, but backward runs don't
+ * add to it until the leaf requires grad again. */
 rg_tensor *rg_requires_grad_(rg_tensor *t, bool on);
 /* rg_requires_grad also returns true for a view that isn't recorded, if its base requires grad.
  * Such a view was made while grad mode was off, or before its base required grad. */
 bool rg_requires_grad(rg_tensor *t);
 bool rg_is_leaf(rg_tensor *t);
 rg_tensor *rg_detach(rg_tensor *t);
-/* Makes t a leaf that doesn't require grad. Its .grad stays, and so do the hooks of a leaf, while
- * those of another tensor are removed. Fails if t is a view. Results that were computed from t
- * keep their histories. (In torch a backward run may refuse them, if it needs t's value.) */
+/* Makes t a leaf that doesn't require grad. t keeps its .grad. It also keeps its hooks if it was a
+ * leaf; otherwise they are removed. Fails if t is a view. Results that were computed from t keep
+ * their histories. (In torch a backward run may refuse them, if it needs t's value.) */
 rg_tensor *rg_detach_(rg_tensor *t);
 bool rg_set_data(rg_tensor *t, rg_tensor *data);
 const char *rg_grad_fn(rg_tensor *t);
@@ -113,10 +113,10 @@ bool rg_backward_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
 bool rg_grad_many(int n, rg_tensor *const y[], rg_tensor *const gradients[], int m,
                   rg_tensor *const x[], rg_tensor *results[], rg_backward_options options);
 
-/* rg_grad_of returns t.grad, or RG_NONE if t has no gradient. rg_set_grad gives one to a leaf, even
- * if it doesn't require grad, and rg_set_grad(t, RG_NONE) removes it. rg_retain_grad makes a tensor
- * that isn't a leaf keep its .grad, and rg_retains_grad returns whether t does so. For a leaf,
- * rg_retains_grad returns false. */
+/* rg_grad_of returns t.grad, or RG_NONE if t has no gradient. rg_set_grad sets it if t is a leaf,
+ * even one that doesn't require grad, or retains its grad; rg_set_grad(t, RG_NONE) removes it.
+ * rg_retain_grad makes a tensor that isn't a leaf keep its .grad, and rg_retains_grad returns
+ * whether t does so. For a leaf, rg_retains_grad returns false. */
 rg_tensor *rg_grad_of(rg_tensor *t);
 bool rg_set_grad(rg_tensor *t, rg_tensor *grad);
 bool rg_retain_grad(rg_tensor *t);

@@ -1,15 +1,15 @@
 /*
  * frozen.c: frozen leaves. As in torch, a leaf whose requires_grad is set to false keeps its
- * gradient and its hooks, and has them when it requires grad again. Meanwhile its node lies in the
- * tensor's label, with the header's reference to it. A backward run through an older graph adds
- * nothing to the gradient of a frozen leaf.
+ * gradient and its hooks, and has them when it requires grad again. Until then the tensor's label
+ * holds the leaf's node, and the reference that the header had. A backward run through an older
+ * graph adds nothing to the gradient of a frozen leaf.
  */
 #include "frozen.h"
 #include "tensor/text/label.h"
 #include "tensor/memory.h"
 
-/* A frozen leaf, as a label holds it: a history of its own class, so that tensor/, which knows no
- * nodes, can release it. */
+/* The form in which a label holds a frozen leaf: a history of a class of its own. So tensor/, which
+ * knows no nodes, can release it. */
 typedef struct {
     rg_history base;
     rg_node *leaf;
@@ -34,7 +34,7 @@ rg_node *rgi_leaf_of(const rg_tensor *t) {
     return f ? f->leaf : NULL;
 }
 
-/* Returns whether the leaf of t has a gradient or hooks, or somebody other than t refers to it. */
+/* Returns whether the leaf has a gradient or hooks, or more references than its tensor's own. */
 static bool is_worth_keeping(const rg_node *leaf) {
     const int64_t one_header = ((int64_t)1 << 32) + 1;
     const int64_t refs = atomic_load_explicit(&leaf->refs, memory_order_relaxed);

@@ -1,6 +1,6 @@
 /*
- * frozen.h: frozen leaves: leaves whose requires_grad was set to false while they had a gradient,
- * hooks, or a graph that leads to them.
+ * frozen.h: frozen leaves: leaves that don't require grad, but have a gradient or hooks, or a graph
+ * that was recorded when they required grad.
  */
 #pragma once
 
@@ -9,11 +9,11 @@
 /* Returns t's leaf: its node if t is a leaf that requires grad, or the node that t had before it
  * was frozen. Returns NULL if t has neither. */
 rg_node *rgi_leaf_of(const rg_tensor *t);
-/* leaf.c: returns what rg_grad_of does. An operation that reads the gradient again when it is
- * repeated (rgi_observe_operation) calls it with again = true. */
+/* Does the same as rg_grad_of (leaf.c). `again` is true if the caller is an operation that reads
+ * the gradient again in each repetition (rgi_observe_operation). */
 rg_tensor *rgi_grad_of(rg_tensor *t, bool again);
-/* Freezes t, a leaf that requires grad: t has no history afterwards. Returns false if memory ran
- * out; then t hasn't changed. */
+/* Freezes t, a leaf that requires grad, so that t has no history. If nothing of the leaf is worth
+ * keeping, only forgets it. Returns false if memory ran out; then t hasn't changed. */
 bool rgi_freeze(rg_tensor *t);
 /* Makes a frozen leaf require grad again. Does nothing if t isn't frozen. */
 void rgi_thaw(rg_tensor *t);

@@ -43,8 +43,8 @@ struct rg_graph_observer {
     /* Called when a run is about to give a leaf the gradient g. Returns the tensor to use in place
      * of g. With g = NULL: rg_set_grad is about to replace or remove a gradient. */
     rg_tensor *(*gradient)(rg_graph_observer *o, rg_node *leaf, rg_tensor *g);
-    /* Called when t's gradient is read. `grad` is NULL if t has none. `again` is true if an
-     * operation reads it (rgi_observe_operation), which reads it again when it is repeated. */
+    /* Called when t's gradient is read. `grad` is NULL if t has none. `again` is true if the reader
+     * is an operation that reads it again in each repetition (rgi_observe_operation). */
     void (*read_gradient)(rg_graph_observer *o, rg_tensor *t, rg_tensor *grad, bool again);
     /* Called when the program is about to change whether t requires grad. */
     void (*before_change)(rg_graph_observer *o, rg_tensor *t);

@@ -140,7 +140,7 @@ bool rg_set_data(rg_tensor *t, rg_tensor *data) {
 /* ---- .grad ------------------------------------------------------------------------- */
 
 /* Returns the place of t's gradient: in its leaf, frozen or not, or among the retained gradients of
- * its node. Returns NULL if there is no place yet. */
+ * its node. Returns NULL if t has neither. */
 static rg_tensor **grad_place(rg_tensor *t) {
     rg_node *leaf = rgi_leaf_of(t);
     return leaf ? &leaf->grad : rgi_retained(t);

@@ -41,7 +41,7 @@ struct rg_node {
     bool freed;
     /* True while a backward run that begins at this node holds a reference to it. */
     bool held;
-    /* True for a frozen leaf (frozen.h). Only leaves have this field. */
+    /* True for a frozen leaf (frozen.h). In the node of an op it has no meaning. */
     bool frozen;
     /* Bit RG_IN(i) of `wanted` says that input i has a node, for i below RG_INPUTS. `bytes` is the
      * size of the whole block. */

@@ -68,8 +68,8 @@ typedef struct rg_step {
 /* A rule returns the gradient of one input, given g, the gradient of the first output. Rules call
  * the library's own differentiable functions, so that second and higher derivatives need no further
  * code. If the input was broadcast, the engine sums the returned gradient down to the input's
- * shape. It also converts the gradient to the input's dtype. A gradient that is zero is zeros, as
- * in torch (rgi_input_zeros); only where torch's is None, a rule returns RG_NONE. */
+ * shape. It also converts the gradient to the input's dtype. If the gradient is zero, a rule
+ * returns zeros (rgi_input_zeros), or RG_NONE where torch's gradient is None. */
 typedef rg_tensor *rg_rule(const rg_step *s, rg_tensor *g);
 
 typedef struct rg_gradient {

@@ -119,8 +119,8 @@ typedef struct {
     const char *block, *outside, *advice;
 } view_origin;
 
-/* Returns whether the node n, or the node of the tensor of which it made a view, and so on, belongs
- * to an op that the program defines. */
+/* Goes from the node n to the node of its input as long as the node's op makes a view. Returns
+ * whether the node found belongs to an op that the program defines. */
 static bool leads_to_own_op(const rg_node *n) {
     while (n && n->op && n->op->view)
         n = n->edge[0].node;
@@ -139,8 +139,8 @@ static view_origin origin_of(const rg_tensor *t) {
 
 /* Fails, since the view can't follow its base, with one of torch's error messages. If the view has
  * no node, or its node is a leaf, the message says in which block the view was made. Otherwise it
- * names the op that made the view, in one of two messages: one for views that weren't made in such
- * a block, and one for other views. */
+ * names the op that made the view; if the view was made in no_grad or inference mode, it also says
+ * so. */
 static bool fail_for_view(const char *op, const rg_tensor *t, const char *written) {
     view_origin o = origin_of(t);
     const rg_node *n = rgi_node_of(t);

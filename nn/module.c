@@ -88,8 +88,8 @@ bool rgi_is_registered(const char *op, const rg_entry *e) {
 }
 
 /* Releases a value that m's entry held. But if the value isn't registered, the program has assigned
- * it to the field and still owns it, so it isn't released. If the value is a child, only lets go of
- * it, and returns it; the caller frees it. Otherwise returns NULL. */
+ * it to the field and still owns it, so it isn't released. A child is only separated from m and
+ * returned, and the caller frees it. In all other cases returns NULL. */
 static rg_module *release_value(const rg_module *m, rg_entry_kind kind, void *value) {
     if (kind != RG_ENTRY_CHILD) {
         if (is_kept(value))
@@ -117,8 +117,8 @@ void rgi_module_end(rg_module *m) {
     rgi_free_handle(&m->handle, r->bytes);
 }
 
-/* Begins to free m, which is to be freed before `above` (NULL if there is no such module). Returns
- * m, or `above` if m can't be freed now. */
+/* Begins to free m. `above` is the module that is freed after m, or NULL. Returns the module with
+ * which rg_module_free goes on: m, or `above` if m is NULL or can't be freed now. */
 static rg_module *free_begin(rg_module *m, rg_module *above) {
     if (!m || !rgi_module_given(m, "module_free") || m->registry->parents || rgi_free_after_call(m)
         || !rgi_may_free(m))

@@ -111,8 +111,8 @@ bool rg_move_places(rg_module *m, const void *from, void *to, size_t bytes);
 
 /* RG_A_MODULE_(m) converts m, a pointer to a module's struct of any type, to an rg_module *. If m
  * is a tensor or a string, the program doesn't compile. Calls and hooks use it. Functions whose
- * parameter is a void * accept any module as well, and check it when they run. Only the functions
- * that register parameters, buffers and children need the struct's base. */
+ * parameter is a void * also take any module, and check it when they run. Only functions that
+ * register parameters, buffers and children need &m->base. */
 #define RG_NO_MODULE_ "a module belongs here: a pointer to a struct that begins with an rg_module"
 #ifdef __cplusplus
 #define RG_A_MODULE_(m) rg_as_module(m)

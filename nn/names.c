@@ -16,7 +16,7 @@ static const char *name_in_parent(const rg_module *m) {
     return m->registry->parent->registry->entries[m->registry->at].name;
 }
 
-/* The names are written from the last one, m's own, to the first one. */
+/* Writes the names from right to left: m's own name first, the name below the root last. */
 size_t rgi_module_path(const rg_module *m, char *text, size_t room) {
     size_t length = 0;
     for (const rg_module *at = m; at->registry->parent; at = at->registry->parent)

@@ -1,6 +1,6 @@
 /*
- * places.c: the fields in which a program keeps a module's parameters: tied to another parameter,
- * or moved with the program's block of memory.
+ * places.c: functions on the fields that hold a module's values. rg_move_places notes that fields
+ * have moved with a block of memory. rg_tie puts another parameter in a field.
  */
 #include "registry.h"
 #include "tensor/error.h"

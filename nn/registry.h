@@ -47,8 +47,8 @@ typedef struct rg_registry {
      * module has released this one. */
     rg_module *parent;
     const char *user; /* See rgi_module_set_user. While it isn't NULL, the module can't be freed. */
-    /* While the module is being freed: the module that is freed next, and how many of the entries
-     * haven't been released yet. */
+    /* While the module is being freed: the module above it that is freed afterwards (or NULL), and
+     * how many of the entries haven't been released yet. */
     rg_module *freed_after;
     size_t held;
     size_t at; /* The index of this module's entry in parent->registry->entries. */

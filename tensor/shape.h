@@ -59,9 +59,9 @@ rg_dims rgi_dims_along(int n, int dim, int64_t size);
  * overflow. */
 #define RG_NUMEL_MAX (INT64_MAX / 16)
 /* Returns whether a tensor may have this shape. Fails if there are too many dims, if a size is
- * negative, or if the product of the sizes is greater than RG_NUMEL_MAX. As in torch, a shape with
- * a size of 0 may have large sizes, too, if the product of the sizes before it fits into 64 bits,
- * and int64 holds the strides. */
+ * negative, or if the product of the sizes is greater than RG_NUMEL_MAX. Also fails if a stride
+ * overflows int64. As in torch, other sizes may be large beside a size of 0, but the product of the
+ * sizes before the 0 must fit into 64 bits. */
 bool rgi_check_sizes(const char *op, const rg_dims *d);
 
 /* ---- strides -------------------------------------------------------------------- */

@@ -62,9 +62,9 @@ enum rg_tensor_flags {
     RG_NAMED = 128, /* Set if the tensor has a label. */
 };
 
-/* A label: the tensor's name, which may be "", its base if it is a view, and the history that it
- * had before it was frozen (autograd/frozen.c), or NULL. The header points to a label or to the
- * base. That saves a pointer, so the header takes 192 bytes, which are three cache lines. */
+/* A label: the tensor's name, which may be ""; its base, if it is a view; and, if it is a frozen
+ * leaf (autograd/frozen.c), its history from before it was frozen, else NULL. A header points to a
+ * label or to the base. That saves a pointer: a header takes 192 bytes, three cache lines. */
 typedef struct {
     rg_tensor *base;
     rg_history *frozen;

@@ -98,7 +98,7 @@ typedef struct rg_list {
 /* Begins a scope. Returns a mark, which the program passes to rg_scope_end. */
 size_t rg_scope_begin(void);
 /* Ends the scope with this mark, and the scopes that were begun inside it. Fails if the scope has
- * ended already, unless a new scope has the same mark. */
+ * ended already. But if a newer scope has got the same mark, ends that scope. */
 void rg_scope_end(size_t mark);
 /* Takes t out of its scope: t lives until rg_drop is called once for each rg_keep. Returns t. */
 rg_tensor *rg_keep(rg_tensor *t);
@@ -185,10 +185,10 @@ rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 
 /* An error handler is called with each failure. It either returns or ends the program. If a call
- * fails inside the handler, the handler isn't called again; the program's error stays the first
- * one, and the failure inside is told on standard error as a later failure. Like every function
- * that the library calls back, the handler must not be left by longjmp or by a C++ exception: the
- * scopes, the grad mode and the locks of the interrupted call wouldn't be restored. */
+ * fails inside the handler, the handler isn't called for that failure; the thread's error stays the
+ * first one, and standard error mentions the other as a later failure. Like every function that the
+ * library calls back, the handler must not be left by longjmp or by a C++ exception: the scopes,
+ * the grad mode and the locks of the interrupted call wouldn't be restored. */
 typedef void rg_error_handler(rg_code code, const char *message);
 /* Installs a handler; NULL removes the present one. Returns the previous handler. */
 rg_error_handler *rg_on_error(rg_error_handler *handler);

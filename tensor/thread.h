@@ -48,8 +48,8 @@ enum {
     RG_STACK_DEPTH = 32,
 };
 
-/* The number of a thread's failures, and the number that they had when the program last read the
- * error. */
+/* `all` is the number of a thread's failures. `read` is the value that `all` had when the program
+ * last read the error. */
 typedef struct rg_failure_count {
     int64_t all, read;
 } rg_failure_count;
@@ -61,8 +61,8 @@ typedef struct rg_failure_count {
  * `has_number` is set if a function has since returned a number that stands for a failure.
  * `reached` has the names of functions that were called with NULL because of the failure. `stack`
  * has the `depth` return addresses of the calls in progress when the failure happened; it is filled
- * in only if REGARD_ERRORS asks for it. `count` is only used while the failure is set aside: it has
- * the counts from before. */
+ * in only if REGARD_ERRORS asks for it. `count` is used only while the failure is set aside: the
+ * thread's `failures` at that time. */
 typedef struct rg_failure {
     rg_code code;
     bool unread, halts, told, has_number;
@@ -119,8 +119,8 @@ typedef struct rg_thread {
     _Atomic int64_t drift, watermark, peak, system_calls;
     struct rg_thread *next, **link;
 
-    /* error.c: the thread's failure; the count of all its failures, but for those that the library
-     * has handled; and `aside`, the number of earlier failures that are set aside
+    /* error.c: the thread's failure; `failures`, the counts of all its failures except those that
+     * the library handled itself; `aside`, the number of failures that are set aside
      * (rgi_set_failure_aside). */
     rg_failure failure;
     rg_failure_count failures;

@@ -25,8 +25,9 @@ rg_tensor *rg_logical_not_(rg_tensor *x) {
 /* ---- comparisons of two tensors ------------------------------------------------ */
 
 /* Compares x with b, and writes the result over x as 0 or 1. The node's name depends on whether b
- * was given as a number, as in torch. If b requires grad, the result does too, and b has a gradient
- * of 0: rg_where takes the comparison at every element, but records b as well. */
+ * was given as a number, as in torch. If b requires grad, the result requires grad as well, and b
+ * gets a gradient of zeros: rg_where takes the comparison at every element, and records b as an
+ * input. */
 static rg_tensor *compare_in_place(const char *name, const char *node_of_number,
                                    const char *node_of_tensor,
                                    rg_tensor *(*compare)(rg_tensor *, rg_tensor *), rg_tensor *x,

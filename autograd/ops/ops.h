@@ -792,9 +792,9 @@ rg_tensor *rg_poisson_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_poisson_
 
 /* ---- in place: the first argument is changed and returned ----------------------
  * A write to a tensor with several elements at one address, such as the result of rg_expand or
- * rg_unfold, fails. torch allows some of these writes, although the order of the elements can
- * change the result. Here only rg_fill_ and rg_zero_ allow them, if the write isn't recorded in a
- * graph. */
+ * rg_unfold, fails. torch allows some such writes, although their result can depend on the order in
+ * which the elements are written. Here only rg_fill_ and rg_zero_ allow them, if the write isn't
+ * recorded in a graph. */
 
 /* x = source, broadcast to x's shape */
 rg_tensor *rg_copy_(rg_tensor *x, rg_tensor *source);

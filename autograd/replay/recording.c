@@ -296,8 +296,8 @@ void rgi_recording_changes(rg_replay *r, rg_tensor *t) {
         r->failed = true;
         return;
     }
-    /* The step has made a tensor with an op's history in memory of the pool. It may also have made
-     * a tensor without history that no entry has used yet. */
+    /* The step has made t if t has memory of the pool and isn't a leaf. A tensor without history
+     * that no entry has used may be new as well, so it counts as made. */
     const bool before = t->history;
     const bool computed = is_in_pool(r, t->storage) && !(before && !rgi_node_of(t)->op);
     const bool used = rgi_pointers_have(&r->held, t) && !is_in_pool(r, t->storage);

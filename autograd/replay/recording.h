@@ -27,8 +27,8 @@ typedef struct rg_replay_entry {
 } rg_replay_entry;
 
 /* A leaf whose gradient the step has changed. `made` is true if the step has set the gradient, and
- * false if it has removed it. In the second case `removal` is the index of the entry that removes
- * it. */
+ * false if it has removed the gradient. If it is false, `removal` is the index of the entry that
+ * removes the gradient. */
 typedef struct rg_replay_leaf {
     rg_node *leaf;
     bool made;
@@ -36,14 +36,14 @@ typedef struct rg_replay_leaf {
 } rg_replay_leaf;
 
 /* A tensor whose gradient the step has read, without having made or removed it before. `grad` is
- * that gradient, or NULL if there was none. Entries may work on `grad`, so each repetition must
- * find it again. The recording holds a reference to both. */
+ * that gradient, or NULL if there was none. Entries may work on `grad`, so it must be t's gradient
+ * at the beginning of each repetition. The recording holds a reference to both. */
 typedef struct rg_replay_read {
     rg_tensor *t, *grad;
 } rg_replay_read;
 
-/* A tensor for which the step has changed whether it requires grad. `before` says whether it did so
- * at the beginning of the step. `made` is true if the step itself has made the tensor. */
+/* A tensor whose requires_grad the step has changed. `before` is its requires_grad at the beginning
+ * of the step. `made` is true if the step itself has made the tensor. */
 typedef struct rg_replay_change {
     rg_tensor *t;
     bool before, made;
@@ -129,10 +129,10 @@ rg_replay_leaf *rgi_recording_leaf(rg_replay *r, const rg_node *leaf);
 /* Notes that the step sets the leaf's gradient or, if not `made`, removes it. The next entry
  * repeats this. */
 void rgi_recording_changes_leaf(rg_replay *r, rg_node *leaf, bool made);
-/* Notes that t's gradient at the beginning of the step is `grad`, or NULL if there is none, and
- * that each repetition must find the same. Does nothing if the step has made t. */
+/* Notes that t's gradient at the beginning of the step is `grad` (NULL: t has none), and that it
+ * must be the same in each repetition. Does nothing if the step has made t. */
 void rgi_recording_expects(rg_replay *r, rg_tensor *t, rg_tensor *grad);
-/* Fails unless the gradients that the step has read are those of the recording. */
+/* Fails unless each gradient in r->reads is the tensor that it was when the step was recorded. */
 bool rgi_recording_finds_gradients(const rg_replay *r);
 /* Marks as released the tensors with memory from the pool that only the recording still holds, and
  * gives their storages back to the pool. */
@@ -145,12 +145,12 @@ bool rgi_recording_is_constant(const rg_replay *r, const rg_tensor *t);
 /* Tells the recording that every repetition writes to all of t, so that t is no longer a constant.
  * Refuses this, and fails, if t was a constant and an entry has read it. */
 bool rgi_recording_makes_anew(rg_replay *r, const rg_tensor *t, const char *op);
-/* Returns whether the step has made the leaf's tensor: then the leaf has no gradient at first. */
+/* Returns whether the step has made the leaf's tensor. Such a leaf begins without a gradient. */
 bool rgi_recording_made_leaf(const rg_replay *r, const rg_node *leaf);
 /* Notes that the step is about to change whether t requires grad. */
 void rgi_recording_changes(rg_replay *r, rg_tensor *t);
-/* Fails if a tensor requires grad at only one of the step's beginning and end, since the next call
- * of the step would then do something else. */
+/* Fails if the step has changed requires_grad of a tensor that it didn't make, and hasn't changed
+ * it back: the next call of the step would then do something else. */
 bool rgi_recording_leaves_as_found(const rg_replay *r);
 /* Ends the recording. From now on its storages belong to its tensors, and tensors that were marked
  * as released are alive again. */

@@ -356,10 +356,10 @@ static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
 
 /* Adds an entry for a change of the leaf's gradient: g is set or added or, if g is NULL, the
  * gradient is removed. Returns the tensor that the caller uses in place of g, or NULL if g is NULL
- * or the recording has failed. A repetition removes whatever gradient there is, so there is an
- * entry even if there is none now. But if the step makes a new gradient before any operation reads
- * gradients, the entry isn't needed: the new gradient replaces the old one. If the leaf is frozen
- * or released, g is dropped. */
+ * or the recording has failed. An entry that removes the gradient is added even if the leaf has
+ * none now, since a later repetition may find one. It is left out again if the step makes a new
+ * gradient before an operation reads gradients: the new one replaces the old. If the leaf is frozen
+ * or released, g isn't used: returns g and adds no entry. */
 static rg_tensor *recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g) {
     rg_replay *r = recording_of(o);
     if (g && !rgi_leaf_is_open(leaf))

@@ -20,11 +20,11 @@ RG_PUBLIC_BEGIN
  * or rg_module_to has since given a recorded tensor another dtype, or other data while the step
  * also uses its old data (in a view, or for a gradient), or if rg_requires_grad_ has changed such a
  * tensor; then record the step again. The same goes for a gradient that the step reads before it
- * makes one (rg_grad_of, rg_clip_grad_norm_): a run fails if it is another tensor than when the
- * step was recorded, or if it is there and was absent, or the other way round. A run also fails
- * while there is a hook that the step would call, and in anomaly mode. A step is refused if it
- * reads values (rg_item, rg_str, rg_repr), makes a tensor of the program's memory or of a text's
- * tokens (rg_from, rg_encode), takes a loader's next batch, reads or writes a file, asks for an
+ * makes one (rg_grad_of, rg_clip_grad_norm_): a run fails unless that gradient is the same tensor
+ * as when the step was recorded, or is absent if it was absent then. A run also fails while there
+ * is a hook that the step would call, and in anomaly mode. A step is refused if it reads values
+ * (rg_item, rg_str, rg_repr), makes a tensor of the program's memory or of a text's tokens
+ * (rg_from, rg_encode), takes a loader's next batch, reads or writes a file, asks for an
  * optimizer's options (rg_optim_group), or does anything else that can't be repeated. Numbers and
  * literals in a step (rg_full, rg_literal), and whether a module is in training mode, stay as they
  * were when it was recorded. rg_print in a step prints only once, while the step is recorded. The

@@ -35,8 +35,8 @@ typedef struct rg_function_context rg_function_context;
 
 /* A class must exist as long as the program, and all threads share it. The first use of the class
  * copies it; a later use fails if a field has changed since then. Neither of its functions may be
- * left by longjmp (see rg_error_handler in tensor.h). A function that returns true has failed all
- * the same if a call in it failed and it hasn't read the error. */
+ * left by longjmp (see rg_error_handler in tensor.h). A function fails, even if it returns true, if
+ * a call in it failed and it hasn't read the error. */
 typedef struct RG_OPTIONS rg_function_class {
     RG_BY_NAME;
     /* The name of the op in errors and in the profiler. grad_fn is this name followed by

@@ -223,7 +223,7 @@ static bool check_second_order(const rg_check_run *s) {
     const bool saves = saves_intermediates(s);
     const bool failed = rgi_failed();
     if (failed)
-        mismatch.code = RG_OK; /* The new failure, that memory ran out, replaces the mismatch. */
+        mismatch.code = RG_OK; /* Memory ran out: that failure replaces the mismatch. */
     rgi_bring_failure_back(&mismatch);
     if (failed)
         return false;

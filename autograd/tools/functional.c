@@ -32,14 +32,14 @@ typedef struct {
 
 static bool is_real(const derived *d, int i) { return d->real >> i & 1; }
 
-/* Until the end of the block, ops are recorded, even if the program has switched grad mode off or
- * inference mode on, as in torch.func. */
+/* RECORD_OPS() lets ops be recorded until the end of the block, as torch.func does, even if the
+ * program has switched grad mode off or inference mode on. */
 #define RECORD_OPS()                  \
     rg_inference_guard recorded_block \
         __attribute__((cleanup(rg_inference_guard_close), unused)) = rg_inference_guard_open(false)
 
-/* Returns t or, since inference tensors can't be saved for backward, a copy of an inference
- * tensor. */
+/* Returns t, or a copy of t if t is an inference tensor, since such a tensor can't be saved for
+ * backward. */
 static rg_tensor *recordable(rg_tensor *t) {
     return !rgi_is_none(t) && t->storage->inference ? rg_clone(rg_detach(t)) : t;
 }

@@ -9,12 +9,12 @@
  *
  *     rg_tensor *h = rg_hessian(energy, &model, 1, &x);
  *
- * Only floating-point inputs are differentiated, and only a floating-point y. Derivatives, and the
- * y that is returned with them, have no history unless .create_graph is true. With .create_graph,
- * their history leads to the inputs, and to all other tensors that f used.
+ * Only floating-point inputs are differentiated. A y of another dtype is an error. Derivatives, and
+ * the y that is returned with them, have no history unless .create_graph is true. With
+ * .create_graph, their history leads to the inputs, and to all other tensors that f used.
  *
- * But for rg_vmap, grad mode is on and inference mode is off while f runs, whatever the program has
- * set. If an input or a vector is an inference tensor, a copy of it is used.
+ * While f runs, grad mode is on and inference mode is off, whatever the program has set, except in
+ * rg_vmap. If an input or a vector is an inference tensor, a copy of it is used.
  */
 #pragma once
 

@@ -290,8 +290,8 @@ static bool forward_repeats(const check *c, const outputs *y) {
     return !b || memcmp(a->data, b->data, (size_t)a->numel * sizeof(double)) == 0;
 }
 
-/* Returns whether the function's values were probably computed in float32: it can represent them
- * after the element with the worst mismatch was moved, and one is no multiple of 1/2. */
+/* Returns whether the function probably computes in float32: whether, after the element with the
+ * worst mismatch has moved, float32 holds each value exactly, and one isn't a multiple of 1/2. */
 static bool computes_in_float32(const check *c, const outputs *y, const mismatch *worst) {
     RG_SCOPE();
     double *x = element(c->inputs[worst->input], worst->at), before = *x;

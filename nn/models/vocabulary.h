@@ -28,7 +28,7 @@ typedef struct rg_vocabulary {
 typedef struct RG_OPTIONS rg_vocabulary_options {
     RG_BY_NAME;
     /* If true, the tokens of a text are its UTF-8 characters, white space included. If false, they
-     * are its words. White space is what it is for Python's split(), such as U+00A0. */
+     * are its words. As in Python's split(), characters such as U+00A0 count as white space. */
     rg_flag characters RG_DEFAULT(false);
     /* Bytes that are removed from words. With the default, ",", words are text.replace(",",
      * "").split(). */

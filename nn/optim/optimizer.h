@@ -84,7 +84,7 @@ rg_optim *rg_optim_lbfgs_with(rg_list params, rg_param_group options);
 #define rg_optim_rmsprop(params, ...) RG_OPTIM_(rmsprop, params, __VA_ARGS__)
 /* Options and defaults: lr = 0.01, eps = 1e-10; lr_decay, weight_decay, initial_accumulator_value =
  * 0; maximize = false. As in torch, initial_accumulator_value has no effect in rg_optim_add_group:
- * the value with which the optimizer was made is used in all groups. */
+ * all groups use the value that the optimizer was made with. */
 #define rg_optim_adagrad(params, ...) RG_OPTIM_(adagrad, params, __VA_ARGS__)
 /* Options and defaults: lr = 1e-4, betas = { 0.9, 0.99 }, weight_decay = 0, maximize = false */
 #define rg_optim_lion(params, ...) RG_OPTIM_(lion, params, __VA_ARGS__)

@@ -167,12 +167,12 @@ typedef struct rg_schedule_row {
     const char *name;
     /* Computes the rate at t from g->lr, the rate at t - 1, as torch's get_lr does. */
     rg_schedule_rate *next;
-    /* Computes the rate at t from rgi_base_lr. NULL if there is no closed form. */
+    /* Computes the rate at t from rgi_base_lr (below). NULL if there is no closed form. */
     rg_schedule_rate *closed;
 } rg_schedule_row;
 extern const rg_schedule_row rgi_schedule_rows[RG_CHAINED_SCHEDULER + 1];
-/* Sets the group's learning rate to that at epoch t, which `rate` computes. Fails if the rate is
- * NaN, or if a function of the program fails that `rate` calls, such as lr_lambda. */
+/* Sets the group's learning rate to its value at epoch t, which `rate` computes. Fails if that is
+ * NaN, or if `rate` calls a function of the program, such as lr_lambda, that fails. */
 bool rgi_set_rate(const rg_schedule *s, rg_param_group *g, double t, rg_schedule_rate *rate);
 /* Returns whether a schedule of this kind calls functions of the program to compute the rate. */
 static inline bool rgi_is_by_lambda(rg_schedule_kind kind) {

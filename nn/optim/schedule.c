@@ -52,9 +52,9 @@ static void put_momenta(const rg_schedule *s, rg_param_group *g, size_t i) {
     g->base_momentum = rgi_of_group(&s->o.base_momentums, s->o.base_momentum, i);
 }
 
-/* Stores in each earlier schedule the rates from which it computes the groups' rates (see
- * rgi_base_lr). Called before a OneCycleLR changes initial_lr: as in torch, that doesn't affect the
- * schedules that were made before. */
+/* Stores in each earlier schedule the initial rates of the groups, from which it computes (see
+ * rgi_base_lr). Called before a OneCycleLR changes initial_lr, since in torch that change doesn't
+ * affect earlier schedules. Fails if there are too many groups. */
 static bool keep_base_lrs(rg_optim *o) {
     RG_FAIL_VALUE_IF(o->schedules && o->n_groups > RG_MOST_BY_GROUP, "OneCycleLR",
                      "expected up to %d groups after another schedule, but got %zu",

@@ -2,10 +2,10 @@
  * schedule.h: schedules of the learning rate: torch.optim.lr_scheduler.
  *
  * A schedule starts from the learning rates that the optimizer's groups have; CyclicLR and
- * OneCycleLR start from rates in their options. If the optimizer already has a schedule, the rates
- * that a new one computes in a closed form are those of initial_lr, the rate before the first
- * schedule; and CyclicLR begins with it as well, as in torch. A schedule belongs to the optimizer,
- * and is freed with it. The program calls rg_schedule_step after each epoch or after each batch.
+ * OneCycleLR start from rates in their options. A group's initial_lr is its rate before its first
+ * schedule. As in torch, the rates that a later schedule computes in a closed form start from
+ * initial_lr, and a later CyclicLR begins with it. A schedule belongs to the optimizer, and is
+ * freed with it. The program calls rg_schedule_step after each epoch or after each batch.
  */
 #pragma once
 
@@ -101,7 +101,7 @@ typedef struct RG_OPTIONS rg_schedule_options {
     int64_t patience RG_DEFAULT(10);
     int64_t cooldown RG_DEFAULT(0);
     /* Read by SequentialLR and ChainedScheduler. SequentialLR needs one schedule more than there
-     * are milestones. Unlike torch's, it can't step a SequentialLR or ChainedScheduler. */
+     * are milestones. Unlike in torch, it can't step a SequentialLR or a ChainedScheduler. */
     rg_schedule *schedules[RG_MAX_DIMS + 1] RG_DEFAULT({});
 } rg_schedule_options;
 typedef enum rg_schedule_kind {

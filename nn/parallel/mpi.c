@@ -74,7 +74,8 @@ void rgi_transport_abort(int status) {
 
 /* ---- sending and receiving messages ---------------------------------------------------- */
 
-/* Returns MPI's type of integers of this size. MPI aborts the program if there is none. */
+/* Returns MPI's type of integers of this size in bytes, or MPI_DATATYPE_NULL, with which MPI
+ * aborts. */
 static MPI_Datatype type_of_size(size_t size) {
     switch (size) {
     case 1: return MPI_INT8_T;

@@ -13,12 +13,12 @@
  * MPI, it is rank 0 of 1, and MPI isn't initialized: all functions below work, and send nothing.
  *
  * A collective function must be called by all ranks, in the same order, from the thread that
- * started the group. If the ranks call different functions, or with different shapes or dtypes, or
- * if the call fails on one of them, for example because an earlier call that failed there left it
- * with NULL for a tensor, the call fails on all ranks with the same error message, which names the
- * rank. An earlier failure alone doesn't make the call fail, even if the program hasn't read it;
- * with rg_abort_ranks_on_error, it ends all ranks at once. Collective functions can't be a part of
- * a recording (see replay.h) or of a graph.
+ * started the group. The call fails on all ranks, with the same error message, if the ranks call
+ * different functions or pass different shapes or dtypes, or if the call fails on one rank, for
+ * example because its tensor is NULL. The message names that rank. An earlier failure on a rank
+ * doesn't by itself make the call fail, even if the program hasn't read it. With
+ * rg_abort_ranks_on_error, every failure ends all ranks at once. Collective functions can't be a
+ * part of a recording (see replay.h) or of a graph.
  */
 #pragma once
 

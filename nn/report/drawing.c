@@ -1,5 +1,5 @@
 /*
- * drawing.c: functions that all pictures share. drawing.h explains them.
+ * drawing.c: functions that the files of pictures share. drawing.h explains them.
  */
 #include "drawing.h"
 
@@ -26,8 +26,8 @@ static double mean_of(const double *v, int64_t columns, const int64_t row[2],
     return sum / (double)((row[1] - row[0]) * (column[1] - column[0]));
 }
 
-/* Extends the range from *low to *high by v if v is finite. *any tells whether there was a finite
- * number before. */
+/* Extends the range from *low to *high by v if v is finite. *any tells whether a finite number was
+ * found before; if not, the range becomes v alone. */
 static void extend(double v, bool *any, double *low, double *high) {
     if (!isfinite(v))
         return;
@@ -96,7 +96,7 @@ bool rgi_heat_map(const char *op, rg_tensor *t, int64_t most_columns, rg_heat_ma
     return true;
 }
 
-/* Returns (v - low) / (high - low). All numbers are halved first, because high - low could
+/* Returns (v - low) / (high - low). The three numbers are halved first, because high - low could
  * overflow. */
 static double between(double low, double high, double v) {
     return (v / 2 - low / 2) / (high / 2 - low / 2);
@@ -128,7 +128,7 @@ bool rgi_curve(const char *op, rg_tensor *y, rg_curve *c) {
     if (!all)
         return false;
     *c = (rg_curve){ .n = rg_numel(all), .y = rg_data(all) };
-    bool any = true; /* The axis has 0 in any case. */
+    bool any = true; /* 0 is on the axis from the beginning. */
     for (int64_t i = 0; i < c->n; i++) {
         c->missing += !isfinite(c->y[i]);
         extend(c->y[i], &any, &c->low, &c->high);
@@ -142,8 +142,8 @@ double rgi_place(const rg_curve *c, double y) { return between(c->low, c->high, 
 
 /* ---- letters, and streams ---------------------------------------------------------------- */
 
-/* Returns whether a picture may show the character. Others are control characters, and two that no
- * XML file may contain. */
+/* Returns whether a picture may show the character. It may not show control characters, and the two
+ * characters that no XML file may contain. */
 static bool is_shown(uint32_t code) {
     return code >= ' ' && !(code >= 0x7f && code < 0xa0) && code != 0xfffe && code != 0xffff;
 }

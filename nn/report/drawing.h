@@ -1,7 +1,7 @@
 /*
- * drawing.h: functions that the pictures of a page (tensors.c), on a terminal (terminal.c) and in
- * SVG files (svg.c) share: numbers to draw, labels, and their letters; and writing to a stream,
- * which progress.c does, too. Private.
+ * drawing.h: functions that several files of this folder share. Pictures on a page (tensors.c), on
+ * a terminal (terminal.c) and in SVG files (svg.c) get their numbers, labels and letters here.
+ * terminal.c and progress.c also write to a stream by them. Private.
  */
 #pragma once
 
@@ -14,12 +14,13 @@
 
 /* ---- heat-maps ------------------------------------------------------------------------- */
 
-/* The most rows and the most columns of a heat-map, and the most columns whose numbers are shown.
- */
+/* RG_MOST_PIXELS is the greatest number of rows of a heat-map, and also of columns. A heat-map with
+ * more than RG_MOST_NUMBERS columns shows no numbers in its cells. */
 enum { RG_MOST_PIXELS = 128, RG_MOST_NUMBERS = 16 };
 
-/* The numbers of a heat-map, row by row; the innermost scope owns them. `low` and `high` are the
- * numbers of the lightest and of the darkest colour; both are equal if all numbers are. */
+/* The numbers of a heat-map, row by row; the innermost scope owns them. A cell whose number is
+ * `low` gets the lightest colour, and one whose number is `high` the darkest. `low` and `high` are
+ * equal if all finite numbers are equal and the program gave no range. */
 typedef struct {
     int64_t rows, columns;
     const double *v;
@@ -31,47 +32,48 @@ typedef struct {
  * and the greatest finite number, or 0 if there is none. Requires that t has two dims and isn't
  * empty. Returns false on failure. */
 bool rgi_pixels(rg_tensor *t, int64_t most_rows, int64_t most_columns, rg_pixels *p);
-/* Does the same for a program's call, whose arguments and options it checks first. If a number is
- * the mean of several rows, the rows have no labels: then empties o->rows. The same holds for
- * columns. */
+/* Does the same for a call of a program, after checking the call's arguments and options. If o->low
+ * is less than o->high, they become `low` and `high`. If t has more rows than the picture, a row
+ * has no single label, so o->rows is emptied. The same holds for columns. */
 bool rgi_heat_map(const char *op, rg_tensor *t, int64_t most_columns, rg_heat_map_options *o,
                   rg_pixels *p);
-/* Returns where v is between low and high: 0 at low or below, 1 at high or above. Returns NaN for
- * NaN. */
+/* Returns the colour of v as a number from 0 (lightest: p->low or less) to 1 (darkest: p->high or
+ * more). Returns NaN if v is NaN. */
 double rgi_shade(const rg_pixels *p, double v);
-/* Writes the number that a cell shows: with two digits behind the point, or in short if it has more
- * than three before the point. Requires a locale whose numbers have a point. */
+/* Writes the number that a cell shows: 0.25 with two digits behind the point or, if its absolute
+ * value is 1000 or more, 1e+03 with an exponent. Requires a locale whose numbers have a point. */
 void rgi_write_cell(double v, char text[32]);
-/* Returns true if the list of labels is empty, or has one for each of the `size` rows or columns,
- * which `what` names. Otherwise fails, and returns false. */
+/* Returns true if the list is empty, or has a label for each of the `size` rows or columns.
+ * Otherwise fails and returns false. `what` is "rows" or "columns", for the error message. */
 bool rgi_labels_given(const char *op, rg_names names, int64_t size, const char *what);
 
 /* ---- curves ---------------------------------------------------------------------------- */
 
-/* The numbers of a curve, which the innermost scope owns, and the ends of its axis. `missing` is
- * the number of those that are NaN or infinite. */
+/* The n numbers y of a curve, which the innermost scope owns. `missing` is how many of them are NaN
+ * or infinite. The vertical axis reaches from `low` to `high`. */
 typedef struct {
     int64_t n, missing;
     const double *y;
     double low, high;
 } rg_curve;
 
-/* Sets *c to the numbers of the vector y. Fails and returns false if y is none or is empty. */
+/* Sets *c to the numbers of the vector y. Its axis contains 0 and all finite numbers. Fails and
+ * returns false if y isn't a vector or is empty, or if memory runs out. */
 bool rgi_curve(const char *op, rg_tensor *y, rg_curve *c);
-/* Returns the place of a number on the axis: 0 at its low end, 1 at its high end. */
+/* Returns the place of the number y on the axis: 0 if it is c->low, 1 if it is c->high. */
 double rgi_place(const rg_curve *c, double y);
 
 /* ---- letters, and streams ---------------------------------------------------------------- */
 
-/* Copies the letter at `text` to `letter` as a string, and returns the text behind it. A control
- * character, or a byte that isn't UTF-8, becomes a question mark. Requires that the text isn't
- * empty. */
+/* Copies the UTF-8 character at `text` to `letter` as a string, and returns the position after the
+ * character. A control character, or a byte that isn't UTF-8, becomes a question mark. Requires
+ * that the text isn't empty. */
 const char *rgi_letter(const char *text, char letter[5]);
-/* Returns the number of letters. */
+/* Returns how many calls of rgi_letter read the whole text. */
 int rgi_letters(const char *text);
 
 /* Appends to the text what printf would print for a program's format and arguments, with a decimal
- * point in any locale. Fails and returns false if they can't be printed. */
+ * point in any locale. Returns false if printf can't print them, or if memory runs out. */
 bool rgi_add_formatted(rg_text *text, const char *op, const char *format, va_list args);
 /* Writes the text to the stream, flushes it, and frees the text. Returns false on failure. */
 bool rgi_put_text(rg_text *text, const char *op, FILE *to);

@@ -12,8 +12,8 @@
 #include <math.h>
 #include <time.h>
 
-/* The characters of the bar; the seconds between two lines on a terminal, and elsewhere if the
- * number of steps isn't known. */
+/* BAR is the number of characters of the bar. At least `redraw` seconds are between two lines on a
+ * terminal, and `rewrite` seconds elsewhere if the number of steps isn't known. */
 enum { BAR = 20 };
 static const double redraw = 0.1, rewrite = 10;
 
@@ -42,12 +42,12 @@ static bool progress_given(const rg_progress *p, const char *op) {
            && rgi_given(p->to, op, "a progress line with a stream");
 }
 
-/* Returns which tenth of the steps is complete after `done` steps. */
+/* Returns how many tenths of the steps are complete after `done` steps. */
 static int tenths(const rg_progress *p, int64_t done) {
     return (int)floor(10 * ((double)done / (double)p->steps));
 }
 
-/* Returns whether it is time for a line. The first call sets p->before. */
+/* Returns whether a line is due after `done` steps. The first call sets p->before. */
 static bool is_due(rg_progress *p, int64_t done, double now) {
     if (!p->started)
         p->before = RG_MAX(done - 1, (int64_t)0);
@@ -87,7 +87,7 @@ static void add_time_left(rg_text *line, double seconds) {
         rgi_text_add(line, "   %.1f h left", seconds / 3600);
 }
 
-/* Appends the speed, and the time that is left if that is known. */
+/* Appends the steps per second and, if the number of steps is known, the time that is left. */
 static void add_times(rg_text *line, const rg_progress *p, int64_t done, double now) {
     const double rate = (double)(done - p->before) / fmax(now - p->began, 1e-9);
     if (rate < 10)
@@ -98,8 +98,8 @@ static void add_times(rg_text *line, const rg_progress *p, int64_t done, double 
         add_time_left(line, (double)(p->steps - done) / rate);
 }
 
-/* On a terminal a line that is too long is cut at its edge: ESC [?7l and ESC [?7h turn the
- * breaking of lines off and on. ESC [K clears what is left of the line before. */
+/* Writes the line. On a terminal it is cut at the right edge if it is too long: ESC [?7l and ESC
+ * [?7h turn the wrapping of lines off and on. ESC [K clears the rest of a longer line before. */
 static bool show_line(rg_progress *p, const char *op, int64_t done, const char *format,
                       va_list args, double now) {
     rg_text line = { 0 };

@@ -160,9 +160,9 @@ static bool open_page(rg_report *r, const char *op, const char *path, int flags)
     return r->fd >= 0;
 }
 
-/* Replaces the file by one that has the page and the first record, and opens it. The new file is
- * opened before it is renamed where the system allows that, so that the old file stays as it was if
- * anything fails. Frees the record. */
+/* Replaces the file by a new one that has the page and the first record, and opens the new file. If
+ * the system can rename open files, it is opened first and then renamed, so that the old file stays
+ * as it was if anything fails. Frees the record. Returns false on failure. */
 static bool replace_page(rg_report *r, const char *op, rg_text *record) {
     rg_writer w;
     const bool begun = !record->failed && rgi_writer_begin(&w, op, r->path);

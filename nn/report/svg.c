@@ -1,5 +1,5 @@
 /*
- * svg.c: curves and heat-maps as SVG files. terminal.c draws them on a terminal.
+ * svg.c: draws curves and heat-maps in SVG files. terminal.c draws them as text.
  */
 #include "drawing.h"
 
@@ -11,7 +11,7 @@
 
 #include <math.h>
 
-/* Appends an element <text> at (x, y). `more` has further attributes. */
+/* Appends an element <text> at (x, y). `more` is a string of further attributes. */
 static void put_text(rg_text *svg, double x, double y, const char *more, const char *text) {
     rgi_text_add(svg, "<text x=\"%.1f\" y=\"%.1f\" %s>", x, y, more);
     while (*text) {
@@ -74,8 +74,8 @@ static void add_axes(rg_text *svg, const rg_curve *c) {
     }
 }
 
-/* Appends number i as the next point of the path, or leaves a gap if it isn't finite. *gap tells
- * whether the next point begins a new line; a line of no length is drawn as a dot. */
+/* Appends number i as the next point of the path if it is finite, and else leaves a gap. If *gap is
+ * true, the point begins a new line, with a line of no length, which is drawn as a dot. */
 static void add_point(rg_text *svg, const rg_curve *c, int64_t i, bool *gap) {
     const bool finite = isfinite(c->y[i]);
     if (finite) {
@@ -86,8 +86,8 @@ static void add_point(rg_text *svg, const rg_curve *c, int64_t i, bool *gap) {
     *gap = !finite;
 }
 
-/* Appends the points of the numbers from y[from] to y[to - 1], which share a column of pixels: the
- * lowest and the highest, in their order. If one of them isn't finite, appends a gap. */
+/* The numbers from y[from] to y[to - 1] share a column of pixels. Appends the points of the lowest
+ * and the highest of them, in their order, and then a gap if any of them isn't finite. */
 static void add_column(rg_text *svg, const rg_curve *c, int64_t from, int64_t to, bool *gap) {
     int64_t low = from, high = from;
     bool ends = false;
@@ -172,7 +172,7 @@ static void add_cell(rg_text *svg, const rg_pixels *p, double x, double y, int c
 
 static void add_heat_map(rg_text *svg, const rg_pixels *p, const rg_heat_map_options *o) {
     const int cell = p->columns > RG_MOST_NUMBERS ? NARROW_CELL : WIDE_CELL;
-    /* The columns' labels are turned by 45 degrees, so they are 0.71 times as high as wide. */
+    /* Columns' labels are turned by 45 degrees: 0.71 times their width is their height. */
     const double left = 24 + width_of(o->rows), above = 0.71 * width_of(o->columns);
     const double top = MAP_TOP + above + 16;
     begin_svg(svg, left + (double)p->columns * cell + above + 24, top + (double)p->rows * cell + 16,

@@ -1,5 +1,5 @@
 /*
- * terminal.c: curves and heat-maps on a terminal, of characters. svg.c draws them in files.
+ * terminal.c: draws curves and heat-maps as text. svg.c draws them in SVG files.
  */
 #include "drawing.h"
 
@@ -33,7 +33,7 @@ static void add_title(rg_text *out, const char *title) {
 
 /* ---- curves ---------------------------------------------------------------------------- */
 
-/* Appends a cell that is filled from below up to the fraction filled / 8. */
+/* Appends a character of which `filled` eighths are black, from below. It is blank for NaN. */
 static void add_filled(rg_text *out, double filled) {
     static const char *const eighths[] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
     rgi_text_add(out, "%s", eighths[filled > 0 ? (int)ceil(fmin(filled, 8)) : 0]);
@@ -50,8 +50,8 @@ static double mean_of_finite(const double *y, int64_t from, int64_t to) {
     return n > 0 ? mean : NAN;
 }
 
-/* Sets place[i] to the place of column i on the axis, and returns the number of columns. The axis
- * becomes that of the columns' means. */
+/* Sets place[i] to the place of column i, the mean of its numbers, on the axis, and returns the
+ * number of columns. The ends of the axis become the smallest and the greatest mean, or 0. */
 static int find_places(rg_curve *c, double place[CURVE_COLUMNS]) {
     const int columns = (int)RG_MIN(c->n, (int64_t)CURVE_COLUMNS);
     double low = 0, high = 0;
@@ -115,15 +115,15 @@ bool rg_print_curve_with(rg_tensor *y, FILE *to, rg_curve_options o) {
 /* A heat-map on a terminal has at most this many columns. */
 enum { NARROW_COLUMNS = 64 };
 
-/* The form of a heat-map. A cell shows its number with `digits` characters, or no number if that is
- * 0. */
+/* The form of a heat-map, in characters: the width of the rows' labels, of a number in a cell
+ * (`digits`; 0 if cells show no numbers), and of a whole cell. `colour`: it has colours. */
 typedef struct {
     bool colour;
     int label, digits, cell;
 } form;
 
 static form form_of(const rg_pixels *p, const rg_heat_map_options *o, FILE *to) {
-    const char *no_colour = getenv("NO_COLOR"); /* Any value but "" asks for none. */
+    const char *no_colour = getenv("NO_COLOR"); /* Any value but "" means no colours. */
     form f = { .colour = rgi_is_terminal(to) && !(no_colour && *no_colour), .cell = 2 };
     for (int i = 0; i < o->rows.n; i++)
         f.label = RG_MAX(f.label, RG_MIN(rgi_letters(o->rows.v[i]), (int)LABEL_LETTERS));
@@ -138,7 +138,7 @@ static form form_of(const rg_pixels *p, const rg_heat_map_options *o, FILE *to) 
     return f;
 }
 
-/* Appends a cell, in colour or with shaded blocks. NaN has neither. */
+/* Appends a cell, in colour or with shaded blocks. In a cell for NaN, "??" replaces both. */
 static void plot_cell(rg_text *out, const form *f, double v, double shade) {
     static const char *const shades[] = { "  ", "░░", "▒▒", "▓▓", "██" };
     char number[32] = "";

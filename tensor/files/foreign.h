@@ -19,8 +19,8 @@
  *     torch        the name in torch: float16 for torch.float16
  *     storage      the name of torch's storage class for such elements, without "Storage"
  *
- * A name is NULL if the format lacks the type. The rows have the order of safetensors' own table:
- * larger elements come last. */
+ * A name is NULL if the format lacks the type. The rows are in the order of safetensors' own table,
+ * in which larger elements come last. safetensors_write.c sorts tensors by it. */
 /* clang-format off */
 #define RG_FOREIGN_TYPES(X)                                                             \
     X(BOOL,    1, BOOL,       "BOOL",    "b1", "bool",           "Bool")                \

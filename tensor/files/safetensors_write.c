@@ -68,8 +68,8 @@ static bool metadata_fit(const char *op, rg_metadata metadata) {
 /* ---- the order of tensors in the file ------------------------------------------------- */
 
 /* Returns the rank of a tensor in the file; higher ranks come first. Types with larger elements
- * come first, so that all elements are aligned to their size. Types of the same size have the order
- * that the format's library gives them. */
+ * come first, so that all elements are aligned to their size. Types of the same size are ordered as
+ * in the format's own library. RG_FOREIGN_TYPES has its order. */
 static int safetensors_rank(const rg_tensor *t) {
     return (int)rgi_foreign_of((rg_dtype)t->dtype);
 }

@@ -5,7 +5,7 @@
  */
 #include "kernels.h"
 
-/* Returns the loop that copies elements of this size. */
+/* Returns the loop that copies elements of this size in bytes. */
 static rg_loop *copy_loop_of(int bytes) {
     const rg_dtype dtype = rgi_dtype_of_size((size_t)bytes);
     return rgi_copy_loop(dtype, dtype);

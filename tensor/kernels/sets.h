@@ -82,10 +82,10 @@
 #endif
 
 /* The table of instruction sets, from the one that every processor of the architecture has to the
- * best one. A row is ROW(SET, suffix, narrow, ..): the set's name in the enum, the end of its
- * functions' names, and the set whose functions K_NARROW loops have there, because its vectors have
- * at most 32 bytes. (On 64-bit ARM the plain set is compiled to NEON, which every such processor
- * has.) */
+ * best one. A row is ROW(SET, suffix, narrow, ..). SET is the set's name in the enum, and `suffix`
+ * the end of its functions' names. `narrow` is the suffix of the best set up to this one whose
+ * vectors have at most 32 bytes: loops that are compiled with K_NARROW use the functions of that
+ * set. (On 64-bit ARM the plain set is compiled to NEON, which every such processor has.) */
 #ifdef K_X86
 #define K_EACH_SET(ROW, ...)             \
     ROW(K_SSE2, sse2, sse2, __VA_ARGS__) \
@@ -233,8 +233,9 @@ K_INLINE bool k_is_nan_bool(bool x) { return (void)x, false; }
 #define K_INDEPENDENT _Pragma("GCC ivdep")
 #endif
 
-/* K_SUMS_IN_T stands in a file of loops that add numbers in the type T. It doesn't compile for a
- * floating type with fewer digits than float's, whose sums torch computes in float. */
+/* K_SUMS_IN_T stands in a file of loops that add numbers in the type T. For a floating type with
+ * fewer digits than float, the file then doesn't compile, because torch computes sums of such a
+ * type in float. */
 #define K_SUMS_IN_T                                           \
     _Static_assert(!K_IS_FLOAT || sizeof(T) >= sizeof(float), \
                    "the sums of these loops have too few digits in this type")
@@ -242,7 +243,7 @@ K_INLINE bool k_is_nan_bool(bool x) { return (void)x, false; }
 /* K_UNROLLED stands before a loop of a constant number of iterations, at most 32, which compilers
  * unroll completely. K_IN_REGISTERS stands before a loop over a constant number of elements, which
  * fill one to eight vectors: compilers vectorise and then unroll it, so that its arrays stay in
- * registers. Without these, GCC would do so at -O3 alone. */
+ * registers. Without them, GCC would unroll the loops only at -O3. */
 #define K_UNROLLED     _Pragma("GCC unroll 32")
 #define K_IN_REGISTERS _Pragma("GCC unroll 8")
 

@@ -1,6 +1,6 @@
 /*
- * callback.c: judges whether a function of the program failed. rg_fail (error.c) counts the
- * failures of a thread, and so does each call that fails because it is given NULL.
+ * callback.c: judges whether a function of the program failed. A thread's failures are counted by
+ * rg_fail (error.c) and by each call that fails because it is given NULL (unread.c).
  */
 #include "callback.h"
 
@@ -13,10 +13,10 @@ bool rgi_judge_call(bool ok, int64_t before, rg_code code, const char *op, const
         rgi_unread_again();
         return false;
     }
-    /* An earlier failure is mostly the cause if the program hasn't read it yet. */
+    /* A failure before the call, if it is unread, is probably the cause, and stays the error. */
     if (me->failure.unread)
         return false;
-    /* If the result is no failure, the program's error handler has cleared the error. */
+    /* If `ok`, a call in the function failed, and the error handler cleared the error. */
     return rgi_fail(code, op, "%s", ok ? "the error handler cleared a failure in it" : sentence);
 }
 

@@ -1,7 +1,7 @@
 /*
- * callback.h: calls of functions of the program. Such a function fails if its result says so. It
- * also fails if a function of the library failed in it and it hasn't read the error, because its
- * result is then probably wrong. If it has read the error, it has handled the failure.
+ * callback.h: judges calls of functions of the program. Such a function fails if its result says
+ * so. It also fails if a function of the library failed in it and it hasn't read the error, because
+ * its result is then probably wrong. If it has read the error, it has handled the failure.
  *
  *     const int64_t before = rgi_failures();
  *     const bool ok = cls->forward(ctx, in, out);
@@ -12,18 +12,19 @@
 
 #include "tensor/error.h"
 
-/* Passes on the thread's error as one more failure, which is unread unless the program's handler
- * got it. A call does this if a function of the program has failed in it, which may have read the
- * error. */
+/* Makes the thread's error, if there is one, a new failure: it counts once more, and is unread
+ * again unless the program has an error handler. A call does this after a function of the program
+ * failed in it, because that function may have read the error, and the call's own caller hasn't. */
 void rgi_unread_again(void);
 
 /* Returns the number of the thread's failures, for rgi_called. */
 static inline int64_t rgi_failures(void) { return rgi_this.failures.all; }
 
-/* Returns whether a function of the program succeeded. `ok` says whether its result did. `before`
- * is what rgi_failures returned before the call. If the function failed, the thread has an error
- * afterwards: one that the function left, or an earlier one that the program hasn't read, or a new
- * one with this code and sentence. */
+/* rgi_called returns whether a function of the program succeeded. `ok` is false if the function's
+ * result says that it failed. `before` is what rgi_failures returned before the call. If the
+ * function failed, the thread has an error afterwards: the one that the function left, or an
+ * earlier one that the program hasn't read, or a new one with this code and sentence.
+ * rgi_judge_call is the part of rgi_called for calls in which something failed. */
 bool rgi_judge_call(bool ok, int64_t before, rg_code code, const char *op, const char *sentence)
     __attribute__((cold));
 static inline bool rgi_called(bool ok, int64_t before, rg_code code, const char *op,

@@ -164,10 +164,10 @@ static int failed_numbers(const char *text) {
     return n;
 }
 
-/* Returns whether a failure is probably a consequence of the thread's error: a function has
- * returned a number that stands for a failure, and the message was given such a number, or refuses
- * negative numbers without saying which one it was given. (A NULL needs no such guess: a function
- * that is given NULL adds no failure.) */
+/* Returns whether a failure is probably a consequence of the thread's error: since then a function
+ * has failed and returned -1 or NaN, and the message contains such a number, or refuses negative
+ * numbers without saying which one it was given. (NULL needs no such guess: while an error is
+ * unread, a call that is given NULL reports none.) */
 static bool is_consequence(const rg_failure *error, const char *line, const char *format) {
     const bool plain = !strchr(format, '%');
     return error->has_number

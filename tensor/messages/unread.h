@@ -36,8 +36,9 @@ bool rgi_tell_unread(void) __attribute__((cold));
 /* Reports all failures of the thread that are unread and haven't been reported. */
 void rgi_tell_all_unread(void) __attribute__((cold));
 
-/* Return -1 and NaN, by which a function that returns a number says that it failed. From then on, a
- * failure whose message has such a number is taken for a consequence of the thread's error. */
+/* rgi_failed_count returns -1, and rgi_failed_number NaN: the results of failed functions that
+ * return a number. After such a call, a later failure whose message contains -1 or NaN is taken for
+ * a consequence of the thread's error. */
 static inline int rgi_failed_count(void) {
     rgi_this.failure.has_number = true;
     return -1;

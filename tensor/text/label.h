@@ -1,5 +1,5 @@
 /*
- * label.h: the label of a tensor (tensor/structs.h), which holds a name or a frozen leaf.
+ * label.h: the label of a tensor (tensor/structs.h), which holds its name and its frozen leaf.
  */
 #pragma once
 
@@ -7,7 +7,7 @@
 
 /* Returns the history that t had as a leaf before it was frozen (autograd/frozen.c), or NULL. */
 rg_history *rgi_frozen_of(const rg_tensor *t);
-/* Stores that history in t's label, which takes over the caller's reference. Doesn't release the
- * history that the label has. Returns false if memory ran out, which it doesn't if t has a
- * label. */
+/* Stores such a history, or NULL, in t's label, and makes a label if t has none. The label takes
+ * over the caller's reference. The history that the label had isn't released. Returns false if
+ * memory for a new label ran out. */
 bool rgi_set_frozen(rg_tensor *t, rg_history *frozen);

@@ -15,7 +15,7 @@ typedef struct rg_text {
 } rg_text;
 /* Appends to the string what printf would print. Numbers have a decimal point in any locale. */
 void rgi_text_add(rg_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Removes all but the first n characters. */
+/* Removes all but the first n bytes. Does nothing if nothing was ever added. */
 static inline void rgi_text_cut(rg_text *t, size_t n) {
     if (!t->v)
         return;
