@@ -185,6 +185,7 @@ bool rgi_add_formatted(rg_text *text, const char *op, const char *format, va_lis
 
 bool rgi_put_text(rg_text *text, const char *op, FILE *to) {
     bool ok = !text->failed;
+    errno = EBADF; /* musl's fputs sets no number if the stream is open only for reading. */
     if (ok && (fputs(text->v, to) < 0 || fflush(to) != 0)) {
         const int number = errno;
         RG_C_NUMBERS(); /* Makes strerror return the message of the C locale. */
