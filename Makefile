@@ -160,8 +160,9 @@ LONG_SANITIZED = bits parallel trajectory bfloat16 transformers golden gradcheck
 tsan: deps
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CFLAGS="-O1 -g1 -fsanitize=thread" run-threads
 
-# Of test_denied's threads one runs after the other, and it takes many minutes there.
-THREADED := $(call programs,$(filter-out %/test_denied.c,\
+# Of test_denied's threads one runs after the other, and it takes many minutes there. The thread of
+# test_deep runs alone, on a stack that is too small for TSan's frames.
+THREADED := $(call programs,$(filter-out %/test_denied.c %/test_deep.c,\
                 $(shell grep -l pthread_create $(wildcard tests/*/test_*.c))))
 run-threads: $(THREADED:%=%.ran)
 
