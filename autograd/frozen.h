@@ -9,6 +9,9 @@
 /* Returns t's leaf: its node if t is a leaf that requires grad, or the node that t had before it
  * was frozen. Returns NULL if t has neither. */
 rg_node *rgi_leaf_of(const rg_tensor *t);
+/* Returns the place of t's gradient: in its leaf, frozen or not, or among the retained gradients of
+ * its node. Returns NULL if t has neither. */
+rg_tensor **rgi_grad_place(const rg_tensor *t);
 /* Does the same as rg_grad_of (leaf.c). `again` is true if the caller is an operation that reads
  * the gradient again in each repetition (rgi_observe_operation). */
 rg_tensor *rgi_grad_of(rg_tensor *t, bool again);

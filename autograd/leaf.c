@@ -4,11 +4,11 @@
  */
 #include "frozen.h"
 #include "graph_observer.h"
-#include "tensor/observer.h"
-#include "tensor/text/text.h"
 #include "hooks.h"
 #include "node.h"
 #include "rebase.h"
+#include "tensor/observer.h"
+#include "tensor/text/text.h"
 
 /* ---- requires_grad, detach and data ------------------------------------------------ */
 
@@ -85,7 +85,8 @@ rg_tensor *rg_detach_(rg_tensor *t) {
         return NULL;
     RG_FAIL_IF(t->flags & RG_VIEW, "detach_", "Can't detach views in-place. Use detach() instead.");
     note_change(t);
-    if (rgi_node_of(t) && rgi_leaf_of(t) == rgi_node_of(t))
+    const rg_node *n = rgi_node_of(t);
+    if (n && !n->op)
         return rgi_freeze(t) ? t : NULL;
     rg_tensor **retained = rgi_retained(t);
     rg_tensor *grad = retained ? *retained : NULL;
@@ -139,20 +140,23 @@ bool rg_set_data(rg_tensor *t, rg_tensor *data) {
 
 /* ---- .grad ------------------------------------------------------------------------- */
 
-/* Returns the place of t's gradient: in its leaf, frozen or not, or among the retained gradients of
- * its node. Returns NULL if t has neither. */
-static rg_tensor **grad_place(rg_tensor *t) {
+rg_tensor **rgi_grad_place(const rg_tensor *t) {
     rg_node *leaf = rgi_leaf_of(t);
     return leaf ? &leaf->grad : rgi_retained(t);
+}
+
+/* Tells a recording that the step reads t's gradient, which is at `place`. */
+static void note_read(rg_tensor *t, rg_tensor *const *place, bool again) {
+    rg_graph_observer *o = rgi_graph_observer();
+    if (RG_UNLIKELY(o != NULL) && o->read_gradient)
+        o->read_gradient(o, t, place ? *place : NULL, again);
 }
 
 rg_tensor *rgi_grad_of(rg_tensor *t, bool again) {
     if (!rgi_check(t, "grad_of"))
         return NULL;
-    rg_tensor **place = grad_place(t);
-    rg_graph_observer *o = rgi_graph_observer();
-    if (RG_UNLIKELY(o != NULL) && o->read_gradient)
-        o->read_gradient(o, t, place ? *place : NULL, again);
+    rg_tensor **place = rgi_grad_place(t);
+    note_read(t, place, again);
     return place && *place ? rgi_lend(*place) : RG_NONE;
 }
 
@@ -180,10 +184,13 @@ static rg_tensor *grad_to_keep(rg_tensor *t, rg_tensor *grad) {
 static bool set_grad(rg_tensor *t, rg_tensor *grad) {
     if (!rgi_check(t, "set_grad") || (grad != RG_NONE && !rgi_check(grad, "set_grad")))
         return false;
-    rg_tensor **place = grad_place(t);
+    rg_tensor **place = rgi_grad_place(t);
     rg_tensor *kept = NULL;
-    if (!place && grad == RG_NONE)
-        return rgi_grad_of(t, false);
+    if (!place && grad == RG_NONE) {
+        /* There is nothing to remove. A repetition must find it so, too. */
+        note_read(t, NULL, false);
+        return true;
+    }
     RG_FAIL_IF(!place && rgi_history_of(t), "set_grad",
                "the tensor neither is a leaf nor retains its grad");
     RG_FAIL_IF(grad == t, "set_grad", "can't assign Variable as its own grad");
@@ -199,8 +206,10 @@ static bool set_grad(rg_tensor *t, rg_tensor *grad) {
         return set;
     }
     rg_graph_observer *o = rgi_graph_observer();
-    if (RG_UNLIKELY(o != NULL) && o->gradient)
-        o->gradient(o, rgi_leaf_of(t) ? rgi_leaf_of(t) : rgi_node_of(t), NULL);
+    if (RG_UNLIKELY(o != NULL) && o->gradient) {
+        rg_node *leaf = rgi_leaf_of(t);
+        o->gradient(o, leaf ? leaf : rgi_node_of(t), NULL);
+    }
     rgi_release(*place);
     *place = kept;
     return true;

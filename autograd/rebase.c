@@ -137,10 +137,9 @@ static view_origin origin_of(const rg_tensor *t) {
     return (view_origin){ .advice = advice_for_lists };
 }
 
-/* Fails, since the view can't follow its base, with one of torch's error messages. If the view has
- * no node, or its node is a leaf, the message says in which block the view was made. Otherwise it
- * names the op that made the view; if the view was made in no_grad or inference mode, it also says
- * so. */
+/* Fails with torch's error message for a view that can't follow its base. If the view has no node,
+ * or its node is a leaf, the message says in which block the view was made. Otherwise it names the
+ * op that made the view; if the view was made in no_grad or inference mode, it also says so. */
 static bool fail_for_view(const char *op, const rg_tensor *t, const char *written) {
     view_origin o = origin_of(t);
     const rg_node *n = rgi_node_of(t);

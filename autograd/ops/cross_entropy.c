@@ -10,9 +10,9 @@
 /* ---- cross_entropy: y = -weight[t] (x[t] - max - log_total), where max is the row's maximum and
  *      log_total = ln sum(e^(x - max)), for a target of classes and an x whose classes are the last
  *      dim. It is nll_loss of log_softmax in one pass over x. Only x and lse = max + log_total are
- *      kept for the gradient: the second output has lse of each row as two numbers, lse and its
- *      rest. If G is the gradient that nll_loss gives to its input, gx = G - softmax(x) * sum(G),
- *      where the sum is over the classes ---- */
+ *      kept for the gradient: the second output has two numbers for each row, whose sum is lse.
+ *      If G is the gradient that nll_loss gives to its input, gx = G - softmax(x) * sum(G), where
+ *      the sum is over the classes ---- */
 
 static bool cross_entropy_forward(rg_call *c) {
     rg_nll_forward f;
@@ -25,8 +25,10 @@ static bool cross_entropy_forward(rg_call *c) {
     return true;
 }
 
-/* Returns the gradient of x for g, the gradient of lse and its rest. No public function returns
- * these two, but each output of an op has a derivative. */
+/* Returns the gradient of x for g, the gradient of the second output. No public function returns
+ * that output, but each output of an op has a derivative. The gradient is right for rows whose
+ * first number is lse, and whose second is its rounding error (store_shift in
+ * loops/cross_entropy.h). */
 static rg_tensor *cross_entropy_of_lse(rg_tensor *p, rg_tensor *g) {
     return rg_mul(p, rg_narrow(g, -1, 0, 1));
 }
@@ -38,8 +40,8 @@ static rg_tensor *cross_entropy_rule(const rg_step *s, rg_tensor *g) {
     return s->g[1] ? rg_add(gx, cross_entropy_of_lse(p, rgi_step_g(s, 1))) : gx;
 }
 
-/* Computes the gradient of x, unless a gradient reached lse: then gin[0] stays NULL,
- * and the rule computes it. */
+/* Computes the gradient of x. But if the second output has a gradient, leaves gin[0] NULL, so that
+ * the rule computes it. */
 static bool cross_entropy_fused(const rg_step *s, rg_tensor *gin[]) {
     if (s->g[1])
         return true;
@@ -64,7 +66,7 @@ static bool cross_entropy_fused(const rg_step *s, rg_tensor *gin[]) {
 }
 
 RG_OP(cross_entropy, RG_NAMED(nll_loss),
-      .doc = "-weight[t] log_softmax(x)[t]; log sum exp(x), its rest",
+      .doc = "-weight[t] log_softmax(x)[t]; log sum exp(x) in two numbers",
       .node = "NllLossBackward0", .n_in = 3, .n_out = 2, .optional = RG_IN(2),
       .shape = rgi_nll_shape, .forward = cross_entropy_forward, .fused = cross_entropy_fused,
       .grad = { RG_RULE(RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_OUT(1), cross_entropy_rule), RG_NO_RULE,

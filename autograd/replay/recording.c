@@ -217,16 +217,13 @@ void rgi_recording_expects(rg_replay *r, rg_tensor *t, rg_tensor *grad) {
 bool rgi_recording_finds_gradients(const rg_replay *r) {
     for (size_t i = 0; i < r->n_reads; i++) {
         const rg_replay_read *read = &r->reads[i];
-        const rg_node *leaf = rgi_leaf_of(read->t);
-        rg_tensor **retained = leaf ? NULL : rgi_retained(read->t);
-        const rg_tensor *now = leaf ? leaf->grad : retained ? *retained : NULL;
+        rg_tensor *const *place = rgi_grad_place(read->t);
+        const rg_tensor *now = place ? *place : NULL;
+        const char *if_present = read->grad ? "another" : "there";
         RG_FAIL_IF(now != read->grad, "replay_run",
                    "a gradient that was %s when the step was recorded is %s now; record the step "
                    "again",
-                   read->grad ? "there" : "absent",
-                   !now         ? "absent"
-                   : read->grad ? "another"
-                                : "there");
+                   read->grad ? "there" : "absent", now ? if_present : "absent");
     }
     return true;
 }
@@ -317,11 +314,12 @@ bool rgi_recording_made_leaf(const rg_replay *r, const rg_node *leaf) {
 bool rgi_recording_leaves_as_found(const rg_replay *r) {
     for (size_t i = 0; i < r->n_changed; i++) {
         const rg_replay_change *c = &r->changed[i];
-        RG_FAIL_IF(!c->made && c->before != !!leaf_of(c->t), "record",
+        const bool now = leaf_of(c->t) != NULL;
+        RG_FAIL_IF(!c->made && c->before != now, "record",
                    "requires_grad of a tensor is %s at the beginning of the step, and %s at its "
                    "end; a repetition can't follow that: change it back within the step, or change "
                    "it outside",
-                   c->before ? "true" : "false", c->before ? "false" : "true");
+                   c->before ? "true" : "false", now ? "true" : "false");
     }
     return true;
 }

@@ -52,9 +52,9 @@ static void put_momenta(const rg_schedule *s, rg_param_group *g, size_t i) {
     g->base_momentum = rgi_of_group(&s->o.base_momentums, s->o.base_momentum, i);
 }
 
-/* Stores in each earlier schedule the initial rates of the groups, from which it computes (see
- * rgi_base_lr). Called before a OneCycleLR changes initial_lr, since in torch that change doesn't
- * affect earlier schedules. Fails if there are too many groups. */
+/* Stores each group's initial learning rate in the earlier schedules, which compute from it. Called
+ * before a OneCycleLR changes initial_lr, since in torch that change doesn't affect earlier
+ * schedules. Fails if there are too many groups. rgi_base_lr reads the stored rates. */
 static bool keep_base_lrs(rg_optim *o) {
     RG_FAIL_VALUE_IF(o->schedules && o->n_groups > RG_MOST_BY_GROUP, "OneCycleLR",
                      "expected up to %d groups after another schedule, but got %zu",
@@ -157,7 +157,7 @@ static bool values_are_given_once(const char *name, const rg_schedule_options *q
 static void complete_schedule(rg_schedule_kind kind, rg_schedule_options *q) {
     const bool cyclic = kind == RG_CYCLIC_LR;
     if (!cyclic && kind != RG_ONE_CYCLE_LR)
-        q->base_lrs.n = 0; /* See rgi_base_lr. */
+        q->base_lrs.n = 0; /* No group's rate has been kept (keep_base_lrs). */
     if (!rgi_option_set(q->gamma))
         q->gamma = cyclic ? 1 : 0.1;
     if (!rgi_option_set(q->factor))

@@ -503,7 +503,7 @@ static bool read_schedule(schedule_load *l, rg_schedule *s, rg_named_list dict) 
 static void put_schedule(const schedule_load *l) {
     l->into->o = l->copy.o;
     memcpy(l->into->state, l->copy.state, sizeof l->copy.state);
-    rg_by_group *kept = &l->into->o.base_lrs; /* See rgi_base_lr. */
+    rg_by_group *kept = &l->into->o.base_lrs; /* The rates that keep_base_lrs stored. */
     for (size_t i = 0; i < l->into->optim->n_groups; i++) {
         const double rate = l->base_lrs[i];
         if (isnan(rate))

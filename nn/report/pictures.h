@@ -22,7 +22,7 @@ RG_PUBLIC_BEGIN
 
 typedef struct RG_OPTIONS rg_curve_options {
     RG_BY_NAME;
-    const char *title RG_DEFAULT(NULL); /* NULL: the picture has none. */
+    const char *title RG_DEFAULT(NULL); /* The title, or NULL for none. */
 } rg_curve_options;
 /* Draw the numbers of the vector y from left to right, on an axis that contains 0. A line below the
  * title tells how many numbers are NaN or infinite. An SVG file has a gap in their place, and shows
@@ -37,7 +37,7 @@ bool rg_save_curve_with(rg_tensor *y, const char *path, rg_curve_options o);
 
 typedef struct RG_OPTIONS rg_heat_map_options {
     RG_BY_NAME;
-    const char *title RG_DEFAULT(NULL); /* NULL: the picture has none. */
+    const char *title RG_DEFAULT(NULL); /* The title, or NULL for none. */
     rg_names rows RG_DEFAULT({});       /* The labels of the rows, or an empty list. */
     rg_names columns RG_DEFAULT({});    /* The labels of the columns, or an empty list. */
     double low RG_DEFAULT(0);           /* The number of the cells with the lightest colour. */

@@ -115,8 +115,9 @@ bool rg_print_curve_with(rg_tensor *y, FILE *to, rg_curve_options o) {
 /* A heat-map on a terminal has at most this many columns. */
 enum { NARROW_COLUMNS = 64 };
 
-/* The form of a heat-map, in characters: the width of the rows' labels, of a number in a cell
- * (`digits`; 0 if cells show no numbers), and of a whole cell. `colour`: it has colours. */
+/* The style of a heat-map. `colour` says whether it has colours. `label`, `digits` and `cell` are
+ * the widths, in characters, of the rows' labels, of a number in a cell, and of a whole cell.
+ * `digits` is 0 if cells show no numbers. */
 typedef struct {
     bool colour;
     int label, digits, cell;

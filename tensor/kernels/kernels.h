@@ -288,9 +288,8 @@ double k_nll_total(const k_nll_targets *z);
 bool k_nll(const k_nll_targets *z, rg_tensor *y, rg_tensor *x);
 bool k_nll_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *g, double scale);
 /* Cross entropy: k_nll of log_softmax(x) for x of shape (batch, classes), without storing the
- * log_softmax. Forward writes to `shifts`, of shape (batch, 2), two numbers whose sum log_softmax
- * subtracts from each row: ln sum_i e^x_i. Backward reads
- * them. */
+ * log_softmax. Forward writes two numbers for each row to `shifts`, of shape (batch, 2). Their sum
+ * is ln sum_i e^x_i, which log_softmax subtracts from the row. Backward reads them. */
 bool k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *shifts, rg_tensor *x);
 bool k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *shifts,
                               rg_tensor *x, rg_tensor *g, double scale);

@@ -25,11 +25,15 @@ static void label_free(rg_label *label) {
     rgi_free(label, sizeof *label + strlen(label->name) + 1, RG_MEM_OTHER);
 }
 
-/* Sets t's label, or removes it if `label` is NULL. Returns the previous label, or NULL if there
- * was none. */
+/* Sets t's label, which takes over the previous label's frozen leaf, or removes it if `label` is
+ * NULL. Returns the previous label, or NULL if there was none. */
 static rg_label *exchange_label(rg_tensor *t, rg_label *label) {
     rg_label *before = t->flags & RG_NAMED ? t->label : NULL;
     rg_tensor *base = t->flags & RG_VIEW ? rgi_base_of(t) : NULL;
+    if (label && before) {
+        label->frozen = before->frozen;
+        before->frozen = NULL;
+    }
     if (label) {
         label->base = base;
         t->label = label;
@@ -46,21 +50,16 @@ void rgi_forget_name(rg_tensor *t) { label_free(exchange_label(t, NULL)); }
 rg_tensor *rg_set_name(rg_tensor *t, const char *name) {
     if (!rgi_check(t, "set_name"))
         return NULL;
-    rg_history *frozen = rgi_frozen_of(t);
-    rg_label *label = name || frozen ? label_new(name ? name : "") : NULL;
-    if ((name || frozen) && !label)
+    const bool needs_label = name || rgi_frozen_of(t);
+    rg_label *label = needs_label ? label_new(name ? name : "") : NULL;
+    if (needs_label && !label)
         return NULL;
     /* The node of t's history is renamed first, because that can fail for lack of memory. So either
      * both the node and t get the name, or neither does. */
-    if (!t->history || rgi_rename(&t->history->name, name)) {
+    if (!t->history || rgi_rename(&t->history->name, name))
         label = exchange_label(t, label);
-        if (frozen) {
-            t->label->frozen = frozen;
-            label->frozen = NULL;
-        }
-    } else {
+    else
         t = NULL;
-    }
     label_free(label);
     return t;
 }

@@ -1,16 +1,21 @@
 /*
  * loops/cross_entropy.h: cross entropy of rows, and its gradient. Cross entropy is the negative log
- * likelihood of log_softmax(x), computed without storing log_softmax(x). For the gradient, each row
- * stores its shift, lse = max + ln sum_i e^(x_i - max), as two numbers.
+ * likelihood of log_softmax(x), computed without storing log_softmax(x). The gradient needs lse =
+ * max + ln sum_i e^(x_i - max) of each row. The row's shift is two numbers whose sum is lse.
  */
 
-/* Stores the shift of a row: lse, rounded to T, and the rest of lse. But if max is so large that
- * lse has few digits of log_total, stores max and log_total. (The condition is false for NaN.) */
+/* Stores the shift of a row: lse rounded to T, and the rounding error. But if |max| is 1024 or
+ * more, even a double loses digits of log_total in the sum; then, and if max is NaN, stores max and
+ * log_total. */
 K_INLINE void K_NAME(store_shift)(T *shift, T max, T log_total) {
+    if (!(fabs((double)max) < 1024)) {
+        shift[0] = max;
+        shift[1] = log_total;
+        return;
+    }
     const double lse = (double)max + (double)log_total;
-    const bool exact = fabs((double)max) < 1024;
-    shift[0] = exact ? (T)lse : max;
-    shift[1] = exact ? (T)(lse - (double)(T)lse) : log_total;
+    shift[0] = (T)lse;
+    shift[1] = (T)(lse - (double)shift[0]);
 }
 
 /* For each row, y = -weight[t] * (x[t] - max - log_total), where t is the row's target, and
