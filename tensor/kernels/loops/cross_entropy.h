@@ -19,21 +19,26 @@ K_INLINE void K_NAME(store_shift)(T *shift, T max, T log_total) {
 }
 
 /* For each row, y = -weight[t] * (x[t] - max - log_total), where t is the row's target, and
- * log_total = ln sum_i e^(x_i - max). If t is to be ignored, y = 0. Stores the row's shift, too. */
+ * log_total = ln sum_i e^(x_i - max). If t is to be ignored, y = 0. Stores the row's shift, too. The
+ * maximum of the next row is computed before the logarithm, so that the processor can begin with the
+ * next row's powers while it waits for the logarithm. */
 static void K_NAME(cross_entropy)(const nll_work *work, int64_t begin, int64_t end) {
     const k_nll_targets *z = work->z;
     const int64_t n = z->classes;
     const int64_t *target = (const int64_t *)z->target->data;
     T *y = (T *)work->y->data;
     T *shift = (T *)work->shifts->data;
-    for (int64_t r = begin; r < end; r++) {
-        const T *x = (const T *)work->x->data + r * n;
-        const T max = K_NAME(greatest)(x, n);
-        const T log_total = K_TYPED(k_log)(K_NAME(sum_of_powers)(x, n, max));
+    const T *x = (const T *)work->x->data + begin * n;
+    T max = begin < end ? K_NAME(greatest)(x, n) : 0;
+    for (int64_t r = begin; r < end; r++, x += n) {
+        const T total = K_NAME(sum_of_powers)(x, n, max);
+        const T next_max = r + 1 < end ? K_NAME(greatest)(x + n, n) : 0;
+        const T log_total = K_TYPED(k_log)(total);
         K_NAME(store_shift)(shift + 2 * r, max, log_total);
         y[r] = 0;
         if (target[r] != z->ignore)
             y[r] = (T)(-(double)(x[target[r]] - max - log_total) * nll_weight(z, r));
+        max = next_max;
     }
 }
 
