@@ -18,7 +18,7 @@ rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from) {
 
 void rgi_copy_elements(rg_tensor *to, const rg_tensor *from) {
     rg_loop *loop = rgi_copy_loop(to->dtype, from->dtype);
-    k_run_apart(true, 2, (rg_tensor *[]){ to, (rg_tensor *)from }, loop, NULL);
+    k_run_apart(true, false, 2, (rg_tensor *[]){ to, (rg_tensor *)from }, loop, NULL);
 }
 
 RG_HOT void rgi_fill_zero(rg_tensor *t) {

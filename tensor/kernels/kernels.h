@@ -67,10 +67,12 @@ rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from);
 
 /* Runs a loop on t[0] .. t[n - 1], where t[0] is the output. Elements may be computed in any order:
  * the elements of large tensors are split among the threads. If `light`, the output may be written
- * past the caches. */
-void k_run_apart(bool light, int n, rg_tensor *const t[], rg_loop *loop, const void *context);
+ * past the caches. If `pure`, an element of the output depends on the elements of the operands only,
+ * so that it is computed once if each operand is a single number. */
+void k_run_apart(bool light, bool pure, int n, rg_tensor *const t[], rg_loop *loop,
+                 const void *context);
 
-/* Does the same as k_run_apart with `light` false. */
+/* Does the same as k_run_apart with `light` and `pure` false. */
 void rgi_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context);
 enum { RG_LARGE = 1 << 16 };
 

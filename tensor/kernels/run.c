@@ -135,7 +135,29 @@ static bool run_streams(const rg_walk *w, const rg_tensor *out) {
     return true;
 }
 
-RG_HOT void k_run_apart(bool light, int n, rg_tensor *const t[], rg_loop *loop,
+/* Returns whether each operand of the output is a single number. */
+static bool run_repeats(const rg_walk *w) {
+    for (int d = 0; d < w->ndim; d++)
+        for (int k = 1; k < w->n; k++)
+            if (w->step[d][k])
+                return false;
+    return true;
+}
+
+/* Stores the output's element at `element`, and makes the walk one that copies it to the whole
+ * output. Returns the loop for that. */
+static rg_loop *run_once(rg_walk *w, rg_dtype dtype, void *element, rg_loop *loop,
+                         const void *context) {
+    char *p[RG_MAX_OPERANDS] = { element };
+    memcpy(p + 1, w->data + 1, sizeof p - sizeof *p);
+    loop(p, w->element, 1, context);
+    w->n = 2;
+    w->data[1] = element;
+    w->element[1] = w->element[0];
+    return rgi_copy_loop(dtype, dtype);
+}
+
+RG_HOT void k_run_apart(bool light, bool pure, int n, rg_tensor *const t[], rg_loop *loop,
                         const void *context) {
     const bool is_short = RG_LIKELY(t[0]->numel < RUN_LONG);
     if (is_short && t[0]->flags & RG_CONTIGUOUS) {
@@ -147,6 +169,11 @@ RG_HOT void k_run_apart(bool light, int n, rg_tensor *const t[], rg_loop *loop,
     if (is_short) {
         rgi_walk_run(&w, loop, context);
         return;
+    }
+    int64_t element;
+    if (pure && run_repeats(&w)) {
+        loop = run_once(&w, t[0]->dtype, &element, loop, context);
+        light = true;
     }
     run_spread spread = { .whole = &w,
                           .loop = loop,
@@ -170,7 +197,7 @@ RG_HOT void k_run_apart(bool light, int n, rg_tensor *const t[], rg_loop *loop,
 }
 
 RG_HOT void rgi_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context) {
-    k_run_apart(false, n, t, inner, context);
+    k_run_apart(false, false, n, t, inner, context);
 }
 
 RG_HOT bool k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[],
@@ -183,7 +210,7 @@ RG_HOT bool k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[],
         t[i + 1] = in[i];
         RG_FEW();
     }
-    k_run_apart(k->light, k->n + 1, t, loop, numbers);
+    k_run_apart(k->light, true, k->n + 1, t, loop, numbers);
     return true;
 }
 
