@@ -473,21 +473,22 @@ START_TEST(test_gelu_is_right) {
 }
 END_TEST
 
-/* Elements are the same in all sets at every length around the vectors', in one piece and with
- * gaps. */
-START_TEST(test_elements) {
-    static const rg_kernel *const kernels[] = {
+static const rg_kernel *const elementwise[] = {
 #define UNARY(name, ...)            &k_##name,
 #define ACTIVATION(name, ...)       &k_##name, &k_##name##_grad,
 #define ACTIVATION_ALONE(name, ...) ACTIVATION(name)
 #define BINARY(name, ...)           &k_##name,
 #define BINARY_ALONE(name, ...)     &k_##name,
 #include "tensor/kernels/elementwise.def"
-        &k_square,     &k_logsigmoid, &k_logsigmoid_grad, &k_sub,   &k_remainder, &k_prelu,
-        &k_prelu_grad, &k_glu,        &k_glu_grad,        &k_clamp, &k_lerp,
-    };
+    &k_square,     &k_logsigmoid, &k_logsigmoid_grad, &k_sub,   &k_remainder, &k_prelu,
+    &k_prelu_grad, &k_glu,        &k_glu_grad,        &k_clamp, &k_lerp,
+};
+
+/* Elements are the same in all sets at every length around the vectors', in one piece and with
+ * gaps. */
+START_TEST(test_elements) {
     const int best = k_set;
-    for (int k = 0; k < RG_COUNT(kernels); k++)
+    for (int k = 0; k < RG_COUNT(elementwise); k++)
         for (int64_t n = 1; n < 80; n += n < 36 ? 1 : 11)
             for (int gaps = 0; gaps < 2; gaps++) {
                 RG_SCOPE();
@@ -504,7 +505,7 @@ START_TEST(test_elements) {
                 }
                 for (k_set = 0; k_set <= best; k_set++) {
                     rg_tensor *y = rgi_own(rgi_new(dtype, 2, in[0]->size));
-                    k_run_with(kernels[k], y, in, NULL);
+                    k_run_with(elementwise[k], y, in, NULL);
                     if (k_set)
                         check_bits(y, plain, "element by element");
                     else
@@ -512,6 +513,36 @@ START_TEST(test_elements) {
                 }
                 k_set = best;
             }
+}
+END_TEST
+
+/* A large result whose operands are single numbers has the bits of a small one in each element, and
+ * none beside its elements. */
+START_TEST(test_numbers) {
+    enum { ROWS = 3, LENGTH = 9001, GAP = 7 };
+    for (int k = 0; k < RG_COUNT(elementwise); k++)
+        for (int which = 0; which < 4; which++) {
+            RG_SCOPE();
+            const rg_dtype dtype = which & 1 ? RG_FLOAT32 : RG_FLOAT64;
+            const int64_t gap = which & 2 ? GAP : 0;
+            rg_tensor *in[3], *one = rgi_own(rgi_new(dtype, 0, NULL));
+            for (int i = 0; i < 3; i++) {
+                in[i] = rgi_own(rgi_new(dtype, 0, NULL));
+                rgi_store_f64(in[i]->data, dtype, 0.3 + 0.25 * i);
+            }
+            k_run_with(elementwise[k], one, in, NULL);
+            rg_tensor *all = rgi_own(rgi_new(dtype, 2, (int64_t[]){ ROWS, LENGTH + gap }));
+            rgi_fill_number(all, -7, -7);
+            rg_tensor y = *all;
+            y.size[1] = LENGTH;
+            rgi_update_flags(&y);
+            k_run_with(elementwise[k], &y, in, NULL);
+            for (int64_t i = 0; i < all->numel; i++) {
+                const double right = i % all->size[1] < LENGTH ? value(one, 0) : -7;
+                ck_each(same(value(all, i), right, 0), "%s, element %lld: %g, not %g",
+                        elementwise[k]->name, (long long)i, value(all, i), right);
+            }
+        }
 }
 END_TEST
 
@@ -856,6 +887,7 @@ int main(void) {
                              test_circle,
                              test_gelu_is_right,
                              test_elements,
+                             test_numbers,
                              test_normalize };
     return rg_run_tests("sets", 0, sizeof cases / sizeof cases[0], cases);
 }
