@@ -572,7 +572,8 @@ typedef struct RG_OPTIONS rg_max_pool_options {
 rg_tensor *rg_max_pool1d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options o);
 rg_tensor *rg_max_pool2d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options o);
 /* Each index is the position of the maximum in its channel's plane, whose elements are numbered row
- * by row. */
+ * by row. With dilation, a window could step from the padding before x to that behind it: it would
+ * have no maximum, and the functions fail. */
 rg_values_indices rg_max_pool1d_with_indices_with(rg_tensor *x, rg_dims kernel,
                                                   rg_max_pool_options o);
 rg_values_indices rg_max_pool2d_with_indices_with(rg_tensor *x, rg_dims kernel,

@@ -263,6 +263,19 @@ static bool pool_wants(int dims, const rg_tensor *x, const pool_options *o, k_po
     return true;
 }
 
+/* Fails if a window has no element: if dilation steps from the padding before x to that behind it.
+ * Such a window has no maximum. */
+static bool pool_wants_elements(const k_window *w) {
+    for (int d = 0; d < 2; d++)
+        for (int64_t from = -w->padding[d]; from < 0; from += w->stride[d]) {
+            const int64_t skipped = (w->dilation[d] - 1 - from) / w->dilation[d];
+            RG_FAIL_IF(from + skipped * w->dilation[d] >= w->size[d], NULL,
+                       "a window lies wholly in the padding: size %lld, padding %lld, dilation %lld",
+                       (long long)w->size[d], (long long)w->padding[d], (long long)w->dilation[d]);
+        }
+    return true;
+}
+
 static bool max_pool_wants(int dims, const rg_tensor *x, const rg_dims *kernel,
                            const rg_max_pool_options *o, k_pool *p) {
     const pool_options options = { { 0, 0, kernel },
@@ -270,7 +283,7 @@ static bool max_pool_wants(int dims, const rg_tensor *x, const rg_dims *kernel,
                                    { o->padding, 0, &o->paddings },
                                    { o->dilation, 1, &o->dilations },
                                    o->ceil_mode };
-    return pool_wants(dims, x, &options, p);
+    return pool_wants(dims, x, &options, p) && pool_wants_elements(&p->window);
 }
 
 static bool avg_pool_wants(int dims, const rg_tensor *x, const rg_dims *kernel,

@@ -440,6 +440,59 @@ END_TEST
 
 /* An even kernel that keeps the size pads one end more, of which it warns, and so may just fit. An
  * odd one doesn't. */
+/* Returns whether a window over `size` elements has an element. */
+static bool has_element(int64_t size, int64_t begin, int64_t kernel, int64_t dilation) {
+    for (int64_t tap = 0; tap < kernel; tap++)
+        if (begin + tap * dilation >= 0 && begin + tap * dilation < size)
+            return true;
+    return false;
+}
+
+/* Computes the maxima of (1, 1, size), and checks them and their gradients, or that they are
+ * refused. Returns 1 if they are refused, 0 otherwise. */
+static int try_windows(int64_t size, int64_t kernel, int64_t stride, int64_t padding,
+                       int64_t dilation, bool ceil_mode) {
+    RG_SCOPE();
+    rg_tensor *x = rg_requires_grad_(rg_to(rg_add(rg_arange(size), 1), RG_FLOAT32), true);
+    rg_values_indices r = rg_max_pool1d_with_indices(
+        rg_reshape(x, 1, 1, -1), kernel, .stride = stride, .padding = padding, .dilation = dilation,
+        .ceil_mode = ceil_mode);
+    if (!r.values) {
+        ck_assert_ptr_nonnull(strstr(rg_error(), "a window lies wholly in the padding"));
+        rg_error_clear();
+        return 1;
+    }
+    ck_ok(rg_backward(rg_sum(r.values)));
+    float hits[8] = { 0 };
+    for (int64_t i = 0; i < rg_numel(r.values); i++) {
+        const int64_t at = ((int64_t *)r.indices->data)[i];
+        ck_each(has_element(size, i * stride - padding, kernel, dilation), "window %lld is empty",
+                (long long)i);
+        ck_each(at >= 0 && at < size && ((float *)r.values->data)[i] == (float)(at + 1),
+                "window %lld has its maximum at %lld of %lld", (long long)i, (long long)at,
+                (long long)size);
+        hits[at]++;
+    }
+    ck_assert_mem_eq(((float *)rg_grad_of(x)->data), hits, (size_t)size * sizeof *hits);
+    return 0;
+}
+
+/* A window that steps from one padding to the other has no maximum. */
+START_TEST(test_windows_in_the_padding) {
+    int refused = 0;
+    for (int64_t size = 1; size <= 5; size++)
+        for (int64_t kernel = 2; kernel <= 4; kernel++)
+            for (int64_t stride = 1; stride <= 3; stride++)
+                for (int64_t padding = 0; padding <= kernel / 2; padding++)
+                    for (int64_t dilation = 1; dilation <= 5; dilation++)
+                        for (int ceil_mode = 0; ceil_mode < 2; ceil_mode++)
+                            if (size + 2 * padding > dilation * (kernel - 1))
+                                refused += try_windows(size, kernel, stride, padding, dilation,
+                                                       ceil_mode);
+    ck_assert_int_gt(refused, 10);
+}
+END_TEST
+
 START_TEST(test_kernel_that_just_fits) {
     rg_on_warning(note_warning);
     rg_tensor *x = rg_literal([[[3.]]]), *kernel = rg_literal([[[ 5., 7. ]]]);
@@ -551,4 +604,4 @@ RG_TESTS(numbers, test_factors_come_first, test_lerp_from_the_nearer_end,
          test_convolutions_at_their_limits, test_shifts_add_up, test_thresholds_of_whole_numbers,
          test_one_index_beyond, test_indices_into_nothing, test_windows_of_nothing,
          test_product_with_infinity, test_extremes_of_truths, test_infinite_gradients_of_rows,
-         test_losses_of_nothing)
+         test_losses_of_nothing, test_windows_in_the_padding)
