@@ -270,7 +270,8 @@ static bool pool_wants_elements(const k_window *w) {
         for (int64_t from = -w->padding[d]; from < 0; from += w->stride[d]) {
             const int64_t skipped = (w->dilation[d] - 1 - from) / w->dilation[d];
             RG_FAIL_IF(from + skipped * w->dilation[d] >= w->size[d], NULL,
-                       "a window lies wholly in the padding: size %lld, padding %lld, dilation %lld",
+                       "a window lies wholly in the padding: size %lld, padding %lld, "
+                       "dilation %lld",
                        (long long)w->size[d], (long long)w->padding[d], (long long)w->dilation[d]);
         }
     return true;

@@ -67,8 +67,8 @@ rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from);
 
 /* Runs a loop on t[0] .. t[n - 1], where t[0] is the output. Elements may be computed in any order:
  * the elements of large tensors are split among the threads. If `light`, the output may be written
- * past the caches. If `pure`, an element of the output depends on the elements of the operands only,
- * so that it is computed once if each operand is a single number. */
+ * past the caches. If `pure`, an element of the output depends only on the operands' elements: then
+ * it is computed once if each operand is a single number. */
 void k_run_apart(bool light, bool pure, int n, rg_tensor *const t[], rg_loop *loop,
                  const void *context);
 

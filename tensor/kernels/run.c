@@ -136,7 +136,7 @@ static bool run_streams(const rg_walk *w, const rg_tensor *out) {
 }
 
 /* Returns whether each operand of the output is a single number. */
-static bool run_repeats(const rg_walk *w) {
+static bool run_of_numbers(const rg_walk *w) {
     for (int d = 0; d < w->ndim; d++)
         for (int k = 1; k < w->n; k++)
             if (w->step[d][k])
@@ -146,7 +146,7 @@ static bool run_repeats(const rg_walk *w) {
 
 /* Stores the output's element at `element`, and makes the walk one that copies it to the whole
  * output. Returns the loop for that. */
-static rg_loop *run_once(rg_walk *w, rg_dtype dtype, void *element, rg_loop *loop,
+static rg_loop *run_element(rg_walk *w, rg_dtype dtype, void *element, rg_loop *loop,
                          const void *context) {
     char *p[RG_MAX_OPERANDS] = { element };
     memcpy(p + 1, w->data + 1, sizeof p - sizeof *p);
@@ -171,8 +171,8 @@ RG_HOT void k_run_apart(bool light, bool pure, int n, rg_tensor *const t[], rg_l
         return;
     }
     int64_t element;
-    if (pure && run_repeats(&w)) {
-        loop = run_once(&w, t[0]->dtype, &element, loop, context);
+    if (pure && run_of_numbers(&w)) {
+        loop = run_element(&w, t[0]->dtype, &element, loop, context);
         light = true;
     }
     run_spread spread = { .whole = &w,
