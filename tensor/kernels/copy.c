@@ -6,16 +6,6 @@
 #include "kernels.h"
 #include "tensor/storage.h"
 
-#define K_LOOPS "loops/convert.h"
-#define K_TYPES_PAIRS
-#define K_BASE_ONLY
-#include "sets.h"
-
-rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from) {
-    static rg_loop *const loops[][K_DTYPES] = K_BASE_PAIRS(convert);
-    return loops[to][from];
-}
-
 void rgi_copy_elements(rg_tensor *to, const rg_tensor *from) {
     rg_loop *loop = rgi_copy_loop(to->dtype, from->dtype);
     k_run_apart(true, false, 2, (rg_tensor *[]){ to, (rg_tensor *)from }, loop, NULL);

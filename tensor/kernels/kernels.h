@@ -59,7 +59,7 @@ enum { K_LIGHT = true, K_MEDIUM = false, K_HEAVY = false, K_OWN = false };
 bool k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers);
 #define k_run(kernel, y, ...) k_run_with(&(kernel), y, (rg_tensor *[]){ __VA_ARGS__ }, NULL)
 
-/* Returns the loop of copy.c that converts elements: operand 1, of dtype `from`, is written to
+/* Returns the loop of convert.c that converts elements: operand 1, of dtype `from`, is written to
  * operand 0, of dtype `to`. */
 rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from);
 

@@ -1,0 +1,16 @@
+/*
+ * convert.c: the table of the loops that copy elements, with conversion of their dtype.
+ */
+#include "copy.h"
+
+#include "kernels.h"
+
+#define K_LOOPS "loops/convert.h"
+#define K_TYPES_PAIRS
+#define K_BASE_ONLY
+#include "sets.h"
+
+rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from) {
+    static rg_loop *const loops[][K_DTYPES] = K_BASE_PAIRS(convert);
+    return loops[to][from];
+}
