@@ -164,7 +164,7 @@ void rgi_notes_free(rg_node *n);
 /* ---- changes that recordings must notice ------------------------------------------- */
 
 /* rgi_changes returns the number of calls of rgi_count_change, in all threads. A function calls
- * rgi_count_change after it has registered a hook, or has given a tensor other data (rg_set_data)
- * or another requires_grad: a recorded step may not fit any more. */
+ * rgi_count_change after it has registered a hook, or has given a tensor other data (rg_set_data),
+ * a gradient or another requires_grad: a recorded step may not fit any more. */
 uint32_t rgi_changes(void);
 void rgi_count_change(void);

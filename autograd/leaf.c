@@ -184,7 +184,8 @@ static rg_tensor *grad_to_keep(rg_tensor *t, rg_tensor *grad) {
 static bool set_grad(rg_tensor *t, rg_tensor *grad) {
     if (!rgi_check(t, "set_grad") || (grad != RG_NONE && !rgi_check(grad, "set_grad")))
         return false;
-    rg_tensor **place = rgi_grad_place(t);
+    rg_node *leaf = rgi_leaf_of(t);
+    rg_tensor **place = leaf ? &leaf->grad : rgi_retained(t);
     rg_tensor *kept = NULL;
     if (!place && grad == RG_NONE) {
         /* There is nothing to remove. A repetition must find it so, too. */
@@ -206,10 +207,12 @@ static bool set_grad(rg_tensor *t, rg_tensor *grad) {
         return set;
     }
     rg_graph_observer *o = rgi_graph_observer();
-    if (RG_UNLIKELY(o != NULL) && o->gradient) {
-        rg_node *leaf = rgi_leaf_of(t);
+    if (RG_UNLIKELY(o != NULL) && o->gradient)
         o->gradient(o, leaf ? leaf : rgi_node_of(t), NULL);
-    }
+    if (leaf)
+        leaf->given = kept;
+    if (kept)
+        rgi_count_change();
     rgi_release(*place);
     *place = kept;
     return true;

@@ -150,6 +150,7 @@ rg_node *rgi_leaf_new(const rg_tensor *t) {
     rgi_leaf_lie_as(n, t);
     n->order = 0;
     n->frozen = false;
+    n->given = false;
     set_meta(&n->meta[0], t);
     atomic_store_explicit(&n->refs, 1, memory_order_relaxed);
     return n;

@@ -43,6 +43,8 @@ struct rg_node {
     bool held;
     /* True for a frozen leaf (frozen.h). In the node of an op it has no meaning. */
     bool frozen;
+    /* True if the program has set the gradient of this leaf, and hasn't removed it again. */
+    bool given;
     /* Bit RG_IN(i) of `wanted` says that input i has a node, for i below RG_INPUTS. `bytes` is the
      * size of the whole block. */
     uint32_t attr_size, wanted;

@@ -174,60 +174,6 @@ void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
         r->only_new_memory = true;
 }
 
-/* ---- gradients that the step changes or reads ------------------------------------- */
-
-rg_replay_leaf *rgi_recording_leaf(rg_replay *r, const rg_node *leaf) {
-    for (size_t i = 0; i < r->n_leaves; i++)
-        if (r->leaves[i].leaf == leaf)
-            return &r->leaves[i];
-    return NULL;
-}
-
-void rgi_recording_changes_leaf(rg_replay *r, rg_node *leaf, bool made) {
-    rg_replay_leaf *known = rgi_recording_leaf(r, leaf);
-    if (known) {
-        known->made = made;
-        known->removal = r->n_entries;
-        return;
-    }
-    if (!rgi_grow((void **)&r->leaves, &r->leaf_room, r->n_leaves + 1, sizeof *r->leaves)) {
-        r->failed = true;
-        return;
-    }
-    rgi_node_retain(leaf);
-    r->leaves[r->n_leaves++] = (rg_replay_leaf){ leaf, made, r->n_entries };
-}
-
-void rgi_recording_expects(rg_replay *r, rg_tensor *t, rg_tensor *grad) {
-    if (is_in_pool(r, t->storage) || rgi_recording_is_constant(r, t))
-        return;
-    for (size_t i = 0; i < r->n_reads; i++)
-        if (r->reads[i].t == t)
-            return;
-    if (!rgi_grow((void **)&r->reads, &r->read_room, r->n_reads + 1, sizeof *r->reads)) {
-        r->failed = true;
-        return;
-    }
-    rgi_retain(t);
-    if (grad)
-        rgi_retain(grad);
-    r->reads[r->n_reads++] = (rg_replay_read){ t, grad };
-}
-
-bool rgi_recording_finds_gradients(const rg_replay *r) {
-    for (size_t i = 0; i < r->n_reads; i++) {
-        const rg_replay_read *read = &r->reads[i];
-        rg_tensor *const *place = rgi_grad_place(read->t);
-        const rg_tensor *now = place ? *place : NULL;
-        const char *if_present = read->grad ? "another" : "there";
-        RG_FAIL_IF(now != read->grad, "replay_run",
-                   "a gradient that was %s when the step was recorded is %s now; record the step "
-                   "again",
-                   read->grad ? "there" : "absent", now ? if_present : "absent");
-    }
-    return true;
-}
-
 /* ---- constants: tensors that the step uses, but doesn't compute ------------------- */
 
 /* Adds the address of t's storage to the list of constants, unless it is there already: t's storage
@@ -342,6 +288,24 @@ static void leave_out_empty_entries(rg_replay *r) {
     r->n_entries = n;
 }
 
+/* Notes the state of the held tensors. Returns false if memory ran out. */
+static bool note_data(rg_replay *r) {
+    for (size_t i = 0; i < r->held.n; i++)
+        r->n_strides += ((const rg_tensor *)r->held.v[i])->ndim;
+    r->data = rgi_alloc(r->held.n * sizeof *r->data, RG_MEM_OTHER);
+    r->strides = rgi_alloc(r->n_strides * sizeof *r->strides, RG_MEM_OTHER);
+    if ((!r->data && r->held.n) || (!r->strides && r->n_strides))
+        return false;
+    int64_t *stride = r->strides;
+    for (size_t i = 0; i < r->held.n; i++) {
+        const rg_tensor *t = r->held.v[i];
+        r->data[i] = (rg_replay_data){ t->storage, (rg_dtype)t->dtype, leaf_of(t) };
+        memcpy(stride, t->stride, t->ndim * sizeof *stride);
+        stride += t->ndim;
+    }
+    return true;
+}
+
 void rgi_recording_settle(rg_replay *r) {
     for (size_t i = 0; i < r->held.n; i++) {
         rg_tensor *t = r->held.v[i];
@@ -350,13 +314,8 @@ void rgi_recording_settle(rg_replay *r) {
         t->state = RG_ALIVE;
         RG_COUNT_UP(&t->storage->refs, 1);
     }
-    r->data = rgi_alloc(r->held.n * sizeof *r->data, RG_MEM_OTHER);
     r->changes = rgi_changes();
-    r->failed = r->failed || (!r->data && r->held.n);
-    for (size_t i = 0; r->data && i < r->held.n; i++) {
-        const rg_tensor *t = r->held.v[i];
-        r->data[i] = (rg_replay_data){ t->storage, (rg_dtype)t->dtype, leaf_of(t) };
-    }
+    r->failed = !note_data(r) || r->failed;
     for (size_t i = 0; i < r->pool.n; i++)
         rgi_storage_release(r->pool.v[i]);
     for (size_t i = 0; i < r->n_leaves; i++)
@@ -385,24 +344,39 @@ static bool is_without_hooks(const rg_replay *r) {
     return true;
 }
 
-/* Returns whether a held tensor lies in this storage. */
+/* Returns whether a held tensor that lay in this storage still lies there. (The address of a
+ * storage that was freed may be that of another tensor's new storage.) */
 static bool is_still_used(const rg_replay *r, const rg_storage *storage) {
     for (size_t i = 0; i < r->held.n; i++)
-        if (((const rg_tensor *)r->held.v[i])->storage == storage)
+        if (r->data[i].storage == storage
+            && ((const rg_tensor *)r->held.v[i])->storage == storage)
             return true;
     return false;
+}
+
+/* Returns whether t's elements lie as they did when t had these strides. */
+static bool lies_as_recorded(const rg_tensor *t, const int64_t *stride) {
+    for (int d = 0; d < t->ndim; d++)
+        if (t->size[d] != 1 && t->stride[d] != stride[d])
+            return false;
+    return true;
 }
 
 bool rgi_recording_fits(rg_replay *r) {
     /* The number of changes is read first. If there is a change during the comparison, the tensors
      * are then compared again. */
     const uint32_t changes = rgi_changes();
+    const int64_t *stride = r->strides;
     for (size_t i = 0; i < r->held.n; i++) {
         const rg_tensor *t = r->held.v[i];
         RG_FAIL_IF(t->dtype != r->data[i].dtype, "replay_run",
                    "a tensor of dtype %s has been given data of dtype %s since the step was "
                    "recorded; record the step again",
                    rg_dtype_name(r->data[i].dtype), rg_dtype_name((rg_dtype)t->dtype));
+        RG_FAIL_IF(!lies_as_recorded(t, stride), "replay_run",
+                   "a tensor has been given data with other strides since the step was recorded; "
+                   "record the step again, or copy the data into the tensor (rg_copy_)");
+        stride += t->ndim;
         RG_FAIL_IF(t->storage != r->data[i].storage && is_still_used(r, r->data[i].storage),
                    "replay_run",
                    "a tensor has been given other data since the step was recorded, while its "
@@ -430,6 +404,8 @@ void rgi_recording_free(rg_replay *r) {
     rgi_free(r->entries, r->entry_room * sizeof *r->entries, RG_MEM_OTHER);
     if (r->data)
         rgi_free(r->data, r->held.n * sizeof *r->data, RG_MEM_OTHER);
+    if (r->strides)
+        rgi_free(r->strides, r->n_strides * sizeof *r->strides, RG_MEM_OTHER);
     rgi_pointers_free(&r->live);
     rgi_pointers_free(&r->held);
     rgi_free_handle(&r->handle, sizeof *r);

@@ -1,6 +1,6 @@
 /*
- * recording.h: a recording, its entries, and the tensors and memory that it holds. Only replay.c
- * and recording.c include this file.
+ * recording.h: a recording, its entries, and the tensors and memory that it holds. Only replay.c,
+ * leaf_entries.c and recording.c include this file.
  */
 #pragma once
 
@@ -86,6 +86,9 @@ struct rg_replay {
      * up to which the held tensors have been compared with these elements. */
     rg_replay_data *data;
     uint32_t changes;
+    /* The strides of all held tensors, one tensor's after another's. */
+    int64_t *strides;
+    size_t n_strides;
     rg_replay_read *reads;
     size_t n_reads, read_room;
     /* The held tensors that have memory from the pool and may still be in use by the program. */
@@ -102,6 +105,11 @@ struct rg_replay {
     /* The storages of constants: tensors that the step made and that no repetition makes again. */
     rg_pointers constants;
 };
+
+/* Returns the recording of which this recorder is a field. */
+static inline rg_replay *rgi_recording_of(void *recorder) {
+    return (rg_replay *)(void *)((char *)recorder - offsetof(rg_replay, recorder));
+}
 
 bool rgi_pointers_have(const rg_pointers *list, const void *it);
 void rgi_pointers_free(rg_pointers *list);
@@ -123,17 +131,6 @@ bool rgi_recording_allocate(rg_replay *r, rg_tensor *t, size_t bytes);
 /* Tells the recording that the step reads a leaf's gradient. `grad` is NULL if the leaf has
  * none. */
 void rgi_recording_reads(rg_replay *r, const rg_tensor *grad);
-/* Returns the leaf's element in r->leaves, or NULL if the step hasn't changed the leaf's gradient
- * up to now. */
-rg_replay_leaf *rgi_recording_leaf(rg_replay *r, const rg_node *leaf);
-/* Notes that the step sets the leaf's gradient or, if not `made`, removes it. The next entry
- * repeats this. */
-void rgi_recording_changes_leaf(rg_replay *r, rg_node *leaf, bool made);
-/* Notes that t's gradient at the beginning of the step is `grad` (NULL: t has none), and that it
- * must be the same in each repetition. Does nothing if the step has made t. */
-void rgi_recording_expects(rg_replay *r, rg_tensor *t, rg_tensor *grad);
-/* Fails unless each gradient in r->reads is the tensor that it was when the step was recorded. */
-bool rgi_recording_finds_gradients(const rg_replay *r);
 /* Marks as released the tensors with memory from the pool that only the recording still holds, and
  * gives their storages back to the pool. */
 void rgi_recording_reap(rg_replay *r);
@@ -164,9 +161,20 @@ void rgi_recording_counts_writes(const rg_replay *r);
 void rgi_recording_renews_views(const rg_replay *r);
 /* Checks whether the recorded step can still be repeated, although rg_set_data or rg_requires_grad_
  * was called, or a hook was registered, since it was recorded. Fails, and returns false, if a held
- * tensor has another dtype now. Also fails if a held tensor has another storage now, while other
- * held tensors, such as its views and the values saved for backward, still use the old one. Fails,
- * too, if a repetition would have to call a hook. */
+ * tensor has another dtype or other strides now. Also fails if a held tensor has another storage
+ * now, while other held tensors, such as its views and the values saved for backward, still use the
+ * old one. Fails, too, if a repetition would have to call a hook. */
 bool rgi_recording_fits(rg_replay *r);
 /* Frees the recording, and releases the tensors that it holds. */
 void rgi_recording_free(rg_replay *r);
+
+/* ---- gradients of leaves (leaf_entries.c) ------------------------------------------------- */
+
+/* The functions `gradient` and `read_gradient` of the recorder (see rg_graph_observer). */
+rg_tensor *rgi_recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g);
+void rgi_recorder_read_gradient(rg_graph_observer *o, rg_tensor *t, rg_tensor *grad, bool again);
+/* Fails unless each gradient in r->reads is the tensor that it was when the step was recorded. */
+bool rgi_recording_finds_gradients(const rg_replay *r);
+/* Fails if the step adds to a gradient that the program has set since the step was recorded, and a
+ * repetition would not change the same memory as a call of the step. */
+bool rgi_recording_suits_gradients(const rg_replay *r);

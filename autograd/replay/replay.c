@@ -1,7 +1,7 @@
 /*
  * replay.c: records a step, and repeats it on the same tensors. A recording is made by an observer
- * of the thread, so only this file and recording.c contain code for it; recording.c manages the
- * recording's tensors and memory.
+ * of the thread, so only the files of this folder contain code for it: recording.c manages the
+ * recording's tensors and memory, and leaf_entries.c has the entries for gradients of leaves.
  *
  * There are three observers. The recorder is in force while a step is recorded: it adds an entry
  * for each operation, and refuses an operation that can't be repeated. An op's forward is a single
@@ -17,18 +17,13 @@
 #include "tensor/observer.h"
 #include "tensor/thread.h"
 
-/* Returns the recording of which this recorder is a field. */
-static rg_replay *recording_of(void *recorder) {
-    return (rg_replay *)(void *)((char *)recorder - offsetof(rg_replay, recorder));
-}
-
 /* ---- tensors: the recorder's part of tensor/observer.h ----------------------------- */
 
 /* Makes a tensor that the program asks for while a step is recorded. It counts as a constant:
  * replaying the step doesn't make it again. It is no longer a constant if an operation that writes
  * to all of it is recorded (rgi_recording_makes_anew). */
 static rg_tensor *recorder_make(rg_observer *o, rg_dtype dtype, int ndim, const int64_t *size) {
-    rg_replay *r = recording_of(o);
+    rg_replay *r = rgi_recording_of(o);
     rgi_set_observer(NULL);
     rg_tensor *t = rgi_new(dtype, ndim, size);
     rgi_set_observer(o);
@@ -39,13 +34,13 @@ static rg_tensor *recorder_make(rg_observer *o, rg_dtype dtype, int ndim, const 
 }
 
 static bool recorder_allocate(rg_observer *o, rg_tensor *t, size_t bytes) {
-    return rgi_recording_allocate(recording_of(o), t, bytes);
+    return rgi_recording_allocate(rgi_recording_of(o), t, bytes);
 }
 
-static void recorder_released(rg_observer *o) { rgi_recording_reap(recording_of(o)); }
+static void recorder_released(rg_observer *o) { rgi_recording_reap(rgi_recording_of(o)); }
 
 static bool recorder_may_do_once(rg_observer *o, const char *op, const char *instead) {
-    return rgi_recording_refuse(recording_of(o), op, instead);
+    return rgi_recording_refuse(rgi_recording_of(o), op, instead);
 }
 
 typedef struct {
@@ -63,7 +58,7 @@ static bool copy_again(void *context) {
 }
 
 static bool recorder_copied(rg_observer *o, rg_tensor *to, rg_tensor *from, const char *op) {
-    rg_replay *r = recording_of(o);
+    rg_replay *r = rgi_recording_of(o);
     if (!rgi_recording_makes_anew(r, to, op))
         return false;
     noted_copy *c = rgi_recording_note(r, copy_again, NULL, sizeof *c);
@@ -76,7 +71,7 @@ static bool recorder_copied(rg_observer *o, rg_tensor *to, rg_tensor *from, cons
 
 static bool recorder_did(rg_observer *o, rg_tensor *t, const char *op,
                          const rg_operation *operation) {
-    rg_replay *r = recording_of(o);
+    rg_replay *r = rgi_recording_of(o);
     const bool anew = !t || rgi_recording_makes_anew(r, t, op);
     void *context = anew ? rgi_recording_note(r, operation->redo, operation->drop, operation->bytes)
                          : NULL;
@@ -104,12 +99,7 @@ static bool call_again(void *context) {
     rg_call *c = &n->call;
     if (c->op->forward)
         return c->op->forward(c);
-    /* After the call was recorded, rg_set_data may have replaced the data of an input by data with
-     * other strides. */
-    bool alike = n->alike && c->out[0]->flags & RG_CONTIGUOUS;
-    for (int i = 0; i < c->n_in; i++)
-        alike &= c->in[i]->flags & RG_CONTIGUOUS;
-    if (alike)
+    if (n->alike)
         rgi_run_alike(c);
     else
         k_run_with(c->op->kernel, c->out[0], c->in, NULL);
@@ -142,7 +132,7 @@ static bool write_again(void *context) {
 }
 
 static bool recorder_may_update(rg_graph_observer *o, const rg_tensor *t, const char *op) {
-    rg_replay *r = recording_of(o);
+    rg_replay *r = rgi_recording_of(o);
     return !rgi_recording_is_constant(r, t) || rgi_recording_refuse(r, op, "");
 }
 
@@ -151,7 +141,7 @@ static bool recorder_may_update(rg_graph_observer *o, const rg_tensor *t, const 
  * needs no repetition. */
 static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t attr_size,
                               bool alike) {
-    rg_replay *r = recording_of(o);
+    rg_replay *r = rgi_recording_of(o);
     for (int i = 0; i < c->n_in; i++)
         rgi_recording_hold(r, c->in[i]);
     for (int k = 0; k < c->n_out; k++)
@@ -252,7 +242,7 @@ static bool user_step_again(void *context) {
 
 static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin[],
                           const rg_gradient *rule, rg_tensor *buffer) {
-    rg_replay *r = recording_of(o);
+    rg_replay *r = rgi_recording_of(o);
     const rg_node *node = s->node;
     size_t room = node->n_saved * sizeof(rg_tensor *);
     rg_redo *redo = s->op->together ? user_step_again : step_again;
@@ -290,112 +280,13 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
 /* If the memory of t is from the recording's pool, t may be added to in place: returns 1, the
  * number of references that the recording holds to t. Otherwise returns -1. */
 static int recorder_references(rg_graph_observer *o, const rg_tensor *t) {
-    return rgi_pointers_have(&(recording_of(o))->live, t) ? 1 : -1;
-}
-
-/* ---- entries for gradients of leaves ----------------------------------------------- */
-
-/* The entry of a leaf's gradient. If `sum` is NULL, a repetition makes g the leaf's gradient, or
- * removes the gradient if g is NULL. If `sum` isn't NULL, the step adds g to the leaf's gradient: a
- * repetition stores the sum in the tensor `sum`, and makes that tensor the leaf's gradient. The sum
- * is always stored in this tensor, because entries of the step may read it, but the leaf's gradient
- * can be another tensor at the beginning of a repetition, for example one that another recording
- * has set. */
-typedef struct {
-    rg_node *leaf;
-    rg_tensor *g, *sum;
-} noted_leaf;
-
-static bool leaf_again(void *context) {
-    noted_leaf *n = context;
-    rg_tensor **grad = &n->leaf->grad;
-    const bool adds = n->sum && *grad;
-    if (adds)
-        k_run(k_add, n->sum, *grad, n->g);
-    else if (n->sum)
-        rgi_copy_elements(n->sum, n->g);
-    if (n->sum)
-        rgi_count_write(n->sum, "backward");
-    if (adds)
-        rgi_gradient_was_added_to(n->sum);
-    rg_tensor *now = n->sum ? n->sum : n->g;
-    if (*grad == now)
-        return true;
-    if (now)
-        rgi_retain(now);
-    rgi_release(*grad);
-    *grad = now;
-    return true;
-}
-
-/* Returns the tensor in which repetitions store the sum of the leaf's gradient and g. It is the
- * leaf's gradient or, if there is none, a new tensor with g's values. Returns NULL if memory ran
- * out. */
-static rg_tensor *sum_for(rg_replay *r, const rg_node *leaf, rg_tensor *g) {
-    if (leaf->grad)
-        return leaf->grad;
-    rg_tensor *sum = rgi_own(rgi_new_dense_like(g, (rg_dtype)g->dtype));
-    if (!sum)
-        return NULL;
-    rgi_copy_elements(sum, g);
-    rgi_recording_makes_anew(r, sum, "backward");
-    return sum;
-}
-
-/* Adds an entry that makes g the leaf's gradient, or removes the gradient if g is NULL. Returns the
- * entry's context, or NULL if the recording has failed. */
-static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
-    noted_leaf *n = rgi_recording_note(r, leaf_again, drop_node, sizeof *n);
-    if (!n)
-        return NULL;
-    *n = (noted_leaf){ .leaf = leaf, .g = g, .sum = NULL };
-    rgi_node_retain(leaf);
-    rgi_recording_hold(r, g);
-    return n;
-}
-
-/* Adds an entry for a change of the leaf's gradient: g is set or added or, if g is NULL, the
- * gradient is removed. Returns the tensor that the caller uses in place of g, or NULL if g is NULL
- * or the recording has failed. An entry that removes the gradient is added even if the leaf has
- * none now, since a later repetition may find one. It is left out again if the step makes a new
- * gradient before an operation reads gradients: the new one replaces the old. If the leaf is frozen
- * or released, g isn't used: returns g and adds no entry. */
-static rg_tensor *recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g) {
-    rg_replay *r = recording_of(o);
-    if (g && !rgi_leaf_is_open(leaf))
-        return g;
-    const rg_replay_leaf *known = rgi_recording_leaf(r, leaf);
-    bool was_taken_away = known && !known->made;
-    if (!g && (was_taken_away || leaf->op))
-        return NULL;
-    if (was_taken_away && known->removal >= r->up_to_operation)
-        r->entries[known->removal].redo = NULL;
-    rgi_recording_changes_leaf(r, leaf, g != NULL);
-    noted_leaf *n = note_leaf(r, leaf, g);
-    if (!n || !g)
-        return NULL;
-    if (was_taken_away || (!known && rgi_recording_made_leaf(r, leaf)))
-        return g;
-    bool first = !leaf->grad;
-    n->sum = sum_for(r, leaf, g);
-    rgi_recording_hold(r, n->sum);
-    return first ? n->sum : g;
-}
-
-static void recorder_read_gradient(rg_graph_observer *o, rg_tensor *t, rg_tensor *grad,
-                                   bool again) {
-    rg_replay *r = recording_of(o);
-    const rg_node *leaf = rgi_leaf_of(t);
-    if (leaf || grad)
-        rgi_recording_reads(r, grad);
-    if (!again && !(leaf && rgi_recording_leaf(r, leaf)))
-        rgi_recording_expects(r, t, grad);
+    return rgi_pointers_have(&(rgi_recording_of(o))->live, t) ? 1 : -1;
 }
 
 /* ---- recording and repeating a step ------------------------------------------------ */
 
 static void recorder_before_change(rg_graph_observer *o, rg_tensor *t) {
-    rgi_recording_changes(recording_of(o), t);
+    rgi_recording_changes(rgi_recording_of(o), t);
 }
 
 static const rg_graph_observer recorder_calls = {
@@ -409,8 +300,8 @@ static const rg_graph_observer recorder_calls = {
     .computed = recorder_computed,
     .step = recorder_step,
     .references = recorder_references,
-    .gradient = recorder_gradient,
-    .read_gradient = recorder_read_gradient,
+    .gradient = rgi_recorder_gradient,
+    .read_gradient = rgi_recorder_read_gradient,
     .before_change = recorder_before_change,
 };
 
@@ -444,7 +335,8 @@ rg_replay *rg_record(void (*step)(void *context), void *context) {
 }
 
 static bool repeat(rg_replay *r) {
-    bool ok = r->changes == rgi_changes() || rgi_recording_fits(r);
+    bool ok = r->changes == rgi_changes()
+              || (rgi_recording_suits_gradients(r) && rgi_recording_fits(r));
     ok = ok && rgi_recording_finds_gradients(r);
     ok = ok && (!rgi_is_observed(RG_SEES_REPLAYS) || rgi_may_replay());
     if (ok)

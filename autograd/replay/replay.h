@@ -16,13 +16,21 @@ RG_PUBLIC_BEGIN
  * tensors that were recorded (rg_copy_), and keep references to the results that you want to read
  * (such as the loss): all other results are written over. Each run also writes over the results
  * that you keep: if a graph outside of the step has saved one, the run counts as an in-place write,
- * and backward through that graph fails. Random numbers are drawn anew. A run fails if rg_set_data
- * or rg_module_to has since given a recorded tensor another dtype, or other data while the step
- * also uses its old data (in a view, or for a gradient), or if rg_requires_grad_ has changed such a
- * tensor; then record the step again. The same goes for a gradient that the step reads before it
- * makes one (rg_grad_of, rg_clip_grad_norm_): a run fails unless that gradient is the same tensor
- * as when the step was recorded, or is absent if it was absent then. A run also fails while there
- * is a hook that the step would call, and in anomaly mode. A step is refused if it reads values
+ * and backward through that graph fails. Random numbers are drawn anew.
+ *
+ * A run fails, before it has changed anything, if rg_set_data or rg_module_to has since given a
+ * recorded tensor another dtype, data with other strides (in which sums would be added in another
+ * order), or other data while the step also uses its old data (in a view, or for a gradient), or if
+ * rg_requires_grad_ has changed such a tensor; then record the step again. The same goes for a
+ * gradient that the step reads before it makes one (rg_grad_of, rg_clip_grad_norm_): a run fails
+ * unless that gradient is the same tensor as when the step was recorded, or is absent if it was
+ * absent then. Between two runs, the program may remove gradients, write to them and set others
+ * (rg_set_grad). A run fails if the step adds to a gradient that was set, and that gradient shares
+ * memory with a tensor of the step, such as the gradient of another parameter, or is also used
+ * elsewhere while the step reads its sum. A run also fails while there is a hook that the step
+ * would call, and in anomaly mode.
+ *
+ * A step is refused if it reads values
  * (rg_item, rg_str, rg_repr), makes a tensor of the program's memory or of a text's tokens
  * (rg_from, rg_encode), takes a loader's next batch, reads or writes a file, asks for an
  * optimizer's options (rg_optim_group), or does anything else that can't be repeated. Numbers and

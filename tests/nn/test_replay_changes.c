@@ -1,0 +1,247 @@
+/*
+ * test_replay_changes.c: what a program may do to gradients and data between two runs of a recorded
+ * step. Each run does what a call of the step would do, or fails before it has changed anything.
+ */
+#include "nn/optim/optim.h"
+#include "tensor/base.h"
+#include "tests/test.h"
+
+#include <string.h>
+
+/* ---- what the step and the program have ------------------------------------------------ */
+
+typedef struct {
+    rg_tensor *p, *q, *input, *outside;
+    rg_optim *optim;
+} things;
+
+static rg_tensor *loss_of(things *t) {
+    rg_tensor *y = rg_add(rg_square(t->p), rg_mul(rg_mul(t->q, t->input), 3.0));
+    return rg_sum(rg_mul(y, t->q));
+}
+
+static void accumulates(void *t) {
+    rg_backward(loss_of(t));
+    rg_optim_step(((things *)t)->optim);
+}
+static void clears_first(void *t) {
+    rg_optim_zero_grad(((things *)t)->optim);
+    accumulates(t);
+}
+static void clears_last(void *t) {
+    accumulates(t);
+    rg_optim_zero_grad(((things *)t)->optim);
+}
+static void goes_back_twice(void *t) {
+    rg_backward(loss_of(t));
+    accumulates(t);
+}
+static void clips(void *context) {
+    things *t = context;
+    rg_backward(loss_of(t));
+    rg_clip_grad_norm_(RG_LIST(t->p, t->q), 0.5);
+    rg_optim_step(t->optim);
+}
+static void clips_first(void *context) {
+    things *t = context;
+    rg_clip_grad_norm_(RG_LIST(t->p, t->q), 0.5);
+    accumulates(t);
+}
+static void clips_p(void *context) {
+    things *t = context;
+    rg_backward(loss_of(t));
+    rg_mul_(rg_grad_of(t->p), 0.5);
+    rg_optim_step(t->optim);
+}
+
+static void (*const steps[])(void *) = { accumulates, clears_first, clears_last, goes_back_twice,
+                                         clips,       clips_first,  clips_p };
+
+/* ---- what the program does between two runs ---------------------------------------------- */
+
+static void nothing(things *t) { (void)t; }
+static void clear_p(things *t) { rg_set_grad(t->p, RG_NONE); }
+static void clear_q(things *t) { rg_set_grad(t->q, RG_NONE); }
+static void set_new(things *t) { rg_set_grad(t->p, rg_full(RG_DIMS(2, 3), 2.0)); }
+static void set_and_drop(things *t) {
+    RG_SCOPE();
+    set_new(t);
+}
+static void set_outside(things *t) { rg_set_grad(t->p, t->outside); }
+static void set_outside_twice(things *t) {
+    rg_set_grad(t->p, t->outside);
+    rg_set_grad(t->q, t->outside);
+}
+static void set_view(things *t) {
+    rg_set_grad(t->p, rg_select(rg_expand(rg_reshape(t->outside, 1, 2, 3), 1, 2, 3), 0, 0));
+}
+static void set_transposed(things *t) { rg_set_grad(t->p, rg_T(rg_full(RG_DIMS(3, 2), 2.0))); }
+static void set_expanded(things *t) { rg_set_grad(t->p, rg_expand(rg_ones(1), 2, 3)); }
+static void set_as_q(things *t) {
+    if (rg_grad_of(t->q) != RG_NONE)
+        rg_set_grad(t->p, rg_grad_of(t->q));
+}
+static void take_from_q(things *t) {
+    set_as_q(t);
+    clear_q(t);
+}
+static void set_own(things *t) {
+    if (rg_grad_of(t->p) != RG_NONE)
+        rg_set_grad(t->p, rg_grad_of(t->p));
+}
+static void set_own_again(things *t) {
+    rg_tensor *own = rg_grad_of(t->p);
+    clear_p(t);
+    if (own != RG_NONE)
+        rg_set_grad(t->p, own);
+}
+static void set_detached(things *t) {
+    if (rg_grad_of(t->p) != RG_NONE)
+        rg_set_grad(t->p, rg_detach(rg_grad_of(t->p)));
+}
+static void set_parameter(things *t) { rg_set_grad(t->p, rg_detach(t->q)); }
+static void set_input(things *t) { rg_set_grad(t->p, t->input); }
+static void zero(things *t) {
+    if (rg_grad_of(t->p) != RG_NONE)
+        rg_zero_(rg_grad_of(t->p));
+}
+static void scale(things *t) {
+    if (rg_grad_of(t->p) != RG_NONE)
+        rg_mul_(rg_grad_of(t->p), 0.25);
+}
+static void other_data(things *t) {
+    if (rg_grad_of(t->p) != RG_NONE)
+        rg_set_data(rg_grad_of(t->p), rg_full(RG_DIMS(2, 3), 2.0));
+}
+static void transposed_data(things *t) {
+    if (rg_grad_of(t->p) != RG_NONE)
+        rg_set_data(rg_grad_of(t->p), rg_T(rg_full(RG_DIMS(3, 2), 2.0)));
+}
+static void other_leaf_data(things *t) { rg_set_data(t->p, rg_T(rg_full(RG_DIMS(3, 2), 2.0))); }
+static void own_backward(things *t) { rg_backward(loss_of(t)); }
+static void refused_shape(things *t) {
+    rg_set_grad(t->p, rg_ones(3, 2));
+    rg_error_clear();
+}
+static void refused_dtype(things *t) {
+    rg_set_grad(t->p, rg_to(rg_ones(2, 3), RG_FLOAT64));
+    rg_error_clear();
+}
+
+typedef struct {
+    const char *name;
+    void (*call)(things *t);
+} change;
+#define CHANGE(f) { #f, f }
+static const change changes[] = {
+    CHANGE(nothing),        CHANGE(clear_p),         CHANGE(clear_q),
+    CHANGE(set_new),        CHANGE(set_and_drop),    CHANGE(set_outside),
+    CHANGE(set_view),       CHANGE(set_transposed),  CHANGE(set_outside_twice),
+    CHANGE(set_expanded),   CHANGE(set_as_q),        CHANGE(take_from_q),
+    CHANGE(set_own),        CHANGE(set_own_again),   CHANGE(set_detached),
+    CHANGE(set_parameter),  CHANGE(set_input),       CHANGE(zero),
+    CHANGE(scale),          CHANGE(other_data),      CHANGE(transposed_data),
+    CHANGE(other_leaf_data), CHANGE(own_backward),   CHANGE(refused_shape),
+    CHANGE(refused_dtype),
+};
+
+/* ---- the comparison ------------------------------------------------------------------------ */
+
+enum { ELEMENTS = 6, SEEN = 6, RUNS = 4 };
+
+/* The values that the program can see, with -1e30 for an absent gradient. */
+typedef struct {
+    float v[SEEN][ELEMENTS];
+} picture;
+
+static void see(float *to, rg_tensor *t) {
+    for (int i = 0; i < ELEMENTS; i++)
+        to[i] = t == RG_NONE ? -1e30F : ((float *)rg_data(rg_contiguous(rg_detach(t))))[i];
+}
+
+static picture picture_of(things *t) {
+    picture s;
+    RG_SCOPE();
+    rg_tensor *seen[SEEN] = { t->p,     t->q,       rg_grad_of(t->p), rg_grad_of(t->q),
+                              t->input, t->outside };
+    for (int i = 0; i < SEEN; i++)
+        see(s.v[i], seen[i]);
+    return s;
+}
+
+static bool equal(const picture *a, const picture *b) { return memcmp(a, b, sizeof *a) == 0; }
+
+static things begin(bool given) {
+    rg_manual_seed(7);
+    things t = { .p = rg_requires_grad_(rg_randn(2, 3), true),
+                 .q = rg_requires_grad_(rg_randn(2, 3), true),
+                 .input = rg_randn(2, 3),
+                 .outside = rg_randn(2, 3) };
+    t.optim = rg_optim_sgd(RG_LIST(t.p, t.q), .lr = 0.01);
+    if (given)
+        rg_set_grad(t.p, t.outside);
+    return t;
+}
+
+/* Before run 1 comes the first change, before run 2 the second one, and before run 3 all gradients
+ * are cleared. */
+static void change_before(int run, things *t, const change *first, const change *second) {
+    if (run == 1)
+        first->call(t);
+    else if (run == 2)
+        second->call(t);
+    else if (run == 3)
+        rg_optim_zero_grad(t->optim);
+}
+
+/* Returns whether all runs succeeded. */
+static bool runs_as_called(int step, bool given, const change *first, const change *second) {
+    RG_SCOPE();
+    picture called[RUNS];
+    things t = begin(given);
+    for (int i = 0; i < RUNS; i++) {
+        change_before(i, &t, first, second);
+        steps[step](&t);
+        called[i] = picture_of(&t);
+        ck_assert_msg(rg_error_code() == RG_OK, "%s: %s", first->name, rg_error());
+    }
+    rg_optim_free(t.optim);
+    t = begin(given);
+    rg_replay *r = rg_record(steps[step], &t);
+    ck_ok(r);
+    bool ok = true;
+    for (int i = 1; i < RUNS && ok; i++) {
+        change_before(i, &t, first, second);
+        const picture before = picture_of(&t);
+        ok = rg_replay_run(r);
+        const picture after = picture_of(&t);
+        ck_assert_msg(equal(&after, ok ? &called[i] : &before),
+                      "step %d%s, %s, %s: run %d %s", step, given ? ", given" : "", first->name,
+                      second->name, i, ok ? "isn't as the call" : "has failed too late");
+        ck_assert_msg(ok || strstr(rg_error(), "record the step again"), "%s", rg_error());
+        rg_error_clear();
+    }
+    rg_replay_free(r);
+    rg_optim_free(t.optim);
+    return ok;
+}
+
+static void no_warning(const char *line) { (void)line; }
+
+START_TEST(test_changed_gradients) {
+    rg_on_warning(no_warning);
+    int all = 0, whole = 0;
+    for (int step = 0; step < RG_COUNT(steps); step++)
+        for (int i = 0; i < RG_COUNT(changes); i++)
+            for (int k = 0; k < RG_COUNT(changes); k++)
+                for (int given = 0; given < 2; given++) {
+                    all++;
+                    whole += runs_as_called(step, given, &changes[i], &changes[k]);
+                }
+    /* Most of the others share memory, or set a gradient for a step that reads gradients. */
+    ck_assert_msg(3 * whole > all, "only %d of %d weren't refused", whole, all);
+    rg_on_warning(NULL);
+}
+END_TEST
+
+RG_TESTS(replay_changes, test_changed_gradients)
