@@ -12,6 +12,12 @@ struct cat_attr {
     int64_t start[RG_MAX_INPUTS];
 };
 
+/* The attributes of the samples, which have at most three inputs. */
+struct cat_sample_attr {
+    int dim;
+    int64_t start[3];
+};
+
 /* Returns whether torch skips x: it skips 1-d tensors without elements, whatever the shape of the
  * other tensors. */
 static bool cat_skips(const rg_tensor *x) { return x->ndim == 1 && x->size[0] == 0; }
@@ -73,12 +79,12 @@ static rg_tensor *cat_rule(const rg_step *s, rg_tensor *g) {
     return rg_narrow(g, a->dim, a->start[s->input], mine.v[a->dim]);
 }
 
-RG_OP(cat, RG_WITH(cat), .doc = "tensors joined along dim", .node = "CatBackward0",
+RG_OP(cat, RG_WITH(cat_sample), .doc = "tensors joined along dim", .node = "CatBackward0",
       .typing = RG_PROMOTED, RG_MADE(cat), .grad = { RG_RULE(0, cat_rule) },
-      RG_SAMPLES({ "(2,3) (1,3)", RG_A(cat, 0, { 0, 2 }) },
-                 { "(2,3) (2,1) (2,2)", RG_A(cat, 1, { 0, 3, 4 }) },
-                 { "(0) (2,2)", RG_A(cat, 0, { 0, 0 }) },
-                 { "(0,3) (2,3)", RG_A(cat, 0, { 0, 0 }) }));
+      RG_SAMPLES({ "(2,3) (1,3)", RG_A(cat_sample, 0, { 0, 2 }) },
+                 { "(2,3) (2,1) (2,2)", RG_A(cat_sample, 1, { 0, 3, 4 }) },
+                 { "(0) (2,2)", RG_A(cat_sample, 0, { 0, 0 }) },
+                 { "(0,3) (2,3)", RG_A(cat_sample, 0, { 0, 0 }) }));
 
 typedef rg_tensor *list_function(rg_list tensors, int dim);
 

@@ -31,8 +31,8 @@ struct rg_report {
     char path[];
 };
 
-/* The lines of page.html, with which the file of a report begins. */
-static const char *const page_lines[] = {
+/* The text of page.html, with which the file of a report begins. */
+static const char page_text[] = {
 #include "page.inc"
 };
 
@@ -104,20 +104,22 @@ bool rgi_report_append(rg_report *r, const char *op, rg_text *records) {
     return ok;
 }
 
-static void add_page(rg_text *text) {
-    for (int i = 0; i < RG_COUNT(page_lines); i++)
-        rgi_text_add(text, "%s", page_lines[i]);
+/* Returns the last line of the page. */
+static const char *last_line_of_page(void) {
+    const char *line = page_text + sizeof page_text - 2;
+    while (line[-1] != '\n')
+        line--;
+    return line;
 }
 
 /* Fails unless the file, whose first bytes are the string `head`, is a report. It may be empty, or
  * end inside the page, whose writing was then interrupted. Otherwise it has a whole page, which
  * another version of the library may have written; then sets *whole. */
-static bool is_report(const rg_report *r, const char *op, const char *head, const rg_text *page,
-                      bool *whole) {
-    const size_t n = strlen(head), first = strlen(page_lines[0]);
-    *whole = strstr(head, page_lines[RG_COUNT(page_lines) - 1]);
-    const bool begun = n <= page->n && memcmp(head, page->v, n) == 0;
-    const bool named = strncmp(head, page_lines[0], first) == 0;
+static bool is_report(const rg_report *r, const char *op, const char *head, bool *whole) {
+    const size_t n = strlen(head), first_line = strcspn(page_text, "\n") + 1;
+    *whole = strstr(head, last_line_of_page());
+    const bool begun = strncmp(head, page_text, n) == 0;
+    const bool named = strncmp(head, page_text, first_line) == 0;
     RG_FAIL_AS_IF(RG_IO_ERROR, n > 0 && !(named && (begun || *whole)), op,
                   "'%s': it is no page of a report, so that it can't be resumed", r->path);
     return true;
@@ -133,21 +135,19 @@ static bool complete_page(rg_report *r, const char *op) {
     }
     RG_FAIL_AS_IF(RG_IO_ERROR, !S_ISREG(status.st_mode), op, "'%s': it is no regular file",
                   r->path);
-    rg_text page = { 0 }, rest = { 0 };
-    add_page(&page);
     const rg_file file = { op, r->path, r->fd, (uint64_t)status.st_size };
-    const size_t n = (size_t)RG_MIN(file.bytes, 4 * (uint64_t)page.n);
-    char *head = page.failed ? NULL : rgi_alloc(n + 1, RG_MEM_OTHER);
+    const size_t n = (size_t)RG_MIN(file.bytes, 4 * (uint64_t)sizeof page_text);
+    char *head = rgi_alloc(n + 1, RG_MEM_OTHER);
+    rg_text rest = { 0 };
     bool whole = false, ok = head && rgi_file_read(&file, 0, head, n);
     if (ok) {
         head[n] = 0;
-        ok = is_report(r, op, head, &page, &whole);
+        ok = is_report(r, op, head, &whole);
     }
     if (ok && !whole)
-        rgi_text_add(&rest, "%s", page.v + strlen(head));
+        rgi_text_add(&rest, "%s", page_text + strlen(head));
     if (head)
         rgi_free(head, n + 1, RG_MEM_OTHER);
-    rgi_text_free(&page);
     return ok && rgi_report_append(r, op, &rest);
 }
 
@@ -166,10 +166,10 @@ static bool open_page(rg_report *r, const char *op, const char *path, int flags)
 static bool replace_page(rg_report *r, const char *op, rg_text *record) {
     rg_writer w;
     const bool begun = !record->failed && rgi_writer_begin(&w, op, r->path);
-    for (int i = 0; begun && i < RG_COUNT(page_lines); i++)
-        rgi_write(&w, page_lines[i], strlen(page_lines[i]));
-    if (begun)
+    if (begun) {
+        rgi_write(&w, page_text, strlen(page_text));
         rgi_write(&w, record->v, record->n);
+    }
     rgi_text_free(record);
     if (!begun)
         return false;
