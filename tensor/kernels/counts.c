@@ -1,15 +1,9 @@
 /*
- * counts.c: reductions that count the elements that aren't 0, or test whether any or all elements
- * aren't 0.
+ * counts.c: the number of elements that aren't 0, and whether any or all elements aren't 0. The
+ * reduction that counts is in sums.c.
  */
 #include "reduce.h"
 #include "tensor/storage.h"
-
-#define K_LOOPS "loops/counts.h"
-#define K_TYPES_ALL
-#include "sets.h"
-
-const k_reduction k_counts = { 0, 0, K_TABLE_ALL(count) };
 
 int64_t k_count(const rg_tensor *x) {
     int64_t n = 0;

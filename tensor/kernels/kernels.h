@@ -167,10 +167,9 @@ extern const rg_kernel k_where, k_clamp, k_lerp, k_addcmul, k_addcdiv;
 /* A kind of reduction, such as k_sums. Each is defined in the file of its family, so that a program
  * links only the kinds that it uses. */
 typedef struct k_reduction k_reduction;
-/* ---- sums.c: k_wide_sums adds floats in float64; in k_nansums NaN counts as 0 ---- */
-extern const k_reduction k_sums, k_wide_sums, k_nansums;
-/* ---- counts.c: the number of elements that are not 0 ---- */
-extern const k_reduction k_counts;
+/* ---- sums.c: k_wide_sums adds floats in float64; in k_nansums NaN counts as 0; k_counts counts
+ * the elements that aren't 0 ---- */
+extern const k_reduction k_sums, k_wide_sums, k_nansums, k_counts;
 /* ---- products.c ---- */
 extern const k_reduction k_products;
 /* ---- extremes.c ---- */

@@ -1,11 +1,16 @@
 /*
  * sums.c: three kinds of sums: k_sums adds in the dtype of the elements, k_wide_sums adds floats in
- * float64, and in k_nansums NaN counts as 0.
+ * float64, and in k_nansums NaN counts as 0. k_counts counts the elements that aren't 0; for bools
+ * that number is their sum.
  */
 #include "reduce.h"
 
 #define K_LOOPS "loops/sums.h"
 #define K_TYPES_ALL
+#include "sets.h"
+
+#define K_LOOPS "loops/counts.h"
+#define K_TYPES_NUMBERS
 #include "sets.h"
 
 const k_reduction k_sums = { 0, 0, K_TABLE_ALL(sum) };
@@ -17,3 +22,6 @@ const k_reduction k_nansums = { 0,
                                 { RG_BOOL_DTYPES(K_TABLE_ROW, sum)
                                       RG_INTEGER_DTYPES(K_TABLE_ROW, sum)
                                           RG_FLOAT_DTYPES(K_TABLE_ROW, nansum) } };
+const k_reduction k_counts = {
+    0, 0, { RG_BOOL_DTYPES(K_TABLE_ROW, sum) RG_NUMBER_DTYPES(K_TABLE_ROW, count) }
+};

@@ -1,16 +1,9 @@
 /*
- * loops/counts.h: the loop that counts elements that aren't 0, compiled for each element type and
+ * loops/counts.h: the loop that counts elements that aren't 0, compiled for each number type and
  * instruction set (see sets.h).
  */
-
-/* Bools are read as the numbers 0 and 1. */
-#if K_IS_BOOL
-#define ELEMENT uint8_t
-#else
 #define ELEMENT T
-#endif
-
-#define RESULT uint64_t
+#define RESULT  uint64_t
 
 #define KIND       count
 #define UNIT       0
