@@ -22,10 +22,15 @@ typedef struct making_number {
     int64_t i;
 } making_number;
 
+/* Reads the number that a program gives for an argument. Fails if it is a tensor that has dims or
+ * requires grad, and if it is a tensor while a step is recorded: a run would not read it again. */
 static bool number_of(const char *op, const char *argument, rg_tensor *t, making_number *out) {
     if (!rgi_check(t, op))
         return false;
-    RG_FAIL_AS_IF(RG_TYPE_ERROR, t->ndim, op, "argument '%s' must be Number, not Tensor", argument);
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, t->ndim || rgi_history_of(t), op,
+                  "argument '%s' must be Number, not Tensor", argument);
+    if (!(t->flags & RG_WEAK) && !rgi_may_read_number(op))
+        return false;
     out->dtype = t->dtype;
     out->d = rgi_load_f64(t->data, t->dtype);
     out->i = rgi_load_i64(t->data, t->dtype);
@@ -211,15 +216,24 @@ static rg_tensor *arange_cut(const making_number *a, const making_number *b,
     return arange_integers(a->i, b->i, s->i, dtype);
 }
 
+/* The numbers of a range: its start, its end and its step. */
+typedef struct making_range {
+    making_number start, end, step;
+} making_range;
+
+/* Reads the numbers that a program gives for a range. */
+static bool range_of(rg_tensor *start, rg_tensor *end, rg_tensor *step, making_range *out) {
+    return number_of("arange", "start", start, &out->start)
+           && number_of("arange", "end", end, &out->end)
+           && number_of("arange", "step", step, &out->step);
+}
+
 /* Makes a range from start up to end, which is excluded. If dtype is RG_NO_DTYPE, the range is of
  * int64 or, if one of the three numbers is floating, of the default dtype. */
-static rg_tensor *arange_of(rg_tensor *start, rg_tensor *end, rg_tensor *step, int dtype) {
-    making_number a;
-    making_number b;
-    making_number s;
-    if (!number_of("arange", "start", start, &a) || !number_of("arange", "end", end, &b)
-        || !number_of("arange", "step", step, &s))
-        return NULL;
+static rg_tensor *arange_of(const making_range *r, int dtype) {
+    const making_number a = r->start;
+    const making_number b = r->end;
+    const making_number s = r->step;
     bool floats = rgi_is_float(a.dtype) || rgi_is_float(b.dtype) || rgi_is_float(s.dtype);
     if (dtype == RG_NO_DTYPE)
         dtype = floats ? rg_default_dtype() : RG_INT64;
@@ -234,23 +248,32 @@ static rg_tensor *arange_of(rg_tensor *start, rg_tensor *end, rg_tensor *step, i
 }
 
 rg_tensor *(rg_arange_step)(rg_tensor *start, rg_tensor *end, rg_tensor *step) {
-    return arange_of(start, end, step, RG_NO_DTYPE);
+    making_range r;
+    return range_of(start, end, step, &r) ? arange_of(&r, RG_NO_DTYPE) : NULL;
 }
 
 rg_tensor *(rg_arange_step_as)(rg_tensor *start, rg_tensor *end, rg_tensor *step, rg_dtype dtype) {
-    return rgi_check_dtype("arange", dtype) ? arange_of(start, end, step, dtype) : NULL;
+    making_range r;
+    return rgi_check_dtype("arange", dtype) && range_of(start, end, step, &r)
+               ? arange_of(&r, dtype)
+               : NULL;
+}
+
+/* Reads the end of a range from 0 in steps of 1. */
+static bool range_to(rg_tensor *end, making_range *out) {
+    out->start = (making_number){ RG_INT64, 0, 0 };
+    out->step = (making_number){ RG_INT64, 1, 1 };
+    return number_of("arange", "end", end, &out->end);
 }
 
 rg_tensor *(rg_arange)(rg_tensor *end) {
-    int64_t zero = 0;
-    int64_t one = 1;
-    return (rg_arange_step)(&RG_NUMBER(RG_INT64, &zero), end, &RG_NUMBER(RG_INT64, &one));
+    making_range r;
+    return range_to(end, &r) ? arange_of(&r, RG_NO_DTYPE) : NULL;
 }
 
 rg_tensor *(rg_arange_as)(rg_tensor *end, rg_dtype dtype) {
-    int64_t zero = 0;
-    int64_t one = 1;
-    return (rg_arange_step_as)(&RG_NUMBER(RG_INT64, &zero), end, &RG_NUMBER(RG_INT64, &one), dtype);
+    making_range r;
+    return rgi_check_dtype("arange", dtype) && range_to(end, &r) ? arange_of(&r, dtype) : NULL;
 }
 
 /* Checks the arguments, and returns a new tensor of `steps` uninitialised numbers. Fails and

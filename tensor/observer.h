@@ -61,6 +61,11 @@ static inline bool rgi_may_read_once(const char *op) {
                                   " was made before the step was recorded (rg_copy_)");
 }
 
+/* The same for a function that takes a number, and was given a tensor, which it reads. */
+static inline bool rgi_may_read_number(const char *op) {
+    return rgi_may_do_once_or(op, ", since it reads the number in a tensor");
+}
+
 static inline void rgi_observe_release(void) {
     rg_observer *o = rgi_this.observer;
     if (RG_UNLIKELY(o != NULL) && o->released)

@@ -5,6 +5,8 @@
  */
 #include "elementwise.h"
 
+#include "tensor/observer.h"
+
 /* ---- functions that are rows of tensor/kernels/elementwise.def ------------------- */
 
 /* Returns part / (a^2 + b^2), but 0 where a^2 + b^2 is 0. */
@@ -139,8 +141,10 @@ RG_OP(add_alpha, .doc = "a + alpha b", .n_in = 2, RG_NAMED(add_alpha), .typing =
 static bool add_alpha_read(struct add_alpha_attr *a, const char *op, rg_tensor *alpha, bool minus) {
     if (!rgi_check(alpha, op))
         return false;
-    RG_FAIL_AS_IF(RG_TYPE_ERROR, alpha->numel != 1 || alpha->history, op,
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, alpha->numel != 1 || rgi_history_of(alpha), op,
                   "argument 'alpha' must be Number, not Tensor");
+    if (!elementwise_is_number(alpha) && !rgi_may_read_number(op))
+        return false;
     double number = rgi_load_f64(alpha->data, alpha->dtype);
     uint64_t integer = (uint64_t)rgi_load_i64(alpha->data, alpha->dtype);
     a->node = minus ? "SubBackward0" : "AddBackward0";

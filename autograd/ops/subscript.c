@@ -6,6 +6,7 @@
  */
 #include "subscript.h"
 #include "elementwise.h"
+#include "tensor/observer.h"
 
 /* ---- steps: each makes a view of the view before it ----------------------------- */
 
@@ -147,23 +148,27 @@ static bool subscript_count(rg_tensor *x, subscript_items *list) {
     return true;
 }
 
-/* Returns the item itself. If it is an index tensor without dims, returns instead an item with the
- * number or bool that the tensor holds. */
-static rg_item_index subscript_plain(rg_item_index item) {
-    rg_tensor *t = item.tensor;
-    if (item.kind != RG_INDEX_TENSOR || t->ndim)
-        return item;
-    if (rgi_is_bool(t->dtype))
-        return rg_index_bool(*(const bool *)t->data);
-    return rg_index_number(rgi_load_i64(t->data, t->dtype));
+/* If the item is an index tensor without dims, replaces it by an item with the number or bool that
+ * the tensor holds. Fails if a step is being recorded, since a run would not read the tensor. */
+static bool subscript_plain(rg_item_index *item) {
+    rg_tensor *t = item->tensor;
+    if (item->kind != RG_INDEX_TENSOR || t->ndim)
+        return true;
+    if (!elementwise_is_number(t) && !rgi_may_read_number("index"))
+        return false;
+    *item = rgi_is_bool(t->dtype) ? rg_index_bool(*(const bool *)t->data)
+                                  : rg_index_number(rgi_load_i64(t->data, t->dtype));
+    return true;
 }
 
 /* Adds the step of item k, and sets list->dim to the dim of the next item. A number removes its dim
  * from the view, and the next dim takes the place of the removed one. Therefore list->dim stays as
  * it is. */
 static bool subscript_item(subscript *s, subscript_items *list, int k) {
-    rg_item_index item = subscript_plain(list->item[k]);
+    rg_item_index item = list->item[k];
     int added;
+    if (!subscript_plain(&item))
+        return false;
     switch (item.kind) {
     case RG_INDEX_NUMBER: return subscript_number(s, item.start, list->dim, k);
     case RG_INDEX_SLICE: return subscript_slice(s, &item, list->dim++, list->only);

@@ -30,8 +30,8 @@ RG_PUBLIC_BEGIN
  * elsewhere while the step reads its sum. A run also fails while there is a hook that the step
  * would call, and in anomaly mode.
  *
- * A step is refused if it reads values
- * (rg_item, rg_str, rg_repr), makes a tensor of the program's memory or of a text's tokens
+ * A step is refused if it reads values (rg_item, rg_str, rg_repr; rg_full or rg_index with a
+ * tensor in place of a number), makes a tensor of the program's memory or of a text's tokens
  * (rg_from, rg_encode), takes a loader's next batch, reads or writes a file, asks for an
  * optimizer's options (rg_optim_group), or does anything else that can't be repeated. Numbers and
  * literals in a step (rg_full, rg_literal), and whether a module is in training mode, stay as they

@@ -10,6 +10,7 @@
 #include "autograd/ops/ops.h"
 #include "tensor/memory.h"
 #include "tensor/messages/callback.h"
+#include "tensor/thread.h"
 
 #include <string.h>
 
@@ -181,11 +182,11 @@ static rg_tensor *row_of(int64_t e, void *context) {
 }
 
 /* Returns the matrix of derivatives: row e has the derivatives of element e of y by all elements of
- * x. Unless a graph is created, each row is copied into the matrix and released before the next one
- * is computed. */
+ * x. Unless a graph is created or a step recorded, each row is copied into the matrix and released
+ * before the next one is computed. */
 static rg_tensor *rows_of(rg_tensor *y, rg_tensor *x, bool create_graph) {
     derived_rows made = { y, x, create_graph };
-    if (create_graph && y->numel > 0)
+    if ((create_graph || rgi_this.observer) && y->numel > 0)
         return stack_of(row_of, &made, 0, y->numel, 0);
     const rg_dims shape = { .n = 2, .v = { y->numel, x->numel } };
     rg_tensor *rows = rg_zeros_dims(shape, (rg_dtype)x->dtype);

@@ -109,6 +109,105 @@ START_TEST(test_once) {
 }
 END_TEST
 
+/* ---- numbers that are read from tensors ------------------------------------------------------ */
+
+#define NUMBERS(ROW)                                                \
+    ROW("scalar", rg_scalar(n))                                     \
+    ROW("full", rg_full(RG_DIMS(2), n))                             \
+    ROW("full", rg_full_dims(RG_DIMS(2), n, RG_FLOAT64))            \
+    ROW("full_like", rg_full_like(at.x, n))                         \
+    ROW("arange", rg_arange(n))                                     \
+    ROW("arange", rg_arange_step(0, n, 1))                          \
+    ROW("add", rg_add_alpha(at.ids, 1, n))                          \
+    ROW("sub", rg_sub_alpha(at.ids, 1, n))                          \
+    ROW("add_", rg_add_alpha_(at.ids, 1, n))                        \
+    ROW("index", rg_index(at.ids, n))                               \
+    ROW("set_item_", rg_set_item_(at.ids, 5, n))
+
+static rg_tensor *read_number(int which, rg_tensor *n) {
+    int row = 0;
+#define ROW(name, call)   \
+    if (row++ == which)   \
+        return call;
+    NUMBERS(ROW)
+#undef ROW
+    return NULL;
+}
+
+static int which_number;
+static void reads_number(void *number) { read_number(which_number, number); }
+static void reads_truth(void *number) { rg_index(at.ids, rg_eq(number, 1)); }
+
+/* A run would use the number that was in the tensor when the step was recorded. A number of the
+ * program may be recorded. */
+START_TEST(test_numbers_of_tensors) {
+#define ROW(name, call) name,
+    static const char *const names[] = { NUMBERS(ROW) };
+#undef ROW
+    make_all();
+    for (which_number = 0; which_number < RG_COUNT(names); which_number++) {
+        char said[120];
+        ck_ok(read_number(which_number, rg_literal(1)));
+        rg_replay *r = rg_record(reads_number, rg_wrap_int(1));
+        ck_assert_msg(r, "%s: %s", names[which_number], rg_error());
+        rg_replay_free(r);
+        snprintf(said, sizeof said, "%s: can't be part of a recorded step: a run could not do it "
+                                    "again, since it reads the number in a tensor",
+                 names[which_number]);
+        ck_fails(rg_record(reads_number, rg_literal(1)), RG_NOT_IMPLEMENTED, said);
+    }
+    ck_fails(rg_record(reads_truth, rg_literal(1)), RG_NOT_IMPLEMENTED, "index: can't be part of");
+    free_all();
+}
+END_TEST
+
+static rg_tensor *cube(rg_tensor *const in[], void *none) {
+    (void)none;
+    return rg_pow(in[0], 3);
+}
+static rg_tensor *sum_of_cubes(rg_tensor *const in[], void *none) { return rg_sum(cube(in, none)); }
+
+static rg_tensor *derived[3];
+static void derives(void *x_) {
+    rg_tensor *x = x_;
+    derived[0] = rg_keep(rg_jacrev(cube, NULL, 1, &x));
+    derived[1] = rg_keep(rg_jacfwd(cube, NULL, 1, &x));
+    derived[2] = rg_keep(rg_hessian(sum_of_cubes, NULL, 1, &x));
+}
+
+/* A number that requires grad would be cut from the graph without a word. */
+START_TEST(test_numbers_with_a_history) {
+    RG_SCOPE();
+    rg_tensor *n = rg_requires_grad_(rg_scalar(2.), true);
+    ck_fails(rg_full(RG_DIMS(2), n), RG_TYPE_ERROR,
+             "full: argument 'fill_value' must be Number, not Tensor");
+    ck_fails(rg_full_like(rg_ones(2), n), RG_TYPE_ERROR, "full_like: argument 'fill_value' must be");
+    ck_fails(rg_arange(n), RG_TYPE_ERROR, "arange: argument 'end' must be Number, not Tensor");
+    ck_fails(rg_scalar(n), RG_TYPE_ERROR, "scalar: argument 'number' must be Number, not Tensor");
+    ck_fails(rg_add_alpha(rg_ones(2), 1, n), RG_TYPE_ERROR, "add: argument 'alpha' must be Number");
+    ck_assert(rg_equal(rg_full(RG_DIMS(2), rg_detach(n)), rg_literal([ 2., 2. ])));
+}
+END_TEST
+
+/* A run computes derivatives of other inputs anew. */
+START_TEST(test_derivatives) {
+    RG_SCOPE();
+    rg_tensor *x = rg_literal([ 1., 2. ]), *recorded[3];
+    rg_replay *r = rg_record(derives, x);
+    ck_ok(r);
+    memcpy(recorded, derived, sizeof derived);
+    rg_fill_(x, 5);
+    ck_ok(rg_replay_run(r));
+    derives(x);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_msg(rg_equal(recorded[i], derived[i]), "%s", rg_str(recorded[i]));
+        rg_drop(recorded[i]);
+        rg_drop(derived[i]);
+    }
+    rg_replay_free(r);
+}
+END_TEST
+
 /* ---- files that may not be written ---------------------------------------------------------- */
 
 static bool writable(const char *path) { return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0; }
@@ -485,6 +584,7 @@ START_TEST(test_later_requires_grad) {
 }
 END_TEST
 
-RG_TESTS(recorded, test_later_requires_grad, test_once, test_read_only_files, test_constants,
+RG_TESTS(recorded, test_numbers_of_tensors, test_derivatives,
+         test_numbers_with_a_history, test_later_requires_grad, test_once, test_read_only_files, test_constants,
          test_what_to_do_instead, test_list, test_later_hooks, test_later_retained,
          test_other_hooks)
