@@ -339,8 +339,9 @@ static bool is_without_hooks(const rg_replay *r) {
         hooked = t->history && rgi_has_hooks((const rg_node *)t->history);
     }
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, hooked, "replay_run",
-                  "a hook has been registered since the step was recorded, and a run can't call "
-                  "it; remove the hook, or call the step itself");
+                  "a hook has been registered since the step was recorded, on a tensor of the step "
+                  "or on a module that a recorded step has called, and a run can't call it; remove "
+                  "the hook, or call the step itself");
     return true;
 }
 

@@ -27,8 +27,9 @@ RG_PUBLIC_BEGIN
  * absent then. Between two runs, the program may remove gradients, write to them and set others
  * (rg_set_grad). A run fails if the step adds to a gradient that was set, and that gradient shares
  * memory with a tensor of the step, such as the gradient of another parameter, or is also used
- * elsewhere while the step reads its sum. A run also fails while there is a hook that the step
- * would call, and in anomaly mode.
+ * elsewhere while the step reads its sum. A run also fails in anomaly mode, and while there is a
+ * hook that the step would call. A hook on a module counts if the step of any recording, in any
+ * thread, has called the module.
  *
  * A step is refused if it reads values (rg_item, rg_str, rg_repr; rg_full or rg_index with a
  * tensor in place of a number), makes a tensor of the program's memory or of a text's tokens
