@@ -79,6 +79,7 @@ typedef struct rg_thread {
     bool handling;  /* Set while the program's error handler runs. */
     /* observer.h: the thread's observer, or NULL if there is none. */
     struct rg_observer *observer;
+    struct rg_rewind *rewind; /* random/rewind.h: the innermost rewind that has begun, or NULL. */
 
     /* scope.c: the stack of tensors that scopes own. The stack has `depth` entries and room for
      * `room`. `scopes` is the number of open scopes, and marks[i] is the depth that the stack had

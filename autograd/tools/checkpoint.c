@@ -11,16 +11,18 @@
 #include "tensor/memory.h"
 #include "tensor/messages/callback.h"
 #include "tensor/observer.h"
+#include "tensor/random/rewind.h"
 
 enum { MOST_CHECKPOINTED = 64 };
 
 /* The state of one rg_checkpoint, which calls f. The inputs of f are in[], with the versions that
- * they had in the first call. `random` is the state of the default generator before that call, or
- * NULL if it needn't be the same again. `saved` is the number of values that the graph saved in the
- * first call, and `gathered` counts those of the second. `value` has room for all of them: the
- * second call computes them again. When the backward run takes a value, its element of `value`
- * becomes NULL. `refs` is the number of references to this struct: one while the first call of f
- * runs, and one for each place_in_region that the graph keeps in place of a saved value. */
+ * they had in the first call. `random` has the states that random generators had before that call
+ * used them; it is empty unless preserve_rng_state is set. `saved` is the number of values that the
+ * graph saved in the first call, and `gathered` counts those of the second. `value` has room for
+ * all of them: the second call computes them again. When the backward run takes a value, its
+ * element of `value` becomes NULL. `refs` is the number of references to this struct: one while the
+ * first call of f runs, and one for each place_in_region that the graph keeps in place of a saved
+ * value. */
 typedef struct {
     atomic_int refs;
     rg_function *f;
@@ -29,7 +31,8 @@ typedef struct {
     rg_tensor *in[MOST_CHECKPOINTED];
     bool wants_grad[MOST_CHECKPOINTED];
     uint32_t version[MOST_CHECKPOINTED];
-    rg_tensor *random;
+    bool preserve_rng_state;
+    rg_rewind random;
     rg_tensor **value;
     size_t room;
 } region;
@@ -53,7 +56,7 @@ static void region_release(region *r) {
     rgi_free(r->value, r->room * sizeof *r->value, RG_MEM_OTHER);
     for (int i = 0; i < r->n; i++)
         rgi_release(r->in[i]);
-    rgi_release(r->random);
+    rgi_rewind_release(&r->random);
     rgi_free(r, sizeof *r, RG_MEM_OTHER);
 }
 
@@ -119,6 +122,8 @@ static bool gather(region *r) {
     return rgi_returned(r->f(in, r->context), before, "checkpoint");
 }
 
+/* Computes the saved values again, with the random numbers of the first call. Afterwards the
+ * generators have the states that they had before. Returns false on failure. */
 static bool compute_again(region *r) {
     drop_values(r);
     const size_t before = r->room;
@@ -126,11 +131,12 @@ static bool compute_again(region *r) {
         return false;
     for (size_t i = before; i < r->room; i++)
         r->value[i] = NULL;
-    rg_tensor *now = r->random ? rg_generator_state(rg_default_generator()) : NULL;
-    if (r->random && (!now || !rg_generator_set_state(rg_default_generator(), r->random)))
-        return false;
-    bool ok = gather(r);
-    ok = (!now || rg_generator_set_state(rg_default_generator(), now)) && ok;
+    rg_rewind now;
+    rgi_rewind_begin(&now);
+    bool ok = rgi_rewind_generators(&r->random) && gather(r);
+    rgi_rewind_end(&now);
+    ok = (!r->preserve_rng_state || rgi_rewind_generators(&now)) && ok;
+    rgi_rewind_release(&now);
     RG_FAIL_IF(
         ok && r->gathered != r->saved, "checkpoint",
         "torch.utils.checkpoint: A different number of tensors was saved during the original "
@@ -161,7 +167,8 @@ static region *region_new(rg_function *f, void *context, int n, rg_tensor *const
     region *r = rgi_alloc(sizeof *r, RG_MEM_OTHER);
     if (!r)
         return NULL;
-    *r = (region){ .refs = 1, .f = f, .context = context };
+    *r =
+        (region){ .refs = 1, .f = f, .context = context, .preserve_rng_state = preserve_rng_state };
     bool ok = true;
     for (int i = 0; i < n && ok; i++) {
         rg_tensor *t = inputs[i];
@@ -172,17 +179,19 @@ static region *region_new(rg_function *f, void *context, int n, rg_tensor *const
         ok = r->in[i] != NULL;
         r->n = ok ? i + 1 : i;
     }
-    if (ok && preserve_rng_state) {
-        rg_tensor *state = rg_generator_state(rg_default_generator());
-        ok = state != NULL;
-        if (ok)
-            rgi_retain(state);
-        r->random = state;
-    }
     if (ok)
         return r;
     region_release(r);
     return NULL;
+}
+
+static rg_tensor *call_first(region *r, rg_tensor *const in[]) {
+    if (!r->preserve_rng_state)
+        return r->f(in, r->context);
+    rgi_rewind_begin(&r->random);
+    rg_tensor *y = r->f(in, r->context);
+    rgi_rewind_end(&r->random);
+    return y;
 }
 
 rg_tensor *(rg_checkpoint_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
@@ -205,7 +214,7 @@ rg_tensor *(rg_checkpoint_with)(rg_function *f, void *context, int n, rg_tensor 
     rgi_inputs_copy(in, n, inputs);
     const int64_t before = rgi_failures();
     if (rg_push_saved_hooks(hooks)) {
-        y = f(in, context);
+        y = call_first(r, in);
         rg_pop_saved_hooks();
     }
     region_release(r);

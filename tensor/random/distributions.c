@@ -49,16 +49,16 @@ static void draw_normal_pairs(rg_generator *g, rg_dtype dtype, void *to, int n, 
     double *y = to;
     (void)dtype;
     for (int i = 0; i < n; i++) {
-        double z = g->normal;
-        if (!g->has_normal) {
+        double z = g->stream.normal;
+        if (!g->stream.has_normal) {
             double u[2];
             rgi_draw_double(g, u, 2);
             double radius = sqrt(-2 * log1p(-u[1]));
             double theta = 2 * M_PI * u[0];
             z = radius * cos(theta);
-            g->normal = radius * sin(theta);
+            g->stream.normal = radius * sin(theta);
         }
-        g->has_normal = !g->has_normal;
+        g->stream.has_normal = !g->stream.has_normal;
         y[i] = fma(z, p[1], p[0]);
     }
 }

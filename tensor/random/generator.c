@@ -4,6 +4,7 @@
  * distributions from the words and the uniform numbers.
  */
 #include "random.h"
+#include "rewind.h"
 #include "tensor/error.h"
 #include "tensor/handle.h"
 #include "tensor/memory.h"
@@ -12,7 +13,7 @@
 /* The default generator, with torch's default seed. It is initialised from the seed when it is
  * first used. */
 static rg_generator default_generator = { .handle = RG_NEW_HANDLE(GENERATOR),
-                                          .seed = 67280421310721 };
+                                          .stream.seed = 67280421310721 };
 
 __attribute__((constructor(103))) static void begin_default_generator(void) {
     rgi_own_lock_begin(&default_generator.lock);
@@ -21,26 +22,28 @@ __attribute__((constructor(103))) static void begin_default_generator(void) {
 /* ---- drawing random words -------------------------------------------------------- */
 
 static void mt_seed(rg_generator *g, uint64_t seed) {
-    g->seed = seed;
-    g->word[0] = (uint32_t)seed;
+    rg_stream *s = &g->stream;
+    s->seed = seed;
+    s->word[0] = (uint32_t)seed;
     for (uint32_t i = 1; i < K_RANDOM_WORDS; i++)
-        g->word[i] = 1812433253u * (g->word[i - 1] ^ g->word[i - 1] >> 30) + i;
-    g->left = 1;
-    g->next = 0;
-    g->has_normal = false;
+        s->word[i] = 1812433253u * (s->word[i - 1] ^ s->word[i - 1] >> 30) + i;
+    s->left = 1;
+    s->next = 0;
+    s->has_normal = false;
 }
 
 void rgi_draw_words(rg_generator *g, uint32_t *to, int n) {
+    rg_stream *s = &g->stream;
     while (n > 0) {
-        if (g->left == 1) {
-            k_random_twist(g->word);
-            g->left = K_RANDOM_WORDS + 1;
-            g->next = 0;
+        if (s->left == 1) {
+            k_random_twist(s->word);
+            s->left = K_RANDOM_WORDS + 1;
+            s->next = 0;
         }
-        int m = RG_MIN(n, g->left - 1);
-        k_random_temper(g->word + g->next, to, m);
-        g->left -= m;
-        g->next += m;
+        int m = RG_MIN(n, s->left - 1);
+        k_random_temper(s->word + s->next, to, m);
+        s->left -= m;
+        s->next += m;
         to += m;
         n -= m;
     }
@@ -72,13 +75,20 @@ void rgi_draw_double(rg_generator *g, void *to, int n) {
 
 /* ---- generators ------------------------------------------------------------------ */
 
+static void lock_stream(rg_generator *g) {
+    pthread_mutex_lock(&g->lock.mutex);
+    if (!g->stream.left)
+        mt_seed(g, g->stream.seed);
+}
+
 bool rgi_generator_lock(rg_generator *g, const char *op) {
     if (!rgi_handle_given(g, op, RG_HANDLE_GENERATOR))
         return false;
-    pthread_mutex_lock(&g->lock.mutex);
-    if (!g->left)
-        mt_seed(g, g->seed);
-    return true;
+    lock_stream(g);
+    if (RG_LIKELY(!rgi_this.rewind) || rgi_rewind_note(g))
+        return true;
+    rgi_generator_unlock(g);
+    return false;
 }
 
 void rgi_generator_unlock(rg_generator *g) { pthread_mutex_unlock(&g->lock.mutex); }
@@ -88,8 +98,8 @@ rg_generator *rg_default_generator(void) { return &default_generator; }
 void(rg_manual_seed)(uint64_t seed) { rg_generator_seed(&default_generator, seed); }
 
 uint64_t rg_initial_seed(void) {
-    rgi_generator_lock(&default_generator, "initial_seed");
-    uint64_t seed = default_generator.seed;
+    lock_stream(&default_generator);
+    uint64_t seed = default_generator.stream.seed;
     rgi_generator_unlock(&default_generator);
     return seed;
 }
@@ -108,6 +118,7 @@ void rg_generator_free(rg_generator *g) {
     if (!g || g == &default_generator
         || !rgi_handle_given(g, "generator_free", RG_HANDLE_GENERATOR))
         return;
+    rgi_rewind_forget(g);
     rgi_own_lock_end(&g->lock);
     rgi_free_handle(&g->handle, sizeof *g);
 }
@@ -144,17 +155,20 @@ typedef struct generator_image {
 enum { GENERATOR_IMAGE_NUMBERS = sizeof(generator_image) / sizeof(int64_t) };
 
 rg_tensor *rg_generator_state(rg_generator *g) {
-    if (!rgi_may_do_once("generator_state") || !rgi_generator_lock(g, "generator_state"))
+    if (!rgi_may_do_once("generator_state")
+        || !rgi_handle_given(g, "generator_state", RG_HANDLE_GENERATOR))
         return NULL;
-    generator_image image = { .seed = g->seed,
-                              .left = g->left,
-                              .seeded = 1,
-                              .next = (uint64_t)g->next,
-                              .normal = g->has_normal ? g->normal : 0,
-                              .has_normal = g->has_normal };
-    for (int i = 0; i < K_RANDOM_WORDS; i++)
-        image.word[i] = g->word[i];
+    lock_stream(g);
+    const rg_stream s = g->stream;
     rgi_generator_unlock(g);
+    generator_image image = { .seed = s.seed,
+                              .left = s.left,
+                              .seeded = 1,
+                              .next = (uint64_t)s.next,
+                              .normal = s.has_normal ? s.normal : 0,
+                              .has_normal = s.has_normal };
+    for (int i = 0; i < K_RANDOM_WORDS; i++)
+        image.word[i] = s.word[i];
     return rg_from_dims(&image, RG_INT64, RG_DIMS(GENERATOR_IMAGE_NUMBERS));
 }
 
@@ -183,13 +197,14 @@ bool rg_generator_set_state(rg_generator *g, rg_tensor *state) {
     if (!rgi_may_do_once(op) || !rgi_check(state, op) || !generator_read_image(state, &image, op)
         || !rgi_generator_lock(g, op))
         return false;
-    g->seed = image.seed;
-    g->left = image.left;
-    g->next = (int)image.next;
-    g->has_normal = image.has_normal & 1;
-    g->normal = image.normal;
+    rg_stream *s = &g->stream;
+    s->seed = image.seed;
+    s->left = image.left;
+    s->next = (int)image.next;
+    s->has_normal = image.has_normal & 1;
+    s->normal = image.normal;
     for (int i = 0; i < K_RANDOM_WORDS; i++)
-        g->word[i] = (uint32_t)image.word[i];
+        s->word[i] = (uint32_t)image.word[i];
     rgi_generator_unlock(g);
     return true;
 }

@@ -15,9 +15,8 @@
 
 /* ---- generator.c: mt19937 --------------------------------------------------------- */
 
-struct rg_generator {
-    rg_handle handle;
-    rg_own_lock lock;
+/* A generator's place in its stream of random words. */
+typedef struct rg_stream {
     uint64_t seed;
     /* The number of words left in the block, plus 1, as in torch's state: 1 means that the block is
      * used up. 0 means that the generator hasn't been seeded yet. */
@@ -29,10 +28,18 @@ struct rg_generator {
     double normal;
     /* The block of words. It is aligned so that a vector of words doesn't cross a cache line. */
     uint32_t word[K_RANDOM_WORDS] __attribute__((aligned(64)));
+} rg_stream;
+
+struct rg_generator {
+    rg_handle handle;
+    rg_own_lock lock;
+    rg_stream stream;
 };
 
 /* Locks the generator and returns true. If the generator was never seeded, first seeds it with
- * g->seed. If g is NULL or was freed, fails with an error whose op is `op`, and returns false. */
+ * g->stream.seed. Fails and returns false, with an error whose op is `op`, if g is NULL or was
+ * freed, or if a rewind (see rewind.h) has no memory for the generator's state. Each function that
+ * changes the state calls this first. */
 bool rgi_generator_lock(rg_generator *g, const char *op);
 void rgi_generator_unlock(rg_generator *g);
 

@@ -453,6 +453,54 @@ START_TEST(test_random_state_of_checkpoints) {
 }
 END_TEST
 
+/* Generators of the program's own; and whether a function draws from them without checkpoints. */
+typedef struct {
+    rg_generator *generator[3];
+    bool plain;
+} noise;
+
+static rg_tensor *inner_noise(rg_tensor *const in[], void *context) {
+    rg_generator **g = ((noise *)context)->generator;
+    rg_tensor *drawn = rg_randn_dims(rg_shape(in[0]), RG_FLOAT32, g[1]);
+    ck_ok(rg_generator_seed(g[2], 5));
+    return rg_exp(rg_mul(rg_dropout_with(rg_exp(in[0]), 0.5, true, g[2]), drawn));
+}
+
+/* Draws from a generator that it makes itself, too. */
+static rg_tensor *outer_noise(rg_tensor *const in[], void *context) {
+    noise *n = context;
+    rg_generator *own = rg_generator_new(9);
+    rg_tensor *x = rg_dropout_with(rg_exp(in[0]), 0.5, true, n->generator[0]);
+    x = rg_mul(x, rg_rand_dims(rg_shape(x), RG_FLOAT32, own));
+    rg_generator_free(own);
+    rg_tensor *y = n->plain ? inner_noise(&x, n) : rg_checkpoint(inner_noise, n, 1, &x);
+    return rg_tanh(rg_mul(y, rg_sin(x)));
+}
+
+/* Checkpoints draw the same numbers again from the program's own generators, which continue as if
+ * there were no checkpoint. */
+START_TEST(test_generators_of_checkpoints) {
+    noise n[2] = { { .plain = false }, { .plain = true } };
+    rg_tensor *slope[2];
+    for (int i = 0; i < 2; i++) {
+        rg_tensor *x = leaf(5, 7);
+        for (int k = 0; k < 3; k++)
+            n[i].generator[k] = rg_generator_new((uint64_t)k + 3);
+        rg_tensor *y = i ? outer_noise(&x, &n[i]) : rg_checkpoint(outer_noise, &n[i], 1, &x);
+        ck_assert_ptr_nonnull(rg_randn_dims(RG_DIMS(3), RG_FLOAT32, n[i].generator[1]));
+        slope[i] = rg_grad(rg_sum(y), x);
+    }
+    ck_assert(rg_equal(slope[0], slope[1]));
+    for (int k = 0; k < 3; k++) {
+        ck_assert_msg(
+            rg_equal(rg_generator_state(n[0].generator[k]), rg_generator_state(n[1].generator[k])),
+            "generator %d", k);
+        rg_generator_free(n[0].generator[k]);
+        rg_generator_free(n[1].generator[k]);
+    }
+}
+END_TEST
+
 /* A way back for which there is no memory leaves the stream of random numbers as it was. */
 START_TEST(test_a_way_back_that_fails_draws_nothing) {
     rg_tensor *x = leaf(2, 3);
@@ -681,13 +729,13 @@ START_TEST(test_nothing_to_pack) {
 END_TEST
 
 RG_TESTS(saved, test_a_value_comes_back_turned, test_nothing_to_pack,
-         test_taken_away_once_too_often,
-         test_checkpoints_without_memory, test_a_way_back_that_fails_draws_nothing,
-         test_checkpoints_walked_in_parts, test_values_left_without_memory,
-         test_hooks_see_what_is_saved, test_packed_values_are_freed, test_guards,
-         test_hooks_in_odd_places, test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less,
-         test_values_asked_for, test_hooks_that_fail, test_checkpoints_give_the_same_bits,
+         test_taken_away_once_too_often, test_checkpoints_without_memory,
+         test_a_way_back_that_fails_draws_nothing, test_checkpoints_walked_in_parts,
+         test_values_left_without_memory, test_hooks_see_what_is_saved,
+         test_packed_values_are_freed, test_guards, test_hooks_in_odd_places,
+         test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less, test_values_asked_for,
+         test_hooks_that_fail, test_checkpoints_give_the_same_bits,
          test_checkpoints_of_second_order, test_checkpoints_within, test_what_checkpoints_refuse,
          test_odd_functions_in_checkpoints, test_random_state_of_checkpoints,
-         test_checkpoints_are_not_recorded, test_checkpoints_take_less_memory, test_memory_denied,
-         test_saved_values_written_over)
+         test_generators_of_checkpoints, test_checkpoints_are_not_recorded,
+         test_checkpoints_take_less_memory, test_memory_denied, test_saved_values_written_over)
