@@ -181,7 +181,8 @@ START_TEST(test_numbers_with_a_history) {
     rg_tensor *n = rg_requires_grad_(rg_scalar(2.), true);
     ck_fails(rg_full(RG_DIMS(2), n), RG_TYPE_ERROR,
              "full: argument 'fill_value' must be Number, not Tensor");
-    ck_fails(rg_full_like(rg_ones(2), n), RG_TYPE_ERROR, "full_like: argument 'fill_value' must be");
+    ck_fails(rg_full_like(rg_ones(2), n), RG_TYPE_ERROR,
+             "full_like: argument 'fill_value' must be Number, not Tensor");
     ck_fails(rg_arange(n), RG_TYPE_ERROR, "arange: argument 'end' must be Number, not Tensor");
     ck_fails(rg_scalar(n), RG_TYPE_ERROR, "scalar: argument 'number' must be Number, not Tensor");
     ck_fails(rg_add_alpha(rg_ones(2), 1, n), RG_TYPE_ERROR, "add: argument 'alpha' must be Number");
@@ -584,7 +585,7 @@ START_TEST(test_later_requires_grad) {
 }
 END_TEST
 
-RG_TESTS(recorded, test_numbers_of_tensors, test_derivatives,
-         test_numbers_with_a_history, test_later_requires_grad, test_once, test_read_only_files, test_constants,
+RG_TESTS(recorded, test_numbers_of_tensors, test_derivatives, test_numbers_with_a_history,
+         test_later_requires_grad, test_once, test_read_only_files, test_constants,
          test_what_to_do_instead, test_list, test_later_hooks, test_later_retained,
          test_other_hooks)
