@@ -79,8 +79,10 @@ static inline rg_tensor *rgi_halting(rg_tensor *t) {
         __attribute__((cleanup(rgi_as_end), unused)) = rgi_as(name)
 static inline const char *rgi_as(const char *name) {
     const char *before = rgi_named_as;
-    if (!before)
+    if (!before) {
         rgi_named_as = name;
+        rgi_named_calls++;
+    }
     return before;
 }
 static inline void rgi_as_end(const char **before) { rgi_named_as = *before; }

@@ -23,6 +23,7 @@ __thread rg_thread *rgi_me __attribute__((tls_model("initial-exec"))) = &nobody;
 __thread const char *rgi_applying __attribute__((tls_model("initial-exec")));
 __thread const char *rgi_named_as __attribute__((tls_model("initial-exec")));
 __thread const char *rgi_inside __attribute__((tls_model("initial-exec")));
+__thread unsigned rgi_named_calls __attribute__((tls_model("initial-exec")));
 
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;

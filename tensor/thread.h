@@ -61,12 +61,15 @@ typedef struct rg_failure_count {
  * `has_number` is set if a function has since returned a number that stands for a failure.
  * `reached` has the names of functions that were called with NULL because of the failure. `stack`
  * has the `depth` return addresses of the calls in progress when the failure happened; it is filled
- * in only if REGARD_ERRORS asks for it. `count` is used only while the failure is set aside: the
- * thread's `failures` at that time. */
+ * in only if REGARD_ERRORS asks for it. `times` is the number of failures with this message, and
+ * `named_call` the value of rgi_named_calls at the first one. `count` is used only while the
+ * failure is set aside: the thread's `failures` at that time. */
 typedef struct rg_failure {
     rg_code code;
     bool unread, halts, told, has_number;
     int depth;
+    unsigned named_call;
+    int64_t times;
     void *stack[RG_STACK_DEPTH];
     char reached[160];
     char message[1024];
@@ -152,10 +155,13 @@ extern __thread rg_thread *rgi_me __attribute__((tls_model("initial-exec")));
 
 /* The names that an error message may contain; each may be NULL. rgi_named_as is the name given by
  * RG_AS (see error.h). If it is NULL, the message has rgi_applying, the op that is being applied.
- * rgi_inside is the module that is being called, for messages of autograd's anomaly mode. */
+ * rgi_inside is the module that is being called, for messages of autograd's anomaly mode.
+ * rgi_named_calls is the number of calls that RG_AS has named, so that two failures of one call can
+ * be told from the failures of two calls. */
 extern __thread const char *rgi_applying __attribute__((tls_model("initial-exec")));
 extern __thread const char *rgi_named_as __attribute__((tls_model("initial-exec")));
 extern __thread const char *rgi_inside __attribute__((tls_model("initial-exec")));
+extern __thread unsigned rgi_named_calls __attribute__((tls_model("initial-exec")));
 
 /* Initialises the thread's state, and arranges that it is destroyed when the thread ends. A second
  * call changes nothing. Returns the state. */

@@ -23,7 +23,7 @@ static bool extreme_check(const char *name, rg_tensor *x, const rg_dims *dims, r
                   hint);
     for (int i = 0; i < RG_MIN(dims->n, RG_MAX_DIMS); i++) {
         int d;
-        if (rgi_wrap_dim(name, dims->v[i], x->ndim, &d) && !rgi_want_reducible(name, x, d))
+        if (!rgi_wrap_dim(name, dims->v[i], x->ndim, &d) || !rgi_want_reducible(name, x, d))
             return false;
     }
     return true;

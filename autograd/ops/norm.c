@@ -71,8 +71,10 @@ static bool norm_check(rg_tensor *x, double p, const rg_dims *dims) {
                rgi_number(p));
     for (int i = 0; i < RG_MIN(dims->n, RG_MAX_DIMS); i++) {
         int d;
+        if (!rgi_wrap_dim("norm", dims->v[i], x->ndim, &d))
+            return false;
         RG_FAIL_IF(
-            rgi_wrap_dim("norm", dims->v[i], x->ndim, &d) && x->size[d] == 0, "norm",
+            x->size[d] == 0, "norm",
             "linalg.vector_norm cannot compute the %s norm on the dimension %lldbecause this "
             "dimension is empty and the operation does not have an identity",
             rgi_number(p), (long long)dims->v[i]);

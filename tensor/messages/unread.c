@@ -65,16 +65,19 @@ static void tell_stack(const rg_failure *f) {
 
 /* ---- reports of failures --------------------------------------------------------------------- */
 
-static void tell_line(const char *line, const char *reached) {
+static void tell_line(const char *line, const char *reached, int64_t times) {
     const bool any = *reached;
+    char repeated[40] = "";
+    if (times > 1)
+        snprintf(repeated, sizeof repeated, " (%lld times)", (long long)times);
     fflush(stdout);
-    rgi_write_error("regard: %s%s%s%s\n", line, any ? " (NULL then reached " : "", reached,
-                    any ? ")" : "");
+    rgi_write_error("regard: %s%s%s%s%s\n", line, repeated, any ? " (NULL then reached " : "",
+                    reached, any ? ")" : "");
 }
 
 static void tell_failure(rg_failure *f) {
     f->told = true;
-    tell_line(f->message, f->reached);
+    tell_line(f->message, f->reached, f->times);
     tell_stack(f);
 }
 
@@ -92,6 +95,8 @@ void rgi_unread_begin(rg_thread *me) {
     const tell_mode mode = told_mode();
     f->told = false;
     f->has_number = false;
+    f->named_call = rgi_named_calls;
+    f->times = 1;
     f->depth = 0;
     f->reached[0] = 0;
     if (mode != TELL_TRACE && mode != TELL_ABORT)
@@ -175,18 +180,24 @@ static bool is_consequence(const rg_failure *error, const char *line, const char
                || (plain && (strstr(format, "negative") || strstr(format, "can be inferred"))));
 }
 
-/* Returns whether both messages begin with the name of the same function. */
-static bool same_function(const char *line, const char *other) {
+/* Returns whether the function that failed first fails once more in the same call. This can be told
+ * only of a function that is named by RG_AS. Other functions fail once in a call. */
+static bool is_same_call(const rg_failure *error, const char *line) {
     const size_t n = strcspn(line, ":");
-    return line[n] && strncmp(line, other, n + 1) == 0;
+    const bool same_function = line[n] && strncmp(line, error->message, n + 1) == 0;
+    return same_function && rgi_named_as && error->named_call == rgi_named_calls;
 }
 
-/* One call can fail in several ways, so a later failure of the function that failed first isn't
- * counted. A failure with the same message as another one is the same mistake, made again. */
+/* A failure with the same message as the thread's error makes that report say how often it
+ * happened. One with the same message as the first later failure is told with it. */
 void rgi_count_later(rg_thread *me, const char *line, const char *format) {
-    if (me->aside || is_consequence(&me->failure, line, format)
-        || same_function(line, me->failure.message))
+    rg_failure *error = &me->failure;
+    if (me->aside || is_same_call(error, line) || is_consequence(error, line, format))
         return;
+    if (strcmp(line, error->message) == 0) {
+        error->times++;
+        return;
+    }
     if (strncmp(line, me->later.first, sizeof me->later.first - 1) == 0)
         return;
     if (me->later.count++ == 0)
@@ -208,7 +219,7 @@ void rg_print_error(rg_code code, const char *message) {
     if (f->code == code && strcmp(f->message, message) == 0)
         tell_failure(f);
     else
-        tell_line(message, "");
+        tell_line(message, "", 1);
 }
 
 void rg_abort_on_error(rg_code code, const char *message) {

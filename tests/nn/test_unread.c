@@ -163,6 +163,27 @@ static void fails_later_and_prints(void) {
     rg_transpose(rg_ones(3), 0, 2);
 }
 
+/* The same function fails in two calls, for two reasons. */
+static void fails_again(void) {
+    wrong();
+    rg_matmul(rg_ones(2, 3), rg_ones(5, 2));
+}
+static void composes_again(void) {
+    rg_linear(rg_ones(2, 3), rg_ones(5, 4), RG_NONE);
+    rg_linear(rg_ones(2, 3), rg_ones(5, 2), RG_NONE);
+}
+
+/* The same mistake is made in three calls. */
+static void repeats(void) {
+    for (int i = 0; i < 3; i++)
+        rg_exp(wrong());
+}
+
+/* Two of the loss's own calls fail. */
+static void fails_twice_in_one_call(void) {
+    rg_margin_ranking_loss(rg_eq(rg_ones(2), 1), rg_eq(rg_ones(3), 1), rg_eq(rg_ones(3), 1));
+}
+
 /* The program has read the first of two failures. */
 static void reads_the_first(void) {
     wrong();
@@ -315,6 +336,16 @@ static const struct {
     { fails_later_and_prints, MATMUL " (NULL then reached print)\n" LATER ABSENT "printed\n" LATER
                               "transpose: Dimension out of range (expected to be in range of "
                               "[-1, 0], but got 2)\n" },
+    { fails_again, MATMUL "\n" LATER
+                   "matmul: mat1 and mat2 shapes cannot be multiplied (2x3 and 5x2)\n" },
+    { composes_again,
+      "regard: linear: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)\n" LATER
+      "linear: mat1 and mat2 shapes cannot be multiplied (2x3 and 2x5)\n" },
+    { repeats, MATMUL " (3 times) (NULL then reached exp)\n" },
+    { fails_twice_in_one_call,
+      "regard: margin_ranking_loss: Subtraction, the `-` operator, with two bool tensors is not "
+      "supported. Use the `^` or `logical_xor()` operator instead. (NULL then reached "
+      "margin_ranking_loss)\n" },
     { reads_the_first, LATER ABSENT },
     { clears_both, "" },
     { fails_by_consequence, MATMUL " (NULL then reached size, item)\n" },
