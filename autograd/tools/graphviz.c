@@ -9,7 +9,6 @@
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -113,12 +112,9 @@ bool rg_graph_save(rg_tensor *y, const char *path) {
     const char *text = rgi_may_do_once("graph_save") ? rg_graph_dot(y) : NULL;
     if (!text)
         return false;
-    if (!rgi_given_path(path, "graph_save"))
+    rg_writer w;
+    if (!rgi_writer_begin(&w, "graph_save", path))
         return false;
-    FILE *file = fopen(path, "w");
-    bool ok = file && fputs(text, file) >= 0;
-    ok = file && fclose(file) == 0 && ok;
-    if (!ok)
-        rgi_fail_errno("graph_save", errno, path);
-    return ok;
+    rgi_write(&w, text, strlen(text));
+    return rgi_writer_end(&w);
 }
