@@ -30,7 +30,8 @@ LIBS := -lm -ldl -pthread
 
 LAYERS   := tensor autograd nn
 # These headers are for programs, and are installed; all others are private.
-PUBLIC   := regard.h tensor/keywords.h tensor/tensor.h tensor/files/files.h \
+PUBLIC   := regard.h tensor/keywords.h tensor/tensor.h tensor/arguments/arguments.h \
+            tensor/files/files.h \
             $(addprefix autograd/,autograd.h ops/ops.h ops/ops_macros.h replay/replay.h) \
             $(addprefix autograd/tools/,function.h functional.h saved.h explain.h) \
             $(addprefix nn/,nn.h module.h containers.h tools/vector.h inside/points.h) \
@@ -396,6 +397,8 @@ test-refused:
 test-literals: $(STATIC)
 	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" LIBS="$(LIBS)" RUN="$(RUN)" \
 	    tests/literals/run $(BUILD)
+	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" LIBS="$(LIBS)" RUN="$(RUN)" \
+	    tests/literals/order $(BUILD)
 
 # Programs with the usual mistakes tell their users what is wrong, and where.
 test-wrong: $(STATIC)

@@ -102,9 +102,9 @@ typedef struct RG_OPTIONS rg_backward_options {
 
 bool rg_backward_with(rg_tensor *y, rg_backward_options options);
 rg_tensor *rg_grad_with(rg_tensor *y, rg_tensor *x, rg_backward_options options);
-#define RG_BACKWARD_(...) RG_KEYWORDS(rg_backward_options, (.gradient = RG_NONE), __VA_ARGS__)
+#define RG_BACKWARD_(...)   RG_KEYWORDS(rg_backward_options, (.gradient = RG_NONE), __VA_ARGS__)
 #define rg_backward(y, ...) rg_backward_with(y, RG_BACKWARD_(__VA_ARGS__))
-#define rg_grad(y, x, ...)  rg_grad_with(y, x, RG_BACKWARD_(__VA_ARGS__))
+#define rg_grad(y, x, ...) RG_IN_ORDER_2(rg_grad_with, __COUNTER__, y, x, RG_BACKWARD_(__VA_ARGS__))
 /* rg_backward_many and rg_grad_many are rg_backward and rg_grad for several outputs y and inputs x.
  * `gradients` is NULL, or has the gradient of each y; RG_NONE stands for 1 if that y has one
  * element. options.gradient is ignored. */
@@ -230,19 +230,28 @@ void rg_profile_end(const char *name, double began, double bytes);
 const char *rg_graph_dot(rg_tensor *y);
 bool rg_graph_save(rg_tensor *y, const char *path);
 
-/* ---- whole numbers: with RG_INT (tensor/keywords.h) a fraction doesn't compile ------ */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
-#define rg_backward_many(n, ...) rg_backward_many(RG_INT(n), __VA_ARGS__)
-#define rg_grad_many(n, y, gradients, m, ...) \
-    rg_grad_many(RG_INT(n), y, gradients, RG_INT(m), __VA_ARGS__)
-#define rg_remove_hook(t, id) rg_remove_hook(t, RG_INT(id))
-#define rg_gradcheck_with(f, context, n, ...) \
-    rg_gradcheck_with(f, context, RG_INT(n), __VA_ARGS__)
+#define rg_requires_grad_(t, on)    rg_requires_grad_(t, RG_FLAG(on))
+#define rg_set_data(t, data)        RG_IN_ORDER_2(rg_set_data, __COUNTER__, t, data)
+#define rg_set_grad_enabled(on)     rg_set_grad_enabled(RG_FLAG(on))
+#define rg_grad_guard_open(on)      rg_grad_guard_open(RG_FLAG(on))
+#define rg_inference_guard_open(on) rg_inference_guard_open(RG_FLAG(on))
+#define rg_backward_many(n, ...)    rg_backward_many(RG_INT(n), __VA_ARGS__)
+#define rg_set_grad(t, grad)        RG_IN_ORDER_2(rg_set_grad, __COUNTER__, t, grad)
+#define rg_grad_many(n, ...) \
+    rg_grad_many(RG_INT(n),  \
+                 RG_CHECKED_6(RG_ANY, RG_ANY, RG_INT, RG_ANY, RG_ANY, RG_ANY, __VA_ARGS__))
+#define rg_remove_hook(t, id)                 rg_remove_hook(t, RG_INT(id))
+#define rg_gradcheck_with(f, context, n, ...) rg_gradcheck_with(f, context, RG_INT(n), __VA_ARGS__)
 #define rg_gradgradcheck_with(f, context, n, ...) \
     rg_gradgradcheck_with(f, context, RG_INT(n), __VA_ARGS__)
 #define rg_gradcheck_list_with(f, context, n, ...) \
     rg_gradcheck_list_with(f, context, RG_INT(n), __VA_ARGS__)
 #define rg_gradgradcheck_list_with(f, context, n, ...) \
     rg_gradgradcheck_list_with(f, context, RG_INT(n), __VA_ARGS__)
+#define rg_set_detect_anomaly(on)          rg_set_detect_anomaly(RG_FLAG(on))
+#define rg_set_profiling(on)               rg_set_profiling(RG_FLAG(on))
+#define rg_profile_end(name, began, bytes) rg_profile_end(name, RG_REAL(began), RG_REAL(bytes))
 
 RG_PUBLIC_END

@@ -35,7 +35,7 @@ static bool make_leaf(rg_tensor *t) {
     return t->history;
 }
 
-rg_tensor *rg_requires_grad_(rg_tensor *t, bool on) {
+rg_tensor *(rg_requires_grad_)(rg_tensor *t, bool on) {
     if (!rgi_check(t, "requires_grad_"))
         return NULL;
     RG_FAIL_IF(on && t->storage->inference && !rgi_this.inference, "requires_grad_",
@@ -134,7 +134,7 @@ static bool set_data(rg_tensor *t, rg_tensor *data) {
     return true;
 }
 
-bool rg_set_data(rg_tensor *t, rg_tensor *data) {
+bool(rg_set_data)(rg_tensor *t, rg_tensor *data) {
     return set_data(t, data) || rgi_halt_training();
 }
 
@@ -218,6 +218,6 @@ static bool set_grad(rg_tensor *t, rg_tensor *grad) {
     return true;
 }
 
-RG_HOT bool rg_set_grad(rg_tensor *t, rg_tensor *grad) {
+RG_HOT bool(rg_set_grad)(rg_tensor *t, rg_tensor *grad) {
     return set_grad(t, grad) || rgi_halt_training();
 }

@@ -280,7 +280,7 @@ static bool container_set(const char *op, void *container, int i, rg_module *chi
     return rgi_put_child(&self->base, entry_of_place(self, i)->name, &self->v[i], child);
 }
 
-bool rg_sequential_append(rg_sequential *m, void *child) {
+bool(rg_sequential_append)(rg_sequential *m, void *child) {
     return container_append("sequential_append", m, child);
 }
 
@@ -292,7 +292,7 @@ bool(rg_sequential_set)(rg_sequential *m, int i, void *child) {
     return container_set("sequential_set", m, i, child);
 }
 
-bool rg_module_list_append(rg_module_list *m, void *child) {
+bool(rg_module_list_append)(rg_module_list *m, void *child) {
     return container_append("module_list_append", m, child);
 }
 
@@ -306,7 +306,7 @@ bool(rg_module_list_set)(rg_module_list *m, int i, void *child) {
 
 /* ---- ModuleDict ---------------------------------------------------------------- */
 
-bool rg_module_dict_set(rg_module_dict *m, const char *name, void *child) {
+bool(rg_module_dict_set)(rg_module_dict *m, const char *name, void *child) {
     RG_AS("module_dict_set");
     if (!rgi_module_given((rg_module *)m, "module_dict_set"))
         return refuse_child(child);

@@ -118,14 +118,17 @@ bool rg_parameter_list_set(rg_parameter_list *m, int i, rg_tensor *value);
 #define rg_nn_module_list(...) RG_MODULES_(__COUNTER__, rg_nn_module_list_of, __VA_ARGS__)
 #define rg_nn_module_dict(...) RG_MODULE_ITEMS_(__COUNTER__, __VA_ARGS__)
 
-/* ---- integer arguments: RG_INT (keywords.h) refuses fractions at compile time -------- */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
 #define rg_nn_sequential_of(n, ...)        rg_nn_sequential_of(RG_INT(n), __VA_ARGS__)
 #define rg_nn_module_list_of(n, ...)       rg_nn_module_list_of(RG_INT(n), __VA_ARGS__)
-#define rg_sequential_insert(m, i, child)  rg_sequential_insert(m, RG_INT(i), child)
-#define rg_sequential_set(m, i, child)     rg_sequential_set(m, RG_INT(i), child)
-#define rg_module_list_insert(m, i, child) rg_module_list_insert(m, RG_INT(i), child)
-#define rg_module_list_set(m, i, child)    rg_module_list_set(m, RG_INT(i), child)
+#define rg_sequential_append(m, child)     rg_sequential_append(m, RG_A_MODULE_(child))
+#define rg_sequential_insert(m, i, child)  rg_sequential_insert(m, RG_INT(i), RG_A_MODULE_(child))
+#define rg_sequential_set(m, i, child)     rg_sequential_set(m, RG_INT(i), RG_A_MODULE_(child))
+#define rg_module_list_append(m, child)    rg_module_list_append(m, RG_A_MODULE_(child))
+#define rg_module_list_insert(m, i, child) rg_module_list_insert(m, RG_INT(i), RG_A_MODULE_(child))
+#define rg_module_list_set(m, i, child)    rg_module_list_set(m, RG_INT(i), RG_A_MODULE_(child))
+#define rg_module_dict_set(m, name, child) rg_module_dict_set(m, name, RG_A_MODULE_(child))
 #define rg_nn_module_dict_of(n, ...)       rg_nn_module_dict_of(RG_INT(n), __VA_ARGS__)
 #define rg_parameter_list_set(m, i, value) rg_parameter_list_set(m, RG_INT(i), value)
 

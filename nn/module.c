@@ -33,7 +33,7 @@ void *(rg_module_new)(size_t bytes, const rg_module_class *cls, const void *fiel
     return m;
 }
 
-void *rg_module_ready(void *module) {
+void *(rg_module_ready)(void *module) {
     rg_module *m = module;
     if (!m)
         return NULL;
@@ -131,7 +131,7 @@ static rg_module *free_begin(rg_module *m, rg_module *above) {
 
 /* Frees a module after the modules below it. There is no recursion, so a tree may have any depth:
  * `freed_after` leads from each module that is being freed to the one above it. */
-void rg_module_free(void *module) {
+void(rg_module_free)(void *module) {
     rg_module *m = free_begin(module, NULL);
     while (m) {
         rg_registry *r = m->registry;

@@ -43,6 +43,7 @@
 RG_PUBLIC_BEGIN
 
 typedef struct rg_module rg_module;
+typedef struct rg_optim rg_optim; /* An optimizer isn't a module. */
 
 /* A module's class: its name and its functions. None of the functions may be left by longjmp (see
  * rg_error_handler in tensor.h). */
@@ -115,12 +116,14 @@ bool rg_move_places(rg_module *m, const void *from, void *to, size_t bytes);
  * register parameters, buffers and children need &m->base. */
 #define RG_NO_MODULE_ "a module belongs here: a pointer to a struct that begins with an rg_module"
 #ifdef __cplusplus
-#define RG_A_MODULE_(m) rg_as_module(m)
+#define RG_A_MODULE_(m) (rg_module_at<__LINE__>::of(m))
 #else
 #define RG_A_MODULE_(m) \
     ((void)RG_REQUIRE_OF_(RG_MAY_BE_MODULE_(m), RG_NO_MODULE_), (rg_module *)(m))
-#define RG_MAY_BE_MODULE_(m) \
-    RG_BY_TYPE_(m, 0, 1, 0, 0, 0, 0, _Generic((m), char * : 0, const char * : 0, default : 1))
+#define RG_MAY_BE_MODULE_(m)                                                                 \
+    RG_BY_TYPE_(m, 0, 1, 0, 0, 0, 0,                                                         \
+                _Generic((m), char * : 0, const char * : 0, rg_generator * : 0, rg_optim * : 0, \
+                         default : 1))
 #endif
 
 /* If self is NULL or has failed, RG_PARAMETER and RG_BUFFER don't evaluate the value. RG_CHILD
@@ -269,18 +272,41 @@ rg_incompatible_keys rg_load_state_dict_keys(void *m, rg_named_list dict, bool s
 /* Returns the module's repr, as torch prints it. The scope owns the string. */
 const char *rg_module_repr(void *m);
 
-/* ---- integer arguments: RG_WHOLE and RG_INT (keywords.h) refuse fractions ------------ */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
-#define rg_module_new(bytes, ...)          rg_module_new(RG_WHOLE(bytes), __VA_ARGS__)
-#define rg_move_places(m, from, to, bytes) rg_move_places(m, from, to, RG_WHOLE(bytes))
-#define rg_call_with(m, inputs, keywords, keywords_bytes) \
-    rg_call_with(m, inputs, keywords, RG_WHOLE(keywords_bytes))
-#define rg_remove_forward_hook(m, id) rg_remove_forward_hook(RG_A_MODULE_(m), RG_INT(id))
+#define rg_module_new(bytes, cls, ...) rg_module_new(RG_WHOLE(bytes), cls, __VA_ARGS__)
+#define rg_module_ready(m)             rg_module_ready(RG_A_MODULE_(m))
+#define rg_module_free(m)              rg_module_free(RG_A_MODULE_(m))
+#define rg_move_places(m, ...) \
+    rg_move_places(m, RG_CHECKED_3(RG_ANY, RG_ANY, RG_WHOLE, __VA_ARGS__))
+#ifndef __cplusplus
+#define rg_deepcopy(m) rg_deepcopy(RG_A_MODULE_(m))
+#endif
+#define rg_call_with(m, ...) rg_call_with(m, RG_CHECKED_3(RG_ANY, RG_ANY, RG_WHOLE, __VA_ARGS__))
+#define rg_remove_forward_hook(m, id)   rg_remove_forward_hook(RG_A_MODULE_(m), RG_INT(id))
+#define rg_train(m, on)                 rg_train(RG_A_MODULE_(m), RG_FLAG(on))
+#define rg_module_requires_grad_(m, on) rg_module_requires_grad_(RG_A_MODULE_(m), RG_FLAG(on))
+#define rg_zero_grad(m)                 rg_zero_grad(RG_A_MODULE_(m))
+#define rg_module_to(m, dtype)          rg_module_to(RG_A_MODULE_(m), RG_A_DTYPE(dtype))
+#define rg_num_parameters(m)            rg_num_parameters(RG_A_MODULE_(m))
+#define rg_apply_to_modules(m, f, ...)  rg_apply_to_modules(RG_A_MODULE_(m), f, __VA_ARGS__)
+#define rg_parameters(m)                rg_parameters(RG_A_MODULE_(m))
+#define rg_named_parameters(m)          rg_named_parameters(RG_A_MODULE_(m))
+#define rg_named_buffers(m)             rg_named_buffers(RG_A_MODULE_(m))
+#define rg_named_modules(m)             rg_named_modules(RG_A_MODULE_(m))
+#define rg_get_submodule(m, path)       rg_get_submodule(RG_A_MODULE_(m), path)
+#define rg_get_parameter(m, path)       rg_get_parameter(RG_A_MODULE_(m), path)
+#define rg_get_buffer(m, path)          rg_get_buffer(RG_A_MODULE_(m), path)
+#define rg_state_dict(m)                rg_state_dict(RG_A_MODULE_(m))
+#define rg_load_state_dict(m, ...) \
+    rg_load_state_dict(RG_A_MODULE_(m), RG_CHECKED_2(RG_ANY, RG_FLAG, __VA_ARGS__))
+#define rg_load_state_dict_keys(m, ...) \
+    rg_load_state_dict_keys(RG_A_MODULE_(m), RG_CHECKED_2(RG_ANY, RG_FLAG, __VA_ARGS__))
+#define rg_module_repr(m) rg_module_repr(RG_A_MODULE_(m))
 
 /* ---- modules: RG_A_MODULE_ accepts a pointer to the struct of any module ------------- */
 
-#define rg_register_forward_hook(m, ...) \
-    rg_register_forward_hook(RG_A_MODULE_(m), __VA_ARGS__)
+#define rg_register_forward_hook(m, ...) rg_register_forward_hook(RG_A_MODULE_(m), __VA_ARGS__)
 #define rg_register_forward_pre_hook(m, ...) \
     rg_register_forward_pre_hook(RG_A_MODULE_(m), __VA_ARGS__)
 #define rg_register_full_backward_hook(m, ...) \
@@ -292,13 +318,17 @@ const char *rg_module_repr(void *m);
 RG_PUBLIC_END
 
 #ifdef __cplusplus
-template <typename T> static inline rg_module *rg_as_module(T *m) {
-    static_assert(!std::is_same<T, rg_tensor>::value && !std::is_arithmetic<T>::value
-                      && !std::is_same<T, const char>::value,
-                  RG_NO_MODULE_);
-    return (rg_module *)m;
-}
-static inline rg_module *rg_as_module(decltype(nullptr)) { return nullptr; }
+template <int line> struct rg_module_at {
+    template <typename T> static inline rg_module *of(T *m) {
+        static_assert(!std::is_same<T, rg_tensor>::value && !std::is_arithmetic<T>::value
+                          && !std::is_same<T, rg_generator>::value
+                          && !std::is_same<T, rg_optim>::value,
+                      RG_NO_MODULE_);
+        return (rg_module *)m;
+    }
+    static inline rg_module *of(decltype(nullptr)) { return nullptr; }
+};
+template <typename T> static inline rg_module *rg_as_module(T m) { return RG_A_MODULE_(m); }
 template <typename T> static inline T *rg_module_of(const rg_module_class *cls, T fields, int) {
     return (T *)rg_module_new(sizeof(T), cls, &fields);
 }
@@ -310,5 +340,7 @@ template <typename T> static inline T *rg_module_of(const rg_module_class *cls, 
      }),                                                                           \
      rg_module_of<type>(cls, __extension__ type{ __VA_ARGS__ },                    \
                         __extension__({ _Pragma("GCC diagnostic pop") 0; })))
-template <typename T> static inline T *rg_deepcopy(T *m) { return (T *)rg_deepcopy((void *)m); }
+template <typename T> static inline T *rg_deepcopy(T *m) {
+    return (T *)rg_deepcopy((void *)rg_as_module(m));
+}
 #endif

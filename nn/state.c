@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-rg_named_list rg_state_dict(void *m) {
+rg_named_list(rg_state_dict)(void *m) {
     return rgi_walk("state_dict", m,
                     (rg_walk_for){ .parameters = true, .buffers = true, .saved = true });
 }
@@ -250,7 +250,7 @@ static rg_names names_for_scope(rg_names names) {
     return (rg_names){ names.n, v };
 }
 
-bool rg_load_state_dict(void *m, rg_named_list dict, bool strict) {
+bool(rg_load_state_dict)(void *m, rg_named_list dict, bool strict) {
     RG_AS("load_state_dict");
     RG_SCOPE();
     RG_NO_GRAD();
@@ -259,7 +259,7 @@ bool rg_load_state_dict(void *m, rg_named_list dict, bool strict) {
 }
 
 /* This function opens no scope, because the caller's scope must own the lists that are returned. */
-rg_incompatible_keys rg_load_state_dict_keys(void *m, rg_named_list dict, bool strict) {
+rg_incompatible_keys(rg_load_state_dict_keys)(void *m, rg_named_list dict, bool strict) {
     RG_AS("load_state_dict");
     RG_NO_GRAD();
     const rg_incompatible_keys failed = { { .n = -1 }, { .n = -1 } };

@@ -106,20 +106,20 @@ rg_named_list rgi_walk(const char *op, void *m, rg_walk_for wanted) {
     return (rg_named_list){ own ? (int)w.n : -1, own };
 }
 
-rg_named_list rg_named_parameters(void *m) {
+rg_named_list(rg_named_parameters)(void *m) {
     return rgi_walk("named_parameters", m, (rg_walk_for){ .parameters = true });
 }
 
-rg_named_list rg_named_buffers(void *m) {
+rg_named_list(rg_named_buffers)(void *m) {
     return rgi_walk("named_buffers", m, (rg_walk_for){ .buffers = true });
 }
 
-rg_named_modules_list rg_named_modules(void *m) {
+rg_named_modules_list(rg_named_modules)(void *m) {
     rg_named_list l = rgi_walk("named_modules", m, (rg_walk_for){ .modules = true });
     return (rg_named_modules_list){ l.n, (const rg_named_module *)(const void *)l.v };
 }
 
-rg_list rg_parameters(void *m) {
+rg_list(rg_parameters)(void *m) {
     RG_AS("parameters");
     rg_named_list l = rg_named_parameters(m);
     rg_tensor **v = l.n < 0 ? NULL : rgi_scope_alloc((size_t)l.n * sizeof *v);
@@ -128,7 +128,7 @@ rg_list rg_parameters(void *m) {
     return v ? (rg_list){ l.n, v } : rgi_list_failed;
 }
 
-int64_t rg_num_parameters(void *m) {
+int64_t(rg_num_parameters)(void *m) {
     RG_AS("num_parameters");
     RG_SCOPE();
     rg_named_list l = rg_named_parameters(m);
@@ -181,11 +181,11 @@ static rg_entry *entry_at(const char *op, rg_module *m, const char *path) {
     return attribute(op, m, name, strlen(name));
 }
 
-void *rg_get_submodule(void *m, const char *path) {
+void *(rg_get_submodule)(void *m, const char *path) {
     return module_at("get_submodule", m, path, path ? strlen(path) : 0);
 }
 
-rg_tensor *rg_get_parameter(void *m, const char *path) {
+rg_tensor *(rg_get_parameter)(void *m, const char *path) {
     const rg_entry *e = entry_at("get_parameter", m, path);
     if (!e)
         return NULL;
@@ -194,7 +194,7 @@ rg_tensor *rg_get_parameter(void *m, const char *path) {
     return rgi_lend(*e->place);
 }
 
-rg_tensor *rg_get_buffer(void *m, const char *path) {
+rg_tensor *(rg_get_buffer)(void *m, const char *path) {
     const rg_entry *e = entry_at("get_buffer", m, path);
     if (!e)
         return NULL;
@@ -217,7 +217,7 @@ bool rgi_may_free(const rg_module *m) {
 }
 
 /* Each pass reads the registry's fields anew, because a call of f may register more entries. */
-void rg_apply_to_modules(void *module, void (*f)(rg_module *m, void *context), void *context) {
+void(rg_apply_to_modules)(void *module, void (*f)(rg_module *m, void *context), void *context) {
     rg_module *m = module;
     if (!rgi_module_given(m, "apply_to_modules") || !RG_GIVEN_FUNCTION(f, "apply_to_modules"))
         return;
@@ -235,7 +235,7 @@ void rg_apply_to_modules(void *module, void (*f)(rg_module *m, void *context), v
 
 static void set_training(rg_module *m, void *on) { m->training = *(bool *)on; }
 
-void rg_train(void *m, bool on) {
+void(rg_train)(void *m, bool on) {
     RG_AS("train");
     rg_apply_to_modules(m, set_training, &on);
 }
@@ -247,12 +247,12 @@ static void clear_grads(rg_module *m, void *unused) {
             rg_set_grad(*e->place, RG_NONE);
 }
 
-void rg_zero_grad(void *m) {
+void(rg_zero_grad)(void *m) {
     RG_AS("zero_grad");
     rg_apply_to_modules(m, clear_grads, NULL);
 }
 
-bool rg_module_requires_grad_(void *m, bool on) {
+bool(rg_module_requires_grad_)(void *m, bool on) {
     RG_AS("module_requires_grad_");
     RG_SCOPE();
     rg_named_list l = rg_named_parameters(m);

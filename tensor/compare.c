@@ -44,14 +44,14 @@ static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dty
     return x && y && all;
 }
 
-bool rg_equal(rg_tensor *a, rg_tensor *b) {
+bool(rg_equal)(rg_tensor *a, rg_tensor *b) {
     if (!rgi_check(a, "equal") || !rgi_check(b, "equal"))
         return false;
     rg_dtype dtype = (rg_dtype)rg_promote_types((rg_dtype)a->dtype, (rg_dtype)b->dtype);
     return rgi_same_shape(a, b) && compare_all("equal", a, b, dtype, (compare_limits){ 0, 0 });
 }
 
-bool rg_allclose(rg_tensor *a, rg_tensor *b, double rtol, double atol) {
+bool(rg_allclose)(rg_tensor *a, rg_tensor *b, double rtol, double atol) {
     if (!rgi_check(a, "allclose") || !rgi_check(b, "allclose"))
         return false;
     RG_FAIL_IF(a->dtype != b->dtype, "allclose", "%s did not match %s", rgi_scalar_name(a->dtype),

@@ -22,13 +22,13 @@ bool rgi_check_dtype(const char *op, int dtype) {
            || rgi_fail(RG_TYPE_ERROR, op, "argument 'dtype' must be an rg_dtype, not %d", dtype);
 }
 
-const char *rg_dtype_name(rg_dtype d) { return is_dtype(d) ? dtype_names[d].torch : "torch.?"; }
+const char *(rg_dtype_name)(rg_dtype d) { return is_dtype(d) ? dtype_names[d].torch : "torch.?"; }
 const char *rgi_scalar_name(rg_dtype d) { return dtype_names[d].scalar; }
 const char *rgi_c_name(rg_dtype d) { return dtype_names[d].cpp; }
 
 rg_dtype rg_default_dtype(void) { return default_dtype; }
 
-bool rg_set_default_dtype(rg_dtype dtype) {
+bool(rg_set_default_dtype)(rg_dtype dtype) {
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !is_dtype(dtype) || !rgi_is_float(dtype), "set_default_dtype",
                   "only floating-point types are supported as the default type");
     default_dtype = dtype;
@@ -52,7 +52,7 @@ static int rank_of(rg_dtype d) {
     return ranks[d];
 }
 
-RG_HOT int rg_promote_types(rg_dtype a, rg_dtype b) {
+RG_HOT int(rg_promote_types)(rg_dtype a, rg_dtype b) {
     if (!is_dtype(a) || !is_dtype(b))
         return rgi_failed_count();
     return rank_of(a) > rank_of(b) ? a : b;
@@ -86,7 +86,7 @@ RG_HOT rg_dtype rgi_promote(int n, rg_tensor *const t[]) {
     return (rg_dtype)result;
 }
 
-int rg_result_type(rg_tensor *a, rg_tensor *b) {
+int(rg_result_type)(rg_tensor *a, rg_tensor *b) {
     if (!rgi_check(a, "result_type") || !rgi_check(b, "result_type"))
         return rgi_failed_count();
     return rgi_promote(2, (rg_tensor *[]){ a, b });

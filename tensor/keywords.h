@@ -48,45 +48,6 @@
 #pragma GCC diagnostic error "-Wconversion-null"
 #endif
 
-/* ---- whole numbers ------------------------------------------------------------------- */
-
-/* RG_WHOLE(n) has the value n, and doesn't compile if n is a fraction or a pointer. In C it is a
- * bitwise or of n with an int that is 0, because C has no bitwise or for fractions and pointers.
- * The name of the int's type appears in the compiler's error. (GCC shows the name of a type in a
- * literal with braces, but not the name of a constant.) Each function that takes a whole number,
- * such as a size or a dim, is also a macro of the same name that wraps this argument in RG_WHOLE.
- * The macro passes its other arguments on; a literal with commas must be put in parentheses. */
-#ifdef __cplusplus
-/* G++ gives NULL the type long, and reports an error if NULL is converted to another type.
- * Therefore a long takes the first function, which converts it to long long, and the template takes
- * all other types. Sizes and operands are handled in the same way elsewhere. (Clang reports NULL
- * only if NULL and the conversion come from the same macro.) */
-template <typename T> using rg_no_long = std::enable_if_t<!std::is_same<T, long>::value>;
-template <int line> struct rg_whole_number {
-    static constexpr inline long long of(long long n) { return n; }
-    template <typename T, typename = rg_no_long<T>> static constexpr inline T of(T n) {
-        static_assert(!std::is_floating_point<T>::value && !std::is_pointer<T>::value,
-                      "a whole number belongs here: an int, an int64_t or a size_t");
-        return n;
-    }
-};
-#define RG_WHOLE(n) (rg_whole_number<__LINE__>::of(n))
-#else
-typedef int RG_A_WHOLE_NUMBER_BELONGS_HERE;
-#define RG_WHOLE(n) ((n) | (RG_A_WHOLE_NUMBER_BELONGS_HERE){ 0 })
-#endif
-
-/* RG_INT(n) is RG_WHOLE(n) for a parameter of type int. If n doesn't fit into an int, RG_INT(n) is
- * the nearest int. So a dim or an index that is too large is out of range for the function that
- * gets it, and is refused. C's own conversion would keep the lower 32 bits of n, which may be a
- * valid dim. The compiler removes the comparisons if n is an int. */
-static inline int rgi_nearest_int(long long n) {
-    if (n > __INT_MAX__)
-        return __INT_MAX__;
-    return n < -__INT_MAX__ ? -__INT_MAX__ - 1 : (int)n;
-}
-#define RG_INT(n) rgi_nearest_int(RG_WHOLE(n))
-
 /* ---- options by name ----------------------------------------------------------------- */
 
 /* The macros of this section make options possible that can be given by name only. A struct of
@@ -134,14 +95,15 @@ typedef struct rg_options_go_by_name {
 #ifdef __cplusplus
 #define RG_ONE_OF(type) type
 #else
-#define RG_ONE_OF(type) \
-    __typeof__(__builtin_choose_expr(sizeof(type) == 1, (signed char)0, 0u))
+#define RG_ONE_OF(type) __typeof__(__builtin_choose_expr(sizeof(type) == 1, (signed char)0, 0u))
 #endif
 
 /* rg_flag is the type of an option that is true or false. Each integer but 0 stands for true. In C
  * the type is an integer, because compilers silently convert a fraction and a pointer to a bool. It
- * has 64 bits, so that the value of `flags & (1ll << 40)` isn't lost. */
+ * has 64 bits, so that the value of `flags & (1ll << 40)` isn't lost. In C++ a long takes a
+ * constructor of its own, because the type of NULL is long there (see arguments.h). */
 #ifdef __cplusplus
+template <typename T> using rg_no_long = std::enable_if_t<!std::is_same<T, long>::value>;
 class rg_flag {
     long long number = 0;
 
@@ -204,10 +166,11 @@ typedef long long rg_flag;
 #endif
 #define RG_QUIETLY_ (void)__extension__({ RG_QUIET_ RG_STRICT_ 0; })
 #define RG_LOUDLY_  __extension__({ RG_LOUD_ 0; })
-#define RG_KEYWORDS(type, defaults, ...)                              \
-    (*(RG_QUIETLY_, &(type)RG_OPEN_ RG_STRIP_ defaults, __VA_ARGS__ } \
+#define RG_KEYWORDS(type, defaults, ...)                            \
+    (*(RG_QUIETLY_, &(type)RG_OPEN_ RG_STRIP_ defaults, __VA_ARGS__ \
+    }                                                               \
                         + RG_REQUIRE_(RG_IS_NAMED_(#__VA_ARGS__), RG_BY_ITS_NAME_) + RG_LOUDLY_))
-#define RG_STRIP_(...) __VA_ARGS__
+#define RG_STRIP_(...)     __VA_ARGS__
 /* RG_IS_NAMED_ is true if `text`, the arguments written as a string, is empty or begins with a dot,
  * as an option by name does. */
 #define RG_IS_NAMED_(text) (sizeof(text) == 1 || !__builtin_memcmp(text, ".", 1))

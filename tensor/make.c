@@ -51,9 +51,9 @@ static rg_tensor *wrapped(rg_dtype dtype, const void *number) {
     return rgi_own(t);
 }
 
-RG_HOT rg_tensor *rg_wrap_float(double x) { return wrapped(RG_FLOAT64, &x); }
+RG_HOT rg_tensor *(rg_wrap_float)(double x) { return wrapped(RG_FLOAT64, &x); }
 rg_tensor *(rg_wrap_int)(int64_t x) { return wrapped(RG_INT64, &x); }
-rg_tensor *rg_wrap_bool(bool x) { return wrapped(RG_BOOL, &x); }
+rg_tensor *(rg_wrap_bool)(bool x) { return wrapped(RG_BOOL, &x); }
 
 /* Returns the number as a 0-d tensor. Fails if int64 can't hold the number. The error names the
  * number instead of an op, since the op that will be given the tensor isn't known here. */
@@ -77,7 +77,7 @@ rg_tensor *(rg_scalar)(rg_tensor *number) {
     return rgi_own(t);
 }
 
-rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype) {
+rg_tensor *(rg_scalar_dtype)(double number, rg_dtype dtype) {
     if (!rgi_check_dtype("scalar", dtype))
         return NULL;
     if (rgi_is_integer(dtype) && !rgi_number_fits("scalar", number, dtype))
@@ -108,15 +108,15 @@ static rg_tensor *making_any(rg_tensor *t) {
     return t && rgi_is_bool(t->dtype) ? making_zeros(t) : rgi_own(t);
 }
 
-rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype) {
+rg_tensor *(rg_empty_dims)(rg_dims shape, rg_dtype dtype) {
     return making_any(rgi_new_dims("empty", &shape, dtype));
 }
 
-rg_tensor *rg_ones_dims(rg_dims shape, rg_dtype dtype) {
+rg_tensor *(rg_ones_dims)(rg_dims shape, rg_dtype dtype) {
     return making_full(rgi_new_dims("ones", &shape, dtype), 1, 1);
 }
 
-rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype) {
+rg_tensor *(rg_zeros_dims)(rg_dims shape, rg_dtype dtype) {
     for (int d = 0; d < RG_MIN(shape.n, RG_MAX_DIMS); d++)
         RG_FAIL_IF(shape.v[d] < 0, "zeros", "Dimension size must be non-negative.");
     return making_zeros(rgi_new_dims("zeros", &shape, dtype));
@@ -335,7 +335,7 @@ static rg_tensor *making_room_for(const void *data, rg_dtype dtype, const rg_dim
     return rgi_fail(RG_VALUE_ERROR, "from", "there is no data to copy: got NULL");
 }
 
-rg_tensor *rg_from_dims(const void *data, rg_dtype dtype, rg_dims shape) {
+rg_tensor *(rg_from_dims)(const void *data, rg_dtype dtype, rg_dims shape) {
     rg_tensor *t = making_room_for(data, dtype, &shape);
     if (!t)
         return NULL;

@@ -58,10 +58,11 @@ typedef enum __attribute__((packed)) rg_dtype {
     RG_FLOAT64
 } rg_dtype;
 #ifndef __cplusplus /* In C an enum's constants are ints; these macros have the enum's type. */
-#define RG_BOOL    ((rg_dtype)RG_BOOL)
-#define RG_INT64   ((rg_dtype)RG_INT64)
-#define RG_FLOAT32 ((rg_dtype)RG_FLOAT32)
-#define RG_FLOAT64 ((rg_dtype)RG_FLOAT64)
+#define RG_NO_DTYPE ((rg_dtype)RG_NO_DTYPE)
+#define RG_BOOL     ((rg_dtype)RG_BOOL)
+#define RG_INT64    ((rg_dtype)RG_INT64)
+#define RG_FLOAT32  ((rg_dtype)RG_FLOAT32)
+#define RG_FLOAT64  ((rg_dtype)RG_FLOAT64)
 #endif
 
 /* RG_NONE means that an optional tensor, such as a bias or a mask, is absent. NULL never means
@@ -498,11 +499,11 @@ bool rg_set_float32_matmul_precision(const char *precision);
 const char *rg_get_float32_matmul_precision(void);
 
 /* ---- numbers where a tensor is expected -----------------------------------------------
- * The macros below also take a number in place of a tensor: rg_add(x, 1). Such a number is weak in
- * type promotion, as Python's numbers are in torch. Each argument is evaluated once, from left to
- * right. A number that int64 can't hold, such as 18446744073709551615ull, is an error. In C11,
- * `true` is the int 1, so write (bool)1 for Python's True. In C++, write nullptr for a tensor whose
- * making has failed, since NULL is a number there. */
+ * The macros in arguments/arguments.h also take a number in place of a tensor: rg_add(x, 1). Such a
+ * number is weak in type promotion, as Python's numbers are in torch. Each argument is evaluated
+ * once, from left to right. A number that int64 can't hold, such as 18446744073709551615ull, is an
+ * error. In C11, `true` is the int 1, so write (bool)1 for Python's True. In C++, write nullptr for
+ * a tensor whose making has failed, since NULL is a number there. */
 rg_tensor *rg_wrap_float(double x);
 rg_tensor *rg_wrap_int(int64_t x);
 rg_tensor *rg_wrap_unsigned(uint64_t x);
@@ -511,181 +512,6 @@ static inline rg_tensor *rg_wrap_tensor(rg_tensor *t) { return t; }
 /* Takes an argument of type void *: NULL, or a callback's context that points to a tensor. */
 static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uintptr_t)t; }
 
-#define RG_TENSOR_OR_NUMBER_ "a tensor (an rg_tensor *) or a number belongs here"
-#ifdef __cplusplus
-#define RG_WRAP(x) rg_wrap(x)
-#else
-/* clang-format off */
-/* Selects one of the arguments by the type of x. `other` is selected if x is neither a tensor nor a
- * number. */
-#define RG_BY_TYPE_(x, tensor, absent, yes_no, fraction, whole, large, other)           \
-    _Generic((x),                                                                       \
-        rg_tensor *: tensor, void *: absent, const void *: absent, _Bool: yes_no,       \
-        float: fraction, double: fraction, long double: fraction,                       \
-        char: whole, signed char: whole, unsigned char: whole, short: whole,            \
-        unsigned short: whole, int: whole, unsigned: whole, long: whole,                \
-        long long: whole, unsigned long: large, unsigned long long: large, default: other)
-/* clang-format on */
-#define RG_WRAP(x)                                                                          \
-    ((void)RG_REQUIRE_OF_(RG_BY_TYPE_(x, 1, 1, 1, 1, 1, 1, 0), RG_TENSOR_OR_NUMBER_),       \
-     RG_BY_TYPE_(x, rg_wrap_tensor, rg_wrap_void, rg_wrap_bool, rg_wrap_float, rg_wrap_int, \
-                 rg_wrap_unsigned, rg_wrap_void)(x))
-#endif
-
-/* RG_T1, RG_T2 and RG_T3 call f with one, two or three arguments, each of them a tensor or a
- * number. The arguments are evaluated once, from left to right. In C++, braces guarantee that
- * order, and temporaries inside the braces live to the end of the full expression. */
-#ifdef __cplusplus
-#define RG_T1(f, a)       (rg_in_order{ RG_WRAP(a) }.one(f))
-#define RG_T2(f, a, b)    (rg_in_order{ RG_WRAP(a), RG_WRAP(b) }.two(f))
-#define RG_T3(f, a, b, c) (rg_in_order{ RG_WRAP(a), RG_WRAP(b), RG_WRAP(c) }.three(f))
-#else
-#define RG_T1(f, a)    RG_T1_(f, RG_PASTE(rg_a, __COUNTER__), a)
-#define RG_T2(f, a, b) RG_T2_(f, RG_PASTE(rg_a, __COUNTER__), a, RG_PASTE(rg_b, __COUNTER__), b)
-#define RG_T3(f, a, b, c)                                                     \
-    RG_T3_(f, RG_PASTE(rg_a, __COUNTER__), a, RG_PASTE(rg_b, __COUNTER__), b, \
-           RG_PASTE(rg_c, __COUNTER__), c)
-#define RG_T1_(f, x, a)      \
-    __extension__({          \
-        __auto_type x = (a); \
-        f(RG_WRAP(x));       \
-    })
-#define RG_T2_(f, x, a, y, b)      \
-    __extension__({                \
-        __auto_type x = (a);       \
-        __auto_type y = (b);       \
-        f(RG_WRAP(x), RG_WRAP(y)); \
-    })
-#define RG_T3_(f, x, a, y, b, z, c)            \
-    __extension__({                            \
-        __auto_type x = (a);                   \
-        __auto_type y = (b);                   \
-        __auto_type z = (c);                   \
-        f(RG_WRAP(x), RG_WRAP(y), RG_WRAP(z)); \
-    })
-#endif
-
-#define rg_full(shape, value)             RG_FULL_(shape, value)
-#define RG_FULL_(shape, value)            (rg_full)(shape, RG_WRAP(value))
-#define rg_full_dims(shape, value, dtype) (rg_full_dims)(shape, RG_WRAP(value), dtype)
-#define rg_full_like(x, value)            RG_T2(rg_full_like, x, value)
-#define rg_arange(end)                    RG_T1(rg_arange, end)
-#define rg_arange_step(start, end, step)  RG_T3(rg_arange_step, start, end, step)
-#define rg_arange_as(end, dtype)          (rg_arange_as)(RG_WRAP(end), dtype)
-#define rg_arange_step_as(start, end, step, dtype) \
-    (rg_arange_step_as)(RG_WRAP(start), RG_WRAP(end), RG_WRAP(step), dtype)
-#define rg_scalar(number) RG_T1(rg_scalar, number)
-
-#define RG_FROM_THESE_ "rg_from copies from an array of float, double, int64_t, int or bool"
-#ifndef __cplusplus
-/* clang-format off */
-#define RG_FROM_(data, a_float, a_double, an_int64, an_int, a_bool, other) \
-    _Generic(*(data), float: a_float, double: a_double, int64_t: an_int64, \
-             int: an_int, bool: a_bool, default: other)
-/* clang-format on */
-#define rg_from(data, ...)                                                                   \
-    ((void)RG_REQUIRE_OF_(RG_FROM_(data, 1, 1, 1, 1, 1, 0), RG_FROM_THESE_),                 \
-     RG_FROM_(data, rg_from_float, rg_from_double, rg_from_int64, rg_from_int, rg_from_bool, \
-              rg_from_bool)(data, RG_DIMS(__VA_ARGS__)))
-#endif
-
-/* ---- whole numbers: RG_WHOLE and RG_INT (tensor/keywords.h) refuse fractions ------------- */
-
-#define rg_scope_end(mark)                    rg_scope_end(RG_WHOLE(mark))
-#define rg_scope_copy(from, bytes)            rg_scope_copy(from, RG_WHOLE(bytes))
-#define rg_linspace(start, end, steps, dtype) rg_linspace(start, end, RG_WHOLE(steps), dtype)
-#define rg_logspace(start, end, steps, base, dtype) \
-    rg_logspace(start, end, RG_WHOLE(steps), base, dtype)
-#define rg_eye(n, m)                    rg_eye(RG_WHOLE(n), RG_WHOLE(m))
-#define rg_eye_as(n, m, dtype)          rg_eye_as(RG_WHOLE(n), RG_WHOLE(m), dtype)
-#define rg_size(t, dim)                 rg_size(t, RG_INT(dim))
-#define rg_stride(t, dim)               rg_stride(t, RG_INT(dim))
-#define rg_copy_out(t, to, bytes)       rg_copy_out(t, to, RG_WHOLE(bytes))
-#define rg_manual_seed(seed)            rg_manual_seed(RG_WHOLE(seed))
-#define rg_generator_new(seed)          rg_generator_new(RG_WHOLE(seed))
-#define rg_generator_seed(g, seed)      rg_generator_seed(g, RG_WHOLE(seed))
-#define rg_randint_dims(low, high, ...) rg_randint_dims(RG_WHOLE(low), RG_WHOLE(high), __VA_ARGS__)
-#define rg_randperm_with(n, g)          rg_randperm_with(RG_WHOLE(n), g)
-#define rg_multinomial_with(weights, draws, replacement, g) \
-    rg_multinomial_with(weights, RG_WHOLE(draws), replacement, g)
-#define rg_memory_fail_at(n)  rg_memory_fail_at(RG_WHOLE(n))
-#define rg_set_num_threads(n) rg_set_num_threads(RG_INT(n))
-#define rg_wrap_int(x)        rg_wrap_int(RG_WHOLE(x))
-#define rg_wrap_unsigned(x)   rg_wrap_unsigned(RG_WHOLE(x))
-
 RG_PUBLIC_END
 
-#ifdef __cplusplus
-#include <initializer_list>
-
-/* The innermost scope owns the array of a list, because the array of an initializer_list would live
- * only to the end of the expression. */
-template <typename L, typename T> static inline L rg_list_in_scope(std::initializer_list<T> l) {
-    const void *v = rg_scope_copy(l.begin(), l.size() * sizeof(T));
-    return L{ v ? (int)l.size() : -1, static_cast<const T *>(v) };
-}
-static inline rg_named_list rg_named_list_of(std::initializer_list<rg_named> l) {
-    return rg_list_in_scope<rg_named_list>(l);
-}
-#define RG_NAMED_LIST(...) rg_named_list_of({ __VA_ARGS__ })
-
-struct rg_one_size {
-    int64_t v;
-    rg_one_size(long long n) : v(n) {}
-    template <typename T, typename = rg_no_long<T>> rg_one_size(T n) : v((int64_t)n) {
-        static_assert(!std::is_same<T, rg_dtype>::value, RG_NO_SIZE_);
-        static_assert(!std::is_floating_point<T>::value && !std::is_pointer<T>::value,
-                      RG_WHOLE_SIZES_);
-    }
-};
-struct rg_no_size {};
-static inline rg_dims rg_dims_of(rg_no_size) { return rg_dims{}; }
-template <size_t n> static inline rg_dims rg_dims_of(const rg_one_size (&sizes)[n]) {
-    static_assert(n <= RG_MAX_DIMS, "there are too many sizes");
-    rg_dims d = { (int)n, {} };
-    for (size_t i = 0; i < n; i++)
-        d.v[i] = sizes[i].v;
-    return d;
-}
-#define RG_DIMS(...) rg_dims_of({ __VA_ARGS__ })
-
-static inline rg_tensor *rg_wrap(long long x) { return rg_wrap_int(x); }
-template <typename T, typename = rg_no_long<T>> static inline rg_tensor *rg_wrap(T x) {
-    using type = std::remove_cv_t<T>;
-    constexpr bool is_tensor = std::is_same<type, rg_tensor *>::value
-                               || std::is_same<type, decltype(nullptr)>::value;
-    static_assert(is_tensor || std::is_arithmetic<T>::value || std::is_enum<T>::value,
-                  RG_TENSOR_OR_NUMBER_);
-    if constexpr (is_tensor)
-        return x;
-    else if constexpr (std::is_same<type, bool>::value)
-        return rg_wrap_bool(x);
-    else if constexpr (std::is_floating_point<T>::value)
-        return rg_wrap_float((double)x);
-    else if constexpr (std::is_same<type, unsigned long>::value
-                       || std::is_same<type, unsigned long long>::value)
-        return rg_wrap_unsigned(x);
-    else if constexpr (std::is_arithmetic<T>::value || std::is_enum<T>::value)
-        return rg_wrap_int((int64_t)x);
-    else
-        return nullptr;
-}
-
-struct rg_in_order {
-    rg_tensor *a, *b = nullptr, *c = nullptr;
-    template <typename F> auto one(F f) const { return f(a); }
-    template <typename F, typename... O> auto two(F f, O... o) const { return f(a, b, o...); }
-    template <typename F, typename... O> auto three(F f, O... o) const { return f(a, b, c, o...); }
-};
-
-static inline rg_tensor *rg_from_any(const float *p, rg_dims s) { return rg_from_float(p, s); }
-static inline rg_tensor *rg_from_any(const double *p, rg_dims s) { return rg_from_double(p, s); }
-static inline rg_tensor *rg_from_any(const int64_t *p, rg_dims s) { return rg_from_int64(p, s); }
-static inline rg_tensor *rg_from_any(const int *p, rg_dims s) { return rg_from_int(p, s); }
-static inline rg_tensor *rg_from_any(const bool *p, rg_dims s) { return rg_from_bool(p, s); }
-template <typename T> static inline rg_tensor *rg_from_any(const T *, rg_dims) {
-    static_assert(std::is_void<T>::value && !std::is_void<T>::value, RG_FROM_THESE_);
-    return nullptr;
-}
-#define rg_from(data, ...) rg_from_any(data, RG_DIMS(__VA_ARGS__))
-#endif
+#include "arguments/arguments.h"

@@ -87,14 +87,14 @@ RG_OP(hardtanh, .doc = "min(max(x, k0), k1)", RG_NAMED(numbers), .n_in = 1, RG_E
       .grad = { RG_RULE(RG_IN(0), hardtanh_rule) },
       SAMPLES_1("z", RG_A(numbers, "HardtanhBackward0", { -0.5, 0.5 })));
 
-rg_tensor *rg_hardtanh(rg_tensor *x, double min, double max) {
+rg_tensor *(rg_hardtanh)(rg_tensor *x, double min, double max) {
     RG_FAIL_VALUE_IF(min > max, "hardtanh", "min_val cannot be greater than max_val");
     return RG_APPLY(hardtanh, RG_A(numbers, "HardtanhBackward0", { min, max }), x);
 }
 
 /* hardtanh_ doesn't check that min <= max: torch makes this check in hardtanh, but not in
  * hardtanh_. */
-rg_tensor *rg_hardtanh_(rg_tensor *x, double min, double max) {
+rg_tensor *(rg_hardtanh_)(rg_tensor *x, double min, double max) {
     return RG_APPLY_(hardtanh, RG_A(numbers, "HardtanhBackward0", { min, max }), x);
 }
 
@@ -125,11 +125,11 @@ RG_OP(leaky_relu, .doc = "x > 0 ? x : k0 x", RG_NAMED(numbers), .n_in = 1, RG_EL
       .grad = { RG_RULE(RG_IN(0), leaky_relu_rule) },
       SAMPLES_1("z", RG_A(numbers, "LeakyReluBackward0", { 0.1 })));
 
-rg_tensor *rg_leaky_relu(rg_tensor *x, double negative_slope) {
+rg_tensor *(rg_leaky_relu)(rg_tensor *x, double negative_slope) {
     return RG_APPLY(leaky_relu, RG_A(numbers, "LeakyReluBackward0", { negative_slope }), x);
 }
 
-rg_tensor *rg_leaky_relu_(rg_tensor *x, double negative_slope) {
+rg_tensor *(rg_leaky_relu_)(rg_tensor *x, double negative_slope) {
     return RG_APPLY_(leaky_relu, RG_A(numbers, "LeakyReluBackward1", { negative_slope }), x);
 }
 
@@ -187,7 +187,7 @@ static bool prelu_check(const rg_tensor *x, const rg_tensor *weight) {
     return true;
 }
 
-rg_tensor *rg_prelu(rg_tensor *x, rg_tensor *weight) {
+rg_tensor *(rg_prelu)(rg_tensor *x, rg_tensor *weight) {
     if (!rgi_check(x, "prelu") || !rgi_check(weight, "prelu") || !prelu_check(x, weight))
         return NULL;
     /* The weights lie along dim 1. If x has no dim 1, the weight has a single element. */
@@ -211,23 +211,23 @@ RG_OP(elu, .doc = "x > 0 ? k0 x : k1 (e^(k2 x) - 1)", RG_NAMED(numbers), .n_in =
       .slope = &k_elu_grad, .fused = rgi_elementwise_slope, .grad = { RG_RULE(RG_IN(0), elu_rule) },
       SAMPLES_1("z", RG_A(numbers, "EluBackward0", { 1, 1.5, 0.5 })));
 
-rg_tensor *rg_elu(rg_tensor *x, double alpha) {
+rg_tensor *(rg_elu)(rg_tensor *x, double alpha) {
     return RG_APPLY(elu, RG_A(numbers, "EluBackward0", { 1, alpha, 1 }), x);
 }
 
-rg_tensor *rg_elu_(rg_tensor *x, double alpha) {
+rg_tensor *(rg_elu_)(rg_tensor *x, double alpha) {
     return RG_APPLY_(elu, RG_A(numbers, "EluBackward1", { 1, alpha, 1 }), x);
 }
 
 /* ---- celu: x > 0 ? x : alpha (e^(x / alpha) - 1) ------------------------------- */
 
-rg_tensor *rg_celu(rg_tensor *x, double alpha) {
+rg_tensor *(rg_celu)(rg_tensor *x, double alpha) {
     RG_AS("celu");
     RG_FAIL_IF(alpha == 0, "celu", "ZeroDivisionError: alpha cannot be 0 for CELU");
     return RG_APPLY(elu, RG_A(numbers, "CeluBackward0", { 1, alpha, 1 / alpha }), x);
 }
 
-rg_tensor *rg_celu_(rg_tensor *x, double alpha) {
+rg_tensor *(rg_celu_)(rg_tensor *x, double alpha) {
     const struct numbers_attr a = { "CeluBackward1", { 1, alpha, 1 / alpha } };
     RG_AS("celu_");
     RG_FAIL_IF(alpha == 0, "celu_", "ZeroDivisionError: alpha cannot be 0 for CELU");
@@ -267,7 +267,7 @@ RG_OP(softplus, .doc = "ln(1 + e^(k0 x)) / k0; x where k0 x > k1", RG_NAMED(numb
       .grad = { RG_RULE(RG_IN(0), softplus_rule) },
       SAMPLES_1("", RG_A(numbers, "SoftplusBackward0", { 2, 20 })));
 
-rg_tensor *rg_softplus(rg_tensor *x, double beta, double threshold) {
+rg_tensor *(rg_softplus)(rg_tensor *x, double beta, double threshold) {
     return RG_APPLY(softplus, RG_A(numbers, "SoftplusBackward0", { beta, threshold }), x);
 }
 

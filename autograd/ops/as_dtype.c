@@ -16,7 +16,7 @@ static rg_tensor *summed_as(const char *op, rg_tensor *x, rg_tensor *y, rg_dtype
     return rgi_want_tracked(op, x, dtype) ? rg_to(y, dtype) : NULL;
 }
 
-rg_tensor *rg_sum_as(rg_tensor *x, rg_dtype dtype) {
+rg_tensor *(rg_sum_as)(rg_tensor *x, rg_dtype dtype) {
     return RG_COMPOSITE("sum", summed_as("sum", x, rg_sum(rg_to(x, dtype)), dtype));
 }
 
@@ -25,7 +25,7 @@ rg_tensor *(rg_sum_dim_as)(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype) 
                         summed_as("sum", x, rg_sum_dim(rg_to(x, dtype), dim, keepdim), dtype));
 }
 
-rg_tensor *rg_sum_dims_as(rg_tensor *x, rg_dims dims, bool keepdim, rg_dtype dtype) {
+rg_tensor *(rg_sum_dims_as)(rg_tensor *x, rg_dims dims, bool keepdim, rg_dtype dtype) {
     return RG_COMPOSITE("sum",
                         summed_as("sum", x, rg_sum_dims(rg_to(x, dtype), dims, keepdim), dtype));
 }
@@ -37,7 +37,7 @@ static rg_tensor *without_nan(rg_tensor *x, rg_dtype dtype) {
     return rg_to(x, dtype);
 }
 
-rg_tensor *rg_nansum_as(rg_tensor *x, rg_dtype dtype) {
+rg_tensor *(rg_nansum_as)(rg_tensor *x, rg_dtype dtype) {
     return RG_COMPOSITE("nansum", summed_as("nansum", x, rg_nansum(without_nan(x, dtype)), dtype));
 }
 
@@ -47,13 +47,13 @@ rg_tensor *(rg_nansum_dim_as)(rg_tensor *x, int dim, bool keepdim, rg_dtype dtyp
         summed_as("nansum", x, rg_nansum_dim(without_nan(x, dtype), dim, keepdim), dtype));
 }
 
-rg_tensor *rg_nansum_dims_as(rg_tensor *x, rg_dims dims, bool keepdim, rg_dtype dtype) {
+rg_tensor *(rg_nansum_dims_as)(rg_tensor *x, rg_dims dims, bool keepdim, rg_dtype dtype) {
     return RG_COMPOSITE(
         "nansum",
         summed_as("nansum", x, rg_nansum_dims(without_nan(x, dtype), dims, keepdim), dtype));
 }
 
-rg_tensor *rg_prod_as(rg_tensor *x, rg_dtype dtype) {
+rg_tensor *(rg_prod_as)(rg_tensor *x, rg_dtype dtype) {
     return RG_COMPOSITE("prod", summed_as("prod", x, rg_prod(rg_to(x, dtype)), dtype));
 }
 
@@ -98,7 +98,7 @@ static rg_tensor *mean_as_dtype(rg_tensor *x, rg_dtype dtype) {
     return rg_to(x, dtype);
 }
 
-rg_tensor *rg_mean_as(rg_tensor *x, rg_dtype dtype) {
+rg_tensor *(rg_mean_as)(rg_tensor *x, rg_dtype dtype) {
     return RG_COMPOSITE("mean", rg_mean(mean_as_dtype(x, dtype)));
 }
 
@@ -106,7 +106,7 @@ rg_tensor *(rg_mean_dim_as)(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype)
     return RG_COMPOSITE("mean", rg_mean_dim(mean_as_dtype(x, dtype), dim, keepdim));
 }
 
-rg_tensor *rg_mean_dims_as(rg_tensor *x, rg_dims dims, bool keepdim, rg_dtype dtype) {
+rg_tensor *(rg_mean_dims_as)(rg_tensor *x, rg_dims dims, bool keepdim, rg_dtype dtype) {
     return RG_COMPOSITE("mean", rg_mean_dims(mean_as_dtype(x, dtype), dims, keepdim));
 }
 
@@ -127,11 +127,11 @@ static rg_tensor *norm_as_dtype(rg_tensor *x, rg_dtype dtype) {
     return rg_to(x, dtype);
 }
 
-rg_tensor *rg_norm_as(rg_tensor *x, rg_dtype dtype) {
+rg_tensor *(rg_norm_as)(rg_tensor *x, rg_dtype dtype) {
     return RG_COMPOSITE("norm", rg_norm(norm_as_dtype(x, dtype)));
 }
 
-rg_tensor *rg_norm_p_as(rg_tensor *x, double p, rg_dtype dtype) {
+rg_tensor *(rg_norm_p_as)(rg_tensor *x, double p, rg_dtype dtype) {
     return RG_COMPOSITE("norm", rg_norm_p(norm_as_dtype(x, dtype), p));
 }
 
@@ -139,7 +139,7 @@ rg_tensor *(rg_norm_dim_as)(rg_tensor *x, double p, int dim, bool keepdim, rg_dt
     return RG_COMPOSITE("norm", rg_norm_dim(norm_as_dtype(x, dtype), p, dim, keepdim));
 }
 
-rg_tensor *rg_norm_dims_as(rg_tensor *x, double p, rg_dims dims, bool keepdim, rg_dtype dtype) {
+rg_tensor *(rg_norm_dims_as)(rg_tensor *x, double p, rg_dims dims, bool keepdim, rg_dtype dtype) {
     return RG_COMPOSITE("norm", rg_norm_dims(norm_as_dtype(x, dtype), p, dims, keepdim));
 }
 

@@ -54,7 +54,7 @@ rg_tensor *rgi_copied(rg_tensor *x, const int64_t *stride) {
     return RG_APPLY(to, &a, x);
 }
 
-rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype) { return rgi_to_as(NULL, x, dtype); }
+rg_tensor *(rg_to)(rg_tensor *x, rg_dtype dtype) { return rgi_to_as(NULL, x, dtype); }
 
 /* ---- clone: a copy of x in a new storage; gx = g ------------------------------- */
 

@@ -7,7 +7,7 @@
 /* ---- dropout: x times a random mask of 0 and 1 / (1 - p). The mask has x's order of dims in
  *      memory, and its elements are drawn in that order ------------------------- */
 
-rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *g) {
+rg_tensor *(rg_dropout_with)(rg_tensor *x, double p, bool training, rg_generator *g) {
     if (!rgi_check(x, "dropout"))
         return NULL;
     rg_code code = p == p ? RG_VALUE_ERROR : RG_RUNTIME_ERROR;

@@ -77,7 +77,7 @@ rg_tensor *(rg_amax_dim)(rg_tensor *x, int dim, bool keepdim) {
     return ok ? rgi_reduce_dim(&rg_op_amax, x, dim, keepdim) : NULL;
 }
 
-rg_tensor *rg_amax_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
+rg_tensor *(rg_amax_dims)(rg_tensor *x, rg_dims dims, bool keepdim) {
     bool ok = extreme_check("amax", x, &dims, RG_RUNTIME_ERROR);
     return ok ? rgi_reduce_dims(&rg_op_amax, x, dims, keepdim) : NULL;
 }
@@ -98,7 +98,7 @@ rg_tensor *(rg_amin_dim)(rg_tensor *x, int dim, bool keepdim) {
     return ok ? rgi_reduce_dim(&rg_op_amin, x, dim, keepdim) : NULL;
 }
 
-rg_tensor *rg_amin_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
+rg_tensor *(rg_amin_dims)(rg_tensor *x, rg_dims dims, bool keepdim) {
     bool ok = extreme_check("amin", x, &dims, RG_RUNTIME_ERROR);
     return ok ? rgi_reduce_dims(&rg_op_amin, x, dims, keepdim) : NULL;
 }

@@ -251,7 +251,7 @@ bool rgi_index_of_mask(rg_tensor *mask, rg_tensor *index[]) {
     return true;
 }
 
-rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask) {
+rg_tensor *(rg_masked_select)(rg_tensor *x, rg_tensor *mask) {
     struct index_attr a = { .node = "MaskedSelectBackward0" };
     rg_tensor shape = { 0 };
     rg_tensor *in[1 + RG_MAX_DIMS];
@@ -276,7 +276,7 @@ rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask) {
 
 /* ---- take: the elements of the flattened x at the indices ------------------------ */
 
-rg_tensor *rg_take(rg_tensor *x, rg_tensor *index) {
+rg_tensor *(rg_take)(rg_tensor *x, rg_tensor *index) {
     struct index_attr a = { .node = "TakeBackward0" };
     int64_t bad;
     RG_AS("take");

@@ -239,8 +239,8 @@ RG_OP(layer_norm, .doc = "(x - mean) / sqrt(var + eps) weight + bias, over the l
                  NORM("(5,3) (3) (3)", 5, 1, 3, 1, 1e-5), NORM("(3) - -", 1, 1, 3, 1, 1e-5),
                  NORM("(0,3) (3) (3)", 0, 1, 3, 1, 1e-5)));
 
-rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias,
-                         double eps) {
+rg_tensor *(rg_layer_norm)(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight,
+                           rg_tensor *bias, double eps) {
     struct norm_attr a = { .eps = eps };
     if (!norm_shapes("layer_norm", ", ", x, &normalized_shape, (rg_tensor *[]){ weight, bias }, 2,
                      &a)
@@ -257,7 +257,7 @@ RG_OP(rms_norm, .doc = "x / sqrt(mean(x^2) + eps) weight, over the last dims",
       RG_SAMPLES(NORM("(2,3) (3)", 2, 1, 3, 1, 1e-5), NORM("(2,2,3) (2,3)", 2, 1, 6, 1, 1e-2),
                  NORM("(2,40) -", 2, 1, 40, 1, 0), NORM("(0,3) (3)", 0, 1, 3, 1, 1e-5)));
 
-rg_tensor *rg_rms_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps) {
+rg_tensor *(rg_rms_norm)(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps) {
     struct norm_attr a = { .eps = eps };
     if (eps == RG_OWN_EPS && x && rgi_is_float(x->dtype))
         a.eps = rgi_epsilon(x->dtype);

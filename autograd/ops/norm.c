@@ -89,12 +89,12 @@ static rg_tensor *norm_over(rg_tensor *x, double p, const rg_dims *dims, bool ke
 }
 
 rg_tensor *rg_norm(rg_tensor *x) { return rg_norm_p(x, 2); }
-rg_tensor *rg_norm_p(rg_tensor *x, double p) { return norm_over(x, p, &rg_no_dims, false); }
+rg_tensor *(rg_norm_p)(rg_tensor *x, double p) { return norm_over(x, p, &rg_no_dims, false); }
 rg_tensor *(rg_norm_dim)(rg_tensor *x, double p, int dim, bool keep) {
     return norm_over(x, p, &RG_DIMS(dim), keep);
 }
 
-rg_tensor *rg_norm_dims(rg_tensor *x, double p, rg_dims dims, bool keep) {
+rg_tensor *(rg_norm_dims)(rg_tensor *x, double p, rg_dims dims, bool keep) {
     return norm_over(x, p, &dims, keep);
 }
 
@@ -127,7 +127,7 @@ rg_tensor *(rg_normalize)(rg_tensor *x, double p, int dim, double eps) {
 
 /* ---- pairwise_distance: norm_p(a - b + eps) along the last dim ----------------- */
 
-rg_tensor *rg_pairwise_distance(rg_tensor *a, rg_tensor *b, double p, double eps, bool keepdim) {
+rg_tensor *(rg_pairwise_distance)(rg_tensor *a, rg_tensor *b, double p, double eps, bool keepdim) {
     if (!rgi_check(a, "pairwise_distance") || !rgi_check(b, "pairwise_distance"))
         return NULL;
     int last = RG_MAX(a->ndim, b->ndim) - 1;

@@ -45,35 +45,7 @@ static inline rg_list rg_list_of(int n, rg_tensor *const v[]) {
 #define rg_bool(x)                 rg_to(x, RG_BOOL)
 #define rg_dropout(x, p, training) rg_dropout_with(x, p, training, rg_default_generator())
 
-/* ---- arguments from left to right -------------------------------------------------
- * C leaves open in which order arguments are evaluated. These macros fix the order, so that the
- * two random tensors in rg_matmul(rg_rand(6, 3), rg_randn(3, 2)) are drawn in the same order as in
- * Python. The number n makes the names of the macro's variables unique. In C the arguments are
- * evaluated inside a block that the macro opens. If an argument contains an array literal, the
- * array's life ends with that block. This does no harm, because none of these functions keeps a
- * pointer to it. */
-
-#ifdef __cplusplus
-#define RG_IN_ORDER_2(f, n, a, b, ...) (rg_in_order{ (a), (b) }.two(f __VA_OPT__(, ) __VA_ARGS__))
-#define RG_IN_ORDER_3(f, n, a, b, c, ...) \
-    (rg_in_order{ (a), (b), (c) }.three(f __VA_OPT__(, ) __VA_ARGS__))
-#else
-#define RG_IN_ORDER_2(f, n, a, b, ...)    RG_IN_ORDER_2_(f, n, a, b __VA_OPT__(, ) __VA_ARGS__)
-#define RG_IN_ORDER_3(f, n, a, b, c, ...) RG_IN_ORDER_3_(f, n, a, b, c __VA_OPT__(, ) __VA_ARGS__)
-#define RG_IN_ORDER_2_(f, n, a, b, ...)                 \
-    __extension__({                                     \
-        rg_tensor *rg_a##n = (a);                       \
-        rg_tensor *rg_b##n = (b);                       \
-        f(rg_a##n, rg_b##n __VA_OPT__(, ) __VA_ARGS__); \
-    })
-#define RG_IN_ORDER_3_(f, n, a, b, c, ...)                       \
-    __extension__({                                              \
-        rg_tensor *rg_a##n = (a);                                \
-        rg_tensor *rg_b##n = (b);                                \
-        rg_tensor *rg_c##n = (c);                                \
-        f(rg_a##n, rg_b##n, rg_c##n __VA_OPT__(, ) __VA_ARGS__); \
-    })
-#endif
+/* ---- arguments from left to right: see tensor/arguments/arguments.h ------------------ */
 
 #define rg_matmul(a, b)    RG_IN_ORDER_2(rg_matmul, __COUNTER__, a, b)
 #define rg_mm(a, b)        RG_IN_ORDER_2(rg_mm, __COUNTER__, a, b)
@@ -90,35 +62,37 @@ static inline rg_list rg_list_of(int n, rg_tensor *const v[]) {
 #define RG_EMBEDDING_(...) \
     RG_KEYWORDS(rg_embedding_options, (.padding_idx = INT64_MIN, .norm_type = 2), __VA_ARGS__)
 #define rg_embedding(index, weight, ...) \
-    rg_embedding_with(index, weight, RG_EMBEDDING_(__VA_ARGS__))
+    RG_IN_ORDER_2(rg_embedding_with, __COUNTER__, index, weight, RG_EMBEDDING_(__VA_ARGS__))
 #define RG_NAN_TO_NUM_(...) \
     RG_KEYWORDS(rg_nan_to_num_options, (.posinf = NAN, .neginf = NAN), __VA_ARGS__)
 #define rg_nan_to_num(x, ...)  rg_nan_to_num_with(x, RG_NAN_TO_NUM_(__VA_ARGS__))
 #define rg_nan_to_num_(x, ...) rg_nan_to_num_with_(x, RG_NAN_TO_NUM_(__VA_ARGS__))
 #define RG_SCATTER_REDUCE_(...) \
     RG_KEYWORDS(rg_scatter_reduce_options, (.include_self = true), __VA_ARGS__)
-#define rg_scatter_reduce(x, dim, index, source, reduce, ...) \
-    rg_scatter_reduce_with(x, dim, index, source, reduce, RG_SCATTER_REDUCE_(__VA_ARGS__))
-#define rg_scatter_reduce_(x, dim, index, source, reduce, ...) \
-    rg_scatter_reduce_with_(x, dim, index, source, reduce, RG_SCATTER_REDUCE_(__VA_ARGS__))
-#define rg_quantile(x, q, ...)                                                                     \
-    rg_quantile_with(x, RG_WRAP(q),                                                                \
-                     RG_KEYWORDS(rg_quantile_options, (.dim = INT_MIN, .interpolation = "linear"), \
-                                 __VA_ARGS__))
+#define rg_scatter_reduce(x, dim, index, source, reduce, ...)                                 \
+    RG_AROUND_3((rg_scatter_reduce_with), __COUNTER__, x, RG_INT(dim), index, source, reduce, \
+                RG_SCATTER_REDUCE_(__VA_ARGS__))
+#define rg_scatter_reduce_(x, dim, index, source, reduce, ...)                                 \
+    RG_AROUND_3((rg_scatter_reduce_with_), __COUNTER__, x, RG_INT(dim), index, source, reduce, \
+                RG_SCATTER_REDUCE_(__VA_ARGS__))
+#define rg_quantile(x, q, ...)                                                                  \
+    RG_IN_ORDER_2(rg_quantile_with, __COUNTER__, x, RG_WRAP(q),                                 \
+                  RG_KEYWORDS(rg_quantile_options, (.dim = INT_MIN, .interpolation = "linear"), \
+                              __VA_ARGS__))
 #define rg_bincount(x, ...) \
     rg_bincount_with(x, RG_KEYWORDS(rg_bincount_options, (.weights = RG_NONE), __VA_ARGS__))
-#define rg_searchsorted(sorted, value, right, ...)      \
-    rg_searchsorted_with(sorted, RG_WRAP(value), right, \
-                         RG_KEYWORDS(rg_searchsorted_options, (.sorter = RG_NONE), __VA_ARGS__))
+#define rg_searchsorted(sorted, value, right, ...)                                             \
+    RG_IN_ORDER_2((rg_searchsorted_with), __COUNTER__, sorted, RG_WRAP(value), RG_FLAG(right), \
+                  RG_KEYWORDS(rg_searchsorted_options, (.sorter = RG_NONE), __VA_ARGS__))
 #define rg_cdist(a, b, ...)                                                                    \
     RG_IN_ORDER_2(rg_cdist_with, __COUNTER__, a, b,                                            \
                   RG_KEYWORDS(rg_cdist_options,                                                \
                               (.p = 2, .compute_mode = "use_mm_for_euclid_dist_if_necessary"), \
                               __VA_ARGS__))
-#define rg_repeat_interleave(x, repeats, ...)                           \
-    rg_repeat_interleave_with(x, RG_WRAP(repeats),                      \
-                              RG_KEYWORDS(rg_repeat_interleave_options, \
-                                          (.dim = INT_MIN, .output_size = -1), __VA_ARGS__))
+#define rg_repeat_interleave(x, repeats, ...)                                                    \
+    RG_IN_ORDER_2(rg_repeat_interleave_with, __COUNTER__, x, RG_WRAP(repeats),                   \
+                  RG_KEYWORDS(rg_repeat_interleave_options, (.dim = INT_MIN, .output_size = -1), \
+                              __VA_ARGS__))
 #define rg_meshgrid(tensors, ...) \
     rg_meshgrid_with(tensors, RG_KEYWORDS(rg_meshgrid_options, (.indexing = "ij"), __VA_ARGS__))
 #define rg_scaled_dot_product_attention(q, k, v, ...)                         \
@@ -153,7 +127,7 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
 
 #define RG_MAX_POOL_(...) \
     RG_KEYWORDS(rg_max_pool_options, (.stride = RG_KERNEL, .dilation = 1), __VA_ARGS__)
-#define RG_AVG_POOL_(...) \
+#define RG_AVG_POOL_(...)                                                                        \
     RG_KEYWORDS(rg_avg_pool_options,                                                             \
                 (.stride = RG_KERNEL, .count_include_pad = true, .divisor_override = RG_WINDOW), \
                 __VA_ARGS__)
@@ -221,124 +195,169 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
     RG_IN_ORDER_2(rg_poisson_nll_loss_with, __COUNTER__, x, t, RG_POISSON_NLL_(__VA_ARGS__))
 
 /* ---- numbers where a tensor is expected ---------------------------------------- */
-#define rg_add(a, b)                         RG_T2(rg_add, a, b)
-#define rg_sub(a, b)                         RG_T2(rg_sub, a, b)
-#define rg_mul(a, b)                         RG_T2(rg_mul, a, b)
-#define rg_div(a, b)                         RG_T2(rg_div, a, b)
-#define rg_add_alpha(a, b, c)                RG_T3(rg_add_alpha, a, b, c)
-#define rg_sub_alpha(a, b, c)                RG_T3(rg_sub_alpha, a, b, c)
-#define rg_div_floor(a, b)                   RG_T2(rg_div_floor, a, b)
-#define rg_div_trunc(a, b)                   RG_T2(rg_div_trunc, a, b)
-#define rg_floor_divide(a, b)                RG_T2(rg_floor_divide, a, b)
-#define rg_remainder(a, b)                   RG_T2(rg_remainder, a, b)
-#define rg_fmod(a, b)                        RG_T2(rg_fmod, a, b)
-#define rg_pow(a, b)                         RG_T2(rg_pow, a, b)
-#define rg_atan2(a, b)                       RG_T2(rg_atan2, a, b)
-#define rg_xlogy(a, b)                       RG_T2(rg_xlogy, a, b)
-#define rg_logaddexp(a, b)                   RG_T2(rg_logaddexp, a, b)
-#define rg_logaddexp2(a, b)                  RG_T2(rg_logaddexp2, a, b)
-#define rg_maximum(a, b)                     RG_T2(rg_maximum, a, b)
-#define rg_minimum(a, b)                     RG_T2(rg_minimum, a, b)
-#define rg_fmax(a, b)                        RG_T2(rg_fmax, a, b)
-#define rg_fmin(a, b)                        RG_T2(rg_fmin, a, b)
-#define rg_eq(a, b)                          RG_T2(rg_eq, a, b)
-#define rg_ne(a, b)                          RG_T2(rg_ne, a, b)
-#define rg_lt(a, b)                          RG_T2(rg_lt, a, b)
-#define rg_le(a, b)                          RG_T2(rg_le, a, b)
-#define rg_gt(a, b)                          RG_T2(rg_gt, a, b)
-#define rg_ge(a, b)                          RG_T2(rg_ge, a, b)
-#define rg_logical_and(a, b)                 RG_T2(rg_logical_and, a, b)
-#define rg_logical_or(a, b)                  RG_T2(rg_logical_or, a, b)
-#define rg_logical_xor(a, b)                 RG_T2(rg_logical_xor, a, b)
-#define rg_where(c, a, b)                    RG_T3(rg_where, c, a, b)
-#define rg_masked_fill(x, m, v)              RG_T3(rg_masked_fill, x, m, v)
-#define rg_clamp(x, a, b)                    RG_T3(rg_clamp, x, a, b)
-#define rg_clamp_min(x, a)                   RG_T2(rg_clamp_min, x, a)
-#define rg_clamp_max(x, a)                   RG_T2(rg_clamp_max, x, a)
-#define rg_lerp(a, b, w)                     RG_T3(rg_lerp, a, b, w)
-#define rg_scatter(x, dim, index, source)    (rg_scatter)(x, RG_WHOLE(dim), index, RG_WRAP(source))
-#define rg_index_fill(x, dim, index, v)      (rg_index_fill)(x, RG_WHOLE(dim), index, RG_WRAP(v))
-#define rg_bucketize(value, bounds, right)   (rg_bucketize)(RG_WRAP(value), bounds, right)
-#define rg_copy_(x, s)                       RG_T2(rg_copy_, x, s)
-#define rg_fill_(x, v)                       RG_T2(rg_fill_, x, v)
-#define rg_add_(x, b)                        RG_T2(rg_add_, x, b)
-#define rg_sub_(x, b)                        RG_T2(rg_sub_, x, b)
-#define rg_mul_(x, b)                        RG_T2(rg_mul_, x, b)
-#define rg_div_(x, b)                        RG_T2(rg_div_, x, b)
-#define rg_floor_divide_(x, b)               RG_T2(rg_floor_divide_, x, b)
-#define rg_remainder_(x, b)                  RG_T2(rg_remainder_, x, b)
-#define rg_fmod_(x, b)                       RG_T2(rg_fmod_, x, b)
-#define rg_pow_(x, b)                        RG_T2(rg_pow_, x, b)
-#define rg_atan2_(x, b)                      RG_T2(rg_atan2_, x, b)
-#define rg_xlogy_(x, b)                      RG_T2(rg_xlogy_, x, b)
-#define rg_eq_(x, b)                         RG_T2(rg_eq_, x, b)
-#define rg_ne_(x, b)                         RG_T2(rg_ne_, x, b)
-#define rg_lt_(x, b)                         RG_T2(rg_lt_, x, b)
-#define rg_le_(x, b)                         RG_T2(rg_le_, x, b)
-#define rg_gt_(x, b)                         RG_T2(rg_gt_, x, b)
-#define rg_ge_(x, b)                         RG_T2(rg_ge_, x, b)
-#define rg_clamp_min_(x, b)                  RG_T2(rg_clamp_min_, x, b)
-#define rg_clamp_max_(x, b)                  RG_T2(rg_clamp_max_, x, b)
-#define rg_add_alpha_(x, b, c)               RG_T3(rg_add_alpha_, x, b, c)
-#define rg_clamp_(x, a, b)                   RG_T3(rg_clamp_, x, a, b)
-#define rg_lerp_(x, b, w)                    RG_T3(rg_lerp_, x, b, w)
-#define rg_masked_fill_(x, m, v)             RG_T3(rg_masked_fill_, x, m, v)
-#define rg_scatter_(x, dim, index, source)   (rg_scatter_)(x, RG_WHOLE(dim), index, RG_WRAP(source))
+#define rg_add(a, b)            RG_T2(rg_add, a, b)
+#define rg_sub(a, b)            RG_T2(rg_sub, a, b)
+#define rg_mul(a, b)            RG_T2(rg_mul, a, b)
+#define rg_div(a, b)            RG_T2(rg_div, a, b)
+#define rg_add_alpha(a, b, c)   RG_T3(rg_add_alpha, a, b, c)
+#define rg_sub_alpha(a, b, c)   RG_T3(rg_sub_alpha, a, b, c)
+#define rg_div_floor(a, b)      RG_T2(rg_div_floor, a, b)
+#define rg_div_trunc(a, b)      RG_T2(rg_div_trunc, a, b)
+#define rg_floor_divide(a, b)   RG_T2(rg_floor_divide, a, b)
+#define rg_remainder(a, b)      RG_T2(rg_remainder, a, b)
+#define rg_fmod(a, b)           RG_T2(rg_fmod, a, b)
+#define rg_pow(a, b)            RG_T2(rg_pow, a, b)
+#define rg_atan2(a, b)          RG_T2(rg_atan2, a, b)
+#define rg_xlogy(a, b)          RG_T2(rg_xlogy, a, b)
+#define rg_logaddexp(a, b)      RG_T2(rg_logaddexp, a, b)
+#define rg_logaddexp2(a, b)     RG_T2(rg_logaddexp2, a, b)
+#define rg_maximum(a, b)        RG_T2(rg_maximum, a, b)
+#define rg_minimum(a, b)        RG_T2(rg_minimum, a, b)
+#define rg_fmax(a, b)           RG_T2(rg_fmax, a, b)
+#define rg_fmin(a, b)           RG_T2(rg_fmin, a, b)
+#define rg_eq(a, b)             RG_T2(rg_eq, a, b)
+#define rg_ne(a, b)             RG_T2(rg_ne, a, b)
+#define rg_lt(a, b)             RG_T2(rg_lt, a, b)
+#define rg_le(a, b)             RG_T2(rg_le, a, b)
+#define rg_gt(a, b)             RG_T2(rg_gt, a, b)
+#define rg_ge(a, b)             RG_T2(rg_ge, a, b)
+#define rg_logical_and(a, b)    RG_T2(rg_logical_and, a, b)
+#define rg_logical_or(a, b)     RG_T2(rg_logical_or, a, b)
+#define rg_logical_xor(a, b)    RG_T2(rg_logical_xor, a, b)
+#define rg_where(c, a, b)       RG_T3(rg_where, c, a, b)
+#define rg_masked_fill(x, m, v) RG_T3(rg_masked_fill, x, m, v)
+#define rg_clamp(x, a, b)       RG_T3(rg_clamp, x, a, b)
+#define rg_clamp_min(x, a)      RG_T2(rg_clamp_min, x, a)
+#define rg_clamp_max(x, a)      RG_T2(rg_clamp_max, x, a)
+#define rg_lerp(a, b, w)        RG_T3(rg_lerp, a, b, w)
+#define rg_scatter(x, dim, index, source) \
+    RG_AROUND_3(rg_scatter, __COUNTER__, x, RG_INT(dim), index, RG_WRAP(source))
+#define rg_index_fill(x, dim, index, v) \
+    RG_AROUND_3(rg_index_fill, __COUNTER__, x, RG_INT(dim), index, RG_WRAP(v))
+#define rg_bucketize(value, bounds, right) \
+    RG_IN_ORDER_2(rg_bucketize, __COUNTER__, RG_WRAP(value), bounds, RG_FLAG(right))
+#define rg_copy_(x, s)           RG_T2(rg_copy_, x, s)
+#define rg_fill_(x, v)           RG_T2(rg_fill_, x, v)
+#define rg_add_(x, b)            RG_T2(rg_add_, x, b)
+#define rg_sub_(x, b)            RG_T2(rg_sub_, x, b)
+#define rg_mul_(x, b)            RG_T2(rg_mul_, x, b)
+#define rg_div_(x, b)            RG_T2(rg_div_, x, b)
+#define rg_floor_divide_(x, b)   RG_T2(rg_floor_divide_, x, b)
+#define rg_remainder_(x, b)      RG_T2(rg_remainder_, x, b)
+#define rg_fmod_(x, b)           RG_T2(rg_fmod_, x, b)
+#define rg_pow_(x, b)            RG_T2(rg_pow_, x, b)
+#define rg_atan2_(x, b)          RG_T2(rg_atan2_, x, b)
+#define rg_xlogy_(x, b)          RG_T2(rg_xlogy_, x, b)
+#define rg_eq_(x, b)             RG_T2(rg_eq_, x, b)
+#define rg_ne_(x, b)             RG_T2(rg_ne_, x, b)
+#define rg_lt_(x, b)             RG_T2(rg_lt_, x, b)
+#define rg_le_(x, b)             RG_T2(rg_le_, x, b)
+#define rg_gt_(x, b)             RG_T2(rg_gt_, x, b)
+#define rg_ge_(x, b)             RG_T2(rg_ge_, x, b)
+#define rg_clamp_min_(x, b)      RG_T2(rg_clamp_min_, x, b)
+#define rg_clamp_max_(x, b)      RG_T2(rg_clamp_max_, x, b)
+#define rg_add_alpha_(x, b, c)   RG_T3(rg_add_alpha_, x, b, c)
+#define rg_clamp_(x, a, b)       RG_T3(rg_clamp_, x, a, b)
+#define rg_lerp_(x, b, w)        RG_T3(rg_lerp_, x, b, w)
+#define rg_masked_fill_(x, m, v) RG_T3(rg_masked_fill_, x, m, v)
+#define rg_scatter_(x, dim, index, source) \
+    RG_AROUND_3(rg_scatter_, __COUNTER__, x, RG_INT(dim), index, RG_WRAP(source))
 #define rg_index_fill_(x, dim, index, value) \
-    (rg_index_fill_)(x, RG_WHOLE(dim), index, RG_WRAP(value))
+    RG_AROUND_3(rg_index_fill_, __COUNTER__, x, RG_INT(dim), index, RG_WRAP(value))
 
-/* ---- whole numbers: RG_WHOLE and RG_INT (tensor/keywords.h) refuse fractions --------- */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
-#define RG_ITEM_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) count
-/* Applies RG_WHOLE to the second of two arguments. If there are more than two arguments, the
- * preprocessor has split a literal such as (rg_list){ 2, v } at its commas. The arguments are then
- * passed on unchecked. */
-#define RG_LAST_OF_2_(...)                                                                  \
-    RG_ITEM_COUNT_(__VA_ARGS__, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, \
-                   RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_,  \
-                   RG_ALL_OF_, RG_ALL_OF_, RG_ALL_OF_, RG_LAST_OF_, RG_ALL_OF_, )           \
-    (__VA_ARGS__)
-#define RG_LAST_OF_(first, n) first, RG_WHOLE(n)
-#define RG_ALL_OF_(...)       __VA_ARGS__
-
-#define rg_round_decimals(x, decimals)           rg_round_decimals(x, RG_INT(decimals))
-#define rg_sum_dim(x, dim, keepdim)              rg_sum_dim(x, RG_INT(dim), keepdim)
-#define rg_nansum_dim(x, dim, keepdim)           rg_nansum_dim(x, RG_INT(dim), keepdim)
-#define rg_mean_dim(x, dim, keepdim)             rg_mean_dim(x, RG_INT(dim), keepdim)
-#define rg_prod_dim(x, dim, keepdim)             rg_prod_dim(x, RG_INT(dim), keepdim)
-#define rg_amax_dim(x, dim, keepdim)             rg_amax_dim(x, RG_INT(dim), keepdim)
-#define rg_amin_dim(x, dim, keepdim)             rg_amin_dim(x, RG_INT(dim), keepdim)
-#define rg_max_dim(x, dim, keepdim)              rg_max_dim(x, RG_INT(dim), keepdim)
-#define rg_min_dim(x, dim, keepdim)              rg_min_dim(x, RG_INT(dim), keepdim)
-#define rg_median_dim(x, dim, keepdim)           rg_median_dim(x, RG_INT(dim), keepdim)
-#define rg_kthvalue(x, k, dim, keepdim)          rg_kthvalue(x, RG_WHOLE(k), RG_INT(dim), keepdim)
-#define rg_argmax_dim(x, dim, keepdim)           rg_argmax_dim(x, RG_INT(dim), keepdim)
-#define rg_argmin_dim(x, dim, keepdim)           rg_argmin_dim(x, RG_INT(dim), keepdim)
-#define rg_var_dim(x, dim, correction, keepdim)  rg_var_dim(x, RG_INT(dim), correction, keepdim)
-#define rg_std_dim(x, dim, correction, keepdim)  rg_std_dim(x, RG_INT(dim), correction, keepdim)
-#define rg_norm_dim(x, p, dim, keepdim)          rg_norm_dim(x, p, RG_INT(dim), keepdim)
-#define rg_logsumexp(x, dim, keepdim)            rg_logsumexp(x, RG_INT(dim), keepdim)
-#define rg_cumsum(x, dim)                        rg_cumsum(x, RG_INT(dim))
-#define rg_cumprod(x, dim)                       rg_cumprod(x, RG_INT(dim))
-#define rg_logcumsumexp(x, dim)                  rg_logcumsumexp(x, RG_INT(dim))
-#define rg_any_dim(x, dim, keepdim)              rg_any_dim(x, RG_INT(dim), keepdim)
-#define rg_all_dim(x, dim, keepdim)              rg_all_dim(x, RG_INT(dim), keepdim)
-#define rg_count_nonzero_dim(x, dim)             rg_count_nonzero_dim(x, RG_INT(dim))
-#define rg_sum_dim_as(x, dim, keepdim, dtype)    rg_sum_dim_as(x, RG_INT(dim), keepdim, dtype)
-#define rg_nansum_dim_as(x, dim, keepdim, dtype) rg_nansum_dim_as(x, RG_INT(dim), keepdim, dtype)
-#define rg_mean_dim_as(x, dim, keepdim, dtype)   rg_mean_dim_as(x, RG_INT(dim), keepdim, dtype)
-#define rg_prod_dim_as(x, dim, keepdim, dtype)   rg_prod_dim_as(x, RG_INT(dim), keepdim, dtype)
+#define rg_leaky_relu(x, negative_slope)  rg_leaky_relu(x, RG_REAL(negative_slope))
+#define rg_prelu(x, weight)               RG_IN_ORDER_2(rg_prelu, __COUNTER__, x, weight)
+#define rg_elu(x, alpha)                  rg_elu(x, RG_REAL(alpha))
+#define rg_celu(x, alpha)                 rg_celu(x, RG_REAL(alpha))
+#define rg_softplus(x, beta, threshold)   rg_softplus(x, RG_REAL(beta), RG_REAL(threshold))
+#define rg_hardtanh(x, min, max)          rg_hardtanh(x, RG_REAL(min), RG_REAL(max))
+#define rg_hardshrink(x, lambd)           rg_hardshrink(x, RG_REAL(lambd))
+#define rg_softshrink(x, lambd)           rg_softshrink(x, RG_REAL(lambd))
+#define rg_threshold(x, threshold, value) rg_threshold(x, RG_REAL(threshold), RG_REAL(value))
+#define rg_round_decimals(x, decimals)    rg_round_decimals(x, RG_INT(decimals))
+#define rg_addcmul(x, a, b, value) RG_IN_ORDER_3(rg_addcmul, __COUNTER__, x, a, b, RG_REAL(value))
+#define rg_addcdiv(x, a, b, value) RG_IN_ORDER_3(rg_addcdiv, __COUNTER__, x, a, b, RG_REAL(value))
+#define rg_sum_dim(x, dim, keepdim)       rg_sum_dim(x, RG_INT(dim), RG_FLAG(keepdim))
+#define rg_sum_dims(x, ...)               rg_sum_dims(x, RG_CHECKED_2(RG_ANY, RG_FLAG, __VA_ARGS__))
+#define rg_nansum_dim(x, dim, keepdim)    rg_nansum_dim(x, RG_INT(dim), RG_FLAG(keepdim))
+#define rg_nansum_dims(x, ...) rg_nansum_dims(x, RG_CHECKED_2(RG_ANY, RG_FLAG, __VA_ARGS__))
+#define rg_mean_dim(x, dim, keepdim)      rg_mean_dim(x, RG_INT(dim), RG_FLAG(keepdim))
+#define rg_mean_dims(x, ...) rg_mean_dims(x, RG_CHECKED_2(RG_ANY, RG_FLAG, __VA_ARGS__))
+#define rg_prod_dim(x, dim, keepdim)      rg_prod_dim(x, RG_INT(dim), RG_FLAG(keepdim))
+#define rg_amax_dim(x, dim, keepdim)      rg_amax_dim(x, RG_INT(dim), RG_FLAG(keepdim))
+#define rg_amax_dims(x, ...) rg_amax_dims(x, RG_CHECKED_2(RG_ANY, RG_FLAG, __VA_ARGS__))
+#define rg_amin_dim(x, dim, keepdim)      rg_amin_dim(x, RG_INT(dim), RG_FLAG(keepdim))
+#define rg_amin_dims(x, ...) rg_amin_dims(x, RG_CHECKED_2(RG_ANY, RG_FLAG, __VA_ARGS__))
+#define rg_max_dim(x, dim, keepdim)       rg_max_dim(x, RG_INT(dim), RG_FLAG(keepdim))
+#define rg_min_dim(x, dim, keepdim)       rg_min_dim(x, RG_INT(dim), RG_FLAG(keepdim))
+#define rg_median_dim(x, dim, keepdim)    rg_median_dim(x, RG_INT(dim), RG_FLAG(keepdim))
+#define rg_kthvalue(x, k, dim, keepdim)   rg_kthvalue(x, RG_WHOLE(k), RG_INT(dim), RG_FLAG(keepdim))
+#define rg_argmax_dim(x, dim, keepdim)    rg_argmax_dim(x, RG_INT(dim), RG_FLAG(keepdim))
+#define rg_argmin_dim(x, dim, keepdim)    rg_argmin_dim(x, RG_INT(dim), RG_FLAG(keepdim))
+#define rg_var_dim(x, dim, correction, keepdim) \
+    rg_var_dim(x, RG_INT(dim), RG_REAL(correction), RG_FLAG(keepdim))
+#define rg_var_dims(x, ...) rg_var_dims(x, RG_CHECKED_3(RG_ANY, RG_REAL, RG_FLAG, __VA_ARGS__))
+#define rg_std_dim(x, dim, correction, keepdim) \
+    rg_std_dim(x, RG_INT(dim), RG_REAL(correction), RG_FLAG(keepdim))
+#define rg_std_dims(x, ...) rg_std_dims(x, RG_CHECKED_3(RG_ANY, RG_REAL, RG_FLAG, __VA_ARGS__))
+#define rg_norm_p(x, p)                 rg_norm_p(x, RG_REAL(p))
+#define rg_norm_dim(x, p, dim, keepdim) rg_norm_dim(x, RG_REAL(p), RG_INT(dim), RG_FLAG(keepdim))
+#define rg_norm_dims(x, p, ...) \
+    rg_norm_dims(x, RG_REAL(p), RG_CHECKED_2(RG_ANY, RG_FLAG, __VA_ARGS__))
+#define rg_logsumexp(x, dim, keepdim) rg_logsumexp(x, RG_INT(dim), RG_FLAG(keepdim))
+#define rg_logsumexp_dims(x, ...) rg_logsumexp_dims(x, RG_CHECKED_2(RG_ANY, RG_FLAG, __VA_ARGS__))
+#define rg_cumsum(x, dim)             rg_cumsum(x, RG_INT(dim))
+#define rg_cumprod(x, dim)            rg_cumprod(x, RG_INT(dim))
+#define rg_logcumsumexp(x, dim)       rg_logcumsumexp(x, RG_INT(dim))
+#define rg_any_dim(x, dim, keepdim)   rg_any_dim(x, RG_INT(dim), RG_FLAG(keepdim))
+#define rg_any_dims(x, ...)           rg_any_dims(x, RG_CHECKED_2(RG_ANY, RG_FLAG, __VA_ARGS__))
+#define rg_all_dim(x, dim, keepdim)   rg_all_dim(x, RG_INT(dim), RG_FLAG(keepdim))
+#define rg_all_dims(x, ...)           rg_all_dims(x, RG_CHECKED_2(RG_ANY, RG_FLAG, __VA_ARGS__))
+#define rg_count_nonzero_dim(x, dim)  rg_count_nonzero_dim(x, RG_INT(dim))
+#define rg_sum_as(x, dtype)           rg_sum_as(x, RG_A_DTYPE(dtype))
+#define rg_sum_dim_as(x, dim, keepdim, dtype) \
+    rg_sum_dim_as(x, RG_INT(dim), RG_FLAG(keepdim), RG_A_DTYPE(dtype))
+#define rg_sum_dims_as(x, ...) \
+    rg_sum_dims_as(x, RG_CHECKED_3(RG_ANY, RG_FLAG, RG_A_DTYPE, __VA_ARGS__))
+#define rg_nansum_as(x, dtype) rg_nansum_as(x, RG_A_DTYPE(dtype))
+#define rg_nansum_dim_as(x, dim, keepdim, dtype) \
+    rg_nansum_dim_as(x, RG_INT(dim), RG_FLAG(keepdim), RG_A_DTYPE(dtype))
+#define rg_nansum_dims_as(x, ...) \
+    rg_nansum_dims_as(x, RG_CHECKED_3(RG_ANY, RG_FLAG, RG_A_DTYPE, __VA_ARGS__))
+#define rg_mean_as(x, dtype) rg_mean_as(x, RG_A_DTYPE(dtype))
+#define rg_mean_dim_as(x, dim, keepdim, dtype) \
+    rg_mean_dim_as(x, RG_INT(dim), RG_FLAG(keepdim), RG_A_DTYPE(dtype))
+#define rg_mean_dims_as(x, ...) \
+    rg_mean_dims_as(x, RG_CHECKED_3(RG_ANY, RG_FLAG, RG_A_DTYPE, __VA_ARGS__))
+#define rg_prod_as(x, dtype) rg_prod_as(x, RG_A_DTYPE(dtype))
+#define rg_prod_dim_as(x, dim, keepdim, dtype) \
+    rg_prod_dim_as(x, RG_INT(dim), RG_FLAG(keepdim), RG_A_DTYPE(dtype))
+#define rg_norm_as(x, dtype)      rg_norm_as(x, RG_A_DTYPE(dtype))
+#define rg_norm_p_as(x, p, dtype) rg_norm_p_as(x, RG_REAL(p), RG_A_DTYPE(dtype))
 #define rg_norm_dim_as(x, p, dim, keepdim, dtype) \
-    rg_norm_dim_as(x, p, RG_INT(dim), keepdim, dtype)
-#define rg_cumsum_as(x, dim, dtype)        rg_cumsum_as(x, RG_INT(dim), dtype)
-#define rg_cumprod_as(x, dim, dtype)       rg_cumprod_as(x, RG_INT(dim), dtype)
-#define rg_tensordot(a, b, n)              rg_tensordot(a, b, RG_INT(n))
+    rg_norm_dim_as(x, RG_REAL(p), RG_INT(dim), RG_FLAG(keepdim), RG_A_DTYPE(dtype))
+#define rg_norm_dims_as(x, p, ...) \
+    rg_norm_dims_as(x, RG_REAL(p), RG_CHECKED_3(RG_ANY, RG_FLAG, RG_A_DTYPE, __VA_ARGS__))
+#define rg_cumsum_as(x, dim, dtype)  rg_cumsum_as(x, RG_INT(dim), RG_A_DTYPE(dtype))
+#define rg_cumprod_as(x, dim, dtype) rg_cumprod_as(x, RG_INT(dim), RG_A_DTYPE(dtype))
+#define rg_tensordot(a, b, n)        RG_IN_ORDER_2(rg_tensordot, __COUNTER__, a, b, RG_INT(n))
+#define rg_tensordot_dims(a, b, ...) \
+    RG_IN_ORDER_2(rg_tensordot_dims, __COUNTER__, a, b, __VA_ARGS__)
+#define rg_addmm(c, a, b, beta, alpha) \
+    RG_IN_ORDER_3(rg_addmm, __COUNTER__, c, a, b, RG_REAL(beta), RG_REAL(alpha))
+#define rg_baddbmm(c, a, b, beta, alpha) \
+    RG_IN_ORDER_3(rg_baddbmm, __COUNTER__, c, a, b, RG_REAL(beta), RG_REAL(alpha))
+#define rg_view_as(x, other)               RG_IN_ORDER_2(rg_view_as, __COUNTER__, x, other)
+#define rg_reshape_as(x, other)            RG_IN_ORDER_2(rg_reshape_as, __COUNTER__, x, other)
 #define rg_flatten(x, start_dim, end_dim)  rg_flatten(x, RG_INT(start_dim), RG_INT(end_dim))
 #define rg_unflatten(x, dim, ...)          rg_unflatten(x, RG_INT(dim), __VA_ARGS__)
 #define rg_transpose(x, dim0, dim1)        rg_transpose(x, RG_INT(dim0), RG_INT(dim1))
 #define rg_movedim(x, source, destination) rg_movedim(x, RG_INT(source), RG_INT(destination))
 #define rg_squeeze_dim(x, dim)             rg_squeeze_dim(x, RG_INT(dim))
 #define rg_unsqueeze(x, dim)               rg_unsqueeze(x, RG_INT(dim))
+#define rg_expand_as(x, other)             RG_IN_ORDER_2(rg_expand_as, __COUNTER__, x, other)
 #define rg_narrow(x, dim, start, length) \
     rg_narrow(x, RG_INT(dim), RG_WHOLE(start), RG_WHOLE(length))
 #define rg_select(x, dim, index) rg_select(x, RG_INT(dim), RG_WHOLE(index))
@@ -348,60 +367,109 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
     rg_diagonal(x, RG_WHOLE(offset), RG_INT(dim1), RG_INT(dim2))
 #define rg_unfold(x, dim, size, step) rg_unfold(x, RG_INT(dim), RG_WHOLE(size), RG_WHOLE(step))
 #define rg_split(x, size, dim)        rg_split(x, RG_WHOLE(size), RG_INT(dim))
-#define rg_split_sizes(x, n, ...)     rg_split_sizes(x, RG_INT(n), RG_LAST_OF_2_(__VA_ARGS__))
-#define rg_chunk(x, chunks, dim)      rg_chunk(x, RG_WHOLE(chunks), RG_INT(dim))
-#define rg_unbind(x, dim)             rg_unbind(x, RG_INT(dim))
-#define rg_cat(...)                   rg_cat(RG_LAST_OF_2_(__VA_ARGS__))
-#define rg_stack(...)                 rg_stack(RG_LAST_OF_2_(__VA_ARGS__))
-#define rg_roll(x, shift, dim)        rg_roll(x, RG_WHOLE(shift), RG_INT(dim))
-#define rg_tril(x, diagonal)          rg_tril(x, RG_WHOLE(diagonal))
-#define rg_triu(x, diagonal)          rg_triu(x, RG_WHOLE(diagonal))
-#define rg_diag(x, diagonal)          rg_diag(x, RG_WHOLE(diagonal))
+#define rg_split_sizes(x, n, ...) \
+    rg_split_sizes(x, RG_INT(n), RG_CHECKED_2(RG_ANY, RG_INT, __VA_ARGS__))
+#define rg_chunk(x, chunks, dim) rg_chunk(x, RG_WHOLE(chunks), RG_INT(dim))
+#define rg_unbind(x, dim)        rg_unbind(x, RG_INT(dim))
+#define rg_cat(...)              rg_cat(RG_CHECKED_2(RG_ANY, RG_INT, __VA_ARGS__))
+#define rg_stack(...)            rg_stack(RG_CHECKED_2(RG_ANY, RG_INT, __VA_ARGS__))
+#define rg_roll(x, shift, dim)   rg_roll(x, RG_WHOLE(shift), RG_INT(dim))
+#define rg_tril(x, diagonal)     rg_tril(x, RG_WHOLE(diagonal))
+#define rg_triu(x, diagonal)     rg_triu(x, RG_WHOLE(diagonal))
+#define rg_diag(x, diagonal)     rg_diag(x, RG_WHOLE(diagonal))
 #define rg_diag_embed(x, offset, dim1, dim2) \
     rg_diag_embed(x, RG_WHOLE(offset), RG_INT(dim1), RG_INT(dim2))
-#define rg_index_items(x, n, ...)       rg_index_items(x, RG_INT(n), __VA_ARGS__)
-#define rg_set_items_(x, value, n, ...) rg_set_items_(x, value, RG_INT(n), __VA_ARGS__)
-#define rg_index_number(number)         rg_index_number(RG_WHOLE(number))
-#define rg_index_unsigned(number)       rg_index_unsigned(RG_WHOLE(number))
+#define rg_pad_with(x, ...)       rg_pad_with(x, RG_CHECKED_3(RG_ANY, RG_ANY, RG_REAL, __VA_ARGS__))
+#define rg_to(x, dtype)           rg_to(x, RG_A_DTYPE(dtype))
+#define rg_index_items(x, n, ...) rg_index_items(x, RG_INT(n), __VA_ARGS__)
+#define rg_set_items_(x, value, n, ...) \
+    RG_IN_ORDER_2(rg_set_items_, __COUNTER__, x, value, RG_INT(n), __VA_ARGS__)
+#define rg_index_number(number)   rg_index_number(RG_WHOLE(number))
+#define rg_index_unsigned(number) rg_index_unsigned(RG_WHOLE(number))
+#define rg_index_bool(b)          rg_index_bool(RG_FLAG(b))
 #define rg_index_slice(start, end, step) \
     rg_index_slice(RG_WHOLE(start), RG_WHOLE(end), RG_WHOLE(step))
-#define rg_gather(x, dim, index)              rg_gather(x, RG_INT(dim), index)
-#define rg_scatter_add(x, dim, index, source) rg_scatter_add(x, RG_INT(dim), index, source)
-#define rg_index_select(x, dim, index)        rg_index_select(x, RG_INT(dim), index)
+#define rg_layer_norm(x, shape, weight, bias, eps, ...) \
+    RG_PASTE(RG_LAYER_NORM_, __VA_OPT__(SPLIT_))         \
+    (x, shape, weight, bias, eps __VA_OPT__(, ) __VA_ARGS__)
+#define RG_LAYER_NORM_(x, shape, weight, bias, eps) \
+    RG_AROUND_3(rg_layer_norm, __COUNTER__, x, shape, weight, bias, RG_REAL(eps))
+#define RG_LAYER_NORM_SPLIT_(...) (rg_layer_norm)(__VA_ARGS__)
+#define rg_rms_norm(x, shape, weight, eps, ...) \
+    RG_PASTE(RG_RMS_NORM_, __VA_OPT__(SPLIT_))   \
+    (x, shape, weight, eps __VA_OPT__(, ) __VA_ARGS__)
+#define RG_RMS_NORM_(x, shape, weight, eps) \
+    RG_AROUND_2(rg_rms_norm, __COUNTER__, x, shape, weight, RG_REAL(eps))
+#define RG_RMS_NORM_SPLIT_(...)   (rg_rms_norm)(__VA_ARGS__)
+#define rg_gather(x, dim, index) RG_AROUND_2(rg_gather, __COUNTER__, x, RG_INT(dim), index)
+#define rg_scatter_add(x, dim, index, source) \
+    RG_AROUND_3(rg_scatter_add, __COUNTER__, x, RG_INT(dim), index, source)
+#define rg_index_select(x, dim, index) \
+    RG_AROUND_2(rg_index_select, __COUNTER__, x, RG_INT(dim), index)
 #define rg_index_add(x, dim, index, source, alpha) \
-    rg_index_add(x, RG_INT(dim), index, source, alpha)
-#define rg_index_copy(x, dim, index, source) rg_index_copy(x, RG_INT(dim), index, source)
-#define rg_scatter_reduce_with(x, dim, ...)  rg_scatter_reduce_with(x, RG_INT(dim), __VA_ARGS__)
-#define rg_take_along_dim(x, index, dim)     rg_take_along_dim(x, index, RG_INT(dim))
-#define rg_topk(x, k, dim, largest, sorted)  rg_topk(x, RG_WHOLE(k), RG_INT(dim), largest, sorted)
-#define rg_sort(x, dim, descending)          rg_sort(x, RG_INT(dim), descending)
-#define rg_argsort(x, dim, descending)       rg_argsort(x, RG_INT(dim), descending)
-#define rg_unique_dim(x, dim)                rg_unique_dim(x, RG_INT(dim))
-#define rg_one_hot(index, classes)           rg_one_hot(index, RG_WHOLE(classes))
-#define rg_adaptive_avg_pool1d(x, size)      rg_adaptive_avg_pool1d(x, RG_WHOLE(size))
-#define rg_adaptive_max_pool1d(x, size)      rg_adaptive_max_pool1d(x, RG_WHOLE(size))
+    RG_AROUND_3(rg_index_add, __COUNTER__, x, RG_INT(dim), index, source, RG_REAL(alpha))
+#define rg_index_copy(x, dim, index, source) \
+    RG_AROUND_3(rg_index_copy, __COUNTER__, x, RG_INT(dim), index, source)
+#define rg_scatter_reduce_with(x, dim, ...) rg_scatter_reduce_with(x, RG_INT(dim), __VA_ARGS__)
+#define rg_take(x, index)                   RG_IN_ORDER_2(rg_take, __COUNTER__, x, index)
+#define rg_take_along_dim(x, index, dim) \
+    RG_IN_ORDER_2(rg_take_along_dim, __COUNTER__, x, index, RG_INT(dim))
+#define rg_masked_select(x, mask) RG_IN_ORDER_2(rg_masked_select, __COUNTER__, x, mask)
+#define rg_topk(x, k, dim, largest, sorted) \
+    rg_topk(x, RG_WHOLE(k), RG_INT(dim), RG_FLAG(largest), RG_FLAG(sorted))
+#define rg_sort(x, dim, descending)     rg_sort(x, RG_INT(dim), RG_FLAG(descending))
+#define rg_argsort(x, dim, descending)  rg_argsort(x, RG_INT(dim), RG_FLAG(descending))
+#define rg_unique_dim(x, dim)           rg_unique_dim(x, RG_INT(dim))
+#define rg_one_hot(index, classes)      rg_one_hot(index, RG_WHOLE(classes))
+#define rg_adaptive_avg_pool1d(x, size) rg_adaptive_avg_pool1d(x, RG_WHOLE(size))
+#define rg_adaptive_max_pool1d(x, size) rg_adaptive_max_pool1d(x, RG_WHOLE(size))
 #define rg_adaptive_max_pool1d_with_indices(x, size) \
     rg_adaptive_max_pool1d_with_indices(x, RG_WHOLE(size))
+#define rg_searchsorted_with(sorted, values, right, ...) \
+    rg_searchsorted_with(sorted, values, RG_FLAG(right), __VA_ARGS__)
 #define rg_softmax(x, dim)               rg_softmax(x, RG_INT(dim))
 #define rg_softmin(x, dim)               rg_softmin(x, RG_INT(dim))
 #define rg_log_softmax(x, dim)           rg_log_softmax(x, RG_INT(dim))
-#define rg_softmax_as(x, dim, dtype)     rg_softmax_as(x, RG_INT(dim), dtype)
-#define rg_softmin_as(x, dim, dtype)     rg_softmin_as(x, RG_INT(dim), dtype)
-#define rg_log_softmax_as(x, dim, dtype) rg_log_softmax_as(x, RG_INT(dim), dtype)
+#define rg_softmax_as(x, dim, dtype)     rg_softmax_as(x, RG_INT(dim), RG_A_DTYPE(dtype))
+#define rg_softmin_as(x, dim, dtype)     rg_softmin_as(x, RG_INT(dim), RG_A_DTYPE(dtype))
+#define rg_log_softmax_as(x, dim, dtype) rg_log_softmax_as(x, RG_INT(dim), RG_A_DTYPE(dtype))
 #define rg_glu(x, dim)                   rg_glu(x, RG_INT(dim))
 #define rg_group_norm(x, groups, weight, bias, eps) \
-    rg_group_norm(x, RG_WHOLE(groups), weight, bias, eps)
-#define rg_normalize(x, p, dim, eps)         rg_normalize(x, p, RG_INT(dim), eps)
-#define rg_cosine_similarity(a, b, dim, eps) rg_cosine_similarity(a, b, RG_INT(dim), eps)
+    RG_AROUND_3(rg_group_norm, __COUNTER__, x, RG_WHOLE(groups), weight, bias, RG_REAL(eps))
+#define rg_normalize(x, p, dim, eps) rg_normalize(x, RG_REAL(p), RG_INT(dim), RG_REAL(eps))
+#define rg_cosine_similarity(a, b, dim, eps) \
+    RG_IN_ORDER_2(rg_cosine_similarity, __COUNTER__, a, b, RG_INT(dim), RG_REAL(eps))
+#define rg_pairwise_distance(a, b, p, eps, keepdim)                                  \
+    RG_IN_ORDER_2(rg_pairwise_distance, __COUNTER__, a, b, RG_REAL(p), RG_REAL(eps), \
+                  RG_FLAG(keepdim))
+#define rg_dropout_with(x, p, training, g) rg_dropout_with(x, RG_REAL(p), RG_FLAG(training), g)
 #define rg_joint_attention(qkv, heads, is_causal) \
-    rg_joint_attention(qkv, RG_WHOLE(heads), is_causal)
-#define rg_scatter_add_(x, dim, index, source) rg_scatter_add_(x, RG_INT(dim), index, source)
-#define rg_index_copy_(x, dim, index, source)  rg_index_copy_(x, RG_INT(dim), index, source)
+    rg_joint_attention(qkv, RG_WHOLE(heads), RG_FLAG(is_causal))
+#define rg_lstm_scan(gates, weight_hh, h_0, c_0, reverse) \
+    RG_IN_ORDER_4(rg_lstm_scan, __COUNTER__, gates, weight_hh, h_0, c_0, RG_FLAG(reverse))
+#define rg_gru_scan(gates, weight_hh, bias_hh, h_0, reverse) \
+    RG_IN_ORDER_4(rg_gru_scan, __COUNTER__, gates, weight_hh, bias_hh, h_0, RG_FLAG(reverse))
+#define rg_rnn_scan(gates, weight_hh, h_0, relu, reverse) \
+    RG_IN_ORDER_3(rg_rnn_scan, __COUNTER__, gates, weight_hh, h_0, RG_FLAG(relu), RG_FLAG(reverse))
+#define rg_leaky_relu_(x, negative_slope)  rg_leaky_relu_(x, RG_REAL(negative_slope))
+#define rg_elu_(x, alpha)                  rg_elu_(x, RG_REAL(alpha))
+#define rg_celu_(x, alpha)                 rg_celu_(x, RG_REAL(alpha))
+#define rg_hardtanh_(x, min, max)          rg_hardtanh_(x, RG_REAL(min), RG_REAL(max))
+#define rg_threshold_(x, threshold, value) rg_threshold_(x, RG_REAL(threshold), RG_REAL(value))
+#define rg_logical_and_(x, b)              RG_IN_ORDER_2(rg_logical_and_, __COUNTER__, x, b)
+#define rg_logical_or_(x, b)               RG_IN_ORDER_2(rg_logical_or_, __COUNTER__, x, b)
+#define rg_logical_xor_(x, b)              RG_IN_ORDER_2(rg_logical_xor_, __COUNTER__, x, b)
+#define rg_addcmul_(x, a, b, value) RG_IN_ORDER_3(rg_addcmul_, __COUNTER__, x, a, b, RG_REAL(value))
+#define rg_addcdiv_(x, a, b, value) RG_IN_ORDER_3(rg_addcdiv_, __COUNTER__, x, a, b, RG_REAL(value))
+#define rg_scatter_add_(x, dim, index, source) \
+    RG_AROUND_3(rg_scatter_add_, __COUNTER__, x, RG_INT(dim), index, source)
+#define rg_index_copy_(x, dim, index, source) \
+    RG_AROUND_3(rg_index_copy_, __COUNTER__, x, RG_INT(dim), index, source)
 
 #define rg_scatter_reduce_with_(x, dim, ...) rg_scatter_reduce_with_(x, RG_INT(dim), __VA_ARGS__)
 
 #define rg_index_add_(x, dim, index, source, alpha) \
-    rg_index_add_(x, RG_INT(dim), index, source, alpha)
+    RG_AROUND_3(rg_index_add_, __COUNTER__, x, RG_INT(dim), index, source, RG_REAL(alpha))
 
 /* ---- items in brackets: rg_index(x, items...), rg_set_item_(x, value, items...) ----
  * The arguments are evaluated once each, from left to right, and each becomes an rg_item_index. */
@@ -431,6 +499,7 @@ static inline rg_item_index rg_index_item(rg_item_index i) { return i; }
  * RG_ITEMS_NEXT with the arguments that are left; RG_NOTHING keeps this name from being expanded at
  * once. RG_16_TIMES scans its argument again and again, and each scan replaces one RG_ITEMS_NEXT by
  * RG_ITEMS_OF. */
+#define RG_ITEM_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) count
 #define RG_ITEM_COUNT(...) \
     RG_ITEM_COUNT_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
 #define RG_ITEM(n, item)                        \

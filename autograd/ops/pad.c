@@ -221,7 +221,7 @@ static bool pad_check(const rg_tensor *x, const rg_dims *padding, rg_pad_mode mo
     return mode != RG_REPLICATE || rgi_want_no_bool("pad", x);
 }
 
-rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double value) {
+rg_tensor *(rg_pad_with)(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double value) {
     if (!rgi_check(x, "pad") || !rgi_check_dims("pad", padding.n) || !pad_check(x, &padding, mode))
         return NULL;
     if (mode == RG_CONSTANT && !rgi_number_fits("pad", value, (rg_dtype)x->dtype))

@@ -369,11 +369,11 @@ RG_OP(addmm, RG_NAMED(addmm),
                  ADDMM("(2,1,4) (2,3,2) (2,2,4)", 2, 0.5, true),
                  ADDMM("(3,4) (0,3,2) (0,2,4)", 1, 1, true)));
 
-rg_tensor *rg_addmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha) {
+rg_tensor *(rg_addmm)(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha) {
     return RG_APPLY(addmm, RG_A(addmm, "AddmmBackward0", beta, alpha, false), c, a, b);
 }
 
-rg_tensor *rg_baddbmm(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha) {
+rg_tensor *(rg_baddbmm)(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha) {
     RG_AS("baddbmm");
     return RG_APPLY(addmm, RG_A(addmm, "BaddbmmBackward0", beta, alpha, true), c, a, b);
 }

@@ -424,8 +424,8 @@ RG_OP(lstm_scan, .doc = "h, c and gates of an LSTM, step by step", .node = "Stac
                  RECURRENT_SAMPLE("(2,1,20) (20,5) (1,5) (1,5)", K_LSTM, false),
                  RECURRENT_SAMPLE("(2,0,8) (8,2) (0,2) (0,2)", K_LSTM, false)));
 
-rg_hidden_cells rg_lstm_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, rg_tensor *c_0,
-                             bool reverse) {
+rg_hidden_cells(rg_lstm_scan)(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0,
+                              rg_tensor *c_0, bool reverse) {
     rg_tensor *in[] = { gates, weight_hh, h_0, c_0 };
     rg_tensor *out[RG_MAX_OUTPUTS] = { NULL };
     if (!recurrent_allows("lstm_scan", 4, 4, in))
@@ -451,8 +451,8 @@ RG_OP(gru_scan, .doc = "h and gates of a GRU, step by step", .node = "StackBackw
                  RECURRENT_SAMPLE("(2,1,15) (15,5) (1,5) (15)", K_GRU, false),
                  RECURRENT_SAMPLE("(2,0,6) (6,2) (0,2) (6)", K_GRU, false)));
 
-rg_tensor *rg_gru_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *bias_hh, rg_tensor *h_0,
-                       bool reverse) {
+rg_tensor *(rg_gru_scan)(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *bias_hh, rg_tensor *h_0,
+                         bool reverse) {
     rg_tensor *in[] = { gates, weight_hh, h_0, bias_hh };
     rg_tensor *out[RG_MAX_OUTPUTS] = { NULL };
     if (!recurrent_allows("gru_scan", 3, 3, in) || !rgi_check_optional(bias_hh, "gru_scan"))
@@ -482,8 +482,8 @@ RG_OP(rnn_scan, .doc = "h of an RNN, step by step", .node = "StackBackward0", .n
                  RECURRENT_SAMPLE("(3,2,3) (3,3) (2,3)", K_RNN_RELU, false),
                  RECURRENT_SAMPLE("(2,0,3) (3,3) (0,3)", K_RNN_TANH, true)));
 
-rg_tensor *rg_rnn_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, bool relu,
-                       bool reverse) {
+rg_tensor *(rg_rnn_scan)(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, bool relu,
+                         bool reverse) {
     rg_tensor *in[] = { gates, weight_hh, h_0 };
     if (!recurrent_allows("rnn_scan", 1, 3, in))
         return NULL;

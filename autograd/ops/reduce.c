@@ -141,7 +141,7 @@ rg_tensor *(rg_sum_dim)(rg_tensor *x, int dim, bool keepdim) {
     return rgi_reduce_dim(&rg_op_sum, x, dim, keepdim);
 }
 
-rg_tensor *rg_sum_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
+rg_tensor *(rg_sum_dims)(rg_tensor *x, rg_dims dims, bool keepdim) {
     return rgi_reduce_dims(&rg_op_sum, x, dims, keepdim);
 }
 
@@ -165,7 +165,7 @@ rg_tensor *(rg_nansum_dim)(rg_tensor *x, int dim, bool keepdim) {
     return rgi_reduce_dim(&rg_op_nansum, x, dim, keepdim);
 }
 
-rg_tensor *rg_nansum_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
+rg_tensor *(rg_nansum_dims)(rg_tensor *x, rg_dims dims, bool keepdim) {
     return rgi_reduce_dims(&rg_op_nansum, x, dims, keepdim);
 }
 
@@ -203,7 +203,7 @@ rg_tensor *(rg_mean_dim)(rg_tensor *x, int dim, bool keepdim) {
     return mean_check(x) ? rgi_reduce_dim(&rg_op_mean, x, dim, keepdim) : NULL;
 }
 
-rg_tensor *rg_mean_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
+rg_tensor *(rg_mean_dims)(rg_tensor *x, rg_dims dims, bool keepdim) {
     return mean_check(x) ? rgi_reduce_dims(&rg_op_mean, x, dims, keepdim) : NULL;
 }
 
@@ -289,7 +289,7 @@ rg_tensor *(rg_any_dim)(rg_tensor *x, int dim, bool keepdim) {
     return rgi_reduce_dim(&rg_op_any, x, dim, keepdim);
 }
 
-rg_tensor *rg_any_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
+rg_tensor *(rg_any_dims)(rg_tensor *x, rg_dims dims, bool keepdim) {
     return rgi_reduce(&rg_op_any, x, &dims, 0, keepdim, 0);
 }
 
@@ -298,7 +298,7 @@ rg_tensor *(rg_all_dim)(rg_tensor *x, int dim, bool keepdim) {
     return rgi_reduce_dim(&rg_op_all, x, dim, keepdim);
 }
 
-rg_tensor *rg_all_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
+rg_tensor *(rg_all_dims)(rg_tensor *x, rg_dims dims, bool keepdim) {
     return rgi_reduce(&rg_op_all, x, &dims, 0, keepdim, 0);
 }
 
@@ -365,7 +365,7 @@ rg_tensor *(rg_var_dim)(rg_tensor *x, int dim, double correction, bool keepdim) 
     return rg_var_dims(x, RG_DIMS(dim), correction, keepdim);
 }
 
-rg_tensor *rg_var_dims(rg_tensor *x, rg_dims dims, double correction, bool keepdim) {
+rg_tensor *(rg_var_dims)(rg_tensor *x, rg_dims dims, double correction, bool keepdim) {
     return rgi_reduce(&rg_op_var, x, &dims, RG_UNNAMED, keepdim, correction);
 }
 
@@ -391,7 +391,7 @@ rg_tensor *(rg_std_dim)(rg_tensor *x, int dim, double correction, bool keepdim) 
     return rg_std_dims(x, RG_DIMS(dim), correction, keepdim);
 }
 
-rg_tensor *rg_std_dims(rg_tensor *x, rg_dims dims, double correction, bool keepdim) {
+rg_tensor *(rg_std_dims)(rg_tensor *x, rg_dims dims, double correction, bool keepdim) {
     return rgi_reduce(&rg_op_std, x, &dims, RG_UNNAMED, keepdim, correction);
 }
 
@@ -422,7 +422,7 @@ rg_tensor *(rg_logsumexp)(rg_tensor *x, int dim, bool keepdim) {
 /* Fails for an empty list of dims, unless keepdim is set or x has no dims or no elements. The error
  * is torch's: of the functions that its logsumexp calls, one takes the empty list as all dims and
  * another as no dims, and their results don't have the same shape. */
-rg_tensor *rg_logsumexp_dims(rg_tensor *x, rg_dims dims, bool keepdim) {
+rg_tensor *(rg_logsumexp_dims)(rg_tensor *x, rg_dims dims, bool keepdim) {
     if (!rgi_check(x, "logsumexp"))
         return NULL;
     const rg_dims ones = rgi_dims_along(x->ndim, 0, 1);

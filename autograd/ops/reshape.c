@@ -81,7 +81,7 @@ rg_tensor *rg_expand_dims(rg_tensor *x, rg_dims shape) {
     return rgi_check_dims("expand", shape.n) ? RG_APPLY(expand, RG_A(expand, shape), x) : NULL;
 }
 
-rg_tensor *rg_expand_as(rg_tensor *x, rg_tensor *other) {
+rg_tensor *(rg_expand_as)(rg_tensor *x, rg_tensor *other) {
     RG_AS("expand_as");
     return rgi_check(other, "expand_as") ? rg_expand_dims(x, rg_shape(other)) : NULL;
 }
@@ -256,12 +256,12 @@ rg_tensor *rg_reshape_dims(rg_tensor *x, rg_dims shape) {
     return RG_COMPOSITE("reshape", rgi_reshape_own("UnsafeViewBackward0", x, shape));
 }
 
-rg_tensor *rg_view_as(rg_tensor *x, rg_tensor *other) {
+rg_tensor *(rg_view_as)(rg_tensor *x, rg_tensor *other) {
     RG_AS("view_as");
     return rgi_check(other, "view_as") ? rg_view_dims(x, rg_shape(other)) : NULL;
 }
 
-rg_tensor *rg_reshape_as(rg_tensor *x, rg_tensor *other) {
+rg_tensor *(rg_reshape_as)(rg_tensor *x, rg_tensor *other) {
     RG_AS("reshape_as");
     if (!rgi_check(x, "reshape_as") || !rgi_check(other, "reshape_as"))
         return NULL;

@@ -24,7 +24,7 @@ RG_OP(hardshrink, .doc = "-k0 <= x <= k0 ? 0 : x", RG_NAMED(numbers), .n_in = 1,
       .grad = { RG_RULE(RG_IN(0), shrink_rule) },
       SAMPLES_1("z", RG_A(numbers, "HardshrinkBackward0", { 0.5 })));
 
-rg_tensor *rg_hardshrink(rg_tensor *x, double lambd) {
+rg_tensor *(rg_hardshrink)(rg_tensor *x, double lambd) {
     return RG_APPLY(hardshrink, RG_A(numbers, "HardshrinkBackward0", { lambd }), x);
 }
 
@@ -37,7 +37,7 @@ RG_OP(softshrink, .doc = "x > k0 ? x - k0 : x < -k0 ? x + k0 : 0", RG_NAMED(numb
       .grad = { RG_RULE(RG_IN(0), shrink_rule) },
       SAMPLES_1("z", RG_A(numbers, "SoftshrinkBackward0", { 0.5 })));
 
-rg_tensor *rg_softshrink(rg_tensor *x, double lambd) {
+rg_tensor *(rg_softshrink)(rg_tensor *x, double lambd) {
     if (!rgi_check(x, "softshrink"))
         return NULL;
     const double most = rgi_limit(x->dtype);
@@ -74,10 +74,10 @@ RG_OP(threshold, .doc = "x <= k0 ? k1 : x", RG_NAMED(numbers), .n_in = 1, RG_ELE
       .grad = { RG_RULE(RG_IN(0), threshold_rule) },
       SAMPLES_1("z", RG_A(numbers, "ThresholdBackward0", { 0.5, -2 })));
 
-rg_tensor *rg_threshold(rg_tensor *x, double threshold, double value) {
+rg_tensor *(rg_threshold)(rg_tensor *x, double threshold, double value) {
     return RG_APPLY(threshold, RG_A(numbers, "ThresholdBackward0", { threshold, value }), x);
 }
 
-rg_tensor *rg_threshold_(rg_tensor *x, double threshold, double value) {
+rg_tensor *(rg_threshold_)(rg_tensor *x, double threshold, double value) {
     return RG_APPLY_(threshold, RG_A(numbers, "ThresholdBackward1", { threshold, value }), x);
 }

@@ -309,8 +309,8 @@ static bool searchsorted_sorter(const rg_tensor *sorted, const rg_tensor *sorter
            || rgi_want_indices(RG_RUNTIME_ERROR, NULL, sorter, 0, sorter->size[last], last);
 }
 
-rg_tensor *rg_searchsorted_with(rg_tensor *sorted, rg_tensor *values, bool right,
-                                rg_searchsorted_options o) {
+rg_tensor *(rg_searchsorted_with)(rg_tensor *sorted, rg_tensor *values, bool right,
+                                  rg_searchsorted_options o) {
     RG_AS("searchsorted");
     if (!rgi_check(sorted, NULL) || !rgi_check_optional(o.sorter, NULL))
         return NULL;

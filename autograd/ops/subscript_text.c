@@ -31,7 +31,9 @@ rg_item_index(rg_index_unsigned)(uint64_t number) {
         return rg_index_tensor(rg_wrap_unsigned(number));
     return rg_index_number((int64_t)number);
 }
-rg_item_index rg_index_bool(bool b) { return (rg_item_index){ .kind = RG_INDEX_BOOL, .start = b }; }
+rg_item_index(rg_index_bool)(bool b) {
+    return (rg_item_index){ .kind = RG_INDEX_BOOL, .start = b };
+}
 rg_item_index(rg_index_slice)(int64_t start, int64_t end, int64_t step) {
     return (rg_item_index){ .kind = RG_INDEX_SLICE, .start = start, .end = end, .step = step };
 }

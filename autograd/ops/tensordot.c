@@ -149,7 +149,7 @@ static bool tensordot_sum_pair(rg_tensor **a, rg_tensor **b, int64_t dim_a, int6
     return *a && *b;
 }
 
-rg_tensor *rg_tensordot_dims(rg_tensor *a, rg_tensor *b, rg_dims in_a, rg_dims in_b) {
+rg_tensor *(rg_tensordot_dims)(rg_tensor *a, rg_tensor *b, rg_dims in_a, rg_dims in_b) {
     if (!rgi_check(a, "tensordot") || !rgi_check(b, "tensordot")
         || !rgi_check_dims("tensordot", in_a.n) || !rgi_check_dims("tensordot", in_b.n))
         return NULL;

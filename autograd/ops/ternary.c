@@ -323,11 +323,11 @@ RG_OP(addcmul, .doc = "x + value a b", .node = "AddcmulBackward0", .n_in = 3, RG
                 RG_RULE(RG_IN(1), addcmul_rule_c) },
       SAMPLES_3("", RG_A(addc, { 1.5 })));
 
-rg_tensor *rg_addcmul(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) {
+rg_tensor *(rg_addcmul)(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) {
     return RG_APPLY(addcmul, RG_A(addc, { value }), x, a, b);
 }
 
-rg_tensor *rg_addcmul_(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) {
+rg_tensor *(rg_addcmul_)(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) {
     return RG_APPLY_(addcmul, RG_A(addc, { value }), x, a, b);
 }
 
@@ -375,13 +375,13 @@ static bool addcdiv_allows(const char *op, rg_tensor *x, rg_tensor *a, rg_tensor
     return true;
 }
 
-rg_tensor *rg_addcdiv(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) {
+rg_tensor *(rg_addcdiv)(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) {
     if (!addcdiv_allows("addcdiv", x, a, b))
         return NULL;
     return RG_APPLY(addcdiv, RG_A(addc, { value }), x, a, b);
 }
 
-rg_tensor *rg_addcdiv_(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) {
+rg_tensor *(rg_addcdiv_)(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value) {
     if (!addcdiv_allows("addcdiv_", x, a, b))
         return NULL;
     return RG_APPLY_(addcdiv, RG_A(addc, { value }), x, a, b);

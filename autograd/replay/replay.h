@@ -77,7 +77,7 @@ rg_tensor *rg_replays_run(rg_replays *r, int n, rg_tensor *const inputs[]);
  * RG_RELEASED, unless the memory is already used for something else. */
 void rg_replays_free(rg_replays *r);
 
-/* ---- whole numbers: RG_INT, in tensor/keywords.h, refuses a fraction ----------------- */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
 #define rg_replays_run(r, n, ...) rg_replays_run(r, RG_INT(n), __VA_ARGS__)
 

@@ -171,6 +171,6 @@ static rg_graph_observer anomaly = { .applied = check_outputs,
                                      .made_gradient = check_gradient,
                                      .may_replay = forbid_replay };
 
-bool rg_set_detect_anomaly(bool on) { return rgi_set_graph_observer(&anomaly, on); }
+bool(rg_set_detect_anomaly)(bool on) { return rgi_set_graph_observer(&anomaly, on); }
 
 bool rg_is_anomaly_enabled(void) { return rgi_is_in_force(&anomaly); }

@@ -127,7 +127,7 @@ bool rg_function_check_with(rg_function_class *cls, const void *args, rg_list in
 #define rg_function_check(cls, args, inputs, ...) \
     rg_function_check_with(cls, args, inputs, RG_FUNCTION_CHECK_(__VA_ARGS__))
 
-/* ---- whole numbers: RG_INT, in tensor/keywords.h, refuses a fraction ----------------- */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
 #define rg_saved_tensor(ctx, i)     rg_saved_tensor(ctx, RG_INT(i))
 #define rg_needs_input_grad(ctx, i) rg_needs_input_grad(ctx, RG_INT(i))

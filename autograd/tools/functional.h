@@ -97,7 +97,7 @@ rg_tensor *rg_vmap_with(rg_function *f, void *context, int n, rg_tensor *const i
 #define rg_vmap(f, context, n, inputs, ...) \
     rg_vmap_with(f, context, n, inputs, RG_KEYWORDS(rg_vmap_options, (.out_dim = 0), __VA_ARGS__))
 
-/* ---- whole numbers: RG_INT, in tensor/keywords.h, refuses a fraction ----------------- */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
 #define rg_jacrev_with(f, context, n, ...)  rg_jacrev_with(f, context, RG_INT(n), __VA_ARGS__)
 #define rg_jacfwd_with(f, context, n, ...)  rg_jacfwd_with(f, context, RG_INT(n), __VA_ARGS__)

@@ -55,7 +55,7 @@ static void set_modes(bool on, bool grad) {
     rg_set_grad_enabled(grad);
 }
 
-rg_inference_guard rg_inference_guard_open(bool on) {
+rg_inference_guard(rg_inference_guard_open)(bool on) {
     const rg_inference_guard before = { rgi_this.inference, rg_is_grad_enabled() };
     set_modes(on, !on);
     return before;

@@ -150,7 +150,7 @@ void rg_profile_close(rg_profile_guard *g) {
 
 double rg_profile_begin(void) { return is_profiling() ? profile_now() : 0; }
 
-void rg_profile_end(const char *name, double began, double bytes) {
+void(rg_profile_end)(const char *name, double began, double bytes) {
     const double took = profile_now() - began;
     if (!name || !(began > 0) || !(took >= 0) || !isfinite(bytes))
         return;
@@ -272,7 +272,7 @@ rg_graph_observer rgi_profiler = { .begin_span = begin_timing,
                                    .end_step = count_backward,
                                    .listed = true };
 
-bool rg_set_profiling(bool on) { return rgi_set_graph_observer(&rgi_profiler, on); }
+bool(rg_set_profiling)(bool on) { return rgi_set_graph_observer(&rgi_profiler, on); }
 
 /* ---- printing the table ------------------------------------------------------------ */
 

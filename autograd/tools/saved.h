@@ -58,7 +58,7 @@ rg_tensor *rg_checkpoint_with(rg_function *f, void *context, int n, rg_tensor *c
         f, context, n, inputs,                    \
         RG_KEYWORDS(rg_checkpoint_options, (.preserve_rng_state = true), __VA_ARGS__))
 
-/* ---- whole numbers: RG_INT, in tensor/keywords.h, refuses a fraction ----------------- */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
 #define rg_checkpoint_with(f, context, n, ...) \
     rg_checkpoint_with(f, context, RG_INT(n), __VA_ARGS__)

@@ -128,7 +128,7 @@ rg_list rg_random_split_with(int64_t n, int parts, const double *lengths, rg_gen
 #define rg_random_split(n, parts, ...) \
     rg_random_split_with(n, parts, __VA_ARGS__, rg_default_generator())
 
-/* ---- integer arguments: RG_WHOLE and RG_INT (keywords.h) refuse fractions ------------ */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
 #define rg_tokens_windows(tokens, starts, block_size) \
     rg_tokens_windows(tokens, starts, RG_WHOLE(block_size))

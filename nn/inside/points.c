@@ -168,7 +168,7 @@ bool rgi_is_awaited(rg_module *of, const char *name) {
     return false;
 }
 
-rg_tensor *rg_hook_point(void *m, const char *name, rg_tensor *x) {
+rg_tensor *(rg_hook_point)(void *m, const char *name, rg_tensor *x) {
     if (!rgi_module_given(m, "hook_point") || !rgi_given(name, "hook_point", "a name")
         || !rgi_check(x, "hook_point"))
         return NULL;
@@ -295,7 +295,7 @@ static struct rg_hook_scope *scope_begin(rg_module *m, const rg_hooks_at *hooks,
     return NULL;
 }
 
-rg_hooks_guard rg_hooks_guard_open(void *m, rg_hooks_at hooks) {
+rg_hooks_guard(rg_hooks_guard_open)(void *m, rg_hooks_at hooks) {
     return (rg_hooks_guard){ scope_begin(m, &hooks, "hooks") };
 }
 
@@ -325,7 +325,7 @@ static rg_tensor *run_in_scope(rg_module *m, const rg_hooks_at *hooks, rg_list i
     return rg_escape(y);
 }
 
-rg_tensor *rg_run_with_hooks_list(void *m, rg_hooks_at hooks, rg_list inputs) {
+rg_tensor *(rg_run_with_hooks_list)(void *m, rg_hooks_at hooks, rg_list inputs) {
     return run_in_scope(m, &hooks, inputs, "run_with_hooks");
 }
 
@@ -383,7 +383,7 @@ static bool give_to_scope(rg_tensor *output, rg_named_list cache) {
     return true;
 }
 
-rg_cached_run rg_run_with_cache_list(void *m, const char *names, rg_list inputs) {
+rg_cached_run(rg_run_with_cache_list)(void *m, const char *names, rg_list inputs) {
     rg_cached_run run = { NULL, { -1, NULL } };
     kept_values k = { .v = NULL };
     const rg_hook_at keep = { names, keep_value, &k };

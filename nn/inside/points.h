@@ -114,6 +114,14 @@ void rg_hooks_guard_close(rg_hooks_guard *guard);
     rg_hooks_guard RG_PASTE(rg_hooks_, __COUNTER__) \
         __attribute__((cleanup(rg_hooks_guard_close), unused)) = rg_hooks_guard_open(m, hooks)
 
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
+
+#define rg_hook_point(m, name, x)      rg_hook_point(RG_A_MODULE_(m), name, x)
+#define rg_run_with_hooks_list(m, ...) rg_run_with_hooks_list(RG_A_MODULE_(m), __VA_ARGS__)
+#define rg_run_with_cache_list(m, names, ...) \
+    rg_run_with_cache_list(RG_A_MODULE_(m), names, __VA_ARGS__)
+#define rg_hooks_guard_open(m, ...) rg_hooks_guard_open(RG_A_MODULE_(m), __VA_ARGS__)
+
 RG_PUBLIC_END
 
 #ifdef __cplusplus

@@ -85,7 +85,7 @@ OF_X(tanhshrink, "Tanhshrink")
 
 #define OF_NUMBER(f, Module, name)                                         \
     CLASS(f, Module, .of_number = rg_##f, .a_name = name)                  \
-    rg_plain_module *rg_nn_##f(double a) {                                 \
+    rg_plain_module *(rg_nn_##f)(double a) {                               \
         return RG_MODULE(rg_plain_module, &f##_module_class.base, .a = a); \
     }
 OF_NUMBER(leaky_relu, "LeakyReLU", "negative_slope")
@@ -100,15 +100,15 @@ CLASS(softplus, "Softplus", .of_numbers = rg_softplus, .a_name = "beta", .b_name
 CLASS(threshold, "Threshold", .of_numbers = rg_threshold, .a_name = "threshold", .b_name = "value")
 CLASS(hardtanh, "Hardtanh", .of_numbers = rg_hardtanh, .a_name = "min_val", .b_name = "max_val")
 
-rg_plain_module *rg_nn_softplus(double beta, double threshold) {
+rg_plain_module *(rg_nn_softplus)(double beta, double threshold) {
     return RG_MODULE(rg_plain_module, &softplus_module_class.base, .a = beta, .b = threshold);
 }
 
-rg_plain_module *rg_nn_threshold(double threshold, double value) {
+rg_plain_module *(rg_nn_threshold)(double threshold, double value) {
     return RG_MODULE(rg_plain_module, &threshold_module_class.base, .a = threshold, .b = value);
 }
 
-rg_plain_module *rg_nn_hardtanh(double min_val, double max_val) {
+rg_plain_module *(rg_nn_hardtanh)(double min_val, double max_val) {
     RG_FAIL_VALUE_IF(!(max_val > min_val), "Hardtanh",
                      "max_val (%s) must be greater than min_val (%s)", rgi_number(max_val),
                      rgi_number(min_val));

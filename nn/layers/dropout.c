@@ -20,7 +20,7 @@ static const rg_module_class dropout_module_class = { .name = "Dropout",
                                                       .forward = dropout_module_forward,
                                                       .extra_repr = dropout_module_repr };
 
-rg_plain_module *rg_nn_dropout(double p) {
+rg_plain_module *(rg_nn_dropout)(double p) {
     RG_FAIL_VALUE_IF(p < 0 || p > 1, "Dropout",
                      "dropout probability has to be between 0 and 1, but got %s",
                      rgi_python_float(p));

@@ -14,22 +14,22 @@ __thread bool rgi_undrawn __attribute__((tls_model("initial-exec")));
 
 /* ---- filling with a number, or from a given distribution ----------------------- */
 
-rg_tensor *rg_nn_init_uniform_(rg_tensor *t, double a, double b) {
+rg_tensor *(rg_nn_init_uniform_)(rg_tensor *t, double a, double b) {
     RG_NO_GRAD();
     return rgi_undrawn ? t : rg_uniform_(t, a, b);
 }
 
-rg_tensor *rg_nn_init_normal_(rg_tensor *t, double mean, double std) {
+rg_tensor *(rg_nn_init_normal_)(rg_tensor *t, double mean, double std) {
     RG_NO_GRAD();
     return rgi_undrawn ? t : rg_normal_(t, mean, std);
 }
 
-rg_tensor *rg_nn_init_trunc_normal_(rg_tensor *t, double mean, double std, double a, double b) {
+rg_tensor *(rg_nn_init_trunc_normal_)(rg_tensor *t, double mean, double std, double a, double b) {
     RG_NO_GRAD();
     return rg_trunc_normal_(t, mean, std, a, b);
 }
 
-rg_tensor *rg_nn_init_constant_(rg_tensor *t, double value) {
+rg_tensor *(rg_nn_init_constant_)(rg_tensor *t, double value) {
     RG_AS("constant_");
     RG_SCOPE();
     RG_NO_GRAD();
@@ -78,15 +78,15 @@ static rg_tensor *init_xavier(const char *op, rg_tensor *t, bool uniform, double
     return init_spread(t, uniform, gain * sqrt(2 / (in + out)));
 }
 
-rg_tensor *rg_nn_init_xavier_uniform_(rg_tensor *t, double gain) {
+rg_tensor *(rg_nn_init_xavier_uniform_)(rg_tensor *t, double gain) {
     return init_xavier("xavier_uniform_", t, true, gain);
 }
 
-rg_tensor *rg_nn_init_xavier_normal_(rg_tensor *t, double gain) {
+rg_tensor *(rg_nn_init_xavier_normal_)(rg_tensor *t, double gain) {
     return init_xavier("xavier_normal_", t, false, gain);
 }
 
-double rg_nn_init_calculate_gain(const char *nonlinearity, double param) {
+double(rg_nn_init_calculate_gain)(const char *nonlinearity, double param) {
     static const struct {
         const char *name;
         double gain;
@@ -153,7 +153,7 @@ static bool make_orthonormal(rg_tensor *q) {
 /* Fills t with a random orthogonal matrix times gain. torch draws a normal matrix, and returns the
  * Q of its QR decomposition, with signs that make the diagonal of R positive. Here the Gram-Schmidt
  * process computes the same Q, in float64. */
-rg_tensor *rg_nn_init_orthogonal_(rg_tensor *t, double gain) {
+rg_tensor *(rg_nn_init_orthogonal_)(rg_tensor *t, double gain) {
     if (!rgi_check(t, "orthogonal_"))
         return NULL;
     RG_FAIL_VALUE_IF(t->ndim < 2, "orthogonal_",

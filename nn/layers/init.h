@@ -53,4 +53,17 @@ rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o);
  * ignored. */
 double rg_nn_init_calculate_gain(const char *nonlinearity, double param);
 
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
+
+#define rg_nn_init_uniform_(t, a, b)     rg_nn_init_uniform_(t, RG_REAL(a), RG_REAL(b))
+#define rg_nn_init_normal_(t, mean, std) rg_nn_init_normal_(t, RG_REAL(mean), RG_REAL(std))
+#define rg_nn_init_trunc_normal_(t, mean, std, a, b) \
+    rg_nn_init_trunc_normal_(t, RG_REAL(mean), RG_REAL(std), RG_REAL(a), RG_REAL(b))
+#define rg_nn_init_constant_(t, value)      rg_nn_init_constant_(t, RG_REAL(value))
+#define rg_nn_init_xavier_uniform_(t, gain) rg_nn_init_xavier_uniform_(t, RG_REAL(gain))
+#define rg_nn_init_xavier_normal_(t, gain)  rg_nn_init_xavier_normal_(t, RG_REAL(gain))
+#define rg_nn_init_orthogonal_(t, gain)     rg_nn_init_orthogonal_(t, RG_REAL(gain))
+#define rg_nn_init_calculate_gain(nonlinearity, param) \
+    rg_nn_init_calculate_gain(nonlinearity, RG_REAL(param))
+
 RG_PUBLIC_END

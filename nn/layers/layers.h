@@ -65,7 +65,7 @@ typedef struct rg_norm_module {
 rg_norm_module *rg_nn_layer_norm_with(rg_dims shape, rg_norm_options o);
 rg_norm_module *rg_nn_rms_norm_with(rg_dims shape, rg_norm_options o);
 rg_norm_module *rg_nn_group_norm_with(int64_t groups, int64_t channels, rg_norm_options o);
-#define RG_NORM_(...) \
+#define RG_NORM_(...)                                                                           \
     RG_KEYWORDS(rg_norm_options, (.eps = RG_OWN_EPS, .elementwise_affine = true, .bias = true), \
                 __VA_ARGS__)
 #define rg_nn_layer_norm_dims(shape, ...) rg_nn_layer_norm_with(shape, RG_NORM_(__VA_ARGS__))
@@ -243,7 +243,7 @@ rg_plain_module *rg_nn_glu(int dim);
 rg_plain_module *rg_nn_dropout(double p);
 rg_plain_module *rg_nn_flatten(int start_dim, int end_dim);
 
-/* ---- integer arguments: RG_WHOLE and RG_INT (keywords.h) refuse fractions ------------ */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
 #define rg_nn_linear_with(in_features, out_features, ...) \
     rg_nn_linear_with(RG_WHOLE(in_features), RG_WHOLE(out_features), __VA_ARGS__)
@@ -261,10 +261,19 @@ rg_plain_module *rg_nn_flatten(int start_dim, int end_dim);
     rg_nn_batch_norm1d_with(RG_WHOLE(num_features), __VA_ARGS__)
 #define rg_nn_batch_norm2d_with(num_features, ...) \
     rg_nn_batch_norm2d_with(RG_WHOLE(num_features), __VA_ARGS__)
+#define rg_nn_leaky_relu(negative_slope)  rg_nn_leaky_relu(RG_REAL(negative_slope))
+#define rg_nn_elu(alpha)                  rg_nn_elu(RG_REAL(alpha))
+#define rg_nn_celu(alpha)                 rg_nn_celu(RG_REAL(alpha))
+#define rg_nn_softplus(beta, threshold)   rg_nn_softplus(RG_REAL(beta), RG_REAL(threshold))
+#define rg_nn_hardtanh(min_val, max_val)  rg_nn_hardtanh(RG_REAL(min_val), RG_REAL(max_val))
+#define rg_nn_hardshrink(lambd)           rg_nn_hardshrink(RG_REAL(lambd))
+#define rg_nn_softshrink(lambd)           rg_nn_softshrink(RG_REAL(lambd))
+#define rg_nn_threshold(threshold, value) rg_nn_threshold(RG_REAL(threshold), RG_REAL(value))
 #define rg_nn_softmax(dim)                rg_nn_softmax(RG_INT(dim))
 #define rg_nn_softmin(dim)                rg_nn_softmin(RG_INT(dim))
 #define rg_nn_log_softmax(dim)            rg_nn_log_softmax(RG_INT(dim))
 #define rg_nn_glu(dim)                    rg_nn_glu(RG_INT(dim))
+#define rg_nn_dropout(p)                  rg_nn_dropout(RG_REAL(p))
 #define rg_nn_flatten(start_dim, end_dim) rg_nn_flatten(RG_INT(start_dim), RG_INT(end_dim))
 
 RG_PUBLIC_END

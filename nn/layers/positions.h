@@ -30,14 +30,14 @@ rg_positions *rg_nn_rotary_positions(int64_t max_len, int64_t dim, double base);
  * follow. rg_call(m, x) encodes with start = 0. */
 rg_tensor *rg_positions_forward(rg_positions *m, rg_tensor *x, int64_t start);
 
-/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
 #define rg_nn_learned_positions(max_len, dim) \
     rg_nn_learned_positions(RG_WHOLE(max_len), RG_WHOLE(dim))
 #define rg_nn_sinusoidal_positions(max_len, dim) \
     rg_nn_sinusoidal_positions(RG_WHOLE(max_len), RG_WHOLE(dim))
 #define rg_nn_rotary_positions(max_len, dim, base) \
-    rg_nn_rotary_positions(RG_WHOLE(max_len), RG_WHOLE(dim), base)
+    rg_nn_rotary_positions(RG_WHOLE(max_len), RG_WHOLE(dim), RG_REAL(base))
 #define rg_positions_forward(m, x, start) rg_positions_forward(m, x, RG_WHOLE(start))
 
 RG_PUBLIC_END

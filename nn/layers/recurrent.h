@@ -40,7 +40,7 @@ rg_packed_sequence rg_pack_padded_sequence_with(rg_tensor *x, rg_tensor *lengths
                                                 rg_pack_options o);
 #define RG_PACK_(...) RG_KEYWORDS(rg_pack_options, (.enforce_sorted = true), __VA_ARGS__)
 #define rg_pack_padded_sequence(x, lengths, ...) \
-    rg_pack_padded_sequence_with(x, lengths, RG_PACK_(__VA_ARGS__))
+    RG_IN_ORDER_2(rg_pack_padded_sequence_with, __COUNTER__, x, lengths, RG_PACK_(__VA_ARGS__))
 /* Packs a list of sequences. Each is a tensor (steps, ..). batch_first has no effect here. On
  * failure all fields are NULL. */
 rg_packed_sequence rg_pack_sequence_with(rg_list sequences, rg_pack_options o);
@@ -196,7 +196,7 @@ typedef struct rg_rnn_cell_keywords {
     rg_tensor *c RG_DEFAULT(RG_NONE);
 } rg_rnn_cell_keywords;
 
-/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
 #define rg_nn_lstm_with(input_size, hidden_size, ...) \
     rg_nn_lstm_with(RG_WHOLE(input_size), RG_WHOLE(hidden_size), __VA_ARGS__)

@@ -166,8 +166,9 @@ typedef struct RG_OPTIONS rg_tgt_options {
 rg_tensor *rg_transformer_decoder_layer_forward_with(rg_transformer_decoder_layer *m,
                                                      rg_tensor *tgt, rg_tensor *memory,
                                                      rg_tgt_options o);
-#define rg_transformer_decoder_layer_forward(m, tgt, memory, ...) \
-    rg_transformer_decoder_layer_forward_with(m, tgt, memory, RG_TGT_(__VA_ARGS__))
+#define rg_transformer_decoder_layer_forward(m, tgt, memory, ...)                       \
+    RG_BEHIND_2(rg_transformer_decoder_layer_forward_with, __COUNTER__, m, tgt, memory, \
+                RG_TGT_(__VA_ARGS__))
 
 /* ---- TransformerDecoder: num_layers copies of a layer, and a norm --------------------
  * The constructor makes num_layers deep copies of the layer and frees the layer. The decoder owns
@@ -189,8 +190,9 @@ rg_transformer_decoder *rg_nn_transformer_decoder_with(void *layer, int64_t num_
         layer, num_layers, RG_KEYWORDS(rg_decoder_options, (.norm = RG_NONE), __VA_ARGS__))
 rg_tensor *rg_transformer_decoder_forward_with(rg_transformer_decoder *m, rg_tensor *tgt,
                                                rg_tensor *memory, rg_tgt_options o);
-#define rg_transformer_decoder_forward(m, tgt, memory, ...) \
-    rg_transformer_decoder_forward_with(m, tgt, memory, RG_TGT_(__VA_ARGS__))
+#define rg_transformer_decoder_forward(m, tgt, memory, ...)                       \
+    RG_BEHIND_2(rg_transformer_decoder_forward_with, __COUNTER__, m, tgt, memory, \
+                RG_TGT_(__VA_ARGS__))
 /* Returns a cache that holds the memory, and has room for `positions` positions of tgt:
  *
  *     rg_decoder_cache cache = rg_transformer_decoder_cache(decoder, memory, 100);
@@ -253,25 +255,24 @@ typedef struct RG_OPTIONS rg_src_tgt_options {
 } rg_src_tgt_options;
 rg_tensor *rg_transformer_forward_with(rg_transformer *m, rg_tensor *src, rg_tensor *tgt,
                                        rg_src_tgt_options o);
-#define rg_transformer_forward(m, src, tgt, ...)                                       \
-    rg_transformer_forward_with(                                                       \
-        m, src, tgt,                                                                   \
-        RG_KEYWORDS(rg_src_tgt_options,                                                \
-                    (.src_mask = RG_NONE, .tgt_mask = RG_NONE, .memory_mask = RG_NONE, \
-                     .src_key_padding_mask = RG_NONE, .tgt_key_padding_mask = RG_NONE, \
-                     .memory_key_padding_mask = RG_NONE),                              \
-                    __VA_ARGS__))
+#define rg_transformer_forward(m, src, tgt, ...)                                               \
+    RG_BEHIND_2(rg_transformer_forward_with, __COUNTER__, m, src, tgt,                         \
+                RG_KEYWORDS(rg_src_tgt_options,                                                \
+                            (.src_mask = RG_NONE, .tgt_mask = RG_NONE, .memory_mask = RG_NONE, \
+                             .src_key_padding_mask = RG_NONE, .tgt_key_padding_mask = RG_NONE, \
+                             .memory_key_padding_mask = RG_NONE),                              \
+                            __VA_ARGS__))
 
-/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
 #define rg_nn_transformer_encoder_layer_with(d_model, nhead, ...) \
     rg_nn_transformer_encoder_layer_with(RG_WHOLE(d_model), RG_WHOLE(nhead), __VA_ARGS__)
 #define rg_nn_transformer_encoder_with(layer, num_layers, ...) \
-    rg_nn_transformer_encoder_with(layer, RG_WHOLE(num_layers), __VA_ARGS__)
+    rg_nn_transformer_encoder_with(RG_A_MODULE_(layer), RG_WHOLE(num_layers), __VA_ARGS__)
 #define rg_nn_transformer_decoder_layer_with(d_model, nhead, ...) \
     rg_nn_transformer_decoder_layer_with(RG_WHOLE(d_model), RG_WHOLE(nhead), __VA_ARGS__)
 #define rg_nn_transformer_decoder_with(layer, num_layers, ...) \
-    rg_nn_transformer_decoder_with(layer, RG_WHOLE(num_layers), __VA_ARGS__)
+    rg_nn_transformer_decoder_with(RG_A_MODULE_(layer), RG_WHOLE(num_layers), __VA_ARGS__)
 #define rg_transformer_decoder_cache(m, memory, positions) \
     rg_transformer_decoder_cache(m, memory, RG_WHOLE(positions))
 

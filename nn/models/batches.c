@@ -8,7 +8,7 @@
 
 static const rg_pair no_pair;
 
-rg_pair rg_split_text(rg_tensor *data, double fraction) {
+rg_pair(rg_split_text)(rg_tensor *data, double fraction) {
     RG_AS("split_text");
     if (!(fraction >= 0 && fraction <= 1)) {
         rg_fail(RG_VALUE_ERROR, "split_text", "the fraction %s is not from 0 to 1",

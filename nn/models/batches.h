@@ -24,8 +24,9 @@ rg_pair rg_get_batch_with(rg_tensor *data, int64_t batch_size, int64_t block_siz
 #define rg_get_batch(data, batch_size, block_size) \
     rg_get_batch_with(data, batch_size, block_size, rg_default_generator())
 
-/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
+#define rg_split_text(data, fraction) rg_split_text(data, RG_REAL(fraction))
 #define rg_get_batch_with(data, batch_size, block_size, g) \
     rg_get_batch_with(data, RG_WHOLE(batch_size), RG_WHOLE(block_size), g)
 

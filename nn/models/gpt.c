@@ -271,7 +271,7 @@ static rg_tensor *gpt_forward_with(rg_module *m, rg_list in, void *keywords) {
     return gpt_run(m, in.v[0], in.n == 2 ? in.v[1] : RG_NONE, keywords);
 }
 
-rg_logits_loss rg_gpt_forward(rg_gpt *self, rg_tensor *idx, rg_tensor *targets) {
+rg_logits_loss(rg_gpt_forward)(rg_gpt *self, rg_tensor *idx, rg_tensor *targets) {
     const rg_logits_loss failed = { NULL, NULL };
     if (!rgi_module_given((rg_module *)self, "gpt"))
         return failed;

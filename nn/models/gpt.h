@@ -113,10 +113,12 @@ rg_tensor *rg_gpt_generate_with(rg_gpt *m, rg_tensor *idx, int64_t max_new_token
                                      (.temperature = 1, .top_p = 1, .pad_token_id = -1), \
                                      __VA_ARGS__))
 
-/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
-#define rg_gpt_cache(m, batch)                 rg_gpt_cache(m, RG_WHOLE(batch))
-#define rg_gpt_cached(m, idx, cache, position) rg_gpt_cached(m, idx, cache, RG_WHOLE(position))
+#define rg_gpt_forward(m, idx, targets) RG_BEHIND_2(rg_gpt_forward, __COUNTER__, m, idx, targets)
+#define rg_gpt_cache(m, batch)          rg_gpt_cache(m, RG_WHOLE(batch))
+#define rg_gpt_cached(m, idx, cache, position) \
+    RG_BEHIND_2(rg_gpt_cached, __COUNTER__, m, idx, cache, RG_WHOLE(position))
 #define rg_gpt_generate_with(m, idx, max_new_tokens, ...) \
     rg_gpt_generate_with(m, idx, RG_WHOLE(max_new_tokens), __VA_ARGS__)
 

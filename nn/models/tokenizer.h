@@ -87,7 +87,7 @@ const char *rg_token_stream_add(rg_token_stream *s, int64_t id);
  * character, otherwise "". */
 const char *rg_token_stream_end(rg_token_stream *s);
 
-/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
 #define rg_tokenizer_token(t, id)  rg_tokenizer_token(t, RG_WHOLE(id))
 #define rg_token_stream_add(s, id) rg_token_stream_add(s, RG_WHOLE(id))

@@ -16,7 +16,7 @@ static const char *const averaged_op = "averaged_model_update_parameters";
 
 /* ---- making an averaged model ---------------------------------------------------------- */
 
-rg_multi_avg_fn rg_get_ema_multi_avg_fn(double decay) {
+rg_multi_avg_fn(rg_get_ema_multi_avg_fn)(double decay) {
     const rg_multi_avg_fn ema = { .ema = true, .decay = decay }, failed = { .failed = true };
     if (decay >= 0 && decay <= 1)
         return ema;
@@ -36,7 +36,7 @@ static rg_tensor *averaged_forward(rg_module *m, rg_list in, void *keywords) {
 static const rg_module_class averaged_class = { .name = "AveragedModel",
                                                 .forward_with = averaged_forward };
 
-rg_averaged_model *rg_optim_averaged_model_with(void *model, rg_averaged_model_options o) {
+rg_averaged_model *(rg_optim_averaged_model_with)(void *model, rg_averaged_model_options o) {
     RG_AS("averaged_model");
     if (!rgi_module_given(model, "averaged_model"))
         return NULL;
@@ -163,6 +163,6 @@ static bool update_parameters(rg_averaged_model *m, void *model) {
     return true;
 }
 
-bool rg_averaged_model_update_parameters(rg_averaged_model *m, void *model) {
+bool(rg_averaged_model_update_parameters)(rg_averaged_model *m, void *model) {
     return RG_UNLESS_HALTED(update_parameters(m, model));
 }

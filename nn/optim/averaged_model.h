@@ -53,4 +53,12 @@ rg_averaged_model *rg_optim_averaged_model_with(void *model, rg_averaged_model_o
  * on failure; then nothing has changed. */
 bool rg_averaged_model_update_parameters(rg_averaged_model *m, void *model);
 
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
+
+#define rg_get_ema_multi_avg_fn(decay) rg_get_ema_multi_avg_fn(RG_REAL(decay))
+#define rg_optim_averaged_model_with(model, ...) \
+    rg_optim_averaged_model_with(RG_A_MODULE_(model), __VA_ARGS__)
+#define rg_averaged_model_update_parameters(m, model) \
+    rg_averaged_model_update_parameters(m, RG_A_MODULE_(model))
+
 RG_PUBLIC_END

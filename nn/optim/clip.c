@@ -54,7 +54,7 @@ static rg_tensor *clip_norm(rg_list params, double max_norm, rg_clip_options o) 
     return rg_escape(total);
 }
 
-rg_tensor *rg_clip_grad_norm_with_(rg_list params, double max_norm, rg_clip_options o) {
+rg_tensor *(rg_clip_grad_norm_with_)(rg_list params, double max_norm, rg_clip_options o) {
     return RG_TENSOR_UNLESS_HALTED(clip_norm(params, max_norm, o));
 }
 
@@ -75,6 +75,6 @@ static bool clip_values(rg_list params, double clip_value) {
     return true;
 }
 
-bool rg_clip_grad_value_(rg_list params, double clip_value) {
+bool(rg_clip_grad_value_)(rg_list params, double clip_value) {
     return RG_UNLESS_HALTED(clip_values(params, clip_value));
 }

@@ -25,4 +25,10 @@ rg_tensor *rg_clip_grad_norm_with_(rg_list params, double max_norm, rg_clip_opti
  * on failure. */
 bool rg_clip_grad_value_(rg_list params, double clip_value);
 
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
+
+#define rg_clip_grad_norm_with_(...) \
+    rg_clip_grad_norm_with_(RG_CHECKED_3(RG_ANY, RG_REAL, RG_ANY, __VA_ARGS__))
+#define rg_clip_grad_value_(...) rg_clip_grad_value_(RG_CHECKED_2(RG_ANY, RG_REAL, __VA_ARGS__))
+
 RG_PUBLIC_END

@@ -149,7 +149,7 @@ rg_named_list rg_optim_state_dict(rg_optim *o);
  * rg_named_below(rg_torch_load("checkpoint.pt"), "optimizer"). */
 bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict);
 
-/* ---- integer arguments: RG_INT (keywords.h) refuses fractions at compile time -------- */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
 #define rg_optim_group(o, i)      rg_optim_group(o, RG_INT(i))
 #define rg_optim_parameters(o, i) rg_optim_parameters(o, RG_INT(i))

@@ -343,6 +343,6 @@ static bool step_by_metric(rg_schedule *s, double metric) {
     return true;
 }
 
-bool rg_schedule_step_metric(rg_schedule *s, double metric) {
+bool(rg_schedule_step_metric)(rg_schedule *s, double metric) {
     return RG_UNLESS_HALTED(step_by_metric(s, metric));
 }

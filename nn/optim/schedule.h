@@ -183,11 +183,13 @@ bool rg_schedule_load_state_dict(rg_schedule *s, rg_named_list dict);
  * rate by the lambda's value at this epoch. */
 bool rg_schedule_step_to(rg_schedule *s, int64_t epoch);
 
-/* ---- integer arguments: RG_WHOLE (keywords.h) refuses fractions at compile time ------ */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
-#define rg_optim_warmup_cosine_lr(o, warmup, total, start_factor, eta_min) \
-    rg_optim_warmup_cosine_lr(o, RG_WHOLE(warmup), RG_WHOLE(total), start_factor, eta_min)
-#define rg_schedule_step_to(s, epoch) rg_schedule_step_to(s, RG_WHOLE(epoch))
+#define rg_optim_warmup_cosine_lr(o, warmup, total, start_factor, eta_min)                 \
+    rg_optim_warmup_cosine_lr(o, RG_WHOLE(warmup), RG_WHOLE(total), RG_REAL(start_factor), \
+                              RG_REAL(eta_min))
+#define rg_schedule_step_metric(s, metric) rg_schedule_step_metric(s, RG_REAL(metric))
+#define rg_schedule_step_to(s, epoch)      rg_schedule_step_to(s, RG_WHOLE(epoch))
 
 RG_PUBLIC_END
 

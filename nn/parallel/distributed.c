@@ -203,7 +203,7 @@ static bool begin_reducer(rg_distributed *d, double bucket_cap_mb) {
     return rgi_reducer_begin(d->reducer, bucket_cap_mb);
 }
 
-rg_distributed *rg_nn_distributed_with(void *model, rg_distributed_options o) {
+rg_distributed *(rg_nn_distributed_with)(void *model, rg_distributed_options o) {
     RG_SCOPE();
     rg_distributed *d = RG_MODULE(rg_distributed, &distributed_class, .shards = 0);
     RG_CHILD(d, module, model);

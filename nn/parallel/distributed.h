@@ -74,4 +74,8 @@ rg_tensor *rg_distributed_part(const rg_distributed *d, rg_tensor *batch);
  * fails on all ranks. */
 bool rg_distributed_check(const rg_distributed *d);
 
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
+
+#define rg_nn_distributed_with(model, ...) rg_nn_distributed_with(RG_A_MODULE_(model), __VA_ARGS__)
+
 RG_PUBLIC_END

@@ -69,7 +69,7 @@ bool rg_barrier(void);
  * forever. No other function of regard ends a program, and none calls this one. */
 void rg_abort_ranks_on_error(rg_code code, const char *message);
 
-/* ---- integer arguments: RG_INT (keywords.h) refuses fractions at compile time -------- */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
 #define rg_broadcast_(t, src) rg_broadcast_(t, RG_INT(src))
 

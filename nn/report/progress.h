@@ -59,7 +59,7 @@ bool rg_progress_note(rg_progress *p, const char *format, ...)
  * step. */
 bool rg_progress_end(rg_progress *p);
 
-/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
 #define rg_progress_begin(to, steps)   rg_progress_begin(to, RG_WHOLE(steps))
 #define rg_progress_show(p, done, ...) rg_progress_show(p, RG_WHOLE(done), __VA_ARGS__)

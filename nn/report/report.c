@@ -248,13 +248,13 @@ bool rg_report_end(rg_report *r) {
 
 /* ---- records of numbers and texts ----------------------------------------------------- */
 
-bool(rg_report_number)(rg_report *r, const char *name, int64_t step, double value) {
+bool(rg_report_number)(rg_report *r, const char *name, int64_t step, double number) {
     if (!rgi_report_given(r, name, "report_number"))
         return false;
     rg_text record = { 0 };
     rgi_record_begin(&record, "number", name, step);
     rgi_text_add(&record, ",");
-    rgi_record_double(&record, value);
+    rgi_record_double(&record, number);
     rgi_text_add(&record, "]");
     r->last_step = step;
     const double seconds = seconds_of(CLOCK_MONOTONIC) - r->began;

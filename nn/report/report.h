@@ -61,10 +61,10 @@ bool rg_report_setting(rg_report *r, const char *name, const char *format, ...)
 /* Adds a string of any number of lines, such as rg_module_repr(model), below the heading `name`. A
  * later string with the same name replaces it. */
 bool rg_report_text(rg_report *r, const char *name, const char *text);
-/* Adds the point (step, value) to the curve with this name. NaN and infinities are marked in the
+/* Adds the point (step, number) to the curve with this name. NaN and infinities are marked in the
  * chart. About once a second, this function also records the time since rg_report_begin and the
  * memory in use. The page draws curves of both. */
-bool rg_report_number(rg_report *r, const char *name, int64_t step, double value);
+bool rg_report_number(rg_report *r, const char *name, int64_t step, double number);
 
 typedef struct RG_OPTIONS rg_report_picture_options {
     RG_BY_NAME;
@@ -92,12 +92,13 @@ bool rg_report_parameters(rg_report *r, int64_t step, void *model);
  * releases the report. The report is released even if writing fails. */
 bool rg_report_end(rg_report *r);
 
-/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
-#define rg_report_number(r, name, step, value) rg_report_number(r, name, RG_WHOLE(step), value)
+#define rg_report_number(r, name, step, number) rg_report_number(r, name, RG_WHOLE(step), number)
 #define rg_report_picture_with(r, name, step, t, ...) \
     rg_report_picture_with(r, name, RG_WHOLE(step), t, __VA_ARGS__)
 #define rg_report_histogram(r, name, step, t) rg_report_histogram(r, name, RG_WHOLE(step), t)
-#define rg_report_parameters(r, step, model)  rg_report_parameters(r, RG_WHOLE(step), model)
+#define rg_report_parameters(r, step, model) \
+    rg_report_parameters(r, RG_WHOLE(step), RG_A_MODULE_(model))
 
 RG_PUBLIC_END

@@ -120,7 +120,7 @@ static bool has_key(rg_metadata m, const char *key) {
     return false;
 }
 
-bool rg_module_save_with(void *m, const char *path, rg_save_file_options o) {
+bool(rg_module_save_with)(void *m, const char *path, rg_save_file_options o) {
     const char *op = "module_save";
     RG_AS("module_save");
     RG_SCOPE();
@@ -252,7 +252,7 @@ static bool load_module(void *m, const char *path, const rg_module_load_options 
     return ok;
 }
 
-bool rg_module_load_with(void *m, const char *path, rg_module_load_options o) {
+bool(rg_module_load_with)(void *m, const char *path, rg_module_load_options o) {
     RG_AS("module_load");
     RG_LOADING("module_load", path);
     if (o.keys)

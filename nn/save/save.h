@@ -36,4 +36,9 @@ bool rg_module_load_with(void *m, const char *path, rg_module_load_options o);
 #define rg_module_load(m, path, ...) \
     rg_module_load_with(m, path, RG_KEYWORDS(rg_module_load_options, (.strict = true), __VA_ARGS__))
 
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
+
+#define rg_module_save_with(m, path, ...) rg_module_save_with(RG_A_MODULE_(m), path, __VA_ARGS__)
+#define rg_module_load_with(m, path, ...) rg_module_load_with(RG_A_MODULE_(m), path, __VA_ARGS__)
+
 RG_PUBLIC_END

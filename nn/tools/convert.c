@@ -54,7 +54,7 @@ static bool convert(rg_named_list l, rg_dtype dtype) {
     return true;
 }
 
-bool rg_module_to(void *m, rg_dtype dtype) {
+bool(rg_module_to)(void *m, rg_dtype dtype) {
     RG_AS("module_to");
     RG_SCOPE();
     RG_FAIL_AS_IF(

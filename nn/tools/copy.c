@@ -266,7 +266,7 @@ static void hold_all(const copier *c) {
     }
 }
 
-void *rg_deepcopy(void *m) {
+void *(rg_deepcopy)(void *m) {
     RG_AS("deepcopy");
     RG_SCOPE();
     RG_NO_GRAD();

@@ -129,7 +129,7 @@ static void repr_module(rg_text *r, rg_module *m, int indent) {
         rgi_text_add(r, ")");
 }
 
-const char *rg_module_repr(void *m) {
+const char *(rg_module_repr)(void *m) {
     if (!rgi_module_given(m, "module_repr"))
         return NULL;
     rg_text r = { 0 };

@@ -142,7 +142,7 @@ bool rg_torch_save(rg_named_list list, const char *path);
  * well. */
 rg_named_list rg_named_below(rg_named_list list, const char *prefix);
 
-/* ---- whole numbers: RG_WHOLE, in tensor/keywords.h, refuses a fraction --------------- */
+/* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
 #define rg_set_load_limit(bytes) rg_set_load_limit(RG_WHOLE(bytes))
 

@@ -54,25 +54,25 @@ static rg_tensor *fill_in_place(rg_tensor *t, random_fill *fill, const double p[
     return t;
 }
 
-rg_tensor *rg_uniform_with_(rg_tensor *t, double low, double high, rg_generator *g) {
+rg_tensor *(rg_uniform_with_)(rg_tensor *t, double low, double high, rg_generator *g) {
     return fill_in_place(t, rgi_fill_uniform, (double[4]){ low, high }, g, "uniform_");
 }
 
-rg_tensor *rg_normal_with_(rg_tensor *t, double mean, double std, rg_generator *g) {
+rg_tensor *(rg_normal_with_)(rg_tensor *t, double mean, double std, rg_generator *g) {
     return fill_in_place(t, rgi_fill_normal, (double[4]){ mean, std }, g, "normal_");
 }
 
-rg_tensor *rg_trunc_normal_with_(rg_tensor *t, double mean, double std, double low, double high,
-                                 rg_generator *g) {
+rg_tensor *(rg_trunc_normal_with_)(rg_tensor *t, double mean, double std, double low, double high,
+                                   rg_generator *g) {
     return fill_in_place(t, rgi_fill_trunc_normal, (double[4]){ mean, std, low, high }, g,
                          "trunc_normal_");
 }
 
-rg_tensor *rg_exponential_with_(rg_tensor *t, double rate, rg_generator *g) {
+rg_tensor *(rg_exponential_with_)(rg_tensor *t, double rate, rg_generator *g) {
     return fill_in_place(t, rgi_fill_exponential, (double[4]){ rate }, g, "exponential_");
 }
 
-rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g) {
+rg_tensor *(rg_bernoulli_with_)(rg_tensor *t, double p, rg_generator *g) {
     return fill_in_place(t, rgi_fill_bernoulli, (double[4]){ p }, g, "bernoulli_");
 }
 
@@ -95,11 +95,11 @@ static rg_tensor *random_like(rg_tensor *x, random_fill *fill, const char *op) {
     return random_made(rgi_new_like_given(op, x), fill, rg_default_generator(), op);
 }
 
-rg_tensor *rg_rand_dims(rg_dims shape, rg_dtype dtype, rg_generator *g) {
+rg_tensor *(rg_rand_dims)(rg_dims shape, rg_dtype dtype, rg_generator *g) {
     return random_made(rgi_new_dims("rand", &shape, (int)dtype), rgi_fill_uniform, g, "rand");
 }
 
-rg_tensor *rg_randn_dims(rg_dims shape, rg_dtype dtype, rg_generator *g) {
+rg_tensor *(rg_randn_dims)(rg_dims shape, rg_dtype dtype, rg_generator *g) {
     return random_made(rgi_new_dims("randn", &shape, (int)dtype), rgi_fill_normal, g, "randn");
 }
 

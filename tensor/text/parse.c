@@ -495,6 +495,6 @@ static rg_tensor *parse_tensor(const char *text, int dtype) {
 
 rg_tensor *rg_parse(const char *text) { return parse_tensor(text, -1); }
 
-rg_tensor *rg_parse_dtype(const char *text, rg_dtype dtype) {
+rg_tensor *(rg_parse_dtype)(const char *text, rg_dtype dtype) {
     return rgi_check_dtype("parse", (int)dtype) ? parse_tensor(text, (int)dtype) : NULL;
 }

@@ -339,7 +339,7 @@ START_TEST(test_classes_without_copy) {
     ck_assert_int_eq(blocks, 1);
     rg_module_free(m);
     ck_assert(!rg_deepcopy(NULL));
-    ck_fails(rg_deepcopy(rg_ones(2)), RG_TYPE_ERROR,
+    ck_fails((rg_deepcopy)(rg_ones(2)), RG_TYPE_ERROR,
              "deepcopy: torch.FloatTensor is not a Module subclass");
 }
 END_TEST

@@ -582,7 +582,7 @@ START_TEST(test_released_modules) {
     rg_drop(dead);
     ck_fails(rg_register_buffer(other, "a", &x, dead, (rg_buffer_options){ .persistent = true }),
              RG_RELEASED, "register_buffer: ");
-    ck_fails(rg_parameters(dead).n != -1, RG_TYPE_ERROR,
+    ck_fails((rg_parameters)(dead).n != -1, RG_TYPE_ERROR,
              "parameters: torch.FloatTensor is not a Module subclass");
     rg_module_free(other);
 }

@@ -180,7 +180,7 @@ START_TEST(test_sequential) {
                  "sequential_set: index 5 is out of range");
         ck_fails(rg_sequential_set(s, -6, rg_nn_relu()), RG_INDEX_ERROR,
                  "index -6 is out of range");
-        ck_fails(rg_sequential_append(s, rg_ones(2)), RG_TYPE_ERROR,
+        ck_fails((rg_sequential_append)(s, rg_ones(2)), RG_TYPE_ERROR,
                  "sequential_append: torch.FloatTensor is not a Module subclass");
         ck_fails(rg_sequential_append(s, top), RG_VALUE_ERROR, "would be a child of itself");
         ck_fails(rg_sequential_set(s, 0, NULL), RG_TYPE_ERROR, "expected a module but got NULL");

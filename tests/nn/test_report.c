@@ -215,7 +215,7 @@ START_TEST(test_refusals) {
     ck_fails(rg_report_picture(r, "x", 1, x, .rows = { -1, NULL }), RG_TYPE_ERROR,
              "report_picture: expected a list but got one that failed");
     ck_fails(rg_report_histogram(r, "x", 1, gone), RG_RELEASED, "report_histogram: ");
-    ck_fails(rg_report_parameters(r, 1, x), RG_TYPE_ERROR, "report_parameters: ");
+    ck_fails((rg_report_parameters)(r, 1, x), RG_TYPE_ERROR, "report_parameters: ");
     in_recording = r;
     ck_fails(rg_record(reports, NULL), RG_NOT_IMPLEMENTED, "report_number");
     ck_assert_int_eq(count_records(0), 1);
