@@ -117,10 +117,96 @@ void rgi_locale_back(rg_locale *before) {
     _configthreadlocale(before->by_thread);
 }
 
+/* ---- functions of the C library ------------------------------------------------------------ */
+
+/* The linker takes these functions in place of those of MinGW-w64. There fma rounds more than once,
+ * pow(10, 100) isn't 1e100, sin and cos are wrong for large numbers, and strtod doesn't return the
+ * nearest number to some texts. Their names are in parentheses, since <tgmath.h> has macros of
+ * these names, which regard.c includes before. */
+#ifdef __x86_64__
+/* Returns the sum, where a last bit of 1 stands for all digits that were cut off. It is therefore
+ * rounded to fewer digits as the exact sum would be. */
+static __float128 sum_for_rounding(__float128 a, __float128 b) {
+    union {
+        __float128 value;
+        unsigned __int128 bits;
+    } sum = { a + b };
+    const __float128 added = sum.value - a;
+    const __float128 lost = (a - (sum.value - added)) + (b - added);
+    if ((lost < 0 || lost > 0) && sum.bits % 2 == 0)
+        sum.bits += (lost > 0) == (sum.value > 0) ? 1 : -1;
+    return sum.value;
+}
+
+__attribute__((target("fma"))) static float fmaf_of_core(float a, float b, float c) {
+    return __builtin_fmaf(a, b, c);
+}
+__attribute__((target("fma"))) static double fma_of_core(double a, double b, double c) {
+    return __builtin_fma(a, b, c);
+}
+
+/* The product of two doubles is exact in a __float128. */
+float(fmaf)(float a, float b, float c) {
+    if (__builtin_cpu_supports("fma"))
+        return fmaf_of_core(a, b, c);
+    return (float)sum_for_rounding((__float128)a * b, c);
+}
+double(fma)(double a, double b, double c) {
+    if (__builtin_cpu_supports("fma"))
+        return fma_of_core(a, b, c);
+    return (double)sum_for_rounding((__float128)a * b, c);
+}
+
+/* Returns a function of Windows' own C library. Before Windows 10 some systems have only the older
+ * one. */
+static void *of_windows(const char *name) {
+    const HMODULE library = LoadLibraryA("ucrtbase.dll");
+    return (void *)GetProcAddress(library ? library : LoadLibraryA("msvcrt.dll"), name);
+}
+
+double(sin)(double x) {
+    static double (*_Atomic function)(double);
+    if (!function)
+        function = (double (*)(double))of_windows("sin");
+    return function(x);
+}
+double(cos)(double x) {
+    static double (*_Atomic function)(double);
+    if (!function)
+        function = (double (*)(double))of_windows("cos");
+    return function(x);
+}
+double(pow)(double a, double b) {
+    static double (*_Atomic function)(double, double);
+    if (!function)
+        function = (double (*)(double, double))of_windows("pow");
+    return function(a, b);
+}
+
+/* The header calls strtod by one of these names. */
+double __strtod(const char *text, char **end);
+double __mingw_strtod(const char *text, char **end);
+double __strtod(const char *text, char **end) {
+    static double (*_Atomic function)(const char *, char **);
+    if (!function)
+        function = (double (*)(const char *, char **))of_windows("strtod");
+    return function(text, end);
+}
+double __mingw_strtod(const char *text, char **end) { return __strtod(text, end); }
+
+float(sinf)(float x) { return (float)sin(x); }
+float(cosf)(float x) { return (float)cos(x); }
+#endif
+
 /* ---- files ------------------------------------------------------------------------------- */
 
+/* The error of a folder is that of POSIX systems. */
 static int windows_open(const char *path, int flags, mode_t mode) {
-    return _open(path, flags | O_BINARY, mode & (_S_IREAD | _S_IWRITE));
+    const int fd = _open(path, flags | O_BINARY, mode & (_S_IREAD | _S_IWRITE));
+    const DWORD attributes = fd < 0 ? GetFileAttributesA(path) : INVALID_FILE_ATTRIBUTES;
+    if (attributes != INVALID_FILE_ATTRIBUTES && attributes & FILE_ATTRIBUTE_DIRECTORY)
+        errno = EISDIR;
+    return fd;
 }
 
 static int windows_stat(int fd, struct stat *status) { return fstat(fd, status); }
@@ -147,13 +233,16 @@ static ssize_t windows_write(int fd, const void *from, size_t n) {
 static int windows_rename(const char *from, const char *to) {
     if (MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH))
         return 0;
-    return fail_with(GetLastError() == ERROR_FILE_NOT_FOUND ? ENOENT : EACCES);
+    const DWORD error = GetLastError();
+    const bool absent = error == ERROR_FILE_NOT_FOUND || error == ERROR_PATH_NOT_FOUND;
+    return fail_with(absent ? ENOENT : EACCES);
 }
 
 rg_system rgi_system = { windows_open, windows_stat, windows_pread,  windows_write,
                          _commit,      _close,       windows_rename, _unlink };
 
-char *rgi_real_path(const char *path) { return _fullpath(NULL, path, 0); }
+/* A rename replaces a link, and not the file to which it leads. */
+char *rgi_real_path(const char *path) { return _strdup(path); }
 
 bool rgi_is_writable(const char *path) {
     enum { FOR_WRITING = 2 };
