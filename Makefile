@@ -86,7 +86,8 @@ EXAMPLES       := $(call programs,examples/*.c examples/notebooks/*.c)
 NOTEBOOKS      := $(patsubst examples/notebooks/%.c,%,$(sort $(wildcard examples/notebooks/*.c)))
 # Other files of tests/ and of a layer's folder there are shared by the layer's tests. BARE=1 takes
 # the part of Check that is in tests/bare, for targets for which there is no Check.
-HELPERS        := $(call compiled,$(sort $(wildcard tests/*.c)) $(if $(BARE),tests/bare/check.c))
+BARE_CHECK     := tests/bare/check.c tests/bare/windows/posix.c
+HELPERS        := $(call compiled,$(sort $(wildcard tests/*.c)) $(if $(BARE),$(BARE_CHECK)))
 LIBCHECK        = $(if $(BARE),,$$(pkg-config --libs check))
 helpers         = $(HELPERS) \
                   $(call compiled,$(filter-out tests/$(1)/test_%,$(wildcard tests/$(1)/*.c)))
@@ -99,10 +100,10 @@ CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 CHECKS  := run-tests test-names test-notebooks test-examples test-pages test-guide test-refused \
            test-debugger test-literals test-wrong test-report test-one-file test-parallel
 GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo one-file deps \
-           size style fmt install uninstall clean sets musl arm64 musl-deps arm64-deps mpi-deps \
-           docs-deps write-docs \
+           size style fmt install uninstall clean sets musl arm64 windows musl-deps arm64-deps \
+           windows-deps mpi-deps docs-deps write-docs \
            install-core install-mpi test-leaks $(CHECKS) \
-           run-threads run-fuzzers run-valgrind run-bare
+           run-threads run-fuzzers run-valgrind run-bare run-alone
 .PHONY: $(GOALS) programs stb print-public print-mpi-public
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -136,6 +137,9 @@ programs: $(TESTS) $(CXXTEST) $(STATIC) $(SHARED) $(BUILD)/tests/fuzz/fuzz_ops $
 RAN = $(addsuffix .ran,$(filter-out $(SKIP:%=\%/test_%),$(TESTS)) $(CXXTEST))
 run-tests: $(TESTS) $(CXXTEST) $(SHARED)
 	@$(MAKE) -k --no-print-directory $(RAN)
+
+# The same where the other programs and the shared library can't be built.
+run-alone: $(RAN)
 
 %.ran: %
 	@RUN="$(RUN)" tests/run $< >$@.txt 2>&1 && grep -v '^warning: ' $@.txt || { cat $@.txt; exit 1; }
@@ -212,7 +216,7 @@ SAME_IN_SETS = denied safetensors zip torch_file
 
 # On other targets a warning is an error, for nobody reads what their compilers say.
 ELSEWHERE = --no-print-directory BARE=1 CXX= BUILD=$(BUILD)/$@ \
-            CFLAGS="$(if $(QUICK),-O1,-O2) -Werror"
+            CFLAGS="$(if $(QUICK),-O1,-O2) -Werror $(FLAGS_ELSEWHERE)"
 
 ## musl       every test with musl as the C library; QUICK=1: without the long ones
 musl: musl-deps
@@ -233,13 +237,34 @@ musl-deps:
 arm64-deps:
 	@tests/deps gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libstb-dev
 
+## windows    the tests but a few, compiled by MinGW-w64, under Wine; QUICK=1: but more of them
+windows: FLAGS_ELSEWHERE = -DRG_ONLY_PLAIN -D__USE_MINGW_ANSI_STDIO=1 -D_FILE_OFFSET_BITS=64 \
+                           -Wno-format
+windows: windows-deps
+	@tests/wine $(BUILD)/$@ $(MAKE) -k $(ELSEWHERE) CC=x86_64-w64-mingw32-gcc \
+	    LIBS='$(LIBS_ON_WINDOWS)' LIGHTLY="-O0 -Itests/bare/windows -include posix.h" \
+	    RUN="timeout 300 wine" SKIP="$(NOT_ON_WINDOWS) $(if $(QUICK),$(SLOW_ON_WINDOWS))" \
+	    run-bare run-alone
+	@cat $(BUILD)/$@/tests/*/*.ran.txt | awk '/^100%/ { n += $$3 } /: left out$$/ { left++ } \
+	    END { print "make windows:", n - left, "tests passed, and", left, "are left out" }'
+windows-deps:
+	@tests/deps gcc-mingw-w64-x86-64-posix wine64 wine libstb-dev
+
+# The compiler would add .exe to a program's name; the linker doesn't.
+LIBS_ON_WINDOWS = -static -lm -pthread -Wl,-o,$$@
+# Windows has no <glob.h>, which callbacks needs, and no fork, pipe or dladdr, which these test. Of
+# the other programs, tests/bare/windows/left_out.def names tests that don't hold there.
+NOT_ON_WINDOWS = callbacks fork unread trace
+# File calls take long in Wine, and these compute much besides.
+SLOW_ON_WINDOWS = parallel sizes denied ops gradcheck bits
+
 # An emulator is twenty times as slow, and these would take many minutes, or one or two.
 LONG_EMULATED = parallel bits
 SLOW_EMULATED = trajectory golden gpt conv gradcheck transformers torch_file denied ops sets \
                 matmul attention bfloat16 rule_checks sizes
 
 # The small part of Check is seen to tell a test that fails.
-$(BUILD)/tests/bare/wrong: $(call compiled,tests/bare/wrong.c tests/bare/check.c)
+$(BUILD)/tests/bare/wrong: $(call compiled,tests/bare/wrong.c $(BARE_CHECK))
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 run-bare: $(BUILD)/tests/bare/wrong

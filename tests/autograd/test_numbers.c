@@ -17,7 +17,7 @@
 
 START_TEST(test_unsigned_numbers) {
     unsigned long long most = 18446744073709551615ull;
-    unsigned long half = 1ul << 63;
+    uint64_t half = 1ull << 63;
     size_t fits = INT64_MAX;
     ck_assert_int_eq(rg_item_int(rg_scalar(fits)), INT64_MAX);
     ck_assert_int_eq(rg_item_int(rg_scalar(5ul)), 5);

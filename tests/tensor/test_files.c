@@ -780,8 +780,8 @@ START_TEST(test_leftovers) {
         { "f.%ld-0", dead, false },
         { "f.%ld-0.new", 0, false },
         { "f.%ld-1.new", INT_MAX, true },       /* No process has so large a number, */
-        { "f.%ld-1.new", INT_MAX + 1L, false }, /* and none can have these. */
-        { "f.%ld-1.new", (1L << 32) + dead, false },
+        { "f.%ld-1.new", (long)(INT_MAX + INT64_C(1)), false }, /* and none can have these. */
+        { "f.%ld-1.new", (long)(INT64_C(1) << 32) + dead, false },
         { "f.-%ld-0.new", dead, false },
         { "f. %ld-0.new", dead, false },
         { "f.%ld99999999999999999999-0.new", dead, false },
