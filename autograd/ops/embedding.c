@@ -4,6 +4,7 @@
  */
 #include "reduce.h"
 #include "autograd/checks.h"
+#include "tensor/observer.h"
 
 /* ---- one_hot: y[..][c] = index[..] == c ---------------------------------------- */
 
@@ -23,7 +24,7 @@ rg_tensor *(rg_one_hot)(rg_tensor *index, int64_t classes) {
     RG_SCOPE();
     if (classes == -1) {
         rg_tensor *largest = rg_max(index);
-        if (!largest)
+        if (!largest || !rgi_may_do_once_or("one_hot", "; give it the number of classes"))
             return NULL;
         classes = rgi_load_i64(largest->data, RG_INT64) + 1;
     } else if (!k_index_within(index, 0, classes, &bad)) {

@@ -3,6 +3,7 @@
  * values, in both dtypes, and derivatives. The other checks are in rule_checks.c.
  */
 #include "check_run.h"
+#include "tensor/observer.h"
 
 #include <math.h>
 
@@ -286,7 +287,7 @@ bool rg_function_check_with(rg_function_class *cls, const void *args, rg_list in
                             rg_function_check_options options) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
-    if (!rgi_given(cls, "function_check", "a class")
+    if (!rgi_may_do_once("function_check") || !rgi_given(cls, "function_check", "a class")
         || !rgi_given_list(inputs.n, inputs.v, "function_check"))
         return false;
     RG_FAIL_VALUE_IF(inputs.n > RG_FUNCTION_INPUTS, "function_check",

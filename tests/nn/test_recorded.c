@@ -137,6 +137,13 @@ static rg_tensor *read_number(int which, rg_tensor *n) {
 static int which_number;
 static void reads_number(void *number) { read_number(which_number, number); }
 static void reads_truth(void *number) { rg_index(at.ids, rg_eq(number, 1)); }
+static void reads_classes(void *index) { rg_one_hot(index, -1); }
+
+static rg_tensor *same_of(rg_tensor *const in[], void *none) { return none ? NULL : in[0]; }
+static void checks_gradients(void *x_) {
+    rg_tensor *x = x_;
+    rg_gradcheck(same_of, NULL, 1, &x);
+}
 
 /* A run would use the number that was in the tensor when the step was recorded. A number of the
  * program may be recorded. */
@@ -157,6 +164,8 @@ START_TEST(test_numbers_of_tensors) {
         ck_fails(rg_record(reads_number, rg_literal(1)), RG_NOT_IMPLEMENTED, said);
     }
     ck_fails(rg_record(reads_truth, rg_literal(1)), RG_NOT_IMPLEMENTED, "index: can't be part of");
+    ck_fails(rg_record(reads_classes, at.ids), RG_NOT_IMPLEMENTED, "one_hot: can't be part of");
+    ck_fails(rg_record(checks_gradients, at.x), RG_NOT_IMPLEMENTED, "gradcheck: can't be part of");
     free_all();
 }
 END_TEST
