@@ -11,9 +11,10 @@
  * the function, and returns false. */
 bool rgi_module_given(const rg_module *m, const char *op);
 
-/* Says that the function `user` calls functions of the program, which must not free m. Returns the
- * previous user, which the function sets again at its end. It may be NULL. */
-const char *rgi_module_set_user(rg_module *m, const char *user);
+/* Between the calls of these two functions, the function `user` works on m, so that no other
+ * function may free m. rgi_module_begin_use returns the name that rgi_module_end_use is given. */
+const char *rgi_module_begin_use(rg_module *m, const char *user);
+void rgi_module_end_use(rg_module *m, const char *user_before);
 
 /* rgi_fail_for_inputs and rgi_fail_for_inputs_of fail with torch's TypeError, because a module of
  * class c was called with n inputs, and return NULL. The first looks up in c how many inputs the

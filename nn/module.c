@@ -123,7 +123,7 @@ static rg_module *free_begin(rg_module *m, rg_module *above) {
     if (!m || !rgi_module_given(m, "module_free") || m->registry->parents || rgi_free_after_call(m)
         || !rgi_may_free(m))
         return above;
-    m->registry->user = "module_free";
+    rgi_module_begin_use(m, "module_free");
     m->registry->freed_after = above;
     m->registry->held = m->registry->n;
     return m;

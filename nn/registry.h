@@ -46,7 +46,10 @@ typedef struct rg_registry {
     /* The module that registered this one as its child first. NULL if there is none, or if that
      * module has released this one. */
     rg_module *parent;
-    const char *user; /* See rgi_module_set_user. While it isn't NULL, the module can't be freed. */
+    /* The number of functions that work on the module, in all threads, and the name of the one that
+     * began last. While the number isn't 0, the module can't be freed. */
+    atomic_int users;
+    _Atomic(const char *) user;
     /* While the module is being freed: the module above it that is freed afterwards (or NULL), and
      * how many of the entries haven't been released yet. */
     rg_module *freed_after;
@@ -118,7 +121,7 @@ rg_tensor *rgi_backward_call_end(rg_backward_call *call, rg_tensor *y);
  * had been freed. */
 bool rgi_free_after_call(const rg_module *m);
 
-/* Fails and returns false if the registry's `user` is set. */
+/* Fails and returns false if a function works on the module. */
 bool rgi_may_free(const rg_module *m);
 
 /* Selects the kinds of values that rgi_walk lists. */

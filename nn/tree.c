@@ -204,15 +204,21 @@ rg_tensor *(rg_get_buffer)(void *m, const char *path) {
 
 /* ---- functions that change the whole tree -------------------------------------- */
 
-const char *rgi_module_set_user(rg_module *m, const char *user) {
-    const char *before = m->registry->user;
-    m->registry->user = user;
-    return before;
+const char *rgi_module_begin_use(rg_module *m, const char *user) {
+    m->registry->users++;
+    return atomic_exchange(&m->registry->user, user);
+}
+
+void rgi_module_end_use(rg_module *m, const char *user_before) {
+    m->registry->user = user_before;
+    m->registry->users--;
 }
 
 bool rgi_may_free(const rg_module *m) {
     const char *user = m->registry->user;
-    RG_FAIL_IF(user, "module_free", "the module can't be freed while %s is working on it", user);
+    RG_FAIL_IF(m->registry->users, "module_free",
+               "the module can't be freed while %s is working on it",
+               user ? user : "another thread");
     return true;
 }
 
@@ -225,12 +231,12 @@ void(rg_apply_to_modules)(void *module, void (*f)(rg_module *m, void *context), 
         rg_fail(RG_RUNTIME_ERROR, "apply_to_modules", "maximum recursion depth exceeded");
         return;
     }
-    const char *user = rgi_module_set_user(m, "apply_to_modules");
+    const char *user = rgi_module_begin_use(m, "apply_to_modules");
     for (size_t i = 0; i < m->registry->n; i++)
         if (m->registry->entries[i].kind == RG_ENTRY_CHILD)
             rg_apply_to_modules(*m->registry->entries[i].place, f, context);
     f(m, context);
-    rgi_module_set_user(m, user);
+    rgi_module_end_use(m, user);
 }
 
 static void set_training(rg_module *m, void *on) { m->training = *(bool *)on; }

@@ -117,7 +117,7 @@ rg_tensor *(rg_gpt_generate_with)(rg_gpt *self, rg_tensor *idx, int64_t max_new_
     rg_tensor *ended = rg_zeros_dims(RG_DIMS(rg_size(idx, 0), 1), RG_BOOL);
     bool ok = cache && all && ended;
     int64_t end = ok ? rg_size(all, 1) : 0;
-    const char *user = rgi_module_set_user(&self->base, "gpt_generate");
+    const char *user = rgi_module_begin_use(&self->base, "gpt_generate");
     RG_FOR (int64_t t = length; ok && t < end; t++) {
         rg_tensor *logits = generate_logits(self, all, cache, read, t);
         rg_tensor *next = generate_fill(generate_draw(logits, top_k, &o), ended, &o);
@@ -129,7 +129,7 @@ rg_tensor *(rg_gpt_generate_with)(rg_gpt *self, rg_tensor *idx, int64_t max_new_
             end = t + 1;
         ok = ok && rgi_left_no_failure(before, "gpt_generate");
     }
-    rgi_module_set_user(&self->base, user);
+    rgi_module_end_use(&self->base, user);
     if (ok && end < rg_size(all, 1))
         all = rg_clone(rg_narrow(all, 1, 0, end));
     return ok ? rg_escape(all) : NULL;

@@ -275,9 +275,9 @@ void *(rg_deepcopy)(void *m) {
         return NULL;
     bool ok = copier_begin(&c, m) && copy_tensors(&c);
     if (ok) {
-        const char *user = rgi_module_set_user(m, "deepcopy");
+        const char *user = rgi_module_begin_use(m, "deepcopy");
         ok = copy_modules(&c);
-        rgi_module_set_user(m, user);
+        rgi_module_end_use(m, user);
     }
     if (ok)
         hold_all(&c);

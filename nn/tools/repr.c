@@ -133,8 +133,8 @@ const char *(rg_module_repr)(void *m) {
     if (!rgi_module_given(m, "module_repr"))
         return NULL;
     rg_text r = { 0 };
-    const char *user = rgi_module_set_user(m, "module_repr");
+    const char *user = rgi_module_begin_use(m, "module_repr");
     repr_module(&r, m, 0);
-    rgi_module_set_user(m, user);
+    rgi_module_end_use(m, user);
     return rgi_text_own(&r);
 }

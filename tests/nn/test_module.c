@@ -4,6 +4,8 @@
 #include "nn/registry.h"
 #include "tensor/memory.h"
 
+#include <pthread.h>
+
 /* ---- the twin of layers.py's Tree ------------------------------------------------ */
 
 typedef struct {
@@ -994,12 +996,32 @@ static bool refused_load(void) {
 START_TEST(test_refused_without_memory) { twin_out_of_memory(refused_load); }
 END_TEST
 
-RG_TESTS(module, test_load_where_nothing_can_be_written, test_names_and_repr, test_nested_repr,
-         test_load_state_dict_complains_as_torch, test_keys_that_are_left_out,
+static void *print_often(void *m) {
+    for (int i = 0; i < 20000; i++) {
+        RG_SCOPE();
+        ck_ok(rg_module_repr(m));
+    }
+    return NULL;
+}
+
+/* A module that threads have printed at the same time can be freed after them. */
+START_TEST(test_use_by_threads) {
+    rg_linear_module *m = rg_nn_linear(2, 3);
+    pthread_t threads[3];
+    for (int i = 0; i < RG_COUNT(threads); i++)
+        pthread_create(&threads[i], NULL, print_often, m);
+    for (int i = 0; i < RG_COUNT(threads); i++)
+        pthread_join(threads[i], NULL);
+    rg_module_free(m);
+    ck_assert_msg(rg_error_code() == RG_OK, "%s", rg_error());
+}
+END_TEST
+
+RG_TESTS(module, test_use_by_threads, test_load_where_nothing_can_be_written, test_names_and_repr,
+         test_nested_repr, test_load_state_dict_complains_as_torch, test_keys_that_are_left_out,
          test_states_are_copied, test_modes_and_gradients, test_tied_parameters, test_hooks,
-         test_literal_contexts,
-         test_hooks_that_return, test_failed_lists, test_results_outlive_the_module,
-         test_released_modules, test_without_ready, test_what_cannot_be_registered,
-         test_out_of_memory, test_anomaly_names_the_module, test_fields_of_others,
-         test_children_of_others, test_first_of_many, test_next_names, test_twice_and_nothing,
-         test_places_move, test_long_names, test_refused_without_memory)
+         test_literal_contexts, test_hooks_that_return, test_failed_lists,
+         test_results_outlive_the_module, test_released_modules, test_without_ready,
+         test_what_cannot_be_registered, test_out_of_memory, test_anomaly_names_the_module,
+         test_fields_of_others, test_children_of_others, test_first_of_many, test_next_names,
+         test_twice_and_nothing, test_places_move, test_long_names, test_refused_without_memory)
