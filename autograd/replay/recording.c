@@ -363,10 +363,7 @@ static bool lies_as_recorded(const rg_tensor *t, const int64_t *stride) {
     return true;
 }
 
-bool rgi_recording_fits(rg_replay *r) {
-    /* The number of changes is read first. If there is a change during the comparison, the tensors
-     * are then compared again. */
-    const uint32_t changes = rgi_changes();
+bool rgi_recording_is_current(const rg_replay *r) {
     const int64_t *stride = r->strides;
     for (size_t i = 0; i < r->held.n; i++) {
         const rg_tensor *t = r->held.v[i];
@@ -386,7 +383,14 @@ bool rgi_recording_fits(rg_replay *r) {
                    "requires_grad of a tensor has been changed since the step was recorded; record "
                    "the step again");
     }
-    if (!is_without_hooks(r))
+    return true;
+}
+
+bool rgi_recording_fits(rg_replay *r) {
+    /* The number of changes is read first. If there is a change during the comparison, the tensors
+     * are then compared again. */
+    const uint32_t changes = rgi_changes();
+    if (!rgi_recording_is_current(r) || !is_without_hooks(r))
         return false;
     r->changes = changes;
     return true;

@@ -1,6 +1,6 @@
 /*
- * recording.h: a recording, its entries, and the tensors and memory that it holds. Only replay.c,
- * leaf_entries.c and recording.c include this file.
+ * recording.h: a recording, its entries, and the tensors and memory that it holds. Only the files
+ * of this folder include it.
  */
 #pragma once
 
@@ -160,10 +160,11 @@ void rgi_recording_settle(rg_replay *r);
 void rgi_recording_counts_writes(const rg_replay *r);
 void rgi_recording_renews_views(const rg_replay *r);
 /* Checks whether the recorded step can still be repeated, although rg_set_data or rg_requires_grad_
- * was called, or a hook was registered, since it was recorded. Fails, and returns false, if a held
- * tensor has another dtype or other strides now. Also fails if a held tensor has another storage
- * now, while other held tensors, such as its views and the values saved for backward, still use the
- * old one. Fails, too, if a repetition would have to call a hook. */
+ * was called since it was recorded. Fails, and returns false, if a held tensor has another dtype or
+ * other strides now. Also fails if a held tensor has another storage now, while other held tensors,
+ * such as its views and the values saved for backward, still use the old one. */
+bool rgi_recording_is_current(const rg_replay *r);
+/* Does the same, and also fails if a repetition would have to call a hook. */
 bool rgi_recording_fits(rg_replay *r);
 /* Frees the recording, and releases the tensors that it holds. */
 void rgi_recording_free(rg_replay *r);
@@ -178,3 +179,9 @@ bool rgi_recording_finds_gradients(const rg_replay *r);
 /* Fails if the step adds to a gradient that the program has set since the step was recorded, and a
  * repetition would not change the same memory as a call of the step. */
 bool rgi_recording_suits_gradients(const rg_replay *r);
+
+/* ---- recordings that no longer fit (replay.c) --------------------------------------------- */
+
+/* Returns whether a run would refuse the recording because of something that has changed since it
+ * was recorded, so that another recording of the step would help. Leaves no failure. */
+bool rgi_replay_is_outdated(rg_replay *r);

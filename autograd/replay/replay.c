@@ -366,6 +366,18 @@ bool rg_replay_run(rg_replay *r) {
     return repeat_alone(r) || rgi_halt_training();
 }
 
+bool rgi_replay_is_outdated(rg_replay *r) {
+    if (r->changes == rgi_changes() && !r->n_reads)
+        return false;
+    rg_failure aside;
+    rgi_set_failure_aside(&aside);
+    const bool fits = rgi_recording_suits_gradients(r) && rgi_recording_is_current(r)
+                      && rgi_recording_finds_gradients(r);
+    rgi_forget_failure();
+    rgi_bring_failure_back(&aside);
+    return !fits;
+}
+
 void rg_replay_free(rg_replay *r) {
     if (!r || !rgi_handle_given(r, "replay_free", RG_HANDLE_REPLAY))
         return;

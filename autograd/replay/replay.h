@@ -57,7 +57,9 @@ void rg_replay_free(rg_replay *r);
  *
  * rg_replays_run(r, n, inputs) returns what step(inputs, context) would return, with the same bits.
  * The first call with inputs of certain dtypes and sizes records the step, as rg_record does. A
- * later call with such inputs copies them over the inputs of that recording, and replays it. All
+ * later call with such inputs copies them over the inputs of that recording, and replays it. If
+ * rg_replay_run would refuse that because requires_grad, data or gradients have changed since, the
+ * call records the step again. All
  * recordings work on the same parameters and the same optimizer: the optimizer counts the steps of
  * all of them together, and a learning rate that is set between two calls is used by all of them.
  * Anything else on which the step depends, such as a number in its context, or whether a module is

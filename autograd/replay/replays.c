@@ -2,6 +2,7 @@
  * replays.c: keeps one recording of a step for each shape of its inputs that has occurred. replay.c
  * makes and repeats a single recording.
  */
+#include "recording.h"
 #include "autograd/inputs.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/map.h"
@@ -206,6 +207,8 @@ static rg_tensor *run(rg_replays *r, int n, rg_tensor *const inputs[]) {
     shape_replay *s = find_shape(r, n, inputs);
     if (!s)
         return NULL;
+    if (s->replay && rgi_replay_is_outdated(s->replay))
+        forget_recording(s);
     bool first = !s->replay;
     if (first && !record_shape(r, s, inputs))
         return NULL;

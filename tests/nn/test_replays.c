@@ -546,6 +546,39 @@ START_TEST(test_batch_norm_that_averages) {
 }
 END_TEST
 
+/* ---- steps that are recorded again ------------------------------------------------------ */
+
+/* What the program changes before each call. A recording of the call before would be refused. */
+static void change_task(tasks *t, int i) {
+    if (i == 1 || i == 3)
+        rg_requires_grad_(t->head[0], i == 3);
+    if (i == 4)
+        rg_set_data(t->trunk, rg_full(RG_DIMS(1), 0.7));
+    if (i == 5)
+        rg_set_data(t->head[0], rg_narrow(rg_full(RG_DIMS(2), 0.6), 0, 1, 1));
+}
+
+static rg_tensor *train_changing(bool replayed) {
+    tasks t = { .trunk = rg_requires_grad_(rg_ones(1), true) };
+    for (int i = 0; i < 2; i++)
+        t.head[i] = rg_requires_grad_(rg_ones(1), true);
+    t.optim = rg_optim_sgd(RG_LIST(t.trunk, t.head[0], t.head[1]), .lr = 0.1);
+    rg_replays *r = rg_replays_new(task_step, &t);
+    for (int i = 0; i < 7; i++) {
+        rg_tensor *x = rg_full(RG_DIMS(1), 0.5);
+        change_task(&t, i);
+        ck_ok(replayed ? rg_replays_run(r, 1, &x) : task_step(&x, &t));
+    }
+    rg_replays_free(r);
+    rg_optim_free(t.optim);
+    return rg_cat(RG_LIST(t.trunk, t.head[0], t.head[1]), 0);
+}
+
+START_TEST(test_recorded_again) {
+    ck_assert(rg_equal(train_changing(true), train_changing(false)));
+}
+END_TEST
+
 RG_TESTS(replays, test_same_bits, test_shapes, test_copies, test_results, test_refusals,
          test_released, test_denied, test_gradients_that_come_and_go, test_tasks_take_turns,
-         test_leaves_of_the_step, test_batch_norm_that_averages)
+         test_leaves_of_the_step, test_batch_norm_that_averages, test_recorded_again)
