@@ -108,8 +108,9 @@ static void add_own_schedules(rg_py *p, const rg_optim *o) {
     rgi_py_end(p);
 }
 
-void rgi_optim_add(rg_py *p, const char *key, const rg_optim *o, bool own) {
+void rgi_optim_add(rg_py *p, const char *key, rg_optim *o, bool own) {
     size_t first = 0;
+    p->failed |= !rgi_optim_complete_states(o);
     rgi_py_begin_at(p, key, RG_PY_DICT);
     rgi_py_begin_at(p, "state", RG_PY_DICT);
     for (size_t i = 0; i < o->n_slots; i++)

@@ -190,6 +190,7 @@ static const rg_optim_row adagrad_row = {
     OPTIONS(.lr = 0.01, .lr_decay = 0, .initial_accumulator_value = 0, .eps = 1e-10),
     .states = { { "sum", RG_ALWAYS } },
     .saves_step = true,
+    .has_first_states = true,
 };
 
 static const rg_optim_row lion_row = {

@@ -33,6 +33,18 @@ static rg_tensor *state_of(const rg_optim *o, rg_optim_slot *slot, int k) {
     return state;
 }
 
+bool rgi_optim_complete_states(rg_optim *o) {
+    RG_SCOPE();
+    for (RG_EACH_SLOT(slot, o)) {
+        if (!slot->state[0] && !o->row->has_first_states)
+            continue;
+        for (int k = 0; k < RG_OPTIM_STATES && o->row->states[k].name; k++)
+            if (takes_state(o, slot, k) && !state_of(o, slot, k))
+                return false;
+    }
+    return true;
+}
+
 /* Fills slot->operand with the parameter, its gradient and its state tensors, on which the step
  * works, and checks that they can be used. If the parameter has no gradient, there are no operands.
  * Returns false on failure. */

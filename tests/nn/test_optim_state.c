@@ -7,6 +7,7 @@
 #include "nn/optim/optimizer_structs.h"
 #include "regard.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -451,7 +452,56 @@ START_TEST(test_options_have_rows) {
 }
 END_TEST
 
-RG_TESTS(optim_state, test_options_have_rows, test_groups_of_torchs, test_states_before_a_schedule,
+/* As in torch, Adagrad has its state before the first step, and a state that is loaded takes the
+ * place of the one that initial_accumulator_value made. */
+START_TEST(test_a_state_before_the_first_step) {
+    rg_tensor *w = rg_requires_grad_(rg_ones(1), true);
+    rg_optim *from = rg_optim_adagrad(RG_LIST(w), .lr = 0.1, .initial_accumulator_value = 0.3);
+    rg_optim *to = rg_optim_adagrad(RG_LIST(w), .lr = 0.1, .initial_accumulator_value = 2);
+    ck_ok(rg_optim_load_state_dict(to, rg_optim_state_dict(from)));
+    ck_ok(rg_set_grad(w, rg_ones(1)) && rg_optim_step(to));
+    ck_assert(fabs(rg_item(w) - 0.912294) < 1e-6);
+    rg_optim_free(from);
+    rg_optim_free(to);
+}
+END_TEST
+
+static void sets_momentum(rg_param_group *g) { g->momentum = 0.5; }
+static void sets_centered(rg_param_group *g) { g->centered = 1; }
+static void sets_amsgrad(rg_param_group *g) { g->amsgrad = 1; }
+
+/* A state that was saved between the setting of an option and the next step has the tensors that
+ * the option needs. It is loaded, and the next step is the same. */
+START_TEST(test_states_of_a_new_option) {
+    static const struct {
+        rg_optim_kind kind;
+        void (*set)(rg_param_group *g);
+    } options[] = { { RG_SGD, sets_momentum },
+                    { RG_RMSPROP, sets_momentum },
+                    { RG_RMSPROP, sets_centered },
+                    { RG_ADAM, sets_amsgrad },
+                    { RG_ADAMW, sets_amsgrad } };
+    for (int i = 0; i < RG_COUNT(options); i++) {
+        rg_tensor *w[2];
+        rg_optim *o[2];
+        for (int k = 0; k < 2; k++) {
+            w[k] = rg_requires_grad_(rg_ones(2), true);
+            o[k] = rg_optim_with(options[i].kind, RG_LIST(w[k]), RG_PARAM_GROUP_(.lr = 0.1));
+            ck_ok(rg_set_grad(w[k], rg_full(RG_DIMS(2), 0.5)) && rg_optim_step(o[k]));
+        }
+        options[i].set(rg_optim_group(o[0], 0));
+        ck_ok(rg_optim_load_state_dict(o[1], rg_optim_state_dict(o[0])));
+        for (int k = 0; k < 2; k++)
+            ck_ok(rg_set_grad(w[k], rg_ones(2)) && rg_optim_step(o[k]));
+        ck_assert_msg(rg_equal(w[0], w[1]), "option %d", i);
+        rg_optim_free(o[0]);
+        rg_optim_free(o[1]);
+    }
+}
+END_TEST
+
+RG_TESTS(optim_state, test_a_state_before_the_first_step, test_states_of_a_new_option,
+         test_options_have_rows, test_groups_of_torchs, test_states_before_a_schedule,
          test_counts_are_whole, test_every_key_is_loaded, test_no_key_is_missed,
          test_states_of_an_option, test_fresh_into_stepped, test_many_groups_and_schedules,
          test_names_in_groups, test_a_checkpoint_that_fails)
