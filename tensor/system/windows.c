@@ -186,7 +186,12 @@ double(pow)(double a, double b) {
 /* The header calls strtod by one of these names. */
 double __strtod(const char *text, char **end);
 double __mingw_strtod(const char *text, char **end);
+/* MinGW-w64 reads hexadecimal numbers, inf and nan, which are exact in a long double. */
 double __strtod(const char *text, char **end) {
+    const char *first = text + strspn(text, " \t\n\v\f\r+-");
+    const bool is_decimal = *first && strchr(".0123456789", *first) && (first[1] | 32) != 'x';
+    if (!is_decimal)
+        return (double)strtold(text, end);
     static double (*_Atomic function)(const char *, char **);
     if (!function)
         function = (double (*)(const char *, char **))of_windows("strtod");
