@@ -16,14 +16,18 @@
 /* ---- heat-maps ------------------------------------------------------------------------- */
 
 /* Returns the mean of the elements in rows row[0] to row[1] - 1 and columns column[0] to column[1]
- * - 1 of the matrix v, which has `columns` columns. */
+ * - 1 of the matrix v, which has `columns` columns. If the sum of finite elements overflows, adds
+ * their quotients. */
 static double mean_of(const double *v, int64_t columns, const int64_t row[2],
                       const int64_t column[2]) {
-    double sum = 0;
+    const double n = (double)((row[1] - row[0]) * (column[1] - column[0]));
+    double sum = 0, quotients = 0;
     for (int64_t i = row[0]; i < row[1]; i++)
-        for (int64_t k = column[0]; k < column[1]; k++)
+        for (int64_t k = column[0]; k < column[1]; k++) {
             sum += v[i * columns + k];
-    return sum / (double)((row[1] - row[0]) * (column[1] - column[0]));
+            quotients += v[i * columns + k] / n;
+        }
+    return isfinite(sum) ? sum / n : quotients;
 }
 
 /* Extends the range from *low to *high by v if v is finite. *any tells whether a finite number was
@@ -110,11 +114,16 @@ double rgi_shade(const rg_pixels *p, double v) {
     return v >= p->high ? 1 : between(p->low, p->high, v);
 }
 
+/* Returns whether two decimals show v: whether it is 0, or neither too large nor too small. */
+static bool fits_decimals(double v) {
+    return v == 0 || isinf(v) || (fabs(v) < 1000 && fabs(v) >= 0.005);
+}
+
 void rgi_write_cell(double v, char text[32]) {
     if (isnan(v))
         strcpy(text, "nan");
     else
-        snprintf(text, 32, isinf(v) || fabs(v) < 1000 ? "%.2f" : "%.0e", v);
+        snprintf(text, 32, fits_decimals(v) ? "%.2f" : "%.0e", v);
 }
 
 /* ---- curves ---------------------------------------------------------------------------- */

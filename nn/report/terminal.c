@@ -67,6 +67,13 @@ static int find_places(rg_curve *c, double place[CURVE_COLUMNS]) {
     return columns;
 }
 
+/* Writes v with three decimals or, if it is too large or too small for these, as 1.2e-05. */
+static void write_label(char *to, size_t room, double v) {
+    snprintf(to, room, "%.3f", v);
+    if (strlen(to) > 8 || (v != 0 && fabs(v) < 0.0005))
+        snprintf(to, room, "%.1e", v);
+}
+
 static void plot_curve(rg_text *out, rg_curve *c, const char *title) {
     double place[CURVE_COLUMNS];
     const int columns = find_places(c, place);
@@ -77,9 +84,7 @@ static void plot_curve(rg_text *out, rg_curve *c, const char *title) {
     for (int row = CURVE_ROWS - 1; row >= 0; row--) {
         char number[32] = "";
         if (row == CURVE_ROWS - 1 || row == 0)
-            snprintf(number, sizeof number, "%.3f", row ? c->high : c->low);
-        if (strlen(number) > 8)
-            snprintf(number, sizeof number, "%.1e", row ? c->high : c->low);
+            write_label(number, sizeof number, row ? c->high : c->low);
         rgi_text_add(out, "%8s │", number);
         for (int i = 0; i < columns; i++)
             add_filled(out, 8 * (place[i] * CURVE_ROWS - row));
