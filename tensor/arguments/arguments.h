@@ -153,7 +153,10 @@ static inline int rgi_nearest_int(long long n) {
  *
  *     RG_IN_ORDER_2, 3, 4    the function's first arguments are two, three or four tensors
  *     RG_AROUND_2, 3         a dim or a shape stands between the first tensor and the others
- *     RG_BEHIND_2, 3         a module stands before the tensors */
+ *     RG_BEHIND_2            a module stands before two tensors
+ *
+ * A function with options that point to what it changes, such as a cache, isn't called in this way,
+ * because a literal for such an option must live to the end of the caller's block. */
 #ifdef __cplusplus
 #define RG_IN_ORDER_2(f, n, a, b, ...) (rg_in_order{ (a), (b) }.two(f __VA_OPT__(, ) __VA_ARGS__))
 #define RG_IN_ORDER_3(f, n, a, b, c, ...) \
@@ -166,8 +169,6 @@ static inline int rgi_nearest_int(long long n) {
     (rg_in_order{ (a), (b), (c) }.around_three(f, dim __VA_OPT__(, ) __VA_ARGS__))
 #define RG_BEHIND_2(f, n, m, a, b, ...) \
     (rg_in_order{ (a), (b) }.behind_two(f, m __VA_OPT__(, ) __VA_ARGS__))
-#define RG_BEHIND_3(f, n, m, a, b, c, ...) \
-    (rg_in_order{ (a), (b), (c) }.behind_three(f, m __VA_OPT__(, ) __VA_ARGS__))
 #else
 #define RG_IN_ORDER_2(f, n, a, b, ...)    RG_IN_ORDER_2_(f, n, a, b __VA_OPT__(, ) __VA_ARGS__)
 #define RG_IN_ORDER_3(f, n, a, b, c, ...) RG_IN_ORDER_3_(f, n, a, b, c __VA_OPT__(, ) __VA_ARGS__)
@@ -177,7 +178,6 @@ static inline int rgi_nearest_int(long long n) {
 #define RG_AROUND_3(f, n, a, dim, b, c, ...) \
     RG_AROUND_3_(f, n, a, dim, b, c __VA_OPT__(, ) __VA_ARGS__)
 #define RG_BEHIND_2(f, n, m, a, b, ...)    RG_BEHIND_2_(f, n, m, a, b __VA_OPT__(, ) __VA_ARGS__)
-#define RG_BEHIND_3(f, n, m, a, b, c, ...) RG_BEHIND_3_(f, n, m, a, b, c __VA_OPT__(, ) __VA_ARGS__)
 #define RG_IN_ORDER_2_(f, n, a, b, ...)                 \
     __extension__({                                     \
         RG_TWO_(n, a, b);                               \
@@ -208,11 +208,6 @@ static inline int rgi_nearest_int(long long n) {
     __extension__({                                        \
         RG_TWO_(n, a, b);                                  \
         f(m, rg_a##n, rg_b##n __VA_OPT__(, ) __VA_ARGS__); \
-    })
-#define RG_BEHIND_3_(f, n, m, a, b, c, ...)                         \
-    __extension__({                                                 \
-        RG_THREE_(n, a, b, c);                                      \
-        f(m, rg_a##n, rg_b##n, rg_c##n __VA_OPT__(, ) __VA_ARGS__); \
     })
 #define RG_TWO_(n, a, b)      \
     rg_tensor *rg_a##n = (a); \
@@ -414,10 +409,6 @@ struct rg_in_order {
     template <typename R, typename M, typename... O>
     R behind_two(R (*f)(M, T, T, O...), rg_given<M> m, rg_given<O>... o) const {
         return f(m, a, b, o...);
-    }
-    template <typename R, typename M, typename... O>
-    R behind_three(R (*f)(M, T, T, T, O...), rg_given<M> m, rg_given<O>... o) const {
-        return f(m, a, b, c, o...);
     }
 };
 
