@@ -43,6 +43,24 @@ K_INLINE RESULT THIS(_line)(RESULT total, const char *x, int64_t step, int64_t n
     return total;
 }
 
+/* Copies results from y, where they are y_step bytes apart, to part[]. */
+K_INLINE void THIS(_load)(RESULT *part, const char *y, int64_t y_step, int columns) {
+    if (y_step == sizeof(RESULT))
+        memcpy(part, y, (size_t)columns * sizeof(RESULT));
+    else
+        for (int c = 0; c < columns; c++)
+            part[c] = *(const RESULT *)(y + c * y_step);
+}
+
+/* Copies results from part[] to y, where they are y_step bytes apart. */
+K_INLINE void THIS(_store)(char *y, int64_t y_step, const RESULT *part, int columns) {
+    if (y_step == sizeof(RESULT))
+        memcpy(y, part, (size_t)columns * sizeof(RESULT));
+    else
+        for (int c = 0; c < columns; c++)
+            *(RESULT *)(y + c * y_step) = part[c];
+}
+
 static void K_NAME(KIND)(char *y, const char *x, const reduce_block *b) {
     enum { COLUMNS = REDUCE_BLOCK / sizeof(RESULT) };
     if (b->y_step == 0 || b->step0 <= b->step1) {
@@ -55,11 +73,9 @@ static void K_NAME(KIND)(char *y, const char *x, const reduce_block *b) {
     RESULT part[COLUMNS];
     for (int64_t j = 0; j < b->n1; j += COLUMNS) {
         const int columns = (int)RG_MIN(b->n1 - j, COLUMNS);
-        for (int c = 0; c < columns; c++)
-            part[c] = *(RESULT *)(y + (j + c) * b->y_step);
+        THIS(_load)(part, y + j * b->y_step, b->y_step, columns);
         THIS(_rows)(x + j * b->step1, b->step0, b->step1, b->n0, columns, part);
-        for (int c = 0; c < columns; c++)
-            *(RESULT *)(y + (j + c) * b->y_step) = part[c];
+        THIS(_store)(y + j * b->y_step, b->y_step, part, columns);
     }
 }
 

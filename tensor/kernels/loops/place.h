@@ -61,6 +61,18 @@ static int64_t K_NAME(place_in_row)(const T *v, int64_t n, bool smallest, T *bes
     return at;
 }
 
+/* Compares rows 1 to n0 - 1 with row 0, which is in best[]. */
+K_INLINE void K_NAME(place_rows)(T *best, PLACE *where, const char *x, const reduce_block *b,
+                                 int64_t columns, const bool smallest) {
+    for (int64_t i = 1; i < b->n0; i++) {
+        x += b->step0;
+        if (b->step1 == sizeof(T))
+            K_NAME(place_row)(best, where, x, sizeof(T), columns, (PLACE)i, smallest);
+        else
+            K_NAME(place_row)(best, where, x, b->step1, columns, (PLACE)i, smallest);
+    }
+}
+
 /* Finds the extreme of each of `columns` columns, and its index. */
 static void K_NAME(place_columns)(T *best, PLACE *where, const char *x, const reduce_block *b,
                                   int64_t columns, bool smallest) {
@@ -68,15 +80,10 @@ static void K_NAME(place_columns)(T *best, PLACE *where, const char *x, const re
         best[k] = *(const T *)(x + k * b->step1);
         where[k] = 0;
     }
-    for (int64_t i = 1; i < b->n0; i++) {
-        x += b->step0;
-        if (b->step1 != sizeof(T))
-            K_NAME(place_row)(best, where, x, b->step1, columns, (PLACE)i, smallest);
-        else if (smallest)
-            K_NAME(place_row)(best, where, x, sizeof(T), columns, (PLACE)i, true);
-        else
-            K_NAME(place_row)(best, where, x, sizeof(T), columns, (PLACE)i, false);
-    }
+    if (smallest)
+        K_NAME(place_rows)(best, where, x, b, columns, true);
+    else
+        K_NAME(place_rows)(best, where, x, b, columns, false);
 }
 
 static void K_NAME(place)(char *y, const char *x, const reduce_block *b) {
