@@ -18,6 +18,13 @@ struct set_item_attr {
     rg_part step[MAX_STEPS];
 };
 
+/* The attributes of the samples, which have at most two steps. */
+struct set_item_sample_attr {
+    struct index_attr at;
+    int n_steps;
+    rg_part step[2];
+};
+
 /* A parsed subscript. `way` holds the steps, and the dims of the last view that the index tensors
  * index. `part` is a header of the last view. index[] holds the n_index index tensors. */
 typedef struct {
@@ -288,16 +295,17 @@ static rg_tensor *set_item_rule(const rg_step *s, rg_tensor *g) {
     return rgi_apply(s->op, a, set_item_bytes(a), s->n_in, in);
 }
 
-RG_OP(set_item, RG_NAMED(set_item), .doc = "x[items] = value", .node = "CopyBackwards",
+RG_OP(set_item, RG_NAMED(set_item_sample), .doc = "x[items] = value", .node = "CopyBackwards",
       .inplace = true, .shape = rgi_shape_same, .forward = set_item_forward,
       .grad = { RG_RULE(RG_INDEX_NEEDS << 1 & ~RG_IN(1), set_item_rule) },
-      RG_SAMPLES({ "(2,3) (2,3)", RG_A(set_item, .n_steps = 0) },
+      RG_SAMPLES({ "(2,3) (2,3)", RG_A(set_item_sample, .n_steps = 0) },
                  { "(2,5) (2,1,2)",
-                   RG_A(set_item, .n_steps = 2,
+                   RG_A(set_item_sample, .n_steps = 2,
                         .step = { { RG_PART_RANGE(1, 1, 2, 2) }, { RG_PART_NEW(1) } }) },
-                 { "(2,3,4) (3,1) i4(1)", RG_A(set_item, .at = { .dim = { 1 } }, .n_steps = 1,
-                                               .step = { { RG_PART_INDEX(0, 0) } }) },
-                 { "(3,0) (2,0) i3(2)", RG_A(set_item, .at = { .dim = { 0 } }) }));
+                 { "(2,3,4) (3,1) i4(1)",
+                   RG_A(set_item_sample, .at = { .dim = { 1 } }, .n_steps = 1,
+                        .step = { { RG_PART_INDEX(0, 0) } }) },
+                 { "(3,0) (2,0) i3(2)", RG_A(set_item_sample, .at = { .dim = { 0 } }) }));
 
 /* Returns the value, without leading dims of size 1, expanded to the shape of the elements that are
  * written. */
