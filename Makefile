@@ -256,7 +256,7 @@ LIBS_ON_WINDOWS = -static -lm -pthread -Wl,-o,$$@
 # the other programs, tests/bare/windows/left_out.def names tests that don't hold there.
 NOT_ON_WINDOWS = callbacks fork unread trace
 # File calls take long in Wine, and these compute much besides.
-SLOW_ON_WINDOWS = parallel sizes denied ops gradcheck bits
+SLOW_ON_WINDOWS = parallel sizes denied ops gradcheck bits sets transformers
 
 # An emulator is twenty times as slow, and these would take many minutes, or one or two.
 LONG_EMULATED = parallel bits
