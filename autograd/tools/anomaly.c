@@ -6,6 +6,7 @@
 #include "autograd/engine.h"
 #include "autograd/graph_observer.h"
 #include "tensor/memory.h"
+#include "tensor/messages/unread.h"
 #include "tensor/system/system.h"
 #include "tensor/text/text.h"
 #include "tensor/thread.h"
@@ -152,8 +153,12 @@ static bool check_gradient(rg_graph_observer *o, const rg_step *s, rg_tensor *g,
     rg_text where = { 0 };
     rgi_text_add(&where, "%s, in the gradient of its input %d, %s", rgi_node_name(s->node), input,
                  RG_SHAPE_TEXT(g));
-    const rg_note *forward = rgi_note_of(s->node, &trace_class);
-    return report(s->op, odd, "backward", &where, (const trace *)forward);
+    const trace *forward = (const trace *)rgi_note_of(s->node, &trace_class);
+    const bool stands = !rgi_this.failure.unread;
+    report(s->op, odd, "backward", &where, forward);
+    if (stands && forward)
+        rgi_unread_came_from(forward->address, forward->n);
+    return false;
 }
 
 /* ---- switching anomaly mode on and off --------------------------------------------- */

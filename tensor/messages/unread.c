@@ -55,7 +55,7 @@ static bool tell_address(const void *address) {
 }
 
 /* Writes the functions that were being called, from the failed one to main. The first addresses are
- * left out: they belong to this file and to rg_fail. */
+ * left out: they belong to the functions that have found the calls. */
 static void tell_stack(const rg_failure *f) {
     enum { OWN = 3 };
     for (int i = OWN; i < f->depth; i++)
@@ -103,6 +103,12 @@ void rgi_unread_begin(rg_thread *me) {
         return;
     f->depth = rgi_find_calls(f->stack, RG_STACK_DEPTH);
     rgi_abort_if_asked();
+}
+
+void rgi_unread_came_from(void *const address[], int n) {
+    rg_failure *f = &rgi_this.failure;
+    f->depth = RG_MIN(n, RG_STACK_DEPTH);
+    memcpy(f->stack, address, (size_t)f->depth * sizeof *address);
 }
 
 void rgi_abort_if_asked(void) {

@@ -12,6 +12,10 @@
 /* Prepares the report of the failure that has just become the thread's error, and calls
  * rgi_abort_if_asked. */
 void rgi_unread_begin(rg_thread *me);
+/* Makes the report of the thread's failure list these n calls, an earlier place that explains the
+ * failure, in place of the calls that were in progress at the failure. The addresses are those of
+ * rgi_find_calls. */
+void rgi_unread_came_from(void *const address[], int n);
 /* If REGARD_ERRORS is `abort`, and the thread has an unread failure that wasn't reported and isn't
  * part of an attempt (rgi_set_failure_aside), reports it and aborts the program. */
 void rgi_abort_if_asked(void);

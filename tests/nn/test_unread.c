@@ -407,6 +407,26 @@ START_TEST(test_abort_in_callbacks) {
 }
 END_TEST
 
+/* A nan that the backward run finds is told with the calls of its forward, in any mode. */
+static rg_tensor *roots(rg_tensor *w) { return rg_sqrt(w); }
+static void finds_nan(void) {
+    rg_set_detect_anomaly(true);
+    rg_tensor *w = rg_requires_grad_(rg_zeros(2), true);
+    rg_backward(rg_sum(rg_mul(rg_add(roots(w), 0), 0)));
+}
+
+START_TEST(test_calls_of_the_forward) {
+    int signal;
+    const char *text = told_by(finds_nan, "", &signal);
+    ck_assert_msg(strstr(text, "the first nan arose backward in SqrtBackward0"), "%s", text);
+#if __has_include(<execinfo.h>)
+    if (system("addr2line --version >/dev/null 2>&1") == 0)
+        ck_assert_msg(strstr(text, "    finds_nan at test_unread.c:"), "%s", text);
+#endif
+    ck_assert(!strstr(told_by(finds_nan, "quiet", &signal), "test_unread.c"));
+}
+END_TEST
+
 /* Names of functions need the C library's help, and those of static ones the command addr2line. */
 START_TEST(test_trace) {
     int signal;
@@ -438,4 +458,4 @@ START_TEST(test_unknown_value) {
 END_TEST
 
 RG_TESTS_UNGUARDED(unread, test_lines, test_quiet, test_abort, test_abort_in_callbacks, test_trace,
-                   test_many_functions, test_unknown_value)
+                   test_calls_of_the_forward, test_many_functions, test_unknown_value)
