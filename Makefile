@@ -300,9 +300,9 @@ SMALL   := $(if $(CLANG),,$(if $(filter -O3,$(CFLAGS)),-O2 -ftree-vectorize \
            -fvect-cost-model=dynamic -fno-tree-loop-distribute-patterns))
 $(SMALLER:%=$(BUILD)/tensor/kernels/%.o): override CFLAGS += $(SMALL)
 
-# So are the rooms that compute little themselves, but for the ops of which small calls need fewer
-# instructions at -O3, and the file that decompresses.
-FASTER := tensor/files/inflate.c \
+# So are the rooms that compute little themselves, but for the ops and the steps of optimizers of
+# which small calls need fewer instructions at -O3, and the file that decompresses.
+FASTER := tensor/files/inflate.c nn/optim/step.c \
           $(patsubst %,autograd/ops/%.c,product reduce reshape part permute softmax)
 ROOMS  := $(wildcard $(addsuffix /*.c,tensor/text tensor/files tensor/files/torch autograd/tools \
           autograd/ops nn/*))
