@@ -303,7 +303,7 @@ $(SMALLER:%=$(BUILD)/tensor/kernels/%.o): override CFLAGS += $(SMALL)
 # So are the rooms that compute little themselves, but for the ops and the steps of optimizers of
 # which small calls need fewer instructions at -O3, and the file that decompresses.
 FASTER := tensor/files/inflate.c nn/optim/step.c \
-          $(patsubst %,autograd/ops/%.c,product reduce reshape part permute softmax)
+          $(patsubst %,autograd/ops/%.c,product reduce reshape part permute softmax layer_norm)
 ROOMS  := $(wildcard $(addsuffix /*.c,tensor/text tensor/files tensor/files/torch autograd/tools \
           autograd/ops nn/*))
 $(call compiled,$(filter-out $(FASTER) nn/parallel/%,$(ROOMS))): override CFLAGS += $(SMALL)
