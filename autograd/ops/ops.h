@@ -410,7 +410,9 @@ rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype);                 /* rg_float(x), 
  * x[1:3, None, -1] is rg_index(x, "1:3, None, -1"), x[i] is rg_index(x, i), x[:, mask] is
  * rg_index(x, ":", mask), and x[i] = value is rg_set_item_(x, value, i). Each item is a number, a
  * tensor (int64 or a bool mask), RG_SLICE(start, end) or RG_SLICE(start, end, step), or a string of
- * one or more items in Python's syntax. There are up to 16 items. */
+ * one or more items in Python's syntax. There are up to 16 items. A list of lists, as in
+ * "[[0], [1]]", is one index tensor, as torch's warning announces; torch 2.13 still takes it as a
+ * tuple of items. */
 
 typedef enum rg_index_kind {
     RG_INDEX_TEXT, RG_INDEX_NUMBER, RG_INDEX_SLICE, RG_INDEX_TENSOR, RG_INDEX_BOOL

@@ -370,9 +370,9 @@ static bool cache_write(rg_multihead_attention *self, rg_tensor *room, int64_t l
     if (!x)
         return false;
     int64_t all = room->size[2], t = x->size[0];
-    MHA_FAIL_IF(length < 0 || t > all - length,
-                "the cache has room for %lld positions, but %lld are needed", (long long)all,
-                (long long)(length + t));
+    MHA_FAIL_IF(length < 0, "the length %lld of the cache is negative", (long long)length);
+    MHA_FAIL_IF(t > all - length, "the cache has room for %lld positions, but %llu are needed",
+                (long long)all, (unsigned long long)length + (unsigned long long)t);
     rg_tensor *heads = mha_heads(self, x, room->size[0], RG_NONE, false);
     return rg_copy_(rg_narrow(room, 2, length, t), heads);
 }

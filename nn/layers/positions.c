@@ -32,6 +32,7 @@ static rg_tensor *positions_run(rg_module *m, rg_tensor *x, int64_t start) {
         return NULL;
     RG_FAIL_IF(x->ndim < 2, "positions_forward", "expected x of (..., length, dim), but got %s",
                rg_repr_shape(x));
+    RG_FAIL_IF(start < 0, "positions_forward", "the position %lld is negative", (long long)start);
     int64_t length = x->size[x->ndim - 2];
     if (self->weight)
         return rg_add(x, rg_narrow(self->weight, 0, start, length));

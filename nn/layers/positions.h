@@ -26,8 +26,8 @@ rg_positions *rg_nn_learned_positions(int64_t max_len, int64_t dim);
  * and their cosines in odd columns. */
 rg_positions *rg_nn_sinusoidal_positions(int64_t max_len, int64_t dim);
 rg_positions *rg_nn_rotary_positions(int64_t max_len, int64_t dim, double base);
-/* Returns x with positions encoded. The first row of x has the position `start`, and the next rows
- * follow. rg_call(m, x) encodes with start = 0. */
+/* Returns x with positions encoded. The first row of x has the position `start`, which must not be
+ * negative, and the next rows follow. rg_call(m, x) encodes with start = 0. */
 rg_tensor *rg_positions_forward(rg_positions *m, rg_tensor *x, int64_t start);
 
 /* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */

@@ -205,8 +205,9 @@ static bool gpt_check_idx(const rg_gpt *self, rg_tensor *idx, int64_t position) 
     int64_t t = rg_size(idx, 1);
     RG_FAIL_IF(position < 0, "gpt", "the position %lld is negative", (long long)position);
     RG_FAIL_IF(position > self->config.block_size - t, "gpt",
-               "Cannot forward sequence of length %lld, block size is only %lld",
-               (long long)t + position, (long long)self->config.block_size);
+               "Cannot forward sequence of length %llu, block size is only %lld",
+               (unsigned long long)t + (unsigned long long)position,
+               (long long)self->config.block_size);
     return true;
 }
 

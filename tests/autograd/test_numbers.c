@@ -144,6 +144,18 @@ START_TEST(test_product_of_several_zeros) {
 }
 END_TEST
 
+/* The product of one element is the element, and its gradient g, even if it isn't finite. */
+START_TEST(test_product_of_one) {
+    rg_tensor *x = rg_requires_grad_(rg_literal([ [inf], [nan], [-inf], [2.0] ]), true);
+    rg_tensor *ones = rg_ones(4, 1);
+    ck_assert(rg_equal(rg_grad(rg_sum(rg_cumprod(x, 1)), x), ones));
+    ck_assert(rg_equal(rg_grad(rg_sum(rg_prod_dim(x, 1, false)), x), ones));
+    ck_assert(rg_equal(rg_grad(rg_sum(rg_prod_dim(x, -1, true)), x), ones));
+    x = rg_requires_grad_(rg_literal([inf]), true);
+    ck_assert(rg_equal(rg_grad(rg_prod_dim(x, 0, false), x), rg_ones(1)));
+}
+END_TEST
+
 /* Two zeros leave nothing of a product, whatever the other factors are; one leaves those. */
 START_TEST(test_product_with_infinity) {
     rg_tensor *x = rg_requires_grad_(rg_literal([ 0., 0., inf ]), true);
@@ -593,7 +605,7 @@ START_TEST(test_lerp_from_the_nearer_end) {
 }
 END_TEST
 
-RG_TESTS(numbers, test_factors_come_first, test_lerp_from_the_nearer_end,
+RG_TESTS(numbers, test_product_of_one, test_factors_come_first, test_lerp_from_the_nearer_end,
          test_convolutions_of_whole_numbers, test_eps_below_zero, test_lists_of_an_array,
          test_losses_warn_of_shapes, test_unsigned_numbers,
          test_cosine_of_large_numbers, test_cosine_gradients_at_any_scale, test_cosine_in_a_replay,

@@ -305,6 +305,8 @@ START_TEST(test_positions) {
         ck_assert(rg_equal(rg_call(made[i], x), rg_positions_forward(made[i], x, 0)));
         ck_fails(rg_positions_forward(made[i], x, 15), RG_RUNTIME_ERROR,
                  "exceeds dimension size (20)");
+        ck_fails(rg_positions_forward(made[i], rg_zeros(1, 4), -1), RG_RUNTIME_ERROR,
+                 "positions_forward: the position -1 is negative");
         ck_fails(rg_positions_forward(made[i], rg_zeros(3), 0), RG_RUNTIME_ERROR,
                  "(..., length, dim)");
         ck_fails(rg_call(made[i], rg_zeros(3, 7)), RG_RUNTIME_ERROR, "must match the size");

@@ -328,6 +328,8 @@ START_TEST(test_bad_arguments) {
     rg_tensor *cache = rg_gpt_cache(m, 1);
     ck_fails(rg_call(m, rg_long(rg_zeros(1, 7))), RG_RUNTIME_ERROR,
              "Cannot forward sequence of length 7, block size is only 6");
+    ck_fails(rg_gpt_cached(m, rg_literal([[1, 2]]), cache, INT64_MAX), RG_RUNTIME_ERROR,
+             "Cannot forward sequence of length 9223372036854775809, block size is only 6");
     ck_fails(rg_call(m, rg_long(rg_zeros(4))), RG_RUNTIME_ERROR, "expected idx of (batch, length)");
     ck_fails(rg_call(m, rg_long(rg_zeros(4, 0))), RG_RUNTIME_ERROR,
              "expected idx of (batch, length)");

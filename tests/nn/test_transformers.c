@@ -877,6 +877,10 @@ START_TEST(test_bad_caches) {
     rg_decoder_cache cache = rg_transformer_decoder_cache(m, x, 2), other = cache;
     ck_fails(rg_transformer_decoder_forward(m, x, x, .cache = &cache), RG_RUNTIME_ERROR,
              "the cache has room for 2 positions, but 3 are needed");
+    other.length = INT64_MAX;
+    ck_fails(rg_transformer_decoder_forward(m, x, x, .cache = &other), RG_RUNTIME_ERROR,
+             "the cache has room for 2 positions, but 9223372036854775810 are needed");
+    other.length = 0;
     ck_assert(cache.length == 0);
     other.tgt = rg_narrow(cache.tgt, 0, 0, 1);
     ck_fails(rg_transformer_decoder_forward(m, x, x, .cache = &other), RG_RUNTIME_ERROR,
