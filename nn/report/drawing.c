@@ -114,16 +114,11 @@ double rgi_shade(const rg_pixels *p, double v) {
     return v >= p->high ? 1 : between(p->low, p->high, v);
 }
 
-/* Returns whether two decimals show v: whether it is 0, or neither too large nor too small. */
-static bool fits_decimals(double v) {
-    return v == 0 || isinf(v) || (fabs(v) < 1000 && fabs(v) >= 0.005);
-}
-
 void rgi_write_cell(double v, char text[32]) {
     if (isnan(v))
         strcpy(text, "nan");
     else
-        snprintf(text, 32, fits_decimals(v) ? "%.2f" : "%.0e", v);
+        snprintf(text, 32, isinf(v) || fabs(v) < 1000 ? "%.2f" : "%.0e", v);
 }
 
 /* ---- curves ---------------------------------------------------------------------------- */

@@ -138,10 +138,6 @@ START_TEST(test_printed_heat_map) {
     is_text("   ▒▒ 0.00 ▓▓ 0.25 \n   ██ 1.00 ??  nan \n");
     PRINT(rg_print_heat_map(rg_literal([[ -inf, 12345., inf ]]), f));
     is_text("       -inf    1e+04 ██   inf \n");
-    PRINT(rg_print_heat_map(rg_literal([[ 0., 0.004, -0.005 ]]), f));
-    has(" 0.00 ", true);
-    has("4e-03 ", true);
-    has("-5e-03 ", true);
     /* An element is a mean, also of numbers whose sum overflows. */
     ck_ok(rg_save_heat_map(rg_full_dims(RG_DIMS(300, 300), 1e308, RG_FLOAT64), scratch("picture")));
     has("inf", false);
