@@ -6,6 +6,7 @@
 #include "gpt_folder.h"
 #include "gpt_ids.h"
 #include "gpt_turned.h"
+#include "gpt_weights.h"
 #include "json_rules.h"
 #include "nn/layers/undrawn.h"
 #include "tensor/dtype.h"
@@ -262,65 +263,27 @@ static const rg_safetensors_entry *find_weight(const weight_files *w, const char
 
 /* ---- checking that all required tensors exist ----------------------------------- */
 
-/* The sizes of a weight's dims, named after options: EMBD is n_embd, EMBD_3 is 3 * n_embd, INNER is
- * the width of the hidden layer, VOCAB is vocab_size, and POSITIONS is block_size. The second size
- * of a vector is NO_SIZE. */
-typedef enum { NO_SIZE, EMBD, EMBD_3, INNER, VOCAB, POSITIONS } weight_size;
-typedef struct {
-    const char *name;
-    weight_size size[2];
-} weight_row;
-static const weight_row block_weights[] = {
-    { "ln_1.weight", { EMBD } },
-    { "ln_1.bias", { EMBD } },
-    { "attn.c_attn.weight", { EMBD, EMBD_3 } },
-    { "attn.c_attn.bias", { EMBD_3 } },
-    { "attn.c_proj.weight", { EMBD, EMBD } },
-    { "attn.c_proj.bias", { EMBD } },
-    { "ln_2.weight", { EMBD } },
-    { "ln_2.bias", { EMBD } },
-    { "mlp.c_fc.weight", { EMBD, INNER } },
-    { "mlp.c_fc.bias", { INNER } },
-    { "mlp.c_proj.weight", { INNER, EMBD } },
-    { "mlp.c_proj.bias", { EMBD } },
-};
-static const weight_row other_weights[] = {
-    { "wte.weight", { VOCAB, EMBD } },     { "wpe.weight", { POSITIONS, EMBD } },
-    { "ln_f.weight", { EMBD } },           { "ln_f.bias", { EMBD } },
-    { "lm_head.weight", { VOCAB, EMBD } },
-};
-
-static rg_dims row_shape(const weight_row *row, const rg_gpt_options *o) {
-    const int64_t sizes[] = {
-        0, o->n_embd, 3 * o->n_embd, o->n_inner, o->vocab_size, o->block_size
-    };
-    rg_dims d = { .n = row->size[1] ? 2 : 1 };
-    for (int i = 0; i < d.n; i++)
-        d.v[i] = sizes[row->size[i]];
-    return d;
-}
-
-/* Fails and returns false unless the files have a floating-point tensor of this name with the shape
- * that `row` gives. lm_head.weight needn't exist if it is tied to wte.weight. */
-static bool has_weight(const weight_files *w, const rg_gpt_options *o, const weight_row *row,
-                       const char *name) {
+/* Fails and returns false unless the files have this weight, as a floating-point tensor with the
+ * shape of `row`. lm_head.weight needn't exist if it is tied to wte.weight. */
+static bool has_weight(const weight_files *w, const rg_gpt_options *o, const rg_gpt_weight *row) {
     char is[192], should[192];
     const rg_safetensors *s;
-    const rg_safetensors_entry *e = find_weight(w, name, &s);
-    rg_dims wanted = row_shape(row, o);
+    const rg_safetensors_entry *e = find_weight(w, row->name, &s);
+    const rg_dims *wanted = &row->shape;
     bool optional = strcmp(row->name, "lm_head.weight") == 0 && !o->untied;
     if (!e)
-        return optional || rgi_file_refuse(&s->file, "it lacks tensor \"%s\"", name);
+        return optional || rgi_file_refuse(&s->file, "it lacks tensor \"%s\"", row->name);
     rg_dtype dtype = rgi_foreign[e->type].dtype;
-    if (e->shape.n != wanted.n || memcmp(e->shape.v, wanted.v, (size_t)wanted.n * sizeof *wanted.v))
+    if (e->shape.n != wanted->n
+        || memcmp(e->shape.v, wanted->v, (size_t)wanted->n * sizeof *wanted->v))
         return rgi_file_refuse(&s->file,
                                "tensor \"%s\" is of shape %s, not of %s, as config.json "
                                "has it",
-                               name, rgi_shape_text(e->shape.n, e->shape.v, is),
-                               rgi_shape_text(wanted.n, wanted.v, should));
+                               row->name, rgi_shape_text(e->shape.n, e->shape.v, is),
+                               rgi_shape_text(wanted->n, wanted->v, should));
     if (!rgi_is_float(dtype))
-        return rgi_file_refuse(&s->file, "tensor \"%s\" is of type %s, which no weight is of", name,
-                               rgi_foreign[e->type].safetensors);
+        return rgi_file_refuse(&s->file, "tensor \"%s\" is of type %s, which no weight is of",
+                               row->name, rgi_foreign[e->type].safetensors);
     return true;
 }
 
@@ -328,19 +291,10 @@ static bool has_weight(const weight_files *w, const rg_gpt_options *o, const wei
  * before the model is allocated, since a few bytes in config.json can ask for any amount of
  * memory. */
 static bool has_weights(const weight_files *w, const rg_gpt_options *o) {
-    char name[64];
-    for (int i = 0; i < RG_COUNT(other_weights); i++) {
-        bool head = other_weights[i].size[0] == VOCAB && i > 0;
-        snprintf(name, sizeof name, "%s%s", head ? "" : "transformer.", other_weights[i].name);
-        if (!has_weight(w, o, &other_weights[i], name))
+    rg_gpt_weight row;
+    for (int64_t i = 0; rgi_gpt_weight(o, i, &row); i++)
+        if (!has_weight(w, o, &row))
             return false;
-    }
-    for (int64_t h = 0; h < o->n_layer; h++)
-        for (int i = 0; i < RG_COUNT(block_weights); i++) {
-            snprintf(name, sizeof name, "transformer.h.%d.%s", (int)h, block_weights[i].name);
-            if (!has_weight(w, o, &block_weights[i], name))
-                return false;
-        }
     return true;
 }
 

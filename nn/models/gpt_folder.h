@@ -22,7 +22,9 @@ RG_PUBLIC_BEGIN
 rg_gpt *rg_gpt_from_folder(const char *folder);
 /* Writes config.json, model.safetensors and, if the model keeps one, generation_config.json to the
  * folder, so that transformers' from_pretrained can read them. The folder must exist. Biases that
- * the model doesn't have are written as zeros. Returns false on failure. The folder's old files are
+ * the model doesn't have are written as zeros. A head whose weight isn't that of the embedding is
+ * written, too. Fails if layers were replaced or added so that the weights don't fit to
+ * model->config. Returns false on failure. The folder's old files are
  * then unchanged, unless the failure was in one of the renames at the end. */
 bool rg_gpt_to_folder(rg_gpt *m, const char *folder);
 

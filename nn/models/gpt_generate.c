@@ -19,6 +19,8 @@ static bool generate_check(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
                rg_repr_shape(idx), rg_dtype_name(rg_dtype_of(idx)));
     RG_FAIL_IF(max_new_tokens < 0, "gpt_generate", "max_new_tokens %lld is negative",
                (long long)max_new_tokens);
+    RG_FAIL_IF(max_new_tokens > INT64_MAX - rg_size(idx, 1), "gpt_generate",
+               "max_new_tokens %lld is too large", (long long)max_new_tokens);
     RG_FAIL_VALUE_IF(!(o->temperature >= 0), "gpt_generate", "temperature %s is not 0 or more",
                      rgi_number(o->temperature));
     RG_FAIL_IF(o->top_k < 0, "gpt_generate", "top_k %lld is negative", (long long)o->top_k);

@@ -4,6 +4,7 @@
 #include "gpt_folder.h"
 #include "gpt_ids.h"
 #include "gpt_turned.h"
+#include "gpt_weights.h"
 #include "json_rules.h"
 #include "nn/given.h"
 #include "tensor/error.h"
@@ -14,7 +15,12 @@
 
 /* ---- writing config.json -------------------------------------------------------------- */
 
-static void config_text(rg_text *text, const rg_gpt *m) {
+/* Returns whether the head has the embedding's weight, which the program may have replaced. */
+static bool is_tied(rg_gpt *m) {
+    return rg_get_parameter(m, "lm_head.weight") == rg_get_parameter(m, "transformer.wte.weight");
+}
+
+static void config_text(rg_text *text, rg_gpt *m) {
     const rg_gpt_options *o = &m->config;
     double embd = o->embd_dropout == -1 ? o->dropout : o->embd_dropout;
     double attn = o->attn_dropout == -1 ? o->dropout : o->attn_dropout;
@@ -37,13 +43,13 @@ static void config_text(rg_text *text, const rg_gpt *m) {
     if (o->pad_token_id >= 0)
         rgi_gpt_add_id(text, "pad_token_id", o->pad_token_id);
     rgi_text_add(text, "  \"resid_pdrop\": %.17g,\n", o->dropout);
-    rgi_text_add(text, "  \"tie_word_embeddings\": %s,\n", o->untied ? "false" : "true");
+    rgi_text_add(text, "  \"tie_word_embeddings\": %s,\n", is_tied(m) ? "true" : "false");
     rgi_text_add(text, "  \"vocab_size\": %lld\n}\n", (long long)o->vocab_size);
 }
 
 /* Writes config.json to a temporary file, which isn't renamed yet. Returns false on failure; then
  * there is nothing to free or remove. */
-static bool begin_config(rg_writer *w, const rg_gpt *m, const char *op, const char *path) {
+static bool begin_config(rg_writer *w, rg_gpt *m, const char *op, const char *path) {
     rg_text text = { 0 };
     config_text(&text, m);
     bool begun = !text.failed && rgi_writer_begin(w, op, path), ok = begun;
@@ -70,16 +76,60 @@ static const char *bias_of(const char *name) {
     return bias;
 }
 
-static bool write_weights(rg_gpt *m, const char *op, const char *path) {
+/* Returns the index of the tensor with this name, or -1 if there is none. */
+static int index_of(const rg_named_list *all, const char *name) {
+    for (int i = 0; i < all->n; i++)
+        if (strcmp(all->v[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+/* Fails and returns false unless t has the shape of the row. */
+static bool has_shape(const char *op, const rg_gpt_weight *row, rg_tensor *t) {
+    const bool turned = rgi_gpt_is_turned(row->name);
+    const rg_dims is = rg_shape(t);
+    bool same = is.n == row->shape.n;
+    for (int d = 0; same && d < is.n; d++)
+        same = is.v[turned ? is.n - 1 - d : d] == row->shape.v[d];
+    RG_FAIL_IF(!same, op, "%s of shape %s doesn't fit to the model's config", row->name,
+               rg_repr_shape(t));
+    return true;
+}
+
+/* Fails and returns false unless the tensors are the weights of a GPT with this config, since the
+ * files would be read as such. The biases are missing if the config has none. */
+static bool fits_config(const char *op, const rg_gpt_options *o, const rg_named_list *all) {
+    bool *known = rgi_scope_alloc((size_t)all->n + 1);
+    if (!known)
+        return false;
+    memset(known, 0, (size_t)all->n + 1);
+    rg_gpt_weight row;
+    for (int64_t i = 0; rgi_gpt_weight(o, i, &row); i++) {
+        if (!o->bias && rgi_ends_with(row.name, ".bias"))
+            continue;
+        const int at = index_of(all, row.name);
+        RG_FAIL_IF(at < 0, op, "the model has no %s, as its config has it", row.name);
+        if (!has_shape(op, &row, all->v[at].tensor))
+            return false;
+        known[at] = true;
+    }
+    for (int i = 0; i < all->n; i++)
+        RG_FAIL_IF(!known[i], op, "%s is none of the weights of the model's config",
+                   all->v[i].name);
+    return true;
+}
+
+/* Writes the tensors of the model m. */
+static bool write_weights(rg_gpt *m, const rg_named_list *all, const char *op, const char *path) {
     static const rg_metadata_pair pairs[] = { { "format", "pt" } };
-    rg_named_list all = rg_state_dict(m), out = { 0, NULL };
-    rg_named *v = all.n < 0 ? NULL : rgi_scope_alloc((size_t)all.n * 2 * sizeof *v);
+    rg_named_list out = { 0, NULL };
+    rg_named *v = rgi_scope_alloc((size_t)all->n * 2 * sizeof *v);
     if (!v)
         return false;
-    for (int i = 0; i < all.n; i++) {
-        const char *name = all.v[i].name;
-        rg_tensor *t = all.v[i].tensor;
-        if (!m->config.untied && strcmp(name, "lm_head.weight") == 0)
+    for (int i = 0; i < all->n; i++) {
+        const char *name = all->v[i].name;
+        rg_tensor *t = all->v[i].tensor;
+        if (is_tied(m) && strcmp(name, "lm_head.weight") == 0)
             continue;
         v[out.n++] = (rg_named){ name, rgi_gpt_is_turned(name) ? rg_T(t) : t };
         /* In transformers all modules have a bias, except the embeddings and the head. A bias that
@@ -99,13 +149,16 @@ bool rg_gpt_to_folder(rg_gpt *m, const char *folder) {
     RG_NO_GRAD();
     if (!rgi_module_given((rg_module *)m, op) || !rgi_given_path(folder, op))
         return false;
+    const rg_named_list all = rg_state_dict(m);
+    if (all.n < 0 || !fits_config(op, &m->config, &all))
+        return false;
     const char *config = rgi_path_in(op, folder, "config.json");
     const char *weights = rgi_path_in(op, folder, "model.safetensors");
     rg_writer w, generation;
     if (!config || !weights || !begin_config(&w, m, op, config))
         return false;
     if (rgi_gpt_begin_generation(&generation, m, op, folder)) {
-        if (write_weights(m, op, weights)) {
+        if (write_weights(m, &all, op, weights)) {
             const bool ended = rgi_gpt_end_generation(&generation, m, true);
             return rgi_writer_end(&w) && ended;
         }

@@ -107,6 +107,36 @@ START_TEST(test_there_and_back) {
 }
 END_TEST
 
+static void register_in_head(rg_gpt *m, const char *name, rg_tensor **place, rg_tensor *value) {
+    ck_ok(rg_register_parameter(&m->lm_head->base, name, place, value));
+}
+
+/* A head that the program has untied is written, too. Weights that don't fit to the config are
+ * refused. */
+START_TEST(test_replaced_layers) {
+    RG_SCOPE();
+    scratch_begin();
+    rg_gpt *m = rg_nn_gpt(.block_size = 5, .vocab_size = 7, .n_layer = 1, .n_head = 2, .n_embd = 4);
+    register_in_head(m, "weight", &m->lm_head->weight, rg_randn(7, 4));
+    ck_ok(rg_gpt_to_folder(m, scratch("")));
+    rg_gpt *back = rg_gpt_from_folder(scratch(""));
+    ck_ok(back && same_weights(m, back) && back->config.untied);
+    rg_module_free(back);
+    register_in_head(m, "weight", &m->lm_head->weight, rg_randn(8, 4));
+    ck_fails(rg_gpt_to_folder(m, scratch("")), RG_RUNTIME_ERROR,
+             "gpt_to_folder: lm_head.weight of shape torch.Size([8, 4]) doesn't fit to the model's config");
+    register_in_head(m, "weight", &m->lm_head->weight, rg_randn(7, 4));
+    register_in_head(m, "bias", &m->lm_head->bias, rg_randn(7));
+    ck_fails(rg_gpt_to_folder(m, scratch("")), RG_RUNTIME_ERROR,
+             "gpt_to_folder: lm_head.bias is none of the weights of the model's config");
+    m->config.n_layer = 2;
+    ck_fails(rg_gpt_to_folder(m, scratch("")), RG_RUNTIME_ERROR,
+             "gpt_to_folder: the model has no transformer.h.1.ln_1.weight, as its config has it");
+    rg_module_free(m);
+    scratch_end();
+}
+END_TEST
+
 static const char generation[] = "{ \"eos_token_id\": [5, 6], \"bos_token_id\": null,\n"
                                  "  \"temperature\": 0.25, \"anything\": [{}] }\n";
 
@@ -720,7 +750,7 @@ START_TEST(test_write_fails) {
 }
 END_TEST
 
-RG_TESTS(gpt_folder, test_golden, test_there_and_back, test_written_config, test_without_biases,
-         test_folder_without_name, test_special_tokens, test_copies, test_head_of_its_own,
-         test_memory_of_reading, test_older_files, test_shards, test_other_configs,
-         test_bad_configs, test_bad_weights, test_read_fails, test_write_fails)
+RG_TESTS(gpt_folder, test_replaced_layers, test_golden, test_there_and_back, test_written_config,
+         test_without_biases, test_folder_without_name, test_special_tokens, test_copies,
+         test_head_of_its_own, test_memory_of_reading, test_older_files, test_shards,
+         test_other_configs, test_bad_configs, test_bad_weights, test_read_fails, test_write_fails)
