@@ -156,6 +156,31 @@ static bool decoder_check_cache(const rg_transformer_decoder *self, const rg_dec
     return true;
 }
 
+/* Fails and returns false unless `memory` has the shape of the memory whose keys are in the
+ * cache. */
+static bool decoder_check_memory(const rg_transformer_decoder *self, const rg_decoder_cache *c,
+                                 rg_tensor *memory) {
+    const char *op = "transformer_decoder";
+    if (!rgi_check(memory, op))
+        return false;
+    if (self->layers->n == 0)
+        return true;
+    const rg_transformer_decoder_layer *layer = (void *)self->layers->v[0];
+    const bool batch_first = layer->multihead_attn->o.batch_first;
+    const int64_t *kept = c->memory->size; /* layers, 2, batch, heads, positions, head size */
+    const int64_t batch = kept[2], positions = kept[4], width = kept[3] * kept[5];
+    const bool batched = memory->ndim == 3;
+    const bool fits = (batched || (memory->ndim == 2 && batch == 1))
+                      && memory->size[memory->ndim - 1] == width
+                      && memory->size[batched && batch_first] == positions
+                      && (!batched || memory->size[!batch_first] == batch);
+    RG_FAIL_IF(!fits, op,
+               "the cache holds the keys of %lld positions of %lld memories of width %lld, but the "
+               "memory is %s",
+               (long long)positions, (long long)batch, (long long)width, rg_repr_shape(memory));
+    return true;
+}
+
 /* Runs the i-th layer with its part of the cache. Returns the layer's output, or NULL on
  * failure. */
 static rg_tensor *decoder_run_cached(rg_transformer_decoder *self, int i, rg_tensor *x,
@@ -193,7 +218,7 @@ static rg_tensor *decoder_continue(rg_module *m, rg_tensor *tgt, rg_tensor *memo
                                    const rg_tgt_options *o) {
     RG_NO_GRAD();
     rg_transformer_decoder *self = (rg_transformer_decoder *)m;
-    if (!decoder_check_cache(self, o->cache))
+    if (!decoder_check_cache(self, o->cache) || !decoder_check_memory(self, o->cache, memory))
         return NULL;
     rg_tensor *y = decoder_run(m, tgt, memory, o);
     if (y) {
