@@ -150,7 +150,8 @@ rg_tensor *rgi_apply_inplace(const char *name, const rg_op *op, const void *attr
     rg_graph_observer *o = rgi_graph_observer();
     if (RG_UNLIKELY(o != NULL) && o->may_update && !o->may_update(o, t, name))
         return NULL;
-    bool direct = op->inplace && !collides(t, n, in);
+    /* An observer of calls compares the result with the inputs, which are therefore kept. */
+    bool direct = op->inplace && !collides(t, n, in) && !rgi_is_observed(RG_SEES_CALLS);
     RG_SCOPE();
     rg_tensor *source = rgi_grad_off ? t : rgi_beside_hooks(t);
     if (source && reads_overwritten(op, n, in))

@@ -1,6 +1,6 @@
 /*
- * anomaly.c: anomaly mode, which finds the first op that computes a NaN or an infinity from finite
- * numbers. In this mode, the outputs of each call are checked, and a trace of the call is kept. The
+ * anomaly.c: anomaly mode, which finds the first op that computes a NaN from inputs without NaN, or
+ * an infinity from finite inputs. In this mode, the outputs of each call are checked, and a trace of the call is kept. The
  * gradients of each backward step are checked as well.
  */
 #include "autograd/engine.h"
@@ -33,25 +33,46 @@ static const rg_note_class trace_class = { .free = trace_free };
 
 /* ---- values that are not finite ---------------------------------------------------- */
 
-/* Each of these loops copies the elements of a tensor to *odd, one after the other, and stops after
- * the first that isn't finite. */
+/* A search for an element that is NaN or, unless `only_nan`, infinite. `odd` is 0 until one is
+ * found. */
+typedef struct {
+    bool only_nan;
+    double odd;
+} search;
+
 #define FIND_ODD(NAME, suffix, T, ...)                                           \
     static void find_odd_##suffix(char *const p[], const int64_t s[], int64_t n, \
                                   const void *context) {                         \
-        double *odd = (double *)context;                                         \
-        for (int64_t i = 0; i < n && isfinite(*odd); i++)                        \
-            *odd = *(const T *)(p[0] + i * s[0]);                                \
+        search *find = (search *)context;                                        \
+        for (int64_t i = 0; i < n && find->odd == 0; i++) {                      \
+            const double v = *(const T *)(p[0] + i * s[0]);                      \
+            if (isnan(v) || (isinf(v) && !find->only_nan))                       \
+                find->odd = v;                                                   \
+        }                                                                        \
     }
 RG_FLOAT_DTYPES(FIND_ODD, )
 
-/* Returns the first element of t that isn't finite. Returns 0 if there is none, if t isn't floating
- * point, or if t is RG_NONE, whose dtype is bool. */
-static double odd_element(rg_tensor *t) {
+/* Returns the first element of the n tensors that is NaN or, unless `only_nan`, infinite. Returns 0
+ * if there is none. Tensors that are NULL, RG_NONE (whose dtype is bool) or not floating point have
+ * none. */
+static double odd_element(int n, rg_tensor *const t[], bool only_nan) {
     static rg_loop *const find_odd[] = RG_BY_FLOAT(find_odd);
-    double odd = 0;
-    if (rgi_is_float(t->dtype))
-        rgi_each(1, &t, find_odd[t->dtype], &odd);
-    return isfinite(odd) ? 0 : odd;
+    search find = { only_nan, 0 };
+    for (int k = 0; k < n && find.odd == 0; k++)
+        if (t[k] && rgi_is_float(t[k]->dtype))
+            rgi_each(1, &t[k], find_odd[t[k]->dtype], &find);
+    return find.odd;
+}
+
+/* Returns the first NaN of the results, if the operands have none. If there is no such NaN, returns
+ * the first infinity of the results, if the operands are finite. Otherwise returns 0. */
+static double arisen(int n_results, rg_tensor *const results[], int n, rg_tensor *const operands[]) {
+    for (int only_nan = 1; only_nan >= 0; only_nan--) {
+        const double odd = odd_element(n_results, results, only_nan);
+        if (odd != 0)
+            return odd_element(n, operands, only_nan) == 0 ? odd : 0;
+    }
+    return 0;
 }
 
 /* ---- the error message ------------------------------------------------------------- */
@@ -113,8 +134,8 @@ static bool remember_trace(rg_node *n, const trace *here) {
     return true;
 }
 
-/* Stores a trace with the node n unless n is NULL, and checks the outputs of a call. Fails if an
- * output isn't finite although all inputs are. A view isn't checked: its values are those of its
+/* Stores a trace with the node n unless n is NULL, and checks the outputs of a call. Fails if they
+ * have a NaN although no input has one, or an infinity although all inputs are finite. A view isn't checked: its values are those of its
  * base, and an expanded view would repeat them many times. A call inside a gradient rule isn't
  * checked either: instead, check_gradient checks the gradient that the rule returns. */
 static bool check_outputs(rg_graph_observer *o, const rg_call *c, rg_node *n) {
@@ -126,15 +147,9 @@ static bool check_outputs(rg_graph_observer *o, const rg_call *c, rg_node *n) {
         return false;
     if (c->op->view)
         return true;
-    double odd = 0;
-    for (int k = 0; k < c->n_out && odd == 0 && !rgi_in_rule; k++)
-        odd = odd_element(c->out[k]);
+    const double odd = rgi_in_rule ? 0 : arisen(c->n_out, c->out, c->n_in, c->in);
     if (odd == 0)
         return true;
-    /* If an input already has a value that isn't finite, this op isn't to blame. */
-    for (int i = 0; i < c->n_in; i++)
-        if (odd_element(c->in[i]) != 0)
-            return true;
     rg_text where = { 0 };
     rgi_text_add(&where, "%s of", c->op->name);
     for (int i = 0; i < c->n_in; i++)
@@ -144,12 +159,9 @@ static bool check_outputs(rg_graph_observer *o, const rg_call *c, rg_node *n) {
 
 static bool check_gradient(rg_graph_observer *o, const rg_step *s, rg_tensor *g, int input) {
     (void)o;
-    double odd = odd_element(g);
+    const double odd = arisen(1, &g, s->node->n_out, s->g);
     if (odd == 0)
         return true;
-    for (int k = 0; k < s->node->n_out; k++)
-        if (s->g[k] && odd_element(s->g[k]) != 0)
-            return true;
     rg_text where = { 0 };
     rgi_text_add(&where, "%s, in the gradient of its input %d, %s", rgi_node_name(s->node), input,
                  RG_SHAPE_TEXT(g));

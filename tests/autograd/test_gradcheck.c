@@ -599,6 +599,25 @@ START_TEST(test_anomaly_forward) {
 }
 END_TEST
 
+/* An op in place fails before it writes. A row of -infinity, such as that of a mask, has no softmax. */
+START_TEST(test_anomaly_in_place) {
+    rg_set_detect_anomaly(true);
+    rg_tensor *x = rg_ones(2), *wide = rg_full_dims(RG_DIMS(2), 1e300, RG_FLOAT64);
+    ck_fails(rg_div_(x, 0), RG_RUNTIME_ERROR, "the first inf arose forward in div of [2]");
+    ck_fails(rg_log_(rg_zeros(2)), RG_RUNTIME_ERROR, "the first -inf arose forward in log");
+    ck_fails(rg_sqrt_(rg_neg(x)), RG_RUNTIME_ERROR, "nan arose forward in sqrt");
+    ck_fails(rg_copy_(x, wide), RG_RUNTIME_ERROR, "the first inf arose forward in");
+    ck_assert(rg_equal(x, rg_ones(2)));
+    ck_ok(rg_mul_(x, 3));
+    ck_assert(rg_equal(x, rg_full(RG_DIMS(2), 3.)));
+    rg_tensor *masked = rg_masked_fill(rg_ones(2, 2), rg_literal([ True, False ]), -INFINITY);
+    ck_ok(rg_softmax(masked, -1));
+    ck_fails(rg_softmax(rg_sub(masked, INFINITY), -1), RG_RUNTIME_ERROR,
+             "nan arose forward in softmax of [2, 2]");
+    rg_set_detect_anomaly(false);
+}
+END_TEST
+
 START_TEST(test_anomaly_backward) {
     rg_tensor *x = rg_requires_grad_(rg_scalar_dtype(1e-200, RG_FLOAT64), true),
               *w = rg_scalar_dtype(1e200, RG_FLOAT64);
@@ -933,15 +952,14 @@ START_TEST(test_drawn_names) {
 END_TEST
 
 RG_TESTS(gradcheck, test_within_no_grad, test_mismatch_names_its_input,
-         test_gradients_that_are_cut_off,
-         test_each_element_is_checked,
+         test_gradients_that_are_cut_off, test_each_element_is_checked,
          test_gradients_of_either_sign, test_drawn_names_of_all_lengths, test_drawn_numbers,
          test_planted_faults_are_rejected, test_the_report_names_the_worst_element,
          test_what_gradcheck_asks_for, test_failing_backward, test_many_inputs,
          test_several_outputs, test_leaves_as_outputs, test_outputs_and_inputs_of_all_kinds,
          test_drawn_names, test_likely_causes, test_failure_while_the_cause_is_looked_for,
-         test_graph_save, test_anomaly_forward, test_anomaly_backward, test_anomaly_after_backward,
-         test_anomaly_of_what_comes_in, test_anomaly_with_absent_inputs, test_checks_without_memory,
-         test_anomaly_without_memory, test_graph_dot, test_anomaly_without_traces,
-         test_anomaly_of_several_outputs, test_slopes_of_nan, test_slopes_that_are_nan_by_both_ways,
-         test_infinite_slopes)
+         test_graph_save, test_anomaly_forward, test_anomaly_backward, test_anomaly_in_place,
+         test_anomaly_after_backward, test_anomaly_of_what_comes_in,
+         test_anomaly_with_absent_inputs, test_checks_without_memory, test_anomaly_without_memory,
+         test_graph_dot, test_anomaly_without_traces, test_anomaly_of_several_outputs,
+         test_slopes_of_nan, test_slopes_that_are_nan_by_both_ways, test_infinite_slopes)
