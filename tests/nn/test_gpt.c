@@ -350,6 +350,8 @@ START_TEST(test_bad_arguments) {
         "torch.float32");
     ck_fails(rg_gpt_generate(m, tokens(), -3), RG_RUNTIME_ERROR,
              "generate: max_new_tokens -3 is negative");
+    ck_fails(rg_gpt_generate(m, tokens(), INT64_MAX), RG_RUNTIME_ERROR,
+             "generate: max_new_tokens 9223372036854775807 is too large");
     ck_fails(rg_gpt_generate(m, tokens(), 3, .top_k = -1), RG_RUNTIME_ERROR,
              "generate: top_k -1 is negative");
     ck_fails(rg_gpt_generate(NULL, tokens(), 3), RG_TYPE_ERROR,
