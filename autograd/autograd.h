@@ -180,9 +180,9 @@ bool rg_gradgradcheck_list_with(rg_list_function *f, void *context, int n,
     rg_gradgradcheck_list_with(f, context, n, inputs, RG_GRADCHECK_(__VA_ARGS__))
 
 /* In anomaly mode, the first op fails that computes a NaN from inputs without NaN, or an infinity
- * from finite inputs, in forward or backward. The error names the op, its shapes, and the functions that made the forward
- * call (by name if the program is linked with -rdynamic, otherwise by addresses for addr2line).
- * rg_set_detect_anomaly returns whether the mode was on before. */
+ * from finite inputs, in forward or backward. The error names the op, its shapes, and the functions
+ * that made the forward call (by name if the program is linked with -rdynamic, otherwise by
+ * addresses for addr2line). rg_set_detect_anomaly returns whether the mode was on before. */
 bool rg_set_detect_anomaly(bool on);
 bool rg_is_anomaly_enabled(void);
 

@@ -1,7 +1,7 @@
 /*
  * anomaly.c: anomaly mode, which finds the first op that computes a NaN from inputs without NaN, or
- * an infinity from finite inputs. In this mode, the outputs of each call are checked, and a trace of the call is kept. The
- * gradients of each backward step are checked as well.
+ * an infinity from finite inputs. In this mode, the outputs of each call are checked, and a trace
+ * of the call is kept. The gradients of each backward step are checked as well.
  */
 #include "autograd/engine.h"
 #include "autograd/graph_observer.h"
@@ -66,7 +66,8 @@ static double odd_element(int n, rg_tensor *const t[], bool only_nan) {
 
 /* Returns the first NaN of the results, if the operands have none. If there is no such NaN, returns
  * the first infinity of the results, if the operands are finite. Otherwise returns 0. */
-static double arisen(int n_results, rg_tensor *const results[], int n, rg_tensor *const operands[]) {
+static double arisen(int n_results, rg_tensor *const results[], int n,
+                     rg_tensor *const operands[]) {
     for (int only_nan = 1; only_nan >= 0; only_nan--) {
         const double odd = odd_element(n_results, results, only_nan);
         if (odd != 0)
@@ -135,9 +136,10 @@ static bool remember_trace(rg_node *n, const trace *here) {
 }
 
 /* Stores a trace with the node n unless n is NULL, and checks the outputs of a call. Fails if they
- * have a NaN although no input has one, or an infinity although all inputs are finite. A view isn't checked: its values are those of its
- * base, and an expanded view would repeat them many times. A call inside a gradient rule isn't
- * checked either: instead, check_gradient checks the gradient that the rule returns. */
+ * have a NaN although no input has one, or an infinity although all inputs are finite. A view isn't
+ * checked: its values are those of its base, and an expanded view would repeat them many times. A
+ * call inside a gradient rule isn't checked either: instead, check_gradient checks the gradient
+ * that the rule returns. */
 static bool check_outputs(rg_graph_observer *o, const rg_call *c, rg_node *n) {
     (void)o;
     trace here;

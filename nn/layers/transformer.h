@@ -197,9 +197,9 @@ rg_tensor *rg_transformer_decoder_forward_with(rg_transformer_decoder *m, rg_ten
  *     for (..)
  *         y = rg_transformer_decoder_forward(decoder, next, memory, .cache = &cache);
  *
- * The forward takes the memory's keys and values from the cache. It checks that its argument `memory`
- * has the same shape, but doesn't read its elements: another memory needs another cache. The
- * decoder's layers must be rg_transformer_decoder_layers. On failure both tensors are NULL. */
+ * The forward takes the memory's keys and values from the cache. It checks that its argument
+ * `memory` has the same shape, but doesn't read its elements: another memory needs another cache.
+ * The decoder's layers must be rg_transformer_decoder_layers. On failure both tensors are NULL. */
 rg_decoder_cache rg_transformer_decoder_cache(rg_transformer_decoder *m, rg_tensor *memory,
                                               int64_t positions);
 

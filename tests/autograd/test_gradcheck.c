@@ -599,7 +599,8 @@ START_TEST(test_anomaly_forward) {
 }
 END_TEST
 
-/* An op in place fails before it writes. A row of -infinity, such as that of a mask, has no softmax. */
+/* An op in place fails before it writes. A row of -infinity, such as that of a mask, has no
+ * softmax. */
 START_TEST(test_anomaly_in_place) {
     rg_set_detect_anomaly(true);
     rg_tensor *x = rg_ones(2), *wide = rg_full_dims(RG_DIMS(2), 1e300, RG_FLOAT64);

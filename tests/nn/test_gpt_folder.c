@@ -116,7 +116,8 @@ static void register_in_head(rg_gpt *m, const char *name, rg_tensor **place, rg_
 START_TEST(test_replaced_layers) {
     RG_SCOPE();
     scratch_begin();
-    rg_gpt *m = rg_nn_gpt(.block_size = 5, .vocab_size = 7, .n_layer = 1, .n_head = 2, .n_embd = 4);
+    rg_gpt *m =
+        rg_nn_gpt(.block_size = 5, .vocab_size = 7, .n_layer = 1, .n_head = 2, .n_embd = 4);
     register_in_head(m, "weight", &m->lm_head->weight, rg_randn(7, 4));
     ck_ok(rg_gpt_to_folder(m, scratch("")));
     rg_gpt *back = rg_gpt_from_folder(scratch(""));
@@ -124,7 +125,8 @@ START_TEST(test_replaced_layers) {
     rg_module_free(back);
     register_in_head(m, "weight", &m->lm_head->weight, rg_randn(8, 4));
     ck_fails(rg_gpt_to_folder(m, scratch("")), RG_RUNTIME_ERROR,
-             "gpt_to_folder: lm_head.weight of shape torch.Size([8, 4]) doesn't fit to the model's config");
+             "gpt_to_folder: lm_head.weight of shape torch.Size([8, 4]) doesn't fit to the "
+             "model's config");
     register_in_head(m, "weight", &m->lm_head->weight, rg_randn(7, 4));
     register_in_head(m, "bias", &m->lm_head->bias, rg_randn(7));
     ck_fails(rg_gpt_to_folder(m, scratch("")), RG_RUNTIME_ERROR,

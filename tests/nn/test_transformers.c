@@ -881,7 +881,8 @@ START_TEST(test_bad_caches) {
                             rg_ones(4) };
     for (int i = 0; i < (int)(sizeof others / sizeof *others); i++)
         ck_fails(rg_transformer_decoder_forward(m, rg_ones(1, 2, 4), others[i], .cache = &cache),
-                 RG_RUNTIME_ERROR, "the cache holds the keys of 3 positions of 2 memories of width 4");
+                 RG_RUNTIME_ERROR, "the cache holds the keys of 3 positions of 2 memories of width "
+                 "4");
     other.length = INT64_MAX;
     ck_fails(rg_transformer_decoder_forward(m, x, x, .cache = &other), RG_RUNTIME_ERROR,
              "the cache has room for 2 positions, but 9223372036854775810 are needed");
