@@ -138,7 +138,8 @@ RAN = $(addsuffix .ran,$(filter-out $(SKIP:%=\%/test_%),$(TESTS)) $(CXXTEST))
 run-tests: $(TESTS) $(CXXTEST) $(SHARED)
 	@$(MAKE) -k --no-print-directory $(RAN)
 
-# The same where the other programs and the shared library can't be built.
+# run-alone runs the test programs only: for targets on which the shared library and the programs
+# that run-tests also builds can't be built.
 run-alone: $(RAN)
 
 %.ran: %
@@ -237,7 +238,7 @@ musl-deps:
 arm64-deps:
 	@tests/deps gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user libstb-dev
 
-## windows    the tests but a few, compiled by MinGW-w64, under Wine; QUICK=1: but more of them
+## windows    most tests, compiled by MinGW-w64, under Wine; QUICK=1: without the long ones
 windows: FLAGS_ELSEWHERE = -DRG_ONLY_PLAIN -D__USE_MINGW_ANSI_STDIO=1 -D_FILE_OFFSET_BITS=64 \
                            -Wno-format
 windows: windows-deps
@@ -250,12 +251,13 @@ windows: windows-deps
 windows-deps:
 	@tests/deps gcc-mingw-w64-x86-64-posix wine64 wine libstb-dev
 
-# The compiler would add .exe to a program's name; the linker doesn't.
+# The compiler would add .exe to a program's name. The linker, which this -o reaches, doesn't.
 LIBS_ON_WINDOWS = -static -lm -pthread -Wl,-o,$$@
-# Windows has no <glob.h>, which callbacks needs, and no fork, pipe or dladdr, which these test. Of
-# the other programs, tests/bare/windows/left_out.def names tests that don't hold there.
+# Test programs that aren't built for Windows: callbacks needs <glob.h>, the others test fork, pipe
+# and dladdr, and Windows has none of these. In tests/bare/windows/left_out.def are single tests of
+# the other programs that can't pass on Windows.
 NOT_ON_WINDOWS = callbacks fork unread trace
-# File calls take long in Wine, and these compute much besides.
+# Programs that take long in Wine: they compute much, or make many calls for files, which are slow.
 SLOW_ON_WINDOWS = parallel sizes denied ops gradcheck bits sets transformers
 
 # An emulator is twenty times as slow, and these would take many minutes, or one or two.
@@ -300,8 +302,8 @@ SMALL   := $(if $(CLANG),,$(if $(filter -O3,$(CFLAGS)),-O2 -ftree-vectorize \
            -fvect-cost-model=dynamic -fno-tree-loop-distribute-patterns))
 $(SMALLER:%=$(BUILD)/tensor/kernels/%.o): override CFLAGS += $(SMALL)
 
-# So are the rooms that compute little themselves, but for the ops and the steps of optimizers of
-# which small calls need fewer instructions at -O3, and the file that decompresses.
+# The rooms that compute little themselves are also compiled at -O2, except the files in FASTER:
+# those whose functions need fewer instructions for small tensors at -O3, and the decompressor.
 FASTER := tensor/files/inflate.c nn/optim/step.c \
           $(patsubst %,autograd/ops/%.c,product reduce reshape part permute softmax layer_norm)
 ROOMS  := $(wildcard $(addsuffix /*.c,tensor/text tensor/files tensor/files/torch autograd/tools \

@@ -165,6 +165,6 @@ void rgi_notes_free(rg_node *n);
 
 /* rgi_changes returns the number of calls of rgi_count_change, in all threads. A function calls
  * rgi_count_change after it has registered a hook, or has given a tensor other data (rg_set_data),
- * a gradient or another requires_grad: a recorded step may not fit any more. */
+ * a gradient or another requires_grad. Recorded steps must then be checked again. */
 uint32_t rgi_changes(void);
 void rgi_count_change(void);

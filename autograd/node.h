@@ -43,7 +43,7 @@ struct rg_node {
     bool held;
     /* True for a frozen leaf (frozen.h). In the node of an op it has no meaning. */
     bool frozen;
-    /* True if the program has set the gradient of this leaf, and hasn't removed it again. */
+    /* True if the last call of rg_set_grad for this leaf gave it a gradient, not RG_NONE. */
     bool given;
     /* Bit RG_IN(i) of `wanted` says that input i has a node, for i below RG_INPUTS. `bytes` is the
      * size of the whole block. */

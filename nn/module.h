@@ -43,7 +43,7 @@
 RG_PUBLIC_BEGIN
 
 typedef struct rg_module rg_module;
-typedef struct rg_optim rg_optim; /* An optimizer isn't a module. */
+typedef struct rg_optim rg_optim; /* An optimizer; RG_A_MODULE_ (below) refuses one. */
 
 /* A module's class: its name and its functions. None of the functions may be left by longjmp (see
  * rg_error_handler in tensor.h). */
@@ -111,8 +111,8 @@ bool rg_tie(rg_tensor **place, rg_tensor *parameter);
 bool rg_move_places(rg_module *m, const void *from, void *to, size_t bytes);
 
 /* RG_A_MODULE_(m) converts m, a pointer to a module's struct of any type, to an rg_module *. If m
- * is a tensor or a string, the program doesn't compile. Calls and hooks use it. Functions whose
- * parameter is a void * also take any module, and check it when they run. Only functions that
+ * is a tensor, a number, a string, a generator or an optimizer, the program doesn't compile. If m
+ * is a void *, the function that gets it checks it when the program runs. Only functions that
  * register parameters, buffers and children need &m->base. */
 #define RG_NO_MODULE_ "a module belongs here: a pointer to a struct that begins with an rg_module"
 #ifdef __cplusplus

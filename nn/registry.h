@@ -46,8 +46,8 @@ typedef struct rg_registry {
     /* The module that registered this one as its child first. NULL if there is none, or if that
      * module has released this one. */
     rg_module *parent;
-    /* The number of functions that work on the module, in all threads, and the name of the one that
-     * began last. While the number isn't 0, the module can't be freed. */
+    /* `users` is the number of functions that work on the module, in all threads. Unless it is 0,
+     * the module can't be freed. `user` names one of them; with several threads it may be NULL. */
     atomic_int users;
     _Atomic(const char *) user;
     /* While the module is being freed: the module above it that is freed afterwards (or NULL), and
@@ -121,7 +121,7 @@ rg_tensor *rgi_backward_call_end(rg_backward_call *call, rg_tensor *y);
  * had been freed. */
 bool rgi_free_after_call(const rg_module *m);
 
-/* Fails and returns false if a function works on the module. */
+/* Fails and returns false if a function is working on the module (see rgi_module_begin_use). */
 bool rgi_may_free(const rg_module *m);
 
 /* Selects the kinds of values that rgi_walk lists. */

@@ -100,8 +100,8 @@ typedef struct rg_options_go_by_name {
 
 /* rg_flag is the type of an option that is true or false. Each integer but 0 stands for true. In C
  * the type is an integer, because compilers silently convert a fraction and a pointer to a bool. It
- * has 64 bits, so that the value of `flags & (1ll << 40)` isn't lost. In C++ a long takes a
- * constructor of its own, because the type of NULL is long there (see arguments.h). */
+ * has 64 bits, so that the value of `flags & (1ll << 40)` isn't lost. In C++ a long selects
+ * the constructor for a long long, because NULL has the type long there (see arguments.h). */
 #ifdef __cplusplus
 template <typename T> using rg_no_long = std::enable_if_t<!std::is_same<T, long>::value>;
 class rg_flag {

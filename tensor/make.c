@@ -22,8 +22,8 @@ typedef struct making_number {
     int64_t i;
 } making_number;
 
-/* Reads the number that a program gives for an argument. Fails if it is a tensor that has dims or
- * requires grad, and if it is a tensor while a step is recorded: a run would not read it again. */
+/* Reads the number t of an argument. Fails if t has dims or requires grad, and if t is a tensor
+ * while a step is recorded, since a repetition of the step would not read the tensor again. */
 static bool number_of(const char *op, const char *argument, rg_tensor *t, making_number *out) {
     if (!rgi_check(t, op))
         return false;
@@ -221,7 +221,7 @@ typedef struct making_range {
     making_number start, end, step;
 } making_range;
 
-/* Reads the numbers that a program gives for a range. */
+/* Fills *out with the numbers that a program gives for a range. Returns false on failure. */
 static bool range_of(rg_tensor *start, rg_tensor *end, rg_tensor *step, making_range *out) {
     return number_of("arange", "start", start, &out->start)
            && number_of("arange", "end", end, &out->end)
@@ -259,7 +259,7 @@ rg_tensor *(rg_arange_step_as)(rg_tensor *start, rg_tensor *end, rg_tensor *step
                : NULL;
 }
 
-/* Reads the end of a range from 0 in steps of 1. */
+/* Fills *out for a range from 0 to `end` in steps of 1. Returns false on failure. */
 static bool range_to(rg_tensor *end, making_range *out) {
     out->start = (making_number){ RG_INT64, 0, 0 };
     out->step = (making_number){ RG_INT64, 1, 1 };

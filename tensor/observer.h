@@ -61,7 +61,7 @@ static inline bool rgi_may_read_once(const char *op) {
                                   " was made before the step was recorded (rg_copy_)");
 }
 
-/* The same for a function that takes a number, and was given a tensor, which it reads. */
+/* Calls rgi_may_do_once_or for a function that is about to read a tensor given as a number. */
 static inline bool rgi_may_read_number(const char *op) {
     return rgi_may_do_once_or(op, ", since it reads the number in a tensor");
 }

@@ -499,11 +499,11 @@ bool rg_set_float32_matmul_precision(const char *precision);
 const char *rg_get_float32_matmul_precision(void);
 
 /* ---- numbers where a tensor is expected -----------------------------------------------
- * The macros in arguments/arguments.h also take a number in place of a tensor: rg_add(x, 1). Such a
- * number is weak in type promotion, as Python's numbers are in torch. Each argument is evaluated
+ * Many functions also take a number in place of a tensor, as in rg_add(x, 1). Such a number is weak
+ * in type promotion, as Python's numbers are in torch. The tensors and these numbers are evaluated
  * once, from left to right. A number that int64 can't hold, such as 18446744073709551615ull, is an
- * error. In C11, `true` is the int 1, so write (bool)1 for Python's True. In C++, write nullptr for
- * a tensor whose making has failed, since NULL is a number there. */
+ * error. In C11, `true` is the int 1, so write (bool)1 for Python's True. In C++, write nullptr,
+ * not NULL, for a tensor that couldn't be made, since NULL is a number there. */
 rg_tensor *rg_wrap_float(double x);
 rg_tensor *rg_wrap_int(int64_t x);
 rg_tensor *rg_wrap_unsigned(uint64_t x);

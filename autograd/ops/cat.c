@@ -12,7 +12,8 @@ struct cat_attr {
     int64_t start[RG_MAX_INPUTS];
 };
 
-/* The attributes of the samples, which have at most three inputs. */
+/* The attributes of the op's samples (RG_SAMPLES): cat_attr with room for three inputs only, so
+ * that the samples take less of a program's size. */
 struct cat_sample_attr {
     int dim;
     int64_t start[3];

@@ -115,7 +115,8 @@ static rg_tensor *cumprod_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *y = rgi_saved_output(s);
     if (!x || !y)
         return NULL;
-    /* Along a dim of size 1, y is x, even if x is infinite or NaN. */
+    /* Along a dim of size 1, y is x, so gx is g. The formulas below would give NaN if x is infinite
+     * or NaN. */
     if (x->ndim == 0 || x->size[a->dim] == 1)
         return g;
     if (!rgi_may_do_once("the gradient of cumprod"))

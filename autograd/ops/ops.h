@@ -410,9 +410,9 @@ rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype);                 /* rg_float(x), 
  * x[1:3, None, -1] is rg_index(x, "1:3, None, -1"), x[i] is rg_index(x, i), x[:, mask] is
  * rg_index(x, ":", mask), and x[i] = value is rg_set_item_(x, value, i). Each item is a number, a
  * tensor (int64 or a bool mask), RG_SLICE(start, end) or RG_SLICE(start, end, step), or a string of
- * one or more items in Python's syntax. There are up to 16 items. A list of lists, as in
- * "[[0], [1]]", is one index tensor, as torch's warning announces; torch 2.13 still takes it as a
- * tuple of items. */
+ * one or more items in Python's syntax. There are up to 16 items. A list of lists, such as
+ * "[[0], [1]]", is one index tensor. torch 2.13 still reads such a list as a tuple of items, and
+ * warns that a later version will read it as one tensor. */
 
 typedef enum rg_index_kind {
     RG_INDEX_TEXT, RG_INDEX_NUMBER, RG_INDEX_SLICE, RG_INDEX_TENSOR, RG_INDEX_BOOL
@@ -574,8 +574,8 @@ typedef struct RG_OPTIONS rg_max_pool_options {
 rg_tensor *rg_max_pool1d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options o);
 rg_tensor *rg_max_pool2d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options o);
 /* Each index is the position of the maximum in its channel's plane, whose elements are numbered row
- * by row. With dilation, a window could step from the padding before x to that behind it: it would
- * have no maximum, and the functions fail. */
+ * by row. All max-pools fail if a window has no element of x, and so no maximum: with dilation, a
+ * window may step from the padding before x to the padding behind x. */
 rg_values_indices rg_max_pool1d_with_indices_with(rg_tensor *x, rg_dims kernel,
                                                   rg_max_pool_options o);
 rg_values_indices rg_max_pool2d_with_indices_with(rg_tensor *x, rg_dims kernel,

@@ -263,8 +263,8 @@ static bool pool_wants(int dims, const rg_tensor *x, const pool_options *o, k_po
     return true;
 }
 
-/* Fails if a window has no element: if dilation steps from the padding before x to that behind it.
- * Such a window has no maximum. */
+/* Fails if a window has no element of x, since such a window has no maximum. This happens if the
+ * window's dilation steps from the padding before x to the padding behind x. */
 static bool pool_wants_elements(const k_window *w) {
     for (int d = 0; d < 2; d++)
         for (int64_t from = -w->padding[d]; from < 0; from += w->stride[d]) {

@@ -241,7 +241,8 @@ static rg_tensor *prod_rule(const rg_step *s, rg_tensor *g) {
     if (x->ndim == 0)
         return g;
     g = rgi_reduce_restore(g, x->ndim, a);
-    /* Over a dim of size 1, y is x, even if x is infinite or NaN. */
+    /* Over a dim of size 1, y is x, so gx is g. The formulas below would give NaN if x is infinite
+     * or NaN. */
     if (rgi_reduce_named(a) && x->size[__builtin_ctz(a->dims)] == 1)
         return rg_reshape_dims(g, rg_shape(x));
     if (!rgi_may_do_once("the gradient of prod"))

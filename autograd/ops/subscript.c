@@ -18,7 +18,8 @@ struct set_item_attr {
     rg_part step[MAX_STEPS];
 };
 
-/* The attributes of the samples, which have at most two steps. */
+/* The attributes of the op's samples (RG_SAMPLES): set_item_attr with room for two steps only, so
+ * that the samples take less of a program's size. */
 struct set_item_sample_attr {
     struct index_attr at;
     int n_steps;
@@ -156,7 +157,8 @@ static bool subscript_count(rg_tensor *x, subscript_items *list) {
 }
 
 /* If the item is an index tensor without dims, replaces it by an item with the number or bool that
- * the tensor holds. Fails if a step is being recorded, since a run would not read the tensor. */
+ * the tensor holds. Fails then if a step is being recorded (rg_record), because a repetition of the
+ * step would not read the tensor again. */
 static bool subscript_plain(rg_item_index *item) {
     rg_tensor *t = item->tensor;
     if (item->kind != RG_INDEX_TENSOR || t->ndim)

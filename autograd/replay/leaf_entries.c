@@ -1,28 +1,31 @@
 /*
- * leaf_entries.c: the part of the recorder that sees gradients of leaves: the entries that make,
- * add to and remove them, and the checks of the gradients that a repetition finds. The recorder
- * itself is in replay.c.
+ * leaf_entries.c: the part of the recorder that handles gradients of leaves. It adds the entries
+ * that set, add to and remove these gradients, and checks the gradients that a repetition finds.
+ * The rest of the recorder is in replay.c.
  */
 #include "recording.h"
 
-/* The entry of a leaf's gradient. If `sum` is NULL, a repetition makes g the leaf's gradient, or
- * removes the gradient if g is NULL. If `sum` isn't NULL, the step adds g to the leaf's gradient,
- * whichever tensor that is in a repetition. If there is none, the repetition copies g into `sum`,
- * and makes `sum` the leaf's gradient. */
+/* The context of an entry that changes a leaf's gradient. If `sum` is NULL, a repetition makes g
+ * the leaf's gradient, or removes the gradient if g is NULL. If `sum` isn't NULL, a repetition adds
+ * g to the gradient that the leaf has then. If the leaf has none then, the repetition copies g into
+ * `sum`, and makes `sum` the leaf's gradient. */
 typedef struct {
     rg_node *leaf;
     rg_tensor *g, *sum;
-    /* True if the step adds g to the gradient that it finds at its beginning. */
+    /* True if this is the step's first change of the leaf's gradient: the step adds g to the
+     * gradient that the leaf had before the step, if it had one. */
     bool first;
-    /* True if the step reads the sum later. Entries may then work on the tensor `sum`, so this
-     * tensor becomes the leaf's gradient in any case. */
+    /* True if the step reads the sum later. Entries may then work on the tensor `sum`. Therefore a
+     * repetition always writes the sum to this tensor, and makes it the leaf's gradient. */
     bool read;
-    /* True if `sum` was the leaf's gradient before the step was recorded. A call of the step would
-     * not write to it any more once the program has removed it from the leaf. */
+    /* True if `sum` was the leaf's gradient before the step was recorded. If the program has since
+     * removed this gradient, a call of the step wouldn't write to it. So a repetition doesn't write
+     * to it either, but takes a new tensor (renew_sum), unless `read` is true. */
     bool found;
-    /* True if the program had set that gradient, and used it elsewhere, too. */
+    /* True if `found` is true, and the program had set that gradient (rg_set_grad) and also used
+     * the tensor or its memory elsewhere. */
     bool shared;
-    /* The tensor that has taken the place of such a sum, or NULL. */
+    /* The tensor that renew_sum has put in the place of `sum`, or NULL. */
     rg_tensor *renewed;
 } noted_leaf;
 
@@ -32,7 +35,7 @@ static void drop_leaf(void *context) {
     rgi_node_release(n->leaf);
 }
 
-/* Puts a new tensor in the place of n->sum. Returns false if memory ran out. */
+/* Replaces n->sum by a new tensor, whose elements aren't set. Returns false if memory ran out. */
 static bool renew_sum(noted_leaf *n) {
     n->renewed = rgi_new_dense_like(n->g, (rg_dtype)n->g->dtype);
     if (!n->renewed)
@@ -79,8 +82,9 @@ static rg_replay_leaf *known_leaf(const rg_replay *r, const rg_node *leaf) {
     return NULL;
 }
 
-/* Notes that the step sets the leaf's gradient or, if not `made`, removes it. The next entry
- * repeats this. */
+/* Notes in r->leaves that the step sets the leaf's gradient (`made` is true) or removes it.
+ * Requires that the caller then adds the entry that repeats this. If memory runs out, the recording
+ * fails. */
 static void note_leaf_change(rg_replay *r, rg_node *leaf, bool made) {
     rg_replay_leaf *known = known_leaf(r, leaf);
     if (known) {
@@ -96,14 +100,14 @@ static void note_leaf_change(rg_replay *r, rg_node *leaf, bool made) {
     r->leaves[r->n_leaves++] = (rg_replay_leaf){ leaf, made, r->n_entries };
 }
 
-/* Returns whether the program has set the leaf's gradient, and still uses it or its memory
- * elsewhere. */
+/* Returns whether the program has set the leaf's gradient (rg_set_grad), and something besides the
+ * leaf still refers to that tensor or to its memory. Requires that the leaf has a gradient. */
 static bool is_shared(const rg_node *leaf) {
     return leaf->given && (leaf->grad->refs > 1 || leaf->grad->storage->refs > 1);
 }
 
-/* Sets n->sum. It is the leaf's gradient or, if there is none, a new tensor with g's values. It
- * stays NULL if memory ran out. */
+/* Sets n->sum to the leaf's gradient or, if there is none, to a new tensor with g's values. Also
+ * sets n->found and n->shared. If memory ran out, n->sum stays NULL. */
 static void find_sum(rg_replay *r, noted_leaf *n) {
     rg_tensor *found = n->leaf->grad, *g = n->g;
     n->sum = found ? found : rgi_own(rgi_new_dense_like(g, (rg_dtype)g->dtype));
@@ -132,10 +136,11 @@ static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
 
 /* Adds an entry for a change of the leaf's gradient: g is set or added or, if g is NULL, the
  * gradient is removed. Returns the tensor that the caller uses in place of g, or NULL if g is NULL
- * or the recording has failed. An entry that removes the gradient is added even if the leaf has
- * none now, since a later repetition may find one. It is left out again if the step makes a new
- * gradient before an operation reads gradients: the new one replaces the old. If the leaf is frozen
- * or released, g isn't used: returns g and adds no entry. */
+ * or the recording has failed. A removal gets an entry even if the leaf has no gradient now, since
+ * a later repetition may find one. If the step then makes a new gradient before an operation reads
+ * gradients, the entry of the removal is left out again, since the new gradient replaces the old
+ * one. If the leaf is frozen or released, returns g and adds no entry: g won't become a
+ * gradient. */
 rg_tensor *rgi_recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g) {
     rg_replay *r = rgi_recording_of(o);
     if (g && !rgi_leaf_is_open(leaf))
@@ -161,8 +166,8 @@ rg_tensor *rgi_recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor 
 
 /* ---- gradients that the step reads ----------------------------------------------------- */
 
-/* Notes that t's gradient at the beginning of the step is `grad` (NULL: t has none), and that it
- * must be the same in each repetition. Does nothing if the step has made t. */
+/* Notes that t has the gradient `grad` at the beginning of the step (NULL: t has none), and that t
+ * must have the same gradient before each repetition. Does nothing if the step has made t. */
 static void expect(rg_replay *r, rg_tensor *t, rg_tensor *grad) {
     if (rgi_pointers_have(&r->pool, t->storage) || rgi_recording_is_constant(r, t))
         return;
@@ -179,15 +184,16 @@ static void expect(rg_replay *r, rg_tensor *t, rg_tensor *grad) {
     r->reads[r->n_reads++] = (rg_replay_read){ t, grad };
 }
 
-/* Returns the leaf's entry at e, or NULL if the entry is another one. */
+/* Returns e's context if e is an entry that changes this leaf's gradient, and NULL otherwise. */
 static noted_leaf *entry_of_leaf(const rg_replay_entry *e, const rg_node *leaf) {
     noted_leaf *n = e->redo == leaf_again ? e->context : NULL;
     return n && n->leaf == leaf ? n : NULL;
 }
 
-/* If the step reads a gradient that it has made, entries may work on that tensor, and so on the
- * gradient that the leaf had before. If that is used elsewhere, too, it must still be the leaf's
- * gradient in each repetition. */
+/* Notes that the step reads t's gradient. If the step hasn't changed this gradient before, t must
+ * have the same gradient before each repetition. If the step has added to it, entries may work on
+ * the tensor `sum`, which may be the gradient that the leaf had before the step. If the program
+ * also uses that tensor elsewhere, it must still be the leaf's gradient before each repetition. */
 void rgi_recorder_read_gradient(rg_graph_observer *o, rg_tensor *t, rg_tensor *grad, bool again) {
     rg_replay *r = rgi_recording_of(o);
     const rg_node *leaf = rgi_leaf_of(t);
@@ -232,9 +238,11 @@ static bool uses_memory_of(const rg_replay *r, const rg_tensor *t) {
     return false;
 }
 
-/* A repetition writes over the memory of the recording at other times than the step would write to
- * a gradient that lies there. If entries work on the tensor `sum`, the repetition doesn't add to
- * the given gradient itself, which the program would notice if it uses that gradient elsewhere. */
+/* Checks the gradients that the program has set since the step was recorded and that the step adds
+ * to. Two kinds are refused. First, those in the recording's own memory: a repetition writes over
+ * this memory at other times than a call of the step would. Second, those that are used elsewhere,
+ * if the step reads the sum: a repetition puts the sum into the tensor `sum`, where a call would
+ * write to the gradient that was set, and the program could see the difference. */
 bool rgi_recording_suits_gradients(const rg_replay *r) {
     for (size_t i = 0; i < r->n_entries; i++) {
         const noted_leaf *n = r->entries[i].redo == leaf_again ? r->entries[i].context : NULL;

@@ -288,7 +288,8 @@ static void leave_out_empty_entries(rg_replay *r) {
     r->n_entries = n;
 }
 
-/* Notes the state of the held tensors. Returns false if memory ran out. */
+/* Notes the storage, the dtype, the leaf and the strides of each held tensor, with which later
+ * repetitions compare them. Returns false if memory ran out. */
 static bool note_data(rg_replay *r) {
     for (size_t i = 0; i < r->held.n; i++)
         r->n_strides += ((const rg_tensor *)r->held.v[i])->ndim;
@@ -355,7 +356,8 @@ static bool is_still_used(const rg_replay *r, const rg_storage *storage) {
     return false;
 }
 
-/* Returns whether t's elements lie as they did when t had these strides. */
+/* Returns whether t still has the strides stride[]. The stride of a dim of size 1 may differ, since
+ * it moves no element. */
 static bool lies_as_recorded(const rg_tensor *t, const int64_t *stride) {
     for (int d = 0; d < t->ndim; d++)
         if (t->size[d] != 1 && t->stride[d] != stride[d])

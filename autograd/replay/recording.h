@@ -86,7 +86,8 @@ struct rg_replay {
      * up to which the held tensors have been compared with these elements. */
     rg_replay_data *data;
     uint32_t changes;
-    /* The strides of all held tensors, one tensor's after another's. */
+    /* The strides that the held tensors had when the step was recorded: those of held[0], then
+     * those of held[1], and so on. */
     int64_t *strides;
     size_t n_strides;
     rg_replay_read *reads;
@@ -159,29 +160,33 @@ void rgi_recording_settle(rg_replay *r);
  * their bases. */
 void rgi_recording_counts_writes(const rg_replay *r);
 void rgi_recording_renews_views(const rg_replay *r);
-/* Checks whether the recorded step can still be repeated, although rg_set_data or rg_requires_grad_
- * was called since it was recorded. Fails, and returns false, if a held tensor has another dtype or
- * other strides now. Also fails if a held tensor has another storage now, while other held tensors,
- * such as its views and the values saved for backward, still use the old one. */
+/* Checks whether the recorded step can still be repeated: rg_set_data or rg_requires_grad_ may have
+ * been called since it was recorded. Fails, and returns false, if a held tensor has another dtype
+ * or other strides now, or if its requires_grad was changed. Also fails if a held tensor has
+ * another storage now, while other held tensors, such as its views and the values saved for
+ * backward, still use the old storage. */
 bool rgi_recording_is_current(const rg_replay *r);
-/* Does the same, and also fails if a repetition would have to call a hook. */
+/* Does the same as rgi_recording_is_current, and also fails if a repetition would have to call a
+ * hook. */
 bool rgi_recording_fits(rg_replay *r);
 /* Frees the recording, and releases the tensors that it holds. */
 void rgi_recording_free(rg_replay *r);
 
 /* ---- gradients of leaves (leaf_entries.c) ------------------------------------------------- */
 
-/* The functions `gradient` and `read_gradient` of the recorder (see rg_graph_observer). */
+/* The recorder's functions `gradient` and `read_gradient`: rg_graph_observer says when they are
+ * called. */
 rg_tensor *rgi_recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g);
 void rgi_recorder_read_gradient(rg_graph_observer *o, rg_tensor *t, rg_tensor *grad, bool again);
-/* Fails unless each gradient in r->reads is the tensor that it was when the step was recorded. */
+/* Fails unless each tensor in r->reads has the same gradient as before the step was recorded: the
+ * same tensor, or none if it had none. */
 bool rgi_recording_finds_gradients(const rg_replay *r);
-/* Fails if the step adds to a gradient that the program has set since the step was recorded, and a
- * repetition would not change the same memory as a call of the step. */
+/* Fails if the program has set a gradient since the step was recorded, and a repetition, which
+ * would have to add to this gradient, couldn't change the same memory as a call of the step. */
 bool rgi_recording_suits_gradients(const rg_replay *r);
 
 /* ---- recordings that no longer fit (replay.c) --------------------------------------------- */
 
-/* Returns whether a run would refuse the recording because of something that has changed since it
- * was recorded, so that another recording of the step would help. Leaves no failure. */
+/* Returns whether rg_replay_run would fail because gradients, data or requires_grad have changed
+ * since the step was recorded. Recording the step again then helps. Sets no error. */
 bool rgi_replay_is_outdated(rg_replay *r);

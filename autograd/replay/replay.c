@@ -1,7 +1,7 @@
 /*
  * replay.c: records a step, and repeats it on the same tensors. A recording is made by an observer
- * of the thread, so only the files of this folder contain code for it: recording.c manages the
- * recording's tensors and memory, and leaf_entries.c has the entries for gradients of leaves.
+ * of the thread, so only the files of this folder contain code for recording. recording.c manages
+ * the recording's tensors and memory; leaf_entries.c has the entries for gradients of leaves.
  *
  * There are three observers. The recorder is in force while a step is recorded: it adds an entry
  * for each operation, and refuses an operation that can't be repeated. An op's forward is a single

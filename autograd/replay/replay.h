@@ -18,18 +18,20 @@ RG_PUBLIC_BEGIN
  * that you keep: if a graph outside of the step has saved one, the run counts as an in-place write,
  * and backward through that graph fails. Random numbers are drawn anew.
  *
- * A run fails, before it has changed anything, if rg_set_data or rg_module_to has since given a
- * recorded tensor another dtype, data with other strides (in which sums would be added in another
- * order), or other data while the step also uses its old data (in a view, or for a gradient), or if
- * rg_requires_grad_ has changed such a tensor; then record the step again. The same goes for a
- * gradient that the step reads before it makes one (rg_grad_of, rg_clip_grad_norm_): a run fails
- * unless that gradient is the same tensor as when the step was recorded, or is absent if it was
- * absent then. Between two runs, the program may remove gradients, write to them and set others
- * (rg_set_grad). A run fails if the step adds to a gradient that was set, and that gradient shares
- * memory with a tensor of the step, such as the gradient of another parameter, or is also used
- * elsewhere while the step reads its sum. A run also fails in anomaly mode, and while there is a
- * hook that the step would call. A hook on a module counts if the step of any recording, in any
- * thread, has called the module.
+ * A run fails, before it has changed anything, if one of four properties of a tensor of the step
+ * has changed since the step was recorded; then record the step again. First, its dtype
+ * (rg_set_data, rg_module_to). Second, its strides (rg_set_data): sums would be added in another
+ * order. Third, its data, if the step also uses the old data, in a view or for a gradient. Fourth,
+ * whether it requires grad (rg_requires_grad_). A run also fails unless a gradient that the step
+ * reads before it makes one (rg_grad_of, rg_clip_grad_norm_) is the same tensor as when the step
+ * was recorded, or is absent if it was absent then.
+ *
+ * Between two runs, the program may remove gradients, write to them and set others (rg_set_grad).
+ * But if the step adds to a gradient that was set, a run fails in two cases: the gradient shares
+ * memory with a tensor of the step, such as the gradient of another parameter; or the step reads
+ * the sum, and the program also uses the gradient that it set elsewhere. A run also fails in
+ * anomaly mode, and while there is a hook that the step would call. A hook on a module counts if
+ * the step of any recording, in any thread, has called the module.
  *
  * A step is refused if it reads values (rg_item, rg_str, rg_repr; rg_full or rg_index with a
  * tensor in place of a number), makes a tensor of the program's memory or of a text's tokens
@@ -57,11 +59,11 @@ void rg_replay_free(rg_replay *r);
  *
  * rg_replays_run(r, n, inputs) returns what step(inputs, context) would return, with the same bits.
  * The first call with inputs of certain dtypes and sizes records the step, as rg_record does. A
- * later call with such inputs copies them over the inputs of that recording, and replays it. If
- * rg_replay_run would refuse that because requires_grad, data or gradients have changed since, the
- * call records the step again. All
- * recordings work on the same parameters and the same optimizer: the optimizer counts the steps of
- * all of them together, and a learning rate that is set between two calls is used by all of them.
+ * later call with such inputs copies them over the inputs of that recording, and replays it. If the
+ * recording can't be replayed because requires_grad, data or gradients have changed since (see
+ * rg_replay_run), the call records the step again. All recordings work on the same parameters and
+ * the same optimizer: the optimizer counts the steps of all of them together, and a learning rate
+ * that is set between two calls is used by all of them.
  * Anything else on which the step depends, such as a number in its context, or whether a module is
  * in training mode, stays in each recording as it was when the recording was made.
  *

@@ -122,8 +122,9 @@ static bool gather(region *r) {
     return rgi_returned(r->f(in, r->context), before, "checkpoint");
 }
 
-/* Computes the saved values again, with the random numbers of the first call. Afterwards the
- * generators have the states that they had before. Returns false on failure. */
+/* Computes the saved values again. If preserve_rng_state is set, f draws the random numbers of the
+ * first call, and afterwards the generators have the states that they had before compute_again.
+ * Returns false on failure. */
 static bool compute_again(region *r) {
     drop_values(r);
     const size_t before = r->room;

@@ -182,8 +182,8 @@ static rg_tensor *row_of(int64_t e, void *context) {
 }
 
 /* Returns the matrix of derivatives: row e has the derivatives of element e of y by all elements of
- * x. Unless a graph is created or a step recorded, each row is copied into the matrix and released
- * before the next one is computed. */
+ * x. Unless a graph is created or a step is recorded, each row is copied into the matrix and
+ * released before the next row is computed, which saves memory. */
 static rg_tensor *rows_of(rg_tensor *y, rg_tensor *x, bool create_graph) {
     derived_rows made = { y, x, create_graph };
     if ((create_graph || rgi_this.observer) && y->numel > 0)

@@ -40,11 +40,11 @@ void rg_saved_guard_close(rg_saved_guard *guard);
 /* ---- checkpoints: less memory, more time -------------------------------------------------
  * rg_checkpoint is torch.utils.checkpoint.checkpoint (use_reentrant=False). It returns f(inputs,
  * context), and the graph saves only the inputs. When a backward run needs other values, it calls f
- * again. f then draws the same random numbers again, from the default generator and from any other;
- * afterwards the generators have the states that they had before. f must compute the same values
- * again from the inputs and the context. The context must still exist when backward runs (a
- * compound literal within a call's arguments may not). If an input was written to in between, the
- * backward run fails. */
+ * again. f then draws the same random numbers again, from the default generator and from all
+ * others; after this second call the generators have the states that they had before it. f must
+ * compute the same values again from the inputs and the context. The context must still exist when
+ * backward runs (a compound literal within a call's arguments may not). If an input was written to
+ * in between, the backward run fails. */
 typedef struct RG_OPTIONS rg_checkpoint_options {
     RG_BY_NAME;
     /* If false, the second call of f may draw other random numbers than the first. */

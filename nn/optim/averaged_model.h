@@ -42,8 +42,8 @@ typedef struct RG_OPTIONS rg_averaged_model_options {
     RG_BY_NAME;
     rg_multi_avg_fn multi_avg_fn RG_DEFAULT({});
     /* If true, buffers are averaged as well. If false, they are copied from the model. As in torch,
-     * an average of integers is cut off after the decimal point at each update, so that counts such
-     * as BatchNorm's num_batches_tracked hardly change. */
+     * an average of integers is truncated to an integer at each update. So the average of a count,
+     * such as BatchNorm's num_batches_tracked, hardly changes. */
     rg_flag use_buffers RG_DEFAULT(false);
 } rg_averaged_model_options;
 rg_averaged_model *rg_optim_averaged_model_with(void *model, rg_averaged_model_options o);

@@ -10,7 +10,8 @@
 /* Writes the optimizer's state as the value of the key; if the key is NULL, writes it as the whole
  * value. If `own` is false, the form is torch's. If `own` is true, the state has regard's names,
  * each number is a float, and the state of the schedules is included. First makes the state tensors
- * that the next step would make, so that the state can be loaded. */
+ * that are missing (rgi_optim_complete_states), since the state couldn't be loaded without them; if
+ * that fails, sets p->failed. */
 void rgi_optim_add(rg_py *p, const char *key, rg_optim *o, bool own);
 /* Writes the schedules, as programs save them with torch.save: a single schedule under the key
  * "scheduler", several as a list under "schedulers". Omits schedules that another schedule steps,

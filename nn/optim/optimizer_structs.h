@@ -82,7 +82,7 @@ typedef struct rg_optim_row {
         int needs;
     } states[RG_OPTIM_STATES];
     bool saves_step;       /* Set if state_dict includes the number of steps, as in torch. */
-    bool has_first_states; /* Set if the states exist before the first step, as in torch. */
+    bool has_first_states; /* Set if state_dict has states before the first step, as in torch. */
     /* Returns the factor by which this step multiplies slot->product. NULL in all optimizers but
      * NAdam, whose product is that of its momenta. */
     double (*factor)(const rg_param_group *g, double step);
@@ -124,9 +124,10 @@ struct rg_optim {
     rg_optim_slot *slot = (o)->slots; \
     slot < (o)->slots + (o)->n_slots; \
     slot++
-/* Makes the state tensors that the optimizer should have but that no step has made yet: all those
- * of a row with has_first_states; otherwise those of parameters that have a state already, which
- * lack a tensor if an option was set after their last step. Returns false on failure. */
+/* Makes the state tensors that are missing. In a row with has_first_states, each parameter gets all
+ * its state tensors. In other rows, only a parameter that already has its first state tensor gets
+ * the rest: a tensor is missing if the option that needs it was set after the parameter's last
+ * step. Returns false on failure. */
 bool rgi_optim_complete_states(rg_optim *o);
 /* The function `update` of Muon's row: returns the nearly orthogonal update of a matrix, or NULL on
  * failure. The operands of the slot are the parameter, its gradient and the momentum buffer. */

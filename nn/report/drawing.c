@@ -16,8 +16,9 @@
 /* ---- heat-maps ------------------------------------------------------------------------- */
 
 /* Returns the mean of the elements in rows row[0] to row[1] - 1 and columns column[0] to column[1]
- * - 1 of the matrix v, which has `columns` columns. If the sum of finite elements overflows, adds
- * their quotients. */
+ * - 1 of the matrix v, which has `columns` columns. If the sum isn't finite, divides each
+ * element by the number of elements before adding, so that the mean of finite elements is
+ * finite. */
 static double mean_of(const double *v, int64_t columns, const int64_t row[2],
                       const int64_t column[2]) {
     const double n = (double)((row[1] - row[0]) * (column[1] - column[0]));

@@ -104,7 +104,7 @@ bool rgi_report_append(rg_report *r, const char *op, rg_text *records) {
     return ok;
 }
 
-/* Returns the last line of the page. */
+/* Returns the last line of page_text, with its newline. */
 static const char *last_line_of_page(void) {
     const char *line = page_text + sizeof page_text - 2;
     while (line[-1] != '\n')

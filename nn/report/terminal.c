@@ -67,7 +67,8 @@ static int find_places(rg_curve *c, double place[CURVE_COLUMNS]) {
     return columns;
 }
 
-/* Writes v with three decimals or, if it is too large or too small for these, as 1.2e-05. */
+/* Writes v to the string `to` with three decimals. If that takes more than 8 characters, or shows 0
+ * though v isn't 0, writes v in a form such as 1.2e-05 instead. */
 static void write_label(char *to, size_t room, double v) {
     snprintf(to, room, "%.3f", v);
     if (strlen(to) > 8 || (v != 0 && fabs(v) < 0.0005))

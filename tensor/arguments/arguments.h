@@ -1,7 +1,8 @@
 /*
- * arguments.h: macros with which functions are called. Some check arguments when the program is
- * compiled, some convert a number to a tensor, and some evaluate arguments from left to right.
- * tensor.h includes this file, and explains the functions that have a row here.
+ * arguments.h: macros through which public functions are called. Some check arguments when the
+ * program is compiled, some convert a number to a tensor, and some evaluate arguments from left to
+ * right. tensor.h includes this file. The last section has a macro for each function of tensor.h
+ * that needs one; tensor.h explains these functions.
  */
 #pragma once
 
@@ -15,21 +16,23 @@
 RG_PUBLIC_BEGIN
 
 /* ---- checks of one argument -----------------------------------------------------------
- * Each macro has the value of its argument, and doesn't compile if the argument is something else
- * than its name says. A public function with such a parameter is also a macro of the same name that
- * wraps the argument in one of these macros. They cost nothing when the program runs.
+ * Each macro has the value of its argument, and doesn't compile if the argument is of another kind
+ * than this table says. A public function with such a parameter is also a macro of the same name,
+ * which wraps the argument in one of these macros. Only RG_INT may cost time when the program runs.
  *
  *     RG_WHOLE(n)      a whole number for a parameter of 64 bits: no fraction, pointer or dtype
- *     RG_INT(n)        a whole number for a parameter of type int
+ *     RG_INT(n)        a whole number for a parameter of type int (see below if it doesn't fit)
  *     RG_FLAG(b)       true or false, or an integer: no fraction, pointer or dtype
  *     RG_REAL(d)       a number for a parameter of type double: neither a bool nor a dtype
  *     RG_A_DTYPE(d)    a dtype: neither a constant number nor a constant of another enum
  *
- * A double parameter that is called `number` isn't checked: it is a value, which may be a bool.
+ * A double parameter that is called `number` isn't checked: it is an element's value, which may
+ * also be a bool.
  *
- * In C the value of the first three is a bitwise or with an int that is 0, because C has no bitwise
- * or for fractions and pointers. The name of the int's type appears in the compiler's error. (GCC
- * shows the name of a type in a literal with braces, but not the name of a constant.) */
+ * In C the first three expand to a bitwise or of the argument with 0, because C has no bitwise or
+ * for fractions and pointers. (If the argument is a dtype, the 0 is a null pointer.) The name of
+ * the type of 0 appears in the compiler's error. (GCC shows the name of a type in a literal with
+ * braces, but not the name of a constant.) */
 #define RG_REAL_SENTENCE_ "a number belongs here: a double, a float or an integer"
 #ifndef __cplusplus
 typedef int RG_A_WHOLE_NUMBER_BELONGS_HERE;
@@ -41,10 +44,10 @@ typedef int RG_TRUE_OR_FALSE_BELONGS_HERE;
     ((void)RG_REQUIRE_OF_(!_Generic((d), _Bool : 1, rg_dtype : 1, default : 0), \
                           RG_REAL_SENTENCE_),                                   \
      (d))
-/* A variable of an integer type is taken for a dtype, since rg_dtype_of returns an int. (In C a
- * variable of another enum has the type unsigned.) RG_IS_CONSTANT_(x) is 1 if x is a constant
- * expression: only then is the pointer to void a null pointer constant, and the type of the
- * conditional expression int *. */
+/* RG_A_DTYPE accepts a variable of a signed integer type, since rg_dtype_of returns an int. It
+ * refuses an unsigned one, because in C a variable of another enum has the type unsigned.
+ * RG_IS_CONSTANT_(x) is 1 if x is a constant expression: only then is the pointer to void a null
+ * pointer constant, and the type of the conditional expression int *. */
 #define RG_A_DTYPE(d) ((void)RG_REQUIRE_OF_(RG_MAY_BE_DTYPE_(d), RG_DTYPE_SENTENCE_), (d))
 #define RG_DTYPE_SENTENCE_ \
     "a dtype belongs here: RG_FLOAT32, RG_FLOAT64, RG_INT64, RG_BOOL or (rg_dtype)number"
@@ -59,7 +62,7 @@ typedef int RG_TRUE_OR_FALSE_BELONGS_HERE;
 /* If n doesn't fit into an int, RG_INT(n) is the nearest int. So a dim or an index that is too
  * large is out of range for the function that gets it, and is refused. C's own conversion would
  * keep the lower 32 bits of n, which may be a valid dim. The compiler removes the comparisons if n
- * is an int. */
+ * is an int. (An n above the greatest long long is converted to a negative number first.) */
 static inline int rgi_nearest_int(long long n) {
     if (n > __INT_MAX__)
         return __INT_MAX__;
@@ -69,9 +72,10 @@ static inline int rgi_nearest_int(long long n) {
 
 /* ---- arguments that may be literals -----------------------------------------------------
  * RG_CHECKED_2(A, B, a, b) is A(a), B(b), where A and B are macros such as RG_WHOLE, or RG_ANY for
- * an argument that isn't checked. A list may be given as a literal, (rg_dims){ 2, { 3, 4 } }, which
- * the preprocessor splits at its commas. If there are more than two arguments for this reason, they
- * are passed on as they are. */
+ * an argument that isn't checked. The preprocessor splits a literal such as
+ * (rg_dims){ 2, { 3, 4 } } at its commas. If there are more than two arguments for this reason,
+ * they are passed on unchecked. RG_CHECKED_3 and RG_CHECKED_6 do the same for three and six
+ * arguments. */
 #define RG_ANY(x) x
 #define RG_CHECKED_2(A, B, a, b, ...) \
     RG_PASTE(RG_CHECKED_2_, __VA_OPT__(SPLIT_))(A, B, a, b __VA_OPT__(, ) __VA_ARGS__)
@@ -94,8 +98,8 @@ static inline int rgi_nearest_int(long long n) {
 #define RG_WRAP(x) rg_wrap(x)
 #else
 /* clang-format off */
-/* Selects one of the arguments by the type of x. `other` is selected if x is neither a tensor nor a
- * number. */
+/* Selects one of the other arguments by the type of x: `absent` for a pointer to void, and `other`
+ * if x is neither a pointer to void nor a tensor nor a number. */
 #define RG_BY_TYPE_(x, tensor, absent, yes_no, fraction, whole, large, other)           \
     _Generic((x),                                                                       \
         rg_tensor *: tensor, void *: absent, const void *: absent, _Bool: yes_no,       \
@@ -144,19 +148,21 @@ static inline int rgi_nearest_int(long long n) {
 #endif
 
 /* ---- arguments from left to right -------------------------------------------------------
- * C leaves open in which order arguments are evaluated. These macros fix the order of a function's
- * tensors, so that the two random tensors in rg_matmul(rg_rand(6, 3), rg_randn(3, 2)) are drawn in
- * the same order as in Python. The number n makes the names of the macro's variables unique. The
- * other arguments are evaluated after the tensors. In C the arguments are evaluated inside a block
- * that the macro opens. If an argument contains an array literal, the array's life ends with that
- * block. This does no harm, because none of these functions keeps a pointer to it.
+ * C leaves open in which order arguments are evaluated. These macros call f, and first evaluate the
+ * arguments that are tensors, from left to right. So the two random tensors in
+ * rg_matmul(rg_rand(6, 3), rg_randn(3, 2)) are drawn in the same order as in Python. The other
+ * arguments are evaluated after the tensors. The number n makes the names of the macro's variables
+ * unique. In C the arguments are evaluated inside a block that the macro opens. If an argument
+ * contains an array literal, the array's life ends with that block. This does no harm, because none
+ * of these functions keeps a pointer to the array.
  *
  *     RG_IN_ORDER_2, 3, 4    the function's first arguments are two, three or four tensors
- *     RG_AROUND_2, 3         a dim or a shape stands between the first tensor and the others
+ *     RG_AROUND_2, 3         one argument, such as a dim or a shape, stands between the first
+ *                            tensor and one or two more tensors
  *     RG_BEHIND_2            a module stands before two tensors
  *
- * A function with options that point to what it changes, such as a cache, isn't called in this way,
- * because a literal for such an option must live to the end of the caller's block. */
+ * Functions that write to what an option points to, such as a cache, aren't called by these macros:
+ * a literal for such an option must live to the end of the caller's block. */
 #ifdef __cplusplus
 #define RG_IN_ORDER_2(f, n, a, b, ...) (rg_in_order{ (a), (b) }.two(f __VA_OPT__(, ) __VA_ARGS__))
 #define RG_IN_ORDER_3(f, n, a, b, c, ...) \
@@ -294,12 +300,13 @@ static inline int rgi_nearest_int(long long n) {
 RG_PUBLIC_END
 
 #ifdef __cplusplus
-/* In C++ these are templates. G++ gives NULL the type long, and reports an error if NULL is
- * converted to another type. Therefore a long takes the first function, which converts it to long
- * long, and the template takes all other types. Sizes and operands are handled in the same way
- * below. (Clang reports NULL only if NULL and the conversion come from the same macro.) The number
- * of the line lets the compiler report each wrong line, and not only the first one. A C++ compiler
- * itself refuses a number where a dtype belongs. */
+/* In C++ RG_WHOLE, RG_FLAG and RG_REAL call functions, each of which is overloaded. G++ gives NULL
+ * the type long, and reports an error if NULL is converted to another type. Therefore an argument
+ * of type long selects the function whose parameter is a long long, and every other type selects
+ * the template. Sizes and operands are handled in the same way below. (Clang reports NULL only if
+ * NULL and the conversion come from the same macro.) With the line's number as a parameter of the
+ * class, the compiler reports each wrong line, not only the first one. RG_A_DTYPE checks nothing,
+ * because a C++ compiler itself refuses a number where a dtype belongs. */
 template <typename T> struct rg_is_exact {
     static constexpr bool value = !std::is_floating_point<T>::value && !std::is_pointer<T>::value
                                   && !std::is_same<T, rg_dtype>::value;
@@ -381,8 +388,9 @@ template <typename T, typename = rg_no_long<T>> static inline rg_tensor *rg_wrap
         return nullptr;
 }
 
-/* Calls f with the tensors in order. The types of the other arguments are those of f's parameters,
- * not those that are given, so that NULL may stand for a pointer. */
+/* The braces of rg_in_order{ .. } evaluate the tensors from left to right; its functions then call
+ * f with them. The parameters for the other arguments have the types of f's parameters, so that
+ * NULL may stand for a pointer. */
 template <typename T> struct rg_same { using type = T; };
 template <typename T> using rg_given = typename rg_same<T>::type;
 struct rg_in_order {

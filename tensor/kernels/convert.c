@@ -1,5 +1,5 @@
 /*
- * convert.c: the table of the loops that copy elements, with conversion of their dtype.
+ * convert.c: the table of the loops that copy elements from one dtype to another or to the same.
  */
 #include "copy.h"
 

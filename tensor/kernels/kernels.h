@@ -59,20 +59,21 @@ enum { K_LIGHT = true, K_MEDIUM = false, K_HEAVY = false, K_OWN = false };
 bool k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers);
 #define k_run(kernel, y, ...) k_run_with(&(kernel), y, (rg_tensor *[]){ __VA_ARGS__ }, NULL)
 
-/* Returns the loop of convert.c that converts elements: operand 1, of dtype `from`, is written to
- * operand 0, of dtype `to`. */
+/* convert.c: returns the loop that copies the elements of operand 1, of dtype `from`, to operand 0,
+ * of dtype `to`. */
 rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from);
 
 /* ---- run.c ---- */
 
 /* Runs a loop on t[0] .. t[n - 1], where t[0] is the output. Elements may be computed in any order:
  * the elements of large tensors are split among the threads. If `light`, the output may be written
- * past the caches. If `pure`, an element of the output depends only on the operands' elements: then
- * it is computed once if each operand is a single number. */
+ * past the caches. If `pure`, each element of the output must depend only on the operands'
+ * elements: if all operands are single numbers, one element is computed, and copied to a large
+ * output. */
 void k_run_apart(bool light, bool pure, int n, rg_tensor *const t[], rg_loop *loop,
                  const void *context);
 
-/* Does the same as k_run_apart with `light` and `pure` false. */
+/* Calls k_run_apart with `light` and `pure` false. */
 void rgi_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context);
 enum { RG_LARGE = 1 << 16 };
 

@@ -135,7 +135,7 @@ static bool run_streams(const rg_walk *w, const rg_tensor *out) {
     return true;
 }
 
-/* Returns whether each operand of the output is a single number. */
+/* Returns whether each input of the walk is a single number: its step is 0 in every dim. */
 static bool run_of_numbers(const rg_walk *w) {
     for (int d = 0; d < w->ndim; d++)
         for (int k = 1; k < w->n; k++)
@@ -144,8 +144,8 @@ static bool run_of_numbers(const rg_walk *w) {
     return true;
 }
 
-/* Stores the output's element at `element`, and makes the walk one that copies it to the whole
- * output. Returns the loop for that. */
+/* Computes one element by `loop`, and stores it at `element`. Changes the walk w to one that copies
+ * this element to the whole output, and returns the loop that copies. */
 static rg_loop *run_element(rg_walk *w, rg_dtype dtype, void *element, rg_loop *loop,
                          const void *context) {
     char *p[RG_MAX_OPERANDS] = { element };

@@ -1,7 +1,7 @@
 /*
  * sums.c: three kinds of sums: k_sums adds in the dtype of the elements, k_wide_sums adds floats in
- * float64, and in k_nansums NaN counts as 0. k_counts counts the elements that aren't 0; for bools
- * that number is their sum.
+ * float64, and in k_nansums NaN counts as 0. k_counts counts the elements that aren't 0; for
+ * bools it uses the loop of k_sums, since their sum is that number.
  */
 #include "reduce.h"
 

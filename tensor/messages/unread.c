@@ -55,7 +55,7 @@ static bool tell_address(const void *address) {
 }
 
 /* Writes the functions that were being called, from the failed one to main. The first addresses are
- * left out: they belong to the functions that have found the calls. */
+ * left out, since they are those of the functions that collected the addresses. */
 static void tell_stack(const rg_failure *f) {
     enum { OWN = 3 };
     for (int i = OWN; i < f->depth; i++)
@@ -186,16 +186,17 @@ static bool is_consequence(const rg_failure *error, const char *line, const char
                || (plain && (strstr(format, "negative") || strstr(format, "can be inferred"))));
 }
 
-/* Returns whether the function that failed first fails once more in the same call. This can be told
- * only of a function that is named by RG_AS. Other functions fail once in a call. */
+/* Returns whether this failure comes from the call that failed first: a function named by RG_AS can
+ * fail several times in one call. Other functions fail at most once in a call. */
 static bool is_same_call(const rg_failure *error, const char *line) {
     const size_t n = strcspn(line, ":");
     const bool same_function = line[n] && strncmp(line, error->message, n + 1) == 0;
     return same_function && rgi_named_as && error->named_call == rgi_named_calls;
 }
 
-/* A failure with the same message as the thread's error makes that report say how often it
- * happened. One with the same message as the first later failure is told with it. */
+/* If the failure has the same message as the thread's error, it is counted in error->times, and the
+ * error's report says how often it happened. If it has the same message as the first of the later
+ * failures, it isn't counted again. */
 void rgi_count_later(rg_thread *me, const char *line, const char *format) {
     rg_failure *error = &me->failure;
     if (me->aside || is_same_call(error, line) || is_consequence(error, line, format))

@@ -12,9 +12,9 @@
 /* Prepares the report of the failure that has just become the thread's error, and calls
  * rgi_abort_if_asked. */
 void rgi_unread_begin(rg_thread *me);
-/* Makes the report of the thread's failure list these n calls, an earlier place that explains the
- * failure, in place of the calls that were in progress at the failure. The addresses are those of
- * rgi_find_calls. */
+/* Replaces the calls that the report of the thread's failure lists. Without this function, they are
+ * the calls in progress at the failure; address[] has n calls of an earlier time that explain the
+ * failure better, as rgi_find_calls found them. */
 void rgi_unread_came_from(void *const address[], int n);
 /* If REGARD_ERRORS is `abort`, and the thread has an unread failure that wasn't reported and isn't
  * part of an attempt (rgi_set_failure_aside), reports it and aborts the program. */

@@ -29,8 +29,8 @@ void rgi_rewind_release(rg_rewind *r) {
     }
 }
 
-/* Returns the pointer that points to the entry of g in the rewind's list, or else to the end of the
- * list. */
+/* Returns the address of the pointer to g's entry in the rewind's list. If g has no entry, returns
+ * the address of the NULL that ends the list. */
 static rg_rewound **rewound_entry(rg_rewind *r, const rg_generator *g) {
     rg_rewound **at = &r->first;
     while (*at && (*at)->generator != g)

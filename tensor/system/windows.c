@@ -119,13 +119,14 @@ void rgi_locale_back(rg_locale *before) {
 
 /* ---- functions of the C library ------------------------------------------------------------ */
 
-/* The linker takes these functions in place of those of MinGW-w64. There fma rounds more than once,
- * pow(10, 100) isn't 1e100, sin and cos are wrong for large numbers, and strtod doesn't return the
- * nearest number to some texts. Their names are in parentheses, since <tgmath.h> has macros of
- * these names, which regard.c includes before. */
+/* The linker takes these functions in place of those of MinGW-w64, which are less exact: its fma
+ * rounds more than once, its pow(10, 100) isn't 1e100, its sin and cos are wrong for large numbers,
+ * and its strtod doesn't always return the double that is nearest to the string's number. The names
+ * are in parentheses, since <tgmath.h>, which regard.c includes before, has macros of these
+ * names. */
 #ifdef __x86_64__
-/* Returns the sum, where a last bit of 1 stands for all digits that were cut off. It is therefore
- * rounded to fewer digits as the exact sum would be. */
+/* Returns a + b, rounded to odd: if the sum isn't exact, the last bit of the result is 1. When the
+ * caller rounds this result to a float or a double, it gets the exact sum rounded once. */
 static __float128 sum_for_rounding(__float128 a, __float128 b) {
     union {
         __float128 value;
@@ -157,8 +158,8 @@ double(fma)(double a, double b, double c) {
     return (double)sum_for_rounding((__float128)a * b, c);
 }
 
-/* Returns a function of Windows' own C library. Before Windows 10 some systems have only the older
- * one. */
+/* Returns the function of this name in Windows' own C library, ucrtbase.dll. Some systems before
+ * Windows 10 lack that library; there the function is msvcrt.dll's. */
 static void *of_windows(const char *name) {
     const HMODULE library = LoadLibraryA("ucrtbase.dll");
     return (void *)GetProcAddress(library ? library : LoadLibraryA("msvcrt.dll"), name);
@@ -183,10 +184,11 @@ double(pow)(double a, double b) {
     return function(a, b);
 }
 
-/* The header calls strtod by one of these names. */
+/* MinGW-w64's <stdlib.h> makes strtod a call of one of these two functions. */
 double __strtod(const char *text, char **end);
 double __mingw_strtod(const char *text, char **end);
-/* MinGW-w64 reads hexadecimal numbers, inf and nan, which are exact in a long double. */
+/* Windows' own strtod reads decimal numbers. MinGW-w64's strtold reads the rest: inf, nan and
+ * hexadecimal numbers, of which a long double holds at least 64 bits exactly. */
 double __strtod(const char *text, char **end) {
     const char *first = text + strspn(text, " \t\n\v\f\r+-");
     const bool is_decimal = *first && strchr(".0123456789", *first) && (first[1] | 32) != 'x';
@@ -205,7 +207,7 @@ float(cosf)(float x) { return (float)cos(x); }
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-/* The error of a folder is that of POSIX systems. */
+/* Sets errno to EISDIR, as POSIX systems do, if a folder can't be opened. */
 static int windows_open(const char *path, int flags, mode_t mode) {
     const int fd = _open(path, flags | O_BINARY, mode & (_S_IREAD | _S_IWRITE));
     const DWORD attributes = fd < 0 ? GetFileAttributesA(path) : INVALID_FILE_ATTRIBUTES;
@@ -246,7 +248,8 @@ static int windows_rename(const char *from, const char *to) {
 rg_system rgi_system = { windows_open, windows_stat, windows_pread,  windows_write,
                          _commit,      _close,       windows_rename, _unlink };
 
-/* A rename replaces a link, and not the file to which it leads. */
+/* Returns a copy of the path, without following links. So a save to a link replaces the link, not
+ * the file to which the link leads. */
 char *rgi_real_path(const char *path) { return _strdup(path); }
 
 bool rgi_is_writable(const char *path) {

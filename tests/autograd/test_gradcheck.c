@@ -883,7 +883,7 @@ START_TEST(test_graph_save) {
     text[fread(text, 1, sizeof text - 1, file)] = 0;
     fclose(file);
     ck_assert_str_eq(text, rg_graph_dot(y));
-    /* If the drawing can't be written, the old file stays. */
+    /* If rg_graph_save can't write the whole drawing, the old file stays. */
     const struct rlimit small = { .rlim_cur = 64, .rlim_max = RLIM_INFINITY };
     signal(SIGXFSZ, SIG_IGN);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &small), 0);

@@ -144,7 +144,8 @@ START_TEST(test_product_of_several_zeros) {
 }
 END_TEST
 
-/* The product of one element is the element, and its gradient g, even if it isn't finite. */
+/* The product of a single element is that element, and its gradient is g, even if the element isn't
+ * finite. */
 START_TEST(test_product_of_one) {
     rg_tensor *x = rg_requires_grad_(rg_literal([ [inf], [nan], [-inf], [2.0] ]), true);
     rg_tensor *ones = rg_ones(4, 1);
@@ -450,9 +451,8 @@ START_TEST(test_windows_of_nothing) {
 }
 END_TEST
 
-/* An even kernel that keeps the size pads one end more, of which it warns, and so may just fit. An
- * odd one doesn't. */
-/* Returns whether a window over `size` elements has an element. */
+/* Returns whether a pooling window that begins at index `begin` reads one of the `size`
+ * elements. */
 static bool has_element(int64_t size, int64_t begin, int64_t kernel, int64_t dilation) {
     for (int64_t tap = 0; tap < kernel; tap++)
         if (begin + tap * dilation >= 0 && begin + tap * dilation < size)
@@ -460,8 +460,8 @@ static bool has_element(int64_t size, int64_t begin, int64_t kernel, int64_t dil
     return false;
 }
 
-/* Computes the maxima of (1, 1, size), and checks them and their gradients, or that they are
- * refused. Returns 1 if they are refused, 0 otherwise. */
+/* Max-pools a tensor (1, 1, size). If each window has an element, checks the maxima and their
+ * gradients, and returns 0. Otherwise checks that max_pool1d fails, and returns 1. */
 static int try_windows(int64_t size, int64_t kernel, int64_t stride, int64_t padding,
                        int64_t dilation, bool ceil_mode) {
     RG_SCOPE();
@@ -489,7 +489,8 @@ static int try_windows(int64_t size, int64_t kernel, int64_t stride, int64_t pad
     return 0;
 }
 
-/* A window that steps from one padding to the other has no maximum. */
+/* A window that steps from the padding at one end to the padding at the other has no maximum, and
+ * is refused. */
 START_TEST(test_windows_in_the_padding) {
     int refused = 0;
     for (int64_t size = 1; size <= 5; size++)
@@ -505,6 +506,8 @@ START_TEST(test_windows_in_the_padding) {
 }
 END_TEST
 
+/* With RG_SAME, an even kernel pads one end by one element more than the other, and warns of it. So
+ * a kernel of two elements fits an input of one. Odd kernels don't warn. */
 START_TEST(test_kernel_that_just_fits) {
     rg_on_warning(note_warning);
     rg_tensor *x = rg_literal([[[3.]]]), *kernel = rg_literal([[[ 5., 7. ]]]);

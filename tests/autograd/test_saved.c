@@ -453,7 +453,8 @@ START_TEST(test_random_state_of_checkpoints) {
 }
 END_TEST
 
-/* Generators of the program's own; and whether a function draws from them without checkpoints. */
+/* Generators that the program has made. `plain` is true if the functions that draw from them are
+ * called without checkpoints. */
 typedef struct {
     rg_generator *generator[3];
     bool plain;
@@ -466,7 +467,7 @@ static rg_tensor *inner_noise(rg_tensor *const in[], void *context) {
     return rg_exp(rg_mul(rg_dropout_with(rg_exp(in[0]), 0.5, true, g[2]), drawn));
 }
 
-/* Draws from a generator that it makes itself, too. */
+/* Draws from the program's generators and from one that this function makes and frees. */
 static rg_tensor *outer_noise(rg_tensor *const in[], void *context) {
     noise *n = context;
     rg_generator *own = rg_generator_new(9);
@@ -477,8 +478,8 @@ static rg_tensor *outer_noise(rg_tensor *const in[], void *context) {
     return rg_tanh(rg_mul(y, rg_sin(x)));
 }
 
-/* Checkpoints draw the same numbers again from the program's own generators, which continue as if
- * there were no checkpoint. */
+/* When backward calls a checkpoint's function again, the program's own generators give the same
+ * numbers again. Afterwards they continue as if there were no checkpoint. */
 START_TEST(test_generators_of_checkpoints) {
     noise n[2] = { { .plain = false }, { .plain = true } };
     rg_tensor *slope[2];

@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A child ends with one of these, so that a test which calls exit has not passed. Only on Windows
- * tests are left out. */
+/* A child ends with one of these, so that a test which calls exit has not passed. Tests are
+ * left out only on Windows. */
 enum { PASSED = 42, FAILED = 43, LEFT_OUT = 44 };
 
 enum { MOST = 4096 };
@@ -122,7 +122,7 @@ static _Noreturn void run_here(const TCase *tcase, int which) {
 
 /* Runs a test in a process of its own, and returns how it ended. */
 #ifdef _WIN32
-/* The process is this program, started again: it finds the test's index in the environment. */
+/* Starts this program again, which finds the test's index in the environment variable BARE_TEST. */
 static int run_apart(const Suite *suite, int which) {
     const char *test = suite->tcase->tests[which].test->name;
     const char *reason = bare_reason_to_leave_out(suite->name, test);

@@ -1004,7 +1004,7 @@ static void *print_often(void *m) {
     return NULL;
 }
 
-/* A module that threads have printed at the same time can be freed after them. */
+/* Several threads print a module at the same time. After they have ended, it can be freed. */
 START_TEST(test_use_by_threads) {
     rg_linear_module *m = rg_nn_linear(2, 3);
     pthread_t threads[3];

@@ -452,8 +452,8 @@ START_TEST(test_options_have_rows) {
 }
 END_TEST
 
-/* As in torch, Adagrad has its state before the first step, and a state that is loaded takes the
- * place of the one that initial_accumulator_value made. */
+/* As in torch, Adagrad has its state before the first step. A state that is loaded replaces the one
+ * that initial_accumulator_value made. */
 START_TEST(test_a_state_before_the_first_step) {
     rg_tensor *w = rg_requires_grad_(rg_ones(1), true);
     rg_optim *from = rg_optim_adagrad(RG_LIST(w), .lr = 0.1, .initial_accumulator_value = 0.3);
@@ -470,8 +470,8 @@ static void sets_momentum(rg_param_group *g) { g->momentum = 0.5; }
 static void sets_centered(rg_param_group *g) { g->centered = 1; }
 static void sets_amsgrad(rg_param_group *g) { g->amsgrad = 1; }
 
-/* A state that was saved between the setting of an option and the next step has the tensors that
- * the option needs. It is loaded, and the next step is the same. */
+/* The program sets an option and saves the optimizer's state before the next step. The saved state
+ * then has the tensors that the option needs: it can be loaded, and the next step is the same. */
 START_TEST(test_states_of_a_new_option) {
     static const struct {
         rg_optim_kind kind;

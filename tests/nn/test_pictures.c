@@ -138,7 +138,7 @@ START_TEST(test_printed_heat_map) {
     is_text("   ▒▒ 0.00 ▓▓ 0.25 \n   ██ 1.00 ??  nan \n");
     PRINT(rg_print_heat_map(rg_literal([[ -inf, 12345., inf ]]), f));
     is_text("       -inf    1e+04 ██   inf \n");
-    /* An element is a mean, also of numbers whose sum overflows. */
+    /* A cell of a large heat-map is the mean of several elements, even if their sum overflows. */
     ck_ok(rg_save_heat_map(rg_full_dims(RG_DIMS(300, 300), 1e308, RG_FLOAT64), scratch("picture")));
     has("inf", false);
     scratch_end();

@@ -145,8 +145,8 @@ static void checks_gradients(void *x_) {
     rg_gradcheck(same_of, NULL, 1, &x);
 }
 
-/* A run would use the number that was in the tensor when the step was recorded. A number of the
- * program may be recorded. */
+/* A step that reads a number from a tensor can't be recorded, since each run would use the number
+ * of the time of the recording. A plain number in the program can be recorded. */
 START_TEST(test_numbers_of_tensors) {
 #define ROW(name, call) name,
     static const char *const names[] = { NUMBERS(ROW) };
@@ -184,7 +184,8 @@ static void derives(void *x_) {
     derived[2] = rg_keep(rg_hessian(sum_of_cubes, NULL, 1, &x));
 }
 
-/* A number that requires grad would be cut from the graph without a word. */
+/* A tensor that requires grad is refused where a number belongs: its gradient would be missing, and
+ * nothing would tell. */
 START_TEST(test_numbers_with_a_history) {
     RG_SCOPE();
     rg_tensor *n = rg_requires_grad_(rg_scalar(2.), true);
@@ -199,7 +200,7 @@ START_TEST(test_numbers_with_a_history) {
 }
 END_TEST
 
-/* A run computes derivatives of other inputs anew. */
+/* If the inputs change between two runs, a run computes the derivatives at the new inputs. */
 START_TEST(test_derivatives) {
     RG_SCOPE();
     rg_tensor *x = rg_literal([ 1., 2. ]), *recorded[3];
@@ -265,8 +266,8 @@ static bool all_keep_read_only_files(void) {
     return all && writers == 13;
 }
 
-/* A child process, which isn't root's, makes the calls. Some of them leave memory behind: the child
- * ends as another program, in which no checker of leaks finds it. */
+/* A child process that isn't root makes the calls. Some of the calls leak memory. Therefore the
+ * child ends by executing another program, in which no leak checker finds that memory. */
 START_TEST(test_read_only_files) {
     make_all();
     ck_ok(remove(scratch("model.safetensors")) == 0 && chmod(scratch(""), 0777) == 0);

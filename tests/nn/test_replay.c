@@ -1139,9 +1139,9 @@ START_TEST(test_runs_write_to_their_own) {
 }
 END_TEST
 
-/* Strides decide in which order sums add, so a run refuses data with other strides than those that
- * the step was recorded with: its results could differ from the step's in their last bits. Data
- * with the same strides are taken. */
+/* Strides decide in which order sums add. So a run refuses a tensor whose data have other strides
+ * than when the step was recorded: its results could differ from those of a call of the step in
+ * their last bits. A run accepts other data with the same strides. */
 static rg_tensor *summand[2], *summed;
 static void sums(void *unused) {
     (void)unused;
@@ -1173,7 +1173,7 @@ START_TEST(test_data_that_lie_otherwise) {
 }
 END_TEST
 
-/* The same goes for results that the program keeps. */
+/* A run also refuses other strides of a result that the program keeps. */
 static rg_tensor *picked;
 static void picks(void *from) { picked = rg_keep(rg_index_select(from, 0, rg_arange(4))); }
 
@@ -1224,7 +1224,7 @@ START_TEST(test_other_data) {
 }
 END_TEST
 
-/* A result that the step made and the program keeps may get other data, too: runs write there. */
+/* The program may also give other data to a result that it keeps. Runs then write to these data. */
 static rg_tensor *made;
 static void makes(void *from) { made = rg_keep(rg_add(from, from)); }
 

@@ -1,6 +1,7 @@
 /*
- * test_replay_changes.c: what a program may do to gradients and data between two runs of a recorded
- * step. Each run does what a call of the step would do, or fails before it has changed anything.
+ * test_replay_changes.c: tests runs of recorded steps between which the program changes gradients
+ * and data. Each run must do what a call of the step would do, or fail before it has changed
+ * anything.
  */
 #include "nn/optim/optim.h"
 #include "tensor/base.h"
@@ -149,7 +150,7 @@ static const change changes[] = {
 
 enum { ELEMENTS = 6, SEEN = 6, RUNS = 4 };
 
-/* The values that the program can see, with -1e30 for an absent gradient. */
+/* The elements of all tensors that the program can see, with -1e30 for an absent gradient. */
 typedef struct {
     float v[SEEN][ELEMENTS];
 } picture;
@@ -183,8 +184,8 @@ static things begin(bool given) {
     return t;
 }
 
-/* Before run 1 comes the first change, before run 2 the second one, and before run 3 all gradients
- * are cleared. */
+/* Makes the change that comes before this run: before run 1 the first change, before run 2 the
+ * second one; before run 3 all gradients are cleared. */
 static void change_before(int run, things *t, const change *first, const change *second) {
     if (run == 1)
         first->call(t);
@@ -194,7 +195,9 @@ static void change_before(int run, things *t, const change *first, const change 
         rg_optim_zero_grad(t->optim);
 }
 
-/* Returns whether all runs succeeded. */
+/* Calls the step RUNS times with the two changes, and then does the same with a recording. Checks
+ * that each run has the results of the call or, if it fails, has changed nothing. Returns whether
+ * no run failed. */
 static bool runs_as_called(int step, bool given, const change *first, const change *second) {
     RG_SCOPE();
     picture called[RUNS];
@@ -238,7 +241,8 @@ START_TEST(test_changed_gradients) {
                     all++;
                     whole += runs_as_called(step, given, &changes[i], &changes[k]);
                 }
-    /* Most of the others share memory, or set a gradient for a step that reads gradients. */
+    /* Most refused runs find a gradient that shares memory, or one that was set though the step
+     * reads gradients. */
     ck_assert_msg(3 * whole > all, "only %d of %d weren't refused", whole, all);
     rg_on_warning(NULL);
 }

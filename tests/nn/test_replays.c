@@ -548,7 +548,8 @@ END_TEST
 
 /* ---- steps that are recorded again ------------------------------------------------------ */
 
-/* What the program changes before each call. A recording of the call before would be refused. */
+/* Makes the change that comes before call i. rg_replay_run would then refuse the recording of the
+ * previous call. */
 static void change_task(tasks *t, int i) {
     if (i == 1 || i == 3)
         rg_requires_grad_(t->head[0], i == 3);

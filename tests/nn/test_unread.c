@@ -163,7 +163,7 @@ static void fails_later_and_prints(void) {
     rg_transpose(rg_ones(3), 0, 2);
 }
 
-/* The same function fails in two calls, for two reasons. */
+/* Two calls of the same function fail for different reasons. */
 static void fails_again(void) {
     wrong();
     rg_matmul(rg_ones(2, 3), rg_ones(5, 2));
@@ -173,13 +173,13 @@ static void composes_again(void) {
     rg_linear(rg_ones(2, 3), rg_ones(5, 2), RG_NONE);
 }
 
-/* The same mistake is made in three calls. */
+/* Three calls fail with the same message. */
 static void repeats(void) {
     for (int i = 0; i < 3; i++)
         rg_exp(wrong());
 }
 
-/* Two of the loss's own calls fail. */
+/* Two of the calls that the loss function itself makes fail. */
 static void fails_twice_in_one_call(void) {
     rg_margin_ranking_loss(rg_eq(rg_ones(2), 1), rg_eq(rg_ones(3), 1), rg_eq(rg_ones(3), 1));
 }
@@ -407,7 +407,8 @@ START_TEST(test_abort_in_callbacks) {
 }
 END_TEST
 
-/* A nan that the backward run finds is told with the calls of its forward, in any mode. */
+/* If a backward run finds a NaN, the report lists the calls of the forward, even if REGARD_ERRORS
+ * doesn't ask for calls. With `quiet` there is no report. */
 static rg_tensor *roots(rg_tensor *w) { return rg_sqrt(w); }
 static void finds_nan(void) {
     rg_set_detect_anomaly(true);

@@ -780,7 +780,7 @@ START_TEST(test_leftovers) {
         { "f.%ld-0", dead, false },
         { "f.%ld-0.new", 0, false },
         { "f.%ld-1.new", INT_MAX, true },       /* No process has so large a number, */
-        { "f.%ld-1.new", (long)(INT_MAX + INT64_C(1)), false }, /* and none can have these. */
+        { "f.%ld-1.new", (long)(INT_MAX + INT64_C(1)), false }, /* and none can have these two. */
         { "f.%ld-1.new", (long)(INT64_C(1) << 32) + dead, false },
         { "f.-%ld-0.new", dead, false },
         { "f. %ld-0.new", dead, false },

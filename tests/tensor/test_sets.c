@@ -484,8 +484,8 @@ static const rg_kernel *const elementwise[] = {
     &k_prelu_grad, &k_glu,        &k_glu_grad,        &k_clamp, &k_lerp,
 };
 
-/* Elements are the same in all sets at every length around the vectors', in one piece and with
- * gaps. */
+/* All instruction sets compute the same elements, at every length below a few vectors' lengths and
+ * at some larger ones, for contiguous tensors and for tensors with gaps. */
 START_TEST(test_elements) {
     const int best = k_set;
     for (int k = 0; k < RG_COUNT(elementwise); k++)
@@ -516,8 +516,8 @@ START_TEST(test_elements) {
 }
 END_TEST
 
-/* A large result whose operands are single numbers has the bits of a small one in each element, and
- * none beside its elements. */
+/* If the operands of a large result are single numbers, each element has the same bits as in a
+ * small result, and no bytes are written in the gaps between the elements. */
 START_TEST(test_numbers) {
     enum { ROWS = 3, LENGTH = 9001, GAP = 7 };
     for (int k = 0; k < RG_COUNT(elementwise); k++)

@@ -43,7 +43,7 @@ K_INLINE RESULT THIS(_line)(RESULT total, const char *x, int64_t step, int64_t n
     return total;
 }
 
-/* Copies results from y, where they are y_step bytes apart, to part[]. */
+/* Copies `columns` results from y, where they are y_step bytes apart, to part[]. */
 K_INLINE void THIS(_load)(RESULT *part, const char *y, int64_t y_step, int columns) {
     if (y_step == sizeof(RESULT))
         memcpy(part, y, (size_t)columns * sizeof(RESULT));
@@ -52,7 +52,7 @@ K_INLINE void THIS(_load)(RESULT *part, const char *y, int64_t y_step, int colum
             part[c] = *(const RESULT *)(y + c * y_step);
 }
 
-/* Copies results from part[] to y, where they are y_step bytes apart. */
+/* Copies `columns` results from part[] to y, where they are y_step bytes apart. */
 K_INLINE void THIS(_store)(char *y, int64_t y_step, const RESULT *part, int columns) {
     if (y_step == sizeof(RESULT))
         memcpy(y, part, (size_t)columns * sizeof(RESULT));

@@ -61,7 +61,8 @@ static int64_t K_NAME(place_in_row)(const T *v, int64_t n, bool smallest, T *bes
     return at;
 }
 
-/* Compares rows 1 to n0 - 1 with row 0, which is in best[]. */
+/* Updates best[] and where[], which begin as the elements of row 0 and the index 0, with the
+ * elements of rows 1 to n0 - 1. */
 K_INLINE void K_NAME(place_rows)(T *best, PLACE *where, const char *x, const reduce_block *b,
                                  int64_t columns, const bool smallest) {
     for (int64_t i = 1; i < b->n0; i++) {

@@ -22,8 +22,8 @@ static void K_IN_SET(stream_loop)(char *const p[], const int64_t s[], int64_t n,
         for (int k = 1; k < c->n; k++)
             q[k] += step * s[k];
         /* The operands of the next block are prefetched while the current block is written. The
-         * pragma is needed because compilers unroll the loop over so few operands: its branches
-         * would take more time than the prefetches. */
+         * pragma keeps compilers from unrolling the loop over the operands: the branches of the
+         * unrolled loop would take more time than the prefetches. */
         for (int64_t at = 0; at < step * s[0]; at += 64) {
             _Pragma("GCC unroll 1") for (int k = 1; k < c->n; k++) {
                 __builtin_prefetch(q[k] + at * (s[k] == s[0]));

@@ -1,5 +1,5 @@
 /*
- * posix.c: see posix.h. Elsewhere the file is empty.
+ * posix.c: defines the functions of posix.h. On other systems than Windows this file is empty.
  */
 #ifdef _WIN32
 #include "posix.h"
@@ -23,7 +23,7 @@
 /* ---- tests that are left out ----------------------------------------------------------------- */
 
 void bare_leave_out(const char *function) {
-    enum { LEFT_OUT = 44 }; /* The status that check.c knows. */
+    enum { LEFT_OUT = 44 }; /* The exit status by which check.c knows such a test. */
     printf("Windows has no %s: ", function);
     fflush(NULL);
     _exit(LEFT_OUT);
@@ -44,7 +44,7 @@ const char *bare_reason_to_leave_out(const char *suite, const char *test) {
 
 /* ---- the environment and files --------------------------------------------------------------- */
 
-/* Files have the same bytes as elsewhere. */
+/* Opens files in binary mode, so that they get the same bytes as on other systems. */
 __attribute__((constructor)) static void set_binary_mode(void) { _fmode = _O_BINARY; }
 
 int setenv(const char *name, const char *value, int replace) {
@@ -132,7 +132,8 @@ int sigaction(int signal, const struct sigaction *action, struct sigaction *befo
 
 /* ---- memory and limits ----------------------------------------------------------------------- */
 
-/* A program's processes find its shared memory by a name that they inherit. */
+/* Returns memory that this program shares with the processes that it starts, or MAP_FAILED. The
+ * processes find the memory's name in an environment variable that they inherit. */
 static void *shared(size_t bytes) {
     static const char variable[] = "BARE_SHARED";
     char own[32];

@@ -1,16 +1,16 @@
 /*
  * posix.h: the functions of POSIX that tests call and that Windows lacks, or has under other names.
- * `make windows` includes it before each file of tests/. The headers in sys/ declare those of
- * headers that Windows lacks.
+ * `make windows` includes this header before each file of tests/. The files in sys/ take the place
+ * of POSIX headers that Windows lacks.
  */
 #pragma once
 
 #include <stdio.h>
 #include <sys/types.h>
 
-/* Ends the test. It is left out, because Windows has no such function. */
+/* Ends the test's process, and reports the test as left out because Windows lacks this function. */
 _Noreturn void bare_leave_out(const char *function);
-/* Returns why the test is left out, or NULL if it isn't. */
+/* Returns the reason for which left_out.def leaves out this test, or NULL if it doesn't. */
 const char *bare_reason_to_leave_out(const char *suite, const char *test);
 #define BARE_NOT_HERE(function) (bare_leave_out(#function), -1)
 
@@ -39,10 +39,10 @@ enum { F_GETFD };
 #define EDQUOT                               122
 #define faccessat(folder, path, mode, flags) access(path, mode)
 
-/* Ends this process after these seconds. */
+/* Ends this process after this number of seconds. */
 unsigned alarm(unsigned seconds);
 int pause(void);
-/* Ends this process at once. */
+/* Ends this process at once, whatever `process` is. */
 #define SIGKILL 9
 int kill(pid_t process, int signal);
 int fork(void);
@@ -70,7 +70,7 @@ int sigaction(int signal, const struct sigaction *action, struct sigaction *befo
 typedef int sigset_t;
 #define sigismember(set, signal) (bare_leave_out("sigismember"), *(set))
 
-/* There is no terminal for programs. */
+/* posix_openpt fails, since Windows has no pseudo-terminals of POSIX. */
 #define O_NOCTTY          0
 #define posix_openpt(...) (-1)
 #define grantpt(file)     (-1)

@@ -8,6 +8,7 @@ enum { PROT_NONE, PROT_READ, PROT_WRITE };
 enum { MAP_SHARED = 1, MAP_PRIVATE = 2, MAP_ANONYMOUS = 4 };
 #define MAP_FAILED ((void *)-1)
 
-/* Shared memory is the same in a program and in the processes that it starts for its tests. */
+/* With MAP_SHARED, mmap returns memory that a program shares with the processes that it starts for
+ * its tests. */
 void *mmap(void *where, size_t bytes, int may, int flags, int file, off_t at);
 int mprotect(void *block, size_t bytes, int may);

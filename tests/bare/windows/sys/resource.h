@@ -1,4 +1,5 @@
-/* sys/resource.h: the size of the thread's stack. No other limit is known. */
+/* sys/resource.h: getrlimit tells the size of the thread's stack. It fails for every other
+ * limit. */
 #pragma once
 
 struct rlimit {

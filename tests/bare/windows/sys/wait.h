@@ -1,5 +1,5 @@
-/* sys/wait.h: how a process ended that was started on Windows. No test waits for one that it
- * forked, since fork leaves the test out. */
+/* sys/wait.h: macros that tell how a process has ended. On Windows waitpid leaves out the test that
+ * calls it; fork does so, too, so no test waits for a forked process. */
 #pragma once
 
 #include <sys/types.h>
