@@ -134,8 +134,8 @@ static void set_meta(rg_meta *m, const rg_tensor *t) {
         m->size[d] = t->size[d];
 }
 
-/* Stores t's strides in the leaf, unless t is contiguous or has gaps. The place is that of other
- * nodes' attributes, since a leaf has none. */
+/* Stores t's strides in leaf->attr, since a leaf has no attributes. Stores none if t is contiguous
+ * or isn't dense: then t's gradient is contiguous. */
 void rgi_leaf_lie_as(rg_node *leaf, const rg_tensor *t) {
     const size_t bytes = t->ndim * sizeof t->stride[0];
     leaf->attr_size = t->flags & RG_CONTIGUOUS || !rgi_is_dense(t) ? 0 : (uint32_t)bytes;

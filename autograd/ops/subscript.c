@@ -18,8 +18,8 @@ struct set_item_attr {
     rg_part step[MAX_STEPS];
 };
 
-/* The attributes of the op's samples (RG_SAMPLES): set_item_attr with room for two steps only, so
- * that the samples take less of a program's size. */
+/* The attributes with which the tests call set_item (its RG_SAMPLES, see op.h): set_item_attr with
+ * room for two steps only, since these constants are a part of every program. */
 struct set_item_sample_attr {
     struct index_attr at;
     int n_steps;

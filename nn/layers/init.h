@@ -33,7 +33,8 @@ rg_tensor *rg_nn_init_orthogonal_(rg_tensor *t, double gain);
 typedef struct RG_OPTIONS rg_kaiming_options {
     RG_BY_NAME;
     double a RG_DEFAULT(0); /* The negative slope of leaky_relu. */
-    /* "fan_in" or "fan_out": the fan by which the variance is divided. */
+    /* "fan_in" or "fan_out": the fan of the weight by which gain^2 is divided, which is the
+     * variance. */
     const char *mode RG_DEFAULT("fan_in");
     const char *nonlinearity RG_DEFAULT("leaky_relu");
 } rg_kaiming_options;

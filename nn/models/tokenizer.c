@@ -75,10 +75,10 @@ const char *(rg_tokenizer_token)(const rg_tokenizer *t, int64_t id) {
 
 /* ---- decoding a list of ids ----------------------------------------------------------- */
 
-/* The bytes at p must not begin with a complete UTF-8 character. Returns how many of them Python
- * replaces by one U+FFFD: the longest beginning of a character that is there, or else one byte.
- * Sets *unfinished to whether the text ends within this character, so that more bytes could
- * complete it. */
+/* The bytes at p must not begin with a complete UTF-8 character. Returns how many of these bytes
+ * Python's decoder replaces by one U+FFFD: as many as could begin a valid character, or 1 if not
+ * even the first byte could. Sets *unfinished to whether they reach the end of the text, so that
+ * more bytes could complete the character. */
 static size_t broken_character(const char *p, const char *end, bool *unfinished) {
     const unsigned char *u = (const unsigned char *)p;
     unsigned lead = u[0], low = 0x80, high = 0xBF;

@@ -186,7 +186,8 @@ typedef struct {
     rg_saved row;
     void *base;
     rg_optim_slot *slot; /* The slot at `base`, or NULL if `base` is another struct. */
-    /* The option that must not be 0 for a state to exist. RG_ALWAYS if there is no such option. */
+    /* The option (RG_OPTION_..) that must not be 0 for a parameter's state tensor, such as
+     * momentum_buffer, to exist. RG_ALWAYS if the tensor exists whatever the options are. */
     int needs;
     bool optional; /* The dictionary needn't have the value. */
     bool ignored;  /* The value in the dictionary isn't used. */

@@ -132,7 +132,8 @@ K_INLINE T K_TYPED(k_log1p)(T x) {
     return fabs(x) < (T)LOG1P_LEAST ? x - (T)0.5 * x * x : y;
 }
 
-/* ---- rounding to integers. Adding 2^POINT to a smaller number drops the number's fraction. --- */
+/* ---- rounding to integers. A T of at least 2^POINT has no fraction, so that adding 2^POINT to a
+ *      smaller number rounds it to the nearest integer. ---------------------------------------- */
 
 static inline T K_TYPED(k_rint)(T x) {
     const T whole = (T)((UINT)1 << POINT);
