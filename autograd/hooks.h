@@ -1,7 +1,7 @@
 /*
  * hooks.h: the hooks of a node, and the gradients that its outputs retain. A hook is called with
- * the gradient of an output. Both are stored in a note (graph_observer.h), since few nodes have
- * them.
+ * the gradient of an output or, after a run, with the leaf. Hooks and gradients are stored in a
+ * note (graph_observer.h), since few nodes have them.
  */
 #pragma once
 

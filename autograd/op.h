@@ -291,7 +291,7 @@ bool rgi_shape_broadcast_bool(rg_call *c);
  * flags. */
 void rgi_view_begin(rg_call *c);
 bool rgi_view_end(rg_call *c);
-/* Requires that x can be expanded to the shape, in which a size of -1 keeps a dim's size. */
+/* Fails and returns false unless x can be expanded to the shape. A size of -1 there is x's own. */
 bool rgi_may_expand(const char *op, const rg_tensor *x, rg_dims shape);
 
 /* A part of a tensor: the slice at one index of a dim, a range of a dim, a diagonal of two dims, or

@@ -332,7 +332,7 @@ template <typename T> static inline rg_module *rg_as_module(T m) { return RG_A_M
 template <typename T> static inline T *rg_module_of(const rg_module_class *cls, T fields, int) {
     return (T *)rg_module_new(sizeof(T), cls, &fields);
 }
-/* In C++. The pragmas turn off warnings about missing initializers. */
+/* RG_MODULE for C++. The pragmas turn off warnings about missing initializers. */
 #define RG_MODULE(type, cls, ...)                                                  \
     ((void)__extension__({                                                         \
          _Pragma("GCC diagnostic push")                                            \

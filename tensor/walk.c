@@ -32,7 +32,7 @@ static void walk_add_dim(rg_walk *w, int64_t size, const int64_t step[]) {
     w->ndim = d + 1;
 }
 
-/* Writes the dims of `out` to walk over into `order`, the outermost first, and returns their
+/* Fills `order` with the dims of `out` that the walk has, the outermost first, and returns their
  * number. If by_stride is true, they are sorted by their strides. Dims of size 1 are left out. If
  * `out` is empty, all dims are left out, since its sizes and strides may be anything. */
 static int walk_order(const rg_tensor *out, bool by_stride, int order[RG_MAX_DIMS]) {

@@ -15,8 +15,9 @@ typedef struct {
     char op[96];
 } path_step;
 
-/* The gradient that comes along one path, and its norm. `step` is the last step of the path, or
- * RG_REST for the sum of all paths that were merged. */
+/* The gradient that comes along one path, and its norm. `step` is the path's last step. If more
+ * than RG_MOST_PATHS paths meet at an output, the smallest gradients are added up in one part,
+ * whose step is RG_REST. */
 enum { RG_REST = -1, RG_MOST_PATHS = 24 };
 typedef struct {
     int step;

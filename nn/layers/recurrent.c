@@ -200,8 +200,8 @@ static rg_tensor *rnn_gates_of(const rnn_run *r, rg_tensor *gates, const rg_step
 /* Computes the recurrence of one direction of one layer, one run of steps (see packed.h) after the
  * other. *s holds the initial states, and receives the final states. Returns h at all steps, in the
  * layout of x, or NULL on failure. The batch size changes between runs. In the forward direction it
- * falls where sequences end, and their states are put aside in `ends`. In reverse it rises where
- * sequences begin, and their initial states are appended to *s. */
+ * falls where sequences end, and their states are put aside in `ends`. In reverse it rises at the
+ * last step of each shorter sequence, whose initial state is appended to *s there. */
 static rg_tensor *rnn_direction(const rnn_run *r, const rg_rnn_weights *w, rg_tensor *x,
                                 rnn_state *s, bool reverse) {
     const int n = r->runs.n;

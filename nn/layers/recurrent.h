@@ -68,8 +68,8 @@ rg_padded_sequence rg_pad_packed_sequence_with(rg_packed_sequence packed, rg_pad
 #define rg_pad_packed_sequence(packed, ...) \
     rg_pad_packed_sequence_with(packed, RG_PAD_(__VA_ARGS__))
 /* Pads sequences, which are tensors (steps, ..), to the length of the longest. Returns one tensor
- * (most steps, batch, ..) or, with batch_first, (batch, most steps, ..), with the dtype of the
- * first sequence. Fails and returns NULL if the list is empty, or the sequences differ in the other
+ * (longest, batch, ..) or, with batch_first, (batch, longest, ..), with the dtype of the first
+ * sequence. Fails and returns NULL if the list is empty, or the sequences differ in the other
  * dims. */
 rg_tensor *rg_pad_sequence_with(rg_list sequences, rg_pad_options o);
 #define rg_pad_sequence(sequences, ...) rg_pad_sequence_with(sequences, RG_PAD_(__VA_ARGS__))

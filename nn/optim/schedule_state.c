@@ -20,8 +20,8 @@ enum { MOST_FIELDS = 6 };
 #define STATE(kind, name, number) \
     { name, RG_SAVED_##kind, offsetof(rg_schedule, state) + (number) * sizeof(double), NULL }
 
-/* For each kind of schedule, the options (and some states) that PyTorch's state_dict has, in
- * PyTorch's order. A row without a name ends a list. */
+/* For each kind of schedule, a list of the options (and some states) that PyTorch's state_dict has,
+ * in PyTorch's order. An entry whose name is NULL ends the list; C sets unused entries to 0. */
 static const rg_saved schedule_options[][MOST_FIELDS] = {
     [RG_STEP_LR] = { OPTION(INT, step_size), OPTION(FLOAT, gamma) },
     [RG_MULTI_STEP_LR] = { OPTION(FLOAT, gamma) },

@@ -12,8 +12,8 @@
 
 /* ---- the owners of parameters ---------------------------------------------------------- */
 
-/* The parameters of the optimizer, in the order of their states, and for each the rank that owns
- * it. The scope owns the arrays. */
+/* All parameters of the optimizer, group by group, as its state_dict numbers them, and for each the
+ * rank that owns it. The scope owns the arrays. */
 typedef struct {
     int n;
     rg_tensor **params;

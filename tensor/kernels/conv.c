@@ -146,7 +146,8 @@ static bool slide_pays(const k_conv *z) {
 }
 
 /* Returns a plan for stride 1. Its strips have at most `windows` windows, and their copies take at
- * most SLIDE_BYTES, except that a strip has at least one row of windows. */
+ * most SLIDE_BYTES, not counting the lines that a strip shares with the next one. But a strip has
+ * at least one row of windows. */
 static conv_plan slide_plan_of(const k_conv *z, rg_dtype dtype, int64_t windows) {
     const k_window *w = &z->window;
     conv_plan p = conv_plan_begin(z, dtype);

@@ -84,8 +84,8 @@ bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
     return index_all(how, &part, &base, index, step);
 }
 
-/* Applies the action `how` to slices of t along its first dim: to slice index[i] of t and the i-th
- * slice of `row`. Requires that all tensors are contiguous. */
+/* For each element of index, number i, applies the action `how` to two slices along the first dim:
+ * slice index[i] of t and slice i of `row`. Requires that all tensors are contiguous. */
 static bool index_whole(k_index_how how, rg_tensor *row, const rg_tensor *t,
                         const rg_tensor *index) {
     const int64_t n = row->numel / index->numel;

@@ -6,7 +6,7 @@
 
 enum {
     NORM_ROWS = 4,   /* The number of rows that are added to the gradient of the weights at once. */
-    NORM_CHUNK = 16, /* The number of vectors of a row in a chunk. */
+    NORM_CHUNK = 16, /* The number of vectors in a chunk (see loops/normalize.h). */
     NORM_PARTS = 16, /* The most parts into which backward splits the rows. */
 };
 

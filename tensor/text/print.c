@@ -86,8 +86,8 @@ static bool print_has_gap(const printer *p, int dim) {
 }
 
 /* Return which of a dim's n items are shown if some are left out: the items before index
- * print_head, and those from index print_tail on. Like Python's [:edge] and [-edge:], the two
- * ranges overlap if edge is negative. */
+ * print_head, and those from index print_tail on. As with Python's [:edge] and [-edge:], edge may
+ * be negative; then the two ranges may overlap. */
 static int64_t print_head(const printer *p, int64_t n) {
     return p->edge < 0 ? RG_MAX(n + p->edge, 0) : p->edge;
 }
