@@ -1,6 +1,6 @@
 /*
  * sharded_optim.c: makes steps of an optimizer whose state is split among the ranks, gathers that
- * state on rank 0, and releases it.
+ * state on rank 0, and frees the parts of the state that other ranks own.
  */
 #include "sharded_optim.h"
 #include "group.h"
@@ -46,11 +46,14 @@ static bool list_params(rg_optim *o, ownership *w) {
 static bool find_owners(rg_optim *o, ownership *w) {
     if (!list_params(o, w))
         return false;
+    const int64_t ranks = rg_world_size();
     int64_t all = 0, before = 0;
     for (int i = 0; i < w->n; i++)
         all += rg_numel(w->params[i]);
     for (int i = 0; i < w->n; i++) {
-        w->owner[i] = before * rg_world_size() / (all ? all : 1);
+        /* Empty parameters at the end would belong to a rank that doesn't exist. */
+        const int64_t rank = before * ranks / (all ? all : 1);
+        w->owner[i] = rank < ranks ? rank : ranks - 1;
         before += rg_numel(w->params[i]);
     }
     return true;
@@ -87,9 +90,9 @@ static bool show_gradients(const ownership *w, rg_tensor **hidden) {
     return ok;
 }
 
-/* Updates the parameters that this rank owns, and receives the others. If training is halted on
- * this rank, the rank still takes part until all ranks know that it has failed. Otherwise the other
- * ranks would wait for it forever. */
+/* Updates the parameters that this rank owns, sends them to the other ranks, and receives theirs.
+ * If training is halted on this rank, the rank still takes part until all ranks know that it has
+ * failed. Otherwise the other ranks would wait for it forever. */
 static bool step_own_part(rg_optim *o) {
     static const char op[] = "sharded_optim_step";
     RG_SCOPE();
@@ -148,8 +151,8 @@ bool rg_sharded_optim_release(rg_optim *o) {
     return own.n >= 0 && rg_optim_load_state_dict(o, own);
 }
 
-/* An entry of the state_dict without the tensor's elements. This header is sent first, and then the
- * elements. */
+/* An entry of the state_dict without its tensor's elements. An entry is sent in two messages: this
+ * header, and then the elements. */
 typedef struct {
     char name[64];
     int64_t dtype;
@@ -171,8 +174,9 @@ static bool send_entry(int src, rg_named *entry, entry_header *header) {
     return rg_broadcast_(entry->tensor, src);
 }
 
-/* Sends the entries of rank src to all ranks. Rank 0 appends them to v, which has *n entries so
- * far, and the other ranks don't keep them. Returns false on failure. */
+/* Sends the `entries` entries of rank src, which are at `own` there, to all ranks. Rank 0 appends
+ * them to v and adds their number to *n; the other ranks don't keep them. Returns false on
+ * failure. */
 static bool take_entries(int src, int64_t entries, const rg_named *own, rg_named *v,
                          entry_header *headers, int64_t *n) {
     for (int64_t i = 0; i < entries; i++) {

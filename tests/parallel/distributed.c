@@ -296,6 +296,18 @@ static void test_gradients_after_a_sharded_step(void) {
     rg_module_free(d);
 }
 
+/* An empty parameter behind the others belongs to the last rank. */
+static void test_an_empty_parameter(void) {
+    RG_SCOPE();
+    rg_tensor *w = rg_requires_grad_(rg_ones(4), true);
+    rg_tensor *none = rg_requires_grad_(rg_zeros(0), true);
+    rg_optim *o = rg_optim_sgd(RG_LIST(w, none), .lr = 0.25);
+    HOLDS(rg_backward(rg_add(rg_sum(rg_square(w)), rg_sum(none))));
+    HOLDS(rg_sharded_optim_step(o));
+    HOLDS(rg_item(rg_sum(w)) == 2);
+    rg_optim_free(o);
+}
+
 /* ---- what is refused ------------------------------------------------------------------- */
 
 static void test_refusals(void) {
@@ -440,6 +452,7 @@ int main(void) {
         test_halted_step,
         test_nothing_to_move,
         test_gradients_after_a_sharded_step,
+        test_an_empty_parameter,
         test_refusals,
         test_no_memory_on_one_rank,
     };
