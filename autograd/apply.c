@@ -21,7 +21,8 @@ static bool input_check(const rg_op *op, int i, rg_tensor *t) {
     return untouched || rgi_renew(t, op->name);
 }
 
-/* Returns whether input i is one of those that are converted to a common dtype. */
+/* Returns whether t, the input i, takes part in the conversion to a common dtype: the inputs in the
+ * mask op->typed do, or all if it is 0, except absent ones. */
 static bool is_typed(const rg_op *op, int i, const rg_tensor *t) {
     return (!op->typed || op->typed >> i & 1) && !rgi_is_none(t);
 }
@@ -59,8 +60,9 @@ static rg_tensor *converted_copy(rg_tensor *t, rg_dtype dtype) {
     return copy;
 }
 
-/* Converts the inputs to their common dtype, in place in in[]. The caller must release each
- * converted[i] that isn't NULL afterwards. typed[] is scratch space for n tensors. */
+/* Converts the inputs for which is_typed returns true to their common dtype: replaces their
+ * pointers in in[]. The caller must release each converted[i] that isn't NULL afterwards, also on
+ * failure. typed[] is scratch space for n tensors. */
 static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *converted[],
                            rg_tensor *typed[]) {
     const rg_dtype dtype = common_dtype(op, n, in, typed);
@@ -116,7 +118,8 @@ static inline bool run_forward(rg_call *c) {
     return ok;
 }
 
-/* Derives the strides of y, the output of an op with `laid_between`, from the original inputs. */
+/* Derives the strides of y, the output of an op with `laid_between`, from its inputs before
+ * conversion. */
 static void lay_out(const rg_call *c, rg_tensor *y) {
     rg_tensor *const *in = c->given ? c->given : c->in;
     rgi_lay_out_between(y, c->n_in, in);
@@ -293,10 +296,11 @@ RG_HOT static __attribute__((noinline)) bool apply_slowly(rg_call *c, size_t att
     return ok;
 }
 
-/* The findings of the first pass over the inputs. `plain` is set if they need no further checks and
- * no conversion: there are at most RG_MAX_RULES inputs, all are alive and present (RG_NONE has no
- * storage), and none is a number or a view whose base has changed. `wants_grad` is set if one of
- * them requires grad, and `alike` if rgi_run_alike can compute the output. */
+/* The findings of the first pass over the inputs. `plain` is true if the inputs need no further
+ * check and no conversion: there are at most RG_MAX_RULES, all are alive and present (RG_NONE has
+ * no storage), none is a number or a view whose base has changed, and their dtypes suit the op. The
+ * other fields are valid only if `plain` is true: whether an input requires grad, and whether
+ * rgi_run_alike can compute the output. */
 typedef struct {
     bool plain, wants_grad, alike;
 } inputs_seen;

@@ -19,10 +19,11 @@ RG_PUBLIC_BEGIN
 
 /* ---- recording ----------------------------------------------------------------
  * Operations are recorded while grad mode is on and an input requires grad. rg_detach returns a
- * tensor on the same storage without history. rg_set_data is torch's t.data = data: the leaf t
- * stays the same tensor, and takes over the storage and dtype of data. If a graph has saved t, this
- * counts as an in-place write, and its backward run fails. rg_grad_fn returns "MulBackward0" or the
- * like, or "" for a leaf. A function that returns bool also returns false on failure.
+ * tensor without history that shares the storage of t. rg_set_data is torch's t.data = data: the
+ * leaf t stays the same tensor, and takes over the storage and dtype of data. If a graph has saved
+ * t, rg_set_data counts as an in-place write to t, and a backward run through that graph fails.
+ * rg_grad_fn returns the name of the node that computed t, such as "MulBackward0", or "" for a
+ * leaf. A function that returns bool also returns false on failure.
  *
  * A write to a view is also a write to its base, and the base's history records it ("CopySlices").
  * Each other view of the base gets a new history ("AsStridedBackward0") when it is next used. As in
@@ -41,7 +42,7 @@ bool rg_is_leaf(rg_tensor *t);
 rg_tensor *rg_detach(rg_tensor *t);
 /* Makes t a leaf that doesn't require grad. t keeps its .grad. It also keeps its hooks if it was a
  * leaf; otherwise they are removed. Fails if t is a view. Results that were computed from t keep
- * their histories. (In torch a backward run may refuse them, if it needs t's value.) */
+ * their histories. (In torch, a backward run through them may fail if it needs t's value.) */
 rg_tensor *rg_detach_(rg_tensor *t);
 bool rg_set_data(rg_tensor *t, rg_tensor *data);
 const char *rg_grad_fn(rg_tensor *t);
@@ -64,9 +65,9 @@ void rg_grad_guard_close(rg_grad_guard *guard);
 /* Each thread also has its own inference mode. RG_INFERENCE_MODE(); is torch.inference_mode until
  * the end of the C block. In inference mode nothing is recorded, whatever grad mode is. Every new
  * tensor is an inference tensor, and so is a view of an inference tensor. Outside of inference
- * mode, ops that aren't recorded take an inference tensor like any other. But it can't be saved for
- * backward, written to, or made to require grad. rg_clone returns a normal copy of it. A guard that
- * is opened with false sets the normal mode, with grad mode on, until the guard is closed. */
+ * mode, ops that aren't recorded take an inference tensor like any other. But an inference tensor
+ * can't be saved for backward, written to, or made to require grad. rg_clone returns a normal copy.
+ * A guard opened with false sets the normal mode, with grad mode on, until it is closed. */
 bool rg_is_inference_mode_enabled(void);
 bool rg_is_inference(rg_tensor *t);
 typedef struct rg_inference_guard {
@@ -95,7 +96,7 @@ typedef struct RG_OPTIONS rg_backward_options {
      * false. */
     rg_flag allow_unused RG_DEFAULT(false);
     /* If a list is given, such as RG_LIST(w, b), rg_backward computes and adds only the gradients
-     * of these tensors. A tensor in the list that isn't a leaf keeps its .grad, as if
+     * of these tensors. A tensor in the list that isn't a leaf gets a .grad as well, as if
      * rg_retain_grad had been called for it. */
     rg_list inputs RG_DEFAULT({});
 } rg_backward_options;
@@ -113,21 +114,22 @@ bool rg_backward_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
 bool rg_grad_many(int n, rg_tensor *const y[], rg_tensor *const gradients[], int m,
                   rg_tensor *const x[], rg_tensor *results[], rg_backward_options options);
 
-/* rg_grad_of returns t.grad, or RG_NONE if t has no gradient. rg_set_grad sets it if t is a leaf,
- * even one that doesn't require grad, or retains its grad; rg_set_grad(t, RG_NONE) removes it.
- * rg_retain_grad makes a tensor that isn't a leaf keep its .grad, and rg_retains_grad returns
- * whether t does so. For a leaf, rg_retains_grad returns false. */
+/* rg_grad_of returns t.grad, or RG_NONE if t has no gradient. rg_set_grad sets it. t must be a
+ * leaf, which needn't require grad, or must retain its grad; otherwise rg_set_grad fails.
+ * rg_set_grad(t, RG_NONE) removes the gradient. rg_retain_grad makes a tensor that isn't a leaf
+ * keep its .grad, and rg_retains_grad returns whether t does so. For a leaf, rg_retains_grad
+ * returns false. */
 rg_tensor *rg_grad_of(rg_tensor *t);
 bool rg_set_grad(rg_tensor *t, rg_tensor *grad);
 bool rg_retain_grad(rg_tensor *t);
 bool rg_retains_grad(rg_tensor *t);
 
 /* ---- hooks -----------------------------------------------------------------------
- * A hook is a function that is called with the gradient of t. It returns a replacement of the same
- * size and dtype, or RG_NONE to keep the gradient. A hook is called as soon as the gradient is
- * complete, and before the backward run goes on from t; t may also be a leaf. A hook must not be
- * left by longjmp (see rg_error_handler). rg_register_hook returns the hook's id, or -1 on
- * failure. */
+ * A hook is a function that is called with the gradient of the tensor t for which it was
+ * registered. It returns a replacement of the same shape and dtype, or RG_NONE to keep the
+ * gradient. A hook is called as soon as the gradient is complete, and before the backward run goes
+ * on from t; t may also be a leaf. A hook must not be left by longjmp (see rg_error_handler).
+ * rg_register_hook returns the hook's id, or -1 on failure. */
 typedef rg_tensor *rg_hook_function(rg_tensor *grad, void *context);
 int rg_register_hook(rg_tensor *t, rg_hook_function *function, void *context);
 bool rg_remove_hook(rg_tensor *t, int id);
@@ -149,7 +151,7 @@ int rg_register_post_accumulate_grad_hook(rg_tensor *t, rg_post_accumulate_grad_
  * up to 64 outputs, in an array that must outlive the function's call. Outputs that don't require
  * grad, such as integers, aren't checked. If no output requires grad, the check requires that no
  * output changes. The function must not be left by longjmp (see rg_error_handler). The library puts
- * 16 NULLs after the inputs, so that a function that reads too many inputs fails. */
+ * 16 NULLs after the inputs: a function that reads too many gets a NULL and fails. */
 typedef rg_tensor *rg_function(rg_tensor *const inputs[], void *context);
 typedef rg_list rg_list_function(rg_tensor *const inputs[], void *context);
 typedef struct RG_OPTIONS rg_gradcheck_options {
@@ -179,15 +181,15 @@ bool rg_gradgradcheck_list_with(rg_list_function *f, void *context, int n,
 #define rg_gradgradcheck_list(f, context, n, inputs, ...) \
     rg_gradgradcheck_list_with(f, context, n, inputs, RG_GRADCHECK_(__VA_ARGS__))
 
-/* In anomaly mode, the first op fails that computes a NaN from inputs without NaN, or an infinity
- * from finite inputs, in forward or backward. The error names the op, its shapes, and the functions
- * that made the forward call (by name if the program is linked with -rdynamic, otherwise by
- * addresses for addr2line). rg_set_detect_anomaly returns whether the mode was on before. */
+/* In anomaly mode, an op fails if it computes a NaN from inputs without NaN, or an infinity from
+ * finite inputs, in forward or backward. The error names the op, its shapes, and the functions that
+ * made the forward call (by name if the program is linked with -rdynamic, otherwise by addresses
+ * for addr2line). rg_set_detect_anomaly returns whether the mode was on before. */
 bool rg_set_detect_anomaly(bool on);
 bool rg_is_anomaly_enabled(void);
 
 /* The profiler counts each op's calls, time, bytes and floating point operations. If the
- * environment has REGARD_PROFILE=1, the table is printed when the program ends.
+ * environment has REGARD_PROFILE=1, a table of these numbers is printed when the program ends.
  * REGARD_PROFILE=FILE.json also writes each call to that file, for chrome://tracing; %p in the
  * file's name stands for the process ID. After a fork, the child writes nothing to the file.
  * rg_set_profiling returns whether the profiler was on before. rg_profile_table returns the table
@@ -203,10 +205,10 @@ typedef struct rg_cost {
 rg_cost rg_profile_cost(const char *row);
 
 /* The profile can also have rows for work other than ops. RG_RECORD_FUNCTION("read a batch"); is
- * torch's record_function: the row gets the time until the end of the C block, without that of ops
- * and other such blocks inside it, which have rows of their own. The name is UTF-8; its first 63
- * bytes count, and it must exist until the end of the block. Work that begins while the profiler is
- * off isn't counted. */
+ * torch's record_function: the row gets the time until the end of the C block, minus the time of
+ * the ops and of the other such blocks inside it, which have rows of their own. The name is UTF-8;
+ * its first 63 bytes count, and it must exist until the end of the block. Work that begins while
+ * the profiler is off isn't counted. */
 typedef struct rg_profile_guard {
     const char *name;
     double began, outer;
@@ -225,8 +227,8 @@ double rg_profile_begin(void);
 void rg_profile_end(const char *name, double began, double bytes);
 
 /* ---- drawing ----------------------------------------------------------------------
- * rg_graph_dot returns the graph that computed y in Graphviz's language, with the names that
- * rg_set_name gave. rg_graph_save writes it to a file. */
+ * rg_graph_dot returns a description, in Graphviz's language, of the graph that computed y. It
+ * shows the names given by rg_set_name. rg_graph_save writes it to a file. */
 const char *rg_graph_dot(rg_tensor *y);
 bool rg_graph_save(rg_tensor *y, const char *path);
 

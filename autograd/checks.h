@@ -1,16 +1,17 @@
 /*
- * checks.h: functions that check the requirements of ops and layers. An error keeps PyTorch's kind
- * (its code) and the clause that names the mistake, and adds the op and the shapes. The order of
- * the checks isn't PyTorch's, and PyTorch's typos and names of kernels aren't copied. A checking
- * function has the same error message for all ops. An op checks all its requirements in its first
- * lines. For a requirement that only this op has, it calls RG_FAIL_IF.
+ * checks.h: functions that check the requirements of ops and layers. An error has the code of
+ * PyTorch's error and the part of PyTorch's message that names the mistake, and adds the op and the
+ * shapes. The order of the checks isn't PyTorch's, and PyTorch's typos and names of kernels aren't
+ * copied. A checking function has the same error message for all ops. An op checks all its
+ * requirements in its first lines. For a requirement that only this op has, it calls RG_FAIL_IF.
  *
  *     return rgi_want_dims(op, "mat1", a, 2, 2) && rgi_want_dims(op, "mat2", b, 2, 2)
  *            && rgi_want_same_dtype(op, "mat1", a, "mat2", b);
  *
- * Each of these functions returns true, or fails and returns false. `op` is the name with which the
- * error begins; NULL stands for the op that is being applied. `what` is the name of an argument.
- * RG_NONE, an absent tensor, passes each check that has `what`, except rgi_want_given.
+ * "Requires that" means that the function checks this: each function returns true if its condition
+ * holds, and otherwise fails and returns false. `op` is the name with which the error begins; NULL
+ * stands for the op that is being applied. `what` is the name of an argument. RG_NONE, an absent
+ * tensor, passes each check that has `what`, except rgi_want_given.
  */
 #pragma once
 
@@ -44,7 +45,8 @@ static inline bool rgi_want_dims(const char *op, const char *what, const rg_tens
 /* Requires that t has at least one dim, because the program has named its dim `dim`. Fails with
  * RG_INDEX_ERROR. */
 bool rgi_want_any_dim(const char *op, const rg_tensor *t, int64_t dim);
-/* Requires that dim `dim` of t, which is to be reduced, isn't empty. Fails with RG_INDEX_ERROR. */
+/* Requires that dim `dim` of t, which is to be reduced, isn't empty. A t without dims passes. Fails
+ * with RG_INDEX_ERROR. */
 bool rgi_want_reducible(const char *op, const rg_tensor *t, int dim);
 /* Requires that dim `dim` of t has the size `size`. */
 bool rgi_want_size(const char *op, const char *what, const rg_tensor *t, int dim, int64_t size);
@@ -62,7 +64,7 @@ bool rgi_want_product(const char *op, const rg_tensor *a, const rg_tensor *b, in
 
 /* ---- checks of numbers ------------------------------------------------------------- */
 
-/* rgi_want_positive: all n numbers are above 0. rgi_want_non_negative: none of them is below 0. */
+/* Require that all n numbers are above 0 (positive), or that none is below 0 (non_negative). */
 bool rgi_want_positive(const char *op, const char *what, int n, const int64_t *v);
 bool rgi_want_non_negative(const char *op, const char *what, int n, const int64_t *v);
 /* Requires that each index is from `from` to size - 1. `size` is the size of dim `dim`, to which
@@ -70,12 +72,12 @@ bool rgi_want_non_negative(const char *op, const char *what, int n, const int64_
 bool rgi_want_indices(rg_code code, const char *op, const rg_tensor *index, int64_t from,
                       int64_t size, int dim);
 /* Fails and returns false if a program has given an option in both of its forms: as a single
- * `number`, and as a list of n values. The single number would have no effect. It counts as not
- * given if it equals `absent`. */
+ * `number`, and as a list of n values. In that case the single number would have no effect.
+ * `number` counts as not given if it equals `absent`, and the list if n is 0. */
 bool rgi_given_once(const char *op, const char *what, int64_t number, int64_t absent, int n);
-/* Writes an option, such as a stride, to to[]: one number for each of `dims` dims. If `list` isn't
- * empty, it has one number for all dims or a number for each dim, and then `number` must be
- * `absent`. If `list` is empty, each dim gets `number`. */
+/* Writes an option, such as a stride, to to[]: one number for each of `dims` dims. If `list` is
+ * empty, each dim gets `number`. Otherwise the list must have one number for all dims or a number
+ * for each dim, and `number` must be `absent`; if not, fails and returns false. */
 bool rgi_want_option(const char *op, const char *what, int dims, int64_t number, int64_t absent,
                      const rg_dims *list, int64_t *to);
 
@@ -87,7 +89,7 @@ bool rgi_want_given(const char *op, const char *what, const rg_tensor *t, const 
 /* Requires that t, an argument for which the op computes no gradient, doesn't require grad. */
 bool rgi_want_no_grad(const char *op, const char *what, const rg_tensor *t);
 /* Requires that `made`, which a hook returned, has the size and dtype of the gradient that it
- * replaces. The error message begins with `hook`. */
+ * replaces. In the error message, `hook` is the name of the hook and comes after `op`. */
 bool rgi_want_replacement(const char *op, const char *hook, const rg_tensor *made,
                           const rg_tensor *grad);
 

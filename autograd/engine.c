@@ -106,8 +106,9 @@ static rg_tensor *leaf_gradient(const rg_run *r, const rg_leaf_slot *s) {
     return own;
 }
 
-/* Prepares the gradients that the leaves will keep, before any of them is committed, so that
- * committing can't fail. Also calls the leaves' hooks that haven't been called yet. */
+/* Calls the leaves' hooks that haven't been called yet. If the run is to commit the gradients, also
+ * prepares those that the leaves will keep. All this is done before any of them is committed, so
+ * that committing can't fail. */
 static bool leaves_prepare(rg_run *r) {
     rg_leaf_slot *end = rgi_leaf_slots_end(&r->leaves);
     for (rg_leaf_slot *s = r->leaves.slots; s < end; s++) {
@@ -276,8 +277,8 @@ static bool make_gradients(rg_run *r) {
     return true;
 }
 
-/* Collects the nodes, and gives the roots their gradients. The run holds references to the roots'
- * nodes. Without them, a hook that releases a root could destroy nodes of the run. */
+/* Checks the request, collects the nodes, and gives the roots their gradients. The run retains the
+ * roots' nodes, since a hook that releases a root could otherwise destroy nodes of the run. */
 static bool run_begin(rg_run *r, const request *q) {
     bool ok = request_check(q);
     for (int i = 0; i < q->n && ok; i++)

@@ -1,8 +1,8 @@
 /*
  * frozen.c: frozen leaves. As in torch, a leaf whose requires_grad is set to false keeps its
  * gradient and its hooks, and has them when it requires grad again. Until then the tensor's label
- * holds the leaf's node, and the reference that the header had. A backward run through an older
- * graph adds nothing to the gradient of a frozen leaf.
+ * (tensor/text/label.h) holds the leaf's node. The label takes over the tensor's reference to the
+ * node. A backward run through an older graph adds nothing to the gradient of a frozen leaf.
  */
 #include "frozen.h"
 #include "tensor/text/label.h"

@@ -206,9 +206,9 @@ RG_HOT static bool pass_by_rule(rg_run *r, rg_step *s, int i) {
     return g == RG_NONE || pass(r, s, i, g);
 }
 
-/* For each input whose gradient is wanted, adds it to the gradient of the node or leaf to which the
- * input's edge leads. fused[i], if not NULL, is the gradient of input i, already computed; the
- * others are computed by their rules. `fused` may be NULL. */
+/* Adds each input gradient that is wanted to the gradient of the node or leaf to which the input's
+ * edge leads. If `fused` and fused[i] aren't NULL, fused[i] is the gradient of input i. The
+ * gradients of the other inputs are computed here, by their rules. */
 static inline __attribute__((always_inline)) bool pass_all(rg_run *r, rg_step *s,
                                                            rg_tensor *fused[]) {
     const rg_node *n = s->node;
@@ -241,8 +241,9 @@ static uint32_t mask_of(rg_tensor *const gradients[]) {
     return mask;
 }
 
-/* Computes input gradients by the op's fused derivative, and those that it leaves NULL by rules.
- * Adds all of them. If spans are observed, sets *made to the mask of those that it computed. */
+/* Computes input gradients by the op's fused derivative. Those that the fused derivative leaves
+ * NULL are computed by rules. Adds all of them, as pass_all does. If spans are observed, sets *made
+ * to the mask of the gradients that the fused derivative computed. */
 RG_HOT static __attribute__((noinline)) bool pass_fused(rg_run *r, rg_step *s, uint32_t *made) {
     rg_tensor *fused[RG_MAX_RULES] = { NULL };
     bool ok = make_fused(s, fused);

@@ -42,9 +42,9 @@ static inline rg_graph_observer *first_in_force(void) {
     return in_force_from(atomic_load_explicit(&all_observers, memory_order_acquire));
 }
 
-/* Updates rgi_observed after o was put in force or out of force. If two threads put o in and out of
- * force at once, the order of their calls doesn't matter: each call reads the current value of
- * o->in_force. */
+/* Called after o was put in force or out of force. Adds o to the list if it isn't there yet, and
+ * updates rgi_observed. If two threads put o in and out of force at once, the order of their calls
+ * doesn't matter: each call reads the current value of o->in_force. */
 static void update_events(rg_graph_observer *o) {
     rgi_lock(RG_LOCK_OBSERVERS);
     if (!o->listed) {

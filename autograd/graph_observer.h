@@ -41,10 +41,10 @@ struct rg_graph_observer {
      * to its base; 0 if it holds none of these; -1 if t must not be added to in place. */
     int (*references)(rg_graph_observer *o, const rg_tensor *t);
     /* Called when a run is about to give a leaf the gradient g. Returns the tensor to use in place
-     * of g. With g = NULL: rg_set_grad is about to replace or remove a gradient. */
+     * of g. With g = NULL: rg_set_grad is about to set or remove a gradient. */
     rg_tensor *(*gradient)(rg_graph_observer *o, rg_node *leaf, rg_tensor *g);
     /* Called when t's gradient is read. `grad` is NULL if t has none. `again` is true if the reader
-     * is an operation that reads it again in each repetition (rgi_observe_operation). */
+     * is an operation that reads the gradient again in each repetition (rgi_observe_operation). */
     void (*read_gradient)(rg_graph_observer *o, rg_tensor *t, rg_tensor *grad, bool again);
     /* Called when the program is about to change whether t requires grad. */
     void (*before_change)(rg_graph_observer *o, rg_tensor *t);
@@ -152,9 +152,10 @@ static inline void rgi_note_add(rg_node *n, rg_note *note, const rg_note_class *
     *note = (rg_note){ cls, n->notes };
     n->notes = note;
 }
-/* Returns the node's note of that class, or NULL if it has none. */
+/* Returns the node's note of the class `cls`, or NULL if it has none. */
 rg_note *rgi_note_of(const rg_node *n, const rg_note_class *cls);
-/* Each of these functions calls its namesake in rg_note_class for every note of the node. */
+/* Each of these functions calls its namesake in rg_note_class for every note of the node. If a note
+ * refuses (begin_step returns false), rgi_notes_begin_step returns false at once. */
 bool rgi_notes_begin_step(rg_node *n);
 void rgi_notes_end_step(rg_node *n);
 void rgi_notes_freed_saved(rg_node *n);
@@ -163,8 +164,8 @@ void rgi_notes_free(rg_node *n);
 
 /* ---- changes that recordings must notice ------------------------------------------- */
 
-/* rgi_changes returns the number of calls of rgi_count_change, in all threads. A function calls
- * rgi_count_change after it has registered a hook, or has given a tensor other data (rg_set_data),
- * a gradient or another requires_grad. Recorded steps must then be checked again. */
+/* rgi_changes returns the number of calls of rgi_count_change, in all threads. Each function that
+ * adds or removes a hook, or that gives a tensor other data (rg_set_data), a gradient or another
+ * requires_grad calls rgi_count_change. Recorded steps must then be checked again. */
 uint32_t rgi_changes(void);
 void rgi_count_change(void);

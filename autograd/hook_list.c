@@ -27,7 +27,7 @@ int rgi_hook_add(rg_hook_list *list, int kind, rg_any_function *function, void *
     return list->next_id++;
 }
 
-/* Returns the index in the list of the first hook whose id is at least `id`. */
+/* Returns the index of the first hook whose id is at least `id`, or list->n if there is none. */
 static size_t hook_place(const rg_hook_list *list, int id) {
     size_t low = 0;
     size_t high = list->n;

@@ -39,7 +39,7 @@ rg_hooks *rgi_hooks_make(rg_node *n);
 rg_tensor **rgi_retained(const rg_tensor *t);
 /* Makes t retain its gradient. Requires that t has a node. Returns false if memory ran out. */
 bool rgi_retain_grad(const rg_tensor *t);
-/* If t and `after` retain their gradients, moves t's to `after`, and t no longer retains one. */
+/* If t and `after` retain their gradients, moves t's gradient to `after`, and t retains no more. */
 void rgi_move_retained(const rg_tensor *t, const rg_tensor *after);
 
 /* ---- call_hooks.c: calling hooks --------------------------------------------------- */

@@ -53,7 +53,7 @@ static bool is_recorded(int n, rg_tensor *const in[]) {
     return any && !rgi_grad_off;
 }
 
-/* Returns whether the op may write to in[0]. If the write will be recorded, first gives stale views
+/* Fails unless the op may write to in[0]. If the write will be recorded, first gives stale views
  * among the inputs their new histories. */
 static bool may_write(const char *name, int n, rg_tensor *const in[]) {
     rg_tensor *t = in[0];
@@ -108,8 +108,8 @@ static rg_tensor *copy_with_history(rg_tensor *t) {
 /* ---- writing the result of an op over its first input ------------------------------- */
 
 /* Writes the values of y over t, and records this: t and, if t is a view, t's base get new
- * histories that lead to y's. If the node of y saved its output, the saved value is an alias of t
- * from now on, as in torch. A later write to t is then noticed. */
+ * histories that lead to y's. If the node of y saved its output, and y has t's dtype, the saved
+ * value becomes an alias of t, as in torch. So a later write to t is noticed. */
 static bool take_over_history(const char *name, rg_tensor *t, rg_tensor *y) {
     rg_tensor *cast = rgi_to_as(rgi_node_name(rgi_node_of(y)), y, t->dtype);
     rg_rebase rebase;
@@ -150,7 +150,7 @@ rg_tensor *rgi_apply_inplace(const char *name, const rg_op *op, const void *attr
     rg_graph_observer *o = rgi_graph_observer();
     if (RG_UNLIKELY(o != NULL) && o->may_update && !o->may_update(o, t, name))
         return NULL;
-    /* An observer of calls compares the result with the inputs, which are therefore kept. */
+    /* An observer of calls compares the result with the inputs, so no input is overwritten. */
     bool direct = op->inplace && !collides(t, n, in) && !rgi_is_observed(RG_SEES_CALLS);
     RG_SCOPE();
     rg_tensor *source = rgi_grad_off ? t : rgi_beside_hooks(t);

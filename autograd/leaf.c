@@ -61,8 +61,8 @@ rg_tensor *(rg_requires_grad_)(rg_tensor *t, bool on) {
     return t;
 }
 
-/* Returns whether t has a history or, if t is a view without one, whether its base has a history.
- * This is so even if a use of t would fail. */
+/* Returns whether t is floating point and has a history or, if t is a view without one, a base with
+ * a history. This doesn't depend on whether ops may use the view. */
 bool rg_requires_grad(rg_tensor *t) {
     return rgi_check(t, "requires_grad") && rgi_is_float(t->dtype) && rgi_history_of(t);
 }
@@ -99,10 +99,11 @@ rg_tensor *rg_detach_(rg_tensor *t) {
     return NULL;
 }
 
-/* Gives t the storage, dtype and strides of data. Requires that t is a leaf or has no history, and
- * that data has t's shape. t remains the same tensor, and no memory is allocated. If t is a view,
- * it is no longer a view of its base. For graphs that have saved t this counts as a write: in torch
- * they would use the new data for some ops, and the old data for others. */
+/* Gives t the storage, dtype and strides of data. Fails unless t is a leaf or has no history, and
+ * data has t's shape. t remains the same tensor, and no memory is allocated. If t is a view, it is
+ * no longer a view of its base. If the dtype changes, t loses its .grad. For graphs that have saved
+ * t this counts as a write: in torch they would use the new data for some ops, and the old data for
+ * others. */
 static bool set_data(rg_tensor *t, rg_tensor *data) {
     if (!rgi_may_do_once("set_data") || !rgi_check(t, "set_data") || !rgi_check(data, "set_data"))
         return false;
@@ -145,7 +146,7 @@ rg_tensor **rgi_grad_place(const rg_tensor *t) {
     return leaf ? &leaf->grad : rgi_retained(t);
 }
 
-/* Tells a recording that the step reads t's gradient, which is at `place`. */
+/* Tells a recording that the step reads t's gradient, *place, or NULL if t has no place for it. */
 static void note_read(rg_tensor *t, rg_tensor *const *place, bool again) {
     rg_graph_observer *o = rgi_graph_observer();
     if (RG_UNLIKELY(o != NULL) && o->read_gradient)
@@ -188,7 +189,7 @@ static bool set_grad(rg_tensor *t, rg_tensor *grad) {
     rg_tensor **place = leaf ? &leaf->grad : rgi_retained(t);
     rg_tensor *kept = NULL;
     if (!place && grad == RG_NONE) {
-        /* There is nothing to remove. A repetition must find it so, too. */
+        /* There is no gradient to remove. A repetition must find none, either. */
         note_read(t, NULL, false);
         return true;
     }

@@ -50,10 +50,10 @@ struct rg_node {
     uint32_t attr_size, wanted;
     size_t bytes;
     rg_edge *edge;
-    /* The saved values: first those of the n_in inputs, then those of the n_out outputs. The
-     * pointer is NULL if no gradient needs the value. The headers are freed with the node, so they
-     * mustn't be handed out. A rule may return a saved value as a gradient; therefore a rule gets
-     * an alias of it (see rgi_saved). */
+    /* The saved values: first those of the n_in inputs, then those of the n_out outputs. A pointer
+     * is NULL if no gradient needs the value, or if the value has been freed. The headers are freed
+     * with the node, so they mustn't be handed out. A rule may return a saved value as a gradient;
+     * therefore a rule gets an alias of it (see rgi_saved). */
     rg_tensor **saved;
     /* The version that each value had when it was saved. NULL in the copy of the node that a
      * recording keeps (replay.c), since its values may be written to between two replays. */

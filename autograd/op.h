@@ -32,8 +32,8 @@ typedef struct rg_node rg_node;
 
 /* A call of an op. `attr` points to a struct of the op's own type. An element of `in` is RG_NONE if
  * an optional input is absent. Before the shape function runs, the dtype of each output is set to
- * that of in[0]. If inputs were converted to another dtype, `given` points to the original inputs;
- * otherwise it is NULL. */
+ * that of in[0]. If inputs may have been converted to another dtype, `given` points to the inputs
+ * before that; otherwise it is NULL. */
 typedef struct rg_call {
     const rg_op *op;
     const void *attr;
@@ -104,8 +104,8 @@ typedef struct rg_sample {
  * Each element of a product is a sum of terms. The number of terms is the size of one dim of
  * in[input]: from_last is the dim's place from the end, where 1 is the last dim. The backward step
  * computes one product for each gradient in the mask `gradients` (of RG_IN bits), and `extra`
- * further products. If `share` isn't NULL, the number of terms is multiplied by the factor that it
- * returns. */
+ * further products. If `share` isn't NULL, the number of terms is multiplied by the factor that
+ * `share` returns. */
 typedef struct rg_terms {
     uint8_t times, input, from_last;
     uint8_t gradients, extra;
@@ -126,7 +126,7 @@ struct rg_op {
     /* Masks of RG_IN bits. `typed` names the inputs that are converted (0 means all of them), and
      * `optional` names the inputs that may be RG_NONE. */
     uint32_t typed, optional;
-    /* Sets ndim and size of the outputs, and dtype where it differs from in[0]'s. */
+    /* Checks the inputs, and sets the outputs' ndim, size and, if it isn't in[0]'s, dtype. */
     bool (*shape)(rg_call *c);
     /* Makes out[0], usually a view of in[0]. An op that has `view` has neither `shape` nor
      * `forward`. See rgi_view_begin. */
@@ -137,7 +137,7 @@ struct rg_op {
     /* True if the shape function also checks values, such as indices that must be in range. Each
      * replay of a recorded training step then calls it again, since the values may have changed. */
     bool refuses_values;
-    /* True if the op fails for strides of the input that don't allow the op's view. */
+    /* True if the op fails for some strides of the input, since its result can't be a view. */
     bool some_strides;
     /* Computes the outputs. Returns false if that failed. */
     bool (*forward)(rg_call *c);
@@ -248,10 +248,10 @@ rg_tensor *rgi_apply_inplace(const char *name, const rg_op *op, const void *attr
     rgi_apply_inplace(#ident "_", &rg_op_##ident, (attr), sizeof *(attr), \
                       RG_COUNT(((rg_tensor *[]){ __VA_ARGS__ })), (rg_tensor *[]){ __VA_ARGS__ })
 
-/* Runs the op's kernel in one loop over all elements. Requires that all tensors are contiguous and
- * have the same dtype, and that each input has the output's shape or no dims. The element of an
- * input without dims is used for every element of the output. Returns false, with an error, if the
- * kernel has no loop for the dtype. */
+/* Runs the op's kernel over all elements, in one loop unless there are RG_LARGE elements or more.
+ * Requires that all tensors are contiguous and have the same dtype, and that each input has the
+ * output's shape or no dims. The element of an input without dims is used for every element of the
+ * output. Returns false, with an error, if the kernel has no loop for the dtype. */
 static inline bool rgi_run_alike(const rg_call *c) {
     rg_tensor *y = c->out[0];
     char *p[RG_MAX_OPERANDS] = { y->data };
@@ -282,8 +282,8 @@ static inline bool rgi_run_alike(const rg_call *c) {
 bool rgi_shape_same(rg_call *c);
 /* Gives each output in[0]'s shape, and gives out[0] in[0]'s strides as well (rgi_lay_out_as). */
 bool rgi_shape_kept(rg_call *c);
-/* Give out[0] the shape to which the inputs broadcast. rgi_shape_broadcast_bool also sets its dtype
- * to bool. */
+/* Give out[0] the shape to which the inputs broadcast. rgi_shape_broadcast_bool also sets the
+ * output's dtype to bool. */
 bool rgi_shape_broadcast(rg_call *c);
 bool rgi_shape_broadcast_bool(rg_call *c);
 /* rgi_view_begin gives out[0] the storage, shape and strides of in[0]. The view function then
@@ -291,7 +291,7 @@ bool rgi_shape_broadcast_bool(rg_call *c);
  * flags. */
 void rgi_view_begin(rg_call *c);
 bool rgi_view_end(rg_call *c);
-/* Fails and returns false unless x can be expanded to the shape. A size of -1 there is x's own. */
+/* Fails and returns false unless x can be expanded to the shape. -1 stands for x's own size. */
 bool rgi_may_expand(const char *op, const rg_tensor *x, rg_dims shape);
 
 /* A part of a tensor: the slice at one index of a dim, a range of a dim, a diagonal of two dims, or

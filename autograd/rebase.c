@@ -12,8 +12,8 @@
 /* ---- the place of a view in its base ----------------------------------------------- */
 
 /* Fills in *at, the place of the view t in its base. Returns false if the base doesn't contain the
- * view any more, because one of them was given other data, or if several elements of the base are
- * at the same address. */
+ * view any more, because one of the two was given other data, or if several elements of the base
+ * are at the same address. For an empty view, always returns true. */
 static bool place_in_base(const rg_tensor *t, rg_strided *at) {
     const rg_tensor *base = rgi_base_of(t);
     *at = (rg_strided){
@@ -84,8 +84,9 @@ static void release_history(rg_history *h) {
 
 /* ---- views that were written to ---------------------------------------------------- */
 
-/* Returns the number of the view t for torch's error message: the index in its list if t is a part
- * of a list (as of split), else the index of its output. n, t's node, must not be a leaf. */
+/* Returns the number of the view t for torch's error message: if t is a part in a list (as of
+ * split), its index in the list, and otherwise its index among the outputs of its op. n, t's node,
+ * must not be a leaf. */
 static int output_number(const rg_node *n, const rg_tensor *t) {
     bool is_part = RG_IS(n->op, select) || RG_IS(n->op, slice);
     return is_part ? ((const rg_part *)n->attr)->number : t->output;
@@ -119,8 +120,8 @@ typedef struct {
     const char *block, *outside, *advice;
 } view_origin;
 
-/* Goes from the node n to the node of its input as long as the node's op makes a view. Returns
- * whether the node found belongs to an op that the program defines. */
+/* Follows the first input's node, from n on, as long as the node's op makes a view. Returns whether
+ * the node at the end belongs to an op that the program defines. */
 static bool leads_to_own_op(const rg_node *n) {
     while (n && n->op && n->op->view)
         n = n->edge[0].node;
@@ -196,8 +197,8 @@ bool rgi_renew_slowly(rg_tensor *t, const char *op) {
 
 /* ---- the name of a history --------------------------------------------------------- */
 
-/* Returns the name of t's node, or NULL if t is a leaf or has no node. First gives a stale view its
- * new history; if it can't have one, returns "Invalid", which torch prints. */
+/* Returns the name of t's node, or NULL if t is a leaf or has no node. If t is a stale view, first
+ * gives it its new history; if t can't have one, returns "Invalid", which torch prints. */
 static const char *history_name(rg_tensor *t) {
     if (rgi_is_stale(t) && rgi_follows_base(t) && !rgi_is_renewable(t))
         return "Invalid";
@@ -211,8 +212,9 @@ __attribute__((constructor)) static void name_histories(void) {
 
 /* ---- histories for a write --------------------------------------------------------- */
 
-/* Requires that t isn't a leaf (a recorded write to a leaf is refused). Returns t itself if its
- * node is an as_strided without hooks: that node leads directly to the base's history. */
+/* Requires that t isn't a leaf (a recorded write to a leaf is refused). A view whose node is an
+ * as_strided without hooks is returned itself, since this node leads directly to the base's
+ * history. */
 rg_tensor *rgi_beside_hooks(rg_tensor *t) {
     rg_strided at;
     rg_tensor after;
@@ -229,8 +231,9 @@ rg_tensor *rgi_beside_hooks(rg_tensor *t) {
     return alias;
 }
 
-/* Records the new histories of t and, if t is a view, of its base. Returns false if memory ran out
- * or the base may not be written to. */
+/* Records the new histories of t and, if t is a view, of its base. If the base no longer contains
+ * t, t first stops being a view. Returns false if memory ran out or the base may not be written
+ * to. */
 static bool record_rebase(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
     rg_strided at;
     r->t = t;

@@ -15,19 +15,20 @@ typedef struct rg_strided {
     int64_t start;
 } rg_strided;
 
-/* Gives a stale view a new history. Returns false on failure. A view that a function returned in a
- * list, or that was made without grad mode, can't have a new history; then the error is torch's,
- * and names `op`. */
+/* Gives a stale view a new history, if it follows its base (rgi_follows_base). Returns false on
+ * failure: if memory ran out or, with torch's error message, if the view can't have a new history
+ * (rgi_is_renewable). rgi_renew does the same, but returns true at once if t isn't stale. */
 bool rgi_renew_slowly(rg_tensor *t, const char *op);
 static inline bool rgi_renew(rg_tensor *t, const char *op) {
     return RG_LIKELY(!rgi_is_stale(t)) || rgi_renew_slowly(t, op);
 }
-/* Returns whether a view gets its history from its base. As in torch, it does if the base requires
- * grad, or if the view itself has a history that isn't a leaf. */
+/* Returns whether a view gets its history from its base. As in torch, this is so if the base
+ * requires grad, or if the view itself requires grad and isn't a leaf. */
 static inline bool rgi_follows_base(const rg_tensor *t) {
     return rgi_base_of(t)->history || (t->history && rgi_node_of(t)->op);
 }
-/* Returns whether a view may get a new history after its base was written to. */
+/* Returns whether a view may get a new history after its base was written to. A view that was
+ * returned in a list, or made without grad mode or by an op of the program, may not. */
 static inline bool rgi_is_renewable(const rg_tensor *t) {
     return !(t->flags & (RG_OF_LIST | RG_UNTRACKED));
 }
@@ -36,9 +37,9 @@ static inline bool rgi_is_renewable(const rg_tensor *t) {
 bool rgi_view_follows(const char *op, const rg_tensor *t, const char *written);
 
 /* Returns t or, if t is a view, an alias of it whose history leads directly to its base's history.
- * After a write through a view, torch doesn't call hooks that were registered before for the view,
- * or for views between it and the base. The alias has none of these hooks. Returns NULL if memory
- * ran out. */
+ * After a write through a view, torch doesn't call the hooks that the view, or views between it and
+ * the base, had before the write. The alias has none of these hooks. Returns NULL if memory ran
+ * out. */
 rg_tensor *rgi_beside_hooks(rg_tensor *t);
 
 /* The new histories for a write to the tensor `t`. `after` is a header with the history that t will

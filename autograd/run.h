@@ -7,9 +7,10 @@
 #include "engine.h"
 #include "leaf_table.h"
 
-/* Marks, in a run that computes the gradients of given tensors. RG_ASKED: this output is a given
- * tensor. RG_LEADS concerns a whole node and is stored with its first output: the node has a given
- * tensor among its outputs, or a given tensor can be reached from it along edges. */
+/* Bits of the field `marks` of rg_run, for a run that computes the gradients of given tensors.
+ * RG_ASKED: the output of a node is a given tensor. RG_LEADS concerns a whole node and is stored
+ * with its first output: the node has a given tensor among its outputs, or a given tensor can be
+ * reached from it along edges. */
 enum { RG_LEADS = 1, RG_ASKED = 2 };
 
 /* The size of few_nodes and few_grads, which a small run uses in place of allocated arrays. */
@@ -18,10 +19,11 @@ enum { RG_FEW_NODES = 24 };
 /* A backward run. `op` is the name of the function that the user called. If `capturing` is set, the
  * run computes only the gradients of given tensors: they are returned or, if `commits` is set,
  * added to the .grad of these tensors. If `retain` is set, the nodes keep their saved values.
- * `nodes` lists the nodes that the roots lead to, from the newest to the oldest, without leaves.
- * `grads` has an element for each output of each node: the sum of the gradients that have reached
- * it. If `capturing` is set, `marks` has as many elements, with RG_LEADS and RG_ASKED. The elements
- * for the outputs of a node begin at index node->slot. */
+ * `nodes` lists the nodes of the tensors from which the run begins, and all nodes that these lead
+ * to, but no leaves; once rgi_run_collect has sorted them, the newest comes first. `grads` has an
+ * element for each output of each node: the sum of the gradients that have reached this output. If
+ * `capturing` is set, `marks` has as many elements, with RG_LEADS and RG_ASKED. The elements for
+ * the outputs of a node begin at index node->slot. */
 typedef struct rg_run {
     const char *op;
     bool create_graph, retain, capturing, commits;
@@ -39,7 +41,8 @@ typedef struct rg_run {
 
 /* ---- collect.c: the nodes of a run -------------------------------------------------- */
 void rgi_run_init(rg_run *r);
-/* Adds a node to the run, for a tensor from which the run begins. */
+/* Adds the node of a tensor from which the run begins. Does nothing if the node is a leaf. Fails if
+ * another run works on the node. Returns false if memory ran out. */
 bool rgi_run_visit(rg_run *r, rg_node *n);
 /* Adds to the run all nodes to which the nodes in it lead, and sorts them from new to old. */
 bool rgi_run_collect(rg_run *r);
@@ -54,9 +57,10 @@ void rgi_run_let_go(rg_run *r);
 rg_tensor **rgi_run_place(rg_run *r, rg_edge e);
 /* Adds g to *to, which has the same shape. Adds in place if *to may be written to
  * (rgi_is_sole_owner) and the run doesn't create a graph; otherwise *to becomes a new tensor. If
- * *to is NULL, it becomes g itself. Returns false on failure. */
+ * *to is NULL, *to becomes g itself. Returns false on failure. */
 bool rgi_accumulate_into(const rg_run *r, rg_tensor **to, rg_tensor *g);
-/* Returns whether t may be written to: nobody else sees it, it has no history, and it is dense. */
+/* Returns whether t may be written to: t and its storage have no other references than the caller's
+ * and those of the thread's observer, and t has no history and is dense. */
 bool rgi_is_sole_owner(const rg_tensor *t);
 /* Returns whether the run needs a gradient for the edge's target. */
 bool rgi_run_needs(const rg_run *r, const rg_edge *e);

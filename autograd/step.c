@@ -8,8 +8,9 @@ __thread bool rgi_in_rule __attribute__((tls_model("initial-exec")));
 
 /* ---- reading saved values ---------------------------------------------------------- */
 
-/* Returns RG_NONE if the saved value belongs to an absent input. Otherwise the value was freed, or
- * was written to since it was saved; then fails with torch's error message. */
+/* Called if the step's node has no usable value in `slot`. Returns RG_NONE if the value belongs to
+ * an absent input. Fails with torch's error message if the value was freed, or was written to after
+ * it was saved. */
 static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int slot,
                                                            rg_node *from, const rg_tensor *t) {
     rg_node *n = s->node;
@@ -36,8 +37,8 @@ static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int
 }
 
 /* Returns the value that the step's node saved in `slot`. It is output number `output` of the node
- * `from`, which may be NULL. A rule gets an alias of the value: a rule may return this alias as a
- * gradient, but the node's own header is freed with the node. */
+ * `from`, which may be NULL. A rule gets an alias of the value, because it may return what it gets
+ * as a gradient, and the header in `saved` is freed with the node. */
 static inline rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t output) {
     rg_node *n = s->node;
     rg_tensor *t = slot < n->n_saved ? n->saved[slot] : NULL;

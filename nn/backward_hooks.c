@@ -23,21 +23,21 @@
 
 enum { MOST_HOOKED = 8 };
 
-/* The hooks of one call. The call holds a reference to this struct until it returns, and so do the
- * two nodes in the graph as long as they live. In a backward run the node of the result stores the
- * result's gradient here, and the node of the inputs reads it. */
+/* The hooks of one call, and what they share. The call holds one reference to this struct until it
+ * returns. Each of the two nodes in the graph holds one as long as the node exists. In a backward
+ * run the node of the result stores the result's gradient here, and the node of the inputs reads
+ * it. */
 struct rg_backward_call {
     atomic_int refs;
     rg_module *m;
     int n; /* The number of inputs. */
-    /* The number of inputs that go into the op over the inputs: all but RG_NONE. It is 0, and there
-     * is no such op, if no input requires grad or grad mode is off. */
+    /* The number of the op's inputs, for the op that gets the call's inputs: all of these but
+     * RG_NONE. It is 0, and there is no such op, if no input requires grad or grad mode is off. */
     int n_hooked;
-    /* place[j] is the index, among the call's inputs, of the j-th tensor of the op over the
-     * inputs. */
+    /* place[j] is the index, among the call's inputs, of input j of that op. */
     int place[MOST_HOOKED];
-    /* The gradient of the result. The result's node sets it, and the inputs' node sets it to NULL
-     * again after it has called the hooks. */
+    /* The gradient of the result. The result's node sets it. It is NULL again once the hooks were
+     * called. */
     rg_tensor *grad_output;
     size_t n_hooks;
     rg_hook hooks[];
@@ -112,7 +112,7 @@ static rg_backward_call *backward_call_of(rg_function_context *ctx) {
 }
 
 /* Calls the hooks that take the gradients of the inputs. Calls none if the result has no gradient.
- * Returns false if a hook does. */
+ * Fails if a hook fails. */
 static bool run_full_hooks(const rg_backward_call *c, rg_tensor *grad_input[]) {
     for (size_t k = 0; k < c->n_hooks; k++) {
         const rg_hook *h = &c->hooks[k];
@@ -163,8 +163,8 @@ static void forget_grad_output(rg_backward_call *c) {
     c->grad_output = NULL;
 }
 
-/* Returns whether a hook's result `made` can replace the gradient: whether it is RG_NONE, or has
- * the size and dtype of the gradient. Fails if not. */
+/* Returns whether a hook's result `made` can replace the gradient: whether it is RG_NONE, or a
+ * tensor with the shape and dtype of the gradient. Fails if not. */
 static bool is_gradient_like(rg_tensor *made, const rg_tensor *grad, const char *op) {
     char hook[64];
     snprintf(hook, sizeof hook, "hook '%s'", op);

@@ -55,8 +55,9 @@ static rg_tensor *forward_of(rg_module *m, rg_list in, void *keywords) {
 /* ---- forward hooks ------------------------------------------------------------- */
 
 /* Calls the hooks of one kind: those before forward, or those after it. *hooked is the first input
- * or the output, respectively. A hook's result replaces it unless that is RG_NONE; NULL ends the
- * loop. A hook may add and remove hooks; a hook added now first runs in the next call. */
+ * for hooks before forward, and the output for hooks after it. What a hook returns replaces
+ * *hooked, unless it is RG_NONE; after a NULL, no further hook is called. A hook may add and remove
+ * hooks. A hook that is added meanwhile isn't called before the next call of m. */
 static void run_hooks(rg_module *m, int kind, rg_list in, rg_tensor **hooked) {
     const rg_hook_list *hooks = &m->registry->hooks;
     const int end = hooks->next_id;
@@ -164,7 +165,7 @@ typedef struct call_frame {
     struct call_frame *outer;
     rg_module *m;
     void *keywords;
-    /* rg_module_free was called for m during the call: the call frees m when it ends. */
+    /* True if rg_module_free was called for m during this call, which frees m when it ends. */
     bool frees;
 } call_frame;
 static __thread call_frame *calling __attribute__((tls_model("initial-exec")));
@@ -201,7 +202,7 @@ __attribute__((noinline, cold)) static rg_tensor *free_called(rg_module *m, rg_t
 }
 
 /* Calls m: checks the inputs, opens a scope, runs forward and the hooks, and returns the output.
- * Every call of a module comes here. */
+ * Every call of a module is made by this function. */
 static inline rg_tensor *call(rg_module *m, rg_list in, void *keywords) {
     if (!may_call(m, in))
         return NULL;

@@ -8,8 +8,8 @@
  *     rg_tensor *y = rg_call(rg_module_dict_get(heads, "box"), rg_call(mlp, x));
  *
  * The n children are in v, and the container owns them. If the container can't be made, they are
- * freed. If a program assigns to an element of v directly, that child isn't registered. Then
- * functions on all modules, such as rg_parameters, fail.
+ * freed. If a program assigns a module to an element of v directly, the module isn't registered,
+ * and functions on all modules, such as rg_parameters, fail.
  */
 #pragma once
 
@@ -54,9 +54,9 @@ typedef struct rg_module_item {
     void *module;
 } rg_module_item;
 rg_module_dict *rg_nn_module_dict_of(int n, const rg_module_item *items);
-/* Puts the child under this name. A previous child of the same name is freed; a new name is
- * appended. After a success the dictionary owns the child. On failure the function returns false:
- * the child is freed, and the dictionary stays as it was. */
+/* Puts the child under this name. A previous child of the same name is replaced and freed. If the
+ * name is new, the child is appended. After a success the dictionary owns the child. On failure the
+ * function returns false: the child is freed, and the dictionary stays as it was. */
 bool rg_module_dict_set(rg_module_dict *m, const char *name, void *child);
 /* Returns the child of this name. Fails, and returns NULL, if there is none. */
 void *rg_module_dict_get(rg_module_dict *m, const char *name);

@@ -27,6 +27,6 @@ rg_tensor *rgi_fail_for_inputs_of(const rg_module_class *c, int n, int takes);
  * the text. */
 size_t rgi_module_path(const rg_module *m, char *text, size_t room);
 enum { RG_PATH_ROOM = 256 };
-/* Returns the first module that m was registered in as a child, or NULL if m is no child or if that
- * parent has released m or has been freed. */
+/* Returns m's parent: the first module in which m was registered as a child. Returns NULL if m was
+ * registered in none, or if that module has released m or has been freed. */
 rg_module *rgi_module_parent(const rg_module *m);

@@ -87,9 +87,9 @@ bool rgi_is_registered(const char *op, const rg_entry *e) {
     return rgi_given(t, op, "a tensor");
 }
 
-/* Releases a value that m's entry held. But if the value isn't registered, the program has assigned
- * it to the field and still owns it, so it isn't released. A child is only separated from m and
- * returned, and the caller frees it. In all other cases returns NULL. */
+/* Releases a value that m's entry held. A value that isn't registered is not released: the program
+ * has assigned it to the field, and still owns it. A child is only separated from m and returned,
+ * and the caller frees it. In all other cases returns NULL. */
 static rg_module *release_value(const rg_module *m, rg_entry_kind kind, void *value) {
     if (kind != RG_ENTRY_CHILD) {
         if (is_kept(value))
@@ -151,7 +151,8 @@ void(rg_module_free)(void *module) {
 
 /* ---- entries by name ----------------------------------------------------------- */
 
-/* Up to this number of entries, a name is compared with each; beyond it, the map is used. */
+/* A module with at most this number of entries is searched by comparing names. With more entries,
+ * the map is used. */
 enum { FEW_ENTRIES = 16 };
 
 rg_entry *rgi_entry_named(const rg_module *m, const char *name) {

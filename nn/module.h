@@ -30,7 +30,7 @@
  * A field that isn't registered gets its value from RG_MODULE(Scale, &scale_class, .n = n). A
  * constructor fails if a child or a value is NULL; then it frees what it made and returns NULL. The
  * program frees a module with rg_module_free, unless the module has become a child. This also frees
- * its parameters and children. None of them may be used afterwards: such a use is noticed
+ * its parameters, buffers and children. None of them may be used afterwards: such a use is noticed
  * (RG_RELEASED) only while the memory isn't in use for something else.
  */
 #pragma once
@@ -53,9 +53,9 @@ typedef struct rg_module_class {
     rg_tensor *(*forward)(rg_module *m, rg_tensor *x)RG_EMPTY;
     rg_tensor *(*forward2)(rg_module *m, rg_tensor *x, rg_tensor *y)RG_EMPTY;
     rg_tensor *(*forward3)(rg_module *m, rg_tensor *x, rg_tensor *y, rg_tensor *z)RG_EMPTY;
-    /* Runs for any other number of inputs, and for every call with keywords. `keywords` is the
-     * pointer given to rg_call_keywords, or NULL in a call without keywords; keywords_bytes is the
-     * size of the struct that it points to. */
+    /* Runs in a call whose number of inputs has none of the functions above, and in every call with
+     * keywords. `keywords` is the pointer given to rg_call_keywords, or NULL in a call without
+     * keywords; keywords_bytes is the size of the struct that it points to. */
     rg_tensor *(*forward_with)(rg_module *m, rg_list inputs, void *keywords)RG_EMPTY;
     size_t keywords_bytes RG_EMPTY;
     /* Writes what the module's repr shows between the parentheses, such as "in_features=3,
@@ -86,24 +86,26 @@ struct rg_module {
 void *rg_module_new(size_t bytes, const rg_module_class *cls, const void *fields);
 /* Ends a constructor. Returns m; if a registration failed, frees m and returns NULL. */
 void *rg_module_ready(void *m);
-/* Frees m and modules that only m contains. Does nothing if m is NULL or another module's child. */
+/* Frees m, and the modules below it that no other module contains. Does nothing if m is NULL or
+ * another module's child. A module that is being called is freed when the call ends. */
 void rg_module_free(void *m);
 /* Stores the parameter in the field `place` and registers it under the name. RG_NONE as the value
  * registers a parameter that is absent. Returns false on failure. */
 bool rg_register_parameter(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value);
 typedef struct RG_OPTIONS rg_buffer_options {
     RG_BY_NAME;
-    rg_flag persistent RG_DEFAULT(true); /* state_dict includes it. */
+    rg_flag persistent RG_DEFAULT(true); /* state_dict lists the buffer. */
 } rg_buffer_options;
 /* Registers a buffer, a tensor that isn't trained, and stores it in the field `place`. */
 bool rg_register_buffer(rg_module *m, const char *name, rg_tensor **place, rg_tensor *value,
                         rg_buffer_options o);
-/* Stores the child in the field `place` and registers it under the name. m then owns the child; on
- * failure the child is freed. If m is a Sequential or another container, the child is appended, or
- * it replaces the child of that name. */
+/* Stores the child in the field `place` and registers it under the name. m then owns the child. On
+ * failure the child is freed, unless it is m or contains m. If m is a Sequential or another
+ * container, the child is appended, or it replaces the child of that name. */
 bool rg_register_child(rg_module *m, const char *name, rg_module **place, rg_module *child);
-/* Makes two fields share a parameter. `parameter` must be registered in a field already. `place`
- * must be another registered field; its value is replaced by `parameter`. */
+/* Makes two fields share a parameter: replaces the value of the registered field `place` by
+ * `parameter`, which must be registered in another field. Fails and returns false if one of them
+ * isn't registered, or if their shapes or dtypes differ. */
 bool rg_tie(rg_tensor **place, rg_tensor *parameter);
 /* Updates the addresses of m's registered fields, if they lie in a block of memory outside of m's
  * struct and that block has moved, as after realloc. `from` is the old address of the block, `to`
@@ -157,11 +159,11 @@ void *rg_deepcopy(void *m);
 
 /* ---- calling a module, and hooks ----------------------------------------------- */
 
-/* Calls m: runs forward and the hooks in a scope of their own, and returns the output. Every module
- * is called through this function, also the modules inside a layer. */
+/* Calls m: runs forward and the hooks in a scope of their own, and returns the output. Every call
+ * of a module, also inside a layer, goes through this function or rg_call_with. */
 rg_tensor *rg_call_list(rg_module *m, rg_list inputs);
 #define rg_call(m, ...) rg_call_list(RG_A_MODULE_(m), RG_ARGUMENTS_(__VA_ARGS__))
-/* Runs forward with keywords: a pointer to the struct that the module's class expects. If forward
+/* Calls m with keywords: a pointer to the struct that the module's class expects. If forward
  * has more than one result, the struct has fields for the others, which forward hands over to the
  * outer scope:
  *
@@ -184,18 +186,18 @@ rg_tensor *rg_call_with(rg_module *m, rg_list inputs, void *keywords, size_t key
 #define rg_call_keywords(m, keywords, ...) \
     rg_call_with(RG_A_MODULE_(m), RG_ARGUMENTS_(__VA_ARGS__), keywords, sizeof *(keywords))
 
-/* A forward hook. It returns a tensor that replaces the output y, or RG_NONE to keep y. A pre-hook
- * runs before forward, and its y is RG_NONE; if it returns a tensor, that tensor replaces the first
- * input. A hook may free the module, which then still exists until the call ends. A hook must not
- * be left by longjmp (see rg_error_handler in tensor.h). */
+/* A forward hook. It returns a tensor that replaces the output y, RG_NONE to keep y, or NULL on
+ * failure. A pre-hook runs before forward, and its y is RG_NONE; if it returns a tensor, that
+ * tensor replaces the first input. A hook may free the module, which then still exists until the
+ * call ends. A hook must not be left by longjmp (see rg_error_handler in tensor.h). */
 typedef rg_tensor *rg_forward_hook(rg_module *m, rg_list inputs, rg_tensor *y, void *context);
 /* rg_register_forward_hook registers a hook that runs after forward, rg_register_forward_pre_hook
  * one that runs before it. Both return the hook's id, or -1 on failure. */
 int rg_register_forward_hook(rg_module *m, rg_forward_hook *hook, void *context);
 int rg_register_forward_pre_hook(rg_module *m, rg_forward_hook *hook, void *context);
-/* Returns the keywords of the call of m that is running. A hook finds a call's other results in
- * them, and a pre-hook finds the options. Returns NULL if the call has no keywords. Fails if m
- * isn't being called. */
+/* Returns the keywords of the innermost call of m that is running on this thread. A hook finds a
+ * call's other results in them, and a pre-hook finds the options. Returns NULL if the call has no
+ * keywords. Fails and returns NULL if the thread isn't calling m. */
 void *rg_keywords_of_call(rg_module *m);
 /* torch's full backward hooks. A pre-hook gets the gradient of the result, and returns a tensor
  * that replaces it, or RG_NONE to keep it. The other kind of hook runs when the gradients of the n
@@ -213,7 +215,8 @@ typedef bool rg_full_backward_hook(rg_module *m, int n, rg_tensor *grad_input[],
 int rg_register_full_backward_hook(rg_module *m, rg_full_backward_hook *hook, void *context);
 int rg_register_full_backward_pre_hook(rg_module *m, rg_full_backward_pre_hook *hook,
                                        void *context);
-/* Removes a forward, pre-forward or backward hook by its id. */
+/* Removes a forward, pre-forward or backward hook by its id. Fails and returns false if m has no
+ * such hook. */
 bool rg_remove_forward_hook(rg_module *m, int id);
 
 /* ---- functions on a module and all modules below it ---------------------------- */
@@ -224,7 +227,8 @@ void rg_train(void *m, bool on);
 bool rg_module_requires_grad_(void *m, bool on);
 void rg_zero_grad(void *m);
 /* Converts floating point parameters, buffers and their gradients to the dtype. Tensors that were
- * views of the same memory no longer share memory afterwards. On failure, nothing is converted. */
+ * views of the same memory no longer share memory afterwards. Returns false on failure; then
+ * nothing is converted. */
 bool rg_module_to(void *m, rg_dtype dtype);
 /* Returns the number of elements in all parameters. A shared parameter counts once. Returns -1 on
  * failure. */

@@ -1,5 +1,5 @@
-/* nn.h: includes all headers that correspond to torch.nn: modules, containers, layers and losses;
- * and those of data loading and of saving. */
+/* nn.h: includes all headers that correspond to torch.nn (modules, containers, layers and losses),
+ * and the headers for loading data and for saving. */
 #pragma once
 
 #include "module.h"

@@ -1,6 +1,6 @@
 /*
  * python_text.h: writes numbers and booleans of a module's repr as Python does ("True", "1e-05").
- * Private.
+ * The functions for numbers are in digits.h. Private.
  */
 #pragma once
 

@@ -40,8 +40,8 @@ typedef struct rg_registry {
     size_t bytes; /* The size of the block: struct and registry. */
     /* The number of fields, in whatever modules, that hold this module as a child. */
     int parents;
-    /* The constructor has returned. From then on a failed registration doesn't mark the module as
-     * failed. */
+    /* Set once the constructor has returned. From then on a failed registration doesn't mark the
+     * module as failed. */
     bool ready;
     /* The module that registered this one as its child first. NULL if there is none, or if that
      * module has released this one. */
@@ -105,8 +105,8 @@ bool rgi_is_registered(const char *op, const rg_entry *e);
 /* Returns whether m is a module that hasn't been freed. */
 static inline bool rgi_is_module(const rg_module *m) { return rgi_is_handle(m, RG_HANDLE_MODULE); }
 
-/* The state that the backward hooks of one call share. NULL in a call of a module that has no such
- * hooks. */
+/* The state that the backward hooks of one call share. Its pointer is NULL in a call of a module
+ * that has no backward hooks. */
 typedef struct rg_backward_call rg_backward_call;
 /* Prepares a call of a module that has backward hooks: replaces each input by an alias whose node
  * in the graph calls the hooks in a backward run, and sets *call. Leaves *call unchanged if m has
@@ -117,8 +117,8 @@ bool rgi_backward_call_begin(rg_module *m, int n, rg_tensor *inputs[], rg_backwa
 rg_tensor *rgi_backward_call_end(rg_backward_call *call, rg_tensor *y);
 
 /* Returns true if m must not be freed yet, because a call of m is in progress on this thread. Then
- * the outermost such call frees m when it ends. If that was requested before, also fails, as if m
- * had been freed. */
+ * the outermost such call frees m when it ends. If freeing m was requested before, also fails, as
+ * if m had been freed. */
 bool rgi_free_after_call(const rg_module *m);
 
 /* Fails and returns false if a function is working on the module (see rgi_module_begin_use). */

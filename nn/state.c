@@ -80,7 +80,8 @@ static void complain_of_keys(rg_text *complaint, const char *what, rg_names keys
         rgi_text_add(complaint, ". ");
 }
 
-/* Lists the module's keys that are missing in the dictionary. */
+/* Lists in l->missing the module's keys that the dictionary lacks. Returns false if memory runs
+ * out. */
 static bool list_missing(rg_module_load *l) {
     const rg_named_list own = l->own.list;
     const char **v = rgi_scope_alloc((size_t)own.n * sizeof *v);

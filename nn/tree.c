@@ -19,8 +19,8 @@ typedef struct walker {
     rg_named *found;
     /* The path of the module or tensor that is being visited. It is empty for the root. */
     rg_text path;
-    /* The set of values that were found. Used only if each value is to be listed once, and many
-     * were found. */
+    /* The set of values that were found. Used only if each value is to be listed once, and at
+     * least FEW_FOUND values were found. */
     rg_map known;
 } walker;
 
@@ -37,8 +37,8 @@ static bool is_known(const walker *w, const void *what) {
     return false;
 }
 
-/* If many values were found, adds those to the map `known` that aren't in it yet. Returns false if
- * memory runs out. */
+/* If at least FEW_FOUND values were found, adds those to the map `known` that aren't in it yet.
+ * Returns false if memory runs out. */
 static bool make_known(walker *w) {
     for (size_t i = rgi_map_addresses(&w->known); w->n >= FEW_FOUND && i < w->n; i++)
         if (!rgi_map_put_address(&w->known, w->found[i].tensor, (int64_t)i))
@@ -222,7 +222,7 @@ bool rgi_may_free(const rg_module *m) {
     return true;
 }
 
-/* Each pass reads the registry's fields anew, because a call of f may register more entries. */
+/* Each pass of the loop reads the registry's fields anew, because f may register more entries. */
 void(rg_apply_to_modules)(void *module, void (*f)(rg_module *m, void *context), void *context) {
     rg_module *m = module;
     if (!rgi_module_given(m, "apply_to_modules") || !RG_GIVEN_FUNCTION(f, "apply_to_modules"))

@@ -37,8 +37,8 @@
 #define RG_MIN(a, b)   ((a) < (b) ? (a) : (b))
 #define RG_MAX(a, b)   ((a) > (b) ? (a) : (b))
 /* Marks a function that most calls execute, even those on small tensors. The linker places such
- * functions next to each other. Scattered functions may share lines of the processor's instruction
- * cache, and evict each other from them: the backward of a small sum took 10 % longer that way. */
+ * functions next to each other. Functions that are scattered in memory may compete for lines of the
+ * processor's instruction cache: the backward of a small sum took 10 % longer that way. */
 #define RG_HOT __attribute__((hot))
 /* An empty asm statement. It stands in a loop over a few items, so that GCC doesn't replace the
  * loop by a call of memset or memcpy. */

@@ -80,8 +80,8 @@ static inline bool rgi_is_bool(rg_dtype d) { return false RG_BOOL_DTYPES(RG_DTYP
 static inline bool rgi_is_integer(rg_dtype d) { return false RG_INTEGER_DTYPES(RG_DTYPE_OR_, d); }
 static inline bool rgi_is_float(rg_dtype d) { return false RG_FLOAT_DTYPES(RG_DTYPE_OR_, d); }
 
-/* Returns whether a tensor of this dtype may hold indices. Kernels read indices as int64_t. In some
- * functions torch also takes int32 indices, and its error messages there say so. */
+/* Returns whether a tensor of this dtype may hold indices. Kernels read indices as int64_t. Some of
+ * torch's functions also take int32 indices, and the error messages of these functions say so. */
 static inline bool rgi_is_index(rg_dtype d) { return d == RG_INT64; }
 
 /* Returns the greatest finite number of a floating dtype. For an integer dtype, returns 1 more than
@@ -110,7 +110,7 @@ static inline int64_t rgi_nearest_integer(int64_t v, rg_dtype d) {
 
 /* RG_DTYPE_FACT_ makes a row of the tables below from the limits that float.h defines for a
  * floating type, such as FLT_EPSILON. A new floating dtype needs its own RG_FLOAT_FACT_ line here.
- * The functions below return 0 for dtypes that aren't floating. */
+ * For a dtype that isn't floating the functions that read these tables return 0. */
 #define RG_FLOAT_FACT_float(FACT)  FLT_##FACT
 #define RG_FLOAT_FACT_double(FACT) DBL_##FACT
 #define RG_DTYPE_FACT_(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, FACT) \

@@ -32,8 +32,9 @@ static inline bool rgi_failed(void) { return rgi_this.failure.code != RG_OK; }
  * yet, or if the calls left no error. */
 void rgi_save_failure(rg_failure *saved);
 void rgi_restore_failure(const rg_failure *saved);
-/* The same for an attempt whose failure the caller handles itself. During the attempt no failure is
- * reported. A failure that is still the thread's error after the attempt is reported as usual. */
+/* Enclose an attempt whose failure the caller handles itself, and treat an earlier error as the two
+ * functions above do. During the attempt no failure is reported. A failure that is still the
+ * thread's error after the attempt is reported as usual. */
 void rgi_set_failure_aside(rg_failure *aside);
 void rgi_bring_failure_back(const rg_failure *aside);
 

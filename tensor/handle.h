@@ -8,7 +8,7 @@
 #include "error.h"
 
 /* Each row has the kind's name in capitals; the article and the name for error messages; and how a
- * program releases such a handle, for the error if it is used after that. */
+ * program releases such a handle, for the message if the handle is used after that. */
 /* clang-format would indent each row further than the one before. */
 /* clang-format off */
 #define RG_HANDLE_KINDS_(row)                                       \
@@ -39,7 +39,7 @@ typedef enum rg_handle_kind {
 #define RG_NEW_HANDLE(kind_) \
     { .kind = RG_HANDLE_##kind_ }
 
-/* Returns whether `it` is a handle of that kind that hasn't been released. */
+/* Returns whether `it` is a handle of this kind and hasn't been released. */
 static inline bool rgi_is_handle(const void *it, rg_handle_kind kind) {
     const rg_handle *h = it;
     return h && h->kind == kind && !h->released;
@@ -49,7 +49,7 @@ static inline bool rgi_is_handle(const void *it, rg_handle_kind kind) {
  * `it` is NULL and the thread has an error already, that error stays. Always returns false. */
 bool rgi_refuse_handle(const void *it, const char *op, rg_handle_kind kind) __attribute__((cold));
 
-/* Returns true if `it` is a handle of that kind that hasn't been released; otherwise fails and
+/* Returns true if `it` is a handle of this kind and hasn't been released; otherwise fails and
  * returns false. */
 static inline bool rgi_handle_given(const void *it, const char *op, rg_handle_kind kind) {
     return RG_LIKELY(rgi_is_handle(it, kind)) || rgi_refuse_handle(it, op, kind);

@@ -14,7 +14,8 @@
 #endif
 
 /* The opening brace of options. Clang reports a fraction that is given for a whole number only if
- * the brace before it isn't in a system header, and so this line is above the pragma below. */
+ * this brace isn't in a system header. So this line is above the pragma that makes the rest of this
+ * file a system header. */
 #define RG_OPEN_ {
 
 /* ---- ISO C and C++ ------------------------------------------------------------------- */
@@ -23,8 +24,8 @@
  * public header with such macros declares itself a system header. That line stands below the
  * #include lines, because -MMD doesn't list what a system header includes. */
 #pragma GCC system_header
-/* A call without options has an empty argument. Clang warns of that in system headers, too; the
- * warning has another name from Clang 19 on, and another one from Clang 20 on. */
+/* A call without options has an empty argument. Clang warns of that in system headers, too. The
+ * warning's name changed in Clang 19, and again in Clang 20. */
 #if defined __clang__ && __clang_major__ == 19
 #pragma clang diagnostic ignored "-Wc23-extensions"
 #pragma clang diagnostic ignored "-Wc++20-extensions"
@@ -37,8 +38,8 @@
 #define RG_PASTE_(a, b) a##b
 #define RG_PASTE(a, b)  RG_PASTE_(a, b)
 
-/* Turns two warnings into errors, as newer C compilers do by default: a pointer of another type,
- * such as a module where a tensor is expected, and an integer where a pointer is expected. */
+/* In C, turns two warnings into errors, as newer compilers do by default: a pointer of another
+ * type, such as a module where a tensor is expected, and an integer where a pointer is expected. */
 #ifndef __cplusplus
 #pragma GCC diagnostic error "-Wincompatible-pointer-types"
 #pragma GCC diagnostic error "-Wint-conversion"
@@ -53,9 +54,9 @@
 /* The macros of this section make options possible that can be given by name only. A struct of
  * options begins with RG_BY_NAME, and each of its fields ends with RG_DEFAULT. These macros put
  * members without a size before and between the fields, so that a value without a name would have
- * to initialise such a member; but no value converts to its type. (If its type were an array of
- * char, a string would convert to it.) In C, GCC would accept a value for such a member; RG_OPTIONS
- * makes that an error, which only -w silences. */
+ * to initialise such a member; but no value converts to that member's type. (If the type were an
+ * array of char, a string would convert to it.) In C, GCC would accept a value for such a member;
+ * RG_OPTIONS makes that an error, which only -w silences. */
 #if defined __GNUC__ && !defined __clang__ && !defined __cplusplus
 #define RG_OPTIONS __attribute__((designated_init))
 #pragma GCC diagnostic error "-Wdesignated-init"
@@ -156,8 +157,8 @@ typedef long long rg_flag;
 #define RG_LOUD_   _Pragma("GCC diagnostic pop")
 #else
 /* GCC 11 and older allow no pragma in a macro's argument, so the warnings are turned off for the
- * rest of the file that includes this header. One more is turned off: GCC 11 warns about fields
- * that an initialiser leaves out. */
+ * rest of the file that includes this header. So is GCC 11's warning about fields that an
+ * initialiser leaves out. */
 #define RG_QUIET_
 #define RG_STRICT_
 #define RG_LOUD_
@@ -185,8 +186,8 @@ typedef long long rg_flag;
          int unused;                                                         \
      }))
 /* RG_REQUIRE_OF_ does the same as RG_REQUIRE_, for a condition on the type of an expression, and
- * can be used only within a function. RG_REQUIRE_ declares a struct, and there Clang doesn't allow
- * an array literal of variables, such as (float[]){ x, y }. */
+ * can be used only within a function. RG_REQUIRE_ declares a struct, within which Clang doesn't
+ * allow an array literal of variables, such as (float[]){ x, y }. */
 #ifdef __clang__
 #define RG_REQUIRE_OF_(condition, sentence)                                 \
     __extension__({                                                         \

@@ -13,13 +13,13 @@
  * reported under these names, whichever function requested the memory. */
 typedef struct rg_load {
     const char *op, *path, *as;
-    int64_t limit;  /* The most bytes that loading may allocate. */
+    int64_t limit;  /* The maximum number of bytes that loading may allocate. */
     int64_t before; /* The bytes that the thread held when loading began. */
     bool by_files;  /* Set for the default limit, which grows with each file that is read. */
 } rg_load;
 
-/* Marks the rest of the block as the loading of a file. The path is for error messages. If another
- * load is in progress already, this one becomes part of it. */
+/* Marks the rest of the block as the loading of a file. The path is for error messages. If the
+ * thread is loading a file already, this loading becomes part of that one. */
 #define RG_LOADING(op, path)                                           \
     rg_load rg_loading __attribute__((cleanup(rgi_load_end))) = { 0 }; \
     rgi_load_begin(&rg_loading, op, path)
@@ -29,6 +29,7 @@ void rgi_load_end(rg_load *load);
 /* If a load is in progress, raises the load's limit for a file of this size, which is about to be
  * read. A limit that the program has set isn't raised. */
 void rgi_load_reads(uint64_t bytes);
-/* Requires that a load is in progress. Returns whether the thread may allocate that many bytes; if
- * the load would then exceed its limit, fails with RG_IO_ERROR and returns false. */
+/* Returns whether the thread may allocate `bytes` bytes more. If the load in progress would then
+ * exceed its limit, fails with RG_IO_ERROR and returns false. Requires that a load is in
+ * progress. */
 bool rgi_load_may_take(const rg_thread *me, size_t bytes);

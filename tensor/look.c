@@ -36,8 +36,8 @@ bool rg_is_floating_point(rg_tensor *t) {
     return rgi_check(t, "is_floating_point") && rgi_is_float(t->dtype);
 }
 
-/* Returns the entry of `list` (the sizes or the strides of t) at the given dim. Returns -1 if it
- * fails. */
+/* Returns the entry of `list`, which is t's sizes or t's strides, at the given dim. Fails and
+ * returns -1 if t isn't valid, has no dims, or lacks this dim. */
 static int64_t one_of_dims(const char *op, rg_tensor *t, const int64_t *list, int dim) {
     int d;
     if (!rgi_check(t, op))
@@ -72,8 +72,9 @@ static bool is_one_element(const char *op, int64_t numel) {
     return true;
 }
 
-/* Returns whether t has exactly one element and the thread isn't recording. A failure is written to
- * standard error at once, because few programs check whether the result is NaN or -1. */
+/* Fails and returns false unless t has exactly one element and no step is being recorded. A failure
+ * is written to standard error at once, because few programs check whether the result is NaN or
+ * -1. */
 static bool is_item(rg_tensor *t) {
     return (rgi_may_do_once("item") && rgi_check(t, "item") && is_one_element("item", t->numel))
            || rgi_tell_unread();
@@ -97,8 +98,8 @@ int64_t rg_item_int(rg_tensor *t) {
     return rgi_load_i64(t->data, t->dtype);
 }
 
-/* Returns the address of the element with this index. Dims beyond those in the index must have size
- * 1. Returns NULL if it fails. */
+/* Returns the address of the element with this index. Fails and returns NULL if the index isn't
+ * valid for t, or if a dim of t beyond those in the index doesn't have size 1. */
 static const char *place_of_index(rg_tensor *t, const rg_dims *index) {
     RG_FAIL_INDEX_IF(index->n > 0 && t->ndim == 0, "at",
                      "invalid index of a 0-dim tensor. Use `tensor.item()` in Python "

@@ -22,8 +22,9 @@ typedef struct making_number {
     int64_t i;
 } making_number;
 
-/* Reads the number t of an argument. Fails if t has dims or requires grad, and if t is a tensor
- * while a step is recorded, since a repetition of the step would not read the tensor again. */
+/* Reads the number t of an argument into *out. Fails and returns false if t has dims or requires
+ * grad. Also fails if t is a tensor, not a wrapped number (RG_WEAK), while a step is recorded,
+ * since a repetition of the step would not read the tensor again. */
 static bool number_of(const char *op, const char *argument, rg_tensor *t, making_number *out) {
     if (!rgi_check(t, op))
         return false;
@@ -37,7 +38,7 @@ static bool number_of(const char *op, const char *argument, rg_tensor *t, making
     return true;
 }
 
-/* Returns the dtype that a tensor made from this number has if the program gives none. */
+/* Returns the dtype of a tensor that is made from this number, if the program gives no dtype. */
 static rg_dtype number_dtype(const making_number *v) {
     return rgi_is_float(v->dtype) ? rg_default_dtype() : v->dtype;
 }
@@ -55,8 +56,8 @@ RG_HOT rg_tensor *(rg_wrap_float)(double x) { return wrapped(RG_FLOAT64, &x); }
 rg_tensor *(rg_wrap_int)(int64_t x) { return wrapped(RG_INT64, &x); }
 rg_tensor *(rg_wrap_bool)(bool x) { return wrapped(RG_BOOL, &x); }
 
-/* Returns the number as a 0-d tensor. Fails if int64 can't hold the number. The error names the
- * number instead of an op, since the op that will be given the tensor isn't known here. */
+/* Returns x as a 0-d tensor of int64. Fails and returns NULL if int64 can't hold x. The error names
+ * x instead of an op, since the op that will be given the tensor isn't known here. */
 rg_tensor *(rg_wrap_unsigned)(uint64_t x) {
     char digits[24];
     if (x <= INT64_MAX)
@@ -102,8 +103,8 @@ static rg_tensor *making_full(rg_tensor *t, double d, int64_t i) {
     return rgi_own(t);
 }
 
-/* Gives t, a new tensor or NULL, to the innermost scope. Its elements stay uninitialised. Only
- * bools are set to 0, since a bool of C must be 0 or 1. */
+/* Gives t, a new tensor or NULL, to the innermost scope. The elements of t stay uninitialised,
+ * except that bools are set to false, since a bool of C must be 0 or 1. */
 static rg_tensor *making_any(rg_tensor *t) {
     return t && rgi_is_bool(t->dtype) ? making_zeros(t) : rgi_own(t);
 }
@@ -123,7 +124,8 @@ rg_tensor *(rg_zeros_dims)(rg_dims shape, rg_dtype dtype) {
 }
 
 /* Returns a new tensor in which all elements are `value`. It has the shape of `like` or, if `like`
- * is NULL, the shape `shape`. If dtype is RG_NO_DTYPE, the dtype is that of number_dtype. */
+ * is NULL, the shape `shape`. If dtype is RG_NO_DTYPE, the dtype is that of number_dtype. Fails and
+ * returns NULL if the dtype can't hold the value. */
 static rg_tensor *full_of(const char *op, const rg_tensor *like, const rg_dims *shape,
                           rg_tensor *value, int dtype) {
     making_number v;
@@ -326,7 +328,7 @@ rg_tensor *(rg_logspace)(double start, double end, int64_t steps, double base, r
 /* ---- from memory ----------------------------------------------------------------- */
 
 /* Returns a new tensor, which the caller fills from `data`. Fails and returns NULL if `data` is
- * NULL although the shape has elements. */
+ * NULL although the shape has elements, or if a step is being recorded. */
 static rg_tensor *making_room_for(const void *data, rg_dtype dtype, const rg_dims *shape) {
     rg_tensor *t = rgi_may_read_once("from") ? rgi_new_dims("from", shape, dtype) : NULL;
     if (!t || data || !t->numel)

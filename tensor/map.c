@@ -1,5 +1,5 @@
 /*
- * map.c: maps from names, or from addresses, to numbers. They are made of the hash tables of
+ * map.c: maps from names, or from addresses, to numbers. The maps are made of the hash tables of
  * stb_ds, a header that no other file includes. This file allocates memory for stb_ds, and handles
  * failed allocations, which stb_ds doesn't.
  */
@@ -21,9 +21,9 @@ typedef struct rg_map_block {
     size_t bytes;
 } map_block;
 
-/* The insertion of a key, while it is in progress. stb_ds doesn't check whether an allocation
- * succeeded. Therefore map_memory, when it gets no memory, leaves stb_ds by a longjmp to the
- * function that started the insertion. */
+/* An insertion of a key that is in progress. stb_ds doesn't check whether an allocation succeeded.
+ * Therefore map_memory, when it gets no memory, leaves stb_ds by a longjmp to the function that
+ * started the insertion. */
 typedef struct map_put {
     rg_map *map;
     jmp_buf out_of_memory;

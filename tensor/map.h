@@ -16,7 +16,7 @@ typedef struct rg_map {
 } rg_map;
 
 /* Set the number of a key. The number must not be negative. The map keeps its own copy of a name.
- * If memory runs out, both functions return false and make the map empty. */
+ * If memory runs out, the call returns false and leaves the map empty. */
 bool rgi_map_put_name(rg_map *m, const char *name, int64_t number);
 bool rgi_map_put_address(rg_map *m, const void *address, int64_t number);
 /* Return the key's number, or -1 if the key isn't in the map. */

@@ -34,7 +34,7 @@ enum {
     HEADERS_AT_ONCE = 64, /* The number of headers that are cut from a chunk at once. */
 };
 
-/* The most bytes that a thread keeps in large free blocks. */
+/* The greatest number of bytes that a thread keeps in large free blocks. */
 static const int64_t CACHE_MAX = (int64_t)1 << 30;
 
 /* `bypass` is set if malloc is called for every block. `threads` is the list of running threads,
@@ -94,7 +94,7 @@ void rgi_drifted(rg_thread *me) {
 #define ALWAYS_BYPASSED false
 #endif
 
-/* Set if REGARD_POOL has an unknown value. The first thread that warns about it clears the flag. */
+/* Set if REGARD_POOL has an unknown value. The thread that gives the warning clears the flag. */
 static atomic_bool pool_unknown;
 
 static void choose_bypass(void) {
@@ -169,7 +169,7 @@ static void retire(rg_free_list *list, size_t c) {
 }
 
 /* Removes and returns a batch of free blocks: the spare batch or, if there is none, one from the
- * common list. Returns NULL if that is empty as well. */
+ * common list. Returns NULL if the common list is empty, too. */
 static rg_free_block *take_batch(rg_free_list *list, size_t c) {
     rg_free_block *first = list->spare;
     list->spare = NULL;
@@ -213,9 +213,9 @@ static void *cut_from_chunk(rg_thread *me, size_t bytes) {
     return p;
 }
 
-/* Allocate and free small blocks if blocks are guarded. Then all free blocks are in the spare
- * batch, where the inline functions of memory.h don't look. So the inline functions call rgi_alloc
- * and rgi_free, which write and check the guards. */
+/* Allocate and free small blocks if blocks are guarded. In that case all free blocks are in the
+ * spare batch, where the inline functions of memory.h don't look. So these call rgi_alloc and
+ * rgi_free, which write and check the guards. */
 static void *guarded_alloc(rg_thread *me, size_t c, size_t size) {
     rg_free_block **spare = &me->small[c].spare, *block = *spare;
     if (!block)
@@ -298,8 +298,8 @@ void rg_memory_trim(void) {
 
 enum { NONSENSE = 0xA5 };
 
-/* Checks the guard bytes between the end of the block and `size`, the size of its class. Counts the
- * block in rgi_memory_spoilt if one of them was overwritten. */
+/* Checks the guard bytes: bytes `bytes` to size - 1 of the block, where `size` is that of its
+ * class. Counts the block in rgi_memory_spoilt if one was overwritten. */
 static void look_behind(const void *block, size_t bytes, size_t size) {
     const unsigned char *behind = (const unsigned char *)block + bytes;
     const size_t n = size - bytes;
@@ -309,7 +309,8 @@ static void look_behind(const void *block, size_t bytes, size_t size) {
 
 /* ---- requests and releases ------------------------------------------------------------------- */
 
-/* The most bytes of a handle that the ring of released handles keeps; others are freed at once. */
+/* The size in bytes of the largest handle that the ring of released handles keeps. Larger ones are
+ * freed at once. */
 enum { HANDLE_RESTS_MAX = 16 << 10 };
 
 /* Requests of this size or more fail without asking the system. */
@@ -363,8 +364,8 @@ static void header_free(rg_thread *me, void *header) {
 }
 
 /* If the pool is bypassed, keeps a released header for ever, so that it stays readable and isn't
- * reused. The header is put into a list, whose first entry is in the field of the spare batch. So
- * tools don't report the header as a leak. */
+ * reused. The header is put into a list that begins in the field of the spare batch. Because it
+ * stays reachable, tools don't report it as a leak. */
 static void header_keep(rg_thread *me, void *header) {
     rg_free_block *kept = header;
     kept->next = me->small[0].spare;

@@ -14,9 +14,9 @@
 void *rgi_alloc(size_t bytes, rg_class cls);
 /* Frees a block; does nothing for NULL. */
 void rgi_free(void *block, size_t bytes, rg_class cls);
-/* Marks a handle as released, and frees its block, which has class RG_MEM_OTHER. The memory of the
- * last RG_RESTING_HANDLES handles that a thread released isn't reused yet, so that a function
- * notices if it is given one of these handles. */
+/* Marks a handle as released, and frees its block, which has class RG_MEM_OTHER. The blocks of the
+ * last RG_RESTING_HANDLES handles that a thread released aren't reused yet, except large ones, so
+ * that a function notices if it is given one of these handles. */
 void rgi_free_handle(rg_handle *h, size_t bytes);
 /* rgi_alloc_fast and rgi_free_fast do the same as rgi_alloc and rgi_free, but their most common
  * case is inlined. They are for blocks that are allocated and freed all the time. rgi_free_fast
@@ -24,8 +24,8 @@ void rgi_free_handle(rg_handle *h, size_t bytes);
 static inline void *rgi_alloc_fast(size_t bytes, rg_class cls);
 static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls);
 /* Makes room for `want` items of `item` bytes each in *block, a block of class RG_MEM_OTHER that
- * has room for *capacity items. If *capacity is less, moves the items to a new block with at least
- * twice the capacity. If memory runs out, returns false and changes nothing. */
+ * has room for *capacity items. If *capacity is less than `want`, moves the items to a new block
+ * with at least twice the capacity. If memory runs out, returns false and changes nothing. */
 bool rgi_grow(void **block, size_t *capacity, size_t want, size_t item);
 /* Returns a block of `bytes` bytes, aligned to 64 bytes, that the innermost scope owns. `bytes` may
  * be 0. Returns NULL if memory runs out. */
@@ -45,12 +45,12 @@ void rgi_memory_end_thread(rg_thread *me);
 /* ---- counting bytes ------------------------------------------------------------ */
 
 enum {
-    /* The most bytes that a thread counts before it adds them to the common count. */
+    /* The greatest drift (see rgi_drifted). A larger one is added to the common count. */
     RG_DRIFT_MAX = 256 << 10,
-    RG_SMALL_BATCH = 16 << 14, /* The most blocks in the list of size class 1. A list of class c,
-                                * whose blocks are c times as large, has at most RG_SMALL_BATCH / c
-                                * blocks. */
-    RG_HEADER_BATCH = 512,     /* The most headers in the list of free headers. */
+    RG_SMALL_BATCH = 16 << 14, /* The greatest number of blocks in the list of size class 1. A list
+                                * of class c, whose blocks are c times as large, has at most
+                                * RG_SMALL_BATCH / c blocks. */
+    RG_HEADER_BATCH = 512,     /* The greatest number of free headers in their list. */
 };
 
 /* Adds n to a counter. Only the thread that owns the counter writes it, so no locked instruction is
@@ -68,7 +68,7 @@ void rgi_drifted(rg_thread *me);
 
 /* Counts `bytes` bytes of class `cls` as allocated if `more` is true, or else as freed. `others` is
  * the number of bytes of other classes that are allocated or freed at the same time. The caller has
- * counted those in their classes; this function counts them in the total. */
+ * counted these bytes in their classes; this function counts them in the drift. */
 static inline __attribute__((always_inline)) void rgi_count_bytes(rg_thread *me, rg_class cls,
                                                                   bool more, int64_t bytes,
                                                                   int64_t others) {

@@ -1,7 +1,7 @@
 /*
  * observer.h: observers. The library tells a thread's observer what the thread does with tensors,
- * so that a layer above tensor/ can record the operations. Most threads have no observer. Then each
- * function here costs no more than reading a pointer.
+ * so that a layer above tensor/ can record the operations. Most threads have no observer. In these,
+ * each function here costs no more than reading a pointer.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 /* An operation that an observer can repeat by calling redo(context); redo returns false if it
  * fails. `bytes` is the size of the context. An observer that keeps the operation makes a copy of
- * the context. Before it frees the copy, it calls drop(copy), unless `drop` is NULL. */
+ * the context. Before the observer frees the copy, it calls drop(copy), unless `drop` is NULL. */
 typedef bool rg_redo(void *context);
 typedef struct rg_operation {
     rg_redo *redo;
@@ -27,8 +27,7 @@ struct rg_observer {
     rg_tensor *(*make)(rg_observer *o, rg_dtype dtype, int ndim, const int64_t *size);
     /* Allocates a storage of `bytes` bytes for t, which is an op's output. */
     bool (*allocate)(rg_observer *o, rg_tensor *t, size_t bytes);
-    /* Reports that a scope has ended or a tensor was dropped. Tensors may have been released
-     * then. */
+    /* Reports that a scope has ended or a tensor was dropped. This may have released tensors. */
     void (*released)(rg_observer *o);
     /* Returns whether the function `op` is allowed to do something that a replay can't repeat, such
      * as reading a value from a tensor. `instead` is advice for the error message, or "". */

@@ -46,7 +46,7 @@ void rgi_count_write(rg_tensor *t, const char *op);
 /* ---- gradients that an optimizer's step has used ------------------------------------- */
 
 /* Record that the last write to a gradient added to it, or scaled it, instead of overwriting it. So
- * rgi_use_gradient (storage.h) knows that what an earlier step used is still in it. */
+ * rgi_use_gradient (storage.h) knows that the gradient still contains what an earlier step used. */
 void rgi_gradient_was_added_to(rg_tensor *grad);
 void rgi_gradient_was_scaled(rg_tensor *grad);
 
@@ -57,7 +57,7 @@ void rgi_gradient_was_scaled(rg_tensor *grad);
 void *rgi_data(const rg_tensor *t);
 /* Returns the address behind t's last element in memory; for an empty t, that of its first one. */
 const void *rgi_data_end(const rg_tensor *t);
-/* Returns whether t's elements fill its storage completely. */
+/* Returns whether t begins where its storage begins, and has as many bytes as the storage. */
 bool rgi_fills_storage(const rg_tensor *t);
 
 /* ---- failures ---------------------------------------------------------------------- */
@@ -73,7 +73,7 @@ bool rgi_lacks_dtype(const char *op, rg_dtype dtype) __attribute__((cold));
 bool rgi_have_same_shape(const rg_tensor *a, const rg_tensor *b);
 /* Writes a shape into the buffer as a string such as [6, 3], and returns the buffer. */
 const char *rgi_shape_text(int n, const int64_t *size, char buf[192]);
-/* The string of dims; it lives to the end of the block. */
+/* The string of the first RG_MAX_DIMS dims of an rg_dims; it lives to the end of the block. */
 #define RG_DIMS_TEXT(d) \
     rgi_shape_text((d)->n < RG_MAX_DIMS ? (d)->n : RG_MAX_DIMS, (d)->v, (char[192]){ 0 })
 /* The string of a tensor's shape; it lives to the end of the block. */

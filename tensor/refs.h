@@ -1,9 +1,8 @@
 /*
  * refs.h: reference counts.
  *
- * An atomic read-modify-write instruction takes about as long as twenty ordinary ones. As long as
- * the C library says that the process has only one thread, counts are changed without such
- * instructions.
+ * An atomic read-modify-write instruction takes about as long as twenty ordinary ones. While the C
+ * library says that the process has only one thread, counts are changed without such instructions.
  */
 #pragma once
 
@@ -28,8 +27,8 @@
             atomic_fetch_add_explicit(count, n, memory_order_relaxed);                            \
     } while (0)
 
-/* Subtracts n references from the count, and returns whether they were the last ones. In that case
- * the count isn't written, since no other thread can read it. */
+/* Subtracts n references from the count, and returns whether they were the last ones. If they were,
+ * the count may keep its old value, since no other thread reads it any more. */
 #define RG_COUNT_DOWN(count, n)                                                   \
     __extension__({                                                               \
         __auto_type now_ = atomic_load_explicit(count, memory_order_acquire);     \

@@ -1,8 +1,9 @@
 /*
  * scope.c: scopes, which own results. Each thread has one stack of references to tensors and, for
- * each open scope, a mark: the depth that the stack had when the scope began. Ending a scope
- * releases the references above its mark, and so also ends scopes that were left open inside it.
- * The blocks of memory that scopes own are in a list beside the stack.
+ * each open scope, the depth that the stack had when the scope began (marks[]). The mark that a
+ * program gets for a scope is the index in marks[]. Ending a scope releases the references above
+ * its depth, and so also ends scopes that were left open inside it. The blocks of memory that
+ * scopes own are in a list beside the stack.
  */
 #include "scope.h"
 #include "error.h"
@@ -11,8 +12,8 @@
 #include "refs.h"
 #include "thread.h"
 
-/* Returns the mark of the innermost scope. The root scope has no mark in the array: it begins at
- * depth 0. */
+/* Returns the depth at which the innermost scope begins. The root scope begins at depth 0, and has
+ * no entry in marks[]. */
 static size_t innermost_mark(const rg_thread *me) {
     return me->scopes ? me->marks[me->scopes - 1] : 0;
 }
@@ -103,8 +104,9 @@ static __attribute__((noinline)) void tell_and_free_blocks(rg_thread *me, size_t
     free_blocks(me, level);
 }
 
-/* Ends the scopes with a level above `level`: releases their tensors, which are on the stack from
- * index `depth` on, reports that to the observer, if any, and frees their blocks of memory. */
+/* Empties the scopes with a level above `level`: releases their tensors, which are on the stack
+ * from index `depth` on, reports that to the observer, if there is one, and frees their blocks of
+ * memory. */
 static inline void end_inside(rg_thread *me, size_t depth, size_t level) {
     release_down_to(me, depth);
     if (RG_UNLIKELY((uintptr_t)me->observer | (uintptr_t)me->blocks))
@@ -131,7 +133,7 @@ void(rg_scope_end)(size_t mark) {
 
 RG_HOT rg_scope_guard rg_scope_open(void) { return (rg_scope_guard){ rg_scope_begin(), true }; }
 
-/* A scope of RG_SCOPE may have ended already, with a scope around it that the program ended. */
+/* Doesn't fail if the scope has ended already, with a scope around it that the program ended. */
 RG_HOT void rg_scope_close(rg_scope_guard *guard) {
     (void)end_scope(rgi_thread_get(), guard->mark);
 }
@@ -189,7 +191,7 @@ RG_HOT rg_tensor *rgi_lend(rg_tensor *t) {
 }
 
 /* Returns an index of t on the stack that is at least `from`, or -1 if there is none. First tries
- * the hint t->slot, which is usually right. */
+ * t->slot, a hint that is usually right. */
 static int64_t find_on_stack(const rg_thread *me, const rg_tensor *t, size_t from) {
     size_t hint = atomic_load_explicit(&t->slot, memory_order_relaxed);
     if (hint >= from && hint < me->depth && me->stack[hint] == t)
@@ -267,8 +269,8 @@ rg_tensor *rg_escape(rg_tensor *t) {
     int64_t at = find_on_stack(me, t, mark);
     if (at < 0)
         return t; /* An outer scope owns t, or t is kept: t outlives this scope. */
-    /* Swaps t with the first reference of the innermost scope, and moves the scope's mark up by
-     * one, so t belongs to the scope outside. */
+    /* Swaps t with the first reference of the innermost scope, and moves the depth at which that
+     * scope begins up by one. So t belongs to the scope outside. */
     rg_tensor *first = me->stack[mark];
     me->stack[at] = first;
     if (first)

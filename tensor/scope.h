@@ -8,7 +8,7 @@
 #include "text/text.h"
 
 /* Gives the caller's reference to t to the innermost scope, and returns t. If memory runs out,
- * releases t and returns NULL. If t is NULL, returns NULL. */
+ * releases t and returns NULL. If t is NULL or RG_NONE, just returns t. */
 static inline rg_tensor *rgi_own(rg_tensor *t);
 rg_tensor *rgi_own_slowly(rg_tensor *t);
 /* Drops t as rg_drop does. If that releases t, leaves it in the given state (opaque.h). */

@@ -147,7 +147,7 @@ RG_HOT void rgi_update_flags(rg_tensor *t) {
 typedef enum shape_order { SHAPE_IN_ORDER, SHAPE_TURNED, SHAPE_UNORDERED } shape_order;
 
 /* Returns the stride of `in`, an input that broadcasts to y, along the dim of `in` that belongs to
- * y's dim `dim`. Returns 0 if `in` has only one element for that whole dim of y. */
+ * y's dim `dim`. Returns 0 if `in` is broadcast along that dim. */
 static int64_t stride_along(const rg_tensor *y, const rg_tensor *in, int dim) {
     const int d = dim - (y->ndim - in->ndim);
     return d < 0 || (in->size[d] == 1 && y->size[dim] != 1) ? 0 : in->stride[d];
@@ -215,7 +215,7 @@ bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]) {
 /* ---- the strides of results ------------------------------------------------------ */
 
 /* Sets strides without gaps so that the dims lie in memory in this order, outermost first. A size
- * below `least` counts as `least`. */
+ * of 0 counts as `least`, which is 0 or 1. */
 static void stride_in_order(rg_tensor *t, const int order[], int64_t least) {
     int64_t stride = 1;
     for (int d = t->ndim - 1; d >= 0; d--) {
@@ -244,7 +244,7 @@ static bool lies_in_order(const rg_tensor *t, const int order[]) {
 
 /* Returns whether t's memory has no gaps. Searches for a dim of stride 1, then for a dim whose
  * stride is the size of the first one, then for one whose stride is the product of these two sizes,
- * and so on. If all are found until the product is t->numel, there are no gaps. */
+ * and so on. If such a dim is found each time until the product is t->numel, there are no gaps. */
 bool rgi_is_dense_in_some_order(const rg_tensor *t) {
     int64_t stride = 1;
     for (int found = 0; stride < t->numel; stride *= t->size[found - 1]) {

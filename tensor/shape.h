@@ -17,9 +17,9 @@ static inline bool rgi_wrap_dim(const char *op, int64_t dim, int ndim, int *out)
     *out = (int)wrapped;
     return RG_LIKELY((uint64_t)wrapped < (uint64_t)ndim) || rgi_wrap_dim_slowly(op, dim, ndim, out);
 }
-/* Makes each dim in `dims` an index from 0 on, in place, and sets its bit in *mask. Fails and
- * returns false if a dim is out of range or occurs twice. `again` is the printf format of the
- * message for the second case. */
+/* Replaces each dim in `dims` by its index, counted from 0, and sets the bit of that index in
+ * *mask. Fails and returns false if a dim is out of range or occurs twice. `again` is the printf
+ * format of the message for the second case. */
 bool rgi_wrap_dims(const char *op, rg_dims *dims, int ndim, uint32_t *mask, const char *again);
 /* Returns whether n is from 0 to RG_MAX_DIMS; fails if it isn't. */
 bool rgi_check_dims(const char *op, int n);

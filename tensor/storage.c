@@ -134,7 +134,7 @@ static inline void free_tensor(rg_tensor *t, uint32_t state) {
         rgi_free_both(t, RG_HEADER_BYTES, NULL, 0);
 }
 
-/* Releases t's history and its name, if it has them. */
+/* Releases t's history and its label, if it has them. */
 static inline void leave_others(rg_tensor *t) {
     if (t->history)
         t->history->cls->release(t->history);
@@ -142,7 +142,7 @@ static inline void leave_others(rg_tensor *t) {
         rgi_forget_name(t);
 }
 
-/* Releases a tensor that has a history, a name or a base. */
+/* Releases a tensor that has a history, a label or a base. */
 RG_HOT static __attribute__((noinline)) void destroy_known(rg_tensor *t) {
     leave_others(t);
     if (t->flags & RG_VIEW)
@@ -211,7 +211,7 @@ RG_HOT void rgi_count_write(rg_tensor *t, const char *op) {
 
 /* ---- gradients that an optimizer's step has used ------------------------------------- */
 
-/* `version` counts the write that scaled the gradient already. If `stepped` described the version
+/* `version` already includes the write that scaled the gradient. If `stepped` described the version
  * before that write (see rg_storage), makes it say the same of the new version. */
 void rgi_gradient_was_scaled(rg_tensor *grad) {
     rg_storage *s = grad->storage;

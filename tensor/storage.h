@@ -16,8 +16,8 @@
 static inline rg_tensor *rgi_header_new(void);
 /* Sets contiguous strides for t's shape, and allocates its storage. Returns false if that fails. */
 bool rgi_allocate(rg_tensor *t);
-/* Returns a contiguous tensor with one reference. Its elements are uninitialised. Returns NULL if
- * memory runs out. */
+/* Returns a contiguous tensor with one reference. Its elements are uninitialised. Returns NULL on
+ * failure. */
 rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size);
 /* Does the same as rgi_new. If it fails, the error names the op `op`. */
 rg_tensor *rgi_new_named(const char *op, rg_dtype dtype, int ndim, const int64_t *size);
@@ -32,8 +32,8 @@ rg_tensor *rgi_new_dense_like(const rg_tensor *x, rg_dtype dtype);
 /* Checks x, and returns what rgi_new_dense_like returns for x's dtype. If it fails, the error names
  * the op `op`. */
 rg_tensor *rgi_new_like_given(const char *op, rg_tensor *x);
-/* Returns a tensor for the result of an elementwise function of these n inputs, which have one
- * shape. The strides are those of rgi_lay_out_between. */
+/* Returns a tensor for the result of an elementwise function of these n inputs, which all have the
+ * shape of in[0]. The strides are those of rgi_lay_out_between. */
 rg_tensor *rgi_new_between(rg_dtype dtype, int n, rg_tensor *const in[]);
 /* Returns a new tensor with a shape and a dtype that a program has passed. Fails and returns NULL
  * if they aren't valid. */
@@ -49,7 +49,7 @@ static inline void rgi_retain(rg_tensor *t);
 static inline void rgi_release(rg_tensor *t);
 /* Releases a tensor that has no reference left, and leaves it in the state RG_DEAD. */
 void rgi_destroy(rg_tensor *t);
-/* Removes t's name, if it has one. */
+/* Removes t's label, if it has one, with the name and the frozen leaf. */
 void rgi_forget_name(rg_tensor *t);
 
 static inline void rgi_retain(rg_tensor *t) { RG_COUNT_UP(&t->refs, 1); }
@@ -61,7 +61,8 @@ static inline void rgi_release(rg_tensor *t) {
 
 /* ---- views ---------------------------------------------------------------------- */
 
-/* Makes y, a new tensor with x's storage, a view. Its base is x's base if x is a view, else x. */
+/* Turns y, a new tensor that shares x's storage, into a view. The base of y is x's base if x is a
+ * view, and otherwise x. */
 static inline void rgi_view_join(rg_tensor *y, rg_tensor *x) {
     y->base = x->flags & RG_VIEW ? rgi_base_of(x) : x;
     y->flags |= RG_VIEW | (x->flags & (RG_OF_LIST | RG_UNTRACKED));
@@ -69,7 +70,7 @@ static inline void rgi_view_join(rg_tensor *y, rg_tensor *x) {
     rgi_retain(y->base);
 }
 
-/* Makes the view t a tensor that is no view: removes its reference to its base. */
+/* Turns the view t into a tensor that isn't a view, and removes the reference to its base. */
 static inline void rgi_view_leave(rg_tensor *t) {
     t->flags &= (uint8_t) ~(RG_VIEW | RG_OF_LIST | RG_UNTRACKED);
     rgi_release(rgi_base_of(t));
@@ -77,12 +78,12 @@ static inline void rgi_view_leave(rg_tensor *t) {
 
 /* ---- writes --------------------------------------------------------------------- */
 
-/* Returns whether the function `op`, which isn't recorded in the graph, may write to t in place;
- * otherwise fails with torch's message. autograd/ sets rgi_write_guard to a function that fails for
- * leaves that require gradients and for results of the graph. */
+/* Returns whether the function `op`, which isn't recorded in the graph, may write to t in place. If
+ * it may not, fails with torch's message. autograd/ sets rgi_write_guard to a function that fails
+ * for leaves that require gradients and for results of the graph. */
 bool rgi_may_write(rg_tensor *t, const char *op);
 extern bool (*rgi_write_guard)(rg_tensor *t, const char *op);
-/* Returns whether inference mode allows to write to t: either t wasn't made in inference mode, or
+/* Returns whether inference mode allows writing to t: either t wasn't made in inference mode, or
  * the thread is in inference mode. Otherwise fails with torch's message. */
 static inline bool rgi_may_touch(const rg_tensor *t, const char *op);
 bool rgi_fail_for_inference(const char *op) __attribute__((cold));
@@ -131,9 +132,8 @@ static inline void rgi_storage_begin(rg_tensor *t, rg_storage *s, size_t bytes) 
 }
 
 /* Records that an optimizer's step uses the gradient. Returns true if the gradient still contains
- * what an earlier step used: since that step, backward runs have added to it, and nothing except
- * clipping has written to it otherwise. For views, such as parts of one buffer, the result is
- * false. */
+ * what an earlier step used: since that step, backward runs have added to the gradient, and any
+ * other write was clipping. Returns false for views, such as parts of one buffer. */
 static inline bool rgi_use_gradient(const rg_tensor *grad) {
     rg_storage *s = grad->storage;
     const uint32_t used = 2 * s->version + 2;
@@ -162,15 +162,15 @@ static inline void rgi_alias_begin(rg_tensor *a, const rg_tensor *t) {
     memcpy(a->stride, t->stride, sizeof a->stride);
 }
 
-/* Continue rgi_new and rgi_new_output in the rarer cases: a free list is empty, a size isn't small,
- * or there is an observer. If they fail, the error names `op` or, if that is NULL, the op that is
- * being applied. */
+/* rgi_new_slowly does the same as rgi_new_named in the rarer cases: a free list is empty, a size
+ * isn't small, or an observer makes the tensor. `op` may be NULL; then the error names the op that
+ * is being applied. rgi_new_observed does the same as rgi_new_output if there is an observer. */
 rg_tensor *rgi_new_slowly(const char *op, rg_dtype dtype, int ndim, const int64_t *size);
 rg_tensor *rgi_new_observed(rg_dtype dtype, int ndim, const int64_t *size);
 
-/* Does the same as rgi_new if there is no observer. The inlined part is for the most common case,
- * in which the free lists have a header and a storage, and every size is small. Otherwise, it calls
- * rgi_new_slowly. */
+/* Does the same as rgi_new_named if there is no observer; `op` may be NULL. The inlined part is for
+ * the most common case, in which the free lists have a header and a storage, and every size is
+ * small. In other cases rgi_new_slowly is called. */
 static inline rg_tensor *rgi_new_alone(const char *op, rg_dtype dtype, int ndim,
                                        const int64_t *size) {
     rg_tensor *t = rgi_header_at_hand();

@@ -44,9 +44,10 @@ struct rg_history {
 
 enum rg_tensor_flags {
     RG_CONTIGUOUS = 1,
-    RG_WEAK = 2, /* Set for a plain number, which is weak in type promotion. */
-    RG_VIEW = 4, /* Set for a view, which shares the storage of another tensor, its base, and takes
-                  * its history from there. */
+    RG_WEAK = 2, /* Set for a number in the place of a tensor (rg_wrap_float), which is weak in type
+                  * promotion. */
+    RG_VIEW = 4, /* Set for a view, which shares the storage of another tensor, its base, and gets
+                  * its history from the base's. */
     /* Set if the strides of all dims, even those of size 1, are the strides that rgi_set_strides
      * sets. */
     RG_PLAIN = 8,
@@ -54,7 +55,8 @@ enum rg_tensor_flags {
     /* Set for a view that a function returned in a list with other views (as rg_split does), and
      * for views of it. */
     RG_OF_LIST = 32,
-    /* Set for a view made with grad mode off, and for views of it outside lists (RG_OF_LIST). */
+    /* Set for a view that was made with grad mode off, and for views of it. Views in a list have
+     * RG_OF_LIST instead. */
     RG_UNTRACKED = 64,
     /* RG_OF_LIST and RG_UNTRACKED together: set for a view that was made in inference mode, and for
      * views of it. */
@@ -135,8 +137,8 @@ static inline rg_history *rgi_history_of(const rg_tensor *t) {
     return t->history || !(t->flags & RG_VIEW) ? t->history : rgi_base_of(t)->history;
 }
 
-/* Returns whether t is a tensor in use. Fails and returns false if t is NULL, released or RG_NONE.
- * But if t is NULL and the thread has an error already, keeps that error. */
+/* Returns whether t is a tensor in use. Fails and returns false if t is NULL, released, RG_NONE or
+ * no tensor at all. But if t is NULL and the thread has an error already, keeps that error. */
 static inline bool rgi_check(rg_tensor *t, const char *op);
 bool rgi_check_slow(rg_tensor *t, const char *op) __attribute__((cold));
 static inline bool rgi_check(rg_tensor *t, const char *op) {

@@ -15,9 +15,9 @@
  * name is PyTorch's with rg_ before it; a trailing _ says that the function changes its first
  * argument and returns it.
  *
- * A tensor or a string that a function returns is owned by the thread's innermost scope. A call
- * that fails returns NULL, and rg_error() says why; if a function returns no pointer, the comment
- * above it says what it returns on failure.
+ * The thread's innermost scope owns each new tensor or string that a function returns. A call that
+ * fails returns NULL, and rg_error() says why; if a function returns no pointer, the comment above
+ * it says what it returns on failure.
  *
  * This file is long because it is the manual of tensors, apart from the ops.
  */
@@ -48,8 +48,8 @@ RG_PUBLIC_BEGIN
 typedef struct rg_tensor rg_tensor;
 typedef struct rg_generator rg_generator;
 
-/* The enum has the size of a signed byte. The compiler can tell an rg_dtype from every type of
- * number but int8_t, and so can report a dtype that is given as a size. */
+/* The enum is packed into a signed byte. So its type differs from every type of number but int8_t,
+ * and RG_DIMS can report a dtype that is given as a size. */
 typedef enum __attribute__((packed)) rg_dtype {
     RG_NO_DTYPE = -1, /* Functions that return a dtype as an int return this on failure. */
     RG_BOOL,
@@ -65,15 +65,15 @@ typedef enum __attribute__((packed)) rg_dtype {
 #define RG_FLOAT64  ((rg_dtype)RG_FLOAT64)
 #endif
 
-/* RG_NONE means that an optional tensor, such as a bias or a mask, is absent. NULL never means
- * absent: it always stands for a call that failed. */
+/* RG_NONE means that an optional tensor, such as a bias or a mask, is absent. A tensor argument
+ * that is NULL never means absent: it stands for a call that failed. */
 extern rg_tensor rg_none_;
 #define RG_NONE (&rg_none_)
 
 /* A handle is an object other than a tensor that a program holds a pointer to: a module, an
  * optimizer, a generator. It begins with this header, which only the library reads and writes. When
- * the handle is released, the header is marked as released and stays until its memory is used for
- * something else; until then, a function that is given the handle fails. */
+ * a handle is released, its header is marked as released and stays until the memory is used for
+ * something else. Until then, a function that is given the handle fails. */
 typedef struct rg_handle {
     void *reserved; /* After the release, the link to the next block of free memory lies here. */
     uint32_t kind;
@@ -98,22 +98,24 @@ typedef struct rg_list {
 
 /* Begins a scope. Returns a mark, which the program passes to rg_scope_end. */
 size_t rg_scope_begin(void);
-/* Ends the scope with this mark, and the scopes that were begun inside it. Fails if the scope has
- * ended already. But if a newer scope has got the same mark, ends that scope. */
+/* Ends the scope with this mark, and the scopes that were begun inside it. Fails if no open scope
+ * has the mark. When a scope has ended, a newer scope may get its mark. */
 void rg_scope_end(size_t mark);
 /* Takes t out of its scope: t lives until rg_drop is called once for each rg_keep. Returns t. */
 rg_tensor *rg_keep(rg_tensor *t);
-/* Undoes one rg_keep, or takes t out of its scope. If nothing else refers to t, releases it. */
+/* If t is kept, undoes one rg_keep; otherwise takes t out of its scope. Releases t if nothing else
+ * refers to it. */
 void rg_drop(rg_tensor *t);
 /* Gives t to the next outer scope, so that t outlives the innermost one, and returns t. A function
  * ends with: return rg_escape(y); */
 rg_tensor *rg_escape(rg_tensor *t);
-/* Copies `bytes` bytes into new memory that the innermost scope owns, and returns the copy. For
- * example, the array of an rg_list must live as long as the list is used. Returns NULL on
- * failure. */
+/* Copies `bytes` bytes into new memory that the innermost scope owns, and returns the copy, or NULL
+ * on failure. An example is the array of an rg_list, which must live as long as the list is
+ * used. */
 void *rg_scope_copy(const void *from, size_t bytes);
 
-/* RG_SCOPE and RG_FOR are composed of these functions. rg_scope_restart always returns false. */
+/* RG_SCOPE and RG_FOR are composed of these functions. rg_scope_restart always returns false.
+ * RG_FOR clears `once` when its loop has ended. */
 typedef struct rg_scope_guard {
     size_t mark;
     bool once;
@@ -139,8 +141,8 @@ bool rg_scope_restart(rg_scope_guard *guard);
  * after a chain of calls. rg_error, rg_error_code and rg_error_clear read the failure, and so does
  * a handler that the program has installed; after that, the next failure replaces it. A program
  * that goes on after a failure that it expected, such as a missing file, calls rg_error_clear.
- * While the thread has a failure, a function that is given NULL returns NULL, and adds no failure
- * of its own.
+ * While the thread has a failure, a function that is given NULL in the place of a tensor or a
+ * handle fails, too, but adds no failure of its own.
  *
  * A failure that nobody has read is written to standard error, once: when NULL reaches rg_print,
  * rg_item, rg_backward or an optimizer's step, when tensors are saved, or at the latest when the
@@ -149,10 +151,10 @@ bool rg_scope_restart(rg_scope_guard *guard);
  * failures that aren't consequences are counted, and a line names the first of them.
  *
  * If a function that changes weights or gradients fails (a backward run, an optimizer's step,
- * clipping, a schedule), training is halted until the program reads the failure. While it is
- * halted, steps, clipping and schedules change nothing and return false or NULL, and no tensors are
- * written to a file. The error is still the first failure. A program that writes its own training
- * step does the same with rg_training_halted and rg_halt_training.
+ * clipping, a schedule), training is halted until the program reads the failure. Meanwhile steps,
+ * clipping and schedules change nothing and return false or NULL, and no tensors are written to a
+ * file. The thread still keeps the first failure. A program that writes its own training step does
+ * the same with rg_training_halted and rg_halt_training.
  *
  * Every failure goes through rg_fail. In a debugger, `break rg_fail` stops at each. */
 typedef enum rg_code {
@@ -167,16 +169,17 @@ typedef enum rg_code {
     RG_IO_ERROR
 } rg_code;
 
-/* rg_error returns the error's message, or "" if there is none, and rg_error_code its code. Both
- * stay until rg_error_clear is called or another call fails. */
+/* rg_error returns the error's message, or "" if there is none. rg_error_code returns its code, or
+ * RG_OK. Both stay until rg_error_clear is called or another call fails. */
 const char *rg_error(void);
 rg_code rg_error_code(void);
 /* Returns the error's message, but leaves the failure unread. It is meant for a log, or for a
  * function that passes the failure on to its caller. */
 const char *rg_error_peek(void);
-/* Returns whether training is halted, so that a step must change nothing and return false. */
+/* Returns whether training is halted. A training step that gets true must change nothing and return
+ * false. */
 bool rg_training_halted(void);
-/* Halts training if there is a failure, and returns false. A training step that fails ends with
+/* Halts training if there is a failure. Always returns false. A training step that fails ends with
  * `return rg_halt_training();`. */
 bool rg_halt_training(void);
 void rg_error_clear(void);
@@ -187,9 +190,9 @@ rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...)
 
 /* An error handler is called with each failure. It either returns or ends the program. If a call
  * fails inside the handler, the handler isn't called for that failure; the thread's error stays the
- * first one, and standard error mentions the other as a later failure. Like every function that the
- * library calls back, the handler must not be left by longjmp or by a C++ exception: the scopes,
- * the grad mode and the locks of the interrupted call wouldn't be restored. */
+ * first failure, and standard error mentions the other one as a later failure. Like every function
+ * that the library calls back, the handler must not be left by longjmp or by a C++ exception: the
+ * scopes, the grad mode and the locks of the interrupted call wouldn't be restored. */
 typedef void rg_error_handler(rg_code code, const char *message);
 /* Installs a handler; NULL removes the present one. Returns the previous handler. */
 rg_error_handler *rg_on_error(rg_error_handler *handler);
@@ -209,7 +212,7 @@ void rg_print_warning(const char *message);
 rg_warning_handler *rg_on_warning(rg_warning_handler *handler);
 
 /* ---- shapes ---------------------------------------------------------------------------
- * RG_DIMS(6, 3) is a list of whole numbers: a shape, a list of dims, or a permutation. Where a
+ * RG_DIMS(6, 3) is a list of whole numbers: a shape, an index, dims, or a permutation. Where a
  * function takes such numbers one by one, as in rg_zeros(6, 3), a second function with _dims in its
  * name takes the list. If it makes a tensor, it also takes a dtype: rg_zeros_dims(RG_DIMS(2, 3),
  * RG_FLOAT64). rg_zeros(2, 3, RG_FLOAT64) doesn't compile, since a dtype is no size. */
@@ -227,8 +230,8 @@ typedef struct rg_dims {
 #define RG_COUNT_SIZES_(...)                                     \
     ((int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)) \
      + RG_CHECK_SIZES_(0 __VA_OPT__(, ) __VA_ARGS__, 0, 0, 0, 0, 0, 0, 0, 0, 0))
-/* Checks up to eight sizes at compile time. Its value is 0, so that it can stand in a sum. The
- * argument `zero` comes first because the list of sizes may be empty. */
+/* Checks up to eight sizes at compile time. The value is 0, so that the macro can stand in a sum.
+ * The argument `zero` comes first because the list of sizes may be empty. */
 #define RG_CHECK_SIZES_(zero, a, b, c, d, e, f, g, h, ...)                                         \
     (RG_REQUIRE_(RG_IS_WHOLE_(a) && RG_IS_WHOLE_(b) && RG_IS_WHOLE_(c) && RG_IS_WHOLE_(d)          \
                      && RG_IS_WHOLE_(e) && RG_IS_WHOLE_(f) && RG_IS_WHOLE_(g) && RG_IS_WHOLE_(h),  \
@@ -251,10 +254,10 @@ typedef struct rg_dims {
  *
  *     RG_NAMED_LIST({ "weight", w }, { "bias", b })
  *
- * It lives to the end of the block in C, and as long as the innermost scope in C++. The names
- * aren't copied. rg_named_list_of(n, v) is the list of the first n elements of an array. A program
- * needs rg_named_list_of to pass a list to a macro, because the macro would take the comma in
- * (rg_named_list){ n, v } for the end of the argument. */
+ * Such a list lives to the end of the block in C, and as long as the innermost scope in C++. The
+ * names aren't copied. rg_named_list_of(n, v) is the list of the first n elements of an array. A
+ * program needs rg_named_list_of to pass a list to a macro, because the macro would take the comma
+ * in (rg_named_list){ n, v } for the end of the argument. */
 typedef struct rg_named {
     const char *name;
     rg_tensor *tensor;
@@ -275,7 +278,7 @@ static inline rg_named_list rg_named_list_of(int n, const rg_named *v) {
 
 /* ---- making --------------------------------------------------------------------------- */
 
-/* Return new tensors of a shape. The elements of rg_empty are uninitialised. */
+/* Return new tensors of a shape. The elements of rg_empty are uninitialised, but bools are 0. */
 rg_tensor *rg_empty_dims(rg_dims shape, rg_dtype dtype);
 rg_tensor *rg_zeros_dims(rg_dims shape, rg_dtype dtype);
 rg_tensor *rg_ones_dims(rg_dims shape, rg_dtype dtype);
@@ -283,11 +286,11 @@ rg_tensor *rg_full_dims(rg_dims shape, rg_tensor *value, rg_dtype dtype);
 #define rg_empty(...) rg_empty_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
 #define rg_zeros(...) rg_zeros_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
 #define rg_ones(...)  rg_ones_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
-/* Returns a tensor in which all elements are `value`. Its dtype is that of `value`; for a float
- * value it is the default dtype. */
+/* Returns a tensor in which all elements are `value`. Its dtype is that of `value`, but if `value`
+ * is floating, the default dtype. */
 rg_tensor *rg_full(rg_dims shape, rg_tensor *value);
-/* The next four functions return a tensor with x's shape and dtype. Its dims have the same order in
- * memory as those of x. */
+/* Return a tensor with x's shape and dtype, whose dims have the same order in memory as x's dims.
+ * The elements of rg_empty_like are like those of rg_empty. */
 rg_tensor *rg_empty_like(rg_tensor *x);
 rg_tensor *rg_zeros_like(rg_tensor *x);
 rg_tensor *rg_ones_like(rg_tensor *x);
@@ -297,23 +300,24 @@ rg_tensor *rg_full_like(rg_tensor *x, rg_tensor *value);
  * step, start + 2 * step, .. as far as `end`, which is not included. */
 rg_tensor *rg_arange(rg_tensor *end);
 rg_tensor *rg_arange_step(rg_tensor *start, rg_tensor *end, rg_tensor *step);
-/* Return these numbers in the given dtype. For int64, start, end and step are truncated first. */
+/* Return the same numbers in the given dtype. For int64, start, end and step are truncated
+ * first. */
 rg_tensor *rg_arange_as(rg_tensor *end, rg_dtype dtype);
 rg_tensor *rg_arange_step_as(rg_tensor *start, rg_tensor *end, rg_tensor *step, rg_dtype dtype);
 /* rg_linspace returns `steps` evenly spaced numbers from start to end, both included. rg_logspace
  * returns base to the power of each of these numbers. */
 rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype);
 rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype);
-/* Returns a matrix of n rows and m columns, with ones on the diagonal and zeros elsewhere. */
+/* Return a matrix of n rows and m columns, with ones on the diagonal and zeros elsewhere. */
 rg_tensor *rg_eye(int64_t n, int64_t m);
 rg_tensor *rg_eye_as(int64_t n, int64_t m, rg_dtype dtype);
 /* Return a number as an ordinary 0-d tensor, which isn't weak in type promotion. */
 rg_tensor *rg_scalar(rg_tensor *number);
 rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype);
 
-/* A literal is written as in Python: rg_literal([[1, 0], [0, 2.5]]). Its dtype is inferred as
- * torch.tensor does, or is given (rg_literal_as). rg_parse makes a tensor from a string: a literal,
- * or what torch or NumPy prints for a tensor. */
+/* A literal is written as in Python: rg_literal([[1, 0], [0, 2.5]]). torch.tensor's rules determine
+ * the dtype, unless it is given (rg_literal_as). rg_parse makes a tensor from a string: a literal,
+ * or what torch, NumPy or TensorFlow prints for a tensor. */
 rg_tensor *rg_parse(const char *text);
 rg_tensor *rg_parse_dtype(const char *text, rg_dtype dtype);
 #define rg_literal(...)           rg_parse(#__VA_ARGS__)
@@ -382,18 +386,20 @@ rg_tensor *rg_set_name(rg_tensor *t, const char *name);
 const char *rg_name(rg_tensor *t);
 
 /* ---- random numbers: torch's mt19937 ---------------------------------------------------
- * After rg_manual_seed(123), rg_rand(6, 3) has the values of torch.rand(6, 3). All threads share
- * the default generator, as in torch. A thread that needs numbers of its own makes a generator. */
+ * After rg_manual_seed(123), rg_rand(6, 3) has the values that torch.rand(6, 3) has after
+ * torch.manual_seed(123). All threads share the default generator, as in torch. A thread that needs
+ * numbers of its own makes a generator. */
 void rg_manual_seed(uint64_t seed);
 uint64_t rg_initial_seed(void);
 rg_generator *rg_default_generator(void);
-/* Returns a generator, which the program releases by rg_generator_free. If a function is given the
- * generator after that, it fails with RG_RELEASED, unless the memory is already used for something
- * else. */
+/* Returns a generator, which the program releases by rg_generator_free. A function that is given a
+ * released generator fails with RG_RELEASED, unless the memory is already used for something else.
+ * rg_generator_seed returns false on failure. */
 rg_generator *rg_generator_new(uint64_t seed);
 void rg_generator_free(rg_generator *g);
 bool rg_generator_seed(rg_generator *g, uint64_t seed);
-/* Get or set a generator's state: an int64 tensor like torch.get_rng_state().view(torch.int64). */
+/* Get or set a generator's state: an int64 tensor like torch.get_rng_state().view(torch.int64).
+ * rg_generator_set_state returns false on failure. */
 rg_tensor *rg_generator_state(rg_generator *g);
 bool rg_generator_set_state(rg_generator *g, rg_tensor *state);
 
@@ -460,8 +466,8 @@ void rg_set_printoptions(rg_printoptions options);
 
 /* ---- memory ---------------------------------------------------------------------------- */
 typedef struct rg_memory {
-    int64_t now, peak;                       /* The bytes in use now, and the most since the
-                                              * last rg_memory_reset_peak. */
+    int64_t now, peak;                       /* The bytes in use now, and their peak since the last
+                                              * rg_memory_reset_peak. */
     int64_t headers, storages, nodes, other; /* The bytes in use now, by purpose. */
     int64_t system_calls;                    /* The number of requests for memory that were passed
                                               * on to the system. */
@@ -473,21 +479,21 @@ rg_memory rg_memory_stats(void);
 void rg_memory_reset_peak(void);
 /* Returns this thread's large free blocks to the system. */
 void rg_memory_trim(void);
-/* For tests: makes this thread's n-th request for memory from now on fail; if n is 0, none. */
+/* For tests: lets the thread's n-th request for memory from now on fail, or none if n is 0. */
 void rg_memory_fail_at(int64_t n);
 
 /* ---- threads --------------------------------------------------------------------------
- * No result depends on the number of threads. The default number is taken from the environment
- * variable REGARD_THREADS, or else REGARD_NUM_THREADS, or else OMP_NUM_THREADS. If none of them is
- * set, it is the number of cores that the process may use. A value that isn't a positive number is
- * ignored, with a warning. */
+ * No result depends on the number of threads. The default number is that of the environment
+ * variable REGARD_THREADS, or else REGARD_NUM_THREADS, or else OMP_NUM_THREADS. A value that isn't
+ * a positive number is ignored, with a warning. If no variable has a valid value, the default is
+ * the number of cores that the process may use. */
 
 /* Sets how many threads compute. Returns false if n isn't positive. */
 bool rg_set_num_threads(int n);
 int rg_get_num_threads(void);
 
 /* Set and get the precision of products of float32 matrices: "highest" (the default), "high" or
- * "medium".
+ * "medium". rg_set_float32_matmul_precision returns false on failure.
  *
  * "highest" and "high" both multiply in float32. "medium" rounds the factors to the nearest
  * bfloat16, which has 8 significant bits, and adds in float32. It does so for products with at

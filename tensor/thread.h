@@ -13,7 +13,7 @@
 
 #include <stdatomic.h>
 
-/* The classes of memory, by its use. The bytes in use are counted separately for each class. */
+/* The classes of memory by its purpose. The bytes in use are counted separately for each class. */
 typedef enum rg_class { RG_MEM_HEADER, RG_MEM_STORAGE, RG_MEM_NODE, RG_MEM_OTHER } rg_class;
 
 /* The first fields of a free block. `next` is the next block of the list. `keeps_state` is never
@@ -115,10 +115,10 @@ typedef struct rg_thread {
     int64_t watched;
 
     /* memory.c: counters. Only this thread writes them, except that rg_memory_reset_peak resets the
-     * peaks of all threads. Other threads read them for statistics. `drift` is the number of bytes
-     * that haven't been added to the common count yet; while it isn't above `watermark`, the peak
-     * can't have risen. `next` and `link` make a linked list of the threads: `link` points to the
-     * pointer that points to this thread. */
+     * peaks and watermarks of all threads. Other threads read them for statistics. `drift` is the
+     * number of bytes that haven't been added to the common count yet; while it isn't above
+     * `watermark`, the peak can't have risen. `next` and `link` make a linked list of the threads:
+     * `link` points to the pointer that points to this thread. */
     _Atomic int64_t bytes[RG_MEM_OTHER + 1];
     _Atomic int64_t drift, watermark, peak, system_calls;
     struct rg_thread *next, **link;

@@ -7,8 +7,8 @@
 
 #include "dtype.h"
 
-/* Returns whether a dim with this size and these steps can be merged with the innermost dim that
- * the walk has already: the step of that dim must be size * step for every operand. */
+/* Returns whether a dim with this size and these steps can be merged with the walk's present
+ * innermost dim: for every operand the step of that dim must be size * step. */
 static bool walk_merges(const rg_walk *w, int64_t size, const int64_t step[]) {
     if (w->ndim == 0)
         return false;
@@ -33,8 +33,9 @@ static void walk_add_dim(rg_walk *w, int64_t size, const int64_t step[]) {
 }
 
 /* Fills `order` with the dims of `out` that the walk has, the outermost first, and returns their
- * number. If by_stride is true, they are sorted by their strides. Dims of size 1 are left out. If
- * `out` is empty, all dims are left out, since its sizes and strides may be anything. */
+ * number. If by_stride is true, the dims are sorted by their strides; otherwise they keep their
+ * order. Dims of size 1 are left out. If `out` is empty, all dims are left out, since its sizes and
+ * strides may be anything. */
 static int walk_order(const rg_tensor *out, bool by_stride, int order[RG_MAX_DIMS]) {
     int dims = 0;
     for (int d = 0; d < out->ndim && out->numel; d++) {

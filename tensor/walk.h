@@ -7,9 +7,9 @@
 #include "structs.h"
 
 #define RG_MAX_OPERANDS 5
-/* A walk over n operands. It has ndim dims, the outermost first, and numel elements; data[k] is the
- * first one of operand k. step[d][k] is the number of bytes from one index of dim d to the next in
- * operand k. element[k] is the size in bytes of an element of operand k. */
+/* A walk over n operands. It has ndim dims, the outermost first, and numel elements; data[k] points
+ * to the first element of operand k. step[d][k] is the number of bytes from one index of dim d to
+ * the next in operand k. element[k] is the size in bytes of an element of operand k. */
 typedef struct rg_walk {
     int n, ndim;
     int64_t numel;
@@ -29,5 +29,6 @@ void rgi_walk_make(rg_walk *w, int n, rg_tensor *const t[], bool by_stride);
 /* Calls the loop `inner` once for each row of the walk: the elements along the innermost dim. */
 void rgi_walk_run(const rg_walk *w, rg_loop *inner, const void *context);
 /* Makes a walk over the n tensors and calls the loop for each row. If all operands are contiguous,
- * and each has one element or as many as t[0], calls the loop once for all, without a walk. */
+ * and each has one element or as many as t[0], makes no walk and calls the loop once for all
+ * elements. For an empty t[0] it isn't called. */
 void rgi_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context);

@@ -1,8 +1,8 @@
 /*
  * activation.c: activation functions. They are elementwise. Each op has a rule, and most also have
- * a slope kernel, which computes the gradient in one pass over the data. Functions of x alone are
- * rows of tensor/kernels/elementwise.def; functions with further arguments have a section here.
- * (Other functions of one tensor are in unary.c.)
+ * a slope kernel, which computes the gradient in one pass over the data. Most functions of x alone
+ * are rows of tensor/kernels/elementwise.def. The other functions have a section here; some of them
+ * are composed of functions with an op. (Other functions of one tensor are in unary.c.)
  */
 #include "elementwise.h"
 

@@ -30,7 +30,8 @@ rg_tensor *(rg_sum_dims_as)(rg_tensor *x, rg_dims dims, bool keepdim, rg_dtype d
                         summed_as("sum", x, rg_sum_dims(rg_to(x, dtype), dims, keepdim), dtype));
 }
 
-/* Returns x converted to the dtype. If the dtype has no NaN, NaN becomes 0 before. */
+/* Returns x converted to the dtype. If the dtype has no NaN, NaNs in x are replaced by 0 before the
+ * conversion. */
 static rg_tensor *without_nan(rg_tensor *x, rg_dtype dtype) {
     if (rg_is_floating_point(x) && !rgi_is_float(dtype))
         x = rg_masked_fill(x, rg_isnan(x), 0);

@@ -1,7 +1,7 @@
 /*
  * attention.c: scaled dot product attention, softmax(scale q k^T + mask) v. Two ops compute it
- * without storing the attention weights. Where no op can be used, it is composed of other
- * functions.
+ * without storing the attention weights. Where neither op can be used, attention is composed of
+ * other functions.
  */
 #include "autograd/checks.h"
 
@@ -57,7 +57,7 @@ static rg_tensor *attention_added(rg_tensor *mask, rg_dtype dtype) {
 }
 
 /* The attributes and the saved inputs of a call. From these attention_p computes the attention
- * weights p, and attention_s computes s, which is the gradient of q k^T. */
+ * weights p, and attention_s computes s, the gradient of the matrix product q k^T. */
 typedef struct {
     k_attention how;
     rg_tensor *q, *k, *v, *mask;
@@ -133,8 +133,8 @@ static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
 /* Returns the factor for the profiler (rg_terms): the fraction of the keys to which a query attends
  * on average. It is 1 unless the attention is causal. `rows` is the number of queries, and `terms`
  * the number of keys. In causal attention, query i attends to keys 0 to i. If there are more keys
- * than queries, only the first `rows` keys are counted. The attributes of joint_attention begin
- * with those of attention, so this function can read either. */
+ * than queries, the result is the fraction of the first `rows` keys. The attributes of
+ * joint_attention begin with those of attention, so this function can read either. */
 static double attention_share(const void *attr, int64_t rows, int64_t terms) {
     double seen = (double)RG_MIN(rows, terms);
     if (!((const struct attention_attr *)attr)->how.causal)
@@ -174,8 +174,8 @@ struct joint_attention_attr {
     int64_t heads;
 };
 
-/* Returns a header for part i of t, viewed as (batch, heads, n, size). t's last dim consists of
- * `parts` equal parts. */
+/* Returns a header for part i of t, viewed as (batch, heads, n, size). t is (batch, n, parts *
+ * heads * size): its last dim consists of `parts` equal parts. */
 static rg_tensor joint_part(const rg_tensor *t, int i, int parts, int64_t heads) {
     rg_tensor part = *t;
     int64_t size = t->size[2] / parts / heads;
@@ -391,8 +391,9 @@ static double attention_scale(const rg_tensor *q, double given) {
     return given != 0 ? given : 1 / sqrt((double)q->size[q->ndim - 1]);
 }
 
-/* Returns the result of the op, composed of other functions. q and k are each multiplied by the
- * square root of |scale| before their product, so that the product doesn't grow too large. */
+/* Returns the same as the op attention, composed of other functions, and with dropout if the
+ * options ask for it. q and k are each multiplied by the square root of |scale| before their
+ * product, so that the product doesn't grow too large. */
 static rg_tensor *attention_composed(rg_tensor *q, rg_tensor *k, rg_tensor *v, rg_tensor *mask,
                                      double scale, const rg_attention_options *o) {
     double half = sqrt(fabs(scale));

@@ -226,7 +226,8 @@ static bool batch_norm_moves(rg_tensor *x, rg_tensor *running_mean, rg_tensor *r
            && batch_norm_write(running_var, var);
 }
 
-/* Returns torch's result for an x without elements: x * weight[0] + bias[0]. */
+/* Returns torch's result for an x without elements: x * weight[0] + bias[0]. An absent weight or
+ * bias is left out. */
 static rg_tensor *batch_norm_of_none(rg_tensor *x, const rg_batch_norm_options *o) {
     rg_tensor *y = rg_clone(x);
     if (!rgi_is_none(o->weight))

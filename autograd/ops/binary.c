@@ -21,8 +21,8 @@ static rg_tensor *chosen_gradient(rg_tensor *g, rg_tensor *equal, rg_tensor *oth
     return rg_masked_fill(rg_where(equal, rg_div(g, 2), g), other_chosen, 0);
 }
 
-/* Return for each element whether fmax or fmin chooses `a`. They choose `a` where `a` and `b` are
- * equal, and where `b` is NaN. */
+/* Return for each element whether fmax or fmin chooses `a`. fmax chooses `a` where a >= b, fmin
+ * where a <= b, and both where `b` is NaN. */
 static rg_tensor *fmax_chooses_a(rg_tensor *a, rg_tensor *b) {
     return rg_logical_or(rg_ge(a, b), rg_isnan(b));
 }
@@ -101,8 +101,9 @@ rg_tensor *(rg_sub_)(rg_tensor *a, rg_tensor *b) {
 
 /* ---- add_alpha: a + alpha b; ga = g, gb = alpha g. sub_alpha is add_alpha of -alpha ---- */
 
-/* The attributes of add and sub with alpha. `alpha` and `integer` hold the same number, as a float
- * and as an integer. `dtype` is the dtype in which the caller gave the number. */
+/* The attributes of add and sub with alpha. `alpha` is the number alpha as a float, and `integer`
+ * is alpha as an integer, cut off after the point. `dtype` is the dtype in which the caller gave
+ * the number. */
 struct add_alpha_attr {
     const char *node;
     double alpha;
@@ -137,7 +138,7 @@ RG_OP(add_alpha, .doc = "a + alpha b", .n_in = 2, RG_NAMED(add_alpha), .typing =
                 RG_A(add_alpha, "AddBackward0", .alpha = 2.5, .integer = 2, .dtype = RG_FLOAT64)));
 
 /* Reads alpha into the attributes, with its sign changed if `minus`. Fails with torch's error
- * message if alpha is not a number. */
+ * message unless alpha is a number or a tensor with one element that doesn't require grad. */
 static bool add_alpha_read(struct add_alpha_attr *a, const char *op, rg_tensor *alpha, bool minus) {
     if (!rgi_check(alpha, op))
         return false;

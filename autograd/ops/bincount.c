@@ -33,9 +33,9 @@ static rg_dtype bincount_dtype(const rg_tensor *weights) {
     return rgi_is_float(weights->dtype) ? weights->dtype : RG_FLOAT64;
 }
 
-/* Computes the output. The op has this `view` function in place of `shape` and `forward`, because a
- * `view` function allocates the output by itself: here the output's size depends on the integers in
- * x. */
+/* Computes the output. The op has this `view` function in place of `shape` and `forward`, because
+ * the output's size depends on the integers in x, and a `view` function may allocate the output
+ * after it has read them. */
 static bool bincount_make(rg_call *c) {
     rg_tensor *y = c->out[0];
     rg_tensor *weights = c->in[1];

@@ -203,7 +203,7 @@ rg_tensor *(rg_stack)(rg_list tensors, int dim) {
  *      (vstack) ---------------------------------------------------------------- */
 
 /* Gives each tensor at least ndim dims, and joins them: vstack along dim 0, hstack along dim 1, or
- * along dim 0 if the first tensor is a vector. */
+ * along dim 0 if the first tensor then has only one dim. */
 static rg_tensor *cat_at_least(const char *op, rg_list tensors, int ndim) {
     if (!list_check(op, tensors, RG_RUNTIME_ERROR, list_empty))
         return NULL;

@@ -1,7 +1,7 @@
 /*
  * conv.c: convolutions over one or two dims, and their gradients. The gradients are computed by two
- * further ops. Each of the three ops is linear in each of its inputs, so all derivatives of the
- * three ops are computed by these three ops.
+ * further ops. Each of the three ops is linear in each of its inputs, so these three ops compute
+ * all derivatives of the three ops, except that the gradient of a bias is a sum.
  */
 #include "autograd/checks.h"
 #include "tensor/messages/warning.h"
@@ -96,9 +96,9 @@ static rg_tensor *conv_of(const struct conv_attr *a, rg_tensor *x, rg_tensor *w,
     return RG_APPLY(conv, &b, x, w, bias);
 }
 
-/* CONV expands to a test sample (rg_sample) of a convolution over one dim: x is
- * (batch, groups * in, size), and w is (groups * out, in, kernel). CONV_OF expands to one over one
- * or two dims. */
+/* CONV expands to a test sample (rg_sample) of a convolution over one dim: x is (batch, groups *
+ * in, size), and w is (groups * out, in, kernel). CONV_OF expands to a sample of a convolution over
+ * dims_ dims, which is 1 or 2. */
 #define CONV(inputs, batch_, groups_, in_, out_, size_, kernel_, stride_, padding_, dilation_, \
              to_)                                                                              \
     CONV_OF(inputs, 1, batch_, groups_, in_, out_, CONV_PAIR(1, size_), CONV_PAIR(1, kernel_), \
@@ -160,7 +160,8 @@ static rg_tensor *conv_rule_bias(const rg_step *s, rg_tensor *g) {
     return rg_sum_dims(g, a->dims == 1 ? RG_DIMS(0, 2) : RG_DIMS(0, 2, 3), false);
 }
 
-/* Computes the gradients of x and w. The gradient of the bias is left to its rule. */
+/* Computes the gradients of x and w, as far as they are wanted. The gradient of the bias is left to
+ * its rule. */
 static bool conv_fused(const rg_step *s, rg_tensor *gin[]) {
     const k_conv *z = &RG_ATTR(s, conv)->z;
     rg_tensor *g = s->g[0];
@@ -195,9 +196,9 @@ RG_OP(conv, RG_NAMED(conv), .doc = "sums over channels and taps of w x, + bias",
                  CONV_OF("(1,2,3,3) (3,2,2,2) (3)", 2, 1, 1, 2, 3, CONV_PAIR(3, 3), CONV_PAIR(2, 2),
                          CONV_PAIR(1, 1), CONV_PAIR(0, 0), CONV_PAIR(1, 1), CONV_PAIR(2, 2))));
 
-/* ---- conv_input(g, w): the gradient of conv's x. If h is the gradient of its result, then the
- *      gradient of g is conv(h, w), and that of w is conv_weight(h, g). (The rules' parameter g
- *      is h.) ---- */
+/* ---- conv_input(g, w): the gradient of conv's x. If h is the gradient of conv_input's result,
+ *      then the gradient of g is conv(h, w), and that of w is conv_weight(h, g). (The rules'
+ *      parameter g is h.) ---- */
 
 static bool conv_input_shape(rg_call *c) {
     const struct conv_attr *a = c->attr;
@@ -228,9 +229,9 @@ RG_OP(conv_input, RG_WITH(conv), .doc = "the gradient of conv's x", .n_in = 2,
                  CONV_OF("(2,4,3,5) (4,1,2,3)", 2, 2, 2, 1, 2, CONV_PAIR(4, 5), CONV_PAIR(2, 3),
                          CONV_PAIR(2, 1), CONV_PAIR(1, 2), CONV_PAIR(1, 2), CONV_PAIR(3, 5))));
 
-/* ---- conv_weight(x, g): the gradient of conv's w. If h is the gradient of its result, then the
- *      gradient of x is conv_input(g, h), and that of g is conv(x, h). (The rules' parameter g
- *      is h.) ---- */
+/* ---- conv_weight(x, g): the gradient of conv's w. If h is the gradient of conv_weight's result,
+ *      then the gradient of x is conv_input(g, h), and that of g is conv(x, h). (The rules'
+ *      parameter g is h.) ---- */
 
 static bool conv_weight_shape(rg_call *c) {
     const struct conv_attr *a = c->attr;
@@ -315,8 +316,8 @@ static bool conv_want_channels(const rg_tensor *x, const rg_tensor *weight, long
     return true;
 }
 
-/* Fails unless the kernel has elements and fits into the padded x. x may be empty because it has no
- * batch or no channels, but not because another dim is empty. */
+/* Fails unless the kernel has elements and fits into the padded x. x may be empty because its batch
+ * size or its number of channels is 0, but not because of another dim alone. */
 static bool conv_want_room(int dims, const rg_tensor *x, const rg_tensor *weight,
                            const conv_options *o) {
     rg_dims padded = { .n = dims }, span = { .n = dims };
@@ -334,7 +335,8 @@ static bool conv_want_room(int dims, const rg_tensor *x, const rg_tensor *weight
            && (!x->size[0] || !x->size[1] || rgi_want_elements(NULL, "input", x, 2));
 }
 
-/* Fills in *o, and checks everything that a convolution of a batched x requires. */
+/* Fills in *o, and fails unless the weight, the bias and the options suit x, which has a batch
+ * dim. */
 static bool conv_wants(int dims, const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias,
                        const rg_conv_options *given, conv_options *o) {
     return rgi_want_dims(NULL, "weight", weight, dims + 2, dims + 2)

@@ -9,10 +9,10 @@
 
 /* ---- cross_entropy: y = -weight[t] (x[t] - max - log_total), where max is the row's maximum and
  *      log_total = ln sum(e^(x - max)), for a target of classes and an x whose classes are the last
- *      dim. It is nll_loss of log_softmax in one pass over x. Only x and lse = max + log_total are
- *      kept for the gradient: the second output has two numbers for each row, whose sum is lse.
- *      If G is the gradient that nll_loss gives to its input, gx = G - softmax(x) * sum(G), where
- *      the sum is over the classes ---- */
+ *      dim. The op is nll_loss of log_softmax in one pass over x. Besides the inputs, only lse =
+ *      max + log_total is kept for the gradient: the second output has two numbers for each row,
+ *      whose sum is lse. If G is the gradient that nll_loss gives to its input, gx = G -
+ *      softmax(x) * sum(G), where the sum is over the classes ---- */
 
 static bool cross_entropy_forward(rg_call *c) {
     rg_nll_forward f;
@@ -26,8 +26,8 @@ static bool cross_entropy_forward(rg_call *c) {
 }
 
 /* Returns the gradient of x for g, the gradient of the second output. No public function returns
- * that output, but each output of an op has a derivative. The gradient is right for rows whose
- * first number is lse, and whose second is its rounding error (store_shift in
+ * that output, but each output of an op has a derivative. The gradient is right for rows in which
+ * the first of the two numbers is lse rounded, and the second is the rounding error (store_shift in
  * loops/cross_entropy.h). */
 static rg_tensor *cross_entropy_of_lse(rg_tensor *p, rg_tensor *g) {
     return rg_mul(p, rg_narrow(g, -1, 0, 1));
@@ -92,8 +92,9 @@ static rg_tensor *cross_entropy_along(rg_tensor *weight, const rg_tensor *x) {
     return rg_reshape_dims(weight, rgi_dims_along(x->ndim, x->ndim > 1, weight->size[0]));
 }
 
-/* Returns the loss for a target t of probabilities: -sum(weight t log_softmax(x)), reduced. With a
- * label smoothing s, t is first replaced by (1 - s) t + s / classes. */
+/* Returns the loss for a target t of probabilities: -sum(weight t log_softmax(x)) over the classes,
+ * reduced as the options say. With a label smoothing s, t is first replaced by (1 - s) t + s /
+ * classes. */
 static rg_tensor *cross_entropy_of_probabilities(rg_tensor *x, rg_tensor *t,
                                                  const rg_loss_options *o) {
     int dim = x->ndim > 1;

@@ -37,7 +37,8 @@ static rg_tensor *cumulate(const rg_op *op, rg_tensor *x, int dim, bool reverse)
 }
 
 /* Returns x shifted by one element along dim, towards the end, or towards the beginning if
- * `reverse`. The free place is filled with `fill`. */
+ * `reverse`. The free place is filled with `fill`. An x without dims, or of size 0 along dim, is
+ * returned as it is. */
 static rg_tensor *cumulate_shift(rg_tensor *x, int dim, bool reverse, double fill) {
     if (!rgi_check(x, "cumprod") || x->ndim == 0 || x->size[dim] == 0)
         return x;

@@ -186,7 +186,7 @@ RG_OP(euclidean_dist, .doc = "distances between rows by way of a product",
 /* ---- cdist: the choice of the method, and batches that broadcast ----------------- */
 
 /* Sets *product to whether the distances between n rows and m rows are to be computed from a matrix
- * product. Fails if `mode` isn't a compute_mode. */
+ * product. Fails if `mode` isn't one of the three names that torch allows for compute_mode. */
 static bool cdist_mode(const char *mode, double p, int64_t n, int64_t m, bool *product) {
     bool always = strcmp(mode, "use_mm_for_euclid_dist") == 0;
     bool never = strcmp(mode, "donot_use_mm_for_euclid_dist") == 0;

@@ -1,8 +1,8 @@
 /*
  * einsum.c: sums of products that are described by labels, such as "bij,bjk->bik". A label that
  * occurs twice in one operand selects a diagonal. A label that occurs in only one operand, and not
- * in the output, is summed over early. Then the operands are multiplied pair by pair, each pair by
- * one batched matrix product.
+ * in the output, is summed over early. Then the operands are multiplied pair by pair: each pair by
+ * one batched matrix product, or elementwise if no label of the pair is summed over.
  */
 #include "autograd/op.h"
 
@@ -184,7 +184,7 @@ static bool einsum_parse(const char *equation, einsum_operand *o, int n) {
     return einsum_spread(out, covered, covered);
 }
 
-/* Returns the index of the dim with this label, or -1 if there is none. */
+/* Returns the index of the first dim with this label, or -1 if there is none. */
 static int einsum_find(const einsum_dims *d, int label) {
     for (int i = 0; i < d->n; i++)
         if (d->label[i] == label)
@@ -305,7 +305,7 @@ typedef struct {
 } einsum_roles;
 
 /* Returns the list to which a label belongs, or NULL if the label is summed over before the
- * product. */
+ * product. in_a and in_b tell which of the operands a and b have the label. */
 static einsum_dims *einsum_role(einsum_roles *r, bool in_a, bool in_b, bool wanted) {
     if (in_a && in_b)
         return wanted ? &r->batch : &r->both;
@@ -381,9 +381,9 @@ static void einsum_want(bool wanted[], const einsum_dims *dims) {
 }
 
 /* Returns the one operand that is left, permuted to the output's order of dims, and summed over the
- * labels that the output lacks. `single` is set if it was the only operand from the beginning.
- * After a product, a permuted tensor is also reshaped to its own shape. This changes no values, but
- * adds the node that torch's graph has there. */
+ * labels that the output lacks. `single` is set if the equation has only one operand. After a
+ * product, a permuted tensor is also reshaped to its own shape. This changes no values, but adds
+ * the node that torch's graph has there. */
 static rg_tensor *einsum_finish(const einsum_operand *o, const einsum_dims *out, bool single) {
     const einsum_dims *dims = &o->dims;
     bool kept[EINSUM_LABELS] = { false };

@@ -10,7 +10,7 @@
 
 #include <math.h>
 
-/* Test samples of ops with one input, with two inputs that broadcast, and with three. `kind`, `a`,
+/* Test samples of ops with one input, with two, and with three. The inputs broadcast. `kind`, `a`,
  * `b` and `c` are the letters before the shapes (see rg_sample in op.h). */
 #define SAMPLES_1(kind, attr)                                                         \
     RG_SAMPLES({ kind "(2,3)", attr }, { kind "(2,1,3)", attr }, { kind "()", attr }, \
@@ -80,13 +80,13 @@ bool rgi_shape_of_numbers(rg_call *c);
 bool rgi_shape_broadcast_floats(rg_call *c);
 bool rgi_shape_broadcast_numbers(rg_call *c);
 
-/* Returns whether the caller passed a number where t is expected. */
+/* Returns whether t is a number, which the caller passed in place of a tensor. */
 static inline bool elementwise_is_number(const rg_tensor *t) {
     return t && t->state == RG_ALIVE && t->flags & RG_WEAK;
 }
 
-/* Fails with torch's error message if the single element of t, a floating-point tensor, doesn't fit
- * into the dtype. If t isn't floating point, doesn't check, and returns true. */
+/* Fails with torch's error message if the single element of t doesn't fit into the dtype d. An
+ * integer or bool is checked only if d is an integer dtype. */
 bool rgi_element_fits(const char *op, const rg_tensor *t, rg_dtype d);
 
 /* ---- ops of one tensor, with up to three numbers as further arguments ------------- */

@@ -143,9 +143,9 @@ static bool embedding_renorm_check(const rg_tensor *index, const rg_tensor *weig
     return rgi_want_indices(RG_INDEX_ERROR, "embedding", index, 0, weight->size[0], 0);
 }
 
-/* Scales rows of the table down. A row whose norm is above max_norm is multiplied by max_norm /
- * (norm + 1e-7), in double precision, as in torch. If an index occurs twice, the same scaled row is
- * written twice. */
+/* Scales down the rows of the table that `index` names. A row whose norm is above max_norm is
+ * multiplied by max_norm / (norm + 1e-7). As in torch, this factor is computed in double precision.
+ * If an index occurs twice, the same scaled row is written twice. */
 static bool embedding_renorm(rg_tensor *index, rg_tensor *weight, const rg_embedding_options *o) {
     if (!embedding_renorm_check(index, weight))
         return false;

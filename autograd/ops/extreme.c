@@ -38,7 +38,7 @@ static bool smallest_forward(rg_call *c) {
 }
 
 /* The gradient of amax and amin: g / n where x equals y, and g * 0 elsewhere. n is the number of
- * elements of x that equal y. */
+ * elements that equal y among those over which y is the extreme. */
 static rg_tensor *extreme_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rgi_saved(s, 0);
     rg_tensor *share = rgi_reduce_share(x, rgi_saved_output(s), s->attr, false);
@@ -127,8 +127,9 @@ rg_tensor *rg_min(rg_tensor *x) {
 /* ---- max_dim, min_dim: the extremes along a dim, and their indices; g goes to the elements
  *      at these indices --------------------------------------------------------- */
 
-/* Returns the one dim that is in the mask `dims`. In argmax the mask may have all dims, which
- * stands for the flattened tensor: then the result is 0, the flattened tensor's only dim. */
+/* Returns the one dim that is in the mask `dims` of the attributes. In argmax and argmin the mask
+ * may have all dims, which stands for the flattened tensor: then the result is 0, the flattened
+ * tensor's only dim. */
 static int extreme_dim(const void *attr) {
     return __builtin_ctz(((const struct reduce_attr *)attr)->dims);
 }

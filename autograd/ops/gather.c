@@ -26,9 +26,10 @@ struct index_along_attr {
 #define ALONG(inputs, dim_) \
     { inputs, RG_A(index_along, .dim = dim_) }
 
-/* `how` says what is done: K_GET copies t's elements at the indices to `row`, K_PUT copies `row` to
- * these elements of t, and K_ADD adds `row` to them. An index stands for a slice in index_select
- * and index_add, and for a single element in the other ops. */
+/* Reads or writes elements of t at the indices along dim, as `how` says: K_GET copies t's elements
+ * at the indices to `row`, K_PUT copies `row` to these elements of t, and K_ADD adds `row` to them.
+ * An index stands for a slice in index_select and index_add, and for a single element in the other
+ * ops. Returns false if index is NULL, as a failed rgi_saved returns it. */
 static bool index_along(const rg_op *op, const struct index_along_attr *a, k_index_how how,
                         rg_tensor *row, const rg_tensor *t, const rg_tensor *index) {
     if (!index)
@@ -130,8 +131,8 @@ rg_tensor *(rg_take_along_dim)(rg_tensor *x, rg_tensor *index, int dim) {
 /* ---- scatter: x with the source written at the indices along dim; scatter_add: x with the
  *      source added there ------------------------------------------------------- */
 
-/* Fails unless the sizes of index fit x and the source. `source` is NULL if the caller passed a
- * number. */
+/* Fails unless the sizes of index fit x and the source: no size of index may exceed the source's,
+ * and only along dim may it exceed x's. `source` is NULL if the caller passed a number. */
 static bool scatter_sizes_fit(const rg_tensor *x, const rg_tensor *index, const rg_tensor *source,
                               int dim) {
     int n = rgi_index_ndim(index);

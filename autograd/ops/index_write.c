@@ -25,8 +25,8 @@ static rg_tensor index_write_vector(const rg_tensor *t) {
     return vector;
 }
 
-/* Copies x to y, unless y is x itself. Then writes the slices of the source over y's slices at the
- * indices. */
+/* Copies the op's input x to its output y, unless y is x itself. Then writes the slices of the
+ * source over y's slices at the indices. */
 static bool index_write(rg_call *c, const rg_tensor *source, const rg_tensor *index) {
     rg_tensor *y = c->out[0];
     if (y != c->in[0])

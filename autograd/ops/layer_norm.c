@@ -173,9 +173,10 @@ static int64_t norm_product(const rg_tensor *x, int from, int to) {
     return (int64_t)n;
 }
 
-/* Fails unless x's shape ends with *shape, and each of the n affine tensors (weight, bias) is
- * RG_NONE or has the shape *shape. `star` is the text after the asterisk in the error message:
- * torch's messages for the different norms differ there. Fills in the sizes of *a. */
+/* Fails unless *shape has a dim, x's shape ends with *shape, and each of the n affine tensors
+ * (weight, bias) is RG_NONE or has the shape *shape. `star` is the text after the asterisk in the
+ * error message: torch's messages for the different norms differ there. Fills in the sizes of
+ * *a. */
 static bool norm_shapes(const char *op, const char *star, rg_tensor *x, const rg_dims *shape,
                         rg_tensor *const affine[], int n, struct norm_attr *a) {
     static const char *const names[] = { "weight", "bias" };

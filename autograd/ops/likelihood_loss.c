@@ -32,7 +32,8 @@ static bool gaussian_one_dim_differs(const rg_tensor *x, const rg_tensor *var) {
 }
 
 /* Returns var in a shape that broadcasts to x's shape. If var lacks only x's last dim, a last dim
- * of size 1 is added. Fails if no such shape exists. */
+ * of size 1 is added. As in torch, fails for other shapes of var, even for some that would
+ * broadcast. */
 static rg_tensor *gaussian_fitted(rg_tensor *x, rg_tensor *var) {
     if (rgi_same_shape(x, var) || gaussian_one_dim_differs(x, var))
         return var;

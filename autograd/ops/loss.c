@@ -139,8 +139,8 @@ rg_tensor *rgi_loss_gradient(const rg_step *s, rg_tensor *slope, rg_tensor *g) {
     return rg_mul(rgi_is_none(weight) ? slope : rg_mul(slope, weight), g);
 }
 
-/* Computes x's gradient, unless there is a pos_weight. The gradients that this function doesn't
- * compute are computed by the rules. */
+/* Computes x's gradient if it is wanted, unless there is a pos_weight. The gradients that this
+ * function doesn't compute are computed by the rules. */
 bool rgi_loss_fused(const rg_step *s, rg_tensor *gin[], k_loss_kind kind) {
     const struct loss_attr *a = RG_ATTR(s, loss);
     rg_tensor *in[4];

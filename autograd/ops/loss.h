@@ -26,9 +26,9 @@ rg_tensor *rgi_loss_reduce(rg_tensor *each, rg_reduction how);
 
 /* ---- losses that the kernel k_loss computes ---------------------------------------
  * The inputs are x, t, and for some losses a weight and a pos_weight, which may be RG_NONE. The
- * kernel computes each element's loss, or the derivative of the loss with respect to x, which is
- * called the slope. gx = g * weight * slope, divided by the number of elements if the reduction is
- * the mean. */
+ * kernel computes each element's loss or its slope: the derivative of the loss with respect to x,
+ * without the weight. gx = g * weight * slope, divided by the number of elements if the reduction
+ * is the mean. */
 
 /* The attributes of these losses. `c` is smooth_l1_loss's beta, huber_loss's delta, or the smallest
  * denominator in the gradient of binary_cross_entropy. */
@@ -46,9 +46,9 @@ rg_tensor *rgi_loss_gradient(const rg_step *s, rg_tensor *slope, rg_tensor *g);
 
 /* ---- losses over classes (nll.c, cross_entropy.c) ------------------------------ */
 
-/* The attributes of nll_loss and cross_entropy. x has `classes` classes along its class dim. Each
- * class has `inner` elements: the product of the sizes of the later dims. A target equal to
- * `ignore` doesn't count. */
+/* The attributes of nll_loss and cross_entropy. x has `classes` classes along its class dim, and
+ * `inner` is the product of the sizes of the dims after it. A target equal to `ignore` doesn't
+ * count. */
 struct nll_loss_attr {
     const char *node;
     int64_t classes, inner, ignore;
@@ -70,22 +70,22 @@ typedef struct {
     double scale;
 } rg_nll;
 
-/* The state of the forward functions of nll_loss and cross_entropy: the arguments of the kernel, x
- * made contiguous, and `each`, which gets the loss of each target. */
+/* The state of the forward functions of nll_loss and cross_entropy: the arguments of the kernel, a
+ * contiguous x, and `each`, the tensor for the loss of each target. */
 typedef struct {
     rg_nll nll;
     rg_tensor *x, *each;
 } rg_nll_forward;
 
-/* Fails unless the shapes and dtypes are allowed. Also fails if the weight requires grad while grad
- * mode is on. */
+/* Fails unless the shapes and dtypes of x, t and the weight (or RG_NONE) are allowed. Also fails if
+ * the weight requires grad while grad mode is on. */
 bool rgi_nll_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight);
 struct nll_loss_attr rgi_nll_attributes(const rg_tensor *x, const rg_loss_options *o);
 bool rgi_nll_shape(rg_call *c);
 
 /* rgi_nll_begin fills in *z, and rgi_nll_forward_begin fills in *f. Both return false on failure.
- * The caller's scope owns the tensors that they allocate. rgi_nll_forward_end computes the output
- * from f->each. */
+ * The caller's scope owns the tensors that they allocate. rgi_nll_forward_end computes the call's
+ * output from f->each, the losses. */
 bool rgi_nll_begin(rg_nll *z, const struct nll_loss_attr *a, rg_tensor *target, rg_tensor *weight);
 bool rgi_nll_forward_begin(rg_nll_forward *f, rg_call *c);
 void rgi_nll_forward_end(const rg_nll_forward *f, rg_call *c);

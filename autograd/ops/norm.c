@@ -54,8 +54,8 @@ RG_OP(norm, .doc = "sum(|x|^p)^(1/p) over dims", .node = "LinalgVectorNormBackwa
                  REDUCED("z(4,3)", 2, true, 0), REDUCED("z()", RG_UNNAMED, false, 2),
                  REDUCED("(0,3)", 2, false, 2), REDUCED("(3,0)", 2, false, 3)));
 
-/* Fails if x isn't floating point. Also fails if p is negative or infinity and a dim that is
- * reduced has size 0, because such a norm of no elements isn't defined. `dims` is the list that the
+/* Fails if x isn't floating point. Also fails if p is negative or infinity and a reduced dim has
+ * size 0, because for such a p the norm of no elements isn't defined. `dims` is the list that the
  * caller gave; an empty list means all dims. */
 static bool norm_check(rg_tensor *x, double p, const rg_dims *dims) {
     if (!rgi_check(x, "norm"))
@@ -148,10 +148,10 @@ static double cosine_far(const rg_tensor *t) {
     return far[t->dtype];
 }
 
-/* Returns whether the norms of t must be computed once more, from t scaled by a factor. This is so
- * if an element of `norm`, the norms of t as computed without a factor, is outside the safe range
- * and isn't 0. While a training step is recorded for replays, returns true, since t may have other
- * values in a replay. */
+/* Returns whether the norms of t must be computed again, after a division of t (cosine_scale). They
+ * must be if an element of `norm`, the norms of the undivided t, is outside the safe range and
+ * isn't 0; and also while a training step is recorded for replays, since t may have other values in
+ * a replay. Returns false if t has no elements. */
 static bool cosine_needs_scale(const rg_tensor *t, const rg_tensor *norm) {
     double far = cosine_far(t);
     bool ordinary = !rgi_this.observer;
@@ -163,8 +163,8 @@ static bool cosine_needs_scale(const rg_tensor *t, const rg_tensor *norm) {
 }
 
 /* Returns, for each row of t along dim, the number by which the row is divided. The number is
- * exactly 1 if the absolute value of the row's largest element is in the safe range. The numbers
- * have no history. That changes no gradient, since the cosine doesn't depend on them. */
+ * exactly 1 if the row's largest absolute value is in the safe range. The numbers have no history.
+ * This changes no gradient, since the cosine doesn't depend on the numbers. */
 static rg_tensor *cosine_scale(rg_tensor *t, int dim) {
     RG_NO_GRAD();
     double far = cosine_far(t);
@@ -173,8 +173,8 @@ static rg_tensor *cosine_scale(rg_tensor *t, int dim) {
     return rg_clamp_min(scale, 1 / (far * far));
 }
 
-/* Returns t / max(norm(t), eps). The denominator is computed as norm(t) plus a constant, so that it
- * has norm(t)'s gradient even where it is eps, as in torch. */
+/* Returns t / max(norm(t), eps). As in torch, the denominator has norm(t)'s gradient even where its
+ * value is eps. Therefore it is computed as norm(t) plus a constant. */
 static rg_tensor *cosine_unit(rg_tensor *t, int dim, double eps) {
     rg_tensor *norm = rg_norm_dim(t, 2, dim, true);
     if (!norm)

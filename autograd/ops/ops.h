@@ -15,7 +15,7 @@
  * Arithmetic and comparisons take a number in place of a tensor: rg_div(x, 8.0), rg_sub(1, p). The
  * macros that convert the number are in ops_macros.h. A dim may be negative: -1 is the last dim.
  * RG_NONE stands for an argument that is left out. A function that fails returns NULL, and
- * rg_error() says why. If the function returns a struct, the struct then holds NULLs.
+ * rg_error() says why. If the function returns a struct, the tensors in the struct are then NULL.
  *
  * The results have the same order of dims in memory as torch's results. Elementwise functions,
  * copies and the functions whose names end in _like keep the memory order of their input, without
@@ -166,7 +166,8 @@ rg_tensor *rg_addcdiv(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value); /
 
 /* ---- reductions -------------------------------------------------------------------
  * A function reduces all elements, one dim (_dim), or several dims (_dims), such as RG_DIMS(0, 2).
- * An empty list of dims means all dims; but in rg_any_dims and rg_all_dims it means no dim, as in
+ * An empty list of dims means all dims; but in rg_any_dims and rg_all_dims it means no dim, and
+ * rg_logsumexp_dims fails for it without keepdim (unless x has no dims or no elements), as in
  * torch. With keepdim the reduced dims stay, with size 1. */
 
 /* A pair of results. On failure both fields are NULL. */
@@ -203,7 +204,7 @@ rg_values_indices rg_median_dim(rg_tensor *x, int dim, bool keepdim);
 /* the k-th smallest element, counted from 1, and its index */
 rg_values_indices rg_kthvalue(rg_tensor *x, int64_t k, int dim, bool keepdim);
 /* rg_quantile(x, 0.9, .dim = 1) returns the value below which a fraction q of the elements lie, for
- * each row along dim, or for all elements if no dim is given. q is a number, or a 1-d tensor of
+ * each row along dim, or for the flattened x if no dim is given. q is a number, or a 1-d tensor of
  * numbers; the size of that tensor becomes the first dim of the result. If the quantile falls
  * between two elements, `interpolation` says how it is computed from them: "linear", "lower",
  * "higher", "midpoint" or "nearest". */
@@ -293,8 +294,9 @@ typedef struct RG_OPTIONS rg_cdist_options {
 rg_tensor *rg_cdist_with(rg_tensor *a, rg_tensor *b, rg_cdist_options o);
 /* y[i, j] = sum over k of a[i, k] b[j, k], where i and j may stand for several dims, or for none */
 rg_tensor *rg_inner(rg_tensor *a, rg_tensor *b);
-/* The sum of products over the last n dims of `a` and the first n dims of `b`, or over the dims of
- * `a` that in_a lists and the dims of `b` that in_b lists. */
+/* rg_tensordot returns the sum of products over the last n dims of `a` and the first n dims of `b`.
+ * rg_tensordot_dims sums over the dims of `a` that in_a lists and the dims of `b` that in_b
+ * lists. */
 rg_tensor *rg_tensordot(rg_tensor *a, rg_tensor *b, int n);
 rg_tensor *rg_tensordot_dims(rg_tensor *a, rg_tensor *b, rg_dims in_a, rg_dims in_b);
 /* beta c + alpha (a @ b); rg_addmm takes matrices, and rg_baddbmm batches of matrices */
@@ -305,11 +307,12 @@ rg_tensor *rg_linear(rg_tensor *x, rg_tensor *weight, rg_tensor *bias);
 
 /* ---- lists of tensors -------------------------------------------------------------
  * A program writes a list as RG_LIST(a, b, c). In C the list lives until the end of the block in
- * which it is written, and in C++ as long as the innermost scope. If the n tensors are already in
- * an array v, the program writes rg_list_of(n, v). (The literal (rg_list){ n, v } can't be passed
- * to a macro: the preprocessor would take its comma for one between two arguments.) A list that a
- * function returns has n tensors in v, and the scope owns both the array and the tensors. If the
- * function failed, n is -1 and the first 64 elements of v are NULL. */
+ * which it is written. In C++ the innermost RG_SCOPE owns the list's array, so that the list lives
+ * until this scope ends. If the n tensors are already in an array v, the program writes
+ * rg_list_of(n, v). (The literal (rg_list){ n, v } can't be passed to a macro: the preprocessor
+ * would take its comma for one between two arguments.) A list that a function returns has n tensors
+ * in v, and the innermost RG_SCOPE owns both the array and the tensors. If the function failed, n
+ * is -1 and the first 64 elements of v are NULL. */
 
 /* rg_einsum("ij,jk->ik", a, b) returns sum over j of a_ij b_jk. Each letter is the label of a
  * dim. */
@@ -345,8 +348,8 @@ rg_tensor *rg_narrow(rg_tensor *x, int dim, int64_t start, int64_t length);
 rg_tensor *rg_select(rg_tensor *x, int dim, int64_t index);     /* x[index] along dim */
 /* x[start:end:step] along dim */
 rg_tensor *rg_slice(rg_tensor *x, int dim, int64_t start, int64_t end, int64_t step);
-/* a diagonal: the elements at i along dim1 and i + offset along dim2, for all i. The view lacks
- * these two dims; its last dim is i. */
+/* a diagonal: the elements at i along dim1 and i + offset along dim2, for all i. In the view, a
+ * last dim with these elements replaces the two dims. */
 rg_tensor *rg_diagonal(rg_tensor *x, int64_t offset, int dim1, int dim2);
 /* y[.., w, .., i] = x[.., w * step + i, ..]: windows of `size` elements along dim. Each window
  * begins `step` elements after the previous one. */
@@ -378,8 +381,8 @@ rg_tensor *rg_diag_embed(rg_tensor *x, int64_t offset, int dim1, int dim2);
 
 /* rg_repeat_interleave(x, 2, .dim = 0) returns x with each slice along dim repeated. If no dim is
  * given, each element of the flattened x is repeated. `repeats` is a number, or a tensor with a
- * number for each slice. A caller who knows the sum of the repeats may pass it as output_size; the
- * call fails if output_size isn't that sum. */
+ * number for each slice. A caller who knows the result's size along dim may pass it as output_size;
+ * the call fails if this isn't the size. */
 typedef struct RG_OPTIONS rg_repeat_interleave_options {
     RG_BY_NAME;
     int64_t dim         RG_DEFAULT(INT_MIN);
@@ -399,8 +402,9 @@ rg_list    rg_meshgrid_with(rg_list tensors, rg_meshgrid_options o);
 
 typedef enum rg_pad_mode { RG_CONSTANT, RG_REFLECT, RG_REPLICATE, RG_CIRCULAR } rg_pad_mode;
 /* rg_pad(x, left, right, top, bottom) adds zeros before and after the elements of the last two
- * dims: each pair of numbers is for one dim, beginning with the last dim. rg_pad_with also takes a
- * mode; `value` is the number with which RG_CONSTANT fills the new elements. */
+ * dims: each pair of numbers is for one dim, beginning with the last dim. A negative number removes
+ * elements. rg_pad_with also takes a mode; `value` is the number that RG_CONSTANT gives to the new
+ * elements. */
 rg_tensor *rg_pad_with(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double value);
 rg_tensor *rg_contiguous(rg_tensor *x);                         /* x if contiguous, else a copy */
 rg_tensor *rg_clone(rg_tensor *x);
@@ -409,10 +413,11 @@ rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype);                 /* rg_float(x), 
 /* ---- Python's index syntax --------------------------------------------------------
  * x[1:3, None, -1] is rg_index(x, "1:3, None, -1"), x[i] is rg_index(x, i), x[:, mask] is
  * rg_index(x, ":", mask), and x[i] = value is rg_set_item_(x, value, i). Each item is a number, a
- * tensor (int64 or a bool mask), RG_SLICE(start, end) or RG_SLICE(start, end, step), or a string of
- * one or more items in Python's syntax. There are up to 16 items. A list of lists, such as
- * "[[0], [1]]", is one index tensor. torch 2.13 still reads such a list as a tuple of items, and
- * warns that a later version will read it as one tensor. */
+ * bool, a tensor (int64 or a bool mask), RG_SLICE(start, end) or RG_SLICE(start, end, step), or a
+ * string of one or more items in Python's syntax. There are up to 16 items, where a string counts
+ * as one; and up to 32, where each item in a string counts. A list of lists, such as "[[0], [1]]",
+ * is one index tensor. torch 2.13 still reads such a list as a tuple of items, and warns that a
+ * later version will read it as one tensor. */
 
 typedef enum rg_index_kind {
     RG_INDEX_TEXT, RG_INDEX_NUMBER, RG_INDEX_SLICE, RG_INDEX_TENSOR, RG_INDEX_BOOL
@@ -474,10 +479,10 @@ rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim);
 rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask);     /* x[mask] */
 /* a row for each element of x that isn't 0, with the element's indices */
 rg_tensor *rg_nonzero(rg_tensor *x);
-/* the k largest elements along dim, or the k smallest if `largest` is false; and their indices.
- * They are in order if `sorted` is true. */
+/* the k largest elements along dim, or the k smallest if `largest` is false; and their indices. If
+ * `sorted` is true, the largest (or smallest) comes first. */
 rg_values_indices rg_topk(rg_tensor *x, int64_t k, int dim, bool largest, bool sorted);
-/* equal elements keep their order */
+/* x sorted along dim, and the index that each element had in x. Equal elements keep their order. */
 rg_values_indices rg_sort(rg_tensor *x, int dim, bool descending);
 rg_tensor *rg_argsort(rg_tensor *x, int dim, bool descending);  /* the indices of rg_sort */
 rg_tensor *rg_unique(rg_tensor *x);                             /* distinct values, sorted */
@@ -500,8 +505,8 @@ rg_tensor *rg_searchsorted_with(rg_tensor *sorted, rg_tensor *values, bool right
                                 rg_searchsorted_options o);
 rg_tensor *rg_bucketize(rg_tensor *values, rg_tensor *boundaries, bool right);
 /* rg_bincount(x, .weights = w) returns, for each of the integers 0, 1, .., the number of times that
- * it occurs in the vector x. If weights are given, the result is not this number, but the sum of
- * the weights of the elements that equal the integer. The result has at least minlength
+ * it occurs in the vector x. If weights are given, the result has in place of this number the sum
+ * of the weights of the elements that equal the integer. The result has at least minlength
  * elements. */
 typedef struct RG_OPTIONS rg_bincount_options {
     RG_BY_NAME;
@@ -552,9 +557,9 @@ rg_tensor *rg_conv2d_with(rg_tensor *x, rg_tensor *weight, rg_tensor *bias, rg_c
 
 /* ---- pooling: rg_max_pool2d(x, 2), rg_avg_pool2d(x, RG_DIMS(3, 2), .stride = 1) ----
  * Windows slide over the last dim of x (pool1d), or over the last two dims (pool2d). x is (batch,
- * channels, h, w) or (channels, h, w); in pool1d it has no w. A program calls these functions
- * without _with, and writes options by name. The argument `kernel` is the size of a window: a
- * number or RG_DIMS. */
+ * channels, h, w) or (channels, h, w); in pool1d, x lacks the last of these dims. A program calls
+ * these functions without _with, and writes options by name. The argument `kernel` is the size of a
+ * window: a number or RG_DIMS. */
 
 #define RG_KERNEL   INT64_MIN /* A stride of RG_KERNEL is the kernel's size. */
 #define RG_WINDOW   INT64_MIN /* A divisor of RG_WINDOW is the window's size (torch's None). */
@@ -574,8 +579,9 @@ typedef struct RG_OPTIONS rg_max_pool_options {
 rg_tensor *rg_max_pool1d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options o);
 rg_tensor *rg_max_pool2d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options o);
 /* Each index is the position of the maximum in its channel's plane, whose elements are numbered row
- * by row. All max-pools fail if a window has no element of x, and so no maximum: with dilation, a
- * window may step from the padding before x to the padding behind x. */
+ * by row. All functions of max-pooling fail if a window contains no element of x, since it then has
+ * no maximum: with dilation, a window may step from the padding before x to the padding behind
+ * x. */
 rg_values_indices rg_max_pool1d_with_indices_with(rg_tensor *x, rg_dims kernel,
                                                   rg_max_pool_options o);
 rg_values_indices rg_max_pool2d_with_indices_with(rg_tensor *x, rg_dims kernel,
@@ -617,16 +623,16 @@ rg_tensor *rg_glu(rg_tensor *x, int dim);
  * sizes must be normalized_shape. weight and bias may be RG_NONE. */
 rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias,
                          double eps);
-/* (x - mean) / sqrt(var + eps) * weight + bias; mean and var are over one group of channels of one
- * batch element */
+/* (x - mean) / sqrt(var + eps) * weight + bias; mean and var are those of one group of channels in
+ * one element of the batch */
 rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_tensor *bias,
                          double eps);
 /* rg_batch_norm(x, running_mean, running_var, .weight = w, .training = true) returns (x - mean) /
  * sqrt(var + eps) * weight + bias for each channel of x (batch, channels, ..). Without .training,
- * mean and var are running_mean and running_var. In training, mean and var are the mean and
+ * running_mean and running_var are used as mean and var. In training, mean and var are the mean and
  * variance of the batch, and running_mean and running_var are updated: each becomes (1 - momentum)
  * times itself plus momentum times the batch's value (for running_var, the variance with a
- * correction of 1). In training both may be RG_NONE. */
+ * correction of 1). In training, running_mean and running_var may both be RG_NONE. */
 typedef struct RG_OPTIONS rg_batch_norm_options {
     RG_BY_NAME;
     rg_tensor *weight RG_DEFAULT(RG_NONE);
@@ -637,8 +643,8 @@ typedef struct RG_OPTIONS rg_batch_norm_options {
 } rg_batch_norm_options;
 rg_tensor *rg_batch_norm_with(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
                               rg_batch_norm_options o);
-/* If the eps of rg_rms_norm is RG_OWN_EPS, it is the epsilon of x's dtype. This is torch's default,
- * None. */
+/* If the eps of rg_rms_norm is RG_OWN_EPS, the epsilon of x's dtype takes its place. This is
+ * torch's default, None. */
 #define RG_OWN_EPS (-__builtin_inf())
 /* x / sqrt(mean(x^2) + eps) * weight; the mean is over the last dims of x, whose sizes must be
  * normalized_shape */
@@ -653,9 +659,9 @@ rg_tensor *rg_pairwise_distance(rg_tensor *a, rg_tensor *b, double p, double eps
 rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *g);
 
 /* rg_scaled_dot_product_attention(q, k, v, .is_causal = true) returns softmax(scale q k^T + mask)
- * v. A bool mask is true where a key takes part; a mask of floats is added. A scale of 0 means 1 /
- * sqrt(size of q's last dim). With enable_gqa, k and v may have fewer heads than q: each head of k
- * and v is then used by several heads of q. */
+ * v. A bool mask is true where a key takes part; a mask of floats is added as in this formula. A
+ * scale of 0 means 1 / sqrt(size of q's last dim). With enable_gqa, k and v may have fewer heads
+ * than q: each head of k and v is then used by several heads of q. */
 typedef struct RG_OPTIONS rg_attention_options {
     RG_BY_NAME;
     rg_tensor *attn_mask RG_DEFAULT(RG_NONE);
@@ -666,44 +672,45 @@ typedef struct RG_OPTIONS rg_attention_options {
 } rg_attention_options;
 rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_tensor *v,
                                                 rg_attention_options o);
-/* Returns the attention, (batch, n, heads * size). q, k and v lie side by side in qkv, which is
- * (batch, n, 3 * heads * size), as one linear layer computes them together. torch has no such
- * function. */
+/* rg_joint_attention returns the attention of q, k and v, which lie side by side in the last dim of
+ * qkv, as one linear layer computes them. qkv is (batch, n, 3 * heads * size), and the result is
+ * (batch, n, heads * size). torch has no such function. */
 rg_tensor *rg_joint_attention(rg_tensor *qkv, int64_t heads, bool is_causal);
 
 /* ---- recurrent layers, in one direction ------------------------------------------
  * Each function takes gates of shape (steps, batch, size of the gates): the result of rg_linear(x,
- * weight_ih, bias_ih) for all time steps. It computes the hidden state h of one time step after the
- * other, from the last to the first if `reverse`. rg_nn_lstm, rg_nn_gru and rg_nn_rnn in
- * nn/layers/recurrent.h call these functions. torch has no such functions. */
+ * weight_ih, bias_ih) for all time steps. From these it computes the hidden state h of one time
+ * step after the other, beginning with the last time step if `reverse`. rg_nn_lstm, rg_nn_gru and
+ * rg_nn_rnn in nn/layers/recurrent.h call these functions. torch has no such functions. */
 
 /* h and c of all time steps, each (steps, batch, hidden). Both are NULL on failure. */
 typedef struct rg_hidden_cells {
     rg_tensor *h, *c;
 } rg_hidden_cells;
-/* i, f, g, o are the quarters of gates + h weight_hh^T. After a time step, h and c become c' =
- * sigmoid(f) c + sigmoid(i) tanh(g) and h' = sigmoid(o) tanh(c'). h_0 has as many columns as
- * weight_hh: the hidden size or, if there is a single time step, any number (for proj_size). */
+/* i, f, g, o are the quarters of gates + h weight_hh^T. A time step replaces c by c' = sigmoid(f) c
+ * + sigmoid(i) tanh(g), and h by h' = sigmoid(o) tanh(c'). h_0 has as many columns as weight_hh:
+ * the hidden size or, if there is a single time step, any number (for proj_size). */
 rg_hidden_cells rg_lstm_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, rg_tensor *c_0,
                              bool reverse);
-/* r, z, n are the thirds of the gates, and a, b, q the thirds of h weight_hh^T + bias_hh. With u =
- * sigmoid(z + b), h becomes h' = (1 - u) tanh(n + sigmoid(r + a) q) + u h. bias_hh may be
- * RG_NONE. */
+/* r, z, n are the thirds of the gates, and a, b, q the thirds of h weight_hh^T + bias_hh. A time
+ * step replaces h by h' = (1 - u) tanh(n + sigmoid(r + a) q) + u h, where u = sigmoid(z + b).
+ * bias_hh may be RG_NONE. */
 rg_tensor *rg_gru_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *bias_hh, rg_tensor *h_0,
                        bool reverse);
-/* h becomes h' = tanh(gates + h weight_hh^T), with relu in place of tanh if `relu` is set */
+/* A time step replaces h by h' = tanh(gates + h weight_hh^T), or with relu in place of tanh if
+ * `relu` is set. */
 rg_tensor *rg_rnn_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, bool relu,
                        bool reverse);
 
 /* ---- losses: rg_mse_loss(x, t), rg_cross_entropy(x, t, .label_smoothing = 0.1) ----
  * A program calls these functions without _with, and writes options by name. */
 
-/* RG_MEAN and RG_SUM are the mean and the sum over all elements. But the mean of nll_loss, and of
- * cross_entropy with class indices, is the sum divided by the sum of the targets' weights; and the
- * mean of mse_loss and l1_loss with a weight is the sum divided by the sum of the weights. RG_EACH
- * is torch's "none": it returns the loss of each element. RG_BATCHMEAN is the sum divided by the
- * size of x's first dim, and only kl_div takes it. Where the comment beside an option names losses,
- * only these losses use the option. */
+/* RG_MEAN and RG_SUM are the mean and the sum of the losses that the function's formula gives. But
+ * the mean of nll_loss, and of cross_entropy with class indices, is the sum divided by the sum of
+ * the targets' weights; and the mean of mse_loss and l1_loss with a weight is the sum divided by
+ * the sum of the weights. RG_EACH is torch's "none": it returns all these losses. RG_BATCHMEAN is
+ * the sum divided by the size of x's first dim, and only kl_div takes it. Where the comment beside
+ * an option names losses, only these losses use the option. */
 typedef enum rg_reduction { RG_MEAN, RG_SUM, RG_EACH, RG_BATCHMEAN } rg_reduction;
 typedef struct RG_OPTIONS rg_loss_options {
     RG_BY_NAME;
@@ -780,7 +787,8 @@ typedef struct RG_OPTIONS rg_gaussian_nll_options {
     rg_flag full              RG_DEFAULT(false); /* adds ln(2 pi) / 2 */
     double eps             RG_DEFAULT(1e-6);  /* a smaller variance counts as eps */
 } rg_gaussian_nll_options;
-/* (ln var + (x - t)^2 / var) / 2. var may be a number, and may lack x's last dim. */
+/* (ln var + (x - t)^2 / var) / 2. var may be a number; a tensor var may lack x's last dim, or have
+ * size 1 along one dim. */
 rg_tensor *rg_gaussian_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_tensor *var,
                                      rg_gaussian_nll_options o);
 typedef struct RG_OPTIONS rg_poisson_nll_options {

@@ -106,8 +106,8 @@ static inline rg_list rg_list_of(int n, rg_tensor *const v[]) {
 #define rg_conv2d(x, w, b, ...) \
     RG_IN_ORDER_3(rg_conv2d_with, __COUNTER__, x, w, b, RG_CONV_(__VA_ARGS__))
 
-/* RG_SIZES_ converts its argument, a number or RG_DIMS, to an rg_dims. In C++ it calls one of two
- * overloads. */
+/* RG_SIZES_ converts its argument, a number or RG_DIMS, to an rg_dims. In C++ rg_sizes_of, which it
+ * calls, has an overload for each of the two. */
 static inline rg_dims rg_sizes_of_dims(rg_dims d) { return d; }
 static inline rg_dims rg_sizes_of_number(int64_t n) {
     rg_dims d = { 1, { n } };
@@ -472,7 +472,7 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
     RG_AROUND_3(rg_index_add_, __COUNTER__, x, RG_INT(dim), index, source, RG_REAL(alpha))
 
 /* ---- items in brackets: rg_index(x, items...), rg_set_item_(x, value, items...) ----
- * The arguments are evaluated once each, from left to right, and each becomes an rg_item_index. */
+ * The arguments are evaluated once each, from left to right. Each item becomes an rg_item_index. */
 
 #define RG_SLICE(...)                    RG_SLICE_(__VA_ARGS__, 1, 0)
 #define RG_SLICE_(start, end, step, ...) rg_index_slice(start, end, step)
@@ -494,9 +494,10 @@ static inline rg_item_index rg_index_item(rg_item_index i) { return i; }
                       rg_index_number, rg_index_unsigned, rg_index_number)(v))
 /* clang-format on */
 
-/* RG_ITEMS_ declares the array rg_i and writes RG_ITEM for each argument. The preprocessor has no
- * loop, so this is done by repeated expansion. RG_ITEMS_OF writes the first item, and then the name
- * RG_ITEMS_NEXT with the arguments that are left; RG_NOTHING keeps this name from being expanded at
+/* RG_ITEMS_ declares an array, and writes RG_ITEM for each argument, which stores an item in the
+ * array. The preprocessor has no loop, so this is done by repeated expansion. (n is a number that
+ * makes the names of the variables unique.) RG_ITEMS_OF writes the first item, and then the name
+ * RG_ITEMS_NEXT with the remaining arguments; RG_NOTHING keeps this name from being expanded at
  * once. RG_16_TIMES scans its argument again and again, and each scan replaces one RG_ITEMS_NEXT by
  * RG_ITEMS_OF. */
 #define RG_ITEM_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) count
@@ -546,8 +547,8 @@ static inline rg_list rg_list_of(std::initializer_list<rg_tensor *> l) {
     return rg_list_in_scope<rg_list>(l);
 }
 #define RG_LIST(...) rg_list_of({ __VA_ARGS__ })
-/* Makes the list for a single call. The list lives until the end of the full expression that
- * contains the call. */
+/* Makes the list for a single call. The list's array lives until the end of the full expression
+ * that contains the call. */
 static inline rg_list rg_arguments(std::initializer_list<rg_tensor *> l) {
     return rg_list{ (int)l.size(), l.begin() };
 }

@@ -28,9 +28,9 @@ static bool pad_mirrors(const struct pad_attr *a) {
     return a->mode == RG_REFLECT || a->mode == RG_REPLICATE;
 }
 
-/* Sets *sum to size + left + right. Returns whether this overflows; then *sum is the sum modulo
- * 2^64. Requires that size isn't negative. If both additions overflow, the second undoes the first
- * one's overflow. */
+/* Sets *sum to size + left + right. Returns whether the sum overflows; if so, *sum is the sum
+ * modulo 2^64. Requires that size isn't negative. If both additions overflow, the second undoes the
+ * first one's overflow. */
 static bool pad_sum_overflows(int64_t size, int64_t left, int64_t right, int64_t *sum) {
     bool first = __builtin_add_overflow(size, left, sum);
     bool second = __builtin_add_overflow(*sum, right, sum);
@@ -38,8 +38,8 @@ static bool pad_sum_overflows(int64_t size, int64_t left, int64_t right, int64_t
 }
 
 /* Sets y's size along dim d to the sum of x's size and both paddings. Fails if this padding is
- * impossible. In reflect and replicate, a sum that overflows to a negative number isn't refused
- * here: the caller reports the negative size, as torch does. */
+ * impossible. In the modes reflect and replicate, only a sum that overflows to a positive number is
+ * refused here: pad_shape reports a negative size, as torch does. */
 static bool pad_size(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x, int d) {
     int64_t left = pad_at(a, x->ndim, d, false);
     int64_t right = pad_at(a, x->ndim, d, true);
@@ -63,8 +63,9 @@ static bool pad_size(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x,
     return true;
 }
 
-/* Sets the shape of the output. In reflect and replicate, x may have an empty batch, but no other
- * empty dim. As in torch, these modes also fail if all padded dims become empty. */
+/* Sets the shape of the output. Fails if x can't be padded in this way. As in torch, the modes
+ * reflect and replicate fail if a dim of x other than the batch is empty, and if all padded dims
+ * would become empty. */
 static bool pad_shape(rg_call *c) {
     const struct pad_attr *a = RG_ATTR(c, pad);
     rg_tensor *y = c->out[0];
@@ -157,9 +158,9 @@ static bool pad_forward(rg_call *c) {
     return true;
 }
 
-/* The gradient of x. For RG_CONSTANT it is g padded by the negated padding, which removes the added
- * elements. In the other modes, the elements of g are added at the indices in x from which the
- * output's elements came. */
+/* The gradient of x. For RG_CONSTANT, g is padded by the negated padding, which removes the
+ * elements that pad added. In the other modes, each element of g is added to the gradient of the
+ * element of x that pad copied to its place. */
 static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g) {
     const struct pad_attr *a = RG_ATTR(s, pad);
     rg_dims shape = rgi_input_dims(s, 0);

@@ -26,10 +26,10 @@ static void part_insert_dim(rg_tensor *t, int dim, int64_t size, int64_t stride)
     t->stride[dim] = stride;
 }
 
-/* part_product and part_sum return a * b and a + b, wrapped to 60 bits. They compute strides. A
- * result needs more than 60 bits only if it is the stride of a dim with at most one element. No
- * element is reached by such a stride, so its value doesn't matter; but it must not overflow when
- * it is multiplied by the size of an element. */
+/* part_product and part_sum return a * b and a + b, wrapped to 60 bits. They compute strides and
+ * starts. A result needs more than 60 bits only if it is for an empty tensor or a dim of size 1. No
+ * element is reached by such a stride, so its value doesn't matter; but its product with the size
+ * of an element must not overflow. */
 static int64_t part_product(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a * (uint64_t)b << 4) >> 4;
 }
@@ -49,7 +49,8 @@ static void part_take_diagonal(rg_tensor *t, const rg_part *p) {
     part_insert_dim(t, t->ndim, p->length, stride);
 }
 
-/* Returns the distance, in elements, from t's first element to the first element of the part. */
+/* Returns the distance, in elements of memory, from t's first element to the first element of the
+ * part. For an empty part, returns 0. */
 static int64_t part_start(const rg_tensor *t, const rg_part *p) {
     if (p->kind == RG_AT_NEW || (p->kind != RG_AT_INDEX && p->length == 0))
         return 0;
@@ -279,8 +280,8 @@ RG_OP(diagonal_copy, .doc = "a matrix's diagonal, as a tensor of its own",
 /* ---- diag_embed: zeros, but with x's last dim laid along the diagonal of two new dims; gx is
  *      that diagonal of g ------------------------------------------------------- */
 
-/* Returns the side of the square matrix whose diagonal at the given offset has `length` elements.
- * Returns INT64_MAX if the side is too large for an int64. */
+/* Returns the number of rows of the square matrix whose diagonal at the given offset has `length`
+ * elements, or INT64_MAX if an int64 can't hold the number. */
 static int64_t diagonal_side(int64_t length, int64_t offset) {
     int64_t side;
     if (offset == INT64_MIN || __builtin_add_overflow(length, llabs(offset), &side))

@@ -48,9 +48,9 @@ static bool max_pool_shape(rg_call *c) {
     return true;
 }
 
-/* Computes the outputs. If the outputs are empty, the kernel isn't called. If there are no planes,
- * the sizes of a plane can be so large that the kernel would refuse them, or that their product
- * would overflow. */
+/* Computes the outputs. The kernel isn't called for empty outputs: if there are no planes, the
+ * sizes of a plane can be so large that the kernel would refuse them, or that their product would
+ * overflow. */
 static bool max_pool_forward(rg_call *c) {
     if (c->out[0]->numel == 0)
         return true;
@@ -263,8 +263,8 @@ static bool pool_wants(int dims, const rg_tensor *x, const pool_options *o, k_po
     return true;
 }
 
-/* Fails if a window has no element of x, since such a window has no maximum. This happens if the
- * window's dilation steps from the padding before x to the padding behind x. */
+/* Fails if a window has no element of x, since such a window has no maximum. A window has none if
+ * one step of its dilation leads from the padding before x to the padding behind x. */
 static bool pool_wants_elements(const k_window *w) {
     for (int d = 0; d < 2; d++)
         for (int64_t from = -w->padding[d]; from < 0; from += w->stride[d]) {
@@ -301,7 +301,7 @@ static bool avg_pool_wants(int dims, const rg_tensor *x, const rg_dims *kernel,
     return rgi_wrap_dim(NULL, -3, x->ndim, &channels) && pool_wants(dims, x, &options, p);
 }
 
-/* Fails unless x has the dims for pooling over one dim. */
+/* Fails unless x has 2 or 3 dims, as pooling over one dim requires. */
 static bool pool_wants_row(const rg_tensor *x) { return rgi_want_dims(NULL, "input", x, 2, 3); }
 
 /* ---- pooling over one dim, as pooling over planes with one row --------------------- */
@@ -316,8 +316,8 @@ static rg_values_indices pool_of_row(rg_values_indices r) {
     return (rg_values_indices){ rg_escape(values), rg_escape(indices) };
 }
 
-/* Calls a function that returns values and indices, and returns the values alone: POOL_VALUES(name,
- * rg_max_pool2d_with_indices_with(x, ..)). */
+/* POOL_VALUES(name, rg_max_pool2d_with_indices_with(x, ..)) calls a function that returns values
+ * and indices, and returns the values alone, as the result of the function `name`. */
 #define POOL_VALUES(name, call) RG_COMPOSITE(name, (call).values)
 
 /* ---- max_pool1d, max_pool2d ------------------------------------------------------ */
@@ -405,8 +405,8 @@ static bool adaptive_pool_wants(const rg_tensor *x, rg_dims *size) {
     return rgi_want_non_negative(NULL, "output_size", 2, size->v);
 }
 
-/* Fills in *p for windows that divide planes into size->v[0] * size->v[1] parts. Fails if a dim of
- * x from `first` on is empty, or x isn't floating point. */
+/* Fills in *p for adaptive pooling: size->v[0] * size->v[1] windows cover each plane. Fails if a
+ * dim of x from `first` on is empty, or x isn't floating point. */
 static bool adaptive_pool_sizes(const rg_tensor *x, int first, const rg_dims *size, k_pool *p) {
     if (!rgi_want_elements(NULL, "input", x, first) || !rgi_want_float(NULL, x))
         return false;

@@ -38,8 +38,8 @@ static rg_tensor product_batch(const rg_tensor *t) {
     return batch;
 }
 
-/* Sets the shape of y = a b. Fails if the batch dims don't broadcast. If a is a vector, y lacks the
- * dim of rows; if b is a vector, y lacks the dim of columns. */
+/* Sets the shape of y = a b. Fails if a or b has no dims, or if their batch dims don't broadcast.
+ * If a is a vector, y lacks the dim of rows; if b is a vector, y lacks the dim of columns. */
 static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, const rg_tensor *b) {
     if (a->ndim == 2 && b->ndim == 2) {
         y->ndim = 2;
@@ -61,7 +61,7 @@ static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, cons
     return true;
 }
 
-/* Returns whether a and b need no further checks. `terms` must be the number of b's rows. */
+/* Returns whether a and b can skip product_wants. `terms` must be the number of b's rows. */
 static inline bool product_is_plain(const rg_tensor *a, const rg_tensor *b, int64_t terms) {
     return a->size[a->ndim - 1] == terms && a->dtype == b->dtype && !rgi_is_bool(a->dtype);
 }
@@ -82,7 +82,7 @@ static __attribute__((noinline)) bool product_wants(const char *op, const rg_ten
 }
 
 /* Sets *gin to the product of a and b. turn_a and turn_b say whether the last two dims of a and of
- * b are exchanged first. Requires that neither is a vector. Returns false on failure. */
+ * b are exchanged first. Requires that neither a nor b is a vector. Returns false on failure. */
 static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, const rg_tensor *b,
                              bool turn_b) {
     if (a->ndim == 2 && b->ndim == 2) {
@@ -168,7 +168,7 @@ static rg_tensor *matmul_rule_a(const rg_step *s, rg_tensor *g) {
 }
 
 /* The gradient of b. A vector a becomes a matrix with one row, and the gradient of a vector b is
- * first a matrix with one column. If only a has batches, one product covers all their rows. */
+ * first a matrix with one column. If only a has batches, one product covers all rows of a. */
 static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g) {
     rg_tensor *a = rgi_saved(s, 0);
     int ndim = rgi_input_ndim(s, 1);
@@ -431,8 +431,8 @@ static rg_tensor *linear_rule_w(const rg_step *s, rg_tensor *g) {
     return rg_matmul(rg_mT(rows_of_g), rg_reshape(x, rows, x->size[x->ndim - 1]));
 }
 
-/* Computes the wanted gradients of x and w. If x is a vector, they are left to the rules. So is w's
- * gradient if x has batches, and x or g isn't contiguous. */
+/* Computes the wanted gradients of x and w. If x is a vector, both gradients are left to the rules.
+ * So is w's gradient if x has batches, and x or g isn't contiguous. */
 static bool linear_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *x = rgi_wants(s, 1) ? rgi_saved(s, 0) : RG_NONE;
     rg_tensor *w = rgi_wants(s, 0) ? rgi_saved(s, 1) : RG_NONE;

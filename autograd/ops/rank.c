@@ -33,7 +33,7 @@ static bool rank_shape(rg_call *c) {
     return true;
 }
 
-/* Returns a header of the output y in which the reduced dim is put back, with size 1. */
+/* Returns a header of the output y that has the reduced dim, with size 1, even without keepdim. */
 static rg_tensor rank_unreduced(const rg_call *c, const rg_tensor *y) {
     const struct rank_attr *a = RG_ATTR(c, rank);
     rg_tensor t = *y;
@@ -42,7 +42,7 @@ static rg_tensor rank_unreduced(const rg_call *c, const rg_tensor *y) {
     return t;
 }
 
-/* The gradient: g at the index from which the element came, else 0. */
+/* The gradient of x: g at the index of the element that was found, and 0 at the other indices. */
 static rg_tensor *rank_rule(const rg_step *s, rg_tensor *g) {
     const struct rank_attr *a = RG_ATTR(s, rank);
     rg_tensor *index = rgi_saved_output_at(s, 1);
@@ -53,7 +53,7 @@ static rg_tensor *rank_rule(const rg_step *s, rg_tensor *g) {
     return rg_scatter(rgi_input_zeros(s), a->dim, index, g);
 }
 
-/* Sets a->dim. Fails if x has no elements along dim. */
+/* Sets a->dim to dim, counted from 0. Fails if x has no such dim, or no elements along it. */
 static bool rank_check(const char *op, rg_tensor *x, int dim, struct rank_attr *a) {
     if (!rgi_check(x, op) || !rgi_wrap_dim(op, dim, x->ndim, &a->dim))
         return false;
@@ -120,7 +120,8 @@ static bool median_shape(rg_call *c) {
     return rgi_want_no_bool(NULL, c->in[0]);
 }
 
-/* The median of no elements is NaN, or for integers the smallest integer of the dtype. */
+/* Computes the median. If x has no elements, the median is NaN, or for integers the smallest
+ * integer of the dtype. */
 static bool median_forward(rg_call *c) {
     rg_tensor *x = c->in[0];
     rg_tensor *y = c->out[0];
@@ -203,9 +204,8 @@ static bool quantile_within(const rg_tensor *q) {
     return true;
 }
 
-/* Returns the shape of the result: the size of q if it is a vector, followed by x's sizes. Of
- * these, the size of dim is left out or, if keepdim, replaced by 1. A negative dim stands for all
- * dims. */
+/* Returns the shape of the result: q's size, if q is a vector, followed by x's sizes. The size of
+ * dim is left out or, if keepdim is set, replaced by 1; a negative dim stands for all dims. */
 static rg_dims quantile_sizes(rg_tensor *x, const rg_tensor *q, int dim, bool keepdim) {
     rg_dims shape = { 0 };
     if (q->ndim)

@@ -10,10 +10,10 @@
 /* ---- functions for all three ops ------------------------------------------------- */
 
 /* The attributes of the three recurrent ops. Their inputs are the gates from x (rg_linear of all
- * time steps), the weight and h_0. An LSTM has c_0 as a fourth input, and a GRU the bias. The
- * outputs of an RNN are h; of a GRU, h and the activated gates; and of an LSTM, h, c and the
- * activated gates. Activated gates are the gates after their sigmoid or tanh; for a GRU, followed
- * by the part of n that comes from h. */
+ * time steps), the weight and h_0. An LSTM has c_0 as a fourth input, and a GRU the bias. An RNN
+ * has one output, h. A GRU has h and the activated gates, and an LSTM has h, c and the activated
+ * gates. Activated gates are the gates after their sigmoid or tanh. A GRU's are followed by n_h
+ * (see gru_scan). */
 struct recurrent_attr {
     k_recurrent_kind kind;
     bool reverse;
@@ -79,9 +79,10 @@ static bool recurrent_forward(rg_call *c) {
 
 /* ---- the derivative of all three ops, in one pass -------------------------------- */
 
-/* Returns a new tensor (steps, batch, hidden) with the h from which each time step starts: h_0, and
- * then the h of the time step before. If there is only one time step, returns a new reference to
- * h_0. The caller releases the result. Returns NULL if memory ran out. */
+/* Returns a new tensor (steps, batch, hidden) with the h from which each time step starts: h_0 for
+ * the one that is computed first, and for the others the h of the one computed before. If there is
+ * only one time step, returns a new reference to h_0. The caller releases the result. Returns NULL
+ * if memory ran out. */
 static rg_tensor *recurrent_before(const k_recurrent *z, const rg_tensor *y, rg_tensor *h_0) {
     if (z->steps == 1) {
         rgi_retain(h_0);
@@ -150,7 +151,8 @@ static bool recurrent_room(k_recurrent_gradients *g, const k_recurrent *z,
     return g->gates_in && g->hidden && g->h_0 && (g->c_0 || z->kind != K_LSTM);
 }
 
-/* Computes all wanted gradients. All tensors must be contiguous. */
+/* Computes all wanted gradients. Requires that the tensors in *v, g_y, g_c and the weight are
+ * contiguous. */
 static bool recurrent_make(const rg_step *s, rg_tensor *gin[], const k_recurrent_values *v,
                            rg_tensor *g_y, rg_tensor *g_c, const rg_tensor *weight) {
     const k_recurrent z = recurrent_sizes(s->attr, v->y, weight->size[1]);
@@ -195,10 +197,11 @@ static bool recurrent_fused(const rg_step *s, rg_tensor *gin[]) {
     return ok;
 }
 
-/* ---- the gradients as rules, which go back through the time steps one by one ----- */
+/* ---- the rules: they compute gradients by going back through the time steps ------ */
 
-/* The state while the rules go back in time. carry_h and carry_c are the gradients of h and c that
- * come from the time step that was computed after this one. */
+/* The tensors with which the rules go back through the time steps: saved values and gradients of
+ * the outputs. carry_h and carry_c are the gradients that a time step leaves for the h and the c
+ * from which it started; they are NULL at first. */
 typedef struct recurrent_back {
     rg_tensor *y, *c, *gates, *weight, *h_0, *c_0;
     rg_tensor *g_y, *g_c, *g_gates;
@@ -217,8 +220,8 @@ static rg_tensor *recurrent_slope(rg_tensor *t) { return rg_mul(t, rg_sub(1, t))
 static rg_tensor *recurrent_tanh_slope(rg_tensor *t) { return rg_sub(1, rg_square(t)); }
 
 /* The functions lstm_step_back, gru_step_back and rnn_step_back return the gradient of the gates of
- * one time step. In an LSTM and an RNN this is also the gradient of the product of h and the
- * weight. In a GRU that gradient is different, and is stored in *g_z. */
+ * one time step. In an LSTM and an RNN it is also the gradient of the product of h and the weight.
+ * In a GRU the product has another gradient, which gru_step_back stores in *g_z. */
 static rg_tensor *lstm_step_back(recurrent_back *b, int64_t at, rg_tensor *before) {
     rg_list gate = rg_chunk(rg_select(b->gates, 0, at), 4, 1);
     rg_tensor *i = gate.v[0], *f = gate.v[1], *g = gate.v[2], *o = gate.v[3];
@@ -349,7 +352,7 @@ static rg_tensor *recurrent_rule_bias(const rg_step *s, rg_tensor *g) {
 
 /* ---- requirements of the public functions ---------------------------------------- */
 
-/* Fails unless all n tensors are alive, are floating point, and have the same dtype. */
+/* Fails unless all n tensors are valid and have the same floating point dtype. */
 static bool recurrent_allows_dtypes(const char *name, int n, rg_tensor *const t[]) {
     for (int i = 0; i < n; i++)
         if (!rgi_check(t[i], name))
@@ -391,9 +394,9 @@ static bool recurrent_allows(const char *name, int per, int n, rg_tensor *const 
     return true;
 }
 
-/* Returns the factor for the profiler (rg_terms): the number of gates for each element of h. A time
- * step computes one product with the weight, in the forward and for each gradient, and that product
- * has an element for each gate. */
+/* Returns the factor for the profiler (rg_terms): the number of gates for each element of h. In
+ * forward and for each gradient, a time step computes one product with the weight. The product has
+ * an element for each gate, but the profiler counts those of h. */
 static double recurrent_share(const void *attr, int64_t rows, int64_t terms) {
     (void)rows;
     (void)terms;

@@ -93,7 +93,8 @@ static rg_tensor *reduce_expand(const rg_step *s, rg_tensor *g) {
 
 static bool sum_forward(rg_call *c) { return k_sum(c->out[0], c->in[0], RG_ATTR(c, reduce)->dims); }
 
-/* Returns whether a tensor of these sizes has at most 4096 elements, and no size above 4096. */
+/* Returns whether a tensor of these sizes has at most 4096 elements. May return false for a tensor
+ * without elements, too. */
 static bool has_few(int ndim, const int64_t *size) {
     int64_t n = 1;
     for (int d = 0; d < ndim; d++) {
@@ -104,9 +105,9 @@ static bool has_few(int ndim, const int64_t *size) {
     return n <= 4096;
 }
 
-/* Computes the gradient if all elements are summed to one, and x has only a few: copies g to each
- * element of a new tensor. The rule returns an expanded view of g. The view would need no memory,
- * but later loops over its elements would be slower. */
+/* Computes the gradient if g has one element and x has few (has_few): copies g's element to all
+ * elements of a new tensor. In other cases the rule returns an expanded view of g. Such a view
+ * needs no memory, but later loops over its elements are slower. */
 static bool sum_fused(const rg_step *s, rg_tensor *gin[]) {
     const int64_t *size = rgi_input_size(s, 0);
     const int ndim = rgi_input_ndim(s, 0);
@@ -241,8 +242,8 @@ static rg_tensor *prod_rule(const rg_step *s, rg_tensor *g) {
     if (x->ndim == 0)
         return g;
     g = rgi_reduce_restore(g, x->ndim, a);
-    /* Over a dim of size 1, y is x, so gx is g. The formulas below would give NaN if x is infinite
-     * or NaN. */
+    /* Over a dim of size 1, y is x, so gx is g. The formulas below would give NaN where x is
+     * infinite or NaN. */
     if (rgi_reduce_named(a) && x->size[__builtin_ctz(a->dims)] == 1)
         return rg_reshape_dims(g, rg_shape(x));
     if (!rgi_may_do_once("the gradient of prod"))
@@ -338,9 +339,9 @@ static bool var_forward(rg_call *c) {
     return k_var(c->out[0], c->in[0], a->dims, a->p, false);
 }
 
-/* The gradient of x. If n - correction isn't positive and the caller named no dims, the gradient is
- * infinite, or NaN where x is the mean. If the caller named dims, the gradient is the formula's
- * value. Both are as in torch. */
+/* The gradient of x. If n - correction isn't positive, and the caller named no dims or x has none,
+ * then the gradient is infinite, or NaN where x is the mean. In all other cases the gradient is the
+ * formula's value. Both are as in torch. */
 static rg_tensor *var_rule(const rg_step *s, rg_tensor *g) {
     const struct reduce_attr *a = s->attr;
     rg_tensor *x = rgi_saved(s, 0);
@@ -424,8 +425,8 @@ rg_tensor *(rg_logsumexp)(rg_tensor *x, int dim, bool keepdim) {
 }
 
 /* Fails for an empty list of dims, unless keepdim is set or x has no dims or no elements. The error
- * is torch's: of the functions that its logsumexp calls, one takes the empty list as all dims and
- * another as no dims, and their results don't have the same shape. */
+ * is torch's, where logsumexp calls two functions: one takes the empty list as all dims, the other
+ * as no dims, and the shapes of their results differ. */
 rg_tensor *(rg_logsumexp_dims)(rg_tensor *x, rg_dims dims, bool keepdim) {
     if (!rgi_check(x, "logsumexp"))
         return NULL;

@@ -46,7 +46,8 @@ static inline rg_tensor *rgi_reduce_dims(const rg_op *op, rg_tensor *x, rg_dims 
     return rgi_reduce(op, x, &dims, RG_EVERY_DIM, keepdim, 0);
 }
 
-/* Returns the norms of order p of a matrix's rows, as a column, with the bits of rg_norm_dim. */
+/* Returns the norms of order p of a matrix's rows, as a column, with the same bits as
+ * rg_norm_dim. */
 rg_tensor *rgi_row_norms(rg_tensor *x, double p);
 
 /* Returns whether the public function has an argument for dims, as rg_sum_dim has and rg_sum
@@ -61,14 +62,14 @@ void rgi_reduce_sizes(rg_tensor *y, const rg_tensor *x, const struct reduce_attr
 bool rgi_reduce_shape(rg_call *c);
 bool rgi_reduce_shape_int64(rg_call *c);
 
-/* g has the shape of a reduction's result. Returns g with the reduced dims put back with size 1, so
- * that it broadcasts with a tensor of ndim dims. If g has no dims, or keepdim kept the dims,
- * returns g itself. */
+/* Puts the reduced dims back into g, which has the shape of a reduction's result. Returns g with
+ * these dims, each of size 1, so that the result broadcasts with a tensor of ndim dims. If g has no
+ * dims, or keepdim kept the dims, returns g itself. */
 rg_tensor *rgi_reduce_restore(rg_tensor *g, int ndim, const struct reduce_attr *a);
 
-/* Each element of x was reduced to an element of y, such as a maximum. Returns 1 / n where an
- * element of x equals its y, and 0 elsewhere; n is the number of elements of x that equal that y.
- * If nan_too is set, NaN counts as equal to NaN. */
+/* y is a reduction of x, such as a maximum. Returns, for each element of x, 1 / n if it equals the
+ * element of y to which it was reduced, and otherwise 0. Here n is the number of elements of x that
+ * were reduced to this element of y and equal it. If nan_too is set, NaN counts as equal to NaN. */
 rg_tensor *rgi_reduce_share(rg_tensor *x, rg_tensor *y, const struct reduce_attr *a, bool nan_too);
 
 /* Returns for each element of x the product of the elements before it along dim or, if `reverse` is

@@ -96,14 +96,14 @@ rg_tensor *rg_tile_dims(rg_tensor *x, rg_dims repeats) {
 /* ---- interleave: a vector of indices: repeats[0] times the index 0, then repeats[1] times
  *      the index 1, and so on --------------------------------------------------- */
 
-/* The attributes of repeat_interleave's op. output_size is the sum of the repeats, or -1 if the
- * caller didn't give it. */
+/* The attributes of interleave. output_size is the sum of the repeats, or negative if the caller
+ * didn't give it. */
 struct interleave_attr {
     int64_t output_size;
 };
 
-/* Sets *total to the sum of the repeats. Fails if `given` differs from the sum (a negative `given`
- * means that the caller gave no sum), or if a repeat is negative. */
+/* Sets *total to the sum of the repeats. Fails if a repeat is negative, or if `given` is another
+ * number than the sum. A negative `given` means that the caller gave no sum. */
 static bool interleave_total(const rg_tensor *repeats, int64_t given, int64_t *total) {
     const int64_t *times = (const int64_t *)repeats->data;
     bool negative = false;
@@ -119,8 +119,8 @@ static bool interleave_total(const rg_tensor *repeats, int64_t given, int64_t *t
 }
 
 /* Computes the output. The op has this `view` function in place of `shape` and `forward`, because
- * only a `view` function can allocate the output itself. It must do so here, since the output's
- * size depends on the repeats. */
+ * only a `view` function can allocate the output itself. Here it must, since the output's size
+ * depends on the repeats. */
 static bool interleave_make(rg_call *c) {
     rg_tensor *y = c->out[0];
     if (!rgi_want_dtype(NULL, rgi_is_index(c->in[0]->dtype), c->in[0]->dtype))
@@ -147,8 +147,8 @@ RG_OP(interleave, .doc = "each index so often as the repeats say", RG_WITH(inter
 /* ---- repeat_interleave: x with each slice along dim repeated; or the flattened x with each
  *      element repeated if no dim is given -------------------------------------- */
 
-/* Returns x with each slice along dim repeated `times` times. To do this, it views x as (before,
- * size, 1, after), expands the dim of size 1 to `times`, and copies the result. */
+/* Returns x with each slice along dim repeated `times` times. Reshapes x to (before, size, 1,
+ * after), expands the dim of size 1 to `times`, and copies the result. */
 static rg_tensor *interleave_evenly(rg_tensor *x, int64_t times, int dim, int64_t output_size) {
     rg_dims shape = rg_shape(x);
     if (!rgi_want_non_negative(NULL, "Repeats", 1, &times))
@@ -171,8 +171,8 @@ static rg_tensor *interleave_evenly(rg_tensor *x, int64_t times, int dim, int64_
     return rg_view_dims(rgi_contiguous_clone(rg_expand(places, before, size, times, after)), shape);
 }
 
-/* Returns the slices of x along dim, each repeated as its element of `repeats` says. A single
- * element is for all slices. */
+/* Returns the slices of x along dim, each repeated as often as its element of `repeats` says. If
+ * `repeats` has a single element, the element is for all slices. */
 static rg_tensor *interleave_each(rg_tensor *x, rg_tensor *repeats, int dim, int64_t output_size) {
     int wrapped;
     if (!repeats)
@@ -238,8 +238,8 @@ static bool meshgrid_check(rg_list tensors, const char *indexing) {
  * tensors are exchanged. */
 static int meshgrid_dim(int i, int n, bool xy) { return xy && n > 1 && i < 2 ? 1 - i : i; }
 
-/* Returns an array with the n grids, owned by the scope, or NULL if an argument is wrong or memory
- * ran out. */
+/* Returns an array with the n grids, or NULL if an argument is wrong or memory ran out. The scope
+ * owns the array and the grids. */
 static rg_tensor **meshgrid_make(rg_list tensors, const char *indexing) {
     RG_AS("meshgrid");
     if (!meshgrid_check(tensors, indexing))

@@ -140,16 +140,16 @@ rg_tensor *rg_squeeze_dims(rg_tensor *x, rg_dims dims) {
 
 /* ---- reshape: x in another shape; gx = g in x's shape -------------------------- */
 
-/* The attributes of reshape. If `own` is set, only the caller holds a reference to x. Then the
- * result takes over x's storage and doesn't count as a view. */
+/* The attributes of reshape. If `own` is set, x is a temporary tensor that nothing else will use.
+ * Then the result takes over x's storage, and doesn't count as a view of x. */
 struct reshape_attr {
     const char *node;
     rg_dims shape;
     bool own;
 };
 
-/* Sets y's strides so that y, with the sizes that it has, is a view of x's elements. Returns false
- * if there are no such strides. */
+/* Sets y's strides so that y, whose sizes are set already, shows all elements of x in order.
+ * Returns false if there are no such strides. */
 static bool reshape_strides(const rg_tensor *x, rg_tensor *y) {
     int dx = x->ndim - 1;
     int dy = y->ndim - 1;
@@ -285,7 +285,8 @@ rg_tensor *(rg_flatten)(rg_tensor *x, int start_dim, int end_dim) {
     rg_dims shape = { .n = x->ndim - (end - start) };
     for (int d = 0; d < shape.n; d++)
         shape.v[d] = x->size[d <= start ? d : d + end - start];
-    /* The product overflows only if another dim of x has size 0, so that x has no elements. */
+    /* The product overflows only if x has a dim of size 0. Then 0 stands for the product, since the
+     * result has no elements, either. */
     for (int d = start + 1; d <= end; d++)
         if (__builtin_mul_overflow(shape.v[start], x->size[d], &shape.v[start]))
             shape.v[start] = 0;

@@ -43,15 +43,15 @@ rg_tensor *rg_flip_dims(rg_tensor *x, rg_dims dims) {
 /* ---- roll: y[(i + shift) mod n] = x[i] along some dims; gx is g rolled back by the same
  *      shifts ------------------------------------------------------------------- */
 
-/* The attributes of roll. shift[d] is the shift along dim d, from 0 to the dim's size - 1. If
- * `flat` is set, the flattened tensor is rolled instead, by shift[0]. */
+/* The attributes of roll. shift[d] is the shift along dim d, from 0 to the dim's size - 1 (0 if the
+ * size is 0). If `flat` is set, the flattened tensor is rolled instead, by shift[0]. */
 struct roll_attr {
     bool flat;
     int64_t shift[RG_MAX_DIMS];
 };
 
-/* Copies one block of x to its place in y. Bit d of `wraps` says which elements of dim d are in the
- * block: those that wrap around to the other end, or those that don't. */
+/* Copies one block of x to its place in y. If bit d of `wraps` is set, the block has those indices
+ * along dim d that wrap around to the other end; otherwise it has those that don't. */
 static void roll_block(const rg_tensor *y, const rg_tensor *x, const int64_t shift[],
                        unsigned wraps) {
     rg_tensor to = *y;
@@ -116,7 +116,8 @@ static bool roll_check(rg_tensor *x, const rg_dims *shifts, const rg_dims *dims,
 /* Returns (a + b) mod n, or 0 if n is 0. Requires that a is from 0 to n - 1. */
 static int64_t roll_sum(int64_t a, int64_t b, int64_t n) { return n ? (a + b % n + n) % n : 0; }
 
-/* As in torch, a single dim isn't checked if x has no elements. */
+/* Rolls x along the dims. As in torch, if x has no elements and only one dim is given, this dim
+ * isn't checked. */
 rg_tensor *rg_roll_dims(rg_tensor *x, rg_dims shifts, rg_dims dims) {
     struct roll_attr a = { .flat = dims.n == 0 && shifts.n == 1 };
     if (!roll_check(x, &shifts, &dims, a.flat))

@@ -54,8 +54,8 @@ typedef struct {
     int64_t integer;
 } scatter_reduce_any;
 
-/* For each element of the index, combines the number `joined` with the element of t at that index,
- * as `how` says: writes it there, or adds it, for example. */
+/* For each element of the index, combines the number `joined` with the element of t at that index.
+ * `how` says in which way: K_PUT writes the number there, for example, and K_ADD adds it. */
 static bool scatter_reduce_number(k_index_how how, const rg_tensor *t, int dim,
                                   const rg_tensor *index, scatter_reduce_any joined) {
     int64_t room;
@@ -81,8 +81,8 @@ static scatter_reduce_any scatter_reduce_neutral(enum scatter_reduce_how how, rg
     }
 }
 
-/* Divides each element of y by the number of elements that were summed into it, including x's
- * element if a->include_self. */
+/* Divides each element of y that the index names by the number of elements that were summed into
+ * it, including x's element if a->include_self. */
 static bool scatter_reduce_divide(rg_tensor *y, const struct scatter_reduce_attr *a,
                                   const rg_tensor *index) {
     RG_SCOPE();
@@ -128,8 +128,8 @@ static rg_tensor *scatter_reduce_part(rg_tensor *source, const rg_tensor *index)
     return source;
 }
 
-/* Returns, for each element of y, the number of elements of which y's element is the mean. If there
- * are none, the number returned is 1, so that nothing is divided by 0. */
+/* Returns, for each element of y, the number of elements of which y's element is the mean. Returns
+ * 1 in place of a number 0, so that nothing is divided by 0. */
 static rg_tensor *scatter_reduce_count(const struct scatter_reduce_attr *a, rg_tensor *g,
                                        rg_tensor *index) {
     rg_tensor *ones = rg_ones_dims(rg_shape(index), g->dtype);
@@ -138,8 +138,9 @@ static rg_tensor *scatter_reduce_count(const struct scatter_reduce_attr *a, rg_t
     return rg_masked_fill(count, rg_eq(count, 0), 1);
 }
 
-/* Returns g divided by the number of elements that equal the extreme y. The element of x is counted
- * only if include_self is set. (If it equals y, torch counts it without include_self, too.) */
+/* Returns g divided by the number of elements that equal the extreme y. If include_self isn't set,
+ * an element of x that the index names isn't counted. (torch counts such an element, too, if it
+ * equals y.) */
 static rg_tensor *scatter_reduce_share(const rg_step *s, rg_tensor *g, rg_tensor *index,
                                        rg_tensor *part) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
@@ -181,10 +182,10 @@ static rg_tensor *scatter_reduce_rule_x(const rg_step *s, rg_tensor *g) {
 }
 
 /* Returns, for each element of the source, g times the product of all other elements that are
- * reduced to the same result. If the element is 0 and no other element of the source for that
- * result is 0, the product is computed with a 1 in its place. If several are 0, the value computed
- * here (0) is right, but the derivative of this computation would be wrong. Therefore the op
- * undoubled then makes a second backward fail, as in torch. */
+ * reduced to the same result. If the element is 0, and no other element of the source for the same
+ * result is 0, the product is computed with a 1 in the element's place. If several are 0, the value
+ * computed here (0) is right, but the derivative of this computation would be wrong. Therefore the
+ * op undoubled then makes a second backward fail, as in torch. */
 static rg_tensor *scatter_reduce_others(const rg_step *s, rg_tensor *g, rg_tensor *index,
                                         rg_tensor *part) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
@@ -206,9 +207,9 @@ static rg_tensor *scatter_reduce_others(const rg_step *s, rg_tensor *g, rg_tenso
     return k_count(several) ? RG_APPLY(undoubled, RG_NO_ATTR, g) : g;
 }
 
-/* The gradient of the source. The formulas are those of x's gradient: an element of the source gets
- * the gradient that the element of x in the same result would get with include_self. The elements
- * of the source outside the index's shape get 0. */
+/* The gradient of the source. Each element gets it by the same formula as an element of x that is
+ * reduced to the same result with include_self. The elements of the source outside the index's
+ * shape get 0. */
 static rg_tensor *scatter_reduce_rule_source(const rg_step *s, rg_tensor *g) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
     rg_tensor *index = rgi_saved(s, 1);

@@ -99,8 +99,8 @@ struct unique_attr {
     int dim;
 };
 
-/* Sets the dtype and shape of the inverse. If elements are compared it has x's shape, and if n
- * slices are compared it is a vector. */
+/* Sets the dtype and shape of the inverse. If elements are compared, the inverse has x's shape. If
+ * n slices are compared, it is a vector of n elements. */
 static void unique_inverse_shape(rg_tensor *inverse, const rg_tensor *x, int dim, int64_t n) {
     inverse->dtype = RG_INT64;
     if (dim < 0) {
@@ -112,7 +112,8 @@ static void unique_inverse_shape(rg_tensor *inverse, const rg_tensor *x, int dim
 }
 
 /* Allocates the outputs `values` and `counts` for `groups` distinct values. `groups` is the result
- * of k_unique: if it is negative, k_unique has failed, and this function fails as well. */
+ * of k_unique: a negative number means that k_unique has failed, and then this function fails,
+ * too. */
 static bool unique_allocate(rg_tensor *values, rg_tensor *counts, const rg_tensor *x, int dim,
                             int64_t groups) {
     if (groups < 0)
@@ -140,10 +141,10 @@ static bool unique_source(rg_tensor *from, rg_tensor *x, int dim) {
     return whole;
 }
 
-/* Goes through the n elements in sorted order. In this order, element i has the index order[i] in
- * x, and its value is distinct value number group[i]. Stores each element's group in inverse, the
- * number of elements of each group in counts, and the index of the first element of each group in
- * firsts. */
+/* Goes through the n elements (or slices) in sorted order. In this order, element i has the index
+ * order[i] in x, and its value is distinct value number group[i]. Stores each element's group in
+ * inverse, the number of elements of each group in counts, and the index of the first element of
+ * each group in firsts. */
 static void unique_fill(int64_t n, const int64_t order[], const int64_t group[], rg_tensor *inverse,
                         rg_tensor *counts, rg_tensor *firsts) {
     int64_t *number = (int64_t *)inverse->data;
@@ -158,8 +159,9 @@ static void unique_fill(int64_t n, const int64_t order[], const int64_t group[],
     }
 }
 
-/* The `view` function, which computes the outputs. It allocates the inverse, of n elements, first.
- * If n is too large, this fails, so the size of the arrays allocated next can't overflow. */
+/* The `view` function, which computes the outputs. First allocates the inverse, which has n
+ * elements. For too large an n this fails, so the size of the arrays that are allocated next can't
+ * overflow. */
 static bool unique_make(rg_call *c) {
     rg_tensor *x = c->in[0];
     rg_tensor *values = c->out[0];
@@ -298,8 +300,8 @@ rg_tensor *(rg_searchsorted)(rg_tensor *sorted, rg_tensor *values, bool right) {
     return RG_APPLY(searchsorted, RG_A(searchsorted, right), sorted, values);
 }
 
-/* Fails unless `sorter` has the shape of `sorted`, and holds integers that are indices of its last
- * dim. */
+/* Fails unless `sorter` has the shape of `sorted`, and its elements are integers from 0 to the size
+ * of the last dim - 1. */
 static bool searchsorted_sorter(const rg_tensor *sorted, const rg_tensor *sorter) {
     if (!rgi_want_shape(NULL, "sorter", sorter, rg_shape((rg_tensor *)sorted))
         || !rgi_want_integers(NULL, "sorter", sorter))

@@ -6,7 +6,8 @@
 
 /* ---- making lists of views ----------------------------------------------------- */
 
-/* The maximum number of parts in a list. That many tensor headers take most of a gigabyte. */
+/* The maximum number of parts in a list. The tensor headers of a list of this length take most of a
+ * gigabyte. */
 enum { LIST_MOST = 1 << 22 };
 
 /* If the condition holds, calls rgi_fail and makes the function around it return a failed list. */

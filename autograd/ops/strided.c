@@ -7,8 +7,9 @@
 
 /* ---- headers of bases and views ------------------------------------------------ */
 
-/* Returns how many elements of memory a tensor with these sizes and strides covers, from its first
- * element to its last. Requires that the tensor has elements. */
+/* Returns the number of elements that fit into the memory of a tensor with these sizes and strides,
+ * from its first element to its last, with the gaps between them. Requires that the tensor has
+ * elements. */
 static int64_t strided_reach(const rg_dims *size, const rg_dims *stride) {
     int64_t reach = 1;
     for (int d = 0; d < size->n; d++)
@@ -31,9 +32,9 @@ static bool strided_is_laid_out(const rg_tensor *t, const rg_dims *layout) {
     return true;
 }
 
-/* Returns a new reference to a tensor with the base's layout in memory. If t has that layout, or no
- * elements, this is t itself. Otherwise it is a new tensor, with t's elements or, if `zeros` is
- * set, with zeros. Returns NULL if memory ran out. */
+/* Returns a new reference to a tensor with the base's layout in memory. If t has this layout, or no
+ * elements, returns t itself. Otherwise returns a new tensor with t's elements, or with zeros if
+ * `zeros` is set. Returns NULL if memory ran out. */
 static rg_tensor *strided_laid_out(rg_tensor *t, const rg_strided *a, bool zeros) {
     if (t->numel == 0 || strided_is_laid_out(t, &a->layout)) {
         rgi_retain(t);

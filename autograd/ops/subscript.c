@@ -26,8 +26,9 @@ struct set_item_sample_attr {
     rg_part step[2];
 };
 
-/* A parsed subscript. `way` holds the steps, and the dims of the last view that the index tensors
- * index. `part` is a header of the last view. index[] holds the n_index index tensors. */
+/* A parsed subscript. `way` holds the steps, and in way.at the dims that the index tensors index:
+ * dims of the last view. `part` is a header of the last view. index[] holds the n_index index
+ * tensors. */
 typedef struct {
     struct set_item_attr way;
     rg_tensor part;
@@ -45,7 +46,7 @@ typedef struct {
     rg_item_index item[RG_MOST_ITEMS];
     int64_t named;
     int64_t hidden; /* The number of dims for which an ellipsis stands. */
-    int64_t dim;    /* The dim of the view to which the next item belongs. */
+    int64_t dim;    /* The dim of the newest view to which the next item belongs. */
     bool only;      /* True if the subscript is read, and has a single item. */
     /* True if the subscript is written to and its only item is True or False. x[True] = value
      * writes the value over all of x, and x[False] = value writes nothing. */
@@ -129,7 +130,8 @@ static bool subscript_mask(subscript *s, rg_tensor *mask, int dim) {
 }
 
 /* Sets list->named to the number of x's dims that the items use up. Fails if x has fewer dims, or
- * an index tensor is invalid or floating point. */
+ * an index tensor is invalid or floating point. If x has no dims and the only item is a range or a
+ * number other than 0, the item's step fails later, with another error message. */
 static bool subscript_count(rg_tensor *x, subscript_items *list) {
     const rg_item_index *first = &list->item[0];
     list->named = 0;
@@ -156,9 +158,9 @@ static bool subscript_count(rg_tensor *x, subscript_items *list) {
     return true;
 }
 
-/* If the item is an index tensor without dims, replaces it by an item with the number or bool that
- * the tensor holds. Fails then if a step is being recorded (rg_record), because a repetition of the
- * step would not read the tensor again. */
+/* If the item is an index tensor without dims, replaces the item by one with the number or bool
+ * that the tensor holds. Unless the tensor is a plain number, this fails while a training step is
+ * recorded (rg_record), because a run of the recording wouldn't read the tensor again. */
 static bool subscript_plain(rg_item_index *item) {
     rg_tensor *t = item->tensor;
     if (item->kind != RG_INDEX_TENSOR || t->ndim)
@@ -240,8 +242,8 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
 
 /* ---- x[items]: reading a subscript --------------------------------------------- */
 
-/* Returns the view of x that the steps make; or, if n isn't 0, the elements of this view at the n
- * index tensors. Returns NULL on failure. */
+/* Returns the view of x that the steps make; or, if n isn't 0, the elements of this view at the
+ * indices in the n index tensors. Returns NULL on failure. */
 static rg_tensor *subscript_take(rg_tensor *x, const struct set_item_attr *way, int n,
                                  rg_tensor **index) {
     for (int i = 0; i < way->n_steps; i++)
@@ -279,7 +281,8 @@ static bool set_item_forward(rg_call *c) {
     return true;
 }
 
-/* Returns the size of the attributes. Only the steps in use are stored. */
+/* Returns the number of bytes of the attributes. Of the array `step`, only the elements in use are
+ * stored. */
 static size_t set_item_bytes(const struct set_item_attr *a) {
     return offsetof(struct set_item_attr, step) + (size_t)a->n_steps * sizeof a->step[0];
 }
@@ -370,8 +373,8 @@ static const char *set_item_node(const rg_tensor *x, const rg_tensor *value, con
 }
 
 /* Does x[items] = value. If x is a view, and x or the value has a history, the steps are applied
- * first, and set_item is applied to their last view instead of x. So the write is recorded as a
- * write to x's base. */
+ * first, and set_item is applied to the last step's view instead of x. The write is then recorded
+ * as a write to x's base. */
 rg_tensor *(rg_set_items_)(rg_tensor *x, rg_tensor *value, int n, const rg_item_index *items) {
     subscript s;
     RG_AS("set_item_");

@@ -30,12 +30,12 @@ bool rgi_index_layout(const char *op, const rg_tensor *t, const struct index_att
                       rg_tensor *const index[], rg_index_layout *p);
 
 /* Copies or adds elements between `row`, which has the result's shape, and the elements of t at the
- * indices, as `how` says. */
+ * indices. `how` says which of these, and in which direction. */
 bool rgi_index_move(k_index_how how, const char *op, rg_tensor *row, const rg_tensor *t,
                     const struct index_attr *a, int k, rg_tensor *const index[]);
 
-/* Reads the saved index tensors of a step, which are its inputs from `first` on. Stores input i in
- * in[i]. Returns false on failure. */
+/* Reads the saved index tensors of a backward step: its op's inputs from `first` on. Stores input i
+ * in in[i]. Returns false on failure. */
 bool rgi_index_saved(const rg_step *s, rg_tensor *in[], int first);
 
 /* Makes an index tensor for each dim of a mask: the indices of its true elements along that dim.

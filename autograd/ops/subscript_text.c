@@ -24,8 +24,8 @@ rg_item_index(rg_index_number)(int64_t number) {
 rg_item_index rg_index_tensor(rg_tensor *t) {
     return (rg_item_index){ .kind = RG_INDEX_TENSOR, .tensor = t };
 }
-/* A number that int64 can't hold becomes an item with a tensor of that number. The use of the item
- * then fails with the same error as the use of such a tensor. */
+/* A number that int64 can't hold becomes an item with a tensor of that number. Then a use of the
+ * item fails with the same error as a use of such a tensor. */
 rg_item_index(rg_index_unsigned)(uint64_t number) {
     if (number > INT64_MAX)
         return rg_index_tensor(rg_wrap_unsigned(number));
@@ -53,8 +53,8 @@ static bool text_word(const char **p, const char *word) {
     return true;
 }
 
-/* Reads a number at *p. Returns false if there is none. Sets *fits to whether int64 can hold the
- * number. If it can't, *out is the largest or the smallest int64. */
+/* Reads a number at *p into *out. Returns false if there is none. Sets *fits to whether int64 can
+ * hold the number; if not, sets *out to the largest or the smallest int64. */
 static bool text_number(const char **p, int64_t *out, bool *fits) {
     char *end;
     text_skip(p);

@@ -97,8 +97,8 @@ static bool tensordot_wrap(const rg_tensor *t, const rg_dims *named, rg_dims *wr
 }
 
 /* Returns t as a matrix, or NULL on failure. If named_first is set, its rows are the named dims and
- * its columns the other dims; otherwise its rows are the other dims. Appends the sizes of the other
- * dims to *shape. */
+ * its columns the other dims; otherwise the other way round. Appends the sizes of the other dims to
+ * *shape. */
 static rg_tensor *tensordot_matrix(rg_tensor *t, const rg_dims *named, bool named_first,
                                    rg_dims *shape) {
     rg_dims wrapped;

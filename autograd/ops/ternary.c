@@ -39,15 +39,15 @@ struct masked_fill_attr {
     bool inplace;
 };
 
-/* The node's name depends on whether the value is a number, as in torch. */
+/* Returns the attributes. As in torch, the node's name depends on whether the value is a number. */
 static struct masked_fill_attr masked_fill_attributes(const rg_tensor *value, bool inplace) {
     bool number = elementwise_is_number(value);
     return (struct masked_fill_attr){ number ? "MaskedFillBackward0" : "MaskedFillBackward1",
                                       inplace };
 }
 
-/* The shape function. If the shapes don't broadcast, the error message is torch's: masked_fill_
- * names x's shape first, and masked_fill the mask's shape. */
+/* The shape function. If the shapes don't broadcast, the error message is torch's: it names x's
+ * shape first for masked_fill_, and the mask's shape first for masked_fill. */
 static bool masked_fill_shape(rg_call *c) {
     rg_tensor *mask = c->in[1];
     rg_tensor *value = c->in[2];

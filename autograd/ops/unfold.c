@@ -18,7 +18,7 @@ static int64_t unfold_count(int64_t n, const struct unfold_attr *a) {
 
 /* Adds windows to t. The elements of a window lie along the last dim of `windows`. Each addition is
  * for one position in the windows, and adds the elements at this position of all windows. This is
- * possible because no two of them belong to the same element of t. */
+ * possible because no two elements that are added at once belong to the same element of t. */
 static bool unfold_add(rg_tensor t, rg_tensor windows, const struct unfold_attr *a) {
     if (t.ndim == 0) {
         if (a->size == 0)

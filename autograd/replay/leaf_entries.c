@@ -15,8 +15,9 @@ typedef struct {
     /* True if this is the step's first change of the leaf's gradient: the step adds g to the
      * gradient that the leaf had before the step, if it had one. */
     bool first;
-    /* True if the step reads the sum later. Entries may then work on the tensor `sum`. Therefore a
-     * repetition always writes the sum to this tensor, and makes it the leaf's gradient. */
+    /* True if the step reads the leaf's gradient after this change. Entries may then work on the
+     * tensor `sum`. Therefore a repetition always writes the new gradient to this tensor, and makes
+     * it the leaf's gradient. */
     bool read;
     /* True if `sum` was the leaf's gradient before the step was recorded. If the program has since
      * removed this gradient, a call of the step wouldn't write to it. So a repetition doesn't write
@@ -82,8 +83,8 @@ static rg_replay_leaf *known_leaf(const rg_replay *r, const rg_node *leaf) {
     return NULL;
 }
 
-/* Notes in r->leaves that the step sets the leaf's gradient (`made` is true) or removes it.
- * Requires that the caller then adds the entry that repeats this. If memory runs out, the recording
+/* Notes in r->leaves that the step sets the leaf's gradient (`made` is true) or removes it. The
+ * next entry that the caller adds must repeat this change. If memory runs out, the recording
  * fails. */
 static void note_leaf_change(rg_replay *r, rg_node *leaf, bool made) {
     rg_replay_leaf *known = known_leaf(r, leaf);
@@ -137,10 +138,10 @@ static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
 /* Adds an entry for a change of the leaf's gradient: g is set or added or, if g is NULL, the
  * gradient is removed. Returns the tensor that the caller uses in place of g, or NULL if g is NULL
  * or the recording has failed. A removal gets an entry even if the leaf has no gradient now, since
- * a later repetition may find one. If the step then makes a new gradient before an operation reads
- * gradients, the entry of the removal is left out again, since the new gradient replaces the old
- * one. If the leaf is frozen or released, returns g and adds no entry: g won't become a
- * gradient. */
+ * a later repetition may find one; but not if the step has removed the gradient already. If the
+ * step then makes a new gradient before an operation reads gradients, the entry of the removal is
+ * left out again, since the new gradient replaces the old one. If the leaf is frozen or released,
+ * returns g and adds no entry: g won't become a gradient. */
 rg_tensor *rgi_recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g) {
     rg_replay *r = rgi_recording_of(o);
     if (g && !rgi_leaf_is_open(leaf))
@@ -191,9 +192,10 @@ static noted_leaf *entry_of_leaf(const rg_replay_entry *e, const rg_node *leaf) 
 }
 
 /* Notes that the step reads t's gradient. If the step hasn't changed this gradient before, t must
- * have the same gradient before each repetition. If the step has added to it, entries may work on
- * the tensor `sum`, which may be the gradient that the leaf had before the step. If the program
- * also uses that tensor elsewhere, it must still be the leaf's gradient before each repetition. */
+ * have the same gradient before each repetition. If the step has added to this gradient, entries
+ * may work on the tensor `sum`. This may be the gradient that the leaf had before the step. If it
+ * is, and the program also uses it elsewhere, it must be the leaf's gradient before each
+ * repetition. `again` is as in rg_graph_observer. */
 void rgi_recorder_read_gradient(rg_graph_observer *o, rg_tensor *t, rg_tensor *grad, bool again) {
     rg_replay *r = rgi_recording_of(o);
     const rg_node *leaf = rgi_leaf_of(t);
@@ -239,10 +241,11 @@ static bool uses_memory_of(const rg_replay *r, const rg_tensor *t) {
 }
 
 /* Checks the gradients that the program has set since the step was recorded and that the step adds
- * to. Two kinds are refused. First, those in the recording's own memory: a repetition writes over
- * this memory at other times than a call of the step would. Second, those that are used elsewhere,
- * if the step reads the sum: a repetition puts the sum into the tensor `sum`, where a call would
- * write to the gradient that was set, and the program could see the difference. */
+ * to. Two kinds are refused. First, a gradient in memory of a tensor that the recording holds: a
+ * repetition writes over this memory at other times than a call of the step would. Second, a
+ * gradient that is used elsewhere, if the step reads the sum: a repetition writes the sum to the
+ * tensor `sum`, but a call would write it to the gradient that was set, and the program could see
+ * the difference. */
 bool rgi_recording_suits_gradients(const rg_replay *r) {
     for (size_t i = 0; i < r->n_entries; i++) {
         const noted_leaf *n = r->entries[i].redo == leaf_again ? r->entries[i].context : NULL;

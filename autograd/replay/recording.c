@@ -104,7 +104,7 @@ static void mark_released(rg_tensor *t) {
 
 /* Goes through the tensors with memory from the pool, and marks as released those that only the
  * recording still holds. When a tensor is released, its history and its base are released as well,
- * and these may hold other tensors, which only then can be released. The other tensors are mostly
+ * and these may hold other tensors, which only then can be released. Those other tensors are mostly
  * older, so the loop goes from the newest tensor to the oldest. Tensors that the loop misses are
  * found at the next call. */
 void rgi_recording_reap(rg_replay *r) {
@@ -165,10 +165,10 @@ bool rgi_recording_allocate(rg_replay *r, rg_tensor *t, size_t bytes) {
     return true;
 }
 
-/* If the step reads a gradient that it hasn't made, then in a repetition it reads the gradient of
- * the repetition before. The step may make that gradient later, in memory that it gets from now on.
- * An entry that was recorded earlier is repeated before the gradient is read, so it must not write
- * to that memory. Therefore all outputs get new memory from now on. */
+/* If the step reads a gradient before it makes one, a repetition may read the gradient that the
+ * repetition before has made, in memory that the recording gives out only after the read. Entries
+ * from before the read are repeated before it, so they must not write to that memory. Therefore all
+ * outputs get new memory from now on. */
 void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
     if (!grad || !is_in_pool(r, grad->storage))
         r->only_new_memory = true;
@@ -239,8 +239,8 @@ void rgi_recording_changes(rg_replay *r, rg_tensor *t) {
         r->failed = true;
         return;
     }
-    /* The step has made t if t has memory of the pool and isn't a leaf. A tensor without history
-     * that no entry has used may be new as well, so it counts as made. */
+    /* The step has made t if t has memory of the pool and isn't a leaf. A tensor without history on
+     * which no entry works may be new as well, so it counts as made. */
     const bool before = t->history;
     const bool computed = is_in_pool(r, t->storage) && !(before && !rgi_node_of(t)->op);
     const bool used = rgi_pointers_have(&r->held, t) && !is_in_pool(r, t->storage);
@@ -288,8 +288,8 @@ static void leave_out_empty_entries(rg_replay *r) {
     r->n_entries = n;
 }
 
-/* Notes the storage, the dtype, the leaf and the strides of each held tensor, with which later
- * repetitions compare them. Returns false if memory ran out. */
+/* Notes the storage, the dtype, the leaf and the strides of each held tensor. Before later
+ * repetitions, the tensors are compared with these notes. Returns false if memory ran out. */
 static bool note_data(rg_replay *r) {
     for (size_t i = 0; i < r->held.n; i++)
         r->n_strides += ((const rg_tensor *)r->held.v[i])->ndim;
@@ -346,8 +346,8 @@ static bool is_without_hooks(const rg_replay *r) {
     return true;
 }
 
-/* Returns whether a held tensor that lay in this storage still lies there. (The address of a
- * storage that was freed may be that of another tensor's new storage.) */
+/* Returns whether a held tensor that had this storage when the step was recorded still has it. (The
+ * new storage of a tensor may have the address of another tensor's storage that was freed.) */
 static bool is_still_used(const rg_replay *r, const rg_storage *storage) {
     for (size_t i = 0; i < r->held.n; i++)
         if (r->data[i].storage == storage
@@ -357,7 +357,7 @@ static bool is_still_used(const rg_replay *r, const rg_storage *storage) {
 }
 
 /* Returns whether t still has the strides stride[]. The stride of a dim of size 1 may differ, since
- * it moves no element. */
+ * no element's address depends on it. */
 static bool lies_as_recorded(const rg_tensor *t, const int64_t *stride) {
     for (int d = 0; d < t->ndim; d++)
         if (t->size[d] != 1 && t->stride[d] != stride[d])
@@ -389,8 +389,8 @@ bool rgi_recording_is_current(const rg_replay *r) {
 }
 
 bool rgi_recording_fits(rg_replay *r) {
-    /* The number of changes is read first. If there is a change during the comparison, the tensors
-     * are then compared again. */
+    /* The number of changes is read before the comparison. If there is a change during it, the next
+     * call compares the tensors again. */
     const uint32_t changes = rgi_changes();
     if (!rgi_recording_is_current(r) || !is_without_hooks(r))
         return false;

@@ -17,7 +17,7 @@ typedef struct rg_pointers {
 } rg_pointers;
 
 /* One operation of the recorded step. Each repetition calls redo(context). When the recording is
- * freed, it calls drop(context) unless drop is NULL, and frees the context, which has `bytes`
+ * freed, drop(context) is called, unless drop is NULL, and the context is freed, which has `bytes`
  * bytes. */
 typedef struct rg_replay_entry {
     rg_redo *redo;
@@ -26,9 +26,9 @@ typedef struct rg_replay_entry {
     size_t bytes;
 } rg_replay_entry;
 
-/* A leaf whose gradient the step has changed. `made` is true if the step has set the gradient, and
- * false if it has removed the gradient. If it is false, `removal` is the index of the entry that
- * removes the gradient. */
+/* A leaf whose gradient the step has changed. `made` is true if the step's last change has set the
+ * gradient. It is false if that change has removed the gradient; then `removal` is the index of the
+ * entry for the removal. */
 typedef struct rg_replay_leaf {
     rg_node *leaf;
     bool made;
@@ -37,13 +37,13 @@ typedef struct rg_replay_leaf {
 
 /* A tensor whose gradient the step has read, without having made or removed it before. `grad` is
  * that gradient, or NULL if there was none. Entries may work on `grad`, so it must be t's gradient
- * at the beginning of each repetition. The recording holds a reference to both. */
+ * at the beginning of each repetition. The recording holds references to t and `grad`. */
 typedef struct rg_replay_read {
     rg_tensor *t, *grad;
 } rg_replay_read;
 
 /* A tensor whose requires_grad the step has changed. `before` is its requires_grad at the beginning
- * of the step. `made` is true if the step itself has made the tensor. */
+ * of the step. `made` is true if the step itself has made the tensor, or may have made it. */
 typedef struct rg_replay_change {
     rg_tensor *t;
     bool before, made;
@@ -71,7 +71,7 @@ struct rg_replay {
     rg_handle handle;
     rg_graph_observer recorder;
     rg_step_observer collector, source;
-    /* True if the step failed, or if one of its operations was refused. */
+    /* True if the step failed, one of its operations was refused, or memory ran out. */
     bool failed;
     /* Set while the recorded step is being repeated. */
     atomic_bool running;
@@ -126,11 +126,11 @@ void *rgi_recording_note(rg_replay *r, rg_redo *redo, void (*drop)(void *), size
  * RG_NONE. */
 void rgi_recording_hold(rg_replay *r, rg_tensor *t);
 /* Gives t a storage from the pool, or a new one, which joins the pool. Returns false if memory ran
- * out. Requires that in every repetition an entry writes to t before any entry reads it, and that
- * the entry which writes to t writes to nothing else. */
+ * out. Requires that in every repetition an entry writes to t before any entry reads t, and that
+ * this entry writes to nothing but outputs of its operation. */
 bool rgi_recording_allocate(rg_replay *r, rg_tensor *t, size_t bytes);
-/* Tells the recording that the step reads a leaf's gradient. `grad` is NULL if the leaf has
- * none. */
+/* Tells the recording that the step reads a gradient of a leaf or another tensor. `grad` is NULL if
+ * the tensor has none. */
 void rgi_recording_reads(rg_replay *r, const rg_tensor *grad);
 /* Marks as released the tensors with memory from the pool that only the recording still holds, and
  * gives their storages back to the pool. */
@@ -140,10 +140,11 @@ void rgi_recording_reap(rg_replay *r);
 bool rgi_recording_adds_constant(rg_replay *r, const rg_tensor *t);
 /* Returns whether t is a constant: the step made t, and no repetition makes it again. */
 bool rgi_recording_is_constant(const rg_replay *r, const rg_tensor *t);
-/* Tells the recording that every repetition writes to all of t, so that t is no longer a constant.
- * Refuses this, and fails, if t was a constant and an entry has read it. */
+/* Tells the recording that in every repetition an entry writes to all of t, so that t is no longer
+ * a constant. Refuses this, and fails, if t was a constant and an entry has read it. */
 bool rgi_recording_makes_anew(rg_replay *r, const rg_tensor *t, const char *op);
-/* Returns whether the step has made the leaf's tensor. Such a leaf begins without a gradient. */
+/* Returns whether the step has made the leaf's tensor. In each repetition such a leaf begins
+ * without a gradient. */
 bool rgi_recording_made_leaf(const rg_replay *r, const rg_node *leaf);
 /* Notes that the step is about to change whether t requires grad. */
 void rgi_recording_changes(rg_replay *r, rg_tensor *t);
@@ -153,11 +154,11 @@ bool rgi_recording_leaves_as_found(const rg_replay *r);
 /* Ends the recording. From now on its storages belong to its tensors, and tensors that were marked
  * as released are alive again. */
 void rgi_recording_settle(rg_replay *r);
-/* Called before and after a repetition. rgi_recording_counts_writes counts a write to each output
- * that the program may hold, so that a graph that has saved the output notices that its value has
- * changed. rgi_recording_renews_views marks the views among these outputs as up to date, so that
- * they keep their histories. This is right because the repetition has computed the views anew with
- * their bases. */
+/* rgi_recording_counts_writes is called before a repetition. It counts a write to each output that
+ * the program may hold, so that a graph that has saved the output notices that its value has
+ * changed. rgi_recording_renews_views is called after the repetition. It marks the views among
+ * these outputs as up to date, so that they keep their histories. This is right because the
+ * repetition has computed the views anew with their bases. */
 void rgi_recording_counts_writes(const rg_replay *r);
 void rgi_recording_renews_views(const rg_replay *r);
 /* Checks whether the recorded step can still be repeated: rg_set_data or rg_requires_grad_ may have
@@ -166,8 +167,9 @@ void rgi_recording_renews_views(const rg_replay *r);
  * another storage now, while other held tensors, such as its views and the values saved for
  * backward, still use the old storage. */
 bool rgi_recording_is_current(const rg_replay *r);
-/* Does the same as rgi_recording_is_current, and also fails if a repetition would have to call a
- * hook. */
+/* Checks the same as rgi_recording_is_current, and also fails if a repetition would have to call a
+ * hook. On success, sets r->changes, so that the check needn't be done again before the next
+ * change. */
 bool rgi_recording_fits(rg_replay *r);
 /* Frees the recording, and releases the tensors that it holds. */
 void rgi_recording_free(rg_replay *r);
@@ -181,8 +183,8 @@ void rgi_recorder_read_gradient(rg_graph_observer *o, rg_tensor *t, rg_tensor *g
 /* Fails unless each tensor in r->reads has the same gradient as before the step was recorded: the
  * same tensor, or none if it had none. */
 bool rgi_recording_finds_gradients(const rg_replay *r);
-/* Fails if the program has set a gradient since the step was recorded, and a repetition, which
- * would have to add to this gradient, couldn't change the same memory as a call of the step. */
+/* Fails if the program has set a gradient since the step was recorded, the step adds to this
+ * gradient, and a repetition couldn't do so in the same memory as a call of the step. */
 bool rgi_recording_suits_gradients(const rg_replay *r);
 
 /* ---- recordings that no longer fit (replay.c) --------------------------------------------- */

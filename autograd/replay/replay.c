@@ -4,11 +4,12 @@
  * the recording's tensors and memory; leaf_entries.c has the entries for gradients of leaves.
  *
  * There are three observers. The recorder is in force while a step is recorded: it adds an entry
- * for each operation, and refuses an operation that can't be repeated. An op's forward is a single
- * entry, and so is a fused derivative; therefore the recorder is switched off while they are
- * computed. The tensors that a fused derivative allocates must be the same ones in each repetition.
- * While a step is recorded, the second observer, the collector, lists these tensors in the order of
- * their allocation. In a repetition the third observer, the source, returns them in this order.
+ * for each operation, and refuses an operation that can't be repeated. An op's own forward function
+ * becomes a single entry, and so does a fused derivative. Therefore the recorder is switched off
+ * while one of them runs. The tensors that a fused derivative allocates must be the same ones in
+ * each repetition. While a step is recorded, the second observer, the collector, lists these
+ * tensors in the order of their allocation. In a repetition the third observer, the source, returns
+ * them in this order.
  */
 #include "recording.h"
 #include "tensor/handle.h"
@@ -19,9 +20,9 @@
 
 /* ---- tensors: the recorder's part of tensor/observer.h ----------------------------- */
 
-/* Makes a tensor that the program asks for while a step is recorded. It counts as a constant:
- * replaying the step doesn't make it again. It is no longer a constant if an operation that writes
- * to all of it is recorded (rgi_recording_makes_anew). */
+/* Makes a tensor that the program asks for while a step is recorded. The tensor counts as a
+ * constant: a repetition doesn't make it again. If the recorder later adds an entry that writes to
+ * all of the tensor, it is no longer a constant (rgi_recording_makes_anew). */
 static rg_tensor *recorder_make(rg_observer *o, rg_dtype dtype, int ndim, const int64_t *size) {
     rg_replay *r = rgi_recording_of(o);
     rgi_set_observer(NULL);
@@ -136,9 +137,9 @@ static bool recorder_may_update(rg_graph_observer *o, const rg_tensor *t, const 
     return !rgi_recording_is_constant(r, t) || rgi_recording_refuse(r, op, "");
 }
 
-/* Adds an entry for the call. Refuses an op whose output has a shape that depends on values, and
- * then returns false. Adds no entry if the output is a view: its memory is that of its base, so it
- * needs no repetition. */
+/* Adds an entry for the call. Fails and returns false if the shape of the op's output depends on
+ * values. Adds no entry if the output is a view: its memory is that of its base, so it needs no
+ * repetition. */
 static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t attr_size,
                               bool alike) {
     rg_replay *r = rgi_recording_of(o);
@@ -215,8 +216,8 @@ static bool do_step(const rg_step *s, rg_tensor *gin[], const rg_gradient *rule,
     return s->op->together ? s->op->together(s, gin) : s->op->fused(s, gin);
 }
 
-/* Repeats a backward step. Requires that gin[] has `most` elements, all NULL. The gradients that
- * the step stores there are released at once: the recording holds them. */
+/* Repeats a backward step. Requires that gin[] has `most` elements, all NULL. The step stores
+ * gradients in gin[]. They are released at once, since the recording holds them as well. */
 static inline __attribute__((always_inline)) bool redo_step(noted_step *n, rg_tensor *gin[],
                                                             int most) {
     n->replay->source.next = n->first;
@@ -277,8 +278,8 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
     return ok;
 }
 
-/* If the memory of t is from the recording's pool, t may be added to in place: returns 1, the
- * number of references that the recording holds to t. Otherwise returns -1. */
+/* See `references` in graph_observer.h. Returns 1 if t's memory is from the recording's pool, since
+ * the recording holds one reference to t. Otherwise returns -1. */
 static int recorder_references(rg_graph_observer *o, const rg_tensor *t) {
     return rgi_pointers_have(&(rgi_recording_of(o))->live, t) ? 1 : -1;
 }
@@ -349,8 +350,8 @@ static bool repeat(rg_replay *r) {
     return ok;
 }
 
-/* Repeats the step, unless it is being repeated already: by another thread, or by the caller, which
- * is a function of the program that the step calls. */
+/* Repeats the step. Fails if a repetition is running already: in another thread, or because a
+ * function of the program that the step calls has called rg_replay_run. */
 static bool repeat_alone(rg_replay *r) {
     RG_FAIL_IF(atomic_exchange(&r->running, true), "replay_run",
                "this recorded step is running already; its tensors can't be used twice at once");

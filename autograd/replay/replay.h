@@ -1,8 +1,9 @@
 /*
  * replay.h: recordings of a training step that is repeated often. A recording is the list of
- * kernels that the step called. Replaying it calls these kernels again: without dispatch, without
- * allocations, and with results that are equal bit by bit. If the shapes of the step's inputs
- * change, for example with the lengths of sentences, the step is recorded once for each shape.
+ * kernels that the step called. Replaying it calls these kernels again: without dispatch, almost
+ * without allocations, and with results that are equal bit by bit. If the shapes of the step's
+ * inputs change, for example with the lengths of sentences, the step is recorded once for each
+ * shape.
  */
 #pragma once
 
@@ -13,10 +14,10 @@ RG_PUBLIC_BEGIN
 
 /* rg_record calls the function `step` once and records it. rg_replay_run repeats the recorded step
  * on the same tensors, with the same bits as a call of `step` would give. Write new inputs into the
- * tensors that were recorded (rg_copy_), and keep references to the results that you want to read
- * (such as the loss): all other results are written over. Each run also writes over the results
- * that you keep: if a graph outside of the step has saved one, the run counts as an in-place write,
- * and backward through that graph fails. Random numbers are drawn anew.
+ * tensors that `step` read when it was recorded (rg_copy_), and keep references to the results that
+ * you want to read (such as the loss): all other results are written over. Each run also writes
+ * over the results that you keep: if a graph outside of the step has saved one, the run counts as
+ * an in-place write, and backward through that graph fails. Random numbers are drawn anew.
  *
  * A run fails, before it has changed anything, if one of four properties of a tensor of the step
  * has changed since the step was recorded; then record the step again. First, its dtype

@@ -16,9 +16,9 @@ static const char replays_run[] = "replays_run";
 enum { MOST_INPUTS = 64 };
 
 /* The recording of the step for one shape of inputs, that is, for certain dtypes and sizes.
- * inputs[] are the recording's own n inputs, into which those of each call are copied; NULLs follow
- * them. An absent input is RG_NONE. `replay`, `result` and the inputs are NULL until the step is
- * recorded. */
+ * inputs[] are the recording's own n inputs, followed by NULLs. Each call of rg_replays_run copies
+ * its inputs into these. An absent input is RG_NONE. `replay`, `result` and the inputs are NULL
+ * until the step is recorded. */
 typedef struct {
     rg_replay *replay;
     rg_tensor *result;
@@ -27,7 +27,7 @@ typedef struct {
 } shape_replay;
 
 /* The map `shapes` leads from the name of each shape that has occurred to the index of its
- * recording in v. */
+ * shape_replay among the n elements of v. */
 struct rg_replays {
     rg_handle handle;
     atomic_bool running; /* Set while rg_replays_run works. */
@@ -95,9 +95,9 @@ static void forget_shapes(rg_replays *r) {
     rgi_map_free(&r->shapes);
 }
 
-/* Adds a shape_replay for a shape of n inputs to the list, and its name to the map. Returns NULL if
- * memory runs out. If that happens while the name is added, the map loses all names; so all
- * recordings are freed too, and each shape is recorded again when it occurs next. */
+/* Adds a shape_replay for a shape of n inputs to r->v, and the shape's name to the map r->shapes.
+ * Returns NULL if memory runs out. If that happens while the name is added, the map loses all
+ * names; so all recordings are freed too, and each shape is recorded again when it occurs next. */
 static shape_replay *add_shape(rg_replays *r, const char *name, int n) {
     if (!rgi_grow((void **)&r->v, &r->room, r->n + 1, sizeof *r->v))
         return NULL;
@@ -149,7 +149,8 @@ static void step_of_shape(void *context) {
     c->shape->result = y;
 }
 
-/* Calls the step for the first time with this shape, and records it. Returns false on failure. */
+/* Records the step for this shape: copies the inputs to new tensors, and calls the step with the
+ * copies. Returns false on failure. */
 static bool record_shape(rg_replays *r, shape_replay *s, rg_tensor *const inputs[]) {
     bool ok = true;
     for (int i = 0; ok && i < s->n; i++) {

@@ -1,7 +1,8 @@
 /*
  * anomaly.c: anomaly mode, which finds the first op that computes a NaN from inputs without NaN, or
- * an infinity from finite inputs. In this mode, the outputs of each call are checked, and a trace
- * of the call is kept. The gradients of each backward step are checked as well.
+ * an infinity from finite inputs. In this mode, the outputs of calls are checked, and the node of
+ * each recorded call keeps a trace: the place of the call. The gradients of each backward step are
+ * checked as well.
  */
 #include "autograd/engine.h"
 #include "autograd/graph_observer.h"
@@ -15,11 +16,12 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The most stack frames that a trace has, and the most frames outside of the library that an error
- * message shows. */
+/* The maximum number of stack frames in a trace, and of frames in an error message, which leaves
+ * out regard's public functions. */
 enum { TRACE_DEPTH = 24, TRACE_SHOWN = 8 };
 
-/* The place of a forward call: its stack frames, and the module in which it was made. */
+/* The place of a forward call: the return addresses of its n innermost stack frames, and the module
+ * in which the call was made ("" if there was none). */
 typedef struct {
     rg_note note;
     int n;
@@ -33,8 +35,8 @@ static const rg_note_class trace_class = { .free = trace_free };
 
 /* ---- values that are not finite ---------------------------------------------------- */
 
-/* A search for an element that is NaN or, unless `only_nan`, infinite. `odd` is 0 until one is
- * found. */
+/* A search for an element that is NaN or, unless `only_nan`, infinite. `odd` is the element that
+ * was found, or 0 if none was found. */
 typedef struct {
     bool only_nan;
     double odd;
@@ -52,8 +54,8 @@ typedef struct {
     }
 RG_FLOAT_DTYPES(FIND_ODD, )
 
-/* Returns the first element of the n tensors that is NaN or, unless `only_nan`, infinite. Returns 0
- * if there is none. Tensors that are NULL, RG_NONE (whose dtype is bool) or not floating point have
+/* Returns an element of the n tensors that is NaN or, unless `only_nan`, infinite. Returns 0 if
+ * there is none. Tensors that are NULL, RG_NONE (whose dtype is bool) or not floating point have
  * none. */
 static double odd_element(int n, rg_tensor *const t[], bool only_nan) {
     static rg_loop *const find_odd[] = RG_BY_FLOAT(find_odd);
@@ -64,8 +66,8 @@ static double odd_element(int n, rg_tensor *const t[], bool only_nan) {
     return find.odd;
 }
 
-/* Returns the first NaN of the results, if the operands have none. If there is no such NaN, returns
- * the first infinity of the results, if the operands are finite. Otherwise returns 0. */
+/* Returns a NaN of the results, if the operands have none. If the results have no NaN, returns an
+ * infinity of the results, if the operands are finite. Otherwise returns 0. */
 static double arisen(int n_results, rg_tensor *const results[], int n,
                      rg_tensor *const operands[]) {
     for (int only_nan = 1; only_nan >= 0; only_nan--) {
@@ -108,7 +110,8 @@ static void add_trace(rg_text *text, const trace *t) {
 }
 
 /* Fails with an error message that consists of the value that isn't finite (`odd`), the direction
- * (forward or backward), `where`, which describes the op and its inputs, and the trace t. */
+ * (forward or backward), `where`, which describes the op and its tensors, and the trace t, which
+ * may be NULL. */
 static bool report(const rg_op *op, double odd, const char *direction, rg_text *where,
                    const trace *t) {
     RG_SCOPE();
@@ -135,11 +138,11 @@ static bool remember_trace(rg_node *n, const trace *here) {
     return true;
 }
 
-/* Stores a trace with the node n unless n is NULL, and checks the outputs of a call. Fails if they
- * have a NaN although no input has one, or an infinity although all inputs are finite. A view isn't
- * checked: its values are those of its base, and an expanded view would repeat them many times. A
- * call inside a gradient rule isn't checked either: instead, check_gradient checks the gradient
- * that the rule returns. */
+/* Stores a trace with the node n unless n is NULL, and checks the outputs of a call. Fails if the
+ * outputs have a NaN although no input has one, or an infinity although all inputs are finite. A
+ * view isn't checked: its values are those of its base, and an expanded view would repeat them many
+ * times. A call inside a gradient rule isn't checked either: instead, check_gradient checks the
+ * gradient that the rule returns. */
 static bool check_outputs(rg_graph_observer *o, const rg_call *c, rg_node *n) {
     (void)o;
     trace here;
@@ -177,8 +180,8 @@ static bool check_gradient(rg_graph_observer *o, const rg_step *s, rg_tensor *g,
 
 /* ---- switching anomaly mode on and off --------------------------------------------- */
 
-/* Fails, because a repetition of a recorded step doesn't pass its outputs and gradients to
- * observers, so that they can't be checked. */
+/* Fails, because a repetition of a recorded step doesn't show outputs and gradients to observers,
+ * and anomaly mode couldn't check them. */
 static bool forbid_replay(rg_graph_observer *o) {
     (void)o;
     return rgi_fail(RG_NOT_IMPLEMENTED, "replay_run",

@@ -128,8 +128,8 @@ bool rgi_check_run_forward_backward(const rg_check_run *s, rg_tensor *in[], rg_c
     return rgi_check_run_apply(s, in, r->y) && rgi_check_run_gradients(s, in, NULL, -1, false, r);
 }
 
-/* Returns whether two numbers differ by more than the tolerance. If |b| is larger than 1, the
- * tolerance is multiplied by |b|. */
+/* Returns whether a and b differ by more than the tolerance. Two NaNs don't differ. If |b| is
+ * larger than 1, the tolerance is multiplied by |b|. */
 static bool numbers_differ(double a, double b, double tolerance) {
     if (a == b || (isnan(a) && isnan(b)))
         return false;

@@ -8,7 +8,8 @@
 #include "function_parts.h"
 
 /* The op and its inputs. `plain` has contiguous copies of the inputs without history;
- * floating-point inputs are float64. `wanted` is a mask of the inputs that require grad. */
+ * floating-point inputs are float64. `wanted` is a mask of the inputs that require grad in runs,
+ * called the wanted inputs. */
 typedef struct rg_check_run {
     rg_function_class *cls;
     const void *args;
@@ -51,15 +52,15 @@ rg_tensor *rgi_check_run_copy(rg_tensor *t, rg_check_layout as, bool require_gra
 /* Stores contiguous copies of all inputs in to[], in which the wanted inputs require grad. Returns
  * false on failure. */
 bool rgi_check_run_inputs(const rg_check_run *s, rg_tensor *to[]);
-/* Returns the gradient that tests use for y, which is output k: fixed numbers with absolute values
- * from 0.3 to 1.3. */
+/* Returns the gradient that tests use for y, which is output k: fixed numbers of both signs, with
+ * absolute values from 0.3 to 1.3. Returns NULL if memory ran out. */
 rg_tensor *rgi_check_run_weights(const rg_tensor *y, int k);
 
 bool rgi_check_run_apply(const rg_check_run *s, rg_tensor *in[], rg_tensor *y[]);
-/* Computes the gradients of the inputs that require grad, by a backward run from the outputs that
- * have a history. The outputs are in r->y, and the gradients are stored in r->g. given[k] is the
- * gradient of output k. If `given` or given[k] is NULL, output k gets rgi_check_run_weights as its
- * gradient. If `only` isn't negative, only output number `only` gets a gradient. */
+/* Computes the gradients of the wanted inputs, by a backward run from the outputs that have a
+ * history. The outputs are in r->y, and the gradients are stored in r->g. given[k] is the gradient
+ * of output k. If `given` or given[k] is NULL, output k gets rgi_check_run_weights as its gradient.
+ * If `only` isn't negative, only output number `only` gets a gradient. */
 bool rgi_check_run_gradients(const rg_check_run *s, rg_tensor *const in[], rg_tensor *const given[],
                              int only, bool create_graph, rg_check_result *r);
 /* Applies the op, and computes the gradients. Returns false on failure. */
@@ -80,9 +81,9 @@ bool rgi_check_layouts(const rg_check_run *s);
  * right if only one output gets a gradient. */
 bool rgi_check_partly(const rg_check_run *s);
 /* rgi_check_backward_writes checks that backward doesn't write to the inputs, the outputs or the
- * gradients of the outputs. rgi_check_inputs_later changes the inputs between forward and backward.
- * It checks that backward computes the right gradients if the inputs are released, and that it
- * computes the right ones or fails if an input is written to. */
+ * gradients of the outputs. rgi_check_inputs_later releases or changes inputs between forward and
+ * backward. It checks that backward computes the right gradients after the wanted inputs were
+ * released, and that backward fails or computes the right ones after an input was written to. */
 bool rgi_check_backward_writes(const rg_check_run *s);
 bool rgi_check_inputs_later(const rg_check_run *s);
 bool rgi_check_replay(const rg_check_run *s);

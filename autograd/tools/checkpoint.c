@@ -1,9 +1,9 @@
 /*
- * checkpoint.c: rg_checkpoint, as torch.utils.checkpoint. A part of the graph doesn't keep its
- * saved values, but computes them again during backward. It uses hooks on saved tensors. In the
- * first call of the user's function f, a hook replaces each saved value by its number. When a
- * backward run asks for a value, f is called a second time, and a hook gathers the values in the
- * same order.
+ * checkpoint.c: rg_checkpoint, which works as torch.utils.checkpoint does: a part of the graph
+ * doesn't keep its saved values, but computes them again during backward. This is done by hooks on
+ * saved tensors. In the first call of the user's function f, a hook replaces each saved value by a
+ * number. When a backward run asks for a value, f is called a second time, and a hook gathers the
+ * values in the same order.
  */
 #include "autograd/inputs.h"
 #include "saved.h"
@@ -18,11 +18,10 @@ enum { MOST_CHECKPOINTED = 64 };
 /* The state of one rg_checkpoint, which calls f. The inputs of f are in[], with the versions that
  * they had in the first call. `random` has the states that random generators had before that call
  * used them; it is empty unless preserve_rng_state is set. `saved` is the number of values that the
- * graph saved in the first call, and `gathered` counts those of the second. `value` has room for
- * all of them: the second call computes them again. When the backward run takes a value, its
- * element of `value` becomes NULL. `refs` is the number of references to this struct: one while the
- * first call of f runs, and one for each place_in_region that the graph keeps in place of a saved
- * value. */
+ * graph saved in the first call, and `gathered` counts the values that it saves in the second call.
+ * These are stored in `value`. When a backward run takes one of them, the element of `value`
+ * becomes NULL. `refs` is the number of references to this struct: one while the first call of f
+ * runs, and one for each place_in_region that the graph keeps in place of a saved value. */
 typedef struct {
     atomic_int refs;
     rg_function *f;

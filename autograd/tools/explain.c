@@ -1,7 +1,7 @@
 /*
  * explain.c: explains a gradient in words and as a drawing: the largest paths that paths.c has
- * found, the step where the gradient became zero or not finite, and the comparison with finite
- * differences.
+ * found, the steps where the gradient first became zero, not finite or huge, and the comparison
+ * with finite differences.
  */
 #include "explain.h"
 #include "graphviz.h"
@@ -57,7 +57,7 @@ static int by_size(const void *a, const void *b) {
 
 /* Stores all paths in told[], the largest first. The part that stands for all merged paths
  * (RG_REST) isn't stored there: its share goes to e->rest. If the gradient is 0 or not finite, all
- * shares are NAN. Returns the number of paths, or -1 on failure. */
+ * shares and sizes are NAN. Returns the number of paths, or -1 on failure. */
 static int list_paths(const rg_paths *p, rg_explanation *e, told_path told[]) {
     RG_SCOPE();
     const double *g = rgi_doubles(e->gradient);
@@ -89,8 +89,8 @@ static int list_paths(const rg_paths *p, rg_explanation *e, told_path told[]) {
 
 enum { MOST_EXPLAINED = 64 };
 
-/* Calls f with .inputs or, if there are none, with w. If f fails, returns NULL and adds the number
- * of inputs to the error message. */
+/* Calls f with .inputs or, if there are none, with w. Returns NULL if f fails. If f has set an
+ * error, adds the number of inputs to the error message. */
 static rg_tensor *call_f(const rg_explain_options *o, rg_tensor *w) {
     rg_tensor *in[MOST_EXPLAINED + RG_INPUTS_BEHIND];
     const rg_list inputs = o->inputs.n ? o->inputs : (rg_list){ 1, &w };
@@ -132,8 +132,8 @@ static rg_tensor *direction_of(const rg_explanation *e, rg_generator *random, in
     return length > 0 ? rg_div(d, length) : d;
 }
 
-/* Calls f, and returns whether the graph of its result leads to w. If a backward run from the
- * result fails, this can't be found out, and the result is true as well. */
+/* Calls f, and returns whether the graph of its result leads to w. Also returns true if the
+ * backward run that would find this out fails. */
 static bool f_leads_to(const rg_explain_options *o, rg_tensor *w) {
     RG_SCOPE();
     const bool grad = rg_is_grad_enabled();
@@ -149,7 +149,7 @@ static bool f_leads_to(const rg_explain_options *o, rg_tensor *w) {
 /* Compares the gradient with finite differences along the gradient's own direction and four random
  * ones, and sets e->off and e->agrees. If the gradient isn't zero, but moving w never changes the
  * value of f and f's graph doesn't lead to w, then f doesn't read w: there is no verdict, e->off is
- * NAN, and *unread is set. Returns false on failure. */
+ * NAN, and *unread becomes true. Returns false on failure. */
 static bool compare_with_differences(rg_explanation *e, const rg_explain_options *o, rg_tensor *w,
                                      rg_generator *random, bool *unread) {
     enum { DIRECTIONS = 5 };
@@ -250,7 +250,7 @@ static void add_to_steps(const rg_paths *p, int step, double share, double share
 }
 
 /* Returns the drawing. Paths that begin with the same steps are drawn as one, up to the step where
- * they part. */
+ * they part. Returns NULL if memory ran out. */
 static const char *write_dot(const rg_paths *p, int n, const told_path told[], rg_tensor *w) {
     double *shares = rgi_scope_alloc(p->n_steps * sizeof *shares);
     bool *used = shares ? rgi_scope_alloc(p->n_steps * sizeof *used) : NULL;

@@ -12,9 +12,9 @@
  *     share = <c, G> / <G, G>        size = |c| / |G|
  *
  * so that the shares of all paths add up to 1. A path that works against the gradient has a share
- * below 0. Paths that cancel each other have sizes above their shares. If G is 0 or not finite, the
- * shares are NAN. If more than 24 paths meet at one node, the smallest are merged: they aren't
- * listed, and their share is part of the field `rest`.
+ * below 0. Paths that cancel each other have sizes above their shares. If G is 0 or not finite,
+ * shares and sizes are NAN. If more than 24 paths meet at one output of a node, the smallest are
+ * merged: they aren't listed, and their share is part of the field `rest`.
  *
  * rg_explain calls no hooks on gradients, and the graph keeps its saved values.
  */
@@ -53,12 +53,13 @@ typedef struct rg_explanation {
     double rest;         /* The share of all paths that aren't in v. */
     rg_tensor *gradient; /* The gradient of w: the sum over all paths. */
     /* The first step on the way back from the loss that computed a gradient of all zeros, one that
-     * isn't finite, or a huge one. Each is a string such as "relu, input 0 of [3, 4]", or NULL if
-     * there was no such step. */
+     * isn't finite, or a huge one. Each field is a string such as "relu, input 0 of [3, 4]", or
+     * NULL if there was no such step. */
     const char *first_zero, *first_not_finite, *first_huge;
     /* The largest difference between the gradient and central differences of f, along the
      * gradient's own direction and four random ones, divided by the gradient's norm (or by 1e-3 if
-     * that is larger). If `off` is below 1e-6, they agree. NAN if there is no verdict. */
+     * that is larger). If `off` is below 1e-6, `agrees` is true. If there is no verdict, `off` is
+     * NAN and `agrees` is false. */
     double off;
     bool agrees;
     const char *text; /* the whole explanation in words */

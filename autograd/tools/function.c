@@ -1,9 +1,9 @@
 /*
- * function.c: ops that users define. The library makes an op (rg_op) for each class, as regard's
- * own ops have one, and each call of the op becomes a node. The node saves values of three kinds:
+ * function.c: ops that users define. The library makes an rg_op for each class, and each recorded
+ * call of the op becomes a node, as with regard's own ops. The node saves values of three kinds:
  * inputs and outputs, intermediate results that forward saved, and the state, which is a tensor of
- * bytes. Observers see forward as one operation and backward as another, but not the calls inside
- * them.
+ * bytes. The thread's observer, such as the recorder of a replay, sees forward as one operation and
+ * backward as another, but no calls inside them (unless backward creates a graph).
  */
 #include "function_parts.h"
 #include "autograd/graph_observer.h"
@@ -170,9 +170,9 @@ static bool shares_memory_with(const rg_tensor *t, rg_tensor *const others[], in
     return shares;
 }
 
-/* Returns whether two outputs that forward made have elements in the same memory. A write to one of
- * them would change the other one, without a trace in the other one's history. (Outputs that have
- * an input's memory are views of it, and refuse such a write.) */
+/* Returns whether two of the outputs share a storage that isn't an input's. A write to one of them
+ * could change the other, and the other's history wouldn't show it. (An output that shares an
+ * input's storage is a view of the input, and refuses such a write.) */
 static bool outputs_share_memory(const rg_function_context *ctx, int outputs) {
     for (int k = 1; k < outputs; k++)
         if (ctx->out[k]->numel > 0 && shares_memory_with(ctx->out[k], ctx->out, k)
@@ -233,8 +233,9 @@ static int place_saved(rg_function_context *ctx, rg_tensor *in[], int n) {
 
 /* Returns a tensor, owned by the scope, with the values of an output that forward made, and without
  * a history. If the output shares memory with an input, the returned tensor is a view of that
- * input. A write to the view that would be recorded fails: the view would get a new history that
- * leads directly to the input and leaves out this op. Returns NULL if memory ran out. */
+ * input. A write to the view that would be recorded fails. Otherwise the view would get a new
+ * history that leads directly to the input and leaves out this op. Returns NULL if memory ran
+ * out. */
 static rg_tensor *output_of(rg_tensor *made, rg_tensor *const in[], int n) {
     rg_tensor *y = rgi_own(rgi_alias(made));
     for (int i = 0; i < n && y; i++) {
@@ -258,8 +259,8 @@ static bool inputs_untouched(const rg_function_context *ctx, const uint32_t vers
     return true;
 }
 
-/* If the class has a state, makes the tensor for it unless there is one, and fills it with
- * zeros. */
+/* If the class has a state, fills the state's tensor with zeros, and makes that tensor first if
+ * there is none. Returns false if memory ran out. */
 static bool begin_state(rg_function_context *ctx) {
     const size_t bytes = ctx->row->cls.state_bytes;
     if (bytes == 0)
@@ -282,8 +283,9 @@ static bool forward_unobserved(rg_function_context *ctx) {
     return ok;
 }
 
-/* Makes the context of a call with the inputs in[], and calls forward. Afterwards the inputs of the
- * call c are all tensors that the node may save, and its outputs are the outputs of the op. */
+/* Makes the context of a call with the inputs in[], and calls forward, which stores its outputs in
+ * made[]. Afterwards c->in has all tensors that the node may save, and c->out the outputs of the
+ * op. Returns false on failure. */
 static bool apply_forward(rg_function_context *ctx, const void *args, rg_call *c, rg_tensor *in[],
                           rg_tensor *made[]) {
     const rg_function_class *cls = &ctx->row->cls;
@@ -420,10 +422,10 @@ static bool same_saved(const rg_function_context *ctx, const rg_call *c,
     return true;
 }
 
-/* Calls the class's forward again when a recorded step is repeated. Fails if forward saves other
- * values than in the recording, or if a shape or dtype has changed. The new values of the outputs
- * and of saved intermediate results are copied to the tensors of the recording, and the state stays
- * the same tensor. */
+/* Calls the class's forward again when a recorded step is repeated. Fails if forward saves another
+ * number of values than when it was recorded, or if the shape or dtype of a value has changed. The
+ * new values of the outputs and of saved intermediate results are copied to the tensors of the
+ * recording, and the state stays the same tensor. */
 static bool function_again(rg_call *c) {
     RG_SCOPE();
     const rg_function_attr *was = c->attr;

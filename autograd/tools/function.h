@@ -42,9 +42,9 @@ typedef struct RG_OPTIONS rg_function_class {
     /* The name of the op in errors and in the profiler. grad_fn is this name followed by
      * "Backward". */
     const char *name RG_DEFAULT(NULL);
-    /* Computes out[0], out[1], .. from the inputs. It is called in a scope of its own, and nothing
-     * that it does is recorded. An absent input is RG_NONE. Returns false on failure; a NULL output
-     * is also a failure. */
+    /* Computes out[0], out[1], .. from the inputs. It is called in a scope of its own, and the
+     * graph doesn't record what it does. An absent input is RG_NONE. Returns false on failure; a
+     * NULL output is also a failure. */
     bool (*forward)(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[])
         RG_DEFAULT(NULL);
     /* Computes gin[i], the gradient of input i, from g[k], the gradients of the outputs. Each
@@ -99,24 +99,25 @@ void *rg_function_state(rg_function_context *ctx);
 
 /* ---- checking an op ------------------------------------------------------------------ */
 
-/* Checks an op as regard's own ops are checked. The args and inputs are the sample with which it is
- * called; the inputs are copied. Inputs that require grad are differentiated, or all floating-point
- * inputs if none requires grad. The check compares gradients with finite differences, also second
- * derivatives unless the class is once_differentiable. It tries float32 and float64, inputs and
- * gradients that are expanded or otherwise not contiguous, and runs in which only one input
- * requires grad or only one output gets a gradient. It checks that backward doesn't write to the
- * inputs, the outputs or the outputs' gradients; that backward is right if the inputs are released
- * before it, and right or fails if they are written to; that the op can be replayed; that it leaks
- * no memory; and that it fails cleanly when an allocation fails. Returns false at the first
- * mistake, which rg_error() describes. No other thread may use regard meanwhile. */
+/* Checks an op as regard's own ops are checked. The op is called with these args and with copies of
+ * these inputs. Inputs that require grad are differentiated, or all floating-point inputs if none
+ * requires grad. The check compares gradients with finite differences, also second derivatives
+ * unless the class is once_differentiable. It tries float32 and float64, inputs and gradients that
+ * are expanded or otherwise not contiguous, and runs in which only one input requires grad or only
+ * one output gets a gradient. It checks that backward doesn't write to the inputs, the outputs or
+ * the outputs' gradients; that backward computes the right gradients if the inputs are released
+ * before it, and fails or computes the right ones if they are written to before it; that the op can
+ * be replayed; that it leaks no memory; and that it fails cleanly when an allocation fails. Returns
+ * false at the first mistake, which rg_error() describes. No other thread may use regard
+ * meanwhile. */
 typedef struct RG_OPTIONS rg_function_check_options {
     RG_BY_NAME;
-    /* The step size of finite differences, as in rg_gradcheck. */
+    /* The step size and the tolerances of finite differences, as in rg_gradcheck. */
     double eps RG_DEFAULT(1e-6);
     double atol RG_DEFAULT(1e-5);
     double rtol RG_DEFAULT(1e-3);
-    /* The largest difference that is allowed between results in float32 and in float64. For values
-     * above 1, it is relative to the value. */
+    /* The largest difference that is allowed between results in float32 and in float64. If the
+     * absolute value of a result is above 1, the difference is divided by that value. */
     double float32_tol RG_DEFAULT(1e-3);
 } rg_function_check_options;
 bool rg_function_check_with(rg_function_class *cls, const void *args, rg_list inputs,

@@ -35,7 +35,7 @@ static const rg_op rg_op_differentiated_once = {
 };
 
 /* Returns g, the gradient of input i, with a node of rg_op_differentiated_once as its history. An
- * attempt to differentiate it again then fails. Returns NULL if memory ran out. */
+ * attempt to differentiate this gradient again then fails. Returns NULL if memory ran out. */
 static rg_tensor *gradient_made_once(const rg_step *s, rg_tensor *g, int i) {
     const rg_edge *e = &s->node->edge[i];
     rg_tensor *input = rgi_join(g, e->node, e->output);
@@ -86,7 +86,8 @@ static rg_tensor *gradient_of(const rg_step *s, rg_tensor *g, int i, rg_observer
     return g;
 }
 
-/* Calls the class's backward with the gradients of the outputs. Fails if that function fails. */
+/* Calls the class's backward with the gradients of the outputs. Backward stores the gradients of
+ * the inputs in made[]. Fails if backward fails. */
 static bool run_backward(rg_function_context *ctx, rg_tensor *made[]) {
     const rg_step *s = ctx->step;
     const rg_function_class *cls = &ctx->row->cls;

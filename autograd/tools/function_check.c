@@ -1,6 +1,6 @@
 /*
  * function_check.c: checks that a user's op behaves as regard's own ops do. This file checks
- * values, in both dtypes, and derivatives. The other checks are in rule_checks.c.
+ * derivatives, and values in float32 and float64. The other checks are in rule_checks.c.
  */
 #include "check_run.h"
 #include "tensor/observer.h"
@@ -37,7 +37,8 @@ static bool check_forward(const rg_check_run *s) {
     return true;
 }
 
-/* Returns whether t has a value, other than NaN, that float32 can't represent exactly. */
+/* Returns whether t has a value, other than NaN, that float32 can't represent exactly. Also returns
+ * false if memory ran out. */
 static bool has_many_digits(rg_tensor *t) {
     RG_SCOPE();
     const rg_tensor *p = rgi_own(rgi_contiguous_copy(t, RG_FLOAT64));

@@ -1,8 +1,8 @@
 /*
- * functional.c: Jacobians, Hessians, their products with vectors, and vmap, computed by backward
- * runs. If J is the Jacobian of y, a backward run from y with the gradient u computes u^T J. The
- * product J v is the derivative of u^T J v by u, so it takes a second backward run, through the
- * graph of the first.
+ * functional.c: Jacobians, Hessians and their products with vectors, computed by backward runs; and
+ * vmap, which calls a function once for each example, and stacks the results. If J is the Jacobian
+ * of y, a backward run from y with the gradient u computes u^T J. The product J v is the derivative
+ * of u^T J v by u, so it takes a second backward run, through the graph of the first.
  */
 #include "functional.h"
 #include "autograd/inputs.h"
@@ -16,10 +16,11 @@
 
 enum { MOST_DERIVED = 64 };
 
-/* A function f that is differentiated by its inputs, and the result `y` of a call of f. f isn't
- * called with the program's inputs, but with in[]: detached leaves or, if a graph is created, views
- * of the inputs. If f also reads one of the program's inputs directly, not through in[], that input
- * counts as a constant there. Bit i of `real` says that input i is floating point. */
+/* A function f that is differentiated by its inputs, and the result `y` of a call of f. f is called
+ * with in[], where each floating-point input is replaced: by a detached leaf or, if a graph is
+ * created and the input has a history, by a view of the input. If f also reads one of the program's
+ * inputs directly, not through in[], that input counts as a constant there. Bit i of `real` says
+ * that input i is floating point. */
 typedef struct {
     const char *op;
     rg_function *f;
@@ -33,7 +34,7 @@ typedef struct {
 
 static bool is_real(const derived *d, int i) { return d->real >> i & 1; }
 
-/* RECORD_OPS() lets ops be recorded until the end of the block, as torch.func does, even if the
+/* RECORD_OPS() switches recording on until the end of the block, as torch.func does, even if the
  * program has switched grad mode off or inference mode on. */
 #define RECORD_OPS()                  \
     rg_inference_guard recorded_block \
@@ -52,7 +53,8 @@ static rg_tensor *seen_input(rg_tensor *x, bool create_graph) {
     return rg_requires_grad_(rg_detach(recordable(x)), true);
 }
 
-/* Calls f, and sets d->y to its result. Requires RECORD_OPS. Returns false on failure. */
+/* Calls f, and sets d->y to its result. Requires that the caller's block has RECORD_OPS(). Returns
+ * false on failure. */
 static bool run_derived(derived *d, rg_tensor *const inputs[]) {
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !d->f || (d->n > 0 && !inputs), d->op,
                   "expected a function and its inputs but got NULL");
@@ -87,8 +89,9 @@ static rg_tensor *outcome(const derived *d, rg_tensor *t) {
     return d->create_graph ? t : rg_detach(t);
 }
 
-/* Returns the derivative of y by x, where `gradient` is the gradient of y. Returns zeros if y
- * doesn't depend on x, and NULL on failure. The graph is retained. */
+/* Returns the gradient of x by a backward run from y. `gradient` is the gradient of y; RG_NONE
+ * stands for 1. Returns zeros if y doesn't depend on x, and NULL on failure. The graph is
+ * retained. */
 static rg_tensor *derivative(rg_tensor *y, rg_tensor *x, rg_tensor *gradient, bool create_graph) {
     rg_tensor *g = RG_NONE;
     if (y->history)
@@ -117,9 +120,9 @@ static bool vector_fits(const char *op, rg_tensor *v, const rg_tensor *as) {
 
 /* ---- stacking many results -------------------------------------------------------------- */
 
-/* Calls one(at, context) for the n numbers `at` from `from` on, and returns the results, stacked
- * along dim, or NULL on failure. At most AT_ONCE tensors are stacked at a time. If there are more,
- * each half is stacked, and the halves are joined. */
+/* Calls one(at, context) for at = from, .., from + n - 1. Returns the results, stacked along dim,
+ * or NULL on failure. At most AT_ONCE tensors are stacked at a time. If there are more, each half
+ * is stacked, and the halves are joined. */
 static rg_tensor *stack_of(rg_tensor *(*one)(int64_t at, void *context), void *context,
                            int64_t from, int64_t n, int dim) {
     enum { AT_ONCE = 512 };
@@ -304,7 +307,7 @@ static bool begin_results(const char *op, int n, rg_tensor *results[]) {
 }
 
 /* If `ok` is true, gives y and the n results to the outer scope, and returns y. If `ok` is false,
- * or if a result can't be detached, sets all results to NULL and returns NULL. */
+ * or if y or a result can't be detached, sets all results to NULL and returns NULL. */
 static rg_tensor *hand_out(const derived *d, bool ok, int n, rg_tensor *results[]) {
     for (int i = 0; i < n && ok; i++) {
         if (results[i] == RG_NONE)
@@ -337,8 +340,8 @@ rg_tensor *(rg_vjp_with)(rg_function *f, void *context, int n, rg_tensor *const 
     return hand_out(&d, ok, n, results);
 }
 
-/* Returns the sum of the inner products <g_i, v_i> over the floating-point inputs whose v_i isn't
- * RG_NONE. Returns RG_NONE if there is no such input, and NULL on failure. */
+/* Returns the sum of the inner products <g_i, v_i> over the floating-point inputs i whose vector
+ * v[i] isn't RG_NONE. Returns RG_NONE if there is no such input, and NULL on failure. */
 static rg_tensor *sum_of_products(const derived *d, rg_tensor *const g[], rg_tensor *const v[]) {
     rg_tensor *sum = RG_NONE;
     for (int i = 0; i < d->n; i++) {
@@ -396,8 +399,8 @@ rg_tensor *(rg_hvp_with)(rg_function *f, void *context, int n, rg_tensor *const 
 /* ---- vmap: one call of f for each example -------------------------------------------------- */
 
 /* Sets dim[i] to the dim of input i along which the examples lie, or to -1 if all examples get the
- * same input. Sets *count to the number of examples, and fails if the inputs disagree about it or
- * it is 0. */
+ * whole input. Sets *count to the number of examples. Fails if two inputs have different numbers of
+ * them, if the number is 0, or if every dim[i] is -1. */
 static bool find_examples(int n, rg_tensor *const inputs[], const rg_dims *in_dims, int dim[],
                           int64_t *count) {
     *count = -1;
@@ -427,7 +430,7 @@ static bool find_examples(int n, rg_tensor *const inputs[], const rg_dims *in_di
 }
 
 /* The state of rg_vmap. dim[i] is the dim of inputs[i] along which the examples lie. It is -1 if
- * all examples get the same input. */
+ * all examples get the whole input. */
 typedef struct {
     rg_function *f;
     void *context;

@@ -9,12 +9,13 @@
  *
  *     rg_tensor *h = rg_hessian(energy, &model, 1, &x);
  *
- * Only floating-point inputs are differentiated. A y of another dtype is an error. Derivatives, and
- * the y that is returned with them, have no history unless .create_graph is true. With
- * .create_graph, their history leads to the inputs, and to all other tensors that f used.
+ * The rest of this comment doesn't concern rg_vmap. y is the result of f, and must be floating
+ * point. Only floating-point inputs are differentiated. Derivatives, and the y that is returned
+ * with them, have no history unless .create_graph is true. With .create_graph, their history leads
+ * to the inputs, and to all other tensors that f used.
  *
- * While f runs, grad mode is on and inference mode is off, whatever the program has set, except in
- * rg_vmap. If an input or a vector is an inference tensor, a copy of it is used.
+ * While f runs, grad mode is on and inference mode is off, whatever the program has set. If an
+ * input or a vector is an inference tensor, a copy of it is used.
  */
 #pragma once
 
@@ -33,10 +34,11 @@ typedef struct RG_OPTIONS rg_derivative_options {
     RG_KEYWORDS(rg_derivative_options, (.argnum = 0, .create_graph = false), __VA_ARGS__)
 
 /* ---- whole matrices ------------------------------------------------------------------
- * Element [i.., j..] of a Jacobian is dy[i..] / dx[j..]. Its shape consists of the sizes of y and
- * then those of x. rg_jacrev runs backward once for each element of y. rg_jacfwd runs backward once
- * for each element of x, through the graph of a gradient; it is the faster one if y has more than
- * three times as many elements as x. rg_hessian is the Jacobian of the Jacobian. */
+ * y is the result of f, and x is input number .argnum. Element [i.., j..] of the Jacobian is
+ * dy[i..] / dx[j..]. The Jacobian's shape consists of the sizes of y and then those of x. rg_jacrev
+ * runs backward once for each element of y. rg_jacfwd runs backward once for each element of x,
+ * through the graph of a gradient; it is the faster one if y has more than three times as many
+ * elements as x. rg_hessian is the Jacobian of the Jacobian. */
 rg_tensor *rg_jacrev_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                           rg_derivative_options options);
 rg_tensor *rg_jacfwd_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
@@ -79,7 +81,7 @@ rg_tensor *rg_hvp_with(rg_function *f, void *context, int n, rg_tensor *const in
 
 /* ---- vmap: one call of f for each example ------------------------------------------------ */
 
-/* If an element of .in_dims is RG_UNMAPPED, all examples get the same input (torch's None). */
+/* If an element of .in_dims is RG_UNMAPPED, all examples get that whole input (torch's None). */
 #define RG_UNMAPPED INT64_MIN
 typedef struct RG_OPTIONS rg_vmap_options {
     RG_BY_NAME;
@@ -89,9 +91,9 @@ typedef struct RG_OPTIONS rg_vmap_options {
     /* The dim of the result along which the examples lie. */
     int64_t out_dim RG_DEFAULT(0);
 } rg_vmap_options;
-/* Calls f once for each example, and stacks the results. Returns NULL on failure. It is as fast as
- * a loop, and draws random numbers as a loop does. If speed matters, write an f that takes a
- * batch. */
+/* Calls f once for each example, and stacks the results. Returns NULL on failure. This is as fast
+ * as a loop over the examples, and draws random numbers as a loop does. If speed matters, write an
+ * f that takes a batch. */
 rg_tensor *rg_vmap_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                         rg_vmap_options options);
 #define rg_vmap(f, context, n, inputs, ...) \

@@ -32,8 +32,8 @@ typedef struct {
     int cotangents;
 } check;
 
-/* The outputs of a call. Their pointers are copied to here, since the function may use its own
- * array of pointers again in its next call. */
+/* The outputs of a call. v[] has copies of the pointers to them, since the function may write to
+ * its own array of pointers in its next call. */
 enum { MOST_OUTPUTS = 64 };
 typedef struct {
     int n;
@@ -211,7 +211,8 @@ static bool analytic_rows(const check *c, const outputs *y, jacobian *j) {
     return true;
 }
 
-/* Allocates the Jacobian, filled with zeros. The scope owns its memory. */
+/* Allocates the Jacobian, filled with zeros. The scope owns its memory. Returns false if memory ran
+ * out. */
 static bool jacobian_new(const check *c, const outputs *y, jacobian *j) {
     for (int i = 0; i < c->n; i++) {
         j->of[i] = NULL;
@@ -259,9 +260,9 @@ static double excess_of(const check *c, double analytic, double numeric) {
 }
 
 /* Compares one column of the Jacobian, for element `at` of input number `input`, and stores its
- * worst mismatch in *worst if that is worse than the one there. `any` is true if any output has a
- * history: then only outputs with a history are compared. If none has one, all measured values must
- * be 0. Returns false if the column can't be measured. */
+ * worst mismatch in *worst if that has a larger excess than *worst. `any` is true if any output has
+ * a history: then only outputs with a history are compared. If none has one, all measured values
+ * must be 0. Returns false if the column can't be measured. */
 static bool compare_column(const check *c, const outputs *y, bool any, const jacobian *j, int input,
                            int64_t at, mismatch *worst) {
     RG_SCOPE();
@@ -291,8 +292,9 @@ static bool forward_repeats(const check *c, const outputs *y) {
     return !b || memcmp(a->data, b->data, (size_t)a->numel * sizeof(double)) == 0;
 }
 
-/* Returns whether the function probably computes in float32: whether, after the element with the
- * worst mismatch has moved, float32 holds each value exactly, and one isn't a multiple of 1/2. */
+/* Moves the input element with the worst mismatch a little, and calls the function. Returns whether
+ * the function probably computes in float32: whether float32 can hold each value of the outputs
+ * exactly, and at least one value isn't a multiple of 1/2. */
 static bool computes_in_float32(const check *c, const outputs *y, const mismatch *worst) {
     RG_SCOPE();
     double *x = element(c->inputs[worst->input], worst->at), before = *x;
@@ -371,7 +373,8 @@ static bool takes_arguments(const char *op, bool f, int n, int most, rg_tensor *
            || rgi_fail(RG_VALUE_ERROR, op, "takes up to %d inputs, but got %d", most, n);
 }
 
-/* Fails unless at least one input requires grad, and every input that does can be checked. */
+/* Fails unless at least one input requires grad, and every input that does is float64 and has no
+ * two elements in the same memory. */
 static bool inputs_check(const char *op, int n, rg_tensor *const inputs[]) {
     int checked = 0;
     for (int i = 0; i < n; i++) {
@@ -427,7 +430,7 @@ bool(rg_gradcheck_list_with)(rg_list_function *f, void *context, int n, rg_tenso
  * are then a function of the inputs and the cotangents. That function is checked as any other
  * function is. */
 
-/* Stores those of the outputs y that require grad in kept[]. Returns their number. */
+/* Stores in kept[] those outputs of y that require grad. Returns their number. */
 static int differentiable(const outputs *y, rg_tensor *kept[MOST_OUTPUTS]) {
     int m = 0;
     for (int k = 0; k < y->n; k++)
@@ -436,10 +439,10 @@ static int differentiable(const outputs *y, rg_tensor *kept[MOST_OUTPUTS]) {
     return m;
 }
 
-/* The function whose gradients gradgradcheck checks. Returns the gradients of the function of
- * *context, a check, by the inputs that require grad, joined to one vector. Returns NULL on
- * failure. inputs[] are the inputs of that function, followed by the cotangents of the outputs that
- * require grad. */
+/* The function whose gradients gradgradcheck checks. *context is the check of the user's function.
+ * inputs[] are the inputs of the user's function, followed by the cotangents of its outputs that
+ * require grad. Returns the gradients of the inputs that require grad, joined to one vector.
+ * Returns NULL on failure. */
 static rg_tensor *derivative_of(rg_tensor *const inputs[], void *context) {
     check c = *(const check *)context;
     outputs y;

@@ -49,7 +49,8 @@ typedef struct {
     size_t n, room;
 } drawn_leaves;
 
-/* Draws an arrow from a leaf to node number i. If the leaf is new, draws the leaf as well. */
+/* Draws an arrow from a leaf to node number i. If the leaf hasn't been drawn yet, draws it
+ * first. */
 static void graph_leaf(rg_text *d, drawn_leaves *leaves, const rg_node *leaf, size_t i) {
     size_t k = 0;
     while (k < leaves->n && leaves->v[k] != leaf)
@@ -65,8 +66,9 @@ static void graph_leaf(rg_text *d, drawn_leaves *leaves, const rg_node *leaf, si
     rgi_text_add(d, "    leaf%zu -> n%zu\n", k, i);
 }
 
-/* Draws the nodes of the run, and `root`, which isn't among them if it is a leaf. While they are
- * drawn, the field `slot` of a node holds the node's number. */
+/* Draws the nodes of the run, and the leaves that their edges lead to. If `root` is a leaf, the run
+ * has no nodes, and only `root` is drawn. Meanwhile the field `slot` of a node holds the node's
+ * number. */
 static void graph_of(rg_text *d, const rg_run *run, const rg_node *root) {
     drawn_leaves leaves = { 0 };
     rgi_text_add(d, "digraph regard {\n    rankdir=BT\n    node [fontname=\"sans-serif\"]\n");

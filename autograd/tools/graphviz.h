@@ -5,6 +5,6 @@
 
 #include "tensor/text/text.h"
 
-/* Adds a string, escaped for use between quotes in Graphviz's language. Each control character
+/* Adds `text` to t, escaped for use between quotes in Graphviz's language. Each control character
  * becomes a blank. */
 void rgi_add_label(rg_text *t, const char *text);

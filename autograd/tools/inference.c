@@ -1,8 +1,9 @@
 /*
- * inference.c: inference mode. A thread in this mode records nothing, and the storages that it
+ * inference.c: inference mode. A thread in this mode records no graph, and the storages that it
  * allocates are marked for good as inference storages. Once any thread has used the mode, an
- * observer watches all threads. It refuses to save values in such storages for backward. In a
- * thread outside of the mode, it also refuses to add in place to a gradient in such a storage.
+ * observer watches all threads. The observer refuses to save values in inference storages for
+ * backward. In a thread outside of the mode, it also refuses to add in place to a gradient in such
+ * a storage.
  */
 #include "autograd/graph_observer.h"
 

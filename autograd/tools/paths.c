@@ -101,7 +101,7 @@ static bool part_add(path_part *part, rg_tensor *g) {
     return true;
 }
 
-/* Returns the part whose path ends with this step, or NULL if there is none. */
+/* Returns the part of the path that ends with this step, or NULL if there is no such part. */
 static path_part *part_of_step(path_parts *parts, int step) {
     for (int i = 0; i < parts->n; i++)
         if (parts->v[i].step == step)
@@ -164,10 +164,10 @@ static size_t place_number(const path_run *r, const rg_edge *e) {
     return e->node->op ? e->node->slot + e->output : r->run.n_grads;
 }
 
-/* Called for each gradient that the run computes, once for each of three kinds: zero, not finite,
- * and huge. `is` says whether the gradient of input number `input` of node n is of this kind, and
- * `text` belongs to the kind. If `is` is true and `text` is still empty, describes the step of n in
- * `text`. */
+/* Called for the whole gradient of each input of each node, once for each of three kinds: zero, not
+ * finite, and huge. `is` says whether the gradient of input number `input` of node n is of this
+ * kind, and `text` belongs to the kind. If `is` is true and `text` is still empty, describes the
+ * step of n in `text`. */
 static void tell_first(char text[128], bool is, const rg_node *n, int input) {
     char shape[192];
     if (!is || *text)

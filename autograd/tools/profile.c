@@ -1,10 +1,11 @@
 /*
- * profile.c: the profiler. It counts the cost of each op: the calls, their time without the calls
- * inside them, the bytes of the tensors that they read and write, and the floating point
- * operations. If a gradient rule computes a gradient, the cost is counted for the ops that the rule
- * calls. Other work has rows of its own if the program marks it. With REGARD_PROFILE=1 in the
- * environment, the table is printed to standard error when the program ends.
- * REGARD_PROFILE=FILE.json also writes every call to that file, for chrome://tracing.
+ * profile.c: the profiler. It counts the cost of each op: the number of calls, the time of the
+ * calls without that of calls inside them, the bytes of the tensors read and written, and the
+ * floating point operations. If a gradient rule computes a gradient, the cost is counted for the
+ * ops that the rule calls. The costs are the rows of a table, in which work that isn't an op has
+ * rows of its own if the program marks it. With REGARD_PROFILE=1 in the environment, the table is
+ * printed to standard error when the program ends. REGARD_PROFILE=FILE.json also writes every call
+ * to that file, for chrome://tracing.
  */
 #include "autograd/autograd.h"
 #include "autograd/engine.h"
@@ -30,10 +31,10 @@ typedef struct {
     rg_cost cost;
 } profile_row;
 
-/* The table has profile_n rows: one for the forward of each op that was called, one for its
- * backward, and one for each name that the program gives. The name of an op exists for good, and is
- * not copied. The program's names are copied to given_names, cut to GIVEN_ROOM bytes, and the rows
- * point to the copies. */
+/* The table has profile_n rows: one for each op whose forward was called, one for each op whose
+ * backward step was done, and one for each name that the program gives. The name of an op exists
+ * for good, and is not copied. The program's names are copied to given_names, cut to GIVEN_ROOM
+ * bytes, and the rows point to the copies. */
 enum { PROFILE_ROWS = 1024, GIVEN_ROOM = 64 };
 static profile_row profile_rows[PROFILE_ROWS];
 static char given_names[PROFILE_ROWS][GIVEN_ROOM];
@@ -48,8 +49,8 @@ static double profile_now(void) {
 }
 
 /* A call that is being measured. `began` is the time at which it began. At that time profile_inside
- * was set to 0, to count the calls inside this one. `outer` keeps the value that profile_inside had
- * before, for the surrounding call. All times are in nanoseconds. */
+ * was set to 0, to add up the times of the calls inside this one. `outer` keeps the value that
+ * profile_inside had before, for the surrounding call. All times are in nanoseconds. */
 typedef struct {
     double began, outer;
 } timing;
@@ -183,11 +184,11 @@ static double profile_bytes(int n, rg_tensor *const t[]) {
     return bytes;
 }
 
-/* Returns the number of floating point operations for an output of shape y. It is 0 for a view, and
- * one for each element for most other ops. If the op computes products, it is the number for one
- * product: two for each term of each element. `terms_of` is then the shape of the input that
- * determines the number of terms (see rg_terms). If the op leaves out terms, only the share that it
- * computes is counted. */
+/* Returns the number of floating point operations for an output of shape y. A view needs none, and
+ * most other ops need one for each element. For an op that computes products of matrices, returns
+ * the number for one product: two for each term of each element. `terms_of` is then the shape of
+ * the input that determines the number of terms (see rg_terms). If the op leaves out terms, only
+ * those that it computes are counted. */
 static double profile_flops(const rg_op *op, const void *attr, rg_dims y, rg_dims terms_of) {
     const double elements = profile_elements(y);
     if (!op->terms.times)
@@ -223,10 +224,11 @@ static void count_forward(rg_graph_observer *o, const rg_span *span, const rg_ca
 }
 
 /* Returns the number of floating point operations of a step that computed the gradients in the mask
- * by its own code. Each gradient of a product costs one product. The shape that determines the
- * number of terms is that of input number terms->input. It is read from the node that the input's
- * edge leads to. If the edge leads to no node, it is read from the input's saved value, which
- * exists because another input's gradient needs it. */
+ * by its own code. If the op computes products, each gradient costs one product, and terms->extra
+ * further products are added. The shape that determines the number of terms is that of input number
+ * terms->input. It is read from the node that the input's edge leads to. If the edge leads to no
+ * node, it is read from the input's saved value, which exists because another input's gradient
+ * needs it. */
 static double profile_step_flops(const rg_step *s, uint32_t gradients) {
     const rg_terms *terms = &s->op->terms;
     const rg_node *n = s->node;

@@ -58,7 +58,7 @@ void rgi_profile_file_begin(const char *path) {
 
 static bool has_file(void) { return profile_file && profile_file_process == rgi_process(); }
 
-/* Notes the cause if a write since the last call of this function has failed. */
+/* If a write has failed, and no cause was noted before, notes the cause. */
 static void note_error(void) {
     if (!profile_file_error && ferror(profile_file))
         profile_file_error = errno;

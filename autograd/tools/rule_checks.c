@@ -1,7 +1,7 @@
 /*
  * rule_checks.c: the checks of rg_function_check, except those of values and derivatives. Most
- * checks apply the op under one condition, and compare the results with those of a plain run. If
- * the results differ, the check fails with an error message that names the condition.
+ * checks apply the op under one condition, and compare the results with those of a run without the
+ * condition. If the results differ, the check fails with an error message that names the condition.
  */
 #include "check_run.h"
 #include "tensor/memory.h"
@@ -182,7 +182,8 @@ static bool check_written_input(const rg_check_run *s, int at) {
     return true;
 }
 
-/* Fails unless backward computes the same gradients after the inputs were released. */
+/* Releases the wanted inputs between forward and backward. Fails unless backward computes the same
+ * gradients as in a run without this. */
 static bool check_released_inputs(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS], *middle[RG_FUNCTION_INPUTS], *y[RG_MAX_OUTPUTS];
     rg_check_result r, direct;
@@ -242,8 +243,8 @@ static void drop_result(const rg_check_run *s, rg_check_result *r) {
         rg_drop(r->g[i]);
 }
 
-/* Records one run of the op. Then makes every wanted input a little larger, replays the recording,
- * and compares the results with those of a direct run. */
+/* Records one run of the op. Then changes every wanted input a little, replays the recording, and
+ * compares the results with those of a direct run. */
 bool rgi_check_replay(const rg_check_run *s) {
     rg_check_result direct, replayed = { { NULL }, { NULL } };
     recorded_run c = { .s = s, .r = &replayed };
@@ -296,8 +297,8 @@ static bool check_leaks(const rg_check_run *s) {
 }
 
 /* Runs forward and backward, and makes allocation number n fail. Sets *denied to false if there
- * were fewer than n allocations, and otherwise to true. Returns false if the op then fails with
- * another error than RG_OUT_OF_MEMORY, or goes on with an error set or with wrong results. */
+ * were fewer than n allocations, and otherwise to true. Fails if the op then fails with another
+ * error than RG_OUT_OF_MEMORY, or goes on with an error set or with wrong results. */
 static bool run_denied(const rg_check_run *s, rg_tensor *in[], const rg_check_result *right,
                        int64_t n, bool *denied) {
     RG_SCOPE();

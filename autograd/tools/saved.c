@@ -1,7 +1,7 @@
 /*
  * saved.c: hooks on saved tensors. While a thread has such hooks, each new node passes its saved
  * values to the hook `pack`, releases them, and keeps what `pack` returned. Before the backward
- * step of the node, the hook `unpack` turns this into the saved values again.
+ * step of the node, the hook `unpack` turns what `pack` returned into the saved values again.
  */
 #include "saved.h"
 #include "tensor/memory.h"
@@ -9,10 +9,10 @@
 #include "tensor/observer.h"
 #include "autograd/graph_observer.h"
 
-/* One saved value of a node. `made` is what the hook `pack` returned for it. `made` is NULL if the
- * node saved no such value, or if the packed value has been dropped. `header` points to the tensor
- * header for the value in the node's block of memory. While the value is packed, this header holds
- * no value: it only says which dtype, shape and strides the unpacked value must get. */
+/* One saved value of a node. `made` is what the hook `pack` returned for the value. It is NULL if
+ * the node saved no value with this number, or if `drop` was called for it. `header` points to the
+ * tensor header for the value in the node's block of memory. While the value is packed, this header
+ * holds no value: it only says which dtype, shape and strides the unpacked value must get. */
 typedef struct {
     void *made;
     rg_tensor *header;
@@ -213,8 +213,8 @@ static bool pack_node(rg_graph_observer *o, const rg_call *c, rg_node *n) {
     return for_each_value(n, p, pack_value);
 }
 
-/* Fails while the thread's innermost hooks are in force: a repetition of a recorded step saves no
- * values, so it can't pass them to `pack`. */
+/* Fails if this thread has hooks in force: a repetition of a recorded step saves no values, so it
+ * can't pass them to `pack`. */
 static bool refuse_replay(rg_graph_observer *o) {
     (void)o;
     const size_t n = saved_thread.n;

@@ -9,13 +9,13 @@
 
 RG_PUBLIC_BEGIN
 
-/* ---- hooks on saved tensors ---------------------------------------------------------- These are
- * torch.autograd.graph.saved_tensors_hooks. While hooks are in force, each value that an op saves
- * is passed to pack. The graph then keeps the pointer that pack returns, which may point to
- * anything. When a backward run reaches the op, unpack is given that pointer, and must return the
- * value, with the shape and dtype that it had. When the graph releases the pointer, the hook drop
- * is called, unless that hook is NULL. pack and unpack return NULL on failure. pack must not write
- * to the value. None of the three may be left by longjmp. */
+/* ---- hooks on saved tensors ----------------------------------------------------------
+ * These are torch.autograd.graph.saved_tensors_hooks. While hooks are in force, each value that an
+ * op saves is passed to the hook pack. The graph then keeps the pointer that pack returns, which
+ * may point to anything. When a backward run reaches the op, the hook unpack is given that pointer,
+ * and must return the value, with the shape and dtype that the value had. When the graph releases
+ * the pointer, the hook drop is called, unless it is NULL. pack and unpack return NULL on failure.
+ * pack must not write to the value. None of the three hooks may be left by longjmp. */
 typedef struct rg_saved_hooks {
     void *(*pack)(rg_tensor *t, void *context)RG_EMPTY;
     rg_tensor *(*unpack)(void *packed, void *context)RG_EMPTY;
@@ -24,7 +24,7 @@ typedef struct rg_saved_hooks {
 } rg_saved_hooks;
 
 /* RG_SAVED_HOOKS(hooks); puts the hooks in force for this thread until the end of the C block.
- * rg_push_saved_hooks puts hooks in force until the matching rg_pop_saved_hooks, or returns false
+ * rg_push_saved_hooks puts hooks in force until the matching rg_pop_saved_hooks. It returns false
  * on failure. If several hooks are in force, only the innermost are called. */
 bool rg_push_saved_hooks(rg_saved_hooks hooks);
 void rg_pop_saved_hooks(void);
@@ -39,12 +39,12 @@ void rg_saved_guard_close(rg_saved_guard *guard);
 
 /* ---- checkpoints: less memory, more time -------------------------------------------------
  * rg_checkpoint is torch.utils.checkpoint.checkpoint (use_reentrant=False). It returns f(inputs,
- * context), and the graph saves only the inputs. When a backward run needs other values, it calls f
- * again. f then draws the same random numbers again, from the default generator and from all
- * others; after this second call the generators have the states that they had before it. f must
- * compute the same values again from the inputs and the context. The context must still exist when
- * backward runs (a compound literal within a call's arguments may not). If an input was written to
- * in between, the backward run fails. */
+ * context), and the graph saves only the inputs. When a backward run needs other values, f is
+ * called again. If preserve_rng_state is true, this second call draws the random numbers of the
+ * first again, from all generators, and afterwards the generators have the states that they had
+ * before the second call. f must compute the same values again from the inputs and the context. The
+ * context must still exist when backward runs (a compound literal within a call's arguments may
+ * not). If an input was written to between the two calls, the backward run fails. */
 typedef struct RG_OPTIONS rg_checkpoint_options {
     RG_BY_NAME;
     /* If false, the second call of f may draw other random numbers than the first. */

@@ -43,8 +43,9 @@ static char *read_text(rg_file *f, const char *op, const char *path) {
 
 /* ---- lines of text -------------------------------------------------------------------- */
 
-/* Ends the line that begins at `text` by writing a 0. Returns the beginning of the next line.
- * Returns NULL if this is the last line. */
+/* Ends the line that begins at `text`: writes a 0 in place of its line feed, and of a carriage
+ * return before that. Returns the beginning of the next line. Returns NULL if this is the last
+ * line. */
 static char *cut_line(char *text) {
     char *end = strchr(text, '\n');
     if (!end)
@@ -81,9 +82,9 @@ rg_names rg_load_lines(const char *path) {
 
 /* ---- cells of a CSV file -------------------------------------------------------------- */
 
-/* A CSV file that is being read. `cells` is a vector with room for all cells that were left when it
- * was allocated; its first n elements are set. `cells` is NULL until the first line after the
- * header is read. */
+/* A CSV file that is being read. `cells` is a vector with room for all cells that the text still
+ * had when the vector was allocated; its first n elements are set. `cells` is NULL until the first
+ * line after the header is read. */
 typedef struct {
     const rg_file *file;
     rg_csv_options options;
@@ -126,8 +127,9 @@ static char *csv_plain(const csv_reader *r, char *cell) {
     return csv_refuse(r, "is followed by a quote, but doesn't begin with one", cell);
 }
 
-/* Returns the next cell, ended with a 0. Sets *ends to the character that followed it: the
- * delimiter, a line feed, or 0. Returns NULL on failure. */
+/* Returns the next cell, ended with a 0. Sets *ends to the character that followed the cell: the
+ * delimiter, a line feed, or 0. A carriage return before a line feed or 0 is skipped. Returns NULL
+ * on failure. */
 static char *csv_cell(csv_reader *r, char *ends) {
     char *cell = r->at;
     const bool quoted = *cell == '"';
@@ -179,8 +181,8 @@ static bool csv_whole(const csv_reader *r, char *cell, void *place) {
     return !overflows || csv_refuse(r, "is too large", cell);
 }
 
-/* Allocates room for the cells that are left: 1 plus the number of delimiters and line feeds that
- * are left, without a line feed at the very end. That is the most cells that there can be. Quoted
+/* Allocates room for the cells of the remaining text. There can't be more of them than 1 plus the
+ * number of its delimiters and line feeds, where a line feed at the very end doesn't count. Quoted
  * cells can contain delimiters, and lines can be empty, so there may be fewer. */
 static bool csv_make_room(csv_reader *r) {
     int64_t most = 1;

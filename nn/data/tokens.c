@@ -103,8 +103,8 @@ int64_t rg_tokens_count(const rg_tokens *tokens) {
 static const rg_pair no_windows;
 
 /* For each element of `starts`, reads block_size + 1 tokens into `row`. Copies the first block_size
- * of them to a row of p.first, and the last block_size to a row of p.second. Returns false on
- * failure. */
+ * of them to the element's row of p.first, and the last block_size of them to its row of p.second.
+ * Returns false on failure. */
 static bool read_windows(const rg_tokens *tokens, const int64_t *starts, int64_t *row, rg_pair p) {
     const int64_t batch_size = rg_size(p.first, 0), block_size = rg_size(p.first, 1);
     int64_t *first = rg_data(p.first), *second = rg_data(p.second);

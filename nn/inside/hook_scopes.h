@@ -1,7 +1,8 @@
 /*
- * hook_scopes.h: calls the hooks of points.h. The forward of a layer calls these functions at
- * points: places in the forward where a named value can be seen or replaced. A hook scope is a list
- * of hooks that is in force because of rg_run_with_hooks, rg_run_with_cache or RG_HOOKS. Private.
+ * hook_scopes.h: declares the functions that call the hooks of points.h. The forward of a layer
+ * calls them at points: places in the forward where a named value can be seen or replaced. A hook
+ * scope is a list of hooks that is in force because of rg_run_with_hooks, rg_run_with_cache or
+ * RG_HOOKS. Private.
  */
 #pragma once
 
@@ -16,7 +17,7 @@ static inline bool rgi_has_hook_scope(void) { return RG_UNLIKELY(rgi_hook_scopes
  * or the tensor by which a hook replaced it. Returns NULL if x is NULL or a hook fails. Requires
  * that there is a hook scope. */
 rg_tensor *rgi_point(rg_module *of, const char *name, rg_tensor *x);
-/* Returns whether a hook of any scope matches the point `name` of the module `of`. */
+/* Returns whether rgi_point would call a hook at the point `name` of the module `of`. */
 bool rgi_is_awaited(rg_module *of, const char *name);
 
 /* A function that a layer calls in place of rgi_point, if it has its own names for points. */

@@ -18,9 +18,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A module with an output that a hook of the scope matches. `name` is the module's path, and `id`
- * the id of the forward hook that was registered on it. This forward hook calls the hooks of the
- * scope. */
+/* A module whose output a hook of the scope matches. `name` is the module's path, and `id` the id
+ * of the forward hook that was registered on it. This forward hook calls the hooks of the scope. */
 typedef struct {
     struct rg_hook_scope *scope;
     rg_module *module;
@@ -28,11 +27,11 @@ typedef struct {
     int id;
 } awaited_module;
 
-/* A hook scope: a list of n hooks that is in force. called[i] is set once hook i has been called.
- * `busy` is set while one of the hooks runs. `recorded` is set if the root or a module below it was
- * called in a recorded step: then repetitions of recorded steps fail while the scope exists,
- * because they would call no hooks. A scope belongs to the thread `owner`; forwards in other
- * threads don't call its hooks. */
+/* A hook scope: a list of n hooks that is in force for the module `root` and the modules below it.
+ * called[i] is set once hook i has been called. `busy` is set while one of the hooks runs.
+ * `recorded` is set if one of these modules was called while a step was recorded. Then repetitions
+ * of recorded steps fail while the scope exists, because they would call no hooks. A scope belongs
+ * to the thread `owner`; forwards in other threads don't call its hooks. */
 struct rg_hook_scope {
     struct rg_hook_scope *outer;
     rg_module *root;
@@ -99,9 +98,10 @@ static bool is_above(const rg_module *above, const rg_module *m) {
     return m;
 }
 
-/* Writes the name of a value as the scope's hooks know it, relative to the scope's root: the module
- * for which the hooks were set. If the root lies below `of`, the name is relative to `of` instead.
- * Returns false if neither lies below the other; then the value isn't seen by these hooks. */
+/* Writes to `text` the full name of the value `name` of the module `of`, as the scope's hooks know
+ * it: the path of `of` below the scope's root, a dot, and `name`. If the root lies below `of`, the
+ * full name is only `name`. Returns false if neither module lies below the other: then the scope's
+ * hooks don't see the value. */
 static bool name_for(const struct rg_hook_scope *scope, const rg_module *of, const char *name,
                      char text[2 * RG_PATH_ROOM]) {
     char root[RG_PATH_ROOM];

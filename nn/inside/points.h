@@ -14,9 +14,10 @@
  *     loss = rg_run_with_hooks(
  *         model, RG_HOOKS_AT({ "blocks.1.attn.hook_z", without_head, &head }), idx, targets);
  *
- * The output of each module is such a value, under the module's path, as rg_named_modules lists it
- * ("transformer.h.0.mlp"), and so is each point inside a forward. The name of a point is the path
- * of its module, a dot, and the point's own name. Layers that have points:
+ * The output of each module inside the model is such a value, under the module's path, as
+ * rg_named_modules lists it ("transformer.h.0.mlp"), and so is each point inside a forward. The
+ * name of a point is the path of its module, a dot, and the point's own name. Layers that have
+ * points:
  *
  *   MultiheadAttention  hook_q, hook_k, hook_v, hook_z (batch, position, head, size of a head),
  *                       hook_attn_scores, hook_pattern (batch, head, query, key)
@@ -24,9 +25,10 @@
  *                       .hook_normalized, blocks.0.attn. with MultiheadAttention's six points
  *                       and hook_result (batch, position, head, embd), blocks.0.hook_attn_out,
  *                       .hook_resid_mid, blocks.0.mlp.hook_pre and .hook_post,
- *                       blocks.0.hook_mlp_out, .hook_resid_post, ln_final.hook_normalized. These
- *                       are TransformerLens's names. They are relative to the GPT, and don't
- *                       contain the paths of its modules.
+ *                       blocks.0.hook_mlp_out, .hook_resid_post, ln_final.hook_normalized. The
+ *                       number of any block can stand in place of 0. These are TransformerLens's
+ *                       names. They are relative to the GPT, and don't contain the paths of its
+ *                       modules.
  *
  * The forward of a module of your own makes a point with
  *
@@ -53,8 +55,8 @@ RG_PUBLIC_BEGIN
  * modules. A hook must not be left by longjmp (see rg_error_handler in tensor.h). */
 typedef rg_tensor *rg_point_hook(rg_tensor *value, const char *name, void *context);
 /* A hook, with the pattern of the values for which it is called: a name, or several names separated
- * by blanks. A * in a name stands for any string. If several hooks match, they are called in the
- * order of the list. */
+ * by blanks. A * in a name stands for any string; but only a name that ends with "hook_result"
+ * matches a point hook_result. If several hooks match, they are called in the order of the list. */
 typedef struct rg_hook_at {
     const char *name;
     rg_point_hook *hook;
@@ -83,9 +85,9 @@ rg_tensor *rg_run_with_hooks_list(void *m, rg_hooks_at hooks, rg_list inputs);
     rg_run_with_hooks_list(m, hooks, RG_ARGUMENTS_(__VA_ARGS__))
 
 /* rg_run_with_cache calls m as rg_call does. It returns the output, and the values whose names
- * match the pattern `names` ("*" matches all), in the order in which they were made. If a name
- * occurs again, the later value replaces the earlier one. The scope owns the list. On failure
- * cache.n is -1 and output is NULL. */
+ * match the pattern `names` ("*" matches all but hook_result), in the order in which they were
+ * made. If a name occurs again, the later value replaces the earlier one. The scope owns the list.
+ * On failure cache.n is -1 and output is NULL. */
 typedef struct rg_cached_run {
     rg_tensor *output;
     rg_named_list cache;
@@ -103,7 +105,7 @@ rg_tensor *rg_cache_get(rg_named_list cache, const char *name);
  *     rg_tensor *more = rg_gpt_generate(model, idx, 20);
  *
  * The strings with the patterns must live until then, and no other thread may call the module or
- * free it. On failure no hook is in force, and rg_error() says why.
+ * free it. On failure none of these hooks is in force, and rg_error() says why.
  */
 typedef struct rg_hooks_guard {
     struct rg_hook_scope *scope;

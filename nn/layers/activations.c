@@ -10,10 +10,10 @@
 
 #include <stdio.h>
 
-/* The class of an activation. Exactly one of the four functions is set: the function that takes the
- * arguments that this activation has. a_name and b_name are the names under which the module's repr
- * shows the numbers a and b; if a name is "", the number is shown without a name. `text` is a repr
- * that doesn't depend on arguments. */
+/* The class of an activation. One of the four functions is set. Which one depends on the arguments
+ * that the activation takes beside x: none, one number, two numbers or a dim. a_name and b_name are
+ * the names under which the module's repr shows the numbers a and b; if a name is "", the number is
+ * shown without a name. `text` is a repr that doesn't depend on arguments. */
 typedef struct activation_class {
     rg_module_class base;
     rg_tensor *(*of_x)(rg_tensor *x);

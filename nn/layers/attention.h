@@ -42,8 +42,9 @@ typedef struct rg_multihead_attention {
      * q_proj_weight, k_proj_weight and v_proj_weight do. The weights that aren't used are
      * RG_NONE. */
     rg_tensor *in_proj_weight, *q_proj_weight, *k_proj_weight, *v_proj_weight;
-    /* If add_bias_kv is set, bias_k is appended to the keys as one more position, and bias_v to the
-     * values. Otherwise both are RG_NONE. */
+    /* in_proj_bias holds the biases of all three projections, or is RG_NONE. If add_bias_kv is set,
+     * bias_k is appended to the keys as one more position, and bias_v to the values. Otherwise
+     * bias_k and bias_v are RG_NONE. */
     rg_tensor *in_proj_bias, *bias_k, *bias_v;
     rg_linear_module *out_proj;
     int64_t embed_dim, num_heads;
@@ -75,8 +76,8 @@ typedef struct RG_OPTIONS rg_multihead_options {
      * don't attend to the keys where it is true; if it is float, it is added to the scores. */
     rg_tensor *key_padding_mask RG_DEFAULT(RG_NONE);
     rg_flag need_weights RG_DEFAULT(true);
-    /* A mask of shape (queries, keys) or (batch * num_heads, queries, keys), bool or float as
-     * key_padding_mask. */
+    /* A mask of shape (queries, keys) or (batch * num_heads, queries, keys), bool or float, with
+     * the same meanings as in key_padding_mask. */
     rg_tensor *attn_mask RG_DEFAULT(RG_NONE);
     rg_flag average_attn_weights RG_DEFAULT(true);
     /* Says that attn_mask is causal. Then a faster kernel may be used, which doesn't read

@@ -137,7 +137,8 @@ rg_tensor *rg_nn_init_kaiming_normal_with_(rg_tensor *t, rg_kaiming_options o) {
 /* ---- orthogonal matrices ------------------------------------------------------- */
 
 /* Makes the rows of q orthonormal, in place, by the Gram-Schmidt process. The earlier rows are
- * projected out of each row twice, because the first time leaves rounding errors. */
+ * projected out of each row twice, because the first time leaves rounding errors. Returns false on
+ * failure. */
 static bool make_orthonormal(rg_tensor *q) {
     RG_FOR (int64_t i = 0; i < rg_size(q, 0); i++) {
         rg_tensor *row = rg_select(q, 0, i), *before = rg_slice(q, 0, 0, i, 1);
@@ -150,9 +151,9 @@ static bool make_orthonormal(rg_tensor *q) {
     return true;
 }
 
-/* Fills t with a random orthogonal matrix times gain. torch draws a normal matrix, and returns the
- * Q of its QR decomposition, with signs that make the diagonal of R positive. Here the Gram-Schmidt
- * process computes the same Q, in float64. */
+/* Fills t, taken as a matrix, with a random orthogonal matrix times gain. torch draws a normal
+ * matrix, and returns the Q of its QR decomposition, with signs that make the diagonal of R
+ * positive. Here the Gram-Schmidt process computes the same Q, in float64. */
 rg_tensor *(rg_nn_init_orthogonal_)(rg_tensor *t, double gain) {
     if (!rgi_check(t, "orthogonal_"))
         return NULL;

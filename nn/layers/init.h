@@ -22,7 +22,7 @@ rg_tensor *rg_nn_init_zeros_(rg_tensor *t);
 /* xavier_uniform_ draws random numbers from a uniform distribution, xavier_normal_ from a normal
  * one. Their mean is 0, and their variance is 2 * gain^2 / (fan_in + fan_out). If t is a weight
  * (out, in, ..), fan_in is the number of inputs from which one output is computed, and fan_out the
- * number of outputs that one input enters. t must have at least two dims. */
+ * number of outputs that one input enters. Both functions fail unless t has at least two dims. */
 rg_tensor *rg_nn_init_xavier_uniform_(rg_tensor *t, double gain);
 rg_tensor *rg_nn_init_xavier_normal_(rg_tensor *t, double gain);
 /* Makes the rows of t orthogonal to each other, and each of length gain. t is taken as a matrix
@@ -33,8 +33,7 @@ rg_tensor *rg_nn_init_orthogonal_(rg_tensor *t, double gain);
 typedef struct RG_OPTIONS rg_kaiming_options {
     RG_BY_NAME;
     double a RG_DEFAULT(0); /* The negative slope of leaky_relu. */
-    /* "fan_in" or "fan_out": the fan of the weight by which gain^2 is divided, which is the
-     * variance. */
+    /* "fan_in" or "fan_out": the fan by which gain^2 is divided to give the variance. */
     const char *mode RG_DEFAULT("fan_in");
     const char *nonlinearity RG_DEFAULT("leaky_relu");
 } rg_kaiming_options;

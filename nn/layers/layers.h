@@ -115,7 +115,7 @@ typedef struct RG_OPTIONS rg_conv_module_options {
     rg_dims paddings RG_DEFAULT({});
     rg_dims dilations RG_DEFAULT({});
     rg_flag bias RG_DEFAULT(true);
-    RG_ONE_OF(rg_pad_mode) padding_mode RG_DEFAULT(RG_CONSTANT); /* torch's "zeros" */
+    RG_ONE_OF(rg_pad_mode) padding_mode RG_DEFAULT(RG_CONSTANT); /* "zeros" in torch. */
 } rg_conv_module_options;
 rg_conv_module *rg_nn_conv1d_with(int64_t in_channels, int64_t out_channels, rg_dims kernel_size,
                                   rg_conv_module_options o);
@@ -131,9 +131,9 @@ rg_conv_module *rg_nn_conv2d_with(int64_t in_channels, int64_t out_channels, rg_
     rg_nn_conv2d_with(in_channels, out_channels, RG_SIZES_(kernel_size), \
                       RG_CONV_MODULE_(__VA_ARGS__))
 
-/* ---- pooling: rg_nn_max_pool2d(2), rg_nn_avg_pool2d(RG_DIMS(3, 2), .stride = 1) ---- The options
- * are those of rg_max_pool2d and rg_avg_pool2d. If a max pooling module is called with keywords, it
- * stores in k.indices the indices that torch returns with return_indices=True:
+/* ---- pooling: rg_nn_max_pool2d(2), rg_nn_avg_pool2d(RG_DIMS(3, 2), .stride = 1) ----
+ * The options are those of rg_max_pool2d and rg_avg_pool2d. If a max pooling module is called with
+ * keywords, it stores in k.indices the indices that torch returns with return_indices=True:
  *
  *     rg_pool_keywords k = { 0 };
  *     rg_tensor *y = rg_call_keywords(pool, &k, x);

@@ -104,14 +104,15 @@ static rg_tensor *mha_as_added(rg_tensor *mask, rg_dtype dtype) {
     return rg_masked_fill(rg_zeros_dims(rg_shape(mask), dtype), mask, -INFINITY);
 }
 
-/* The sizes of the scores: l queries and s keys, in a batch of n. `more` positions are appended to
- * the keys: one if add_bias_kv is set, and one if add_zero_attn is set. */
+/* The sizes of the scores: l queries and s keys, in each of `heads` heads, in a batch of n. `more`
+ * positions are appended to the keys: one if add_bias_kv is set, and one if add_zero_attn is
+ * set. */
 typedef struct mha_sizes {
     long long l, n, s, heads, more;
 } mha_sizes;
 
 /* Checks the sizes of attn_mask, and returns it as (l, s + more) or, if it has three dims, as (n,
- * heads, l, s + more). It is 0 for the appended positions. */
+ * heads, l, s + more). The mask is 0 for the appended positions. */
 static rg_tensor *mha_attn_mask(rg_tensor *mask, const mha_sizes *is) {
     const int64_t *size = mask->size;
     MHA_FAIL_IF(mask->ndim == 2 && (size[0] != is->l || size[1] != is->s),
@@ -146,7 +147,7 @@ static rg_tensor *mha_padding_mask(rg_tensor *mask, const mha_sizes *is, bool ba
 }
 
 /* Returns the sum of both masks, which can be added to scores of (n, heads, l, s + more). Returns
- * RG_NONE if neither mask is given. */
+ * RG_NONE if neither mask is given, and NULL on failure. */
 static rg_tensor *mha_mask(const rg_multihead_options *o, const mha_sizes *is, bool batched,
                            rg_dtype dtype) {
     rg_tensor *mask = mha_as_added(o->attn_mask, dtype);
@@ -320,8 +321,9 @@ static rg_tensor *mha_join(rg_multihead_attention *self, rg_tensor *y, int64_t l
     return batched ? mha_length_first(self, y) : rg_squeeze_dim(y, 1);
 }
 
-/* Turns the heads' outputs and weights `a` into the results. Returns the output, and stores the
- * weights in the keywords. q is the projected query; only its sizes are used. */
+/* Makes the results of the layer from `a`, the outputs and weights of the heads. Returns the
+ * output, and stores the weights in the keywords. Only the sizes of q, the projected query, are
+ * used. Returns NULL on failure. */
 static rg_tensor *mha_results(rg_multihead_attention *self, rg_attended a, const rg_tensor *q,
                               bool batched, rg_multihead_keywords *k) {
     a.weights = mha_wanted_weights(a.weights, &k->options, batched);
@@ -377,8 +379,9 @@ static bool cache_write(rg_multihead_attention *self, rg_tensor *room, int64_t l
     return rg_copy_(rg_narrow(room, 2, length, t), heads);
 }
 
-/* Adds -inf to the mask wherever a key comes after the query. The l queries are the last l of the s
- * positions. A single query is the last position, so it needs no mask. */
+/* Returns the mask with -inf added wherever a key comes after the query. The l queries are the last
+ * l of the s positions. RG_NONE stands for a mask of zeros. A single query is at the last position,
+ * so nothing is added for it. */
 static rg_tensor *cache_causal(rg_tensor *mask, int64_t l, int64_t s, rg_dtype dtype) {
     if (l == 1)
         return mask;

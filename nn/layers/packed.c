@@ -109,8 +109,8 @@ static rg_tensor *inverted(rg_tensor *permutation) {
 }
 
 /* Packs x, (steps, batch, ..). The lengths must be int64. If `sorted` is false, the sequences are
- * first sorted by length; if it is true, they must be sorted already. On failure the result's
- * `data` is NULL. */
+ * first sorted by length; if it is true, this fails unless they are sorted already. On failure the
+ * result's `data` is NULL. */
 static rg_packed_sequence pack(const char *op, rg_tensor *x, rg_tensor *lengths, bool sorted) {
     rg_packed_sequence p = { .sorted_indices = RG_NONE };
     if (!sorted) {

@@ -1,19 +1,20 @@
 /*
- * packed.h: cuts a packed sequence into runs. A run is a range of consecutive steps that all have
- * the same batch size. One tensor (steps, batch, ..) can therefore hold a run. Packed sequences are
- * declared in recurrent.h. Private.
+ * packed.h: cuts a packed sequence into runs. The batch size of a step is the number of sequences
+ * that have this step. A run is a range of consecutive steps with the same batch size, so that one
+ * tensor (steps, batch, ..) can hold it. Packed sequences are declared in recurrent.h. Private.
  */
 #pragma once
 
 #include "recurrent.h"
 
-/* A run of `steps` steps, each of `batch` sequences. `at` is the index of its first row in the
- * packed data. */
+/* A run of `steps` steps, each of `batch` sequences. `at` is the index of the run's first row in
+ * the packed data. (recurrent.c has runs of padded input, too; there `at` is the index of the first
+ * step.) */
 typedef struct rg_step_run {
     int64_t at, steps, batch;
 } rg_step_run;
-/* All runs of a packed sequence. Together they have `rows` rows. The first run has the largest
- * batch size. The scope owns v. */
+/* The n runs of a packed sequence. Together they have `rows` rows. The first run has the largest
+ * batch size. The current scope (RG_SCOPE) owns v. */
 typedef struct rg_step_runs {
     int n;
     rg_step_run *v;

@@ -1,6 +1,6 @@
 /*
  * pool.c: the modules for pooling with sliding windows and for adaptive pooling. If a max pooling
- * module is called with rg_pool_keywords, it also stores the indices of the maxima there.
+ * module is called with rg_pool_keywords, it also stores the indices of the maxima in them.
  */
 #include "layers.h"
 #include "autograd/checks.h"

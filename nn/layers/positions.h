@@ -2,9 +2,9 @@
  * positions.h: modules that encode the position of each row of a sequence x, (..., length, dim).
  *
  * Learned and sinusoidal positions are added to x. Rotary positions rotate x: if `a` and `b` are
- * the halves of x's last dim, the result is (a cos - b sin, b cos + a sin), as in Hugging Face's
- * LLaMA, where the products are elementwise. For each i with 0 <= 2i < dim, a position has the
- * angle position / base^(2i/dim). For sinusoidal positions base is 10000.
+ * the halves of x's last dim, the result is (a cos - b sin, b cos + a sin) with elementwise
+ * products, as in Hugging Face's LLaMA. For each i with 0 <= 2i < dim, a position has the angle
+ * position / base^(2i/dim). For sinusoidal positions base is 10000.
  */
 #pragma once
 
@@ -25,9 +25,11 @@ rg_positions *rg_nn_learned_positions(int64_t max_len, int64_t dim);
 /* Makes sinusoidal positions: a buffer (max_len, dim) with the sines of the angles in even columns,
  * and their cosines in odd columns. */
 rg_positions *rg_nn_sinusoidal_positions(int64_t max_len, int64_t dim);
+/* Makes rotary positions. Fails and returns NULL if dim is odd. */
 rg_positions *rg_nn_rotary_positions(int64_t max_len, int64_t dim, double base);
-/* Returns x with positions encoded. The first row of x has the position `start`, which must not be
- * negative, and the next rows follow. rg_call(m, x) encodes with start = 0. */
+/* Returns x with positions encoded. The first row of x has the position `start`, and the next rows
+ * follow. Fails and returns NULL if a position is negative or isn't less than max_len.
+ * rg_call(m, x) encodes with start = 0. */
 rg_tensor *rg_positions_forward(rg_positions *m, rg_tensor *x, int64_t start);
 
 /* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */

@@ -90,8 +90,8 @@ static bool rnn_begin_padded(rnn_run *r) {
         r->x = rg_transpose(r->x, 0, 1);
     if (!r->x || !r->h_0 || !r->c_0 || !rnn_check_input(r))
         return false;
-    /* All steps are one run. But a projection must be applied to h between two steps, so if there
-     * is one, each step is a run. */
+    /* Without a projection, all steps are one run. A projection must be applied to h between two
+     * steps, so with one, each step is a run of its own. */
     const int64_t steps = r->x->size[0];
     const int n = r->self->o.proj_size ? (int)steps : 1;
     r->batch = r->x->size[1];
@@ -166,9 +166,9 @@ static rnn_state rnn_join(int n, const rnn_state *s) {
 }
 
 /* Computes the recurrence over all steps of `gates`, (steps, batch, all gates), beginning with the
- * state *s. If `reverse` is true, the steps are computed from the last to the first. Stores the
- * state after the step that is computed last in *s. Returns h at all steps (projected, if there is
- * a projection), or NULL on failure. */
+ * state *s. If `reverse` is true, the steps are computed from the last to the first. Sets *s to the
+ * state after the step that is computed last. Returns h at all steps (projected, if there is a
+ * projection), or NULL on failure. */
 static rg_tensor *rnn_scan(const rg_rnn_module *self, const rg_rnn_weights *w, rg_tensor *gates,
                            rnn_state *s, bool reverse) {
     if (!gates)
@@ -199,9 +199,10 @@ static rg_tensor *rnn_gates_of(const rnn_run *r, rg_tensor *gates, const rg_step
 
 /* Computes the recurrence of one direction of one layer, one run of steps (see packed.h) after the
  * other. *s holds the initial states, and receives the final states. Returns h at all steps, in the
- * layout of x, or NULL on failure. The batch size changes between runs. In the forward direction it
- * falls where sequences end, and their states are put aside in `ends`. In reverse it rises at the
- * last step of each shorter sequence, whose initial state is appended to *s there. */
+ * layout of x, or NULL on failure. From one run to the next the batch size can change. In the
+ * forward direction it falls when sequences have ended; their states are then put aside in `ends`.
+ * In reverse it rises when shorter sequences begin, at their last steps; their initial states are
+ * then appended to *s. */
 static rg_tensor *rnn_direction(const rnn_run *r, const rg_rnn_weights *w, rg_tensor *x,
                                 rnn_state *s, bool reverse) {
     const int n = r->runs.n;
@@ -271,8 +272,9 @@ static rg_tensor *rnn_layers(const rnn_run *r, rg_tensor **h, rg_tensor **c) {
     return x;
 }
 
-/* Stacks t[], the final h (or c) of each layer and direction, into one tensor. The sequences are
- * brought back into their original order, and the batch dim is removed if the input had none. */
+/* Stacks t[], the final h (or c) of each layer and direction, into one tensor. If packing has
+ * sorted the sequences, brings them back into their original order. Removes the batch dim if the
+ * input had none. */
 static rg_tensor *rnn_last(const rnn_run *r, const rg_rnn_keywords *k, rg_tensor **t) {
     rg_tensor *all = rg_stack(rg_list_of(r->self->n_weights, t), 0);
     if (!r->batched)
@@ -409,7 +411,7 @@ static const rg_module_class lstm_class = RNN_CLASS("LSTM");
 static const rg_module_class gru_class = RNN_CLASS("GRU");
 static const rg_module_class rnn_class = RNN_CLASS("RNN");
 
-/* Warns that dropout has no effect if there is only one layer. */
+/* Warns that dropout has no effect, because there is only one layer. */
 static void rnn_warns_of_dropout(const char *name, const rg_rnn_options *o) {
     rgi_warn(name,
              "dropout option adds dropout after all but last recurrent layer, so non-zero "

@@ -21,11 +21,11 @@ RG_PUBLIC_BEGIN
 /* ---- sequences of several lengths ------------------------------------------------ */
 
 /* Sequences of different lengths, stored step by step without padding: first the rows of step 0,
- * then those of step 1, and so on. A step has a row for each sequence that hasn't ended by then,
- * the longest sequence first. `data` is (rows of all steps, ..), and `batch_sizes` lists the number
- * of sequences at each step. `sorted_indices` sorts the sequences by length, and `unsorted_indices`
- * restores their original order. Both are RG_NONE if enforce_sorted was true: then the sequences
- * were sorted already. */
+ * then those of step 1, and so on. A step has a row for each sequence that is long enough to have
+ * this step, the longest sequence first. `data` is (rows of all steps, ..), and `batch_sizes` lists
+ * the number of sequences at each step. `sorted_indices` sorts the sequences by length, and
+ * `unsorted_indices` restores their original order. Both are RG_NONE if enforce_sorted was true:
+ * then the sequences were sorted already. */
 typedef struct rg_packed_sequence {
     rg_tensor *data, *batch_sizes, *sorted_indices, *unsorted_indices;
 } rg_packed_sequence;
@@ -123,7 +123,8 @@ typedef struct RG_OPTIONS rg_rnn_states {
     rg_tensor *c_0 RG_DEFAULT(RG_NONE);
 } rg_rnn_states;
 #define RG_STATES_(...) RG_KEYWORDS(rg_rnn_states, (.h_0 = RG_NONE, .c_0 = RG_NONE), __VA_ARGS__)
-/* The results. c_n is RG_NONE unless the module is an LSTM. On failure all fields are NULL. */
+/* The results of a call. c_n is RG_NONE unless the module is an LSTM. On failure all fields are
+ * NULL. */
 typedef struct rg_rnn_result {
     rg_tensor *output, *h_n, *c_n;
 } rg_rnn_result;
@@ -132,9 +133,10 @@ typedef struct rg_rnn_packed_result {
     rg_tensor *h_n, *c_n;
 } rg_rnn_packed_result;
 /* Run an LSTM, GRU or RNN; each of the functions can run any of the three kinds. x is (steps,
- * batch, input_size) or, with batch_first, (batch, steps, input_size); without a batch, (steps,
- * input_size). The _packed functions take a packed sequence instead. If only the output is needed,
- * rg_call(m, x), rg_call(m, x, h_0) or, for an LSTM, rg_call(m, x, h_0, c_0) returns it. */
+ * batch, input_size) or, with batch_first, (batch, steps, input_size). Without a batch dim, x is
+ * (steps, input_size). The _packed functions take a packed sequence instead. If only the output is
+ * needed, rg_call(m, x) or rg_call(m, x, h_0) returns it; for an LSTM, rg_call(m, x) or rg_call(m,
+ * x, h_0, c_0). */
 rg_rnn_result rg_rnn_forward_with(rg_rnn_module *m, rg_tensor *x, rg_rnn_states o);
 rg_rnn_packed_result rg_rnn_forward_packed_with(rg_rnn_module *m, rg_packed_sequence x,
                                                 rg_rnn_states o);
@@ -144,10 +146,10 @@ rg_rnn_packed_result rg_rnn_forward_packed_with(rg_rnn_module *m, rg_packed_sequ
 #define rg_rnn_forward_packed(m, x, ...)  rg_rnn_forward_packed_with(m, x, RG_STATES_(__VA_ARGS__))
 #define rg_gru_forward_packed(m, x, ...)  rg_rnn_forward_packed_with(m, x, RG_STATES_(__VA_ARGS__))
 #define rg_lstm_forward_packed(m, x, ...) rg_rnn_forward_packed_with(m, x, RG_STATES_(__VA_ARGS__))
-/* The arguments and results that the class's forward_with takes beside x. It stores the final
- * states in h_n and c_n. If the input is a packed sequence, x is its field `data`, and its other
- * three fields are copied to the fields of the same names here. Otherwise batch_sizes is
- * RG_NONE. */
+/* The keywords of the three kinds in rg_call_keywords: the arguments beside x, and the results h_n
+ * and c_n, which the call stores here. If the input is a packed sequence, x is its field `data`,
+ * and its other three fields are copied to the fields of the same names here. Otherwise batch_sizes
+ * is RG_NONE. */
 typedef struct rg_rnn_keywords {
     rg_rnn_states states RG_EMPTY;
     rg_tensor *batch_sizes RG_DEFAULT(RG_NONE);
@@ -189,8 +191,8 @@ rg_rnn_cell_module *rg_nn_rnn_cell_with(int64_t input_size, int64_t hidden_size,
  * batch, (input_size). */
 rg_hidden_cells rg_lstm_cell_forward_with(rg_rnn_cell_module *m, rg_tensor *x, rg_rnn_states o);
 #define rg_lstm_cell_forward(m, x, ...) rg_lstm_cell_forward_with(m, x, RG_STATES_(__VA_ARGS__))
-/* The arguments and results that the cells' forward_with takes beside x. It stores the new c in
- * `c`; for GRU and RNN cells c stays RG_NONE. */
+/* The keywords of a cell in rg_call_keywords: the states, and a result. The call stores the new c
+ * in `c`; for GRU and RNN cells c stays RG_NONE. */
 typedef struct rg_rnn_cell_keywords {
     rg_rnn_states states RG_EMPTY;
     rg_tensor *c RG_DEFAULT(RG_NONE);

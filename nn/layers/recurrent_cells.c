@@ -38,8 +38,8 @@ static bool cell_check_dims(const rg_rnn_cell_module *self, rg_tensor *x, rg_ten
     return rgi_want_states_like(name, x, 2, s);
 }
 
-/* Fails and returns false unless x is (batch, input_size) and the states are (batch, hidden_size).
- * If the caller's tensors had no batch dim, it has been added before this check. */
+/* Fails and returns false unless x is (batch, input_size) and each given state is (batch,
+ * hidden_size). If the caller's tensors had no batch dim, it has been added before this check. */
 static bool cell_check_sizes(const rg_rnn_cell_module *self, const rg_tensor *x,
                              rg_tensor *const s[2]) {
     const char *name = self->base.cls->name;
@@ -52,8 +52,8 @@ static bool cell_check_sizes(const rg_rnn_cell_module *self, const rg_tensor *x,
 
 /* ---- one step of a cell ---------------------------------------------------------- */
 
-/* Runs one time step. x is (1, batch, input_size). Returns h and, for an LSTM, c; for other cells c
- * is RG_NONE. */
+/* Runs one time step. x is (1, batch, input_size). Returns h and c, each (1, batch, hidden_size). c
+ * is RG_NONE unless the cell is an LSTM's. */
 static rg_hidden_cells cell_step(const rg_rnn_cell_module *self, rg_tensor *x, rg_tensor *h,
                                  rg_tensor *c) {
     rg_tensor *gates = rgi_rnn_gates(x, self->weight_ih, self->bias_ih, self->bias_hh,
@@ -140,7 +140,7 @@ static const rg_module_class lstm_cell_class = CELL_CLASS("LSTMCell");
 static const rg_module_class gru_cell_class = CELL_CLASS("GRUCell");
 static const rg_module_class rnn_cell_class = CELL_CLASS("RNNCell");
 
-/* Returns a new weight, drawn from U(-1/sqrt(hidden), 1/sqrt(hidden)) as in torch. */
+/* Returns a new weight or bias, drawn from U(-1/sqrt(hidden), 1/sqrt(hidden)) as in torch. */
 static rg_tensor *cell_weight(const rg_rnn_cell_module *self, rg_dims shape) {
     const double bound = self->hidden_size > 0 ? 1 / sqrt((double)self->hidden_size) : 0;
     return rg_nn_init_uniform_(rg_empty_dims(shape, rg_default_dtype()), -bound, bound);

@@ -1,5 +1,5 @@
 /*
- * recurrent_parts.h: declares functions that the recurrent layers (recurrent.c) and their cells
+ * recurrent_parts.h: functions that the recurrent layers (recurrent.c) and their cells
  * (recurrent_cells.c) share.
  */
 #pragma once

@@ -1,6 +1,6 @@
 /*
- * self_attention.c: SelfAttention, an attention with one head and no output projection. Its
- * variables' names and the order of its steps are those of the notebook that regard reproduces.
+ * self_attention.c: SelfAttention, an attention with one head and no output projection. The names
+ * of its variables and the order of its steps are those of docs/notebook.md.
  */
 #include "attention.h"
 #include "tensor/error.h"

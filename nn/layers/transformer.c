@@ -1,7 +1,7 @@
 /*
- * transformer.c: TransformerEncoderLayer: attention, and then a feedforward network. Both have a
- * residual connection. A norm is applied to the input of each (norm_first), or to the sum that the
- * residual connection computes.
+ * transformer.c: TransformerEncoderLayer: attention, and then a feedforward network. The input of
+ * each is added to its result, as a residual connection. With norm_first a norm is applied to the
+ * input that attention or the network reads, otherwise to the sum.
  */
 #include "nn/registry.h"
 #include "tensor/dtype.h"

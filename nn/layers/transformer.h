@@ -8,8 +8,9 @@
  *                                           .src_key_padding_mask = padding,
  *                                           .memory_key_padding_mask = padding);
  *
- * Masks have the shapes and meanings of those in rg_multihead_options. A flag is_causal is a hint
- * that the mask is causal, which saves time; the mask must be given all the same.
+ * Masks have the shapes and meanings of those in rg_multihead_options. A flag such as is_causal or
+ * tgt_is_causal says that the mask is causal, so that a faster kernel may be used. The mask must be
+ * given all the same.
  */
 #pragma once
 
@@ -53,7 +54,8 @@ rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_mod
                      .layer_norm_eps = 1e-5, .bias = true),                          \
                     __VA_ARGS__))
 
-/* The options of the layer's forward. The same struct is its keywords in rg_call_keywords. */
+/* The options of rg_transformer_encoder_layer_forward. The same struct holds the layer's keywords
+ * in rg_call_keywords. */
 typedef struct RG_OPTIONS rg_src_options {
     RG_BY_NAME;
     rg_tensor *src_mask RG_DEFAULT(RG_NONE);
@@ -99,7 +101,8 @@ rg_transformer_encoder *rg_nn_transformer_encoder_with(void *layer, int64_t num_
                                                (.norm = RG_NONE, .enable_nested_tensor = true), \
                                                __VA_ARGS__))
 
-/* The options of the encoder's forward. The same struct is its keywords in rg_call_keywords. */
+/* The options of rg_transformer_encoder_forward. The same struct holds the encoder's keywords in
+ * rg_call_keywords. */
 typedef struct RG_OPTIONS rg_mask_options {
     RG_BY_NAME;
     rg_tensor *mask RG_DEFAULT(RG_NONE);
@@ -134,16 +137,17 @@ rg_transformer_decoder_layer *rg_nn_transformer_decoder_layer_with(int64_t d_mod
                     __VA_ARGS__))
 
 /* The cache of a decoder that generates one position after the other. `memory` holds the keys and
- * values that each layer computes from the memory (the encoder's output), and `tgt` those of the
- * earlier positions of tgt. Both tensors are (layers, 2, batch, heads, positions, head size), and
- * the scope owns them. In the cache of a single layer the first dim is missing. */
+ * values that each layer has computed from the encoder's output, and `tgt` those that it has
+ * computed from the positions of tgt that were given until now. Both tensors are (layers, 2, batch,
+ * heads, positions, head size). The scope in which the cache was made owns them. In the cache of a
+ * single layer the first dim is missing. */
 typedef struct rg_decoder_cache {
     rg_tensor *tgt, *memory;
     int64_t length; /* The number of positions of tgt that are in the cache. */
 } rg_decoder_cache;
 
-/* The options of the forward of a decoder and of a decoder layer. The same struct is the keywords
- * of both in rg_call_keywords. */
+/* The options of the forward of a decoder and of a decoder layer. In rg_call_keywords the same
+ * struct holds the keywords of both. */
 typedef struct RG_OPTIONS rg_tgt_options {
     RG_BY_NAME;
     rg_tensor *tgt_mask RG_DEFAULT(RG_NONE);
@@ -153,9 +157,10 @@ typedef struct RG_OPTIONS rg_tgt_options {
     rg_flag tgt_is_causal RG_DEFAULT(false);
     rg_flag memory_is_causal RG_DEFAULT(false);
     /* If a cache is given, tgt holds only the positions that follow those in the cache. The call
-     * appends the keys and values of tgt's positions to the cache. Each position attends to itself
-     * and to earlier positions, so tgt_mask isn't needed. A decoder computes no gradients in such a
-     * call. */
+     * writes the keys and values of tgt's positions to the cache. A decoder then adds their number
+     * to cache->length; after a call of a single layer, the program must do so. Each position
+     * attends to itself and to earlier positions, so tgt_mask isn't needed. A decoder computes no
+     * gradients in such a call. */
     rg_decoder_cache *cache RG_DEFAULT(NULL);
 } rg_tgt_options;
 #define RG_TGT_(...)                                                                           \
@@ -198,8 +203,9 @@ rg_tensor *rg_transformer_decoder_forward_with(rg_transformer_decoder *m, rg_ten
  *         y = rg_transformer_decoder_forward(decoder, next, memory, .cache = &cache);
  *
  * The forward takes the memory's keys and values from the cache. It checks that its argument
- * `memory` has the same shape, but doesn't read its elements: another memory needs another cache.
- * The decoder's layers must be rg_transformer_decoder_layers. On failure both tensors are NULL. */
+ * `memory` has the shape of the memory in the cache, but doesn't read its elements: another memory
+ * needs another cache. Fails unless each layer of the decoder is an rg_transformer_decoder_layer.
+ * On failure both tensors are NULL. */
 rg_decoder_cache rg_transformer_decoder_cache(rg_transformer_decoder *m, rg_tensor *memory,
                                               int64_t positions);
 
@@ -240,7 +246,8 @@ rg_transformer *rg_nn_transformer_with(rg_nn_transformer_options o);
                      .bias = true),                                                                \
                     __VA_ARGS__))
 
-/* The options of the transformer's forward. The same struct is its keywords in rg_call_keywords. */
+/* The options of rg_transformer_forward. The same struct holds the transformer's keywords in
+ * rg_call_keywords. */
 typedef struct RG_OPTIONS rg_src_tgt_options {
     RG_BY_NAME;
     rg_tensor *src_mask RG_DEFAULT(RG_NONE);

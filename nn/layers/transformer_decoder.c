@@ -211,9 +211,9 @@ static rg_tensor *decoder_run(rg_module *m, rg_tensor *tgt, rg_tensor *memory,
 }
 
 /* Runs the decoder with a cache. Each layer writes its keys and values after the positions that are
- * in the cache already. cache->length grows at the end, when nothing can fail any more. After a
- * failure the cache therefore holds as many positions as before; the room behind them may be
- * overwritten. */
+ * in the cache already. cache->length grows only after all layers and the norm have succeeded. If
+ * one of them fails, the cache therefore holds as many positions as before; the room behind them
+ * may be overwritten. */
 static rg_tensor *decoder_continue(rg_module *m, rg_tensor *tgt, rg_tensor *memory,
                                    const rg_tgt_options *o) {
     RG_NO_GRAD();

@@ -77,7 +77,7 @@ enum { NO_SYMBOL = UINT32_MAX };
 
 typedef struct rg_bpe_symbol {
     uint32_t token, before, behind;
-    bool gone; /* The symbol was merged into a previous one. */
+    bool gone; /* The symbol was merged into the one before it. */
 } bpe_symbol;
 
 /* A possible merge: the token of the symbol at index `at` and the token of the next symbol become

@@ -17,8 +17,8 @@ typedef struct {
 typedef struct {
     rg_merge *v;
     size_t n, room;
-    /* The merges whose left token is t have the indices first[t] to first[t + 1] - 1. There is one
-     * element more than there are tokens, for the end of the last token's merges. */
+    /* The merges whose left token is t have the indices first[t] to first[t + 1] - 1. `first` has
+     * one element more than there are tokens, for the end of the last token's merges. */
     uint32_t *first;
     size_t first_room;
 } rg_merges;
@@ -32,9 +32,9 @@ bool rgi_merges_add(rg_merges *m, uint32_t left, uint32_t right, uint32_t made);
 bool rgi_merges_ready(rg_merges *m, size_t tokens);
 void rgi_merges_free(rg_merges *m);
 
-/* A word that is being merged: a linked list of its tokens, and a heap of the possible merges. It
- * begins as { 0 }, and is used again for the next word, so that its memory needn't be allocated
- * again. */
+/* A word that is being merged: a linked list of its tokens, and a heap of the possible merges. The
+ * struct begins as { 0 }. It is used again for the next word, so that its memory needn't be
+ * allocated again. */
 typedef struct {
     struct rg_bpe_symbol *symbols;
     struct rg_bpe_due *heap;
@@ -46,7 +46,7 @@ bool rgi_bpe_add(rg_bpe *w, uint32_t token);
 /* Merges the word's tokens until no merge is possible, in time O(n log n). Returns false if memory
  * runs out. */
 bool rgi_bpe_merge(rg_bpe *w, const rg_merges *m);
-/* Copies the word's tokens to `to`, which must have room for w->n tokens, and empties the word.
- * Returns the number of tokens, which is smaller than w->n was if merges were made. */
+/* Copies the word's tokens to `to`, and empties the word. `to` must have room for as many tokens as
+ * were added (w->n). Returns the number of tokens that are left after the merges. */
 size_t rgi_bpe_take(rg_bpe *w, int64_t *to);
 void rgi_bpe_free(rg_bpe *w);

@@ -96,9 +96,9 @@ static rg_tensor *gpt_attend_by_steps(gpt_attention *self, rg_tensor *const qkv[
 }
 
 /* Computes attention for t tokens from `position` on. `all`, of shape (batch, t, 3 * n_embd), has
- * their queries, keys and values. The cache has shape (2, batch, heads, block_size, head size):
- * keys, then values, of the earlier tokens. The keys and values of the t tokens are written to it.
- * RG_NONE means that there is no cache. */
+ * their queries, keys and values. The cache, of shape (2, batch, heads, block_size, head size), has
+ * the keys and then the values of the earlier tokens; those of the t tokens are written to it. If
+ * `cache` is RG_NONE, there are no earlier tokens. */
 static rg_tensor *gpt_attend_to(gpt_attention *self, rg_tensor *all, double dropout,
                                 rg_tensor *cache, int64_t position, bool by_steps) {
     int64_t t = rg_size(all, 1);
@@ -122,8 +122,8 @@ static rg_tensor *gpt_attend_to(gpt_attention *self, rg_tensor *all, double drop
     return rg_flatten(rg_transpose(y, 1, 2), 2, 3);
 }
 
-/* Returns whether a hook is registered for a value inside attention. Then attention must run in
- * several ops, because a single op doesn't show such values. */
+/* Returns whether a hook is registered for a value inside attention. If there is one, attention
+ * must run in several ops, because a single op doesn't show such values. */
 static bool gpt_is_awaited(gpt_attention *self) {
     return rgi_has_hook_scope()
            && rgi_gpt_is_awaited(&gpt_class, &self->base, rgi_attention_points);
@@ -195,8 +195,8 @@ static rg_tensor *gpt_block_forward_with(rg_module *m, rg_list in, void *keyword
 
 /* ---- the forward of the model -------------------------------------------------- */
 
-/* Fails and returns false unless idx is (batch, length) with length > 0, and position + length is
- * at most block_size. */
+/* Fails and returns false unless idx is (batch, length) with length > 0, `position` isn't negative,
+ * and position + length is at most block_size. */
 static bool gpt_check_idx(const rg_gpt *self, rg_tensor *idx, int64_t position) {
     if (!rgi_given_tensor(idx, "gpt"))
         return false;
@@ -294,7 +294,8 @@ rg_tensor *(rg_gpt_cache)(rg_gpt *self, int64_t batch) {
     return rg_zeros_dims(gpt_cache_shape(self, batch), rg_dtype_of(self->lm_head->weight));
 }
 
-/* Fails unless the cache is as rg_gpt_cache makes it for the batch of idx. */
+/* Fails and returns false unless the cache has the shape that rg_gpt_cache gives it for the batch
+ * of idx. */
 static bool gpt_check_cache(rg_gpt *self, rg_tensor *idx, rg_tensor *cache) {
     const int64_t batch = rg_size(idx, 0);
     const rg_dims shape = gpt_cache_shape(self, batch);

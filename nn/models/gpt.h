@@ -39,7 +39,8 @@ typedef struct RG_OPTIONS rg_gpt_options {
     double embd_dropout RG_DEFAULT(-1);
     double attn_dropout RG_DEFAULT(-1);
     /* The ids of the tokens that begin a text, end it and pad it. -1 or an empty list means that
-     * there is none. The model itself doesn't use them, but they are saved with it in a folder. */
+     * there is no such token. The model itself doesn't use them, but they are saved with it in a
+     * folder. */
     int64_t bos_token_id RG_DEFAULT(-1);
     rg_dims eos_token_id RG_DEFAULT({});
     int64_t pad_token_id RG_DEFAULT(-1);
@@ -52,7 +53,7 @@ typedef struct rg_gpt {
     rg_linear_module *lm_head;
     rg_gpt_options config;
     /* The contents of generation_config.json in the folder from which the model was read. NULL if
-     * there was no such file. */
+     * there was no such file, or the model wasn't read from a folder. */
     char *generation_config;
 } rg_gpt;
 rg_gpt *rg_nn_gpt_with(rg_gpt_options o);
@@ -83,8 +84,8 @@ rg_tensor *rg_gpt_cached(rg_gpt *m, rg_tensor *idx, rg_tensor *cache, int64_t po
 
 typedef struct RG_OPTIONS rg_generate_options {
     RG_BY_NAME;
-    /* The number by which the logits are divided. It must not be negative. If it is 0, the most
-     * likely token is always chosen. */
+    /* The number by which the logits are divided. A negative number is an error. If it is 0, the
+     * most likely token is always chosen. */
     double temperature RG_DEFAULT(1);
     /* Draw only from the top_k most likely tokens. 0 means all tokens. */
     int64_t top_k RG_DEFAULT(0);
@@ -97,7 +98,7 @@ typedef struct RG_OPTIONS rg_generate_options {
      * earlier is padded with pad_token_id; if that is -1, with the first eos_token_id. */
     rg_dims eos_token_id RG_DEFAULT({});
     int64_t pad_token_id RG_DEFAULT(-1);
-    /* NULL, or a function that is called whenever each row has got a new token. `token` is a tensor
+    /* A function that is called whenever each row has got a new token, or NULL. `token` is a tensor
      * (batch, 1) with these tokens. If the function returns false, generation stops. */
     bool (*each)(rg_tensor *token, void *context) RG_DEFAULT(NULL);
     void *context RG_DEFAULT(NULL);

@@ -1,7 +1,8 @@
 /*
  * gpt_folder.c: reads GPT-2 from a folder of Hugging Face's transformers. Each tensor is read
- * directly into its parameter. Only transposed matrices and tensors of another dtype are read into
- * a temporary tensor first, one at a time. Folders are written by gpt_to_folder.c.
+ * directly into its parameter. Only transposed matrices and tensors whose dtype isn't the
+ * parameter's are read into a temporary tensor first, one at a time. Folders are written by
+ * gpt_to_folder.c.
  */
 #include "gpt_folder.h"
 #include "gpt_ids.h"
@@ -79,8 +80,8 @@ static const rg_json_rule config_rules[] = {
     { NULL, 0, NULL },
 };
 
-/* Reads a probability of dropout. If the file lacks it, it is 0.1. Fails and returns -1 unless it
- * is at least 0 and less than 1. */
+/* Reads a probability of dropout, which is 0.1 if the file lacks it. Fails and returns -1 unless
+ * the probability is at least 0 and less than 1. */
 static double config_dropout(const rg_json_file *f, const char *name) {
     double p = rgi_json_real(f, 0, name, 0.1);
     if (p >= 0 && p < 1)
@@ -183,8 +184,8 @@ static void close_weights(weight_files *w) {
         rgi_safetensors_close(&w->v[i]);
 }
 
-/* Opens each file that the index f lists. The files must be in the same folder as the index.
- * Returns false on failure. */
+/* Opens each file that the index f lists. Fails and returns false if the index lists no file, or
+ * one that isn't in the index's own folder. */
 static bool open_indexed(weight_files *w, const rg_json_file *f, const char *folder) {
     const rg_json *j = &f->json;
     uint32_t weights = rgi_json_find(j, 0, "weight_map");
@@ -218,8 +219,8 @@ static bool open_indexed(weight_files *w, const rg_json_file *f, const char *fol
     return ok;
 }
 
-/* Opens the files with the weights in the folder. The scope owns their paths. Returns false on
- * failure. */
+/* Opens the files with the weights in the folder. The caller's scope owns their paths. Returns
+ * false on failure. */
 static bool open_folder(weight_files *w, const char *folder) {
     const char *one = rgi_path_in(w->op, folder, "model.safetensors");
     const char *index = rgi_path_in(w->op, folder, "model.safetensors.index.json");

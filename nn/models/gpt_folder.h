@@ -20,12 +20,13 @@ RG_PUBLIC_BEGIN
  * the ids in it replace those of config.json, and its contents are kept in
  * model->generation_config. Returns NULL on failure. */
 rg_gpt *rg_gpt_from_folder(const char *folder);
-/* Writes config.json, model.safetensors and, if the model keeps one, generation_config.json to the
- * folder, so that transformers' from_pretrained can read them. The folder must exist. Biases that
- * the model doesn't have are written as zeros. A head whose weight isn't that of the embedding is
- * written, too. Fails if layers were replaced or added so that the weights don't fit to
- * model->config. Returns false on failure. The folder's old files are
- * then unchanged, unless the failure was in one of the renames at the end. */
+/* Writes config.json, model.safetensors and, if m->generation_config isn't NULL,
+ * generation_config.json to the folder, so that transformers' from_pretrained can read them. The
+ * folder must exist. Biases that the model doesn't have are written as zeros. A head whose weight
+ * isn't that of the embedding is written, too. Fails if the weights don't fit to m->config, because
+ * layers were replaced or added. Returns false on failure. Each file is written under a temporary
+ * name, and renamed at the end: unless one of the renames fails, the folder's old files are
+ * unchanged after a failure. */
 bool rg_gpt_to_folder(rg_gpt *m, const char *folder);
 
 RG_PUBLIC_END

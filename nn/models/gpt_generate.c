@@ -52,9 +52,9 @@ static rg_tensor *generate_logits(rg_gpt *self, rg_tensor *all, rg_tensor *cache
     return rg_gpt_cached(self, rg_narrow(all, 1, read, t - read), cache, read);
 }
 
-/* Sets two kinds of logits to -inf: those that are lower than the top_k-th highest, and those of
- * tokens that aren't among the most likely ones whose probabilities together reach top_p. The
- * highest logit is always kept. Returns the new logits, or NULL on failure. */
+/* Returns the logits, (batch, vocab_size), in which two kinds are replaced by -inf: those that are
+ * lower than the top_k-th highest, and those of tokens that aren't among the most likely ones whose
+ * probabilities together reach top_p. The highest logit is always kept. Returns NULL on failure. */
 static rg_tensor *generate_cut(rg_tensor *logits, int64_t top_k, double top_p) {
     if (top_k) {
         rg_tensor *top = rg_topk(logits, top_k, -1, true, true).values;
@@ -84,9 +84,9 @@ static rg_tensor *generate_draw(rg_tensor *logits, int64_t top_k, const rg_gener
     return rg_multinomial_with(rg_softmax(logits, -1), 1, false, generator);
 }
 
-/* Puts the padding token in place of the new token in each row that had ended before. Then marks
- * each row as ended (in `ended`) whose new token is one of eos_token_id. Returns the new tokens, or
- * NULL on failure. If eos_token_id is empty, changes nothing. */
+/* Returns the new tokens `next`, with the padding token in place of the token of each row that had
+ * ended before. Then marks in `ended` each row whose token is one of eos_token_id. If eos_token_id
+ * is empty, returns `next` unchanged. Returns NULL on failure. */
 static rg_tensor *generate_fill(rg_tensor *next, rg_tensor *ended, const rg_generate_options *o) {
     const rg_dims *eos = &o->eos_token_id;
     if (eos->n == 0)

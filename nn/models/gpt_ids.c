@@ -20,7 +20,7 @@ static bool read_one_id(const rg_json_file *f, const char *name, int64_t *id) {
 
 /* Reads the member `name`, an id or a list of ids, into *ids. Leaves *ids as it is if the value is
  * null or missing. Fails and returns false if an id is invalid, or the list has more than
- * RG_MAX_DIMS. */
+ * RG_MAX_DIMS ids. */
 static bool read_some_ids(const rg_json_file *f, const char *name, rg_dims *ids) {
     const rg_json *j = &f->json;
     const uint32_t value = rgi_json_find(j, 0, name);

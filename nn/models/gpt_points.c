@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The modules' names that are different in TransformerLens. Only the last part of a path is
- * compared. */
+/* Names of modules that TransformerLens calls otherwise: `ours` is nanoGPT's name, which regard
+ * uses, and `theirs` is TransformerLens's. Only the last part of a path is compared. */
 static const struct {
     const char *ours, *theirs;
 } last_parts[] = { { "ln_1", "ln1" }, { "ln_2", "ln2" }, { "ln_f", "ln_final" } };
@@ -22,8 +22,9 @@ static rg_module *gpt_above(const rg_module_class *gpt, rg_module *m) {
     return m;
 }
 
-/* Writes TransformerLens's name of a point to `text`. `path` is the module's path in rg_nn_gpt. For
- * example "transformer.h.0.attn" and the name "hook_q" give "blocks.0.attn.hook_q". */
+/* Writes TransformerLens's name of the point `name` of a module to `text`. `path` is the module's
+ * path in rg_nn_gpt. For example "transformer.h.0.attn" and the name "hook_q" give
+ * "blocks.0.attn.hook_q". */
 static void write_name(const char *path, const char *name, char *text, size_t room) {
     static const char blocks[] = "transformer.h.", rest[] = "transformer";
     const char *before = "";

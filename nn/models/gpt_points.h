@@ -7,8 +7,8 @@
 
 /* Calls the hooks of the point `name` of the module m (a named value inside the module, see
  * points.h) with the value x. Returns x, or the tensor by which a hook replaced it. `gpt` is the
- * class of GPTs, and m is usually a GPT or inside one. If it isn't, the hooks of `name` in m itself
- * are called. */
+ * class of GPTs. If m is a GPT or inside one, the hooks are those that the GPT has for
+ * TransformerLens's name of the point. Otherwise they are the hooks of `name` in m itself. */
 rg_tensor *rgi_gpt_point(const rg_module_class *gpt, rg_module *m, const char *name, rg_tensor *x);
 /* Returns whether a hook is registered for one of the points `names` of m. The array ends with
  * NULL. */

@@ -15,7 +15,8 @@
 
 /* ---- writing config.json -------------------------------------------------------------- */
 
-/* Returns whether the head has the embedding's weight, which the program may have replaced. */
+/* Returns whether lm_head shares its weight with the embedding wte. m->config.untied doesn't tell,
+ * because the program may have replaced one of the weights. */
 static bool is_tied(rg_gpt *m) {
     return rg_get_parameter(m, "lm_head.weight") == rg_get_parameter(m, "transformer.wte.weight");
 }
@@ -84,7 +85,8 @@ static int index_of(const rg_named_list *all, const char *name) {
     return -1;
 }
 
-/* Fails and returns false unless t has the shape of the row. */
+/* Fails and returns false unless t has the shape of the row, transposed if the row's matrix is
+ * turned (see gpt_turned.h). */
 static bool has_shape(const char *op, const rg_gpt_weight *row, rg_tensor *t) {
     const bool turned = rgi_gpt_is_turned(row->name);
     const rg_dims is = rg_shape(t);
@@ -96,8 +98,9 @@ static bool has_shape(const char *op, const rg_gpt_weight *row, rg_tensor *t) {
     return true;
 }
 
-/* Fails and returns false unless the tensors are the weights of a GPT with this config, since the
- * files would be read as such. The biases are missing if the config has none. */
+/* Fails and returns false unless the tensors are exactly the weights of a GPT with this config,
+ * because the folder will be read as such a GPT. If the config has no biases, the tensors must not
+ * include any. */
 static bool fits_config(const char *op, const rg_gpt_options *o, const rg_named_list *all) {
     bool *known = rgi_scope_alloc((size_t)all->n + 1);
     if (!known)
@@ -119,7 +122,8 @@ static bool fits_config(const char *op, const rg_gpt_options *o, const rg_named_
     return true;
 }
 
-/* Writes the tensors of the model m. */
+/* Writes the tensors of the model m, which `all` lists, to model.safetensors. Returns false on
+ * failure. */
 static bool write_weights(rg_gpt *m, const rg_named_list *all, const char *op, const char *path) {
     static const rg_metadata_pair pairs[] = { { "format", "pt" } };
     rg_named_list out = { 0, NULL };
@@ -132,8 +136,8 @@ static bool write_weights(rg_gpt *m, const rg_named_list *all, const char *op, c
         if (is_tied(m) && strcmp(name, "lm_head.weight") == 0)
             continue;
         v[out.n++] = (rg_named){ name, rgi_gpt_is_turned(name) ? rg_T(t) : t };
-        /* In transformers all modules have a bias, except the embeddings and the head. A bias that
-         * the model lacks is written as zeros. */
+        /* In transformers all modules with a weight have a bias, too, except the embeddings and the
+         * head. A bias that the model lacks is written as zeros. */
         bool biased = !rgi_ends_with(name, "te.weight") && !rgi_ends_with(name, "pe.weight")
                       && !rgi_ends_with(name, "lm_head.weight");
         if (biased && !m->config.bias)

@@ -6,7 +6,7 @@
 
 #include "gpt.h"
 
-/* One of the weights. The files have it in this shape; in a model some matrices are turned (see
+/* One of the weights, with its shape in the files. In a model some matrices are transposed (see
  * gpt_turned.h). */
 typedef struct {
     char name[64];
@@ -14,5 +14,5 @@ typedef struct {
 } rg_gpt_weight;
 
 /* Writes weight number `index` of a model with these options to *weight. Returns false if the model
- * has no more weights. */
+ * has no weight with this number. */
 bool rgi_gpt_weight(const rg_gpt_options *o, int64_t index, rg_gpt_weight *weight);

@@ -80,7 +80,8 @@ bool rgi_json_keeps(const rg_json_file *f, uint32_t object, const char *where,
 
 /* ---- reading members ------------------------------------------------------------------
  * rgi_json_find returns 0 if an object lacks a member. The value 0 is the root of the file, an
- * object. As it is neither a number nor a string, the functions below then return their default. */
+ * object. As the root is neither a number nor a string, the functions below then return `other` or
+ * NULL. */
 
 int64_t rgi_json_whole(const rg_json_file *f, uint32_t object, const char *name, int64_t other) {
     int64_t whole;

@@ -36,8 +36,8 @@ typedef struct {
     const char *text; /* A string that is allowed in addition to the kinds in `takes`, or NULL. */
 } rg_json_rule;
 
-/* Reads and parses a file. The scope owns its contents. Returns false on failure; then there is
- * nothing to free. */
+/* Reads and parses a file. The current scope owns the file's text. Returns false on failure; then
+ * there is nothing to free. */
 bool rgi_json_file_read(rg_json_file *f, const char *op, const char *path);
 void rgi_json_file_free(rg_json_file *f);
 /* Fails and returns false unless the value with the index `object` is a JSON object whose members

@@ -12,7 +12,8 @@
 #include <string.h>
 
 /* A word whose ids are known. Most words of a text occur several times. So when a short word has
- * been merged, it is stored in the slot of its hash, with the position of its ids in the output. */
+ * been merged, it is stored in the slot of its hash, with the position of its n ids in the output.
+ * `bytes` is the word's length. */
 enum { SEEN_BYTES = 26, SEEN_MOST = 1 << 14 };
 typedef struct {
     uint32_t at; /* The index of the word's first id in encoding.ids. */
@@ -58,8 +59,8 @@ static int64_t whole_word(encoding *e, const char *p, size_t n) {
 }
 
 /* Appends the token of each byte of the word to e->word. A byte without a token becomes the unknown
- * token; with fuse_unknown, several such bytes in a row become only one. If there is no unknown
- * token, such a byte is dropped. Returns false on failure. */
+ * token; with fuse_unknown, several such bytes in a row become a single unknown token. If the
+ * tokenizer has no unknown token, such a byte is dropped. Returns false on failure. */
 static bool take_bytes(encoding *e, const char *p, size_t n) {
     const rg_tokenizer *t = e->t;
     bool unknown = false, ok = true;
@@ -137,7 +138,7 @@ static bool encode_piece(encoding *e, const char *p, size_t n) {
 
 /* ---- finding added tokens in a text --------------------------------------------------- */
 
-/* Returns the longest of the tokens in `a` that the text at p begins with. Returns NULL if there is
+/* Returns the longest token in `a` with which the text at p begins. Returns NULL if there is
  * none. */
 static const rg_token *added_at(const encoding *e, const rg_added_tokens *a, const char *p,
                                 const char *end) {

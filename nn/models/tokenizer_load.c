@@ -39,8 +39,9 @@ static const rg_json_rule model_rules[] = {
     { "merges", RG_RULE_ARRAY | RG_RULE_MUST, NULL },
     { NULL, 0, NULL },
 };
-/* The members of the pre-tokenizer, the decoder and the post-processor. The options of the decoder
- * and of the post-processor change neither ids nor texts, so they are ignored. */
+/* The members of the pre-tokenizer, the decoder and the post-processor, if these are of the type
+ * ByteLevel. The options of the decoder and of the post-processor change neither ids nor texts, so
+ * they are ignored. */
 static const rg_json_rule byte_level_rules[] = {
     { "type", RG_RULE_MUST, "ByteLevel" },
     { "add_prefix_space", RG_RULE_BOOL | RG_RULE_MUST, NULL },
@@ -185,8 +186,8 @@ static bool find_bytes(rg_tokenizer *t, const rg_json_file *f, const char *unkno
 /* ---- reading the merges --------------------------------------------------------------- */
 
 /* Adds the merge of two tokens, which are given as strings of n and m bytes. Fails and returns
- * false if one of them, or their concatenation, isn't in the vocabulary. `number` is the merge's
- * number in the error message. */
+ * false if one of the two tokens, or their concatenation, isn't in the vocabulary. `number` is the
+ * merge's number in the error message. */
 static bool load_merge(rg_tokenizer *t, const rg_file *f, size_t number, const char *left, size_t n,
                        const char *right, size_t m) {
     char small[256], *name = n + m < sizeof small ? small : rgi_scope_alloc(n + m + 1);

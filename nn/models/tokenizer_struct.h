@@ -16,7 +16,7 @@ typedef struct {
     bool added;       /* The token is searched for in a text before the text is cut into words. */
     bool special;
     bool single_word, lstrip, rstrip;
-    bool normalized; /* The token is searched for after those that don't have this flag. */
+    bool normalized; /* The token is searched for after the added tokens without this flag. */
 } rg_token;
 
 /* Tokens that are searched for in a text. v holds the ids of these n tokens, sorted by the tokens'

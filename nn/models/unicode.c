@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* The ranges of code points that have the same class. An element is the first code point of a
- * range, times 8, plus the class. */
+/* Ranges of code points, in ascending order. All code points of a range have the same class. An
+ * element is the first code point of a range, times 8, plus the class. */
 static const uint32_t unicode_ranges[] = {
 #include "unicode_ranges.inc"
 };
@@ -59,8 +59,9 @@ static size_t contraction(const char *p, const char *end) {
     return 0;
 }
 
-/* Returns the end of the characters from p on that are of this class. Sets *last to the length in
- * bytes of the last of them. Leaves *last as it is if there are none. */
+/* Skips the characters of this class that begin at p, and returns the position after them. Sets
+ * *last to the length in bytes of the last of them. If there are none, returns p and leaves *last
+ * as it is. */
 static const char *end_of_kind(const char *p, const char *end, unsigned kind, size_t *last) {
     size_t n;
     while (p < end && (rgi_unicode_at(p, end, &n) & RG_UNICODE_KINDS) == kind) {

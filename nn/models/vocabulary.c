@@ -44,7 +44,7 @@ static size_t space_at(const char *p) {
     return is_space ? n : 0;
 }
 
-/* Copies the next word from p on to `token`, without the bytes in `drop`, and returns the position
+/* Copies the first word at or after p to `token`, without the bytes in `drop`. Returns the position
  * after the word. If no word is left, `token` becomes "". */
 static const char *copy_word(const char *p, const char *drop, char *token) {
     char *end = token;

@@ -55,12 +55,12 @@ rg_averaged_model *(rg_optim_averaged_model_with)(void *model, rg_averaged_model
 /* ---- updating the average -------------------------------------------------------------- */
 
 /* A tensor of the average, and the model's tensor at the same place in the list of parameters or
- * buffers (`current`). If the average isn't floating point and this isn't the first update, `next`
- * is the average's next value, which is computed before any average changes. Otherwise `next` is
- * NULL. */
+ * buffers (`current`). If the pair is averaged, isn't floating point, and this isn't the first
+ * update, `next` is the average's next value, which is computed before any average changes.
+ * Otherwise `next` is NULL. */
 typedef struct {
     rg_tensor *average, *current, *next;
-    bool averaged; /* If false, the model's value is copied instead of averaged. */
+    bool averaged; /* Set if the model's value is averaged. Otherwise it is copied. */
 } averaged_pair;
 
 typedef struct {
@@ -112,9 +112,9 @@ static bool pair_tensors(const rg_averaged_model *m, void *model, averaged_pairs
     return ok;
 }
 
-/* Computes the next value of an average of integers or bools, as torch does: in floating point, and
- * then converted back to the average's dtype. n is the number of updates before this one. Returns
- * false on failure. */
+/* Computes the next value of an average of integers or bools, as torch does: the formula gives
+ * floating point, which is then converted back to the average's dtype. n is the number of updates
+ * before this one. Returns false on failure. */
 static bool make_next(const rg_averaged_model *m, averaged_pair *pair, int64_t n) {
     const double decay = m->multi_avg_fn.decay;
     rg_tensor *a = rg_detach(pair->average), *b = pair->current, *y;

@@ -9,7 +9,8 @@
  *     ...
  *     rg_tensor *y = rg_call(ema, x);
  *
- * Only one thread at a time may update an averaged model, and no other may call it meanwhile.
+ * Only one thread at a time may update an averaged model, and no other thread may call it
+ * meanwhile.
  */
 #pragma once
 
@@ -21,7 +22,7 @@ RG_PUBLIC_BEGIN
 /* Says how the average is computed. If `ema` is set, each update keeps the fraction `decay` of the
  * average, and adds 1 - decay times the model's weights. Otherwise, and by default, the average is
  * the mean over all updates. `failed` is set if rg_get_ema_multi_avg_fn was given a decay that
- * isn't between 0 and 1; rg_optim_averaged_model then returns NULL. */
+ * isn't from 0 to 1; rg_optim_averaged_model then returns NULL. */
 typedef struct rg_multi_avg_fn {
     bool ema, failed;
     double decay;
@@ -50,9 +51,9 @@ rg_averaged_model *rg_optim_averaged_model_with(void *model, rg_averaged_model_o
 #define rg_optim_averaged_model(model, ...) \
     rg_optim_averaged_model_with(           \
         model, RG_KEYWORDS(rg_averaged_model_options, (.use_buffers = false), __VA_ARGS__))
-/* Updates the average with the model's weights. The first update copies the weights. The model must
- * have the same parameters and buffers as the model from which the average was made. Returns false
- * on failure; then nothing has changed. */
+/* Updates the average with the model's weights. The first update copies the weights. Fails unless
+ * the model's parameters and buffers have the number, shapes and dtypes of those in the average.
+ * Returns false on failure; then nothing has changed. */
 bool rg_averaged_model_update_parameters(rg_averaged_model *m, void *model);
 
 /* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */

@@ -89,9 +89,9 @@ static bool greatest_of(rg_tensor *a, double *most) {
     return t;
 }
 
-/* Returns the gradients of all parameters as one vector. For a parameter without a gradient it has
- * zeros. Warns if the gradients still contain those of an earlier call of the closure. Returns NULL
- * on failure. */
+/* Returns the gradients of all parameters as one vector, with zeros for a parameter without a
+ * gradient. Warns if the gradients still contain those of an earlier call of the closure. Returns
+ * NULL on failure. */
 static rg_tensor *flat_gradient(const rg_optim *o) {
     RG_SCOPE();
     rg_tensor **v = rgi_scope_alloc(o->n_slots * sizeof *v);
@@ -178,7 +178,7 @@ typedef struct {
 
 /* The search for a good step on the line x + t d: x are the parameters at the beginning of the
  * search, d is the direction, and t is searched. `from` is the point with t = 0. `tries` counts the
- * points that were tried after the first one, and can't exceed `most`. */
+ * points that were tried after the first one; the search ends when it reaches `most`. */
 typedef struct {
     lbfgs_run *r;
     rg_tensor **x, *d;
@@ -256,7 +256,7 @@ static bool bracket_line(line_search *l, double t, line_point ends[2], bool *don
 
 /* Returns the position between the two ends at which the search continues: the minimum of a cubic.
  * The minimum is called near an end if less than a tenth of the range lies between them. Such a
- * minimum is moved to a tenth of the range from the end in two cases: if it is at the end itself,
+ * minimum is moved to a tenth of the range from that end in two cases: if it is at the end itself,
  * or if the previous call returned a position that was near an end (*was_near). Sets *was_near for
  * the next call. */
 static double place_between(const line_point ends[2], bool *was_near) {
@@ -272,8 +272,8 @@ static double place_between(const line_point ends[2], bool *was_near) {
 }
 
 /* Searches the line for a point that satisfies the Wolfe conditions. The first position that it
- * tries is t. Sets *found to the end of the last bracket with the lower loss, or to the point that
- * satisfies the conditions if one was found. Returns false on failure. */
+ * tries is t. Sets *found to the point that satisfies the conditions or, if none was found, to that
+ * end of the last bracket whose loss is lower. Returns false on failure. */
 static bool search_line(line_search *l, double t, line_point *found) {
     line_point ends[2];
     bool done = false, was_near = false;
@@ -304,8 +304,8 @@ static bool search_line(line_search *l, double t, line_point *found) {
 /* ---- the direction of a step ------------------------------------------------------------- */
 
 /* Appends a pair to the remembered pairs: y is the change of the gradient, s the change of the
- * parameters, and `ro` is 1 / (y . s). If there are history_size pairs already, drops the oldest
- * one. Returns false if memory runs out. */
+ * parameters, and `ro` is 1 / (y . s). If there are history_size pairs or more, first drops the
+ * oldest one. Returns false if memory runs out. */
 static bool add_pair(lbfgs_run *r, rg_tensor *y, rg_tensor *s, double ro) {
     rg_lbfgs *m = &r->s;
     if (m->n && (double)m->n >= r->o->groups->options.history_size) {

@@ -16,8 +16,8 @@ typedef struct rg_lbfgs_pair {
 
 typedef struct rg_lbfgs {
     double func_evals, n_iter;
-    /* The step size of the last iteration, the scale of its initial inverse Hessian, and the loss
-     * before it. They have a value only if d isn't NULL. */
+    /* The step size of the last iteration, the scale of that iteration's initial inverse Hessian,
+     * and the loss before that iteration. The three have a value only if d isn't NULL. */
     double t, h_diag, prev_loss;
     /* The direction of the last iteration, and the gradient before that iteration. Both are NULL
      * before the first iteration. */

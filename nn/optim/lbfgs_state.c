@@ -43,8 +43,8 @@ enum { ROW_AL = 2, ROWS_WITHOUT_D = ROW_AL, LBFGS_ROWS = RG_COUNT(lbfgs_rows) };
 
 /* ---- writing the state ----------------------------------------------------------------- */
 
-/* Writes the field that `row` describes, in each of the first n pairs, as a list. Fills the list up
- * with None to `room` elements. */
+/* Writes a list: the values that the field described by `row` has in the first n pairs, followed by
+ * None until the list has `room` elements. */
 static void add_of_pairs(rg_py *p, const rg_saved *row, const rg_lbfgs *s, size_t n, size_t room,
                          rg_dtype dtype) {
     rgi_py_begin_at(p, row->name, RG_PY_LIST);
@@ -86,8 +86,8 @@ void rgi_lbfgs_add(rg_py *p, const rg_optim *o, bool own) {
 
 /* ---- reading the state from a dictionary ----------------------------------------------- */
 
-/* The state while a dictionary is being read into *s. A vector in the dictionary must have numel
- * elements, and is converted to `dtype`. */
+/* A dictionary's reading into *s. A vector in the dictionary must have numel elements, as many as
+ * all parameters together, and is converted to `dtype`. */
 typedef struct {
     rg_lbfgs *s;
     int64_t numel;
@@ -142,7 +142,7 @@ static bool read_lbfgs_entry(lbfgs_read *l, const lbfgs_field *f, size_t place, 
 
 /* Allocates as many pairs as the highest index in the dictionary requires, and sets s->n_al to the
  * length of the list `al`, which can be shorter than the other lists. Fails and returns false if an
- * entry whose name begins with "state." belongs to no row. */
+ * entry whose name begins with "state." belongs to no row, or memory runs out. */
 static bool make_pairs(rg_lbfgs *s, rg_named_list dict) {
     size_t ends[LBFGS_ROWS] = { 0 }, place, n = 0;
     for (int i = 0; i < dict.n; i++) {

@@ -1,6 +1,6 @@
 /*
  * optim.h: includes all headers that correspond to torch.optim: optimizers, gradient clipping,
- *          schedules of the learning rate, and averages of weights.
+ * schedules of the learning rate, and averages of weights.
  *
  *     rg_optim *o = rg_optim_adamw(rg_parameters(model), .lr = 3e-4, .betas = { 0.9, 0.95 });
  *     rg_schedule *s = rg_optim_warmup_cosine_lr(o, 100, 2000, 0.01, 3e-5);

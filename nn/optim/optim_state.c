@@ -1,7 +1,7 @@
 /*
  * optim_state.c: writes an optimizer's state under regard's own names or as torch.save does, and
- * loads it. The state consists of the tensors of the parameters and the numbers of groups and
- * schedules. Both are described by rows of the type rg_saved (see saved.h).
+ * loads it. The state consists of the state tensors of the parameters and of the numbers of groups
+ * and schedules. Both are described by rows of the type rg_saved (see saved.h).
  */
 #include "optim_state.h"
 #include "optimizer_structs.h"
@@ -80,7 +80,8 @@ static void add_params(rg_py *p, const rg_group *g, size_t first, bool own) {
 }
 
 /* Writes a group: its parameters and its options. In regard's own files (`own`) each option is a
- * float with a name of its own. */
+ * float, and each number of an array is one, such as "betas.0" and "betas.1". In torch's files,
+ * options have torch's types, and betas is one tuple. */
 static void add_group(rg_py *p, const rg_group *g, size_t first, bool own) {
     rgi_py_begin(p, RG_PY_DICT);
     if (own)
@@ -178,23 +179,24 @@ const char *rgi_optim_schedule_kinds(const rg_optim *o) {
 
 static const char *const load_op = "load_state_dict";
 
-/* A value that a dictionary of the optimizer's state can have, under the key `name`. It is read
- * into the field that `row` describes, in the struct at `base`. This struct is one of the copies in
- * rg_optim_load. */
+/* A value that a dictionary of the optimizer's state can have, under the key `name`. The value is
+ * read into the field that `row` describes, in the struct at `base`. This struct is one of the
+ * copies in rg_optim_load. */
 typedef struct {
     char name[56];
     rg_saved row;
     void *base;
     rg_optim_slot *slot; /* The slot at `base`, or NULL if `base` is another struct. */
-    /* The option (RG_OPTION_..) that must not be 0 for a parameter's state tensor, such as
-     * momentum_buffer, to exist. RG_ALWAYS if the tensor exists whatever the options are. */
+    /* The option (RG_OPTION_..) on which a state tensor such as momentum_buffer depends: if the
+     * option is 0, the parameter has no such tensor. RG_ALWAYS if the tensor exists whatever the
+     * options are. */
     int needs;
     bool optional; /* The dictionary needn't have the value. */
     bool ignored;  /* The value in the dictionary isn't used. */
     bool found;
 } optim_entry;
 
-/* A state that is being loaded. The scope owns the memory. */
+/* A state that is being loaded. The scope that is open when the loading begins owns the arrays. */
 struct rg_optim_load {
     rg_optim *optim;
     rg_optim_slot *slots; /* Copies of the optimizer's structs. Values are read into these first. */
@@ -205,7 +207,7 @@ struct rg_optim_load {
     int n;
     rg_map places; /* Maps names to indices in v. */
     bool *loaded;  /* loaded[i] tells whether the dictionary has a value of slot i. */
-    bool torchs;   /* The dictionary has torch's names. */
+    bool torchs;   /* The dictionary was saved by torch. */
 };
 
 /* Appends the entry `e` to l->v. Its name consists of `list`, i and the name of its row, such as

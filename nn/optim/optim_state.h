@@ -8,14 +8,15 @@
 #include "tensor/files/torch/torch_value.h"
 
 /* Writes the optimizer's state as the value of the key; if the key is NULL, writes it as the whole
- * value. If `own` is false, the form is torch's. If `own` is true, the state has regard's names,
- * each number is a float, and the state of the schedules is included. First makes the state tensors
- * that are missing (rgi_optim_complete_states), since the state couldn't be loaded without them; if
- * that fails, sets p->failed. */
+ * value. If `own` is false, the form is torch's. If `own` is true, the form is regard's: each
+ * option is a float, such as "betas.0", each group has the number of its parameters instead of a
+ * list, and the state of the schedules is included. First makes the state tensors that are missing
+ * (rgi_optim_complete_states), since the state couldn't be loaded without them; if that fails, sets
+ * p->failed. */
 void rgi_optim_add(rg_py *p, const char *key, rg_optim *o, bool own);
 /* Writes the schedules, as programs save them with torch.save: a single schedule under the key
  * "scheduler", several as a list under "schedulers". Omits schedules that another schedule steps,
- * since they are a part of that one. */
+ * since they are saved as a part of that schedule. */
 void rgi_optim_add_schedules(rg_py *p, const rg_optim *o);
 
 /* rgi_optim_kind returns the name of the optimizer's class, rgi_optim_schedule_kinds the names of
@@ -24,8 +25,10 @@ void rgi_optim_add_schedules(rg_py *p, const rg_optim *o);
 const char *rgi_optim_kind(const rg_optim *o);
 const char *rgi_optim_schedule_kinds(const rg_optim *o);
 
-/* Returns the entries of `dict` under the names that rg_optim_state_dict uses. Sets *torchs to true
- * if they had torch's names. The scope owns the result. On failure .n is -1. */
+/* Returns the dictionary in regard's own form. If torch has saved it, each group lists its
+ * parameters: the list becomes one entry with their number. Values that are None, and options that
+ * only torch has, are dropped. All other entries are kept, with their names. Sets *torchs to
+ * whether a group had such a list. The scope owns the result. On failure .n is -1. */
 rg_named_list rgi_optim_own_words(const rg_optim *o, rg_named_list dict, bool *torchs);
 
 /* A loading of a state, in two steps. The first step, rgi_optim_load_begin, reads and checks the

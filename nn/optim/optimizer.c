@@ -143,8 +143,8 @@ static const char *const checked_by_muon[RG_OPTION_COUNT] = {
     [RG_OPTION_weight_decay] = "weight decay",
 };
 
-/* Returns whether torch refuses the value. All optimizers refuse negative values. All but SGD also
- * refuse NaN, and a beta of 1 or more. */
+/* Returns whether torch refuses this value of an option that it checks. All optimizers refuse
+ * negative values. All but SGD also refuse NaN, and a beta of 1 or more. */
 static bool option_is_bad(const rg_optim *o, int option, double value) {
     if (o->row->kind == RG_SGD)
         return value < 0;
@@ -197,7 +197,7 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) 
     if (!complete_options(o, &group) || !check_kinds(o, &group)
         || !rgi_given_list(list.n, list.v, o->row->name))
         return false;
-    /* As in torch, only the values of the first group are checked. */
+    /* As in torch, check_options looks only at the values of the first group. */
     if ((!o->n_groups && !check_options(o, &group)) || !arrays_are_whole(o, &group))
         return false;
     size_t n = o->n_slots + (size_t)list.n;

@@ -58,8 +58,8 @@ typedef enum rg_optim_kind {
     RG_MUON,
     RG_LBFGS
 } rg_optim_kind;
-/* Makes an optimizer of any kind. A program that calls this function links all kinds, and one that
- * calls the functions below links only theirs. */
+/* Makes an optimizer of any kind. A program that calls this function links all kinds. A program
+ * that calls only the functions below links only the kinds that it makes. */
 rg_optim *rg_optim_with(rg_optim_kind kind, rg_list params, rg_param_group options);
 rg_optim *rg_optim_sgd_with(rg_list params, rg_param_group options);
 rg_optim *rg_optim_adam_with(rg_list params, rg_param_group options);
@@ -96,8 +96,8 @@ rg_optim *rg_optim_lbfgs_with(rg_list params, rg_param_group options);
 #define rg_optim_radam(params, ...) RG_OPTIM_(radam, params, __VA_ARGS__)
 /* Muon accepts only matrices as parameters. Options and defaults: lr = 1e-3, weight_decay = 0.1,
  * momentum = 0.95, nesterov = true, eps = 1e-7, ns_coefficients = { 3.4445, -4.775, 2.0315 },
- * ns_steps = 5; match_rms_adamw = true means adjust_lr_fn="match_rms_adamw". As in torch, matrices
- * are rounded to bfloat16 in its matrix products. */
+ * ns_steps = 5; match_rms_adamw = true means adjust_lr_fn="match_rms_adamw". As in torch, Muon
+ * rounds the matrices of its matrix products to bfloat16. */
 #define rg_optim_muon(params, ...) RG_OPTIM_(muon, params, __VA_ARGS__)
 /* LBFGS has only one group, and its step needs a closure: use rg_optim_step_closure. Options and
  * defaults: lr = 1, max_iter = 20, max_eval = 5/4 of max_iter, tolerance_grad = 1e-7,
@@ -117,15 +117,15 @@ void rg_optim_free(rg_optim *o);
 
 /* ---- steps, groups and the state ----------------------------------------------- */
 
-/* Updates each parameter that has a gradient. Returns false on failure; then nothing has changed.
- * Warns if a gradient still contains the gradient that the last step used, because the program ran
- * backward again without clearing the gradients. */
+/* Updates each parameter that has a gradient. Returns false on failure; then no parameter has
+ * changed. Warns if a gradient still contains a gradient that an earlier step used, because the
+ * program ran backward again without clearing the gradients. */
 bool rg_optim_step(rg_optim *o);
 /* Makes a step as torch's step(closure) does. Calls the closure, which must clear the gradients,
  * compute the loss, run backward, and return the loss; then updates the parameters. LBFGS calls the
  * closure several times. Returns the loss that the first call returned. Returns NULL on failure;
- * then parameters and state are unchanged. The closure must not be left by longjmp (see
- * rg_error_handler). */
+ * then the step has changed no parameter, and LBFGS's state is as before. The closure must not be
+ * left by longjmp (see rg_error_handler). */
 typedef rg_tensor *rg_closure(void *context);
 rg_tensor *rg_optim_step_closure(rg_optim *o, rg_closure *closure, void *context);
 /* Sets the gradients of all parameters to RG_NONE. Returns false if o isn't an optimizer. */
@@ -144,9 +144,9 @@ rg_list rg_optim_parameters(rg_optim *o, int i);
  * "schedules.0.last_epoch". On failure .n is -1. */
 rg_named_list rg_optim_state_dict(rg_optim *o);
 /* Copies all values of the list into the optimizer. Fails, and changes nothing, if a key is missing
- * or unknown. But the whole state of a parameter can be missing, as it is before the parameter's
- * first step. (In SGD, Lion and Muon that state is a single key.) The list can also be torch's:
- * rg_named_below(rg_torch_load("checkpoint.pt"), "optimizer"). */
+ * or unknown, or a value has the wrong size. But the whole state of a parameter can be missing, as
+ * it is before the parameter's first step. (In SGD, Lion and Muon that state is a single key.) The
+ * list can also be torch's: rg_named_below(rg_torch_load("checkpoint.pt"), "optimizer"). */
 bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict);
 
 /* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */

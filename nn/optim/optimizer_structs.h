@@ -52,10 +52,11 @@ enum { RG_OPTIM_STATES = 3, RG_ALWAYS = -1 };
 
 /* A parameter of an optimizer, with its state. */
 typedef struct rg_optim_slot {
-    /* The parameter and its state tensors; those that it doesn't have are NULL. */
+    /* The parameter and its state tensors. State tensors that the parameter doesn't have are
+     * NULL. */
     rg_tensor *param, *state[RG_OPTIM_STATES];
-    /* The number of steps that were made with this parameter. After loading, optimizers that don't
-     * save it (saves_step) count from 0 or 1. */
+    /* The number of steps that were made with this parameter. SGD counts only steps with momentum.
+     * Optimizers that don't save the number (saves_step) count from 0 or 1 after loading. */
     double step;
     /* Used by NAdam: the product of its momenta in all steps up to now. The function `factor` of
      * rg_optim_row returns a step's momentum. */
@@ -83,8 +84,8 @@ typedef struct rg_optim_row {
     } states[RG_OPTIM_STATES];
     bool saves_step;       /* Set if state_dict includes the number of steps, as in torch. */
     bool has_first_states; /* Set if state_dict has states before the first step, as in torch. */
-    /* Returns the factor by which this step multiplies slot->product. NULL in all optimizers but
-     * NAdam, whose product is that of its momenta. */
+    /* Returns the factor by which step number `step` multiplies slot->product: NAdam's momentum in
+     * that step. NULL in all other optimizers. */
     double (*factor)(const rg_param_group *g, double step);
     /* Computes a parameter's update before the kernel runs; it must not change the operands that
      * are there already. The update becomes the kernel's last operand. The scope owns it. Returns
@@ -141,7 +142,8 @@ void rgi_optim_let_go(rg_optim *o);
 
 /* ---- the struct of a schedule, and the table of schedules ---------------------- */
 
-/* The indices of the numbers in a schedule's state, which state_dict saves. */
+/* The indices of the numbers in rg_schedule.state. An optimizer's state_dict saves all but the last
+ * two, which follow from the schedule's options. */
 enum {
     RG_LAST_EPOCH,
     RG_BEST,
@@ -177,8 +179,9 @@ typedef struct rg_schedule_row {
     rg_schedule_rate *closed;
 } rg_schedule_row;
 extern const rg_schedule_row rgi_schedule_rows[RG_CHAINED_SCHEDULER + 1];
-/* Sets the group's learning rate to its value at epoch t, which `rate` computes. Fails if that is
- * NaN, or if `rate` calls a function of the program, such as lr_lambda, that fails. */
+/* Sets the group's learning rate to its value at epoch t, which `rate` computes. Fails and returns
+ * false if the value is NaN, or if `rate` calls a function of the program, such as lr_lambda, that
+ * fails. */
 bool rgi_set_rate(const rg_schedule *s, rg_param_group *g, double t, rg_schedule_rate *rate);
 /* Returns whether a schedule of this kind calls functions of the program to compute the rate. */
 static inline bool rgi_is_by_lambda(rg_schedule_kind kind) {

@@ -1,7 +1,7 @@
 /*
  * optimizers.c: the rows of optimizers, with their options, their states, and the numbers that
- * their kernels read. The arithmetic is in tensor/kernels/, Muon's matrix products are in muon.c,
- * and all of LBFGS is in lbfgs.c, as it has no kernel.
+ * their kernels read. The arithmetic is in tensor/kernels/, and Muon's matrix products are in
+ * muon.c. LBFGS has no kernel: its step is in lbfgs.c.
  */
 #include "optimizer_structs.h"
 
@@ -13,7 +13,7 @@
 #define OPTIONS(...) .defaults = { RG_NO_OPTIONS_, .weight_decay = 0, .maximize = 0, __VA_ARGS__ }
 
 /* Returns 1 - beta^step, the divisor that corrects the bias of a running mean that began as 0.
- * |beta|^step is at most e^(step * (|beta| - 1)). If that power is below e^-38, subtracting
+ * |beta|^step is at most e^(step * (|beta| - 1)). If this bound is below e^-38, subtracting
  * beta^step from 1 gives 1 after rounding, so 1 is returned without a call of pow. */
 static double correction(double beta, double step) {
     return step * (1 - fabs(beta)) > 38 ? 1 : 1 - pow(beta, step);

@@ -31,7 +31,8 @@ typedef struct rg_saved {
 } rg_saved;
 
 /* Writes to p the field that `row` describes, of the struct at `base`. If `with_key`, writes its
- * key first. An RG_SAVED_SCALAR is written as a tensor of `dtype`; other kinds ignore `dtype`. */
+ * key first. An RG_SAVED_SCALAR is written as a tensor of `dtype`; other kinds ignore `dtype`. For
+ * an RG_SAVED_BEHIND nothing is written. */
 void rgi_saved_add(rg_py *p, const rg_saved *row, const void *base, bool with_key, rg_dtype dtype);
 /* Returns whether the field has a value: a tensor that isn't NULL, or a double that isn't RG_UNSET.
  * An RG_SAVED_INT or RG_SAVED_BOOL always has one. */
@@ -42,12 +43,13 @@ bool rgi_saved_number(const rg_named *e, double *number, const char *op);
 /* Sets *whole to the value of the dictionary entry `e`. Fails unless the value is a tensor with one
  * element, which is a whole number between -1e15 and 1e15. */
 bool rgi_saved_whole(const rg_named *e, int64_t *whole, const char *op);
-/* Stores the value of the entry `e` in the field that `row` describes, of the struct at `base`.
- * Fails if a number is expected and the value isn't one, or if a whole number is expected and it
- * has a fraction. Of an RG_SAVED_TENSOR, stores the pointer without adding a reference. */
+/* Stores the value of the entry `e` in the field that `row` describes, of the struct at `base`. An
+ * RG_SAVED_INT or RG_SAVED_COUNT is read as by rgi_saved_whole, other numbers as by
+ * rgi_saved_number; both can fail. If the field is an RG_SAVED_TENSOR, stores the pointer without
+ * adding a reference. */
 bool rgi_saved_read(const rg_saved *row, void *base, const rg_named *e, const char *op);
 /* Returns a contiguous copy of the tensor, converted to this dtype. The scope owns the copy.
- * Returns NULL on failure. Grad mode must be off. */
+ * Returns NULL on failure. Grad mode must be off, so that the copy gets no history. */
 rg_tensor *rgi_saved_copy(rg_tensor *t, rg_dtype dtype);
 /* Returns the index that follows the name of a list: 2 if `list` is "base_lrs" and `name` is
  * "base_lrs.2". Returns -1 if `name` isn't of this form. */

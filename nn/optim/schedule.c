@@ -12,7 +12,7 @@
 
 /* ---- making a schedule --------------------------------------------------------- */
 
-/* Does the work of set_rates (see below). The caller owns a reference to the optimizer. */
+/* Does the work of set_rates (see below), which keeps the optimizer alive during this call. */
 static bool set_rates_of_groups(rg_schedule *s, double t, rg_schedule_rate *rate) {
     const char *name = rgi_schedule_rows[s->kind].name;
     RG_FAIL_VALUE_IF(s->kind == RG_ONE_CYCLE_LR && t > (double)s->o.total_steps, name,
@@ -31,8 +31,9 @@ static bool set_rates_of_groups(rg_schedule *s, double t, rg_schedule_rate *rate
     return true;
 }
 
-/* Sets the learning rates of all groups to those at epoch t, which `rate` computes. Fails if a
- * function of the program that `rate` calls, such as lr_lambda, frees the optimizer. */
+/* Sets the learning rates of all groups to those at epoch t, which `rate` computes. Fails if
+ * OneCycleLR has no step left, if a list of options doesn't fit to the groups, if a rate is NaN, or
+ * if a function of the program that `rate` calls, such as lr_lambda, frees the optimizer. */
 static bool set_rates(rg_schedule *s, double t, rg_schedule_rate *rate) {
     rg_optim *o = s->optim;
     o->holders++;
@@ -43,8 +44,8 @@ static bool set_rates(rg_schedule *s, double t, rg_schedule_rate *rate) {
     return ok;
 }
 
-/* Stores the bounds of the momentum in the i-th group, if the momentum is cycled. torch stores them
- * in the group as well. */
+/* Stores the bounds of the momentum in g, the i-th group, if the momentum is cycled. torch stores
+ * them in the group as well. */
 static void put_momenta(const rg_schedule *s, rg_param_group *g, size_t i) {
     if (!s->o.cycle_momentum)
         return;
@@ -54,7 +55,9 @@ static void put_momenta(const rg_schedule *s, rg_param_group *g, size_t i) {
 
 /* Stores each group's initial learning rate in the earlier schedules, which compute from it. Called
  * before a OneCycleLR changes initial_lr, since in torch that change doesn't affect earlier
- * schedules. Fails if there are too many groups. rgi_base_lr reads the stored rates. */
+ * schedules. A rate that an earlier call has stored is kept. CyclicLR and OneCycleLR are left out:
+ * CyclicLR computes from its own options, and OneCycleLR from the group's present initial_lr, as in
+ * torch. Fails if there are too many groups. rgi_base_lr reads the stored rates. */
 static bool keep_base_lrs(rg_optim *o) {
     RG_FAIL_VALUE_IF(o->schedules && o->n_groups > RG_MOST_BY_GROUP, "OneCycleLR",
                      "expected up to %d groups after another schedule, but got %zu",
@@ -71,7 +74,9 @@ static bool keep_base_lrs(rg_optim *o) {
     return true;
 }
 
-/* Stores the bounds of the learning rate and of the momentum in each group, as torch does. */
+/* Stores the bounds of the learning rate and of the momentum in each group, as torch does. This
+ * changes initial_lr, so keep_base_lrs stores the present one in the earlier schedules first.
+ * Returns false on failure. */
 static bool begin_one_cycle(rg_schedule *s) {
     if (!keep_base_lrs(s->optim))
         return false;
@@ -85,8 +90,8 @@ static bool begin_one_cycle(rg_schedule *s) {
     return true;
 }
 
-/* Computes the length of a cycle, and sets the learning rates to base_lr, with which a cycle
- * begins. */
+/* Begins a CyclicLR: computes the length of a cycle and the fraction of it in which the rate rises,
+ * sets the learning rates to base_lr, with which a cycle begins, and stores the momenta. */
 static void begin_cyclic(rg_schedule *s) {
     const double up = (double)s->o.step_size_up;
     const double down = s->o.step_size_down ? (double)s->o.step_size_down : up;
@@ -153,11 +158,15 @@ static bool values_are_given_once(const char *name, const rg_schedule_options *q
     return true;
 }
 
-/* Sets the options that weren't given and whose default depends on the kind of schedule. */
+/* Sets the options that weren't given and whose default depends on the kind of schedule. Clears
+ * base_lrs if schedules of this kind use it for stored rates. */
 static void complete_schedule(rg_schedule_kind kind, rg_schedule_options *q) {
     const bool cyclic = kind == RG_CYCLIC_LR;
+    /* base_lrs is an option of CyclicLR alone. In the other schedules keep_base_lrs stores rates in
+     * this field, and a list that the program gave would be taken for stored rates, so the list is
+     * dropped. OneCycleLR is left out as well, because keep_base_lrs stores nothing in it. */
     if (!cyclic && kind != RG_ONE_CYCLE_LR)
-        q->base_lrs.n = 0; /* No group's rate has been kept (keep_base_lrs). */
+        q->base_lrs.n = 0;
     if (!rgi_option_set(q->gamma))
         q->gamma = cyclic ? 1 : 0.1;
     if (!rgi_option_set(q->factor))

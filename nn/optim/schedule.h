@@ -3,9 +3,10 @@
  *
  * A schedule starts from the learning rates that the optimizer's groups have; CyclicLR and
  * OneCycleLR start from rates in their options. A group's initial_lr is its rate before its first
- * schedule. As in torch, the rates that a later schedule computes in a closed form start from
- * initial_lr, and a later CyclicLR begins with it. A schedule belongs to the optimizer, and is
- * freed with it. The program calls rg_schedule_step after each epoch or after each batch.
+ * schedule. As in torch, if a schedule isn't the first one, the rates that it computes in a closed
+ * form start from initial_lr, and a CyclicLR that isn't the first one begins with initial_lr. A
+ * schedule belongs to the optimizer, and is freed with it. The program calls rg_schedule_step after
+ * each epoch or after each batch. The schedule's epoch is 0 at first, and each call adds 1 to it.
  */
 #pragma once
 
@@ -24,7 +25,7 @@ typedef double rg_lr_lambda(int64_t epoch, void *context);
 typedef double rg_cycle_scale(double x, void *context);
 
 /* A value for each parameter group. If torch accepts such a list for an option, the option has a
- * second field of this type: .max_lrs = RG_BY_GROUP(0.1, 0.2). There can be up to 32 groups. */
+ * second field of this type: .max_lrs = RG_BY_GROUP(0.1, 0.2). A list has at most 32 values. */
 enum { RG_MOST_BY_GROUP = 32 };
 typedef struct rg_by_group {
     int n;
@@ -156,8 +157,9 @@ rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_o
 /* ChainedScheduler: a step of this schedule is a step of each schedule in its list. */
 #define rg_optim_chained_scheduler(o, ...) \
     rg_optim_schedule(o, RG_CHAINED_SCHEDULER, RG_SCHEDULE_(__VA_ARGS__))
-/* Makes a schedule that is LinearLR in the first `warmup` steps, and CosineAnnealingLR in the
- * remaining total - warmup steps. */
+/* Makes a schedule that is LinearLR with this start_factor in the first `warmup` steps, and
+ * CosineAnnealingLR with this eta_min in the remaining total - warmup steps. Returns NULL on
+ * failure. */
 rg_schedule *rg_optim_warmup_cosine_lr(rg_optim *o, int64_t warmup, int64_t total,
                                        double start_factor, double eta_min);
 
@@ -172,11 +174,12 @@ bool rg_schedule_step_metric(rg_schedule *s, double metric);
  * -1. */
 rg_named_list rg_schedule_state_dict(rg_schedule *s);
 /* Loads a list that rg_schedule_state_dict returned, options included, as torch does. Fails, and
- * changes nothing, if a key is missing or unknown, or if a value doesn't fit. The list can also be
- * torch's: rg_named_below(rg_torch_load("checkpoint.pt"), "scheduler"). Options that are strings in
- * torch, such as threshold_mode and anneal_strategy, keep their values. The groups' present
- * learning rates aren't loaded from the list: the optimizer's state has them, and must be loaded as
- * well. */
+ * changes nothing, if a key is missing or unknown, or if a value is none that its option can have.
+ * The list can also be torch's: rg_named_below(rg_torch_load("checkpoint.pt"), "scheduler").
+ * Options that are strings in torch, such as threshold_mode and anneal_strategy, keep their values,
+ * except the mode of ReduceLROnPlateau, which follows from the entry "mode_worse". The groups'
+ * present learning rates aren't loaded from the list: the optimizer's state has them, and must be
+ * loaded as well. */
 bool rg_schedule_load_state_dict(rg_schedule *s, rg_named_list dict);
 /* Moves the schedule to this epoch, and sets the learning rates by the schedule's closed form.
  * Fails if there is no closed form. As in torch, MultiplicativeLR instead multiplies the present

@@ -29,8 +29,8 @@ static bool check_rules(rg_schedule_kind kind, int n, const schedule_rule rules[
     return true;
 }
 
-/* Returns whether the optimizer has a momentum, or Adam's first beta, which schedules can
- * change. */
+/* Returns whether the optimizer has an option that CyclicLR and OneCycleLR can cycle together with
+ * the learning rate: a momentum, or Adam's first beta. */
 static bool has_momentum(const rg_optim *o) {
     const rg_param_group *g = &o->defaults.options;
     return rgi_option_set(g->momentum) || rgi_option_set(g->betas[0]);
@@ -99,8 +99,8 @@ static bool check_sequential(const rg_optim *o, const rg_schedule_options *q) {
     return check_rules(RG_SEQUENTIAL_LR, RG_COUNT(rules), rules);
 }
 
-/* Fails unless there is at least one schedule, all belong to the optimizer o, and none needs a
- * metric. */
+/* Fails unless at least one schedule is given, all given schedules belong to the optimizer o, and
+ * none is a ReduceLROnPlateau, whose steps need a metric. */
 static bool check_chained(const rg_optim *o, const rg_schedule_options *q) {
     const char *name = rgi_schedule_rows[RG_CHAINED_SCHEDULER].name;
     RG_FAIL_VALUE_IF(!q->schedules[0], name,

@@ -20,8 +20,9 @@ enum { MOST_FIELDS = 6 };
 #define STATE(kind, name, number) \
     { name, RG_SAVED_##kind, offsetof(rg_schedule, state) + (number) * sizeof(double), NULL }
 
-/* For each kind of schedule, a list of the options (and some states) that PyTorch's state_dict has,
- * in PyTorch's order. An entry whose name is NULL ends the list; C sets unused entries to 0. */
+/* For each kind of schedule, the options that are single numbers in PyTorch's state_dict, and some
+ * numbers of the schedule's state, in PyTorch's order. A row whose name is NULL ends the list; C
+ * sets unused rows to 0. */
 static const rg_saved schedule_options[][MOST_FIELDS] = {
     [RG_STEP_LR] = { OPTION(INT, step_size), OPTION(FLOAT, gamma) },
     [RG_MULTI_STEP_LR] = { OPTION(FLOAT, gamma) },
@@ -84,7 +85,7 @@ static void add_last_lrs(rg_py *p, const rg_optim *o) {
     rgi_py_end(p);
 }
 
-/* Writes a list with one value for each group: those in `list` or, if it is empty, always `one`. */
+/* Writes a list with a value for each group: its value in `list` or, if `list` is empty, `one`. */
 static void add_values(rg_py *p, const char *key, const rg_schedule *s, const rg_by_group *list,
                        double one) {
     rgi_py_begin_at(p, key, RG_PY_LIST);
@@ -253,7 +254,7 @@ typedef struct {
     const char *name; /* The name of the schedule's class, for error messages. */
     rg_named_list dict;
     bool *known;      /* known[i] tells whether read_fields has read the i-th entry of dict. */
-    double *base_lrs; /* base_lrs[i] is NaN if the dictionary doesn't have it. */
+    double *base_lrs; /* base_lrs[i] is NaN if the dictionary has no initial rate of group i. */
 } schedule_load;
 
 static bool loaded_number(const schedule_load *l, const rg_named *e, double *number) {
@@ -327,8 +328,8 @@ static rg_by_group *list_of(schedule_load *l, const char *name, int64_t *item) {
 }
 
 /* Reads the entry e into list->v[item], the value of the group with the index `item`. Fails if
- * there is no such group, or if rg_by_group has no room for the element; in the list min_lrs such
- * elements are ignored instead. */
+ * there is no such group, or if rg_by_group has no room for the element. But an element of min_lrs
+ * for which there is no room is ignored. */
 static bool read_value(schedule_load *l, const rg_named *e, rg_by_group *list, int64_t item) {
     const bool plateau = list == &l->copy.o.min_lrs;
     if (item >= (int64_t)l->copy.optim->n_groups || (!plateau && item >= RG_MOST_BY_GROUP))
@@ -340,7 +341,7 @@ static bool read_value(schedule_load *l, const rg_named *e, rg_by_group *list, i
 }
 
 /* Reads the entry e if it is an element of one of the schedule's lists, and sets *known to whether
- * it is one. Returns false if it is one but can't be read. */
+ * it is one. Fails and returns false if the value can't be read, or the list has no room for it. */
 static bool read_item(schedule_load *l, const rg_named *e, bool *known) {
     const rg_schedule_kind kind = l->copy.kind;
     int64_t place;
@@ -439,8 +440,8 @@ static bool key_is_idle(const rg_named *e) {
     return e->name[0] == '_' || e->tensor == RG_NONE;
 }
 
-/* Reads default_min_lr, which torch saves for a ReduceLROnPlateau if all groups have the same
- * min_lr. */
+/* Reads default_min_lr, which torch saves for a ReduceLROnPlateau if its min_lr was given as one
+ * number for all groups, not as a list. Returns false on failure. */
 static bool read_default_min_lr(schedule_load *l) {
     const bool plateau = l->copy.kind == RG_REDUCE_LR_ON_PLATEAU;
     const rg_named *one = plateau ? entry_of(l, "default_min_lr") : NULL;
@@ -503,7 +504,7 @@ static bool read_schedule(schedule_load *l, rg_schedule *s, rg_named_list dict) 
 static void put_schedule(const schedule_load *l) {
     l->into->o = l->copy.o;
     memcpy(l->into->state, l->copy.state, sizeof l->copy.state);
-    rg_by_group *kept = &l->into->o.base_lrs; /* The rates that keep_base_lrs stored. */
+    rg_by_group *kept = &l->into->o.base_lrs; /* The rates that keep_base_lrs stored, if any. */
     for (size_t i = 0; i < l->into->optim->n_groups; i++) {
         const double rate = l->base_lrs[i];
         if (isnan(rate))
@@ -515,8 +516,8 @@ static void put_schedule(const schedule_load *l) {
     }
 }
 
-/* Returns the number of schedules in the tree: s, the schedules that it steps, the schedules that
- * those step, and so on. */
+/* Returns the number of schedules in the tree below and including s: s, the schedules that s steps,
+ * the schedules that are stepped by these, and so on. */
 static int count_tree(const rg_schedule *s) {
     int n = 1;
     for (int i = 0; i < rgi_schedules_below(s); i++)

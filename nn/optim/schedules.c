@@ -94,8 +94,8 @@ static double cosine_closed(const rg_schedule *s, rg_param_group *g, double t) {
 
 /* ---- LambdaLR: the initial rate times the program's function of t -------------- */
 
-/* Returns the value at epoch t of the group's own function or, if lr_lambda is given, of
- * lr_lambda. */
+/* Returns the program's factor at epoch t, which lr_lambda returns or, if that isn't given, the
+ * group's own function in lr_lambdas. */
 static double lambda_at(const rg_schedule *s, const rg_param_group *g, double t) {
     rg_lr_lambda *one = s->o.lr_lambda;
     return (one ? one : s->o.lr_lambdas[rgi_group_place(s, g)])((int64_t)t, s->o.context);
@@ -155,7 +155,7 @@ static double warm_restarts(const rg_schedule *s, rg_param_group *g, double t) {
 
 /* ---- CyclicLR: up from base_lr to max_lr and down, again and again ------------- */
 
-/* Returns the factor by which the height of this cycle is multiplied. */
+/* Returns the factor by which the height of this cycle, max_lr - base_lr, is multiplied at t. */
 static double cycle_scale(const rg_schedule *s, double cycle, double t) {
     const rg_schedule_options *o = &s->o;
     if (o->scale_fn)

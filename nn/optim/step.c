@@ -1,5 +1,6 @@
 /*
- * step.c: makes a step of an optimizer. Everything that can fail is done before anything changes.
+ * step.c: makes a step of an optimizer. Everything that can fail is done before a parameter or one
+ * of its state tensors changes.
  */
 #include "optimizer_structs.h"
 #include "autograd/frozen.h"
@@ -46,8 +47,8 @@ bool rgi_optim_complete_states(rg_optim *o) {
 }
 
 /* Fills slot->operand with the parameter, its gradient and its state tensors, on which the step
- * works, and checks that they can be used. If the parameter has no gradient, there are no operands.
- * Returns false on failure. */
+ * works, and checks that these tensors can be used. If the parameter has no gradient, it gets no
+ * operands, and the step leaves it out. Returns false on failure. */
 static bool gather_operands(const rg_optim *o, rg_optim_slot *slot) {
     slot->n_operands = 0;
     rg_tensor *grad = rgi_grad_of(slot->param, true);
@@ -120,16 +121,16 @@ static void count_step(const rg_optim *o, rg_optim_slot *slot) {
     slot->product = rgi_rounded(rgi_rounded(product, dtype) * rgi_rounded(factor, dtype), dtype);
 }
 
-/* Returns whether the kernel's numbers for slot `a` can also be used for slot `b`, which is usually
- * so. They can't if the row has a function `update`, because then the numbers also depend on the
- * parameter's shape. */
+/* Returns whether the kernel's numbers for slot `a` can also be used for slot `b`. Usually they can
+ * if both parameters are in one group and have made the same number of steps. They can't if the row
+ * has a function `update`, because then the numbers also depend on the parameter's shape. */
 static bool same_numbers(const rg_optim *o, const rg_optim_slot *a, const rg_optim_slot *b) {
     return a->group == b->group && a->step == b->step && a->product == b->product
            && !o->row->update;
 }
 
-/* Makes the step for each parameter that has a gradient. Also warns if the program hasn't zeroed a
- * gradient that an earlier step used, so that it is contained in the present one. */
+/* Makes the step for each parameter that has a gradient. Also warns if a gradient still contains
+ * one that an earlier step used, because the program hasn't zeroed it. Returns false on failure. */
 RG_HOT static bool step_all(rg_optim *o) {
     RG_SCOPE();
     for (RG_EACH_SLOT(slot, o))
@@ -154,8 +155,9 @@ RG_HOT static bool step_all(rg_optim *o) {
     return true;
 }
 
-/* Repeats a recorded step. The recording owns a reference (holders), so the optimizer still exists
- * even if the program has freed it. */
+/* The first function repeats a recorded step. The recording is one of the optimizer's holders, so
+ * the optimizer still exists even if the program has freed it. The second function is called when
+ * the recording is freed. */
 static bool optimizer_step_again(void *context) { return step_all(*(rg_optim **)context); }
 static void drop_optimizer(void *context) { rgi_optim_let_go(*(rg_optim **)context); }
 

@@ -1,8 +1,8 @@
 /*
- * torch_state.c: gives regard's names to the entries of an optimizer's state that PyTorch has
- * saved. In such a state a group lists the indices of its parameters, where regard saves only their
- * number. It also has options that change no result, which are left out, as are values that are
- * None.
+ * torch_state.c: converts the entries of an optimizer's state that PyTorch has saved to those that
+ * regard saves. In PyTorch's state a group lists the indices of its parameters; regard saves only
+ * the number of parameters. PyTorch's groups also have options that change no result. These options
+ * are left out, as are values that are None.
  */
 #include "optim_state.h"
 #include "optimizer_structs.h"

@@ -1,6 +1,6 @@
 /*
  * buckets.c: collects gradients in buckets, and sums the buckets over the ranks. All ranks send the
- * buckets in the same order, so that their messages match.
+ * buckets in the same order, so that the messages of two ranks belong to the same bucket.
  */
 #include "reducer.h"
 
@@ -29,9 +29,8 @@ static void add_to_buckets(rg_reducer *s, rg_reducer_entry *entry) {
     b->n += entry->n;
 }
 
-/* Allocates the memory of a bucket. After the gradients the bucket has one element for each entry,
- * the entry's mark. A mark says whether this rank has computed the entry's gradient. Returns false
- * on failure. */
+/* Allocates the memory of a bucket. Behind the gradients the bucket has one more element for each
+ * entry, the entry's mark (see write_marks). Returns false on failure. */
 static bool bucket_begin(const rg_reducer *s, rg_bucket *b) {
     RG_SCOPE();
     b->n += b->n_entries;
@@ -74,7 +73,7 @@ void rgi_buckets_expect(rg_reducer *s) {
 }
 
 /* Sets the mark of each of the bucket's entries: 1 if a backward run of this batch on this rank has
- * computed the entry's gradient, otherwise 0. */
+ * computed the entry's gradient, or if the entry is a buffer, otherwise 0. */
 static void write_marks(const rg_reducer *s, const rg_bucket *b) {
     for (int i = 0; i < s->n; i++) {
         const rg_reducer_entry *entry = &s->v[i];

@@ -2,8 +2,8 @@
  * buffers.c: averages the buffers that a forward changes, such as the running means of batch norm.
  * The forward of each shard begins with the values from before the batch. After the batch each
  * buffer is set to the mean of the values that the shards gave it. So the result doesn't depend on
- * which rank had which shard. A buffer that isn't floating point, such as a count, keeps the value
- * that the last shard on its rank gave it.
+ * which rank had which shard. A buffer that isn't floating point, such as a count, isn't averaged:
+ * on each rank it keeps the value that the rank's last shard gave it.
  */
 #include "reducer.h"
 #include "autograd/ops/ops.h"
@@ -33,8 +33,7 @@ void rgi_buffers_end(rg_reducer *s) {
 
 /* Called after the first forward. Keeps only the buffers that this forward has changed, and adds an
  * entry to the reducer for each of them that is floating point. Fails on all ranks unless the
- * forward has changed the same buffers on all of them. After a failure no backward run can
- * follow. */
+ * forward has changed the same buffers on all ranks. After a failure no shard can follow. */
 static bool find_changing(rg_reducer *s) {
     uint64_t hash = 1;
     int n = 0;

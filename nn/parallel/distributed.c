@@ -84,8 +84,8 @@ static const rg_module_class distributed_class = { .name = "DistributedDataParal
 
 /* ---- checks that the models of all ranks are equal ------------------------------------- */
 
-/* Returns the hash of what `hash` covers and of a tensor's name, dtype and shape, but not of its
- * elements. */
+/* Extends `hash`, the hash of earlier data, by a tensor's name, dtype and shape, but not by the
+ * tensor's elements. Returns the extended hash. */
 static uint64_t hash_form(uint64_t hash, const rg_named *t) {
     const rg_dims shape = rg_shape(t->tensor);
     const int dtype = rg_dtype_of(t->tensor);
@@ -141,7 +141,7 @@ static bool take_from_rank_0(const rg_named *t, void *context) {
 }
 
 /* Computes a hash by calling f for each parameter and buffer. Returns whether all ranks get the
- * same hash; otherwise fails on all ranks. */
+ * same hash, and fails on all ranks if not. `what` names the hash in the error message. */
 static bool same_hash(const rg_distributed *d, const char *op, with_tensor *f, const char *what) {
     RG_SCOPE();
     uint64_t hash = 1;
@@ -167,8 +167,9 @@ bool rg_distributed_check(const rg_distributed *d) {
 
 /* ---- the constructor ------------------------------------------------------------------- */
 
-/* Assigns shards to this rank. Fails if there are fewer shards than ranks. If the number of shards
- * isn't a multiple of the number of ranks, some ranks get one shard more than others. */
+/* Assigns shards to this rank. 0 shards means one for each rank. Fails if there are fewer shards
+ * than ranks, or more than INT_MAX. If the number of shards isn't a multiple of the number of
+ * ranks, some ranks get one shard more than others. */
 static bool deal_shards(rg_distributed *d, int64_t shards) {
     const int64_t size = rg_world_size(), rank = rg_rank();
     if (shards == 0)
@@ -186,7 +187,8 @@ static bool deal_shards(rg_distributed *d, int64_t shards) {
 }
 
 /* Checks that all ranks have the same number of shards, and models whose parameters and buffers
- * have the same names, dtypes and shapes. Then copies the values of rank 0 to the other ranks. */
+ * have the same names, dtypes and shapes. Then copies the values of rank 0 to the other ranks, and
+ * checks that all ranks have the same bits. */
 static bool unite(const rg_distributed *d) {
     const rg_claim mine = rgi_claim_number(distributed_name, true, d->shards);
     return rgi_all_agree(&mine, "the number of shards")

@@ -16,18 +16,19 @@
  *
  * A batch is cut into `shards` equal parts, whatever the number of ranks, and each shard has a
  * backward run of its own. A rank takes its shards one after the other, adds their gradients up,
- * and sends nothing before the last shard. This is gradient accumulation, without torch's no_sync.
- * During the last backward run the sums are sent to the other ranks, in buckets. At its end the
- * mean of the gradients over all shards has been added to each parameter's .grad, on all ranks. All
- * sums follow one binary tree over the shards. Therefore the weights are the same to the last bit
- * on every number of ranks that is a power of two and divides the number of shards, including 1.
+ * and sends no gradients before its last shard. This is gradient accumulation, without torch's
+ * no_sync. During the last backward run the sums are sent to the other ranks, in buckets. At the
+ * end of that run the mean of the gradients over all shards has been added to each parameter's
+ * .grad, on all ranks. All sums follow one binary tree over the shards. Therefore the weights are
+ * the same to the last bit on every number of ranks that is a power of two and divides the number
+ * of shards, including 1.
  *
  * All ranks begin with the same seed and draw the same batches. Random numbers in a shard's
  * forward, such as dropout's, come from a stream of that shard. The seeds of these streams are made
  * from one number, which is drawn from the default generator once for each batch. So the
  * generator's state is the same on all ranks and for any number of ranks. Buffers that a forward
- * changes, such as batch norm's, have the values from before the batch when each shard begins;
- * after the batch they are the mean of the shards' new values.
+ * changes, such as batch norm's, have the values from before the batch when each shard begins.
+ * After the batch those of floating point are the mean of the shards' new values.
  */
 #pragma once
 
@@ -43,7 +44,7 @@ typedef struct rg_distributed {
     int shards;        /* The number of shards into which a batch is cut. */
     /* This rank's shards: the index of the first one, and how many there are. */
     int first, local;
-    int64_t bytes_sent; /* The number of bytes of gradients that this rank has sent. */
+    int64_t bytes_sent; /* The number of bytes that this rank has sent to sum gradients. */
     /* Private: the reducer of the gradients, and the tensor that holds its memory. */
     struct rg_reducer *reducer;
     rg_tensor *reducer_room;
@@ -53,7 +54,8 @@ typedef struct RG_OPTIONS rg_distributed_options {
     RG_BY_NAME;
     /* The number of shards of a batch. 0 means one for each rank. */
     int64_t shards RG_DEFAULT(0);
-    double bucket_cap_mb RG_DEFAULT(25.0); /* The size of a bucket in MiB. */
+    /* The largest size of a bucket in MiB. A gradient that is larger has a bucket of its own. */
+    double bucket_cap_mb RG_DEFAULT(25.0);
 } rg_distributed_options;
 /* Returns a module whose forward is that of the model. It owns the model; on failure the model is
  * freed. On all ranks the parameters and buffers are set to those of rank 0. Gradients are summed

@@ -11,9 +11,9 @@ bool rg_distributed_save_checkpoint(const char *path, rg_training run) {
     return rgi_group_given(op) && rgi_all_ok(op, rg_rank() != 0 || rg_save_checkpoint(path, run));
 }
 
-/* Returns a hash of the generator's state and of run->numbers. If ranks have loaded different
- * checkpoints of a run, their hashes differ, provided that the run drew random numbers or changed
- * one of run->numbers after it saved the one checkpoint and before it saved the other. */
+/* Returns a hash of the generator's state and of run->numbers, by which ranks find out whether they
+ * have loaded the same file. Two checkpoints of one run have different hashes if the run drew
+ * random numbers, or changed one of run->numbers, between saving the two. */
 static uint64_t hash_of_run(const rg_training *run, rg_tensor *random) {
     uint64_t hash = rgi_hash(1, rg_data(random), (size_t)rg_numel(random) * sizeof(int64_t));
     for (int i = 0; i < run->numbers.n; i++)

@@ -14,9 +14,9 @@ RG_PUBLIC_BEGIN
  * Only rank 0's generator is saved, so call this between batches, when the generators of all ranks
  * have the same state. If writing fails, this function fails on all ranks. */
 bool rg_distributed_save_checkpoint(const char *path, rg_training run);
-/* Each rank reads the file, so each must be able to open it. If one rank fails, or if the ranks
- * have read different files, this function fails on all ranks. Some ranks may have loaded the file
- * by then. */
+/* Each rank reads the file, so each must be able to open it. If one rank fails, or if the states of
+ * the generator or the numbers in the ranks' files differ, this function fails on all ranks. Some
+ * ranks may have loaded the file by then. */
 bool rg_distributed_load_checkpoint(const char *path, rg_training run);
 
 RG_PUBLIC_END

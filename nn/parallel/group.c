@@ -11,8 +11,8 @@
 #include <string.h>
 
 static enum { NOT_YET, THERE, OVER } group_state;
-/* One claim for each rank: what the rank is about to compute, or its error (see group.h). The ranks
- * gather their claims here to check that they agree. */
+/* One claim for each rank: what the rank is about to do, or its error (see group.h). Each rank
+ * gathers the claims of all ranks here, to check that they are equal. */
 static rg_claim *claims;
 static rg_tensor *claims_holder;
 
@@ -146,8 +146,8 @@ static bool refuse_claim(const rg_claim *mine, const rg_claim *zero, const rg_cl
                    tensor_text(zero, a), i, tensor_text(c, b));
 }
 
-/* If this rank itself has failed, keeps its error. The other ranks get an error that names the
- * failed rank. */
+/* If this rank itself has failed, keeps its error. A rank that hasn't failed gets an error that
+ * names the first failed rank or, if none has failed, the first rank whose claim isn't rank 0's. */
 bool rgi_all_agree(const rg_claim *mine, const char *what) {
     const int size = rgi_transport_size();
     rgi_transport_gather(mine, claims, (int)sizeof *mine);

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Returns the hash of earlier data, whose hash is `hash`, and of the n bytes at `data`. For the
- * first data `hash` is any number that is the same on all ranks. */
+/* Extends `hash`, the hash of earlier data, by the n bytes at `data`, and returns the result. For
+ * the first data `hash` is any number that is the same on all ranks. */
 static inline uint64_t rgi_hash(uint64_t hash, const void *data, size_t n) {
     const char *bytes = data;
     for (uint64_t word; n >= sizeof word; n -= sizeof word, bytes += sizeof word) {

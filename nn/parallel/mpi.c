@@ -10,8 +10,9 @@
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(int64_t), "an exchange has room for its requests");
 
-/* The communicator of the group, which keeps its messages apart from those of the program.
- * MPI_COMM_NULL if no launcher has started the process; then MPI isn't initialized. */
+/* The communicator of the group, which keeps the group's messages apart from those of the program.
+ * MPI_COMM_NULL in a process that was started by no launcher and hasn't initialized MPI itself:
+ * such a process works without MPI. */
 static MPI_Comm group_comm = MPI_COMM_NULL;
 static bool began_mpi;
 
@@ -74,8 +75,8 @@ void rgi_transport_abort(int status) {
 
 /* ---- sending and receiving messages ---------------------------------------------------- */
 
-/* Returns MPI's type of integers of this size in bytes, or MPI_DATATYPE_NULL, with which MPI
- * aborts. */
+/* Returns MPI's type of integers of this size in bytes. If there is none, returns
+ * MPI_DATATYPE_NULL, and MPI ends the programs when it gets that type. */
 static MPI_Datatype type_of_size(size_t size) {
     switch (size) {
     case 1: return MPI_INT8_T;

@@ -1,5 +1,6 @@
 /*
- * process_group.h: the processes that train together, as in torch.distributed. Each is one rank.
+ * process_group.h: a group of processes that train together, as in torch.distributed. Each process
+ * is one rank.
  *
  *     int main(void) {
  *         if (!rg_init_process_group())
@@ -13,12 +14,12 @@
  * MPI, it is rank 0 of 1, and MPI isn't initialized: all functions below work, and send nothing.
  *
  * A collective function must be called by all ranks, in the same order, from the thread that
- * started the group. The call fails on all ranks, with the same error message, if the ranks call
- * different functions or pass different shapes or dtypes, or if the call fails on one rank, for
- * example because its tensor is NULL. The message names that rank. An earlier failure on a rank
- * doesn't by itself make the call fail, even if the program hasn't read it. With
- * rg_abort_ranks_on_error, every failure ends all ranks at once. Collective functions can't be a
- * part of a recording (see replay.h) or of a graph.
+ * started the group. The call fails on all ranks if the ranks call different functions or pass
+ * different shapes or dtypes, or if the call fails on one rank, for example because its tensor is
+ * NULL. A rank that has failed keeps its own error; on the others the message says which rank has
+ * failed or differs. An earlier failure on a rank doesn't by itself make the call fail, even if the
+ * program hasn't read that error. With rg_abort_ranks_on_error, every failure ends all ranks at
+ * once. Collective functions can't be a part of a recording (see replay.h) or of a graph.
  */
 #pragma once
 
@@ -52,8 +53,9 @@ typedef struct RG_OPTIONS rg_all_reduce_options {
     RG_ONE_OF(rg_reduce_op) op RG_DEFAULT(RG_REDUCE_SUM);
 } rg_all_reduce_options;
 /* Replaces each element of t by the sum of this element over all ranks, or by its maximum or
- * minimum. The order of additions is fixed: adjacent ranks are added first, then pairs of them, and
- * so on. So each run, and each rank, gets the same bits. Returns t, or NULL on failure. */
+ * minimum. The order of additions is fixed, so that each run, and each rank, gets the same bits. If
+ * the number of ranks is a power of two, the elements of adjacent ranks are added first, then the
+ * sums of adjacent pairs, and so on. Returns t, or NULL on failure. */
 rg_tensor *rg_all_reduce_with_(rg_tensor *t, rg_all_reduce_options o);
 #define rg_all_reduce_(t, ...) \
     rg_all_reduce_with_(t, RG_KEYWORDS(rg_all_reduce_options, (.op = RG_REDUCE_SUM), __VA_ARGS__))
@@ -66,7 +68,7 @@ bool rg_barrier(void);
 
 /* A handler for rg_on_error. It prints the error to stderr, after "rank 2 of 4: ", and ends the
  * programs of all ranks. Without it, ranks that wait for a message from a failed rank would wait
- * forever. No other function of regard ends a program, and none calls this one. */
+ * forever. regard calls this function only if the program has given it to rg_on_error. */
 void rg_abort_ranks_on_error(rg_code code, const char *message);
 
 /* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */

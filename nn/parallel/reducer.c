@@ -66,7 +66,7 @@ static bool is_last_turn(const rg_reducer *s) { return s->turn == s->distributed
 /* ---- during a backward run ------------------------------------------------------------- */
 
 /* Called when the first gradient of a backward run arrives. Notes that the run is open, and that no
- * entry's gradient has been added yet. */
+ * entry's gradient has been added yet. In the last shard also prepares the buckets. */
 static void run_opens(rg_reducer *s) {
     s->open = true;
     s->arrived = 0;
@@ -148,9 +148,9 @@ static bool is_used(rg_dtype dtype, const void *mark) {
     return false;
 }
 
-/* Returns the mean of the gradient over all shards, plus the gradient from before the batch, if
- * there was one. If no shard has computed a gradient, returns the gradient from before the batch,
- * which can be RG_NONE. */
+/* Returns the mean of the gradient over all shards, plus the parameter's gradient from before the
+ * batch, if there was one. If no shard has computed the gradient, returns the one from before the
+ * batch, or RG_NONE. If the entry is a buffer, returns the mean of its values. */
 static rg_tensor *final_gradient(const rg_reducer_entry *entry) {
     const rg_bucket *b = &entry->of->buckets[entry->bucket];
     rg_tensor *before = entry->before ? entry->before : RG_NONE;

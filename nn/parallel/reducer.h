@@ -19,13 +19,14 @@ typedef struct rg_reducer_entry {
     int64_t at;        /* The index of this entry's first element in the bucket. */
     int place;         /* The index of this entry among the bucket's entries. */
     int hook, after;   /* The ids of the parameter's hooks. */
-    bool arrived;      /* The current backward run has computed this entry's gradient. */
-    bool used;         /* A backward run of this batch has computed this entry's gradient. */
+    bool arrived;      /* Set once the current backward run has added this entry to the sums. */
+    bool used;         /* Set if a backward run of this batch has computed this entry's gradient. */
     rg_tensor *before; /* The parameter's .grad before the batch, or NULL if it had none. */
 } rg_reducer_entry;
 
-/* A bucket of n elements: the gradients of its entries, followed by one mark for each entry. The
- * sum of the marks tells how many ranks have computed the entry's gradient. `sums` has room for
+/* A bucket of n elements: the gradients of its entries, followed by one mark for each entry. A mark
+ * is 1 if this rank has computed the entry's gradient, so the sum of an entry's marks over all
+ * ranks tells how many ranks have computed the gradient. `sums` has room for
  * several arrays of n elements (rg_reducer's `levels`). Each is a sum over a subtree of this rank's
  * shards, which waits until the subtree beside it is complete. In the end the first array is the
  * sum over all shards of this rank, which is sent. `room` is the memory for elements that are
@@ -69,18 +70,18 @@ typedef struct rg_reducer {
     int levels; /* The number of arrays in a bucket's `sums`. */
     int turn;   /* The index of the current shard among this rank's shards. */
     int depth;  /* The number of sums over subtrees that wait until they can be added. */
-    /* The shard's forward has run, so gradients that arrive now are the shard's. */
+    /* Set when the shard's forward has run: gradients that arrive from then on are the shard's. */
     bool armed;
-    /* A backward run has begun, but hasn't ended. If the run fails, this stays set, and no other
-     * run can follow. */
+    /* Set while a backward run is in progress. If the run fails, this stays set, and no other run
+     * can follow. */
     bool open;
     uint64_t stream; /* The seed from which the random streams of this batch's shards are made. */
     int calls;       /* The number of forwards that this shard has run. */
     bool drawn;
 } rg_reducer;
 
-/* Returns how many sums of the tree over n shards become complete when shard i is added: those of
- * which shard i is the last shard. */
+/* Returns how many sums of the tree over n shards become complete when shard i is added: the sums
+ * whose last shard is shard i. The shard itself isn't counted as a sum. */
 int rgi_sums_completed(int i, int n);
 /* Returns the address of element i in the bucket's array of this level. */
 char *rgi_bucket_sum(const rg_bucket *b, int level, int64_t i);
@@ -99,18 +100,20 @@ void rgi_reducer_add_buffer(rg_reducer *s, rg_tensor *buffer);
 
 bool rgi_buffers_list(rg_reducer *s, rg_named_list all);
 void rgi_buffers_end(rg_reducer *s);
-/* The first function must be called before each forward of a shard, the second one after it. Both
- * return false on failure. */
+/* rgi_buffers_before_forward must be called before each forward of a shard, and
+ * rgi_buffers_after_forward after it. Both return false on failure. */
 bool rgi_buffers_before_forward(rg_reducer *s);
 bool rgi_buffers_after_forward(rg_reducer *s);
 
 /* ---- functions of buckets.c: the buckets ----------------------------------------------- */
 
-/* Distributes the entries over buckets, in the order in which their gradients are expected. */
+/* Distributes the entries over buckets, in the order in which their gradients are expected, and
+ * allocates the buckets' memory. Returns false on failure. */
 bool rgi_buckets_make(rg_reducer *s);
 void rgi_buckets_drop(rg_reducer *s);
 /* Prepares the buckets for the last backward run of a batch: no gradient has arrived yet. */
 void rgi_buckets_expect(rg_reducer *s);
-/* Begins to send the buckets that are complete, in their order, and goes on with those that are
- * being sent. Doesn't wait. Returns whether all buckets are summed over all ranks. */
+/* Begins to send the next buckets all of whose gradients have arrived, and makes progress with the
+ * buckets that are being sent. Doesn't wait. Returns whether all buckets are summed over all
+ * ranks. */
 bool rgi_buckets_advance(rg_reducer *s);

@@ -14,8 +14,8 @@
  *
  * Each parameter is owned by one rank: a rank owns parameters that are adjacent in the optimizer's
  * list, and all ranks own about the same number of elements. Only the owner has a parameter's
- * state. All ranks must have the same parameters and gradients, which rg_nn_distributed ensures,
- * and the same options.
+ * state, and rank 0 after rg_sharded_optim_gather. All ranks must have the same parameters and
+ * gradients, which rg_nn_distributed ensures, and the same options.
  */
 #pragma once
 
@@ -28,9 +28,10 @@ RG_PUBLIC_BEGIN
  * that it owns, and sends them to the other ranks. If one rank fails, this function fails on all
  * ranks, and training is halted. */
 bool rg_sharded_optim_step(rg_optim *o);
-/* Sends the state of all parameters to rank 0, so that rank 0 can save a checkpoint. */
+/* Sends the state of all parameters to rank 0, so that rank 0 can save a checkpoint. All ranks must
+ * call this function. If one rank fails, the call fails on all ranks. */
 bool rg_sharded_optim_gather(rg_optim *o);
-/* Frees the state of the parameters that other ranks own. */
+/* Frees the state of the parameters that other ranks own. Returns false on failure. */
 bool rg_sharded_optim_release(rg_optim *o);
 
 RG_PUBLIC_END

@@ -29,8 +29,8 @@ typedef struct rg_parcel {
 } rg_parcel;
 void rgi_exchange_begin(rg_exchange *e, int peer, int tag, size_t size, rg_parcel out,
                         rg_parcel in);
-/* Returns whether the exchange is done. Doesn't wait. Call it until it is done: each call makes
- * progress with all messages. */
+/* Returns whether the exchange is done. Doesn't wait. Must be called until it returns true: each
+ * call lets MPI make progress with all messages. */
 bool rgi_exchange_done(rg_exchange *e);
 
 /* Collects the `bytes` bytes at `mine` of each rank. On every rank, `all` gets the bytes of all

@@ -3,14 +3,14 @@
  * and calls rgi_tree_sum_advance repeatedly until the sum is done. Several sums may run at the same
  * time. Private.
  *
- * All elements are summed along one fixed binary tree: adjacent ranks first, then pairs of these,
- * and so on. With R = 2^k ranks the sum is computed by recursive halving: at level 0 a rank
+ * All elements are summed along one fixed binary tree. With R = 2^k ranks adjacent ranks are summed
+ * first, then adjacent pairs of ranks, and so on, by recursive halving: at level 0 a rank
  * exchanges halves of the array with the adjacent rank, and keeps the sum of one half; at level 1
  * it exchanges halves of that half with the rank whose number differs by 2, and so on, until it has
  * the sum of one of the 2^k parts. Then the parts are returned along the same messages in reverse.
  * A rank sends 2 (R - 1) / R times the array, which is the minimum, in 2 log2 R messages. If R
- * isn't a power of two, each rank after the first 2^k ranks sends its array to one of those, and
- * receives the sums from it.
+ * isn't a power of two, the first 2^k ranks do this, where 2^k is the largest power of two below R.
+ * Each other rank first sends its array to one of these ranks, and at the end receives the sums.
  */
 #pragma once
 
@@ -45,7 +45,7 @@ typedef struct rg_tree_sum {
     int64_t n;
     int tag;
     int hop;
-    bool busy; /* A hop has begun and isn't done yet. */
+    bool busy; /* Set while a hop is in progress. */
     rg_exchange exchange;
 } rg_tree_sum;
 /* Makes progress with the sum, but doesn't wait. Returns whether the sum is done. */

@@ -147,8 +147,8 @@ double rgi_place(const rg_curve *c, double y) { return between(c->low, c->high, 
 
 /* ---- letters, and streams ---------------------------------------------------------------- */
 
-/* Returns whether a picture may show the character. It may not show control characters, and the two
- * characters that no XML file may contain. */
+/* Returns whether a picture may show the character. Pictures show neither control characters nor
+ * U+FFFE and U+FFFF, which no XML file may contain. */
 static bool is_shown(uint32_t code) {
     return code >= ' ' && !(code >= 0x7f && code < 0xa0) && code != 0xfffe && code != 0xffff;
 }
@@ -190,7 +190,7 @@ bool rgi_add_formatted(rg_text *text, const char *op, const char *format, va_lis
 
 bool rgi_put_text(rg_text *text, const char *op, FILE *to) {
     bool ok = !text->failed;
-    errno = EBADF; /* musl's fputs sets no number if the stream is open only for reading. */
+    errno = EBADF; /* musl's fputs doesn't set errno if the stream is open only for reading. */
     if (ok && (fputs(text->v, to) < 0 || fflush(to) != 0)) {
         const int number = errno;
         RG_C_NUMBERS(); /* Makes strerror return the message of the C locale. */

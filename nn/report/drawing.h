@@ -1,7 +1,7 @@
 /*
  * drawing.h: functions that several files of this folder share. Pictures on a page (tensors.c), on
  * a terminal (terminal.c) and in SVG files (svg.c) get their numbers, labels and letters here.
- * terminal.c and progress.c also write to a stream by them. Private.
+ * terminal.c and progress.c also use functions of this file to write to a stream. Private.
  */
 #pragma once
 
@@ -28,20 +28,22 @@ typedef struct {
 } rg_pixels;
 
 /* Sets *p to the numbers of the matrix t. If the matrix has more than most_rows rows or more than
- * most_columns columns, a number is the mean of several elements. `low` and `high` are the smallest
- * and the greatest finite number, or 0 if there is none. Requires that t has two dims and isn't
- * empty. Returns false on failure. */
+ * most_columns columns, a number is the mean of several elements. p->low and p->high become the
+ * smallest and the greatest of these numbers that are finite, or 0 if none is. Requires that t has
+ * two dims and isn't empty. Returns false on failure. */
 bool rgi_pixels(rg_tensor *t, int64_t most_rows, int64_t most_columns, rg_pixels *p);
-/* Does the same for a call of a program, after checking the call's arguments and options. If o->low
- * is less than o->high, they become `low` and `high`. If t has more rows than the picture, a row
- * has no single label, so o->rows is emptied. The same holds for columns. */
+/* Calls rgi_pixels for a function that a program has called, after checking the arguments and
+ * options of that function. If o->low is less than o->high, they become p->low and p->high. If t
+ * has more rows than the picture, a row of the picture has no single label, so o->rows is emptied.
+ * The same holds for columns. Returns false on failure. */
 bool rgi_heat_map(const char *op, rg_tensor *t, int64_t most_columns, rg_heat_map_options *o,
                   rg_pixels *p);
 /* Returns the colour of v as a number from 0 (lightest: p->low or less) to 1 (darkest: p->high or
  * more). Returns NaN if v is NaN. */
 double rgi_shade(const rg_pixels *p, double v);
-/* Writes the number that a cell shows: 0.25 with two digits behind the point or, if its absolute
- * value is 1000 or more, 1e+03 with an exponent. Requires a locale whose numbers have a point. */
+/* Writes v as a cell shows it: with two decimals, as in 0.25, or with an exponent, as in 1e+03, if
+ * its absolute value is 1000 or more. NaN and infinities become "nan", "inf" and "-inf". Requires a
+ * locale whose numbers have a point. */
 void rgi_write_cell(double v, char text[32]);
 /* Returns true if the list is empty, or has a label for each of the `size` rows or columns.
  * Otherwise fails and returns false. `what` is "rows" or "columns", for the error message. */
@@ -66,10 +68,10 @@ double rgi_place(const rg_curve *c, double y);
 /* ---- letters, and streams ---------------------------------------------------------------- */
 
 /* Copies the UTF-8 character at `text` to `letter` as a string, and returns the position after the
- * character. A control character, or a byte that isn't UTF-8, becomes a question mark. Requires
- * that the text isn't empty. */
+ * character. A control character, one that XML files can't contain, or a byte that isn't UTF-8
+ * becomes a question mark. Requires that the text isn't empty. */
 const char *rgi_letter(const char *text, char letter[5]);
-/* Returns how many calls of rgi_letter read the whole text. */
+/* Returns the number of characters in the text, as rgi_letter divides it. */
 int rgi_letters(const char *text);
 
 /* Appends to the text what printf would print for a program's format and arguments, with a decimal

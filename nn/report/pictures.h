@@ -24,10 +24,11 @@ typedef struct RG_OPTIONS rg_curve_options {
     RG_BY_NAME;
     const char *title RG_DEFAULT(NULL); /* The title, or NULL for none. */
 } rg_curve_options;
-/* Draw the numbers of the vector y from left to right, on an axis that contains 0. A line below the
- * title tells how many numbers are NaN or infinite. An SVG file has a gap in their place, and shows
- * each peak, however many numbers there are. A curve on a terminal has at most 64 columns. If y has
- * more numbers, a column shows the mean of several; a column without a finite number is empty. */
+/* Draw the numbers of the vector y from left to right, on an axis that contains 0. If some numbers
+ * are NaN or infinite, a line below the title tells how many. An SVG file has gaps in their places,
+ * and shows each peak, however many numbers y has. A curve on a terminal has at most 64 columns. If
+ * y has more numbers, a column shows the mean of several finite ones; a column without a finite
+ * number is empty. */
 bool rg_print_curve_with(rg_tensor *y, FILE *to, rg_curve_options o);
 #define rg_print_curve(y, to, ...) \
     rg_print_curve_with(y, to, RG_KEYWORDS(rg_curve_options, (.title = NULL), __VA_ARGS__))
@@ -41,14 +42,14 @@ typedef struct RG_OPTIONS rg_heat_map_options {
     rg_names rows RG_DEFAULT({});       /* The labels of the rows, or an empty list. */
     rg_names columns RG_DEFAULT({});    /* The labels of the columns, or an empty list. */
     double low RG_DEFAULT(0);           /* The number of the cells with the lightest colour. */
-    double high RG_DEFAULT(0);          /* The number of the darkest. If low and high are equal,
-                                         * they are the picture's least and greatest number. */
+    double high RG_DEFAULT(0);          /* The number of the darkest. If high is equal to low, the
+                                         * picture's least and greatest number replace them. */
 } rg_heat_map_options;
 /* Draw the matrix t with a coloured cell for each number, and the numbers in the cells if there are
  * at most 16 columns. As text, cells are coloured if the stream is a terminal and the environment
- * variable NO_COLOR isn't set, and else shaded. A picture has at most 128 rows and 128 columns, but
- * only 64 columns as text. If a matrix has more rows, a cell shows the mean of several numbers, and
- * the rows' labels are left out. The same holds for columns. */
+ * variable NO_COLOR isn't set, or is empty; otherwise they are shaded. A picture has at most 128
+ * rows and 128 columns, but only 64 columns as text. If a matrix has more rows, a cell shows the
+ * mean of several numbers, and the rows' labels are left out. The same holds for columns. */
 bool rg_print_heat_map_with(rg_tensor *t, FILE *to, rg_heat_map_options o);
 #define rg_print_heat_map(t, to, ...) \
     rg_print_heat_map_with(t, to, RG_KEYWORDS(rg_heat_map_options, (.title = NULL), __VA_ARGS__))

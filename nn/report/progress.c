@@ -12,8 +12,9 @@
 #include <math.h>
 #include <time.h>
 
-/* BAR is the number of characters of the bar. At least `redraw` seconds are between two lines on a
- * terminal, and `rewrite` seconds elsewhere if the number of steps isn't known. */
+/* BAR is the number of characters of the bar. Except after the first and the last step, a line is
+ * due on a terminal if the one before is older than `redraw` seconds. If the number of steps isn't
+ * known, a line in a file or a pipe is due if the one before is older than `rewrite` seconds. */
 enum { BAR = 20 };
 static const double redraw = 0.1, rewrite = 10;
 
@@ -47,7 +48,7 @@ static int tenths(const rg_progress *p, int64_t done) {
     return (int)floor(10 * ((double)done / (double)p->steps));
 }
 
-/* Returns whether a line is due after `done` steps. The first call sets p->before. */
+/* Returns whether a line is due after `done` steps. The first call sets p->before to done - 1. */
 static bool is_due(rg_progress *p, int64_t done, double now) {
     if (!p->started)
         p->before = RG_MAX(done - 1, (int64_t)0);
@@ -98,8 +99,9 @@ static void add_times(rg_text *line, const rg_progress *p, int64_t done, double 
         add_time_left(line, (double)(p->steps - done) / rate);
 }
 
-/* Writes the line. On a terminal it is cut at the right edge if it is too long: ESC [?7l and ESC
- * [?7h turn the wrapping of lines off and on. ESC [K clears the rest of a longer line before. */
+/* Writes the line. A line that is too long for the terminal is cut at the right edge: ESC [?7l and
+ * ESC [?7h turn the wrapping of lines off and on. ESC [K clears what is still there of an earlier,
+ * longer line. Returns false on failure. */
 static bool show_line(rg_progress *p, const char *op, int64_t done, const char *format,
                       va_list args, double now) {
     rg_text line = { 0 };

@@ -31,10 +31,10 @@ RG_PUBLIC_BEGIN
 typedef struct rg_progress {
     FILE *to;
     int64_t steps;
-    int64_t before;       /* The number of steps before the first one that was given. */
+    int64_t before;       /* The number of steps before the first step that was given. */
     double began, shown;  /* The times of rg_progress_begin and of the last line, in seconds. */
-    bool terminal;        /* The stream is a terminal. */
-    bool started, opened; /* A step was given (started); the cursor is in the line. */
+    bool terminal;        /* Set if the stream is a terminal. */
+    bool started, opened; /* Set once a step was given; set while the cursor is in the line. */
 } rg_progress;
 
 /* Begins the progress line of a loop of `steps` steps on the stream `to`, which must stay open. If

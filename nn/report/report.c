@@ -1,7 +1,7 @@
 /*
  * report.c: writes the page about a run of a program. The file begins with page.html. A script in
  * page.html draws the records that follow it. A record is one line of JSON. It is appended by a
- * single write(), so that records from several threads don't mix. Each record begins, rather than
+ * single write() if possible, so that records from several threads don't mix. A record begins, not
  * ends, with a newline: if an earlier record was cut short, the next one still begins a new line.
  * The records that show tensors are made in tensors.c.
  */
@@ -25,8 +25,8 @@ struct rg_report {
     rg_handle handle;
     int fd;
     double began;           /* The monotonic clock in seconds when rg_report_begin was called. */
-    atomic_long next_beat;  /* A time in seconds after `began`: the next number that is reported at
-                             * or after it also appends a "beat" record (see add_beat). */
+    atomic_long next_beat;  /* Seconds after `began`. The first number that is reported at this time
+                             * or later also appends a "beat" record (see add_beat). */
     atomic_llong last_step; /* The step of the number that was reported last. */
     char path[];
 };
@@ -112,9 +112,9 @@ static const char *last_line_of_page(void) {
     return line;
 }
 
-/* Fails unless the file, whose first bytes are the string `head`, is a report. It may be empty, or
- * end inside the page, whose writing was then interrupted. Otherwise it has a whole page, which
- * another version of the library may have written; then sets *whole. */
+/* Fails unless the file, whose first bytes are the string `head`, is empty or a report. Sets *whole
+ * to whether the file has a whole page, which may be that of another version of the library. A
+ * report can also end inside page_text, after its first line: then writing was interrupted. */
 static bool is_report(const rg_report *r, const char *op, const char *head, bool *whole) {
     const size_t n = strlen(head), first_line = strcspn(page_text, "\n") + 1;
     *whole = strstr(head, last_line_of_page());
@@ -161,8 +161,8 @@ static bool open_page(rg_report *r, const char *op, const char *path, int flags)
 }
 
 /* Replaces the file by a new one that has the page and the first record, and opens the new file. If
- * the system can rename open files, it is opened first and then renamed, so that the old file stays
- * as it was if anything fails. Frees the record. Returns false on failure. */
+ * the system can rename open files, the new file is opened before it is renamed, so that the old
+ * one stays as it was if opening fails. Frees the record. Returns false on failure. */
 static bool replace_page(rg_report *r, const char *op, rg_text *record) {
     rg_writer w;
     const bool begun = !record->failed && rgi_writer_begin(&w, op, r->path);

@@ -41,8 +41,8 @@ typedef struct rg_report rg_report;
 typedef struct RG_OPTIONS rg_report_options {
     RG_BY_NAME;
     const char *title RG_DEFAULT(NULL); /* NULL: the path is the title. */
-    /* Append to the page that is at the path, if there is one. A page whose writing was interrupted
-     * before its first record is completed. */
+    /* Append to the page that is at the path, if there is one. If an interrupted run has left only
+     * the beginning of the page there, the rest of the page is written first. */
     rg_flag resume RG_DEFAULT(false);
 } rg_report_options;
 /* Creates the file, and writes the page. Appends a record with the title, the time, the library's
@@ -80,16 +80,16 @@ bool rg_report_picture_with(rg_report *r, const char *name, int64_t step, rg_ten
 #define rg_report_picture(r, name, step, t, ...) \
     rg_report_picture_with(r, name, step, t,     \
                            RG_KEYWORDS(rg_report_picture_options, (.rows = { 0 }), __VA_ARGS__))
-/* Adds a histogram of t's elements. The page tells how many are NaN or infinite; they are in no
- * bin. */
+/* Adds a histogram of t's finite elements. The page also tells how many elements are NaN or
+ * infinite. */
 bool rg_report_histogram(rg_report *r, const char *name, int64_t step, rg_tensor *t);
 /* Adds a histogram of each parameter of the model, named "weights/" and the parameter's name. If
  * the parameter has a gradient, also adds a histogram of the gradient, named "gradients/" and the
  * parameter's name. */
 bool rg_report_parameters(rg_report *r, int64_t step, void *model);
 
-/* Adds a last record of the time and the memory in use, marks the run as ended, closes the file and
- * releases the report. The report is released even if writing fails. */
+/* Records the time and the memory in use for the last time, marks the run as ended, closes the file
+ * and releases the report. The report is released even if writing fails. */
 bool rg_report_end(rg_report *r);
 
 /* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */

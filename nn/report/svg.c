@@ -74,8 +74,9 @@ static void add_axes(rg_text *svg, const rg_curve *c) {
     }
 }
 
-/* Appends number i as the next point of the path if it is finite, and else leaves a gap. If *gap is
- * true, the point begins a new line, with a line of no length, which is drawn as a dot. */
+/* Appends number i as the next point of the path if the number is finite. If *gap is true, the path
+ * begins anew at the point, with a stroke of length 0, which is drawn as a dot: a single point is
+ * visible, too. Sets *gap to whether the number isn't finite. */
 static void add_point(rg_text *svg, const rg_curve *c, int64_t i, bool *gap) {
     const bool finite = isfinite(c->y[i]);
     if (finite) {
@@ -86,8 +87,8 @@ static void add_point(rg_text *svg, const rg_curve *c, int64_t i, bool *gap) {
     *gap = !finite;
 }
 
-/* The numbers from y[from] to y[to - 1] share a column of pixels. Appends the points of the lowest
- * and the highest of them, in their order, and then a gap if any of them isn't finite. */
+/* Appends the numbers from y[from] to y[to - 1], which share a column of pixels: the points of the
+ * lowest and the highest one, in their order. If one of the numbers isn't finite, a gap follows. */
 static void add_column(rg_text *svg, const rg_curve *c, int64_t from, int64_t to, bool *gap) {
     int64_t low = from, high = from;
     bool ends = false;
@@ -142,7 +143,7 @@ bool rg_save_curve_with(rg_tensor *y, const char *path, rg_curve_options o) {
 
 enum { MAP_TOP = 40, WIDE_CELL = 48, NARROW_CELL = 14, LETTER = 8 };
 
-/* Returns the width in pixels of the widest label. */
+/* Returns an estimate of the width in pixels of the longest label. */
 static double width_of(rg_names labels) {
     int letters = 0;
     for (int i = 0; i < labels.n; i++)

@@ -16,8 +16,8 @@
 enum { PICTURES_AT_ONCE = 64 };
 
 /* Appends the labels of the rows or columns as a list. The list is empty if there are more than
- * RG_MOST_PIXELS rows or columns: then a pixel shows several, so it has no single label. Returns
- * false on failure. */
+ * RG_MOST_PIXELS rows or columns: then a pixel shows several of them, and has no single label.
+ * Returns false on failure. */
 static bool record_names(rg_text *record, rg_names names, int64_t size, const char *what) {
     if (!rgi_labels_given("report_picture", names, size, what))
         return false;
@@ -43,8 +43,9 @@ static void add_pixels(rg_text *record, const rg_pixels *p) {
     }
 }
 
-/* Appends the matrices of t, whose shape is (n, rows, columns): the numbers of rows and columns,
- * and a list with a list of pixels for each matrix. Also appends the "]" that ends the record. */
+/* Appends the matrices of t, whose shape is (n, rows, columns): how many rows and columns a matrix
+ * has, and a list with a list of pixels for each matrix. Also appends the "]" that ends the record.
+ * Returns false on failure. */
 static bool add_panels(rg_text *record, rg_tensor *t) {
     const int64_t n = rg_size(t, 0), rows = rg_size(t, 1), columns = rg_size(t, 2);
     rgi_text_add(record, ",%lld,%lld,[", (long long)rows, (long long)columns);

@@ -14,7 +14,7 @@
 
 enum { CURVE_ROWS = 10, CURVE_COLUMNS = 64, LABEL_LETTERS = 16 };
 
-/* Appends the text, cut or padded to `width` letters. */
+/* Appends the text, cut or padded with blanks to `width` characters. */
 static void add_padded(rg_text *out, const char *text, int width) {
     char letter[5];
     for (; *text && width > 0; width--) {
@@ -33,7 +33,8 @@ static void add_title(rg_text *out, const char *title) {
 
 /* ---- curves ---------------------------------------------------------------------------- */
 
-/* Appends a character of which `filled` eighths are black, from below. It is blank for NaN. */
+/* Appends a character that is black from below, in `filled` eighths of its height, rounded up. The
+ * character is blank if `filled` is negative or NaN. */
 static void add_filled(rg_text *out, double filled) {
     static const char *const eighths[] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
     rgi_text_add(out, "%s", eighths[filled > 0 ? (int)ceil(fmin(filled, 8)) : 0]);
@@ -50,8 +51,9 @@ static double mean_of_finite(const double *y, int64_t from, int64_t to) {
     return n > 0 ? mean : NAN;
 }
 
-/* Sets place[i] to the place of column i, the mean of its numbers, on the axis, and returns the
- * number of columns. The ends of the axis become the smallest and the greatest mean, or 0. */
+/* Divides the numbers among columns, and returns the number of columns. place[i] becomes the place
+ * on the axis (rgi_place) of the mean of column i's finite numbers, or NaN if there are none. The
+ * axis is set so that it reaches from the smallest mean to the greatest one, and contains 0. */
 static int find_places(rg_curve *c, double place[CURVE_COLUMNS]) {
     const int columns = (int)RG_MIN(c->n, (int64_t)CURVE_COLUMNS);
     double low = 0, high = 0;
@@ -145,7 +147,7 @@ static form form_of(const rg_pixels *p, const rg_heat_map_options *o, FILE *to) 
     return f;
 }
 
-/* Appends a cell, in colour or with shaded blocks. In a cell for NaN, "??" replaces both. */
+/* Appends a cell, in colour or with shaded blocks. A cell for NaN shows "??" in place of them. */
 static void plot_cell(rg_text *out, const form *f, double v, double shade) {
     static const char *const shades[] = { "  ", "░░", "▒▒", "▓▓", "██" };
     char number[32] = "";

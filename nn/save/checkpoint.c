@@ -23,8 +23,8 @@ typedef enum { MODEL, OPTIM, TENSORS, NUMBERS, LOADER, RANDOM, PARTS } part;
 static const char *const part_names[PARTS] = { "model.",   "optim.",  "tensors.",
                                                "numbers.", "loader.", "random" };
 
-/* The keys in the file's metadata: for the kind of the file, and for the classes of the optimizer
- * and of its schedules. */
+/* Keys in the file's metadata. The value for kind_key is the string `kind`. The values for the
+ * other two keys name the classes of the optimizer and of its schedules. */
 static const char *const kind_key = "regard", *const kind = "checkpoint";
 static const char *const optim_key = "optim", *const schedules_key = "schedules";
 
@@ -53,8 +53,8 @@ bool rgi_checkpoint_given(const rg_training *run, const char *op) {
     return true;
 }
 
-/* Returns the program's numbers as tensors without dims. The scope owns the list. On failure .n is
- * -1. */
+/* Returns the values of run->numbers as tensors without dims, with the numbers' names. The scope
+ * owns the list. On failure .n is -1. */
 static rg_named_list number_tensors(const rg_training *run) {
     const rg_named_list failed = { .n = -1 };
     rg_named *v = rgi_scope_alloc((size_t)run->numbers.n * sizeof *v);
@@ -152,8 +152,8 @@ bool rg_save_checkpoint(const char *path, rg_training run) {
 /* ---- loading a checkpoint ------------------------------------------------------------- */
 
 /* A checkpoint that is being loaded. part[p] has the file's tensors of part p, such as MODEL, under
- * their names without the prefix of the part. `model`, `optim` and `loader` are the states of these
- * parts after the first step of loading them. */
+ * their names without the prefix of the part. `model`, `optim` and `loader` are what the first step
+ * of loading these parts has prepared for the second one. */
 typedef struct {
     const char *op, *path;
     rg_dictionary part[PARTS];
@@ -185,7 +185,8 @@ static bool kinds_fit(const rg_safetensors *file, const rg_optim *o) {
                && kind_fits(file, schedules_key, "schedules", rgi_optim_schedule_kinds(o)));
 }
 
-/* Reads all tensors of a checkpoint. On failure .n is -1. */
+/* Reads all tensors of a checkpoint. Fails if the file is no checkpoint, or if its optimizer or
+ * schedules are of other classes than the run's. On failure .n is -1. */
 static rg_named_list read_checkpoint(const checkpoint_parts *c, const rg_training *run) {
     rg_named_list all = { .n = -1 };
     rg_safetensors file;
@@ -208,7 +209,8 @@ static part part_of(const char *name) {
     return strcmp(name, part_names[RANDOM]) ? PARTS : RANDOM;
 }
 
-/* Distributes the file's tensors over the parts. Returns false on failure. */
+/* Distributes the file's tensors over the parts. Fails if a name belongs to no part. Returns false
+ * on failure. */
 static bool sort_parts(checkpoint_parts *c, rg_named_list all) {
     for (part p = 0; p < PARTS; p++) {
         c->part[p].list.v = rgi_scope_alloc((size_t)all.n * sizeof *all.v);
@@ -329,7 +331,8 @@ static bool lacked_parts_fit(const checkpoint_parts *c, const rg_training *run) 
     return true;
 }
 
-/* First step of loading the model: checks that it can be loaded. Returns false on failure. */
+/* Makes the first step of loading the model (see nn/state.h): checks that the file's tensors can be
+ * loaded into it. Returns false on failure. */
 static bool begin_model(checkpoint_parts *c, void *model) {
     const rg_named_list own = rg_state_dict(model);
     const rg_named_list dict = own.n < 0 ? own : tied_again(c, own);

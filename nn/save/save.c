@@ -42,8 +42,8 @@ static area area_of(const rg_named *it) {
     return (area){ .it = it, .begin = rgi_data(it->tensor), .end = rgi_data_end(it->tensor) };
 }
 
-/* Returns whether x overlaps the area `before`. Requires that x doesn't begin at a lower address
- * than `before`. */
+/* Returns whether x begins inside the area `before`, so that both share memory. Requires that x
+ * doesn't begin at a lower address than `before`. */
 static bool share(const area *before, const area *x) { return x->begin < before->end; }
 
 /* Fails with safetensors' error, because none of these tensors covers the whole storage that they
@@ -149,7 +149,7 @@ bool(rg_module_save_with)(void *m, const char *path, rg_save_file_options o) {
 
 /* ---- loading a module --------------------------------------------------------------- */
 
-/* A module that is being loaded: its state, the file's tensors, and the names that don't match. */
+/* A module that is being loaded, its state_dict (`state`), and the tensors in the file (`file`). */
 typedef struct module_loading {
     rg_module *module;
     rg_named_list state, file;

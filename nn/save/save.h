@@ -14,9 +14,9 @@
 RG_PUBLIC_BEGIN
 
 /* Writes the module's state_dict. Tensors that share memory are written once, under the name of a
- * tensor that covers all of the shared memory. If several do, the first name in alphabetical order
- * is taken; if none does, the function fails. The file's metadata map the other names to that name.
- * On failure returns false, and a previous file is kept. */
+ * tensor that covers all of the shared memory. If several tensors do, the first name in
+ * alphabetical order is taken; if none does, the function fails. The file's metadata map the names
+ * of the other tensors to that name. On failure returns false, and a previous file is kept. */
 bool rg_module_save_with(void *m, const char *path, rg_save_file_options o);
 #define rg_module_save(m, path, ...) \
     rg_module_save_with(m, path,     \

@@ -37,8 +37,8 @@ static void add_torch_own(rg_py *p, const rg_training *run) {
     }
 }
 
-/* Returns whether all keys of the file's dict are different. Fails if not: the program may have
- * used a name twice, or one of the names that the file uses itself. */
+/* Returns whether all keys of the file's dict are different. Fails if the program has given a name
+ * to two of its tensors and numbers, or one of the names in `taken`, which the file itself uses. */
 static bool checkpoint_names_differ(const rg_training *run) {
     static const char *const taken[] = { "model", "optimizer", "scheduler", "schedulers",
                                          "loader" };

@@ -250,8 +250,8 @@ static void keep_parent(const copier *c, int i) {
     to->at = from->at;
 }
 
-/* Gives each copied module its parent, and references to its tensors and children. Nothing can fail
- * any more. */
+/* Gives each copied module its parent, and references to its tensors and children. This can't fail,
+ * so rg_deepcopy does it last. */
 static void hold_all(const copier *c) {
     for (int i = 0; i < c->modules.n; i++)
         keep_parent(c, i);

@@ -112,7 +112,7 @@ static void repr_module(rg_text *r, rg_module *m, int indent) {
         return;
     }
     RG_SCOPE();
-    /* Large enough for what regard's own classes write; repr_extra allocates more if need be. */
+    /* Large enough for regard's own classes; repr_extra allocates more if a class needs it. */
     char room[512] = "";
     size_t children = 0;
     const char *extra = repr_extra(r, m, room, sizeof room);

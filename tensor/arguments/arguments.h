@@ -29,10 +29,11 @@ RG_PUBLIC_BEGIN
  * A double parameter that is called `number` isn't checked: it is an element's value, which may
  * also be a bool.
  *
- * In C the first three expand to a bitwise or of the argument with 0, because C has no bitwise or
- * for fractions and pointers. (If the argument is a dtype, the 0 is a null pointer.) The name of
- * the type of 0 appears in the compiler's error. (GCC shows the name of a type in a literal with
- * braces, but not the name of a constant.) */
+ * In C the first three macros expand to a bitwise or of the argument with 0, because C has no
+ * bitwise or for fractions and pointers. (If the argument is a dtype, a null pointer replaces the
+ * 0.) The 0 has a type whose name, such as RG_A_WHOLE_NUMBER_BELONGS_HERE, appears in the
+ * compiler's error. (GCC shows the name of a type in a literal with braces, but not the name of a
+ * constant.) */
 #define RG_REAL_SENTENCE_ "a number belongs here: a double, a float or an integer"
 #ifndef __cplusplus
 typedef int RG_A_WHOLE_NUMBER_BELONGS_HERE;

@@ -137,9 +137,10 @@ static void writer_free(rg_writer *w) {
     *w = (rg_writer){ .fd = -1, .failed = true };
 }
 
-/* Returns whether the file at the path may be replaced. Fails if it is a device or a folder, or if
- * the process may not write to it: renaming would replace such a file all the same. Sets *mode to
- * the permissions of the existing file, or to 0 if there is none. */
+/* Returns whether the file at the path may be replaced. Fails if it is a folder, a device or the
+ * like, or if the process may not write to it. (Renaming a new file to the path would replace a
+ * device or a file that is write-protected all the same.) Sets *mode to the permissions of the
+ * existing file, or to 0 if there is none. */
 static bool may_replace(rg_writer *w, mode_t *mode) {
     struct stat old;
     *mode = 0;
@@ -158,8 +159,8 @@ static bool may_replace(rg_writer *w, mode_t *mode) {
 }
 
 /* Opens a new file beside the path, with the permissions of the file that it will replace. If there
- * is no such file, the umask decides on the permissions. Also removes the temporary files beside
- * the path whose processes have been killed. Returns false on failure. */
+ * is no such file, the umask decides on the permissions. Also removes temporary files that killed
+ * processes have left beside the path. Returns false on failure. */
 static bool open_beside(rg_writer *w) {
     static atomic_uint counter;
     mode_t mode;

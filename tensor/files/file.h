@@ -56,7 +56,7 @@ void rgi_remove_leftovers(const char *path);
 
 typedef struct {
     const char *op;
-    char *path;   /* The final path. If the caller's path is a symbolic link, it is the path that
+    char *path;   /* The final path: the caller's path or, if that is a symbolic link, the path that
                    * the link points to. */
     char *beside; /* The path of the new file while it is being written. */
     size_t room;  /* The size in bytes of the memory of each of the two paths. */
@@ -69,9 +69,10 @@ typedef struct {
 
 /* Opens a new file in the folder of the path; rgi_writer_end renames it to the path. If opening
  * fails, if the process may not write to the file that is at the path, or if training is halted
- * (see error.h), returns false, and there is nothing to end. */
+ * (see error.h), returns false, and there is nothing to end. The functions below require that this
+ * one has returned true. */
 bool rgi_writer_begin(rg_writer *w, const char *op, const char *path);
-/* Writes n bytes. After a failure, writes nothing. */
+/* Writes n bytes, to the buffer at first. After a failure nothing more gets into the file. */
 void rgi_write(rg_writer *w, const void *from, size_t n);
 /* Writes zeros until the number of bytes is a multiple of `alignment`. */
 void rgi_write_zeros_to(rg_writer *w, size_t alignment);
@@ -81,6 +82,5 @@ bool rgi_writer_settle(rg_writer *w);
 /* Calls rgi_writer_settle if the caller hasn't done so, and renames the file to its final path. If
  * that or an earlier call has failed, removes the new file and returns false. */
 bool rgi_writer_end(rg_writer *w);
-/* Closes and removes the new file, which is then not renamed. All functions of a writer except
- * rgi_writer_begin require that rgi_writer_begin has returned true. */
+/* Closes and removes the new file in place of rgi_writer_end: the old file stays as it was. */
 void rgi_writer_cancel(rg_writer *w);

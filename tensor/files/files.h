@@ -31,9 +31,9 @@ RG_PUBLIC_BEGIN
  * counts as well. If a file needs more, loading fails with RG_IO_ERROR, and the message says how
  * much it needs. */
 
-/* Sets another limit in bytes, for all threads. 0 restores the default limit, and INT64_MAX means
- * no limit. Loading that is in progress keeps its limit. If `bytes` is negative, returns false and
- * changes nothing. */
+/* Sets the limit in bytes, for all threads. 0 restores the default limit, and INT64_MAX means that
+ * there is no limit. Loading that is in progress keeps its limit. If `bytes` is negative, changes
+ * nothing and returns false. */
 bool rg_set_load_limit(int64_t bytes);
 /* Returns the limit that the program has set, or 0 for the default limit. */
 int64_t rg_get_load_limit(void);
@@ -116,11 +116,12 @@ bool rg_save_npz(rg_named_list list, const char *path);
  * lists and tuples have names with dots: model.fc.weight, optimizer.state.0.exp_avg,
  * optimizer.param_groups.0.lr. It is an error if two values have the same name.
  *
- * A number becomes a 0-d tensor: an int of int64, a float of float64. Any other value that isn't a
- * tensor, such as None, a string or a dtype, becomes RG_NONE. An empty dict or list has no entry.
- * An int that int64 can't hold has an entry as well, but every function that is given its tensor
- * fails, with the entry's name in the message. Tensors that share memory in torch also share it
- * here, if they have the same dtype there. No tensor requires a gradient.
+ * A number becomes a 0-d tensor: an int has the dtype int64, a float has float64, and a bool has
+ * bool. Any other value that isn't a tensor, such as None, a string or a dtype, becomes RG_NONE. An
+ * empty dict, list or tuple has no entry. An int that int64 can't hold has an entry as well, but
+ * every function that is given its tensor fails, with the entry's name in the message. Tensors that
+ * share memory in torch also share it here, if they have the same dtype there. No tensor requires a
+ * gradient.
  *
  * Files that torch.load(f, weights_only=True) refuses are refused here as well; code in a file is
  * never run. Also refused are files of PyTorch before 1.6, and files with values that regard can't

@@ -58,15 +58,17 @@ static inline float float_of_f16(uint16_t bits) {
 
 static inline float float_of_bf16(uint16_t bits) { return float_of_bits((uint32_t)bits << 16); }
 
-/* Returns the value of a float8_e4m3. This type has no infinity: numbers with its largest exponent
- * are ordinary ones, except that NaN is the number whose exponent and mantissa bits are all set. */
+/* Returns the value of a float8_e4m3. This type has no infinity. If all bits of the exponent and of
+ * the mantissa are set, the value is NaN. Other values with the largest exponent are ordinary
+ * numbers. */
 static inline float float_of_f8_e4m3(uint8_t bits) {
     if ((bits & 0x7F) == 0x7F)
         return float_of_bits(bits & 0x80 ? 0xFFF00000 : 0x7FF00000);
     return small_float(bits, 4, 3);
 }
 
-/* Returns the value of a float8_e5m2, whose bits are the upper byte of a float16. */
+/* Returns the value of a float8_e5m2, whose bits are the upper byte of the float16 with the same
+ * value. */
 static inline float float_of_f8_e5m2(uint8_t bits) {
     return float_of_f16((uint16_t)((uint32_t)bits << 8));
 }

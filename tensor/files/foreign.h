@@ -20,7 +20,8 @@
  *     storage      the name of torch's storage class for such elements, without "Storage"
  *
  * A name is NULL if the format lacks the type. The rows are in the order of safetensors' own table,
- * in which larger elements come last. safetensors_write.c sorts tensors by it. */
+ * in which larger elements come last. safetensors_write.c sorts tensors by the index of their
+ * type. */
 /* clang-format off */
 #define RG_FOREIGN_TYPES(X)                                                             \
     X(BOOL,    1, BOOL,       "BOOL",    "b1", "bool",           "Bool")                \
@@ -51,7 +52,8 @@ typedef struct {
 } rg_foreign_row;
 extern const rg_foreign_row rgi_foreign[RG_FOREIGN_COUNT];
 
-/* Returns the type in which elements of this dtype are written to a file. */
+/* Returns the type in which elements of this dtype are written to a file. Returns RG_FOREIGN_COUNT
+ * for RG_NO_DTYPE. */
 rg_foreign rgi_foreign_of(rg_dtype dtype);
 
 /* Converts n elements at `from` from `type` to the dtype of the type's row. `swapped` says that the
@@ -59,21 +61,21 @@ rg_foreign rgi_foreign_of(rg_dtype dtype);
  * can't be converted because it is a uint64 of 2^63 or more, the index of the first such
  * element. */
 int64_t rgi_convert(rg_foreign type, bool swapped, void *to, const void *from, int64_t n);
-/* A function that reads the next n bytes of `source`. Returns false on failure. */
+/* A function that reads the next n bytes of `source` into `to`, and returns false on failure. */
 typedef bool rg_next_bytes(void *source, void *to, size_t n);
 /* Reads n elements, whose bytes come from the function `next`, and converts them. The file and
  * `what`, such as tensor "weight", are for error messages. Returns false on failure. */
 bool rgi_read_elements_of(const rg_file *f, rg_next_bytes *next, void *source, rg_foreign type,
                           bool swapped, void *to, int64_t n, const char *what);
-/* Fails because int64 can't hold the uint64 at `from`, which is element number `at`. Returns
- * false. */
+/* Fails with the message that int64 can't hold the uint64 at `from`, which is element number `at`
+ * of `what`. Returns false. */
 bool rgi_refuse_element(const rg_file *f, bool swapped, const void *from, int64_t at,
                         const char *what);
 /* Reads n elements of the file, which begin at offset `at`, and converts them. Returns false on
  * failure. */
 bool rgi_read_elements(const rg_file *f, uint64_t at, rg_foreign type, bool swapped, void *to,
                        int64_t n, const char *what);
-/* Writes t's elements in row-major order, whatever its strides. */
+/* Writes t's elements in row-major order, whatever t's strides are. */
 void rgi_write_elements(rg_writer *w, const rg_tensor *t);
 
 /* Returns whether the machine is little-endian: the lowest byte of a number comes first. */

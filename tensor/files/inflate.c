@@ -226,8 +226,9 @@ static inline void make_byte(rg_inflate *i, uint32_t byte) {
     i->ring[i->made++ % RG_INFLATE_RING] = (uint8_t)byte;
 }
 
-/* Appends a copy of earlier output to the output. `symbol` stands for the number of bytes to copy.
- * The input says next how many bytes back the copied bytes begin. */
+/* Appends a copy of earlier output to the output. `symbol` and some bits of the input, which follow
+ * it, stand for the number of bytes to copy. Then the input has the distance, which says how many
+ * bytes before the end of the output the copied bytes begin. */
 static void copy_back(rg_inflate *i, uint32_t symbol) {
     static const uint16_t length[] = { 3,  4,  5,  6,   7,   8,   9,   10,  11, 13,
                                        15, 17, 19, 23,  27,  31,  35,  43,  51, 59,
@@ -257,9 +258,8 @@ static void copy_back(rg_inflate *i, uint32_t symbol) {
 }
 
 /* Decompresses bytes of the current block, until half of the ring holds bytes that the caller
- * hasn't read, or the block ends. The last copy may go beyond that half. It overwrites no bytes
- * that are still to be read or copied, because the other half of the ring is as large as the
- * greatest distance of a copy. */
+ * hasn't read, or the block ends. The last copy may go beyond that half by up to 257 bytes. They
+ * overwrite bytes that the caller has read, and that are farther back than any copy can begin. */
 static void inflate_block(rg_inflate *i) {
     while (!i->failed && i->made - i->read < RG_INFLATE_RING / 2) {
         if (i->phase == RG_INFLATE_STORED && i->stored == 0) {

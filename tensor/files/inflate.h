@@ -9,15 +9,15 @@ enum {
     RG_INFLATE_QUICK = 10,     /* The number of bits that are looked up in a table at once. */
     RG_INFLATE_RING = 1 << 16, /* The size of the ring of output, which is twice the greatest
                                 * distance of a copy. */
-    RG_INFLATE_MOST = 1032,    /* The most bytes that one deflated byte can be decompressed to. */
-    RG_INFLATE_SYMBOLS = 288,  /* The most symbols that a code can have. */
+    RG_INFLATE_MOST = 1032,    /* The greatest number of bytes that one deflated byte stands for. */
+    RG_INFLATE_SYMBOLS = 288,  /* The greatest number of symbols in a code. */
     /* The number of different code lengths, from 0 to 15 bits. */
     RG_INFLATE_LONGEST = 15 + 1,
 };
 
 /* A Huffman code. `quick` is indexed by the next RG_INFLATE_QUICK bits of the input. If these begin
- * with a symbol's code, the entry is 16 times the symbol, plus the number of bits of the code. The
- * entry is 0 if the code is longer than RG_INFLATE_QUICK bits, or if there is no such code. */
+ * with the code of a symbol, the entry is 16 times the symbol, plus the number of bits of its code.
+ * The entry is 0 if the next bits are the beginning of a longer code, or of no code. */
 typedef struct {
     uint16_t quick[1 << RG_INFLATE_QUICK];
     uint16_t count[RG_INFLATE_LONGEST];  /* The number of symbols for each code length. */
@@ -30,7 +30,7 @@ typedef struct {
     const rg_file *file;
     const char *what;
     uint64_t at, end;   /* The range of bytes in the file that haven't been read into `in` yet. */
-    uint64_t bits;      /* The bits that were read but not used yet; the lowest bit is the next. */
+    uint64_t bits;      /* The bits that were read but not used yet; the lowest bit is used next. */
     int n_bits;         /* The number of these bits. */
     size_t in_at, in_n; /* The bytes of `in` that haven't been used yet: the offset of the first
                          * one, and the offset behind the last one. */
@@ -38,8 +38,8 @@ typedef struct {
     bool last;           /* Set once the last block has begun. */
     bool failed;         /* Set after a failure. */
     uint32_t stored;     /* The number of bytes left in a block that is stored uncompressed. */
-    uint64_t made, read; /* The number of bytes that were decompressed, and the number that were
-                          * read by the caller. */
+    uint64_t made, read; /* The number of bytes that were decompressed, and the number of bytes that
+                          * the caller has read. */
     rg_inflate_code literals, distances;
     uint8_t in[1 << 13], ring[RG_INFLATE_RING];
 } rg_inflate;

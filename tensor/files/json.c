@@ -18,9 +18,9 @@
 /* The greatest depth of nested values. The outermost value has depth 1. */
 enum { JSON_DEPTH = 128 };
 
-/* The state of the parser. `text` is the input, `at` points to its next character, and `end` to the
- * 0 behind it. A parsed string, with its escapes replaced, is stored in the input's memory: it
- * overwrites characters that were already read. */
+/* The state of the parser. `text` is the input, `at` points to its next character, and `end` points
+ * to the byte 0 behind the input. A parsed string, with its escapes replaced, is stored in the
+ * input's memory, and overwrites characters that were already read. */
 typedef struct {
     rg_json *j;
     const char *op, *path;
@@ -38,7 +38,7 @@ static bool complain(const json_parser *p, const char *what) {
 
 /* Adds a value to the list j->v, and returns the value's index. Returns -1 if memory runs out. The
  * index fits into 32 bits, because the input has fewer than 2^32 bytes, and each value takes at
- * least one of them. */
+ * least one byte. */
 static int64_t add_value(json_parser *p, rg_json_kind kind) {
     rg_json *j = p->j;
     if (!rgi_grow((void **)&j->v, &j->room, j->n + 1, sizeof *j->v))
@@ -115,8 +115,8 @@ static bool json_escape(json_parser *p, uint32_t *code) {
     return true;
 }
 
-/* Reads a string, whose opening quote has been read, up to its closing quote. Adds the string to
- * the list of values. Returns false on failure. */
+/* Reads the rest of a string, behind its opening quote, up to and including its closing quote. Adds
+ * the string to the list of values. Returns false on failure. */
 static bool json_text(json_parser *p) {
     int64_t me = add_value(p, RG_JSON_TEXT);
     char *to = p->at, *begin = to;
@@ -154,8 +154,9 @@ static bool digits(json_parser *p) {
     return p->at > begin;
 }
 
-/* Reads a number, and adds it to the list of values. The value points to the number's characters in
- * the input, and has their count, since no 0 follows them. Returns false on failure. */
+/* Reads a number, and adds it to the list of values. The value has a pointer to the number's
+ * characters in the input, and their count, since no byte 0 follows them. Returns false on
+ * failure. */
 static bool json_digits(json_parser *p) {
     int64_t me = add_value(p, RG_JSON_NUMBER);
     const char *begin = p->at;
@@ -207,8 +208,8 @@ static bool json_array(json_parser *p) {
     return true;
 }
 
-/* Returns whether the names in an object are all different, and contain no byte 0; otherwise
- * fails. */
+/* Returns whether the names in an object are all different, and none contains the character U+0000;
+ * otherwise fails. */
 static bool names_differ(json_parser *p, uint32_t object) {
     const rg_json *j = p->j;
     rg_map names = { 0 };
@@ -293,10 +294,10 @@ static bool json_value(json_parser *p) {
 }
 
 /* Returns an estimate of the number of values: outside of strings, a value begins after each comma,
- * colon and opening bracket. Memory for that many values is allocated at the beginning, so that the
- * values of a large input aren't copied again and again as the list grows. The estimate is at most
- * a quarter of the input's bytes, plus 1: an input of nothing but commas would otherwise make the
- * parser allocate too much. */
+ * colon and opening bracket. Memory for the estimated number is allocated at the beginning, so that
+ * the values of a large input aren't copied again and again as the list grows. The estimate is at
+ * most a quarter of the input's bytes, plus 1. Without this limit, an input of nothing but commas
+ * would make the parser allocate too much. */
 static size_t expected_values(const char *text, size_t bytes) {
     size_t n = 1;
     bool quoted = false;

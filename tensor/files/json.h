@@ -1,7 +1,8 @@
 /*
  * json.h: parsed JSON as a list of values. In the list, an array or object comes before the values
- * inside it. The parser accepts what RFC 8259 describes, in UTF-8; but it fails if an object has
- * the same name twice, if a name contains a 0, or if values are nested too deep.
+ * inside it. The parser accepts what RFC 8259 describes, in UTF-8. But it fails if an object has
+ * the same name twice, if a name contains the character U+0000, if values are nested more than 128
+ * deep, or if the text has 2^32 bytes or more.
  */
 #pragma once
 
@@ -25,9 +26,9 @@ typedef struct {
     /* The number of elements of an array or of members of an object; the number of bytes of a
      * string or number. */
     uint32_t n;
-    uint32_t end;  /* The index of the first value behind this one and all values inside it. */
-    const char *v; /* The characters of a string, followed by a 0; or those of a number in the
-                    * input, which no 0 follows. */
+    uint32_t end;  /* The index of the first value behind this value and all values inside it. */
+    const char *v; /* The characters of a string, which a byte 0 follows; or the characters of a
+                    * number in the input, which no 0 follows. */
 } rg_json_value;
 
 /* The list of values. v[0] is the outermost value. */
@@ -36,7 +37,7 @@ typedef struct {
     size_t n, room;
 } rg_json;
 
-/* Parses n bytes of text, which must be followed by a 0. The text is overwritten, and must live as
+/* Parses n bytes of text, which a byte 0 must follow. The text is overwritten, and must live as
  * long as *j. `op` and `path` are for error messages, such as "op: 'path': it is no JSON: at byte
  * 12 ..". Returns false on failure; then there is nothing to free. */
 bool rgi_json_parse(rg_json *j, const char *op, const char *path, char *text, size_t n);
@@ -62,7 +63,7 @@ bool rgi_json_integer(const rg_json *j, uint32_t value, int64_t *v);
  * true; otherwise returns false. */
 bool rgi_json_number(const rg_json *j, uint32_t value, double *v);
 /* Returns the characters of a string. Returns NULL if the value isn't a string, or if the string
- * contains a 0. */
+ * contains the character U+0000. */
 const char *rgi_json_text(const rg_json *j, uint32_t value);
 /* Returns a description of a value for error messages: a number as in -1.5; a string in quotes; or
  * null, false, true, an array, an object. The description may be written to `text`. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Returns whether t may be in a list that rg_torch_load has returned: t is a tensor, RG_NONE, or
- * the entry of a value that no tensor can hold (see unheld.h). Otherwise fails. */
+ * the stand-in for a value that no tensor can hold (see unheld.h). Otherwise fails. */
 static bool may_be_listed(rg_tensor *t) {
     return t == RG_NONE || rgi_is_unheld(t) || rgi_check(t, "named_below");
 }

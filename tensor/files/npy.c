@@ -10,7 +10,8 @@
 
 #include <string.h>
 
-/* The most bytes of a header that NumPy reads, unless its caller says that the file is trusted. */
+/* The greatest size in bytes of a header that NumPy reads, unless its caller says that the file is
+ * trusted. */
 enum { NPY_LONGEST_HEADER = 10000 };
 
 /* ---- reading a .npy ------------------------------------------------------------------- */

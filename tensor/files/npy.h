@@ -8,7 +8,7 @@
 #include "zip.h"
 #include "tensor/text/text.h"
 
-/* Where the bytes of a .npy are read from: a file, or a member of an archive. */
+/* A source of the bytes of a .npy, which is a file or a member of an archive. */
 typedef struct {
     const rg_file *file;
     rg_zip_stream *stream; /* The member of an archive, or NULL if the bytes are read from `file`
@@ -38,8 +38,8 @@ bool rgi_npy_parse(const rg_npy_source *s, const char *text, size_t n, rg_npy_he
  * NULL on failure. */
 rg_tensor *rgi_npy_read(rg_npy_source *s);
 
-/* Appends the header that np.save would write for t to `text`, which must be { 0 }. The caller
- * frees `text`. Returns false if memory runs out. */
+/* Sets `text` to the header that np.save would write for t. Requires that `text` is { 0 } before.
+ * Returns false if memory runs out. The caller frees `text`, even after a failure. */
 bool rgi_npy_make_header(rg_text *text, const rg_tensor *t);
 /* Returns whether np.save writes the tensor in Fortran's order: t isn't contiguous, but would be if
  * the order of its dims were reversed. */

@@ -53,8 +53,9 @@ static bool read_type(const rg_safetensors *s, const rg_json *j, uint32_t value,
     return safetensors_refuse(s, e->name, "there is no dtype \"%s\"", RG_SHOWN(text));
 }
 
-/* Returns whether the value is a whole number from 0 to INT64_MAX; if so, sets *size to it. -0
- * isn't accepted, because the format's own library doesn't accept it either. */
+/* Returns whether the value is a number from 0 to INT64_MAX without a point or an exponent; if so,
+ * sets *size to the number. -0 isn't accepted, because the format's own library doesn't accept it
+ * either. */
 static bool is_size(const rg_json *j, uint32_t value, int64_t *size) {
     return rgi_json_integer(j, value, size) && *j->v[value].v != '-';
 }
@@ -201,8 +202,8 @@ static bool read_header(rg_safetensors *s) {
 }
 
 /* Returns whether the header begins with { and ends with } and any number of blanks; otherwise
- * fails. JSON would allow other white space as well. Requires that a 0 follows the header, which
- * may be empty. */
+ * fails. JSON would allow other white space as well. The header may be empty; a byte 0 must follow
+ * it. */
 static bool check_ends(const rg_safetensors *s) {
     size_t n = s->header_bytes - 1;
     if (s->header[0] != '{')
@@ -237,7 +238,8 @@ static bool read_entries(rg_safetensors *s, const rg_json *j) {
 /* ---- the order of the data ---------------------------------------------------------- */
 
 /* Compares tensors by the offsets of their first bytes. If these are equal, the tensor that ends
- * first comes first, so that empty tensors come before others. */
+ * first comes first, so that empty tensors come before others. If the ends are equal as well, the
+ * names decide. */
 static int by_place(const void *a, const void *b) {
     const rg_safetensors_entry *x = a, *y = b;
     if (x->begin != y->begin)
@@ -252,8 +254,8 @@ static int by_entry_name(const void *a, const void *b) {
     return strcmp((*x)->name, (*y)->name);
 }
 
-/* Returns whether the tensors, which must be sorted by place, cover each byte of the data exactly
- * once; otherwise fails. */
+/* Returns whether the tensors cover each byte of the data exactly once; otherwise fails. Requires
+ * that s->v is sorted by by_place. */
 static bool check_places(const rg_safetensors *s) {
     uint64_t end = 8 + s->header_bytes - 1;
     for (int i = 0; i < s->n; i++) {

@@ -13,8 +13,9 @@
 
 /* ---- checks of names ------------------------------------------------------------------------- */
 
-/* Returns whether `name` may be a name in the header; otherwise fails. It must be UTF-8, not too
- * long, and not in `known`, the set of names that came before. If it fits, adds it to `known`. */
+/* Returns whether `name` may be a name in the header; otherwise fails. A name must be UTF-8, not
+ * too long, and not in `known`, the set of earlier names. If the name fits, adds it to `known`.
+ * `what` says for error messages what has the name. */
 static bool safetensors_name_fits(const char *op, const char *what, const char *name,
                                   rg_map *known) {
     if (!rgi_given(name, op, "a name"))
@@ -67,9 +68,9 @@ static bool metadata_fit(const char *op, rg_metadata metadata) {
 
 /* ---- the order of tensors in the file ------------------------------------------------- */
 
-/* Returns the rank of a tensor in the file; higher ranks come first. Types with larger elements
- * come first, so that all elements are aligned to their size. Types of the same size are ordered as
- * in the format's own library. RG_FOREIGN_TYPES has its order. */
+/* Returns the rank of a tensor in the file, which is the index of its type in RG_FOREIGN_TYPES.
+ * Higher ranks come first. So types with larger elements come first, and all elements are aligned
+ * to their size. Types of the same size are ordered as in the format's own library. */
 static int safetensors_rank(const rg_tensor *t) {
     return (int)rgi_foreign_of((rg_dtype)t->dtype);
 }

@@ -38,9 +38,9 @@ typedef struct {
     uint64_t n, bytes, at, stop;
 } zip_end;
 
-/* Finds the end record, which is the last record of the file; a comment may follow it. Copies the
- * record, without the comment, into `record`, and sets end->stop to its offset. Fails if there is
- * no end record, or more than one. */
+/* Finds the end record, which is the last record of the file, and which may end with a comment.
+ * Copies the record, without the comment, into `record`, and sets end->stop to the record's offset.
+ * Fails if there is no end record, or more than one. */
 static bool find_end(const rg_zip *z, zip_end *end, char record[RG_ZIP_END_BYTES]) {
     RG_SCOPE();
     const uint64_t all = z->file.bytes;
@@ -64,9 +64,10 @@ static bool find_end(const rg_zip *z, zip_end *end, char record[RG_ZIP_END_BYTES
     return found || rgi_file_refuse(&z->file, "it is no zip archive: it has no end record");
 }
 
-/* Returns whether a number of the end record, which has `bytes` bytes at `small`, agrees with the
- * same number of the 64-bit record, `wide`. They agree if they are equal, or if `small` has all
- * bits set, which means that only the 64-bit record has the number. */
+/* Returns whether a number of the end record agrees with `wide`, the same number in the 64-bit
+ * record. The end record has the number in the `bytes` bytes at `small`. The two agree if they are
+ * equal, or if all bits at `small` are set, which means that only the 64-bit record has the
+ * number. */
 static bool agrees(const char *small, size_t bytes, uint64_t wide) {
     const uint64_t v = rgi_zip_number(small, bytes);
     return v == wide || v == (bytes == 2 ? RG_ZIP_WIDE16 : RG_ZIP_WIDE32);
@@ -153,10 +154,11 @@ static bool read_end(const rg_zip *z, zip_end *end) {
 
 /* ---- reading the directory ------------------------------------------------------------ */
 
-/* Completes numbers that were read from 32 bits; v[i] points to the i-th of the n_v numbers. If all
- * 32 bits of a number are set, it only stands for a 64-bit number in the zip64 extra field, and is
- * replaced by it; that field has these numbers in the order of v. `extra` is all extra fields, n
- * bytes. Returns NULL on success, otherwise a message that says what is wrong. */
+/* Completes numbers that were read from 32 bits; v[i] points to the i-th of the n_v numbers. A
+ * number whose 32 bits are all set is only a placeholder, and is replaced by a 64-bit number. The
+ * zip64 extra field has the 64-bit numbers for the placeholders, in the order of v.
+ * `extra` points to all extra fields, which take n bytes. Returns NULL on success, otherwise a
+ * message that says what is wrong. */
 static const char *widen(const char *extra, size_t n, uint64_t *const v[], int n_v) {
     bool wide = false;
     for (int i = 0; i < n_v; i++)
@@ -348,8 +350,8 @@ static int zip_by_place(const void *a, const void *b) {
     return x->at < y->at ? -1 : x->at > y->at;
 }
 
-/* Fails and returns false if members overlap. If they might overlap, a small archive could be
- * inflated to a huge amount of data. */
+/* Fails and returns false if members overlap, or if memory runs out. If members were allowed to
+ * overlap, a small archive could be inflated to a huge amount of data. */
 static bool check_overlaps(const rg_zip *z) {
     RG_SCOPE();
     const rg_zip_member **order = rgi_scope_alloc(z->n * sizeof *order);

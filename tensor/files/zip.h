@@ -51,9 +51,9 @@ rg_zip_stream *rgi_zip_stream(const rg_zip *z, const rg_zip_member *m);
 /* Reads the next n bytes of the member. Fails and returns false if the member has fewer left, or is
  * damaged. */
 bool rgi_zip_stream_read(rg_zip_stream *s, void *to, size_t n);
-/* Frees the stream. If `whole` is true, returns whether all bytes of the member were read and have
- * the CRC that the directory says; otherwise fails. If `whole` is false, checks nothing and returns
- * true. */
+/* Frees the stream. If `whole` is false, checks nothing and returns true. If `whole` is true,
+ * returns whether all bytes of the member were read and have the CRC that the directory says, and
+ * fails if that isn't so. */
 bool rgi_zip_stream_end(rg_zip_stream *s, bool whole);
 /* Reads the whole member, which has m->bytes bytes, into `to`, and checks its CRC. Returns false on
  * failure. */
@@ -70,8 +70,8 @@ typedef struct {
                       * in memory for `room` bytes. */
     size_t n, room;
     /* The member that was begun last. `entry` is the offset of its entry in the directory, `bytes`
-     * is its size, `put` is how many bytes were put into it up to now, and `crc` is the CRC of
-     * these. */
+     * is its size, `put` is how many bytes were put into it up to now, and `crc` is the CRC of the
+     * bytes that were put. */
     size_t entry;
     uint64_t bytes, put;
     uint32_t crc;
@@ -81,9 +81,10 @@ typedef struct {
  * it to `path`. If opening fails, returns false, and there is nothing to end. */
 bool rgi_zip_begin(rg_zip_writer *z, const char *op, const char *path);
 /* Begins a member of `bytes` bytes; the first of these bytes gets an offset that is a multiple of
- * `alignment`. The following calls of rgi_zip_put must put exactly `bytes` bytes. Fails if the name
- * isn't UTF-8, is longer than 65535 bytes, or is that of another member. After a failure, this
- * function, rgi_zip_put and rgi_zip_put_elements write nothing, and rgi_zip_end returns false. */
+ * `alignment`. The following calls of rgi_zip_put and rgi_zip_put_elements must put exactly `bytes`
+ * bytes. Fails if the name isn't UTF-8, is longer than 65535 bytes, or is the name of another
+ * member. After a failure, this function, rgi_zip_put and rgi_zip_put_elements write nothing, and
+ * rgi_zip_end returns false. */
 void rgi_zip_member_begin(rg_zip_writer *z, const char *name, uint64_t bytes, size_t alignment);
 void rgi_zip_put(rg_zip_writer *z, const void *from, size_t n);
 /* Puts t's elements into the member, in row-major order whatever t's strides are. */

@@ -19,8 +19,8 @@ enum {
     ZIP_VERSION = 20,      /* The version of the zip format that a reader needs. */
     ZIP_VERSION64 = 45,    /* The version that a reader needs for 64-bit numbers. */
     ZIP_DATE = 1 << 5 | 1, /* The date of all members: January 1st, 1980, as in NumPy. */
-    ZIP_AT_ONCE = 1 << 18, /* The most bytes that are checksummed and then written at a time, so
-                            * that they are still in the cache when they are written. */
+    ZIP_AT_ONCE = 1 << 18, /* The greatest number of bytes that are checksummed and then written
+                            * at a time. So they are still in the cache when they are written. */
 };
 static const uint32_t ZIP_PERMISSIONS = 0100644u << 16;
 
@@ -243,8 +243,8 @@ static void free_directory(rg_zip_writer *z) {
     z->n = z->room = 0;
 }
 
-/* Writes the 64-bit end record and the locator, which has that record's offset. The directory
- * begins at offset `at`. */
+/* Writes the 64-bit end record, and then the locator, which has the offset of the 64-bit end
+ * record. The directory begins at offset `at`. */
 static void write_end64(rg_zip_writer *z, uint64_t members, uint64_t at) {
     const uint64_t here = z->file.bytes;
     zip_record r = { .n = 0 };

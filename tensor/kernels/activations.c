@@ -1,8 +1,8 @@
 /*
  * activations.c: the kernels of activation functions and their gradients. To add an activation, add
  * a row to elementwise.def, and two functions to loops/activations.h: its formula and its gradient.
- * Activations that also take numbers or a second tensor have no row in elementwise.def; their
- * kernels are listed here.
+ * logsigmoid and the activations that also take numbers or a second tensor have no row in
+ * elementwise.def; their kernels are listed here.
  */
 #include "kernels.h"
 

@@ -1,10 +1,10 @@
 /*
- * attention.c: y = softmax(scores) v, where scores = scale * q k^T + mask are computed by tiles of
- * queries and keys. So memory grows with the number of queries plus the number of keys, not with
- * the product of these numbers. For each query, forward stores lse: the logarithm of the sum of the
- * exponentials of the query's scores. Backward computes the softmax weights again from lse.
- * loops/attention.h computes a tile; loops/attention_lanes.h handles short and narrow heads, one
- * head in each vector lane.
+ * attention.c: computes y = softmax(scores) v, where scores = scale * q k^T + mask. The scores are
+ * computed by tiles of queries and keys. So memory grows with the number of queries plus the number
+ * of keys, not with the product of these numbers. For each query, forward stores lse: the logarithm
+ * of the sum of the exponentials of the query's scores. Backward computes the softmax weights again
+ * from lse. loops/attention.h computes a tile; loops/attention_lanes.h handles short and narrow
+ * heads, one head in each vector lane.
  */
 #include "kernels.h"
 #include "tensor/memory.h"
@@ -78,9 +78,9 @@ static inline int64_t attention_seen(const attention_plan *plan, const attention
 }
 
 /* Returns t's matrix for head number `head`; the heads of all items of the batch are numbered one
- * after the other. If t has size 1 in the dim of heads, all heads of an item share a matrix; if t
- * has size 1 in the dim of the batch, all items share their matrices. Returns an empty matrix if t
- * is NULL. */
+ * after the other. If t has no dim of heads, or size 1 in this dim, all heads of an item share a
+ * matrix. If t has no dim of the batch, or size 1 in this dim, all items share their matrices.
+ * Returns an empty matrix if t is NULL. */
 static attention_matrix attention_part(const rg_tensor *t, int64_t head,
                                        const attention_plan *plan) {
     if (!t)
@@ -97,8 +97,8 @@ static attention_matrix attention_part(const rg_tensor *t, int64_t head,
                                .size = t->size[n - 1] };
 }
 
-/* The matrices of the heads that are in the lanes of a vector: one address for each lane. The
- * strides are common to all. */
+/* The matrices of the heads that are in the lanes of a vector: one address for each lane. All
+ * matrices have the same strides and the same size. */
 typedef struct {
     const char *data[ATTENTION_LANES];
     int64_t row, col, size;
@@ -133,8 +133,8 @@ static inline int64_t attention_whole_rows(int64_t n) {
     return (n + ATTENTION_ROWS - 1) / ATTENTION_ROWS * ATTENTION_ROWS;
 }
 
-/* The matrix product y = a b, or y += a b if `add` is true. The caller sets m, n, k, a_row, a_col,
- * b_row and y_row in `sizes`; the columns of y and b must be contiguous. */
+/* Computes the matrix product y = a b, or y += a b if `add` is true. The caller sets m, n, k,
+ * a_row, a_col, b_row and y_row in `sizes`. Requires that the rows of y and b are contiguous. */
 static void attention_product(const attention_plan *plan, k_product_sizes sizes, void *y,
                               const void *a, const void *b, bool add) {
     sizes.y_col = 1;

@@ -12,9 +12,9 @@
 enum { BATCH_CHANNELS = 16, BATCH_LANES = 16 };
 
 /* The arguments of k_batch_normalize and k_batch_normalize_backward. Each tensor is given by a
- * pointer to its elements, or NULL if the caller passes none. mean_made and var_made are the same
- * addresses as mean and var: in training, forward writes the mean and the variance there. In
- * backward, y is the gradient of x. */
+ * pointer to its elements, or NULL if the caller passes none. In forward, mean_made and var_made
+ * are the same addresses as mean and var; in training, forward writes the mean and the variance
+ * there. In backward, mean_made and var_made are NULL, and y is the gradient of x. */
 typedef struct {
     const k_batch_norm *z;
     char *y, *gweight, *gbias;

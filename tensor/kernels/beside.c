@@ -11,8 +11,8 @@ static rg_loop *copy_loop_of(int bytes) {
     return rgi_copy_loop(dtype, dtype);
 }
 
-/* An operand k that is a single number (s[k] is 0) is copied only for the first block. No later
- * block is longer, so all blocks can use this copy. */
+/* An input k that is a single number (s[k] is 0) is copied to its buffer only for the first block.
+ * No later block is longer, so all blocks can use this copy. */
 void k_run_beside(rg_loop *loop, int count, const int bytes[], char *const p[], const int64_t s[],
                   int64_t n, const void *context) {
     enum { BLOCK = 256 };

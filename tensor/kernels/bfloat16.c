@@ -35,8 +35,9 @@ bool k_has_bfloat16(void) { return k_set >= K_AVX512 && __builtin_cpu_supports("
 
 /* Returns the size in bytes of a worker's scratch memory, which holds one panel of a (BF_LANES
  * rows) and at most `columns` columns of b. Returns 0 if the product must be computed in float32
- * instead: if the precision isn't "medium" and of_bfloat16 is false, if the processor has no
- * instruction for bfloat16, or if the product is too thin for packing to pay. */
+ * instead: if the precision isn't "medium" and of_bfloat16 is false, if k_has_bfloat16 returns
+ * false, if the rows of y aren't contiguous, or if the product is so thin that packing doesn't
+ * pay. */
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat16) {
     const bool thin = z->m < 16 || z->n < 16 || z->k < 32 || z->y_col != 1;
     const bool asked = of_bfloat16 || matmul_precision == MATMUL_MEDIUM;
@@ -48,8 +49,8 @@ size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat
 }
 
 /* Computes y += alpha * a b for one block: at most BF_NC columns of y and b, beginning at `column`,
- * and at most BF_KC terms of each sum, beginning at term `step`. For the first part, where step is
- * 0, y = alpha * a b + beta * c. */
+ * and at most BF_KC terms of each sum, beginning at term `step`. If `step` is 0, computes
+ * y = alpha * a b + beta * c instead. */
 static void bfloat16_block(const k_product_sizes *z, float *y, const float *c, const float *a,
                            const float *b, float alpha, float beta, bf_pairs *room, int64_t column,
                            int64_t step) {

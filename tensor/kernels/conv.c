@@ -3,8 +3,9 @@
  * A task is a matrix product for a part of an image, so that scratch memory doesn't grow with the
  * batch. There are two methods. With stride 1, if the windows fill vectors well, a strip of x's
  * rows is copied with its padding, and the product reads the windows from the copy (loops/slide.h).
- * Otherwise the elements that a window covers are copied to a column of a matrix (im2col), for a
- * stretch of pixels of y at a time (loops/conv.h). A tap is a position in the convolution's kernel.
+ * Otherwise the elements that a window covers are copied to a column of the "columns matrix"
+ * (im2col), for a stretch of pixels of y at a time (loops/conv.h). A tap is a position in the
+ * convolution's kernel.
  */
 #include "kernels.h"
 #include "tensor/memory.h"
@@ -12,16 +13,16 @@
 #include "window.h"
 
 enum {
-    /* CONV_TERMS is the number of rows of the columns matrix (see im2col above) that are written at
-     * once, and CONV_ROWS the number of rows of weights that are multiplied with them. Both fit
-     * into the L2 cache together. */
+    /* CONV_TERMS is the greatest number of rows of the columns matrix (see im2col above) that are
+     * written at once. CONV_ROWS is the greatest number of rows of weights that are multiplied with
+     * them. All these rows together fit into the L2 cache. */
     CONV_TERMS = 384,
     CONV_ROWS = 128,
     /* CONV_STRETCH is the largest size of a stretch of pixels in bytes. The number of pixels of a
      * stretch is a multiple of CONV_ROUND. */
     CONV_STRETCH = 1024,
     CONV_ROUND = 32,
-    /* The number of bytes that may be written beyond the end of a row of columns. */
+    /* The number of bytes that may be written beyond the end of a row of the columns matrix. */
     CONV_SLACK = 64,
     /* The gradient of w is a sum over the batch. CONV_SHARES is the number of parts of the batch
      * that are summed separately; there are fewer parts if their sums would take more than
@@ -35,17 +36,17 @@ enum {
     SLIDE_WINDOWS = 192,
     /* The number of elements that may be read or written beyond the end of a copy. */
     SLIDE_SLACK = 32,
-    /* The most output channels that the method for stride 1 computes at once. An instruction set
-     * computes its K_TILE_ROWS of them; this is the largest K_TILE_ROWS. */
+    /* The greatest number of output channels that the method for stride 1 computes at once. Each
+     * instruction set computes K_TILE_ROWS channels at once; this is the largest K_TILE_ROWS. */
     SLIDE_TILE = 8
 };
 
 /* The plan of a call, which all its tasks share and read. */
 typedef struct {
     const k_conv *z;
-    /* The elements of the tensors. For the gradient of x, y points to this gradient, x to the
-     * gradient of y, and w to the transposed weights (groups, terms, out). For the gradient of w, w
-     * points to the gradient of y, and y to the sums (shares, groups, terms, wide). */
+    /* The elements of the tensors. For the gradient of x by im2col, y points to this gradient, x to
+     * the gradient of y, and w to the transposed weights (groups, terms, out). For the gradient of
+     * w, w points to the gradient of y, and y to the sums (shares, groups, terms, wide). */
     char *y;
     const char *x, *w, *bias;
     /* `taps` is the number of taps of a kernel. `terms` is the number of terms in the sum of an
@@ -90,8 +91,8 @@ static conv_plan conv_plan_begin(const k_conv *z, rg_dtype dtype) {
                         .turn = k_direct_turn(dtype) };
 }
 
-/* Returns a plan for im2col. Its stretches are short enough that a worker's memory can hold `rows`
- * rows of columns for a stretch. */
+/* Returns a plan for im2col. Its stretches are so short that `rows` rows of the columns matrix take
+ * at most about 512 KB. But no stretch is shorter than CONV_ROUND pixels. */
 static conv_plan conv_plan_of(const k_conv *z, rg_dtype dtype, int64_t rows) {
     conv_plan p = conv_plan_begin(z, dtype);
     p.product = k_direct_product(dtype);
@@ -105,7 +106,7 @@ static conv_plan conv_plan_of(const k_conv *z, rg_dtype dtype, int64_t rows) {
     return p;
 }
 
-/* Runs `work` on all tasks on several threads. `parts` is the number of tasks, `steps` the cost of
+/* Runs `work` for all tasks on several threads. `parts` is the number of tasks, `steps` the cost of
  * a task in multiplications, and `items` the number of elements of scratch memory for each worker.
  * Returns false if memory runs out. */
 static bool conv_run(conv_plan *p, rg_dtype dtype, int64_t parts, double steps, int64_t items,
@@ -259,8 +260,8 @@ static void conv_cut_channels(conv_plan *p, int64_t rows) {
     p->channels = (p->z->in - 1) / p->blocks + 1;
 }
 
-/* Writes the weights with which a convolution of g computes the gradient of x: w, with the dims of
- * inputs and outputs exchanged, and with the taps in reverse order. */
+/* Writes to `to` the weights with which a convolution of g computes the gradient of x: w, with the
+ * dims of inputs and outputs exchanged, and with the taps in reverse order. */
 static void conv_turn_taps(const k_conv *z, rg_dtype dtype, char *to, const char *w) {
     const size_t item = rgi_sizeof(dtype);
     const int64_t taps = z->window.kernel[0] * z->window.kernel[1];
@@ -324,8 +325,8 @@ bool k_convolve_input(const k_conv *z, rg_tensor *gx, const rg_tensor *g, const 
     return ok;
 }
 
-/* gw = the total of the sums of all parts of the batch. In `sums`, the total of a group is a matrix
- * (terms, wide), which is transposed into the rows of w. */
+/* Adds the sums of all parts of the batch, and writes the totals to gw. In `sums`, the total of a
+ * group is a matrix (terms, wide), which is transposed into the rows of gw. */
 static void conv_join_shares(const conv_plan *p, rg_tensor *gw, rg_tensor *sums) {
     const k_conv *z = p->z;
     const size_t item = rgi_sizeof(gw->dtype);

@@ -19,8 +19,8 @@
 #define LOG2_E  1.44269504088896340736L
 
 /* Splits e^x into 2^n * e^r with |r| <= ln(2) / 2 (or, if `two`, splits 2^x in the same way).
- * Stores r in *r. Stores in *power the bits of a T whose exponent field is n + bias. Returns p, for
- * which e^r = 1 + r + r^2 * p. */
+ * Stores r in *r. Stores in *power the bits of a T whose exponent field is n plus the argument
+ * `bias`. Returns p, for which e^r = 1 + r + r^2 * p. */
 K_INLINE T K_TYPED(k_exp_parts)(T x, const bool two, int bias, T *r, UINT *power) {
     /* Adding this large number to a smaller one rounds the smaller one to an integer. */
     const T magic = (T)((UINT)3 << (POINT - 1)) + (T)bias;
@@ -34,9 +34,9 @@ K_INLINE T K_TYPED(k_exp_parts)(T x, const bool two, int bias, T *r, UINT *power
     return K_TYPED(k_exp_fit)(*r);
 }
 
-/* Returns e^x (2^x if `two`), or half of it if `halved`. The power 2^n is split into two factors,
- * by which e^r is multiplied in turn, so that no factor overflows or becomes 0 too early. One
- * factor is 2^HALF if x >= 0, and 2^-HALF otherwise, or half of that if `halved`. */
+/* Returns e^x (2^x if `two`), or half of this power if `halved`. The power 2^n is split into two
+ * factors, by which e^r is multiplied in turn, so that no factor overflows or becomes 0 too early.
+ * One factor is 2^HALF if x >= 0, and 2^-HALF otherwise; if `halved`, it is half of this number. */
 K_INLINE T K_TYPED(k_exp_whole)(T x, const bool two, const bool halved) {
     const T unit = two ? (T)M_LOG2E : 1;
     const T least = k_exp_least * TIMES * unit;
@@ -59,8 +59,8 @@ K_INLINE T K_TYPED(k_exp)(T x) { return K_TYPED(k_exp_whole)(x, false, false); }
 
 K_INLINE T K_TYPED(k_exp2)(T x) { return K_TYPED(k_exp_whole)(x, true, false); }
 
-/* Returns e^x - 1 = 2^n * (e^r - 1) + (2^n - 1). Half of this is computed and then doubled, because
- * 2^n overflows for the largest n. */
+/* Returns e^x - 1 = 2^n * (e^r - 1) + (2^n - 1). Half of the result is computed and then doubled,
+ * because 2^n overflows for the largest n. */
 K_INLINE T K_TYPED(k_expm1)(T x) {
     const T most = k_exp_most * TIMES_EXPM1;
     T t = x > most ? most : x;

@@ -5,7 +5,7 @@
  * gelu and its tanh form are x * s(x), where the share s(x) goes from 0 at -infinity to 1 at
  * infinity, and s(-x) = 1 - s(x). The derivatives of both functions have these two properties of a
  * share as well. So all four functions are computed in the same way, from the tail t(y) = 1 - s(y)
- * at y = |x|. The tail is 0 for y >= 7.25. For smaller y the tail is one of SHARE_PIECES
+ * at y = |x|. The tail counts as 0 for y > 7.25. For other y the tail is one of SHARE_PIECES
  * polynomials in u, where u is y minus the nearest multiple of 1/2. The derivatives are steeper, so
  * the degree of their polynomials is higher by 1. (Computing the tail from an exponential and a
  * polynomial would take twice as many multiplications.)
@@ -17,7 +17,8 @@
 #include <math.h>
 
 enum { SHARE_DEGREE = 5, SHARE_PIECES = 15 };
-/* The coefficients: a row for each power of u, with a column for each piece. */
+/* The coefficients: a row for each power of u, with a column for each piece. Behind the pieces is
+ * one more column, which stays 0, because the tail is 0 there. */
 typedef float share_pieces[SHARE_DEGREE + 2][SHARE_PIECES + 1];
 static share_pieces share_gelu, share_gelu_grad, share_gelu_tanh, share_gelu_tanh_grad;
 
@@ -37,9 +38,9 @@ static double share_of_tanh_slope(double y) {
     return s - y * s * (1 - s) * SHARE_RISE * (1 + 3 * 0.044715 * y * y);
 }
 
-/* Fits a polynomial in u to each piece of f, of a degree that is higher by 1 if `steep`. f is
- * interpolated at the zeros of a Chebyshev polynomial by divided differences, and the result is
- * expanded into powers of u. */
+/* Fits a polynomial in u to each piece of f. The polynomial has the degree SHARE_DEGREE, or one
+ * more if `steep`. f is interpolated at the zeros of a Chebyshev polynomial by divided differences,
+ * and the result is expanded into powers of u. */
 static void share_fit(share_pieces to, bool steep, double (*f)(double)) {
     const int n = SHARE_DEGREE + steep + 1;
     for (int piece = 0; piece < SHARE_PIECES; piece++) {

@@ -21,9 +21,9 @@ void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above) {
     diagonal = RG_MAX(RG_MIN(diagonal, columns), -rows);
     const int64_t lines = y->numel / columns;
     for (int64_t i = 0; i < lines; i++) {
-        /* The column at which the row is cut. If the elements above the diagonal are cleared, it is
-         * the first element above the diagonal; if those below are cleared, it is the element on
-         * the diagonal. */
+        /* The column at which the row is cut. If the elements above the diagonal are cleared, this
+         * is the first column above the diagonal; if the elements below are cleared, it is the
+         * column of the diagonal. */
         int64_t keep = RG_MAX(RG_MIN(i % rows + diagonal + above, columns), 0);
         char *row = y->data + i * columns * bytes;
         if (above)

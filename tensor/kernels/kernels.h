@@ -75,6 +75,7 @@ void k_run_apart(bool light, bool pure, int n, rg_tensor *const t[], rg_loop *lo
 
 /* Calls k_run_apart with `light` and `pure` false. */
 void rgi_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context);
+/* The least number of elements for which k_rows uses several threads. */
 enum { RG_LARGE = 1 << 16 };
 
 /* Iterates over the lines of t[0] .. t[n - 1]: the rows of elements along `dim`. The loop is called
@@ -121,10 +122,10 @@ void k_run_beside(rg_loop *loop, int count, const int bytes[], char *const p[], 
                   int64_t n, const void *context);
 
 /* ---- turn.c: operands that are transposed in memory -------------------------------------------
- * An operand of a walk is "turned" if its fastest dim isn't the fastest dim of the other operands.
- * If there are such operands, k_turn_operands changes the walk and returns true; the walk must then
- * be run with k_turned_loop as its loop, and the k_turning as its context. Otherwise
- * k_turn_operands changes nothing and returns false. */
+ * An operand of a walk is "turned" if it is contiguous along another dim than the last one. If
+ * there are such operands, k_turn_operands changes the walk and returns true; the walk must then be
+ * run with k_turned_loop as its loop, and the k_turning as its context. Otherwise k_turn_operands
+ * changes nothing and returns false. */
 enum { K_TURN_SIDE = 64 };
 typedef struct k_turning {
     const rg_walk *walk;
@@ -187,9 +188,11 @@ int64_t k_count(const rg_tensor *x);
 bool k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims);
 /* y = whether any element over dims isn't 0; or, if `all`, whether no element is 0. */
 bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all);
-/* y = sum((x - mean)^2) / max(0, n - correction) for n elements, or its root if `root` is true. */
+/* y = sum((x - mean)^2) / max(0, n - correction) for n elements; if `root`, y is the square root of
+ * this quotient. */
 bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, bool root);
-/* y = sum(|x|^p)^(1/p): for p = 0 the number of x that aren't 0; for p = infinity max |x|. */
+/* y = sum(|x|^p)^(1/p). For p = 0, y is the number of elements that aren't 0; for p = infinity, max
+ * |x|; for p = -infinity, min |x|. */
 bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p);
 /* Computes the same bits as k_norm, but first writes the powers of |x| into memory, and then adds
  * them with the loops of sums. A program that calls this function and not k_norm links none of the
@@ -226,10 +229,10 @@ bool k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, i
 /* normalize.c: layer norm, group norm and rms norm of contiguous tensors. The weight, the bias, and
  * each gradient may be NULL. The gradients of weight and bias are added to what gweight and gbias
  * hold. Backward splits the rows into k_norm_parts parts, each with sums of its own, and at the end
- * adds all sums to those of the first part. The sums of weight and bias are in one block of memory,
- * part after part: gweight of the first part, gbias of the first part, gweight of the second part,
- * and so on. With W weights, the sums of the next part are therefore 2 * W numbers further on. Both
- * functions return false if there is no loop for the dtype. */
+ * adds all sums to the sums of the first part. The sums of weight and bias are in one block of
+ * memory, part after part: gweight of the first part, gbias of the first part, gweight of the
+ * second part, and so on. With W weights, the sums of the next part are therefore 2 * W numbers
+ * further on. Both functions return false if there is no loop for the dtype. */
 typedef struct k_norm_rows {
     int64_t rows, n; /* The number of rows of x, and the number of elements in a row. */
     /* Row r belongs to group r % groups. Each weight of a group applies to `per` consecutive
@@ -290,8 +293,8 @@ double k_nll_total(const k_nll_targets *z);
 bool k_nll(const k_nll_targets *z, rg_tensor *y, rg_tensor *x);
 bool k_nll_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *g, double scale);
 /* Cross entropy: k_nll of log_softmax(x) for x of shape (batch, classes), without storing the
- * log_softmax. Forward writes two numbers for each row to `shifts`, of shape (batch, 2). Their sum
- * is ln sum_i e^x_i, which log_softmax subtracts from the row. Backward reads them. */
+ * log_softmax. Forward writes two numbers for each row to `shifts`, of shape (batch, 2). The sum of
+ * the two is ln sum_i e^x_i, which log_softmax subtracts from the row. Backward reads `shifts`. */
 bool k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *shifts, rg_tensor *x);
 bool k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *shifts,
                               rg_tensor *x, rg_tensor *g, double scale);
@@ -320,8 +323,8 @@ typedef struct {
 /* y = a b, or y += a b if `add` is true, for floats, without packing. Requires that y_col and b_col
  * are 1, and that n is a multiple of the number of lanes of a vector. */
 typedef void k_product(const k_product_sizes *z, void *y, const void *a, const void *b, bool add);
-/* Transposes: reads n rows of k elements with strides row and col, multiplies them by scale, and
- * writes each as a column of `to`, whose rows are to_row elements apart. */
+/* Transposes: reads n rows of k elements with strides row and col, multiplies the elements by
+ * scale, and writes each row as a column of `to`, whose rows are to_row elements apart. */
 typedef void k_turn(void *to, int64_t to_row, const void *from, int64_t row, int64_t col, int64_t n,
                     int64_t k, double scale);
 /* k_direct_product returns the k_product for a dtype, and k_direct_turn returns the k_turn. If
@@ -339,7 +342,8 @@ typedef struct k_window {
 } k_window;
 
 /* x is (batch, groups * in, size), w is (groups * out, in, kernel), and y is (batch, groups * out,
- * to). Each channel of y is a sum over the channels of x in the same group. */
+ * to). Here size, kernel and to stand for two dims each, as in k_window. Each channel of y is a sum
+ * over the channels of x in the same group. */
 typedef struct k_conv {
     int64_t batch, groups, in, out;
     k_window window;
@@ -352,10 +356,11 @@ bool k_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tens
 bool k_convolve_input(const k_conv *z, rg_tensor *gx, const rg_tensor *g, const rg_tensor *w);
 bool k_convolve_weight(const k_conv *z, rg_tensor *gw, const rg_tensor *x, const rg_tensor *g);
 
-/* x and y consist of `planes` planes each. The windows are as in k_window; if `adaptive`, the
- * window sizes are chosen so that the windows divide x evenly into as many parts as y has elements.
- * A mean is the sum divided by `divisor`. If `divisor` is 0, the sum is divided by the number of
- * elements in the window; padding is counted among them if count_padding is set. */
+/* x and y consist of `planes` planes each. The windows are as in k_window. If `adaptive`, only the
+ * sizes of x and y are used: a plane of x is split as evenly as possible into one window for each
+ * element of y, and neighbouring windows overlap where the sizes don't divide evenly. A mean is the
+ * sum divided by `divisor`. If `divisor` is 0, the sum is divided by the number of elements in the
+ * window; padding is counted among them if count_padding is set. */
 typedef struct k_pool {
     int64_t planes;
     k_window window;
@@ -390,8 +395,9 @@ typedef struct k_recurrent {
 typedef struct k_recurrent_values {
     rg_tensor *y, *c, *gates, *h_0, *c_0;
 } k_recurrent_values;
-/* The gradients of a layer: of y and c, which the caller gives (c may be NULL), and those that are
- * computed. `hidden` is the gradient of z; except in a GRU it equals that of gates_in. */
+/* The gradients of a layer. The caller gives the gradients of y and c (c may be NULL); the others
+ * are computed. `hidden` is the gradient of z; except in a GRU it equals the gradient of
+ * gates_in. */
 typedef struct k_recurrent_gradients {
     rg_tensor *y, *c;
     rg_tensor *gates_in, *hidden, *h_0, *c_0;
@@ -414,9 +420,11 @@ typedef void k_recurrent_pack(void *to, const void *from, int64_t rows, int64_t 
 bool k_has_bfloat16(void);
 /* Returns the size in bytes of a worker's scratch memory for tiles of `columns` columns. Returns 0
  * if the product must be computed in float32 instead: if k_has_bfloat16 returns false, if the
- * product is too thin, or if of_bfloat16 is false and the precision isn't "medium". */
+ * product is too thin, if y's rows aren't contiguous, or if of_bfloat16 is false and the precision
+ * isn't "medium". */
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat16);
-/* y = alpha * a b + beta * c; `room` has as many bytes as k_bfloat16_room returned, not 0. */
+/* y = alpha * a b + beta * c. Requires that k_bfloat16_room didn't return 0; `room` is scratch
+ * memory of the size that it returned. */
 void k_bfloat16_product(const k_product_sizes *z, void *y, const void *c, const void *a,
                         const void *b, double alpha, double beta, void *room);
 
@@ -461,14 +469,16 @@ typedef struct k_truncation {
     double mean, std, low, high, log_peak;
 } k_truncation;
 /* For each element that is still pending, writes its candidate to `accepted`, and clears `pending`
- * if the candidate is accepted. Returns whether any element is still pending after that. */
+ * if the candidate is accepted. A uniform candidate is accepted if the element's number in
+ * `uniforms`, drawn from [0, 1), is at most its probability. Returns whether any element is still
+ * pending after that. */
 bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tensor *candidates,
                        const rg_tensor *uniforms, rg_tensor *pending);
 
 /* ---- index.c: elements and slices at indices --------------------------------------------------
  * Indices are int64, and must be in range. If an index occurs several times, the action is applied
- * in the order of the indices. The first two functions return false if there is no loop for the
- * dtype.
+ * in the order of the indices. k_index_along and k_index_slices return false if there is no loop
+ * for the dtype.
  */
 /* An action on an element of `row` and the element of t at an index. K_GET: row = t[index]. K_PUT:
  * t[index] = row. K_ADD: t[index] += row. K_MULTIPLY: t[index] *= row. K_GREATER and K_LESSER:
@@ -485,7 +495,7 @@ bool k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim
 /* Returns whether all indices are in [low, high). If not, sets *bad to the first one outside. */
 bool k_index_within(const rg_tensor *index, int64_t low, int64_t high, int64_t *bad);
 /* For each matrix in the last two dims of a contiguous tensor, sets the elements above a diagonal
- * to 0, or, if `above` is false, those below it. */
+ * to 0, or, if `above` is false, the elements below it. */
 void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above);
 /* Copies x to a slice of y: y.narrow(dim, start, x.size(dim)) = x. */
 void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start);
@@ -498,8 +508,9 @@ typedef struct k_ranked {
     int64_t key, index;
 } k_ranked;
 
-/* Returns the key of a float. NaN has the greatest key (the least if `descending`), and -0 that of
- * 0. (A negative number's bits are inverted without a branch, which random signs would slow.) */
+/* Returns the key of a float. NaN has the greatest key (the least if `descending`), and -0 has the
+ * key of 0. (The bits of negative numbers are inverted without a branch, because random signs would
+ * make a branch slow.) */
 static inline int64_t k_rank(double v, bool descending) {
     union {
         double d;
@@ -530,14 +541,15 @@ bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, 
 
 /* k_kth finds the k-th smallest element of each line along dim, where k = 1 is the smallest, and
  * its index. k_median finds the median of each line: the first NaN if there is one, or else the
- * element that a stable sort would move to the middle. `values` and `indices` have size 1 along
- * dim. Both return false if memory runs out. */
+ * element that a stable sort would move to the middle (the lower middle of an even number).
+ * `values` and `indices` have size 1 along dim. Both return false if memory runs out. */
 bool k_kth(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, int64_t k);
 bool k_median(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim);
 
 /* Groups equal elements (if dim is -1), or equal slices along dim. order[i] is the index of the
- * element or slice that is i-th in sorted order, and group[i] is the number of its distinct value,
- * from 0 on. Returns how many distinct values there are, or -1 if memory runs out. */
+ * element or slice that is i-th in sorted order. The distinct values are numbered from 0 on, and
+ * group[i] is the number of the value of this element or slice. Returns how many distinct values
+ * there are, or -1 if memory runs out. */
 int64_t k_unique(const rg_tensor *x, int dim, int64_t *order, int64_t *group);
 
 /* For each value, writes to y how many elements of a sorted row are less than the value, or, if
@@ -550,8 +562,8 @@ void k_nonzero(rg_tensor *y, const rg_tensor *x);
 
 /* ---- range.c: evenly spaced numbers -------------------------------------------------------------
  * k_arange computes y[i] = start + step * i for floats, and k_arange_integers for integers.
- * k_linspace computes at least two evenly spaced numbers from start to end. They return false if
- * there is no loop for the dtype. */
+ * k_linspace computes at least two evenly spaced numbers from start to end. All three return false
+ * if there is no loop for the dtype. */
 bool k_arange(rg_tensor *y, double start, double step);
 bool k_arange_integers(rg_tensor *y, int64_t start, int64_t step);
 bool k_linspace(rg_tensor *y, double start, double end);

@@ -18,11 +18,11 @@ enum {
     MATMUL_KC = 384,
     MATMUL_MC = 256,
     MATMUL_STAYS = 1 << 17,
-    /* The numbers of rows of a from which it pays to prefetch b (MATMUL_SOME), and to pack b
-     * (MATMUL_MANY). */
+    /* MATMUL_SOME is the least number of rows of `a` for which it pays to prefetch b, and
+     * MATMUL_MANY the least number for which it pays to pack b. */
     MATMUL_SOME = 16,
     MATMUL_MANY = 128,
-    /* The number of columns above which it pays to pack a. */
+    /* The number of columns of b above which it pays to pack `a`. */
     MATMUL_WIDE = 512,
     /* A product is tiny if it has at most MATMUL_TINY multiplications, and at most MATMUL_TINY_K
      * terms in each sum. */
@@ -33,8 +33,8 @@ enum {
 };
 
 /* Returns how many lines of k elements a worker's scratch memory holds. They are a panel of b (32
- * columns, as many as in the widest instruction set) and, if a is packed, the rows of a, plus 16
- * rows by which the last two tiles may be filled up. */
+ * columns, as many as in the widest instruction set) and, if `a` is packed, the rows of `a` in a
+ * block, and 16 more, since the last panel of `a` is filled up with zeros. */
 static int64_t matmul_lines(int64_t m, int64_t columns) {
     return 32 + (columns > MATMUL_WIDE ? RG_MIN(m, MATMUL_MC) + 16 : 0);
 }
@@ -97,8 +97,8 @@ typedef struct {
      * has `across` of them. */
     int64_t rows, columns, across, tiles;
     double alpha, beta;
-    /* The c in y = alpha * a b + beta * c, if it is one row that is added to each row of y. If
-     * `bias` is NULL, the old y is c. */
+    /* The operand c of y = alpha * a b + beta * c, if c is a single row, which is added to each row
+     * of y. If `bias` is NULL, the old elements of y are c. */
     const char *bias;
     matmul_product *product;
     /* Scratch memory for all workers, of `bytes` bytes for each worker; NULL if the product needs
@@ -109,8 +109,8 @@ typedef struct {
     bool of_bfloat16;
 } matmul_plan;
 
-/* Returns the offset in bytes of a matrix in t, which is y, a or b. The matrix is the one for the
- * item of y's batch whose index is at[]. */
+/* Returns the offset in bytes, within t, of the matrix for one item of y's batch: the item with the
+ * index at[]. t is y, a or b, and has `dims` batch dims. */
 static int64_t matmul_offset(const rg_tensor *t, int dims, int y_dims, const int64_t at[]) {
     int64_t offset = 0;
     const int64_t *from = at + (y_dims - dims);

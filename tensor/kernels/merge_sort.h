@@ -26,8 +26,8 @@ static inline __attribute__((always_inline)) void merge_sort_insert(k_ranked *q,
     q[j] = item;
 }
 
-/* Merges two sorted ranges of q, [start, middle) and [middle, end), into the same range of `to`.
- * The order of equal items is preserved. */
+/* Merges two sorted ranges of q, [start, middle) and [middle, end), into the range [start, end) of
+ * `to`. The order of equal items is preserved. */
 static inline __attribute__((always_inline)) void merge_sort_merge(k_ranked *to, const k_ranked *q,
                                                                    int64_t start, int64_t middle,
                                                                    int64_t end, k_before *before,

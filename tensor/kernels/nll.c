@@ -5,8 +5,8 @@
  */
 #include "lanes.h"
 
-/* The operands of a call. y is the output: the losses, or the gradient of x. The others are named
- * as in k_nll and k_cross_entropy; those that a function doesn't have are NULL. */
+/* The operands of a call. y is the output: the losses, or the gradient of x. The other operands are
+ * named as in k_nll and k_cross_entropy; operands that a function doesn't have are NULL. */
 typedef struct {
     const k_nll_targets *z;
     rg_tensor *y, *shifts, *x, *g;

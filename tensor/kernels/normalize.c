@@ -7,7 +7,7 @@
 enum {
     NORM_ROWS = 4,   /* The number of rows that are added to the gradient of the weights at once. */
     NORM_CHUNK = 16, /* The number of vectors in a chunk (see loops/normalize.h). */
-    NORM_PARTS = 16, /* The most parts into which backward splits the rows. */
+    NORM_PARTS = 16, /* The maximum number of parts into which backward splits the rows. */
 };
 
 /* The operands of k_normalize. groups, n and per are fields of z. Each group of rows has n / per
@@ -104,8 +104,8 @@ static void norm_backward_part(void *context, int64_t begin, int64_t end, int wo
 }
 
 /* Returns the number of rows of a part. This number doesn't depend on the number of threads, so
- * that the result doesn't depend on it either. A part has at least 2 * NORM_ROWS rows, unless x has
- * fewer; with smaller parts the sums could take more memory than x. */
+ * that the result doesn't depend on it either. Each part but the last has at least 2 * NORM_ROWS
+ * rows, unless x has fewer; with smaller parts the sums could take more memory than x. */
 static int64_t norm_grain(const k_norm_rows *z) {
     if (z->rows * z->n < RG_LARGE)
         return RG_MAX(z->rows, 1);

@@ -6,7 +6,8 @@
 
 #include "tensor/tensor.h"
 
-/* A step's loops for each dtype and set. A program links those of the steps that it names. */
+/* The loops of a step, for each dtype and instruction set. A program links only the loops of the
+ * steps that it names. */
 typedef struct k_optimizer k_optimizer;
 extern const k_optimizer k_sgd, k_adam, k_rmsprop, k_adagrad, k_lion, k_nadam, k_radam, k_muon;
 extern const k_optimizer k_muon_update, k_round_to_bfloat16, k_combine_to_bfloat16;
@@ -100,17 +101,17 @@ typedef struct k_optimizer_numbers {
         struct {
             double alpha, beta;
         } combined;
-        /* k_average_lerp sets t[0] to t[0] + entering * (t[1] - t[0]). k_average_mean sets t[0]
-         * to the mean of `count` tensors: t[1] is the last of them, and t[0] is the mean of the
-         * others. */
+        /* k_average_lerp sets t[0] to t[0] + entering * (t[1] - t[0]). k_average_mean sets t[0] to
+         * the mean of `count` tensors: t[1] is the last of them, and t[0] is at first the mean of
+         * the others. */
         struct {
             double entering, count;
         } averaged;
     };
 } k_optimizer_numbers;
 
-/* Updates n contiguous elements: at[0] is the parameter, at[1] its gradient, and at[2] and the
- * following ones are its state. */
+/* Computes a step for n contiguous elements. at[] are the addresses of these elements in the
+ * tensors t[], which k_optimizer_numbers explains. */
 typedef void k_optimizer_loop(char *const at[], int64_t n, const k_optimizer_numbers *z);
 /* Returns the loop of the optimizer `which` for this dtype, or NULL if there is none. */
 k_optimizer_loop *k_optimizer_loop_of(const k_optimizer *which, rg_dtype dtype);

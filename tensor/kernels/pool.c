@@ -14,8 +14,8 @@
 enum { POOL_RUN = 256, POOL_ROUND = 16, POOL_FEW = 4 };
 
 /* The elements of a window along one dim: begin to end - 1, for dilation 1. `counted` is the number
- * of positions along this dim that a mean counts. The mean's divisor is the product of the counts
- * of both dims. */
+ * of positions along this dim that a mean counts. If k_pool's `divisor` is 0, a sum is divided by
+ * the product of the counts of both dims. */
 typedef struct {
     int64_t begin, end, counted;
 } pool_span;
@@ -51,7 +51,7 @@ typedef struct {
 #define K_TYPES_NUMBERS
 #include "sets.h"
 
-/* Returns the most elements of x that a window can have along dim d. */
+/* Returns the greatest number of elements of x that a window can have along dim d. */
 static int64_t pool_taps(const k_window *z, int d) { return RG_MIN(z->kernel[d], z->size[d]); }
 
 static bool pool_run(const k_pool *p, rg_work *loop, rg_tensor *y, const rg_tensor *indices,

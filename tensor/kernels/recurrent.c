@@ -10,8 +10,8 @@
 enum {
     /* The number of columns of a panel of weights. The last panel is filled up with zeros. */
     RECUR_PANEL = 64,
-    /* A task has at most RECUR_MOST rows of the batch. Their number is a multiple of RECUR_ROUND,
-     * except in the last task. */
+    /* A task has at most RECUR_MOST rows of the batch. The number of rows is a multiple of
+     * RECUR_ROUND, except in the last task. */
     RECUR_ROUND = 8,
     RECUR_MOST = 64
 };
@@ -25,8 +25,8 @@ typedef struct {
     char *y, *c, *gates;
     const char *g_y, *g_c;
     char *g_in, *g_hidden, *g_h_0, *g_c_0;
-    /* The length of a row of gates, for forward, and the length of a row of weights, for backward.
-     * Both are rounded up to whole panels. */
+    /* gates_wide is the length of a row of gates, which forward uses, and from_wide the length of a
+     * row of weights, which backward uses. Both are rounded up to whole panels. */
     int64_t gates_wide, from_wide;
     k_product *product;
     char *room;

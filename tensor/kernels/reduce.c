@@ -1,9 +1,9 @@
 /*
  * reduce.c: reduces a tensor over the dims in a mask. It cuts the tensor into blocks of two dims.
  * The first dim of a block is reduced: the loop of a kind of reduction combines the block with y.
- * Each kind is defined in the file of its family (sums.c, products.c, extremes.c or norms.c), so
- * that a program links only the kinds that it calls. moments.c and logsumexp.c compute means,
- * variances and the logarithm of sums of exponentials from such reductions.
+ * Each kind is defined in another file (sums.c, products.c, extremes.c or norms.c), so that a
+ * program links only the kinds that it calls. moments.c and logsumexp.c compute means, variances
+ * and the logarithm of sums of exponentials from such reductions.
  */
 #include "reduce.h"
 #include "tensor/shape.h"
@@ -15,9 +15,9 @@
 enum { REDUCE_LARGE = 1 << 15 };
 
 /* A block (see reduce.h), cut into tasks for the threads. The columns of the block are the indices
- * of the dim that isn't reduced. Each of the `parts` tasks is `columns` columns; the last task also
- * has the columns that are left. How many columns a task has doesn't change the order of additions
- * in a sum. */
+ * of its second dim. Each of the `parts` tasks is `columns` columns; the last task also has the
+ * columns that are left. How many columns a task has doesn't change the order of additions in a
+ * sum. If both dims are reduced, the whole block is one task. */
 typedef struct {
     reduce_loop *loop;
     const reduce_block *block;

@@ -10,9 +10,9 @@
 #include <tgmath.h>
 
 /* A block of two dims, which is reduced over the first one: for each j < n1, the elements x[i][j]
- * for all i < n0 are combined with y[j]. x[i + 1][j] is step0 bytes behind x[i][j], x[i][j + 1] is
- * step1 bytes behind it, and y[j + 1] is y_step bytes behind y[j]. If y_step is 0, all columns j
- * are combined with the same element of y. `context` is that of k_reduce_blocks. */
+ * for all i < n0 are combined with y[j]. x[i + 1][j] is step0 bytes and x[i][j + 1] is step1 bytes
+ * behind x[i][j], and y[j + 1] is y_step bytes behind y[j]. If y_step is 0, all columns j are
+ * combined with the same element of y. `context` is that of k_reduce_blocks. */
 typedef struct {
     int64_t n0, step0, n1, step1, y_step;
     const void *context;
@@ -23,8 +23,8 @@ typedef void reduce_loop(char *y, const char *x, const reduce_block *b);
  * at the same time. */
 enum { REDUCE_BLOCK = 8192 };
 
-/* Returns a header with y's elements and all of x's dims, in which the reduced dims have size 1, so
- * that y can be walked together with x. */
+/* Returns a tensor that shares y's elements and has all of x's dims. The reduced dims have size 1,
+ * so that y can be walked together with x. Requires that y is contiguous. */
 rg_tensor k_reduce_kept(const rg_tensor *y, const rg_tensor *x, uint32_t dims);
 
 /* Cuts x into blocks, and combines each block with y by calling the loop. `context` is passed to
@@ -32,8 +32,8 @@ rg_tensor k_reduce_kept(const rg_tensor *y, const rg_tensor *x, uint32_t dims);
 void k_reduce_blocks(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_loop *loop,
                      const void *context);
 
-/* A kind of reduction: the value with which y is filled first (`unit` if y is floating, `integer`
- * if y is of integers), and the loops. */
+/* A kind of reduction: the value with which y is filled first (`unit` if y is floating, otherwise
+ * `integer`), and the loops. */
 struct k_reduction {
     double unit;
     int64_t integer;

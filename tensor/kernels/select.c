@@ -7,8 +7,9 @@
 
 /* ---- the k-th smallest of n items ------------------------------------------------------------ */
 
-/* Sorts the first, the middle and the last item: moves their median to the front, the least of the
- * three to the second place, and the greatest to the last place. */
+/* Compares the first, the middle and the last item. Their median moves to the front, the least of
+ * the three to the second place, and the greatest to the last place. (The item that was in the
+ * second place goes to the middle.) */
 static void select_pivot(k_ranked *first, k_ranked *last) {
     k_ranked *second = first + 1;
     RG_SWAP(first[(last - first) / 2], *second);
@@ -65,10 +66,10 @@ static void select_kth(k_ranked *q, int64_t n, int64_t k) {
 
 /* The lines of a call: each has n elements of `bytes` bytes. step[0], step[1] and step[2] are the
  * distances in bytes from one element of a line to the next in values, indices and x. k is the
- * place of the element that is selected in ascending order, counted from 1, or 0 for the median.
- * `rank` gives each element of a line a key, an integer that sorts as the element does, and `room`
- * has the keys of the current line with the elements' indices. `floats` is set if x is floating, so
- * that a line may have a NaN. */
+ * place that the selected element has in ascending order, counted from 1; if k is 0, the median is
+ * selected. `rank` gives each element of a line a key, an integer that sorts as the element does,
+ * and `room` has the keys of the current line with the elements' indices. `floats` is set if x is
+ * floating, so that a line may have a NaN. */
 typedef struct {
     k_ranked *room;
     k_ranks *rank;

@@ -102,8 +102,8 @@ enum { K_EACH_SET(K_SET_NAME_) K_SETS, K_DTYPES = RG_DTYPE_COUNT };
 
 /* The instruction set in which loops run; run.c chooses it. All sets give the same bits, except in
  * products of matrices, and in what is computed by them (convolutions, attention, recurrent
- * layers). There AVX2 and AVX-512 use fused multiply-adds, and attention may split a sum into as
- * many partial sums as a vector has lanes. */
+ * layers). In these, AVX2 and AVX-512 use fused multiply-adds, and attention may split a sum into
+ * as many partial sums as a vector has lanes. */
 extern int k_set;
 
 /* Sets k_set to the instruction set whose name is `asked`. NULL or "" asks for `best`, the best set
@@ -243,7 +243,7 @@ K_INLINE bool k_is_nan_bool(bool x) { return (void)x, false; }
 /* K_UNROLLED stands before a loop of a constant number of iterations, at most 32, which compilers
  * unroll completely. K_IN_REGISTERS stands before a loop over a constant number of elements, which
  * fill one to eight vectors: compilers vectorise and then unroll it, so that its arrays stay in
- * registers. Without them, GCC would unroll the loops only at -O3. */
+ * registers. Without these pragmas, GCC would unroll the loops only at -O3. */
 #define K_UNROLLED     _Pragma("GCC unroll 32")
 #define K_IN_REGISTERS _Pragma("GCC unroll 8")
 

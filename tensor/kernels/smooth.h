@@ -56,9 +56,9 @@ static inline k_ordered_double k_order_double(double x) { return x; }
 static inline double k_unorder_double(k_ordered_double x) { return x; }
 
 /* Returns `first ? a : b`, computed by bit operations after both a and b have been computed. If
- * compilers saw that it is a choice, they might branch around one of them. Or they might compute an
- * operand only in the lanes that need it, with arbitrary numbers in the other lanes; some of these,
- * such as subnormal numbers, are slow. */
+ * compilers could tell that one of the two is chosen, they might branch around the other. Or they
+ * might compute an operand only in the lanes that need it, with arbitrary numbers in the other
+ * lanes; some numbers, such as subnormal ones, are slow. */
 static inline float k_either(bool first, float a, float b) {
     int32_t mask = -(int32_t)first;
     return k_from_bits_float((k_bits_float(a) & mask) | (k_bits_float(b) & ~mask));
@@ -160,9 +160,9 @@ K_INLINE double k_tanh_double(double x) {
     return copysign(u / (u + 2), x);
 }
 
-/* For |x| < 1, sinh(x) = x + x * z * p(z) with z = x^2 for floats. For doubles it is u - u^2 / (2 *
- * u + 2) with u = e^|x| - 1, and the sign of x. For other x it is (e^|x| - e^-|x|) / 2, with the
- * sign of x. */
+/* For |x| < 1, floats use sinh(x) = x + x * z * p(z), where z = x^2 and p is a polynomial. Doubles
+ * use sinh(|x|) = u - u^2 / (2 * u + 2), where u = e^|x| - 1. For other x, both use sinh(|x|) =
+ * (e^|x| - e^-|x|) / 2. The result gets the sign of x. */
 K_INLINE float k_sinh_float(float x) {
     const float a = fabsf(x);
     const float half = k_exp_whole_float(a, false, true);
@@ -181,7 +181,7 @@ K_INLINE double k_sinh_double(double x) {
 /* ---- the error function ---------------------------------------------------------------------- */
 
 /* For |x| < 1, erf(x) is a polynomial. Otherwise erf(|x|) is 1 - e^q, where q is a polynomial in
- * |x|; q is computed for at most |x| = 4, where erf is 1 in float. */
+ * |x|. In q, |x| is limited to 4, from where on erf is 1 in float. */
 K_INLINE float k_erf_float(float x) {
     const float a = fabsf(x);
     const float z = x * x;
@@ -198,7 +198,7 @@ K_INLINE float k_erf_float(float x) {
 K_INLINE double k_erf_double(double x) { return erf(x); }
 
 /* erfc(|x|) = e^(-x^2) * p(t) with t = 1 / (|x| + 3), where p is a polynomial. If x is negative,
- * erfc(x) = 2 - erfc(|x|). Both are computed in double. */
+ * erfc(x) = 2 - erfc(|x|). All of this is computed in double. */
 K_INLINE float k_erfc_float(float x) {
     const double a = fabs((double)x);
     const double t = 1 / (a + 3);
@@ -212,10 +212,10 @@ K_INLINE double k_erfc_double(double x) { return erfc(x); }
 
 /* ---- powers ---------------------------------------------------------------------------------- */
 
-/* Returns a^b for floats, computed in double as 2^(b * log2|a|). That exponent is limited to
- * [-1000, 1000], so that no subnormal double arises. If a is negative, the result is negative if b
- * is odd; if b isn't an integer, it is NaN, unless a is -infinity. (k_either is needed, because
- * compilers would branch on a plain choice when b is the same for the whole loop.) */
+/* Returns a^b for floats, computed in double as 2^(b * log2|a|). The exponent b * log2|a| is
+ * limited to [-1000, 1000], so that no subnormal double arises. If a is negative, the result is
+ * negative for odd b, and NaN if b isn't an integer, unless a is -infinity. (k_either is needed,
+ * because compilers would branch on a plain choice when b is the same for the whole loop.) */
 K_INLINE float k_pow_float(float a, float b) {
     const int32_t i = (int32_t)k_either(fabsf(b) < 0x1p24f, b, 0);
     const int32_t odd = (int32_t)((uint32_t)(i & -((float)i == b)) << 31);

@@ -19,8 +19,8 @@ typedef struct {
 typedef void softmax_loop(const softmax_rows *z, char *const p[], int64_t rows);
 
 enum {
-    SOFTMAX_SIDE = 256,  /* The most adjacent rows in a block, if rows aren't contiguous. */
-    SOFTMAX_ROOM = 4096, /* The longest row for which the exponentials are kept in a buffer. */
+    SOFTMAX_SIDE = 256,  /* The maximum number of rows in a block, if rows aren't contiguous. */
+    SOFTMAX_ROOM = 4096, /* The maximum length of a row whose exponentials a buffer can hold. */
     /* The number of elements of each row that softmax_stream processes in one iteration. */
     SOFTMAX_STEP = 64,
     /* A processor that compares the addresses of loads and stores confuses addresses that differ

@@ -20,7 +20,8 @@ typedef void turn_tile(char *to, const char *from, int64_t step, int64_t rows, i
 static turn_tile *const turn_tiles[K_DTYPES] = K_BASE_SIZES(turn_tile);
 
 /* Returns the dim along which the elements of transposed operands are contiguous, or -1 if no
- * operand is transposed. Sets turned[k] to whether operand k is transposed. */
+ * operand is transposed. Sets turned[k] to whether operand k is transposed, with that dim as its
+ * contiguous one. (If operands have different contiguous dims, only one of these dims counts.) */
 static int turn_dim(const rg_walk *w, bool turned[]) {
     const int last = w->ndim - 1;
     int dim = -1;

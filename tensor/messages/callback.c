@@ -16,7 +16,8 @@ bool rgi_judge_call(bool ok, int64_t before, rg_code code, const char *op, const
     /* A failure before the call, if it is unread, is probably the cause, and stays the error. */
     if (me->failure.unread)
         return false;
-    /* If `ok`, a call in the function failed, and the error handler cleared the error. */
+    /* If `ok` is true, a call inside the function failed, and the error handler cleared the
+     * error. */
     return rgi_fail(code, op, "%s", ok ? "the error handler cleared a failure in it" : sentence);
 }
 

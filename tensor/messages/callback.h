@@ -1,7 +1,8 @@
 /*
- * callback.h: judges calls of functions of the program. Such a function fails if its result says
- * so. It also fails if a function of the library failed in it and it hasn't read the error, because
- * its result is then probably wrong. If it has read the error, it has handled the failure.
+ * callback.h: judges calls of functions of the program. Such a function has failed if its result
+ * says so. It has also failed if a call of the library inside it failed and the function hasn't
+ * read the error, because its result is then probably wrong. A function that has read the error has
+ * handled the failure.
  *
  *     const int64_t before = rgi_failures();
  *     const bool ok = cls->forward(ctx, in, out);
@@ -12,9 +13,10 @@
 
 #include "tensor/error.h"
 
-/* Makes the thread's error, if there is one, a new failure: it counts once more, and is unread
- * again unless the program has an error handler. A call does this after a function of the program
- * failed in it, because that function may have read the error, and the call's own caller hasn't. */
+/* Turns the thread's error, if there is one, into a new failure: counts the error once more, and
+ * marks it as unread unless the program has an error handler. A function of the library does this
+ * when a function of the program that it called has failed. The program's function may have read
+ * the error, but the caller of the library's function hasn't. */
 void rgi_unread_again(void);
 
 /* Returns the number of the thread's failures, for rgi_called. */
@@ -32,9 +34,10 @@ static inline bool rgi_called(bool ok, int64_t before, rg_code code, const char 
     return RG_LIKELY(ok && rgi_failures() == before)
            || rgi_judge_call(ok, before, code, op, sentence);
 }
-/* The same for a function whose result can't say that it failed. */
+/* Does the same for a function whose result can't say that it failed. */
 static inline bool rgi_left_no_failure(int64_t before, const char *op) {
     return rgi_called(true, before, RG_RUNTIME_ERROR, op, "");
 }
-/* The same for a function that has returned the tensor t. Also fails unless t passes rgi_check. */
+/* Does the same for a function that has returned the tensor t. Also fails unless t passes
+ * rgi_check. */
 bool rgi_returned(rg_tensor *t, int64_t before, const char *op);

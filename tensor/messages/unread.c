@@ -26,8 +26,8 @@ static tell_mode mode_of(const char *value) {
     return TELL_UNKNOWN;
 }
 
-/* Returns the mode that the environment variable REGARD_ERRORS chooses. The variable is read only
- * once. */
+/* Returns the mode that the environment variable REGARD_ERRORS chooses. The variable is read at the
+ * first call, and the mode is kept. */
 static tell_mode told_mode(void) {
     static _Atomic(tell_mode) chosen;
     const tell_mode before = chosen;
@@ -54,8 +54,8 @@ static bool tell_address(const void *address) {
     return strncmp(text, "main at ", 8) == 0;
 }
 
-/* Writes the functions that were being called, from the failed one to main. The first addresses are
- * left out, since they are those of the functions that collected the addresses. */
+/* Writes the functions that were being called, from the failed one to main. The first OWN addresses
+ * are left out, since they belong to the functions that collect the addresses. */
 static void tell_stack(const rg_failure *f) {
     enum { OWN = 3 };
     for (int i = OWN; i < f->depth; i++)
@@ -159,8 +159,8 @@ void rgi_tell_all_unread(void) {
 
 static bool is_part_of_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* Returns how often the text has -1 or nan, which a failed call returns, as a number of its own.
- * The lower end of a range of dims doesn't count. */
+/* Returns how often the text contains -1 or nan, which a failed call returns, as a whole word. The
+ * lower end of a range of dims, as in "range of [-1, 0]", doesn't count. */
 static int failed_numbers(const char *text) {
     static const char range[] = "range of [";
     const size_t before = sizeof range - 1;
@@ -175,10 +175,10 @@ static int failed_numbers(const char *text) {
     return n;
 }
 
-/* Returns whether a failure is probably a consequence of the thread's error: since then a function
- * has failed and returned -1 or NaN, and the message contains such a number, or refuses negative
- * numbers without saying which one it was given. (NULL needs no such guess: while an error is
- * unread, a call that is given NULL reports none.) */
+/* Returns whether a failure is probably a consequence of the thread's error: whether, since the
+ * error, a function has failed and returned -1 or NaN, and the new failure's message contains such
+ * a number or refuses negative numbers without saying which one was given. (NULL needs no such
+ * guess: while an error is unread, a call that is given NULL reports none.) */
 static bool is_consequence(const rg_failure *error, const char *line, const char *format) {
     const bool plain = !strchr(format, '%');
     return error->has_number
@@ -186,8 +186,8 @@ static bool is_consequence(const rg_failure *error, const char *line, const char
                || (plain && (strstr(format, "negative") || strstr(format, "can be inferred"))));
 }
 
-/* Returns whether this failure comes from the call that failed first: a function named by RG_AS can
- * fail several times in one call. Other functions fail at most once in a call. */
+/* Returns whether the failure with the message `line` comes from the same call as the thread's
+ * error. A function named by RG_AS can fail several times in one call; other functions can't. */
 static bool is_same_call(const rg_failure *error, const char *line) {
     const size_t n = strcspn(line, ":");
     const bool same_function = line[n] && strncmp(line, error->message, n + 1) == 0;

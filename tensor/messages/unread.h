@@ -12,30 +12,30 @@
 /* Prepares the report of the failure that has just become the thread's error, and calls
  * rgi_abort_if_asked. */
 void rgi_unread_begin(rg_thread *me);
-/* Replaces the calls that the report of the thread's failure lists. Without this function, they are
- * the calls in progress at the failure; address[] has n calls of an earlier time that explain the
- * failure better, as rgi_find_calls found them. */
+/* Replaces the calls that the report of the thread's failure lists. Otherwise these are the calls
+ * that were in progress at the failure. address[] has n calls of an earlier time, found by
+ * rgi_find_calls, that explain the failure better. */
 void rgi_unread_came_from(void *const address[], int n);
 /* If REGARD_ERRORS is `abort`, and the thread has an unread failure that wasn't reported and isn't
  * part of an attempt (rgi_set_failure_aside), reports it and aborts the program. */
 void rgi_abort_if_asked(void);
 
 /* Counts the failure with the message `line`, which was made from `format` while the thread's error
- * was unread. It isn't counted if it is probably a consequence of that error. The report of the
- * error is followed by a line with the number of these failures and the message of the first one.
- * rgi_forget_later forgets them. */
+ * was unread. A failure that is probably a consequence of that error isn't counted. The report of
+ * the error is followed by a line with the number of the counted failures and the message of the
+ * first one. rgi_forget_later forgets these failures. */
 void rgi_count_later(rg_thread *me, const char *line, const char *format);
 void rgi_forget_later(void);
 
 /* Records that the function `op` was called with a NULL that is a consequence of the thread's
- * failure. */
+ * failure, and counts that call as a failure. */
 void rgi_null_reached(const char *op);
 /* Forgets the names recorded by rgi_null_reached. A function calls this if the failure happened
  * inside it, because the functions that it calls are of no interest to the program. */
 void rgi_null_stayed_inside(void);
 
 /* Reports the thread's failure if it is unread and hasn't been reported. Always returns false. A
- * function calls it if it was given NULL, and has no result that a program would check. */
+ * function that has no result that a program would check calls this if it was given NULL. */
 bool rgi_tell_unread(void) __attribute__((cold));
 /* Reports all failures of the thread that are unread and haven't been reported. */
 void rgi_tell_all_unread(void) __attribute__((cold));

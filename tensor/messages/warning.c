@@ -18,8 +18,8 @@ void rg_print_warning(const char *message) { fprintf(stderr, "warning: %s\n", me
 
 static _Atomic(rg_warning_handler *) on_warning = rg_print_warning;
 
-/* Hashes of the warnings that were given; unused entries are 0. When the table is full, no more
- * warnings are given. */
+/* Hashes of the warnings that were given; unused entries are 0. When the table is full, a new
+ * warning isn't given. */
 enum { MOST_WARNINGS = 256 };
 static _Atomic uint64_t warned[MOST_WARNINGS];
 

@@ -8,7 +8,7 @@
  * given before. */
 void rgi_warn(const char *op, const char *format, ...) __attribute__((format(printf, 2, 3), cold));
 
-/* Warns that the environment variable has a value other than `expected`. `taken` is the part of the
- * message that says what the library does instead. */
+/* Warns that the environment variable has an invalid value. `expected` is the part of the message
+ * that describes the valid values, and `taken` the part that says what the library does instead. */
 void rgi_warn_of_variable(const char *variable, const char *value, const char *expected,
                           const char *taken) __attribute__((cold));

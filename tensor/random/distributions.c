@@ -42,9 +42,9 @@ static void draw_normal_blocks(rg_generator *g, rg_dtype dtype, void *to, int n,
         k_random_scale(dtype, to, n, p[1], p[0]);
 }
 
-/* Draws normal numbers with mean p[0] and standard deviation p[1], in pairs. They are written as
- * doubles, whatever the tensor's dtype is. If only the first number of a pair is needed, the
- * generator keeps the second one for the next call. */
+/* Draws normal numbers with mean p[0] and standard deviation p[1], in pairs. The numbers are
+ * written as doubles, whatever the tensor's dtype is. If only the first number of a pair is needed,
+ * the generator keeps the second one for the next call. */
 static void draw_normal_pairs(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     double *y = to;
     (void)dtype;
@@ -83,9 +83,9 @@ static void draw_bernoulli(rg_generator *g, rg_dtype dtype, void *to, int n, con
         y[i] = u[i] < p[0];
 }
 
-/* Draws integers: base + word % range, where base and range are in the random_range whose bytes p[]
- * has. If the range is less than 2^28, `word` is one of the generator's words of 32 bits; otherwise
- * it is made of two. */
+/* Draws integers: base + word % range, where p[] has the bytes of a random_range with `base` and
+ * `range`. If the range is less than 2^28, `word` is one of the generator's words of 32 bits;
+ * otherwise `word` is made of two of them. */
 static void draw_integer(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     random_range r;
     int64_t *y = to;
@@ -146,9 +146,9 @@ static void random_blocks(char *const p[], const int64_t step[], int64_t n, cons
     }
 }
 
-/* Makes `sorted` a view of t with the dims in their order in memory, because torch visits elements
- * in that order; the elements of a transposed matrix, for example, are visited column by column.
- * Returns whether t's own dims are in that order. */
+/* Makes `sorted` a header for t's elements, with the dims in their order in memory, because torch
+ * visits elements in that order; the elements of a transposed matrix, for example, are visited
+ * column by column. Returns whether t's own dims are in that order. */
 static bool random_order(const rg_tensor *t, rg_tensor *sorted) {
     int order[RG_MAX_DIMS];
     bool same = rgi_memory_order(t, order);
@@ -274,10 +274,9 @@ static bool trunc_draw(const k_truncation *r, rg_tensor *candidates, rg_tensor *
 
 /* Fills t with normal numbers of mean p[0] and standard deviation p[1] that lie between p[2] and
  * p[3]. The numbers are drawn into contiguous tensors, whose dims are t's dims, sorted into the
- * order that they have in t's memory. With at least sixteen elements, normal numbers are drawn in
- * blocks whenever torch does that, which is when the tensor that torch draws into is contiguous. In
- * the first round torch draws into t. In later rounds it draws into a tensor with the layout of t,
- * but without gaps. */
+ * order that they have in t's memory. As in torch, normal numbers are drawn in blocks if there are
+ * at least sixteen elements and the tensor into which torch would draw is contiguous. In the first
+ * round that tensor is t. In later rounds it is one with the layout of t, but without gaps. */
 bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     RG_FAIL_IF(p[1] == 0, op, "division by zero");
     const k_truncation rule = truncation_of(p);

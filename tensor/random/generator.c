@@ -175,8 +175,8 @@ rg_tensor *rg_generator_state(rg_generator *g) {
 /* Reads a generator's state from the tensor `state` into *image. If the tensor doesn't hold a valid
  * state, fails with a message like torch's and returns false. */
 static bool generator_read_image(rg_tensor *state, generator_image *image, const char *op) {
-    /* In torch the state is a tensor of bytes. This library has no dtype for bytes. Its state is a
-     * tensor of int64 with the same memory, whose size is a multiple of 8 bytes. */
+    /* In torch the state is a tensor of bytes, whose number is a multiple of 8. This library has no
+     * dtype for bytes, so its state is an int64 tensor with the same bytes. */
     RG_FAIL_AS_IF(RG_TYPE_ERROR, state->dtype != RG_INT64, op,
                   "RNG state must be a torch.int64 tensor");
     RG_FAIL_IF(state->ndim != 1, op, "RNG state must have 1 dim, but has %d", state->ndim);

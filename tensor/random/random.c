@@ -1,7 +1,7 @@
 /*
  * random.c: the public functions that fill tensors with random numbers, and those that return new
- * tensors of random numbers. They call the fill functions in distributions.c. Permutations and
- * draws by given probabilities are in sample.c.
+ * tensors of random numbers. Both kinds call the fill functions in distributions.c. Permutations
+ * and draws by given probabilities are in sample.c.
  */
 #include "random.h"
 #include "tensor/observer.h"
@@ -110,7 +110,7 @@ rg_tensor *rg_randn_like(rg_tensor *x) { return random_like(x, rgi_fill_normal, 
 /* Returns the bound that torch uses in the place of `limit` when integers are drawn into a floating
  * dtype. `limit` is the lower bound of the range (sign 1) or the upper bound, which is excluded
  * (sign -1). v is the next integer inside the range, limit + 1 or limit - 1. If the dtype rounds v
- * to a number outside the range, returns the next number of the dtype that is inside. Otherwise
+ * to a number outside the range, returns the nearest number of the dtype that is inside. Otherwise
  * returns `limit`. */
 static int64_t random_integer_bound(rg_dtype dtype, int64_t v, int64_t limit, int sign) {
     double element;

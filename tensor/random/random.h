@@ -43,12 +43,12 @@ struct rg_generator {
 bool rgi_generator_lock(rg_generator *g, const char *op);
 void rgi_generator_unlock(rg_generator *g);
 
-/* The most numbers that are drawn at a time. A buffer for that many numbers fits into the L1
+/* The greatest number of random numbers that are drawn at once. A buffer for them fits into the L1
  * cache. */
 enum { RANDOM_CHUNK = 512 };
 
 /* Draw n numbers from a generator, which must be locked. rgi_draw_words draws words of 32 bits, for
- * any n. The others require n <= RANDOM_CHUNK. rgi_draw_pairs makes each 64-bit number of two
+ * any n. The others require n <= RANDOM_CHUNK. rgi_draw_pairs makes each 64-bit number from two
  * words. rgi_draw_float and rgi_draw_double draw floats and doubles that are uniform in [0, 1). */
 void rgi_draw_words(rg_generator *g, uint32_t *to, int n);
 void rgi_draw_pairs(rg_generator *g, uint64_t *to, int n);

@@ -11,15 +11,14 @@
 
 /* ---- permutations ----------------------------------------------------------------- */
 
-/* torch shuffles by another method if there are at least this many elements. It exchanges each
- * element with a random one that is chosen from itself and the elements before it, not those behind
- * it, and draws two words for each choice. */
+/* The number of elements from which on torch shuffles by another method. That method exchanges each
+ * element with one that is chosen at random from the element itself and the elements before it, not
+ * those behind it, and draws two words for each choice. */
 enum { PERMUTE_FROM_WITHIN = UINT32_MAX / 20 };
 
 /* Writes the integers from 0 to n - 1 to order[], and shuffles them by the method of Fisher and
- * Yates: exchanges each element with a random one, chosen from itself and the elements behind it.
- * If n is at least PERMUTE_FROM_WITHIN, the random one is chosen from the element itself and the
- * elements before it. */
+ * Yates: exchanges each element with one chosen at random from the element itself and the elements
+ * behind it. If n is at least PERMUTE_FROM_WITHIN, uses the method that is described there. */
 static void random_permute(rg_generator *g, int64_t *order, int64_t n) {
     const bool within = n >= PERMUTE_FROM_WITHIN;
     const int64_t steps = within ? n : n - 1;
@@ -192,8 +191,8 @@ static void cumulate_shares(double *restrict share, const double *restrict weigh
 }
 
 /* Draws categories from each row with replacement. For each draw, draws a uniform float64, and
- * takes the first category whose cumulative probability isn't below that number. Returns false on
- * failure. */
+ * takes the first category whose cumulative probability isn't below the drawn number. Returns false
+ * on failure. */
 static bool draw_with_replacement(const multinomial_draw *d) {
     RG_SCOPE();
     rg_tensor *shares = rgi_own(rgi_new_like(d->weights, RG_FLOAT64));

@@ -166,7 +166,7 @@ static uintptr_t offset_of_call(const void *address, const Dl_info *file) {
 }
 
 /* Writes to `text` the function and line that the command addr2line finds for an offset in a file.
- * If it finds no line, or the file's name contains a single quote, returns false. */
+ * If addr2line finds no function, or the file's name contains a single quote, returns false. */
 static bool find_line(const char *file, uintptr_t offset, char *text, size_t bytes) {
     char command[1200];
     if (strchr(file, '\''))

@@ -49,8 +49,8 @@ void rgi_expect_fork(void (*before)(void), void (*in_parent)(void), void (*in_ch
 /* ---- stacks ------------------------------------------------------------------------------ */
 
 /* Sets *low to the lowest address of the calling thread's stack, as it is when the stack has grown
- * to its full size, and *bytes to that size. A stack grows downwards. If the size is unknown, sets
- * *bytes to 0. */
+ * to its full size, and *bytes to the full size. A stack grows downwards. If the size is unknown,
+ * sets *bytes to 0. */
 void rgi_find_stack(uintptr_t *low, size_t *bytes);
 
 /* Sets address[] to the return addresses of the innermost calls, at most n, and returns their
@@ -65,11 +65,13 @@ typedef struct {
     size_t offset;
 } rg_place;
 
-/* Sets *place to the place of an address. Returns false if no file is known that contains it. */
+/* Sets *place to the place of an address. Returns false if no file that contains the address is
+ * known. */
 bool rgi_find_place(const void *address, rg_place *place);
-/* Writes a string for a return address to `text`, which has room for `bytes` bytes. It is like
- * "main at train.c:40" if the file has debug information, and otherwise like "main at
- * ./train+0x1234". Returns false if the address is unknown. */
+/* Writes a string for a return address to `text`, which has room for `bytes` bytes. The string is
+ * like "main at train.c:40" if the command addr2line finds the function (without debug information,
+ * ??:? stands for the line), and otherwise like "main at ./train+0x1234". Returns false if the
+ * address is unknown. */
 bool rgi_find_call(const void *address, char *text, size_t bytes);
 
 /* Writes to standard error as printf does, but without keeping anything in a buffer. */
@@ -123,13 +125,13 @@ typedef struct {
 extern rg_system rgi_system;
 
 /* Returns the path of the file to which `path` leads when links are followed; the caller frees it.
- * The file need not exist. Returns NULL and sets errno if links lead in a circle, if a folder can't
- * be searched, or if memory ran out. */
+ * The file need not exist. Returns NULL and sets errno on failure, for example if links lead in a
+ * circle or a folder can't be searched. */
 char *rgi_real_path(const char *path);
 /* Returns whether the process may write to the file at the path. If not, sets errno to the cause,
  * which may also be that there is no file, or that the system can't tell. */
 bool rgi_is_writable(const char *path);
-/* Gives an open file these permissions. If that fails, or on Windows, does nothing. */
+/* Gives an open file these permissions. Failure is ignored. On Windows does nothing. */
 void rgi_set_permissions(int fd, mode_t mode);
 
 /* Returns whether a process with this ID is running. */

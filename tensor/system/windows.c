@@ -122,7 +122,7 @@ void rgi_locale_back(rg_locale *before) {
 /* The linker takes these functions in place of those of MinGW-w64, which are less exact: its fma
  * rounds more than once, its pow(10, 100) isn't 1e100, its sin and cos are wrong for large numbers,
  * and its strtod doesn't always return the double that is nearest to the string's number. The names
- * are in parentheses, since <tgmath.h>, which regard.c includes before, has macros of these
+ * are in parentheses, since <tgmath.h>, which regard.c includes earlier, has macros of these
  * names. */
 #ifdef __x86_64__
 /* Returns a + b, rounded to odd: if the sum isn't exact, the last bit of the result is 1. When the
@@ -146,7 +146,7 @@ __attribute__((target("fma"))) static double fma_of_core(double a, double b, dou
     return __builtin_fma(a, b, c);
 }
 
-/* The product of two doubles is exact in a __float128. */
+/* fmaf and fma rely on it that the product of two doubles is exact in a __float128. */
 float(fmaf)(float a, float b, float c) {
     if (__builtin_cpu_supports("fma"))
         return fmaf_of_core(a, b, c);
@@ -207,7 +207,7 @@ float(cosf)(float x) { return (float)cos(x); }
 
 /* ---- files ------------------------------------------------------------------------------- */
 
-/* Sets errno to EISDIR, as POSIX systems do, if a folder can't be opened. */
+/* Opens a file. Opening a folder fails; then sets errno to EISDIR, as POSIX systems do. */
 static int windows_open(const char *path, int flags, mode_t mode) {
     const int fd = _open(path, flags | O_BINARY, mode & (_S_IREAD | _S_IWRITE));
     const DWORD attributes = fd < 0 ? GetFileAttributesA(path) : INVALID_FILE_ATTRIBUTES;
@@ -218,8 +218,8 @@ static int windows_open(const char *path, int flags, mode_t mode) {
 
 static int windows_stat(int fd, struct stat *status) { return fstat(fd, status); }
 
-/* Sets errno to `number` and returns -1. Used after a Windows API function has failed, since these
- * don't set errno. */
+/* Sets errno to `number` and returns -1. Used after a function of the Windows API has failed, since
+ * such functions don't set errno. */
 static int fail_with(int number) {
     errno = number;
     return -1;

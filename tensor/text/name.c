@@ -25,8 +25,8 @@ static void label_free(rg_label *label) {
     rgi_free(label, sizeof *label + strlen(label->name) + 1, RG_MEM_OTHER);
 }
 
-/* Sets t's label, which takes over the previous label's frozen leaf, or removes it if `label` is
- * NULL. Returns the previous label, or NULL if there was none. */
+/* Makes `label` t's label, which takes over the frozen leaf of the previous label. If `label` is
+ * NULL, removes t's label. Returns the previous label, or NULL if there was none. */
 static rg_label *exchange_label(rg_tensor *t, rg_label *label) {
     rg_label *before = t->flags & RG_NAMED ? t->label : NULL;
     rg_tensor *base = t->flags & RG_VIEW ? rgi_base_of(t) : NULL;

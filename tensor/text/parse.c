@@ -44,14 +44,14 @@ typedef struct parser {
     /* The highest dtype among the elements that were read: bool, int64 or float64. An empty list
      * counts as float64. */
     rg_dtype kind;
-    /* The dtype and the shape that the string names by dtype= and shape=. `dtype` or named.n is -1
-     * if it doesn't name one. */
+    /* The dtype that dtype= names and the shape that size= or shape= names. `dtype` or named.n is
+     * -1 if the string doesn't name one. */
     int dtype;
     rg_dims named;
     /* Places in the string: the first integer and the first float that don't fit into an int64, and
-     * the first integer that is too large for a double. NULL if there is none. */
+     * the first integer that is too large for a double. Each is NULL if there is none. */
     const char *wide_int, *wide_float, *huge;
-    /* The first list that is in the place of a number. */
+    /* The first list that is in the place of a number, or NULL. */
     const char *stray;
     /* The leftmost fault, which is the one that torch reports. `code` is RG_OK if there is none. */
     const char *fault_at;

@@ -1,8 +1,8 @@
 /*
  * print.c: writes tensors as strings in the layout of torch (rg_repr), NumPy or TensorFlow. rg_str
- * writes a tensor of one number as Python writes the number. A first pass over the elements that
- * are shown determines their format and width; a second pass writes them. digits.c writes a single
- * number. parse.c reads such strings back.
+ * writes a 0-d tensor as Python writes a number. A first pass over the elements that are shown
+ * determines their format and width; a second pass writes them. digits.c writes a single number.
+ * parse.c reads such strings back.
  */
 #include "c_locale.h"
 #include "digits.h"
@@ -43,8 +43,8 @@ typedef struct printer {
     const rg_tensor *t;
     /* Set for NumPy's layout; not set for torch's layout. */
     bool numpy;
-    /* Set if only the first `edge` and the last `edge` items are shown of each dim that has more
-     * than twice as many. */
+    /* Set if a dim with more than 2 * edge items is cut: only its first `edge` and its last `edge`
+     * items are shown. */
     bool cut;
     int edge;
     int linewidth, precision, indent;
@@ -203,16 +203,17 @@ static bool print_needs_exponents(const printer *p) {
             return print_options.sci_mode;
         return p->most / p->least > 1000 || p->most > 1e8 || p->least < 1e-4;
     }
-    /* As in NumPy, the limits and the ratio are rounded to the array's dtype. Also, numbers are
-     * written without exponents up to a limit, which is lower for a dtype with few digits. */
+    /* As in NumPy, the limits and the ratio are rounded to the array's dtype. Also, only numbers
+     * below a limit are written without exponents. The limit is lower for a dtype with few
+     * digits. */
     const rg_dtype dtype = p->t->dtype;
     const double large = pow(10, RG_MIN(NUMPY_PRECISION, rgi_decimal_digits(dtype)));
     return p->most >= large || p->least < rgi_rounded(1e-4, dtype)
            || rgi_rounded(p->most / p->least, dtype) > 1000;
 }
 
-/* Determines the format and the width of all elements. Fails if the format needs a precision and it
- * is negative; p->text.failed is set then. */
+/* Determines the format and the width of all elements. If the format needs a precision and
+ * p->precision is negative, fails and sets p->text.failed. */
 static void print_look(printer *p) {
     const bool floats = rgi_is_float(p->t->dtype);
     if (floats)
@@ -256,13 +257,13 @@ static void print_word(printer *p, const char *at) {
     print_put(p, p->word, 1);
 }
 
-/* Returns the dots that take the place of the items of the last dim that are left out. */
+/* Returns the dots that stand for the items of the last dim that are left out. */
 static const char *print_dots(const printer *p) {
     return p->numpy || p->edge == 0 ? "..." : " ...";
 }
 
-/* In NumPy's layout, writes what comes before the k-th item of a row: a blank if k isn't 0, or a
- * new line if the item doesn't fit into this one. The item takes `wide` columns. */
+/* In NumPy's layout, writes what comes before item k of a row: a blank if k isn't 0, or a line
+ * break if the item doesn't fit into the current line. The item takes `wide` columns. */
 static void print_next_numpy(printer *p, int64_t k, int wide, int dim) {
     const int indent = p->indent + dim;
     if (k) {
@@ -277,9 +278,8 @@ static void print_next_numpy(printer *p, int64_t k, int wide, int dim) {
     p->column += wide;
 }
 
-/* In torch's layout, writes what comes before the k-th item of a row if k isn't 0: a comma and a
- * blank, or a comma and a new line. All lines of a row but the last have the same number of
- * items. */
+/* In torch's layout, writes what comes before item k of a row if k isn't 0: a comma and a blank, or
+ * a comma and a line break. All lines of a row but the last have the same number of items. */
 static void print_next_torch(printer *p, int64_t k, int dim) {
     if (k == 0)
         return;
@@ -369,8 +369,8 @@ static const char *print_tuple(const rg_tensor *t, char buf[192]) {
 /* ---- torch's layout -------------------------------------------------------------- */
 
 /* Writes a comma, and then `key`, `value` and `end`, on the current line, or on the next one if the
- * current one would become too long. *line is the length of the current line. Before the first
- * suffix 2 is added to it, as in torch. */
+ * current one would become too long. *line is the length of the current line. For the first suffix
+ * *line is 2 more than that, as in torch. */
 static void print_suffix(printer *p, size_t *line, const char *key, const char *value,
                          const char *end) {
     size_t n = strlen(key) + strlen(value) + strlen(end);
@@ -436,8 +436,8 @@ void rg_print(rg_tensor *t) {
         rgi_tell_unread();
         return;
     }
-    /* The flush shows at once whether writing fails; if the buffer were written later, nobody would
-     * see that. */
+    /* The flush shows at once whether writing fails. If the buffer were written later, nobody would
+     * notice a failure. */
     if (puts(s) < 0 || fflush(stdout) != 0) {
         const int number = errno;
         RG_C_NUMBERS(); /* Makes strerror return the message of the C locale, not of the

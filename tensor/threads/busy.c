@@ -30,8 +30,8 @@ static void busy_add(_Atomic int64_t *x, int64_t more) {
 
 /* The machine begins to count as busy when a thread has lost its core BUSY_SWITCHES times within
  * about BUSY_WATCH nanoseconds, or when a spinning thread loses its core (pool_spin in workers.c).
- * It counts as busy for BUSY_LENGTH nanoseconds. If it becomes busy again soon after that, this
- * time is doubled, up to BUSY_LONGEST. */
+ * It counts as busy for BUSY_LENGTH nanoseconds. If it becomes busy again soon after such a period,
+ * the next period is twice as long, up to BUSY_LONGEST. */
 enum {
     BUSY_SWITCHES = 4,
     BUSY_WATCH = 16000000,
@@ -40,7 +40,7 @@ enum {
 };
 
 /* busy_until is the time until which the machine counts as busy. busy_length is the length of the
- * period that ends or ended then. */
+ * period that ends, or has ended, at that time. */
 static _Atomic int64_t busy_until, busy_length;
 
 bool rgi_machine_is_busy(int64_t now) { return now < busy_get(&busy_until); }

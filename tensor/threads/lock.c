@@ -56,8 +56,8 @@ static void unlock_all(void) {
 
 /* Registers the handlers for fork. The mutex of the pool of workers (workers.c) must be locked
  * after the locks of this file, because a thread that holds a generator's lock may wait for the
- * pool. Before a fork the system calls the handler that was registered last first. Therefore
- * workers.c registers its handlers before this file does. */
+ * pool. Before a fork the system calls the handlers in the reverse order of their registration.
+ * Therefore workers.c registers its handlers before this file does. */
 __attribute__((constructor(102))) static void expect_forks(void) {
     rgi_expect_fork(lock_all, unlock_all, unlock_all);
 }

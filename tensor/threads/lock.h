@@ -29,7 +29,7 @@ typedef enum rg_lock {
 void rgi_lock(rg_lock lock);
 void rgi_unlock(rg_lock lock);
 
-/* A lock that belongs to one object, such as a generator; each such object has its own. After
+/* A lock that belongs to one object, such as a generator; each such object has one. After
  * rgi_own_lock_begin and until rgi_own_lock_end the lock is in a list. The thread that calls fork
  * locks all locks of that list. */
 typedef struct rg_own_lock {

@@ -1,8 +1,8 @@
 /*
  * parallel.c: splits work among threads. No result depends on the number of threads. For some work
  * this is so because the parts into which it is split depend only on the amount of work. For other
- * work, such as matrix products and rows, the result has the same bits whatever the parts are. The
- * threads are in workers.c.
+ * work, such as matrix products and functions of single rows, the result has the same bits whatever
+ * the parts are. The threads are in workers.c.
  */
 #include "parallel.h"
 
@@ -24,9 +24,9 @@ static atomic_int wanted_threads; /* The number of threads; 0 until the number i
 static const char *const thread_variables[] = { "REGARD_THREADS", "REGARD_NUM_THREADS",
                                                 "OMP_NUM_THREADS" };
 
-/* Returns the number of threads that the string gives, or 0 if it doesn't begin with a number from
- * 1 to INT32_MAX and a comma or the end. OpenMP's variable may be a list with a number for each
- * level of nesting; the first one is used. */
+/* Returns the number of threads that the string gives, or 0 if it gives none. The string must be a
+ * number from 1 to INT32_MAX, or begin with one and a comma: OpenMP's variable may be a list with a
+ * number for each level of nesting; the first one is used. */
 static int threads_of(const char *text) {
     char *end;
     const long n = strtol(text, &end, 10);
@@ -34,10 +34,9 @@ static int threads_of(const char *text) {
     return n > 0 && n <= INT32_MAX && (!*end || *end == ',') ? (int)n : 0;
 }
 
-/* Warns of each environment variable for the number of threads that is set to something other than
- * a valid number. `threads` is the number that is used; the warning says it. Stops at the first
- * variable with a valid number, because the variables after that one aren't used. An empty variable
- * counts as not set. */
+/* Warns of each environment variable for the number of threads that has an invalid value. `threads`
+ * is the number that is used, which the warning mentions. Stops at the first variable with a valid
+ * number, because the variables after that one aren't used. An empty variable counts as not set. */
 static void warn_of_thread_variables(int threads) {
     char taken[64];
     snprintf(taken, sizeof taken, "the number of threads is %d", threads);

@@ -7,9 +7,10 @@
  * offers that weren't accepted, and waits only for the workers that have begun. So a worker that
  * gets no core costs nothing.
  *
- * After a job a worker first spins for a moment, because the next job often comes soon, and then
- * sleeps. On a busy machine a worker spins for a much shorter time, and workers help with a job
- * only if that pays; busy.c decides whether the machine is busy and whether help pays.
+ * After a job a worker first spins for a moment (reads its word again and again), because the next
+ * job often comes soon, and then sleeps. On a busy machine a worker spins for a much shorter time,
+ * and workers help with a job only if that pays; busy.c decides whether the machine is busy and
+ * whether help pays.
  */
 #include "workers.h"
 
@@ -49,8 +50,8 @@ static __thread bool inside __attribute__((tls_model("initial-exec")));
 /* The pool. `present` is the number of threads that a job can have now, including its caller.
  * `most` is the greatest number of threads that the system allows, as far as is known. If `over` is
  * set, no more threads are started. The mutex is locked while threads are started and while `over`
- * is set. `cores` is the number of cores that the process may use. `crowded` is set if the latest
- * job had more threads than that. */
+ * is written. `cores` is the number of cores that the process may use. `crowded` is set if the
+ * latest job had more threads than there are cores. */
 static struct {
     pthread_mutex_t mutex;
     atomic_int present, most;

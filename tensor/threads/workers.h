@@ -24,7 +24,7 @@ typedef struct rg_job {
 } rg_job;
 void rgi_run_job(rg_job *job);
 
-/* The most threads that a job may have, including its caller. */
+/* The greatest number of threads that a job may have, including its caller. */
 enum { RG_MOST_THREADS = 512 };
 
 /* Returns whether the calling thread is computing a part of a job. */
@@ -33,6 +33,6 @@ bool rgi_in_job(void);
 /* Lets the next job try again to start workers whose threads the system has refused to start. */
 void rgi_retry_workers(void);
 
-/* For tests. If this is set, a job begins only when all free workers have begun with it, and every
- * job is helped. Must not be changed while a job runs. */
+/* For tests. If this is set, a job's caller begins only when every free worker has begun, and
+ * workers help even if that doesn't pay. Must not be changed while a job runs. */
 extern bool rgi_gather_workers;

@@ -132,9 +132,11 @@ rg_foreign rgi_pickle_type(uint8_t global) { return (rg_foreign)global_rows[glob
 
 /* ---- arguments ------------------------------------------------------------------------ */
 
+/* ARGUMENTS_MOST is the greatest number of arguments of a call. SHAPE_MOST is the greatest number
+ * of items in a size, in a stride, and in the metadata of a tensor. */
+enum { ARGUMENTS_MOST = 8, SHAPE_MOST = 64 };
 /* The n arguments of a call. v[] has the indices of their values; its other elements are 0. `name`
  * is the name of the global that is called, for error messages. */
-enum { ARGUMENTS_MOST = 8, SHAPE_MOST = 64 };
 typedef struct {
     const char *name;
     size_t n;
@@ -145,8 +147,8 @@ static rg_pickle_kind kind_of(const rg_pickle *p, uint32_t value) {
     return (rg_pickle_kind)p->v[value].kind;
 }
 
-/* Reads the arguments of a call from the tuple `args` into *a. Fails if there are fewer than
- * `least` or more than `most`. */
+/* Reads the arguments of a call from the tuple `args` into *a. Fails and returns false if `args`
+ * isn't a tuple, or if there are fewer than `least` or more than `most` arguments. */
 static bool take_arguments(const rg_pickle *p, arguments *a, uint32_t args, size_t least,
                            size_t most) {
     if (kind_of(p, args) != RG_PICKLE_TUPLE)
@@ -248,8 +250,9 @@ static bool call_other(rg_pickle *p, arguments *a, uint32_t args, uint32_t *resu
 
 /* ---- tensors -------------------------------------------------------------------------- */
 
-/* Argument i, which may be absent or None, is the metadata of a tensor. Fails if the metadata says
- * that the tensor's elements must be negated or conjugated when they are read. */
+/* Checks the metadata of a tensor, which is argument i; the argument may be absent or None. Fails
+ * and returns false if the metadata isn't a dict of at most SHAPE_MOST items, or says that the
+ * tensor's elements must be negated or conjugated when they are read. */
 static bool check_metadata(const rg_pickle *p, const arguments *a, size_t i) {
     if (i >= a->n || kind_of(p, a->v[i]) == RG_PICKLE_NONE)
         return true;

@@ -12,8 +12,8 @@
  * A crafted pickle could make far more, by copying the same dict again and again (Counter(d) copies
  * d). */
 enum { PICKLE_CELLS_A_BYTE = 4 };
-/* The most values that may have `waits` set at the same time. These are lists and dicts that are
- * empty and haven't been put into another value yet. Only a crafted pickle has many of them. */
+/* The greatest number of values that may have `waits` set at the same time: lists and dicts that
+ * are empty and haven't been put into another value yet. Only a crafted pickle has many of them. */
 enum { PICKLE_WAITING = 1 << 16 };
 
 const char *rgi_pickle_kind_name(const rg_pickle *p, uint32_t value) {

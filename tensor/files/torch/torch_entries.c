@@ -1,7 +1,7 @@
 /*
  * torch_entries.c: turns the value of a pickle into a list of named tensors. Values in nested
- * dicts, lists and tuples get names with dots. Numbers become 0-d tensors, and values that are
- * neither tensors nor numbers, such as None and strings, become RG_NONE.
+ * dicts, lists and tuples get names with dots. Numbers and bools become 0-d tensors. Other values
+ * that aren't tensors, such as None and strings, become RG_NONE.
  */
 #include "torch_file.h"
 
@@ -14,19 +14,20 @@
 #include <string.h>
 
 enum {
-    /* The most values that are visited for each byte of a pickle. A limit is needed because one
-     * container may be in several others. */
+    /* The greatest number of values that are visited for each byte of a pickle. A limit is needed
+     * because one container may be in several others, and is visited in each of them. */
     VISITS_A_BYTE = 4,
-    LETTERS_A_BYTE = 256, /* The most characters of names for each byte of a pickle. */
+    LETTERS_A_BYTE = 256, /* The greatest length of all names together, per byte of a pickle. */
 };
 
-/* An entry of the list. `name` is the offset of the entry's name in torch_walk.names.
- * torch_walk.path is the name of the value that is visited. */
+/* An entry of the list. `name` is the offset of the entry's name in torch_walk.names. */
 typedef struct {
     size_t name;
     rg_tensor *tensor;
 } torch_entry;
 
+/* A walk through the pickle's value. `path` is the name of the value that is visited now. `names`
+ * has the names of all entries, each followed by a byte 0. `known` is the set of these names. */
 typedef struct {
     rg_torch_reader *reader;
     rg_text path, names;
@@ -44,7 +45,7 @@ static bool walk_value(torch_walk *w, uint32_t value, int depth);
 
 /* ---- adding entries ------------------------------------------------------------------- */
 
-/* Adds an entry with the name `path`. The entry gets the caller's reference to the tensor; on
+/* Adds an entry with the name w->path. The entry gets the caller's reference to the tensor; on
  * failure the reference is released, and the function returns false. */
 static bool add_torch_entry(torch_walk *w, rg_tensor *tensor) {
     const char *name = w->path.v ? w->path.v : "";

@@ -11,8 +11,8 @@
 #include "tensor/text/text.h"
 
 /* A storage, which is a member of the archive. as[type] is NULL until the storage's bytes are read
- * as elements of that type. Then as[type] is a tensor of one dim with these elements. The tensors
- * of the file share its memory. */
+ * as elements of that type. Then as[type] is a tensor of one dim with these elements, and the
+ * file's tensors of that type share the memory of as[type]. */
 typedef struct {
     uint8_t global; /* The row of the storage's class in the table of globals (see pickle.h). */
     int64_t numel;
@@ -25,13 +25,13 @@ typedef struct {
 typedef struct {
     const rg_file *file;
     const rg_zip *zip;
-    const char *prefix; /* The name of the folder that has all members, with the slash: the first
-                         * prefix_n bytes of this string. */
+    const char *prefix; /* A string that begins with the name of the folder that has all members.
+                         * The name takes prefix_n bytes, which include the slash. */
     size_t prefix_n;
     bool swapped; /* Set if the bytes of an element are in the opposite order to the machine's. */
     rg_pickle pickle;
-    rg_map keys; /* The index in `storages` for each storage's key, by which the pickle names the
-                  * storage. */
+    rg_map keys; /* A map from the key by which the pickle names a storage to the storage's index in
+                  * `storages`. */
     rg_torch_storage *storages;
     size_t n_storages, storage_room;
     rg_tensor **made;

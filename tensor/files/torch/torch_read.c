@@ -12,8 +12,8 @@
 
 /* ---- an archive's small members --------------------------------------------------------- */
 
-/* Returns the member with this name in the archive's folder. Returns NULL if there is none; also
- * sets *failed if memory ran out. */
+/* Returns the member with this name in the archive's folder, or NULL if there is none. If memory
+ * runs out, sets *failed and returns NULL. */
 static const rg_zip_member *member_below(const rg_torch_reader *r, const char *name, bool *failed) {
     rg_text path = { 0 };
     rgi_text_add(&path, "%.*s%s", (int)r->prefix_n, r->prefix, name);
@@ -23,8 +23,9 @@ static const rg_zip_member *member_below(const rg_torch_reader *r, const char *n
     return m;
 }
 
-/* Reads a member of fewer than 32 bytes into `to`, followed by a 0. If the archive doesn't have the
- * member, `to` becomes "". Returns false on failure, also if the member is larger. */
+/* Reads a member of fewer than 32 bytes into `to`, and appends a byte 0. If the archive doesn't
+ * have the member, `to` becomes "". Fails and returns false if the member has more bytes, or if it
+ * can't be read. */
 static bool small_member(const rg_torch_reader *r, const char *name, char to[32]) {
     bool failed = false;
     const rg_zip_member *m = member_below(r, name, &failed);
@@ -63,8 +64,9 @@ static bool check_order(rg_torch_reader *r) {
 
 /* ---- archives --------------------------------------------------------------------------- */
 
-/* Sets r->prefix to the folder of the first member. torch.save puts all members into one folder,
- * which has the name of the file, or "archive". Fails if the first member is in no folder. */
+/* Sets r->prefix and r->prefix_n to the folder of the first member. torch.save puts all members
+ * into one folder, which has the name of the file, or "archive". Fails if there is no member, or if
+ * the first member is in no folder. */
 static bool find_folder(rg_torch_reader *r) {
     const char *first = r->zip->n > 0 ? r->zip->v[0].name : "";
     const char *slash = strchr(first, '/');

@@ -1,6 +1,7 @@
 /*
  * torch_tensor.c: makes the tensors that a pickle describes. Each storage is read as a whole, and
- * only once for each element type, and tensors share its memory, as in torch.
+ * only once for each element type. The tensors of this element type share the memory of the
+ * elements that were read, as in torch.
  */
 #include "torch_file.h"
 
@@ -40,8 +41,8 @@ static rg_torch_storage *add_storage(rg_torch_reader *r, const char *key,
     return &r->storages[r->n_storages++];
 }
 
-/* Adds the storage with this key, whose member in the archive it finds. `declared` is the storage
- * as the pickle describes it. Returns NULL on failure. */
+/* Finds the archive's member for the storage with this key, and adds the storage to r->storages.
+ * `declared` is the storage as the pickle describes it. Returns NULL on failure. */
 static rg_torch_storage *storage_in_archive(rg_torch_reader *r, const rg_pickle_value *key,
                                             const rg_pickle_value *declared, const char *name) {
     rg_text path = { 0 };
@@ -60,8 +61,8 @@ static rg_torch_storage *storage_in_archive(rg_torch_reader *r, const rg_pickle_
     return found;
 }
 
-/* `value` describes a storage. Returns the entry of r->storages that has the same key. If there is
- * none, adds one. Returns NULL on failure. */
+/* Returns the entry of r->storages that has the key of the storage that `value` describes. If there
+ * is none, adds one. Returns NULL on failure. */
 static rg_torch_storage *look_for_storage(rg_torch_reader *r, uint32_t value, const char *name) {
     const rg_pickle_value *v = &r->pickle.v[value];
     const rg_pickle_value *key = &r->pickle.v[r->pickle.cells[v->first].value];
@@ -161,7 +162,7 @@ static bool take_sizes(const rg_torch_reader *r, uint32_t value, const char *cal
 }
 
 /* Returns whether all elements of a tensor with this size, stride and offset are within the n
- * elements of a storage. */
+ * elements of a storage, and the tensor has at most RG_NUMEL_MAX elements. */
 static bool lies_within(const rg_dims *size, const rg_dims *stride, int64_t offset, int64_t n) {
     int64_t numel = 1, last = offset;
     bool empty = false;
@@ -179,7 +180,8 @@ static bool lies_within(const rg_dims *size, const rg_dims *stride, int64_t offs
     return offset >= 0 && last < n;
 }
 
-/* Returns a new tensor that shares the memory of `whole`, or NULL if memory runs out. */
+/* Returns a new tensor with this size, stride and offset, which shares the memory of `whole`.
+ * Returns NULL if memory runs out. */
 static rg_tensor *tensor_within(rg_tensor *whole, const rg_dims *size, const rg_dims *stride,
                                 int64_t offset) {
     rg_tensor *t = rgi_alias(whole);

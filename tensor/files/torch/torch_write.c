@@ -25,7 +25,8 @@ typedef struct {
     int64_t rebuild, ordered_dict, storage, cpu, types[RG_DTYPE_COUNT];
 } torch_memo;
 
-/* A storage. `key` is the index of its key in the memo, or -1 if the key isn't written yet. */
+/* A storage that the pickle names by a key. `key` is the index of this key in the memo, or -1 if
+ * the key isn't written yet. */
 typedef struct {
     const rg_tensor *tensor; /* The first of the tensors that use the storage. */
     int64_t key;
@@ -38,7 +39,7 @@ typedef struct {
     bool failed;
     uint32_t memoized;
     torch_memo memo;
-    rg_map places; /* The index in `storages` for the address of each storage. */
+    rg_map places; /* A map from the address of a storage to its index in `storages`. */
     written_storage *storages;
     size_t n_storages, storage_room;
 } torch_writer;
@@ -63,8 +64,8 @@ static void pickle_number(torch_writer *w, char op, uint64_t number, size_t byte
     pickle_bytes(w, v, bytes + 1);
 }
 
-/* Writes the opcode that stores the last value in the memo, under the next index. Returns that
- * index. */
+/* Writes the opcode that stores the value on top of the stack in the memo, under the next index.
+ * Returns this index. */
 static int64_t pickle_put(torch_writer *w) {
     const uint32_t at = w->memoized++;
     pickle_number(w, at < 256 ? 'q' : 'r', at, at < 256 ? 1 : 4);
@@ -120,7 +121,7 @@ static void pickle_int(torch_writer *w, int64_t i) {
         pickle_number(w, 'J', (uint64_t)i, 4);
     } else {
         /* Writes as few bytes as possible such that the highest bit of the last byte is the sign.
-         * They are at least 5, because int32 can't hold i. */
+         * At least 5 bytes are needed, because int32 can't hold i. */
         const int64_t sign = i < 0 ? -1 : 0;
         uint64_t bytes = 4;
         while (i >> (8 * bytes - 1) != sign)
@@ -253,8 +254,9 @@ static void pickle_list(torch_writer *w, rg_named_list list) {
 
 /* ---- writing the archive ---------------------------------------------------------------- */
 
-/* Appends the name of the folder that has the members. As in torch, it is the file's name up to its
- * last dot, or "archive" if this is empty, or contains other characters than printable ASCII. */
+/* Appends the name of the folder that has the members, and a slash. As in torch, the name is the
+ * part of the file's name before its last dot. If this part is empty or contains other characters
+ * than printable ASCII, the name is "archive". */
 static void add_folder(rg_text *to, const char *path) {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
     const char *dot = strrchr(base, '.');
@@ -282,8 +284,8 @@ static void add_text_member(rg_zip_writer *z, rg_text *path, size_t folder, cons
     add_member(z, path, folder, name, text, strlen(text));
 }
 
-/* Writes the members in the same order as torch. Returns false if memory for a name runs out; z
- * notes other failures. */
+/* Writes the members in the same order as torch. Returns false if memory for a name runs out. Other
+ * failures set z->file.failed. */
 static bool write_members(const torch_writer *w, rg_zip_writer *z, const char *file) {
     rg_text path = { 0 };
     add_folder(&path, file);

@@ -46,8 +46,8 @@ static void K_NAME(attention_turn)(const attention_plan *plan, const attention_m
     plan->turn(to, SIDE, (const T *)t->data + from * t->row, t->row, t->col, n, t->size, scale);
 }
 
-/* Multiplies n rows, which are `wide` elements apart, by `scale`, and writes them to rows of t's
- * head, beginning at row `from`. Does nothing if t is NULL. */
+/* Multiplies n rows, which are `wide` elements apart, by `scale`, and writes them to t's matrix for
+ * this head, beginning at row `from`. Does nothing if t is NULL. */
 static void K_NAME(attention_write)(const attention_plan *plan, const rg_tensor *t, int64_t head,
                                     int64_t from, int64_t n, const T *rows, int64_t wide, T scale) {
     if (!t)
@@ -269,13 +269,15 @@ static void K_NAME(attention_forward)(void *context, int64_t begin, int64_t end,
 
 /* ---- backward: the gradients --------------------------------------------------------------- */
 
-/* The state of backward for one head. g and g_lse are the gradients of the outputs y and lse. For a
- * stretch of queries and a tile of keys, `weights` holds the attention weights p = exp(scale * q
- * k^T + mask - lse), and `slopes` holds s = p * (g v^T - lost), the gradients of the scores. Here *
- * is elementwise; products without a sign are matrix products. `lost` has one number for each
- * query: sum(g * y) - g_lse, with the sum over the query's row. Three sums are made here: gq = s k,
- * gk = s^T q and gv = p^T g. gq and gk are multiplied by scale when they are written to the
- * results. */
+/* The state of backward for one head. g and g_lse are the gradients of the outputs y and lse. For
+ * each stretch of queries and tile of keys, two matrices are computed: the attention weights p =
+ * exp(scale * q k^T + mask - lse), and the gradients of the scores s = p * (g v^T - lost). Here *
+ * is elementwise; products without a sign are matrix products. In a first step,
+ * attention_two_scores stores scale * q k^T in `weights` and g v^T in `slopes`. Then
+ * attention_slopes turns `weights` into p, and `slopes` into s. `lost` has one number for each
+ * query: sum(g * y) - g_lse, with the sum over the query's row. gq, gk and gv are sums of the
+ * products s k, s^T q and p^T g over all stretches and tiles. gq and gk are multiplied by scale
+ * when they are written to the results. */
 typedef struct {
     const attention_plan *plan;
     attention_matrix q, k, v, g, y, mask;
@@ -341,8 +343,9 @@ static void K_NAME(attention_lost)(HEAD *h) {
     }
 }
 
-/* For a stretch of queries and the tile's keys: weights = scale * q k^T and slopes = g v^T. `lanes`
- * is the number of keys, rounded up to whole vectors. */
+/* The first step for a stretch of queries and the tile's keys: stores scale * q k^T in `weights`
+ * and g v^T in `slopes`. attention_slopes turns them into p and s. `lanes` is the number of keys,
+ * rounded up to whole vectors. */
 static void K_NAME(attention_two_scores)(const HEAD *h, const attention_stretch *stretch,
                                          int64_t lanes) {
     for (int64_t i = 0; i < stretch->n; i += stretch->block) {
@@ -364,7 +367,8 @@ static void K_NAME(attention_two_scores)(const HEAD *h, const attention_stretch 
     }
 }
 
-/* p = exp(p - lse), and then s = p * (s - lost), for one query and n keys. */
+/* For one query and n keys: p = exp(p - lse), and then s = p * (s - lost). Before, p has the
+ * scores, and s has the query's row of g v^T. */
 K_INLINE void K_NAME(attention_row_slopes)(T *restrict p, T *restrict s, T lse, T lost, int64_t n) {
     for (int64_t j = 0; j < n; j++) {
         p[j] = K_TYPED(k_exp_below)(p[j] - lse);
@@ -390,7 +394,7 @@ static void K_NAME(attention_slopes)(const HEAD *h, const attention_stretch *str
     }
 }
 
-/* gv += weights^T g and gk += slopes^T q, for a stretch of queries and the tile's n keys. */
+/* gv += p^T g and gk += s^T q, for a stretch of queries and the tile's n keys. */
 static void K_NAME(attention_key_gradients)(const HEAD *h, const attention_stretch *stretch,
                                             int64_t n) {
     const attention_plan *plan = h->plan;
@@ -418,7 +422,7 @@ static void K_NAME(attention_key_gradients)(const HEAD *h, const attention_stret
     }
 }
 
-/* gq += slopes k, for a stretch of queries and the tile's n keys. */
+/* gq += s k, for a stretch of queries and the tile's n keys. */
 static void K_NAME(attention_query_gradient)(const HEAD *h, const attention_stretch *stretch,
                                              int64_t n, int64_t lanes) {
     for (int64_t i = 0; h->plan->gin[0] && i < stretch->n; i += stretch->block) {

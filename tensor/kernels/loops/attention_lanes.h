@@ -1,8 +1,8 @@
 /*
  * loops/attention_lanes.h: attention of short and narrow heads, compiled for each element type and
  * instruction set (see sets.h). Each lane of a vector belongs to a different head. So even small
- * heads fill vectors, and no operation combines the lanes of a vector. A tile has ATTENTION_ROWS
- * queries, and reads all keys that its last query sees.
+ * heads fill vectors, and no operation combines the lanes of a vector. A tile is ATTENTION_ROWS
+ * queries; all of them read the keys that the last one may attend to.
  */
 
 #define VECTOR K_NAME(lanes_vector)
@@ -18,8 +18,8 @@ K_INLINE void K_NAME(lanes_step)(VECTOR *sum, const VECTOR *a, const VECTOR *b) 
 
 /* ---- reading and writing lanes --------------------------------------------------------------- */
 
-/* SIDE elements, 16 bytes, of each of SIDE rows are transposed at once: four floats of four rows,
- * or two doubles of two rows. */
+/* lanes_turn transposes a square of SIDE rows, each of SIDE elements or 16 bytes: four rows of four
+ * floats, or two rows of two doubles. */
 enum { K_NAME(lanes_side) = 16 / sizeof(T) };
 #define SIDE K_NAME(lanes_side)
 
@@ -53,8 +53,9 @@ K_INLINE void K_NAME(lanes_turn)(T *const to[], const T *const from[]) {
 }
 #endif
 
-/* Reads n rows of t for the heads of all lanes. Element j of row i of the head in lane l becomes
- * lane l of the vector to[i * wide + j]. Vectors beyond a row's end are 0. */
+/* Reads n rows of the matrices t, one matrix for each lane. In the matrix of lane l, element j of
+ * row i becomes lane l of the vector to[i * wide + j]. The vectors from t->size to wide - 1 of each
+ * row become 0. */
 static void K_NAME(lanes_read)(const attention_lanes *t, int64_t n, int64_t wide, VECTOR *to) {
     const int64_t size = t->size;
     const int64_t whole = t->col == 1 ? size / SIDE * SIDE : 0;
@@ -77,7 +78,8 @@ static void K_NAME(lanes_read)(const attention_lanes *t, int64_t n, int64_t wide
     }
 }
 
-/* Writes n rows of each head to t. Only the first `heads` lanes have a head and are written. */
+/* The reverse of lanes_read: writes n rows to the matrices t of the first `heads` lanes. The other
+ * lanes have no head. */
 static void K_NAME(lanes_write)(const attention_lanes *t, int64_t n, int64_t wide, int heads,
                                 const VECTOR *from) {
     const int64_t size = t->size;
@@ -138,7 +140,7 @@ K_INLINE void K_NAME(lanes_mix)(VECTOR *y, const VECTOR *s, const VECTOR *x, int
     }
 }
 
-/* y[j][d] += the sum over the rows i of a tile of s[j][i] * x[i][d], for n rows j of y. */
+/* y[j][d] += the sum of s[j][i] * x[i][d] over all rows i of a tile, for n rows j of y. */
 K_INLINE void K_NAME(lanes_spread)(VECTOR *y, const VECTOR *s, const VECTOR *x, int64_t n,
                                    int64_t wide) {
     for (int64_t j = 0; j < n; j++)
@@ -184,7 +186,8 @@ static attention_lanes K_NAME(lanes_of)(const GROUP *group, const rg_tensor *t) 
     return attention_find_lanes(group->plan, t, group->first, group->heads, LANES);
 }
 
-/* Reads n rows of t into `to`, and fills up the last tile with rows of zeros. */
+/* Reads n rows of t into `to` (see lanes_read), and adds rows of zeros up to a multiple of
+ * ATTENTION_ROWS. */
 static void K_NAME(lanes_load)(const GROUP *group, const rg_tensor *t, int64_t n, int64_t wide,
                                VECTOR *to) {
     const attention_lanes from = K_NAME(lanes_of)(group, t);
@@ -202,14 +205,14 @@ static void K_NAME(lanes_save)(const GROUP *group, const rg_tensor *t, int64_t n
     K_NAME(lanes_write)(&to, n, wide, group->heads, from);
 }
 
-/* Returns how many keys the tile that begins at query i must read: those that its last query
- * sees. */
+/* Returns how many keys the tile that begins at query i must read: all keys or, if the attention is
+ * causal, those up to the tile's last query. */
 static int64_t K_NAME(lanes_reach)(const attention_plan *plan, int64_t i) {
     return plan->causal ? RG_MIN(plan->keys, RG_MIN(plan->queries, i + ROWS)) : plan->keys;
 }
 
-/* Adds the mask to the scores of the tile that begins at query `first`. If the attention is causal,
- * also sets the scores of keys that come after the query to -infinity. */
+/* Adds the mask, if there is one, to the scores of the tile that begins at query `first`. If the
+ * attention is causal, also sets the scores of keys that come after the query to -infinity. */
 static void K_NAME(lanes_hide)(const GROUP *group, int64_t first, int64_t reach) {
     const attention_plan *plan = group->plan;
     const attention_lanes *mask = &group->mask;
@@ -232,7 +235,8 @@ K_INLINE VECTOR K_NAME(lanes_greater)(VECTOR x, VECTOR least) {
     return (VECTOR)((more & (__typeof__(more))x) | (~more & (__typeof__(more))least));
 }
 
-/* x = exp(x - shift), for the scores x of n keys and all queries of a tile. Requires x <= shift. */
+/* x = exp(x - shift), for the scores x of n keys and all queries of a tile. Requires that no x -
+ * shift is 88 or more (see k_exp_below in smooth.h). */
 K_INLINE void K_NAME(attention_powers)(T *x, const T *shift, int64_t n) {
     for (int64_t j = 0; j < n; j++) {
         K_INDEPENDENT
@@ -241,8 +245,9 @@ K_INLINE void K_NAME(attention_powers)(T *x, const T *shift, int64_t n) {
     }
 }
 
-/* Replaces the scores by the weights exp(scores - most). For each query i of the tile, sets most[i]
- * to the maximum of its `reach` scores, and total[i] to the sum of its weights. */
+/* Replaces the scores by the weights exp(scores - shift). For each query i of the tile, sets
+ * most[i] to the maximum of its `reach` scores, ignoring NaN, and total[i] to the sum of its
+ * weights. A query's shift is its maximum, except as explained below. */
 static void K_NAME(lanes_weights)(VECTOR *scores, int64_t reach, VECTOR most[ROWS],
                                   VECTOR total[ROWS]) {
     VECTOR shift[ROWS];
@@ -262,7 +267,8 @@ static void K_NAME(lanes_weights)(VECTOR *scores, int64_t reach, VECTOR most[ROW
             total[i] += scores[j * ROWS + i];
 }
 
-/* y = y / total and lse = most + log(total). Both are 0 for a query for which all weights are 0. */
+/* y = y / total and lse = most + log(total), for the tile that begins at query `first`. Both
+ * results are 0 for a query whose weights are all 0. */
 static void K_NAME(lanes_divide)(const GROUP *group, int64_t first, const VECTOR most[ROWS],
                                  const VECTOR total[ROWS]) {
     VECTOR share[ROWS];
@@ -346,8 +352,8 @@ static void K_NAME(attention_lanes_forward)(void *context, int64_t begin, int64_
 
 /* ---- backward: the gradients --------------------------------------------------------------- */
 
-/* Reads t, a contiguous tensor with one number for each query of each head, into `to`. If t is
- * NULL, sets the numbers to 0. */
+/* Reads the group's numbers from t into `to`, or sets them to 0 if t is NULL. t is a contiguous
+ * tensor with one number for each query of each head. */
 static void K_NAME(lanes_numbers)(const GROUP *group, const rg_tensor *t, VECTOR *to) {
     const int64_t n = group->plan->queries;
     for (int64_t i = 0; i < attention_whole_rows(n); i++)

@@ -114,12 +114,12 @@ static void K_NAME(batch_forward)(void *context, int64_t begin, int64_t end, int
     }
 }
 
-/* Computes the gradients for the n channels that begin at channel `first`. Let m be the mean of a
- * channel, rstd = 1 / sqrt(variance + eps), and scale = rstd * weight. The gradients of weight and
- * bias are sum(g * (x - m)) * rstd and sum(g), where the sums are over the channel in the whole
- * batch. In training, gx = (g - level - along * (x - m)) * scale, where `level` is the mean of g,
- * and `along` is the mean of g * (x - m), times rstd^2. Otherwise gx = g * scale. A gradient whose
- * pointer is NULL isn't computed. */
+/* Computes the gradients for the n channels that begin at channel `first`. For each channel, let m
+ * be the mean in w->mean, v the variance in w->var, rstd = 1 / sqrt(v + eps), and scale = rstd *
+ * weight. The gradients of weight and bias are sum(g * (x - m)) * rstd and sum(g), where the sums
+ * are over the channel in the whole batch. In training, gx = (g - level - along * (x - m)) * scale,
+ * where `level` is the mean of g, and `along` is rstd^2 times the mean of g * (x - m). Otherwise gx
+ * = g * scale. A gradient whose pointer is NULL isn't computed. */
 static void K_NAME(batch_backward_part)(const batch_work *w, int64_t first, int64_t n) {
     const k_batch_norm *z = w->z;
     const double count = (double)(z->batch * z->per);

@@ -17,11 +17,11 @@ enum { BF_LANES = 16, BF_KC = 256, BF_NC = 1024, BF_ROWS = 8 };
 #define BF_TARGET __attribute__((target("avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")))
 #define BF_INLINE static inline __attribute__((always_inline)) BF_TARGET
 
-/* A vector that has one pair of steps of each line of a panel. */
+/* A vector with one pair for each line of a panel: the line's elements at two consecutive steps. */
 typedef k_lanes bf_pairs;
 
 /* Returns a vector of the n elements p[0], p[step], p[2 * step], .., filled up with zeros. If n is
- * more than BF_LANES, only the first BF_LANES of them are loaded. If n is negative, the vector is
+ * more than BF_LANES, only the first BF_LANES elements are loaded. If n is negative, all lanes are
  * 0. */
 BF_INLINE __m512 bf_load(const float *p, int64_t n, int64_t step) {
     if (step == 1 && n >= BF_LANES)
@@ -105,9 +105,9 @@ BF_INLINE void bf_write(const bf_place *to, int64_t i, int64_t j, int64_t n, __m
     _mm512_mask_storeu_ps(to->y + i * to->y_row + j, here, v);
 }
 
-/* Computes a tile of BF_ROWS rows and of the columns in `panels` panels of b. Only its first m rows
- * and n columns are written to y. The pragmas are needed because GCC would otherwise keep the sums
- * in memory. */
+/* Computes a tile of BF_ROWS rows and of the columns in `panels` panels of b. Only the first m rows
+ * and n columns of the tile are written to y. The pragmas are needed because GCC would otherwise
+ * keep the sums in memory. */
 BF_INLINE void bf_tile(const bf_place *to, const int32_t *a, const bf_pairs *b, int64_t m,
                        int64_t n, int64_t pairs, const int panels) {
     __m512 sum[BF_ROWS][2];

@@ -89,8 +89,8 @@ static inline T K_NAME(pow)(T a, T b) {
 
 K_HEAVY_2_OR_NUMBER(pow)
 
-/* 2_OR_NUMBER gives these functions loops for an operand that is a single number, because programs
- * often call them with one. */
+/* 2_OR_NUMBER gives even the heavy functions below a loop for an operand that is a single number
+ * (see K_LOOP_OF_ROW), because programs often call these functions with a number. */
 #define BINARY(name, Node, formula, weight, dtypes, ...) \
     K_LOOP_OF_ROW(name, 2_OR_NUMBER, weight, dtypes)
 #include "tensor/kernels/elementwise.def"

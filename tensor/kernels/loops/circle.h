@@ -1,8 +1,9 @@
 /*
  * loops/circle.h: sine, cosine and tangent, compiled for each floating type and instruction set
- * (see sets.h). special.h includes this file. Floats whose absolute value is below CIRCLE_MOST are
- * computed by short polynomials, which vectorise and are within 1.6 units in the last place of the
- * true value. Larger floats, infinities, NaN and all doubles are computed by libm.
+ * (see sets.h). special.h includes this file. For floats whose absolute value is below CIRCLE_MOST,
+ * the functions are short polynomials. Their loops vectorise, and the results are within 1.6 units
+ * in the last place of the true values. For larger floats, infinities, NaN and all doubles, the
+ * functions call libm.
  */
 #if K_SIZE == 4
 
@@ -37,8 +38,8 @@ K_INLINE float K_NAME(cos_near)(float x, const float *k) {
     return K_NAME(circle_at)(x, 1);
 }
 
-/* Returns tan(x). The reduction is that of circle_at, but computed in double. If the number of
- * quarters is odd, the result is -1 / tan(r). */
+/* Returns tan(x). The reduction is that of circle_at, but computed in double. If n is odd, the
+ * result is -1 / tan(r). */
 K_INLINE float K_NAME(tan_near)(float x, const float *k) {
     (void)k;
     const double magic = 6755399441055744; /* Adding 3 * 2^51 rounds a double to an integer. */
@@ -72,11 +73,11 @@ static bool K_NAME(circle_near)(const float *x, int64_t n) {
     return !far;
 }
 
-/* Computes the elements in blocks of CIRCLE_BLOCK. A block is computed by `near` if circle_near is
- * true for it, otherwise by `any`. Both functions give the same bits for an element below
- * CIRCLE_MOST, so that a result doesn't depend on the other elements of its block. `heavy` is the
- * loop that calls this function; if x or y isn't contiguous, k_run_beside calls that loop again
- * with contiguous copies. */
+/* Computes n elements, in blocks of CIRCLE_BLOCK. A block is computed by `near` if circle_near is
+ * true for the block, otherwise by `any`. Both functions give the same bits for an element whose
+ * absolute value is below CIRCLE_MOST. So a result doesn't depend on the other elements of its
+ * block. `heavy` is the loop that calls this function; if x or y isn't contiguous, k_run_beside
+ * calls that loop again with contiguous copies. */
 K_INLINE void K_NAME(circle_blocks)(char *const p[], const int64_t s[], int64_t n, rg_loop *heavy,
                                     K_MAP(_map_1_function) * near, K_MAP(_map_1_function) * any) {
     if (s[0] != sizeof(float) || s[1] != sizeof(float)) {

@@ -4,7 +4,7 @@
  */
 
 /* Sets *(bool *)p[0] to false if any element `a` of p[1] isn't close to the element `b` of p[2] at
- * the same index; otherwise leaves it as it is. Floats are close if they are equal, or if both are
+ * the same index; otherwise leaves it as it is. Floats are close if they are equal, or if a - b is
  * finite and |a - b| <= atol + |rtol * b|. Other elements must be equal. */
 static void K_NAME(close)(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const compare_limits *limits = context;

@@ -11,7 +11,8 @@ K_SUMS_IN_T;
 #define LANES  ((int64_t)(K_VECTOR_BYTES / sizeof(T)))
 
 typedef T VECTOR __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
-/* A vector of half the size, because rows of small images are often that short. */
+/* A vector of half as many elements, for rows of small images, which are often shorter than a whole
+ * vector. */
 #define HALF  K_NAME(conv_half)
 #define FEWER (LANES / 2)
 
@@ -61,8 +62,9 @@ K_INLINE bool K_NAME(conv_sees_all)(const k_window *z, k_tap down, k_tap across,
            && across.end >= width && from / width >= down.begin && (from + n) / width <= down.end;
 }
 
-/* Writes to `to` the elements that the tap reads for the n pixels; 0 for padding. May overwrite the
- * elements of `to` behind the first n, up to a whole vector. */
+/* Writes one element to `to` for each of the n pixels: the element of `plane`, one channel's image,
+ * that the tap reads, or 0 if the tap is in the padding. May overwrite the elements of `to` behind
+ * the first n, up to a whole vector. */
 static void K_NAME(conv_see)(T *to, const T *plane, const k_window *z, k_tap down, k_tap across,
                              int64_t from, int64_t n) {
     const int64_t stride = z->stride[1];
@@ -171,8 +173,8 @@ K_INLINE void K_NAME(conv_begin)(T *y, int64_t y_row, int64_t rows, int64_t n, c
             y[i * y_row + j] = bias[i];
 }
 
-/* y = w c, or y += w c if `add` is true, where c is `terms` rows of the matrix of columns, for n
- * pixels. Requires that n is a multiple of LANES. */
+/* y = w c, or y += w c if `add` is true, for n pixels, where c is a part of the matrix of columns:
+ * `terms` of its rows. Requires that n is a multiple of LANES. */
 static void K_NAME(conv_multiply)(const conv_plan *p, T *y, int64_t y_row, const T *w,
                                   const T *columns, int64_t n, int64_t terms, bool add) {
     for (int64_t i = 0; i < p->z->out && n; i += CONV_ROWS) {
@@ -231,10 +233,10 @@ static void K_NAME(conv_forward)(void *plan, int64_t begin, int64_t end, int wor
 
 /* ---- gx: c = w^T g; each row of c is added to the elements of gx that its tap reads ---------- */
 
-/* Returns the n pixels from pixel `from` on in each row of g, such that whole vectors can be read.
- * If n is a multiple of LANES, the result points into g's own memory. Otherwise it is `copy`, to
- * which the pixels are copied; each row is filled up with zeros to whole vectors. Sets *row to the
- * distance from one row of the result to the next, in elements. */
+/* Returns a matrix with n pixels of each row of g, from pixel `from` on, which can be read in whole
+ * vectors. If n is a multiple of LANES, the matrix is a part of g itself. Otherwise the pixels are
+ * copied to `copy`, the rows of the copy are filled up with zeros to whole vectors, and `copy` is
+ * returned. Sets *row to the distance from one row of the matrix to the next, in elements. */
 K_INLINE const T *K_NAME(conv_pixels)(const conv_plan *p, T *copy, const T *g, int64_t from,
                                       int64_t n, int64_t *row) {
     *row = p->pixels;

@@ -2,8 +2,8 @@
  * loops/convert.h: converts elements of type S to type T.
  */
 
-/* Returns x as a T. If a float is converted to an integer, and is NaN or out of range, the result
- * is the least integer. That is so in torch, and is what x86's instruction returns. */
+/* Returns x as a T. If T is an integer type, a float that is NaN or out of range becomes the least
+ * integer. That is so in torch, and is what x86's instruction returns. */
 K_INLINE T K_NAME(convert_one)(S x) {
 #if K_FROM_FLOAT && !K_IS_FLOAT && !K_IS_BOOL
     const double v = x;

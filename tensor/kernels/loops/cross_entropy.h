@@ -4,9 +4,9 @@
  * max + ln sum_i e^(x_i - max) of each row. The row's shift is two numbers whose sum is lse.
  */
 
-/* Stores the shift of a row: lse rounded to T, and the rounding error. But if |max| is 1024 or
- * more, even a double loses digits of log_total in the sum; then, and if max is NaN, stores max and
- * log_total. */
+/* Stores the two numbers of a row's shift: lse rounded to T, and the rounding error. If |max| is
+ * 1024 or more, even a double would lose digits of log_total in max + log_total. In that case, and
+ * if max is NaN, stores max and log_total instead. */
 K_INLINE void K_NAME(store_shift)(T *shift, T max, T log_total) {
     if (!(fabs((double)max) < 1024)) {
         shift[0] = max;
@@ -42,7 +42,8 @@ static void K_NAME(cross_entropy)(const nll_work *work, int64_t begin, int64_t e
     }
 }
 
-/* gx = e^(x - lse) * own, for the n elements of a row. */
+/* gx = e^(x - lse) * own, for the n elements of a row, where the two numbers of `shift` add up to
+ * lse. cross_entropy_backward explains `own`. */
 K_INLINE void K_NAME(cross_entropy_gradient)(T *restrict gx, const T *restrict x, int64_t n,
                                              const T *shift, T own) {
     const T first = shift[0];

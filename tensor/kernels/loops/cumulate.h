@@ -1,6 +1,7 @@
 /*
  * loops/cumulate.h: running sums, products, recurrences and logarithms of sums of exponentials,
- * compiled for each element type (see sets.h). A line is the elements along the dim.
+ * compiled for each element type (see sets.h). A line is the elements along the dim of the call,
+ * for one index of the other dims.
  */
 K_SUMS_IN_T;
 

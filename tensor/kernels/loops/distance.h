@@ -34,8 +34,8 @@ K_INLINE T K_NAME(distance_most)(T total, T d, T p) {
     return d > total ? d : total;
 }
 
-/* Accumulates the differences of two rows of n elements, and returns the result. `step` adds a
- * difference to a lane; `join` adds one lane to another. */
+/* Accumulates the differences of two rows of n elements, and returns the result. `step` combines a
+ * lane with a difference; `join` combines a lane with another lane. */
 K_INLINE T K_NAME(distance_fold)(const T *a, const T *b, int64_t n, T p,
                                  K_NAME(distance_step) * step, K_NAME(distance_step) * join) {
     T lane[DISTANCE_LANES] = { 0 };

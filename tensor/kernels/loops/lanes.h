@@ -28,8 +28,9 @@ K_INLINE T K_NAME(lanes_sum)(const LANES *lanes) {
     return lane[0];
 }
 
-/* Returns the greatest of the lanes. The lanes are read by a union, so that the caller's loop keeps
- * them in a register. With memcpy, the compiler would write them to memory in each iteration. */
+/* Returns the greatest of the lanes. The lanes are read through a union, so that the caller's loop
+ * keeps them in a register. With memcpy, the compiler would write them to memory in each iteration
+ * of that loop. */
 K_INLINE T K_NAME(lanes_max)(const LANES *lanes) {
     union {
         LANES all;
@@ -71,9 +72,8 @@ K_INLINE T K_NAME(sum_of)(int64_t n, VALUE *value, const void *row) {
 
 /* ---- maxima and sums for softmax and cross entropy ------------------------------------------- */
 
-/* Returns the greatest element of x, compared as k_order's numbers. If x has a NaN, the result may
- * be NaN or not: it depends on the NaN's sign and place. With either maximum, sum_of_powers is
- * NaN. */
+/* Returns the greatest of n elements, in the order of k_order (see smooth.h). If there is a NaN,
+ * its sign and its place decide whether the result is NaN. In both cases sum_of_powers is NaN. */
 K_INLINE T K_NAME(greatest)(const T *x, int64_t n) {
     K_TYPED(k_ordered) greatest = K_TYPED(k_order)(-(T)INFINITY);
     for (int64_t i = 0; i < n; i++)

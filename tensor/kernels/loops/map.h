@@ -14,8 +14,8 @@
  *     A     the type of the first operand; T if it isn't defined
  *     R     the type of the result; T if it isn't defined
  *
- * map_end.h undefines these macros. Contiguous operands, and operands that are a single number,
- * have loops of their own, which vectorise.
+ * map_end.h undefines these macros. Contiguous operands have a loop of their own, which vectorises.
+ * So have the usual combinations of contiguous operands with single numbers.
  *
  * A function is heavy if each loop into which it is compiled takes hundreds of bytes, and if it
  * takes more time than a copy of its operands. Its line is K_HEAVY_1, K_HEAVY_2 and so on. Such a
@@ -31,7 +31,8 @@
 #define R T
 #endif
 
-/* Makes the name of a function in this header: the family's KIND, followed by f. */
+/* Makes the name of a function of this header: the KIND that the file has defined, followed by a
+ * suffix, such as _map_1, and by the type and the set as in K_NAME. */
 #define K_MAP(f) K_NAME(RG_PASTE(KIND, f))
 
 typedef R K_MAP(_map_1_function)(A a, const T *k);
@@ -53,9 +54,10 @@ K_INLINE void K_MAP(_map_numbers)(T k[3], const void *context) {
 
 /* _map_1, _map_2 and _map_3 compute n elements of f's result. If f is heavy, `heavy` is the loop
  * that calls this function; k_run_beside calls that loop again with contiguous copies. Otherwise
- * `heavy` is NULL. In _map_2, `numbers` says whether an operand that is a single number has a loop
- * of its own. In _map_1 and _map_2, elements that aren't contiguous are computed one by one if f
- * isn't heavy: to gather them into vectors would take as many loads, and ten times as much code. */
+ * `heavy` is NULL. In _map_2, the bool `numbers` says whether an operand that is a single number
+ * has a loop of its own. If f isn't heavy, _map_1 and _map_2 compute elements that aren't
+ * contiguous one by one. Gathering the elements into vectors would take as many loads, and ten
+ * times as much code. */
 K_INLINE void K_MAP(_map_1)(char *const p[], const int64_t s[], int64_t n, const T *k,
                             K_MAP(_map_1_function) * f, rg_loop *heavy, const void *context) {
     R *y = (R *)p[0];

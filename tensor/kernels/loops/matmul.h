@@ -50,8 +50,9 @@ K_INLINE void K_NAME(matmul_turn_square)(NUMBER *to, int64_t to_row, const NUMBE
 }
 #endif
 
-/* Transposes n rows of k elements, and multiplies them by `factor`. `row` is the distance from one
- * row to the next, and `col` from one element of a row to the next, in elements. */
+/* Transposes n rows of k elements, and multiplies them by `factor`: row j becomes column j of
+ * `columns`, whose rows are to_row elements apart. In `rows`, `row` is the distance from one row to
+ * the next, and `col` from one element of a row to the next, in elements. */
 static void K_NAME(matmul_turn)(void *columns, int64_t to_row, const void *rows, int64_t row,
                                 int64_t col, int64_t n, int64_t k, double factor) {
     NUMBER *to = columns;
@@ -106,7 +107,7 @@ K_INLINE void K_NAME(matmul_pack)(NUMBER *to, const NUMBER *x, int64_t lines, in
 
 /* ---- computing one tile ------------------------------------------------------------------ */
 
-/* Prefetches the next ahead->at_once cache lines. */
+/* Prefetches the next ahead->at_once cache lines, or those that are left if they are fewer. */
 K_INLINE void K_NAME(matmul_fetch)(matmul_prefetch *ahead) {
     for (int64_t lines = RG_MIN(ahead->at_once, ahead->left); lines > 0; lines--) {
         __builtin_prefetch(ahead->next);
@@ -121,8 +122,8 @@ K_INLINE void K_NAME(matmul_fetch)(matmul_prefetch *ahead) {
 }
 
 /* sum = a b, for a tile with m <= rows rows of `a`. If m < rows, row m - 1 takes the place of the
- * missing rows. Also prefetches y, the next rows of `a`, and the cache lines of `ahead` (unless
- * `ahead` is NULL). */
+ * missing rows. Also prefetches y, the cache lines of `ahead` (unless `ahead` is NULL), and the
+ * next rows of `a` if rows of `a` are contiguous. */
 K_INLINE void K_NAME(matmul_tile_sums)(VECTOR sum[][2], const k_product_sizes *z, const NUMBER *y,
                                        const NUMBER *a, const NUMBER *b, matmul_prefetch *ahead,
                                        int64_t m, const int rows, const int vectors) {
@@ -199,8 +200,9 @@ K_INLINE void K_NAME(matmul_tile)(const k_product_sizes *z, NUMBER *y, const NUM
 /* ---- panels, blocks and the product ---------------------------------------------------------- */
 
 /* Computes n <= PANEL columns of y, tile by tile. Requires that b can be read in whole vectors,
- * even if n is less. `second` and `third` are steps through `a`, in elements: from the rows of the
- * first tile to those of the second, from these to those of the third, and so on alternately. */
+ * even if n isn't a multiple of LANES. `second` and `third` are distances in `a`, in elements. The
+ * rows of the second tile begin `second` elements behind those of the first tile, the rows of the
+ * third tile `third` elements behind those of the second tile, and so on in turn. */
 static void K_NAME(matmul_panel)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
                                  const NUMBER *a, int64_t second, int64_t third, const NUMBER *b,
                                  matmul_prefetch *ahead, int64_t n, NUMBER alpha, NUMBER beta) {
@@ -270,7 +272,7 @@ static void K_NAME(matmul_direct)(const k_product_sizes *z, void *y, const void 
 #endif
 
 /* Returns a plan for prefetching the next panel of b while the tiles of the current panel are
- * computed. Each tile prefetches `at_once` cache lines after every 64 / sizeof(T) steps along k, so
+ * computed. Each tile prefetches `at_once` cache lines for every 64 / sizeof(T) steps along k, so
  * that the prefetches are spread evenly. */
 K_INLINE matmul_prefetch K_NAME(matmul_next_panel)(const k_product_sizes *z) {
     /* The number of cache lines in a row of a panel. */
@@ -291,13 +293,14 @@ K_INLINE matmul_prefetch K_NAME(matmul_next_panel)(const k_product_sizes *z) {
     return ahead;
 }
 
-/* y = alpha * a b + beta * c for one block: some rows of a and some steps along k, which fit into a
- * cache, and all columns of b. The rows of `a` are packed if b has more than MATMUL_WIDE columns. A
- * panel of b is packed if b's columns aren't next to each other in memory (b_col isn't 1), or if
- * the panel's width isn't PANEL or LANES. `far` is set if b is too large for the cache, and the
- * product has enough rows for prefetching to pay. Then each panel is packed too if the block has at
- * least MATMUL_MANY rows, and the next panel is prefetched while the current one is multiplied.
- * `then` is the panel to prefetch during the last one, or NULL if there is none. */
+/* y = alpha * a b + beta * c for one block. A block is some rows of `a` and some steps along k,
+ * which fit into a cache together; it has all columns of b. The rows of `a` are packed if b has
+ * more than MATMUL_WIDE columns. `far` is set if b is too large for the cache, and the product has
+ * enough rows for prefetching to pay. Then the next panel of b is prefetched while the current one
+ * is multiplied; `then` is the panel to prefetch during the last one, or NULL if there is none. A
+ * panel of b is packed in three cases: if neighbouring columns of b aren't adjacent in memory
+ * (b_col isn't 1), if the panel's width is neither PANEL nor LANES, or if `far` is set and the
+ * block has at least MATMUL_MANY rows. */
 static void K_NAME(matmul_block)(k_product_sizes z, NUMBER *y, const NUMBER *c, const NUMBER *a,
                                  const NUMBER *b, const NUMBER *then, bool far, NUMBER alpha,
                                  NUMBER beta, NUMBER *panel) {
@@ -335,9 +338,9 @@ static void K_NAME(matmul_block)(k_product_sizes z, NUMBER *y, const NUMBER *c, 
     }
 }
 
-/* y = alpha * a b + beta * c. The scratch memory `room` has space for a panel of b of MATMUL_KC
- * steps and, if `a` is packed, for MATMUL_MC rows of `a`. If `room` is NULL, matmul_thin computes
- * the product. */
+/* y = alpha * a b + beta * c. The scratch memory `room` has space for a panel of b and, if `a` is
+ * packed, for the rows of `a` in a block (see matmul_lines in matmul.c). If `room` is NULL,
+ * matmul_thin computes the product. */
 static void K_NAME(matmul_product)(const k_product_sizes *z, void *to, const void *add,
                                    const void *left, const void *right, double alpha_given,
                                    double beta_given, void *room) {

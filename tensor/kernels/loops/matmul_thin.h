@@ -22,7 +22,8 @@ K_SUMS_IN_T;
 
 typedef NUMBER VECTOR __attribute__((vector_size(32), aligned(sizeof(T)), may_alias));
 
-/* Returns alpha or beta as a NUMBER. For integers, x is converted to a signed number first. */
+/* Returns alpha or beta as a NUMBER. For integers, x is converted to a signed number first, since C
+ * doesn't define the conversion of a negative double to an unsigned type. */
 K_INLINE NUMBER K_NAME(matmul_number)(double x) {
 #if K_IS_FLOAT
     return (T)x;
@@ -91,8 +92,8 @@ K_INLINE void K_NAME(matmul_dots)(const k_product_sizes *z, NUMBER *y, const NUM
  * one by one. Requires that both factors are contiguous along k. */
 static void K_NAME(matmul_all_dots)(const k_product_sizes *z, NUMBER *y, const NUMBER *a,
                                     const NUMBER *b, NUMBER alpha) {
-    /* PAIR rows are computed together. The sums of two rows fill sixteen registers, and only
-     * AVX-512 has more than sixteen. */
+    /* PAIR rows are computed together. The sums of two rows fill sixteen registers of 32
+     * bytes, and only AVX-512 has more of these. */
     enum { PAIR = K_VECTOR_BYTES == 64 ? 2 : 1 };
     const int64_t share = z->n / MATMUL_STREAMS;
     for (int64_t j = 0; j < share; j++) {

@@ -1,6 +1,6 @@
 /*
  * loops/nll.h: the negative log likelihood of classes, -weight[t] * x[t] for the target t, and its
- * gradient. For each target only one element of the gradient isn't 0, so nothing here is
+ * gradient. For each target at most one element of the gradient isn't 0, so nothing here is
  * vectorised.
  */
 static void K_NAME(nll)(const nll_work *work, int64_t begin, int64_t end) {
@@ -19,7 +19,8 @@ static void K_NAME(nll)(const nll_work *work, int64_t begin, int64_t end) {
     }
 }
 
-/* Writes the gradient of x to work->y, for rows begin to end - 1. */
+/* Writes the gradient of x to work->y, for rows begin to end - 1. A row is one item of the batch:
+ * z->classes * z->inner elements of x. */
 static void K_NAME(nll_backward)(const nll_work *work, int64_t begin, int64_t end) {
     const k_nll_targets *z = work->z;
     const int64_t inner = z->inner;

@@ -247,8 +247,8 @@ K_INLINE void K_NAME(norm_gradient)(const k_norm_rows *z, bool stream, T *gx, RO
     (z, stream, gx, row, n, K_NAME(norm_g), K_NAME(norm_gh), K_NAME(norm_gx));
 }
 
-/* to[i] += the sum of value(row, i) over `count` rows. If there are NORM_ROWS rows, they are added
- * together, so that to[i] is loaded and stored only once. */
+/* to[i] += the sum of value(row, i) over `count` rows. NORM_ROWS rows are added in one pass, so
+ * that to[i] is loaded and stored only once; fewer rows are added one after the other. */
 K_INLINE void K_NAME(norm_add_columns)(double *restrict to, int64_t n, const ROW *rows,
                                        int64_t count, VALUE *value) {
     if (count == NORM_ROWS) {

@@ -21,8 +21,8 @@ K_INLINE T K_NAME(optim_gradient)(T gradient, T parameter, K_NAME(optim_common) 
     return common.weight_decay != 0 ? fma(common.weight_decay, parameter, g) : g;
 }
 
-/* Returns mean + entering * (x - mean). If |entering| is 1/2 or more, it is computed as x - (1 -
- * entering) * (x - mean), as in torch.lerp; the two formulas round differently. */
+/* Returns mean + entering * (x - mean). If |entering| is 1/2 or more, the result is computed as x -
+ * (1 - entering) * (x - mean), as in torch.lerp; the two formulas round differently. */
 K_INLINE T K_NAME(optim_lerp)(T mean, T x, T entering) {
     return fabs(entering) < (T)0.5 ? fma(entering, x - mean, mean) : fma(entering - 1, x - mean, x);
 }
@@ -87,7 +87,7 @@ K_INLINE void K_NAME(adam_with)(char *const at[], int64_t n, const k_optimizer_n
         const T g = K_NAME(optim_gradient)(gradient[i], p[i], common);
         mean[i] = K_NAME(optim_lerp)(mean[i], g, mean_entering);
         square[i] = K_NAME(optim_square)(square[i], g, square_kept, square_entering);
-        if (amsgrad) /* A NaN replaces the greatest value, so that it isn't lost. */
+        if (amsgrad) /* A NaN becomes the greatest value, so that the NaN isn't lost. */
             greatest[i] = square[i] > greatest[i] || square[i] != square[i] ? square[i]
                                                                             : greatest[i];
         const T root = sqrt(amsgrad ? greatest[i] : square[i]) / correction + eps;

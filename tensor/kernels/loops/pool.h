@@ -1,8 +1,8 @@
 /*
  * loops/pool.h: max pooling and mean pooling, and their gradients, compiled for each element type
  * (see sets.h). A row of windows is computed together: first all windows use their first tap (an
- * element of the window), then all use the next tap, and so on. If the windows differ in size, or a
- * row has only few of them (without dilation), they are computed one by one.
+ * element of the window), then all use the next tap, and so on. But windows are computed one by one
+ * if they differ in size, or if a row has only few windows and there is no dilation.
  */
 K_SUMS_IN_T;
 
@@ -124,9 +124,9 @@ K_INLINE void K_NAME(pool_max_pairs)(T *restrict y, int64_t *restrict indices, c
 }
 
 /* Computes the maxima of n windows of a row, and their indices, beginning at window `col`. In `at`,
- * indices are relative to a window's first tap, which may be in the padding. x ends at `limit`, and
- * `room` windows may be written to y. Whole vectors are computed if both x and y have enough
- * room. */
+ * indices are relative to a window's first tap, which may be in the padding. `limit` is the end of
+ * x's memory, and at most `room` windows may be written to y. Whole vectors are computed if both x
+ * and y have enough room. */
 K_INLINE void K_NAME(pool_max_run)(const k_window *z, T *y, int64_t *indices, const T *x,
                                    const T *limit, int64_t row, int64_t col, int64_t n,
                                    int64_t room) {
@@ -166,8 +166,8 @@ K_INLINE void K_NAME(pool_max_run)(const k_window *z, T *y, int64_t *indices, co
     }
 }
 
-/* Computes the maximum of one window, and its index. `down` and `across` are the window's elements
- * along the two dims, without dilation. */
+/* Computes the maximum of one window, and its index. `down` and `across` are the ranges of the
+ * window's elements along the two dims, for dilation 1 (see pool_span in pool.c). */
 K_INLINE void K_NAME(pool_max_one)(T *y, int64_t *index, const T *x, int64_t width, pool_span down,
                                    pool_span across) {
     T max = K_LEAST;

@@ -2,8 +2,7 @@
  * loops/range.h: the loops of arange and linspace, compiled for each element type (see sets.h).
  */
 
-/* REAL is the type in which the numbers are computed: T itself for floats, and double for
- * integers. */
+/* REAL is the type in which linspace computes: T itself for floats, and double for integers. */
 #if K_IS_FLOAT
 #define REAL T
 #else
@@ -11,10 +10,10 @@
 #endif
 
 #if K_IS_FLOAT
-/* y[i] = start + step * i, rounded as in torch's vectorised loop. Numbers are computed in float64,
- * and each multiply-add is rounded once. Elements are computed in vectors of 32 bytes, as long as
- * whole pairs of vectors are left: element l of a vector is y[i + l] = y[i] + step * l, where y[i]
- * is the vector's first element. */
+/* y[i] = start + step * i, rounded as in torch's vectorised loop. Each multiply-add is computed in
+ * float64, with one rounding, and converted to T. As long as two whole vectors of 32 bytes are
+ * left, elements are computed a vector at a time: element l of the vector that begins at y[i] is
+ * y[i] + step * l. The remaining elements are computed one by one. */
 static void K_NAME(arange)(void *to, int64_t n, double start, double step) {
     enum { LANES = 32 / sizeof(T) };
     T *y = to;

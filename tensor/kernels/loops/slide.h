@@ -20,7 +20,7 @@ K_INLINE void K_NAME(slide_clear)(T *to, int64_t n) {
 
 /* Copies the part of x that a strip reads: `rows` rows of windows, beginning at row `row`, in all
  * channels. Writes zeros for padding. A line of the copy may be written beyond its end, because the
- * next line overwrites what is there. */
+ * next line, or the zeros behind the last channel, are written later. */
 static void K_NAME(slide_pad)(const conv_plan *p, T *to, const T *x, int64_t row, int64_t rows) {
     const k_window *z = &p->z->window;
     const int64_t left = RG_MIN(RG_MAX(z->padding[1], 0), p->width);
@@ -75,8 +75,8 @@ K_INLINE void K_NAME(slide_tile)(const conv_plan *p, T *y, int64_t y_row, const 
 }
 
 /* Computes m channels of y for a strip. Here a channel of y has the layout of the padded copy: its
- * rows of windows are p->width elements apart. They are computed one by one, or all together with
- * the elements between them, whichever takes fewer vectors. */
+ * rows of windows are p->width elements apart. The rows of windows are computed one by one, or all
+ * together with the elements between the rows, whichever takes fewer vectors. */
 K_INLINE void K_NAME(slide_rows)(const conv_plan *p, T *y, int64_t y_row, const T *w, const T *x,
                                  int64_t m, int64_t rows_of_windows, const int rows) {
     const int64_t wide = p->z->window.to[1];
@@ -96,8 +96,8 @@ K_INLINE void K_NAME(slide_rows)(const conv_plan *p, T *y, int64_t y_row, const 
 }
 
 /* Copies the rows of windows of one channel from the layout of the padded copy to y, and adds the
- * bias. Whole vectors are written as long as they don't go beyond the rows that follow, because
- * those rows are written later. */
+ * bias. The last vector of a row may overwrite elements of the rows that follow, because those rows
+ * are written later. But nothing is written beyond the last row. */
 K_INLINE void K_NAME(slide_give)(const conv_plan *p, T *to, const T *from, int64_t rows, T bias) {
     const int64_t wide = p->z->window.to[1];
     int64_t r = 0;

@@ -79,8 +79,8 @@ static void K_NAME(softmax_one)(const softmax_rows *z, T *restrict y, const T *r
 /* ---- three rows at once, written past the caches ------------------------------------------------
  * Each iteration handles SOFTMAX_STEP elements of three rows: it computes the maximum of the next
  * row, sums the powers of the current row, and writes the previous row. None of the three waits for
- * another one or for memory. The maximum ignores NaN here, but a NaN makes the sum NaN. This needs
- * registers that hold sixteen lanes: with AVX2 it takes twice as long as one row after another. */
+ * another one or for memory. The maximum ignores NaN here, but a NaN makes the sum NaN. This method
+ * needs registers that hold sixteen lanes: with AVX2 it takes twice as long as row by row. */
 
 /* Copies the elements of the previous row that this iteration writes, since the powers of the
  * current row will overwrite them. */

@@ -1,8 +1,8 @@
 /*
- * loops/softmax_short.h: softmax of contiguous rows of up to sixteen floats, in registers of
- * AVX-512. A register holds one row in 16 lanes, two rows in 8 lanes each, or four rows in 4 lanes
- * each. Other instruction sets lack the instructions that load rows in this way; they compute each
- * row by softmax.h.
+ * loops/softmax_short.h: softmax, log_softmax and their gradients for contiguous rows of up to
+ * sixteen floats, in registers of AVX-512. A register holds one row in 16 lanes, two rows in 8
+ * lanes each, or four rows in 4 lanes each. Other instruction sets lack the instructions that load
+ * rows in this way; they compute each row by softmax.h.
  */
 #ifdef K_SET_IS_AVX512
 /* The layout of rows in a register. A row has n elements in `lanes` lanes, and a register holds

@@ -35,10 +35,12 @@ K_INLINE T K_NAME(nan_to_num)(T x, const T *k) {
     return x != x ? k[0] : number;
 }
 
-/* Rounds to `decimals` digits after the point, for decimals > 0. k[0] is 10^decimals. */
+/* Rounds x as torch.round does for decimals > 0: to that many digits after the point. k[0] is
+ * 10^decimals. */
 K_INLINE T K_NAME(round_up)(T x, const T *k) { return K_TYPED(k_rint)(x * k[0]) / k[0]; }
 
-/* Rounds to tens, hundreds and so on, for decimals < 0. k[0] is 10^-decimals. */
+/* Rounds x as torch.round does for decimals < 0: to tens, hundreds and so on. k[0] is
+ * 10^-decimals. */
 K_INLINE T K_NAME(round_down)(T x, const T *k) { return K_TYPED(k_rint)(x / k[0]) * k[0]; }
 
 K_INLINE T K_NAME(exp2)(T x) { return K_TYPED(k_exp2)(x); }
@@ -124,7 +126,7 @@ K_INLINE T K_NAME(fmod)(T a, T b) {
 K_INLINE T K_NAME(fmod)(T a, T b) { return fmod(a, b); }
 
 /* Returns a / b, rounded down; if b is 0, a / b isn't rounded. The quotient is computed from the
- * remainder, which is exact, so that the two agree. */
+ * remainder, which is exact, so that quotient and remainder agree. */
 static inline T K_NAME(div_floor)(T a, T b) {
     if (b == 0)
         return a / b;

@@ -4,8 +4,8 @@
  * a subtotal, as many subtotals are added to a subtotal of the next level, and so on, for up to
  * four levels. So the rounding error hardly grows with the number of rows. If many columns are
  * summed together, each has a cascade of its own, and a row has one number of each column. A single
- * column of numbers is summed by four cascades (see cascade.h). A row is then a vector of 32 bytes
- * if the numbers are contiguous, otherwise a single number.
+ * column of numbers is summed by four cascades (see cascade.h). In this case a row is a vector of
+ * 32 bytes if the numbers are contiguous, otherwise a single number.
  *
  * Requires KIND, ELEMENT, RESULT and VALUE(v), which rows.h explains. Undefines KIND and VALUE at
  * the end.
@@ -38,8 +38,8 @@ static void THIS(_cascade)(const char *x, int64_t row, int64_t column, int64_t r
             total[c] += of[j][c];
 }
 
-/* Does the same for fewer than 32 columns, by four cascades, each of which adds every fourth
- * row. */
+/* Sets total[c] to the sum of column c over all rows, for fewer than 32 columns. Each column has
+ * four cascades, each of which adds every fourth row. */
 static inline void THIS(_by_four)(const char *x, int64_t row, int64_t column, int64_t rows,
                                   int columns, RESULT *restrict total) {
     RESULT part[4 * 32];

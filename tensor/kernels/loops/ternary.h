@@ -31,8 +31,8 @@ K_MAP_3_WITH(addcmul)
 K_INLINE T K_NAME(addcdiv)(T a, T b, T c, const T *k) { return a + k[0] * b / c; }
 K_MAP_3_WITH(addcdiv)
 
-/* Returns a + weight * (b - a). It is computed from a if |weight| is below 1/2, otherwise from b,
- * so that the result for weight 1 is exactly b. */
+/* Returns a + weight * (b - a). The result is computed from a if |weight| is below 1/2, otherwise
+ * from b, so that the result for weight 1 is exactly b. */
 K_INLINE T K_NAME(lerp)(T a, T b, T weight) {
     return fabs(weight) < (T)0.5 ? a + weight * (b - a) : b - (b - a) * (1 - weight);
 }

@@ -1,6 +1,6 @@
 /*
- * plain.h: stands for the instruction set of all architectures other than x86-64; it is written in
- * plain C. sse2.h explains the headers of instruction sets.
+ * plain.h: plain C in place of an instruction set, on all architectures other than x86-64, and on
+ * x86-64 with -DRG_ONLY_PLAIN. sse2.h explains the headers of instruction sets.
  */
 #ifndef RG_SETS_PLAIN_H
 /* Returns true: every processor can execute plain C. */
