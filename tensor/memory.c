@@ -214,7 +214,7 @@ static void *cut_from_chunk(rg_thread *me, size_t bytes) {
 }
 
 /* Allocate and free small blocks if blocks are guarded. In that case all free blocks are in the
- * spare batch, where the inline functions of memory.h don't look. So these call rgi_alloc and
+ * spare batch. The inline functions of memory.h don't look there, and so call rgi_alloc and
  * rgi_free, which write and check the guards. */
 static void *guarded_alloc(rg_thread *me, size_t c, size_t size) {
     rg_free_block **spare = &me->small[c].spare, *block = *spare;

@@ -1,8 +1,8 @@
 /*
  * memory.h: allocation of memory. All files of the library allocate and free memory by these
- * functions; only memory.c asks the system for blocks. (One exception: thread.c allocates a
- * thread's state itself.) Every block is aligned to 64 bytes. Whoever frees a block passes its size
- * and class.
+ * functions; only memory.c asks the system for blocks. (Two exceptions: thread.c allocates a
+ * thread's state itself, and rgi_real_path returns a string that the C library has allocated.)
+ * Every block is aligned to 64 bytes. Whoever frees a block passes its size and class.
  */
 #pragma once
 
@@ -62,8 +62,8 @@ static inline void rgi_count_to(_Atomic int64_t *count, int64_t n) {
 
 /* Called when the drift, the bytes that the thread has counted but not yet added to the common
  * count, is above the watermark or below -RG_DRIFT_MAX. Raises the thread's peak if the common
- * count plus the drift is higher. If |drift| > RG_DRIFT_MAX, adds it to the common count. Sets the
- * next watermark. */
+ * count plus the drift is higher. If |drift| > RG_DRIFT_MAX, adds the drift to the common count.
+ * Sets the next watermark. */
 void rgi_drifted(rg_thread *me);
 
 /* Counts `bytes` bytes of class `cls` as allocated if `more` is true, or else as freed. `others` is

@@ -32,8 +32,8 @@ struct rg_observer {
     /* Returns whether the function `op` is allowed to do something that a replay can't repeat, such
      * as reading a value from a tensor. `instead` is advice for the error message, or "". */
     bool (*may_do_once)(rg_observer *o, const char *op, const char *instead);
-    /* Reports that all elements of `to` were overwritten with those of `from`, or with zeros if
-     * `from` is NULL. */
+    /* Reports that all elements of `to` were overwritten with the elements of `from`, or with zeros
+     * if `from` is NULL. */
     bool (*copied)(rg_observer *o, rg_tensor *to, rg_tensor *from, const char *op);
     /* Reports an operation that overwrites all elements of t, or that writes no tensor if t is
      * NULL. Returns true if the observer keeps the operation's context. */

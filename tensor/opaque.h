@@ -30,7 +30,8 @@ void rgi_set_reference(rg_tensor **place, rg_tensor *t);
 /* Removes a reference to t. If it was the last one, releases t, and leaves t's header in the given
  * state. Does nothing if t is NULL or RG_NONE. */
 void rgi_release_as(rg_tensor *t, uint32_t state);
-/* Adds a reference to t, owned by the innermost scope. Returns t, or NULL if memory runs out. */
+/* Adds a reference to t, owned by the innermost scope. Returns t, or NULL if memory runs out. If t
+ * is NULL or RG_NONE, only returns t. */
 rg_tensor *rgi_lend(rg_tensor *t);
 
 /* ---- writes in place that the graph doesn't record ---------------------------------- */

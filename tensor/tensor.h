@@ -304,8 +304,8 @@ rg_tensor *rg_arange_step(rg_tensor *start, rg_tensor *end, rg_tensor *step);
  * first. */
 rg_tensor *rg_arange_as(rg_tensor *end, rg_dtype dtype);
 rg_tensor *rg_arange_step_as(rg_tensor *start, rg_tensor *end, rg_tensor *step, rg_dtype dtype);
-/* rg_linspace returns `steps` evenly spaced numbers from start to end, both included. rg_logspace
- * returns base to the power of each of these numbers. */
+/* rg_linspace returns `steps` evenly spaced numbers from start to end, both included (or only
+ * start, if steps is 1). rg_logspace returns base to the power of each of these numbers. */
 rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype);
 rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype);
 /* Return a matrix of n rows and m columns, with ones on the diagonal and zeros elsewhere. */
@@ -448,8 +448,8 @@ typedef struct rg_printoptions {
     int sci_mode; /* Scientific notation: never (0), always (1), or as torch does (-1). */
 } rg_printoptions;
 
-/* Writes rg_repr(t) and a newline to standard output, and flushes it. rg_error() tells if that
- * fails. */
+/* Writes rg_repr(t) and a newline to standard output, and flushes the stream. rg_error() tells if
+ * writing fails. */
 void rg_print(rg_tensor *t);
 /* Returns what torch prints for t, such as tensor([1., 2.]). */
 const char *rg_repr(rg_tensor *t);
@@ -496,7 +496,7 @@ int rg_get_num_threads(void);
  * "medium". rg_set_float32_matmul_precision returns false on failure.
  *
  * "highest" and "high" both multiply in float32. "medium" rounds the factors to the nearest
- * bfloat16, which has 8 significant bits, and adds in float32. It does so for products with at
+ * bfloat16, which has 8 significant bits, and adds in float32. This is done for products with at
  * least 16 rows, 16 columns and 32 terms, and for the products that compute their gradients. The
  * error is at most 2^-7 times the sum of |a * b|. Factors below 2^-126 count as 0, and factors
  * above 3.396e38 as infinite. "medium" needs a processor with AVX512-BF16; other processors

@@ -1,8 +1,8 @@
 /*
  * callback.h: judges calls of functions of the program. Such a function has failed if its result
  * says so. It has also failed if a call of the library inside it failed and the function hasn't
- * read the error, because its result is then probably wrong. A function that has read the error has
- * handled the failure.
+ * read the error, because in that case its result is probably wrong. A function that has read the
+ * error has handled the failure.
  *
  *     const int64_t before = rgi_failures();
  *     const bool ok = cls->forward(ctx, in, out);

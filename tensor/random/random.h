@@ -39,7 +39,7 @@ struct rg_generator {
 /* Locks the generator and returns true. If the generator was never seeded, first seeds it with
  * g->stream.seed. Fails and returns false, with an error whose op is `op`, if g is NULL or was
  * freed, or if a rewind (see rewind.h) has no memory for the generator's state. Each function that
- * changes the state calls this first. */
+ * draws from a generator or sets its state calls this first. */
 bool rgi_generator_lock(rg_generator *g, const char *op);
 void rgi_generator_unlock(rg_generator *g);
 
@@ -67,8 +67,8 @@ bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, cons
 bool rgi_fill_exponential(rg_tensor *t, const double p[], rg_generator *g, const char *op);
 bool rgi_fill_bernoulli(rg_tensor *t, const double p[], rg_generator *g, const char *op);
 
-/* rgi_fill_integers fills t with integers from base to base + range - 1. p[] has the bytes of this
- * struct. */
+/* rgi_fill_integers fills t with integers from base to base + range - 1. p[] has the bytes of a
+ * random_range. */
 typedef struct random_range {
     uint64_t range;
     int64_t base;

@@ -23,7 +23,7 @@ typedef struct rg_rewind {
 
 /* Begins the rewind *r, which is empty. Requires that *r isn't moved before rgi_rewind_end. */
 void rgi_rewind_begin(rg_rewind *r);
-/* Ends the rewind, which must be the one that was begun last. Its states stay until
+/* Ends the rewind, which must be the one that was begun last. The rewind's states stay until
  * rgi_rewind_release. */
 void rgi_rewind_end(rg_rewind *r);
 void rgi_rewind_release(rg_rewind *r);

@@ -354,7 +354,7 @@ static bool parse_dtype_name(parser *s) {
     return parse_garbage(s, "the dtype float32, float64, int64 or bool");
 }
 
-/* Reads a shape, such as (2, 3). Returns false if it isn't valid. */
+/* Reads a shape, such as (2, 3). If it isn't valid, records a fault and returns false. */
 static bool parse_shape(parser *s) {
     s->named.n = 0;
     if (!parse_take(s, "("))

@@ -43,8 +43,8 @@ typedef struct printer {
     const rg_tensor *t;
     /* Set for NumPy's layout; not set for torch's layout. */
     bool numpy;
-    /* Set if a dim with more than 2 * edge items is cut: only its first `edge` and its last `edge`
-     * items are shown. */
+    /* Set if each dim with more than 2 * edge items is cut: only its first and last `edge` items
+     * are shown. */
     bool cut;
     int edge;
     int linewidth, precision, indent;

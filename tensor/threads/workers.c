@@ -312,8 +312,8 @@ static void pool_do(rg_job *job) {
     inside = false;
 }
 
-/* Runs a job on a busy machine, with the help of workers if rgi_help_pays says so. Then reports how
- * much processor time and time the job took. */
+/* Runs a job on a busy machine, with the help of workers if rgi_help_pays says so. Then reports the
+ * processor time and the elapsed time of the job (rgi_count_job). */
 static void pool_run_timed(rg_job *job, int64_t began) {
     const bool helped = rgi_help_pays(began);
     if (helped)
