@@ -118,8 +118,8 @@ static inline bool run_forward(rg_call *c) {
     return ok;
 }
 
-/* Derives the strides of y, the output of an op with `laid_between`, from its inputs before
- * conversion. */
+/* Sets the strides of y, the output of an op with `laid_between` (op.h), from those that the op's
+ * inputs had before they were converted. */
 static void lay_out(const rg_call *c, rg_tensor *y) {
     rg_tensor *const *in = c->given ? c->given : c->in;
     rgi_lay_out_between(y, c->n_in, in);

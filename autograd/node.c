@@ -7,8 +7,8 @@
 #include "tensor/memory.h"
 #include "tensor/text/text.h"
 
-/* `clock` is the order of the thread's newest node. `pending` is a list of released nodes that are
- * to be destroyed. `draining` is set while the loop in node_gone destroys them. */
+/* `clock` is the field `order` of the thread's newest node. `pending` is a list of released nodes
+ * that are to be destroyed. `draining` is set while the loop in node_gone destroys them. */
 static __thread struct {
     uint64_t clock;
     rg_node *pending;

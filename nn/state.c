@@ -92,8 +92,8 @@ static bool list_missing(rg_module_load *l) {
     return v;
 }
 
-/* An unexpected key: the index of the module that reports it, and the key's index in the
- * dictionary. */
+/* An unexpected key: the index in `modules` of the module that reports it, and the key's index in
+ * the dictionary. */
 typedef struct unexpected_key {
     int64_t module, at;
 } unexpected_key;

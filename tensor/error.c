@@ -33,8 +33,8 @@ static bool has_handler(const rg_thread *me) { return on_error && !me->handling;
 /* Calls the program's handler, if it has set one, with the message `line`. If a function fails
  * inside the handler, the handler isn't called again, and that failure doesn't replace the thread's
  * error; but the handler may clear the error. Functions that the handler calls fail under their own
- * names, not under the name of an RG_AS around this call. `stands` says whether `line` has become
- * the thread's error; if so, the error counts as read afterwards, since the handler got it. */
+ * names, even inside an RG_AS (error.h) of the failed function. `stands` says whether `line` has
+ * become the thread's error; if so, the error counts as read afterwards: the handler got it. */
 static void call_handler(rg_thread *me, rg_code code, const char *line, bool stands) {
     rg_error_handler *handler = on_error;
     const rg_failure failure = me->failure;

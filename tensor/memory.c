@@ -298,8 +298,8 @@ void rg_memory_trim(void) {
 
 enum { NONSENSE = 0xA5 };
 
-/* Checks the guard bytes: bytes `bytes` to size - 1 of the block, where `size` is that of its
- * class. Counts the block in rgi_memory_spoilt if one was overwritten. */
+/* Checks the guard bytes, which follow the first `bytes` bytes of the block. `size` is the size of
+ * the block's size class. If a guard byte was overwritten, adds 1 to rgi_memory_spoilt. */
 static void look_behind(const void *block, size_t bytes, size_t size) {
     const unsigned char *behind = (const unsigned char *)block + bytes;
     const size_t n = size - bytes;

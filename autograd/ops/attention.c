@@ -393,7 +393,7 @@ static double attention_scale(const rg_tensor *q, double given) {
 
 /* Returns the same as the op attention, composed of other functions, and with dropout if the
  * options ask for it. q and k are each multiplied by the square root of |scale| before their
- * product, so that the product doesn't grow too large. */
+ * product, so that the product doesn't grow too large; q also by the sign of scale. */
 static rg_tensor *attention_composed(rg_tensor *q, rg_tensor *k, rg_tensor *v, rg_tensor *mask,
                                      double scale, const rg_attention_options *o) {
     double half = sqrt(fabs(scale));

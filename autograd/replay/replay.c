@@ -350,8 +350,8 @@ static bool repeat(rg_replay *r) {
     return ok;
 }
 
-/* Repeats the step. Fails if a repetition is running already: in another thread, or because a
- * function of the program that the step calls has called rg_replay_run. */
+/* Repeats the step. Fails if a repetition is running already: in another thread, or in this one, if
+ * the step calls a function of the program that calls rg_replay_run. */
 static bool repeat_alone(rg_replay *r) {
     RG_FAIL_IF(atomic_exchange(&r->running, true), "replay_run",
                "this recorded step is running already; its tensors can't be used twice at once");

@@ -66,8 +66,9 @@ static double odd_element(int n, rg_tensor *const t[], bool only_nan) {
     return find.odd;
 }
 
-/* Returns a NaN of the results, if the operands have none. If the results have no NaN, returns an
- * infinity of the results, if the operands are finite. Otherwise returns 0. */
+/* If the results have a NaN, returns it, unless the operands have one, too. If they have an
+ * infinity but no NaN, returns the infinity, unless an operand isn't finite. Otherwise returns
+ * 0. */
 static double arisen(int n_results, rg_tensor *const results[], int n,
                      rg_tensor *const operands[]) {
     for (int only_nan = 1; only_nan >= 0; only_nan--) {

@@ -66,9 +66,9 @@ static void graph_leaf(rg_text *d, drawn_leaves *leaves, const rg_node *leaf, si
     rgi_text_add(d, "    leaf%zu -> n%zu\n", k, i);
 }
 
-/* Draws the nodes of the run, and the leaves that their edges lead to. If `root` is a leaf, the run
- * has no nodes, and only `root` is drawn. Meanwhile the field `slot` of a node holds the node's
- * number. */
+/* Draws the nodes of a backward run (run.h) that isn't carried out, and the leaves that their edges
+ * lead to. If `root` is a leaf, the run has no nodes, and only `root` is drawn. During the drawing
+ * the field `slot` of a node holds the node's number. */
 static void graph_of(rg_text *d, const rg_run *run, const rg_node *root) {
     drawn_leaves leaves = { 0 };
     rgi_text_add(d, "digraph regard {\n    rankdir=BT\n    node [fontname=\"sans-serif\"]\n");

@@ -1,6 +1,7 @@
 /*
- * reducer.h: the reducer, which sums the gradients of a model's parameters over shards and ranks,
- * as the Reducer of torch's DistributedDataParallel does. reducer.c receives the gradients during
+ * reducer.h: the reducer, which sums the gradients of a model's parameters over the shards of a
+ * batch (see distributed.h) and over the ranks, as the Reducer of torch's DistributedDataParallel
+ * sums over ranks. reducer.c receives the gradients during
  * backward runs, and buckets.c sends the sums. Private.
  */
 #pragma once

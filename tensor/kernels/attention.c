@@ -67,8 +67,9 @@ static inline attention_stretch attention_cut(const attention_plan *plan, int64_
     };
 }
 
-/* Returns for how many of the first n keys the scores of query i must be computed: for all keys
- * that any query in the same block sees. i counts from the first query of the tile or stretch. */
+/* Returns m: the scores of query i must be computed for the first m of the n keys. With a causal
+ * mask, these are the keys that the last query of i's block (of stretch->block rows) sees. Without
+ * one, m is n. i counts from the first query of the tile or stretch. */
 static inline int64_t attention_seen(const attention_plan *plan, const attention_stretch *stretch,
                                      int64_t n, int64_t i) {
     if (!plan->causal)

@@ -12,9 +12,9 @@
 /* Prepares the report of the failure that has just become the thread's error, and calls
  * rgi_abort_if_asked. */
 void rgi_unread_begin(rg_thread *me);
-/* Replaces the calls that the report of the thread's failure lists. Otherwise these are the calls
- * that were in progress at the failure. address[] has n calls of an earlier time, found by
- * rgi_find_calls, that explain the failure better. */
+/* Sets the list of calls that the report of the thread's failure has to the n addresses that
+ * rgi_find_calls found earlier, such as when the forward op was called. Without this function, the
+ * report lists the calls that were in progress at the failure. */
 void rgi_unread_came_from(void *const address[], int n);
 /* If REGARD_ERRORS is `abort`, and the thread has an unread failure that wasn't reported and isn't
  * part of an attempt (rgi_set_failure_aside), reports it and aborts the program. */

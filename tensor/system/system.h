@@ -83,7 +83,7 @@ bool rgi_is_terminal(FILE *stream);
 /* ---- numbers with a point ------------------------------------------------------------------ */
 
 /* rgi_locale_c sets the calling thread's locale to the C locale, and returns the locale that the
- * thread had before. rgi_locale_back sets the locale *before again. */
+ * thread had before. rgi_locale_back restores the locale that rgi_locale_c returned. */
 #ifdef _WIN32
 typedef struct {
     int by_thread;

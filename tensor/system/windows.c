@@ -146,7 +146,7 @@ __attribute__((target("fma"))) static double fma_of_core(double a, double b, dou
     return __builtin_fma(a, b, c);
 }
 
-/* fmaf and fma rely on it that the product of two doubles is exact in a __float128. */
+/* fmaf and fma rely on the fact that the product of two doubles is exact in a __float128. */
 float(fmaf)(float a, float b, float c) {
     if (__builtin_cpu_supports("fma"))
         return fmaf_of_core(a, b, c);
