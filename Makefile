@@ -250,6 +250,10 @@ windows: windows-deps
 	    END { print "make windows:", n - left, "tests passed, and", left, "are left out" }'
 windows-deps:
 	@tests/deps gcc-mingw-w64-x86-64-posix wine64 wine libstb-dev
+	@mkdir -p $(BUILD)/windows && echo 'int main(void) { return 0; }' | \
+	    x86_64-w64-mingw32-gcc -xc - -o $(BUILD)/windows/empty.exe
+	@tests/wine $(BUILD)/windows timeout 100 wine $(BUILD)/windows/empty.exe || { \
+	    echo "make windows: Wine doesn't run programs here"; exit 1; }
 
 # The compiler would add .exe to a program's name. The linker, which this -o reaches, doesn't.
 LIBS_ON_WINDOWS = -static -lm -pthread -Wl,-o,$$@
