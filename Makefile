@@ -262,7 +262,8 @@ LIBS_ON_WINDOWS = -static -lm -pthread -Wl,-o,$$@
 # the other programs that can't pass on Windows.
 NOT_ON_WINDOWS = callbacks fork unread trace
 # Programs that take long in Wine: they compute much, or make many calls for files, which are slow.
-SLOW_ON_WINDOWS = parallel sizes denied ops gradcheck bits sets transformers
+SLOW_ON_WINDOWS = parallel sizes denied ops gradcheck bits sets transformers golden scope \
+                  safetensors
 
 # An emulator is twenty times as slow, and these would take many minutes, or one or two.
 LONG_EMULATED = parallel bits
