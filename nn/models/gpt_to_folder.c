@@ -126,6 +126,7 @@ static bool fits_config(const char *op, const rg_gpt_options *o, const rg_named_
  * failure. */
 static bool write_weights(rg_gpt *m, const rg_named_list *all, const char *op, const char *path) {
     static const rg_metadata_pair pairs[] = { { "format", "pt" } };
+    const bool tied = is_tied(m);
     rg_named_list out = { 0, NULL };
     rg_named *v = rgi_scope_alloc((size_t)all->n * 2 * sizeof *v);
     if (!v)
@@ -133,7 +134,7 @@ static bool write_weights(rg_gpt *m, const rg_named_list *all, const char *op, c
     for (int i = 0; i < all->n; i++) {
         const char *name = all->v[i].name;
         rg_tensor *t = all->v[i].tensor;
-        if (is_tied(m) && strcmp(name, "lm_head.weight") == 0)
+        if (tied && strcmp(name, "lm_head.weight") == 0)
             continue;
         v[out.n++] = (rg_named){ name, rgi_gpt_is_turned(name) ? rg_T(t) : t };
         /* In transformers all modules with a weight have a bias, too, except the embeddings and the

@@ -44,18 +44,18 @@ static rg_dims row_shape(const weight_row *row, const rg_gpt_options *o) {
 }
 
 bool rgi_gpt_weight(const rg_gpt_options *o, int64_t index, rg_gpt_weight *weight) {
-    const int64_t block = (index - RG_COUNT(other_weights)) / RG_COUNT(block_weights);
-    const int64_t in_block = (index - RG_COUNT(other_weights)) % RG_COUNT(block_weights);
-    const weight_row *row = &other_weights[0];
     if (index < RG_COUNT(other_weights)) {
-        row = &other_weights[index];
+        const weight_row *row = &other_weights[index];
         const bool head = row->size[0] == VOCAB && index > 0;
         snprintf(weight->name, sizeof weight->name, "%s%s", head ? "" : "transformer.", row->name);
-    } else {
-        row = &block_weights[in_block];
-        snprintf(weight->name, sizeof weight->name, "transformer.h.%lld.%s", (long long)block,
-                 row->name);
+        weight->shape = row_shape(row, o);
+        return true;
     }
+    const int64_t in_blocks = index - RG_COUNT(other_weights);
+    const int64_t block = in_blocks / RG_COUNT(block_weights);
+    const weight_row *row = &block_weights[in_blocks % RG_COUNT(block_weights)];
+    snprintf(weight->name, sizeof weight->name, "transformer.h.%lld.%s", (long long)block,
+             row->name);
     weight->shape = row_shape(row, o);
-    return index < RG_COUNT(other_weights) || block < o->n_layer;
+    return block < o->n_layer;
 }

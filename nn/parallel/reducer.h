@@ -73,7 +73,7 @@ typedef struct rg_reducer {
     int depth;  /* The number of sums over subtrees that wait until they can be added. */
     /* Set when the shard's forward has run: gradients that arrive from then on are the shard's. */
     bool armed;
-    /* Set while a backward run is in progress. If the run fails, this stays set, and no other run
+    /* Set while a backward run is in progress. If the run fails, `open` stays set, and no other run
      * can follow. */
     bool open;
     uint64_t stream; /* The seed from which the random streams of this batch's shards are made. */
@@ -114,7 +114,7 @@ bool rgi_buckets_make(rg_reducer *s);
 void rgi_buckets_drop(rg_reducer *s);
 /* Prepares the buckets for the last backward run of a batch: no gradient has arrived yet. */
 void rgi_buckets_expect(rg_reducer *s);
-/* Begins to send the next buckets all of whose gradients have arrived, and makes progress with the
- * buckets that are being sent. Doesn't wait. Returns whether all buckets are summed over all
- * ranks. */
+/* Begins to send the next buckets, as far as all their gradients have arrived, and makes progress
+ * with the buckets that are being sent. Doesn't wait. Returns whether all buckets are summed over
+ * all ranks. */
 bool rgi_buckets_advance(rg_reducer *s);

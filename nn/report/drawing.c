@@ -15,20 +15,24 @@
 
 /* ---- heat-maps ------------------------------------------------------------------------- */
 
-/* Returns the mean of the elements in rows row[0] to row[1] - 1 and columns column[0] to column[1]
- * - 1 of the matrix v, which has `columns` columns. If the sum isn't finite, divides each
- * element by the number of elements before adding, so that the mean of finite elements is
- * finite. */
-static double mean_of(const double *v, int64_t columns, const int64_t row[2],
+/* Returns the sum of v / divisor over the elements v in rows row[0] to row[1] - 1 and columns
+ * column[0] to column[1] - 1 of a matrix, which has `columns` columns. */
+static double sum_of_quotients(const double *matrix, int64_t columns, const int64_t row[2],
+                               const int64_t column[2], double divisor) {
+    double sum = 0;
+    for (int64_t i = row[0]; i < row[1]; i++)
+        for (int64_t k = column[0]; k < column[1]; k++)
+            sum += matrix[i * columns + k] / divisor;
+    return sum;
+}
+
+/* Returns the mean of these elements. If their sum overflows, each is divided by their number
+ * before they are added. */
+static double mean_of(const double *matrix, int64_t columns, const int64_t row[2],
                       const int64_t column[2]) {
     const double n = (double)((row[1] - row[0]) * (column[1] - column[0]));
-    double sum = 0, quotients = 0;
-    for (int64_t i = row[0]; i < row[1]; i++)
-        for (int64_t k = column[0]; k < column[1]; k++) {
-            sum += v[i * columns + k];
-            quotients += v[i * columns + k] / n;
-        }
-    return isfinite(sum) ? sum / n : quotients;
+    const double sum = sum_of_quotients(matrix, columns, row, column, 1);
+    return isfinite(sum) ? sum / n : sum_of_quotients(matrix, columns, row, column, n);
 }
 
 /* Extends the range from *low to *high by v if v is finite. *any tells whether a finite number was

@@ -254,7 +254,7 @@ static int by_entry_name(const void *a, const void *b) {
     return strcmp((*x)->name, (*y)->name);
 }
 
-/* Returns whether the tensors cover each byte of the data exactly once; otherwise fails. Requires
+/* Fails and returns false unless the tensors cover each byte of the data exactly once. Requires
  * that s->v is sorted by by_place. */
 static bool check_places(const rg_safetensors *s) {
     uint64_t end = 8 + s->header_bytes - 1;

@@ -147,9 +147,10 @@ static bool run_of_numbers(const rg_walk *w) {
 /* Computes one element by `loop`, and stores it at `element`. Changes the walk w to one that copies
  * this element to the whole output, and returns the loop that copies. */
 static rg_loop *run_element(rg_walk *w, rg_dtype dtype, void *element, rg_loop *loop,
-                         const void *context) {
-    char *p[RG_MAX_OPERANDS] = { element };
-    memcpy(p + 1, w->data + 1, sizeof p - sizeof *p);
+                            const void *context) {
+    char *p[RG_MAX_OPERANDS];
+    memcpy(p, w->data, (size_t)w->n * sizeof *p);
+    p[0] = element;
     loop(p, w->element, 1, context);
     w->n = 2;
     w->data[1] = element;

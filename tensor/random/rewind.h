@@ -35,8 +35,8 @@ bool rgi_rewind_generators(const rg_rewind *r);
 
 /* ---- for generator.c ------------------------------------------------------------------ */
 
-/* Keeps the state of g, which must be locked, in each of the thread's unended rewinds that has no
- * state of g yet. Returns false if memory ran out. */
+/* Keeps the state of g, which must be locked, in each rewind of the thread that hasn't ended and
+ * has no state of g yet. Returns false if memory ran out. */
 bool rgi_rewind_note(rg_generator *g);
 /* Removes g, which is about to be freed, from the thread's rewinds that haven't ended. */
 void rgi_rewind_forget(const rg_generator *g);

@@ -165,17 +165,20 @@ static void *of_windows(const char *name) {
     return (void *)GetProcAddress(library ? library : LoadLibraryA("msvcrt.dll"), name);
 }
 
+/* Calls that function with x. The first call keeps its address in *function. */
+static double call_windows(double (*_Atomic *function)(double), const char *name, double x) {
+    if (!*function)
+        *function = (double (*)(double))of_windows(name);
+    return (*function)(x);
+}
+
 double(sin)(double x) {
     static double (*_Atomic function)(double);
-    if (!function)
-        function = (double (*)(double))of_windows("sin");
-    return function(x);
+    return call_windows(&function, "sin", x);
 }
 double(cos)(double x) {
     static double (*_Atomic function)(double);
-    if (!function)
-        function = (double (*)(double))of_windows("cos");
-    return function(x);
+    return call_windows(&function, "cos", x);
 }
 double(pow)(double a, double b) {
     static double (*_Atomic function)(double, double);

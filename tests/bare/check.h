@@ -30,6 +30,8 @@ typedef struct Suite Suite;
 typedef struct TCase TCase;
 typedef struct SRunner SRunner;
 enum print_output { CK_NORMAL };
+/* The exit status of a test's process that leaves the test out, as some do on Windows. */
+enum { BARE_LEFT_OUT = 44 };
 
 TCase *tcase_create(const char *name);
 /* A test that takes longer than this many seconds is ended. */

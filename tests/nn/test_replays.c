@@ -485,6 +485,20 @@ typedef struct {
     rg_optim *optim;
 } tasks;
 
+static tasks tasks_new(void) {
+    tasks t = { .trunk = rg_requires_grad_(rg_ones(1), true) };
+    for (int i = 0; i < 2; i++)
+        t.head[i] = rg_requires_grad_(rg_ones(1), true);
+    t.optim = rg_optim_sgd(RG_LIST(t.trunk, t.head[0], t.head[1]), .lr = 0.1);
+    return t;
+}
+
+/* Frees the optimizer, and returns all weights. */
+static rg_tensor *tasks_end(tasks *t) {
+    rg_optim_free(t->optim);
+    return rg_cat(RG_LIST(t->trunk, t->head[0], t->head[1]), 0);
+}
+
 static rg_tensor *task_step(rg_tensor *const in[], void *context) {
     tasks *t = context;
     rg_optim_zero_grad(t->optim);
@@ -496,18 +510,14 @@ static rg_tensor *task_step(rg_tensor *const in[], void *context) {
 }
 
 static rg_tensor *train_tasks(bool replayed) {
-    tasks t = { .trunk = rg_requires_grad_(rg_ones(1), true) };
-    for (int i = 0; i < 2; i++)
-        t.head[i] = rg_requires_grad_(rg_ones(1), true);
-    t.optim = rg_optim_sgd(RG_LIST(t.trunk, t.head[0], t.head[1]), .lr = 0.1);
+    tasks t = tasks_new();
     rg_replays *r = rg_replays_new(task_step, &t);
     for (int i = 0; i < 6; i++) {
         rg_tensor *x = rg_full(RG_DIMS(i % 2 + 1), 0.5);
         ck_ok(replayed ? rg_replays_run(r, 1, &x) : task_step(&x, &t));
     }
     rg_replays_free(r);
-    rg_optim_free(t.optim);
-    return rg_cat(RG_LIST(t.trunk, t.head[0], t.head[1]), 0);
+    return tasks_end(&t);
 }
 
 START_TEST(test_tasks_take_turns) { ck_assert(rg_equal(train_tasks(true), train_tasks(false))); }
@@ -560,10 +570,7 @@ static void change_task(tasks *t, int i) {
 }
 
 static rg_tensor *train_changing(bool replayed) {
-    tasks t = { .trunk = rg_requires_grad_(rg_ones(1), true) };
-    for (int i = 0; i < 2; i++)
-        t.head[i] = rg_requires_grad_(rg_ones(1), true);
-    t.optim = rg_optim_sgd(RG_LIST(t.trunk, t.head[0], t.head[1]), .lr = 0.1);
+    tasks t = tasks_new();
     rg_replays *r = rg_replays_new(task_step, &t);
     for (int i = 0; i < 7; i++) {
         rg_tensor *x = rg_full(RG_DIMS(1), 0.5);
@@ -571,8 +578,7 @@ static rg_tensor *train_changing(bool replayed) {
         ck_ok(replayed ? rg_replays_run(r, 1, &x) : task_step(&x, &t));
     }
     rg_replays_free(r);
-    rg_optim_free(t.optim);
-    return rg_cat(RG_LIST(t.trunk, t.head[0], t.head[1]), 0);
+    return tasks_end(&t);
 }
 
 START_TEST(test_recorded_again) {

@@ -73,7 +73,7 @@ typedef struct {
     uint32_t value, next;
 } rg_pickle_cell;
 
-/* A list of numbers, such as the indices of values. */
+/* A list of n numbers, such as indices of values; v has room for `room` numbers. */
 typedef struct {
     uint32_t *v;
     size_t n, room;

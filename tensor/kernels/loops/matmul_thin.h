@@ -92,8 +92,8 @@ K_INLINE void K_NAME(matmul_dots)(const k_product_sizes *z, NUMBER *y, const NUM
  * one by one. Requires that both factors are contiguous along k. */
 static void K_NAME(matmul_all_dots)(const k_product_sizes *z, NUMBER *y, const NUMBER *a,
                                     const NUMBER *b, NUMBER alpha) {
-    /* PAIR rows are computed together. The sums of two rows fill sixteen registers of 32
-     * bytes, and only AVX-512 has more of these. */
+    /* PAIR rows are computed together. With vectors of 32 bytes, the sums of two rows would fill
+     * all sixteen registers of AVX2. */
     enum { PAIR = K_VECTOR_BYTES == 64 ? 2 : 1 };
     const int64_t share = z->n / MATMUL_STREAMS;
     for (int64_t j = 0; j < share; j++) {
