@@ -2,7 +2,9 @@
  * activation.c: activation functions. They are elementwise. Each op has a rule, and most also have
  * a slope kernel, which computes the gradient in one pass over the data. Most functions of x alone
  * are rows of tensor/kernels/elementwise.def. The other functions have a section here; some of them
- * are composed of functions with an op. (Other functions of one tensor are in unary.c.)
+ * are composed of functions with an op. (Other functions of one tensor are in unary.c.) In the
+ * formulas, g is the gradient of the result, gx is the gradient of x, and k0, k1 and k2 are the
+ * numbers in the op's attributes (see elementwise.h).
  */
 #include "elementwise.h"
 

@@ -7,9 +7,9 @@
 
 /* ---- sums and products --------------------------------------------------------- */
 
-/* Converts y to the dtype, and returns it. y is a sum, product or running sum of x after x was
- * converted to the dtype. If the dtype is bool, such a y is an integer; otherwise it has the dtype
- * already. Fails if x requires grad and the dtype can't have a gradient. */
+/* Returns y converted to the dtype. y is a sum, product or running sum of x, where x was converted
+ * to the dtype before. So y has the dtype already, unless the dtype is bool: then y is an integer.
+ * Fails if x requires grad and the dtype can't have a gradient. */
 static rg_tensor *summed_as(const char *op, rg_tensor *x, rg_tensor *y, rg_dtype dtype) {
     if (!y)
         return NULL;
@@ -144,8 +144,8 @@ rg_tensor *(rg_norm_dims_as)(rg_tensor *x, double p, rg_dims dims, bool keepdim,
     return RG_COMPOSITE("norm", rg_norm_dims(norm_as_dtype(x, dtype), p, dims, keepdim));
 }
 
-/* ---- softmax, softmin and log_softmax: the functions without _as, which these call, refuse
- *      integers ----------------------------------------------------------------- */
+/* ---- softmax, softmin and log_softmax: for an integer dtype, rg_softmax or rg_log_softmax fails
+ *      ---- */
 
 rg_tensor *(rg_softmax_as)(rg_tensor *x, int dim, rg_dtype dtype) {
     return RG_COMPOSITE("softmax", rg_softmax(rg_to(x, dtype), dim));

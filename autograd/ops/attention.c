@@ -1,17 +1,18 @@
 /*
  * attention.c: scaled dot product attention, softmax(scale q k^T + mask) v. Two ops compute it
  * without storing the attention weights. Where neither op can be used, attention is composed of
- * other functions.
+ * other functions. In the formulas, g is the gradient of y, and gq, gk and gv are the gradients of
+ * q, k and v.
  */
 #include "autograd/checks.h"
 
 #include <math.h>
 
-/* ---- attention: y = p v with p = softmax(z) and z = scale q k^T + mask; gv = p^T g, gq = s k,
- *      gk = s^T q with s = scale * p * (g v^T - sum(p * (g v^T))). Here * is elementwise, the other
- *      products are matrix products, and the sum is over each row. The weights p are not stored.
- *      Instead the op has a second output, lse: ln(sum(e^z)) of each row. The gradient of lse is
- *      added inside the outer brackets of s. ----------------------------------- */
+/* ---- attention: y = p v, with p = softmax(z) and z = scale q k^T + mask. The weights p are not
+ *      stored. Instead the op has a second output, lse = ln(sum(e^z)) for each row of z. With s =
+ *      scale * p * (g v^T - sum(p * (g v^T)) + g_lse), the gradients are gq = s k, gk = s^T q and
+ *      gv = p^T g. Here g_lse is the gradient of lse, * is elementwise, the other products are
+ *      matrix products, and each sum is over a row ------------------------------ */
 
 struct attention_attr {
     k_attention how;
@@ -25,9 +26,10 @@ static bool attention_shape(rg_call *c) {
     return true;
 }
 
-/* If x lies in memory in the order (batch, n, heads, size), gives the new tensor t the same memory
- * order. Such an x usually comes from a transpose, and the caller transposes the result back. As in
- * torch, the transposed result is then contiguous. */
+/* x has the shape (batch, heads, n, size). If its elements lie in memory in the order (batch, n,
+ * heads, size), gives the new tensor t this memory order, too. Such an x is usually a transposed
+ * tensor, and the program transposes the result back. As in torch, the result is then
+ * contiguous. */
 static void attention_lay_like(rg_tensor *t, const rg_tensor *x) {
     if (x->size[1] == 1 || x->size[2] == 1 || x->stride[1] >= x->stride[2])
         return;
@@ -393,7 +395,8 @@ static double attention_scale(const rg_tensor *q, double given) {
 
 /* Returns the same as the op attention, composed of other functions, and with dropout if the
  * options ask for it. q and k are each multiplied by the square root of |scale| before their
- * product, so that the product doesn't grow too large; q also by the sign of scale. */
+ * product, so that the product doesn't grow too large. If scale is negative, q also changes its
+ * sign. */
 static rg_tensor *attention_composed(rg_tensor *q, rg_tensor *k, rg_tensor *v, rg_tensor *mask,
                                      double scale, const rg_attention_options *o) {
     double half = sqrt(fabs(scale));

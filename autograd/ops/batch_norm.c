@@ -1,7 +1,8 @@
 /*
  * batch_norm.c: batch norm. In training it gives each channel mean 0 and variance 1 over the batch;
  * otherwise it normalizes each channel by the running mean and variance. (Norms of rows are in
- * layer_norm.c.)
+ * layer_norm.c.) In the formulas, g is the gradient of y, and gx, gweight and gbias are the
+ * gradients of x, weight and bias.
  */
 #include "autograd/checks.h"
 #include "tensor/observer.h"
@@ -9,10 +10,10 @@
 
 #include <math.h>
 
-/* ---- batch_norm: y = (x - mean) / sqrt(var + eps) * weight + bias. With rstd = 1 / sqrt(var +
- *      eps), gw = g weight and h = (x - mean) rstd: in training, gx = rstd (gw - mean(gw) - h
- *      mean(gw h)), else gx = gw rstd. gweight = sum(g h), and gbias = sum(g). Each product is
- *      elementwise, and each mean and sum is over all dims except the channels ---- */
+/* ---- batch_norm: y = h weight + bias, with h = (x - mean) rstd and rstd = 1 / sqrt(var + eps).
+ *      Let u = g weight. In training, gx = rstd (u - mean(u) - h mean(u h)); otherwise gx = rstd u.
+ *      gweight = sum(g h), and gbias = sum(g). Each product is elementwise, and each mean and sum
+ *      is over all dims except the channels ------------------------------------- */
 
 /* The attributes of batch_norm. The op's inputs are x, weight, bias, mean and var. In training,
  * mean and var are RG_NONE. The outputs are y and the mean and var that were used. */

@@ -1,7 +1,8 @@
 /*
  * binary.c: elementwise functions of two tensors that broadcast: arithmetic, and the larger or
  * smaller of two elements. Functions without special rules are rows of
- * tensor/kernels/elementwise.def. (Comparisons are in compare.c.)
+ * tensor/kernels/elementwise.def. (Comparisons are in compare.c.) In the formulas, g is the
+ * gradient of the result, and ga and gb are the gradients of a and b.
  */
 #include "elementwise.h"
 
@@ -99,11 +100,12 @@ rg_tensor *(rg_sub_)(rg_tensor *a, rg_tensor *b) {
     return sub_allows("sub_", a, b) ? RG_APPLY_(sub, RG_NO_ATTR, a, b) : NULL;
 }
 
-/* ---- add_alpha: a + alpha b; ga = g, gb = alpha g. sub_alpha is add_alpha of -alpha ---- */
+/* ---- add_alpha: a + alpha b; ga = g, gb = alpha g. rg_sub_alpha applies this op with -alpha
+ *      ---- */
 
-/* The attributes of add and sub with alpha. `alpha` is the number alpha as a float, and `integer`
- * is alpha as an integer, cut off after the point. `dtype` is the dtype in which the caller gave
- * the number. */
+/* The attributes of add and sub with alpha. The field `alpha` holds the number as a double, and
+ * `integer` holds it truncated to an integer. `dtype` is the dtype in which the caller gave the
+ * number. */
 struct add_alpha_attr {
     const char *node;
     double alpha;
@@ -175,8 +177,9 @@ rg_tensor *(rg_sub_alpha)(rg_tensor *a, rg_tensor *b, rg_tensor *alpha) {
     return RG_APPLY(add_alpha, &attr, a, b);
 }
 
-/* ---- over: a / b, but the node is named "DivBackward1", as in torch when a function's own code
- *      divides by a number. (cross_entropy divides by the number of rows with it.) ---- */
+/* ---- over: a / b, with a node named "DivBackward1". Torch gives this name to the node if one of
+ *      its own functions divides by a number. (cross_entropy uses this op to divide by the number
+ *      of rows) ----------------------------------------------------------------- */
 
 RG_OP(over, .doc = "a / b", .node = "DivBackward1", .n_in = 2, .typing = RG_FLOATED, RG_ELEMENTWISE,
       .shape = rgi_shape_broadcast, .kernel = &k_div,

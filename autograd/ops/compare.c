@@ -24,10 +24,10 @@ rg_tensor *rg_logical_not_(rg_tensor *x) {
 
 /* ---- comparisons of two tensors ------------------------------------------------ */
 
-/* Compares x with b, and writes the result over x as 0 or 1. The node's name depends on whether b
- * was given as a number, as in torch. If b requires grad, the result requires grad as well, and b
- * gets a gradient of zeros: rg_where takes the comparison at every element, and records b as an
- * input. */
+/* Compares x with b, and writes the result over x as 0 or 1. As in torch, the node's name depends
+ * on whether b was given as a number. If b requires grad, the result must require grad as well, and
+ * b must get a gradient of zeros. Therefore the result is passed through rg_where, which has b as
+ * an input, but never chooses an element of b. */
 static rg_tensor *compare_in_place(const char *name, const char *node_of_number,
                                    const char *node_of_tensor,
                                    rg_tensor *(*compare)(rg_tensor *, rg_tensor *), rg_tensor *x,

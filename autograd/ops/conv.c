@@ -1,7 +1,8 @@
 /*
  * conv.c: convolutions over one or two dims, and their gradients. The gradients are computed by two
- * further ops. Each of the three ops is linear in each of its inputs, so these three ops compute
- * all derivatives of the three ops, except that the gradient of a bias is a sum.
+ * further ops. Each of the three ops is linear in each of its inputs, so the three ops and a sum,
+ * for the gradient of a bias, are enough for derivatives of any order. In the formulas, g is the
+ * gradient of y, and gx, gw and gbias are the gradients of x, w and bias.
  */
 #include "autograd/checks.h"
 #include "tensor/messages/warning.h"
@@ -197,8 +198,8 @@ RG_OP(conv, RG_NAMED(conv), .doc = "sums over channels and taps of w x, + bias",
                          CONV_PAIR(1, 1), CONV_PAIR(0, 0), CONV_PAIR(1, 1), CONV_PAIR(2, 2))));
 
 /* ---- conv_input(g, w): the gradient of conv's x. If h is the gradient of conv_input's result,
- *      then the gradient of g is conv(h, w), and that of w is conv_weight(h, g). (The rules'
- *      parameter g is h.) ---- */
+ *      then the gradient of g is conv(h, w), and the gradient of w is conv_weight(h, g). In the
+ *      functions that compute these gradients, h is the parameter g ------------- */
 
 static bool conv_input_shape(rg_call *c) {
     const struct conv_attr *a = c->attr;
@@ -230,8 +231,8 @@ RG_OP(conv_input, RG_WITH(conv), .doc = "the gradient of conv's x", .n_in = 2,
                          CONV_PAIR(2, 1), CONV_PAIR(1, 2), CONV_PAIR(1, 2), CONV_PAIR(3, 5))));
 
 /* ---- conv_weight(x, g): the gradient of conv's w. If h is the gradient of conv_weight's result,
- *      then the gradient of x is conv_input(g, h), and that of g is conv(x, h). (The rules'
- *      parameter g is h.) ---- */
+ *      then the gradient of x is conv_input(g, h), and the gradient of g is conv(x, h). In the
+ *      functions that compute these gradients, h is the parameter g ------------- */
 
 static bool conv_weight_shape(rg_call *c) {
     const struct conv_attr *a = c->attr;
@@ -316,8 +317,9 @@ static bool conv_want_channels(const rg_tensor *x, const rg_tensor *weight, long
     return true;
 }
 
-/* Fails unless the kernel has elements and fits into the padded x. x may be empty because its batch
- * size or its number of channels is 0, but not because of another dim alone. */
+/* Fails unless the kernel has elements and fits into the padded x. If the batch size or the number
+ * of channels is 0, the other dims of x may be empty as well. Otherwise no dim of x may be
+ * empty. */
 static bool conv_want_room(int dims, const rg_tensor *x, const rg_tensor *weight,
                            const conv_options *o) {
     rg_dims padded = { .n = dims }, span = { .n = dims };
@@ -375,8 +377,8 @@ static k_conv conv_sizes_of(const rg_tensor *x, const rg_tensor *weight, const c
     return z;
 }
 
-/* Pads the end of each dim for which `more` is 1: "same" padding then needs one element more at the
- * end than at the beginning. Warns if it pads, as torch does. */
+/* Pads the end of each dim for which `more` is 1. Such a dim has "same" padding, and needs one
+ * element more at its end than at its beginning. Warns if it pads, as torch does. */
 static rg_tensor *conv_pad_more(rg_tensor *x, const conv_options *o, int dims) {
     rg_dims padding = { .n = 2 * dims };
     bool any = false;

@@ -1,5 +1,6 @@
 /*
- * convert.c: copies of a tensor in another dtype (to), or in a new storage (clone, contiguous).
+ * convert.c: copies of a tensor in another dtype (to), or in a new storage (clone, contiguous). In
+ * the formulas, g is the gradient of the result, and gx the gradient of x.
  */
 #include "autograd/op.h"
 

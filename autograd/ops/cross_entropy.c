@@ -1,5 +1,7 @@
 /*
- * cross_entropy.c: the loss of logits, for a target of class indices or of class probabilities.
+ * cross_entropy.c: the loss of logits, for a target of class indices or of class probabilities. In
+ * the formulas, x holds the logits, t is a target, g is the gradient of the loss, and gx the
+ * gradient of x.
  */
 #include "loss.h"
 
@@ -7,12 +9,12 @@
 #include "tensor/observer.h"
 #include "tensor/text/digits.h"
 
-/* ---- cross_entropy: y = -weight[t] (x[t] - max - log_total), where max is the row's maximum and
- *      log_total = ln sum(e^(x - max)), for a target of classes and an x whose classes are the last
- *      dim. The op is nll_loss of log_softmax in one pass over x. Besides the inputs, only lse =
- *      max + log_total is kept for the gradient: the second output has two numbers for each row,
- *      whose sum is lse. If G is the gradient that nll_loss gives to its input, gx = G -
- *      softmax(x) * sum(G), where the sum is over the classes ---- */
+/* ---- cross_entropy: for a target of class indices, and an x whose classes are the last dim, y =
+ *      -weight[t] (x[t] - max - log_total). Here max is the maximum of the row of x, and log_total
+ *      = ln sum(e^(x - max)). The op computes nll_loss of log_softmax in one pass over x. For the
+ *      gradient it keeps lse = max + log_total of each row, as two numbers whose sum is lse. They
+ *      are the second output. If n is the gradient that nll_loss gives to log_softmax(x), gx = n -
+ *      softmax(x) sum(n), where the sum is over the classes --------------------- */
 
 static bool cross_entropy_forward(rg_call *c) {
     rg_nll_forward f;
@@ -26,8 +28,9 @@ static bool cross_entropy_forward(rg_call *c) {
 }
 
 /* Returns the gradient of x for g, the gradient of the second output. No public function returns
- * that output, but each output of an op has a derivative. The gradient is right for rows in which
- * the first of the two numbers is lse rounded, and the second is the rounding error (store_shift in
+ * this output, but each output of an op has a derivative. p is softmax(x). The first of the two
+ * numbers counts as lse, and the second as a constant. That is right for rows with |max| < 1024:
+ * there the first is lse rounded, and the second the rounding error (see store_shift in
  * loops/cross_entropy.h). */
 static rg_tensor *cross_entropy_of_lse(rg_tensor *p, rg_tensor *g) {
     return rg_mul(p, rg_narrow(g, -1, 0, 1));

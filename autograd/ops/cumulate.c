@@ -1,6 +1,7 @@
 /*
  * cumulate.c: running sums, products and log-sum-exps along a dim, and the recurrence that computes
- * some of their gradients.
+ * some of their gradients. In the formulas, g is the gradient of y, and gx, ga and gb are the
+ * gradients of x, a and b.
  */
 #include "reduce.h"
 
@@ -36,9 +37,9 @@ static rg_tensor *cumulate(const rg_op *op, rg_tensor *x, int dim, bool reverse)
     return rgi_apply(op, &a, sizeof a, 1, &x);
 }
 
-/* Returns x shifted by one element along dim, towards the end, or towards the beginning if
- * `reverse`. The free place is filled with `fill`. An x without dims, or of size 0 along dim, is
- * returned as it is. */
+/* Returns x shifted by one element along dim: towards the end, or towards the beginning if
+ * `reverse` is set. The element that becomes free gets the value `fill`. If x has no dims, or has
+ * size 0 along dim, returns x itself. */
 static rg_tensor *cumulate_shift(rg_tensor *x, int dim, bool reverse, double fill) {
     if (!rgi_check(x, "cumprod") || x->ndim == 0 || x->size[dim] == 0)
         return x;
@@ -101,8 +102,8 @@ RG_OP(recurrence, .doc = "y_k = b_k + a_k y_(k-1) along dim", .node = "Recurrenc
                  { "() ()", RG_A(cumsum, .dim = 0) }, { "(0,3) (0,3)", RG_A(cumsum, .dim = 1) }));
 
 /* ---- cumprod: y_k = x_0 * .. * x_k; gx_k = (sum over i >= k of g_i y_i) / x_k. If x has a zero,
- *      this would divide by 0. In this case gx_k = (x_0 * .. * x_(k-1)) r_k, where r_k = g_k +
- *      x_(k+1) r_(k+1) --------------------------------------------------------- */
+ *      the gradient is computed without a division: gx_k = (x_0 * .. * x_(k-1)) r_k, where r_k =
+ *      g_k + x_(k+1) r_(k+1) ---------------------------------------------------- */
 
 static bool cumprod_forward(rg_call *c) { return cumulate_run(c, K_CUMPROD); }
 

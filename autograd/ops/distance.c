@@ -1,6 +1,7 @@
 /*
  * distance.c: the distances between all rows of two matrices, or of two batches of matrices. (The
- * norm of one tensor is in norm.c.)
+ * norm of one tensor is in norm.c.) In the formulas, g is the gradient of y, and ga and gb are the
+ * gradients of a and b.
  */
 #include "autograd/checks.h"
 

@@ -8,9 +8,9 @@
 
 #include <stdio.h>
 
-/* A label is a number. The letters are numbered A to Z, then a to z. This is their order in an
- * output that the equation doesn't write, as in torch. The dims that an ellipsis stands for have
- * the numbers after the letters. */
+/* A label is a number. The letters A to Z have the first numbers, and a to z the next. If an
+ * equation has no arrow, the output's labels are in the order of these numbers, as in torch. The
+ * dims that an ellipsis stands for have the numbers after the letters. */
 enum { EINSUM_LETTERS = 52, EINSUM_LABELS = EINSUM_LETTERS + RG_MAX_DIMS, EINSUM_ELLIPSIS = 127 };
 
 /* A list of n dims, each with its label. */
@@ -81,8 +81,9 @@ static bool einsum_read(const char *equation, int *at, int operand, einsum_opera
     }
 }
 
-/* Fills in o->dims from o->given. An ellipsis becomes `covered` dims. They get the last `covered`
- * of the `all` labels that are reserved for ellipses, since ellipses broadcast from the end. */
+/* Fills in o->dims from o->given. An ellipsis becomes `covered` dims. `all` is the number of labels
+ * that the equation needs for ellipses. The ellipsis gets the last `covered` of these labels, since
+ * the dims of ellipses broadcast from the last to the first. */
 static bool einsum_spread(einsum_operand *o, int covered, int all) {
     for (int i = 0; i < RG_MIN(o->n, RG_COUNT(o->given)); i++) {
         int l = o->given[i];
@@ -150,8 +151,8 @@ static bool einsum_check_output(const einsum_operand *out, const int count[EINSU
     return true;
 }
 
-/* Sets the labels of an output that the equation doesn't write: the dims of an ellipsis, then each
- * letter that occurs only once, in the order of their numbers. */
+/* Sets the output's labels for an equation without an arrow: first the dims of an ellipsis, then
+ * each letter that occurs only once, in the order of the letters' numbers. */
 static void einsum_default_output(einsum_operand *out, const int count[EINSUM_LABELS]) {
     out->given[out->n++] = EINSUM_ELLIPSIS;
     for (int l = 0; l < EINSUM_LETTERS; l++)

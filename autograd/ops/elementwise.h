@@ -27,9 +27,9 @@
 
 /* ---- code made from a row of tensor/kernels/elementwise.def ----------------------- */
 
-/* A row names the value that its gradient reads besides g: x, y, or g for none. NEEDS_x is the mask
- * of values to save, and VALUE_x declares a variable for the saved value; likewise for y. For g, no
- * value is saved. */
+/* Besides g, the gradient of a row may read one saved value: the input x or the output y. The row
+ * names this value, or g if there is none. NEEDS_ and this name form the mask of the values to
+ * save. VALUE_ and this name declare a variable for the saved value. */
 #define NEEDS_g 0
 #define NEEDS_x RG_IN(0)
 #define NEEDS_y RG_OUTPUT
@@ -105,7 +105,7 @@ struct numbers_attr {
 bool rgi_elementwise_forward(rg_call *c);
 
 /* Compute the gradient in one pass of the op's slope kernel over g and the saved value. As in
- * torch, the gradient has the memory order of g or, in rgi_elementwise_slope_by_value, of the saved
- * value. */
+ * torch, rgi_elementwise_slope gives the gradient g's memory order, and
+ * rgi_elementwise_slope_by_value gives it the saved value's memory order. */
 bool rgi_elementwise_slope(const rg_step *s, rg_tensor *gin[]);
 bool rgi_elementwise_slope_by_value(const rg_step *s, rg_tensor *gin[]);

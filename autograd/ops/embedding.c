@@ -38,8 +38,8 @@ rg_tensor *(rg_one_hot)(rg_tensor *index, int64_t classes) {
 
 /* ---- embedding: the rows of a table -----------------------------------------------
  * For the table's gradient, the rows of g are added in the order of the indices. The row at
- * padding_idx gets no gradient. If by_frequency, the gradient of a row that occurs n times in index
- * is divided by n. */
+ * padding_idx gets no gradient. If by_frequency is set, the gradient of a row that occurs n times
+ * in index is divided by n. */
 
 /* The attributes of embedding. A negative padding_idx means that no row is the padding row.
  * by_frequency is torch's scale_grad_by_freq. */
@@ -65,9 +65,9 @@ static bool embedding_forward(rg_call *c) {
 }
 
 /* Returns g with each row divided by the number of times that its index occurs. When torch
- * differentiates the result once more, it leaves the division out. To do the same, if a graph is
- * recorded, the quotient is computed from a detached g, and then g - detached g is added: this
- * difference is 0, but its derivative with respect to g is 1. */
+ * differentiates the result once more, it leaves the division out. To do the same while a graph is
+ * recorded, this function divides a detached copy of g, and then adds g minus the detached copy.
+ * This difference is 0, but its derivative with respect to g is 1. */
 static rg_tensor *embedding_shared(const rg_step *s, rg_tensor *g, rg_tensor *index) {
     if (!RG_ATTR(s, embedding)->by_frequency)
         return g;
@@ -94,9 +94,9 @@ static rg_tensor *embedding_rule(const rg_step *s, rg_tensor *g) {
     return padding < 0 ? g : rg_scatter(g, 0, rg_full(RG_DIMS(1, table.v[1]), padding), 0);
 }
 
-/* Adds the gradient to the buffer, except to the row at padding_idx. That row is saved before and
- * restored afterwards: it can't just be set to 0, because other steps may have added gradients to
- * it. */
+/* Adds the gradient to the buffer, except to the row at padding_idx. This row is saved before the
+ * addition, and restored afterwards. It can't just be set to 0, because other steps may have added
+ * gradients to it. */
 static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     rg_tensor *index = rgi_saved(s, 0);
     int64_t padding = RG_ATTR(s, embedding)->padding_idx;

@@ -1,6 +1,7 @@
 /*
  * extreme.c: the largest and the smallest of a tensor's elements, and their indices. (The larger
- * and the smaller of two tensors' elements are in binary.c.)
+ * and the smaller of two tensors' elements are in binary.c.) In the headings, g is the gradient of
+ * the result.
  */
 #include "reduce.h"
 
@@ -8,8 +9,8 @@
 
 /* ---- functions for all maxima and minima --------------------------------------- */
 
-/* Fails if there are no elements to choose from: if x is empty, and `dims` has a dim of size 0 or
- * is empty, which means all dims. */
+/* Fails if there are no elements to choose from: x is empty, and one of the reduced dims has size
+ * 0. `dims` has the reduced dims; an empty list means all dims. */
 static bool extreme_check(const char *name, rg_tensor *x, const rg_dims *dims, rg_code code) {
     if (!rgi_check(x, name))
         return false;
@@ -128,8 +129,8 @@ rg_tensor *rg_min(rg_tensor *x) {
  *      at these indices --------------------------------------------------------- */
 
 /* Returns the one dim that is in the mask `dims` of the attributes. In argmax and argmin the mask
- * may have all dims, which stands for the flattened tensor: then the result is 0, the flattened
- * tensor's only dim. */
+ * may have all dims, which means that x is flattened. Then the result is 0, the only dim of the
+ * flattened tensor. */
 static int extreme_dim(const void *attr) {
     return __builtin_ctz(((const struct reduce_attr *)attr)->dims);
 }

@@ -1,7 +1,7 @@
 /*
  * gather.c: functions that read elements at indices along a dim, or write or add elements there.
  * gather and scatter move single elements; index_select and index_add move slices. (Python's x[...]
- * is in subscript.c.)
+ * is in subscript.c.) In the formulas, g is the gradient of the result, and gx the gradient of x.
  */
 #include "elementwise.h"
 
@@ -131,8 +131,9 @@ rg_tensor *(rg_take_along_dim)(rg_tensor *x, rg_tensor *index, int dim) {
 /* ---- scatter: x with the source written at the indices along dim; scatter_add: x with the
  *      source added there ------------------------------------------------------- */
 
-/* Fails unless the sizes of index fit x and the source: no size of index may exceed the source's,
- * and only along dim may it exceed x's. `source` is NULL if the caller passed a number. */
+/* Fails unless the sizes of index fit x and the source. No size of index may be larger than the
+ * source's. Along dim it may be larger than x's, but along no other dim. `source` is NULL if the
+ * caller passed a number. */
 static bool scatter_sizes_fit(const rg_tensor *x, const rg_tensor *index, const rg_tensor *source,
                               int dim) {
     int n = rgi_index_ndim(index);
@@ -365,8 +366,8 @@ static bool index_add_shape(rg_call *c) {
                "dimension. Got self.shape = %s source.shape = %s",
                RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(source));
     rgi_copy_shape(c->out[0], x);
-    /* The error code depends on the way that torch adds: along the first or the last dim, if alpha
-     * is 1, it calls scatter_add and fails with scatter_add's code. */
+    /* For an index out of range, torch has two error codes. Its index_add calls scatter_add along
+     * the first or the last dim if alpha is 1, and then fails with scatter_add's code. */
     const bool scatters = x->ndim > 1 && (dim == 0 || dim == x->ndim - 1)
                           && !RG_ATTR(c, index_along)->scaled;
     return rgi_want_indices(scatters ? RG_RUNTIME_ERROR : RG_INDEX_ERROR, NULL, index, 0,

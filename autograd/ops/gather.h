@@ -21,8 +21,9 @@ bool rgi_index_in_range(const rg_tensor *index, const rg_tensor *x, int dim);
  * into x along dim. */
 bool rgi_scatter_fits(const rg_tensor *x, const rg_tensor *index, const rg_tensor *source, int dim);
 
-/* Returns the gradient of a scatter's source, which is the input whose gradient the step computes.
- * g is the gradient of the part of the source that index covers. In the rest the result is 0. */
+/* Returns the gradient of a scatter's source in the shape of the source, which is the input whose
+ * gradient the step computes. g is the gradient of the part of the source that index covers. The
+ * rest of the result is 0. */
 rg_tensor *rgi_scatter_widen(const rg_step *s, rg_tensor *g, const rg_tensor *index);
 
 /* Fails if the source overlaps x, which will be written to. If x or the source isn't contiguous,

@@ -1,6 +1,6 @@
 /*
  * glu.c: glu, which multiplies the first half of a tensor along a dim by the sigmoid of the second
- * half.
+ * half. In the formulas, g is the gradient of y, and ga and gb are the gradients of the two halves.
  */
 #include "autograd/checks.h"
 

@@ -1,6 +1,6 @@
 /*
  * index.c: Python's x[i, j], with index tensors for some of x's dims. (subscript.c converts items
- * to index tensors.)
+ * to index tensors.) In the formulas, g is the gradient of the result, and gx the gradient of x.
  */
 #include "subscript.h"
 
@@ -66,9 +66,10 @@ static int index_place(const struct index_attr *a, int k) {
     return a->dim[0];
 }
 
-/* Fills in the rest of *p: a header of t without its indexed dims, and the shape of the result. At
- * dim p->at the header has a new dim of stride 1. An offset, a number of elements, is an index
- * along this dim. Requires that p->offsets, the shape of the index tensors, is set. */
+/* Fills in p->at, p->t and p->shape. p->t is a header of t without its indexed dims, and with a new
+ * dim of stride 1 at index p->at. An index along the new dim is an offset, a number of elements.
+ * p->shape is the shape of the result. Requires that p->offsets, the shape of the index tensors, is
+ * set. */
 static void index_lay_out(const rg_tensor *t, const struct index_attr *a, int k,
                           rg_index_layout *p) {
     p->t = *t;

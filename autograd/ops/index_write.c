@@ -1,6 +1,7 @@
 /*
  * index_write.c: functions that replace the slices at indices along a dim by a number (index_fill)
- * or by other slices (index_copy). (index_add is in gather.c.)
+ * or by other slices (index_copy). (index_add is in gather.c.) In the formulas, g is the gradient
+ * of y, and gx, gvalue and gsource are the gradients of x, the number and the source.
  */
 #include "elementwise.h"
 

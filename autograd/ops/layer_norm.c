@@ -1,7 +1,8 @@
 /*
  * layer_norm.c: layer norm, group norm and rms norm. They normalize x in rows: the last dims or, in
  * group norm, a group of channels. Layer norm and group norm give each row mean 0 and variance 1;
- * rms norm gives each row a mean square of 1.
+ * rms norm gives each row a mean square of 1. In the formulas, g is the gradient of y, and gx,
+ * gweight and gbias are the gradients of x, weight and bias.
  */
 #include "autograd/checks.h"
 #include "tensor/memory.h"
@@ -9,11 +10,11 @@
 #include <string.h>
 
 /* ---- functions for all three norms ------------------------------------------------
- * For each row of x, h = (x - mean) rstd with rstd = 1 / sqrt(var + eps), and y = h * weight +
- * bias. With gw = g weight: gx = rstd (gw - mean(gw) - h mean(gw h)), gweight = sum(g h), and
- * gbias = sum(g). Each mean is over the row, and each sum over the elements with the same weight.
- * rms_norm doesn't subtract the mean: h = x rstd with rstd = 1 / sqrt(mean(x^2) + eps), and gx
- * lacks mean(gw). */
+ * For each row of x, y = h weight + bias, with h = (x - mean) rstd and rstd = 1 / sqrt(var + eps).
+ * Let u = g weight. Then gx = rstd (u - mean(u) - h mean(u h)), gweight = sum(g h), and gbias =
+ * sum(g). Each mean is over the row, and each sum is over the elements with the same weight.
+ * rms_norm doesn't subtract means: h = x rstd, rstd = 1 / sqrt(mean(x^2) + eps), and gx = rstd (u -
+ * h mean(u h)). */
 
 /* The sizes of x, the input of a norm, and eps. x consists of batch * groups rows, and each row is
  * normalized by itself. A row has `channels` weights, and each weight belongs to `per` adjacent

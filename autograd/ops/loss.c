@@ -2,7 +2,8 @@
  * loss.c: losses that measure the distance of a prediction from its target (squared, absolute, or a
  * mixture of both), and kl_div. (Losses over classes are in binary_cross_entropy.c, nll.c and
  * cross_entropy.c, losses of embeddings in embedding_loss.c, and losses that measure a likelihood
- * in likelihood_loss.c.)
+ * in likelihood_loss.c.) In the formulas, g is the gradient of the loss, and gx and gt are the
+ * gradients of the prediction x and the target t.
  */
 #include "loss.h"
 

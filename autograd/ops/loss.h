@@ -77,8 +77,8 @@ typedef struct {
     rg_tensor *x, *each;
 } rg_nll_forward;
 
-/* Fails unless the shapes and dtypes of x, t and the weight (or RG_NONE) are allowed. Also fails if
- * the weight requires grad while grad mode is on. */
+/* Fails unless the shapes and dtypes of x, t and the weight are allowed. The weight may be RG_NONE.
+ * Also fails if the weight requires grad while grad mode is on. */
 bool rgi_nll_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight);
 struct nll_loss_attr rgi_nll_attributes(const rg_tensor *x, const rg_loss_options *o);
 bool rgi_nll_shape(rg_call *c);

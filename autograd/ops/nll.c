@@ -1,7 +1,7 @@
 /*
  * nll.c: the negative log likelihood: y = -x[target], where x holds the log-probability of each
  * class. (The loss of logits is in cross_entropy.c.) loss.h declares the functions that both files
- * use.
+ * use. In the formulas, g is the gradient of the loss, and gx the gradient of x.
  */
 #include "loss.h"
 
@@ -135,9 +135,9 @@ bool rgi_nll_check(rg_tensor *x, rg_tensor *t, const rg_tensor *weight) {
            && rgi_want_same_dtype("nll_loss", "input", x, "weight", weight);
 }
 
-/* ---- nll_loss: -weight[t] x[t] for each target t. The classes are dim 1 of x, or dim 0 of a
- *      vector. The mean is the sum divided by the sum of weight[t]. gx = -weight[t] g at t, and 0
- *      elsewhere --------------------------------------------------------------- */
+/* ---- nll_loss: -weight[t] x[t] for each target t. The classes are dim 1 of x, or dim 0 if x is a
+ *      vector. The mean is the sum divided by the sum of weight[t]. gx = -weight[t] g at class t,
+ *      and 0 at the other classes ----------------------------------------------- */
 
 static bool nll_loss_forward(rg_call *c) {
     rg_nll_forward f;

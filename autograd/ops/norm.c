@@ -1,6 +1,7 @@
 /*
  * norm.c: norms over dims, and the functions normalize, pairwise_distance and cosine_similarity,
- * which are composed of norms.
+ * which are composed of norms. In the formulas, g is the gradient of the result, and gx the
+ * gradient of x.
  */
 #include "reduce.h"
 #include "tensor/text/digits.h"
@@ -55,7 +56,7 @@ RG_OP(norm, .doc = "sum(|x|^p)^(1/p) over dims", .node = "LinalgVectorNormBackwa
                  REDUCED("(0,3)", 2, false, 2), REDUCED("(3,0)", 2, false, 3)));
 
 /* Fails if x isn't floating point. Also fails if p is negative or infinity and a reduced dim has
- * size 0, because for such a p the norm of no elements isn't defined. `dims` is the list that the
+ * size 0, because the norm of no elements isn't defined for such a p. `dims` is the list that the
  * caller gave; an empty list means all dims. */
 static bool norm_check(rg_tensor *x, double p, const rg_dims *dims) {
     if (!rgi_check(x, "norm"))
@@ -98,8 +99,9 @@ rg_tensor *(rg_norm_dims)(rg_tensor *x, double p, rg_dims dims, bool keep) {
     return norm_over(x, p, &dims, keep);
 }
 
-/* ---- row_norms: the norms of a matrix's rows. The loops of norms are large, and this op needs few
- *      of them: most programs that have an embedding have no max_norm. -------------- */
+/* ---- row_norms: the norms of a matrix's rows, for the max_norm of an embedding. The op norm would
+ *      add its large loops to every program with an embedding, although most have no max_norm. This
+ *      op needs few loops, and gives the same bits ------------------------------ */
 
 static bool row_norms_forward(rg_call *c) {
     const struct reduce_attr *a = c->attr;
@@ -148,10 +150,10 @@ static double cosine_far(const rg_tensor *t) {
     return far[t->dtype];
 }
 
-/* Returns whether the norms of t must be computed again, after a division of t (cosine_scale). They
- * must be if an element of `norm`, the norms of the undivided t, is outside the safe range and
- * isn't 0; and also while a training step is recorded for replays, since t may have other values in
- * a replay. Returns false if t has no elements. */
+/* Returns whether the norms of t must be computed again, after a division of t (see cosine_scale).
+ * `norm` has the norms of the undivided t. The division is needed if one of them is neither 0 nor
+ * in the safe range. It is also needed while a training step is recorded for replays, because t may
+ * have other values in a replay. Returns false if t has no elements. */
 static bool cosine_needs_scale(const rg_tensor *t, const rg_tensor *norm) {
     double far = cosine_far(t);
     bool ordinary = !rgi_this.observer;

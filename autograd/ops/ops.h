@@ -21,8 +21,8 @@
  * copies and the functions whose names end in _like keep the memory order of their input, without
  * gaps: the result of rg_sin(rg_T(x)) is transposed, so rg_view can't flatten it. rg_contiguous
  * returns the elements in row-major order. A leaf's gradient has the leaf's memory order. There are
- * exceptions: where torch has special rules (convolutions and pooling of images with channels last,
- * nonzero, kron, quantile, unique_dim), results here are contiguous, and a gradient that rg_grad
+ * two exceptions. Where torch has special rules (convolutions and pooling of images with channels
+ * last, nonzero, kron, quantile, unique_dim), results here are contiguous. A gradient that rg_grad
  * returns may have another memory order than in torch.
  *
  * This file is long because it lists every function, so that a reader looks in one place.
@@ -166,9 +166,9 @@ rg_tensor *rg_addcdiv(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value); /
 
 /* ---- reductions -------------------------------------------------------------------
  * A function reduces all elements, one dim (_dim), or several dims (_dims), such as RG_DIMS(0, 2).
- * An empty list of dims means all dims; but in rg_any_dims and rg_all_dims it means no dim, and
- * rg_logsumexp_dims fails for it without keepdim (unless x has no dims or no elements), as in
- * torch. With keepdim the reduced dims stay, with size 1. */
+ * With keepdim the reduced dims stay, with size 1. An empty list of dims means all dims, with two
+ * exceptions, as in torch: in rg_any_dims and rg_all_dims it means no dim, and rg_logsumexp_dims
+ * without keepdim refuses it, unless x has no dims or no elements. */
 
 /* A pair of results. On failure both fields are NULL. */
 typedef struct rg_values_indices {
@@ -203,11 +203,11 @@ rg_tensor *rg_median(rg_tensor *x);
 rg_values_indices rg_median_dim(rg_tensor *x, int dim, bool keepdim);
 /* the k-th smallest element, counted from 1, and its index */
 rg_values_indices rg_kthvalue(rg_tensor *x, int64_t k, int dim, bool keepdim);
-/* rg_quantile(x, 0.9, .dim = 1) returns the value below which a fraction q of the elements lie, for
- * each row along dim, or for the flattened x if no dim is given. q is a number, or a 1-d tensor of
- * numbers; the size of that tensor becomes the first dim of the result. If the quantile falls
- * between two elements, `interpolation` says how it is computed from them: "linear", "lower",
- * "higher", "midpoint" or "nearest". */
+/* rg_quantile(x, 0.9, .dim = 1) returns the value below which a fraction q of the elements lie. It
+ * returns such a value for each row along dim or, if no dim is given, for the flattened x. q is a
+ * number, or a 1-d tensor of numbers; the size of that tensor becomes the first dim of the result.
+ * If the quantile falls between two elements, `interpolation` says how it is computed from them:
+ * "linear", "lower", "higher", "midpoint" or "nearest". */
 typedef struct RG_OPTIONS rg_quantile_options {
     RG_BY_NAME;
     int64_t dim               RG_DEFAULT(INT_MIN);
@@ -348,8 +348,8 @@ rg_tensor *rg_narrow(rg_tensor *x, int dim, int64_t start, int64_t length);
 rg_tensor *rg_select(rg_tensor *x, int dim, int64_t index);     /* x[index] along dim */
 /* x[start:end:step] along dim */
 rg_tensor *rg_slice(rg_tensor *x, int dim, int64_t start, int64_t end, int64_t step);
-/* a diagonal: the elements at i along dim1 and i + offset along dim2, for all i. In the view, a
- * last dim with these elements replaces the two dims. */
+/* a diagonal: the elements whose index is i along dim1 and i + offset along dim2, for all i. The
+ * view has the diagonal as its last dim, in place of dim1 and dim2. */
 rg_tensor *rg_diagonal(rg_tensor *x, int64_t offset, int dim1, int dim2);
 /* y[.., w, .., i] = x[.., w * step + i, ..]: windows of `size` elements along dim. Each window
  * begins `step` elements after the previous one. */
@@ -376,13 +376,13 @@ rg_tensor *rg_triu(rg_tensor *x, int64_t diagonal);             /* x, but 0 belo
 /* for a vector x, the matrix with x on its diagonal; for a matrix x, its diagonal */
 rg_tensor *rg_diag(rg_tensor *x, int64_t diagonal);
 rg_tensor *rg_trace(rg_tensor *x);                              /* sum x_ii */
-/* zeros, except that x's last dim lies along a diagonal of the result's dims dim1 and dim2 */
+/* zeros, with x's last dim along a diagonal of the result's dims dim1 and dim2 */
 rg_tensor *rg_diag_embed(rg_tensor *x, int64_t offset, int dim1, int dim2);
 
 /* rg_repeat_interleave(x, 2, .dim = 0) returns x with each slice along dim repeated. If no dim is
  * given, each element of the flattened x is repeated. `repeats` is a number, or a tensor with a
  * number for each slice. A caller who knows the result's size along dim may pass it as output_size;
- * the call fails if this isn't the size. */
+ * the call fails if the result has another size. */
 typedef struct RG_OPTIONS rg_repeat_interleave_options {
     RG_BY_NAME;
     int64_t dim         RG_DEFAULT(INT_MIN);
@@ -414,10 +414,10 @@ rg_tensor *rg_to(rg_tensor *x, rg_dtype dtype);                 /* rg_float(x), 
  * x[1:3, None, -1] is rg_index(x, "1:3, None, -1"), x[i] is rg_index(x, i), x[:, mask] is
  * rg_index(x, ":", mask), and x[i] = value is rg_set_item_(x, value, i). Each item is a number, a
  * bool, a tensor (int64 or a bool mask), RG_SLICE(start, end) or RG_SLICE(start, end, step), or a
- * string of one or more items in Python's syntax. There are up to 16 items, where a string counts
- * as one; and up to 32, where each item in a string counts. A list of lists, such as "[[0], [1]]",
- * is one index tensor. torch 2.13 still reads such a list as a tuple of items, and warns that a
- * later version will read it as one tensor. */
+ * string of one or more items in Python's syntax. A call takes at most 16 items, of which a string
+ * counts as one. After each string is replaced by the items in it, there may be at most 32. A list
+ * of lists, such as "[[0], [1]]", is one index tensor. torch 2.13 still reads such a list as a
+ * tuple of items, and warns that a later version will read it as one tensor. */
 
 typedef enum rg_index_kind {
     RG_INDEX_TEXT, RG_INDEX_NUMBER, RG_INDEX_SLICE, RG_INDEX_TENSOR, RG_INDEX_BOOL
@@ -464,8 +464,8 @@ rg_tensor *rg_index_fill(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *val
 rg_tensor *rg_index_copy(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source);
 /* rg_scatter_reduce(x, dim, index, source, "amax") returns y, which is x except for the elements
  * that index names. Along dim 0, y[k][j] is the "sum", "prod", "mean", "amax" or "amin" of x[k][j]
- * and of all source[i][j] for which index[i][j] is k. With .include_self = false, x[k][j] doesn't
- * take part. */
+ * and of all source[i][j] for which index[i][j] is k. With .include_self = false, x[k][j] is left
+ * out of the reduction. */
 typedef struct RG_OPTIONS rg_scatter_reduce_options {
     RG_BY_NAME;
     rg_flag include_self RG_DEFAULT(true);
@@ -474,7 +474,7 @@ rg_tensor *rg_scatter_reduce_with(rg_tensor *x, int dim, rg_tensor *index, rg_te
                                   const char *reduce, rg_scatter_reduce_options o);
 /* the elements of the flattened x at the indices */
 rg_tensor *rg_take(rg_tensor *x, rg_tensor *index);
-/* rg_gather, after x and index were broadcast along all dims but dim */
+/* rg_gather of x and index, which are first broadcast along all dims but dim */
 rg_tensor *rg_take_along_dim(rg_tensor *x, rg_tensor *index, int dim);
 rg_tensor *rg_masked_select(rg_tensor *x, rg_tensor *mask);     /* x[mask] */
 /* a row for each element of x that isn't 0, with the element's indices */
@@ -492,8 +492,8 @@ rg_unique_result rg_unique_full(rg_tensor *x);
 /* the same three tensors for the distinct slices along dim */
 rg_unique_result rg_unique_dim(rg_tensor *x, int dim);
 /* rg_searchsorted and rg_bucketize return, for each value, the index at which the value would be
- * inserted into a sorted row: after equal elements if `right`, otherwise before them. rg_bucketize
- * takes the values as its first argument. */
+ * inserted into a sorted row. The value is inserted after elements that equal it if `right` is
+ * true, otherwise before them. rg_bucketize takes the values as its first argument. */
 rg_tensor *rg_searchsorted(rg_tensor *sorted, rg_tensor *values, bool right);
 /* rg_searchsorted(x, values, right, .sorter = rg_argsort(x, -1, false)) takes rows that aren't
  * sorted. `sorter` holds the indices that sort each row. */
@@ -505,9 +505,8 @@ rg_tensor *rg_searchsorted_with(rg_tensor *sorted, rg_tensor *values, bool right
                                 rg_searchsorted_options o);
 rg_tensor *rg_bucketize(rg_tensor *values, rg_tensor *boundaries, bool right);
 /* rg_bincount(x, .weights = w) returns, for each of the integers 0, 1, .., the number of times that
- * it occurs in the vector x. If weights are given, the result has in place of this number the sum
- * of the weights of the elements that equal the integer. The result has at least minlength
- * elements. */
+ * it occurs in the vector x. If weights are given, each of these numbers is replaced by a sum: the
+ * weights of the elements that equal the integer. The result has at least minlength elements. */
 typedef struct RG_OPTIONS rg_bincount_options {
     RG_BY_NAME;
     rg_tensor *weights RG_DEFAULT(RG_NONE);
@@ -519,9 +518,9 @@ rg_tensor *rg_one_hot(rg_tensor *index, int64_t classes);
 
 /* rg_embedding(index, weight, .padding_idx = 0) returns weight[index]: a row of the table `weight`
  * for each index. The row at padding_idx gets no gradient. If max_norm isn't 0, each row that is
- * looked up is first scaled down, in the table itself, to a norm of max_norm if its norm (of order
- * norm_type) is larger. With scale_grad_by_freq, a row's gradient is divided by the number of times
- * that the row occurs in index. */
+ * looked up and has a larger norm than max_norm is first scaled down to this norm, in the table
+ * itself. norm_type is the order of the norm. With scale_grad_by_freq, a row's gradient is divided
+ * by the number of times that the row occurs in index. */
 typedef struct RG_OPTIONS rg_embedding_options {
     RG_BY_NAME;
     int64_t padding_idx     RG_DEFAULT(INT64_MIN);
@@ -580,8 +579,8 @@ rg_tensor *rg_max_pool1d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options 
 rg_tensor *rg_max_pool2d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options o);
 /* Each index is the position of the maximum in its channel's plane, whose elements are numbered row
  * by row. All functions of max-pooling fail if a window contains no element of x, since it then has
- * no maximum: with dilation, a window may step from the padding before x to the padding behind
- * x. */
+ * no maximum. With dilation this can happen: a window may step from the padding before x to the
+ * padding behind x. */
 rg_values_indices rg_max_pool1d_with_indices_with(rg_tensor *x, rg_dims kernel,
                                                   rg_max_pool_options o);
 rg_values_indices rg_max_pool2d_with_indices_with(rg_tensor *x, rg_dims kernel,
@@ -659,9 +658,9 @@ rg_tensor *rg_pairwise_distance(rg_tensor *a, rg_tensor *b, double p, double eps
 rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *g);
 
 /* rg_scaled_dot_product_attention(q, k, v, .is_causal = true) returns softmax(scale q k^T + mask)
- * v. A bool mask is true where a key takes part; a mask of floats is added as in this formula. A
- * scale of 0 means 1 / sqrt(size of q's last dim). With enable_gqa, k and v may have fewer heads
- * than q: each head of k and v is then used by several heads of q. */
+ * v. A mask of floats is added as in this formula. A bool mask is true where a query may attend to
+ * a key. A scale of 0 means 1 / sqrt(size of q's last dim). With enable_gqa, k and v may have fewer
+ * heads than q: each head of k and v is then used by several heads of q. */
 typedef struct RG_OPTIONS rg_attention_options {
     RG_BY_NAME;
     rg_tensor *attn_mask RG_DEFAULT(RG_NONE);
@@ -688,8 +687,9 @@ typedef struct rg_hidden_cells {
     rg_tensor *h, *c;
 } rg_hidden_cells;
 /* i, f, g, o are the quarters of gates + h weight_hh^T. A time step replaces c by c' = sigmoid(f) c
- * + sigmoid(i) tanh(g), and h by h' = sigmoid(o) tanh(c'). h_0 has as many columns as weight_hh:
- * the hidden size or, if there is a single time step, any number (for proj_size). */
+ * + sigmoid(i) tanh(g), and h by h' = sigmoid(o) tanh(c'). h_0 has as many columns as weight_hh.
+ * This number is the hidden size, but may be another one if there is a single time step (for
+ * proj_size). */
 rg_hidden_cells rg_lstm_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, rg_tensor *c_0,
                              bool reverse);
 /* r, z, n are the thirds of the gates, and a, b, q the thirds of h weight_hh^T + bias_hh. A time
@@ -705,12 +705,12 @@ rg_tensor *rg_rnn_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, b
 /* ---- losses: rg_mse_loss(x, t), rg_cross_entropy(x, t, .label_smoothing = 0.1) ----
  * A program calls these functions without _with, and writes options by name. */
 
-/* RG_MEAN and RG_SUM are the mean and the sum of the losses that the function's formula gives. But
- * the mean of nll_loss, and of cross_entropy with class indices, is the sum divided by the sum of
- * the targets' weights; and the mean of mse_loss and l1_loss with a weight is the sum divided by
- * the sum of the weights. RG_EACH is torch's "none": it returns all these losses. RG_BATCHMEAN is
- * the sum divided by the size of x's first dim, and only kl_div takes it. Where the comment beside
- * an option names losses, only these losses use the option. */
+/* RG_MEAN and RG_SUM return the mean or the sum of the losses that the function's formula gives. In
+ * two cases the mean is a weighted one. The mean of nll_loss, and of cross_entropy with class
+ * indices, is the sum divided by the sum of the targets' weights. The mean of mse_loss and l1_loss
+ * with a weight is the sum divided by the sum of the weights. RG_EACH, torch's "none", returns all
+ * the losses. RG_BATCHMEAN is the sum divided by the size of x's first dim, and only kl_div takes
+ * it. Where the comment beside an option names losses, only these losses use the option. */
 typedef enum rg_reduction { RG_MEAN, RG_SUM, RG_EACH, RG_BATCHMEAN } rg_reduction;
 typedef struct RG_OPTIONS rg_loss_options {
     RG_BY_NAME;
@@ -754,8 +754,8 @@ typedef struct RG_OPTIONS rg_margin_options {
     RG_ONE_OF(rg_reduction) reduction RG_DEFAULT(RG_MEAN);
     double margin          RG_DEFAULT(0);
 } rg_margin_options;
-/* with c = the cosine of the angle between a and b: t == 1 ? 1 - c : t == -1 ? max(c - margin, 0) :
- * 0 */
+/* t == 1 ? 1 - c : t == -1 ? max(c - margin, 0) : 0, where c is the cosine of the angle between a
+ * and b */
 rg_tensor *rg_cosine_embedding_loss_with(rg_tensor *a, rg_tensor *b, rg_tensor *target,
                                          rg_margin_options o);
 /* max(-t (a - b) + margin, 0) */
@@ -774,8 +774,7 @@ typedef struct RG_OPTIONS rg_triplet_options {
     double margin          RG_DEFAULT(1);
     double p               RG_DEFAULT(2);     /* p of rg_pairwise_distance */
     double eps             RG_DEFAULT(1e-6);  /* eps of rg_pairwise_distance */
-    /* uses the smaller one of d(anchor, negative) and d(positive, negative) as d(anchor,
-     * negative) */
+    /* uses d(positive, negative) in place of d(anchor, negative) if it is smaller */
     rg_flag swap              RG_DEFAULT(false);
 } rg_triplet_options;
 /* max(margin + d(anchor, positive) - d(anchor, negative), 0), where d is rg_pairwise_distance */

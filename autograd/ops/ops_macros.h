@@ -106,8 +106,8 @@ static inline rg_list rg_list_of(int n, rg_tensor *const v[]) {
 #define rg_conv2d(x, w, b, ...) \
     RG_IN_ORDER_3(rg_conv2d_with, __COUNTER__, x, w, b, RG_CONV_(__VA_ARGS__))
 
-/* RG_SIZES_ converts its argument, a number or RG_DIMS, to an rg_dims. In C++ rg_sizes_of, which it
- * calls, has an overload for each of the two. */
+/* RG_SIZES_ converts its argument, a number or RG_DIMS, to an rg_dims. In C++ it calls rg_sizes_of,
+ * which has an overload for each of these two types. */
 static inline rg_dims rg_sizes_of_dims(rg_dims d) { return d; }
 static inline rg_dims rg_sizes_of_number(int64_t n) {
     rg_dims d = { 1, { n } };
@@ -494,12 +494,12 @@ static inline rg_item_index rg_index_item(rg_item_index i) { return i; }
                       rg_index_number, rg_index_unsigned, rg_index_number)(v))
 /* clang-format on */
 
-/* RG_ITEMS_ declares an array, and writes RG_ITEM for each argument, which stores an item in the
- * array. The preprocessor has no loop, so this is done by repeated expansion. (n is a number that
- * makes the names of the variables unique.) RG_ITEMS_OF writes the first item, and then the name
- * RG_ITEMS_NEXT with the remaining arguments; RG_NOTHING keeps this name from being expanded at
- * once. RG_16_TIMES scans its argument again and again, and each scan replaces one RG_ITEMS_NEXT by
- * RG_ITEMS_OF. */
+/* RG_ITEMS_ declares an array, and expands to one RG_ITEM for each argument. RG_ITEM stores the
+ * argument in the array. The preprocessor has no loop, so this is done by repeated expansion.
+ * RG_ITEMS_OF writes the first item, and then the name RG_ITEMS_NEXT with the remaining arguments;
+ * RG_NOTHING keeps this name from being expanded at once. RG_16_TIMES scans its argument again and
+ * again, and each scan replaces one RG_ITEMS_NEXT by RG_ITEMS_OF. The number n makes the names of
+ * the variables unique. */
 #define RG_ITEM_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, count, ...) count
 #define RG_ITEM_COUNT(...) \
     RG_ITEM_COUNT_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)

@@ -1,6 +1,7 @@
 /*
  * part.c: views of a part of a tensor: the slice at an index, a range, or a diagonal; and views
- * with a new dim. (Functions that return a list of parts are in split.c.)
+ * with a new dim. (Functions that return a list of parts are in split.c.) In the formulas, g is the
+ * gradient of the result, and gx the gradient of x.
  */
 #include "view.h"
 

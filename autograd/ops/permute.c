@@ -116,7 +116,7 @@ rg_tensor *rg_t(rg_tensor *x) {
     return rgi_want_dims("t", "input", x, 0, 2) ? permute_backwards(&rg_op_t, x) : NULL;
 }
 
-/* ---- movedim: some dims moved to given places; the other dims keep their order ---- */
+/* ---- movedim: some dims moved to given positions; the other dims keep their order ---- */
 
 static bool movedim_wrap(rg_dims *dims, int ndim) {
     for (int i = 0; i < dims->n; i++) {
@@ -139,9 +139,9 @@ static bool movedim_mask(const rg_dims *dims, uint32_t *mask, const char *what, 
     return true;
 }
 
-/* Returns the order of dims in which dim source[i] is at place destination[i]. The other dims
- * follow one another, in their old order, at the free places. `moved` is the mask of the dims in
- * source, and `taken` the mask of the dims in destination. */
+/* Returns an order of dims. In this order, dim source[i] is at position destination[i], and the
+ * other dims take the free positions in their old order. `moved` is the mask of the dims in source,
+ * and `taken` the mask of the positions in destination. */
 static rg_dims movedim_order(int ndim, const rg_dims *source, const rg_dims *destination,
                              uint32_t moved, uint32_t taken) {
     rg_dims order = { .n = ndim };

@@ -1,7 +1,8 @@
 /*
  * pool.c: the maximum and the mean of windows over the last two dims. The windows slide (max_pool,
  * avg_pool), or a given number of windows of about equal size covers the dims (adaptive pooling).
- * Pooling over one dim uses windows with one row.
+ * Pooling over one dim uses windows with one row. In the headings, g is the gradient of the result,
+ * and gx the gradient of x.
  */
 #include "autograd/checks.h"
 
@@ -37,8 +38,9 @@ static rg_tensor *pool_flat(rg_tensor *t) { return t ? rg_flatten(t, t->ndim - 2
     POOL_OF(inputs, NULL, planes_, POOL_PAIR(1, size_), POOL_PAIR(1, to_), POOL_PAIR(1, kernel_), \
             POOL_PAIR(1, stride_), POOL_PAIR(0, padding_), POOL_PAIR(1, dilation_), __VA_ARGS__)
 
-/* ---- max_pool: the maximum of each window, and the index of the maximum in its plane. The op
- *      max_unpool adds g at these indices; its own derivative gathers at them ---- */
+/* ---- max_pool: the maximum of each window, and the index of the maximum in its plane. gx is
+ *      max_unpool of g, which adds g to zeros at these indices. The derivative of max_unpool reads
+ *      elements at the same indices --------------------------------------------- */
 
 static bool max_pool_shape(rg_call *c) {
     const struct pool_attr *a = RG_ATTR(c, pool);
@@ -111,8 +113,8 @@ RG_OP(max_unpool, RG_NAMED(pool), .doc = "zeros with values added where windows 
       RG_SAMPLES(POOL("(2,1,3) i6(2,1,3)", 2, 6, 3, 2, 2, 0, 1, ),
                  POOL("(0,1,2) i4(0,1,2)", 0, 4, 2, 2, 2, 0, 1, )));
 
-/* ---- mean_pool: the mean of each window. The op mean_unpool spreads g over the window; its own
- *      derivative is mean_pool ------------------------------------------------- */
+/* ---- mean_pool: the mean of each window; gx is mean_unpool of g, which spreads g over the
+ *      windows. The derivative of mean_unpool is mean_pool ---------------------- */
 
 static bool mean_pool_shape(rg_call *c) {
     pool_set_shape(c->out[0], c->in[0], RG_ATTR(c, pool)->p.window.to);
@@ -263,8 +265,8 @@ static bool pool_wants(int dims, const rg_tensor *x, const pool_options *o, k_po
     return true;
 }
 
-/* Fails if a window has no element of x, since such a window has no maximum. A window has none if
- * one step of its dilation leads from the padding before x to the padding behind x. */
+/* Fails if a window has no element of x, since such a window has no maximum. This happens if the
+ * dilation is so large that a step leads from the padding before x to the padding behind x. */
 static bool pool_wants_elements(const k_window *w) {
     for (int d = 0; d < 2; d++)
         for (int64_t from = -w->padding[d]; from < 0; from += w->stride[d]) {
@@ -306,8 +308,8 @@ static bool pool_wants_row(const rg_tensor *x) { return rgi_want_dims(NULL, "inp
 
 /* ---- pooling over one dim, as pooling over planes with one row --------------------- */
 
-/* Returns the values and indices without dim -2, whose size is 1. Both results are handed to the
- * scope around the caller's scope. On failure, both are NULL. */
+/* Returns the values and indices without dim -2, whose size is 1. Hands both results to the scope
+ * around the caller's scope. If this function fails, both are NULL. */
 static rg_values_indices pool_of_row(rg_values_indices r) {
     rg_tensor *values = rg_squeeze_dim(r.values, -2);
     rg_tensor *indices = rg_squeeze_dim(r.indices, -2);

@@ -1,6 +1,6 @@
 /*
  * product.c: products of vectors and matrices: matmul, addmm, linear and others. (tensordot.c
- * composes further products from these.)
+ * composes further products from these.) In the formulas, g is the gradient of y, and ga that of a.
  */
 #include "autograd/checks.h"
 

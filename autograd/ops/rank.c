@@ -1,6 +1,7 @@
 /*
  * rank.c: elements that are found by their rank along a dim: the k-th smallest, the median, and
- * quantiles. (The largest and the smallest are in extreme.c, sorting in sort.c.)
+ * quantiles. (The largest and the smallest are in extreme.c, sorting in sort.c.) In the headings, g
+ * is the gradient of the result.
  */
 #include "reduce.h"
 
@@ -205,7 +206,8 @@ static bool quantile_within(const rg_tensor *q) {
 }
 
 /* Returns the shape of the result: q's size, if q is a vector, followed by x's sizes. The size of
- * dim is left out or, if keepdim is set, replaced by 1; a negative dim stands for all dims. */
+ * dim is left out or, if keepdim is set, replaced by 1. A negative dim means that this is done for
+ * all dims. */
 static rg_dims quantile_sizes(rg_tensor *x, const rg_tensor *q, int dim, bool keepdim) {
     rg_dims shape = { 0 };
     if (q->ndim)

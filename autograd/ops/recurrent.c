@@ -79,10 +79,10 @@ static bool recurrent_forward(rg_call *c) {
 
 /* ---- the derivative of all three ops, in one pass -------------------------------- */
 
-/* Returns a new tensor (steps, batch, hidden) with the h from which each time step starts: h_0 for
- * the one that is computed first, and for the others the h of the one computed before. If there is
- * only one time step, returns a new reference to h_0. The caller releases the result. Returns NULL
- * if memory ran out. */
+/* Returns a new tensor (steps, batch, hidden) with the hidden state from which each time step
+ * starts. The time step that is computed first starts from h_0, and each other one from the result
+ * of the time step computed before it. If there is only one time step, returns a new reference to
+ * h_0. The caller releases the result. Returns NULL if memory ran out. */
 static rg_tensor *recurrent_before(const k_recurrent *z, const rg_tensor *y, rg_tensor *h_0) {
     if (z->steps == 1) {
         rgi_retain(h_0);
@@ -396,7 +396,7 @@ static bool recurrent_allows(const char *name, int per, int n, rg_tensor *const 
 
 /* Returns the factor for the profiler (rg_terms): the number of gates for each element of h. In
  * forward and for each gradient, a time step computes one product with the weight. The product has
- * an element for each gate, but the profiler counts those of h. */
+ * an element for each gate, but the profiler counts only the elements of h. */
 static double recurrent_share(const void *attr, int64_t rows, int64_t terms) {
     (void)rows;
     (void)terms;

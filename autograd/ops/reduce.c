@@ -1,6 +1,7 @@
 /*
  * reduce.c: reductions over dims: sums, means, products, variances, the logarithm of a sum of
- * exponentials, any, all and count_nonzero. (Norms are in norm.c.)
+ * exponentials, any, all and count_nonzero. (Norms are in norm.c.) In the formulas, g is the
+ * gradient of the result, and gx the gradient of x.
  */
 #include "reduce.h"
 #include "tensor/observer.h"

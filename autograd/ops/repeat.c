@@ -1,6 +1,7 @@
 /*
  * repeat.c: x repeated along its dims as a whole (repeat, tile) or slice by slice
- * (repeat_interleave), and the coordinates of a grid (meshgrid).
+ * (repeat_interleave), and the coordinates of a grid (meshgrid). In the formulas, g is the gradient
+ * of the result, and gx the gradient of x.
  */
 #include "view.h"
 
@@ -144,8 +145,8 @@ RG_OP(interleave, .doc = "each index so often as the repeats say", RG_WITH(inter
       RG_SAMPLES({ "i4(5)", RG_A(interleave, -1) }, { "i3(2,2)", RG_A(interleave, -1) },
                  { "i3(0)", RG_A(interleave, 0) }));
 
-/* ---- repeat_interleave: x with each slice along dim repeated; or the flattened x with each
- *      element repeated if no dim is given -------------------------------------- */
+/* ---- repeat_interleave: x with each slice along dim repeated. If no dim is given, the flattened x
+ *      with each element repeated ----------------------------------------------- */
 
 /* Returns x with each slice along dim repeated `times` times. Reshapes x to (before, size, 1,
  * after), expands the dim of size 1 to `times`, and copies the result. */

@@ -1,6 +1,7 @@
 /*
  * replace.c: functions that write other values over a tensor: copy_, fill_ and zero_. Other
- * in-place functions use rgi_replace_ to write their results.
+ * in-place functions use rgi_replace_ to write their results. In the formulas, g is the gradient of
+ * the result, and gx and gsource are the gradients of x and the source.
  */
 #include "elementwise.h"
 
@@ -48,8 +49,9 @@ rg_tensor *(rg_copy_)(rg_tensor *x, rg_tensor *source) {
     return rgi_replace_("copy_", "CopyBackwards", x, source);
 }
 
-/* Writes one value over all of x. Applies an op only if the write must be recorded. Without the op,
- * x may be a view in which several elements are at the same address. Returns NULL on failure. */
+/* Writes one value over all of x. Applies the op replace only if the write must be recorded in the
+ * graph. Without the op, x may be a view in which several elements are at the same address. Returns
+ * NULL on failure. */
 static rg_tensor *fill_throughout(const char *name, const char *node, rg_tensor *x,
                                   rg_tensor *value) {
     if (!rgi_grad_off && (rgi_history_of(x) || value->history))

@@ -1,6 +1,6 @@
 /*
  * reshape.c: views that show all elements in another shape, and copies if the strides allow no
- * view.
+ * view. In the formulas, g is the gradient of the result, and gx the gradient of x.
  */
 #include "view.h"
 
@@ -19,7 +19,8 @@ RG_OP(alias, .doc = "x itself, as a view", .node = "AliasBackward0", .n_in = 1, 
       .grad = { RG_RULE(0, rgi_rule_same) },
       RG_SAMPLES({ "(2,3)", NULL }, { "()", NULL }, { "(0,2)", NULL }));
 
-/* ---- expand: dims of size 1 become larger, with stride 0; the engine sums g over them ---- */
+/* ---- expand: dims of size 1 become larger, with stride 0. The engine sums g over the expanded
+ *      dims --------------------------------------------------------------------- */
 
 struct expand_attr {
     rg_dims shape;

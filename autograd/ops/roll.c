@@ -1,6 +1,7 @@
 /*
  * roll.c: functions that move elements along dims. flip reverses their order. roll shifts them, and
- * elements that leave at one end enter at the other end.
+ * elements that leave at one end enter at the other end. In the formulas, g is the gradient of the
+ * result, and gx the gradient of x.
  */
 #include "autograd/checks.h"
 
@@ -50,8 +51,9 @@ struct roll_attr {
     int64_t shift[RG_MAX_DIMS];
 };
 
-/* Copies one block of x to its place in y. If bit d of `wraps` is set, the block has those indices
- * along dim d that wrap around to the other end; otherwise it has those that don't. */
+/* Copies one block of x to its place in y. If bit d of `wraps` is set, the block has the indices
+ * along dim d that wrap around to the other end. Otherwise it has the indices along dim d that
+ * don't. */
 static void roll_block(const rg_tensor *y, const rg_tensor *x, const int64_t shift[],
                        unsigned wraps) {
     rg_tensor to = *y;

@@ -21,7 +21,8 @@ struct scatter_reduce_attr {
     bool include_self;
 };
 
-/* ---- undoubled: a copy of x, through which backward fails; see scatter_reduce_others ---- */
+/* ---- undoubled: a copy of x. Differentiating it fails. scatter_reduce_others uses the op to make
+ *      second derivatives fail that would be wrong ------------------------------ */
 
 static bool undoubled_forward(rg_call *c) {
     rgi_copy_elements(c->out[0], c->in[0]);
@@ -182,10 +183,10 @@ static rg_tensor *scatter_reduce_rule_x(const rg_step *s, rg_tensor *g) {
 }
 
 /* Returns, for each element of the source, g times the product of all other elements that are
- * reduced to the same result. If the element is 0, and no other element of the source for the same
- * result is 0, the product is computed with a 1 in the element's place. If several are 0, the value
- * computed here (0) is right, but the derivative of this computation would be wrong. Therefore the
- * op undoubled then makes a second backward fail, as in torch. */
+ * reduced to the same result. If the element is the only 0 of the source in this result, the
+ * product is computed with a 1 in place of the 0. If the source has several zeros in this result,
+ * the value computed here, 0, is right, but the derivative of this computation would be wrong. In
+ * that case the op undoubled makes a second backward fail, as in torch. */
 static rg_tensor *scatter_reduce_others(const rg_step *s, rg_tensor *g, rg_tensor *index,
                                         rg_tensor *part) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
@@ -207,9 +208,9 @@ static rg_tensor *scatter_reduce_others(const rg_step *s, rg_tensor *g, rg_tenso
     return k_count(several) ? RG_APPLY(undoubled, RG_NO_ATTR, g) : g;
 }
 
-/* The gradient of the source. Each element gets it by the same formula as an element of x that is
- * reduced to the same result with include_self. The elements of the source outside the index's
- * shape get 0. */
+/* The gradient of the source. The formulas are those of scatter_reduce_rule_x with include_self
+ * set: an element of the source gets what an element of x would get. The elements of the source
+ * outside the index's shape get 0. */
 static rg_tensor *scatter_reduce_rule_source(const rg_step *s, rg_tensor *g) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
     rg_tensor *index = rgi_saved(s, 1);

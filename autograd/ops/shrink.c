@@ -1,6 +1,7 @@
 /*
  * shrink.c: the activation functions hardshrink, softshrink, tanhshrink and threshold. (Other
- * activations are in activation.c; glu is in glu.c.)
+ * activations are in activation.c; glu is in glu.c.) In the formulas, g is the gradient of the
+ * result, and gx the gradient of x.
  */
 #include "elementwise.h"
 #include "tensor/text/digits.h"

@@ -1,5 +1,6 @@
 /*
- * softmax.c: softmax along a dim, softmin (softmax of -x), and log_softmax.
+ * softmax.c: softmax along a dim, softmin (softmax of -x), and log_softmax. In the formulas, g is
+ * the gradient of the result, and gx the gradient of x.
  */
 #include "autograd/checks.h"
 

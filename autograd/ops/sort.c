@@ -1,6 +1,7 @@
 /*
  * sort.c: sorting along a dim, and functions that depend on the order of elements: the k largest,
- * the distinct values, and positions in a sorted row. nonzero is here as well.
+ * the distinct values, and positions in a sorted row. nonzero is here as well. In the headings, g
+ * is the gradient of the result.
  */
 #include "autograd/checks.h"
 
@@ -159,9 +160,9 @@ static void unique_fill(int64_t n, const int64_t order[], const int64_t group[],
     }
 }
 
-/* The `view` function, which computes the outputs. First allocates the inverse, which has n
- * elements. For too large an n this fails, so the size of the arrays that are allocated next can't
- * overflow. */
+/* The `view` function, which computes the outputs. First it allocates the inverse, which has n
+ * elements. This fails if n is too large. Therefore the size of the arrays that are allocated next
+ * can't overflow. */
 static bool unique_make(rg_call *c) {
     rg_tensor *x = c->in[0];
     rg_tensor *values = c->out[0];

@@ -1,15 +1,17 @@
 /*
  * strided.c: ops whose attributes describe a view as a part of its base. as_strided reads that
  * part, unstride adds to it in a tensor of zeros, and copy_slices writes over it. No public
- * function applies these ops; rebase.c applies them when a view or its base has been written to.
+ * function applies these ops; rebase.c applies them when a view or its base has been written to. In
+ * the formulas, g is the gradient of the result, and gx and gvalue are the gradients of x and the
+ * value.
  */
 #include "autograd/rebase.h"
 
 /* ---- headers of bases and views ------------------------------------------------ */
 
-/* Returns the number of elements that fit into the memory of a tensor with these sizes and strides,
- * from its first element to its last, with the gaps between them. Requires that the tensor has
- * elements. */
+/* Returns the number of elements of memory from the first to the last element of a tensor with
+ * these sizes and strides, with the gaps between its elements. Requires that the tensor isn't
+ * empty. */
 static int64_t strided_reach(const rg_dims *size, const rg_dims *stride) {
     int64_t reach = 1;
     for (int d = 0; d < size->n; d++)
@@ -104,7 +106,8 @@ static bool strided_add_to(rg_tensor *y, rg_tensor *g, const rg_strided *a) {
 
 static const rg_strided *strided_of(const void *attr) { return attr; }
 
-/* ---- as_strided: a copy of a view of x; gx is zeros with g added in the place of the view ---- */
+/* ---- as_strided: a copy of a view of x; gx is a tensor of zeros, to which g is added where the
+ *      view lies ---------------------------------------------------------------- */
 
 static bool as_strided_shape(rg_call *c) {
     rgi_set_size(c->out[0], &strided_of(c->attr)->size);
@@ -137,8 +140,8 @@ RG_OP(as_strided, .doc = "a part of x, as a view of it has it", .node = "AsStrid
                  { "(2,2)", STRIDED_GAPS }, { "()", STRIDED_NUMBER },
                  { "(0,3)", STRIDED_NOTHING }));
 
-/* ---- unstride, the gradient of as_strided: y is zeros in the shape of the base, and x is added
- *      to the elements that the view covers; gx = as_strided(g) with the same view ---- */
+/* ---- unstride, the gradient of as_strided: y is zeros in the shape of the base, and x is added to
+ *      the elements that the view covers; gx is as_strided of g, with the same view ---- */
 
 static bool unstride_shape(rg_call *c) {
     rgi_set_size(c->out[0], &strided_of(c->attr)->shape);
@@ -162,7 +165,7 @@ RG_OP(unstride, .doc = "zeros with x added in the place of a view", .node = "Uns
                  { "(2,3)", STRIDED_LARGE }, { "(2)", STRIDED_GAPS }, { "()", STRIDED_NUMBER },
                  { "(3,0)", STRIDED_NOTHING }));
 
-/* ---- copy_slices: x with a value in the place of a view; gx is g with zeros in that place,
+/* ---- copy_slices: x, with the value written over a view of it; gx is g with zeros in this view,
  *      and gvalue is the same view of g ----------------------------------------- */
 
 static bool copy_slices_forward(rg_call *c) {

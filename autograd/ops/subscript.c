@@ -2,7 +2,8 @@
  * subscript.c: reads and writes Python's x[...]. Each number, range or new dim in the brackets
  * becomes a step. The first step makes a view of x, and each later step makes a view of the
  * previous step's view. Index tensors are applied after the steps: they index dims of the last
- * view.
+ * view. In the formulas, g is the gradient of the result, and gx and gvalue are the gradients of x
+ * and the value.
  */
 #include "subscript.h"
 #include "elementwise.h"

@@ -15,9 +15,9 @@ struct index_attr {
 };
 
 /* The layout in which index tensors are applied. `t` is a header of the indexed tensor in which one
- * dim, `at`, replaces all indexed dims. An index along this dim is an offset: the sum, over the
- * indexed dims, of an index times the dim's stride. `offsets` is the shape to which the index
- * tensors broadcast, and `shape` is the result's shape. */
+ * dim, `at`, replaces all indexed dims. An index along this dim is an offset in elements: the sum,
+ * over the indexed dims, of the index times the dim's stride. `offsets` is the shape to which the
+ * index tensors broadcast, and `shape` is the result's shape. */
 typedef struct {
     rg_tensor t;
     int at;
@@ -29,8 +29,8 @@ typedef struct {
 bool rgi_index_layout(const char *op, const rg_tensor *t, const struct index_attr *a, int k,
                       rg_tensor *const index[], rg_index_layout *p);
 
-/* Copies or adds elements between `row`, which has the result's shape, and the elements of t at the
- * indices. `how` says which of these, and in which direction. */
+/* `row` has the result's shape. Copies the elements of t at the indices to `row` (K_GET), copies
+ * `row` to these elements of t (K_PUT), or adds `row` to them (K_ADD), as `how` says. */
 bool rgi_index_move(k_index_how how, const char *op, rg_tensor *row, const rg_tensor *t,
                     const struct index_attr *a, int k, rg_tensor *const index[]);
 

@@ -85,8 +85,8 @@ static rg_tensor *text_list(const char **p) {
     return t && t->numel == 0 ? rg_to(t, RG_INT64) : t;
 }
 
-/* Reads a number, or a range start:end:step, in which each number may be missing or None. (A None
- * before the first colon has been read by the caller.) A single number that int64 can't hold is an
+/* Reads a number, or a range start:end:step, in which each number may be missing or None. text_item
+ * has already read a None before the first colon. A single number that int64 can't hold is an
  * error. In a range, such a number is replaced by the largest or the smallest int64. Returns false
  * if there is neither a number nor a range. */
 static bool text_range(const char **p, rg_item_index *item) {

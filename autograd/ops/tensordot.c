@@ -58,7 +58,7 @@ rg_tensor *(rg_inner)(rg_tensor *a, rg_tensor *b) {
     return rg_tensordot_dims(a, b, RG_DIMS(-1), RG_DIMS(-1));
 }
 
-/* ---- tensordot: sums of products over named dims of a and b; the other dims remain ---- */
+/* ---- tensordot: sums of products over given dims of a and b; the other dims remain ---- */
 
 rg_tensor *(rg_tensordot)(rg_tensor *a, rg_tensor *b, int n) {
     rg_dims in_a = { .n = n };
@@ -75,9 +75,8 @@ rg_tensor *(rg_tensordot)(rg_tensor *a, rg_tensor *b, int n) {
     return rg_tensordot_dims(a, b, in_a, in_b);
 }
 
-/* Copies the list `named` to *wrapped, where each negative dim is replaced by the dim that it
- * means, and sets *mask to the mask of these dims. Fails if a dim is named twice or doesn't
- * exist. */
+/* Copies the list of dims `named` to *wrapped, with dim + t->ndim in place of each negative dim.
+ * Sets *mask to the mask of these dims. Fails if a dim is twice in the list, or doesn't exist. */
 static bool tensordot_wrap(const rg_tensor *t, const rg_dims *named, rg_dims *wrapped,
                            uint32_t *mask) {
     *mask = 0;
@@ -96,9 +95,9 @@ static bool tensordot_wrap(const rg_tensor *t, const rg_dims *named, rg_dims *wr
     return true;
 }
 
-/* Returns t as a matrix, or NULL on failure. If named_first is set, its rows are the named dims and
- * its columns the other dims; otherwise the other way round. Appends the sizes of the other dims to
- * *shape. */
+/* Returns t as a matrix, or NULL on failure. If named_first is set, the dims in `named` become the
+ * rows of the matrix, and the other dims become its columns. Otherwise the other dims become the
+ * rows. Appends the sizes of the other dims to *shape. */
 static rg_tensor *tensordot_matrix(rg_tensor *t, const rg_dims *named, bool named_first,
                                    rg_dims *shape) {
     rg_dims wrapped;

@@ -1,6 +1,7 @@
 /*
  * ternary.c: elementwise functions of three tensors that broadcast: where, masked_fill, clamp,
- * lerp, addcmul and addcdiv.
+ * lerp, addcmul and addcdiv. In the formulas, g is the gradient of the result, and ga is the
+ * gradient of a, gx the gradient of x, and so on for the other inputs.
  */
 #include "elementwise.h"
 
@@ -115,9 +116,9 @@ rg_tensor *(rg_masked_fill_)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {
  *      NaN; gx = g where low <= x <= high, else 0; glow = g where x < low < high, else 0; ghigh = g
  *      where x > high or high < low, else 0 ------------------------------------- */
 
-/* The attributes of clamp. allows_bool is true if only one bound is given and it is a tensor, not a
- * plain number. Only then may the dtype to which x and the bound are promoted be bool, as in
- * torch. */
+/* The attributes of clamp. allows_bool is true if only one bound is given, and this bound is a
+ * tensor and no plain number. As in torch, x and the bound may be promoted to bool only if
+ * allows_bool is true. */
 struct clamp_attr {
     const char *node;
     bool allows_bool;
@@ -290,7 +291,8 @@ rg_tensor *(rg_lerp_)(rg_tensor *x, rg_tensor *b, rg_tensor *w) {
     return RG_COMPOSITE("lerp_", lerp_with(x, b, w, true));
 }
 
-/* ---- addcmul: x + k b c; gx = g, gb = k g c, gc = k g b ------------------------ */
+/* ---- addcmul: x + k b c, where b and c are the arguments a and b of rg_addcmul; gx = g, gb = k g
+ *      c, gc = k g b ------------------------------------------------------------ */
 
 /* The attributes of addcmul and addcdiv. k[0] is torch's argument `value`, called k in the
  * formulas. The other two numbers are unused: a kernel takes an array of three. */
@@ -331,7 +333,8 @@ rg_tensor *(rg_addcmul_)(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value)
     return RG_APPLY_(addcmul, RG_A(addc, { value }), x, a, b);
 }
 
-/* ---- addcdiv: x + k b / c; gx = g, gb = k g / c, gc = -k g b / c^2 ------------- */
+/* ---- addcdiv: x + k b / c, where b and c are the arguments a and b of rg_addcdiv; gx = g, gb = k
+ *      g / c, gc = -k g b / c^2 ------------------------------------------------- */
 
 static bool addcdiv_shape(rg_call *c) {
     return rgi_shape_broadcast(c)

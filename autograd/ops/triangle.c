@@ -1,5 +1,6 @@
 /*
- * triangle.c: tril and triu, which set the elements above or below a diagonal to 0.
+ * triangle.c: tril and triu, which set the elements above or below a diagonal to 0. In the
+ * formulas, g is the gradient of the result, and gx the gradient of x.
  */
 #include "autograd/checks.h"
 

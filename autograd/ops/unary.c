@@ -1,7 +1,8 @@
 /*
  * unary.c: elementwise functions of one tensor: signs and roundings, roots and powers,
  * exponentials, trigonometry. Most are rows of tensor/kernels/elementwise.def. (The functions that
- * networks use between their layers are in activation.c.)
+ * networks use between their layers are in activation.c.) In the formulas, g is the gradient of the
+ * result, and gx the gradient of x.
  */
 #include "elementwise.h"
 

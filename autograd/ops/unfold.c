@@ -1,6 +1,7 @@
 /*
  * unfold.c: unfold, a view of windows that slide along a dim, and fold, which adds windows up where
- * they overlap. (Other views of parts are in part.c.)
+ * they overlap. (Other views of parts are in part.c.) In the headings, g is the gradient of the
+ * result, and gx the gradient of x.
  */
 #include "view.h"
 
@@ -16,9 +17,9 @@ static int64_t unfold_count(int64_t n, const struct unfold_attr *a) {
     return (n - a->size) / a->step + 1;
 }
 
-/* Adds windows to t. The elements of a window lie along the last dim of `windows`. Each addition is
- * for one position in the windows, and adds the elements at this position of all windows. This is
- * possible because no two elements that are added at once belong to the same element of t. */
+/* Adds windows to t. The elements of a window lie along the last dim of `windows`. One addition
+ * adds element 0 of all windows at once, the next adds element 1, and so on. So no two elements
+ * that are added at once belong to the same element of t. */
 static bool unfold_add(rg_tensor t, rg_tensor windows, const struct unfold_attr *a) {
     if (t.ndim == 0) {
         if (a->size == 0)
@@ -36,8 +37,8 @@ static bool unfold_add(rg_tensor t, rg_tensor windows, const struct unfold_attr 
     return true;
 }
 
-/* ---- unfold: y[.., w, .., i] = x[.., w * step + i, ..]; g is added at these indices by the
- *      op fold, whose own derivative is unfold ---------------------------------- */
+/* ---- unfold: y[.., w, .., i] = x[.., w * step + i, ..]; gx is fold of g, which adds g to zeros at
+ *      these indices. The derivative of fold is unfold -------------------------- */
 
 static bool unfold_view(rg_call *c) {
     const struct unfold_attr *a = RG_ATTR(c, unfold);

@@ -10,7 +10,7 @@
 
 enum { CRC_AT_ONCE = 16 };
 
-/* Entry b of table k is the remainder of byte b followed by k bytes of 0. */
+/* Entry b of table k is the remainder of a sequence of bytes: byte b, and then k bytes of 0. */
 static uint32_t crc_tables[CRC_AT_ONCE][256];
 
 static void make_crc_tables(void) {
@@ -27,8 +27,8 @@ static void make_crc_tables(void) {
         }
 }
 
-/* Returns the remainder of the four bytes of `four`, lowest byte first, followed by `behind` bytes
- * of 0. */
+/* Returns the remainder of a sequence of bytes: the four bytes of `four`, the lowest first, and
+ * then `behind` bytes of 0. */
 static inline uint32_t crc_of_four(uint32_t four, int behind) {
     return crc_tables[behind + 3][four & 0xFF] ^ crc_tables[behind + 2][four >> 8 & 0xFF]
            ^ crc_tables[behind + 1][four >> 16 & 0xFF] ^ crc_tables[behind][four >> 24];

@@ -138,8 +138,8 @@ static void writer_free(rg_writer *w) {
 }
 
 /* Returns whether the file at the path may be replaced. Fails if it is a folder, a device or the
- * like, or if the process may not write to it. (Renaming a new file to the path would replace a
- * device or a file that is write-protected all the same.) Sets *mode to the permissions of the
+ * like, or if the process may not write to it. (Without this check, renaming a new file to the path
+ * would replace even a device or a write-protected file.) Sets *mode to the permissions of the
  * existing file, or to 0 if there is none. */
 static bool may_replace(rg_writer *w, mode_t *mode) {
     struct stat old;
@@ -261,7 +261,8 @@ void rgi_write_zeros_to(rg_writer *w, size_t alignment) {
 }
 
 /* Syncs the folder of the path, in which a file was renamed, so that the new name survives a power
- * failure. It is no error if the file system can't sync a folder: the file is in its place. */
+ * failure. It is no error if the file system can't sync a folder, because the file has its new name
+ * already. */
 static void sync_folder(const char *path) {
     char folder[PATH_MAX];
     const char *slash = strrchr(path, '/');

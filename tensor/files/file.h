@@ -1,8 +1,8 @@
 /*
  * file.h: reads files, and writes new ones. Other programs may truncate or change a file while it
  * is read. Therefore files aren't mapped into memory: bytes are copied when they are read, and
- * missing bytes are an error. A new file is written beside its final path; when it is complete and
- * on the disk, it is renamed. So a reader finds either the old file or the new one.
+ * missing bytes are an error. A new file is written beside its final path. It is renamed when it is
+ * complete and on the disk, so a reader of the path finds either the old file or the new one.
  */
 #pragma once
 
@@ -11,7 +11,8 @@
 
 #include <string.h>
 
-/* Fails with RG_IO_ERROR and Python's message: op: [Errno 2] No such file or directory: 'path' */
+/* Fails with RG_IO_ERROR and Python's message for the error `number`, such as: op: [Errno 2] No
+ * such file or directory: 'path' */
 void rgi_fail_errno(const char *op, int number, const char *path);
 
 /* ---- reading a file ------------------------------------------------------------------- */
@@ -69,18 +70,19 @@ typedef struct {
 
 /* Opens a new file in the folder of the path; rgi_writer_end renames it to the path. If opening
  * fails, if the process may not write to the file that is at the path, or if training is halted
- * (see error.h), returns false, and there is nothing to end. The functions below require that this
- * one has returned true. */
+ * (see error.h), returns false, and there is nothing to end. The functions below require that
+ * rgi_writer_begin has returned true. */
 bool rgi_writer_begin(rg_writer *w, const char *op, const char *path);
 /* Writes n bytes, to the buffer at first. After a failure nothing more gets into the file. */
 void rgi_write(rg_writer *w, const void *from, size_t n);
 /* Writes zeros until the number of bytes is a multiple of `alignment`. */
 void rgi_write_zeros_to(rg_writer *w, size_t alignment);
-/* Writes the buffer, syncs and closes the file, so that it only has to be renamed. Returns false if
- * that or an earlier call has failed. */
+/* Writes the buffer, and syncs and closes the file, which then only has to be renamed. Returns
+ * false if any of this fails, or if an earlier call has failed. */
 bool rgi_writer_settle(rg_writer *w);
 /* Calls rgi_writer_settle if the caller hasn't done so, and renames the file to its final path. If
- * that or an earlier call has failed, removes the new file and returns false. */
+ * any of this fails, or if an earlier call has failed, removes the new file and returns false. */
 bool rgi_writer_end(rg_writer *w);
-/* Closes and removes the new file in place of rgi_writer_end: the old file stays as it was. */
+/* Closes and removes the new file, so that the old file stays as it was. A caller that doesn't want
+ * the new file calls this in place of rgi_writer_end. */
 void rgi_writer_cancel(rg_writer *w);

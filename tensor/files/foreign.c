@@ -33,10 +33,9 @@ static inline float float_of_bits(uint32_t bits) {
     return x;
 }
 
-/* Returns the value of a small float, which consists of a sign bit, `exponent` bits of exponent e,
- * and `mantissa` bits of mantissa m. The value is (-1)^sign * 2^(e - bias) * 1.m; if e is 0, it is
- * (-1)^sign * 2^(1 - bias) * 0.m. The largest e, which may mean infinity or NaN, is handled by the
- * caller. */
+/* Returns the value of a float of few bits: a sign bit, then `exponent` bits, which hold a number
+ * e, and `mantissa` bits m. The value is (-1)^sign * 2^(e - bias) * 1.m; if e is 0, it is (-1)^sign
+ * * 2^(1 - bias) * 0.m. The caller handles the largest e, which may mean infinity or NaN. */
 static float small_float(uint32_t bits, int exponent, int mantissa) {
     const int bias = (1 << (exponent - 1)) - 1;
     const uint32_t m = bits & ((1u << mantissa) - 1);
@@ -86,8 +85,8 @@ static inline void turn_bytes(char *to, const char *from, size_t bytes, bool swa
         to[i] = from[swapped ? bytes - 1 - i : i];
 }
 
-/* Type names for the loops below: element_INT64 is the C type of RG_INT64's elements, and to_U8 is
- * the C type to which elements of the file type U8 are converted. */
+/* Type names for the loops below. element_INT64, for example, is the C type of RG_INT64's elements,
+ * and to_U8 is the C type to which elements of the file type U8 are converted. */
 #define ELEMENT(NAME, suffix, type, ...) typedef type element_##NAME;
 RG_DTYPES(ELEMENT, )
 #define TO_ELEMENT(NAME, bytes, dtype, ...) typedef element_##dtype to_##NAME;

@@ -56,10 +56,10 @@ extern const rg_foreign_row rgi_foreign[RG_FOREIGN_COUNT];
  * for RG_NO_DTYPE. */
 rg_foreign rgi_foreign_of(rg_dtype dtype);
 
-/* Converts n elements at `from` from `type` to the dtype of the type's row. `swapped` says that the
- * bytes of each element are in the opposite order to the machine's. Returns n or, if an element
- * can't be converted because it is a uint64 of 2^63 or more, the index of the first such
- * element. */
+/* Converts n elements at `from`, which have the file type `type`, to the dtype in the type's row,
+ * and writes them to `to`. `swapped` says that the bytes of each element are in the opposite order
+ * to the machine's. Returns n. If an element is a uint64 of 2^63 or more, which can't be converted,
+ * returns the index of the first such element. */
 int64_t rgi_convert(rg_foreign type, bool swapped, void *to, const void *from, int64_t n);
 /* A function that reads the next n bytes of `source` into `to`, and returns false on failure. */
 typedef bool rg_next_bytes(void *source, void *to, size_t n);

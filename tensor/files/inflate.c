@@ -106,9 +106,9 @@ static bool make_code(rg_inflate_code *c, const uint8_t *length, int n, bool sin
     return true;
 }
 
-/* Reads a symbol whose code c->quick doesn't have: compares the next bits with the codes of 1 bit,
- * 2 bits and so on. This is simple, because codes of the same length are consecutive numbers. Fails
- * and returns 0 if no code matches. */
+/* Reads a symbol whose code is too long for the table c->quick. Compares the next bits with the
+ * codes of 1 bit, 2 bits and so on. This is simple, because codes of the same length are
+ * consecutive numbers. Fails and returns 0 if no code matches. */
 static uint32_t slow_symbol(rg_inflate *i, const rg_inflate_code *c) {
     uint32_t code = 0, first = 0, place = 0;
     for (int k = 1; k < RG_INFLATE_LONGEST; k++) {
@@ -226,9 +226,9 @@ static inline void make_byte(rg_inflate *i, uint32_t byte) {
     i->ring[i->made++ % RG_INFLATE_RING] = (uint8_t)byte;
 }
 
-/* Appends a copy of earlier output to the output. `symbol` and some bits of the input, which follow
- * it, stand for the number of bytes to copy. Then the input has the distance, which says how many
- * bytes before the end of the output the copied bytes begin. */
+/* Appends a copy of earlier output to the output. `symbol`, with some further bits of the input,
+ * stands for the number of bytes to copy. After these bits, the input has the distance: the number
+ * of bytes from the beginning of the copied bytes to the end of the output. */
 static void copy_back(rg_inflate *i, uint32_t symbol) {
     static const uint16_t length[] = { 3,  4,  5,  6,   7,   8,   9,   10,  11, 13,
                                        15, 17, 19, 23,  27,  31,  35,  43,  51, 59,

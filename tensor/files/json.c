@@ -98,8 +98,9 @@ static bool json_unicode(json_parser *p, uint32_t *code) {
     return true;
 }
 
-/* The characters, except u, that may follow a backslash, and in the same order the characters that
- * they stand for. The last one, /, isn't escaped when JSON is written. */
+/* json_escapes has the characters that may follow a backslash, except u. json_escaped has, in the
+ * same order, the characters that they stand for. The last one, /, isn't escaped when JSON is
+ * written. */
 static const char json_escapes[] = "\"\\bfnrt/", json_escaped[] = "\"\\\b\f\n\r\t/";
 
 /* Reads the rest of an escape sequence, behind its backslash, and sets *code to the character that
@@ -294,10 +295,10 @@ static bool json_value(json_parser *p) {
 }
 
 /* Returns an estimate of the number of values: outside of strings, a value begins after each comma,
- * colon and opening bracket. Memory for the estimated number is allocated at the beginning, so that
- * the values of a large input aren't copied again and again as the list grows. The estimate is at
- * most a quarter of the input's bytes, plus 1. Without this limit, an input of nothing but commas
- * would make the parser allocate too much. */
+ * colon and opening bracket. The parser allocates memory for this number of values at the
+ * beginning, so that the values of a large input aren't copied again and again as the list grows.
+ * The estimate is at most a quarter of the number of the input's bytes, plus 1. Without this limit,
+ * an input of nothing but commas would make the parser allocate too much. */
 static size_t expected_values(const char *text, size_t bytes) {
     size_t n = 1;
     bool quoted = false;

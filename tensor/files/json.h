@@ -23,8 +23,8 @@ typedef enum {
  * each is a name, which is a string, and then a value. */
 typedef struct {
     rg_json_kind kind;
-    /* The number of elements of an array or of members of an object; the number of bytes of a
-     * string or number. */
+    /* The number of elements of an array, of members of an object, or of bytes of a string or
+     * number. */
     uint32_t n;
     uint32_t end;  /* The index of the first value behind this value and all values inside it. */
     const char *v; /* The characters of a string, which a byte 0 follows; or the characters of a

@@ -31,7 +31,7 @@ static bool npy_read(void *source, void *to, size_t n) {
     return ok;
 }
 
-/* Reads the bytes before the header's dict. Returns the number of bytes of the dict, including the
+/* Reads the bytes before the header's dict. Returns the number of bytes of the dict and of the
  * blanks behind it, or -1 on failure. */
 static int64_t npy_read_length(rg_npy_source *s) {
     unsigned char magic[8] = { 0 }, length[4];

@@ -152,8 +152,8 @@ static bool npy_entry(npy_parser *p, unsigned *seen) {
                           RG_SHOWN_BYTES(key, n));
 }
 
-/* Sets h->numel to the number of elements. Fails and returns false if this number is too large, or,
- * when a size is 0, if the product of the other sizes is too large. */
+/* Sets h->numel to the number of elements. Fails and returns false if this number is too large. If
+ * a size is 0, also fails if the product of the other sizes is too large. */
 static bool npy_count(npy_parser *p) {
     rg_npy_header *h = p->h;
     bool empty = false;
@@ -205,9 +205,9 @@ bool rgi_npy_is_fortran(const rg_tensor *t) {
     return true;
 }
 
-/* Appends the dict that describes t. If a program appends elements to the file later, the first
- * size grows (in Fortran's order, the last size). So blanks follow the dict, as in NumPy, unless t
- * is 0-d: they make room for a size of up to 21 digits. */
+/* Appends the dict that describes t. A program may append elements to the file later, and then the
+ * first size grows (in Fortran's order, the last size). Therefore blanks follow the dict, as in
+ * NumPy: there is room for a size of up to 21 digits. If t is 0-d, no blanks are appended. */
 static void npy_add_dict(rg_text *text, const rg_tensor *t) {
     const rg_foreign_row *row = &rgi_foreign[rgi_foreign_of((rg_dtype)t->dtype)];
     const bool fortran = rgi_npy_is_fortran(t);

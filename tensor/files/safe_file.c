@@ -89,8 +89,8 @@ rg_tensor *rg_safe_get_tensor(const rg_safe_file *f, const char *name) {
         return NULL;
     RG_LOADING(op, f->path);
     rgi_load_reads(f->file.file.bytes);
-    /* Errors of this call must name this function. The name is set in a copy of the file's state,
-     * because other threads may be reading from the same file. */
+    /* Error messages must name this function, and not rg_safe_open. Its name is set in a copy of
+     * the file's state, because other threads may be reading from the same file. */
     rg_safetensors s = f->file;
     s.file.op = op;
     const rg_safetensors_entry *e = rgi_safetensors_find(&s, name);

@@ -201,9 +201,9 @@ static bool read_header(rg_safetensors *s) {
     return rgi_file_read(&s->file, 8, s->header, (size_t)n);
 }
 
-/* Returns whether the header begins with { and ends with } and any number of blanks; otherwise
- * fails. JSON would allow other white space as well. The header may be empty; a byte 0 must follow
- * it. */
+/* Returns whether the header begins with { and ends with }, which blanks may follow; otherwise
+ * fails. JSON would allow other white space as well. Requires that a byte 0 follows the header,
+ * which may be empty. */
 static bool check_ends(const rg_safetensors *s) {
     size_t n = s->header_bytes - 1;
     if (s->header[0] != '{')
@@ -239,7 +239,7 @@ static bool read_entries(rg_safetensors *s, const rg_json *j) {
 
 /* Compares tensors by the offsets of their first bytes. If these are equal, the tensor that ends
  * first comes first, so that empty tensors come before others. If the ends are equal as well, the
- * names decide. */
+ * tensors are compared by their names. */
 static int by_place(const void *a, const void *b) {
     const rg_safetensors_entry *x = a, *y = b;
     if (x->begin != y->begin)

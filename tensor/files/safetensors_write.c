@@ -15,7 +15,7 @@
 
 /* Returns whether `name` may be a name in the header; otherwise fails. A name must be UTF-8, not
  * too long, and not in `known`, the set of earlier names. If the name fits, adds it to `known`.
- * `what` says for error messages what has the name. */
+ * `what` says what has the name, for error messages: "tensor" or "metadata". */
 static bool safetensors_name_fits(const char *op, const char *what, const char *name,
                                   rg_map *known) {
     if (!rgi_given(name, op, "a name"))

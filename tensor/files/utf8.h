@@ -16,8 +16,8 @@ static inline size_t rgi_utf8_width(unsigned lead) {
     return lead >= 0xE0 ? 3 : 2;
 }
 
-/* Reads the character at p: sets *code to the character's number, and returns how many bytes it
- * has. Returns 0 if there is no complete and valid character before `end`. */
+/* Reads the character at p: sets *code to the character's number, and returns the number of its
+ * bytes. Returns 0 if there is no complete and valid character before `end`. */
 static inline size_t rgi_utf8_read(const char *p, const char *end, uint32_t *code) {
     static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
     const unsigned char *u = (const unsigned char *)p;
@@ -49,8 +49,8 @@ static inline bool rgi_is_utf8(const char *text, size_t n) {
     return text == end;
 }
 
-/* Writes the character with the number `code` to p, and returns how many bytes it has, at most
- * 4. */
+/* Writes the character with the number `code` to p, and returns the number of its bytes, which is
+ * at most 4. */
 static inline size_t rgi_utf8_write(char *p, uint32_t code) {
     static const uint8_t lead[] = { 0, 0, 0xC0, 0xE0, 0xF0 };
     if (code < 0x80) {

@@ -65,16 +65,17 @@ static bool find_end(const rg_zip *z, zip_end *end, char record[RG_ZIP_END_BYTES
 }
 
 /* Returns whether a number of the end record agrees with `wide`, the same number in the 64-bit
- * record. The end record has the number in the `bytes` bytes at `small`. The two agree if they are
- * equal, or if all bits at `small` are set, which means that only the 64-bit record has the
- * number. */
+ * record. In the end record, the number has `bytes` bytes, at `small`. The numbers agree if they
+ * are equal. They also agree if all bits at `small` are set, which means that only the 64-bit
+ * record has the number. */
 static bool agrees(const char *small, size_t bytes, uint64_t wide) {
     const uint64_t v = rgi_zip_number(small, bytes);
     return v == wide || v == (bytes == 2 ? RG_ZIP_WIDE16 : RG_ZIP_WIDE32);
 }
 
-/* Returns whether the end record, `small`, agrees with the 64-bit one, `end`; otherwise fails.
- * `here` is the number of members on this disk, as the 64-bit record says. */
+/* Returns whether the numbers in the end record, `small`, agree with those in the 64-bit end
+ * record, `end`; otherwise fails. `here` is the number of members on this disk, as the 64-bit
+ * record says. */
 static bool ends_agree(const rg_zip *z, const zip_end *end, const char *small, uint64_t here) {
     const struct {
         const char *what;
@@ -154,9 +155,9 @@ static bool read_end(const rg_zip *z, zip_end *end) {
 
 /* ---- reading the directory ------------------------------------------------------------ */
 
-/* Completes numbers that were read from 32 bits; v[i] points to the i-th of the n_v numbers. A
- * number whose 32 bits are all set is only a placeholder, and is replaced by a 64-bit number. The
- * zip64 extra field has the 64-bit numbers for the placeholders, in the order of v.
+/* Completes numbers that were read from fields of 32 bits; v[i] points to the i-th of the n_v
+ * numbers. If all 32 bits of a number are set, it is a placeholder, and is replaced by a number of
+ * 64 bits. The zip64 extra field has these numbers, in the order of v, for the placeholders only.
  * `extra` points to all extra fields, which take n bytes. Returns NULL on success, otherwise a
  * message that says what is wrong. */
 static const char *widen(const char *extra, size_t n, uint64_t *const v[], int n_v) {
@@ -282,8 +283,8 @@ static bool read_directory(rg_zip *z, const zip_end *end) {
 /* ---- checking local headers ----------------------------------------------------------- */
 
 /* Returns whether the sizes and the CRC in a local header are those in the directory; otherwise
- * fails. The local header may have zeros instead if m->described is set: then a descriptor behind
- * the member has the sizes and the CRC. */
+ * fails. If m->described is set, the local header may have zeros in place of them, because a
+ * descriptor behind the member has the sizes and the CRC. */
 static bool check_sizes(const rg_zip *z, const rg_zip_member *m, const char *local) {
     RG_SCOPE();
     uint64_t packed = rgi_zip_32(local + 18), bytes = rgi_zip_32(local + 22);

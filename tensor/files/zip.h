@@ -36,8 +36,8 @@ typedef struct {
 /* Opens an archive, and reads its directory and the local headers of its members. If any of this
  * fails, returns false, and there is nothing to close. */
 bool rgi_zip_open(rg_zip *z, const char *op, const char *path);
-/* Opens an archive in a file that is already open. The archive owns the file from then on, and
- * closes it on failure as well. Returns false on failure. */
+/* Opens an archive in a file that is already open. From then on the archive owns the file, and
+ * closes it even on failure. Returns false on failure. */
 bool rgi_zip_of(rg_zip *z, rg_file file);
 void rgi_zip_close(rg_zip *z);
 /* Returns the member with this name, or NULL if there is none. */
@@ -51,9 +51,9 @@ rg_zip_stream *rgi_zip_stream(const rg_zip *z, const rg_zip_member *m);
 /* Reads the next n bytes of the member. Fails and returns false if the member has fewer left, or is
  * damaged. */
 bool rgi_zip_stream_read(rg_zip_stream *s, void *to, size_t n);
-/* Frees the stream. If `whole` is false, checks nothing and returns true. If `whole` is true,
- * returns whether all bytes of the member were read and have the CRC that the directory says, and
- * fails if that isn't so. */
+/* Frees the stream. If `whole` is false, checks nothing and returns true. If `whole` is true, fails
+ * and returns false unless all bytes of the member were read, and have the CRC that the directory
+ * says. */
 bool rgi_zip_stream_end(rg_zip_stream *s, bool whole);
 /* Reads the whole member, which has m->bytes bytes, into `to`, and checks its CRC. Returns false on
  * failure. */

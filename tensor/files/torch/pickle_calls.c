@@ -175,9 +175,9 @@ static bool argument_is(const rg_pickle *p, const arguments *a, size_t i, rg_pic
     return kind_of(p, a->v[i]) == kind || refuse_argument(p, a, i, wanted);
 }
 
-/* Returns whether argument i is a list or tuple of integers; otherwise fails. If there are more
- * than SHAPE_MOST items, fails without a look at them, because a crafted pickle could otherwise
- * make the reader look through a long list again and again. */
+/* Returns whether argument i is a list or tuple of integers; otherwise fails. Fails without reading
+ * the items if there are more than SHAPE_MOST. Otherwise a crafted pickle could make the reader
+ * read a long list again and again. */
 static bool argument_is_shape(const rg_pickle *p, const arguments *a, size_t i) {
     rg_pickle_kind kind = kind_of(p, a->v[i]);
     bool ok = (kind == RG_PICKLE_TUPLE || kind == RG_PICKLE_LIST) && p->v[a->v[i]].n <= SHAPE_MOST;
@@ -225,8 +225,8 @@ static bool call_set(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result
            && rgi_pickle_add(p, (rg_pickle_value){ .kind = RG_PICKLE_SET }, result);
 }
 
-/* Makes bytes: from a string, as _codecs.encode("..", "latin1") does, or from bytes, as bytearray
- * does. A string's bytes are taken as they are in the pickle, in UTF-8. */
+/* Makes bytes from a string, as _codecs.encode("..", "latin1") does, or from bytes, as bytearray
+ * does. The bytes of a string are those in the pickle, in UTF-8. */
 static bool call_bytes(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result) {
     if (!take_arguments(p, a, args, 0, 2))
         return false;
@@ -303,8 +303,8 @@ static bool call_parameter(rg_pickle *p, arguments *a, size_t most, uint32_t arg
 }
 
 /* Makes a tensor from (function, class, arguments, state), which torch writes for a tensor with
- * attributes of its own. The attributes, in `state`, are ignored. The tensor is made by calling
- * `function`, which must be one that rebuilds a tensor, and so can't call further functions. */
+ * attributes of its own. Calls `function`, which must be one that rebuilds a tensor. Such a
+ * function doesn't call further functions. The attributes, in `state`, are ignored. */
 static bool call_from_type(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result) {
     if (!take_arguments(p, a, args, 4, 4) || !argument_is(p, a, 0, RG_PICKLE_GLOBAL, "a function")
         || !argument_is(p, a, 1, RG_PICKLE_GLOBAL, "a class"))
@@ -356,8 +356,8 @@ bool rgi_pickle_newobj(rg_pickle *p, uint32_t cls, uint32_t args, uint32_t *resu
     return rgi_pickle_reduce(p, cls, args, result);
 }
 
-/* Stands for setting the attributes of an OrderedDict, such as torch's _metadata. Checks that
- * `state` is a dict of attributes, and ignores it. */
+/* Executes the opcode BUILD, which sets the attributes of an OrderedDict, such as torch's
+ * _metadata. Checks that `state` is a dict of attributes, and ignores it. */
 bool rgi_pickle_build(rg_pickle *p, uint32_t value, uint32_t state) {
     const char *name = rgi_pickle_kind_name(p, value);
     if (kind_of(p, value) != RG_PICKLE_DICT)

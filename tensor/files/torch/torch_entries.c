@@ -116,8 +116,8 @@ static bool add_torch_tensor(torch_walk *w, uint32_t value) {
 
 /* ---- visiting containers -------------------------------------------------------------- */
 
-/* Visits a value whose name is the current path, a dot (except at depth 0), and the n bytes of
- * `text`. Returns false on failure. */
+/* Visits a value in a container. The value's name is the current path, a dot (except at depth 0),
+ * and the n bytes of `text`. Returns false on failure. */
 static bool walk_below(torch_walk *w, const char *text, size_t n, uint32_t value, int depth) {
     const size_t before = w->path.n;
     if (memchr(text, 0, n))

@@ -61,8 +61,8 @@ static rg_torch_storage *storage_in_archive(rg_torch_reader *r, const rg_pickle_
     return found;
 }
 
-/* Returns the entry of r->storages that has the key of the storage that `value` describes. If there
- * is none, adds one. Returns NULL on failure. */
+/* Returns the entry of r->storages for the key of the storage that `value` describes. If there is
+ * no such entry, adds one. Returns NULL on failure. */
 static rg_torch_storage *look_for_storage(rg_torch_reader *r, uint32_t value, const char *name) {
     const rg_pickle_value *v = &r->pickle.v[value];
     const rg_pickle_value *key = &r->pickle.v[r->pickle.cells[v->first].value];

@@ -74,9 +74,9 @@ void rgi_py_int_key(rg_py *p, int64_t key) {
 
 /* ---- names with dots ------------------------------------------------------------------------- */
 
-/* The place at which a walk through a value has arrived. `name` is the name of the current part.
- * For each container around this part, `length` is the length of the container's name, and `item`
- * is the index of the next item in a list, or -1 in a dict. */
+/* The state of a walk through a value. `name` is the name of the current part. For each container
+ * around this part, `length` is the length of the container's name, and `item` is the index of the
+ * next item in a list, or -1 in a dict. */
 typedef struct {
     size_t length[RG_PY_DEPTH];
     int64_t item[RG_PY_DEPTH];

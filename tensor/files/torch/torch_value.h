@@ -52,9 +52,9 @@ void rgi_py_free(rg_py *p);
 
 void rgi_py_begin(rg_py *p, rg_py_kind kind);
 void rgi_py_end(rg_py *p);
-/* Append a value. In a dict, `key` is the value's key; `key` must be NULL in a list, and after
- * rgi_py_int_key, which appends an integer as the key of the next value. *p holds a reference to
- * each tensor until rgi_py_free. */
+/* Append a value. In a dict, `key` is the key of the value. In a list, `key` must be NULL. An
+ * integer key is appended by rgi_py_int_key, and `key` of the next value must then be NULL. *p
+ * holds a reference to each tensor until rgi_py_free. */
 void rgi_py_begin_at(rg_py *p, const char *key, rg_py_kind kind);
 void rgi_py_tensor(rg_py *p, const char *key, rg_tensor *t);
 void rgi_py_int(rg_py *p, const char *key, int64_t whole);
