@@ -136,7 +136,7 @@ static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
  * on average. It is 1 unless the attention is causal. `rows` is the number of queries, and `terms`
  * the number of keys. In causal attention, query i attends to keys 0 to i. If there are more keys
  * than queries, the result is the fraction of the first `rows` keys. The attributes of
- * joint_attention begin with those of attention, so this function can read either. */
+ * joint_attention begin with those of attention, so this function can read both. */
 static double attention_share(const void *attr, int64_t rows, int64_t terms) {
     double seen = (double)RG_MIN(rows, terms);
     if (!((const struct attention_attr *)attr)->how.causal)
@@ -176,8 +176,9 @@ struct joint_attention_attr {
     int64_t heads;
 };
 
-/* Returns a header for part i of t, viewed as (batch, heads, n, size). t is (batch, n, parts *
- * heads * size): its last dim consists of `parts` equal parts. */
+/* Returns a header (an rg_tensor that shares t's elements) for part i of t. The last dim of t,
+ * which is (batch, n, parts * heads * size), consists of `parts` equal parts. The header has the
+ * shape (batch, heads, n, size). */
 static rg_tensor joint_part(const rg_tensor *t, int i, int parts, int64_t heads) {
     rg_tensor part = *t;
     int64_t size = t->size[2] / parts / heads;

@@ -100,8 +100,7 @@ rg_tensor *(rg_sub_)(rg_tensor *a, rg_tensor *b) {
     return sub_allows("sub_", a, b) ? RG_APPLY_(sub, RG_NO_ATTR, a, b) : NULL;
 }
 
-/* ---- add_alpha: a + alpha b; ga = g, gb = alpha g. rg_sub_alpha applies this op with -alpha
- *      ---- */
+/* ---- add_alpha: a + alpha b; ga = g, gb = alpha g. rg_sub_alpha applies it with -alpha ---- */
 
 /* The attributes of add and sub with alpha. The field `alpha` holds the number as a double, and
  * `integer` holds it truncated to an integer. `dtype` is the dtype in which the caller gave the

@@ -203,7 +203,7 @@ rg_tensor *(rg_stack)(rg_list tensors, int dim) {
  *      (vstack) ---------------------------------------------------------------- */
 
 /* Gives each tensor at least ndim dims, and joins them. vstack joins along dim 0. hstack joins
- * along dim 1, or along dim 0 if the first tensor has only one dim. */
+ * along dim 1, or along dim 0 if the first tensor has at most one dim. */
 static rg_tensor *cat_at_least(const char *op, rg_list tensors, int ndim) {
     if (!list_check(op, tensors, RG_RUNTIME_ERROR, list_empty))
         return NULL;

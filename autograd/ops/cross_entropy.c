@@ -87,7 +87,7 @@ static rg_tensor *cross_entropy_of_classes(rg_tensor *x, rg_tensor *t, const rg_
     return rgi_apply_outputs(&rg_op_cross_entropy, &a, sizeof a, 3, in, out) ? out[0] : NULL;
 }
 
-/* ---- the public function: the op, or a composition ----------------------------- */
+/* ---- the public function: it applies the op, or composes other functions ---- */
 
 /* Returns the weights of the classes in a shape that broadcasts with x: along dim 1, or along dim 0
  * if x is a vector. */

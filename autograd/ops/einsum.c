@@ -38,8 +38,8 @@ static int einsum_letter(int label) { return label < 26 ? 'A' + label : 'a' + la
 
 #define EINSUM_FAIL_IF(condition, ...) RG_FAIL_IF(condition, "einsum", "einsum(): " __VA_ARGS__)
 
-/* Returns whether the labels of an operand end at c: at the end of the equation, a comma or an
- * arrow. The labels of the output end only at the end of the equation. */
+/* Returns whether a list of labels ends at c. The labels of an operand end at a comma, at an arrow
+ * or at the end of the equation. The labels of the output end only at the end of the equation. */
 static bool einsum_ends(const char *c, bool output) {
     if (*c == '\0')
         return true;
@@ -119,7 +119,8 @@ static bool einsum_parse_operands(const char *equation, int *at, einsum_operand 
     return true;
 }
 
-/* Fails unless operand i has as many dims as labels or, if it has an ellipsis, at least as many. */
+/* Fails unless operand i has as many dims as labels. If its labels have an ellipsis, it may have
+ * more dims. */
 static bool einsum_check_labels(const einsum_operand *o, int i) {
     int labels = o->n - o->ellipsis;
     int ndim = o->t->ndim;

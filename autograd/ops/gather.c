@@ -29,7 +29,7 @@ struct index_along_attr {
 /* Reads or writes elements of t at the indices along dim, as `how` says: K_GET copies t's elements
  * at the indices to `row`, K_PUT copies `row` to these elements of t, and K_ADD adds `row` to them.
  * An index stands for a slice in index_select and index_add, and for a single element in the other
- * ops. Returns false if index is NULL, as a failed rgi_saved returns it. */
+ * ops. If index is NULL, because rgi_saved has failed, returns false. */
 static bool index_along(const rg_op *op, const struct index_along_attr *a, k_index_how how,
                         rg_tensor *row, const rg_tensor *t, const rg_tensor *index) {
     if (!index)

@@ -43,8 +43,8 @@ static bool index_offsets_shape(int k, rg_tensor *const index[], rg_dims *offset
     return fits;
 }
 
-/* Fails with an error message that lists the shapes of the index tensors. The caller has found that
- * they can't be broadcast. */
+/* Fails with an error message that lists the shapes of the k index tensors, which can't be
+ * broadcast. */
 static bool index_no_shape(const char *op, int k, rg_tensor *const index[]) {
     char text[RG_MAX_DIMS * 192];
     int at = 0;
@@ -66,10 +66,10 @@ static int index_place(const struct index_attr *a, int k) {
     return a->dim[0];
 }
 
-/* Fills in p->at, p->t and p->shape. p->t is a header of t without its indexed dims, and with a new
- * dim of stride 1 at index p->at. An index along the new dim is an offset, a number of elements.
- * p->shape is the shape of the result. Requires that p->offsets, the shape of the index tensors, is
- * set. */
+/* Fills in p->at, p->t and p->shape. p->t is a header (an rg_tensor that shares t's elements)
+ * without the indexed dims, and with a new dim of stride 1 at index p->at. An index along the new
+ * dim is an offset, a number of elements. p->shape is the shape of the result. Requires that
+ * p->offsets, the shape of the index tensors, is set. */
 static void index_lay_out(const rg_tensor *t, const struct index_attr *a, int k,
                           rg_index_layout *p) {
     p->t = *t;

@@ -18,7 +18,8 @@ struct index_write_attr {
     int dim;
 };
 
-/* Returns t's header, with a dim of size 1 if t has no dims. */
+/* Returns t's header (an rg_tensor that shares t's elements), with a dim of size 1 if t has no
+ * dims. */
 static rg_tensor index_write_vector(const rg_tensor *t) {
     rg_tensor vector = *t;
     if (t->ndim == 0)

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* ---- making the header of a part ----------------------------------------------- */
+/* ---- making the header of a part: an rg_tensor that shares the elements of the part ---- */
 
 static void part_drop_dim(rg_tensor *t, int d) {
     for (t->ndim--; d < t->ndim; d++) {

@@ -6,7 +6,7 @@
 
 /* ---- functions for the operands of all products -------------------------------- */
 
-/* Returns t's header with a new dim of size 1 at index `at`. This makes a matrix of a vector. */
+/* Returns t's header (a struct that shares t's elements) with a new dim of size 1 at index `at`. */
 static rg_tensor product_raise(rg_tensor t, int at) {
     rgi_take_part(&t, &(rg_part){ RG_PART_NEW(at) });
     return t;

@@ -34,7 +34,8 @@ static bool rank_shape(rg_call *c) {
     return true;
 }
 
-/* Returns a header of the output y that has the reduced dim, with size 1, even without keepdim. */
+/* Returns a header (an rg_tensor that shares y's elements) of the output y. It has the reduced dim,
+ * with size 1, even if keepdim isn't set. */
 static rg_tensor rank_unreduced(const rg_call *c, const rg_tensor *y) {
     const struct rank_attr *a = RG_ATTR(c, rank);
     rg_tensor t = *y;

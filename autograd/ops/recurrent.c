@@ -98,7 +98,7 @@ static rg_tensor *recurrent_before(const k_recurrent *z, const rg_tensor *y, rg_
     return before;
 }
 
-/* Returns t's header with all dims except the last joined to one. */
+/* Returns t's header (an rg_tensor that shares t's elements), with all dims but the last joined. */
 static rg_tensor recurrent_rows(const rg_tensor *t) {
     rg_tensor rows = *t;
     const int64_t last = t->size[t->ndim - 1];

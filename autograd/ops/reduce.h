@@ -28,8 +28,8 @@ struct reduce_attr {
 
 static const rg_dims rg_no_dims = { 0 };
 
-/* Applies the op over the dims in the list. If the list is empty, `none` is the mask of dims.
- * Returns NULL on failure. */
+/* Applies the op over the dims in the list or, if the list is empty, over the dims in the mask
+ * `none`. Returns NULL on failure. */
 rg_tensor *rgi_reduce(const rg_op *op, rg_tensor *x, const rg_dims *dims, uint32_t none,
                       bool keepdim, double p);
 

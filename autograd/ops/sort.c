@@ -128,8 +128,8 @@ static bool unique_allocate(rg_tensor *values, rg_tensor *counts, const rg_tenso
     return rgi_allocate(values) && rgi_allocate(counts);
 }
 
-/* Sets *from to the header from which the values are read: x's header if slices are compared, or
- * the header of a vector of all elements if elements are compared (dim is -1). Returns false on
+/* Sets *from to the struct of a tensor from which the values are read: x itself if slices are
+ * compared, or a vector of all elements of x if elements are compared (dim is -1). Returns false on
  * failure. */
 static bool unique_source(rg_tensor *from, rg_tensor *x, int dim) {
     if (dim >= 0) {

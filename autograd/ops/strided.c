@@ -7,7 +7,7 @@
  */
 #include "autograd/rebase.h"
 
-/* ---- headers of bases and views ------------------------------------------------ */
+/* ---- headers of bases and views: each is an rg_tensor that shares the elements of another ---- */
 
 /* Returns the number of elements of memory from the first to the last element of a tensor with
  * these sizes and strides, with the gaps between its elements. Requires that the tensor isn't

@@ -27,9 +27,9 @@ struct set_item_sample_attr {
     rg_part step[2];
 };
 
-/* A parsed subscript. `way` holds the steps, and in way.at the dims that the index tensors index:
- * dims of the last view. `part` is a header of the last view. index[] holds the n_index index
- * tensors. */
+/* A parsed subscript. `way` has the steps, and way.at has the dims of the last view that the index
+ * tensors index. `part` is a header (an rg_tensor that shares the elements) of the last view.
+ * index[] has the n_index index tensors. */
 typedef struct {
     struct set_item_attr way;
     rg_tensor part;
@@ -92,7 +92,7 @@ static bool subscript_slice(subscript *s, const rg_item_index *item, int64_t dim
 }
 
 /* Makes a new dim for the item True or False, and an index tensor for that dim: [0] for True, and
- * an empty one for False. If the dim could be made there is room in index[] and at[], since each
+ * an empty one for False. index[] and at[] have room for it if the dim could be made, since each
  * index tensor has a dim of its own. */
 static bool subscript_bool(subscript *s, subscript_items *list, bool on) {
     int added;

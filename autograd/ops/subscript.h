@@ -14,10 +14,11 @@ struct index_attr {
     int dim[RG_MAX_DIMS];
 };
 
-/* The layout in which index tensors are applied. `t` is a header of the indexed tensor in which one
- * dim, `at`, replaces all indexed dims. An index along this dim is an offset in elements: the sum,
- * over the indexed dims, of the index times the dim's stride. `offsets` is the shape to which the
- * index tensors broadcast, and `shape` is the result's shape. */
+/* The layout in which index tensors are applied. `t` is a header (an rg_tensor that shares the
+ * elements) of the indexed tensor. In it, one dim, `at`, replaces all indexed dims. An index along
+ * this dim is an offset in elements: the sum, over the indexed dims, of the index times the dim's
+ * stride. `offsets` is the shape to which the index tensors broadcast, and `shape` is the result's
+ * shape. */
 typedef struct {
     rg_tensor t;
     int at;

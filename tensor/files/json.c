@@ -209,8 +209,8 @@ static bool json_array(json_parser *p) {
     return true;
 }
 
-/* Returns whether the names in an object are all different, and none contains the character U+0000;
- * otherwise fails. */
+/* Returns true if the names in an object are all different, and none contains the character U+0000;
+ * otherwise fails and returns false. */
 static bool names_differ(json_parser *p, uint32_t object) {
     const rg_json *j = p->j;
     rg_map names = { 0 };

@@ -112,7 +112,7 @@ size_t rgi_pickle_items(const rg_pickle *p, uint32_t of, uint32_t *to, size_t ro
 
 /* Returns whether the value is this string. The value may be a Python string or bytes. */
 bool rgi_pickle_is(const rg_pickle *p, uint32_t value, const char *text);
-/* Returns what error messages call a value: a global by its name, and any other value by its kind,
+/* Returns a name of the value for error messages: the name of a global, and otherwise the kind,
  * such as "an int". */
 const char *rgi_pickle_kind_name(const rg_pickle *p, uint32_t value);
 /* Returns the name of a global, such as torch.float32. */
@@ -130,9 +130,9 @@ bool rgi_pickle_refuse(const rg_pickle *p, const char *format, ...)
  * out. */
 bool rgi_pickle_add(rg_pickle *p, rg_pickle_value value, uint32_t *number);
 /* rgi_pickle_add_empty adds an empty list or dict, with `waits` set. rgi_pickle_end_wait clears
- * `waits`, when the value gets an item or is put into another value. rgi_pickle_add_empty fails if
- * too many values have `waits` set: a crafted pickle may make list after list without ever using
- * them. */
+ * `waits`, and is called when the value gets an item or is put into another value.
+ * rgi_pickle_add_empty fails if too many values have `waits` set, because a crafted pickle may make
+ * list after list without ever using them. */
 bool rgi_pickle_add_empty(rg_pickle *p, rg_pickle_kind kind, uint32_t *number);
 void rgi_pickle_end_wait(rg_pickle *p, uint32_t value);
 /* Appends the value `item` to the items of the value `to`. Returns false on failure. */

@@ -157,7 +157,7 @@ static int name_py_values(const rg_py *p, rg_named *v) {
 }
 
 /* Sets v[i].tensor to the tensor of the i-th value that isn't a container. The caller's scope owns
- * the tensors. If memory runs out, returns false, and leaves no tensor to that scope. */
+ * the tensors. If memory runs out, returns false, and the caller's scope owns no new tensor. */
 static bool make_py_tensors(const rg_py *p, rg_named *v) {
     RG_SCOPE();
     int n = 0;
