@@ -144,8 +144,7 @@ rg_tensor *(rg_norm_dims_as)(rg_tensor *x, double p, rg_dims dims, bool keepdim,
     return RG_COMPOSITE("norm", rg_norm_dims(norm_as_dtype(x, dtype), p, dims, keepdim));
 }
 
-/* ---- softmax, softmin and log_softmax: rg_softmax and rg_log_softmax refuse integer dtypes
- *      ---- */
+/* ---- softmax, softmin and log_softmax; rg_softmax and rg_log_softmax refuse integers ---- */
 
 rg_tensor *(rg_softmax_as)(rg_tensor *x, int dim, rg_dtype dtype) {
     return RG_COMPOSITE("softmax", rg_softmax(rg_to(x, dtype), dim));

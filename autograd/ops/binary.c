@@ -32,9 +32,9 @@ static rg_tensor *fmin_chooses_a(rg_tensor *a, rg_tensor *b) {
     return rg_logical_or(rg_le(a, b), rg_isnan(b));
 }
 
-/* In a row of elementwise.def, the name `a`, `b` or `ab` says which inputs a gradient reads. For
- * each of these names, NEEDS_ is the mask of the inputs to save, and VALUE_ declares variables for
- * the saved inputs. */
+/* In a row of elementwise.def, the name `a`, `b` or `ab` says which inputs a gradient reads.
+ * NEEDS_ab, for example, is the mask of the inputs to save, and VALUE_ab declares variables for the
+ * saved inputs. */
 #define NEEDS_a  RG_IN(0)
 #define NEEDS_b  RG_IN(1)
 #define NEEDS_ab NEEDS_a | NEEDS_b
@@ -243,8 +243,8 @@ rg_tensor *(rg_floor_divide_)(rg_tensor *a, rg_tensor *b) {
 }
 
 /* ---- operands: whether the caller gave a or b as a number -------------------------
- * In torch, this decides the node's name in remainder, fmod, pow and xlogy. It also decides the
- * derivatives of pow and remainder. */
+ * In torch, the node's name in remainder, fmod, pow and xlogy depends on it. The derivatives of pow
+ * and remainder depend on it as well. */
 
 enum operands { TENSOR_NUMBER, TENSOR_TENSOR, NUMBER_TENSOR };
 

@@ -28,8 +28,8 @@
 /* ---- code made from a row of tensor/kernels/elementwise.def ----------------------- */
 
 /* Besides g, the gradient of a row may read one saved value: the input x or the output y. The row
- * names this value, or g if there is none. NEEDS_ and this name form the mask of the values to
- * save. VALUE_ and this name declare a variable for the saved value. */
+ * names this value, or g if there is none. NEEDS_x, for example, is the mask of the values to save,
+ * and VALUE_x declares a variable for the saved value. */
 #define NEEDS_g 0
 #define NEEDS_x RG_IN(0)
 #define NEEDS_y RG_OUTPUT

@@ -27,6 +27,6 @@ bool rgi_scatter_fits(const rg_tensor *x, const rg_tensor *index, const rg_tenso
 rg_tensor *rgi_scatter_widen(const rg_step *s, rg_tensor *g, const rg_tensor *index);
 
 /* Fails if the source overlaps x, which will be written to. If x or the source isn't contiguous,
- * fails only if both begin at the same element. (With other overlaps, the source is read before x
- * is written to.) */
+ * fails only if both begin at the same element. Other overlaps are allowed, because the source is
+ * then read before x is written to. */
 bool rgi_scatter_apart(const char *op, const rg_tensor *x, const rg_tensor *source);

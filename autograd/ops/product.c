@@ -189,8 +189,8 @@ static rg_tensor *matmul_rule_b(const rg_step *s, rg_tensor *g) {
     return ndim == 1 ? rg_squeeze_dim(g, -1) : g;
 }
 
-/* Computes the wanted gradients. If a or b is a vector, the gradients are left to the rules. So is
- * b's gradient if a has batches, b has none, and a or g isn't contiguous. */
+/* Computes the wanted gradients. The rules compute them if a or b is a vector. The rule of b
+ * computes b's gradient if a has batches, b has none, and a or g isn't contiguous. */
 static bool matmul_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *a = rgi_wants(s, 1) ? rgi_saved(s, 0) : RG_NONE;
     rg_tensor *b = rgi_wants(s, 0) ? rgi_saved(s, 1) : RG_NONE;
@@ -431,8 +431,8 @@ static rg_tensor *linear_rule_w(const rg_step *s, rg_tensor *g) {
     return rg_matmul(rg_mT(rows_of_g), rg_reshape(x, rows, x->size[x->ndim - 1]));
 }
 
-/* Computes the wanted gradients of x and w. If x is a vector, both gradients are left to the rules.
- * So is w's gradient if x has batches, and x or g isn't contiguous. */
+/* Computes the wanted gradients of x and w. The rules compute them if x is a vector. The rule of w
+ * computes w's gradient if x has batches, and x or g isn't contiguous. */
 static bool linear_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *x = rgi_wants(s, 1) ? rgi_saved(s, 0) : RG_NONE;
     rg_tensor *w = rgi_wants(s, 0) ? rgi_saved(s, 1) : RG_NONE;

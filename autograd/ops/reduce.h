@@ -50,8 +50,8 @@ static inline rg_tensor *rgi_reduce_dims(const rg_op *op, rg_tensor *x, rg_dims 
  * rg_norm_dim. */
 rg_tensor *rgi_row_norms(rg_tensor *x, double p);
 
-/* Returns whether the public function has an argument for dims, as rg_sum_dim has and rg_sum
- * hasn't. For rg_var_dims and rg_std_dims with an empty list, returns false. */
+/* Returns true if the public function has an argument for dims, such as rg_sum_dim, and false if it
+ * has none, such as rg_sum. For rg_var_dims and rg_std_dims with an empty list, returns false. */
 static inline bool rgi_reduce_named(const void *attr) {
     return ((const struct reduce_attr *)attr)->dims != RG_UNNAMED;
 }

@@ -129,8 +129,8 @@ static rg_tensor *scatter_reduce_part(rg_tensor *source, const rg_tensor *index)
     return source;
 }
 
-/* Returns, for each element of y, the number of elements of which y's element is the mean. Returns
- * 1 in place of a number 0, so that nothing is divided by 0. */
+/* Returns, for each element of y, the number of elements that are averaged to it. Returns 1 if
+ * there are none, so that nothing is divided by 0. */
 static rg_tensor *scatter_reduce_count(const struct scatter_reduce_attr *a, rg_tensor *g,
                                        rg_tensor *index) {
     rg_tensor *ones = rg_ones_dims(rg_shape(index), g->dtype);

@@ -160,8 +160,8 @@ static bool subscript_count(rg_tensor *x, subscript_items *list) {
 }
 
 /* If the item is an index tensor without dims, replaces the item by one with the number or bool
- * that the tensor holds. Unless the tensor is a plain number, this fails while a training step is
- * recorded (rg_record), because a run of the recording wouldn't read the tensor again. */
+ * that the tensor holds. Fails while a training step is recorded (rg_record), unless the tensor is
+ * a plain number: a run of the recording wouldn't read the tensor again. */
 static bool subscript_plain(rg_item_index *item) {
     rg_tensor *t = item->tensor;
     if (item->kind != RG_INDEX_TENSOR || t->ndim)
@@ -337,8 +337,8 @@ static rg_tensor *set_item_expanded(rg_tensor *value, rg_tensor *there, bool ind
 
 /* Returns the value as it will be written: expanded to the shape of x[items], and converted to x's
  * dtype. A value in x's storage is copied first. If there are index tensors, a value of another
- * dtype is refused, as in torch. Two values are allowed all the same: a number and, if the only
- * index tensor is a mask, a value with one element. */
+ * dtype is refused, as in torch. But a number may have another dtype, and so may a value with one
+ * element if the only index tensor is a mask. */
 static rg_tensor *set_item_value(rg_tensor *x, rg_tensor *value, const subscript *s) {
     rg_tensor there = s->part;
     if (elementwise_is_number(value) && !rgi_element_fits("set_item_", value, x->dtype))

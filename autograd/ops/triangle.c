@@ -4,8 +4,8 @@
  */
 #include "autograd/checks.h"
 
-/* ---- tril, triu: x on and below, or on and above, a diagonal, else 0; gx is g with the same
- *      zeros -------------------------------------------------------------------- */
+/* ---- tril is x on and below a diagonal, and 0 above it. triu is x on and above a diagonal, and 0
+ *      below it. gx is g with zeros at the same elements ------------------------ */
 
 struct tril_attr {
     int64_t diagonal;

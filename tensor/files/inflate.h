@@ -31,7 +31,7 @@ typedef struct {
     const char *what;
     uint64_t at, end;   /* The range of bytes in the file that haven't been read into `in` yet. */
     uint64_t bits;      /* The bits that were read but not used yet; the lowest bit is used next. */
-    int n_bits;         /* The number of these bits. */
+    int n_bits;         /* The number of bits in `bits`. */
     size_t in_at, in_n; /* The bytes of `in` that haven't been used yet: the offset of the first
                          * one, and the offset behind the last one. */
     enum { RG_INFLATE_HEADER, RG_INFLATE_STORED, RG_INFLATE_CODED, RG_INFLATE_DONE } phase;

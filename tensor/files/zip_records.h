@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* For each kind of record, the number in the first four bytes. RG_ZIP_.._BYTES is the record's
- * size, without names and extra fields. */
+/* RG_ZIP_LOCAL, for example, is the number in the first four bytes of such a record, and
+ * RG_ZIP_LOCAL_BYTES is the size of the record, without names and extra fields. */
 enum {
     RG_ZIP_LOCAL = 0x04034B50, /* The record before a member's bytes. */
     RG_ZIP_LOCAL_BYTES = 30,

@@ -123,9 +123,9 @@ static rg_named_list read_archive(rg_torch_reader *r) {
 
 static const char *const torch_load_op = "torch_load";
 
-/* Fails if the file isn't a zip archive. Files of torch before 1.6 are recognised for a better
- * message: they begin with the bytes in `old`; only the second byte, the number of the pickle
- * protocol, may differ. Torch before 0.1.9 wrote tar files. */
+/* Fails if the file isn't a zip archive. Files of torch before 1.6 are recognised, so that the
+ * message can say what they are. They begin with the bytes in `old`, of which only the second, the
+ * number of the pickle protocol, may differ. Torch before 0.1.9 wrote tar files. */
 static bool check_archive(const rg_file *f) {
     static const char old[] = "\x80\2\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
     char head[512] = { 0 };
