@@ -23,11 +23,11 @@
  *     text/              printing and parsing
  *     files/             tensors in files: the formats, and the refusal of damaged files
  *
- * Two files of text/ use no tensor, and rooms above it use them: c_locale.h (numbers with a
- * decimal point in any locale) and text.h (a string that grows).
+ * Two files of text/ use no tensor, and rooms that stand above text/ in this list include them:
+ * c_locale.h (numbers with a decimal point in any locale) and text.h (a string that grows).
  *
- * One call goes the other way: thread.c, which makes and destroys the state of a thread, calls
- * memory.c and scope.c for their parts of it.
+ * There is one exception: thread.c, which makes and destroys the state of a thread, calls memory.c
+ * and scope.c to initialise and destroy their fields of it.
  */
 #pragma once
 

@@ -60,9 +60,9 @@ RG_HOT int(rg_promote_types)(rg_dtype a, rg_dtype b) {
 
 /* Returns the dtype of a result, by torch's rules. There are three groups of operands: tensors with
  * dims, 0-d tensors, and plain numbers. Tensors with dims decide first. 0-d tensors change the
- * result only if their kind (bool, integer, float) is higher than that of the tensors with dims;
- * plain numbers, only if their kind is higher than the kinds of the other two groups. A plain float
- * counts as the default dtype. */
+ * result only if their kind (bool, integer, float) is higher than the kind of the tensors with
+ * dims. Plain numbers change it only if their kind is higher than the kinds of both other groups. A
+ * plain float counts as the default dtype. */
 RG_HOT rg_dtype rgi_promote(int n, rg_tensor *const t[]) {
     enum { WITH_DIMS, ZERO_D, WRAPPED, GROUPS };
     int best[GROUPS] = { -1, -1, -1 };

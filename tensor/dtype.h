@@ -154,7 +154,7 @@ const char *rgi_scalar_name(rg_dtype d);
 /* Returns the name of the C++ type in torch's error messages: float, double, long int or bool. */
 const char *rgi_c_name(rg_dtype d);
 /* Returns the dtype that torch gives to Python's numbers of a kind: bool, int64 or the default
- * dtype. A printed tensor that has elements shows its dtype only if its dtype isn't this one. */
+ * dtype. print.c leaves out the usual dtype of a tensor that has elements. */
 rg_dtype rgi_usual_dtype(rg_kind kind);
 /* Returns the dtype of a result that is computed from these n tensors, as torch.result_type
  * does. */

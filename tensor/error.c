@@ -20,7 +20,8 @@ static void look_at_failure(rg_thread *me) {
     me->failure.halts = false;
 }
 
-/* Marks the error as read by the program itself, not by its handler. */
+/* Marks the error as read by the program itself. callback.c tells by failures.read that the program
+ * has read the error; a call of the handler doesn't change failures.read. */
 static void read_by_program(rg_thread *me) {
     look_at_failure(me);
     if (me->failures.read != me->failures.all)
@@ -30,11 +31,11 @@ static void read_by_program(rg_thread *me) {
 /* Returns whether the program has set a handler, and the thread isn't inside a call of it. */
 static bool has_handler(const rg_thread *me) { return on_error && !me->handling; }
 
-/* Calls the program's handler, if it has set one, with the message `line`. If a function fails
- * inside the handler, the handler isn't called again, and that failure doesn't replace the thread's
- * error; but the handler may clear the error. Functions that the handler calls fail under their own
- * names, even inside an RG_AS (error.h) of the failed function. `stands` says whether `line` has
- * become the thread's error; if so, the error counts as read afterwards: the handler got it. */
+/* Calls the program's handler, if it has set one, with the message `line`. A failure inside the
+ * handler neither calls the handler again nor replaces the thread's error. But the handler may
+ * clear the error. Functions that the handler calls fail under their own names, even inside an
+ * RG_AS (error.h) of the failed function. `stands` says whether `line` has become the thread's
+ * error. If it has, the error counts as read afterwards, since the handler got it. */
 static void call_handler(rg_thread *me, rg_code code, const char *line, bool stands) {
     rg_error_handler *handler = on_error;
     const rg_failure failure = me->failure;
@@ -59,9 +60,9 @@ static void call_handler(rg_thread *me, rg_code code, const char *line, bool sta
         look_at_failure(me);
 }
 
-/* Returns whether `line`, an "op: sentence" whose sentence begins at `at`, names the op twice: the
- * sentence begins with "op(): " or "op: ", as some of torch's messages do. When the names are
- * compared, a leading "torch." and underscores around a name are ignored. */
+/* `line` is an "op: sentence", whose sentence begins at `at`. Returns whether the sentence names
+ * the op again, as some of torch's messages do: it then begins with "op(): " or "op: ". When the
+ * names are compared, a leading "torch." and underscores around a name are ignored. */
 static bool names_op_twice(const char *line, size_t at) {
     const char *again = line + at;
     if (strncmp(again, "torch.", 6) == 0)

@@ -13,11 +13,11 @@
  * compiler sees that the value is NULL.
  *
  * The failure becomes the thread's error, unless the thread has an earlier error that the program
- * hasn't read yet. That one stays, because a later failure is mostly a consequence: a failed call
- * returned -1, NaN, NULL or false, or left something undone, and the program went on with that. A
- * program reads the error by rg_error, rg_error_code or rg_error_clear, or gets it in its handler
- * (rg_on_error). The library itself never calls these functions: it reads rgi_this.failure, which
- * leaves the failure unread. */
+ * hasn't read yet. The earlier error stays, because the later failure is mostly its consequence:
+ * the program went on with the -1, NaN, NULL or false that a failed call returned, or with what it
+ * left undone. A program reads the error by rg_error, rg_error_code or rg_error_clear, or gets it
+ * in its handler (rg_on_error). The library itself never calls these functions: it reads
+ * rgi_this.failure, which leaves the failure unread. */
 #define rgi_fail(...)         \
     __extension__({           \
         rg_fail(__VA_ARGS__); \
@@ -32,9 +32,9 @@ static inline bool rgi_failed(void) { return rgi_this.failure.code != RG_OK; }
  * yet, or if the calls left no error. */
 void rgi_save_failure(rg_failure *saved);
 void rgi_restore_failure(const rg_failure *saved);
-/* Enclose an attempt whose failure the caller handles itself, and treat an earlier error as the two
- * functions above do. During the attempt no failure is reported. A failure that is still the
- * thread's error after the attempt is reported as usual. */
+/* Enclose an attempt whose failure the caller handles itself. Treat an earlier error as
+ * rgi_save_failure and rgi_restore_failure do. During the attempt no failure is reported. A failure
+ * that is still the thread's error after the attempt is reported as usual. */
 void rgi_set_failure_aside(rg_failure *aside);
 void rgi_bring_failure_back(const rg_failure *aside);
 
@@ -50,8 +50,8 @@ static inline bool rgi_training_halted(void) {
     return RG_UNLIKELY(rgi_this.failure.halts) && !rgi_tell_unread();
 }
 /* RG_UNLESS_HALTED and RG_TENSOR_UNLESS_HALTED make a call unless training is halted, and halt
- * training if the call returns false or NULL. The value of the macro is the result of the call; it
- * is false or NULL if training was halted before, and the call wasn't made. */
+ * training if the call returns false or NULL. The value of the macro is the result of the call. If
+ * training was halted before, the call isn't made, and the value is false or NULL. */
 #define RG_UNLESS_HALTED(call)        (!rgi_training_halted() && ((call) || rgi_halt_training()))
 #define RG_TENSOR_UNLESS_HALTED(call) (rgi_training_halted() ? NULL : rgi_halting(call))
 static inline rg_tensor *rgi_halting(rg_tensor *t) {
@@ -92,8 +92,8 @@ static inline void rgi_as_end(const char **before) { rgi_named_as = *before; }
  * is NULL, fails with the message that `what` ("a module") was expected. If the thread has an error
  * already, that error stays, since the NULL is probably its consequence. */
 bool rgi_given(const void *it, const char *op, const char *what);
-/* Returns whether the path isn't NULL, and fails if it is, even if the thread has an error already:
- * no function of the library returns a path, so a failed call can't be the cause of a NULL path. */
+/* Returns whether the path isn't NULL. Fails if it is NULL, even if the thread has an error
+ * already: no function of the library returns a path, so an earlier failure can't be the cause. */
 bool rgi_given_path(const char *path, const char *op);
 /* Returns whether the function `f` of the program isn't NULL, and fails as rgi_given_path does. */
 #define RG_GIVEN_FUNCTION(f, op) \

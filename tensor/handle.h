@@ -7,8 +7,9 @@
 
 #include "error.h"
 
-/* Each row has the kind's name in capitals; the article and the name for error messages; and how a
- * program releases such a handle, for the message if the handle is used after that. */
+/* Each row has the kind's name in capitals, the article and the name for error messages, and how a
+ * program releases such a handle. The last is for the error message if a released handle is
+ * used. */
 /* clang-format would indent each row further than the one before. */
 /* clang-format off */
 #define RG_HANDLE_KINDS_(row)                                       \

@@ -51,12 +51,12 @@
 
 /* ---- options by name ----------------------------------------------------------------- */
 
-/* The macros of this section make options possible that can be given by name only. A struct of
- * options begins with RG_BY_NAME, and each of its fields ends with RG_DEFAULT. These macros put
- * members without a size before and between the fields, so that a value without a name would have
- * to initialise such a member; but no value converts to that member's type. (If the type were an
- * array of char, a string would convert to it.) In C, GCC would accept a value for such a member;
- * RG_OPTIONS makes that an error, which only -w silences. */
+/* The macros of this section make options that can be given only by name. A struct of options
+ * begins with RG_BY_NAME, and each of its fields ends with RG_DEFAULT. The two macros put a member
+ * without a size before the first field and behind each field. A value without a name would have to
+ * initialise such a member, but no value converts to its type. (If the type were an array of char,
+ * a string would convert to it.) In C, GCC would accept the value all the same. RG_OPTIONS makes
+ * that an error, which only -w silences. */
 #if defined __GNUC__ && !defined __clang__ && !defined __cplusplus
 #define RG_OPTIONS __attribute__((designated_init))
 #pragma GCC diagnostic error "-Wdesignated-init"
@@ -156,9 +156,9 @@ typedef long long rg_flag;
 #define RG_STRICT_ _Pragma("GCC diagnostic error \"-Wfloat-conversion\"")
 #define RG_LOUD_   _Pragma("GCC diagnostic pop")
 #else
-/* GCC 11 and older allow no pragma in a macro's argument, so the warnings are turned off for the
- * rest of the file that includes this header. So is GCC 11's warning about fields that an
- * initialiser leaves out. */
+/* GCC 11 and older allow no pragma in a macro's argument. So two warnings are turned off for the
+ * rest of the file that includes this header: of an argument that overrides a default, and of
+ * fields that an initialiser leaves out. */
 #define RG_QUIET_
 #define RG_STRICT_
 #define RG_LOUD_

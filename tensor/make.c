@@ -124,8 +124,8 @@ rg_tensor *(rg_zeros_dims)(rg_dims shape, rg_dtype dtype) {
 }
 
 /* Returns a new tensor in which all elements are `value`. It has the shape of `like` or, if `like`
- * is NULL, the shape `shape`. If dtype is RG_NO_DTYPE, the dtype is that of number_dtype. Fails and
- * returns NULL if the dtype can't hold the value. */
+ * is NULL, the shape `shape`. If dtype is RG_NO_DTYPE, the dtype is the one that number_dtype
+ * returns. Fails and returns NULL if the dtype can't hold the value. */
 static rg_tensor *full_of(const char *op, const rg_tensor *like, const rg_dims *shape,
                           rg_tensor *value, int dtype) {
     making_number v;
@@ -177,8 +177,8 @@ rg_tensor *(rg_eye_as)(int64_t n, int64_t m, rg_dtype dtype) {
 
 /* ---- ranges ---------------------------------------------------------------------- */
 
-/* Each fails and returns false if its argument is false: arange_leads because the step leads away
- * from the end, arange_ends because the range is too long. */
+/* Return the argument, and fail if it is false. arange_leads fails because the step leads away from
+ * the end of the range, and arange_ends because the range is too long. */
 static bool arange_leads(bool leads) {
     RG_FAIL_IF(!leads, "arange", "upper bound and lower bound inconsistent with step sign");
     return true;

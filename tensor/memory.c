@@ -40,7 +40,8 @@ static const int64_t CACHE_MAX = (int64_t)1 << 30;
 /* `bypass` is set if malloc is called for every block. `threads` is the list of running threads,
  * `ended` has the sums of the counters of threads that have ended, and `batches` has free blocks
  * that belong to no thread; RG_LOCK_MEMORY guards these three. `flushed` is the common count of the
- * bytes in use. Each thread also has a `drift`: the bytes that it has counted but not yet added. */
+ * bytes in use. Each thread also has a `drift`: the bytes that it has counted but not yet added to
+ * `flushed`. */
 static bool bypass;
 bool rgi_memory_guarded;
 atomic_long rgi_memory_spoilt;

@@ -81,7 +81,7 @@ static inline __attribute__((always_inline)) void rgi_count_bytes(rg_thread *me,
         rgi_drifted(me);
 }
 
-/* ---- the lists of small blocks; these functions don't count --------------------------- */
+/* ---- the lists of small blocks; these functions count no bytes ------------------------ */
 
 /* Returns the size class of a small block; 0 is for headers. If bytes is 0 or too large for a small
  * block, the result is beyond the last class. */

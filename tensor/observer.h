@@ -60,7 +60,7 @@ static inline bool rgi_may_read_once(const char *op) {
                                   " was made before the step was recorded (rg_copy_)");
 }
 
-/* Calls rgi_may_do_once_or for a function that is about to read a tensor given as a number. */
+/* Calls rgi_may_do_once_or for a function that is about to read the number in a 0-d tensor. */
 static inline bool rgi_may_read_number(const char *op) {
     return rgi_may_do_once_or(op, ", since it reads the number in a tensor");
 }

@@ -10,9 +10,9 @@
 /* ---- references ------------------------------------------------------------------- */
 
 /* The states of a tensor. The numbers are unlikely to occur elsewhere in memory. RG_ALIVE is the
- * state of a tensor in use. The other states, which differ in their highest byte only, say what
- * released the tensor, for the error message if the program uses it later; RG_DEAD means that the
- * end of a scope released it. */
+ * state of a tensor in use. The other states differ only in their highest byte. They say what
+ * released the tensor, for the error message if the program uses the tensor later. RG_DEAD means
+ * that the end of a scope released it. */
 enum {
     RG_ALIVE = 0x52454741,
     RG_DEAD = 0x44454144,
@@ -56,7 +56,7 @@ void rgi_gradient_was_scaled(rg_tensor *grad);
 /* Returns a pointer to t's first element, as rg_data does. Unlike rg_data, this function may also
  * be called while a step is recorded. */
 void *rgi_data(const rg_tensor *t);
-/* Returns the address behind t's last element in memory; for an empty t, that of its first one. */
+/* Returns the address behind t's last element in memory. If t is empty, returns rgi_data(t). */
 const void *rgi_data_end(const rg_tensor *t);
 /* Returns whether t begins where its storage begins, and has as many bytes as the storage. */
 bool rgi_fills_storage(const rg_tensor *t);

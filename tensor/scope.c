@@ -104,9 +104,9 @@ static __attribute__((noinline)) void tell_and_free_blocks(rg_thread *me, size_t
     free_blocks(me, level);
 }
 
-/* Empties the scopes with a level above `level`: releases their tensors, which are on the stack
- * from index `depth` on, reports that to the observer, if there is one, and frees their blocks of
- * memory. */
+/* Empties the scopes with a level above `level`. Releases their tensors, which are on the stack
+ * from index `depth` on, and reports that to the observer, if there is one. Then frees their blocks
+ * of memory. */
 static inline void end_inside(rg_thread *me, size_t depth, size_t level) {
     release_down_to(me, depth);
     if (RG_UNLIKELY((uintptr_t)me->observer | (uintptr_t)me->blocks))
@@ -133,7 +133,7 @@ void(rg_scope_end)(size_t mark) {
 
 RG_HOT rg_scope_guard rg_scope_open(void) { return (rg_scope_guard){ rg_scope_begin(), true }; }
 
-/* Doesn't fail if the scope has ended already, with a scope around it that the program ended. */
+/* Does nothing if the scope has ended already, because the program has ended a scope around it. */
 RG_HOT void rg_scope_close(rg_scope_guard *guard) {
     (void)end_scope(rgi_thread_get(), guard->mark);
 }

@@ -154,11 +154,11 @@ static int64_t stride_along(const rg_tensor *y, const rg_tensor *in, int dim) {
 }
 
 /* Compares two dims of y, `outer` and `inner`, by their order in memory. Returns SHAPE_IN_ORDER if
- * `outer` should be outside `inner`, SHAPE_TURNED if it should be inside, and SHAPE_UNORDERED if
- * the inputs don't tell. As in torch, the first input that orders the two dims decides: the dim
- * with the larger stride is outside, and an input in which one of the strides is 0 decides nothing.
- * If the strides are equal, the dims are turned if `inner` is larger; otherwise this input decides
- * nothing. */
+ * `outer` should be outside `inner`, SHAPE_TURNED if it should be inside, and SHAPE_UNORDERED if no
+ * input decides. As in torch, the first input that decides wins. An input in which the stride of
+ * one of the dims is 0 decides nothing. If the strides differ, the dim with the larger stride is
+ * outside. If they are equal, the result is SHAPE_TURNED if `inner` has the larger size; otherwise
+ * the input decides nothing. */
 static shape_order order_of(const rg_tensor *y, int n, rg_tensor *const in[], int outer,
                             int inner) {
     for (int i = 0; i < n; i++) {

@@ -67,7 +67,7 @@ bool rgi_check_sizes(const char *op, const rg_dims *d);
 /* ---- strides -------------------------------------------------------------------- */
 
 /* Sets the sizes, contiguous strides and numel of t, for small sizes only. If a size isn't from 1
- * to 127, returns false, and t is only partly set; then the caller uses rgi_set_strides, which
+ * to 127, sets t only in part and returns false. Then the caller calls rgi_set_strides, which
  * handles sizes of 0 and products that overflow. */
 static inline bool rgi_lay_out(rg_tensor *t, int ndim, const int64_t *size) {
     int64_t numel = 1;
@@ -86,10 +86,10 @@ void rgi_set_strides(rg_tensor *t);
 /* Sets numel, RG_CONTIGUOUS and RG_PLAIN from the sizes and the strides. */
 void rgi_update_flags(rg_tensor *t);
 
-/* Set the strides of y for its sizes, without gaps. As in torch, results of elementwise functions,
- * and copies, keep the order of dims that their inputs have in memory. rgi_lay_out_between is for
- * the result y of n inputs that broadcast to y: two dims get the order of the first input that
- * orders them. rgi_lay_out_as is for a copy y of x: if x has no gaps, y gets x's strides. */
+/* Set the strides of y for its sizes, without gaps. As in torch, the result of an elementwise
+ * function and a copy keep the order that the inputs' dims have in memory. rgi_lay_out_between is
+ * for the result y of n inputs that broadcast to y; if the inputs' orders differ, order_of in
+ * shape.c decides. rgi_lay_out_as is for a copy y of x: if x has no gaps, y gets x's strides. */
 static inline void rgi_lay_out_between(rg_tensor *y, int n, rg_tensor *const in[]);
 void rgi_lay_out_between_strided(rg_tensor *y, int n, rg_tensor *const in[]);
 void rgi_lay_out_as(rg_tensor *y, const rg_tensor *x);

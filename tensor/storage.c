@@ -1,7 +1,7 @@
 /*
  * storage.c: makes and releases tensors and their storage, and counts writes to the storage. Making
- * a tensor takes no locked instruction, because no other thread sees its reference count yet. Nor
- * does releasing a tensor whose count is 1, because no other thread has a reference.
+ * a tensor takes no locked instruction, because no other thread sees its reference count yet.
+ * Releasing a tensor takes none if its count is 1, because no other thread has a reference.
  */
 #include "error.h"
 #include "refs.h"
@@ -211,8 +211,8 @@ RG_HOT void rgi_count_write(rg_tensor *t, const char *op) {
 
 /* ---- gradients that an optimizer's step has used ------------------------------------- */
 
-/* `version` already includes the write that scaled the gradient. If `stepped` described the version
- * before that write (see rg_storage), makes it say the same of the new version. */
+/* The caller has already counted the write in `version`. If `stepped` (see rg_storage) refers to
+ * the version before the write, makes it refer to the new version. */
 void rgi_gradient_was_scaled(rg_tensor *grad) {
     rg_storage *s = grad->storage;
     if (s->stepped / 2 == s->version)

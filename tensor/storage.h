@@ -49,7 +49,7 @@ static inline void rgi_retain(rg_tensor *t);
 static inline void rgi_release(rg_tensor *t);
 /* Releases a tensor that has no reference left, and leaves it in the state RG_DEAD. */
 void rgi_destroy(rg_tensor *t);
-/* Removes t's label, if it has one, with the name and the frozen leaf. */
+/* Removes t's label, if it has one, and with it t's name and a frozen leaf's history. */
 void rgi_forget_name(rg_tensor *t);
 
 static inline void rgi_retain(rg_tensor *t) { RG_COUNT_UP(&t->refs, 1); }
@@ -132,8 +132,9 @@ static inline void rgi_storage_begin(rg_tensor *t, rg_storage *s, size_t bytes) 
 }
 
 /* Records that an optimizer's step uses the gradient. Returns true if the gradient still contains
- * what an earlier step used: since that step, backward runs have added to the gradient, and any
- * other write was clipping. Returns false for views, such as parts of one buffer. */
+ * what an earlier step used. That is so if backward runs have added to it since then, and other
+ * writes have only scaled it, as clipping does. Returns false for views, such as parts of one
+ * buffer. */
 static inline bool rgi_use_gradient(const rg_tensor *grad) {
     rg_storage *s = grad->storage;
     const uint32_t used = 2 * s->version + 2;

@@ -44,8 +44,8 @@ struct rg_history {
 
 enum rg_tensor_flags {
     RG_CONTIGUOUS = 1,
-    RG_WEAK = 2, /* Set for a number in the place of a tensor (rg_wrap_float), which is weak in type
-                  * promotion. */
+    RG_WEAK = 2, /* Set for a number in the place of a tensor (rg_wrap_float). In type promotion it
+                  * is weak (rgi_promote). */
     RG_VIEW = 4, /* Set for a view, which shares the storage of another tensor, its base, and gets
                   * its history from the base's. */
     /* Set if the strides of all dims, even those of size 1, are the strides that rgi_set_strides
@@ -64,9 +64,10 @@ enum rg_tensor_flags {
     RG_NAMED = 128, /* Set if the tensor has a label. */
 };
 
-/* A label: the tensor's name, which may be ""; its base, if it is a view; and, if it is a frozen
- * leaf (autograd/frozen.c), its history from before it was frozen, else NULL. A header points to a
- * label or to the base. That saves a pointer: a header takes 192 bytes, three cache lines. */
+/* A label of a tensor. `name` is the tensor's name or "", and `base` is its base if it is a view.
+ * `frozen` is the history that a frozen leaf (autograd/frozen.c) had before, or NULL. A header
+ * points to a label or to the base, which saves a pointer: it takes 192 bytes, three cache
+ * lines. */
 typedef struct {
     rg_tensor *base;
     rg_history *frozen;
@@ -80,8 +81,9 @@ typedef struct {
  *
  * `data` points to the first element. Strides count elements.
  *
- * `history` is the graph node whose output number `output` is this tensor. It is NULL if the tensor
- * requires no gradient, or if it is a view that will get its history from its base at its next use.
+ * `history` is the graph node that has this tensor as its output number `output`. It is NULL if the
+ * tensor requires no gradient, or if it is a view that will get its history from its base at its
+ * next use.
  *
  * `kept` counts the calls of rg_keep that rg_drop hasn't undone. `slot` is a hint for scope.c: the
  * index on a scope stack at which the tensor was put last.
@@ -131,8 +133,8 @@ static inline bool rgi_is_stale(const rg_tensor *t) {
            && atomic_load_explicit(&t->version, memory_order_acquire) != t->storage->version;
 }
 
-/* Returns t's history. If t is a view without one, returns the history of its base, from which t
- * gets its own at its next use. Returns NULL if neither has one. */
+/* Returns t's history. If t is a view without history, returns the history of its base, from which
+ * t gets its own at its next use. Returns NULL if the base has no history either. */
 static inline rg_history *rgi_history_of(const rg_tensor *t) {
     return t->history || !(t->flags & RG_VIEW) ? t->history : rgi_base_of(t)->history;
 }

@@ -189,10 +189,10 @@ rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
 
 /* An error handler is called with each failure. It either returns or ends the program. If a call
- * fails inside the handler, the handler isn't called for that failure; the thread's error stays the
- * first failure, and standard error mentions the other one as a later failure. Like every function
- * that the library calls back, the handler must not be left by longjmp or by a C++ exception: the
- * scopes, the grad mode and the locks of the interrupted call wouldn't be restored. */
+ * fails inside the handler, the handler isn't called for that failure; the first failure stays the
+ * thread's error, and standard error mentions the second one as a later failure. Like every
+ * function that the library calls back, the handler must not be left by longjmp or a C++ exception:
+ * the scopes, the grad mode and the locks of the interrupted call wouldn't be restored. */
 typedef void rg_error_handler(rg_code code, const char *message);
 /* Installs a handler; NULL removes the present one. Returns the previous handler. */
 rg_error_handler *rg_on_error(rg_error_handler *handler);
@@ -286,11 +286,11 @@ rg_tensor *rg_full_dims(rg_dims shape, rg_tensor *value, rg_dtype dtype);
 #define rg_empty(...) rg_empty_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
 #define rg_zeros(...) rg_zeros_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
 #define rg_ones(...)  rg_ones_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype())
-/* Returns a tensor in which all elements are `value`. Its dtype is that of `value`, but if `value`
- * is floating, the default dtype. */
+/* Returns a tensor in which all elements are `value`. Its dtype is the dtype of `value`, or the
+ * default dtype if `value` is floating. */
 rg_tensor *rg_full(rg_dims shape, rg_tensor *value);
 /* Return a tensor with x's shape and dtype, whose dims have the same order in memory as x's dims.
- * The elements of rg_empty_like are like those of rg_empty. */
+ * The elements of rg_empty_like are uninitialised, but bools are 0. */
 rg_tensor *rg_empty_like(rg_tensor *x);
 rg_tensor *rg_zeros_like(rg_tensor *x);
 rg_tensor *rg_ones_like(rg_tensor *x);
@@ -483,10 +483,10 @@ void rg_memory_trim(void);
 void rg_memory_fail_at(int64_t n);
 
 /* ---- threads --------------------------------------------------------------------------
- * No result depends on the number of threads. The default number is that of the environment
- * variable REGARD_THREADS, or else REGARD_NUM_THREADS, or else OMP_NUM_THREADS. A value that isn't
- * a positive number is ignored, with a warning. If no variable has a valid value, the default is
- * the number of cores that the process may use. */
+ * No result depends on the number of threads. The default is the number in the environment variable
+ * REGARD_THREADS, or else in REGARD_NUM_THREADS, or else in OMP_NUM_THREADS. A value that isn't a
+ * positive number is ignored, with a warning. If no variable has a valid value, the default is the
+ * number of cores that the process may use. */
 
 /* Sets how many threads compute. Returns false if n isn't positive. */
 bool rg_set_num_threads(int n);

@@ -13,10 +13,10 @@
 
 /* `nobody` is the state of threads that haven't called the library yet. `fallback` is the state of
  * a thread whose own state can't be allocated. Two such threads would share `fallback` without a
- * lock. That risk is accepted: a thread that was just started got a stack that is many times as
- * large, so in practice only a main thread will need the fallback. A fallback for each thread would
- * have to be thread-local, and a library that is loaded late has no room for its four kilobytes in
- * the initial-exec model. */
+ * lock. That risk is accepted: the system has just given a new thread a stack many times as large
+ * as this state, so in practice only a main thread needs the fallback. A fallback for each thread
+ * would have to be thread-local, and a library that is loaded late has no room for its four
+ * kilobytes in the initial-exec model. */
 static rg_thread nobody, fallback;
 
 __thread rg_thread *rgi_me __attribute__((tls_model("initial-exec"))) = &nobody;

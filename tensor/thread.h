@@ -123,15 +123,15 @@ typedef struct rg_thread {
     _Atomic int64_t drift, watermark, peak, system_calls;
     struct rg_thread *next, **link;
 
-    /* error.c: the thread's failure; `failures`, the counts of all its failures except those that
-     * the library handled itself; `aside`, the number of failures that are set aside
-     * (rgi_set_failure_aside). */
+    /* error.c: `failure` is the thread's failure. `failures` has the counts of all its failures,
+     * except those that the library handled itself. `aside` is the number of failures that are set
+     * aside (rgi_set_failure_aside). */
     rg_failure failure;
     rg_failure_count failures;
     int aside;
 
-    /* unread.c: the failures that happened while the thread's error was unread, and weren't its
-     * consequences: their number, and the message of the first one. */
+    /* unread.c: failures that happened while the thread's error was unread, and weren't its
+     * consequences. `count` is their number, and `first` the message of the first one. */
     struct {
         int64_t count;
         char first[512];

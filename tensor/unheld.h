@@ -1,8 +1,8 @@
 /*
  * unheld.h: a stand-in for an entry of a file whose value no tensor can hold, such as an integer
  * too large for int64, so that the rest of the file can be read. It is a tensor header with the
- * state RG_UNHELD. Every function that is given this tensor fails, with the message that is stored
- * as the header's name; the message names the entry.
+ * state RG_UNHELD. Every function that is given this tensor fails. The error message, which names
+ * the entry, is stored as the header's name.
  */
 #pragma once
 

@@ -8,7 +8,7 @@
 #include "dtype.h"
 
 /* Returns whether a dim with this size and these steps can be merged with the walk's present
- * innermost dim: for every operand the step of that dim must be size * step. */
+ * innermost dim: for every operand k the step of the innermost dim must be size * step[k]. */
 static bool walk_merges(const rg_walk *w, int64_t size, const int64_t step[]) {
     if (w->ndim == 0)
         return false;

@@ -30,5 +30,5 @@ void rgi_walk_make(rg_walk *w, int n, rg_tensor *const t[], bool by_stride);
 void rgi_walk_run(const rg_walk *w, rg_loop *inner, const void *context);
 /* Makes a walk over the n tensors and calls the loop for each row. If all operands are contiguous,
  * and each has one element or as many as t[0], makes no walk and calls the loop once for all
- * elements. For an empty t[0] it isn't called. */
+ * elements. If t[0] is empty, the loop isn't called. */
 void rgi_each(int n, rg_tensor *const t[], rg_loop *inner, const void *context);

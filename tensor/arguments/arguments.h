@@ -47,8 +47,8 @@ typedef int RG_TRUE_OR_FALSE_BELONGS_HERE;
      (d))
 /* RG_A_DTYPE accepts a variable of a signed integer type, since rg_dtype_of returns an int. It
  * refuses an unsigned one, because in C a variable of another enum has the type unsigned.
- * RG_IS_CONSTANT_(x) is 1 if x is a constant expression: only then is the pointer to void a null
- * pointer constant, and the type of the conditional expression int *. */
+ * RG_IS_CONSTANT_(x) is 1 if x is a constant expression. Then (void *)(x * 0) is a null pointer
+ * constant, and the conditional expression has the type int *. Otherwise it has the type void *. */
 #define RG_A_DTYPE(d) ((void)RG_REQUIRE_OF_(RG_MAY_BE_DTYPE_(d), RG_DTYPE_SENTENCE_), (d))
 #define RG_DTYPE_SENTENCE_ \
     "a dtype belongs here: RG_FLOAT32, RG_FLOAT64, RG_INT64, RG_BOOL or (rg_dtype)number"
@@ -301,13 +301,13 @@ static inline int rgi_nearest_int(long long n) {
 RG_PUBLIC_END
 
 #ifdef __cplusplus
-/* In C++ RG_WHOLE, RG_FLAG and RG_REAL call functions, each of which is overloaded. G++ gives NULL
- * the type long, and reports an error if NULL is converted to another type. Therefore an argument
- * of type long selects the function whose parameter is a long long, and every other type selects
- * the template. Sizes and operands are handled in the same way below. (Clang reports NULL only if
- * NULL and the conversion come from the same macro.) With the line's number as a parameter of the
- * class, the compiler reports each wrong line, not only the first one. RG_A_DTYPE checks nothing,
- * because a C++ compiler itself refuses a number where a dtype belongs. */
+/* In C++ RG_WHOLE, RG_FLAG and RG_REAL call overloaded functions. G++ gives NULL the type long, and
+ * reports an error if NULL is converted to another type. Therefore an argument of type long selects
+ * the function whose parameter is a long long, and every other type selects the template. (Clang
+ * reports NULL only if NULL and the conversion come from the same macro.) Sizes and operands are
+ * handled in the same way below. The class has the line's number as a parameter, so that the
+ * compiler reports each wrong line, not only the first one. RG_A_DTYPE checks nothing, because a
+ * C++ compiler itself refuses a number where a dtype belongs. */
 template <typename T> struct rg_is_exact {
     static constexpr bool value = !std::is_floating_point<T>::value && !std::is_pointer<T>::value
                                   && !std::is_same<T, rg_dtype>::value;

@@ -10,10 +10,11 @@
 #include "tensor/memory.h"
 #include "smooth.h"
 
-/* Scores are computed as matrices of at most ATTENTION_ALONG rows and ATTENTION_SIDE columns. The
- * columns are a tile of queries in forward, of keys in backward; the rows are a stretch (see below)
- * of keys or of queries. Vectors hold consecutive scores of a row. If the diagonal of a causal mask
- * crosses a matrix, masked scores are skipped in blocks of ATTENTION_BLOCK rows and columns. */
+/* Scores are computed as matrices of at most ATTENTION_ALONG rows and ATTENTION_SIDE columns. In
+ * forward, the columns are a tile of queries, and the rows are a stretch of keys. In backward, the
+ * columns are a tile of keys, and the rows are a stretch of queries (see attention_stretch).
+ * Vectors hold consecutive scores of a row. If the diagonal of a causal mask crosses a matrix,
+ * masked scores are skipped in blocks of ATTENTION_BLOCK rows and columns. */
 enum { ATTENTION_SIDE = 64, ATTENTION_ALONG = 128, ATTENTION_BLOCK = 16 };
 
 /* Constants of attention by lanes. A tile has ATTENTION_ROWS queries; the dot products of these
@@ -50,8 +51,8 @@ typedef struct {
 /* In forward, a tile of queries is combined with one stretch of keys after the other. In backward,
  * a tile of keys is combined with stretches of queries. A stretch has n keys or queries, beginning
  * at `from`. `ahead` is the position of the first query (of the tile or the stretch) minus the
- * position of the first key: with a causal mask, a query sees the keys up to its own position.
- * Masked scores are skipped in blocks of `block` rows and columns. */
+ * position of the first key. A causal mask needs it, because there a query sees only the keys up to
+ * its own position. Masked scores are skipped in blocks of `block` rows and columns. */
 typedef struct {
     int64_t from, n, ahead, block;
 } attention_stretch;
@@ -67,9 +68,10 @@ static inline attention_stretch attention_cut(const attention_plan *plan, int64_
     };
 }
 
-/* Returns m: the scores of query i must be computed for the first m of the n keys. With a causal
- * mask, these are the keys that the last query of i's block (of stretch->block rows) sees. Without
- * one, m is n. i counts from the first query of the tile or stretch. */
+/* Returns for how many of the n keys, from the first one on, the scores of query i must be
+ * computed. With a causal mask, these are the keys that the last query sees in i's block of
+ * stretch->block queries. Otherwise they are all n keys. i counts from the first query of the tile
+ * or stretch. */
 static inline int64_t attention_seen(const attention_plan *plan, const attention_stretch *stretch,
                                      int64_t n, int64_t i) {
     if (!plan->causal)
@@ -169,11 +171,11 @@ static size_t attention_room(const attention_plan *plan, int64_t wide) {
 
 /* ---- attention by lanes ---------------------------------------------------------------------- */
 
-/* Returns whether to compute attention by lanes, with a head in each lane. This wastes lanes if
- * there are too few heads, and the tiles of long and wide heads fill vectors better. As measured,
- * lanes are faster if the fraction of lanes that are used is at least sqrt(length * width) / 32.
- * Here, length is the number of queries or of keys, whichever is larger, and width is the size of a
- * row of q or of v, whichever is larger. */
+/* Returns whether to compute attention by lanes, with a head in each lane. Lanes are wasted if
+ * there are too few heads. The tiles of long and wide heads fill vectors better. As measured, lanes
+ * are faster if the fraction of lanes that are used is at least sqrt(length * width) / 32. Here,
+ * length is the number of queries or of keys, whichever is larger, and width is the size of a row
+ * of q or of v, whichever is larger. */
 static bool attention_by_lanes(const attention_plan *plan) {
     const int64_t length = RG_MAX(plan->queries, plan->keys);
     const int64_t width = RG_MAX(plan->in[0]->size[3], plan->in[2]->size[3]);

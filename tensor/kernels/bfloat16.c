@@ -33,11 +33,11 @@ bool rg_set_float32_matmul_precision(const char *precision) {
 
 bool k_has_bfloat16(void) { return k_set >= K_AVX512 && __builtin_cpu_supports("avx512bf16"); }
 
-/* Returns the size in bytes of a worker's scratch memory, which holds one panel of BF_LANES rows of
- * the product's first matrix, and at most `columns` columns of its second one. Returns 0 if the
- * product must be computed in float32 instead: if the precision isn't "medium" and of_bfloat16 is
- * false, if k_has_bfloat16 returns false, if the rows of y aren't contiguous, or if the product is
- * so thin that packing doesn't pay. */
+/* Returns the size in bytes of a worker's scratch memory. It holds one panel (see loops/bfloat16.h)
+ * of BF_LANES rows of the product's first matrix, and at most `columns` columns of the second one.
+ * Returns 0 if the product must be computed in float32 instead: if the precision isn't "medium" and
+ * of_bfloat16 is false, if k_has_bfloat16 returns false, if the rows of y aren't contiguous, or if
+ * the product is so thin that packing doesn't pay. */
 size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat16) {
     const bool thin = z->m < 16 || z->n < 16 || z->k < 32 || z->y_col != 1;
     const bool asked = of_bfloat16 || matmul_precision == MATMUL_MEDIUM;

@@ -14,9 +14,9 @@ typedef int32_t k_lanes __attribute__((vector_size(64), aligned(4), may_alias));
 
 #define K_EXCHANGE_INLINE static inline __attribute__((always_inline, target("avx512f")))
 
-/* Moves each element to the register and the lane whose numbers result if one bit of the element's
- * register number is exchanged with the same bit of its lane number. h is the value of this bit: 1,
- * 2, 4 or 8. */
+/* Exchanges one bit of each element's register number with the same bit of its lane number, and
+ * moves the element to the register and the lane with the resulting numbers. h is the value of the
+ * bit: 1, 2, 4 or 8. */
 K_EXCHANGE_INLINE void k_exchange(k_lanes v[16], const int h) {
     const k_lanes lane = { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15 };
     /* Indices of permutex2var from 16 on select lanes of the second register. */

@@ -68,8 +68,8 @@ rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from);
 /* Runs a loop on t[0] .. t[n - 1], where t[0] is the output. Elements may be computed in any order:
  * the elements of large tensors are split among the threads. If `light`, the output may be written
  * past the caches. If `pure`, each element of the output must depend only on the operands'
- * elements: if all operands are single numbers, one element is computed, and copied to a large
- * output. */
+ * elements. Then, if the output is large and all operands are single numbers, one element is
+ * computed and copied to the whole output. */
 void k_run_apart(bool light, bool pure, int n, rg_tensor *const t[], rg_loop *loop,
                  const void *context);
 
@@ -195,8 +195,8 @@ bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, b
  * |x|; for p = -infinity, min |x|. */
 bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p);
 /* Computes the same bits as k_norm, but first writes the powers of |x| into memory, and then adds
- * them with the loops of sums. A program that calls this function and not k_norm links none of the
- * loops of norms but those for p = 0. */
+ * them with the loops of sums. If a program calls this function and not k_norm, it links the loops
+ * of norms only for p = 0. */
 bool k_norm_in_passes(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p);
 /* y = ln sum(e^x) */
 bool k_logsumexp(rg_tensor *y, const rg_tensor *x, uint32_t dims);
@@ -309,9 +309,9 @@ rg_tensor k_turned(const rg_tensor *t);
 bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool turn_a,
                    const rg_tensor *b, bool turn_b, double alpha, double beta);
 #define k_matmul(y, a, b) k_matmul_with(y, NULL, a, false, b, false, 1, 0)
-/* y = a b, where b is transposed first if turn_b is true. Requires that bfloat16 can hold all
- * (float32) elements of a and b exactly: then the processor's instruction for bfloat16, which is
- * used if there is one, rounds only the sums. */
+/* y = a b, where b is transposed first if turn_b is true. Requires that a and b are float32, and
+ * that bfloat16 can hold all their elements exactly. If the processor has an instruction for
+ * bfloat16, it is used; because of this requirement, it rounds only the sums. */
 bool k_matmul_of_bfloat16(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, bool turn_b);
 
 /* The sizes of one product y = a b: y has m rows and n columns, and each element is a sum of k
@@ -470,8 +470,8 @@ typedef struct k_truncation {
 } k_truncation;
 /* For each element that is still pending, writes its candidate to `accepted`, and clears `pending`
  * if the candidate is accepted. A uniform candidate is accepted if the element's number in
- * `uniforms`, drawn from [0, 1), is at most its probability. Returns whether any element is still
- * pending after that. */
+ * `uniforms`, drawn from [0, 1), is at most the candidate's probability. Returns whether any
+ * element is still pending after that. */
 bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tensor *candidates,
                        const rg_tensor *uniforms, rg_tensor *pending);
 
@@ -539,10 +539,11 @@ bool k_sort(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, 
 bool k_topk(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool largest,
             bool sorted);
 
-/* k_kth finds the k-th smallest element of each line along dim, where k = 1 is the smallest, and
- * its index. k_median finds the median of each line: the first NaN if there is one, or else the
- * element that a stable sort would move to the middle (the lower middle of an even number).
- * `values` and `indices` have size 1 along dim. Both return false if memory runs out. */
+/* k_kth finds the k-th smallest element of each line along dim, counted from 1, and its index.
+ * k_median finds the median of each line and its index. The median is the first NaN if there is
+ * one. Otherwise it is the element that a stable sort would move to the middle (the lower middle of
+ * an even number). `values` and `indices` have size 1 along dim. Both return false if memory runs
+ * out. */
 bool k_kth(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, int64_t k);
 bool k_median(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim);
 

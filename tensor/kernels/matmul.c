@@ -32,9 +32,10 @@ enum {
     MATMUL_STREAMS = 4
 };
 
-/* Returns how many lines of k elements a worker's scratch memory holds. They are a panel of b (32
- * columns, as many as in the widest instruction set) and, if `a` is packed, the rows of `a` in a
- * block, and 16 more, since the last panel of `a` is filled up with zeros. */
+/* Returns how many lines of k elements a worker's scratch memory holds. A line is a column of b or
+ * a row of `a`. 32 lines are for a panel of b, as many as in the widest instruction set. If `a` is
+ * packed, there are also the rows of `a` in a block, and 16 more, since the last panel of `a` is
+ * filled up with zeros. */
 static int64_t matmul_lines(int64_t m, int64_t columns) {
     return 32 + (columns > MATMUL_WIDE ? RG_MIN(m, MATMUL_MC) + 16 : 0);
 }
@@ -109,8 +110,8 @@ typedef struct {
     bool of_bfloat16;
 } matmul_plan;
 
-/* Returns the offset in bytes, within t, of the matrix for one item of y's batch: the item with the
- * index at[]. t is y, a or b, and has `dims` batch dims. */
+/* Returns the offset in bytes of t's matrix for one item of y's batch. at[] is the index of the
+ * item. t is y, a or b, and has `dims` batch dims. */
 static int64_t matmul_offset(const rg_tensor *t, int dims, int y_dims, const int64_t at[]) {
     int64_t offset = 0;
     const int64_t *from = at + (y_dims - dims);
@@ -151,10 +152,10 @@ static void matmul_part(void *plan, int64_t begin, int64_t end, int worker) {
     }
 }
 
-/* Cuts y into tiles: halves the longer edge until there are two tiles for each thread, as long as a
- * tile is enough work for a thread and the edge is longer than 64. The cost of a product is
- * computed as if it had eight more rows, because a product of few rows mostly waits for b to be
- * read. The result has the same bits however y is cut. */
+/* Cuts y into tiles: halves the longer edge until there are two tiles for each thread. Stops before
+ * that if a tile is little work for a thread, or if the longer edge is at most 64. The cost of a
+ * product is computed as if it had eight more rows, because a product of few rows mostly waits for
+ * b to be read. The result has the same bits however y is cut. */
 static void matmul_cut(matmul_plan *p, int64_t batches) {
     const double steps = (double)(p->z.m + 8) * (double)p->z.n * (double)p->z.k;
     const int64_t shares = (int64_t)RG_MIN(steps * (double)batches / 0x1p19, 0x1p30) + 1;

@@ -45,8 +45,8 @@ typedef struct {
 /* Compares two dims for the order of the walk. Returns a positive number if dim a must come after
  * dim b, a negative number if a must come before b, and 0 if these two dims alone don't decide
  * that. Reduced dims come first, in the order that they have in x's memory. Then come the other
- * dims, in the order of y, or in that of x's memory if `much`. With this order, even short sums are
- * added in torch's order. */
+ * dims, in y's order or, if `much`, in the order that they have in x's memory. With this order,
+ * even short sums are added in torch's order. */
 static int reduce_after(const reduce_dim *a, const reduce_dim *b, bool much) {
     const bool reduced = !b->y_step;
     if (reduced != !a->y_step)

@@ -39,10 +39,10 @@ static inline double k_from_bits_double(int64_t i) {
     return x;
 }
 
-/* k_order returns a number for x: of two values of x, the greater one has the greater number.
- * k_unorder returns x from that number. For a float the number is an integer, because maxima of
- * integers vectorise; -0 is below 0, a NaN whose sign bit is clear is above all values, and a NaN
- * whose sign bit is set is below all. For a double the number is x itself. */
+/* k_order turns x into a number that is greater for a greater x, and k_unorder turns the number
+ * back into x. A float becomes an integer, because maxima of integers vectorise. In this order -0
+ * is below 0, a NaN whose sign bit is clear is above all other values, and a NaN whose sign bit is
+ * set is below them. A double stays as it is. */
 typedef int32_t k_ordered_float;
 typedef double k_ordered_double;
 static inline k_ordered_float k_order_float(float x) {
@@ -55,10 +55,10 @@ static inline float k_unorder_float(k_ordered_float i) {
 static inline k_ordered_double k_order_double(double x) { return x; }
 static inline double k_unorder_double(k_ordered_double x) { return x; }
 
-/* Returns `first ? a : b`, computed by bit operations after both a and b have been computed. If
- * compilers could tell that one of the two is chosen, they might branch around the other. Or they
- * might compute an operand only in the lanes that need it, with arbitrary numbers in the other
- * lanes; some numbers, such as subnormal ones, are slow. */
+/* Returns `first ? a : b`, computed by bit operations after both a and b have been computed. With
+ * an ordinary choice, compilers might branch around the operand that isn't needed. Or they might
+ * compute an operand only in the lanes that need it, with arbitrary numbers in the other lanes.
+ * Arithmetic on some numbers, such as subnormal ones, is slow. */
 static inline float k_either(bool first, float a, float b) {
     int32_t mask = -(int32_t)first;
     return k_from_bits_float((k_bits_float(a) & mask) | (k_bits_float(b) & ~mask));
@@ -214,7 +214,7 @@ K_INLINE double k_erfc_double(double x) { return erfc(x); }
 
 /* Returns a^b for floats, computed in double as 2^(b * log2|a|). The exponent b * log2|a| is
  * limited to [-1000, 1000], so that no subnormal double arises. If a is negative, the result is
- * negative for odd b, and NaN if b isn't an integer, unless a is -infinity. (k_either is needed,
+ * negative for odd b. It is NaN if b isn't an integer and a isn't -infinity. (k_either is needed,
  * because compilers would branch on a plain choice when b is the same for the whole loop.) */
 K_INLINE float k_pow_float(float a, float b) {
     const int32_t i = (int32_t)k_either(fabsf(b) < 0x1p24f, b, 0);
@@ -266,8 +266,8 @@ K_INLINE double k_asin_double(double x) { return asin(x); }
 K_INLINE double k_acos_double(double x) { return acos(x); }
 
 /* Returns the angle of the point (x, y). Let t be the lesser of |x| and |y|, divided by the greater
- * one. The arctangent of t is t + t * z * p(z) with z = t^2, where p is a polynomial. From this
- * angle, that of the point is computed by reflections. */
+ * one. The arctangent of t is t + t * z * p(z) with z = t^2, where p is a polynomial. The angle of
+ * the point is computed from the arctangent by reflections. */
 K_INLINE float k_atan2_float(float y, float x) {
     const float a = fabsf(y);
     const float b = fabsf(x);

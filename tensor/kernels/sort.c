@@ -106,8 +106,8 @@ static bool sort_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, 
     if (values->numel == 0)
         return true;
     /* A ranked item is two int64 numbers, and a full sort needs scratch memory for as many items
-     * again. n is limited so that the number of int64 numbers can't overflow: x may be an expanded
-     * view, which has more elements than memory. */
+     * again. n is limited so that the number of int64 numbers can't overflow, since x may be an
+     * expanded view with more elements than fit into memory. */
     int64_t numbers = RG_MIN(c.n, INT64_MAX / 64) * (c.top ? 2 : 4);
     rg_tensor *room = rgi_new(RG_INT64, 1, &numbers);
     if (!room)

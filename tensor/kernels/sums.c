@@ -1,7 +1,7 @@
 /*
  * sums.c: three kinds of sums: k_sums adds in the dtype of the elements, k_wide_sums adds floats in
- * float64, and in k_nansums NaN counts as 0. k_counts counts the elements that aren't 0; for
- * bools it uses the loop of k_sums, since their sum is that number.
+ * float64, and in k_nansums NaN counts as 0. k_counts counts the elements that aren't 0. For bools
+ * it uses the loop of k_sums, since a sum of bools is the number of those that are true.
  */
 #include "reduce.h"
 

@@ -1,9 +1,9 @@
 /*
  * turn.c: operands that are transposed in memory. In such an operand, neighbouring elements along
  * the last dim are at least a cache line apart, and the elements along another dim are contiguous.
- * That other dim is made the last dim but one. Then tiles of the last two dims are transposed into
- * a buffer as they are read. So each cache line is read only once, each page seldom more than once,
- * and the loops vectorise.
+ * The dims are reordered so that the contiguous dim is the last dim but one. Then tiles of the last
+ * two dims are transposed into a buffer as they are read. So each cache line is read only once,
+ * each page seldom more than once, and the loops vectorise.
  */
 #include "kernels.h"
 
@@ -20,8 +20,9 @@ typedef void turn_tile(char *to, const char *from, int64_t step, int64_t rows, i
 static turn_tile *const turn_tiles[K_DTYPES] = K_BASE_SIZES(turn_tile);
 
 /* Returns the dim along which the elements of transposed operands are contiguous, or -1 if no
- * operand is transposed. Sets turned[k] to whether operand k is transposed, with that dim as its
- * contiguous one. (If operands have different contiguous dims, only one of these dims counts.) */
+ * operand is transposed. Sets turned[k] to whether operand k is transposed and contiguous along
+ * this dim. (If the operands are contiguous along different dims, only one of these dims
+ * counts.) */
 static int turn_dim(const rg_walk *w, bool turned[]) {
     const int last = w->ndim - 1;
     int dim = -1;

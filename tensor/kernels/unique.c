@@ -30,9 +30,9 @@ static int unique_compare_number(const char *p, const char *r, rg_dtype dtype, b
 }
 
 /* Compares rows a and b by the first element that differs. Returns -1 if row a is less, 1 if it is
- * greater, and 0 if neither. If `equals` (the caller asks whether the rows are equal), a NaN counts
- * as different from everything; otherwise (the caller sorts) it counts as equal to everything, as
- * in torch. */
+ * greater, and 0 if neither. If `equals`, the caller asks whether the rows are equal, and a NaN
+ * counts as different from everything. Otherwise the caller sorts, and a NaN counts as equal to
+ * everything, as in torch. */
 static int unique_compare(const unique_rows *s, int64_t a, int64_t b, bool equals) {
     const int64_t bytes = (int64_t)rgi_sizeof(s->dtype);
     const char *p = s->data + a * s->numbers * bytes;

@@ -24,8 +24,8 @@ static inline int64_t rgi_failures(void) { return rgi_this.failures.all; }
 
 /* rgi_called returns whether a function of the program succeeded. `ok` is false if the function's
  * result says that it failed. `before` is what rgi_failures returned before the call. If the
- * function failed, the thread has an error afterwards: the one that the function left, or an
- * earlier one that the program hasn't read, or a new one with this code and sentence.
+ * function failed, the thread has an error afterwards. It is the error that the function left, or
+ * an earlier error that the program hasn't read, or a new error with this code and sentence.
  * rgi_judge_call is the part of rgi_called for calls in which something failed. */
 bool rgi_judge_call(bool ok, int64_t before, rg_code code, const char *op, const char *sentence)
     __attribute__((cold));

@@ -175,10 +175,11 @@ static int failed_numbers(const char *text) {
     return n;
 }
 
-/* Returns whether a failure is probably a consequence of the thread's error: whether, since the
- * error, a function has failed and returned -1 or NaN, and the new failure's message contains such
- * a number or refuses negative numbers without saying which one was given. (NULL needs no such
- * guess: while an error is unread, a call that is given NULL reports none.) */
+/* Returns whether a new failure is probably a consequence of the thread's error. That is so if a
+ * function has failed since the error and returned -1 or NaN, and the new failure's message
+ * contains such a number. A message counts as well if it refuses negative numbers and doesn't say
+ * which number was given. (For NULL no guess is needed: while an error is unread, a call that is
+ * given NULL reports no failure.) */
 static bool is_consequence(const rg_failure *error, const char *line, const char *format) {
     const bool plain = !strchr(format, '%');
     return error->has_number

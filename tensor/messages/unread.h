@@ -1,8 +1,8 @@
 /*
  * unread.h: failures that the program hasn't read. Because a program may go on without checking for
  * an error, each such failure is reported once on standard error, in a line that begins with
- * "regard: ". The environment variable REGARD_ERRORS changes this: with `quiet` nothing is
- * reported; with `trace` the report also lists the functions that were being called; with `abort`
+ * "regard: ". The environment variable REGARD_ERRORS changes this. With `quiet` nothing is
+ * reported. With `trace` the report also lists the functions that were being called. With `abort`
  * the failure is reported at once and the program is aborted, so that a debugger stops there.
  */
 #pragma once
@@ -12,9 +12,9 @@
 /* Prepares the report of the failure that has just become the thread's error, and calls
  * rgi_abort_if_asked. */
 void rgi_unread_begin(rg_thread *me);
-/* Sets the list of calls that the report of the thread's failure has to the n addresses that
- * rgi_find_calls found earlier, such as when the forward op was called. Without this function, the
- * report lists the calls that were in progress at the failure. */
+/* Makes the report of the thread's failure list the calls at these n addresses, which
+ * rgi_find_calls found earlier, for example when the forward op was called. Without this function,
+ * the report lists the calls that were in progress at the failure. */
 void rgi_unread_came_from(void *const address[], int n);
 /* If REGARD_ERRORS is `abort`, and the thread has an unread failure that wasn't reported and isn't
  * part of an attempt (rgi_set_failure_aside), reports it and aborts the program. */
@@ -35,7 +35,7 @@ void rgi_null_reached(const char *op);
 void rgi_null_stayed_inside(void);
 
 /* Reports the thread's failure if it is unread and hasn't been reported. Always returns false. A
- * function that has no result that a program would check calls this if it was given NULL. */
+ * function whose result few programs check calls this if it was given NULL. */
 bool rgi_tell_unread(void) __attribute__((cold));
 /* Reports all failures of the thread that are unread and haven't been reported. */
 void rgi_tell_all_unread(void) __attribute__((cold));

@@ -147,8 +147,8 @@ static void random_blocks(char *const p[], const int64_t step[], int64_t n, cons
 }
 
 /* Makes `sorted` a header for t's elements, with the dims in their order in memory, because torch
- * visits elements in that order; the elements of a transposed matrix, for example, are visited
- * column by column. Returns whether t's own dims are in that order. */
+ * visits elements in that order. For example, it visits the elements of a transposed matrix column
+ * by column. Returns whether t's own dims are in that order. */
 static bool random_order(const rg_tensor *t, rg_tensor *sorted) {
     int order[RG_MAX_DIMS];
     bool same = rgi_memory_order(t, order);
@@ -276,7 +276,8 @@ static bool trunc_draw(const k_truncation *r, rg_tensor *candidates, rg_tensor *
  * p[3]. The numbers are drawn into contiguous tensors, whose dims are t's dims, sorted into the
  * order that they have in t's memory. As in torch, normal numbers are drawn in blocks if there are
  * at least sixteen elements and the tensor into which torch would draw is contiguous. In the first
- * round that tensor is t. In later rounds it is one with the layout of t, but without gaps. */
+ * round torch draws into t. In later rounds it draws into a tensor that has t's layout, but no
+ * gaps. */
 bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     RG_FAIL_IF(p[1] == 0, op, "division by zero");
     const k_truncation rule = truncation_of(p);

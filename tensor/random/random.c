@@ -108,9 +108,9 @@ rg_tensor *rg_rand_like(rg_tensor *x) { return random_like(x, rgi_fill_uniform, 
 rg_tensor *rg_randn_like(rg_tensor *x) { return random_like(x, rgi_fill_normal, "randn_like"); }
 
 /* Returns the bound that torch uses in the place of `limit` when integers are drawn into a floating
- * dtype. `limit` is the lower bound of the range (sign 1) or the upper bound, which is excluded
- * (sign -1). v is the next integer inside the range, limit + 1 or limit - 1. If the dtype rounds v
- * to a number outside the range, returns the nearest number of the dtype that is inside. Otherwise
+ * dtype. If sign is 1, `limit` is the lower bound of the range, and v is limit + 1. If sign is -1,
+ * `limit` is the upper bound, which is excluded, and v is limit - 1. If the dtype rounds v to a
+ * number outside the range, returns the nearest number of the dtype that is inside. Otherwise
  * returns `limit`. */
 static int64_t random_integer_bound(rg_dtype dtype, int64_t v, int64_t limit, int sign) {
     double element;

@@ -29,8 +29,8 @@ void rgi_rewind_end(rg_rewind *r);
 void rgi_rewind_release(rg_rewind *r);
 
 /* Puts the generators back to the states that the rewind keeps. Leaves out generators that were
- * freed since. Returns false on failure. Fails if memory runs out, and, unless the rewind keeps no
- * state, while a step is being recorded. */
+ * freed since. Returns false on failure. Fails if memory runs out. Also fails while a step is being
+ * recorded, unless the rewind keeps no state. */
 bool rgi_rewind_generators(const rg_rewind *r);
 
 /* ---- for generator.c ------------------------------------------------------------------ */

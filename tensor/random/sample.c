@@ -11,14 +11,14 @@
 
 /* ---- permutations ----------------------------------------------------------------- */
 
-/* The number of elements from which on torch shuffles by another method. That method exchanges each
- * element with one that is chosen at random from the element itself and the elements before it, not
- * those behind it, and draws two words for each choice. */
+/* If there are at least this number of elements, torch shuffles by another method: it exchanges
+ * each element with one chosen at random from the element itself and the elements before it. Each
+ * choice takes two random words. */
 enum { PERMUTE_FROM_WITHIN = UINT32_MAX / 20 };
 
 /* Writes the integers from 0 to n - 1 to order[], and shuffles them by the method of Fisher and
  * Yates: exchanges each element with one chosen at random from the element itself and the elements
- * behind it. If n is at least PERMUTE_FROM_WITHIN, uses the method that is described there. */
+ * behind it. If n is at least PERMUTE_FROM_WITHIN, uses the method that is described above. */
 static void random_permute(rg_generator *g, int64_t *order, int64_t n) {
     const bool within = n >= PERMUTE_FROM_WITHIN;
     const int64_t steps = within ? n : n - 1;
@@ -102,8 +102,8 @@ typedef struct multinomial_draw {
 
 /* Returns true if the weights are finite and not negative, and the sum of each row isn't 0.
  * Otherwise fails with torch's message and returns false. With replacement, torch checks the sum of
- * each row before it reads the next row, and its message tells a negative weight from an infinite
- * one. Without replacement, it does neither. */
+ * each row before it reads the next row, and has different messages for a negative weight and an
+ * infinite one. Without replacement, torch does neither. */
 static bool multinomial_check(const multinomial_draw *d, bool replacement) {
     const char *wrong = NULL;
     bool empty_row = false;

@@ -68,10 +68,10 @@ typedef struct {
 /* Sets *place to the place of an address. Returns false if no file that contains the address is
  * known. */
 bool rgi_find_place(const void *address, rg_place *place);
-/* Writes a string for a return address to `text`, which has room for `bytes` bytes. The string is
- * like "main at train.c:40" if the command addr2line finds the function (without debug information,
- * ??:? stands for the line), and otherwise like "main at ./train+0x1234". Returns false if the
- * address is unknown. */
+/* Writes a string for a return address to `text`, which has room for `bytes` bytes. If the command
+ * addr2line finds the function, the string is like "main at train.c:40"; without debug information,
+ * it has ??:? in the place of file and line. Otherwise the string is like "main at ./train+0x1234".
+ * Returns false if the address is unknown. */
 bool rgi_find_call(const void *address, char *text, size_t bytes);
 
 /* Writes to standard error as printf does, but without keeping anything in a buffer. */

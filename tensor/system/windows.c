@@ -119,11 +119,10 @@ void rgi_locale_back(rg_locale *before) {
 
 /* ---- functions of the C library ------------------------------------------------------------ */
 
-/* The linker takes these functions in place of those of MinGW-w64, which are less exact: its fma
- * rounds more than once, its pow(10, 100) isn't 1e100, its sin and cos are wrong for large numbers,
- * and its strtod doesn't always return the double that is nearest to the string's number. The names
- * are in parentheses, since <tgmath.h>, which regard.c includes earlier, has macros of these
- * names. */
+/* The linker takes these functions in place of MinGW-w64's, which are less exact: its fma rounds
+ * more than once, its pow(10, 100) isn't 1e100, its sin and cos are wrong for large numbers, and
+ * its strtod doesn't always return the double that is nearest to the string's number. The names are
+ * in parentheses, since <tgmath.h>, which regard.c includes earlier, has macros of these names. */
 #ifdef __x86_64__
 /* Returns a + b, rounded to odd: if the sum isn't exact, the last bit of the result is 1. When the
  * caller rounds this result to a float or a double, it gets the exact sum rounded once. */
@@ -159,13 +158,14 @@ double(fma)(double a, double b, double c) {
 }
 
 /* Returns the function of this name in Windows' own C library, ucrtbase.dll. Some systems before
- * Windows 10 lack that library; there the function is msvcrt.dll's. */
+ * Windows 10 lack that library; there the function comes from msvcrt.dll. */
 static void *of_windows(const char *name) {
     const HMODULE library = LoadLibraryA("ucrtbase.dll");
     return (void *)GetProcAddress(library ? library : LoadLibraryA("msvcrt.dll"), name);
 }
 
-/* Calls that function with x. The first call keeps its address in *function. */
+/* Calls the function `name` of Windows' C library with x. The first call stores the function's
+ * address in *function. */
 static double call_windows(double (*_Atomic *function)(double), const char *name, double x) {
     if (!*function)
         *function = (double (*)(double))of_windows(name);

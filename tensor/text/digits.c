@@ -60,10 +60,10 @@ rg_digits rgi_digits_rounded(double v, int n) {
     return digits_read(text);
 }
 
-/* Adds one to the last digit of the string that "%.*e" printed for a number v, without a carry. A 9
- * becomes a character that isn't a digit, so the string then doesn't read back as v. That does no
- * harm: digits are raised only if v is a power of two, and whenever the raised digits of a power of
- * two read back as v, no carry is needed. */
+/* Adds 1 to the last digit of `text`, which "%.*e" printed for a number v. There is no carry: a 9
+ * becomes a character that isn't a digit, and the string doesn't read back as v. That does no harm,
+ * because only powers of two are raised. For none of them would a carry lead to digits that read
+ * back as v. */
 static void digits_raise(char *text) { ++strchr(text, 'e')[-1]; }
 
 static double digits_read_float(const char *text) { return strtof(text, NULL); }
@@ -74,13 +74,17 @@ static bool digits_read_back(const char *text, double v, rg_dtype dtype) {
     return readers[dtype](text) == v;
 }
 
-/* Returns the fewest digits that read back as v; if several such strings have equally few digits,
- * the closest to v. A power of two is special: the gap between v and the next greater number is
- * twice the gap to the next smaller one. So the closest n digits may not read back as v although
- * the same digits with the last one raised by 1 do. The search begins with always_exact digits: any
- * number of always_exact digits keeps them when it is stored in the dtype. So if fewer digits are
- * enough, always_exact digits are the same ones followed by zeros, which digits_read leaves out.
- * This isn't true of a subnormal v, for which the search begins with 1 digit. */
+/* Returns the fewest digits that read back as v. If several numbers with equally few digits do,
+ * returns the closest one to v.
+ *
+ * The search tries more and more digits, and begins with always_exact digits, which the dtype
+ * always preserves. If fewer digits are enough, the first try yields these digits followed by
+ * zeros, and digits_read leaves out the zeros. A subnormal number preserves fewer digits, so for a
+ * subnormal v the search begins with 1 digit.
+ *
+ * A power of two is special, because the gap from v to the next greater number is twice the gap to
+ * the next smaller one. If the closest n digits are too far below v, they don't read back as v, but
+ * the next greater n digits may. */
 rg_digits rgi_digits_shortest(double v, rg_dtype dtype) {
     const bool subnormal = v < rgi_least_normal(dtype);
     const int always_exact = rgi_decimal_digits(dtype);

@@ -1,5 +1,6 @@
 /*
- * label.h: the label of a tensor (tensor/structs.h), which holds its name and its frozen leaf.
+ * label.h: the label of a tensor (rg_label in tensor/structs.h). It holds the name of the tensor
+ * and, for a frozen leaf, the history that the leaf had before.
  */
 #pragma once
 

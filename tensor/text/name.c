@@ -25,7 +25,7 @@ static void label_free(rg_label *label) {
     rgi_free(label, sizeof *label + strlen(label->name) + 1, RG_MEM_OTHER);
 }
 
-/* Makes `label` t's label, which takes over the frozen leaf of the previous label. If `label` is
+/* Makes `label` the label of t, and moves `frozen` from the previous label to it. If `label` is
  * NULL, removes t's label. Returns the previous label, or NULL if there was none. */
 static rg_label *exchange_label(rg_tensor *t, rg_label *label) {
     rg_label *before = t->flags & RG_NAMED ? t->label : NULL;

@@ -59,8 +59,8 @@ typedef struct parser {
     char message[192];
 } parser;
 
-/* Records a fault, unless one at the same place or further left was recorded already. NULL as the
- * place is further left than any other. Returns false. */
+/* Records a fault at the place `at`, unless a fault at the same place or further left was recorded
+ * already. The place NULL counts as further left than any other. Returns false. */
 __attribute__((format(printf, 4, 5))) static bool parse_fault(parser *s, const char *at,
                                                               rg_code code, const char *format,
                                                               ...) {
@@ -75,8 +75,8 @@ __attribute__((format(printf, 4, 5))) static bool parse_fault(parser *s, const c
     return false;
 }
 
-/* Records that the string isn't a tensor at all, with NULL as the place, so that this fault is
- * reported rather than any fault in a shape. Returns false. */
+/* Records that the string isn't a tensor at all. The place of this fault is NULL, so that the fault
+ * is reported rather than a fault in the shape. Returns false. */
 static bool parse_garbage(parser *s, const char *expected) {
     if (strncmp(s->at, "...", 3) == 0)
         return parse_fault(s, NULL, RG_VALUE_ERROR,

@@ -138,8 +138,8 @@ static void print_scan(printer *p, const char *at) {
 
 /* ---- writing one element ----------------------------------------------------------------------
  * NumPy writes a float with as few digits as identify it, and at most eight after the point. If
- * floats are written with exponents, all of them get as many digits as the one with the most; the
- * others are rounded to that number of digits. */
+ * floats are written with exponents, all of them get the same number of digits: the number that the
+ * longest one needs. */
 
 enum { NUMPY_PRECISION = 8 };
 
@@ -173,7 +173,7 @@ static int print_element(printer *p, const char *at) {
 }
 
 /* Raises p->width so that this element fits. For floats in NumPy's layout, raises p->left, p->right
- * and p->exponent instead. Floats that aren't finite don't count, nor do zeros in torch's
+ * and p->exponent instead. Does nothing for floats that aren't finite, and for zeros in torch's
  * layout. */
 static void print_measure(printer *p, const char *at) {
     double v = rgi_load_f64(at, p->t->dtype);
@@ -369,8 +369,8 @@ static const char *print_tuple(const rg_tensor *t, char buf[192]) {
 /* ---- torch's layout -------------------------------------------------------------- */
 
 /* Writes a comma, and then `key`, `value` and `end`, on the current line, or on the next one if the
- * current one would become too long. *line is the length of the current line. For the first suffix
- * *line is 2 more than that, as in torch. */
+ * current one would become too long. *line is the length of the current line; for the first suffix
+ * it is 2 more than the length, as in torch. */
 static void print_suffix(printer *p, size_t *line, const char *key, const char *value,
                          const char *end) {
     size_t n = strlen(key) + strlen(value) + strlen(end);

@@ -26,7 +26,8 @@ void rgi_note_busy(int64_t now);
 void rgi_watch_machine(int64_t now);
 
 /* For jobs on a busy machine. rgi_help_pays returns whether workers should help with a job that
- * begins now. rgi_count_job reports the job when it has ended: whether it was helped, the processor
- * time of all its threads together, and the time from its beginning to its end. */
+ * begins now. rgi_count_job is called when the job has ended. `helped` says whether workers helped,
+ * `processor_time` is the processor time of all threads of the job together, and `time` is the time
+ * from its beginning to its end. */
 bool rgi_help_pays(int64_t now);
 void rgi_count_job(bool helped, int64_t processor_time, int64_t time);

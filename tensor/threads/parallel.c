@@ -25,8 +25,8 @@ static const char *const thread_variables[] = { "REGARD_THREADS", "REGARD_NUM_TH
                                                 "OMP_NUM_THREADS" };
 
 /* Returns the number of threads that the string gives, or 0 if it gives none. The string must be a
- * number from 1 to INT32_MAX, or a list that begins with such a number and a comma: OpenMP's
- * variable may have a number for each level of nesting. The first number is used. */
+ * number from 1 to INT32_MAX, or a list that begins with such a number and a comma. The first
+ * number of a list is used. (OpenMP's variable may have a number for each level of nesting.) */
 static int threads_of(const char *text) {
     char *end;
     const long n = strtol(text, &end, 10);

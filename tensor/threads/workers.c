@@ -3,7 +3,7 @@
  * parallel.c makes jobs from loops.
  *
  * Every worker has an atomic word, in which a caller offers it a job. A caller never waits for a
- * worker that hasn't begun: when all parts of the job have been begun, the caller withdraws the
+ * worker that hasn't begun. When all parts of the job have been begun, the caller withdraws the
  * offers that weren't accepted, and waits only for the workers that have begun. So a worker that
  * gets no core costs nothing.
  *
@@ -208,8 +208,8 @@ static void pool_in_child(void) {
     rgi_retry_workers();
 }
 
-/* Registers the handlers for fork. lock.c must register its own handlers after these; a comment
- * there explains why. */
+/* Registers the handlers for fork. lock.c must register its own handlers after these; expect_forks
+ * in lock.c explains why. */
 __attribute__((constructor(101))) static void pool_expect_forks(void) {
     rgi_expect_fork(pool_before_fork, pool_in_parent, pool_in_child);
 }

@@ -367,8 +367,8 @@ static void K_NAME(attention_two_scores)(const HEAD *h, const attention_stretch 
     }
 }
 
-/* For one query and n keys: p = exp(p - lse), and then s = p * (s - lost). Before, p has the
- * scores, and s has the query's row of g v^T. */
+/* For one query and n keys: p = exp(p - lse), and then s = p * (s - lost). Before the call, p has
+ * the scores, and s has the query's row of g v^T. */
 K_INLINE void K_NAME(attention_row_slopes)(T *restrict p, T *restrict s, T lse, T lost, int64_t n) {
     for (int64_t j = 0; j < n; j++) {
         p[j] = K_TYPED(k_exp_below)(p[j] - lse);

@@ -9,8 +9,9 @@
 
 /* Returns sin(x + quarter * pi / 2), by the reduction of Cody and Waite: x = n * pi / 2 + r with
  * |r| <= pi / 4. If the number of quarters, n + quarter, is odd, cos(r) takes the place of sin(r).
- * If that number is 2 or 3 modulo 4, the result is negated. pi / 2 is split into three parts that
- * are rounded down. So all three are positive, and sin(-0) is -0. */
+ * If that number is 2 or 3 modulo 4, the result is negated. pi / 2 is split into three parts, which
+ * are rounded down so that all of them are positive. With a negative part, sin(-0) would be 0, not
+ * -0. */
 K_INLINE float K_NAME(circle_at)(float x, uint32_t quarter) {
     const float magic = 12582912.f; /* Adding 3 * 2^22 rounds a float to an integer. */
     const float shifted = fmaf(x, 0.636619772f, magic);

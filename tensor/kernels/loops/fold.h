@@ -1,7 +1,7 @@
 /*
  * loops/fold.h: the loop of a reduction that isn't a sum of floats. Contiguous elements are
- * combined in torch's order, other elements row by row. The order hardly changes the result: for
- * example, it changes the rounding of a product of floats.
+ * combined in torch's order, other elements row by row. The order matters only for the rounding of
+ * a result, such as a product of floats.
  *
  * Requires KIND, ELEMENT, RESULT, VALUE(v) and JOIN(a, b), which rows.h explains, and UNIT, a value
  * that changes nothing: JOIN(x, UNIT) equals x for every result x. Undefines KIND, UNIT, VALUE and

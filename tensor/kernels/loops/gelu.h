@@ -1,9 +1,9 @@
 /*
  * loops/gelu.h: gelu, its tanh form and their gradients; activations.h includes this file. Each of
- * these four functions is its first operand times s(x), where x is its last operand, and s is a
- * share, which kernels/gelu.h explains. For gelu itself, both operands are x; for a gradient, the
- * first operand is the incoming gradient. Floats look up the coefficients of polynomials; doubles
- * call libm.
+ * these four functions is its first operand times s(x). x is its last operand, and s is a share,
+ * which kernels/gelu.h explains. For gelu itself, both operands are x; for a gradient, the first
+ * operand is the incoming gradient. Floats look up the coefficients of polynomials; doubles call
+ * libm.
  */
 
 #if K_SIZE == 4

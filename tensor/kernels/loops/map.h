@@ -14,8 +14,8 @@
  *     A     the type of the first operand; T if it isn't defined
  *     R     the type of the result; T if it isn't defined
  *
- * map_end.h undefines these macros. Contiguous operands have a loop of their own, which vectorises.
- * So have the usual combinations of contiguous operands with single numbers.
+ * map_end.h undefines these macros. There is a loop for contiguous operands alone, and one for each
+ * usual combination of contiguous operands with single numbers. These loops vectorise.
  *
  * A function is heavy if each loop into which it is compiled takes hundreds of bytes, and if it
  * takes more time than a copy of its operands. Its line is K_HEAVY_1, K_HEAVY_2 and so on. Such a
@@ -31,8 +31,8 @@
 #define R T
 #endif
 
-/* Makes the name of a function of this header: the KIND that the file has defined, followed by a
- * suffix, such as _map_1, and by the type and the set as in K_NAME. */
+/* Makes the name of a function of this header. It begins with KIND, which the including file has
+ * defined, and a suffix such as _map_1. It ends with the type and the set, as K_NAME makes them. */
 #define K_MAP(f) K_NAME(RG_PASTE(KIND, f))
 
 typedef R K_MAP(_map_1_function)(A a, const T *k);

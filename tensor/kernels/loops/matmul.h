@@ -200,9 +200,9 @@ K_INLINE void K_NAME(matmul_tile)(const k_product_sizes *z, NUMBER *y, const NUM
 /* ---- panels, blocks and the product ---------------------------------------------------------- */
 
 /* Computes n <= PANEL columns of y, tile by tile. Requires that b can be read in whole vectors,
- * even if n isn't a multiple of LANES. `second` and `third` are distances in `a`, in elements. The
- * rows of the second tile begin `second` elements behind those of the first tile, the rows of the
- * third tile `third` elements behind those of the second tile, and so on in turn. */
+ * even if n isn't a multiple of LANES. `second` and `third` are distances in `a`, in elements, from
+ * the rows of one tile to the rows of the next: `second` from the first tile to the second, `third`
+ * from the second to the third. From then on the two distances alternate. */
 static void K_NAME(matmul_panel)(const k_product_sizes *z, NUMBER *y, const NUMBER *c,
                                  const NUMBER *a, int64_t second, int64_t third, const NUMBER *b,
                                  matmul_prefetch *ahead, int64_t n, NUMBER alpha, NUMBER beta) {
@@ -296,11 +296,11 @@ K_INLINE matmul_prefetch K_NAME(matmul_next_panel)(const k_product_sizes *z) {
 /* y = alpha * a b + beta * c for one block. A block is some rows of `a` and some steps along k,
  * which fit into a cache together; it has all columns of b. The rows of `a` are packed if b has
  * more than MATMUL_WIDE columns. `far` is set if b is too large for the cache, and the product has
- * enough rows for prefetching to pay. Then the next panel of b is prefetched while the current one
- * is multiplied; `then` is the panel to prefetch during the last one, or NULL if there is none. A
- * panel of b is packed in three cases: if neighbouring columns of b aren't adjacent in memory
- * (b_col isn't 1), if the panel's width is neither PANEL nor LANES, or if `far` is set and the
- * block has at least MATMUL_MANY rows. */
+ * enough rows for prefetching to pay. In that case the next panel of b is prefetched while the
+ * current panel is multiplied. `then` is the panel to prefetch while the last panel is multiplied:
+ * the first panel of the next block, or NULL. A panel of b is packed in three cases: if
+ * neighbouring columns of b aren't adjacent in memory (b_col isn't 1), if the panel's width is
+ * neither PANEL nor LANES, or if `far` is set and the block has at least MATMUL_MANY rows. */
 static void K_NAME(matmul_block)(k_product_sizes z, NUMBER *y, const NUMBER *c, const NUMBER *a,
                                  const NUMBER *b, const NUMBER *then, bool far, NUMBER alpha,
                                  NUMBER beta, NUMBER *panel) {

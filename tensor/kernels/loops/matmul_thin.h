@@ -4,8 +4,8 @@
  * vectors. Otherwise rows of b, times elements of `a`, are added to rows of y. Tiles are in
  * loops/matmul.h.
  *
- * A dot product is summed in vectors of 32 bytes, whose lanes are added at the end. In the other
- * case every element of y is summed over k in ascending order.
+ * A dot product is summed in vectors of 32 bytes, whose lanes are added at the end. Without dot
+ * products, every element of y is summed over k in ascending order.
  */
 K_SUMS_IN_T;
 

@@ -268,8 +268,8 @@ K_INLINE void K_NAME(norm_add_columns)(double *restrict to, int64_t n, const ROW
     }
 }
 
-/* Adds a row's part to the gradients of weights and biases, for z->per > 1, that is, if each weight
- * and bias applies to several elements. */
+/* Adds a row's terms to the gradients of weights and biases, which are sums over rows. This
+ * function is for z->per > 1: each weight and bias applies to several elements. */
 K_INLINE void K_NAME(norm_add_channels)(const k_norm_rows *z, double *gweight, double *gbias,
                                         ROW row) {
     for (int64_t c = 0; c < z->n / z->per; c++) {
@@ -282,7 +282,7 @@ K_INLINE void K_NAME(norm_add_channels)(const k_norm_rows *z, double *gweight, d
     }
 }
 
-/* Computes gx of rows begin to end - 1, which have n elements, and adds the part of these rows to
+/* Computes gx of rows begin to end - 1, which have n elements, and adds the terms of these rows to
  * the gradients of weights and biases. Each of the three gradients may be NULL. */
 K_INLINE void K_NAME(norm_backward_rows)(const norm_slopes *work, int64_t begin, int64_t end,
                                          double *gweight, double *gbias, const int64_t n) {

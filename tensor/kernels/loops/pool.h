@@ -73,8 +73,8 @@ K_INLINE int64_t K_NAME(pool_first_tap)(const k_window *z, int d, int64_t o) {
 }
 
 /* Initialises the maxima of n windows of a row, beginning at window `col`: sets each maximum to
- * K_LEAST, and its index in `at` to that of the window's first tap inside the plane (an offset, as
- * in pool_keep_greater). */
+ * K_LEAST, and its offset in `at` (see pool_keep_greater) to the offset of the window's first tap
+ * inside the plane. */
 K_INLINE void K_NAME(pool_begin)(const k_window *z, T *max, WHERE *at, int64_t row, int64_t col,
                                  int64_t n) {
     const WHERE top = (WHERE)(K_NAME(pool_first_tap)(z, 0, row) * z->dilation[0] * z->size[1]);

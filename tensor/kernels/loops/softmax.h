@@ -139,7 +139,7 @@ static void K_NAME(softmax_stream)(const softmax_rows *z, int64_t rows, T *y, co
         /* A load waits for an earlier store if the last 12 bits of the two addresses are equal.
          * Therefore the powers are stored half a page away from x. If rows are whole pages, the
          * powers of the current row overwrite those of the previous row, iteration by iteration;
-         * otherwise the two rows use different buffers. */
+         * otherwise the powers of the two rows are in different buffers. */
         power = room[whole_pages ? 0 : r & 1]
                 + ((uintptr_t)x + SOFTMAX_PAGE / 2) % SOFTMAX_PAGE / sizeof(T);
         if (z->kind == K_SAFE_SOFTMAX && max == -(T)INFINITY)

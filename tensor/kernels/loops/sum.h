@@ -1,11 +1,11 @@
 /*
  * loops/sum.h: a sum of floats, added in the same order as torch adds on one thread, so that it has
- * torch's bits. A sum is a cascade of subtotals: 16 rows (more if there are over 2^19) are added to
- * a subtotal, as many subtotals are added to a subtotal of the next level, and so on, for up to
- * four levels. So the rounding error hardly grows with the number of rows. If many columns are
- * summed together, each has a cascade of its own, and a row has one number of each column. A single
- * column of numbers is summed by four cascades (see cascade.h). In this case a row is a vector of
- * 32 bytes if the numbers are contiguous, otherwise a single number.
+ * torch's bits. A sum is a cascade of subtotals: 16 rows, or more if there are over 2^19 rows, are
+ * added to a subtotal. The same number of subtotals is added to a subtotal of the next level, and
+ * so on, for up to four levels. So the rounding error hardly grows with the number of rows. If many
+ * columns are summed together, each has a cascade of its own, and a row has one number of each
+ * column. A single column of numbers is summed by four cascades (see cascade.h). In this case a row
+ * is a vector of 32 bytes if the numbers are contiguous, otherwise a single number.
  *
  * Requires KIND, ELEMENT, RESULT and VALUE(v), which rows.h explains. Undefines KIND and VALUE at
  * the end.
