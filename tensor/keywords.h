@@ -185,9 +185,10 @@ typedef long long rg_flag;
          _Static_assert(__builtin_choose_expr((condition), 1, 0), sentence); \
          int unused;                                                         \
      }))
-/* RG_REQUIRE_OF_ does the same as RG_REQUIRE_, for a condition on the type of an expression, and
- * can be used only within a function. RG_REQUIRE_ declares a struct, within which Clang doesn't
- * allow an array literal of variables, such as (float[]){ x, y }. */
+/* RG_REQUIRE_OF_ does the same as RG_REQUIRE_, for a condition on the type of an expression that
+ * may have an array literal of variables, such as (float[]){ x, y }. Clang doesn't allow such a
+ * literal in the struct that RG_REQUIRE_ declares. RG_REQUIRE_OF_ can be used only within a
+ * function. */
 #ifdef __clang__
 #define RG_REQUIRE_OF_(condition, sentence)                                 \
     __extension__({                                                         \

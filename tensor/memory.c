@@ -28,7 +28,7 @@
 
 /* Sizes in bytes; HEADERS_AT_ONCE is a number of headers. */
 enum {
-    SMALL_MAX = 4096,     /* The largest small block. Small size classes are 64 bytes apart. */
+    SMALL_MAX = 4096,     /* The size of the largest small block. The classes are 64 bytes apart. */
     CHUNK_MIN = 64 << 10, /* The size of a thread's first chunk. */
     CHUNK_MAX = 4 << 20,  /* Each chunk is twice as large as the one before, up to this size. */
     HEADERS_AT_ONCE = 64, /* The number of headers that are cut from a chunk at once. */

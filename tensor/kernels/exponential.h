@@ -34,9 +34,10 @@ K_INLINE T K_TYPED(k_exp_parts)(T x, const bool two, int bias, T *r, UINT *power
     return K_TYPED(k_exp_fit)(*r);
 }
 
-/* Returns e^x (2^x if `two`), or half of this power if `halved`. The power 2^n is split into two
- * factors, by which e^r is multiplied in turn, so that no factor overflows or becomes 0 too early.
- * One factor is 2^HALF if x >= 0, and 2^-HALF otherwise; if `halved`, it is half of this number. */
+/* Returns e^x (2^x if `two`), or half of this power if `halved`. e^x is 2^n * e^r (see
+ * k_exp_parts). The power 2^n is split into two factors, by which e^r is multiplied in turn, so
+ * that no factor overflows or becomes 0 too early. One factor is 2^HALF if x >= 0, and 2^-HALF
+ * otherwise; if `halved`, it is half of this number. */
 K_INLINE T K_TYPED(k_exp_whole)(T x, const bool two, const bool halved) {
     const T unit = two ? (T)M_LOG2E : 1;
     const T least = k_exp_least * TIMES * unit;
@@ -59,8 +60,8 @@ K_INLINE T K_TYPED(k_exp)(T x) { return K_TYPED(k_exp_whole)(x, false, false); }
 
 K_INLINE T K_TYPED(k_exp2)(T x) { return K_TYPED(k_exp_whole)(x, true, false); }
 
-/* Returns e^x - 1 = 2^n * (e^r - 1) + (2^n - 1). Half of the result is computed and then doubled,
- * because 2^n overflows for the largest n. */
+/* Returns e^x - 1 = 2^n * (e^r - 1) + (2^n - 1), where e^x is 2^n * e^r (see k_exp_parts). Half of
+ * the result is computed and then doubled, because 2^n overflows for the largest n. */
 K_INLINE T K_TYPED(k_expm1)(T x) {
     const T most = k_exp_most * TIMES_EXPM1;
     T t = x > most ? most : x;
@@ -101,8 +102,8 @@ K_INLINE T K_TYPED(k_log_inner)(T x, const T high, const long double of_two,
     return K_TYPED(k_step)(n, high, K_TYPED(k_step)(n, (T)(of_two - high), p));
 }
 
-/* Returns the logarithm of any x. p is the result of k_log_inner for x, which holds only for a
- * finite x > 0. */
+/* Returns the logarithm of any x. p is the result of k_log_inner for x. That result is right only
+ * for a finite x > 0. */
 K_INLINE T K_TYPED(k_log_outer)(T x, T p) {
     p = x == (T)INFINITY ? x : p;
     p = x == 0 ? -(T)INFINITY : p;
@@ -122,8 +123,8 @@ K_INLINE T K_TYPED(k_log10)(T x) {
     return K_TYPED(k_log_outer)(x, inner);
 }
 
-/* Returns ln(1 + x). The rounding error of 1 + x is added back as lost / u. For |x| below
- * LOG1P_LEAST, the result is x - x^2 / 2. */
+/* Returns ln(1 + x). u is 1 + x, rounded. `lost`, its rounding error, is added back as lost / u.
+ * For |x| below LOG1P_LEAST, the result is x - x^2 / 2. */
 K_INLINE T K_TYPED(k_log1p)(T x) {
     const T u = 1 + x;
     const T lost = x - (u - 1);

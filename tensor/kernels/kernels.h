@@ -311,7 +311,7 @@ bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool tu
 #define k_matmul(y, a, b) k_matmul_with(y, NULL, a, false, b, false, 1, 0)
 /* y = a b, where b is transposed first if turn_b is true. Requires that a and b are float32, and
  * that bfloat16 can hold all their elements exactly. If the processor has an instruction for
- * bfloat16, it is used; because of this requirement, it rounds only the sums. */
+ * bfloat16, the product is computed with it, and only the sums are rounded. */
 bool k_matmul_of_bfloat16(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, bool turn_b);
 
 /* The sizes of one product y = a b: y has m rows and n columns, and each element is a sum of k

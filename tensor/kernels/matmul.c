@@ -121,8 +121,8 @@ static int64_t matmul_offset(const rg_tensor *t, int dims, int y_dims, const int
     return offset * (int64_t)rgi_sizeof(t->dtype);
 }
 
-/* Computes tiles begin to end - 1. Tiles are numbered through a row of tiles, then through the rows
- * of tiles of a matrix, then through the batch. */
+/* Computes tiles begin to end - 1. Tiles are numbered along a row of tiles, then row after row of a
+ * matrix, and then matrix after matrix of the batch. */
 static void matmul_part(void *plan, int64_t begin, int64_t end, int worker) {
     const matmul_plan *p = plan;
     const int64_t item = (int64_t)rgi_sizeof(p->y->dtype);

@@ -42,7 +42,7 @@ static inline double k_from_bits_double(int64_t i) {
 /* k_order turns x into a number that is greater for a greater x, and k_unorder turns the number
  * back into x. A float becomes an integer, because maxima of integers vectorise. In this order -0
  * is below 0, a NaN whose sign bit is clear is above all other values, and a NaN whose sign bit is
- * set is below them. A double stays as it is. */
+ * set is below all other values. A double stays as it is. */
 typedef int32_t k_ordered_float;
 typedef double k_ordered_double;
 static inline k_ordered_float k_order_float(float x) {
@@ -57,8 +57,8 @@ static inline double k_unorder_double(k_ordered_double x) { return x; }
 
 /* Returns `first ? a : b`, computed by bit operations after both a and b have been computed. With
  * an ordinary choice, compilers might branch around the operand that isn't needed. Or they might
- * compute an operand only in the lanes that need it, with arbitrary numbers in the other lanes.
- * Arithmetic on some numbers, such as subnormal ones, is slow. */
+ * compute an operand only in the lanes that need it, with arbitrary numbers in the other lanes. If
+ * those are subnormal, for example, the computation is slow. */
 static inline float k_either(bool first, float a, float b) {
     int32_t mask = -(int32_t)first;
     return k_from_bits_float((k_bits_float(a) & mask) | (k_bits_float(b) & ~mask));

@@ -34,10 +34,10 @@ static inline bool rgi_called(bool ok, int64_t before, rg_code code, const char 
     return RG_LIKELY(ok && rgi_failures() == before)
            || rgi_judge_call(ok, before, code, op, sentence);
 }
-/* Does the same for a function whose result can't say that it failed. */
+/* Does the same as rgi_called for a function whose result can't say that it failed. */
 static inline bool rgi_left_no_failure(int64_t before, const char *op) {
     return rgi_called(true, before, RG_RUNTIME_ERROR, op, "");
 }
-/* Does the same for a function that has returned the tensor t. Also fails unless t passes
- * rgi_check. */
+/* Does the same as rgi_called for a function that has returned the tensor t. Also fails unless t
+ * passes rgi_check. */
 bool rgi_returned(rg_tensor *t, int64_t before, const char *op);

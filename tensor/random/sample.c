@@ -11,9 +11,9 @@
 
 /* ---- permutations ----------------------------------------------------------------- */
 
-/* If there are at least this number of elements, torch shuffles by another method: it exchanges
- * each element with one chosen at random from the element itself and the elements before it. Each
- * choice takes two random words. */
+/* For this number of elements or more, torch shuffles by another method: it exchanges each element
+ * with one chosen at random from the element itself and the elements before it. Each choice takes
+ * two random words. */
 enum { PERMUTE_FROM_WITHIN = UINT32_MAX / 20 };
 
 /* Writes the integers from 0 to n - 1 to order[], and shuffles them by the method of Fisher and

@@ -23,8 +23,9 @@ typedef struct rg_digits {
 rg_digits rgi_digits_shortest(double v, rg_dtype dtype);
 rg_digits rgi_digits_rounded(double v, int n);
 
-/* Write a number to `to`, each in its own format (see digits.c). The first three return the length
- * of the string. `format` is a printf format that takes a precision and a double. */
+/* Write a number to `to`, each function in another format, which digits.c describes. The first
+ * three return the length of the string. `format` is a printf format that takes a precision and a
+ * double. */
 int rgi_print_number(char *to, const char *format, int precision, double v);
 int rgi_print_positional(char *to, bool negative, const rg_digits *s);
 int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fraction, int wide);

@@ -367,7 +367,7 @@ static void K_NAME(lanes_numbers)(const GROUP *group, const rg_tensor *t, VECTOR
 }
 
 /* Replaces group->scores by the weights p = exp(scores - lse). Replaces group->slopes, which holds
- * g v^T, by the gradients of the scores, s = p * (slopes - lost), where lost = sum(p * slopes) /
+ * g v^T, by the gradients of the scores, s = p * (slopes - lost). Here lost = sum(p * slopes) /
  * sum(p) - g_lse, with sums over the keys of each query.
  *
  * The division by sum(p), which is 1 in theory, is for accuracy. The rounding error of lse

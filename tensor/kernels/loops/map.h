@@ -151,9 +151,9 @@ K_INLINE void K_MAP(_map_3)(char *const p[], const int64_t s[], int64_t n, const
     static void K_NAME(op##_loop)(char *const p[], const int64_t s[], int64_t n, \
                                   const void *context)
 
-/* Defines op_loop, for a function K_NAME(op) that takes `count` operands and k, three numbers
- * beside them. The macro's other arguments are passed on to _map_1, _map_2 or _map_3 (see there):
- * the bool `numbers`, which only _map_2 has, and the loop `heavy`. */
+/* Defines op_loop, for a function K_NAME(op) that takes `count` operands and the three numbers k[].
+ * The macro's other arguments are passed on to _map_1, _map_2 or _map_3 (see there): the bool
+ * `numbers`, which only _map_2 has, and the loop `heavy`. */
 #define K_LOOP_WITH(op, count, ...)                                                  \
     K_LOOP_HEAD(op) {                                                                \
         T k[3];                                                                      \

@@ -5,8 +5,8 @@
  */
 
 /* PLACE is the type of the indices in place_columns. For float32 elements it has 32 bits, so that a
- * vector holds as many indices as elements. (An index of 2^32 or more would overflow. In
- * place_in_row, which handles contiguous rows of 64 or more elements, indices are int64_t.) */
+ * vector holds as many indices as elements. So it can't hold an index of 2^32 or more.
+ * (place_in_row, which handles contiguous rows of 64 or more elements, computes with int64_t.) */
 #if K_IS_FLOAT && K_SIZE == 4
 #define PLACE uint32_t
 #else
