@@ -21,8 +21,9 @@ static bool input_check(const rg_op *op, int i, rg_tensor *t) {
     return untouched || rgi_renew(t, op->name);
 }
 
-/* Returns whether t, the input i, takes part in the conversion to a common dtype: the inputs in the
- * mask op->typed do, or all if it is 0, except absent ones. */
+/* Returns whether t, the input i, is converted to the inputs' common dtype. The mask op->typed
+ * names the inputs to convert; a mask of 0 stands for all inputs. An absent input is never
+ * converted. */
 static bool is_typed(const rg_op *op, int i, const rg_tensor *t) {
     return (!op->typed || op->typed >> i & 1) && !rgi_is_none(t);
 }
@@ -297,8 +298,8 @@ RG_HOT static __attribute__((noinline)) bool apply_slowly(rg_call *c, size_t att
 }
 
 /* The findings of the first pass over the inputs. `plain` is true if the inputs need no further
- * check and no conversion: there are at most RG_MAX_RULES, all are alive and present (RG_NONE has
- * no storage), none is a number or a view whose base has changed, and their dtypes suit the op. The
+ * check and no conversion: there are at most RG_MAX_RULES, and each is alive, present (RG_NONE has
+ * no storage), no number, no view whose base has changed, and of a dtype that suits the op. The
  * other fields are valid only if `plain` is true: whether an input requires grad, and whether
  * rgi_run_alike can compute the output. */
 typedef struct {

@@ -205,10 +205,10 @@ typedef struct rg_cost {
 rg_cost rg_profile_cost(const char *row);
 
 /* The profile can also have rows for work other than ops. RG_RECORD_FUNCTION("read a batch"); is
- * torch's record_function: the row gets the time until the end of the C block, minus the time of
- * the ops and of the other such blocks inside it, which have rows of their own. The name is UTF-8;
- * its first 63 bytes count, and it must exist until the end of the block. Work that begins while
- * the profiler is off isn't counted. */
+ * torch's record_function: the row gets the time until the end of the C block. The time of ops
+ * inside the block isn't included, nor that of other such blocks, since these have rows of their
+ * own. The name is UTF-8; its first 63 bytes count, and it must exist until the end of the block.
+ * Work that begins while the profiler is off isn't counted. */
 typedef struct rg_profile_guard {
     const char *name;
     double began, outer;

@@ -4,7 +4,7 @@
  * The gradients of leaves are kept in a table until the end (leaf_table.c). Then they are all
  * committed at once, so that a run that fails before this changes no leaf's .grad.
  *
- * This file is long because the parts of a run share its state, which ends with it.
+ * This file is long because all functions of a run work on the state of that run.
  */
 #include "graph_observer.h"
 #include "tensor/threads/lock.h"

@@ -8,8 +8,8 @@
 #include "tensor/text/label.h"
 #include "tensor/memory.h"
 
-/* The form in which a label holds a frozen leaf: a history of a class of its own. So tensor/, which
- * knows no nodes, can release it. */
+/* A history that refers to a frozen leaf. The tensor's label holds it. tensor/ knows no nodes, but
+ * it can release a history, by the function in the history's class. */
 typedef struct {
     rg_history base;
     rg_node *leaf;
@@ -34,7 +34,7 @@ rg_node *rgi_leaf_of(const rg_tensor *t) {
     return f ? f->leaf : NULL;
 }
 
-/* Returns whether the leaf has a gradient or hooks, or more references than its tensor's own. */
+/* Returns whether the leaf has a gradient, hooks, or a reference other than its tensor's. */
 static bool is_worth_keeping(const rg_node *leaf) {
     const int64_t one_header = ((int64_t)1 << 32) + 1;
     const int64_t refs = atomic_load_explicit(&leaf->refs, memory_order_relaxed);

@@ -1,6 +1,6 @@
 /*
- * frozen.h: frozen leaves: leaves that don't require grad, but have a gradient or hooks, or a graph
- * that was recorded when they required grad.
+ * frozen.h: frozen leaves. A frozen leaf doesn't require grad, but it has a gradient or hooks, or
+ * is a part of a graph that was recorded when it required grad.
  */
 #pragma once
 
@@ -9,8 +9,8 @@
 /* Returns t's leaf: its node if t is a leaf that requires grad, or the node that t had before it
  * was frozen. Returns NULL if t has neither. */
 rg_node *rgi_leaf_of(const rg_tensor *t);
-/* Returns the place of t's gradient: in its leaf, frozen or not, or among the retained gradients of
- * its node. Returns NULL if t has neither. */
+/* Returns the address of the pointer to t's gradient: in t's leaf, frozen or not, or among the
+ * gradients that t's node retains. Returns NULL if t has no leaf and retains no gradient. */
 rg_tensor **rgi_grad_place(const rg_tensor *t);
 /* Does the same as rg_grad_of (leaf.c). `again` is true if the caller is an operation that reads
  * the gradient again in each repetition (rgi_observe_operation). */

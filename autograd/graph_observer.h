@@ -33,15 +33,16 @@ struct rg_graph_observer {
      * rgi_run_alike. */
     bool (*computed)(rg_graph_observer *o, const rg_call *c, size_t attr_size, bool alike);
     /* If the observer's thread may run backward, the observer must have the next three functions.
-     * `step` does a step of the run in place of the engine: it calls the rule's `into`, which adds
-     * to `buffer`, or, if `buffer` is NULL, the op's `fused` or `together`, which fills gin[]. */
+     * `step` does a step of the run in place of the engine. If `buffer` isn't NULL, it calls the
+     * rule's `into`, which adds to `buffer`. Otherwise it calls the op's `fused` or `together`,
+     * which fills gin[]. */
     bool (*step)(rg_graph_observer *o, const rg_step *s, rg_tensor *gin[], const rg_gradient *rule,
                  rg_tensor *buffer);
-    /* Returns 1 if the observer holds one reference each to t, to t's storage and, if t is a view,
+    /* Returns 1 if the observer holds a reference to t, one to t's storage and, if t is a view, one
      * to its base; 0 if it holds none of these; -1 if t must not be added to in place. */
     int (*references)(rg_graph_observer *o, const rg_tensor *t);
     /* Called when a run is about to give a leaf the gradient g. Returns the tensor to use in place
-     * of g. With g = NULL: rg_set_grad is about to set or remove a gradient. */
+     * of g. Also called, with g = NULL, when rg_set_grad is about to set or remove a gradient. */
     rg_tensor *(*gradient)(rg_graph_observer *o, rg_node *leaf, rg_tensor *g);
     /* Called when t's gradient is read. `grad` is NULL if t has none. `again` is true if the reader
      * is an operation that reads the gradient again in each repetition (rgi_observe_operation). */
@@ -50,16 +51,16 @@ struct rg_graph_observer {
     void (*before_change)(rg_graph_observer *o, rg_tensor *t);
 
     /* ---- observers of all threads: functions that are called at an event RG_SEES_.. ---- */
-    /* RG_SEES_SPANS: a call or a step begins, or ends without failure. Every observer is told of
-     * the end; an observer that wasn't in force at the beginning finds notes of 0 then. `made` is a
+    /* RG_SEES_SPANS: a call or a step begins, or ends without failure. An observer that was put in
+     * force after the beginning is told of the end, too, and then finds notes of 0. `made` is a
      * mask, in RG_IN bits, of the input gradients that the step computed by its own code, without a
      * rule. */
     void (*begin_span)(rg_graph_observer *o, rg_span *span);
     void (*end_call)(rg_graph_observer *o, const rg_span *span, const rg_call *c);
     void (*end_step)(rg_graph_observer *o, const rg_span *span, const rg_step *s, uint32_t made);
     /* RG_SEES_RECORDING: some input of a call requires grad. `records` returns whether the call is
-     * to be recorded. If so, may_save is called before anything is computed, with a mask of the
-     * values that the node will save (`needs`). */
+     * to be recorded. If all observers return true, may_save is called before anything is computed.
+     * `needs` is the mask of the values that the node will save. */
     bool (*records)(rg_graph_observer *o, const rg_call *c);
     bool (*may_save)(rg_graph_observer *o, const rg_call *c, uint32_t needs);
     /* RG_SEES_CALLS: an op was applied. n is its new node, or NULL if the call wasn't recorded. */
@@ -164,8 +165,8 @@ void rgi_notes_free(rg_node *n);
 
 /* ---- changes that recordings must notice ------------------------------------------- */
 
-/* rgi_changes returns the number of calls of rgi_count_change, in all threads. Each function that
- * adds or removes a hook, or that gives a tensor other data (rg_set_data), a gradient or another
- * requires_grad calls rgi_count_change. Recorded steps must then be checked again. */
+/* rgi_count_change counts a change after which recorded steps must be checked again. It is called
+ * by each function that adds or removes a hook, sets a gradient, or changes a tensor's data
+ * (rg_set_data) or requires_grad. rgi_changes returns the number of these calls in all threads. */
 uint32_t rgi_changes(void);
 void rgi_count_change(void);

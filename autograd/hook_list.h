@@ -42,9 +42,9 @@ void rgi_hook_remove(rg_hook_list *list, rg_hook *hook);
 /* Returns the first hook of that kind whose id is at least `id` and less than `end`, or NULL if
  * there is none. The pointer is valid until a hook is added or removed. */
 const rg_hook *rgi_hook_from(const rg_hook_list *list, int id, int end, int kind);
-/* Returns the number of hooks in all lists with `recorded` set. A replay can't call such hooks, and
- * fails unless the number is 0. rgi_count_recorded_hooks adds `by` to this number. Hooks of such a
- * module that are in no list are counted, too. */
+/* Returns the number of recorded hooks: those in all lists with `recorded` set, and hooks in no
+ * list, which nn/inside/points.c adds by rgi_count_recorded_hooks. A replay can't call recorded
+ * hooks, and fails unless the number is 0. rgi_count_recorded_hooks adds `by` to it. */
 int rgi_recorded_hooks(void);
 void rgi_count_recorded_hooks(int by);
 /* Removes all hooks, and frees the list's memory. */

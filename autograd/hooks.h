@@ -9,9 +9,10 @@
 #include "hook_list.h"
 
 /* The hooks and the retained gradients of a node. The kind of a hook is the index of the output
- * whose gradient it gets, or RG_HOOK_AFTER_LEAF: such a hook is called with `leaf` after a run has
- * added to the leaf's gradient. The pointer `leaf` doesn't count as a reference. Bit k of `retains`
- * says that output k retains its gradient (see rg_retain_grad), which is in grad[k]. */
+ * whose gradient the hook gets. A hook of the kind RG_HOOK_AFTER_LEAF is called with `leaf`
+ * instead, after a run has added to the leaf's gradient. The pointer `leaf` doesn't count as a
+ * reference. Bit k of `retains` says that output k retains its gradient (see rg_retain_grad), which
+ * is in grad[k]. */
 typedef struct rg_hooks {
     rg_note note;
     rg_hook_list list;

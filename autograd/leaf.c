@@ -62,7 +62,7 @@ rg_tensor *(rg_requires_grad_)(rg_tensor *t, bool on) {
 }
 
 /* Returns whether t is floating point and has a history or, if t is a view without one, a base with
- * a history. This doesn't depend on whether ops may use the view. */
+ * a history. This also holds for a view that ops refuse because of a write to its base. */
 bool rg_requires_grad(rg_tensor *t) {
     return rgi_check(t, "requires_grad") && rgi_is_float(t->dtype) && rgi_history_of(t);
 }
@@ -146,7 +146,7 @@ rg_tensor **rgi_grad_place(const rg_tensor *t) {
     return leaf ? &leaf->grad : rgi_retained(t);
 }
 
-/* Tells a recording that the step reads t's gradient, *place, or NULL if t has no place for it. */
+/* Tells a recording that the step reads t's gradient, *place. `place` is rgi_grad_place(t). */
 static void note_read(rg_tensor *t, rg_tensor *const *place, bool again) {
     rg_graph_observer *o = rgi_graph_observer();
     if (RG_UNLIKELY(o != NULL) && o->read_gradient)

@@ -19,8 +19,8 @@ typedef struct rg_leaf_slot {
 enum { RG_LEAF_SEEN = 0x7fffffff };
 
 /* A table of n leaves. Up to RG_FEW_LEAVES - 1 leaves are in `few`, one after the other, followed
- * by an empty slot. If there are more, they are in a hash table: a block of `room` slots, where
- * `room` is a power of two, and a leaf's address decides at which slot its search begins. */
+ * by an empty slot. If there are more, they are in a hash table, a block of `room` slots. `room` is
+ * a power of two. A leaf's address decides at which slot the search for the leaf begins. */
 enum { RG_FEW_LEAVES = 16 };
 typedef struct rg_leaf_table {
     rg_leaf_slot *slots;

@@ -84,9 +84,9 @@ static void release_history(rg_history *h) {
 
 /* ---- views that were written to ---------------------------------------------------- */
 
-/* Returns the number of the view t for torch's error message: if t is a part in a list (as of
- * split), its index in the list, and otherwise its index among the outputs of its op. n, t's node,
- * must not be a leaf. */
+/* Returns the number of the view t for torch's error message. If t is an element of a list (as of
+ * split), the number is its index in the list, otherwise its index among the outputs of its op. n,
+ * t's node, must not be a leaf. */
 static int output_number(const rg_node *n, const rg_tensor *t) {
     bool is_part = RG_IS(n->op, select) || RG_IS(n->op, slice);
     return is_part ? ((const rg_part *)n->attr)->number : t->output;
@@ -113,9 +113,10 @@ static const char advice_for_inferred[] =
     "you don't want the inplace to be tracked) or both outside (if you want the inplace to be "
     "tracked).";
 
-/* Parts of the error message for a view that can't follow its base: the kind of block in which the
- * view was made (NULL for a view that a function returned in a list, or that an op of the program
- * made), the words for a write outside of this block, and the advice. */
+/* Words of the error message for a view that can't follow its base. `block` is the kind of block in
+ * which the view was made, and `outside` describes a write outside of it. Both are NULL if a
+ * function returned the view in a list, or an op of the program made it. `advice` ends the
+ * message. */
 typedef struct {
     const char *block, *outside, *advice;
 } view_origin;

@@ -8,9 +8,9 @@
 #include "leaf_table.h"
 
 /* Bits of the field `marks` of rg_run, for a run that computes the gradients of given tensors.
- * RG_ASKED: the output of a node is a given tensor. RG_LEADS concerns a whole node and is stored
- * with its first output: the node has a given tensor among its outputs, or a given tensor can be
- * reached from it along edges. */
+ * RG_ASKED: the output of a node is a given tensor. RG_LEADS marks a whole node, and is stored with
+ * the node's first output. It says that a given tensor is one of the node's outputs, or can be
+ * reached from the node along edges. */
 enum { RG_LEADS = 1, RG_ASKED = 2 };
 
 /* The size of few_nodes and few_grads, which a small run uses in place of allocated arrays. */
@@ -59,8 +59,8 @@ rg_tensor **rgi_run_place(rg_run *r, rg_edge e);
  * (rgi_is_sole_owner) and the run doesn't create a graph; otherwise *to becomes a new tensor. If
  * *to is NULL, *to becomes g itself. Returns false on failure. */
 bool rgi_accumulate_into(const rg_run *r, rg_tensor **to, rg_tensor *g);
-/* Returns whether t may be written to: t and its storage have no other references than the caller's
- * and those of the thread's observer, and t has no history and is dense. */
+/* Returns whether t may be written to. Only the caller and the thread's observer may hold
+ * references to t and its storage, and t must be dense and have no history. */
 bool rgi_is_sole_owner(const rg_tensor *t);
 /* Returns whether the run needs a gradient for the edge's target. */
 bool rgi_run_needs(const rg_run *r, const rg_edge *e);

@@ -31,10 +31,11 @@ struct rg_backward_call {
     atomic_int refs;
     rg_module *m;
     int n; /* The number of inputs. */
-    /* The number of the op's inputs, for the op that gets the call's inputs: all of these but
-     * RG_NONE. It is 0, and there is no such op, if no input requires grad or grad mode is off. */
+    /* The number of inputs of the op that gets the call's inputs. An input of the call that is
+     * RG_NONE isn't an input of the op. The number is 0, and there is no such op, if no input
+     * requires grad or grad mode is off. */
     int n_hooked;
-    /* place[j] is the index, among the call's inputs, of input j of that op. */
+    /* place[j] is the index of that op's input j among the call's inputs. */
     int place[MOST_HOOKED];
     /* The gradient of the result. The result's node sets it. It is NULL again once the hooks were
      * called. */
@@ -268,8 +269,8 @@ static bool apply_hook_op(rg_function_class *op, rg_backward_call *c, rg_list in
 
 /* ---- a call of a module with backward hooks -------------------------------------------- */
 
-/* Returns whether t has a history, or will get one at its next use: if t is a stale view, its
- * history is renewed then if its base has one. */
+/* Returns whether t has a history, or will get one at its next use. A stale view
+ * (autograd/rebase.h) gets a new history then, if its base has one. */
 static bool is_in_graph(const rg_tensor *t) {
     return t->history || (rgi_is_stale(t) && rgi_base_of(t)->history);
 }

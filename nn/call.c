@@ -55,9 +55,9 @@ static rg_tensor *forward_of(rg_module *m, rg_list in, void *keywords) {
 /* ---- forward hooks ------------------------------------------------------------- */
 
 /* Calls the hooks of one kind: those before forward, or those after it. *hooked is the first input
- * for hooks before forward, and the output for hooks after it. What a hook returns replaces
- * *hooked, unless it is RG_NONE; after a NULL, no further hook is called. A hook may add and remove
- * hooks. A hook that is added meanwhile isn't called before the next call of m. */
+ * for hooks before forward, and the output for hooks after it. A hook's result replaces *hooked,
+ * unless it is RG_NONE. If a hook returns NULL, no further hook is called. A hook may add and
+ * remove hooks. A hook that is added meanwhile isn't called before the next call of m. */
 static void run_hooks(rg_module *m, int kind, rg_list in, rg_tensor **hooked) {
     const rg_hook_list *hooks = &m->registry->hooks;
     const int end = hooks->next_id;

@@ -1,6 +1,7 @@
 /*
- * containers.h: Sequential and ModuleList, whose children have the names 0, 1, ..; ModuleDict,
- * whose children have names that the program gives; and ParameterList, a list of parameters.
+ * containers.h: the containers Sequential, ModuleList, ModuleDict and ParameterList. The children
+ * of a Sequential or ModuleList have the names 0, 1, .. The program names the children of a
+ * ModuleDict. A ParameterList is a list of parameters.
  *
  *     rg_sequential *mlp = rg_nn_sequential(rg_nn_linear(4, 8), rg_nn_relu(), rg_nn_linear(8, 2));
  *     rg_module_dict *heads = rg_nn_module_dict({ "class", rg_nn_linear(8, 10) },

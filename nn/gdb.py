@@ -156,6 +156,6 @@ def printer_of(value):
 
 
 printer_of.name = "regard"
-# A program may load this file by -x and its library by itself: one printer is enough.
+# gdb may run this file twice, for -x and for the library: the new printer replaces the old one.
 gdb.pretty_printers[:] = [p for p in gdb.pretty_printers if getattr(p, "name", "") != "regard"]
 gdb.pretty_printers.append(printer_of)

@@ -1,7 +1,7 @@
 /*
- * given.h: functions that check that an argument is a module, mark a module as in use, raise the
- * error for a call with the wrong number of inputs, and find a module's parent and path. The struct
- * rg_registry, which holds the private part of a module, is in registry.h.
+ * given.h: functions that check that an argument is a module, and mark a module as in use. Others
+ * raise the error for a call with the wrong number of inputs, and find a module's parent and path.
+ * The struct rg_registry, which holds the private part of a module, is in registry.h.
  */
 #pragma once
 

@@ -191,8 +191,8 @@ static rg_entry *entry_of_field(const rg_module *m, void **place) {
     return NULL;
 }
 
-/* Returns whether a value may be registered under the name, and fails if not. A registered name is
- * allowed with the same kind and the same field: then the new value will replace the old one. */
+/* Returns whether a value may be registered under the name, and fails if not. If the name is
+ * registered already, with the same kind and field, the new value will replace the old one. */
 static bool may_enter(rg_module *m, rg_entry_kind kind, const char *name, void **place) {
     static const char *const kinds[] = { "parameter", "buffer", "module" };
     const char *cls = m->cls->name;
@@ -242,7 +242,7 @@ static rg_entry *put_value(rg_module *m, rg_entry_kind kind, const char *name, v
 }
 
 /* Registers the value and returns its entry. On failure returns NULL, and leaves the value to its
- * owner; a failure before rg_module_ready marks m as failed, a later one leaves m unchanged. */
+ * owner. A failure before rg_module_ready marks m as failed; a later failure leaves m unchanged. */
 static rg_entry *enter(rg_module *m, rg_entry_kind kind, const char *name, void **place,
                        void *value) {
     static const char *const ops[] = { "register_parameter", "register_buffer", "register_child" };

@@ -44,8 +44,9 @@ static const char *path_below(const char *above, const char *below) {
     return rgi_text_own(&path);
 }
 
-/* Renames the parameter t.tensor from "from.path" to "to.path", where path is t.name (no dot after
- * an empty `from` or `to`). Any other name is kept. Returns false if memory runs out. */
+/* If the parameter t.tensor has the name "from.path", renames it to "to.path", where path is
+ * t.name. If `from` or `to` is empty, the dot is left out. Any other name is kept. Returns false if
+ * memory runs out. */
 static bool rename_one(rg_named t, const char *from, const char *to) {
     const char *before = path_below(from, t.name);
     if (!before)

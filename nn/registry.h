@@ -21,8 +21,8 @@ typedef struct rg_entry {
     void **place;
 } rg_entry;
 
-/* When a hook runs: before forward; after forward; in backward, when the gradient of the result is
- * known; in backward, when the gradients of the inputs are known as well. */
+/* When a hook runs: before forward, after forward, in backward when the gradient of the result is
+ * known, or in backward when the gradients of the inputs are known as well. */
 enum { RG_HOOK_BEFORE, RG_HOOK_AFTER, RG_HOOK_BACKWARD_PRE, RG_HOOK_BACKWARD };
 
 /* Functions by which one other file (inside/points.c) observes all modules. `ended` is called when
@@ -50,8 +50,9 @@ typedef struct rg_registry {
      * the module can't be freed. `user` names one of them; with several threads it may be NULL. */
     atomic_int users;
     _Atomic(const char *) user;
-    /* While the module is being freed: the module above it that is freed afterwards (or NULL), and
-     * how many of the entries haven't been released yet. */
+    /* Two fields that are used while the module is being freed. `freed_after` is the module above
+     * it that is freed afterwards, or NULL. `held` is the number of entries that haven't been
+     * released yet. */
     rg_module *freed_after;
     size_t held;
     size_t at; /* The index of this module's entry in parent->registry->entries. */

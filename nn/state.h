@@ -26,7 +26,7 @@ bool rgi_state_given(rg_named_list dict, const char *op);
 typedef struct rg_module_load {
     rg_module *module;
     rg_dictionary own, dict;
-    /* Keys of `own` that `dict` lacks; keys of `dict` that `own` lacks. */
+    /* The keys of `own` that `dict` lacks, and the keys of `dict` that `own` lacks. */
     rg_names missing, unexpected;
     rg_text complaint;
 } rg_module_load;

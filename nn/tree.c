@@ -1,5 +1,5 @@
 /*
- * tree.c: functions on a module and all modules below it: they list parameters, buffers and
+ * tree.c: functions on a module and all modules below it. They list parameters, buffers and
  * modules, look one up by its path, or change all of them. Lists are in the order of registration.
  * A path consists of names, joined with dots.
  */

@@ -135,13 +135,13 @@ static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
     return n;
 }
 
-/* Adds an entry for a change of the leaf's gradient: g is set or added or, if g is NULL, the
- * gradient is removed. Returns the tensor that the caller uses in place of g, or NULL if g is NULL
- * or the recording has failed. A removal gets an entry even if the leaf has no gradient now, since
- * a later repetition may find one; but not if the step has removed the gradient already. If the
- * step then makes a new gradient before an operation reads gradients, the entry of the removal is
- * left out again, since the new gradient replaces the old one. If the leaf is frozen or released,
- * returns g and adds no entry: g won't become a gradient. */
+/* Adds an entry for a change of the leaf's gradient. The change sets or adds g or, if g is NULL,
+ * removes the gradient. Returns the tensor that the caller uses in place of g. Returns NULL if g is
+ * NULL or the recording has failed. A removal gets an entry even if the leaf has no gradient now,
+ * since a repetition may find one. It gets none if the step has removed the gradient already. If
+ * the step makes a new gradient after a removal, and no operation reads gradients in between, the
+ * removal's entry is left out: the new gradient replaces the old one in any case. If the leaf is
+ * frozen or released, g won't become a gradient. Then g is returned, and no entry is added. */
 rg_tensor *rgi_recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g) {
     rg_replay *r = rgi_recording_of(o);
     if (g && !rgi_leaf_is_open(leaf))
@@ -192,10 +192,9 @@ static noted_leaf *entry_of_leaf(const rg_replay_entry *e, const rg_node *leaf) 
 }
 
 /* Notes that the step reads t's gradient. If the step hasn't changed this gradient before, t must
- * have the same gradient before each repetition. If the step has added to this gradient, entries
- * may work on the tensor `sum`. This may be the gradient that the leaf had before the step. If it
- * is, and the program also uses it elsewhere, it must be the leaf's gradient before each
- * repetition. `again` is as in rg_graph_observer. */
+ * have the same gradient before each repetition. If the step has added to it, entries may work on
+ * the tensor `sum`. If `sum` is a gradient that the program set and also uses elsewhere (`shared`),
+ * it must be t's gradient before each repetition. rg_graph_observer explains `again`. */
 void rgi_recorder_read_gradient(rg_graph_observer *o, rg_tensor *t, rg_tensor *grad, bool again) {
     rg_replay *r = rgi_recording_of(o);
     const rg_node *leaf = rgi_leaf_of(t);
@@ -241,11 +240,11 @@ static bool uses_memory_of(const rg_replay *r, const rg_tensor *t) {
 }
 
 /* Checks the gradients that the program has set since the step was recorded and that the step adds
- * to. Two kinds are refused. First, a gradient in memory of a tensor that the recording holds: a
- * repetition writes over this memory at other times than a call of the step would. Second, a
- * gradient that is used elsewhere, if the step reads the sum: a repetition writes the sum to the
- * tensor `sum`, but a call would write it to the gradient that was set, and the program could see
- * the difference. */
+ * to. Two kinds are refused. The first is a gradient in memory of a tensor that the recording
+ * holds: a repetition writes over this memory at other times than a call of the step would. The
+ * second is a gradient that the program also uses elsewhere, if the step reads the sum. A
+ * repetition writes the sum to the tensor `sum`. A call would write it to the gradient that was
+ * set, where the program would see it. */
 bool rgi_recording_suits_gradients(const rg_replay *r) {
     for (size_t i = 0; i < r->n_entries; i++) {
         const noted_leaf *n = r->entries[i].redo == leaf_again ? r->entries[i].context : NULL;

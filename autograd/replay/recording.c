@@ -166,9 +166,9 @@ bool rgi_recording_allocate(rg_replay *r, rg_tensor *t, size_t bytes) {
 }
 
 /* If the step reads a gradient before it makes one, a repetition may read the gradient that the
- * repetition before has made, in memory that the recording gives out only after the read. Entries
- * from before the read are repeated before it, so they must not write to that memory. Therefore all
- * outputs get new memory from now on. */
+ * previous repetition has made. That gradient is made by an entry after the read. If it had the
+ * memory of an output from before the read, the repetition would write over the gradient before it
+ * reads it. Therefore all outputs get new memory from now on. */
 void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
     if (!grad || !is_in_pool(r, grad->storage))
         r->only_new_memory = true;
@@ -346,8 +346,9 @@ static bool is_without_hooks(const rg_replay *r) {
     return true;
 }
 
-/* Returns whether a held tensor that had this storage when the step was recorded still has it. (The
- * new storage of a tensor may have the address of another tensor's storage that was freed.) */
+/* Returns whether a held tensor that had this storage when the step was recorded still has it. A
+ * tensor that has got another storage at the same address doesn't count; the address may have been
+ * used again after the first storage was freed. */
 static bool is_still_used(const rg_replay *r, const rg_storage *storage) {
     for (size_t i = 0; i < r->held.n; i++)
         if (r->data[i].storage == storage

@@ -13,35 +13,36 @@
 RG_PUBLIC_BEGIN
 
 /* rg_record calls the function `step` once and records it. rg_replay_run repeats the recorded step
- * on the same tensors, with the same bits as a call of `step` would give. Write new inputs into the
- * tensors that `step` read when it was recorded (rg_copy_), and keep references to the results that
- * you want to read (such as the loss): all other results are written over. Each run also writes
- * over the results that you keep: if a graph outside of the step has saved one, the run counts as
- * an in-place write, and backward through that graph fails. Random numbers are drawn anew.
+ * on the same tensors, with the same bits as a call of `step` would give. Write new inputs, by
+ * rg_copy_, into the tensors that `step` read when it was recorded. Keep references to the results
+ * that you want to read, such as the loss; the memory of all other results is used again. Each run
+ * writes over the results that you keep. If a graph outside of the step has saved such a result,
+ * the run counts as an in-place write, and backward through that graph fails. Random numbers are
+ * drawn anew.
  *
  * A run fails, before it has changed anything, if one of four properties of a tensor of the step
  * has changed since the step was recorded; then record the step again. First, its dtype
  * (rg_set_data, rg_module_to). Second, its strides (rg_set_data): sums would be added in another
  * order. Third, its data, if the step also uses the old data, in a view or for a gradient. Fourth,
- * whether it requires grad (rg_requires_grad_). A run also fails unless a gradient that the step
- * reads before it makes one (rg_grad_of, rg_clip_grad_norm_) is the same tensor as when the step
- * was recorded, or is absent if it was absent then.
+ * whether it requires grad (rg_requires_grad_). A run also checks each gradient that the step reads
+ * before it makes one (rg_grad_of, rg_clip_grad_norm_). The run fails unless this gradient is the
+ * tensor that it was when the step was recorded, or is absent if it was absent then.
  *
  * Between two runs, the program may remove gradients, write to them and set others (rg_set_grad).
- * But if the step adds to a gradient that was set, a run fails in two cases: the gradient shares
- * memory with a tensor of the step, such as the gradient of another parameter; or the step reads
- * the sum, and the program also uses the gradient that it set elsewhere. A run also fails in
- * anomaly mode, and while there is a hook that the step would call. A hook on a module counts if
- * the step of any recording, in any thread, has called the module.
+ * If the step adds to a gradient that was set, a run fails in two cases. In the first, the gradient
+ * shares memory with a tensor of the step, such as the gradient of another parameter. In the
+ * second, the step reads the sum, and the program also uses the gradient elsewhere. A run also
+ * fails in anomaly mode, and while there is a hook that the step would call. A hook on a module
+ * counts if the step of any recording, in any thread, has called the module.
  *
- * A step is refused if it reads values (rg_item, rg_str, rg_repr; rg_full or rg_index with a
- * tensor in place of a number), makes a tensor of the program's memory or of a text's tokens
- * (rg_from, rg_encode), takes a loader's next batch, reads or writes a file, asks for an
- * optimizer's options (rg_optim_group), or does anything else that can't be repeated. Numbers and
- * literals in a step (rg_full, rg_literal), and whether a module is in training mode, stay as they
- * were when it was recorded. rg_print in a step prints only once, while the step is recorded. The
- * modules and the optimizer that the step uses must outlive the recording. The step must not be
- * left by longjmp (see rg_error_handler). */
+ * A step is refused if it does anything that can't be repeated. It must not read values (rg_item,
+ * rg_str, rg_repr, and rg_full or rg_index with a tensor in place of a number), make a tensor of
+ * the program's memory or of a text's tokens (rg_from, rg_encode), take a loader's next batch, read
+ * or write a file, or ask for an optimizer's options (rg_optim_group). Numbers and literals in a
+ * step (rg_full, rg_literal), and whether a module is in training mode, stay as they were when it
+ * was recorded. rg_print in a step prints only once, while the step is recorded. The modules and
+ * the optimizer that the step uses must outlive the recording. The step must not be left by longjmp
+ * (see rg_error_handler). */
 typedef struct rg_replay rg_replay;
 /* rg_record returns NULL if the step failed or was refused. rg_replay_run returns false if the run
  * failed. */

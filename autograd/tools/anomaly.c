@@ -16,8 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The maximum number of stack frames in a trace, and of frames in an error message, which leaves
- * out regard's public functions. */
+/* The largest number of stack frames in a trace, and the largest number that an error message
+ * shows. The message leaves out the frames of regard's public functions. */
 enum { TRACE_DEPTH = 24, TRACE_SHOWN = 8 };
 
 /* The place of a forward call: the return addresses of its n innermost stack frames, and the module
@@ -110,8 +110,8 @@ static void add_trace(rg_text *text, const trace *t) {
             shown++;
 }
 
-/* Fails with an error message that consists of the value that isn't finite (`odd`), the direction
- * (forward or backward), `where`, which describes the op and its tensors, and the trace t, which
+/* Fails with an error message. It consists of `odd`, the value that isn't finite, the direction
+ * ("forward" or "backward"), `where`, which describes the op and its tensors, and the trace t. t
  * may be NULL. */
 static bool report(const rg_op *op, double odd, const char *direction, rg_text *where,
                    const trace *t) {

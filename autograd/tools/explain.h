@@ -56,10 +56,10 @@ typedef struct rg_explanation {
      * isn't finite, or a huge one. Each field is a string such as "relu, input 0 of [3, 4]", or
      * NULL if there was no such step. */
     const char *first_zero, *first_not_finite, *first_huge;
-    /* The largest difference between the gradient and central differences of f, along the
-     * gradient's own direction and four random ones, divided by the gradient's norm (or by 1e-3 if
-     * that is larger). If `off` is below 1e-6, `agrees` is true. If there is no verdict, `off` is
-     * NAN and `agrees` is false. */
+    /* The largest difference between the gradient and central differences of f. They are compared
+     * along the gradient's own direction and four random ones. The difference is divided by the
+     * gradient's norm, or by 1e-3 if the norm is smaller. If `off` is below 1e-6, `agrees` is true.
+     * If there is no verdict, `off` is NAN and `agrees` is false. */
     double off;
     bool agrees;
     const char *text; /* the whole explanation in words */

@@ -233,7 +233,7 @@ static int place_saved(rg_function_context *ctx, rg_tensor *in[], int n) {
 
 /* Returns a tensor, owned by the scope, with the values of an output that forward made, and without
  * a history. If the output shares memory with an input, the returned tensor is a view of that
- * input. A write to the view that would be recorded fails. Otherwise the view would get a new
+ * input, marked so that a recorded write to it fails. Such a write would give the view a new
  * history that leads directly to the input and leaves out this op. Returns NULL if memory ran
  * out. */
 static rg_tensor *output_of(rg_tensor *made, rg_tensor *const in[], int n) {

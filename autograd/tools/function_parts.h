@@ -1,7 +1,7 @@
 /*
- * function_parts.h: what the library keeps for a class (rg_function_class), by which a user defines
- * an op, and the context of one call of the op. Only function.c, function_backward.c and
- * check_run.h include this file; check_run.h needs only the largest number of inputs.
+ * function_parts.h: the library's data for a class (rg_function_class), by which a user defines an
+ * op, and the context of one call of the op. Only function.c, function_backward.c and check_run.h
+ * include this file; check_run.h needs only the largest number of inputs.
  */
 #pragma once
 
@@ -22,9 +22,9 @@ typedef struct rg_function_row {
 
 /* The attributes of one call of a user's op. n_user is the number of inputs that the user gave, and
  * `args` the copy of the user's args. `has_saved` is set once forward has called
- * rg_save_for_backward. slot[j] says where the node keeps the j-th of the n_saved values that
- * forward saved: below RG_INPUTS, slot[j] is the index of an input of the node; from RG_INPUTS on,
- * slot[j] - RG_INPUTS is the index of an output; RG_SLOT_ABSENT stands for RG_NONE. */
+ * rg_save_for_backward. Forward saved n_saved values, and slot[j] says where the node keeps value
+ * j. If slot[j] is below RG_INPUTS, it is the index of an input of the node. From RG_INPUTS on,
+ * slot[j] - RG_INPUTS is the index of an output. RG_SLOT_ABSENT stands for RG_NONE. */
 typedef struct {
     uint8_t n_user, n_saved;
     bool has_saved;

@@ -1,8 +1,9 @@
 /*
- * functional.c: Jacobians, Hessians and their products with vectors, computed by backward runs; and
- * vmap, which calls a function once for each example, and stacks the results. If J is the Jacobian
- * of y, a backward run from y with the gradient u computes u^T J. The product J v is the derivative
- * of u^T J v by u, so it takes a second backward run, through the graph of the first.
+ * functional.c: Jacobians, Hessians and their products with vectors, computed by backward runs.
+ * Also contains vmap, which calls a function once for each example, and stacks the results. If J is
+ * the Jacobian of y, a backward run from y with the gradient u computes u^T J. The product J v is
+ * the derivative of u^T J v by u, so it takes a second backward run, through the graph of the
+ * first.
  */
 #include "functional.h"
 #include "autograd/inputs.h"
@@ -17,9 +18,9 @@
 enum { MOST_DERIVED = 64 };
 
 /* A function f that is differentiated by its inputs, and the result `y` of a call of f. f is called
- * with in[], where each floating-point input is replaced: by a detached leaf or, if a graph is
- * created and the input has a history, by a view of the input. If f also reads one of the program's
- * inputs directly, not through in[], that input counts as a constant there. Bit i of `real` says
+ * with in[]. In it each floating-point input is replaced by a detached leaf. If a graph is created
+ * and the input has a history, it is replaced by a view of the input instead. If f reads an input
+ * of the program directly, not through in[], that input counts as a constant. Bit i of `real` says
  * that input i is floating point. */
 typedef struct {
     const char *op;

@@ -68,8 +68,8 @@ rg_tensor *rg_vjp_with(rg_function *f, void *context, int n, rg_tensor *const in
 rg_tensor *rg_jvp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                        rg_tensor *const v[], rg_tensor **result, rg_derivative_options options);
 /* Stores results[i] = sum over j of d2y / (dx_i dx_j) v_j, the product of y's Hessian and v. y must
- * have one element. v is as for rg_jvp, and results[i] is RG_NONE if input i isn't floating
- * point. */
+ * have one element. v[i] has the shape of input i, or is RG_NONE, which stands for zeros.
+ * results[i] is RG_NONE if input i isn't floating point. */
 rg_tensor *rg_hvp_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                        rg_tensor *const v[], rg_tensor *results[], rg_derivative_options options);
 #define rg_vjp(f, context, n, inputs, v, results, ...) \

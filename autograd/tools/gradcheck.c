@@ -259,10 +259,10 @@ static double excess_of(const check *c, double analytic, double numeric) {
     return fmax(excess, 0);
 }
 
-/* Compares one column of the Jacobian, for element `at` of input number `input`, and stores its
- * worst mismatch in *worst if that has a larger excess than *worst. `any` is true if any output has
- * a history: then only outputs with a history are compared. If none has one, all measured values
- * must be 0. Returns false if the column can't be measured. */
+/* Compares one column of the Jacobian, for element `at` of input number `input`. If the worst
+ * mismatch of the column has a larger excess than *worst, stores it in *worst. `any` is true if any
+ * output has a history. Then only outputs with a history are compared. If none has one, all
+ * measured values must be 0. Returns false if the column can't be measured. */
 static bool compare_column(const check *c, const outputs *y, bool any, const jacobian *j, int input,
                            int64_t at, mismatch *worst) {
     RG_SCOPE();

@@ -14,9 +14,9 @@
 #include <string.h>
 
 /* A backward run that finds the paths to the tensor w, and keeps the gradients of different paths
- * apart. `parts` has an element for each output of each node: the gradients of the paths that end
- * at that output. One more element follows, for w if w is a leaf. `huge` is the bound above which a
- * gradient counts as huge. */
+ * apart. `parts` has an element for each output of each node: a list of parts (path_part), each of
+ * which is the gradient of one path that ends at that output. One more element follows, for w if w
+ * is a leaf. `huge` is the bound above which a gradient counts as huge. */
 typedef struct {
     rg_run run;
     rg_paths *paths;
@@ -203,8 +203,8 @@ static bool step_for_part(path_run *r, rg_node *n, int k, const path_part *part,
     for (int i = 0; i < n->n_in; i++) {
         if (!rgi_run_needs(&r->run, &n->edge[i]))
             continue;
-        /* This doesn't return NULL: if the input is the leaf w, rgi_run_ask has made the place for
-         * it. */
+        /* rgi_run_place can't fail here. Only the place of a leaf needs memory, and rgi_run_ask has
+         * made the place of the leaf w. */
         rg_tensor **place = rgi_run_place(&r->run, n->edge[i]);
         rg_tensor *made = *place;
         if (!made)

@@ -1,6 +1,7 @@
 /*
- * saved.h: the values that the graph saves for backward, and two ways to save fewer: hooks that see
- * each saved value, and rg_checkpoint, which computes values a second time instead of saving them.
+ * saved.h: the values that the graph saves for backward, and two ways to save fewer of them. Hooks
+ * see each saved value, and may put something else in its place. rg_checkpoint computes values a
+ * second time instead of saving them.
  */
 #pragma once
 

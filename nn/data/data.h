@@ -48,9 +48,10 @@ rg_tokens *rg_tokens_open_with(const char *path, rg_tokens_options o);
 void rg_tokens_close(rg_tokens *tokens);
 /* Returns the number of tokens in the file. Returns -1 on failure. */
 int64_t rg_tokens_count(const rg_tokens *tokens);
-/* Reads windows of the file. `starts` is an int64 vector. Returns two tensors with one row for each
- * element i of `starts`: in the first tensor the tokens from i to i + block_size - 1, in the second
- * one those from i + 1 to i + block_size. On failure both are NULL. */
+/* Reads windows of the file. `starts` is an int64 vector. Returns two tensors with a row for each
+ * element i of `starts`. A row of the first tensor has the tokens from i to i + block_size - 1. A
+ * row of the second tensor has the tokens from i + 1 to i + block_size. On failure both are
+ * NULL. */
 rg_pair rg_tokens_windows(const rg_tokens *tokens, rg_tensor *starts, int64_t block_size);
 /* Reads batch_size random windows of the file, as rg_get_batch reads windows of a tensor, and draws
  * the same random numbers. To continue an interrupted training with the windows that would have

@@ -1,6 +1,6 @@
 /*
- * load_loader.h: loads a data loader's state in two steps, as nn/state.h loads a module's: the
- * first step checks, and the second changes the loader. Private.
+ * load_loader.h: loads a data loader's state in two steps. The first step checks the state, and the
+ * second changes the loader. nn/state.h loads a module's state in the same way. Private.
  */
 #pragma once
 

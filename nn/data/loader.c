@@ -150,7 +150,7 @@ static bool begin_epoch(rg_data_loader *l) {
 }
 
 /* In torch, a sampler that is asked for an item after the last one draws a new order, which isn't
- * used. If the loader shuffles with a generator of its own, makes the same draw. Returns false on
+ * used. Makes the same draw if the loader shuffles with a generator of its own. Returns false on
  * failure. */
 static bool run_out(const rg_data_loader *l) {
     RG_SCOPE();

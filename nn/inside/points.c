@@ -98,10 +98,10 @@ static bool is_above(const rg_module *above, const rg_module *m) {
     return m;
 }
 
-/* Writes to `text` the full name of the value `name` of the module `of`, as the scope's hooks know
- * it: the path of `of` below the scope's root, a dot, and `name`. If the root lies below `of`, the
- * full name is only `name`. Returns false if neither module lies below the other: then the scope's
- * hooks don't see the value. */
+/* Writes to `text` the full name of the value `name` of the module `of`, by which the scope's hooks
+ * know it. It consists of the path of `of` below the scope's root, a dot, and `name`. If the root
+ * lies below `of`, it is only `name`. Returns false if neither module lies below the other: then
+ * the scope's hooks don't see the value. */
 static bool name_for(const struct rg_hook_scope *scope, const rg_module *of, const char *name,
                      char text[2 * RG_PATH_ROOM]) {
     char root[RG_PATH_ROOM];

@@ -61,9 +61,9 @@ static rg_tensor *packed_sizes(const rg_tensor *lengths) {
     return sizes;
 }
 
-/* Fails and returns false if x, (steps, batch, ..), is empty, or if `lengths` doesn't have one
- * length for each sequence, sorted with the longest first, each from 1 to the number of steps. The
- * caller has made `lengths` contiguous and int64; this isn't checked. */
+/* Fails and returns false if x, (steps, batch, ..), is empty. Also fails unless `lengths` has one
+ * length for each sequence, sorted with the longest first, each from 1 to the number of steps.
+ * Requires that `lengths` is contiguous and int64, which isn't checked. */
 static bool pack_allows(const char *op, const rg_tensor *x, const rg_tensor *lengths) {
     RG_FAIL_IF(x->numel == 0, op, "Cannot pack empty tensors.");
     RG_FAIL_IF(lengths->size[0] != x->size[1], op,

@@ -74,8 +74,9 @@ static bool rnn_check_states(const rnn_run *r) {
     return rgi_want_state(name, lstm, 0, r->h_0, h) && rgi_want_state(name, lstm, 1, r->c_0, c);
 }
 
-/* Prepares an input that isn't packed: adds a batch dim to x and the states if x has none, brings x
- * to (steps, batch, ..), checks it, and divides its steps into runs. Returns false on failure. */
+/* Prepares an input that isn't packed. Adds a batch dim to x and to the states if x has none,
+ * brings x to (steps, batch, ..), checks it, and divides its steps into runs. Returns false on
+ * failure. */
 static bool rnn_begin_padded(rnn_run *r) {
     const bool batch_first = r->self->o.batch_first;
     r->batched = r->x->ndim == 3;

@@ -72,18 +72,18 @@ rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_laye
 
 /* ---- TransformerEncoder: num_layers copies of a layer, and a norm --------------------
  * The constructor makes num_layers deep copies of the layer and frees the layer. The encoder owns
- * the norm. The layer's class can be one that the program defines: the encoder passes an
- * rg_src_options (src_mask, src_key_padding_mask, is_causal) to each layer, so the layer's class
- * must accept these keywords. */
+ * the norm. The layer's class can be one that the program defines. It must accept the keywords that
+ * the encoder passes to each layer, an rg_src_options (src_mask, src_key_padding_mask, is_causal).
+ */
 typedef struct RG_OPTIONS rg_encoder_options {
     RG_BY_NAME;
     void *norm RG_DEFAULT(RG_NONE);
     /* If true, the output at padded positions is set to 0 before the norm whenever torch would take
-     * its fast path for nested tensors: no gradients are recorded; the first layer is a
-     * TransformerEncoderLayer in eval mode with batch_first = true, norm_first = false, a bias,
-     * relu or gelu as its activation, and a MultiheadAttention with an even number of heads; src is
-     * batched; only src_key_padding_mask is given, not mask; and all padding is at the ends of
-     * rows. */
+     * its fast path for nested tensors. torch does so if all of the following is true. No gradients
+     * are recorded. The first layer is a TransformerEncoderLayer in eval mode, with batch_first =
+     * true, norm_first = false and a bias. Its activation is relu or gelu, and its attention a
+     * MultiheadAttention with an even number of heads. src is batched. Only src_key_padding_mask is
+     * given, not mask. All padding is at the ends of rows. */
     rg_flag enable_nested_tensor RG_DEFAULT(true);
 } rg_encoder_options;
 typedef struct rg_transformer_encoder {

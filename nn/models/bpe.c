@@ -143,8 +143,9 @@ static bpe_due pop_due(rg_bpe *w) {
     return first;
 }
 
-/* Returns whether a merge that was popped from the heap is still possible: the symbol at due.at
- * must still be in the list, and its token and the next symbol's token must merge to due.made. */
+/* Returns whether a merge that was popped from the heap is still possible. The symbol at due.at
+ * must still be in the list, and the merge of its token and the next symbol's token must make
+ * due.made. */
 static bool still_due(const rg_bpe *w, const rg_merges *m, bpe_due due) {
     const bpe_symbol *left = &w->symbols[due.at];
     if (left->gone || left->behind == NO_SYMBOL)

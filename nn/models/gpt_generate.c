@@ -52,8 +52,8 @@ static rg_tensor *generate_logits(rg_gpt *self, rg_tensor *all, rg_tensor *cache
     return rg_gpt_cached(self, rg_narrow(all, 1, read, t - read), cache, read);
 }
 
-/* Returns the logits, (batch, vocab_size), in which two kinds are replaced by -inf: those that are
- * lower than the top_k-th highest, and those of tokens that aren't among the most likely ones whose
+/* Returns the logits, (batch, vocab_size), of which some are replaced by -inf: logits lower than
+ * the top_k-th highest, and logits of tokens outside of the set of most likely tokens whose
  * probabilities together reach top_p. The highest logit is always kept. Returns NULL on failure. */
 static rg_tensor *generate_cut(rg_tensor *logits, int64_t top_k, double top_p) {
     if (top_k) {

@@ -1,6 +1,6 @@
 /*
- * gpt_turned.h: tells which of GPT-2's matrices are stored transposed by Hugging Face's
- * transformers: these are (in, out) there, but (out, in) in rg_nn_gpt. Private.
+ * gpt_turned.h: tells which of GPT-2's matrices Hugging Face's transformers store transposed. They
+ * are (in, out) there, but (out, in) in rg_nn_gpt. Private.
  */
 #pragma once
 

@@ -75,10 +75,10 @@ const char *(rg_tokenizer_token)(const rg_tokenizer *t, int64_t id) {
 
 /* ---- decoding a list of ids ----------------------------------------------------------- */
 
-/* The bytes at p must not begin with a complete UTF-8 character. Returns how many of these bytes
- * Python's decoder replaces by one U+FFFD: as many as could begin a valid character, or 1 if not
- * even the first byte could. Sets *unfinished to whether they reach the end of the text, so that
- * more bytes could complete the character. */
+/* Requires that no complete UTF-8 character begins at p. Returns how many bytes at p Python's
+ * decoder replaces by one U+FFFD: as many as could begin a valid character, or 1 if not even the
+ * first byte could. Sets *unfinished to whether these bytes reach the end of the text, so that more
+ * bytes could complete the character. */
 static size_t broken_character(const char *p, const char *end, bool *unfinished) {
     const unsigned char *u = (const unsigned char *)p;
     unsigned lead = u[0], low = 0x80, high = 0xBF;

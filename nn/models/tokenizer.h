@@ -32,8 +32,8 @@ void rg_tokenizer_free(rg_tokenizer *t);
 
 /* Returns the number of tokens, including the added ones. Returns -1 on failure. */
 int64_t rg_tokenizer_size(const rg_tokenizer *t);
-/* Returns the id of a token, which must be written as in the vocabulary ("\u0120world" for "
- * world"). Fails, and returns -1, if there is no such token. */
+/* Returns the id of a token, which must be written as in the vocabulary. For example, the token
+ * " world" is written "\u0120world" there. Fails, and returns -1, if there is no such token. */
 int64_t rg_tokenizer_id(const rg_tokenizer *t, const char *token);
 /* Returns the token with this id, written as in the vocabulary. The string lives as long as the
  * tokenizer. Returns NULL on failure. */

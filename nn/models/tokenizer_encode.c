@@ -177,9 +177,10 @@ static const char *space_behind(const char *p, const char *end) {
 
 static bool encode_between(encoding *e, const rg_added_tokens *a, const char *p, const char *end);
 
-/* Encodes a text in which none of the tokens `a` was found. If `a` are the plain tokens, searches
- * the text for the normalized tokens next. If `a` are the normalized tokens, cuts the text into
- * words, and encodes these. */
+/* Encodes a text in which none of the tokens `a` was found. Added tokens without the flag
+ * `normalized` (e->t->plain) are searched for first. If `a` are these, searches the text for the
+ * normalized tokens next. If `a` are the normalized tokens, cuts the text into words, and encodes
+ * these. */
 static bool encode_rest(encoding *e, const rg_added_tokens *a, const char *p, const char *end) {
     if (p >= end)
         return true;
@@ -188,10 +189,10 @@ static bool encode_rest(encoding *e, const rg_added_tokens *a, const char *p, co
     return encode_piece(e, p, (size_t)(end - p));
 }
 
-/* Encodes a text: finds the tokens of `a` in it, from left to right, at each place the longest, and
- * calls encode_rest for the text between them. If a token strips the white space on its right, the
- * search for the next token still begins directly after the token, in this white space, as in
- * Hugging Face's tokenizers. */
+/* Encodes a text. Finds the tokens of `a` in it, from left to right, and at each place the longest.
+ * Calls encode_rest for the text between the tokens. If a token strips the white space on its
+ * right, the search for the next token still begins directly after the token, in this white space.
+ * Hugging Face's tokenizers do the same. */
 static bool encode_between(encoding *e, const rg_added_tokens *a, const char *p, const char *end) {
     const char *begin = p, *done = p;
     while (a->n > 0 && p < end) {

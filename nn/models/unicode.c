@@ -80,8 +80,8 @@ size_t rgi_gpt2_word(const char *p, const char *end) {
     if (kind != RG_UNICODE_SPACE)
         return (size_t)(end_of_kind(q, end, kind, &last) - p);
     /* The match is white space. If several white space characters are followed by another
-     * character, the last of them belongs to the next match. But a single one is a match of its
-     * own. */
+     * character, the last white space character belongs to the next match. But if there is only
+     * one, it is a match of its own. */
     q = end_of_kind(p, end, RG_UNICODE_SPACE, &last);
     if (q < end && (size_t)(q - p) > last)
         q -= last;

@@ -30,8 +30,8 @@ typedef struct RG_OPTIONS rg_vocabulary_options {
     /* If true, the tokens of a text are its UTF-8 characters, white space included. If false, they
      * are its words. As in Python's split(), characters such as U+00A0 count as white space. */
     rg_flag characters RG_DEFAULT(false);
-    /* Bytes that are removed from words. With the default, ",", words are text.replace(",",
-     * "").split(). */
+    /* Bytes that are removed from words. With the default, ",", the words are those of
+     * text.replace(",", "").split(). */
     const char *drop RG_DEFAULT(",");
     /* A token, such as "<unk>", that stands for unknown tokens. It has the last index, unless it
      * occurs in the text. If NULL, looking up an unknown token is an error. */

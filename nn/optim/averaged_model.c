@@ -55,9 +55,9 @@ rg_averaged_model *(rg_optim_averaged_model_with)(void *model, rg_averaged_model
 /* ---- updating the average -------------------------------------------------------------- */
 
 /* A tensor of the average, and the model's tensor at the same place in the list of parameters or
- * buffers (`current`). If the pair is averaged, isn't floating point, and this isn't the first
- * update, `next` is the average's next value, which is computed before any average changes.
- * Otherwise `next` is NULL. */
+ * buffers (`current`). `next` is the next value of a tensor that is averaged but isn't floating
+ * point. It is computed before any average changes. In the first update, and for all other tensors,
+ * `next` is NULL. */
 typedef struct {
     rg_tensor *average, *current, *next;
     bool averaged; /* Set if the model's value is averaged. Otherwise it is copied. */

@@ -255,10 +255,10 @@ static bool bracket_line(line_search *l, double t, line_point ends[2], bool *don
 }
 
 /* Returns the position between the two ends at which the search continues: the minimum of a cubic.
- * The minimum is called near an end if less than a tenth of the range lies between them. Such a
- * minimum is moved to a tenth of the range from that end in two cases: if it is at the end itself,
- * or if the previous call returned a position that was near an end (*was_near). Sets *was_near for
- * the next call. */
+ * A minimum is called near an end if less than a tenth of the range lies between them. A minimum
+ * near an end is moved to a tenth of the range from that end in two cases. In the first, the
+ * minimum is at the end itself. In the second, the position that the previous call returned was
+ * near an end (*was_near). Sets *was_near for the next call. */
 static double place_between(const line_point ends[2], bool *was_near) {
     const double low = fmin(ends[0].t, ends[1].t), high = fmax(ends[0].t, ends[1].t);
     const double near = 0.1 * (high - low);

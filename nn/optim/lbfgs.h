@@ -5,9 +5,9 @@
 
 #include "saved.h"
 
-/* The data of an earlier iteration that LBFGS remembers (a step makes several iterations): dir is
- * the change of the gradient (torch's old_dirs), and stp the change of the parameters (torch's
- * old_stps). ro is 1 divided by the dot product of dir and stp. al is a number of the two-loop
+/* The data of an earlier iteration that LBFGS remembers. (A step makes several iterations.) dir is
+ * the change of the gradient, torch's old_dirs, and stp the change of the parameters, torch's
+ * old_stps. ro is 1 divided by the dot product of dir and stp. al is a number of the two-loop
  * recursion; each iteration computes it anew. */
 typedef struct rg_lbfgs_pair {
     rg_tensor *dir, *stp;

@@ -55,9 +55,9 @@ static void add_of_pairs(rg_py *p, const rg_saved *row, const rg_lbfgs *s, size_
     rgi_py_end(p);
 }
 
-/* Writes those values of lbfgs_rows that the state has by now. In regard's own files (`own`) all
- * numbers are float64 tensors. In torch's, None is appended to the list `al` up to history_size
- * elements. */
+/* Writes the values of lbfgs_rows that the state has by now. In regard's own files (`own`) all
+ * numbers are float64 tensors. In torch's files, the list `al` is filled up with None to
+ * history_size elements. */
 static void add_rows(rg_py *p, const rg_lbfgs *s, bool own, size_t history_size) {
     const int n = s->d ? LBFGS_ROWS : ROWS_WITHOUT_D;
     const rg_dtype dtype = own || !s->d ? RG_FLOAT64 : rg_dtype_of(s->d);
@@ -86,8 +86,8 @@ void rgi_lbfgs_add(rg_py *p, const rg_optim *o, bool own) {
 
 /* ---- reading the state from a dictionary ----------------------------------------------- */
 
-/* A dictionary's reading into *s. A vector in the dictionary must have numel elements, as many as
- * all parameters together, and is converted to `dtype`. */
+/* The reading of a dictionary into *s. A vector in the dictionary must have numel elements, as many
+ * as all parameters together, and is converted to `dtype`. */
 typedef struct {
     rg_lbfgs *s;
     int64_t numel;
@@ -121,9 +121,9 @@ static const lbfgs_field *row_named(const char *name, size_t *place) {
     return NULL;
 }
 
-/* Stores the entry e of the dictionary in the field that row f describes: a field of the state or,
- * if the row is a list, of pair number `place`. Of a vector, a copy is stored. Returns false on
- * failure. */
+/* Stores the entry e of the dictionary in the field that row f describes. If the row is a list, the
+ * field is one of pair number `place`, otherwise one of the state. A vector is copied. Returns
+ * false on failure. */
 static bool read_lbfgs_entry(lbfgs_read *l, const lbfgs_field *f, size_t place, const rg_named *e) {
     char *base = f->listed ? (char *)&l->s->pairs[place] : (char *)l->s;
     const bool vector = f->saved.kind == RG_SAVED_TENSOR;

@@ -91,9 +91,9 @@ static void combine(rg_tensor *y, rg_tensor *c, double alpha, double beta) {
                      (rg_tensor *[]){ y, c }, &z);
 }
 
-/* Makes ns_steps steps. Each replaces x by a x + (b x x^T + c (x x^T)^2) x, where `a`, `b` and `c`
- * are numbers, the ns_coefficients, and the products of x are matrix products. Returns the result,
- * which can be x itself or another tensor. Returns NULL on failure. */
+/* Makes ns_steps steps. Each replaces x by a x + (b x x^T + c (x x^T)^2) x, where x x^T and the
+ * other products of x are matrix products. `a`, `b` and `c` are numbers, the ns_coefficients.
+ * Returns the result, which can be x itself or another tensor. Returns NULL on failure. */
 static rg_tensor *orthogonalised(rg_tensor *x, const rg_param_group *g) {
     const double *k = g->ns_coefficients;
     const int64_t rows = x->size[0], square[] = { rows, rows };

@@ -315,9 +315,9 @@ static bool check_groups(const rg_optim *o, rg_named_list dict) {
     return true;
 }
 
-/* Reads one value of the dictionary into the field that its entry in l->v describes. Of a
- * parameter's state tensor, a copy is stored. Fails and returns false if there is no such entry, or
- * the size is wrong. */
+/* Reads one value of the dictionary into the field that its entry in l->v describes. A state tensor
+ * of a parameter is copied. Fails and returns false if there is no such entry, or the size is
+ * wrong. */
 static bool load_value(rg_optim_load *l, rg_named loaded) {
     if (!rgi_given_tensor(loaded.tensor, load_op))
         return false;

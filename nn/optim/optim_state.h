@@ -8,10 +8,10 @@
 #include "tensor/files/torch/torch_value.h"
 
 /* Writes the optimizer's state as the value of the key; if the key is NULL, writes it as the whole
- * value. If `own` is false, the form is torch's. If `own` is true, the form is regard's: each
+ * value. If `own` is false, the form is torch's. If `own` is true, the form is regard's. In it each
  * option is a float, such as "betas.0", each group has the number of its parameters instead of a
  * list, and the state of the schedules is included. First makes the state tensors that are missing
- * (rgi_optim_complete_states), since the state couldn't be loaded without them; if that fails, sets
+ * (rgi_optim_complete_states), since the state couldn't be loaded without them. If that fails, sets
  * p->failed. */
 void rgi_optim_add(rg_py *p, const char *key, rg_optim *o, bool own);
 /* Writes the schedules, as programs save them with torch.save: a single schedule under the key

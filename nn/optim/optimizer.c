@@ -106,9 +106,9 @@ static bool check_param(rg_optim *o, size_t i, rg_tensor *param) {
     return rgi_map_put_address(&o->places, param, (int64_t)i);
 }
 
-/* Writes a slot for each parameter of the list behind the slots in use; the caller adds them to
- * n_slots. If adding a group failed before, the map o->places is empty and is filled again first.
- * Returns false on failure. */
+/* Writes a slot for each parameter of the list behind the slots in use. n_slots grows only after
+ * that, in rg_optim_add_group. If adding a group failed before, the map o->places is empty and is
+ * filled again first. Returns false on failure. */
 static bool fill_slots(rg_optim *o, rg_list list) {
     for (size_t i = rgi_map_addresses(&o->places); i < o->n_slots; i++)
         if (!rgi_map_put_address(&o->places, o->slots[i].param, (int64_t)i))

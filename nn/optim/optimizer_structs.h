@@ -115,9 +115,9 @@ struct rg_optim {
     rg_map places; /* Maps the addresses of parameters to indices in `slots`. */
     rg_schedule *schedules;
     rg_lbfgs lbfgs; /* LBFGS's state. Empty in other optimizers. */
-    /* The number of owners: one for the program, one for each step of LBFGS in progress (its
-     * closure could free the optimizer), and one for each recording of a step, because a recording
-     * can repeat the step after the program has freed the optimizer. */
+    /* The number of owners: the program, each step of LBFGS in progress, and each recording of a
+     * step. The closure of LBFGS's step could free the optimizer. A recording can repeat its step
+     * after the program has freed the optimizer. */
     int holders;
 };
 /* Iterates over all slots: for (RG_EACH_SLOT(slot, o)). */
@@ -126,9 +126,9 @@ struct rg_optim {
     slot < (o)->slots + (o)->n_slots; \
     slot++
 /* Makes the state tensors that are missing. In a row with has_first_states, each parameter gets all
- * its state tensors. In other rows, only a parameter that already has its first state tensor gets
- * the rest: a tensor is missing if the option that needs it was set after the parameter's last
- * step. Returns false on failure. */
+ * its state tensors. In other rows, a parameter gets them only if it has its first state tensor
+ * already. Another one can still be missing then: the option that needs it was set after the
+ * parameter's last step. Returns false on failure. */
 bool rgi_optim_complete_states(rg_optim *o);
 /* The function `update` of Muon's row: returns the nearly orthogonal update of a matrix, or NULL on
  * failure. The operands of the slot are the parameter, its gradient and the momentum buffer. */

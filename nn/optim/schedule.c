@@ -90,8 +90,8 @@ static bool begin_one_cycle(rg_schedule *s) {
     return true;
 }
 
-/* Begins a CyclicLR: computes the length of a cycle and the fraction of it in which the rate rises,
- * sets the learning rates to base_lr, with which a cycle begins, and stores the momenta. */
+/* Begins a CyclicLR. Computes the length of a cycle, and the fraction of it in which the rate
+ * rises. Sets the learning rates to base_lr, with which a cycle begins, and stores the momenta. */
 static void begin_cyclic(rg_schedule *s) {
     const double up = (double)s->o.step_size_up;
     const double down = s->o.step_size_down ? (double)s->o.step_size_down : up;
@@ -163,8 +163,8 @@ static bool values_are_given_once(const char *name, const rg_schedule_options *q
 static void complete_schedule(rg_schedule_kind kind, rg_schedule_options *q) {
     const bool cyclic = kind == RG_CYCLIC_LR;
     /* base_lrs is an option of CyclicLR alone. In the other schedules keep_base_lrs stores rates in
-     * this field, and a list that the program gave would be taken for stored rates, so the list is
-     * dropped. OneCycleLR is left out as well, because keep_base_lrs stores nothing in it. */
+     * this field, and a list that the program gave would be taken for stored rates. Therefore the
+     * list is dropped. In a OneCycleLR it can stay, because keep_base_lrs stores nothing there. */
     if (!cyclic && kind != RG_ONE_CYCLE_LR)
         q->base_lrs.n = 0;
     if (!rgi_option_set(q->gamma))

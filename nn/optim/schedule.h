@@ -3,10 +3,11 @@
  *
  * A schedule starts from the learning rates that the optimizer's groups have; CyclicLR and
  * OneCycleLR start from rates in their options. A group's initial_lr is its rate before its first
- * schedule. As in torch, if a schedule isn't the first one, the rates that it computes in a closed
- * form start from initial_lr, and a CyclicLR that isn't the first one begins with initial_lr. A
- * schedule belongs to the optimizer, and is freed with it. The program calls rg_schedule_step after
- * each epoch or after each batch. The schedule's epoch is 0 at first, and each call adds 1 to it.
+ * schedule. If an optimizer gets a further schedule, the rates that this schedule computes in a
+ * closed form start from initial_lr. A further CyclicLR begins with initial_lr. Both are as in
+ * torch. A schedule belongs to the optimizer, and is freed with it. The program calls
+ * rg_schedule_step after each epoch or after each batch. The schedule's epoch is 0 at first, and
+ * each call adds 1 to it.
  */
 #pragma once
 

@@ -58,7 +58,7 @@ static bool list_fits(const rg_optim *o, const char *op, const char *name, int n
     return true;
 }
 
-/* Returns the number of functions in lr_lambdas. The caller requires one for each group. */
+/* Returns the number of functions in lr_lambdas. There must be one for each group. */
 static int count_lambdas(const rg_schedule_options *q) {
     int n = 0;
     while (n < RG_MOST_BY_GROUP && q->lr_lambdas[n])

@@ -429,9 +429,9 @@ static bool read_phases(schedule_load *l) {
     return true;
 }
 
-/* Returns whether the entry is expected although neither read_fields nor read_item reads it: it is
- * a string or None in torch, it is internal to torch, it follows from other entries, or another
- * function looks it up. */
+/* Returns whether the entry is expected although neither read_fields nor read_item reads it. Such
+ * an entry is a string or None in torch, is internal to torch, follows from other entries, or is
+ * looked up by another function. */
 static bool key_is_idle(const rg_named *e) {
     static const char *const idle[] = { "verbose", "default_min_lr", "mode_worse", "use_beta1" };
     for (int i = 0; i < RG_COUNT(idle); i++)

@@ -60,8 +60,8 @@ static double exponential_closed(const rg_schedule *s, rg_param_group *g, double
 
 /* ---- LinearLR: a factor from start_factor to end_factor in total_iters epochs -- */
 
-/* In one epoch the factor grows by slope / n. So the rate is multiplied by 1 + slope / (n * f),
- * where f is the factor at t - 1: start_factor + (t - 1) * slope / n. */
+/* In one epoch the factor grows by slope / n. Let f be the factor at t - 1, which is start_factor +
+ * (t - 1) * slope / n. Then the rate is multiplied by 1 + slope / (n * f). */
 static double linear_next(const rg_schedule *s, rg_param_group *g, double t) {
     double slope = s->o.end_factor - s->o.start_factor, n = (double)s->o.total_iters;
     if (t == 0)
@@ -184,7 +184,7 @@ static double cyclic(const rg_schedule *s, rg_param_group *g, double t) {
     return base + (most - base) * part * scale;
 }
 
-/* ---- OneCycleLR: up to max_lr, back, and far below ----------------------------- */
+/* ---- OneCycleLR: up to max_lr, down again, and far below the first rate ------- */
 
 /* Interpolates between `from` (part = 0) and `to` (part = 1), linearly or along a cosine. */
 static double anneal(const rg_schedule *s, double from, double to, double part) {

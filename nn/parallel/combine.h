@@ -1,7 +1,7 @@
 /*
  * combine.h: sums, maxima and minima of two arrays of type T, element by element. combine.c
- * includes this file once for each type. Before that it must define T, and NAMED(f) as the name of
- * the function f for this type; this file undefines both.
+ * includes this file once for each type. Before each inclusion combine.c must define T, and
+ * NAMED(f), which is the name of the function f for this type. This file undefines both.
  */
 static void NAMED(sum)(T *to, const T *left, const T *right, int64_t n) {
     for (int64_t i = 0; i < n; i++)

@@ -23,8 +23,8 @@ int rgi_sums_completed(int i, int n) {
 /* ---- adding the shards of a rank along the tree ---------------------------------------- */
 
 /* Adds 0 to each of n elements of a sum, for a shard that has computed no gradient. This turns -0
- * into 0. If the shards were on different ranks, the zeros would be sent and added, with the same
- * effect; and the result must have the same bits for any number of ranks. */
+ * into 0. If the shards were on different ranks, the zeros would be sent and added, which also
+ * turns -0 into 0. The result must have the same bits for any number of ranks. */
 static void add_zeros(const rg_bucket *b, char *to, int64_t n) {
     static const double zeros[512];
     const size_t size = rgi_element_size(b->dtype);

@@ -1,7 +1,7 @@
 /*
  * reducer.h: the reducer, which sums the gradients of a model's parameters over the shards of a
- * batch (see distributed.h) and over the ranks, as the Reducer of torch's DistributedDataParallel
- * sums over ranks. reducer.c receives the gradients during
+ * batch (see distributed.h) and over the ranks. It corresponds to the Reducer of torch's
+ * DistributedDataParallel, which sums over ranks only. reducer.c receives the gradients during
  * backward runs, and buckets.c sends the sums. Private.
  */
 #pragma once
@@ -27,11 +27,10 @@ typedef struct rg_reducer_entry {
 
 /* A bucket of n elements: the gradients of its entries, followed by one mark for each entry. A mark
  * is 1 if this rank has computed the entry's gradient, so the sum of an entry's marks over all
- * ranks tells how many ranks have computed the gradient. `sums` has room for
- * several arrays of n elements (rg_reducer's `levels`). Each is a sum over a subtree of this rank's
- * shards, which waits until the subtree beside it is complete. In the end the first array is the
- * sum over all shards of this rank, which is sent. `room` is the memory for elements that are
- * received. */
+ * ranks tells how many ranks have computed the gradient. `sums` has room for several arrays of n
+ * elements (rg_reducer's `levels`). Each array is a sum over a subtree of this rank's shards, and
+ * waits until the subtree beside it is complete. In the end the first array is the sum over all
+ * shards of this rank. This sum is sent. `room` is the memory for elements that are received. */
 typedef struct rg_bucket {
     rg_dtype dtype;
     /* The number of the bucket's entries, and of entries whose gradients haven't arrived in this

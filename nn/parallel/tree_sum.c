@@ -29,8 +29,8 @@ typedef struct {
 
 static int64_t middle_of(stretch s) { return s.end - (s.end - s.from) / 2; }
 
-/* Returns the elements that a rank still sums after `level` levels. At level i the rank keeps one
- * half of its elements. Bit i of its rank selects which half. */
+/* Returns the elements that a rank still sums after `level` levels. At level i it keeps one half of
+ * its elements. Bit i of the rank's number selects which half. */
 static stretch stretch_at(int64_t n, int rank, int level) {
     stretch s = { 0, n };
     for (int i = 0; i < level; i++) {

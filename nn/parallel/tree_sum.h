@@ -1,16 +1,16 @@
 /*
- * tree_sum.h: sums an array over all ranks without blocking: the caller fills in an rg_tree_sum,
+ * tree_sum.h: sums an array over all ranks without blocking. The caller fills in an rg_tree_sum,
  * and calls rgi_tree_sum_advance repeatedly until the sum is done. Several sums may run at the same
  * time. Private.
  *
- * All elements are summed along one fixed binary tree. With R = 2^k ranks adjacent ranks are summed
- * first, then adjacent pairs of ranks, and so on, by recursive halving: at level 0 a rank
- * exchanges halves of the array with the adjacent rank, and keeps the sum of one half; at level 1
- * it exchanges halves of that half with the rank whose number differs by 2, and so on, until it has
- * the sum of one of the 2^k parts. Then the parts are returned along the same messages in reverse.
- * A rank sends 2 (R - 1) / R times the array, which is the minimum, in 2 log2 R messages. If R
- * isn't a power of two, the first 2^k ranks do this, where 2^k is the largest power of two below R.
- * Each other rank first sends its array to one of these ranks, and at the end receives the sums.
+ * All elements are summed along one fixed binary tree, by recursive halving. If there are R = 2^k
+ * ranks, a rank exchanges halves of the array with the adjacent rank at level 0, and keeps the sum
+ * of one half. At level 1 it exchanges halves of that half with the rank whose number differs by 2.
+ * After k levels it has the sum of one of 2^k parts of the array. Then the parts are returned along
+ * the same messages in reverse. A rank sends 2 (R - 1) / R times the array, which is the minimum,
+ * in 2 log2 R messages. If R isn't a power of two, the first 2^k ranks do this, where 2^k is the
+ * largest power of two below R. Each other rank first sends its array to one of these ranks, and at
+ * the end receives the sums.
  */
 #pragma once
 

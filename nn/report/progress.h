@@ -37,9 +37,9 @@ typedef struct rg_progress {
     bool started, opened; /* Set once a step was given; set while the cursor is in the line. */
 } rg_progress;
 
-/* Begins the progress line of a loop of `steps` steps on the stream `to`, which must stay open. If
- * the number of steps isn't known, `steps` is 0; a line in a file or a pipe is then written about
- * every ten seconds, and no line says what time is left. On failure returns a state whose stream is
+/* Begins the progress line of a loop of `steps` steps on the stream `to`, which must stay open.
+ * Pass 0 if the number of steps isn't known. Then a line in a file or a pipe is written about every
+ * ten seconds, and no line says what time is left. On failure returns a state whose stream is
  * NULL. */
 rg_progress rg_progress_begin(FILE *to, int64_t steps);
 /* Writes the line if one is due after `done` steps. The format is printf's. A loop that goes on

@@ -14,14 +14,14 @@
  */
 void rgi_record_begin(rg_text *record, const char *kind, const char *name, int64_t step);
 /* rgi_record_text appends a string in double quotes to a record, rgi_record_double a number. JSON
- * has neither NaN nor infinities: NaN is written as null, and infinities as 1e999 and -1e999, which
+ * has neither NaN nor infinities. NaN is written as null, and infinities as 1e999 and -1e999, which
  * JavaScript reads as infinities.
  */
 void rgi_record_text(rg_text *record, const char *text);
 void rgi_record_double(rg_text *record, double v);
-/* Checks the arguments of a function that reports something: returns true if r is a report, name
- * isn't NULL, and the call isn't part of a run that is being recorded (rgi_may_do_once); a replay
- * of that run couldn't repeat the report. Otherwise fails, and returns false. */
+/* Checks the arguments of a function that reports something. Returns true if r is a report, name
+ * isn't NULL, and no training step is being recorded for replays. (A replay couldn't repeat the
+ * report; see rgi_may_do_once.) Otherwise fails, and returns false. */
 bool rgi_report_given(const rg_report *r, const char *name, const char *op);
 /* Appends the records to the report's file, and frees their memory. Returns false on failure. */
 bool rgi_report_append(rg_report *r, const char *op, rg_text *records);

@@ -19,10 +19,9 @@
  * loaded again.
  *
  * A name may have a slash, such as "loss/train". Curves whose names have the same part before the
- * slash share a chart. Heat-maps and histograms with the same part share a slider over the steps.
- * If a name is reported at a step that isn't greater than the last step of this name, for example
- * because a run goes on from a checkpoint, the new record replaces the records of this name from
- * that step on.
+ * slash share a chart. Heat-maps and histograms with the same part share a slider over the steps. A
+ * run that goes on from a checkpoint may report a name again at the same step or an earlier one.
+ * The new record then replaces the records of this name from that step on.
  *
  * Functions return false on failure. A record that can't be written, for example because the disk
  * is full, is lost; later records are written as soon as there is room. Several threads may report

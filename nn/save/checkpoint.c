@@ -240,9 +240,9 @@ static rg_tensor *part_named(const checkpoint_parts *c, part p, const char *name
     return at < 0 ? NULL : c->part[p].list.v[at].tensor;
 }
 
-/* Returns the file's tensors of the model, followed by the tied ones again: the file has a tied
- * tensor under one name, but the module expects it under each of its names. `own` is the module's
- * state_dict. The scope owns the list. On failure .n is -1. */
+/* Returns the file's tensors of the model, followed by the tied ones again under their other names.
+ * The file has a tied tensor under one name only, but the module expects it under each of its
+ * names. `own` is the module's state_dict. The scope owns the list. On failure .n is -1. */
 static rg_named_list tied_again(const checkpoint_parts *c, rg_named_list own) {
     const rg_named_list found = c->part[MODEL].list, failed = { .n = -1 };
     rg_named *v = rgi_scope_alloc((size_t)(found.n + own.n) * sizeof *v);
@@ -299,10 +299,10 @@ static bool random_fits(const checkpoint_parts *c) {
     return state ? rgi_random_state_fits(state) : refuse(c, "Missing key:", RANDOM, "");
 }
 
-/* Loads the parts, which have all been checked. The loader comes first, since loading it still
+/* Loads the parts, which have all been checked. The loader comes first, because loading it still
  * fails if the program has freed the loader's generator. The optimizer comes after all parts that
- * can fail, since loading it can't. If the run has no model, c->model is empty, and nothing is
- * copied for it. */
+ * can fail, because loading it can't fail. If the run has no model, c->model is empty, and nothing
+ * is copied for it. */
 static bool put_parts(checkpoint_parts *c, const rg_training *run) {
     bool ok = !run->loader || rgi_loader_load_end(&c->loader);
     if (ok)

@@ -59,8 +59,8 @@ typedef struct rg_training {
 bool rg_save_checkpoint(const char *path, rg_training run);
 /* Loads a file that rg_save_checkpoint wrote. The run must have the same parts as the run that was
  * saved. Fails, with an error message that names the file, if an entry is missing in the file or in
- * the run, if an entry has another shape in the run, or if the optimizer or a schedule is of
- * another class. Returns false on failure; then nothing was loaded. */
+ * the run, or has another shape in the run. Also fails if the optimizer or a schedule is of another
+ * class. Returns false on failure; then nothing was loaded. */
 bool rg_load_checkpoint(const char *path, rg_training run);
 
 /* Writes the run as programs with PyTorch usually do, so that torch.load(f, weights_only=True) can
