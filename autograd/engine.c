@@ -396,9 +396,9 @@ static inline bool is_hooked(const rg_leaf_slot *s) {
     return s->grad && rgi_has_hooks(s->leaf) && rgi_has_hooks_after(s->leaf);
 }
 
-/* Lists the leaves whose hooks will be called after the commit. This is done before any gradient is
- * committed, because it may run out of memory. While a training step is being recorded, the list is
- * empty: leaves_prepare fails if a leaf has hooks. */
+/* Lists the leaves whose hooks will be called after the commit. The list is made before any
+ * gradient is committed, because memory may run out. While a training step is being recorded, the
+ * list is empty: leaves_prepare fails if a leaf has hooks. */
 static bool list_hooked(const rg_run *r, leaves_hooked *l) {
     const rg_leaf_slot *end = rgi_leaf_slots_end(&r->leaves);
     size_t most = 0;

@@ -71,8 +71,8 @@ static inline bool fits(const rg_tensor *g, const rg_meta *meta) {
     return true;
 }
 
-/* Sets *sum to the dims of g to sum over, so that the result has the shape in `meta`, apart from
- * leading dims of size 1. Returns false if g can't be summed to that shape. */
+/* Sets *sum to the dims of g over which it must be summed to get the shape in `meta`. The sum may
+ * have further leading dims of size 1. Returns false if g can't be summed to that shape. */
 static bool dims_to_sum(const rg_tensor *g, const rg_meta *meta, rg_dims *sum) {
     int more = g->ndim - meta->ndim;
     if (more < 0)

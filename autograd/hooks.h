@@ -40,12 +40,12 @@ rg_hooks *rgi_hooks_make(rg_node *n);
 rg_tensor **rgi_retained(const rg_tensor *t);
 /* Makes t retain its gradient. Requires that t has a node. Returns false if memory ran out. */
 bool rgi_retain_grad(const rg_tensor *t);
-/* If t and `after` retain their gradients, moves t's gradient to `after`, and t retains no more. */
+/* If t and `after` retain their gradients, moves t's gradient to `after`. t then retains none. */
 void rgi_move_retained(const rg_tensor *t, const rg_tensor *after);
 
 /* ---- call_hooks.c: calling hooks --------------------------------------------------- */
 /* Calls the hooks of an output with its gradient *grad, which they may replace. Then keeps *grad if
- * the output retains it. If *grad is NULL, does neither. Returns false on failure. */
+ * the output retains it. Does nothing if *grad is NULL. Returns false on failure. */
 bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad);
 /* Returns whether rg_register_hook was ever called for any leaf. */
 bool rgi_were_leaves_hooked(void);

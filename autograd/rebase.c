@@ -85,8 +85,8 @@ static void release_history(rg_history *h) {
 /* ---- views that were written to ---------------------------------------------------- */
 
 /* Returns the number of the view t for torch's error message. If t is an element of a list (as of
- * split), the number is its index in the list, otherwise its index among the outputs of its op. n,
- * t's node, must not be a leaf. */
+ * split), the number is its index in the list, otherwise its index among the outputs of its op.
+ * Requires that n, the node of t, isn't a leaf. */
 static int output_number(const rg_node *n, const rg_tensor *t) {
     bool is_part = RG_IS(n->op, select) || RG_IS(n->op, slice);
     return is_part ? ((const rg_part *)n->attr)->number : t->output;

@@ -48,8 +48,8 @@ void *(rg_module_ready)(void *module) {
 
 /* ---- the check that a pointer is a module -------------------------------------- */
 
-/* Fails because m is no module. If m is a tensor, the error is torch's: where a function takes a
- * void *, the compiler can't refuse a tensor. */
+/* Fails because m is no module. If m is a tensor, the error message is torch's. (The compiler can't
+ * refuse a tensor where a function takes a void *.) */
 __attribute__((cold)) static bool refuse_module(const rg_module *m, const char *op) {
     const bool tensor = m && (const void *)m != RG_NONE && rgi_is_tensor(m);
     RG_FAIL_AS_IF(RG_TYPE_ERROR, tensor, op, "torch.%sTensor is not a Module subclass",

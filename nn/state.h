@@ -16,8 +16,8 @@ typedef struct rg_dictionary {
     rg_map places;
 } rg_dictionary;
 
-/* Returns whether each entry of a dictionary has a name and a value (a tensor or RG_NONE), and no
- * name comes twice. Fails if not. */
+/* Fails and returns false unless each entry of a dictionary has a name and a value (a tensor or
+ * RG_NONE), and no name comes twice. */
 bool rgi_state_given(rg_named_list dict, const char *op);
 
 /* A load_state_dict in progress. `own` lists the module's tensors, and `dict` the values that the

@@ -240,7 +240,7 @@ void rgi_recording_changes(rg_replay *r, rg_tensor *t) {
         return;
     }
     /* The step has made t if t has memory of the pool and isn't a leaf. A tensor without history on
-     * which no entry works may be new as well, so it counts as made. */
+     * which no entry works counts as made, too, because it may be new. */
     const bool before = t->history;
     const bool computed = is_in_pool(r, t->storage) && !(before && !rgi_node_of(t)->op);
     const bool used = rgi_pointers_have(&r->held, t) && !is_in_pool(r, t->storage);

@@ -173,9 +173,9 @@ static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t att
 
 /* The entry of a backward step. If `buffer` isn't NULL, a repetition calls the rule's `into`, which
  * adds a gradient to the buffer. Otherwise it calls the op's `together` or, if the op has none, its
- * `fused`. `original` is the step's node. `copy` is a copy of this node, whose saved values are
- * aliases that the recording holds. The copy has no versions, since each repetition may write to
- * the saved values. The tensors that the step allocates are in the recording's list of held
+ * `fused`. `original` is the step's node, and `copy` is a copy of it. The saved values in the copy
+ * are aliases that the recording holds. The copy has no versions, since each repetition may write
+ * to the saved values. The tensors that the step allocates are in the recording's list of held
  * tensors, from index `first` on. */
 typedef struct {
     rg_node *original, copy;

@@ -47,8 +47,8 @@ bool rg_is_inference_mode_enabled(void) { return rgi_this.inference; }
 
 bool rg_is_inference(rg_tensor *t) { return rgi_check(t, "is_inference") && is_inference(t); }
 
-/* Sets the thread's inference mode, and then its grad mode: in this order, since
- * rg_set_grad_enabled reads the inference mode. */
+/* Sets the thread's inference mode and its grad mode. The inference mode comes first, because
+ * rg_set_grad_enabled reads it. */
 static void set_modes(bool on, bool grad) {
     rgi_thread_get()->inference = on;
     if (on && !rgi_is_in_force(&inference))

@@ -2,10 +2,10 @@
  * profile.c: the profiler. It counts the cost of each op: the number of calls, the time of the
  * calls without that of calls inside them, the bytes of the tensors read and written, and the
  * floating point operations. If a gradient rule computes a gradient, the cost is counted for the
- * ops that the rule calls. The costs are the rows of a table, in which work that isn't an op has
- * rows of its own if the program marks it. With REGARD_PROFILE=1 in the environment, the table is
- * printed to standard error when the program ends. REGARD_PROFILE=FILE.json also writes every call
- * to that file, for chrome://tracing.
+ * ops that the rule calls. The costs are the rows of a table. Work that isn't an op has rows of its
+ * own if the program marks it (RG_RECORD_FUNCTION). With REGARD_PROFILE=1 in the environment, the
+ * table is printed to standard error when the program ends. REGARD_PROFILE=FILE.json also writes
+ * every call to that file, for chrome://tracing.
  */
 #include "autograd/autograd.h"
 #include "autograd/engine.h"

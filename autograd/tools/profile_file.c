@@ -111,8 +111,8 @@ void rgi_profile_file_call(const char *name, const char *kind, double began, dou
     note_error();
 }
 
-/* Writes the beginning and the end of the work as two events. They have a common id: the number of
- * events that the file had before them. */
+/* Writes the beginning and the end of the work as two events with a common id. The id is the number
+ * of events that the file had before them. */
 void rgi_profile_file_beside(const char *name, double began, double took, double bytes) {
     if (!has_file())
         return;

@@ -183,7 +183,7 @@ static bool check_written_input(const rg_check_run *s, int at) {
 }
 
 /* Releases the wanted inputs between forward and backward. Fails unless backward computes the same
- * gradients as in a run without this. */
+ * gradients as in a run in which they aren't released. */
 static bool check_released_inputs(const rg_check_run *s) {
     rg_tensor *in[RG_FUNCTION_INPUTS], *middle[RG_FUNCTION_INPUTS], *y[RG_MAX_OUTPUTS];
     rg_check_result r, direct;

@@ -268,7 +268,7 @@ static bool is_permutation(const int64_t *order, int64_t n) {
     return true;
 }
 
-/* Returns whether this loader can be at this position in an order of `items` items. Fails if not.
+/* Fails and returns false unless this loader can be at this position in an order of `items` items.
  * Between two epochs (position -1) the order can also be empty. */
 static bool place_fits(const rg_data_loader *l, int64_t position, int64_t items, const char *op) {
     const int64_t batch = l->options.batch_size;

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 /* Makes a norm module. `shape` is stored in the module's field of that name, and `affine` is the
- * shape of the weight and of the bias. A class without a bias (RMSNorm) has has_bias false. */
+ * shape of the weight and of the bias. has_bias is false for a class without a bias (RMSNorm). */
 static rg_norm_module *norm_new(const rg_module_class *cls, rg_dims shape, rg_dims affine,
                                 bool has_bias, rg_norm_options o) {
     RG_AS(cls->name);

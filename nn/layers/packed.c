@@ -157,7 +157,7 @@ rg_packed_sequence rg_pack_padded_sequence_with(rg_tensor *x, rg_tensor *lengths
                  lengths->ndim);
         return no_packed;
     }
-    /* This is called even if batch_first is false and `turned` isn't used, because it fails, as
+    /* rg_transpose is called even if batch_first is false and `turned` isn't used. It fails, as
      * torch does, if x has no second dim. */
     rg_tensor *turned = rg_transpose(x, 0, 1);
     if (!turned)

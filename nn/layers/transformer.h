@@ -137,8 +137,8 @@ rg_transformer_decoder_layer *rg_nn_transformer_decoder_layer_with(int64_t d_mod
                     __VA_ARGS__))
 
 /* The cache of a decoder that generates one position after the other. `memory` holds the keys and
- * values that each layer has computed from the encoder's output, and `tgt` those that it has
- * computed from the positions of tgt that were given until now. Both tensors are (layers, 2, batch,
+ * values that each layer has computed from the encoder's output. `tgt` holds each layer's keys and
+ * values for the positions of tgt that were given until now. Both tensors are (layers, 2, batch,
  * heads, positions, head size). The scope in which the cache was made owns them. In the cache of a
  * single layer the first dim is missing. */
 typedef struct rg_decoder_cache {

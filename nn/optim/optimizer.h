@@ -72,27 +72,27 @@ rg_optim *rg_optim_radam_with(rg_list params, rg_param_group options);
 rg_optim *rg_optim_muon_with(rg_list params, rg_param_group options);
 rg_optim *rg_optim_lbfgs_with(rg_list params, rg_param_group options);
 #define RG_OPTIM_(name, params, ...) rg_optim_##name##_with(params, RG_PARAM_GROUP_(__VA_ARGS__))
-/* Options and defaults: lr = 1e-3; momentum, dampening, weight_decay = 0; nesterov, maximize =
- * false */
+/* Options and defaults: lr = 1e-3, momentum = 0, dampening = 0, weight_decay = 0, nesterov = false,
+ * maximize = false. */
 #define rg_optim_sgd(params, ...) RG_OPTIM_(sgd, params, __VA_ARGS__)
-/* Options and defaults: lr = 1e-3, betas = { 0.9, 0.999 }, eps = 1e-8; weight_decay = 0, or AdamW's
- * 0.01; amsgrad, maximize = false; decoupled_weight_decay = false, or AdamW's true. */
+/* Options and defaults: lr = 1e-3, betas = { 0.9, 0.999 }, eps = 1e-8, weight_decay = 0 (in AdamW
+ * 0.01), amsgrad = false, maximize = false, decoupled_weight_decay = false (in AdamW true). */
 #define rg_optim_adam(params, ...)  RG_OPTIM_(adam, params, __VA_ARGS__)
 #define rg_optim_adamw(params, ...) RG_OPTIM_(adamw, params, __VA_ARGS__)
-/* Options and defaults: lr = 0.01, alpha = 0.99, eps = 1e-8; weight_decay, momentum = 0; centered,
- * maximize = false */
+/* Options and defaults: lr = 0.01, alpha = 0.99, eps = 1e-8, weight_decay = 0, momentum = 0,
+ * centered = false, maximize = false. */
 #define rg_optim_rmsprop(params, ...) RG_OPTIM_(rmsprop, params, __VA_ARGS__)
-/* Options and defaults: lr = 0.01, eps = 1e-10; lr_decay, weight_decay, initial_accumulator_value =
- * 0; maximize = false. As in torch, initial_accumulator_value has no effect in rg_optim_add_group:
- * all groups use the value that the optimizer was made with. */
+/* Options and defaults: lr = 0.01, eps = 1e-10, lr_decay = 0, weight_decay = 0,
+ * initial_accumulator_value = 0, maximize = false. As in torch, initial_accumulator_value has no
+ * effect in rg_optim_add_group: all groups use the value that the optimizer was made with. */
 #define rg_optim_adagrad(params, ...) RG_OPTIM_(adagrad, params, __VA_ARGS__)
 /* Options and defaults: lr = 1e-4, betas = { 0.9, 0.99 }, weight_decay = 0, maximize = false */
 #define rg_optim_lion(params, ...) RG_OPTIM_(lion, params, __VA_ARGS__)
-/* Options and defaults: lr = 2e-3, betas = { 0.9, 0.999 }, eps = 1e-8, momentum_decay = 4e-3;
- * weight_decay = 0; decoupled_weight_decay, maximize = false */
+/* Options and defaults: lr = 2e-3, betas = { 0.9, 0.999 }, eps = 1e-8, momentum_decay = 4e-3,
+ * weight_decay = 0, decoupled_weight_decay = false, maximize = false. */
 #define rg_optim_nadam(params, ...) RG_OPTIM_(nadam, params, __VA_ARGS__)
-/* Options and defaults: lr = 1e-3, betas = { 0.9, 0.999 }, eps = 1e-8; weight_decay = 0;
- * decoupled_weight_decay, maximize = false */
+/* Options and defaults: lr = 1e-3, betas = { 0.9, 0.999 }, eps = 1e-8, weight_decay = 0,
+ * decoupled_weight_decay = false, maximize = false. */
 #define rg_optim_radam(params, ...) RG_OPTIM_(radam, params, __VA_ARGS__)
 /* Muon accepts only matrices as parameters. Options and defaults: lr = 1e-3, weight_decay = 0.1,
  * momentum = 0.95, nesterov = true, eps = 1e-7, ns_coefficients = { 3.4445, -4.775, 2.0315 },

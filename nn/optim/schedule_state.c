@@ -133,8 +133,8 @@ static int one_cycle_ends(const rg_schedule_options *o, double ends[3]) {
     return phases;
 }
 
-/* If cycle_momentum is set, writes "use_beta1": true if the optimizer has no momentum option, so
- * that Adam's first beta is cycled in its place. */
+/* If cycle_momentum is set, writes the entry "use_beta1". It is true if the optimizer has no
+ * momentum option: then Adam's first beta is cycled in its place. */
 static void add_use_beta1(rg_py *p, const rg_schedule *s) {
     if (s->o.cycle_momentum)
         rgi_py_bool(p, "use_beta1", !rgi_option_set(s->optim->defaults.options.momentum));
@@ -387,8 +387,8 @@ static bool list_is_whole(const schedule_load *l, const char *list, int64_t n) {
     return true;
 }
 
-/* Returns whether each list that the dictionary has is complete, with an element for each group,
- * and whether a SequentialLR has all its milestones. Fails if not. */
+/* Fails and returns false unless each list that the dictionary has is complete, with an element for
+ * each group. Also fails if a SequentialLR lacks one of its milestones. */
 static bool lists_are_whole(const schedule_load *l) {
     for (int i = 0; i < RG_COUNT(group_lists); i++)
         if (!list_is_whole(l, group_lists[i].name, (int64_t)l->copy.optim->n_groups))

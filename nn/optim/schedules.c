@@ -1,8 +1,8 @@
 /*
  * schedules.c: computes the learning rate of each schedule at epoch t. A function *_next computes
  * the rate from the previous rate, as torch's get_lr does. A function *_closed computes it from the
- * initial rate, as torch's closed form does. If a schedule has only one function, that is used in
- * both cases.
+ * initial rate, as torch's closed form does. If a schedule has a single function, that function is
+ * used in both cases.
  */
 #include "optimizer_structs.h"
 #include "tensor/messages/callback.h"

@@ -27,7 +27,7 @@ static rg_tensor *state_of(const rg_optim *o, rg_optim_slot *slot, int k) {
     rg_tensor *state = rg_empty_like(slot->param);
     if (!state)
         return NULL;
-    /* As in torch, the option has no effect if it is given to rg_optim_add_group. */
+    /* As in torch, initial_accumulator_value has no effect if it is given to rg_optim_add_group. */
     double initial = o->defaults.options.initial_accumulator_value;
     rgi_fill_number(state, rgi_option_set(initial) ? initial : 0, 0);
     rgi_set_reference(&slot->state[k], state);

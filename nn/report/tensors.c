@@ -43,9 +43,9 @@ static void add_pixels(rg_text *record, const rg_pixels *p) {
     }
 }
 
-/* Appends the matrices of t, whose shape is (n, rows, columns): how many rows and columns a matrix
- * has, and a list with a list of pixels for each matrix. Also appends the "]" that ends the record.
- * Returns false on failure. */
+/* Appends the matrices of t, whose shape is (n, rows, columns): the number of rows, the number of
+ * columns, and a list of n lists of pixels. Also appends the "]" that ends the record. Returns
+ * false on failure. */
 static bool add_panels(rg_text *record, rg_tensor *t) {
     const int64_t n = rg_size(t, 0), rows = rg_size(t, 1), columns = rg_size(t, 2);
     rgi_text_add(record, ",%lld,%lld,[", (long long)rows, (long long)columns);

@@ -266,9 +266,9 @@ static rg_named_list tied_again(const checkpoint_parts *c, rg_named_list own) {
     return (rg_named_list){ n, v };
 }
 
-/* Returns whether the file's tensors in this part are those of the program's list `own`, with the
- * same names, shapes and dtypes. Fails if not, if `own` has a name twice, or if a tensor of the
- * program mustn't be overwritten. */
+/* Fails and returns false unless the file's tensors in this part are those of the program's list
+ * `own`, with the same names, shapes and dtypes. Also fails if `own` has a name twice, or if a
+ * tensor of the program mustn't be overwritten. */
 static bool own_part_fits(const checkpoint_parts *c, part p, rg_named_list own) {
     rg_map names = { 0 };
     bool ok = true;

@@ -6,6 +6,6 @@
 
 #include "checkpoint.h"
 
-/* Returns whether all parts of the run that are given can be used: handles are valid, and each
- * tensor and number has a name and isn't NULL. Fails if not. */
+/* Fails and returns false unless all parts of the run that are given can be used: handles are
+ * valid, and each tensor and number has a name and isn't NULL. */
 bool rgi_checkpoint_given(const rg_training *run, const char *op);
