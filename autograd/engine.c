@@ -106,9 +106,9 @@ static rg_tensor *leaf_gradient(const rg_run *r, const rg_leaf_slot *s) {
     return own;
 }
 
-/* Calls the leaves' hooks that haven't been called yet. If the run is to commit the gradients, also
- * prepares those that the leaves will keep. All this is done before any of them is committed, so
- * that committing can't fail. */
+/* Calls the leaves' hooks that haven't been called yet. If the run is to commit gradients, also
+ * prepares the gradients that the leaves will keep. All this is done before any gradient is
+ * committed, so that committing can't fail. */
 static bool leaves_prepare(rg_run *r) {
     rg_leaf_slot *end = rgi_leaf_slots_end(&r->leaves);
     for (rg_leaf_slot *s = r->leaves.slots; s < end; s++) {
@@ -139,9 +139,9 @@ static rg_leaf_slot *awaiting_slot(rg_run *r, const rg_edge *e) {
     return hooked ? rgi_leaf_find(&r->leaves, e->node) : NULL;
 }
 
-/* Called after each node was visited or skipped. For each leaf that the node leads to, notes that
- * one step less can add to its gradient, and calls the leaf's hooks if the gradient is now
- * complete. */
+/* Called after each node was visited or skipped. For each leaf that the node leads to, lowers the
+ * number of steps that may still add to its gradient. Calls the leaf's hooks if the gradient is
+ * complete now. */
 static bool leaves_arrive(rg_run *r, const rg_node *n) {
     for (int i = 0; i < n->n_in; i++) {
         rg_leaf_slot *s = awaiting_slot(r, &n->edge[i]);

@@ -85,7 +85,7 @@ typedef struct rg_gradient {
 
 /* Says to which dtype the inputs (or only those in the row's mask `typed`) are converted before a
  * call. RG_AS_GIVEN: they are not converted. RG_PROMOTED: to torch's result type of all inputs.
- * RG_FLOATED: to the same, but to the default dtype if the result type is an integer or bool. */
+ * RG_FLOATED: to the same type or, if that is an integer or bool, to the default dtype. */
 typedef enum rg_typing { RG_AS_GIVEN, RG_PROMOTED, RG_FLOATED } rg_typing;
 
 /* A sample describes inputs with which the tests call an op. `inputs` is a list of shapes. A letter

@@ -36,10 +36,10 @@ static inline bool rgi_is_renewable(const rg_tensor *t) {
  * part of the message about the write, such as "is being" if the view itself is written to. */
 bool rgi_view_follows(const char *op, const rg_tensor *t, const char *written);
 
-/* Returns t or, if t is a view, an alias of it whose history leads directly to its base's history.
- * After a write through a view, torch doesn't call the hooks that the view, or views between it and
- * the base, had before the write. The alias has none of these hooks. Returns NULL if memory ran
- * out. */
+/* Returns t or, if t is a view, an alias of t whose history leads directly to the history of t's
+ * base. After a write through a view, torch doesn't call the hooks that the view, or views between
+ * it and the base, had before the write. The alias has none of these hooks. Returns NULL if memory
+ * ran out. */
 rg_tensor *rgi_beside_hooks(rg_tensor *t);
 
 /* The new histories for a write to the tensor `t`. `after` is a header with the history that t will

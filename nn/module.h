@@ -114,7 +114,7 @@ bool rg_move_places(rg_module *m, const void *from, void *to, size_t bytes);
 
 /* RG_A_MODULE_(m) converts m, a pointer to a module's struct of any type, to an rg_module *. If m
  * is a tensor, a number, a string, a generator or an optimizer, the program doesn't compile. If m
- * is a void *, the function that gets it checks it when the program runs. Only functions that
+ * is a void *, the function that gets m checks it when the program runs. Only functions that
  * register parameters, buffers and children need &m->base. */
 #define RG_NO_MODULE_ "a module belongs here: a pointer to a struct that begins with an rg_module"
 #ifdef __cplusplus

@@ -146,10 +146,10 @@ rg_rnn_packed_result rg_rnn_forward_packed_with(rg_rnn_module *m, rg_packed_sequ
 #define rg_rnn_forward_packed(m, x, ...)  rg_rnn_forward_packed_with(m, x, RG_STATES_(__VA_ARGS__))
 #define rg_gru_forward_packed(m, x, ...)  rg_rnn_forward_packed_with(m, x, RG_STATES_(__VA_ARGS__))
 #define rg_lstm_forward_packed(m, x, ...) rg_rnn_forward_packed_with(m, x, RG_STATES_(__VA_ARGS__))
-/* The keywords of the three kinds in rg_call_keywords: the arguments beside x, and the results h_n
- * and c_n, which the call stores here. If the input is a packed sequence, x is its field `data`,
- * and its other three fields are copied to the fields of the same names here. Otherwise batch_sizes
- * is RG_NONE. */
+/* The keywords of an LSTM, GRU or RNN in rg_call_keywords: the arguments beside x, and the results
+ * h_n and c_n, which the call stores here. If the input is a packed sequence, x is its field
+ * `data`, and its other three fields are copied to the fields of the same names here. Otherwise
+ * batch_sizes is RG_NONE. */
 typedef struct rg_rnn_keywords {
     rg_rnn_states states RG_EMPTY;
     rg_tensor *batch_sizes RG_DEFAULT(RG_NONE);

@@ -25,8 +25,8 @@ rg_gpt *rg_gpt_from_folder(const char *folder);
  * folder must exist. Biases that the model doesn't have are written as zeros. A head whose weight
  * isn't that of the embedding is written, too. Fails if the weights don't fit to m->config, because
  * layers were replaced or added. Returns false on failure. Each file is written under a temporary
- * name, and renamed at the end: unless one of the renames fails, the folder's old files are
- * unchanged after a failure. */
+ * name, and renamed at the end. So after a failure the folder's old files are unchanged, unless one
+ * of the renames has failed. */
 bool rg_gpt_to_folder(rg_gpt *m, const char *folder);
 
 RG_PUBLIC_END

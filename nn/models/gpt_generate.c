@@ -84,7 +84,7 @@ static rg_tensor *generate_draw(rg_tensor *logits, int64_t top_k, const rg_gener
     return rg_multinomial_with(rg_softmax(logits, -1), 1, false, generator);
 }
 
-/* Returns the new tokens `next`, but the padding token for each row that has ended already. Marks
+/* Returns the new tokens `next`, with the padding token in the rows that have ended already. Marks
  * the rows whose token is one of eos_token_id in `ended`. If eos_token_id is empty, no row ends,
  * and `next` is returned unchanged. Returns NULL on failure. */
 static rg_tensor *generate_fill(rg_tensor *next, rg_tensor *ended, const rg_generate_options *o) {

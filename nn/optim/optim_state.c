@@ -80,8 +80,8 @@ static void add_params(rg_py *p, const rg_group *g, size_t first, bool own) {
 }
 
 /* Writes a group: its parameters and its options. In regard's own files (`own`) each option is a
- * float, and each number of an array is one, such as "betas.0" and "betas.1". In torch's files,
- * options have torch's types, and betas is one tuple. */
+ * float, and an array of options is several floats, such as "betas.0" and "betas.1". In torch's
+ * files, options have torch's types, and betas is one tuple. */
 static void add_group(rg_py *p, const rg_group *g, size_t first, bool own) {
     rgi_py_begin(p, RG_PY_DICT);
     if (own)
@@ -340,7 +340,7 @@ static bool load_value(rg_optim_load *l, rg_named loaded) {
 }
 
 /* Returns whether the dictionary must have the entry. If the dictionary has any value of a
- * parameter's state, it must have all values that the options of the group, as loaded, require. An
+ * parameter's state, it must have all values that the loaded options of the group require. An
  * option of a group, or a number of a schedule, is needed if the optimizer has a value for it now
  * and the entry isn't optional. */
 static bool entry_is_needed(const rg_optim_load *l, const optim_entry *e) {

@@ -86,7 +86,7 @@ rg_optim *rg_optim_lbfgs_with(rg_list params, rg_param_group options);
  * initial_accumulator_value = 0, maximize = false. As in torch, initial_accumulator_value has no
  * effect in rg_optim_add_group: all groups use the value that the optimizer was made with. */
 #define rg_optim_adagrad(params, ...) RG_OPTIM_(adagrad, params, __VA_ARGS__)
-/* Options and defaults: lr = 1e-4, betas = { 0.9, 0.99 }, weight_decay = 0, maximize = false */
+/* Options and defaults: lr = 1e-4, betas = { 0.9, 0.99 }, weight_decay = 0, maximize = false. */
 #define rg_optim_lion(params, ...) RG_OPTIM_(lion, params, __VA_ARGS__)
 /* Options and defaults: lr = 2e-3, betas = { 0.9, 0.999 }, eps = 1e-8, momentum_decay = 4e-3,
  * weight_decay = 0, decoupled_weight_decay = false, maximize = false. */
@@ -96,12 +96,13 @@ rg_optim *rg_optim_lbfgs_with(rg_list params, rg_param_group options);
 #define rg_optim_radam(params, ...) RG_OPTIM_(radam, params, __VA_ARGS__)
 /* Muon accepts only matrices as parameters. Options and defaults: lr = 1e-3, weight_decay = 0.1,
  * momentum = 0.95, nesterov = true, eps = 1e-7, ns_coefficients = { 3.4445, -4.775, 2.0315 },
- * ns_steps = 5; match_rms_adamw = true means adjust_lr_fn="match_rms_adamw". As in torch, Muon
- * rounds the matrices of its matrix products to bfloat16. */
+ * ns_steps = 5, match_rms_adamw = false. The last one, if true, means
+ * adjust_lr_fn="match_rms_adamw". As in torch, Muon rounds the matrices of its matrix products to
+ * bfloat16. */
 #define rg_optim_muon(params, ...) RG_OPTIM_(muon, params, __VA_ARGS__)
 /* LBFGS has only one group, and its step needs a closure: use rg_optim_step_closure. Options and
  * defaults: lr = 1, max_iter = 20, max_eval = 5/4 of max_iter, tolerance_grad = 1e-7,
- * tolerance_change = 1e-9, history_size = 100; strong_wolfe = true means
+ * tolerance_change = 1e-9, history_size = 100, strong_wolfe = false. The last one, if true, means
  * line_search_fn="strong_wolfe". */
 #define rg_optim_lbfgs(params, ...) RG_OPTIM_(lbfgs, params, __VA_ARGS__)
 

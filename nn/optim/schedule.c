@@ -108,9 +108,9 @@ static void set_initial_rates(rg_optim *o) {
         o->groups[i].options.lr = o->groups[i].options.initial_lr;
 }
 
-/* Begins a SequentialLR. Making the schedules that it steps has changed the learning rates, so this
- * function sets the rate of each group back to its initial_lr. Also sets these schedules back to
- * the time before their first step. */
+/* Begins a SequentialLR. The schedules that it steps have changed the learning rates when they were
+ * made. So this function sets the rate of each group back to its initial_lr. Also sets these
+ * schedules back to the time before their first step. */
 static void begin_sequential(rg_schedule *s) {
     set_initial_rates(s->optim);
     for (int i = 0; i <= s->o.milestones.n; i++)

@@ -37,8 +37,9 @@ static void add_torch_own(rg_py *p, const rg_training *run) {
     }
 }
 
-/* Returns whether all keys of the file's dict are different. Fails if the program has given a name
- * to two of its tensors and numbers, or one of the names in `taken`, which the file itself uses. */
+/* Returns whether all keys of the file's dict are different. Fails if the program has given the
+ * same name to two of its tensors and numbers, or has given one a name in `taken`. The file itself
+ * uses these names. */
 static bool checkpoint_names_differ(const rg_training *run) {
     static const char *const taken[] = { "model", "optimizer", "scheduler", "schedulers",
                                          "loader" };
