@@ -1,7 +1,7 @@
 /*
- * test_arguments.c: what is refused with a sentence of its own, even while the thread has an error
- * that the program has read: functions that are NULL, and objects that an earlier failure left
- * unfinished.
+ * test_arguments.c: calls with a function that is NULL, and with objects that an earlier failure
+ * left unfinished, are refused. The refusal has its own error message, even while the thread has an
+ * older error that the program has read.
  */
 #include "regard.h"
 #include "tensor/error.h"
@@ -48,7 +48,8 @@ static bool applied(void) {
     ROW(rg_replays_new(NULL, NULL))                \
     ROW(applied())
 
-/* The sentence must be the call's own, with an error that was read, and without one. */
+/* Asserts that the call failed, and that the error is about this call. The thread may have had an
+ * older error, which the program has read. */
 static void expect_own_sentence(const char *call, bool done) {
     const char *said = rg_error();
     ck_assert_msg(!done, "%s", call);
@@ -169,7 +170,7 @@ START_TEST(test_sizes_that_overflow) {
 }
 END_TEST
 
-/* An int parameter doesn't take the lower 32 bits of a number. */
+/* A number that is too large for an int parameter is refused: its lower 32 bits aren't used. */
 START_TEST(test_numbers_that_are_no_int) {
     static const int64_t far[] = { 0x100000000, 0x100000001, -0xffffffffLL, INT64_MAX, INT64_MIN };
     rg_tensor *t = rg_ones(2, 3);

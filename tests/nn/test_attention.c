@@ -35,10 +35,10 @@ END_TEST
 typedef struct {
     const char *name;
     rg_multihead_attention_options how;
-    /* A mask's letter says that it is of bool (b), of floats (f), or causal (c). The digit of attn
-     * is the number of its dims. */
+    /* `attn` and `padding` say what the masks are: of bool (b), of floats (f), or causal (c). The
+     * digit in `attn` is the number of that mask's dims. */
     const char *attn, *padding;
-    /* `fast` asks for no weights, `each` for those of each head. */
+    /* `fast` asks for no weights, and `each` asks for the weights of each head. */
     bool cross, train, fast, each, causal;
 } multihead_case;
 
@@ -158,7 +158,7 @@ START_TEST(test_unbatched) {
 }
 END_TEST
 
-/* One tensor as the query and the key is projected as two are that have the same numbers. */
+/* If two of query, key and value are one tensor, the result is that of separate tensors. */
 START_TEST(test_the_same_query_and_key) {
     rg_set_default_dtype(RG_FLOAT64);
     rg_multihead_attention *m = rg_nn_multihead_attention(4, 2);
@@ -183,8 +183,8 @@ static rg_tensor *looks_on(rg_tensor *x, const char *name, void *context) {
     return RG_NONE;
 }
 
-/* Attention of which nothing is looked at is one op, although another part is looked at; and where
- * it goes step by step for the sake of its weights, what only a look needs isn't done. */
+/* Attention is one op while no hook looks inside it, even if a hook looks at another layer. If the
+ * weights are asked for, attention is several ops, but makes nothing that only hooks need. */
 START_TEST(test_what_is_not_looked_at) {
     rg_transformer_encoder_layer *m = rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3);
     rg_tensor *x = rg_randn(3, 2, 4);
@@ -199,13 +199,13 @@ START_TEST(test_what_is_not_looked_at) {
                   products = rg_profile_cost("linear").calls;
     ck_ok(rg_call(m->self_attn, x));
     ck_assert_int_eq(rg_profile_cost("attention").calls, whole + 1);
-    /* One product makes query, key and value, and another one joins the heads. */
+    /* One product makes query, key and value. The other one is the projection of the output. */
     ck_assert_int_eq(rg_profile_cost("linear").calls, products + 2);
     const int64_t turns = rg_profile_cost("transpose").calls, pads = rg_profile_cost("pad").calls;
     ck_ok(rg_multihead_attention_forward(m->self_attn, x, x, x, .attn_mask = rg_zeros(3, 3),
                                          .key_padding_mask = rg_zeros(2, 3))
               .weights);
-    /* The keys are turned, and nothing else; masks aren't made longer. */
+    /* Only the keys are transposed, and no mask is padded. */
     ck_assert_int_eq(rg_profile_cost("transpose").calls, turns + 1);
     ck_assert_int_eq(rg_profile_cost("pad").calls, pads);
     rg_set_profiling(before);
@@ -228,7 +228,7 @@ static rg_tensor *spoils_output(rg_module *m, rg_list in, rg_tensor *y, void *co
     return rg_matmul(y, rg_ones(77, 77));
 }
 
-/* As in torch, a share below 0 drops nothing where the weights are asked for. */
+/* As in torch, a negative dropout drops nothing if the weights are asked for. */
 START_TEST(test_negative_dropout) {
     rg_multihead_attention *m = rg_nn_multihead_attention(4, 2, .dropout = -0.5);
     rg_tensor *x = rg_randn(3, 2, 4);
@@ -241,8 +241,9 @@ START_TEST(test_negative_dropout) {
 }
 END_TEST
 
-/* Piece by piece, each query sees the keys up to its own, with and without weights; where the cache
- * is complete, it sees all, and the inputs' own keys and values aren't looked at. */
+/* The inputs come piece by piece, and each query sees the keys up to its own position. Once the
+ * cache is complete, each query sees all its keys, and the inputs' own keys and values aren't read.
+ * The results are the same with and without weights. */
 START_TEST(test_cache) {
     static const int sizes[][4] = { { 1, 2, 2 }, { 2, 1, 2 }, { 3, 2 }, { 5 }, { 1, 1, 1, 2 } };
     rg_set_default_dtype(RG_FLOAT64);
@@ -275,7 +276,7 @@ START_TEST(test_cache) {
 }
 END_TEST
 
-/* Where a hook fails to make another output, or other weights, the call has neither. */
+/* If a hook fails to replace the output or the weights, the call returns neither of them. */
 START_TEST(test_hooks_that_fail) {
     rg_forward_hook *const hooks[] = { spoils_output, spoils_weights };
     for (int i = 0; i < 2; i++) {
@@ -377,7 +378,7 @@ START_TEST(test_bad_arguments) {
             .key_padding_mask = rg_zeros(3, 3));
     REFUSED("Expected key_padded_mask.shape[1] to be 3, but got 4", q, q, q,
             .key_padding_mask = rg_zeros(2, 4));
-    /* Where both masks are wrong, the sentence is about the first. */
+    /* If both masks are wrong, the error is about attn_mask. */
     REFUSED("The shape of the 2D attn_mask is torch.Size([3, 4]), but should be (3, 3).", q, q, q,
             .attn_mask = rg_zeros(3, 4), .key_padding_mask = rg_zeros(3, 3));
     REFUSED("only bool and floating types of attn_mask are supported", q, q, q,
@@ -405,7 +406,8 @@ START_TEST(test_bad_arguments) {
     REFUSED("mat1 and mat2 shapes cannot be multiplied (3x2x8 and ", wide, wide, wide,
             .need_weights = true);
     m = same;
-    /* The length stands first in these sentences, wherever it stands in the inputs. */
+    /* The shapes in these errors begin with the length, although the inputs begin with the
+     * batch. */
     rg_multihead_attention *turned[] = { rg_nn_multihead_attention(8, 2, .batch_first = true),
                                          rg_nn_multihead_attention(8, 2, .kdim = 1, .vdim = 1,
                                                                    .batch_first = true) };
@@ -482,7 +484,7 @@ static bool use(void) {
 static rg_multihead_attention *denied;
 static rg_tensor *denied_x, *denied_mask, *denied_padding;
 
-/* Both masks are made to numbers, and get the places of the bias and the zeros. */
+/* Both masks are converted to floats, and get columns for add_bias_kv and add_zero_attn. */
 static bool attends_masked(void) {
     rg_tensor *x = denied_x;
     return rg_multihead_attention_forward(denied, x, x, x, .attn_mask = denied_mask,
@@ -509,7 +511,7 @@ static bool attends_from_cache(void) {
            && rg_multihead_attention_forward(denied, x, x, x, .cache = &seen).weights;
 }
 
-/* Query, key and value are projected apart. */
+/* Key and value are another tensor than the query, so that the projections are separate. */
 static bool attends_to_others(void) {
     rg_tensor *x = denied_x, *k = rg_narrow(denied_x, 0, 0, 2);
     return k
@@ -517,7 +519,7 @@ static bool attends_to_others(void) {
                   .output;
 }
 
-/* A call that was to return weights, too, returns nothing without them. */
+/* A call that is asked for weights returns no output if it can't return the weights. */
 static bool attends_by_call(void) {
     rg_multihead_keywords k = { .options = { .key_padding_mask = RG_NONE,
                                              .attn_mask = RG_NONE,
@@ -529,7 +531,7 @@ static bool attends_by_call(void) {
     return y;
 }
 
-/* The sentence names two shapes, for which there must be memory. */
+/* The error message names two shapes, and writing them takes memory. */
 static bool refuses_values(void) {
     rg_tensor *k = denied_x, *v = rg_narrow(denied_x, 0, 0, 2);
     const bool packed = denied->in_proj_weight != RG_NONE;

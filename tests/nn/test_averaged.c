@@ -30,8 +30,8 @@ static void set_model(void *m, int t) {
     ck_ok(rg_copy_(d.v[6].tensor, 3 * t * t));
 }
 
-/* These are n_averaged and the average's numbers after seven updates, in float64: of the plain mean
- * and with decay 0.9, and with the buffers of the mean and of decay 0.3. */
+/* PyTorch's n_averaged and averages after seven updates, in float64. The rows are: the mean, the
+ * mean with buffers, decay 0.9, and decay 0.3 with buffers. */
 static const double averages[4][10] = {
     { 7, 0.23809523809523817, -0.047619047619047644, 0.19047619047619049, 0.5714285714285714,
       0.24540816326530612, -1.2, 4.9000000000000004, 3.3333333333333335, 147 },
@@ -103,7 +103,8 @@ START_TEST(test_module) {
     ck_assert_int_eq(d.n, 8);
     for (int i = 0; i < 8; i++)
         ck_assert_str_eq(d.v[i].name, names[i]);
-    /* It computes what the model computed when it was made, and stays when the model moves. */
+    /* The average computes what the model computed when the average was made, even after the model
+     * has changed. */
     rg_tensor *x = rg_randn(4, 3);
     rg_eval(model);
     rg_eval(a);
@@ -112,7 +113,7 @@ START_TEST(test_module) {
     ck_assert(rg_equal(rg_call(a, x), y) && !rg_equal(rg_call(model, x), y));
     ck_ok(rg_averaged_model_update_parameters(a, model));
     ck_assert(rg_equal(rg_call(a, x), rg_call(model, x)));
-    /* A deep copy goes on as the original does, and so does what is loaded. */
+    /* A deep copy continues as the original does. So does an average that has loaded its state. */
     rg_averaged_model *b = rg_deepcopy(a), *c = rg_optim_averaged_model(model);
     ck_ok(rg_load_state_dict(c, rg_state_dict(a), true));
     set_model(model, 5);
@@ -180,7 +181,7 @@ START_TEST(test_vector) {
     ck_ok(rg_vector_to_parameters(u, p));
     ck_assert(rg_at(rg_detach(w), 1, 2) == 5 && rg_at(rg_detach(b), 1) == 7
               && rg_item(rg_detach(s)) == 8 && rg_requires_grad(w) && rg_is_leaf(b));
-    /* As in torch, they share the vector's memory. */
+    /* As in torch, the parameters now share the vector's memory. */
     ck_ok(rg_fill_(u, 3));
     ck_assert(rg_at(rg_detach(w), 0, 0) == 3);
     ck_fails(rg_vector_to_parameters(rg_ones(8), p), RG_RUNTIME_ERROR,
@@ -228,7 +229,7 @@ END_TEST
 
 /* ---- modules with less ------------------------------------------------------------------- */
 
-/* A model needs neither parameters nor buffers. */
+/* A model may lack parameters, buffers, or both. */
 START_TEST(test_models_without) {
     RG_SCOPE();
     void *four = rg_nn_linear(3, 4), *five = rg_nn_linear(3, 5);
@@ -266,7 +267,7 @@ static Counter *new_counter(rg_tensor *steps) {
     return RG_READY(self);
 }
 
-/* A whole number may be the first thing of a model, and is averaged without its fraction. */
+/* The first tensor of a model may have whole numbers. Their mean loses its fraction. */
 START_TEST(test_whole_numbers) {
     RG_SCOPE();
     Counter *model = new_counter(rg_scalar(4));
@@ -277,14 +278,14 @@ START_TEST(test_whole_numbers) {
     const int64_t counted = rg_version(count), averaged = rg_version(average);
     ck_ok(rg_averaged_model_update_parameters(a, model));
     ck_assert(rg_equal(average, rg_scalar(7)));
-    /* Both were written to. */
+    /* The update has written to both tensors. */
     ck_assert(rg_version(count) > counted && rg_version(average) > averaged);
     rg_module_free(a);
     rg_module_free(model);
 }
 END_TEST
 
-/* Shapes are compared in all their dims and in no more, however the tensors lie in memory. */
+/* Shapes are compared in all their dims, whatever the strides of the tensors. */
 START_TEST(test_most_dims) {
     RG_SCOPE();
     rg_tensor *last = rg_transpose(rg_ones(3, 1, 1, 1, 1, 1, 1, 2), 0, 7);
@@ -309,7 +310,7 @@ static void update(void *context) {
     rg_averaged_model_update_parameters(c[0], c[1]);
 }
 
-/* What is counted once can't be in a recording. */
+/* An update reads n_averaged, so it can't be recorded. */
 START_TEST(test_no_recording) {
     RG_SCOPE();
     void *model = rg_nn_linear(2, 3), *c[] = { rg_optim_averaged_model(model), model };

@@ -25,7 +25,7 @@ static void say_tensor(rg_tensor *t) {
     }
 }
 
-/* Returns whether the calls since the last question were these. */
+/* Returns whether the calls since the last question were those in `text`. */
 static bool called(const char *text) {
     const bool same = strcmp(calls, text) == 0;
     if (!same)
@@ -34,7 +34,7 @@ static bool called(const char *text) {
     return same;
 }
 
-/* A hook has a name, and multiplies what it gets unless that is 0. */
+/* A hook notes its name, and multiplies the gradient by `times` unless that is 0. */
 typedef struct {
     const char *name;
     double times;
@@ -126,7 +126,7 @@ static Scale *scale(void) {
 
 static bool back(rg_tensor *y) { return rg_backward(rg_sum(y)); }
 
-/* Returns whether the gradient is this, and takes it away. */
+/* Returns whether the gradient of t is (a, b), and clears the gradient. */
 static bool grad_is(rg_tensor *t, double a, double b) {
     rg_tensor *g = rg_grad_of(t);
     const bool same = g != RG_NONE && rg_at(g, 0) == a && rg_at(g, 1) == b;
@@ -168,7 +168,8 @@ START_TEST(test_calls) {
     ck_assert(grad_is(x, 200, 240) && grad_is(z, 0, 0));
     ck_ok(back(rg_call(m, x, x)));
     ck_assert(called("P[1,1] Q[1,1] A(4,8 4,8|2,2) B(4,8 4,8|2,2) ") && grad_is(x, 80, 160));
-    /* A gradient that is differentiated doesn't pass the result. */
+    /* The backward run through the gradient g doesn't pass the module's result. So it calls no
+     * hook. */
     rg_tensor *g = rg_grad(rg_sum(rg_call(m, x, z)), x, .create_graph = true);
     ck_assert(called("P[1,1] Q[1,1] A(12,16 4,8|2,2) B(12,16 4,8|2,2) "));
     ck_assert(rg_at(rg_detach(g), 1) == 160);
@@ -205,7 +206,7 @@ START_TEST(test_parameters) {
     rg_on_warning(before);
     ck_assert_int_eq(warnings, 1);
     ck_assert(called("P[1,1] L(None|2,2) ") && grad_is(s->w, 10, 12));
-    /* What the module has when it is called counts. */
+    /* A backward run calls the hooks that the module had when it was called. */
     rg_tensor *y = rg_call(s, x);
     ck_ok(rg_remove_forward_hook(&s->base, id));
     ck_ok(back(y));
@@ -237,8 +238,8 @@ START_TEST(test_nested) {
 }
 END_TEST
 
-/* The gradient of the result waits for those of the inputs. Where these never come, the next one
- * takes its place, and none is left in the end. */
+/* The gradient of the result is kept until the gradients of the inputs are there. If these never
+ * come, the next run replaces the gradient that is kept, and none is left in the end. */
 START_TEST(test_gradients_that_wait) {
     static hook f = { "F", 0 };
     Scale *s = scale();
@@ -266,7 +267,7 @@ static rg_tensor *sees_forward(rg_module *m, rg_list in, rg_tensor *y, void *con
     return RG_NONE;
 }
 
-/* Hooks of all four kinds beside each other, and each is called when its kind is. */
+/* A module has hooks of all four kinds, and each hook is called at its own time. */
 START_TEST(test_all_kinds) {
     static hook f = { "F", 0 }, p = { "P", 2 };
     rg_module *m = product();
@@ -296,7 +297,7 @@ static rg_tensor *gives_null(rg_module *m, rg_tensor *x) {
 }
 static const rg_module_class null_class = { .name = "Null", .forward = gives_null };
 
-/* A result without a gradient is handed on as it is. */
+/* A result that needs no gradient is returned as it is, although the module has a hook. */
 START_TEST(test_results_without_gradients) {
     static hook f = { "F", 0 };
     rg_module *none = RG_READY(&RG_MODULE(Product, &none_class)->base);
@@ -423,7 +424,8 @@ START_TEST(test_errors) {
              "register_full_backward_hook: expected a function but got NULL");
     ck_fails(rg_register_full_backward_pre_hook(NULL, pre, NULL) >= 0, RG_TYPE_ERROR,
              "expected a module but got NULL");
-    /* The result can't be written to, nor can an input in forward. */
+    /* With a backward hook, the result of the module can't be written to in place. Nor can its
+     * input be written to inside forward. */
     rg_register_full_backward_hook(m, full, &h);
     ck_fails(rg_mul_(rg_call(m, x), 2), RG_RUNTIME_ERROR, "is being modified inplace");
     rg_module *w = RG_READY(&RG_MODULE(Product, &in_place_class)->base);
@@ -436,7 +438,7 @@ START_TEST(test_errors) {
 }
 END_TEST
 
-/* Everything is denied memory in turn. */
+/* Calls the module and runs backward, while requests for memory are denied in turn. */
 static bool all_hooked(rg_module *m, rg_tensor *x) {
     RG_SCOPE();
     calls[0] = '\0';
@@ -474,7 +476,7 @@ END_TEST
 /* The ops that call the hooks are made once and stay. */
 __attribute__((constructor)) static void ops_stay(void) { rg_memory_may_stay = 1; }
 
-/* Hooks that come and go leave no more behind than the first of them did. */
+/* Registering and removing a hook 2,000 times takes no more memory than doing so 20 times. */
 START_TEST(test_hooks_that_come_and_go) {
     Scale *s = scale();
     int64_t room = 0;

@@ -126,7 +126,7 @@ static const struct {
     { "sum of every other", sum_strided },
 };
 
-/* Puts the gradients of f's inputs, and then what f computes, into the result. */
+/* Fills result[] with the gradients of the leaves in `of`, followed by the result of f. */
 static void compute(rg_tensor *(*f)(void), rg_list of, rg_tensor *result[]) {
     for (int i = 0; i < of.n; i++)
         rg_set_grad(of.v[i], RG_NONE);

@@ -15,10 +15,10 @@
 
 /* ---- functions that fail -------------------------------------------------------------------- */
 
-/* The ways of a function to fail: it returns a failure and leaves no message; it calls rg_fail and
- * returns a failure; it calls rg_fail, reads the error and returns a failure. Or a function of the
- * library fails in it, and it returns a result: without reading the error, or after the error's
- * handler has cleared it, or after it has handled the error itself. */
+/* The ways in which a function of the program fails. In the first three it returns a failure:
+ * without a message, after rg_fail, or after rg_fail and reading the error. In the others it
+ * returns a result although a call inside it has failed: the error is unread, was cleared by an
+ * error handler, or was cleared or read by the function itself. */
 typedef enum {
     SAYS_NOTHING,
     SAYS_WHY,
@@ -396,12 +396,12 @@ static const callback callbacks[] = {
     { "rg_full_backward_hook", call_backward_hook_that_makes_null, true, false },
     { "rg_point_hook", call_point_hook, false, false },
     { "activation", call_activation, false, false },
-    { "each", call_each, false, true }, /* By false it ends the generation. */
+    { "each", call_each, false, true }, /* With false it ends the generation. */
     { "rg_closure", call_closure, true, false },
     { "rg_closure", call_closure_of_lbfgs, true, false },
     { "rg_lr_lambda", call_lambda, false, false },
     { "rg_cycle_scale", call_scale, false, false },
-    { "f", NULL, false, false }, /* A function of the library. */
+    { "f", NULL, false, false }, /* A function of the library's. */
 };
 static const int n_callbacks = sizeof callbacks / sizeof *callbacks;
 
@@ -420,8 +420,9 @@ static void clear(rg_code code, const char *message) {
     rg_error_clear();
 }
 
-/* Calls the function of a row, which fails in this way, and checks what rg_error tells then. The
- * program may have read an older error before: it mustn't be told again. */
+/* Calls the function of row i, which fails in this way, and checks what rg_error returns then. With
+ * `after_older`, the program has read an older error before, which rg_error mustn't return
+ * again. */
 static void check_row(int i, way fails, bool after_older) {
     const callback *c = &callbacks[i];
     RG_SCOPE();

@@ -21,9 +21,9 @@ typedef struct {
     rg_gpt *model;
     rg_optim *o;
     rg_schedule *schedule;
-    rg_tensor *average; /* The program keeps a tensor of its own. */
+    rg_tensor *average; /* The program keeps this tensor itself. */
     double step, best;
-    rg_data_loader *loader; /* There may be one. */
+    rg_data_loader *loader; /* NULL if there is none. */
 } training;
 
 static training new_training(uint64_t seed) {
@@ -75,7 +75,7 @@ static bool same_dictionaries(rg_named_list a, rg_named_list b) {
     return same;
 }
 
-/* The scope owns it. */
+/* A copy of all that a training has. The scope owns the tensors. */
 typedef struct {
     rg_named_list model, optim;
     rg_tensor *average, *random;
@@ -186,12 +186,12 @@ START_TEST(test_file) {
 }
 END_TEST
 
-/* Saves the run, and wants another one that lacks it, or has more, to refuse it and to change
- * nothing. */
+/* Saves the run `saved`. Asserts that the run `loaded`, which has other parts, refuses the file,
+ * and that nothing changes. */
 static void refuses(training *t, rg_training saved, rg_training loaded, const char *text) {
     RG_SCOPE();
     ck_ok(rg_save_checkpoint(file, saved));
-    /* The file's random state is another one than the program's. */
+    /* The program's random state differs from that in the file. */
     rg_rand(1);
     snapshot before = look_at(t);
     ck_assert(!rg_load_checkpoint(file, loaded));
@@ -246,7 +246,7 @@ START_TEST(test_refused) {
 }
 END_TEST
 
-/* What stands for a tensor in a bad file. */
+/* The tensor that a bad file has in the place of a right one. */
 typedef enum {
     NOTHING,
     STATE,
@@ -277,8 +277,9 @@ static rg_tensor *tensor_of(kind_of_tensor kind) {
     return NULL;
 }
 
-/* The files have a generator's state, the number "step" and one tensor more, unless a name is "" or
- * replaces one of these. */
+/* Each file has a generator's state, the number "step", and a tensor with the name and of the kind
+ * in the row. A row with the name of one of the first two replaces it or, if the kind is NOTHING,
+ * leaves it out. */
 static const struct {
     const char *name;
     kind_of_tensor kind;
@@ -323,7 +324,8 @@ static const rg_metadata_pair other_kinds[] = {
     { "regard", "checkpoint " }, { "Regard", "checkpoint" }, { "checkpoint", "regard" },
 };
 
-/* Saves a file of these tensors and of one in place of, or beside, what a checkpoint has. */
+/* Saves a checkpoint's tensors and one tensor of this name and kind. That tensor replaces the
+ * checkpoint's tensor of the same name. If the kind is NOTHING, the name is left out. */
 static void save_wrong(const char *name, kind_of_tensor kind) {
     rg_named v[3] = { { "random", tensor_of(STATE) }, { "numbers.step", tensor_of(STEP) } };
     rg_named_list all = { 2, v };
@@ -371,7 +373,7 @@ START_TEST(test_bad_files) {
 }
 END_TEST
 
-/* What the program has and the file lacks is refused, whatever else is there. */
+/* A load fails if the file lacks one of the program's tensors or numbers, whatever else it has. */
 START_TEST(test_one_of_several_is_missing) {
     RG_SCOPE();
     make_folder();
@@ -442,15 +444,16 @@ START_TEST(test_other_files) {
 }
 END_TEST
 
-/* Saves a run with one optimizer, and wants another one's to refuse it. */
+/* Saves a run with one optimizer. Asserts that a run with an optimizer of another kind refuses the
+ * file. */
 static void of_another_kind(rg_optim *saved, rg_optim *loaded, const char *text) {
     rg_error_clear();
     ck_ok(rg_save_checkpoint(file, (rg_training){ .optim = saved }));
     ck_fails(rg_load_checkpoint(file, (rg_training){ .optim = loaded }), RG_RUNTIME_ERROR, text);
 }
 
-/* The file's optimizer and schedules must be of the run's kinds, also where their states are alike:
- * Adam's and AdamW's have the same keys. */
+/* The file's optimizer and schedules must be of the same kinds as the run's. This holds even for
+ * Adam and AdamW, whose states have the same keys. */
 START_TEST(test_kinds) {
     RG_SCOPE();
     make_folder();
@@ -471,14 +474,15 @@ START_TEST(test_kinds) {
         "it is of schedules LinearLR, CosineAnnealingLR, SequentialLR, and not of none");
     ck_ok(rg_load_checkpoint(file, (rg_training){ .optim = warm }));
 
-    /* A file without the names, as they were once, is loaded. */
+    /* A file that doesn't name the kinds is loaded, since older versions wrote such files. */
     const rg_metadata_pair is = { "regard", "checkpoint" };
     rg_named_list all = rg_load_file(file);
     ck_ok(rg_save_file(all, file, .metadata = { 1, &is }));
     ck_ok(rg_load_checkpoint(file, (rg_training){ .optim = warm }));
     ck_fails(rg_load_checkpoint(file, (rg_training){ .optim = step }), RG_RUNTIME_ERROR,
              "run.safetensors': ");
-    /* What a schedule of the run's needs must be there, unlike in a dictionary of torch's. */
+    /* The file must have each key that a schedule of the run needs, unlike a state_dict of
+     * torch's. */
     ck_ok(rg_save_checkpoint(file, (rg_training){ .optim = step }));
     all = rg_load_file(file);
     int left = 0;
@@ -498,7 +502,7 @@ END_TEST
 
 /* ---- in the middle of an epoch ----------------------------------------------------------- */
 
-/* A linear layer learns from a loader's batches, between and within its epochs. */
+/* A linear layer learns from a loader's batches. It is saved between epochs and within them. */
 typedef struct {
     void *model;
     rg_optim *o;
@@ -526,7 +530,7 @@ static void end_epochs(epochs *e) {
     rg_generator_free(e->g);
 }
 
-/* An epoch's end, where the loader gives no batch, counts as a step, too. */
+/* At the end of an epoch, the loader gives no batch. This counts as a step, too. */
 static void learn(epochs *e, int until) {
     RG_FOR (; e->step < until; e->step++) {
         rg_list batch = rg_data_loader_next(e->loader);
@@ -539,7 +543,8 @@ static void learn(epochs *e, int until) {
     }
 }
 
-/* Saves the loader's state as a part of its own, or among the program's tensors. */
+/* Saves or loads a run with the state of its loader. If `part`, the loader is a part of the run;
+ * otherwise its state is among the program's tensors. */
 static bool with_loader(bool (*f)(const char *path, rg_training run), epochs *e, bool part) {
     rg_training run = { .model = e->model,
                         .optim = e->o,
@@ -562,7 +567,7 @@ START_TEST(test_within_an_epoch) {
         const bool own = way & 1, part = way & 2;
         epochs whole = new_epochs(1, own);
         learn(&whole, END);
-        /* An epoch has 4 batches, and an end. */
+        /* Each epoch has 4 batches and an end, so that 11 steps reach the third epoch. */
         for (int stop = 0; stop <= 11; stop++) {
             epochs first = new_epochs(1, own);
             learn(&first, stop);
@@ -624,7 +629,7 @@ static void are_refused(rg_training run) {
 
 /* Parts that were freed are refused, before anything is looked at or written. */
 START_TEST(test_released_parts) {
-    /* Under a sanitizer, what was freed may not be looked at. */
+    /* Under a sanitizer, freed memory mustn't be read. */
     if (rgi_pool_bypassed())
         return;
     RG_SCOPE();
@@ -653,8 +658,8 @@ START_TEST(test_other_released_parts) {
 }
 END_TEST
 
-/* Loads a run whose loader's own generator was freed, which must change nothing, and returns
- * whether the default generator, too, is as it was. */
+/* Loads a run whose loader has a generator that was freed, and asserts that nothing changes.
+ * Returns whether the default generator hasn't changed, either. */
 static bool load_without_generator(void) {
     RG_SCOPE();
     make_folder();
@@ -719,8 +724,8 @@ START_TEST(test_no_part_of_a_recorded_step) {
 }
 END_TEST
 
-/* As torch, which copies each name's values in their order: the last one's stay in a tied weight.
- */
+/* As in torch, the values are copied in the order of the names. A tied weight keeps the values of
+ * its last name. */
 START_TEST(test_a_tied_weight_from_two) {
     RG_SCOPE();
     make_folder();
@@ -731,7 +736,7 @@ START_TEST(test_a_tied_weight_from_two) {
     ck_ok(rg_save_checkpoint(file, (rg_training){ .model = apart }));
     ck_ok(rg_load_checkpoint(file, (rg_training){ .model = tied }));
     ck_assert(rg_equal(a->weight, rg_get_parameter(apart, "1.weight")) && b->weight == a->weight);
-    /* The file has one name of the three that share a weight. */
+    /* Three names share a weight, and the file has one of them. */
     rg_linear_module *c = rg_nn_linear(2, 2);
     ck_ok(rg_sequential_append(tied, c) && rg_tie(&c->weight, a->weight));
     ck_ok(rg_save_checkpoint(file, (rg_training){ .model = tied }));
@@ -740,7 +745,7 @@ START_TEST(test_a_tied_weight_from_two) {
     ck_ok(rg_load_checkpoint(file, (rg_training){ .model = tied }));
     ck_assert(rg_equal(c->weight, before) && b->weight == c->weight);
     ck_ok(rg_save_checkpoint(file, (rg_training){ .model = apart }));
-    /* A model of no tensors at all wants none. */
+    /* A model without tensors refuses a file that has some. */
     ck_fails(rg_load_checkpoint(file, (rg_training){ .model = bare }), RG_RUNTIME_ERROR,
              "Error(s) in loading state_dict for Sequential:\n\tUnexpected key(s)");
     ck_ok(rg_save_checkpoint(file, (rg_training){ .model = bare }));
@@ -767,14 +772,15 @@ static bool save_run(void) {
 }
 static bool load_run(void) { return rg_load_checkpoint(file, RUN_OF(&other)); }
 
-/* The file has the last run that was saved. */
+/* Asserts that the file has the last run that was saved. */
 static void check_saved(bool done) {
     steps = done ? run.step : steps;
     ck_ok(load_run());
     ck_assert_double_eq(other.step, steps);
 }
 
-/* The run is as it was, or has all of the file; then it gets back what it had. */
+/* Asserts that the run has all of the file if `done`, and else that it hasn't changed. Then gives
+ * the run its earlier values again. */
 static void check_loaded(bool done) {
     RG_SCOPE();
     ck_assert(is_as(&other, done ? &run_was : &other_was));
@@ -816,7 +822,8 @@ END_TEST
 
 /* ---- kill -9 --------------------------------------------------------------------------- */
 
-/* The run has a layer and a tensor, all of whose elements are its step, and grows with it. */
+/* A run with a layer and a tensor. All their elements are the step, with which the size of the
+ * tensor changes. */
 typedef struct {
     rg_tensor *grown;
     double step;
@@ -825,7 +832,7 @@ typedef struct {
 static void *layer;
 static rg_tensor *weight;
 
-/* No loop here is one that threads would share, for a child of fork has none. */
+/* A plain loop sets the elements: a child of fork has no other threads to share the work. */
 static void fill(rg_tensor *t, int version) {
     for (int64_t i = 0; i < rg_numel(t); i++)
         ((float *)rg_data(t))[i] = (float)version;
@@ -849,7 +856,7 @@ static bool save_version(int version) {
     return rg_save_checkpoint(file, CHECKPOINT_OF(&g));
 }
 
-/* Asserts that the file has one version, whole. */
+/* Asserts that all tensors in the file are of one version. */
 static void check_version(void) {
     RG_SCOPE();
     int version = -1;
@@ -871,7 +878,7 @@ static void check_version(void) {
             ck_each(((float *)rg_data(loaded[k]))[i] == (float)version, "torn at %d", (int)i);
 }
 
-/* What a killed process leaves beside the file. */
+/* Removes the files that a killed process has left beside the checkpoint. */
 static void remove_rest(void) {
     DIR *files = opendir(folder);
     for (struct dirent *f; (f = readdir(files));) {
@@ -883,8 +890,9 @@ static void remove_rest(void) {
     closedir(files);
 }
 
-/* Savers are killed before and after each call of the file system, and then 200 that never end
- * after a while: what stands there is an old run or a new one, whole. */
+/* A process that saves is killed before and after each call of the file system. Then processes that
+ * save without end are killed, each after another time. Each time the file must have a whole run,
+ * either the old one or the new one. */
 START_TEST(test_killed) {
     if (rg_emulated() || getenv("EMULATED"))
         return;

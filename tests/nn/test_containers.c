@@ -1,6 +1,6 @@
 /*
- * test_containers.c: ModuleDict and ParameterList, what stands under a path, and the keywords of a
- * call, as a hook sees them. Sequential and ModuleList are in test_replace.c.
+ * test_containers.c: ModuleDict and ParameterList, modules and tensors under a path, and the
+ * keywords of a call, as a hook sees them. Sequential and ModuleList are in test_replace.c.
  */
 #define TWIN_DATA "layers"
 #include "twin.h"
@@ -21,7 +21,8 @@ START_TEST(test_module_dict) {
     ck_assert(rg_module_dict_contains(m, "act") && !rg_module_dict_contains(m, "acts"));
     ck_assert(rg_error_code() == RG_OK);
     ck_fails(rg_module_dict_get(m, "acts"), RG_INDEX_ERROR, "module_dict_get: KeyError: 'acts'");
-    /* What comes under a name that is there takes its place, and the order stays. */
+    /* A module under a name that is taken replaces the old module, and keeps its place in the
+     * order. */
     ck_assert(rg_module_dict_set(m, "linear", rg_nn_tanh()));
     ck_assert(rg_module_dict_set(m, "last", rg_nn_gelu()));
     rg_named_modules_list items = rg_module_dict_items(m);
@@ -86,7 +87,8 @@ START_TEST(test_parameter_list) {
     ck_assert(rg_parameter_list_set(m, 1, plain) && rg_parameter_list_set(m, 2, parameter));
     ck_assert(!rg_requires_grad(plain) && rg_data(m->v[1]) == rg_data(plain));
     ck_assert(m->v[2] == parameter && rg_requires_grad(m->v[1]) && rg_is_leaf(m->v[1]));
-    /* A long list's text is whole, and its places move. */
+    /* The text of a long list is complete, and its parameters still work after v has moved in
+     * memory. */
     for (int i = 0; i < 200; i++)
         ck_assert(rg_parameter_list_append(m, rg_ones(1, 2)));
     const char *text = rg_module_repr(m);
@@ -103,9 +105,9 @@ START_TEST(test_parameter_list) {
 }
 END_TEST
 
-/* ---- what stands under a path -------------------------------------------------------- */
+/* ---- modules and tensors under a path ------------------------------------------------ */
 
-/* A module with children may come below one that is a child itself, unless it leads there. */
+/* A module with children can be added below a child, but not below itself. */
 START_TEST(test_trees_grow) {
     rg_sequential *inner = rg_nn_sequential(rg_nn_relu());
     rg_sequential *outer = rg_nn_sequential(inner, rg_nn_tanh());
@@ -222,9 +224,9 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-/* ---- places ------------------------------------------------------------------------- */
+/* ---- places in a list --------------------------------------------------------------- */
 
-/* As in Python, the first place is -n, too, and the place behind the last one is n. */
+/* As in Python, place -n is the first one, and a module that is inserted at place n is the last. */
 START_TEST(test_first_and_last_places) {
     RG_SCOPE();
     rg_sequential *s = rg_nn_sequential(rg_nn_relu(), rg_nn_tanh());
@@ -241,8 +243,8 @@ START_TEST(test_first_and_last_places) {
 }
 END_TEST
 
-/* Each place can be set and, in a list of modules, be inserted at, counted from either end; the
- * others stay, or move by one. */
+/* A list's places can be set and, in a list of modules, be inserted at. They are counted from the
+ * beginning or from the end. The other elements stay, or move by one. */
 enum { PLACES = 4 };
 
 static void each_place_is_set(int at) {
@@ -299,8 +301,8 @@ START_TEST(test_each_place) {
 }
 END_TEST
 
-/* A child that stands in two trees has its name from the first one, and moves in the other one
- * without another name. */
+/* A child in two trees is named by its place in the first one. It keeps that name when it moves in
+ * the second tree. */
 START_TEST(test_names_in_two_trees) {
     RG_SCOPE();
     rg_linear_module *l = rg_nn_linear(2, 2);
@@ -311,7 +313,7 @@ START_TEST(test_names_in_two_trees) {
     ck_assert_str_eq(rg_name(l->weight), "1.weight");
     ck_ok(rg_sequential_insert(first, 0, rg_nn_relu()));
     ck_assert_str_eq(rg_name(l->weight), "2.weight");
-    /* The end of the second tree changes nothing for the first. */
+    /* Freeing the second tree changes nothing in the first one. */
     rg_module_free(second);
     ck_ok(rg_sequential_insert(first, 0, rg_nn_relu()));
     ck_assert_str_eq(rg_name(l->weight), "3.weight");
@@ -319,8 +321,8 @@ START_TEST(test_names_in_two_trees) {
 }
 END_TEST
 
-/* What a program puts into a field is noticed, and what is no module, or was released, is refused
- * in words that tell what is wrong. */
+/* A module that a program has put into a field is noticed. If the field holds no module, or a
+ * released one, the error says so. */
 START_TEST(test_what_isnt_held) {
     RG_SCOPE();
     rg_module_dict *m = rg_nn_module_dict({ "a", rg_nn_relu() });

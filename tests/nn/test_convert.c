@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-/* The weight is a transposed view, the mask a view as nanoGPT's, and both have a base elsewhere. */
+/* The weight is a transposed view, and the mask is a view, as nanoGPT's is. Their bases are outside
+ * the module. */
 typedef struct {
     rg_module base;
     rg_tensor *weight, *bias, *mask, *count;
@@ -55,13 +56,13 @@ START_TEST(test_views_are_converted) {
     give_gradients(m);
     rg_tensor *weight = m->weight, *angles = rg_clone(m->where->weight);
     const void *before = rg_data(weight);
-    /* As in torch, what has the dtype already stays where it is. */
+    /* As in torch, a tensor that already has the dtype keeps its memory. */
     ck_assert(rg_module_to(m, RG_FLOAT32) && rg_data(weight) == before);
     ck_ok(rg_module_to(m, RG_FLOAT64));
     ck_assert(all_are(m, RG_FLOAT64) && m->weight == weight && rg_is_leaf(weight));
     ck_assert(rg_requires_grad(weight) && !rg_requires_grad(m->mask));
     ck_assert_int_eq(rg_dtype_of(m->count), RG_INT64);
-    /* torch keeps the order of the dims in memory. */
+    /* As in torch, the converted tensor has its dims in the same order in memory. */
     ck_assert(rg_stride(weight, 0) == 1 && rg_stride(weight, 1) == 2);
     ck_assert(rg_equal(weight, rg_literal([[0., 2., 4.], [1., 3., 5.]])));
     ck_assert(rg_at(m->mask, 0, 0, 2, 3) == 0 && rg_at(m->mask, 0, 0, 3, 2) == 1);
@@ -88,7 +89,7 @@ START_TEST(test_shared_tensors) {
 }
 END_TEST
 
-/* Where anything can't be converted, nothing is. */
+/* If one tensor can't be converted, none is. */
 START_TEST(test_all_or_nothing) {
     Views *m = new_views();
     give_gradients(m);
@@ -105,7 +106,7 @@ START_TEST(test_all_or_nothing) {
         rg_error_clear();
         ck_assert_msg(all_are(m, converted ? RG_FLOAT64 : RG_FLOAT32),
                       "request %d failed, and a part was converted", (int)fail);
-        /* What was a view no longer keeps its base. */
+        /* A tensor that was a view no longer keeps its base alive after the conversion. */
         ck_assert(converted ? rg_live_tensors() <= live : rg_live_tensors() == live);
         ck_assert(fail < 1000);
     }
@@ -122,7 +123,7 @@ END_TEST
 static bool is_converted;
 static void converts(void *m) { is_converted = rg_module_to(m, RG_FLOAT32); }
 
-/* A step can't be recorded that converts a module, be there anything to convert or not. */
+/* A step that converts a module can't be recorded, even if all its tensors have the dtype. */
 START_TEST(test_no_part_of_a_recorded_step) {
     Views *m = new_views();
     rg_sequential *none = rg_nn_sequential();
@@ -140,7 +141,7 @@ START_TEST(test_no_part_of_a_recorded_step) {
 }
 END_TEST
 
-/* v.data = data, where v is a view: v leaves its base's memory, as in torch. */
+/* If v is a view, v.data = data leaves the memory of v's base as it is, as in torch. */
 START_TEST(test_views_take_data) {
     rg_tensor *base = rg_zeros(4), *v = rg_narrow(base, 0, 1, 2);
     rg_tensor *three_and_four = rg_literal([3., 4.]);

@@ -1,6 +1,6 @@
 /*
- * test_copy.c: rg_deepcopy makes what copy.deepcopy makes: a tree of its own, tied and shared
- * within as the original is, of layers and of classes of one's own.
+ * test_copy.c: rg_deepcopy copies modules of the library and of the program as copy.deepcopy does.
+ * Parameters that are tied or shared in the original are so in the copy, too.
  */
 #include "tests/in_turn.h"
 #include "tests/test.h"
@@ -139,7 +139,7 @@ START_TEST(test_ties) {
     ck_assert(inner != (rg_sequential *)both->v[0] && rg_parameters(other).n == 2);
     rg_module_free(both);
     ck_ok(rg_call(other, rg_ones(2)));
-    /* The copy of a part begins names anew. */
+    /* In the copy of a submodule, names begin at the submodule. */
     rg_sequential *part = rg_deepcopy(inner);
     ck_assert_str_eq(rg_name(rg_get_parameter(part, "0.weight")), "0.weight");
     ck_assert_str_eq(rg_name(rg_get_parameter(other, "0.0.weight")), "2.0.0.weight");
@@ -157,7 +157,8 @@ START_TEST(test_ties) {
 }
 END_TEST
 
-/* Parameters come without their gradients, and buffers with them. Flags and modes stay. */
+/* A copied parameter has no gradient, and a copied buffer has a copy of its gradient. Flags and
+ * modes are copied, too. */
 START_TEST(test_state) {
     rg_sequential *m = rg_nn_sequential(rg_nn_linear(2, 2), rg_nn_dropout(0.5),
                                         rg_nn_bce_loss(.weight = rg_ones(2)));
@@ -169,7 +170,7 @@ START_TEST(test_state) {
     ck_ok(rg_backward(rg_sum(l->weight)));
     rg_requires_grad_(loss->weight, true);
     ck_ok(rg_backward(rg_sum(loss->weight)));
-    /* In torch, too, a copy has the same strides. */
+    /* As in torch, a copy has the same strides. */
     ck_ok(rg_set_data(l->weight, rg_T(rg_literal([ [ 1.0, 2.0 ], [ 3.0, 4.0 ] ]))));
     rg_sequential *copy = rg_deepcopy(m);
     ck_ok(copy);
@@ -180,7 +181,7 @@ START_TEST(test_state) {
     ck_assert(!copy->v[1]->training && copy->base.training && rg_is_leaf(own->weight));
     ck_assert_str_eq(rg_name(own->bias), "mine");
     ck_assert(rg_stride(own->weight, 0) == 1 && !strncmp(rg_repr(own->weight), "Parameter", 9));
-    /* What is written to the one isn't seen in the other. */
+    /* Writing to the copy doesn't change the original. */
     {
         RG_NO_GRAD();
         rg_zero_(own->weight);
@@ -217,12 +218,13 @@ START_TEST(test_hooks) {
     rg_linear_module *copy = rg_deepcopy(m);
     ck_ok(rg_call(copy, rg_ones(2)));
     ck_assert(calls[0] == 0 && calls[1] == 1 && calls[2] == 1);
-    /* Both have the hook under the same id; the one that is taken from the copy stays in m. */
+    /* Both modules have the hook under the same id. Removing it from the copy leaves it in m. */
     ck_assert(rg_remove_forward_hook(&copy->base, ids[1]));
     ck_assert(rg_register_forward_hook(&copy->base, count, &calls[0]) == ids[2] + 1);
     ck_ok(rg_call(m, rg_ones(2)) && rg_call(copy, rg_ones(2)));
     ck_assert(calls[0] == 1 && calls[1] == 2 && calls[2] == 3);
-    /* Once none is left, a step may be recorded: what was removed before isn't in the copy. */
+    /* A step with the copy can be recorded once the copy has no hook left. A hook that was removed
+     * from m before the copy was made isn't in the copy. */
     ck_assert(rg_remove_forward_hook(&copy->base, ids[2]));
     ck_fails(rg_record(calls_it, copy), RG_NOT_IMPLEMENTED, "a forward hook");
     ck_assert(rg_remove_forward_hook(&copy->base, ids[2] + 1));
@@ -235,9 +237,10 @@ START_TEST(test_hooks) {
 }
 END_TEST
 
-/* ---- classes of one's own ----------------------------------------------------------- */
+/* ---- classes of the program --------------------------------------------------------- */
 
-/* This one holds memory, places in that memory, and pointers to what else is its own. */
+/* This class has an array of its own (`rows`) with places of parameters, and pointers to its own
+ * child and parameters. */
 typedef struct {
     rg_module base;
     rg_linear_module *body;
@@ -267,7 +270,7 @@ static bool own_copy(rg_module *m, const rg_module *from) {
     return rg_move_places(m, other->rows, self->rows, bytes);
 }
 
-/* This one makes a block, and forgets to tell that places lie in it. */
+/* Allocates an array, but doesn't call rg_move_places for the places in it. */
 static bool lazy_copy(rg_module *m, const rg_module *from) {
     const Own *other = (const Own *)from;
     ((Own *)m)->rows = calloc((size_t)other->n, sizeof *other->rows);
@@ -309,7 +312,7 @@ START_TEST(test_class_of_ones_own) {
     ck_assert(!strcmp(own->letters, "ab") && rg_item(rg_sum(own->rows[7])) == 14);
     ck_assert(rg_get_parameter(copy, "0.h") == own->rows[7]);
     rg_module_free(copy);
-    /* The first of two may fail, or the second. */
+    /* Of the two modules, the first copy fails, or the second one. */
     for (int left = 0; left < 2; left++) {
         copies_left = left;
         ck_fails(rg_deepcopy(two), RG_TYPE_ERROR, "deepcopy: expected true of the class's copy");
@@ -344,7 +347,7 @@ START_TEST(test_classes_without_copy) {
 }
 END_TEST
 
-/* What was put into a field without being registered is noticed. */
+/* A tensor that was put into a field without being registered is noticed. */
 START_TEST(test_not_registered) {
     rg_linear_module *m = rg_nn_linear(2, 2);
     rg_tensor *own = m->bias;
@@ -355,7 +358,8 @@ START_TEST(test_not_registered) {
 }
 END_TEST
 
-/* A part of two trees has its place in the copy of the second one, which the first isn't in. */
+/* A submodule of two trees is copied with the second one. In the copy, its parameters are named by
+ * its place in the second tree. */
 START_TEST(test_part_of_another_tree) {
     RG_SCOPE();
     rg_sequential *part = rg_nn_sequential(rg_nn_relu());
@@ -389,7 +393,7 @@ START_TEST(test_starved) {
 }
 END_TEST
 
-/* A copy is done: what can't be registered there changes nothing. */
+/* A copy counts as finished: after a registration that fails, it still works. */
 START_TEST(test_copies_are_ready) {
     RG_SCOPE();
     rg_sequential *m = rg_nn_sequential(), *copy = rg_deepcopy(m);
@@ -402,7 +406,7 @@ START_TEST(test_copies_are_ready) {
 }
 END_TEST
 
-/* The copy of what holds nothing takes as much memory as that. */
+/* The copy of a module without children or tensors takes as much memory as the module. */
 START_TEST(test_copy_of_nothing) {
     RG_SCOPE();
     const int64_t before = rg_memory_stats().now;

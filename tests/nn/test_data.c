@@ -18,7 +18,7 @@
 
 enum { MOST = 256 };
 
-/* Checks that the line has these numbers. */
+/* Asserts that t has the numbers in the next line. */
 static void check_numbers(golden_file *f, rg_tensor *t) {
     int64_t want[MOST];
     ck_ok(t);
@@ -86,7 +86,7 @@ static void check_batch(golden_file *f, char *at) {
     rg_pair p = rg_tokens_get_batch(tokens, batch_size, block_size);
     ck_ok(p.first);
     check_numbers(f, rg_contiguous(rg_floor_divide(rg_select(p.first, 1, 0), 60000)));
-    /* A text in memory gives the same. */
+    /* A tensor of the same tokens gives the same batches as the file. */
     rg_manual_seed(7);
     rg_pair q = rg_get_batch(rg_mul(rg_arange(n), 60000), batch_size, block_size);
     ck_assert(rg_equal(p.first, q.first) && rg_equal(p.second, q.second));
@@ -130,8 +130,8 @@ static rg_data_loader *new_loader(rg_generator *g, bool drop_last) {
     return l;
 }
 
-/* After each number of batches, a loader that takes the state over goes on as the first one, even
- * through a file. */
+/* A loader loads the state of another one, by way of a file. It goes on as the other loader does,
+ * after any number of batches. */
 START_TEST(test_resume) {
     scratch_begin();
     for (int own = 0; own < 2; own++)
@@ -203,7 +203,7 @@ START_TEST(test_state_refused) {
                  "data_loader_load_state_dict: expected a name but got NULL");
         v[i].name = name;
     }
-    /* Where several are missing, the sentence is about the first. */
+    /* If several entries are missing, the error is about the first one. */
     for (int n = 0; n < 3; n++) {
         char said[40];
         snprintf(said, sizeof said, "the state has no \"%s\"", v[n].name);
@@ -216,7 +216,7 @@ START_TEST(test_state_refused) {
     v[2].tensor = NULL;
     ck_fails(rg_data_loader_load_state_dict(l, dict), RG_TYPE_ERROR, "expected a tensor");
     v[2].tensor = state;
-    /* Nothing of that changed the loader. */
+    /* The failed loads haven't changed the loader. */
     rg_list batch = rg_data_loader_next(l);
     ck_assert(rg_equal(batch.v[0], rg_narrow(order, 0, 3, 3)));
     ck_fails(rg_data_loader_new(RG_LIST(rg_ones(3), rg_ones(4))), RG_VALUE_ERROR,
@@ -244,7 +244,7 @@ START_TEST(test_state_refused) {
              "index 1 is -1.0, but expected");
     ck_fails(rg_random_split(10, 2, ((double[]){ NAN, 10 })).n >= 0, RG_VALUE_ERROR, sum);
     ck_fails(rg_random_split(10, 2, half_too_many).n >= 0, RG_VALUE_ERROR, sum);
-    /* No more lengths are read than there are parts. */
+    /* Only as many lengths are read as there are parts. */
     const double two[] = { 0.5, 0.5, NAN }, all_of_ten[] = { 3, 7, NAN };
     ck_assert_int_eq(rg_random_split(10, 2, two).n, 2);
     ck_assert_int_eq(rg_random_split(10, 2, all_of_ten).n, 2);
@@ -257,8 +257,8 @@ START_TEST(test_state_refused) {
 }
 END_TEST
 
-/* An order has each of the items once. An index outside of them is refused, be it far off or the
- * next one; so is what the index leads to. */
+/* An order must have each of the items once. An index that comes twice is refused. So is one that
+ * is out of range, however far. */
 START_TEST(test_orders_refused) {
     static const int64_t wrong[] = { -1, 4, 0, INT64_MIN / 2, INT64_MAX / 2 };
     int64_t order[] = { 3, 1, 2, 0 }, at = 4;
@@ -281,7 +281,7 @@ START_TEST(test_orders_refused) {
 }
 END_TEST
 
-/* An epoch that has begun, but gave no batch yet, keeps its order. */
+/* An epoch that has begun, but has given no batch yet, keeps its order when it is loaded. */
 START_TEST(test_goes_on_at_the_beginning) {
     const int64_t order[] = { 2, 0, 3, 1 }, zero = 0;
     rg_data_loader *l = rg_data_loader_new(RG_LIST(rg_arange(4)), .batch_size = 4, .shuffle = true);
@@ -291,7 +291,7 @@ START_TEST(test_goes_on_at_the_beginning) {
         ck_ok(rg_data_loader_load_state_dict(l, (rg_named_list){ 2, v }));
         ck_assert(rg_equal(rg_data_loader_next(l).v[0], v[1].tensor));
     }
-    /* An epoch's end leaves nothing but what was there. */
+    /* The end of an epoch leaves no new tensors behind. */
     const int64_t live = rg_live_tensors();
     ck_assert_int_eq(rg_data_loader_next(l).n, 0);
     ck_assert_int_le(rg_live_tensors(), live);
@@ -302,8 +302,8 @@ START_TEST(test_goes_on_at_the_beginning) {
 }
 END_TEST
 
-/* What was freed is noticed while its memory isn't in use for something else. Without the pool it
- * is in use at once. */
+/* A freed loader or file is noticed until its memory is used for something else. Without the pool
+ * of memory.c that may be at once, so the test is skipped. */
 START_TEST(test_released) {
     if (rgi_pool_bypassed())
         return;
@@ -366,7 +366,7 @@ START_TEST(test_tokens) {
     ck_assert(p.first && rg_size(p.first, 0) == 1 && rg_numel(p.second) == 0);
     p = rg_tokens_get_batch(tokens, 3, 4);
     ck_assert(p.first && rg_equal(rg_select(p.first, 0, 2), rg_literal([ 5, 0, 65535, 7 ])));
-    /* A file that is cut short is an error, and no signal. */
+    /* If a file is cut short while it is open, reading it fails, and no signal ends the program. */
     ck_assert(truncate(scratch("f.bin"), 3) == 0);
     ck_fails(rg_tokens_windows(tokens, rg_literal([2]), 2).first, RG_IO_ERROR, "tokens_windows: '");
     ck_fails(rg_tokens_windows(tokens, rg_literal([2]), 2).first, RG_IO_ERROR,
@@ -376,7 +376,7 @@ START_TEST(test_tokens) {
              "'float32' is no type of integers");
     ck_fails(rg_tokens_open(scratch("none")), RG_IO_ERROR, "tokens_open: [Errno 2]");
     ck_ok(rg_save_npy(rg_literal([ 4, 5, 6 ]), scratch("f.npy")));
-    /* With a dtype, the file's bytes are the tokens, whatever its name is. */
+    /* With a dtype, all bytes of the file are tokens, even if its name ends with .npy. */
     tokens = rg_tokens_open(scratch("f.npy"), .dtype = "uint8");
     ck_ok(tokens);
     ck_assert_int_ge(rg_tokens_count(tokens), 3 * 8 + 64);
@@ -429,7 +429,7 @@ static const struct {
 
 START_TEST(test_bad_tokens) {
     scratch_begin();
-    /* One that isn't bad has the highest byte first. */
+    /* A file whose numbers have the highest byte first isn't bad. */
     static const char swapped[] = NPY_OF(">u2", "(3,)   ") "\1\2\0\3\4\0";
     rg_tokens *tokens = rg_tokens_open(scratch_write("f.npy", swapped, sizeof swapped - 1));
     rg_pair p = rg_tokens_windows(tokens, rg_literal([0]), 2);
@@ -571,7 +571,7 @@ START_TEST(test_csv_of_integers) {
                                          " 9007199254740993 ,\"-0\"\r\n+7,-003\n"),
                                .header = true, .dtype = RG_INT64);
     ck_assert_msg(t && rg_equal(t, rg_from_int64(want, RG_DIMS(3, 2))), "%s", rg_error());
-    /* Blanks of both kinds may stand around a number, as many as there are. */
+    /* Any number of spaces and tabs may stand before and after a number. */
     static const char *const blanks[] = { "7 \n", "7\t\n", "  7\n", "\t7\n", " \t 7\t \t\n" };
     for (int i = 0; i < (int)(sizeof blanks / sizeof *blanks); i++)
         for (int whole = 0; whole < 2; whole++) {
@@ -603,7 +603,8 @@ END_TEST
 START_TEST(test_paths) {
     RG_SCOPE();
     scratch_begin();
-    /* A path is no result of a call, so that NULL is said even where an error stands. */
+    /* A path isn't the result of a call. So a NULL path is reported as such, even if the thread has
+     * an older error. */
     static const char sentence[] = ": expected a path but got NULL";
 #define NO_PATH(op, call)                                                                         \
     do {                                                                                          \
@@ -634,7 +635,7 @@ START_TEST(test_paths) {
     rg_gpt *m = rg_nn_gpt(.block_size = 2, .vocab_size = 3, .n_layer = 1, .n_head = 1, .n_embd = 2);
     NO_PATH("gpt_to_folder", rg_gpt_to_folder(m, NULL));
     rg_module_free(m);
-    /* What isn't given is said as it is, too. */
+    /* A failed list and a file without tokens are reported as such, too. */
     ck_fails(rg_save_file(((rg_named_list){ .n = -1 }), "f"), RG_TYPE_ERROR,
              "save_file: expected a list but got one that failed: its n is -1");
     scratch_write("none", "", 0);
@@ -677,7 +678,7 @@ static bool use_tokens(const char *path) {
 static bool use_raw(void) { return use_tokens(scratch("t.bin")); }
 static bool use_npy(void) { return use_tokens(scratch("t.npy")); }
 
-/* The starts don't lie side by side. */
+/* The starts are strided in memory. */
 static bool use_windows(void) {
     rg_tokens *tokens = rg_tokens_open(scratch("t.bin"));
     rg_tensor *starts = rg_slice(rg_arange(4), 0, 0, 4, 2);
@@ -722,7 +723,7 @@ static bool use_empty_loader(void) {
     return ok;
 }
 
-/* A state that can't be loaded is refused for what it is, if there is memory to find out. */
+/* Loads a bad state of a generator. Returns whether the error says so, which takes memory. */
 static bool use_bad_state(void) {
     rg_generator *g = rg_generator_new(3);
     rg_tensor *x = rg_arange(5);
@@ -766,7 +767,7 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-/* A batch that there was no memory for comes with the next call, after the same draws. */
+/* If there is no memory for a batch, the next call gives that batch, with the same draws. */
 START_TEST(test_batch_comes_again) {
     for (int own = 0; own < 2; own++)
         for (int64_t fail = 0, denied = 1; denied || fail < 2; fail++) {
@@ -791,7 +792,7 @@ START_TEST(test_batch_comes_again) {
 }
 END_TEST
 
-/* A generator that was freed draws no order. */
+/* A loader whose generator was freed fails. */
 START_TEST(test_generator_is_gone) {
     if (rgi_pool_bypassed())
         return;
@@ -814,7 +815,7 @@ static void note_place(const char *message) {
                   message);
 }
 
-/* A part without items is warned of, and no other. */
+/* Only a part without items gives a warning. */
 START_TEST(test_empty_parts) {
     static const double halves[] = { 0.5, 0.5 }, all[] = { 1, 0 }, none[] = { 0, 1 };
     const double *const lengths[] = { halves, all, none };

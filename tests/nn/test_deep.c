@@ -95,8 +95,8 @@ static const struct {
 };
 enum { CALLS = (int)(sizeof calls / sizeof *calls) };
 
-/* These take a module, but visit only the module itself, or are types of callbacks, or do what
- * another one does. */
+/* These functions take a module, but need no row above. They visit only the module itself, do what
+ * a function with a row does, or are types of callbacks. */
 static const char *const others[] = {
     "rg_call_with", "rg_forward_hook", "rg_forward_pre_hook", "rg_full_backward_hook",
     "rg_full_backward_pre_hook", "rg_hook_point", "rg_hooks_guard_open", "rg_keywords_of_call",
@@ -135,7 +135,7 @@ START_TEST(test_deep_trees) {
 }
 END_TEST
 
-/* The functions below the public headers of nn/ that take a module have a row here. */
+/* Each function in the public headers of nn/ that takes a module has a row, or is in others[]. */
 START_TEST(test_functions_that_take_a_module) {
     FILE *list = popen("grep -hoE '\\brg_[a-z_0-9]+\\)?\\((void|rg_module) \\*(m|module|model)\\b' "
                        "nn/*.h nn/*/*.h | sed 's/[)(].*//' | sort -u",

@@ -145,7 +145,7 @@ START_TEST(test_constructors) {
         }
         rg_module_free(whole);
     }
-    /* What the program gave stays the program's. */
+    /* The failed constructors haven't released the tensor that the program gave them. */
     ck_assert(rg_item(rg_sum(three)) == 3);
 }
 END_TEST
@@ -205,7 +205,7 @@ END_TEST
 
 /* ---- states ---------------------------------------------------------------------- */
 
-/* Where memory is denied, a load may stop anywhere but not say that it is done. */
+/* If memory is denied, a load may stop anywhere, but mustn't return true. */
 START_TEST(test_loading) {
     rg_sequential *from = rg_nn_sequential(), *to = rg_nn_sequential();
     for (int i = 0; i < 40; i++) {
@@ -235,7 +235,7 @@ static rg_linear_module *layer;
 static rg_gpt *model;
 static rg_tensor *idx;
 
-/* It is denied memory on its way there, and not back. */
+/* Setting requires_grad is denied memory, and setting it back isn't. */
 static bool requires_grad(void) {
     const bool ok = rg_module_requires_grad_(model, true);
     const int64_t left = rgi_me->fail_at;
@@ -245,7 +245,7 @@ static bool requires_grad(void) {
     return ok;
 }
 
-/* Gradients of float64 are clipped by numbers that must be converted. */
+/* Clips gradients of float64, to whose dtype the limits must be converted. */
 static bool clips(void) {
     RG_SCOPE();
     rg_tensor *p = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);

@@ -39,7 +39,7 @@ START_TEST(test_modules) {
         ck_fails(rg_load_state_dict_keys(m, twice, strict).missing_keys.n >= 0, RG_VALUE_ERROR,
                  "load_state_dict: the name \"bias\" comes twice");
     }
-    /* A name that isn't the module's own may come twice as little. */
+    /* A name that the module doesn't have mustn't come twice, either. */
     rg_tensor *x = rg_zeros(1);
     const rg_named_list others = RG_NAMED_LIST({ "a", x }, { "a", x });
     ck_fails(rg_load_state_dict(m, others, false), RG_VALUE_ERROR, "the name \"a\" comes twice");
@@ -54,7 +54,7 @@ static rg_tensor *closure_of(void *x) {
     return rg_backward(loss) ? loss : NULL;
 }
 
-/* Makes two steps, and loads the optimizer's own state with its last entry twice. */
+/* Makes two steps. Asserts that the optimizer refuses its own state with the last entry twice. */
 static void check_optim(rg_optim *o, rg_tensor *x) {
     for (int i = 0; i < 2; i++) {
         rg_optim_zero_grad(o);
@@ -63,7 +63,7 @@ static void check_optim(rg_optim *o, rg_tensor *x) {
     const rg_named_list state = rg_optim_state_dict(o);
     ck_assert_int_gt(state.n, 0);
     ck_fails(rg_optim_load_state_dict(o, last_twice(state)), RG_VALUE_ERROR, sentence(state));
-    /* The first entry is a tensor's or a number's. */
+    /* The first entry mustn't come twice, either. It may be a tensor or a number. */
     rg_named v[MOST];
     ck_assert_int_lt(state.n, MOST);
     memcpy(v, state.v, (size_t)state.n * sizeof *v);

@@ -1,6 +1,6 @@
 /*
- * test_door.c: every forward of every module goes through one door, where hooks are called, also
- * on what a layer runs inside itself, and where keywords come in.
+ * test_door.c: all calls of a module's forward go through one function. It calls the hooks, also
+ * those of modules that a layer calls inside itself, and it passes keywords on.
  */
 #define TWIN_DATA "hooks"
 #include "twin.h"
@@ -45,7 +45,8 @@ static rg_tensor *doubled(rg_module *m, rg_list in, rg_tensor *y, void *context)
     return rg_mul(y, 2);
 }
 
-/* Runs f with hooks on all modules of m, and then with one that doubles what a module returns. */
+/* Calls f with hooks on all modules of m. Then calls it with a hook on the module `inside` that
+ * doubles its result. */
 static void compare_hooked(const char *name, void *m, const char *inside,
                            rg_tensor *(*f)(void *m)) {
     RG_SCOPE();
@@ -141,7 +142,7 @@ START_TEST(test_hooks_inside_layers) {
 }
 END_TEST
 
-/* Hooks are called with a cache as without one, and where the positions begin elsewhere. */
+/* Hooks are called with a cache as without one, and also if the positions don't begin at 0. */
 START_TEST(test_hooks_with_keywords_of_their_own) {
     rg_gpt *gpt = rg_nn_gpt(.block_size = 6, .vocab_size = 11, .n_layer = 2, .n_head = 2,
                             .n_embd = 4);
@@ -217,11 +218,12 @@ START_TEST(test_inputs_and_keywords) {
         ck_assert(rg_item(k.smallest) == 20);
     }
     ck_assert_int_eq(rg_live_tensors(), live);
-    /* Hooks are called whatever the number of inputs; what a pre-hook returns is the first one. */
+    /* Hooks are called for any number of inputs. The result of a pre-hook becomes the first
+     * input. */
     *order = 0;
     int id = rg_register_forward_hook(&m->base, doubled, NULL);
     ck_assert(rg_equal(rg_call(m, x, x, x, x), rg_mul(x, 8)));
-    /* Without an input there is none, whatever lay in the memory where it would be. */
+    /* A call without inputs reads none, whatever is in the memory where the first one would be. */
     {
         RG_SCOPE();
         memset(rgi_scope_alloc(sizeof x), 0x55, sizeof x);
@@ -305,7 +307,8 @@ START_TEST(test_hooks_that_free_their_module) {
         rg_linear_module *inner = rg_nn_linear(2, 2);
         rg_sequential *m = rg_nn_sequential(rg_nn_relu(), inner, rg_nn_tanh());
         rg_module *hooked = i < 2 ? &m->base : &inner->base;
-        /* The module frees itself, or a child frees all; both before forward and after it. */
+        /* A hook frees the module itself, or the whole tree from within a child. The hook runs
+         * before forward or after it. */
         if (i % 2)
             rg_register_forward_pre_hook(hooked, free_it, m);
         else
@@ -324,7 +327,7 @@ START_TEST(test_hooks_that_free_their_module) {
         RG_PARAMETER(own, weight, rg_ones(3));
         rg_register_forward_hook(&own->base, free_it, NULL);
         ck_assert(rg_item(rg_sum(rg_call(own))) == 3);
-        /* A module whose freeing began is free for others meanwhile. */
+        /* While a hook of the child runs, the child's parent can be freed. */
         rg_linear_module *alone = rg_nn_linear(2, 2);
         rg_sequential *parent = rg_nn_sequential(alone);
         rg_register_forward_hook(&alone->base, free_it, parent);
@@ -358,7 +361,7 @@ static void *recur(void *small) {
     Again *m = RG_MODULE(Again, &again_class, .left = INT64_MAX);
     rg_tensor *x = rg_ones(1);
     ck_fails(rg_call(m, x), RG_RUNTIME_ERROR, "Again: maximum recursion depth exceeded");
-    /* The failure leaves nothing behind, and a recursion that ends is fine. */
+    /* After the failure, a recursion that ends succeeds. */
     m->left = small ? 20 : 500;
     ck_ok(rg_call(m, x));
     rg_register_forward_pre_hook(&m->base, call_again, NULL);
@@ -367,7 +370,8 @@ static void *recur(void *small) {
     return NULL;
 }
 
-/* ThreadSanitizer keeps at most 65,536 calls of a stack, and fills a small one with 20 calls. */
+/* ThreadSanitizer keeps at most 65,536 nested calls, and 20 calls fill a small stack. So the test
+ * is skipped there. */
 #ifdef __SANITIZE_THREAD__
 enum { CAN_RECUR = false };
 #else
@@ -394,10 +398,10 @@ static void calls_there(int signal) {
     result_there = rg_call(called_there, rg_ones(1));
 }
 
-/* A program may run on a stack of its own, below the thread's. That isn't the end of the thread's.
- */
+/* A program may run on a stack of its own, at lower addresses than the thread's stack. This isn't
+ * taken for the end of the thread's stack. */
 START_TEST(test_another_stack) {
-    /* ThreadSanitizer wants no handler that asks for memory. */
+    /* ThreadSanitizer forbids signal handlers that allocate memory. */
     if (!CAN_RECUR)
         return;
     static char room[1 << 20];

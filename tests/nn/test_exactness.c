@@ -1,13 +1,14 @@
 /*
- * test_exactness.c: how far each op's float32 is from its float64, forward and backward, beside
- * PyTorch's error with the same inputs. No kernel may be clearly less exact than PyTorch's, however
- * fast it is, in any instruction set. exactness.py says what the golden data mean, and what they
- * are computed from; an op that is in none of its cases is named below as one that rounds nothing.
+ * test_exactness.c: compares the errors of each op in float32, forward and backward, with PyTorch's
+ * errors for the same inputs. The results in float64 count as exact. No kernel may be clearly less
+ * exact than PyTorch's, in any instruction set. exactness.py describes the golden data. An op that
+ * is in none of its cases is listed below, with the reason.
  *
  *     EXACTNESS=1 build/tests/nn/test_exactness | sort -g
  *
- * prints the table and fails nowhere: a line's first number is the error's part of what it may be;
- * then come our root mean square and worst error in units in the last place, and PyTorch's.
+ * prints a table instead of failing. The first number of a line is our error, divided by the
+ * largest one that is allowed. Then come our root mean square and worst error, in units in the last
+ * place, and PyTorch's.
  */
 #include "tests/golden.h"
 #include "tests/test.h"
@@ -99,9 +100,9 @@ static exact_case read_case(char *words) {
     return c;
 }
 
-/* Puts the result for this dtype into y[0], and behind it the gradients of those inputs that have
- * one. *g is the result's gradient, which is drawn if it is NULL. Returns how many tensors there
- * are. */
+/* Fills y[] with the result in this dtype, followed by the gradients of the inputs that have one.
+ * *g is the gradient of the result; if it is NULL, it is drawn. Returns the number of tensors in
+ * y[]. */
 static int run_case(const exact_case *c, rg_dtype dtype, rg_tensor **g, rg_tensor *y[]) {
     rg_tensor *x[EXACT_INPUTS];
     for (int i = 0; i < c->n; i++) {
@@ -125,14 +126,15 @@ static int run_case(const exact_case *c, rg_dtype dtype, rg_tensor **g, rg_tenso
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* Both are in units in the last place: the root mean square, and the largest. */
+/* The root mean square of the errors, and the largest error, in units in the last place. */
 typedef struct {
     double rms, worst;
 } exact_error;
 
 static double unit_of(double size) { return ldexp(1, ilogb(fmax(size, 0x1p-126)) - 23); }
 
-/* Returns y's error where z is right. */
+/* Returns the error of y, where z is exact. With `by_element`, the unit is that of each element.
+ * Otherwise all elements have one unit, that of their root mean square. */
 static exact_error error_of(rg_tensor *y, rg_tensor *z, bool by_element) {
     const double *right = rg_data(rg_contiguous(rg_detach(z)));
     const double *got = rg_data(rg_contiguous(rg_double(rg_detach(y))));
@@ -151,8 +153,8 @@ static exact_error error_of(rg_tensor *y, rg_tensor *z, bool by_element) {
     return (exact_error){ sqrt(e.rms), e.worst };
 }
 
-/* Returns the most that the root mean square may be, where PyTorch's is this: half as much again,
- * and what chance makes of few numbers. */
+/* Returns the limit of our root mean square, where PyTorch's is `torch`: half as much again, and a
+ * little more, since the errors of few elements vary by chance. */
 static double most_of(double torch, int64_t n) {
     return 1.5 * torch + 0.25 + 0.5 / sqrt((double)n);
 }
@@ -172,7 +174,7 @@ static void compare(const exact_case *c, int which, exact_error ours, exact_erro
                 torch.worst);
 }
 
-/* Compares the next case, which has these words. */
+/* Compares the next case, which has these words, and marks its function in met[]. */
 static void check_case(golden_file *f, char *words, bool met[]) {
     RG_SCOPE();
     exact_case c = read_case(words);
@@ -190,7 +192,8 @@ static void check_case(golden_file *f, char *words, bool met[]) {
     met[c.f - functions] = true;
 }
 
-/* These move, choose, compare, count or round to integers: what they return isn't rounded. */
+/* The results of these ops aren't rounded: the ops move, choose, compare or count elements, or
+ * round them to integers. */
 static const char *const plain[] = {
     "neg",           "abs",           "sign",          "floor",         "ceil",
     "round",         "trunc",         "nan_to_num",    "relu",          "hardtanh",
@@ -211,8 +214,8 @@ static const char *const plain[] = {
     "unique_dim",    "nonzero",       "searchsorted",  "floor_divide",
 };
 
-/* These are gradients of ops in the table, whose kernels run there without them. row_norms has the
- * same bits as norm (tests/tensor/test_reduce.c). */
+/* These ops are gradients of ops in the table, which call the same kernels without the op.
+ * row_norms has the same bits as norm (tests/tensor/test_reduce.c). */
 static const char *const within[] = { "conv_input", "conv_weight", "fold", "interleave",
                                       "unindex", "unstride", "row_norms" };
 

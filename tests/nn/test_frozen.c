@@ -54,8 +54,8 @@ START_TEST(test_gradient_and_hooks_stay) {
 }
 END_TEST
 
-/* A graph that was recorded before leads to the leaf: it adds nothing while the leaf is frozen, and
- * adds again afterwards. */
+/* A graph leads to a leaf that is frozen afterwards. Its backward run adds nothing while the leaf
+ * is frozen, and adds again later. */
 START_TEST(test_graphs_of_before) {
     rg_tensor *w = ones();
     rg_tensor *y = rg_sum(rg_mul(w, 2));
@@ -105,7 +105,8 @@ START_TEST(test_gradients_that_are_set) {
 }
 END_TEST
 
-/* A name and a frozen leaf share the label, and a view has one, too. */
+/* A tensor has one label for its name and for what a frozen leaf keeps (tensor/text/label.h).
+ * Changing the name doesn't lose the gradient, even if the tensor is a view. */
 START_TEST(test_names_and_views) {
     rg_tensor *w = rg_requires_grad_(rg_detach(rg_select(rg_ones(3, 2), 0, 1)), true);
     ck_ok(rg_set_name(w, "w"));
@@ -134,7 +135,7 @@ START_TEST(test_names_and_views) {
 }
 END_TEST
 
-/* A gradient whose graph leads back to its leaf is released with the frozen leaf. */
+/* If the graph of a frozen leaf's gradient leads back to the leaf, both are released together. */
 START_TEST(test_released) {
     const int64_t before = rg_live_tensors();
     {
@@ -159,7 +160,7 @@ static bool freeze_and_thaw(void) {
 START_TEST(test_memory_denied) { ck_assert(deny_in_turn(freeze_and_thaw, NULL) > 10); }
 END_TEST
 
-/* A gradient penalty on w, whose recording holds other headers with w's leaf. */
+/* A gradient penalty on w. Its recording has other tensor structs with w's leaf. */
 static void penalty(void *w) {
     rg_tensor *g = rg_grad(rg_sum(rg_pow(w, 3.)), w, .create_graph = true);
     rg_backward(rg_sum(rg_square(g)));

@@ -51,7 +51,7 @@ START_TEST(test_calling) {
     ck_assert(y.loss == RG_NONE && rg_equal(rg_call(m, tokens()), y.logits));
     ck_assert(
         rg_equal(rg_call(m, tokens(), targets()), rg_gpt_forward(m, tokens(), targets()).loss));
-    /* A hook sees as many inputs as there are. */
+    /* A hook gets one input without targets, and two with targets. */
     int inputs = 0;
     ck_assert(rg_register_forward_hook((rg_module *)m, count_inputs, &inputs) >= 0);
     rg_gpt_forward(m, tokens(), RG_NONE);
@@ -64,7 +64,7 @@ START_TEST(test_calling) {
     ck_assert(rg_get_parameter(untied, "transformer.wte.weight") != untied->lm_head->weight);
     ck_assert(rg_get_parameter(m, "transformer.wte.weight") == m->lm_head->weight);
     rg_module_free(untied);
-    /* Where the loss can't be computed, there are no logits, either. */
+    /* If the loss can't be computed, the call returns no logits, either. */
     const rg_logits_loss none = rg_gpt_forward(m, tokens(), rg_long(rg_zeros(3)));
     ck_assert(!none.logits && !none.loss && rg_error_code() == RG_VALUE_ERROR);
     for (int targeted = 0; targeted < 2; targeted++) {
@@ -99,7 +99,7 @@ START_TEST(test_generation) {
 }
 END_TEST
 
-/* A model whose logits are the logarithms of these, whatever it reads. */
+/* Returns a model whose logits are log(p[i]), whatever tokens it reads. */
 static rg_gpt *always(const double p[4]) {
     rg_gpt *m = rg_nn_gpt(.block_size = 64, .vocab_size = 4, .n_layer = 1, .n_head = 1,
                           .n_embd = 4);
@@ -120,8 +120,8 @@ static bool count_and_stop(rg_tensor *token, void *context) {
     return --*left > 0;
 }
 
-/* Of sorted probabilities 0.1, 0.2, 0.3 and 0.4, those go whose sum with all lower ones is at most
- * 1 - top_p; at temperature 0 the highest is taken. */
+/* A token is dropped if its probability and all lower ones have a sum of at most 1 - top_p. The
+ * sorted probabilities are 0.1, 0.2, 0.3 and 0.4. At temperature 0 the highest one is taken. */
 START_TEST(test_choices) {
     static const double p[] = { 0.2, 0.4, 0.1, 0.3 };
     static const struct {
@@ -158,7 +158,7 @@ static rg_tensor *notes_length(rg_tensor *x, const char *name, void *lengths) {
     return RG_NONE;
 }
 
-/* What was read isn't read again, until the window moves; and where all tokens are wanted, they
+/* A token that was read isn't read again until the window moves. If all tokens are wanted, they
  * aren't copied. */
 START_TEST(test_what_generation_reads) {
     rg_gpt *m = small(true, 0);
@@ -178,7 +178,7 @@ START_TEST(test_what_generation_reads) {
 }
 END_TEST
 
-/* One row ends all, and no row ends nothing. */
+/* If there is one row, generation ends with it. If there is none, generation doesn't end early. */
 START_TEST(test_few_rows) {
     static const double p[] = { 0.2, 0.4, 0.1, 0.3 };
     rg_gpt *m = always(p);
@@ -194,7 +194,8 @@ START_TEST(test_few_rows) {
 }
 END_TEST
 
-/* Rows end behind one of these tokens, and are filled up; generation ends with the last one. */
+/* A row ends after one of the end tokens, and is padded from there on. Generation ends when the
+ * last row has ended. */
 START_TEST(test_end) {
     RG_SCOPE();
     rg_manual_seed(5);
@@ -213,7 +214,8 @@ START_TEST(test_end) {
         ck_ok(rows == 2 && rg_size(free, 1) == 18);
         const int64_t eos[] = { (int64_t)rg_at(free, 0, 3 + (int)(seed % 9)),
                                 (int64_t)rg_at(free, 1, 5) };
-        /* Each row is as it was without an end, up to its first end; then comes padding. */
+        /* Each row is the same as without end tokens, up to its first end token. Padding
+         * follows. */
         for (int64_t pad = -1; pad < 2; pad++) {
             rg_manual_seed(seed);
             rg_tensor *y = rg_gpt_generate(m, begun, 15, .eos_token_id = RG_DIMS(eos[0], eos[1]),
@@ -291,7 +293,7 @@ START_TEST(test_cache) {
 }
 END_TEST
 
-/* Where nobody looks inside, a block's attention is one op, with a cache, too. */
+/* While no hook looks inside, a block's attention is one op, with or without a cache. */
 START_TEST(test_attention_is_one_op) {
     rg_gpt *m = small(true, 0);
     rg_tensor *cache = rg_gpt_cache(m, 1);

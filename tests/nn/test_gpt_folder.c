@@ -1,5 +1,6 @@
-/* test_gpt_folder.c: a GPT-2 of Hugging Face's computes what it does in transformers, and what is
- * written is what was read; folders that ask for what regard lacks are refused. */
+/* test_gpt_folder.c: a GPT-2 from a folder of Hugging Face's computes what it computes in
+ * transformers. A model that is written and read is the same. Folders that ask for what regard
+ * lacks are refused. */
 #include "tests/faults.h"
 #include "tests/golden.h"
 #include "tests/in_turn.h"
@@ -76,7 +77,8 @@ START_TEST(test_golden) {
     ck_ok(m);
     ck_assert(!m->base.training && m->config.gelu_tanh && m->config.dropout == 0.1);
     ck_assert_double_eq(rg_item(rg_rand(1)), drawn);
-    /* What is made next is drawn again. */
+    /* Loading skips the drawing of initial weights. The next layer that is made draws them
+     * again. */
     rg_manual_seed(5);
     rg_linear_module *layer = rg_nn_linear(3, 3);
     rg_nn_init_normal_(layer->weight, 1000, 1);
@@ -87,7 +89,7 @@ START_TEST(test_golden) {
 }
 END_TEST
 
-/* What is written is read again as the same, whatever the options. */
+/* A model that is written is read again as the same model, whatever its options. */
 START_TEST(test_there_and_back) {
     scratch_begin();
     for (int i = 0; i < 4; i++) {
@@ -142,7 +144,7 @@ END_TEST
 static const char generation[] = "{ \"eos_token_id\": [5, 6], \"bos_token_id\": null,\n"
                                  "  \"temperature\": 0.25, \"anything\": [{}] }\n";
 
-/* The folder "" isn't the root folder. */
+/* An empty path isn't taken for the root folder. */
 START_TEST(test_folder_without_name) {
     RG_SCOPE();
     rg_gpt *m = rg_nn_gpt(.block_size = 5, .vocab_size = 7, .n_layer = 1, .n_head = 1, .n_embd = 2);
@@ -203,7 +205,7 @@ START_TEST(test_special_tokens) {
 }
 END_TEST
 
-/* A copy has a text of its own. */
+/* A copy of the model has its own copy of generation_config. */
 START_TEST(test_copies) {
     rg_gpt *m = rg_nn_gpt(.block_size = 2, .vocab_size = 3, .n_layer = 1, .n_head = 1, .n_embd = 2);
     ck_ok(rgi_rename(&m->generation_config, generation));
@@ -240,8 +242,8 @@ END_TEST
 
 /* ---- folders ------------------------------------------------------------------------- */
 
-/* The file says what transformers would: each key in its order, and null for a token that the model
- * doesn't know. */
+/* config.json is what transformers would write: the keys are in its order, and a token that the
+ * model doesn't have is null. */
 START_TEST(test_written_config) {
     static const char *const written[] = {
         "{\n  \"activation_function\": \"gelu\",\n"
@@ -277,13 +279,13 @@ START_TEST(test_written_config) {
                       text);
         free(text);
     }
-    /* The modules have what is written. */
+    /* The modules have the numbers that are written. */
     const char *modules = rg_module_repr(models[1]);
     ck_assert(strstr(modules, "(drop): Dropout(p=0.25,"));
     ck_assert(strstr(modules, "(attn_dropout): Dropout(p=0.125,"));
     ck_assert(strstr(modules, "(resid_dropout): Dropout(p=0.0,"));
     ck_assert(strstr(modules, "LayerNorm((6,), eps=0.03125,"));
-    /* One token is no list. */
+    /* A single end token is written as a number, not as a list. */
     models[0]->config.eos_token_id = RG_DIMS(4);
     ck_ok(rg_gpt_to_folder(models[0], scratch("")));
     size_t n;
@@ -322,8 +324,8 @@ static rg_named_list renamed(rg_named_list all, const char *prefix) {
     return (rg_named_list){ all.n, v };
 }
 
-/* Older files lack "transformer." in front, and have masks; some have the head, although it is
- * tied. */
+/* In older files, names lack the prefix "transformer.", and there are masks. Some files have the
+ * head's weight, although it is tied. */
 START_TEST(test_older_files) {
     scratch_begin();
     copy_golden();
@@ -359,7 +361,7 @@ START_TEST(test_older_files) {
 }
 END_TEST
 
-/* A head of its own isn't compared with anything. */
+/* The weight of an untied head isn't compared with the embedding. */
 START_TEST(test_head_of_its_own) {
     scratch_begin();
     rg_gpt *m = rg_nn_gpt(.block_size = 2, .vocab_size = 3, .n_layer = 1, .n_head = 1, .n_embd = 2,
@@ -375,8 +377,8 @@ START_TEST(test_head_of_its_own) {
 }
 END_TEST
 
-/* What lies in the file as it does in memory, such as the largest matrix here, is read into its
- * place. */
+/* If the file has a tensor's bytes as they are in memory, they are read directly into the
+ * parameter. Here this saves a copy of the largest matrix. */
 START_TEST(test_memory_of_reading) {
     enum { POSITIONS = 4000, EMBD = 8 };
     scratch_begin();
@@ -393,7 +395,7 @@ START_TEST(test_memory_of_reading) {
 }
 END_TEST
 
-/* Writes an index that says that every tensor is in a file of its number modulo 3. */
+/* Writes an index that says that tensor i is in the file i modulo 3. */
 static void write_shards(rg_named_list all, const char *const files[3]) {
     char *index = malloc((size_t)all.n * 200 + 100), *to = index;
     to += sprintf(to, "{\"metadata\": {}, \"weight_map\": {");
@@ -540,8 +542,8 @@ static const struct {
     { "{", "", "is no JSON" },
 };
 
-/* What transformers writes, and stands for nothing here, or for what is taken where it isn't said.
- */
+/* Changes of config.json with no effect: keys that don't matter here, and defaults that are left
+ * out or written in full. */
 static const struct {
     const char *from, *to;
 } other_configs[] = {
@@ -695,8 +697,8 @@ END_TEST
 static rg_gpt *written;
 static bool write_folder(void) { return rg_gpt_to_folder(written, scratch("")); }
 
-/* Where a folder isn't written, the old model is in it, unless a rename failed behind another one.
- * Where it isn't in it any more, it is put there again. */
+/* Asserts that a failed write has left the old model in the folder. The exception is a rename that
+ * fails after another rename has succeeded. Then writes the old model again if it is gone. */
 static void check_folder(bool done) {
     RG_SCOPE();
     const bool three = written->generation_config, torn = !done && faults.renamed;
@@ -724,7 +726,8 @@ static bool copy_written(void) {
     return copy;
 }
 
-/* What a list that failed has of items is no number of bytes. */
+/* An error handler: asserts that the size in a failed request is a plausible one. The -1 items of a
+ * list that failed would make it huge. */
 static void note_bytes(rg_code code, const char *message) {
     const char *bytes = strstr(message, "could not allocate ");
     unsigned long long n = 0;

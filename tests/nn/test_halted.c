@@ -1,6 +1,6 @@
 /*
- * test_halted.c: after a failure that nobody has looked at, weights stay as they are, and no file
- * is written: what goes on as if nothing had happened says so.
+ * test_halted.c: after a failure that nobody has looked at, training is halted. A call that would
+ * change weights or write a file then fails with the message of that failure, and changes nothing.
  */
 #include "nn/save/checkpoint.h"
 #include "nn/layers/layers.h"
@@ -14,7 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Each of these changes weights, gradients or a schedule, or writes them to a file. */
+/* The objects of the functions does_..() below. Each of these functions changes weights, gradients
+ * or a schedule, or writes them to a file. */
 typedef struct {
     rg_linear_module *layer;
     rg_optim *sgd, *lbfgs;
@@ -30,7 +31,7 @@ static rg_tensor *loss_of(void *context) {
     return rg_backward(loss) ? loss : NULL;
 }
 
-/* Its backward fails, and it goes on all the same. */
+/* A loss function that ignores the failure of its backward run. */
 static rg_tensor *careless_loss(void *context) {
     (void)context;
     rg_tensor *y = rg_call(it.layer, rg_ones(2, 3));
@@ -121,7 +122,7 @@ START_TEST(test_nothing_goes_on) {
     rg_tensor *grad = rg_clone(rg_grad_of(it.layer->weight));
     ck_assert(!rg_backward(rg_call(it.layer, rg_ones(2, 3))));
     check_halted(weight, grad, sentence);
-    /* A run that goes well doesn't make the failure undone. */
+    /* A later backward run that succeeds doesn't undo the failure. */
     ck_assert(rg_backward(rg_sum(rg_mul(it.layer->weight, 0))));
     check_halted(weight, grad, sentence);
     ck_assert_str_eq(rg_error(), sentence);
@@ -135,7 +136,7 @@ START_TEST(test_nothing_goes_on) {
 }
 END_TEST
 
-/* The first failure is told, not backward's, to which NULL was given. */
+/* backward fails because it gets the NULL of an earlier failure. The error is the earlier one. */
 START_TEST(test_the_first_failure_is_told) {
     begin();
     rg_tensor *weight = rg_clone(rg_detach(it.layer->weight));
@@ -179,8 +180,8 @@ START_TEST(test_what_halts) {
 }
 END_TEST
 
-/* A failure that was read, but neither cleared nor mended, halts again where training goes on with
- * its NULL. */
+/* A program reads a failure, but neither clears nor handles it. If it goes on with the NULL of the
+ * failed call, training halts again. */
 START_TEST(test_a_loop_that_only_reads) {
     begin();
     rg_tensor *weight = rg_clone(rg_detach(it.layer->weight));
@@ -194,7 +195,8 @@ START_TEST(test_a_loop_that_only_reads) {
 }
 END_TEST
 
-/* What only asks, or looks for a file, doesn't halt: a program may go on without that file. */
+/* A failed question about a tensor, or a failed load of a file, doesn't halt training: the program
+ * may go on without the file. */
 START_TEST(test_what_does_not_halt) {
     begin();
     ck_assert(rg_load_file(scratch("absent")).n < 0);
@@ -214,7 +216,7 @@ static void tell(rg_code code, const char *message) {
     told++;
 }
 
-/* A handler has looked. */
+/* A failure that an error handler has seen doesn't halt training. */
 START_TEST(test_a_handler_lets_it_go_on) {
     begin();
     rg_on_error(tell);
@@ -228,8 +230,8 @@ START_TEST(test_a_handler_lets_it_go_on) {
 }
 END_TEST
 
-/* What frees a module, an optimizer, a loader or a recording says so where a tensor of theirs is
- * used, unless the tensor was released otherwise. */
+/* If a tensor is used after its module, optimizer, loader or recording was freed, the error says
+ * so. A tensor that was released in another way has another error. */
 static rg_tensor *recorded;
 static void step_to_record(void *x) { recorded = rg_mul(x, 2); }
 
@@ -249,7 +251,7 @@ START_TEST(test_what_released_it) {
     ck_ok(rg_replay_run(r) && rg_neg(recorded));
     rg_replay_free(r);
     ck_fails(rg_neg(recorded), RG_RELEASED, "neg: tensor released with its recording");
-    /* A base that its last view held. */
+    /* The base x is held only by its last view. */
     rg_tensor *view = rg_keep(rg_view(rg_keep(x), 2, 1));
     rg_drop(x);
     rg_drop(view);

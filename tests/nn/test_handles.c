@@ -15,7 +15,8 @@
 
 /* ---- an example of each kind ----------------------------------------------------------- */
 
-/* A function that is to refuse what was released must not be given new memory before. */
+/* Tensors for the functions below, which must allocate nothing before they refuse a handle that was
+ * released. */
 static rg_tensor *weight, *input;
 
 static void *make_GENERATOR(void) { return rg_generator_new(1); }
@@ -121,7 +122,8 @@ static void setup(void) {
 
 /* ---- what is refused ------------------------------------------------------------------- */
 
-/* Asserts that the function refuses the pointer with this sentence, behind its own name. */
+/* Asserts that the call failed with this code, and that `start` and `end` follow the function's
+ * name in the message. */
 static void refuses(bool failed, const char *it, rg_code code, const char *start, const char *end) {
     char sentence[200];
     snprintf(sentence, sizeof sentence, ": %s%s", start, end);
@@ -132,7 +134,8 @@ static void refuses(bool failed, const char *it, rg_code code, const char *start
     rg_error_clear();
 }
 
-/* Releasing is asked, too: it leaves what it refuses as it is. */
+/* Asserts that two functions refuse the pointer `it`: the one that uses the handle, and the one
+ * that releases it. */
 static void refuses_pointer(const example *e, void *it, rg_code code, const char *start,
                             const char *end) {
     refuses(!e->use(it), e->name, code, start, end);
@@ -167,8 +170,8 @@ START_TEST(test_foreign) {
 }
 END_TEST
 
-/* A handle that was released is noticed though another one of its kind was made since. Without the
- * pool its memory is in use at once. */
+/* A released handle is noticed even if another one of its kind was made since. Without the pool of
+ * memory.c its memory may be in use at once, so the test is skipped. */
 START_TEST(test_released) {
     if (rgi_pool_bypassed())
         return;

@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Each case of inference.txt begins with these; the script that writes it says what they are. */
+/* The tensors that each case of inference.txt begins with. The script that writes the file
+ * describes them. */
 typedef struct {
     rg_tensor *w, *n, *computed, *x, *r, *v, *s;
 } made;
@@ -184,7 +185,7 @@ static const struct {
 #undef ROW
 };
 
-/* A sentence of regard's has the op's name before it. */
+/* Compares y, or the error, with PyTorch's. Our error has the name of the op in front. */
 static void compare(const char *name, rg_tensor *y, golden_file *g) {
     char text[1024];
     snprintf(text, sizeof text, "%s", golden_text(g));
@@ -216,7 +217,8 @@ START_TEST(test_inference_as_in_torch) {
 }
 END_TEST
 
-/* A run that may not add to a gradient adds to none. */
+/* Inference mode has a grad mode of its own, which is off at the beginning of a block. At the end
+ * of the block, grad mode is what it was before. */
 /* Grad mode inside the mode is one of its own: a block begins with it off, and leaves it as the
  * block around it had it. */
 START_TEST(test_grad_mode_inside) {
@@ -243,6 +245,7 @@ START_TEST(test_grad_mode_inside) {
         rg_grad_guard_close(&grad);
     }
 }
+/* A backward run that may not add to one gradient adds to none. */
 END_TEST
 
 START_TEST(test_a_refused_backward_changes_nothing) {
@@ -254,7 +257,7 @@ START_TEST(test_a_refused_backward_changes_nothing) {
     }
     ck_fails(rg_backward(rg_sum(rg_mul(a, b))), RG_RUNTIME_ERROR, "outside InferenceMode");
     ck_assert(rg_equal(rg_grad_of(a), ones()) && rg_equal(rg_grad_of(b), ones()));
-    /* A graph of the gradient needs no write. */
+    /* With create_graph the gradient isn't written to, but replaced. */
     ck_ok(rg_backward(rg_sum(rg_mul(a, b)), .create_graph = true));
     ck_assert(rg_equal(rg_grad_of(a), rg_mul(ones(), 2)) && !rg_is_inference(rg_grad_of(a)));
     rg_set_grad(a, RG_NONE);
@@ -262,7 +265,7 @@ START_TEST(test_a_refused_backward_changes_nothing) {
 }
 END_TEST
 
-/* A leaf that takes over such data is such a tensor. */
+/* A leaf whose data are replaced by those of an inference tensor becomes an inference tensor. */
 START_TEST(test_data_taken_over) {
     made m = make();
     ck_assert(!rg_is_inference(m.n) && !rg_is_inference(m.v) && rg_is_inference(m.r));
@@ -272,7 +275,8 @@ START_TEST(test_data_taken_over) {
 }
 END_TEST
 
-/* A model runs in the mode with the same bits; weights that were made in it can't be saved. */
+/* A model computes the same bits in inference mode. Weights that were made in the mode can't be
+ * saved for a backward run. */
 START_TEST(test_models) {
     rg_manual_seed(0);
     rg_gpt *g = rg_nn_gpt(.block_size = 8, .vocab_size = 11, .n_layer = 2, .n_head = 2,
@@ -307,7 +311,7 @@ static rg_tensor *inference_ones(int64_t rows, int64_t columns) {
     return rg_ones(rows, columns);
 }
 
-/* Products that are one row of the table have names of their own. */
+/* Several functions of products are one op. An error names the function that was called. */
 START_TEST(test_names_of_products) {
     rg_tensor *w = rg_requires_grad_(rg_ones(2, 2), true), *v = rg_select(w, 0, 0);
     rg_tensor *x = inference_ones(2, 2), *row = rg_select(x, 0, 0);
@@ -380,7 +384,7 @@ static rg_tensor *loss_of(rg_sequential *m, rg_tensor *x, rg_tensor *y) {
     return rg_mse_loss(rg_call(m, x), y);
 }
 
-/* The mean over all is the mean of the means over batches of one size. */
+/* The mean over a batch is the mean of the means over parts of equal size. */
 START_TEST(test_small_batches_give_the_gradient_of_a_large_one) {
     enum { K = 4 };
     rg_manual_seed(0);
@@ -403,7 +407,7 @@ START_TEST(test_small_batches_give_the_gradient_of_a_large_one) {
 }
 END_TEST
 
-/* Only a gradient that is added to must not be of inference mode. */
+/* A gradient may be an inference tensor, unless a backward run has to add to it. */
 START_TEST(test_gradients_of_inference_mode) {
     rg_tensor *x = rg_requires_grad_(rg_ones(3), true), *g;
     {
@@ -419,7 +423,7 @@ START_TEST(test_gradients_of_inference_mode) {
 }
 END_TEST
 
-/* Of inference tensors nothing is recorded, also where some of an op's inputs are absent. */
+/* An op on inference tensors isn't recorded, even if some of its inputs are absent. */
 START_TEST(test_absent_inputs) {
     rg_tensor *x, *w;
     {

@@ -1,11 +1,11 @@
-/* test_init.c: weights begin as PyTorch's: with the same bits where they are uniform, near its
- * numbers where they are normal. */
+/* test_init.c: initial weights are PyTorch's. Uniform ones have the same bits, and normal ones are
+ * close to PyTorch's. */
 #define TWIN_DATA "init"
 #include "twin.h"
 
-/* A row has a name, the distances that are allowed in float32 and in float64, and a call. Normals
- * are as near as random.c says; orthogonal matrices differ by the rounding of LAPACK, which torch
- * uses. */
+/* A row has a name, the distances that are allowed in float32 and in float64, and a call.
+ * tensor/random/random.c says how close normal numbers are. Orthogonal matrices differ by the
+ * rounding of LAPACK, which torch uses. */
 #define INITS(F)                                                                 \
     F(uniform, 0, 0, rg_nn_init_uniform_(t, -0.5, 2))                            \
     F(normal, 3e-6, 1e-14, rg_nn_init_normal_(t, 1, 2))                          \
@@ -35,8 +35,8 @@ static const struct {
 } inits[] = { INITS(ROW) };
 enum { N_INITS = sizeof inits / sizeof *inits };
 
-/* A leaf that requires grad stays a leaf without history, and the generator stands afterwards where
- * torch's does. */
+/* A leaf that requires grad stays a leaf without history. Afterwards the generator is in the same
+ * state as torch's. */
 START_TEST(test_beside_torch) {
     const rg_dims shapes[] = { RG_DIMS(6, 4), RG_DIMS(2, 3), RG_DIMS(3, 2, 5) };
     for (int i = 0; i < N_INITS; i++)
@@ -120,7 +120,8 @@ START_TEST(test_what_they_refuse) {
         ck_fails(inits[i].fill(RG_NONE), RG_TYPE_ERROR, "got RG_NONE");
         ck_ok(inits[i].fill(rg_empty(3, 0)));
     }
-    /* Where there is nothing to fill, fans aren't asked for. */
+    /* If there is nothing to fill, the fans aren't computed, for which the tensor has too few
+     * dims. */
     ck_ok(rg_nn_init_kaiming_uniform_(rg_empty(0)));
 }
 END_TEST

@@ -5,7 +5,7 @@
 
 #define DRAW(...) rg_from_dims((double[]){ __VA_ARGS__ }, RG_FLOAT64, RG_DIMS(3))
 
-/* A row has a name, a constructor and inputs: those of layers.py. */
+/* A row has the name, the constructor and the inputs of a layer, as in layers.py. */
 #define LAYERS(F)                                                                                  \
     F(linear, rg_nn_linear(4, 3), "n(5,4)")                                                        \
     F(linear_no_bias, rg_nn_linear(4, 3, .bias = false), "n(2,3,4)")                               \
@@ -215,8 +215,7 @@ START_TEST(test_values_and_gradients) {
 }
 END_TEST
 
-/* Weights that begin uniform, or as a number, have torch's bits; normal ones are within 3e-6, as
- * everywhere. */
+/* Uniform and constant weights have torch's bits. Normal weights are within 3e-6. */
 START_TEST(test_constructors_draw_torchs_numbers) {
     rg_tensor *weights[16];
     rg_set_default_dtype(RG_FLOAT32);
@@ -252,7 +251,8 @@ START_TEST(test_second_order) {
         RG_SCOPE();
         rg_tensor *x[8];
         checked = &layers[i];
-        /* These layers' gradients leave out a row, or share it, by intention. */
+        /* The gradients of these layers aren't derivatives: a row is left out, or divided by its
+         * count. */
         if (strncmp(checked->name, "embedding_", 10) == 0)
             continue;
         rg_manual_seed(1);
@@ -307,7 +307,7 @@ START_TEST(test_texts) {
 }
 END_TEST
 
-/* The longest text of all is written as a whole. */
+/* The longest text that a layer can have is written in full. */
 START_TEST(test_long_text) {
     const int64_t most = INT64_MAX, kernel = 1 << 29;
     is_written(rg_nn_conv2d(most, 0, RG_DIMS(kernel, kernel), .strides = RG_DIMS(-most, -most),
@@ -321,7 +321,7 @@ START_TEST(test_long_text) {
 }
 END_TEST
 
-/* torch's bounds are ints or floats, ours floats. */
+/* torch writes bounds as ints or floats, as they were given; ours are always floats. */
 START_TEST(test_hardtanh_is_written_with_floats) {
     is_written(rg_nn_hardtanh(-2, 1e20), "Hardtanh(min_val=-2.0, max_val=1e+20)");
     ck_fails(rg_nn_hardtanh(1, 0.5), RG_VALUE_ERROR, "must be greater than min_val");
@@ -356,7 +356,7 @@ START_TEST(test_bad_constructors) {
              "max_val (-2) must be greater than min_val (2)");
     ck_fails(rg_nn_triplet_margin_loss(.margin = 0), RG_VALUE_ERROR,
              "TripletMarginLoss: expected margin to be greater than 0, got 0.0 instead");
-    /* The weight fails first, and the sentence is about it. */
+    /* The weight is made first, so the error is about the weight. */
     ck_fails(rg_nn_conv2d(1, -2, 3), RG_RUNTIME_ERROR,
              "Trying to create tensor with negative dimension -2: [-2, 1, 3, 3]");
     ck_fails(rg_nn_prelu(.num_parameters = -1), RG_RUNTIME_ERROR,
@@ -364,7 +364,7 @@ START_TEST(test_bad_constructors) {
     void *empty[] = { rg_nn_linear(0, 3), rg_nn_linear(3, 0) };
     for (int i = 0; i < 2; i++) {
         ck_ok(empty[i]);
-        /* As torch's, the bias of a layer without inputs is 0, not -0. */
+        /* As in torch, the bias of a layer without inputs is 0, not -0. */
         const rg_linear_module *linear = empty[i];
         for (int k = 0; k < rg_size(linear->bias, 0); k++)
             ck_assert(i == 1 || !signbit(rg_at(linear->bias, k)));
@@ -373,7 +373,7 @@ START_TEST(test_bad_constructors) {
 }
 END_TEST
 
-/* With valid padding nothing is padded, whatever the mode. */
+/* With valid padding nothing is padded, so the padding mode doesn't matter. */
 START_TEST(test_valid_padding_of_all_modes) {
     rg_tensor *x = rg_randn(2, 2, 7);
     rg_conv_module *zeros = rg_nn_conv1d(2, 3, 2);
@@ -387,7 +387,8 @@ START_TEST(test_valid_padding_of_all_modes) {
 }
 END_TEST
 
-/* Returns mean and variance of each channel of (batch, channels, length). */
+/* mean_of and variance_of return the mean and the variance of each channel of x, which is (batch,
+ * channels, length). */
 static rg_tensor *mean_of(rg_tensor *x) {
     return rg_mean_dim(rg_flatten(rg_transpose(x, 0, 1), 1, -1), 1, false);
 }
@@ -395,7 +396,8 @@ static rg_tensor *variance_of(rg_tensor *x) {
     return rg_var_dim(rg_flatten(rg_transpose(x, 0, 1), 1, -1), 1, 1, false);
 }
 
-/* What a norm remembers of batches moves by its momentum, or is the average of all of them. */
+/* The running statistics of a batch norm move towards those of a batch by the momentum. With a
+ * momentum of NaN, they are the average over all batches. */
 START_TEST(test_what_a_batch_norm_remembers) {
     rg_tensor *x[3];
     for (int i = 0; i < 3; i++)
@@ -421,7 +423,7 @@ START_TEST(test_what_a_batch_norm_remembers) {
 }
 END_TEST
 
-/* A norm that remembers nothing goes by the batch, in evaluation, too. */
+/* Without running statistics, a batch norm uses those of the batch, even in evaluation. */
 START_TEST(test_a_batch_norm_without_memory) {
     rg_tensor *x = rg_randn(4, 2, 5);
     rg_batch_norm_module *m = rg_nn_batch_norm1d(2, .track_running_stats = false);
@@ -433,7 +435,8 @@ START_TEST(test_a_batch_norm_without_memory) {
 }
 END_TEST
 
-/* Modules of the greatest give the places, too, to who calls them with keywords. */
+/* Modules of max pooling return the indices of the maxima, too, if they are called with
+ * keywords. */
 START_TEST(test_places_of_the_greatest) {
     rg_tensor *x = rg_reshape(rg_sin(rg_arange(2 * 3 * 4 * 6)), 2, 3, 4, 6);
     rg_tensor *row = rg_select(x, 2, 1);
@@ -459,7 +462,8 @@ START_TEST(test_places_of_the_greatest) {
 }
 END_TEST
 
-/* A module that is called on what it can't take complains as torch does, or passes NULL on. */
+/* A module refuses wrong inputs in torch's words. If an input is NULL, the error of the call that
+ * returned NULL stays. */
 START_TEST(test_bad_inputs) {
     rg_set_default_dtype(RG_FLOAT32);
     rg_tensor *x = rg_ones(2, 3);
@@ -505,7 +509,7 @@ START_TEST(test_bad_inputs) {
                  "positional arguments but 9 were given");
         ck_fails(rg_call_list(m, (rg_list){ 0, many }), RG_TYPE_ERROR, ".forward() missing ");
         rg_matmul(rg_ones(2), rg_ones(3));
-        /* The first failure stands. */
+        /* The error is still the first failure. */
         ck_assert(!rg_call_list(m, (rg_list){ n, none }) && strstr(rg_error(), "matmul"));
         rg_error_clear();
         rg_module_free(m);
@@ -516,8 +520,8 @@ START_TEST(test_bad_inputs) {
 }
 END_TEST
 
-/* Rows that are asked for are shortened in the table, once for each call; others stay as they are,
- * and the gradient is that of the rows alone. */
+/* With max_norm, rows that are asked for are shortened in the table, in one write for each call.
+ * Other rows stay as they are. The shortening has no part in the gradient. */
 START_TEST(test_embedding_shortens_rows_of_its_table) {
     rg_set_default_dtype(RG_FLOAT64);
     rg_manual_seed(1);
@@ -543,7 +547,8 @@ START_TEST(test_embedding_shortens_rows_of_its_table) {
 }
 END_TEST
 
-/* torch's second derivative of the gradient that is divided by frequencies isn't divided again. */
+/* The gradient is divided by the counts of the indices. As in torch, the gradient of that gradient
+ * isn't divided again. */
 START_TEST(test_embedding_by_frequency_twice) {
     rg_tensor *w = rg_requires_grad_(rg_reshape(rg_arange_as(12, RG_FLOAT64), 4, 3), true);
     rg_tensor *y = rg_embedding(rg_literal([ [ 0, 2 ], [ 2, 1 ] ]), w, .scale_grad_by_freq = true);

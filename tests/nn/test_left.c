@@ -1,9 +1,9 @@
 /*
- * test_left.c: what calls of nn/ leave behind: a call that goes well gives its results to its
- * caller's scope and nothing else; one that is denied memory gives no tensor. fuzz_ops.c looks at
- * functions that take tensors, and at those that make modules; here are functions of a loader, an
- * optimizer or another object that fuzz_ops.c has none of, and functions that read and write files.
- * tests/fuzz/covers sees to it that none is forgotten.
+ * test_left.c: the tensors that calls of nn/ leave behind. A call that succeeds leaves its results
+ * in its caller's scope, and nothing else. A call that is denied memory leaves no tensor.
+ * fuzz_ops.c checks functions that take tensors, and functions that make modules. This file has
+ * functions of other objects, such as a loader or an optimizer, and functions that read and write
+ * files. tests/fuzz/covers checks that no function is forgotten.
  */
 #include "tests/left.h"
 #include "tests/scratch.h"
@@ -39,12 +39,12 @@ static struct {
     rg_schedule *schedule, *plateau;
 } o;
 
-/* Tensors that are passed, and parameters that no optimizer has yet. */
+/* Tensors that are passed to the calls, and parameters that no optimizer has yet (`spare`). */
 enum { SPARE = 64 };
 static rg_tensor *x, *x3, *idx, *starts, *lengths, *cache, *spare[SPARE];
 static rg_packed_sequence packed;
 static rg_named_list loader_state, optim_state, schedule_state;
-/* Where a buffer and a child are registered. */
+/* The variables in which a buffer and a child are registered. */
 static rg_tensor *buffer_place;
 static rg_module *child_place;
 
@@ -135,10 +135,11 @@ static rg_tensor *closure(void *context) {
     return rg_optim_zero_grad(o.lbfgs) && rg_backward(loss) ? loss : NULL;
 }
 
-/* The number of tensors that a call gives. A call for which the number varies sets it. */
+/* The number of tensors that a call has returned. Only calls set it that return different
+ * numbers. */
 static int given;
 
-/* Entries that are None or a text in PyTorch have no tensor. */
+/* Counts the entries that have a tensor. Those that are None or a text in PyTorch have none. */
 static bool lists(rg_named_list dict) {
     given = 0;
     for (int i = 0; i < dict.n; i++)
@@ -174,10 +175,10 @@ static bool looks(void *m) {
     return ok;
 }
 
-/* The output and the value of "0" are the caller's. */
+/* The call gives two tensors: the output, and the value of the child "0". */
 static bool caches(void *m) { return rg_run_with_cache(m, "0", x).output; }
 
-/* Frees what a call has made. Returns whether it has. */
+/* Frees the object that a call has made. Returns whether there was one. */
 static bool let_go(rg_data_loader *l) {
     rg_data_loader_free(l);
     return l;
@@ -209,7 +210,8 @@ static const struct {
 };
 enum { CALLS = sizeof calls / sizeof *calls, AGAIN = 4, MOST = 4000 };
 
-/* Makes a call, with this request for memory denied if it isn't 0. Returns whether it goes well. */
+/* Makes call i. If `fail` isn't 0, this request for memory is denied. Returns whether the call
+ * succeeds. */
 static bool look_after(int i, int64_t fail) {
     RG_SCOPE();
     const left_behind was = look_behind();
@@ -237,7 +239,7 @@ START_TEST(test_calls) {
 }
 END_TEST
 
-/* A run whose hook no value has called leaves nothing. */
+/* A run leaves nothing behind if its hook is never called. */
 START_TEST(test_hooks_that_nothing_calls) {
     make_objects();
     ck_gives_none(rg_run_with_hooks(o.list, RG_HOOKS_AT({ "nothing", leaves, NULL }), x));

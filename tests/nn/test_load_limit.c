@@ -1,8 +1,8 @@
 /*
- * test_load_limit.c: whatever a file asks for, a load takes no more memory than rg_set_load_limit
- * allows, says what it would take, and leaves nothing; with the limit raised to that, the same load
- * succeeds. Each way to load a file is a row of one table, and each is given a file that takes many
- * times its own bytes.
+ * test_load_limit.c: a load takes no more memory than rg_set_load_limit allows, whatever the file
+ * asks for. A load that would take more fails, says how much it would take, and leaves nothing
+ * behind. If the limit is raised to that number, the load succeeds. Each function that loads a file
+ * has a row in one table, with a file that takes many times its own size.
  */
 #include "tests/golden.h"
 #include "tests/scratch.h"
@@ -57,7 +57,7 @@ static void put_npy(size_t n) {
 
 /* ---- archives ------------------------------------------------------------------------ */
 
-/* Bits of a deflated stream wait here until they are a byte. */
+/* Bits of a deflated stream that don't make up a byte yet. */
 static uint32_t waiting;
 static int n_waiting;
 
@@ -69,7 +69,7 @@ static void put_bits(uint32_t bits, int n) {
     }
 }
 
-/* Puts a code of Huffman's, of which the highest bit comes first. */
+/* Puts a Huffman code, whose highest bit comes first. */
 static void put_code(uint32_t code, int n) {
     for (int i = n - 1; i >= 0; i--)
         put_bits(code >> i & 1, 1);
@@ -82,7 +82,7 @@ static void put_literal(unsigned char c) {
         put_code(0x190u + c - 144, 9);
 }
 
-/* A member has the n bytes of a head, a unit that comes again and again, and a tail. */
+/* A member consists of the n bytes of `head`, of `times` copies of `unit`, and of `tail`. */
 typedef struct {
     const char *name, *head;
     size_t n;
@@ -102,8 +102,8 @@ static uint32_t crc_of(const member *m) {
     return rgi_crc32(crc, m->tail, strlen(m->tail));
 }
 
-/* Deflates a member: the unit once, and copies of what came that many bytes before. An empty unit
- * is a zero. */
+/* Deflates a member: writes the unit once, and then copies of the bytes one unit earlier. An empty
+ * unit is a zero byte. */
 static size_t put_deflated(const member *m) {
     const size_t begin = made.n, unit = strlen(m->unit) + !*m->unit;
     const size_t most = 258, copied = m->times ? (m->times - 1) * unit : 0;
@@ -210,7 +210,7 @@ static const char *empty_tensors(void) {
     return write_made("empty.safetensors");
 }
 
-/* The file stays open, so that a load of one tensor counts alone. */
+/* The file stays open, so that only the load of one tensor is measured. */
 static const char *bytes_in_safetensors(void) {
     const char *header = "{\"x\":{\"dtype\":\"U8\",\"shape\":[20000],\"data_offsets\":[0,20000]}}";
     made.n = 0;
@@ -355,7 +355,8 @@ static const struct {
 
 /* ---- the rule ------------------------------------------------------------------------ */
 
-/* A file is opened to be read only while a load is under way, so that all of them count. */
+/* The system's function that opens files, which open_counted replaces. A file may be opened to be
+ * read only while a load is under way, so that its memory counts. */
 static int (*open_before)(const char *path, int flags, mode_t mode);
 static int files_read;
 static int open_counted(const char *path, int flags, mode_t mode) {
@@ -364,7 +365,7 @@ static int open_counted(const char *path, int flags, mode_t mode) {
     return open_before(path, flags, mode);
 }
 
-/* Begins a test. The thread's own lists grow to what a load may need, so that none grows later. */
+/* Begins a test. Lengthens the thread's own lists first, so that no load lengthens them. */
 static void begin(void) {
     const size_t outer = rg_scope_begin();
     scratch_begin();
@@ -375,7 +376,7 @@ static void begin(void) {
     rg_scope_end(outer);
 }
 
-/* Loads, and returns the most bytes that were in use, beside those from before. */
+/* Loads the file. Returns the largest number of bytes in use, minus those in use before. */
 static int64_t peak_of(bool (*load)(const char *path), const char *path, bool *ok) {
     const rg_memory before = rg_memory_stats();
     const int64_t live = rg_live_tensors();
@@ -391,7 +392,7 @@ static int64_t peak_of(bool (*load)(const char *path), const char *path, bool *o
     return rg_memory_stats().peak - before.now;
 }
 
-/* Loads under the limit, which is too low. */
+/* Asserts that a load fails under this limit, which is too low for it. */
 static void check_too_low(const char *op, bool (*load)(const char *path), const char *path,
                           int64_t limit) {
     char begins[700], ends[120];
@@ -399,7 +400,7 @@ static void check_too_low(const char *op, bool (*load)(const char *path), const 
     ck_assert(rg_set_load_limit(limit));
     const int64_t peak = peak_of(load, path, &ok);
     const char *said = rg_error();
-    /* What is wrong with one of several files names that file. */
+    /* If the path is a folder, the error names one of its files. */
     snprintf(begins, sizeof begins, "%s: '%s", op, path);
     snprintf(ends, sizeof ends, ", and the limit is %lld; rg_set_load_limit sets another",
              (long long)limit);
@@ -446,7 +447,7 @@ END_TEST
 
 /* ---- the default --------------------------------------------------------------------- */
 
-/* A thousandth of what is asked for is in the file. */
+/* The file has a thousandth of the bytes that it inflates to. */
 START_TEST(test_default) {
     const int64_t most = (int64_t)1 << 30;
     bool ok;
@@ -480,7 +481,8 @@ END_TEST
 
 /* ---- what is loaded at once ------------------------------------------------------------ */
 
-/* What a thread took before a load, and what other threads take meanwhile, doesn't count. */
+/* Loads the file many times. Memory that the thread took before, or that other threads take,
+ * doesn't count. */
 static void *load_often(void *path) {
     rg_tensor *before = rg_keep(rg_zeros(1 << 20));
     for (int i = 0; i < 20; i++) {
@@ -497,7 +499,7 @@ START_TEST(test_threads) {
     begin();
     char path[600];
     snprintf(path, sizeof path, "%s", bytes_in_npz());
-    /* A new thread's own lists take some bytes more. */
+    /* A new thread takes some bytes more, for its own lists. */
     rg_set_load_limit(peak_of(load_npz, path, &ok) + 4096);
     for (int i = 0; i < RG_COUNT(threads); i++)
         ck_assert(!pthread_create(&threads[i], NULL, load_often, path));
@@ -510,7 +512,8 @@ END_TEST
 
 /* ---- what a file makes of little ------------------------------------------------------- */
 
-/* Each takes at most so many times the file's bytes, or those of what it inflates to. */
+/* Pickles that repeat a unit a million times. Each is refused with the sentence `says`, and takes
+ * at most `most` bytes. */
 static const struct {
     const char *head, *unit;
     size_t times;
@@ -536,7 +539,7 @@ START_TEST(test_deep_pickles) {
 }
 END_TEST
 
-/* Lists that were empty, and that lie in others, wait no longer. */
+/* The limit of empty lists counts neither lists that have been filled nor lists inside others. */
 START_TEST(test_many_lists) {
     bool ok;
     begin();

@@ -110,8 +110,8 @@ END_TEST
 
 enum { MOST = 32 };
 
-/* Returns the state without the dropped keys, and with added ones, which end it or take the place
- * of a key of the same name. */
+/* Returns the state of m without the keys in `drop`. The n entries of `add` are appended, or
+ * replace entries of the same name. */
 static rg_named_list changed_state(void *m, const char *const *drop, int n, const rg_named *add) {
     static rg_named v[MOST];
     rg_named_list own = rg_state_dict(m), out = { 0, v };
@@ -160,7 +160,7 @@ START_TEST(test_load_state_dict_complains_as_torch) {
 }
 END_TEST
 
-/* Requires that torch's complaint lists just these keys behind its words. */
+/* Asserts that torch's complaint lists these keys, and no others, after its words. */
 static void listed(const char *name, const char *words, rg_names keys) {
     char want[2000] = "";
     size_t n = 0;
@@ -171,7 +171,7 @@ static void listed(const char *name, const char *words, rg_names keys) {
     ck_assert_msg(keys.n ? strstr(text, want) != NULL : !strstr(text, words), "%s\n%s", text, want);
 }
 
-/* A state isn't loaded into what can't be written to, and that is said. */
+/* If a tensor can't be written to, loading a state fails and says so. */
 START_TEST(test_load_where_nothing_can_be_written) {
     RG_SCOPE();
     Tree *m = new_tree(), *from = new_tree();
@@ -194,7 +194,7 @@ START_TEST(test_load_where_nothing_can_be_written) {
 }
 END_TEST
 
-/* Without strict, the keys that torch would complain of are returned, in its order. */
+/* Without strict, a load returns the keys of torch's complaint, in its order. */
 START_TEST(test_keys_that_are_left_out) {
     RG_SCOPE();
     Tree *m = new_tree();
@@ -240,7 +240,7 @@ START_TEST(test_states_are_copied) {
     ck_assert(!rg_equal(a->fc->weight, b->fc->weight));
     rg_module_to(b, RG_FLOAT64);
     ck_assert(rg_load_state_dict(b, rg_state_dict(a), true));
-    /* Values are copied, the dtype isn't. */
+    /* Values are copied, but the dtype stays. */
     ck_assert(rg_equal(rg_double(a->fc->weight), b->fc->weight)
               && rg_dtype_of(b->fc->weight) == RG_FLOAT64);
     ck_assert(b->tied->weight == b->fc->weight && rg_data(a->fc->bias) != rg_data(b->fc->bias));
@@ -268,7 +268,7 @@ START_TEST(test_states_are_copied) {
              "load_state_dict: expected a name but got NULL");
     ck_fails(rg_load_state_dict(a, (rg_named_list){ 1, &empty }, false), RG_TYPE_ERROR,
              "load_state_dict: expected a tensor but got NULL");
-    /* torch says the same of what a checkpoint has in place of a tensor. */
+    /* torch says the same if an entry of a checkpoint isn't a tensor. */
     ck_fails(rg_load_state_dict(a, (rg_named_list){ 1, &none }, false), RG_RUNTIME_ERROR,
              "While copying the parameter named \"scale\", expected torch.Tensor or Tensor-like "
              "object from checkpoint but received RG_NONE");
@@ -291,7 +291,7 @@ START_TEST(test_modes_and_gradients) {
     Tree *m = new_tree();
     int calls = 0;
     rg_apply_to_modules(m, count, &calls);
-    /* fc counts under both its names. */
+    /* fc is counted twice, since it has two names. */
     ck_assert_int_eq(calls, 7);
     rg_eval(m);
     ck_assert(!m->base.training && !m->deep->v[1]->training);
@@ -317,7 +317,7 @@ START_TEST(test_modes_and_gradients) {
 }
 END_TEST
 
-/* A parameter that stands in two places is one parameter, and its gradient is the sum. */
+/* A parameter in two places is one parameter. Its gradient is the sum over both places. */
 START_TEST(test_tied_parameters) {
     rg_linear_module *a = rg_nn_linear(2, 2, .bias = false), *b = rg_nn_linear(2, 2, .bias = false);
     rg_sequential *both = rg_nn_sequential(a, b);
@@ -449,7 +449,7 @@ START_TEST(test_hooks) {
     rg_register_forward_hook(m, failing, NULL);
     ck_fails(rg_call(m, rg_scalar(3)), RG_TYPE_ERROR,
              "Identity: expected a tensor of forward and its hooks but got NULL");
-    /* Where a hook fails before forward, neither that nor a hook behind it is called. */
+    /* If a pre-hook fails, neither forward nor a later hook is called. */
     Bare *bare = RG_MODULE(Bare, &counting_class);
     rg_module *counting = &RG_READY(bare)->base;
     rg_register_forward_pre_hook(counting, failing, NULL);
@@ -482,7 +482,7 @@ static rg_tensor *returns(rg_module *m, rg_list in, rg_tensor *y, void *context)
     return RG_NONE;
 }
 
-/* A hook that a hook adds runs from the next call on, as in torch. */
+/* A hook that a hook registers is called from the next call of the module on, as in torch. */
 START_TEST(test_hooks_that_return) {
     rg_module *m = (rg_module *)rg_nn_identity();
     Returning before = { .before = true }, after = { .before = false };
@@ -514,7 +514,7 @@ static rg_list list_of(int function) {
     }
 }
 
-/* Whatever function returns a list, the first tensors of a failed list are NULL. */
+/* Whatever function returns a list, a failed list has 64 tensors that are NULL. */
 START_TEST(test_failed_lists) {
     for (int function = 0; function < 9; function++) {
         const rg_list list = list_of(function);
@@ -554,8 +554,8 @@ START_TEST(test_results_outlive_the_module) {
 }
 END_TEST
 
-/* A released module is noticed while its memory isn't in use for something else. Without the pool
- * it is in use at once. */
+/* A released module is noticed until its memory is used for something else. Without the pool of
+ * memory.c that may be at once, so the test is skipped. */
 START_TEST(test_released_modules) {
     if (rgi_pool_bypassed())
         return;
@@ -606,7 +606,8 @@ static const rg_module_class some_class = { .name = "Some" };
         RG_READY(self);                            \
     })
 
-/* A constructor that forgets RG_READY hands out a module that lacks a part: no call runs it. */
+/* A constructor without RG_READY returns a module even if a registration has failed. The module
+ * can't be called. */
 START_TEST(test_without_ready) {
     Some *self = RG_MODULE(Some, &some_class);
     RG_CHILD(self, child, rg_nn_linear(-1, 2));
@@ -699,7 +700,7 @@ START_TEST(test_what_cannot_be_registered) {
         ck_assert(!rg_module_to(NULL, RG_FLOAT64) && !rg_module_requires_grad_(NULL, true)
                   && !rg_register_child(NULL, "x", NULL, NULL));
         rg_tensor *y = rg_mul(rg_requires_grad_(rg_ones(2), true), 2);
-        /* What has a name of its own keeps it. */
+        /* A parameter that has a name keeps it. */
         Some *named = SOME(RG_PARAMETER(self, w, rg_set_name(rg_ones(1), "mine"));
                            RG_PARAMETER(self, v, rg_ones(1)));
         ck_assert(named != NULL);
@@ -707,7 +708,7 @@ START_TEST(test_what_cannot_be_registered) {
         ck_assert_str_eq(rg_name(named->v), "v");
         ck_assert_str_eq(rg_named_parameters(named).v[0].name, "w");
         rg_module_free(named);
-        /* As nn.Parameter(y), the parameter is a leaf. */
+        /* As with nn.Parameter(y), the parameter is a leaf. */
         Some *fine = SOME(RG_PARAMETER(self, w, y); RG_PARAMETER(self, v, RG_NONE));
         ck_assert(fine && rg_is_leaf(fine->w) && fine->w != y && fine->v == RG_NONE
                   && rg_state_dict(fine).n == 1);
@@ -749,7 +750,7 @@ static rg_tensor *steep(rg_module *m, rg_tensor *x) {
 }
 static const rg_module_class steep_class = { .name = "Steep", .forward = steep };
 
-/* Goes on where the child is denied this request for memory. */
+/* The child's request for memory that is denied. If the child fails, forward goes on without it. */
 static int denied_to_child;
 static rg_tensor *explode_after_child(rg_module *m, rg_tensor *x) {
     rg_memory_fail_at(denied_to_child);
@@ -773,7 +774,7 @@ START_TEST(test_anomaly_names_the_module) {
              "log: the first -inf arose forward in log of [2], in module 1.1 (Explode)");
     Some *alone = RG_MODULE(Some, &explode_class);
     ck_fails(rg_call(alone, rg_ones(2)), RG_RUNTIME_ERROR, "in module Explode");
-    /* A module that was called and has returned isn't the one that is named. */
+    /* The error names the module that is running, not the child, which has returned. */
     Some *outer = RG_MODULE(Some, &outer_class);
     RG_CHILD(outer, child, (rg_module *)rg_nn_relu());
     outer = RG_READY(outer);
@@ -803,7 +804,8 @@ static bool is_said(void *m, const char *sentence) {
     return said;
 }
 
-/* A field that was written to is noticed, and the module lets go of what it holds alone. */
+/* A field that the program has overwritten is noticed. Freeing the module doesn't release the
+ * program's tensor. */
 START_TEST(test_fields_of_others) {
     RG_SCOPE();
     rg_linear_module *l = rg_nn_linear(2, 3);
@@ -815,7 +817,7 @@ START_TEST(test_fields_of_others) {
     ck_assert(is_said(l, "parameters: the tensor in 'weight' isn't registered"));
     ck_fails(rg_get_parameter(l, "weight"), RG_RUNTIME_ERROR,
              "get_parameter: the tensor in 'weight' isn't registered");
-    /* What comes next doesn't take the stranger's name over. */
+    /* A new parameter in the field is named after the field, not after the program's tensor. */
     ck_ok(rg_register_parameter(&l->base, "weight", &l->weight, rg_ones(3, 2)));
     ck_assert_str_eq(rg_name(l->weight), "weight");
     ck_assert_str_eq(rg_name(own), "own");
@@ -826,7 +828,7 @@ START_TEST(test_fields_of_others) {
     ck_assert(rg_item(rg_sum(own)) == 3);
     rg_drop(weight);
     rg_drop(bias);
-    /* A parent doesn't take such a module: it is released. */
+    /* Such a module can't be registered as a child. The failed registration releases it. */
     l = rg_nn_linear(2, 3);
     weight = l->weight;
     l->weight = own;
@@ -838,7 +840,7 @@ START_TEST(test_fields_of_others) {
 }
 END_TEST
 
-/* The same with children: a module that isn't the parent's child stays the program's. */
+/* The same holds for children: a module in a field that isn't registered there isn't freed. */
 START_TEST(test_children_of_others) {
     RG_SCOPE();
     rg_sequential *s = rg_nn_sequential(rg_nn_linear(2, 3));
@@ -854,7 +856,8 @@ START_TEST(test_children_of_others) {
     s = rg_nn_sequential(stranger);
     s->v[0] = NULL;
     rg_module_free(s);
-    /* Nobody counts them any more. */
+    /* The parents were freed without these children, so the test sets their counts of parents to
+     * 0. */
     child->registry->parents = 0;
     stranger->registry->parents = 0;
     rg_module_free(child);
@@ -862,7 +865,7 @@ START_TEST(test_children_of_others) {
 }
 END_TEST
 
-/* Of many entries, too, each is found by its name. */
+/* Each of many children is found by its name. */
 START_TEST(test_first_of_many) {
     RG_SCOPE();
     rg_sequential *s = rg_nn_sequential();
@@ -877,7 +880,7 @@ START_TEST(test_first_of_many) {
         ck_assert_int_eq(rg_named_modules(s).n, n + 1);
     }
     rg_module_free(s);
-    /* What comes again is listed once, also where it was the first of all. */
+    /* A module that is appended again is listed once, even if it was the first one. */
     s = rg_nn_sequential();
     for (int n = 1; n <= 40; n++) {
         ck_ok(rg_sequential_append(s, rg_nn_linear(1, 1)));
@@ -891,7 +894,8 @@ START_TEST(test_first_of_many) {
 }
 END_TEST
 
-/* A parameter without a name leaves the next one its own, or that of the field. */
+/* If a parameter is replaced, the new one takes over the old one's name. If the old one has no
+ * name, the new one is named after its place. */
 START_TEST(test_next_names) {
     RG_SCOPE();
     rg_linear_module *l = rg_nn_linear(2, 3);
@@ -909,8 +913,8 @@ START_TEST(test_next_names) {
 }
 END_TEST
 
-/* Two values of one name are refused, and neither is loaded. A module without parameters has
- * nothing to change, and NULL has no hook to take away. */
+/* A state with two values for one name is refused, and nothing is loaded. A module without
+ * parameters takes any requires_grad. NULL has no hook to remove. */
 START_TEST(test_twice_and_nothing) {
     RG_SCOPE();
     rg_linear_module *l = rg_nn_linear(1, 1);
@@ -930,7 +934,7 @@ START_TEST(test_twice_and_nothing) {
 }
 END_TEST
 
-/* Only the places that lie in the block move. */
+/* rg_move_places moves only the places inside the block. */
 START_TEST(test_places_move) {
     RG_SCOPE();
     rg_tensor *before[3] = { 0 }, *after[3];
@@ -956,7 +960,7 @@ START_TEST(test_places_move) {
 }
 END_TEST
 
-/* Keys and paths of any length are looked up, of which only short ones can be there. */
+/* Keys and paths of any length can be looked up. The long ones here are refused as unknown. */
 START_TEST(test_long_names) {
     RG_SCOPE();
     rg_sequential *s = rg_nn_sequential(rg_nn_linear(1, 1));
@@ -975,7 +979,7 @@ START_TEST(test_long_names) {
 }
 END_TEST
 
-/* Asks for what is refused. Memory is denied to the complaint, too. */
+/* Loads a state that must be refused. Memory may be denied to the error message, too. */
 static bool refused_load(void) {
     RG_SCOPE();
     rg_linear_module *m = rg_nn_linear(1, 1);
