@@ -219,8 +219,6 @@ END_TEST
 
 /* Inference mode has a grad mode of its own, which is off at the beginning of a block. At the end
  * of the block, grad mode is what it was before. */
-/* Grad mode inside the mode is one of its own: a block begins with it off, and leaves it as the
- * block around it had it. */
 START_TEST(test_grad_mode_inside) {
     for (int on = 0; on < 2; on++) {
         rg_grad_guard grad = rg_grad_guard_open(on);
@@ -245,9 +243,9 @@ START_TEST(test_grad_mode_inside) {
         rg_grad_guard_close(&grad);
     }
 }
-/* A backward run that may not add to one gradient adds to none. */
 END_TEST
 
+/* A backward run that may not add to one gradient adds to none. */
 START_TEST(test_a_refused_backward_changes_nothing) {
     rg_tensor *a = leaf(), *b = leaf();
     ck_ok(rg_backward(rg_sum(b)));

@@ -47,7 +47,8 @@ static void set_gradients(params *p, int t) {
     }
 }
 
-/* Returns how many numbers are further from the line of PyTorch's than the tolerance allows. */
+/* Returns how many parameters' elements differ from PyTorch's `numbers` by more than the
+ * tolerance. */
 static int differ(const char *name, int t, params *p, char *numbers, double tolerance) {
     RG_SCOPE();
     int bad = 0;
@@ -169,14 +170,14 @@ START_TEST(test_trajectories) {
 }
 END_TEST
 
-/* What a closure of LBFGS's needs. */
+/* The context of LBFGS's closures. */
 typedef struct {
     params *p;
     rg_optim *o;
     int calls;
 } valley;
 
-/* Goes one step through the valley of optim.py. */
+/* Clears the gradients, and computes the loss in the valley of optim.py and its gradient. */
 static rg_tensor *valley_loss(void *context) {
     valley *v = context;
     rg_tensor *const *p = v->p->v;
@@ -189,18 +190,19 @@ static rg_tensor *valley_loss(void *context) {
     return rg_backward(loss) ? loss : NULL;
 }
 
-/* Does the same, where memory may be denied. */
+/* Does the same for a simpler loss, and without assertions, since memory may be denied. */
 static rg_tensor *quiet_loss(void *context) {
     valley *v = context;
     rg_tensor *loss = rg_sum(rg_square(rg_square(v->p->v[0])));
     return rg_optim_zero_grad(v->o) && rg_backward(loss) ? loss : NULL;
 }
 
-/* Returns how many numbers of LBFGS's first 8 steps are off, and sets the greatest error. */
+/* Returns how many numbers of LBFGS's first 8 steps are off, and sets *worst to the largest
+ * error. */
 static int follow_valley(const char *name, rg_dtype dtype, rg_optim *o, params *p, double *worst) {
     valley v = { p, o, 0 };
     int bad = 0;
-    /* Where one number's last bit changes, torch's float32 ends 6e-4 away in lbfgs_rate. */
+    /* In lbfgs_rate, torch's own float32 changes by 6e-4 if the last bit of one number does. */
     const double near = strcmp(name, "lbfgs_rate") == 0 ? 1e-3 : 1e-5;
     golden_file f = golden_find("optim", "%s.%s", name, golden_dtype_name(dtype));
     ck_ok(o);
@@ -253,8 +255,8 @@ END_TEST
 
 enum { MOST_CALLS = 64 };
 
-/* A script has the loss and the slope of each call of its closure; one without calls has a loss of
- * -x. The closure notes the places where it is called. */
+/* A script has the losses and slopes that its closure returns, one for each call. A script without
+ * calls has the loss -x. `place` has the values of x at which the closure was called. */
 typedef struct {
     rg_tensor *x;
     double loss[16], slope[16], place[MOST_CALLS + 1];
@@ -271,7 +273,7 @@ static rg_tensor *scripted_loss(void *context) {
     return rg_scalar_dtype(s->n ? s->loss[k] : -x, RG_FLOAT64);
 }
 
-/* Returns how many of a script's places aren't those of torch's, but for rounding. */
+/* Returns how many of the script's places differ from torch's by more than rounding. */
 static int count_elsewhere(const script *s, char *places, int number) {
     int bad = 0;
     double want[MOST_CALLS + 1], far = 0;
@@ -288,7 +290,7 @@ static int count_elsewhere(const script *s, char *places, int number) {
     return bad + !golden_at_end(places);
 }
 
-/* Follows a script, of which the words tell the options, for two steps. */
+/* Makes two steps with a script. The words have the options of LBFGS. */
 static int follow_script(char *words, golden_file *f, int number) {
     RG_SCOPE();
     script s = { .x = rg_requires_grad_(rg_zeros_dims(RG_DIMS(1), RG_FLOAT64), true) };
@@ -446,7 +448,7 @@ START_TEST(test_state_names) {
     RG_SCOPE();
     params p = make_params(RG_FLOAT32);
     rg_optim *o = two_groups(&p, 0.02);
-    /* At step 3 the last parameter has no gradient. */
+    /* At step 3, set_gradients gives the last parameter no gradient. */
     set_gradients(&p, 3);
     ck_ok(rg_optim_step(o));
     rg_named_list d = rg_optim_state_dict(o);
@@ -511,8 +513,9 @@ START_TEST(test_clipping) {
     rg_list l = RG_LIST(rg_requires_grad_(rg_zeros(2, 2), true),
                         rg_requires_grad_(rg_zeros(3), true), rg_requires_grad_(rg_zeros(2), true));
     const double inf = INFINITY, norm_type[] = { 2, 1, inf, 3.5, -inf };
-    /* torch.nn.utils.clip_grad_norm_ gives these, for gradients of [[1, -2], [3, -4]], None and
-     * [0.5, 6] and a norm of at most 2. */
+    /* torch.nn.utils.clip_grad_norm_ with a norm of at most 2 returns these norms, and makes these
+     * last elements of the last gradient. The gradients are [[1, -2], [3, -4]], None and [0.5, 6].
+     */
     const double total[] = { 8.139410018920898, 16.5, 6, 6.542354583740234, 0.5 };
     const double last[] = { 1.4743082523345947, 0.727272629737854, 1.999999761581421,
                             1.8342018127441406, 6 };
@@ -557,7 +560,8 @@ END_TEST
 
 static rg_tensor *no_loss(void *context) { return context ? rg_ones(2) : NULL; }
 
-/* What torch's samples of wrong arguments are refused with, and what has no step of its own. */
+/* The newer optimizers refuse the wrong options of torch's tests, and calls that they don't
+ * support. */
 START_TEST(test_newer_errors) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_ones(2), true), *m = rg_requires_grad_(rg_ones(2, 3), true);
@@ -635,7 +639,7 @@ START_TEST(test_muon_of_large_matrices) {
 }
 END_TEST
 
-/* A gradient that is all zeros, a matrix without elements, a NaN, and strides. */
+/* Muon's steps with a gradient of zeros, a matrix without elements, a NaN, and strided matrices. */
 START_TEST(test_muon_at_the_edges) {
     RG_SCOPE();
     rg_tensor *m = rg_requires_grad_(rg_ones(3, 2), true);
@@ -659,8 +663,8 @@ START_TEST(test_muon_at_the_edges) {
 }
 END_TEST
 
-/* A matrix that is as wide as it is tall isn't turned: of one that is, the update differs from
- * these of PyTorch's in its second digit. */
+/* Muon doesn't transpose a square matrix. If it did, the updates would differ from PyTorch's, which
+ * are listed here, in the second digit. */
 START_TEST(test_muon_of_square_matrices) {
     static const float slopes[] = { 1, 2, 3, 4, -5, 6, 7, 8, 10.5F };
     static const double updates[2][9] = {
@@ -700,7 +704,7 @@ static rg_tensor *sum_of(void *w) {
     return rg_backward(loss) ? loss : NULL;
 }
 
-/* Where there is no slope from the beginning there is no direction, and none in the state. */
+/* If the gradient is zero from the beginning, LBFGS has no direction, and its state has none. */
 START_TEST(test_lbfgs_on_the_flat) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_zeros(2), true);
@@ -717,7 +721,7 @@ START_TEST(test_lbfgs_on_the_flat) {
 }
 END_TEST
 
-/* A slope that is as small as the tolerance is still gone down. */
+/* LBFGS makes a step even if the slope is only as large as the tolerance. */
 START_TEST(test_lbfgs_at_its_tolerance) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_ones(1), true);
@@ -735,8 +739,8 @@ static double entry_named(rg_named_list d, const char *name) {
     ck_abort_msg("no %s", name);
 }
 
-/* The first step is the rate over the gradient's sum, rounded to float32, and at most the rate
- * itself, which isn't rounded. */
+/* The length of the first step is the rate divided by the sum of the gradient's absolute values,
+ * rounded to float32. It is at most the rate itself, which isn't rounded. */
 START_TEST(test_lbfgs_first_step) {
     for (int n = 3; n < 6; n++) {
         RG_SCOPE();
@@ -759,8 +763,9 @@ static rg_tensor *of_wells(void *w) {
     return rg_backward(loss) ? loss : NULL;
 }
 
-/* A step that the line search took as it was is the rate itself; one that it has found is a number
- * of the parameters' dtype. The steps and parameters are torch's. */
+/* If the line search takes the first length that it tries, the length of the step is the rate. A
+ * length that it has found is a number of the parameters' dtype. The lengths and parameters are
+ * torch's. */
 START_TEST(test_lbfgs_steps_of_a_search) {
     static const double start[] = { 0.3, -0.7, 1.1 };
     static const struct {
@@ -789,7 +794,7 @@ START_TEST(test_lbfgs_steps_of_a_search) {
 }
 END_TEST
 
-/* A run of LBFGS's that is saved and loaded in between goes on bit for bit. */
+/* If a run of LBFGS is saved and loaded in between, it goes on bit for bit. */
 START_TEST(test_lbfgs_state) {
     for (int wolfe = 0; wolfe < 2; wolfe++) {
         RG_SCOPE();
@@ -817,7 +822,7 @@ START_TEST(test_lbfgs_state) {
         }
         for (int k = 0; k < N_PARAMS; k++)
             ck_assert(rg_equal(a.v[k], b.v[k]));
-        /* No key of it may be absent, or of another shape, and none may be unknown. */
+        /* No key of the state may be absent, or have another shape. There may be no other key. */
         d = rg_optim_state_dict(o);
         rg_named part[128];
         ck_assert_int_lt(d.n, 128);
@@ -856,7 +861,7 @@ START_TEST(test_lbfgs_state) {
             ck_fails(rg_optim_load_state_dict(o, (rg_named_list){ d.n + 1, part }),
                      RG_RUNTIME_ERROR, said);
         }
-        /* A state that never stepped makes it one that never stepped. */
+        /* The state of an optimizer that never stepped resets this optimizer. */
         rg_optim *fresh = rg_optim_lbfgs(la);
         ck_ok(rg_optim_load_state_dict(o, rg_optim_state_dict(fresh)));
         ck_assert_int_eq(rg_optim_state_dict(o).n, rg_optim_state_dict(fresh).n);
@@ -889,7 +894,7 @@ static int count_entries(rg_named_list d, const char *part) {
     return n;
 }
 
-/* A state may have ten pairs and more, each of which must be there once. */
+/* A state of LBFGS may have ten pairs or more. Each of them must be there once. */
 START_TEST(test_lbfgs_pairs) {
     RG_SCOPE();
     params a = make_params(RG_FLOAT64), b = make_params(RG_FLOAT64);
@@ -927,7 +932,7 @@ START_TEST(test_lbfgs_pairs) {
     for (int i = 0; i < RG_COUNT(wrong); i++)
         ck_fails(rg_optim_load_state_dict(q, renamed(d, one, wrong[i].from, wrong[i].to)),
                  wrong[i].code, wrong[i].sentence);
-    /* No key may be absent but the last of al, which the next step computes anew. */
+    /* Each key must be there, except for the last one of al, which the next step computes anew. */
     for (int i = 0; i < d.n; i++) {
         const char *name = d.v[i].name;
         const rg_named_list part = renamed(d, one, name, NULL);
@@ -940,7 +945,7 @@ START_TEST(test_lbfgs_pairs) {
         else
             ck_fails(rg_optim_load_state_dict(q, part), RG_RUNTIME_ERROR, said);
     }
-    /* There can't be more of al than there are pairs. */
+    /* al mustn't have more entries than there are pairs. */
     rg_named_list less = renamed(d, one, "state.0.old_dirs.11", NULL);
     less = renamed(less, two, "state.0.old_stps.11", NULL);
     less = renamed(less, three, "state.0.ro.11", NULL);
@@ -952,7 +957,8 @@ START_TEST(test_lbfgs_pairs) {
 }
 END_TEST
 
-/* After the first step there is a direction, and no pair yet: all the same no key may be absent. */
+/* After the first step, LBFGS has a direction and no pair. All keys of its state must be there all
+ * the same. */
 START_TEST(test_lbfgs_without_pairs) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_ones(3), true);
@@ -969,7 +975,8 @@ START_TEST(test_lbfgs_without_pairs) {
         snprintf(said, sizeof said, "Missing key(s) in state_dict: \"%s\".", name);
         rg_named_list less = renamed(d, part, name, NULL);
         ck_fails(rg_optim_load_state_dict(o, less), RG_RUNTIME_ERROR, said);
-        /* A direction asks for the rest, whatever the number of steps. */
+        /* If there is a direction, the other keys must be there, even if the number of steps is
+         * 0. */
         for (int k = 0; k < less.n; k++)
             if (strcmp(part[k].name, "state.0.n_iter") == 0)
                 part[k].tensor = rg_scalar(0.);
@@ -990,7 +997,7 @@ static rg_tensor *fails_later(void *context) {
     return ok ? valley_loss(context) : NULL;
 }
 
-/* Keeps the second loss that it computes, and fails. */
+/* A closure that fails when calls_left is used up, and keeps the loss of that call. */
 static rg_tensor *kept_loss;
 static rg_tensor *fails_with_a_graph(void *w) {
     if (calls_left-- > 0)
@@ -999,8 +1006,8 @@ static rg_tensor *fails_with_a_graph(void *w) {
     return NULL;
 }
 
-/* Parameters that are put back were written to: a graph that saved what they were in between is
- * refused. */
+/* If the closure fails, LBFGS restores the parameters, which counts as a write. So a graph that has
+ * saved their values in between is refused. */
 START_TEST(test_lbfgs_puts_back) {
     for (int wolfe = 0; wolfe < 2; wolfe++) {
         RG_SCOPE();
@@ -1018,7 +1025,8 @@ START_TEST(test_lbfgs_puts_back) {
 }
 END_TEST
 
-/* Wherever the closure fails, be it once, parameters and state are as they were. */
+/* Whichever call of the closure fails, parameters and state are restored. This holds even if later
+ * calls would succeed. */
 START_TEST(test_lbfgs_fails) {
     RG_SCOPE();
     params p = make_params(RG_FLOAT64);
@@ -1104,7 +1112,7 @@ START_TEST(test_errors) {
     INVALID(rg_optim_add_group(o, none, .nesterov = 3), "nesterov is a flag, 0 or 1, but is: 3.0");
     INVALID(rg_optim_add_group(o, l), "some parameters appear in more than one parameter group");
     ck_ok(rg_optim_add_group(o, none));
-    /* Neither of these parameters ever has a gradient. */
+    /* Neither of the new parameters ever has a gradient. */
     ck_ok(rg_optim_add_group(o, RG_LIST(v, rg_zeros_dims(RG_DIMS(2), RG_INT64))));
     ck_ok(rg_optim_step(o));
     ck_assert_int_eq(rg_version(w), 0);
@@ -1150,8 +1158,8 @@ START_TEST(test_errors) {
 }
 END_TEST
 
-/* Goes three steps with a closure, and loads the state that they left. A step that fails changes
- * nothing. */
+/* Makes three steps with a closure, and loads the state that they have left. Asserts that a failed
+ * first step changes nothing. */
 static bool steps_with_closure(rg_optim *o, params *p) {
     RG_SCOPE();
     rg_tensor *before = o ? rg_clone(rg_detach(p->v[0])) : NULL;
@@ -1169,7 +1177,7 @@ static bool steps_with_closure(rg_optim *o, params *p) {
     return ok && rg_optim_load_state_dict(o, rg_optim_state_dict(o));
 }
 
-/* Makes one of the optimizers that look for a minimum, or need more than their states. */
+/* Makes LBFGS with or without a line search, Muon, or NAdam. */
 static rg_optim *newer_one(int which, params *p) {
     const rg_list all = { N_PARAMS, p->v }, first = { 1, p->v };
     switch (which) {
@@ -1187,7 +1195,7 @@ static bool newer_ones(void) {
         params p = make_params(RG_FLOAT64);
         if (!p.v[0] || !p.v[1] || !p.v[2])
             return false;
-        /* Products of large matrices ask for memory. */
+        /* Muon's products ask for memory only if the matrices are large. */
         if (i == 2)
             p.v[0] = rg_requires_grad_(rg_add(rg_eye(20, 30), 1), true);
         if (!p.v[0])
@@ -1199,7 +1207,7 @@ static bool newer_ones(void) {
     return ok;
 }
 
-/* Makes every call that asks for memory. A step that fails changes nothing. */
+/* Makes all calls of a training that ask for memory. Asserts that a failed step changes nothing. */
 static bool everything(void) {
     RG_SCOPE();
     params p = make_params(RG_FLOAT64);
@@ -1238,7 +1246,7 @@ static bool group_after_refusal(void) {
     return ok;
 }
 
-/* Steps where the list of what scopes own has no room. */
+/* Steps LBFGS, where the scope's list of tensors has no room left. */
 static bool steps_by_search(void) {
     RG_SCOPE();
     params p = make_params(RG_FLOAT64);
@@ -1301,7 +1309,7 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-/* torch's optimizers take a tensor that is no leaf but retains its gradient, and step it. */
+/* As in torch, an optimizer accepts and steps a tensor that is no leaf but retains its gradient. */
 START_TEST(test_what_retains_its_gradient) {
     rg_tensor *x = rg_requires_grad_(rg_scalar(2.), true), *y = rg_mul(x, 3);
     ck_fails(rg_optim_sgd(RG_LIST(y), .lr = 0.1), RG_VALUE_ERROR,
@@ -1351,7 +1359,7 @@ START_TEST(test_released_optimizers) {
 }
 END_TEST
 
-/* Where more is better, the first metric is the best one so far, however low it is. */
+/* The first metric is the best one, however bad it is. With mode_max, that means however low. */
 START_TEST(test_the_first_metric_is_the_best) {
     params p = make_params(RG_FLOAT32);
     for (int max = 0; max < 2; max++) {
@@ -1389,7 +1397,7 @@ START_TEST(test_steps_leave_nothing) {
 }
 END_TEST
 
-/* While the variance's length is 5 or less, RAdam doesn't divide by it. At step 9 it is 5. */
+/* RAdam divides by the variance only if the length of its average is above 5. At step 9 it is 5. */
 START_TEST(test_radam_begins) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_zeros_dims(RG_DIMS(1), RG_FLOAT64), true);
@@ -1433,8 +1441,8 @@ START_TEST(test_nadam_products) {
 }
 END_TEST
 
-/* Makes NAdam's second step, behind which the momenta's product of the last parameter is another.
- */
+/* Makes two steps of NAdam. After each of them, sets the product of momenta of the last
+ * parameter. */
 static void step_from_products(rg_list l, double product) {
     RG_SCOPE();
     rg_optim *o = rg_optim_nadam(l);
@@ -1453,7 +1461,7 @@ static void step_from_products(rg_list l, double product) {
     rg_optim_free(o);
 }
 
-/* Each parameter of a group has a product of its own. */
+/* Each parameter of a group has its own product of momenta. */
 START_TEST(test_products_apart) {
     RG_SCOPE();
     rg_tensor *a = rg_requires_grad_(rg_ones(2), true), *b = rg_requires_grad_(rg_ones(2), true);
@@ -1480,7 +1488,7 @@ START_TEST(test_lbfgs_is_not_recorded) {
 }
 END_TEST
 
-/* A gradient that can't be written to can't be clipped, and that is said. */
+/* If a gradient can't be written to, clipping it fails and says so. */
 START_TEST(test_clipping_what_cannot_be_written) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_ones(2), true), *grad;
@@ -1522,9 +1530,9 @@ static int end_of_count(void) {
 enum { STEPS_OF_LOOP = 7 };
 static const char old_gradients[] = "step: the gradients contain those of the last step";
 
-/* What clears the gradients in each step; `by_scaling` leaves half of them. */
+/* The way in which each step clears the gradients. BY_SCALING halves them instead. */
 typedef enum { BY_OPTIMIZER, BY_MODULE, BY_ZERO, BY_SET_GRAD, BY_SCALING, NEVER, WAYS } way;
-/* What else happens between the backward runs and the step. */
+/* Additional work between the backward runs and the step. */
 typedef enum { NOTHING, CLIP_NORM, CLIP_VALUE, TWO_OPTIMIZERS, EXTRAS } extra;
 
 typedef struct {
@@ -1573,7 +1581,8 @@ static void loop_end(loop *l) {
     rg_module_free(l->m);
 }
 
-/* Steps that differ in their numbers of backward runs. One of them has no gradient. */
+/* Returns the number of warnings in a loop. Its steps have 0, 1 or 2 additional backward runs, and
+ * one step follows right after the gradients were cleared. */
 static int warnings_of_loop(way clears, extra also) {
     loop l = loop_begin(clears, also);
     begin_to_count(old_gradients);
@@ -1599,7 +1608,7 @@ START_TEST(test_warns_of_old_gradients) {
 }
 END_TEST
 
-/* Steps that are recorded and replayed, between others, are never warned of without cause. */
+/* Steps that clear their gradients give no warning, whether they are replayed or called. */
 START_TEST(test_warns_of_no_replay) {
     for (way clears = 0; clears < NEVER; clears++)
         for (extra also = 0; also < EXTRAS; also++) {
@@ -1623,7 +1632,8 @@ START_TEST(test_warns_of_no_replay) {
 }
 END_TEST
 
-/* One network's loss adds to the gradients of another, which are cleared before they are used. */
+/* The loss of one network adds to the gradients of another one, which clears them before its own
+ * backward run. There is no warning. */
 START_TEST(test_warns_of_no_pair_of_networks) {
     for (int by_zero = 0; by_zero < 2; by_zero++) {
         loop critic = loop_begin(by_zero ? BY_ZERO : BY_OPTIMIZER, NOTHING);
@@ -1643,7 +1653,7 @@ START_TEST(test_warns_of_no_pair_of_networks) {
 }
 END_TEST
 
-/* Two parameters whose gradients are parts of one buffer, each with its optimizer. */
+/* Two parameters have their gradients in one buffer, and an optimizer each. There is no warning. */
 START_TEST(test_warns_of_no_shared_buffer) {
     loop one = loop_begin(BY_ZERO, NOTHING), two = loop_begin(BY_ZERO, NOTHING);
     rg_tensor *flat = rg_keep(rg_zeros(2, 1, 3));
@@ -1693,8 +1703,8 @@ START_TEST(test_warns_of_closures) {
 }
 END_TEST
 
-/* Losses that are NaN, and others: a failed run, a gradient that was given, and a NaN that isn't
- * the loss. */
+/* A loss that is NaN gives a warning. No warning is given for other losses, a failed run, a
+ * gradient that the program gives, or a NaN that isn't the loss. */
 START_TEST(test_warns_of_a_nan_loss) {
     rg_tensor *w = rg_requires_grad_(rg_full(RG_DIMS(2), 2.0), true);
     begin_to_count("backward: the loss is nan");

@@ -24,8 +24,7 @@ static void step_learner(learner *l, double slope) {
     for (int i = 0; i < N; i++)
         ck_ok(rg_set_grad(l->v[i], rg_add(rg_mul(rg_detach(l->v[i]), slope), i + 1)));
     ck_ok(rg_optim_step(l->o));
-    /* The metric gets no better, so that the last of the schedule's numbers, its cooldown, counts.
-     */
+    /* The metric doesn't improve, so that the schedule's last number, its cooldown, isn't 0. */
     ck_ok(rg_schedule_step_metric(l->s, 1));
 }
 
@@ -80,7 +79,7 @@ START_TEST(test_every_key_is_loaded) {
             step_learner(&from, 0.5);
         rg_named copies[MOST];
         rg_named_list dict = copy_of(rg_optim_state_dict(from.o), copies);
-        /* What is loaded into is fresh, or has stepped otherwise. */
+        /* The optimizer that loads the state is fresh, or has made other steps. */
         for (int steps = 0; steps < 3; steps += 2) {
             learner to = new_learner(kind, 0.3);
             for (int t = 0; t < steps; t++)
@@ -98,8 +97,9 @@ START_TEST(test_every_key_is_loaded) {
 }
 END_TEST
 
-/* A state that lacks a key changes nothing. As in torch, a key may be absent that older states
- * lack, and all that a parameter has, which is one key for SGD, Lion and Muon. */
+/* A load of a state that lacks a key changes nothing. As in torch, two kinds of keys may be absent:
+ * decoupled_weight_decay, which older states lack, and the whole state of a parameter. For SGD,
+ * Lion and Muon that state is a single key. */
 START_TEST(test_no_key_is_missed) {
     for (int kind = RG_SGD; kind <= RG_MUON; kind++) {
         RG_SCOPE();
@@ -132,7 +132,8 @@ START_TEST(test_no_key_is_missed) {
 }
 END_TEST
 
-/* A state that only an option asks for is asked for by the option that is loaded. */
+/* amsgrad needs a key in the state of each parameter. The loaded option decides whether the key
+ * must be there, not the optimizer's own. */
 START_TEST(test_states_of_an_option) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_ones(2), true);
@@ -158,7 +159,7 @@ START_TEST(test_states_of_an_option) {
 }
 END_TEST
 
-/* As in torch, a fresh state makes an optimizer that has stepped a fresh one. */
+/* As in torch, loading the state of an optimizer that never stepped resets one that has stepped. */
 START_TEST(test_fresh_into_stepped) {
     for (int kind = RG_SGD; kind <= RG_RADAM; kind++) {
         RG_SCOPE();
@@ -182,7 +183,7 @@ START_TEST(test_fresh_into_stepped) {
 }
 END_TEST
 
-/* A state of torch's must have all else, for each of more than nine groups. */
+/* In a state of torch's, each group must have its lr, even if there are more than nine groups. */
 START_TEST(test_groups_of_torchs) {
     enum { ALL = 12 };
     RG_SCOPE();
@@ -219,9 +220,9 @@ START_TEST(test_groups_of_torchs) {
 }
 END_TEST
 
-/* A state of torch's, which lists a group's parameters, may have been saved before there was a
- * schedule: it lacks what schedules write into a group, which stays as it is. One of regard's own
- * may not. */
+/* A state of torch's lists the parameters of each group. It may have been saved before there was a
+ * schedule. Then it lacks what schedules write into a group, and the group's values stay. In a
+ * state of regard's, these keys must be there. */
 START_TEST(test_states_before_a_schedule) {
     static const char *const of_schedules[] = { "initial_lr", "max_lr", "min_lr", "max_momentum",
                                                 "base_momentum" };
@@ -333,7 +334,7 @@ START_TEST(test_many_groups_and_schedules) {
 }
 END_TEST
 
-/* Loads a state with one entry more. */
+/* Loads the optimizer's own state with one more entry. */
 static bool loads_with(rg_optim *o, const char *name, rg_tensor *t) {
     RG_SCOPE();
     rg_named v[MOST];
@@ -343,7 +344,7 @@ static bool loads_with(rg_optim *o, const char *name, rg_tensor *t) {
     return rg_optim_load_state_dict(o, dict);
 }
 
-/* A count is loaded as it is made: without a fraction. A float that is whole is one. */
+/* A count must be loaded without a fraction. A float that is a whole number is accepted. */
 START_TEST(test_counts_are_whole) {
     rg_tensor *w = rg_requires_grad_(rg_ones(2, 2), true);
     rg_optim *o = rg_optim_muon(RG_LIST(w));
@@ -363,7 +364,7 @@ START_TEST(test_counts_are_whole) {
 }
 END_TEST
 
-/* What torch keeps in each group beside regard's own is passed over, by whole names only. */
+/* Options that only torch has in a group are ignored. Their whole names must match. */
 START_TEST(test_names_in_groups) {
     RG_SCOPE();
     learner l = new_learner(RG_ADAM, 0.1);
@@ -401,7 +402,7 @@ static rg_tensor *half_of_squares(void *parameters) {
     return rg_backward(rg_div(loss, 2)) ? loss : NULL;
 }
 
-/* Where a checkpoint's model can't be loaded, its optimizer isn't either. */
+/* Asserts that a checkpoint whose model can't be loaded doesn't load its optimizer, either. */
 static void fail_checkpoint(rg_optim_kind kind) {
     RG_SCOPE();
     scratch_begin();

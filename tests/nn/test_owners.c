@@ -18,8 +18,8 @@ typedef struct {
     rg_linear_module *layer;
 } owner_module;
 
-/* What a function may free. All pointers are made anew for each call, and are NULL once they are
- * freed. */
+/* The objects that a function may free. They are made anew for each call. The pointer to an object
+ * is NULL once it is freed. */
 static struct {
     rg_tensor *w;
     owner_module *model;
@@ -33,7 +33,7 @@ static struct {
 
 static void frees_nothing(void) {}
 
-/* Returns whether the library has freed what it was asked to free. */
+/* Returns whether the library has freed the object, and hasn't refused to. */
 static bool was_freed(void) {
     return !strstr(rg_error_peek(), "working on it") && !strstr(rg_error_peek(), "is running");
 }
@@ -102,7 +102,7 @@ static const struct {
     { "the saved hooks", pops_saved_hooks },
 };
 
-/* Frees what the present case frees, once. `armed` is set while the case runs. */
+/* Frees the object of the present case once, if `armed` is set, as it is while the case runs. */
 static bool armed;
 static void (*deed)(void);
 static void act(void) {
@@ -497,8 +497,8 @@ static void end(void) {
         drops_w();
 }
 
-/* What a call must say if its function frees what the call works with. All other calls end well, or
- * fail with a sentence. */
+/* The errors of calls whose function frees what the call still works with. All other calls succeed,
+ * or fail with any message. */
 static const struct {
     const char *call, *deed, *says;
 } refused[] = {
@@ -542,14 +542,15 @@ static int64_t bytes_after_all(void) {
     return rg_memory_stats().now;
 }
 
-/* The first round makes the classes of ops; the second one leaves no memory behind. */
+/* The first round makes the classes of ops, which stay. The second round leaves no memory
+ * behind. */
 START_TEST(test_all) {
     const int64_t bytes = bytes_after_all();
     ck_assert_int_eq(bytes_after_all(), bytes);
 }
 END_TEST
 
-/* A step that runs itself again fails, as does one that another thread runs. */
+/* A recorded step can't run itself, nor can two threads run it at the same time. */
 static void runs_itself(void) {
     ck_fails(rg_replay_run(at.replay), RG_RUNTIME_ERROR, "is running already");
 }

@@ -36,7 +36,7 @@ static void is_text(const char *expected) {
     free(text);
 }
 
-/* Returns how often the part occurs. */
+/* Returns how often `part` occurs in the picture. */
 static int count(const char *part) {
     char *text = picture();
     int n = 0;
@@ -78,11 +78,11 @@ START_TEST(test_printed_curve) {
             "   0.000 │██ ██\n"
             "         └─────\n"
             "          1   5\n");
-    /* The axis has 0, wherever the numbers are; numbers that are too long become short. */
+    /* The axis always contains 0. Numbers that are too long are written shorter. */
     PRINT(rg_print_curve(rg_literal([ -3., -1e9 ]), f));
     has("   0.000 │█ \n", true);
     has("-1.0e+09 │█ \n", true);
-    /* Each of 64 columns is a mean, also of numbers whose sum overflows. */
+    /* Each of the 64 columns is the mean of several numbers, even if their sum overflows. */
     rg_tensor *great = rg_full_dims(RG_DIMS(100000), 1.7e308, RG_FLOAT64);
     PRINT(rg_print_curve(great, f));
     has("1.7e+308 │████████████████████████████████████████████████████████████████\n", true);
@@ -106,7 +106,7 @@ START_TEST(test_saved_curve) {
     has("d=\"M72.0 56.0h0L212.0 196.0M492.0 266.0h0L632.0 301.0\"/>", true);
     has("1 of 5 numbers are NaN or infinite", true);
     has(">4</text>", true);
-    /* The one peak among many numbers is drawn, and a number that isn't finite makes a gap. */
+    /* A single peak among a million numbers is drawn. A number that isn't finite leaves a gap. */
     rg_tensor *y = rg_zeros_dims(RG_DIMS(1000000), RG_FLOAT64);
     double *numbers = rg_data(y);
     numbers[700001] = 8;

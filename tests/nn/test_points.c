@@ -23,7 +23,8 @@ static rg_gpt *small(void) {
     return m;
 }
 
-/* As twin_near, but infinities may be equal. */
+/* Compares the tensors with the numbers of the case name + suffix. Unlike in twin_near, infinities
+ * may be equal. */
 static void near(const char *name, const char *suffix, int n, rg_tensor *const t[]) {
     golden_file f = golden_find(TWIN_DATA, "%s%s", name, suffix);
     char *numbers = golden_field(&f, ':');
@@ -107,14 +108,14 @@ START_TEST(test_values_replaced_in_a_gpt) {
         ck_ok(rg_grad_many(1, y, NULL, 2, of, y + 1, (rg_backward_options){ .gradient = RG_NONE }));
         near(name_of[i], ".patched", 3, y);
         ck_assert_int_eq(calls, 1);
-        /* Nothing of it stays: the same bits as before. */
+        /* The hooks leave nothing behind: the loss has the same bits as before. */
         ck_assert(rg_equal(rg_call(m, tokens(), targets()), loss));
     }
     rg_module_free(m);
 }
 END_TEST
 
-/* What the heads add, and the bias, if there is one, is the same as what they add together. */
+/* The sum of the heads' results, and of the bias if there is one, is the output of attention. */
 START_TEST(test_results_of_heads) {
     rg_set_default_dtype(RG_FLOAT64);
     for (int bias = 0; bias < 2; bias++) {
@@ -138,7 +139,7 @@ START_TEST(test_results_of_heads) {
 }
 END_TEST
 
-/* A block that stands in no GPT has the same values under nanoGPT's paths. */
+/* A block outside a GPT has the same values, under the paths of nanoGPT's modules. */
 START_TEST(test_a_block_alone) {
     static const char *const names[][2] = {
         { "hook_resid_pre", "hook_resid_pre" }, { "ln_1.hook_normalized", "ln1.hook_normalized" },
@@ -166,7 +167,7 @@ END_TEST
 
 /* ---- modules ------------------------------------------------------------------------ */
 
-/* The outputs of modules are kept under their paths, without another bit in the result. */
+/* The outputs of modules are kept under their paths. The result has the same bits as without. */
 START_TEST(test_outputs_of_modules) {
     rg_gpt *m = small();
     rg_tensor *loss = rg_call(m, tokens(), targets());
@@ -188,7 +189,7 @@ START_TEST(test_outputs_of_modules) {
 }
 END_TEST
 
-/* Of a module that is called twice, the last value is kept, and of one without a value none. */
+/* If a module is called twice, the last value is kept. */
 START_TEST(test_called_twice) {
     rg_linear_module *l = rg_nn_linear(3, 3);
     rg_sequential *m = rg_nn_sequential(l, rg_nn_relu(), l);
@@ -202,7 +203,8 @@ START_TEST(test_called_twice) {
 }
 END_TEST
 
-/* Names begin at the model that is looked at, and a GPT's at the GPT. */
+/* The names of modules begin at the module that is run. The names of a GPT's values begin at the
+ * GPT, even if only its block is run. */
 START_TEST(test_names_below_and_above) {
     rg_gpt *m = small();
     rg_sequential *outer = rg_nn_sequential(m, rg_nn_identity());
@@ -237,7 +239,8 @@ START_TEST(test_multihead_attention) {
     ck_assert(rg_equal(rg_cache_get(run.cache, "self_attn.hook_pattern"), a.weights));
     rg_dims z = rg_shape(rg_cache_get(run.cache, "self_attn.hook_z"));
     ck_assert(z.n == 4 && z.v[0] == 3 && z.v[1] == 5 && z.v[2] == 2 && z.v[3] == 4);
-    /* A causal mask that isn't in the op's hands any more. */
+    /* Since a hook changes q, attention is no longer one op, and must apply the causal mask
+     * itself. */
     rg_tensor *mask = rg_generate_square_subsequent_mask(5);
     rg_tensor *causal = rg_transformer_encoder_layer_forward(m, x, .src_mask = mask,
                                                              .is_causal = true);
@@ -252,7 +255,7 @@ START_TEST(test_multihead_attention) {
     ck_ok(patched);
     ck_assert_int_eq(calls, 1);
     ck_assert(!rg_allclose(patched, causal, 1e-3, 1e-3));
-    /* The first position sees itself alone, whatever it asks. */
+    /* With a causal mask, the first position sees only itself, whatever its query is. */
     ck_assert(rg_allclose(rg_select(patched, 1, 0), rg_select(causal, 1, 0), 1e-12, 1e-13));
     rg_module_free(m);
 }
@@ -292,7 +295,7 @@ static rg_tensor *runs_again(rg_tensor *x, const char *name, void *model) {
     return rg_add(rg_call(model, x), 100);
 }
 
-/* A module of a program's own: y = 3 x, with a point. */
+/* A module of the program: y = 3 x, with a hook point at x. */
 static rg_tensor *triple_forward(rg_module *m, rg_tensor *x) {
     return rg_mul(rg_hook_point(m, "hook_x", x), 3);
 }
@@ -307,7 +310,8 @@ START_TEST(test_order_and_nesting) {
     rg_sequential *s = rg_nn_sequential(m, rg_nn_identity());
     rg_tensor *x = rg_scalar(1);
     ck_assert(rg_item(rg_call(s, x)) == 3);
-    /* In the order of the list, and the outer block before the inner one. */
+    /* Hooks are called in the order of the list. Hooks of an outer block are called before those of
+     * an inner one. */
     RG_HOOKS(s, RG_HOOKS_AT({ "0.hook_x", plus_one, NULL }, { "0*", doubled, NULL }));
     ck_assert(rg_item(rg_call(s, x)) == 2 * (3 * (1 + 1) * 2));
     {
@@ -318,13 +322,13 @@ START_TEST(test_order_and_nesting) {
         ck_assert(rg_item(rg_cache_get(run.cache, "0")) == 30);
     }
     ck_assert(rg_item(rg_call(s, x)) == 2 * (3 * (1 + 1) * 2));
-    /* A part that is called by itself has the same names. */
+    /* If the child is called directly, the hooks on s are called, too, under the same names. */
     ck_assert(rg_item(rg_call(m, x)) == 2 * (3 * (1 + 1) * 2));
     rg_module_free(s);
 }
 END_TEST
 
-/* A look at a part doesn't name what is above it. */
+/* A run of a submodule gives names that begin at the submodule, not above it. */
 START_TEST(test_names_of_a_part) {
     triple *m = RG_MODULE(triple, &triple_class);
     rg_sequential *inner = rg_nn_sequential(rg_nn_relu(), RG_READY(m));
@@ -344,7 +348,7 @@ static rg_tensor *large_forward(rg_module *m, rg_tensor *x) {
 }
 static const rg_module_class large_class = { .name = "Large", .forward = large_forward };
 
-/* What is large is kept only by a name that ends with its own, or is it. */
+/* A large value is kept only if the pattern ends with the whole name of the value. */
 START_TEST(test_what_is_asked_for_by_name) {
     triple *m = RG_MODULE(triple, &large_class);
     rg_sequential *s = rg_nn_sequential(RG_READY(m));
@@ -359,7 +363,7 @@ START_TEST(test_what_is_asked_for_by_name) {
 }
 END_TEST
 
-/* Where a hook fails, those that would come after it aren't called. */
+/* If a hook fails, the hooks after it aren't called. */
 START_TEST(test_no_hook_after_a_failure) {
     triple *m = RG_MODULE(triple, &triple_class);
     m = RG_READY(m);
@@ -387,7 +391,7 @@ static rg_tensor *notes_point(rg_tensor *x, const char *name, void *context) {
     return RG_NONE;
 }
 
-/* Returns whether values come after this one that don't need it, but are used with it. */
+/* Returns whether the values after this one don't depend on it, but are used together with it. */
 static bool stands_beside_others(const char *point) {
     static const char *const beside[] = { "transformer.wte", "hook_embed", "hook_q", "hook_k" };
     for (int i = 0; i < 4; i++)
@@ -396,8 +400,8 @@ static bool stands_beside_others(const char *point) {
     return false;
 }
 
-/* Where a hook fails, whichever point it stands at, the forward goes no further: no value is seen
- * that needs that one, and the sentence is about it. */
+/* A hook fails at each point in turn. Asserts that the forward then stops: no value that depends on
+ * the point is seen, and the error names the point. There must be at least `least` points. */
 static void stops_at_each_point(void *m, rg_tensor *x, int least) {
     calls = 0;
     ck_ok(rg_run_with_hooks(m, RG_HOOKS_AT({ "*", notes_point, NULL }), x));
@@ -429,7 +433,7 @@ START_TEST(test_no_point_after_a_failure) {
 }
 END_TEST
 
-/* Looks may end in any order. */
+/* Guards of hooks on one module may be closed in any order. */
 START_TEST(test_ends_in_another_order) {
     triple *m = RG_MODULE(triple, &triple_class);
     m = RG_READY(m);
@@ -451,7 +455,8 @@ START_TEST(test_ends_in_another_order) {
 }
 END_TEST
 
-/* A look ends with its model, and with no other one: not with what takes its place in memory. */
+/* Hooks end when their module is freed, and not when another one is. A new module in the same
+ * memory has no hooks. */
 START_TEST(test_a_look_at_what_ended) {
     triple *m = RG_MODULE(triple, &triple_class), *other = RG_MODULE(triple, &triple_class);
     m = RG_READY(m);
@@ -468,7 +473,7 @@ START_TEST(test_a_look_at_what_ended) {
 }
 END_TEST
 
-/* Another module's end ends no look. */
+/* Freeing another module doesn't end the hooks on this one. */
 START_TEST(test_an_end_beside_a_look) {
     rg_sequential *s = rg_nn_sequential(rg_nn_relu(), rg_nn_identity()), *other;
     calls = 0;
@@ -495,7 +500,7 @@ static void *calls_alone(void *model) {
     return y && rg_item(y) == 1 ? model : NULL;
 }
 
-/* What a hook runs isn't looked at, nor what another thread runs: the outputs of modules, too. */
+/* A hook isn't called for modules that a hook calls, nor for calls on another thread. */
 START_TEST(test_outputs_that_nobody_looks_at) {
     rg_sequential *s = rg_nn_sequential(rg_nn_relu());
     pthread_t t;
@@ -518,7 +523,8 @@ static rg_tensor *run_inside(rg_tensor *x, const char *name, void *context) {
     return RG_NONE;
 }
 
-/* A model makes what is large, and rounds in another order, only for those who look at it. */
+/* A model makes large values, and computes in an order with other rounding, only if hooks look at
+ * that model. */
 START_TEST(test_nothing_is_made_for_others) {
     rg_gpt *m = small(), *other = small();
     rg_tensor *plain = rg_call(m, tokens());
@@ -573,7 +579,7 @@ START_TEST(test_refusals) {
     ck_fails(rg_hook_point(m, "x", NULL), RG_TYPE_ERROR, "hook_point");
     ck_fails(rg_hook_point(NULL, "x", x), RG_TYPE_ERROR, "hook_point");
     ck_fails(rg_hook_point(m, NULL, x), RG_TYPE_ERROR, "hook_point: expected a name but got NULL");
-    /* There may be no hooks at all, and then none stays behind. */
+    /* A list of no hooks is accepted, and leaves no hook behind. */
     ck_ok(rg_run_with_hooks_list(m, (rg_hooks_at){ 0, NULL }, RG_LIST(x)));
     ck_fails(rg_run_with_hooks_list(m, (rg_hooks_at){ 1, NULL }, RG_LIST(x)), RG_TYPE_ERROR,
              "run_with_hooks: expected hooks but got NULL");
@@ -584,7 +590,7 @@ START_TEST(test_refusals) {
 }
 END_TEST
 
-/* A model may end before the hooks do, and a copy of it has none of them. */
+/* A model may be freed before its hooks end. A copy of the model has none of its hooks. */
 START_TEST(test_copies_and_ends) {
     rg_sequential *s = rg_nn_sequential(rg_nn_relu(), rg_nn_identity());
     rg_tensor *x = rg_scalar(1);
@@ -649,7 +655,8 @@ static rg_tensor *keeps_name(rg_tensor *x, const char *name, void *kept) {
     return RG_NONE;
 }
 
-/* A name of any length may be given: a hook is told the path and as much more as there is room. */
+/* A name may have any length. A hook is told the path, and as much of the name as there is room
+ * for. */
 START_TEST(test_long_names) {
     char key[61], kept[2000] = "", path[200];
     memset(key, 'k', sizeof key - 1);
@@ -667,7 +674,8 @@ START_TEST(test_long_names) {
 }
 END_TEST
 
-/* A cache of keys and values, one token at a time, beside the whole at once. */
+/* With a cache and one token at a time, hooks give the same logits as with the whole text at
+ * once. */
 START_TEST(test_generation_is_steered) {
     rg_gpt *m = small();
     rg_tensor *idx = rg_narrow(tokens(), 0, 0, 1);

@@ -40,8 +40,8 @@ static const char *steps_shown(void) {
     return steps;
 }
 
-/* Returns whether `p`, which is in a file, would be shown after the steps from `from` to `to`, by
- * showing it. */
+/* Shows `p`, which writes to a file, after each step from `from` to `to`. Asserts that
+ * rg_progress_due tells beforehand whether anything is written. */
 static void run(rg_progress *p, int64_t from, int64_t to) {
     for (int64_t done = from; done <= to; done++) {
         const bool due = rg_progress_due(p, done);
@@ -82,7 +82,7 @@ START_TEST(test_other_loops) {
     run(&p, 1, 5);
     ck_assert_str_eq(steps_shown(), "1 2 3 4 5 ");
     fclose(f);
-    /* Ten times these steps would overflow. */
+    /* Ten times the number of these steps would overflow. */
     f = stream();
     p = rg_progress_begin(f, INT64_MAX);
     run(&p, INT64_MAX - 2, INT64_MAX - 1);
@@ -107,7 +107,8 @@ START_TEST(test_unknown_number) {
 }
 END_TEST
 
-/* The times that are left are in the unit that fits; slow steps have a fraction. */
+/* The time that is left has a unit that fits. Fewer than one step a second is shown with
+ * decimals. */
 START_TEST(test_times) {
     scratch_begin();
     FILE *f = stream();
@@ -170,7 +171,7 @@ START_TEST(test_on_a_terminal) {
     ck_ok(rg_progress_note(&p, "a note"));
     read_terminal(master, text, "\n");
     ck_assert_str_eq(text, "\r\033[Ka note\r\n");
-    /* Soon after a line there is none, and later there is one. */
+    /* Shortly after a line was shown no other line is due, and later one is. */
     p.shown += 100;
     ck_assert(!rg_progress_due(&p, 2));
     p.shown -= 200;

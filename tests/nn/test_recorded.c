@@ -286,7 +286,7 @@ END_TEST
 
 /* ---- what a step keeps, and how it is told -------------------------------------------------- */
 
-/* A step's numbers and texts are its own: they stay as they were. */
+/* The numbers and texts in a step are constants: all runs use those of the recording. */
 static void has_constants(void *y) {
     rg_copy_(y, rg_add(rg_mul(at.x, rg_literal([ 1, 2 ])), rg_full(RG_DIMS(2), 3)));
 }
@@ -312,8 +312,8 @@ END_TEST
 
 /* ---- the functions in the headers ---------------------------------------------------------- */
 
-/* Functions that take a path in a module, or a text that makes no tensor of the program's data: the
- * text of a literal or of an index is a part of the step, as a number is. */
+/* These functions take a path in a module, or a text that makes no tensor of the program's data.
+ * The text of a literal or an index is a constant of the step, as a number is. */
 static const char *const others[] = { "rg_get_submodule", "rg_get_parameter",      "rg_get_buffer",
                                       "rg_parse",         "rg_parse_dtype",        "rg_index_text",
                                       "rg_index_item",    "rg_vocabulary_new_with" };
@@ -349,8 +349,8 @@ static void resolve(const char *from, const char *include, char path[1000]) {
         snprintf(path, 1000, "%.*s", n, include);
 }
 
-/* Every function in the header that takes a path, a text or an array of elements is in the list.
- * Returns the number of these functions. */
+/* Asserts that each function in the header that takes a path, a text or an array of elements is in
+ * a list above. Returns the number of these functions. */
 static int look_into(const char *path, const char *header) {
     static const char *const parameters[] = { "const char *path",    "const char *folder",
                                               "const char *text",    "const void *data",
@@ -407,7 +407,8 @@ END_TEST
 
 /* ---- hooks that are registered after the step was recorded --------------------------------- */
 
-/* A step, which reads `in` and has the result `out`, and where a hook can be registered for it. */
+/* A step, which reads `in` and has the result `out`, and the objects on which hooks for it can be
+ * registered. */
 static struct {
     rg_sequential *model;
     rg_linear_module *layer;
@@ -542,7 +543,7 @@ START_TEST(test_later_hooks) {
 }
 END_TEST
 
-/* A gradient that an output is to retain counts as a hook. */
+/* If an output is made to retain its gradient, this counts as registering a hook. */
 START_TEST(test_later_retained) {
     rg_replay *r = hooked_make();
     ck_ok(rg_retain_grad(hooked.out));

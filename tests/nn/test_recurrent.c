@@ -16,7 +16,7 @@ typedef struct {
     int64_t input_size, hidden_size;
     rg_rnn_options o;
     rg_flag train, second, sorted;
-    int n; /* So many inputs there are: x, h_0 and c_0. */
+    int n; /* The number of inputs: x, h_0 and c_0. */
     rg_tensor *in[3];
     int64_t n_lengths, lengths[MOST_LENGTHS];
     char *y, *g, *second_g;
@@ -142,8 +142,8 @@ static int run_case(const recurrent_case *c, void *m, rg_tensor *const in[], rg_
     return lstm ? 3 : 2;
 }
 
-/* Returns the sum of all elements, of which number j of a tensor has the weight 0.5 + 0.1 (j % 11).
- */
+/* Returns the weighted sum of all elements. The weight of element j of a tensor is
+ * 0.5 + 0.1 (j % 11). */
 static rg_tensor *weighted(int n, rg_tensor *const t[]) {
     rg_tensor *sum = NULL;
     for (int i = 0; i < n; i++) {
@@ -156,7 +156,7 @@ static rg_tensor *weighted(int n, rg_tensor *const t[]) {
     return sum;
 }
 
-/* Fails unless the tensors, one behind the other, are these numbers. */
+/* Asserts that the elements of all tensors, in their order, are these numbers. */
 static void near_numbers(const recurrent_case *c, const char *what, int n, rg_tensor *const t[],
                          char *numbers, double limit) {
     double far = 0, scale = 1;
@@ -175,7 +175,7 @@ static void near_numbers(const recurrent_case *c, const char *what, int n, rg_te
     ck_assert_msg(far <= limit * scale, "%s: %s is off by %g of %g", c->name, what, far, scale);
 }
 
-/* Puts x, the states and the parameters into wanted, and returns how many they are. */
+/* Fills wanted[] with x, the states and the parameters, and returns their number. */
 static int all_wanted(void *m, int n, rg_tensor *const in[], rg_tensor *wanted[]) {
     const rg_list own = rg_parameters(m);
     memcpy(wanted, in, (size_t)n * sizeof *in);
@@ -183,7 +183,8 @@ static int all_wanted(void *m, int n, rg_tensor *const in[], rg_tensor *wanted[]
     return n + own.n;
 }
 
-/* Zeros are the gradients of what the sum doesn't depend on. */
+/* Computes the gradients of the sum. If the sum doesn't depend on a tensor, its gradient is
+ * zeros. */
 static void gradients(rg_tensor *sum, int n, rg_tensor *const wanted[], rg_tensor *g[],
                       rg_backward_options o) {
     ck_ok(rg_grad_many(1, &sum, NULL, n, wanted, g, o));
@@ -256,7 +257,7 @@ START_TEST(test_ways_to_call) {
     ck_assert(rg_equal(rg_call(lstm, x), rg_lstm_forward(lstm, x).output));
     rg_tensor *h_1 = rg_narrow(h, 0, 0, 1);
     ck_assert(rg_equal(rg_call(gru, x, h_1), rg_gru_forward(gru, x, .h_0 = h_1).output));
-    /* The order of packed sequences counts for nothing where x isn't packed. */
+    /* sorted_indices and unsorted_indices have no effect if x isn't packed. */
     rg_rnn_keywords k = { .states = { .h_0 = h_1, .c_0 = RG_NONE },
                           .batch_sizes = RG_NONE,
                           .sorted_indices = rg_parse("[4, 3, 2, 1, 0]"),
@@ -265,7 +266,7 @@ START_TEST(test_ways_to_call) {
     ck_assert(rg_equal(k.h_n, rg_gru_forward(gru, x, .h_0 = h_1).h_n));
     rg_sequential *both = rg_nn_sequential(rg_nn_rnn(3, 2), rg_nn_linear(2, 1));
     ck_assert(rg_size(rg_call(both, x), 2) == 1);
-    /* What has no batch gets none. */
+    /* If x has no batch dim, the results have none, either. */
     for (int batch_first = 0; batch_first < 2; batch_first++)
         for (int64_t steps = 1; steps < 3; steps++) {
             rg_rnn_module *m = rg_nn_lstm(3, 2, .batch_first = batch_first);
@@ -278,7 +279,7 @@ START_TEST(test_ways_to_call) {
     rg_tensor *x_0 = rg_select(x, 0, 0), *h_0 = rg_select(h, 0, 0), *c_0 = rg_select(c, 0, 0);
     const rg_hidden_cells s = rg_lstm_cell_forward(cell, x_0, .h_0 = h_0, .c_0 = c_0);
     ck_assert(rg_equal(rg_call(cell, x_0, h_0, c_0), s.h) && s.c != RG_NONE);
-    /* What has no batch is a row of a batch. */
+    /* A cell computes the same for a row without a batch dim as for that row in a batch. */
     const rg_hidden_cells row = rg_lstm_cell_forward(
         cell, rg_select(x_0, 0, 1), .h_0 = rg_select(h_0, 0, 1), .c_0 = rg_select(c_0, 0, 1));
     ck_assert(rg_ndim(row.h) == 1 && rg_allclose(row.h, rg_select(s.h, 0, 1), 1e-6, 1e-6));
@@ -318,7 +319,7 @@ static rg_tensor *fails_after(rg_module *m, rg_list in, rg_tensor *y, void *cont
     return rg_matmul(y, rg_ones(77, 77));
 }
 
-/* Puts what can't be made in the place of one of the results. */
+/* Replaces one of the results by the NULL of a product that fails. */
 static rg_tensor *spoils(rg_module *m, rg_list in, rg_tensor *y, void *context) {
     (void)in;
     rg_rnn_keywords *k = rg_keywords_of_call(m);
@@ -335,7 +336,7 @@ static rg_tensor *spoils_cell(rg_module *m, rg_list in, rg_tensor *y, void *cont
     return RG_NONE;
 }
 
-/* Where a hook fails to make another result than the output, the call has none. */
+/* If a hook fails to replace h_n, c_n or c, the call returns no results. */
 START_TEST(test_hooks_that_spoil_a_result) {
     rg_tensor *x = rg_randn(4, 2, 3);
     const rg_packed_sequence p = rg_pack_padded_sequence(x, rg_parse("[4, 2]"));
@@ -365,7 +366,7 @@ START_TEST(test_hooks_that_spoil_a_result) {
 }
 END_TEST
 
-/* A call that fails after its results were made has none. */
+/* If a call fails after its results were made, it returns none of them. */
 START_TEST(test_hooks_that_fail) {
     rg_rnn_module *m = rg_nn_lstm(3, 2);
     rg_tensor *x = rg_randn(4, 5, 3);
@@ -400,8 +401,8 @@ START_TEST(test_dropout_between_layers) {
 }
 END_TEST
 
-/* A whole sequence is what its pieces are, one after the other; and each of a batch is what it is
- * alone, whatever its length. */
+/* The pieces of a sequence, one after the other, give the results of the whole sequence. A sequence
+ * in a batch gives the results that it gives alone, whatever its length. */
 START_TEST(test_pieces_are_the_whole) {
     rg_set_default_dtype(RG_FLOAT64);
     rg_rnn_module *m = rg_nn_lstm(3, 4, .num_layers = 2, .bidirectional = true);
@@ -481,8 +482,8 @@ static void end_training(void) {
     rg_drop(trained_on);
 }
 
-/* A replayed step has the bits of one that runs. Packing looks at lengths, so it can't be replayed.
- */
+/* A replayed step has the same bits as the step itself. A step that packs can't be recorded, since
+ * packing reads the lengths. */
 START_TEST(test_replayed_steps) {
     bool packs = false;
     begin_training();
@@ -510,7 +511,7 @@ START_TEST(test_packing) {
     const rg_packed_sequence p = rg_pack_padded_sequence(x, rg_parse("[4, 2, 1]"));
     ck_assert(rg_equal(rg_flatten(p.data, 0, -1), rg_parse("[0, 1, 2, 3, 4, 6, 9]")));
     ck_assert(rg_equal(p.batch_sizes, rg_parse("[3, 2, 1, 1]")));
-    /* Lengths that lie apart in memory are those that they are. */
+    /* Lengths that are strided in memory give the same result. */
     rg_tensor *apart = rg_select(rg_parse("[[4, 9], [2, 9], [1, 9]]"), 1, 0);
     const rg_packed_sequence same = rg_pack_padded_sequence(x, apart);
     ck_assert(rg_equal(same.data, p.data) && rg_equal(same.batch_sizes, p.batch_sizes));
@@ -539,7 +540,8 @@ END_TEST
 /* Returns how often the op was called since the profile began. */
 static double calls_of(const char *op) { return (double)rg_profile_cost(op).calls; }
 
-/* Nothing is cut out where the whole batch goes on, and nothing is padded where nothing lacks. */
+/* If all sequences of a batch have the same length, nothing is cut. If no step is missing, nothing
+ * is padded. */
 START_TEST(test_what_needs_no_cutting) {
     rg_tensor *x = rg_randn(4, 2, 3);
     rg_rnn_module *m = rg_nn_rnn(3, 2);
@@ -548,7 +550,7 @@ START_TEST(test_what_needs_no_cutting) {
     const double scans = calls_of("rnn_scan"), cuts = calls_of("slice"), joins = calls_of("cat");
     ck_ok(rg_call(m, x));
     ck_assert(calls_of("rnn_scan") == scans + 1 && calls_of("slice") == cuts);
-    /* Steps of the same sequences are one piece. */
+    /* Steps that consist of the same sequences are cut out as one piece. */
     ck_ok(rg_pad_packed_sequence(p, .total_length = 4).output);
     ck_assert(calls_of("cat") == joins + 1 && calls_of("slice") == cuts + 1);
     ck_ok(rg_pack_padded_sequence(x, rg_parse("[4, 4]")).data);
@@ -600,20 +602,21 @@ START_TEST(test_what_packing_refuses) {
     static const char *const wrong[] = { "[3, 2, 1]", "[2, 3, 1, 1]", "[4, 5, 3]", "[7, 0]",
                                          "[8, -1]",   "[[7]]",        "[7.0]",     "7",
                                          "[]" };
-    /* "[4, 5, 3]" would do without what rises. */
+    /* "[4, 5, 3]" has a sum of 7 without the 5, which is refused because it is larger than the
+     * 4. */
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         p.batch_sizes = rg_parse(wrong[i]);
         ck_fails(rg_pad_packed_sequence(p).output, RG_RUNTIME_ERROR,
                  "expected batch_sizes of int64");
     }
-    /* No steps at all are none of a packed sequence, though they have no rows. */
+    /* A packed sequence must have a step, even if it has no rows. */
     const rg_packed_sequence empty = { .data = rg_zeros(0, 2),
                                        .batch_sizes = rg_zeros_dims(RG_DIMS(0), RG_INT64),
                                        .sorted_indices = RG_NONE,
                                        .unsorted_indices = RG_NONE };
     ck_fails(rg_pad_packed_sequence(empty).output, RG_RUNTIME_ERROR,
              "expected batch_sizes of int64 that don't rise, with a sum of 0");
-    /* The bits of this number are those of 7, but it is none of int64. */
+    /* The bits of this float64 are those of the int64 7, but its dtype is wrong. */
     p.batch_sizes = rg_full_dims(RG_DIMS(1), 7 * 0x1p-1074, RG_FLOAT64);
     ck_fails(rg_pad_packed_sequence(p).output, RG_RUNTIME_ERROR, "expected batch_sizes of int64");
     ck_fails(rg_pad_sequence(rg_list_of(0, &x)), RG_RUNTIME_ERROR,
@@ -628,7 +631,7 @@ START_TEST(test_what_packing_refuses) {
 }
 END_TEST
 
-/* A sum that goes round is no sum: five times 2^62 isn't 2^62. */
+/* A sum that overflows isn't taken for the right one: five times 2^62 is 2^62 modulo 2^64. */
 START_TEST(test_sizes_whose_sum_goes_round) {
     const rg_packed_sequence many = { .data = rg_expand(rg_zeros(1), (int64_t)1 << 62),
                                       .batch_sizes = rg_full_dims(RG_DIMS(5), 0x1p62, RG_INT64),
@@ -643,7 +646,8 @@ START_TEST(test_sizes_whose_sum_goes_round) {
 }
 END_TEST
 
-/* The sizes of steps are read while the step is recorded, and would be the same in every run. */
+/* The sizes of steps would be read only while the step is recorded, and each run would use the same
+ * sizes. So these steps are refused. */
 typedef struct packing {
     rg_tensor *x, *lengths;
     rg_packed_sequence packed;
@@ -858,7 +862,7 @@ START_TEST(test_what_constructors_refuse) {
              "Trying to create tensor with negative dimension -4: [-4, 3]");
     ck_fails(rg_nn_lstm(INT64_MAX, INT64_MAX), RG_RUNTIME_ERROR, "");
     ck_fails(rg_nn_gru(1, 2, .num_layers = INT64_MAX), RG_RUNTIME_ERROR, "");
-    /* The sentence is about the first weight that can't be made. */
+    /* The error is about the first weight that can't be made. */
     ck_fails(rg_nn_gru(2, (int64_t)1 << 60), RG_RUNTIME_ERROR,
              "GRU: Storage size calculation overflowed with sizes=[3458764513820540928, 2]");
 }
@@ -886,7 +890,7 @@ static void *denied_layer;
 static rg_tensor *denied_x, *denied_h, *denied_lengths;
 static rg_packed_sequence denied_packed;
 
-/* Returns whether every parameter has a gradient of the sum of both. */
+/* Returns whether the sum of y and h_n has a gradient for each parameter. */
 static bool differentiates(rg_tensor *y, rg_tensor *h_n) {
     rg_tensor *g[MOST_WANTED], *sum = rg_add(rg_sum(y), rg_sum(h_n));
     const rg_list own = rg_parameters(denied_layer);
@@ -908,13 +912,14 @@ static bool step_of_packed(void) {
     return differentiates(y.output, r.h_n);
 }
 
-/* What has no batch is given one, and loses it again. */
+/* An input without a batch dim gets one inside the layer, and the output loses it. */
 static bool step_without_batch(void) {
     rg_tensor *x = rg_select(denied_x, 1, 0), *h = rg_select(denied_h, 1, 0);
     return rg_lstm_forward((rg_rnn_module *)denied_layer, x, .h_0 = h, .c_0 = h).output;
 }
 
-/* The sizes of steps lie apart in memory, and the sequences not in the order of the states. */
+/* The sizes of the steps are strided in memory. The sequences are in another order than the
+ * states. */
 static bool step_from_states(void) {
     const rg_rnn_packed_result r = rg_lstm_forward_packed(
         (rg_rnn_module *)denied_layer, denied_packed, .h_0 = denied_h, .c_0 = denied_h);
@@ -931,7 +936,7 @@ static bool copies_layer(void) {
 
 static bool step_of_cell(void) { return rg_call(denied_layer, denied_x, denied_h, denied_h); }
 
-/* A call that fails puts nothing into its keywords. */
+/* A call that fails doesn't change its keywords. */
 static bool step_of_cell_with_keywords(void) {
     rg_rnn_cell_keywords k = { .states = { .h_0 = denied_h, .c_0 = denied_h }, .c = RG_NONE };
     rg_tensor *h = rg_call_keywords(denied_layer, &k, denied_x);
@@ -939,7 +944,7 @@ static bool step_of_cell_with_keywords(void) {
     return h;
 }
 
-/* The lengths lie apart in memory, or aren't of int64. */
+/* The lengths are strided in memory, or have another dtype than int64. */
 static bool packs_and_pads(void) {
     rg_tensor *apart = rg_select(rg_stack(RG_LIST(denied_lengths, denied_lengths), 1), 1, 0);
     rg_tensor *x = denied_x, *part = rg_narrow(x, 0, 1, 2);
@@ -951,14 +956,14 @@ static bool packs_and_pads(void) {
            && rg_pad_sequence(RG_LIST(part, rg_double(x)), .padding_side = "left");
 }
 
-/* There are both results or none. */
+/* The call returns both results or none. */
 static bool pads_in_order(void) {
     const rg_padded_sequence r = rg_pad_packed_sequence(denied_packed, .batch_first = true);
     ck_assert(!r.output == !r.lengths);
     return r.output;
 }
 
-/* A dropout between layers of which there is but one is warned of. */
+/* A dropout between layers gives a warning if there is only one layer. */
 static bool layer_with_a_warning(void) {
     rg_rnn_module *m = rg_nn_lstm(3, 2, .dropout = 0.5);
     rg_module_free(m);

@@ -59,7 +59,7 @@ START_TEST(test_replaced_in_a_module) {
         RG_PARAMETER(m, scale, RG_NONE);
         ck_assert(rg_parameters(m).n == 4);
         RG_PARAMETER(m, scale, rg_ones(3));
-        /* Itself again is no change. */
+        /* Registering the same child again changes nothing. */
         RG_CHILD(m, head, m->head);
         RG_PARAMETER(m, scale, m->scale);
         ck_assert(rg_error_code() == RG_OK && rg_parameters(m).n == 5);
@@ -102,7 +102,8 @@ START_TEST(test_failures_change_nothing) {
 }
 END_TEST
 
-/* What is put into a field or a container's v in another way isn't skipped in silence. */
+/* A module or tensor that was put into a field, or into a container's v, without being registered
+ * is reported. */
 START_TEST(test_unregistered) {
     Net *m = new_net();
     rg_sequential *s = rg_nn_sequential(rg_nn_relu(), rg_nn_tanh());
@@ -217,7 +218,8 @@ START_TEST(test_module_list) {
 }
 END_TEST
 
-/* The compiler refuses them, unless they have lost their type. */
+/* The compiler refuses a tensor in a list of modules. If the tensor has lost its type, the library
+ * refuses it. */
 START_TEST(test_tensors_among_modules) {
     void *x = rg_ones(2), *y = rg_ones_dims(RG_DIMS(2), RG_FLOAT64);
     ck_fails(rg_nn_sequential(rg_nn_relu(), x, rg_nn_relu()), RG_TYPE_ERROR,
@@ -256,8 +258,8 @@ static bool replace(void) {
     return ok;
 }
 
-/* What is registered in a container is a part of it, as in PyTorch: behind the others, or in the
- * place of the one with that name. */
+/* As in PyTorch, a module that is registered in a container is a part of it. It is appended, or
+ * takes the place of the module of that name. */
 START_TEST(test_registered_in_containers) {
     int64_t live = rg_live_tensors(), other = rg_memory_stats().other;
     rg_sequential *s = rg_nn_sequential(rg_nn_linear(2, 2));

@@ -264,7 +264,8 @@ START_TEST(test_refusals) {
     ck_fails(rg_record(runs_another, NULL), RG_NOT_IMPLEMENTED,
              "replay_run: can't be part of a recorded step");
     rg_replay_free(other_recording);
-    /* What is refused isn't done. An error from before is no failure of the step. */
+    /* A call that is refused does nothing. An error from before the recording isn't a failure of
+     * the step. */
     rg_tensor *to = rg_zeros(2);
     ck_assert(!rg_matmul(x, rg_ones(5, 5)));
     other_recording = rg_record(copies_over, to);
@@ -343,8 +344,8 @@ ONCE(scatter_reduce,
 
 static void prints(void *w) { rg_print(rg_mul(w, 2)); }
 
-/* Each says that it can't be part of a step, and does nothing: no numbers are drawn. What a step
- * prints isn't given to the program. */
+/* Each of these functions says that it can't be part of a step, and does nothing: no numbers are
+ * drawn. A step may print, since the program doesn't get the text. */
 START_TEST(test_once_alone) {
     static const struct {
         void (*step)(void *w);
@@ -454,7 +455,8 @@ static void updates_a_draw(void *unused) {
     drawn = rg_keep(rg_add_(rg_rand(3), 1));
 }
 
-/* A draw is made anew in each run, so it may be updated, even where its memory was a constant's. */
+/* A draw is made anew in each run. So the step may write to it, even if its memory belonged to a
+ * constant before. */
 START_TEST(test_updated_draws) {
     rg_manual_seed(7);
     rg_tensor *first = rg_add(rg_rand(3), 1), *second = rg_add(rg_rand(3), 1);
@@ -534,8 +536,8 @@ START_TEST(test_without_memory) {
 }
 END_TEST
 
-/* A step may go on without what it couldn't have, and forget the error. What is recorded then does
- * in its runs what the step did, or the recording fails. */
+/* If a call in a step fails, the step may forget the error and go on. Then each run does what the
+ * step did while it was recorded, or the recording fails. */
 static bool went_without;
 static void carries_on(void *context) {
     rg_tensor *w = context;
@@ -546,7 +548,7 @@ static void carries_on(void *context) {
     rg_error_clear();
 }
 
-/* Runs would add to the constant again and again, so this is refused whatever fails. */
+/* Each run would add to the constant again. So the step is refused, whichever request is denied. */
 static void adds_to_a_constant(void *context) {
     rg_tensor *w = context, *two = rg_full(RG_DIMS(4), 2);
     if (two)
@@ -564,7 +566,8 @@ START_TEST(test_forgotten_errors) {
         rg_replay *r = rg_record(carries_on, w);
         const bool denied = rgi_me->fail_at == 0;
         rg_memory_fail_at(0);
-        /* What the step didn't see was denied to the recording. */
+        /* If a request was denied and there is a recording, the step itself has seen the
+         * failure. */
         ck_assert(!r || !denied || went_without);
         refused += !r;
         rg_error_clear();
@@ -599,8 +602,8 @@ START_TEST(test_forgotten_errors) {
 }
 END_TEST
 
-/* The gradient of the first run back stays, whatever becomes of the second, whose gradient two
- * leaves share. */
+/* The gradient of the first backward run must stay, even if the second run fails. In the second
+ * run, two leaves share a gradient. */
 static void goes_back_twice(void *context) {
     rg_tensor *const *w = context;
     rg_set_grad(w[0], RG_NONE);
@@ -615,7 +618,7 @@ static void goes_back_twice(void *context) {
     rg_error_clear();
 }
 
-/* A step that forgets an error leaves in each run the gradients that it left while it was
+/* A step forgets an error. Each run must leave the gradients that the step left while it was
  * recorded. */
 START_TEST(test_forgotten_runs_back) {
     rg_tensor *w[2] = { rg_requires_grad_(rg_full(RG_DIMS(2), 3.0), true),
@@ -654,7 +657,8 @@ END_TEST
 
 static void plain_backward(void *w) { rg_backward(rg_sum(rg_mul(w, w))); }
 
-/* Where the step hasn't taken the gradient away, what runs add to is made in the recording. */
+/* The step doesn't clear the gradient, so its runs add to it. The memory of the sum is made while
+ * the step is recorded. */
 START_TEST(test_sums_without_memory) {
     rg_tensor *w = rg_requires_grad_(rg_randn(3), true), *twice = rg_mul(rg_detach(w), 2);
     rg_replay *r = NULL;
@@ -673,8 +677,8 @@ START_TEST(test_sums_without_memory) {
 }
 END_TEST
 
-/* A step reads the gradient that the run before it left, so no entry may write over that: the
- * memory of what the step made and dropped before is no room for it. */
+/* Each run adds to the gradient that the run before has left. So a run mustn't write other tensors
+ * into the memory of that gradient, such as those that the step makes and drops first. */
 static void adds_up(void *context) {
     rg_tensor *w = context;
     RG_FOR (int i = 0; i < 1; i++)
@@ -741,10 +745,10 @@ enum { SLOTS = 5, KEPT = 3, RUNS = 5 };
 /* A wild step is made up from a seed. Its tensors die in any order, or are kept, viewed, added to
  * and drawn, and none of its writes may reach memory that others have. */
 typedef struct wild {
-    /* `at` is where the sequence of random numbers has come to. */
+    /* `at` is the state of the random numbers from which the step is made up. */
     uint64_t seed, at;
-    /* p are the parameters, x is the input, `whole` holds whole numbers, `place` is two rows, and
-     * `kept` results. */
+    /* p are the parameters, x is the input, `whole` has whole numbers, `place` has two rows, and
+     * `kept` has results that outlive a step. */
     rg_tensor *p[2], *x, *whole, *place, *kept[KEPT];
     rg_optim *optim;
 } wild;
@@ -830,7 +834,7 @@ static void wild_step(void *context) {
         rg_optim_zero_grad(w->optim);
     }
     for (int i = 0; i < 2 && order == 1; i++) {
-        /* Memory of these two losses is free for the third. */
+        /* The third loss may reuse the memory of these two losses. */
         RG_SCOPE();
         wild_loss(w);
     }
@@ -878,7 +882,7 @@ static void wild_drop(wild *w) {
     rg_drop(w->place);
 }
 
-/* Returns all that can be seen after a step, in one tensor. */
+/* Returns all that the program can see after a step, in one tensor. */
 static rg_tensor *wild_seen(wild *w) {
     RG_SCOPE();
     RG_NO_GRAD();
@@ -1024,7 +1028,8 @@ static bool after(rg_tensor *t, void *context) {
 
 static void recorded_sum(void *w) { rg_backward(rg_sum(rg_mul(w, w)), .create_graph = true); }
 
-/* These depend on what the leaf has: a hook that follows, or a gradient that a graph leads on. */
+/* These steps are refused because of what the leaf has: a hook, or a gradient to which a backward
+ * run with create_graph would add. */
 START_TEST(test_refused_for_what_the_leaf_has) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_randn(3), true);
@@ -1053,7 +1058,7 @@ static void *many_rounds(rg_tensor *w, int n) {
 static void two_rounds(void *w) { many_rounds(w, 2); }
 static void nine_rounds(void *w) { many_rounds(w, 9); }
 
-/* What one round lets go of, a graph with views in it, is room for the next one. */
+/* A round lets go of its memory, also of a graph with views. The next round reuses that memory. */
 START_TEST(test_rounds_take_turns) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_randn(128, 128), true);
@@ -1071,7 +1076,7 @@ START_TEST(test_rounds_take_turns) {
 }
 END_TEST
 
-/* The gradient of what keeps none is absent, in a recording, too. */
+/* The gradient of a tensor that doesn't retain it is absent, in a recording, too. */
 static bool was_absent;
 static void asks_for_no_gradient(void *w) {
     rg_tensor *h = rg_mul(w, 2);
@@ -1092,12 +1097,13 @@ START_TEST(test_absent_gradients) {
 }
 END_TEST
 
-/* A step gets a gradient from its graph's outside: g, which reaches w as a view. */
+/* The context of a step that gets the gradient g from outside its graph. The gradient reaches w as
+ * a view. */
 typedef struct {
     rg_tensor *w, *g, *a;
 } outside;
 
-/* Each of these steps writes to what nobody has but the recording. */
+/* Each of these steps writes to a tensor that only the recording still holds. */
 static void drops_a_gradient(void *w) {
     rg_tensor *h = rg_mul(w, 2), *part = rg_narrow(h, 0, 0, 2);
     rg_grad(rg_sum(rg_mul(part, part)), h);
@@ -1240,7 +1246,7 @@ START_TEST(test_results_with_other_data) {
 }
 END_TEST
 
-/* A run may lack memory that an op needs for itself, and says so; the next one has it. */
+/* A run fails if an op lacks memory for its own work. The next run, which has it, succeeds. */
 static rg_tensor *filled;
 static void fills_from_the_end(void *at) {
     rg_drop(filled);
@@ -1269,8 +1275,8 @@ START_TEST(test_runs_without_memory) {
 }
 END_TEST
 
-/* The gradients that a backward of the program's own returns share their memory, and the one is
- * added to. */
+/* A backward function of the program's returns two gradients that share memory. One of the two is
+ * then added to. */
 static bool shares_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     (void)ctx;
     out[0] = rg_add(in[0], in[1]);
@@ -1315,8 +1321,8 @@ START_TEST(test_gradients_that_share_memory) {
 }
 END_TEST
 
-/* A gradient that comes from the outside is held, and what the step made for it is written to no
- * more. */
+/* The recording holds a gradient that comes from outside the step. If the step has made that
+ * gradient itself, it can't write to it afterwards. */
 static void from_outside(void *context) {
     outside *o = context;
     rg_set_grad(o->w, RG_NONE);
@@ -1359,7 +1365,7 @@ START_TEST(test_given_gradients_are_held) {
 }
 END_TEST
 
-/* Memory that goes round belongs to the mode in which it is lent. */
+/* Reused memory makes an inference tensor only if it is reused in inference mode. */
 static bool were_inference[2];
 static void changes_mode(void *w) {
     rg_drop(rg_exp(w));
@@ -1381,7 +1387,8 @@ START_TEST(test_lent_memory_has_its_mode) {
 }
 END_TEST
 
-/* Returns the bytes of storages that a recording takes. */
+/* Returns the bytes of storages that a recording takes or, if `of_nodes`, the bytes of its
+ * nodes. */
 static int64_t bytes_of_step(void (*f)(void *), void *context, bool of_nodes) {
     rg_memory before = rg_memory_stats();
     rg_replay *r = rg_record(f, context);
@@ -1391,7 +1398,8 @@ static int64_t bytes_of_step(void (*f)(void *), void *context, bool of_nodes) {
     return of_nodes ? after.nodes - before.nodes : after.storages - before.storages;
 }
 
-/* Makes results of so many numbers, of which those of one letter are there together. */
+/* Makes n results with `numbers` elements. Results whose letters in `together` are equal exist at
+ * the same time. */
 typedef struct {
     rg_tensor *from;
     int n, numbers[4];
@@ -1423,8 +1431,8 @@ static void chain_that_dies(void *w) {
         rg_drop(v[i]);
 }
 
-/* Four gradients of w are added up, which come as they are, or as views, while the graph holds all
- * else. */
+/* Adds up four gradients of w, which arrive as they are or as views. The graph holds all other
+ * tensors. */
 static void adds_up_four(void *w, bool views) {
     rg_tensor *sum = NULL;
     rg_set_grad(w, RG_NONE);
@@ -1437,7 +1445,8 @@ static void adds_up_four(void *w, bool views) {
 static void adds_up_views(void *w) { adds_up_four(w, true); }
 static void adds_up_plain(void *w) { adds_up_four(w, false); }
 
-/* What is lent again is the smallest that suits, and has room for at most twice as much. */
+/* Memory is reused for a result that needs at least half of it. If several pieces fit, the smallest
+ * one is taken. */
 START_TEST(test_what_is_lent_again) {
     RG_SCOPE();
     rg_tensor *from = rg_randn(16384), *w = rg_requires_grad_(rg_randn(4096), true);
@@ -1470,8 +1479,8 @@ START_TEST(test_what_is_lent_again) {
 }
 END_TEST
 
-/* Half of the constants, the first ones or every other, are written to before they are read, and
- * then another after that. */
+/* Half of the constants are written to before they are read: the first ones, or every other one.
+ * After that, one more constant is written to. */
 enum { CONSTANTS = 12 };
 static int written_constant;
 static bool every_other;
@@ -1488,7 +1497,8 @@ static void writes_constants(void *w) {
     rg_fill_(c[written_constant], 3);
 }
 
-/* Those that are made anew are none any more, and all others still are. */
+/* A constant that is written to before it is read no longer counts as a constant. Writing to any
+ * other one is refused. */
 START_TEST(test_constants_are_told_apart) {
     RG_SCOPE();
     for (int k = 0; k < 2 * CONSTANTS; k++) {
@@ -1513,7 +1523,7 @@ static void forgets_a_refusal(void *w) {
     rg_error_clear();
 }
 
-/* A refusal is the call's own failure, which a step may forget; the recording doesn't. */
+/* A refused call fails, and the step may forget its error. The recording fails all the same. */
 START_TEST(test_refused_deeds_fail) {
     RG_SCOPE();
     went_on = true;
@@ -1549,7 +1559,8 @@ static void given_a_gradient(void *context) {
     rg_backward_many(2, roots, given, (rg_backward_options){ .gradient = RG_NONE });
 }
 
-/* One gradient goes to a as it is, and to w as a view, to which another one is added. */
+/* One gradient arrives at a as it is, and at w as a view. Another gradient is then added to that of
+ * w. */
 static void two_have_it(void *context) {
     outside *o = context;
     rg_set_grad(o->w, RG_NONE);
@@ -1580,7 +1591,8 @@ START_TEST(test_a_gradient_from_outside_stays) {
 }
 END_TEST
 
-/* A root's gradient is made once, in the recording, so nothing may be added into it. */
+/* The gradient of a root is made only once, while the step is recorded. So runs mustn't add to
+ * it. */
 START_TEST(test_three_roots) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_randn(3), true);
@@ -1599,7 +1611,7 @@ static void backs(void *unused) {
     rg_backward(root, .retain_graph = true);
 }
 
-/* A graph from before the recording lives on in the recording when its maker has dropped it. */
+/* A recording holds a graph from before it, even after the program has dropped the graph. */
 START_TEST(test_graph_from_outside) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_randn(4, 4), true), *want[3];
@@ -1622,7 +1634,7 @@ START_TEST(test_graph_from_outside) {
 }
 END_TEST
 
-/* ---- indices that are others in each run ------------------------------------------------ */
+/* ---- indices that differ between runs --------------------------------------------------- */
 
 static rg_tensor *at; /* (2), the indices. */
 #define AT(name, call)               \
@@ -1643,8 +1655,8 @@ AT(index, rg_index(w, at))
 AT(take, rg_take(w, at))
 AT(nll_loss, rg_cross_entropy(rg_narrow(w, 0, 0, 2), at))
 
-/* A run looks at indices as the step itself does, and reads or writes nothing where one of them is
- * out of range. */
+/* A run checks indices as the step itself does. If one of them is out of range, the run reads or
+ * writes nothing. */
 START_TEST(test_indices) {
     static const struct {
         const char *name;
@@ -1686,8 +1698,9 @@ START_TEST(test_indices) {
 }
 END_TEST
 
-/* A recording that was freed is noticed while its memory isn't in use for something else. Without
- * the pool it is in use at once. An optimizer is freed once, though a recording still steps it. */
+/* A freed recording is noticed until its memory is used for something else. Without the pool of
+ * memory.c that may be at once, so the test is skipped. An optimizer can be freed only once, even
+ * if a recording still steps it. */
 START_TEST(test_released_recordings) {
     if (rgi_pool_bypassed())
         return;
@@ -1791,7 +1804,7 @@ START_TEST(test_runs_count_writes_to_outputs) {
 }
 END_TEST
 
-/* The step of rg_replays may keep its input, over which the next call writes. */
+/* The step keeps its input, and the next call of rg_replays_run writes over that input. */
 static rg_tensor *kept_input;
 static rg_tensor *keeps_its_input(rg_tensor *const inputs[], void *unused) {
     (void)unused;
@@ -1811,7 +1824,7 @@ START_TEST(test_runs_count_writes_to_inputs) {
 }
 END_TEST
 
-/* A replayed step without rg_optim_zero_grad is warned of, as it is if it isn't recorded. */
+/* A replayed step without rg_optim_zero_grad gives the warning that a call of the step gives. */
 static int warnings_of_gradients;
 static void counts_warnings(const char *line) {
     warnings_of_gradients += strstr(line, "zero_grad") != NULL;

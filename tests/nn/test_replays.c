@@ -1,6 +1,6 @@
 /*
- * test_replays.c: a step has a recording for each shape of its inputs, and goes on from one to the
- * other as the step itself would, bit for bit.
+ * test_replays.c: rg_replays keeps a recording for each shape of a step's inputs. When the shape
+ * changes, it computes the same bits as the step itself.
  */
 #include "nn/models/gpt.h"
 #include "nn/optim/optim.h"
@@ -12,18 +12,18 @@
 #include <math.h>
 #include <string.h>
 
-static int64_t calls; /* The step itself was called so often. */
+static int64_t calls; /* The number of calls of the step itself. */
 
 /* ---- training on texts of many lengths ----------------------------------------------- */
 
 enum { LONGEST = 12, STEPS = 300 };
 static int steps(void) { return rg_slow() ? 100 : STEPS; }
 
-/* When gradients are taken away, and when the optimizer steps. */
+/* The order in which a step clears the gradients and steps the optimizer. */
 typedef enum {
     ZERO_BACKWARD_STEP,
-    STEP_ZERO_BACKWARD, /* The optimizer goes by what the step before has left. */
-    ADDED_UP,           /* Each third text, gradients are taken away outside. */
+    STEP_ZERO_BACKWARD, /* The gradients are those of the step before. */
+    ADDED_UP,           /* They are cleared outside the step, for each third text. */
 } gradient_order;
 
 typedef struct {
@@ -72,7 +72,7 @@ static rg_tensor *text_of(int i) {
     return rg_reshape(tokens, rows, length);
 }
 
-/* Trains, by the step itself or by its recordings, and fills losses[]. Returns the weights. */
+/* Trains by calls of the step or by its recordings, and fills losses[]. Returns the weights. */
 static rg_tensor *train(rg_dtype dtype, gradient_order order, bool replayed, double losses[]) {
     learner l = new_learner(dtype, order);
     rg_replays *r = rg_replays_new(learn, &l);
@@ -185,7 +185,7 @@ static rg_tensor *twice_in_place(rg_tensor *const in[], void *context) {
     return rg_mul_(in[0], 2);
 }
 
-/* The step works on copies, and so does the caller. */
+/* The step works on copies of its inputs, and the caller gets copies of the results. */
 START_TEST(test_copies) {
     rg_replays *r = rg_replays_new(twice_in_place, NULL);
     rg_tensor *results[4], *all = rg_reshape(rg_arange(24), 4, 3, 2);
@@ -216,7 +216,8 @@ static rg_tensor *returns_held(rg_tensor *const in[], void *context) {
     return held;
 }
 
-/* A step may have no result, or one that isn't its own; what it returned lives on. */
+/* A step may return no result, or a tensor that it hasn't made. Results live on after the recording
+ * is freed. */
 START_TEST(test_results) {
     rg_tensor *one = rg_ones(3), *first;
     held = rg_keep(rg_zeros(3));
@@ -239,7 +240,7 @@ END_TEST
 
 static rg_replays *running;
 
-/* Does what the number of its context says. */
+/* Does one of several things, most of which fail. *context is its number. */
 static rg_tensor *fails(rg_tensor *const in[], void *context) {
     switch (*(int *)context) {
     case 1: return rg_matmul(in[0], rg_ones(7, 7));
@@ -293,7 +294,7 @@ START_TEST(test_refusals) {
         for (int turn = 0; turn < 2; turn++)
             ck_fails(rg_replays_run(r, 1, in), wrong[i].code, wrong[i].said);
     }
-    /* The step is recorded once it can be, and a run that fails is no harm to the next. */
+    /* The step is recorded as soon as it succeeds. A run that fails doesn't harm the next one. */
     what = 0;
     for (int i = 0; i < 3; i++) {
         rg_tensor *good = rg_full(RG_DIMS(3), (double)i), *bad = rg_full(RG_DIMS(3), 4.0);
@@ -308,8 +309,8 @@ START_TEST(test_refusals) {
 }
 END_TEST
 
-/* Recordings that were freed are noticed while their memory isn't in use for something else.
- * Without the pool it is in use at once. */
+/* Freed recordings are noticed until their memory is used for something else. Without the pool of
+ * memory.c that may be at once, so the test is skipped. */
 START_TEST(test_released) {
     if (rgi_pool_bypassed())
         return;
@@ -365,7 +366,8 @@ START_TEST(test_denied) {
     rg_tensor *w = rg_requires_grad_(rg_full(RG_DIMS(1), 2.0), true);
     kept = rg_replays_new(doubled, w);
     ck_assert_int_gt(deny_in_turn(runs_kept, runs_again), 5);
-    /* Each request of a first run is denied to a set of recordings that has others already. */
+    /* The first run with a second shape is denied each request in turn. The recording for the first
+     * shape must go on working. */
     for (long fail = 1, done = 0; !done; fail++) {
         RG_SCOPE();
         rg_replays *r = rg_replays_new(doubled, w);

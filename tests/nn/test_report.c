@@ -22,7 +22,8 @@
 
 static const char records_begin[] = "<script type=\"text/plain\" id=\"records\">\n";
 
-/* Returns the records of the page "run", which the caller frees, behind the page's first part. */
+/* Returns the records of the page "run", without the part of the page before them. The caller frees
+ * the records. */
 static char *records_of_page(void) {
     size_t n;
     char *all = file_bytes(scratch("run"), &n), *text = realloc(all, n + 1);
@@ -35,7 +36,7 @@ static char *records_of_page(void) {
     return records;
 }
 
-/* Returns the number of records, all of which must be JSON, and `broken` lines that aren't. */
+/* Returns the number of records. Asserts that all of them are JSON, except for `broken` lines. */
 static int count_records(int broken) {
     char *text = records_of_page(), *rest;
     int n = 0;
@@ -94,7 +95,8 @@ START_TEST(test_numbers) {
     has_record("[\"setting\",\"lr\",\"0.5 and \\u003cmore>\"]");
     has_record("[\"text\",\"model\",\"two\\u000alines\"]");
     has_record("[\"end\"]");
-    /* The run, the time at the first number and at the end, and what is above. */
+    /* The records are the run, the times at the first number and at the end, and the eight
+     * above. */
     ck_assert_int_eq(count_records(0), 1 + 2 + 8);
     char *text = records_of_page();
     const char run[] = "\n[\"run\",\"A \\u003c/script> run\",\"" RG_VERSION
@@ -116,7 +118,7 @@ START_TEST(test_pictures) {
                "[[0,0.25,null,1e999,-1e999,1.235e+05]]]");
     ck_ok(rg_report_picture(r, "n", 0, rg_reshape(rg_arange(4), 2, 1, 2)));
     has_record("[\"picture\",\"n\",0,[],[],1,2,[[0,1],[2,3]]]");
-    /* Each pixel of the 128 is the mean of two elements, and has no name. */
+    /* Each of the 128 pixels is the mean of two elements, and has no name of a column. */
     const char *names[256];
     for (int i = 0; i < 256; i++)
         names[i] = "name";
@@ -161,7 +163,7 @@ START_TEST(test_histograms) {
     ck_ok(rg_report_histogram(r, "bool", 2, rg_literal([ True, False, True ])));
     ck_assert_int_eq(counts_of("\"bool\",2,0.0,1.0,0.6666666666666666,0.47140452079103", counts),
                      3);
-    /* More elements than are read at a time, of a view. */
+    /* A view with more elements than are read at a time. */
     rg_tensor *many = rg_transpose(rg_reshape(rg_arange(300000), 3, 100000), 0, 1);
     ck_ok(rg_report_histogram(r, "many", 2, many));
     ck_assert_int_eq(counts_of("\"many\",2,0.0,299999.0,149999.5,86602.54037", counts), 300000);

@@ -1,7 +1,7 @@
 /*
- * test_save.c: a module goes to a file and comes back; what is tied is in the file once, under the
- * name that safetensors' save_model keeps; what doesn't fit is refused in load_model's words, and
- * changes nothing.
+ * test_save.c: modules are saved to a file and loaded again. A tied tensor is in the file once,
+ * under the name that safetensors' save_model keeps. A file that doesn't fit is refused in
+ * load_model's words, and changes nothing.
  */
 #include "tests/golden.h"
 #include "tests/in_turn.h"
@@ -24,8 +24,8 @@ static const rg_module_class net_class = { .name = "Net" };
 
 enum { PLAIN, TIED, PARTS };
 
-/* Makes a module. TIED: `a` and `b` are one parameter, and `part` is a view of it; PARTS: `part`
- * and `other` are views that overlap, of a tensor that isn't the module's. */
+/* Makes a module. If it is TIED, `a` and `b` are one parameter, and `part` is a view of it. If it
+ * is PARTS, `part` and `other` are views that overlap, of a tensor that isn't the module's. */
 static Net *net(int kind) {
     RG_SCOPE();
     Net *self = RG_MODULE(Net, &net_class);
@@ -115,7 +115,8 @@ START_TEST(test_names) {
 }
 END_TEST
 
-/* What is tied is written once, also where it has one element or none. */
+/* A tied parameter is written once, also if it has one element. Without elements, it is written
+ * under both of its names. */
 START_TEST(test_small_things_tied) {
     for (int64_t n = 0; n < 3; n++) {
         Net *m = net(PLAIN);
@@ -165,7 +166,8 @@ END_TEST
 
 /* ---- what doesn't fit --------------------------------------------------------------- */
 
-/* Saves these of the module's tensors, each under the name that stands behind it. */
+/* Saves some of the module's tensors. Each pair has the name in the module and the name in the
+ * file. */
 static void save_some(Net *m, const char *path, const char *const names[][2]) {
     rg_named tensors[8];
     rg_named_list state = rg_state_dict(m), some = { 0, tensors };
@@ -202,7 +204,7 @@ static const struct {
       "module_load: Error(s) in loading state_dict for Net:"
       "\n    Missing key(s) in state_dict: \"counter\""
       "\n    Unexpected key(s) in state_dict: \"Counter\"" },
-    /* A shape that differs counts more than a name. */
+    /* If shapes and names differ, the error is about a shape. */
     { PLAIN,
       { SAME("a"), { "a", "part" }, { "a", "more" } },
       "module_load: Error(s) in loading state_dict for Net:"
@@ -218,7 +220,7 @@ static const struct {
       "module_load: Error(s) in loading state_dict for Net:"
       "\n\tsize mismatch for b: copying a param with shape torch.Size([2, 3]) from checkpoint, "
       "the shape in current model is torch.Size([4, 3])." },
-    /* Any of the names that share may be in the file, but only one. */
+    /* A file may have either name of the tied parameter, but not both. */
     { TIED, { SAME("a"), SAME("other"), SAME("counter") }, NULL },
     { TIED, { SAME("b"), SAME("other"), SAME("counter") }, NULL },
     { TIED,
@@ -263,7 +265,7 @@ START_TEST(test_strict) {
 }
 END_TEST
 
-/* What load_model returns is told, with tied names as it has them. */
+/* A load returns the same keys as load_model, also for tied names. */
 START_TEST(test_left_out) {
     RG_SCOPE();
     scratch_begin();
@@ -279,7 +281,7 @@ START_TEST(test_left_out) {
              "key(s) in state_dict: \"bias\"\n    Unexpected key(s) in state_dict: \"x\", \"y\"");
     ck_assert_int_eq(keys.missing_keys.n, -1);
     rg_module_free(m);
-    /* A tied weight lies in the file once, and isn't missed. */
+    /* A tied weight is in the file once, and none of its names is missing. */
     rg_gpt *gpt = rg_nn_gpt(.block_size = 2, .vocab_size = 3, .n_layer = 1, .n_head = 1,
                             .n_embd = 2);
     ck_ok(rg_module_save(gpt, scratch("g")) && rg_module_load(gpt, scratch("g"), .keys = &keys));
@@ -289,7 +291,7 @@ START_TEST(test_left_out) {
 }
 END_TEST
 
-/* Names that share memory of which none has the whole can't be told apart in a file. */
+/* Names that share memory can't be saved if none of their tensors has all of it. */
 START_TEST(test_no_name_has_all) {
     scratch_begin();
     Net *m = net(PARTS);
@@ -299,14 +301,14 @@ START_TEST(test_no_name_has_all) {
         "no suitable name to keep for saving amongst: {'part', 'other'}. None is covering the "
         "entire storage.");
     ck_assert_int_eq(scratch_files(), 0);
-    /* The dictionary can be saved: each tensor is written for itself. */
+    /* The state_dict can be saved, since rg_save_file writes each tensor in full. */
     ck_ok(rg_save_file(rg_state_dict(m), scratch("f")));
     ck_ok(rg_load_state_dict(m, rg_load_file(scratch("f")), true));
-    /* One part alone is a tensor like any other. */
+    /* If only one tensor is a view of the memory, it is saved like any other. */
     ck_ok(rg_register_buffer(&m->base, "part", &m->part, rg_ones(2),
                              (rg_buffer_options){ .persistent = true }));
     ck_ok(rg_module_save(m, scratch("f")) && rg_module_load(m, scratch("f")));
-    /* So are two, of tensors that are apart. */
+    /* Two views of different tensors are saved, too. */
     ck_ok(rg_register_buffer(&m->base, "part", &m->part, rg_narrow(rg_ones(5), 0, 1, 2),
                              (rg_buffer_options){ .persistent = true }));
     ck_ok(rg_module_save(m, scratch("f")) && rg_module_load(m, scratch("f")));
@@ -343,7 +345,7 @@ static rg_named_list before;
 static bool save_net(void) { return rg_module_save(from, scratch("f")); }
 static bool load_net(void) { return rg_module_load(into, scratch("f")); }
 
-/* A file that can be loaded stays, and nothing beside it. */
+/* Asserts that the file can be loaded, and that there is no other file beside it. */
 static void check_saved(bool done) {
     RG_SCOPE();
     (void)done;
@@ -351,7 +353,8 @@ static void check_saved(bool done) {
     ck_ok(rg_load_file(scratch("f")).n > 0);
 }
 
-/* The module is as it was, or has all of the file; then it gets back what it had. */
+/* Asserts that the module has all of the file if `done`, and else that it hasn't changed. Then
+ * gives the module its earlier values again. */
 static void check_loaded(bool done) {
     RG_SCOPE();
     check_state(into, done ? rg_state_dict(from) : before);
@@ -384,8 +387,8 @@ typedef struct {
 } Parts;
 static const rg_module_class parts_class = { .name = "Parts" };
 
-/* Whatever the names, those that share memory are one group, also where a short one, which ends
- * before the next begins, stands between. */
+/* Tensors that share memory are one group, whatever their names are. A short tensor that ends
+ * before the next one begins doesn't divide the group. */
 START_TEST(test_parts_of_one_memory) {
     static const char *const orders[] = { "abcd", "badc", "dcba", "cdab", "bcda", "dabc", "acbd" };
     scratch_begin();
@@ -417,7 +420,7 @@ START_TEST(test_parts_of_one_memory) {
 }
 END_TEST
 
-/* A module that has nothing goes to a file, and comes back; a pair of metadata needs its key. */
+/* A module without tensors can be saved and loaded. A pair of metadata must have a key. */
 START_TEST(test_nothing_to_save) {
     RG_SCOPE();
     scratch_begin();
@@ -435,7 +438,7 @@ START_TEST(test_nothing_to_save) {
 }
 END_TEST
 
-/* The names that are returned are the caller's scope's; what else was read is not. */
+/* A load leaves the names that it returns in the caller's scope, and nothing else. */
 START_TEST(test_what_stays_of_a_load) {
     RG_SCOPE();
     scratch_begin();
@@ -457,7 +460,7 @@ START_TEST(test_what_stays_of_a_load) {
 }
 END_TEST
 
-/* Where nobody asks for the names, it doesn't matter which of them are written. */
+/* Without strict and `keys`, it doesn't matter which of the shared names are in the file. */
 START_TEST(test_load_parts_of_others) {
     RG_SCOPE();
     scratch_begin();
@@ -473,7 +476,7 @@ END_TEST
 
 static void *refusing;
 
-/* Returns whether the call failed with this code, and clears it. */
+/* Returns whether the failed call has this code, and then clears the error. */
 static bool refused(bool done, rg_code code) {
     ck_assert(!done);
     if (rg_error_code() != code)
@@ -489,7 +492,7 @@ static bool refused_load(void) {
     return refused(rg_module_load(refusing, scratch("f")), RG_RUNTIME_ERROR);
 }
 
-/* Memory is denied to what is said of a refusal, too. */
+/* Memory is denied to the message of a refusal, too. */
 START_TEST(test_refused_without_memory) {
     RG_SCOPE();
     scratch_begin();

@@ -23,7 +23,7 @@ static double inverse(int64_t t, void *context) {
     return 1 / (1 + (double)t);
 }
 
-/* The metric falls, then stands still but for a little, and falls again. */
+/* The metric falls, then hardly changes, and falls again. */
 static double metric(int t) {
     if (t < 20)
         return (100 - t) / 64.0;
@@ -352,7 +352,7 @@ START_TEST(test_the_longest_chain) {
     const double lr = rg_optim_group(o, 0)->lr;
     ck_ok(rg_schedule_step(chained));
     ck_assert_double_eq(rg_optim_group(o, 0)->lr, lr / 512);
-    /* The last one is looked at like the others. */
+    /* The ninth schedule is checked like the others. */
     rg_optim *other = two_groups(false);
     s[8] = rg_optim_exponential_lr(other, .gamma = 0.5);
     ck_fails(rg_optim_chained_scheduler(
@@ -363,8 +363,8 @@ START_TEST(test_the_longest_chain) {
 }
 END_TEST
 
-/* A group that comes later has no value in the lists of a schedule, which says so at its next
- * step, also where another schedule steps it. */
+/* A group that is added later has no value in a schedule's lists. The schedule's next step says so,
+ * even if another schedule makes that step. */
 START_TEST(test_groups_that_come_later) {
     RG_SCOPE();
     rg_optim *o = two_groups(false), *gone = two_groups(false);
@@ -392,7 +392,7 @@ START_TEST(test_groups_that_come_later) {
 }
 END_TEST
 
-/* What torch takes up to its bounds, and refuses beyond them. */
+/* torch accepts these options up to their bounds, and refuses them beyond. */
 START_TEST(test_options_at_their_bounds) {
     RG_SCOPE();
     rg_optim *o = two_groups(false);
@@ -425,7 +425,8 @@ START_TEST(test_options_at_their_bounds) {
 }
 END_TEST
 
-/* The whole cycle may go up, or all of it down: then its first phase ended before it began. */
+/* The rate may rise in the whole cycle, or fall in all of it. In the second case, the first phase
+ * ends before it begins. */
 START_TEST(test_one_cycle_of_one_phase) {
     RG_SCOPE();
     rg_optim *o = two_groups(false);
@@ -457,7 +458,7 @@ static double scaled_by_nan(double x, void *unused) {
     return NAN;
 }
 
-/* A rate that is nan is refused, and the sentence has the cause. */
+/* A rate that is NaN is refused, and the error names its cause. */
 START_TEST(test_rates_of_nan) {
     RG_SCOPE();
     rg_optim *o = two_groups(false);
@@ -478,7 +479,7 @@ START_TEST(test_rates_of_nan) {
 }
 END_TEST
 
-/* A factor of 0 can't be taken back, which torch notices when it should be. */
+/* A factor of 0 can't be divided out again. As in torch, this is noticed at that step. */
 START_TEST(test_constant_of_nothing) {
     RG_SCOPE();
     rg_optim *o = two_groups(false);
@@ -515,8 +516,8 @@ static double by_place(int64_t t, void *context) {
     return t ? ++*calls : 1;
 }
 
-/* There may be as many groups as a schedule's lists have places, and as many schedules in a
- * sequence. */
+/* An optimizer may have as many groups as a schedule's lists have places. A sequence may have as
+ * many schedules. */
 START_TEST(test_full_lists) {
     RG_SCOPE();
     int calls = 0;
@@ -546,8 +547,8 @@ START_TEST(test_full_lists) {
 }
 END_TEST
 
-/* The schedules of a sequence wait at epoch -1, but for the one whose turn it is at the beginning,
- * as torch's do. A milestone may have passed by then. */
+/* As in torch, the schedules of a sequence wait at epoch -1, except for the one that comes first.
+ * It needn't be the first of the list: a milestone may be 0 or less. */
 START_TEST(test_sequences_begin) {
     static const struct {
         int n;
@@ -602,8 +603,8 @@ START_TEST(test_restarts_begin) {
 }
 END_TEST
 
-/* A metric that is as good as the best one isn't better, and a rate that would fall by no more than
- * eps stays. */
+/* A metric that equals the best one isn't better. A rate that would fall by no more than eps
+ * stays. */
 START_TEST(test_plateau_at_its_bounds) {
     for (int way = 0; way < 4; way++) {
         RG_SCOPE();
@@ -623,7 +624,8 @@ START_TEST(test_plateau_at_its_bounds) {
 }
 END_TEST
 
-/* What a group has of a cycle is what torch's has: momenta only where they cycle. */
+/* A cyclic schedule writes the same options into a group as in torch, momenta only if they
+ * cycle. */
 START_TEST(test_groups_of_cycles) {
     for (int momenta = 0; momenta < 2; momenta++) {
         RG_SCOPE();
@@ -668,7 +670,7 @@ START_TEST(test_epochs_before_the_first) {
 }
 END_TEST
 
-/* Where a schedule was placed at an epoch, it goes on from there. */
+/* A schedule that was set to an epoch goes on as one that was stepped to it. */
 START_TEST(test_on_from_an_epoch) {
     for (int64_t epoch = 0; epoch < 40; epoch++)
         for (int times = 1; times < 3; times++) {
@@ -709,7 +711,7 @@ START_TEST(test_no_recording) {
 }
 END_TEST
 
-/* A metric must be better by the threshold, or by so many parts of the best one. */
+/* A metric must be better by the threshold, which is absolute or a fraction of the best metric. */
 START_TEST(test_thresholds) {
     static const struct {
         bool max, absolute;
@@ -732,7 +734,7 @@ START_TEST(test_thresholds) {
 }
 END_TEST
 
-/* A lambda that frees the optimizer ends the step with an error, as does one in a chain. */
+/* If a lambda frees the optimizer, the step fails. This holds in a chain of schedules, too. */
 static double frees(int64_t epoch, void *optim) {
     if (epoch > 0)
         rg_optim_free(optim);

@@ -81,8 +81,8 @@ static void step(rg_schedule *s, rg_schedule_kind kind) {
     ck_ok(kind == RG_REDUCE_LR_ON_PLATEAU ? rg_schedule_step_metric(s, 1) : rg_schedule_step(s));
 }
 
-/* Makes both schedules and uses them in this way. Returns how many of the rates and momenta differ
- * from PyTorch's, which are the words of the line `want`. */
+/* Makes schedules of both kinds, and uses them in the given way. Returns how many of the rates and
+ * momenta differ from PyTorch's, which are the words in `want`. */
 static int off_in_pair(const char *way, rg_schedule_kind a, rg_schedule_kind b, char *want) {
     static const int epochs[] = { 3, 1, 4, 0, 9, 2 };
     RG_SCOPE();

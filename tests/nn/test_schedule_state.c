@@ -1,6 +1,6 @@
 /*
- * test_schedule_state.c: a schedule's state_dict is PyTorch's, texts and all, and what isn't one of
- * the schedule's is refused.
+ * test_schedule_state.c: the state_dict of a schedule is PyTorch's, with its texts. An entry that
+ * doesn't belong to the schedule is refused.
  */
 #include "tests/golden.h"
 #include "tests/in_turn.h"
@@ -118,7 +118,7 @@ static const rg_named *entry(rg_named_list list, const char *name) {
     return NULL;
 }
 
-/* Returns what the value has behind the name: a text, or NULL where that isn't one. */
+/* Returns the text that the dictionary has under the name, or NULL if the value is no text. */
 static const char *text_of(const rg_py *p, rg_named_list flat, const char *name) {
     int n = 0;
     for (size_t i = 0; i < p->n; i++) {
@@ -131,7 +131,7 @@ static const char *text_of(const rg_py *p, rg_named_list flat, const char *name)
     return NULL;
 }
 
-/* Asserts that a schedule has the entry of a line of schedule_state.txt. */
+/* Asserts that the schedule's state has the entry in this line of schedule_state.txt. */
 static void check_entry(const rg_py *p, rg_named_list flat, char *line, const char *schedule) {
     const char *name = golden_word(&line);
     const rg_named *e = entry(flat, name);
@@ -146,7 +146,8 @@ static void check_entry(const rg_py *p, rg_named_list flat, char *line, const ch
         ck_assert_str_eq(own, golden_quoted(&line));
     if (text || none)
         return;
-    /* Under another schedule, torch has the rates of its last step, and regard the present ones. */
+    /* For the schedules inside another one, torch has the rates of their last steps, and regard has
+     * the present rates. */
     if (strncmp(name, "_schedulers.", 12) == 0 && strstr(name, "_last_lr"))
         return;
     const double want = golden_number(&line), got = rg_item(e->tensor);
@@ -167,7 +168,7 @@ START_TEST(test_states) {
         for (; golden_peek(&f) == '-'; n++)
             check_entry(&p, flat, golden_field(&f, '-'), made[i].name);
         ck_assert_msg(n == flat.n, "%s has %d entries, PyTorch %d", made[i].name, flat.n, n);
-        /* Only those that have others say so. */
+        /* Only a schedule of other schedules has this key. */
         int below = 0;
         for (size_t k = 0; k < p.n; k++)
             below += p.v[k].kind == RG_PY_KEY && strcmp(p.v[k].text, "_schedulers") == 0;
@@ -179,7 +180,7 @@ START_TEST(test_states) {
 }
 END_TEST
 
-/* What a schedule says of itself changes nothing in it, nor in the rates that come. */
+/* Loading a schedule's own state changes neither the state nor the rates that follow. */
 START_TEST(test_own_states) {
     for (size_t i = 0; i < RG_COUNT(made); i++) {
         RG_SCOPE();
@@ -198,7 +199,8 @@ START_TEST(test_own_states) {
 }
 END_TEST
 
-/* Where the share of the way up isn't what the phases' ends give, but for rounding, it stays. */
+/* pct_start is computed from the ends of the phases. If it differs from the present value only by
+ * rounding, the present value stays. */
 START_TEST(test_share_of_the_way_up) {
     for (int steps = 7; steps < 60; steps++) {
         RG_SCOPE();
@@ -214,8 +216,7 @@ END_TEST
 
 /* ---- what is refused --------------------------------------------------------------------- */
 
-/* Puts another tensor behind the name, and the name `to` before it, or adds that if there is no
- * such name. */
+/* Gives the entry `name` the name `to` and the value t. If there is no such entry, adds one. */
 static rg_named_list changed(rg_named_list list, rg_named v[MOST], const char *name, const char *to,
                              rg_tensor *t) {
     ck_assert_int_lt(list.n, MOST);
@@ -233,13 +234,13 @@ static void refuses(rg_schedule *s, rg_named_list dict, const char *sentence) {
     ck_assert(same_lists(rg_schedule_state_dict(s), before));
 }
 
-/* Returns what is behind the last dot. */
+/* Returns the part of the name after the last dot, or the whole name if that part is a number. */
 static const char *last_part(const char *name) {
     const char *dot = strrchr(name, '.');
     return dot && dot[1] > '9' ? dot + 1 : name;
 }
 
-/* Returns whether torch has a whole number there, by which regard goes. */
+/* Returns whether torch has a whole number under the name, which regard uses. */
 static bool is_whole(const char *name) {
     static const char *const names[] = { "step_size",     "total_iters", "T_max",
                                          "total_steps",   "patience",    "cooldown",
@@ -252,7 +253,7 @@ static bool is_whole(const char *name) {
     return strncmp(name, "milestones.", 11) == 0 || strncmp(name, "_milestones.", 12) == 0;
 }
 
-/* Returns whether torch has a number there by which regard doesn't go. */
+/* Returns whether torch has a number under the name that regard ignores. */
 static bool is_idle(const char *name) {
     const char *last = strncmp(name, "_schedulers.", 12) == 0 ? name + 14 : name;
     return strstr(name, "_is_initial") || strstr(name, "_step_count") || strstr(name, "_last_lr")
@@ -324,8 +325,8 @@ START_TEST(test_odd_names) {
 }
 END_TEST
 
-/* What torch has beside its numbers is passed over, whatever it is, by schedules that don't go by
- * it. */
+/* Entries that torch has beside its numbers are ignored, whatever they are, by schedules that don't
+ * use them. */
 START_TEST(test_idle_names) {
     static const char *const idle[] = { "verbose", "default_min_lr", "mode_worse", "use_beta1",
                                         "_anything" };
@@ -346,8 +347,8 @@ START_TEST(test_idle_names) {
 }
 END_TEST
 
-/* Flags are loaded, and lists of values as a whole: one that is missing isn't the schedule's own.
- */
+/* Flags are loaded. If the state lacks a list of values, it is refused, and the schedule's own list
+ * isn't used. */
 START_TEST(test_flags_and_lists) {
     rg_named v[MOST];
     rg_schedule *s = new_schedule(named("one_cycle"), 3);
@@ -376,7 +377,7 @@ START_TEST(test_flags_and_lists) {
 }
 END_TEST
 
-/* Each milestone is counted as often as it was given, also where all places are taken. */
+/* Each milestone is counted as often as it was given, even if the list is full. */
 START_TEST(test_milestones_are_counted) {
     RG_SCOPE();
     rg_optim *o = of_groups(1, false);
@@ -403,7 +404,7 @@ START_TEST(test_what_is_worse) {
         rg_named v[MOST];
         rg_named_list own = changed(rg_schedule_state_dict(s), v, "mode_worse", "mode_worse",
                                     rg_scalar(worse[i]));
-        /* It may come first of all. */
+        /* mode_worse may be the first entry. */
         for (int k = 0; k < own.n; k++)
             if (strcmp(v[k].name, "mode_worse") == 0) {
                 const rg_named first = v[0];
@@ -428,7 +429,7 @@ START_TEST(test_what_is_worse_is_a_number) {
 }
 END_TEST
 
-/* A state without first rates leaves those that the groups have. */
+/* A state without first rates leaves the groups' first rates as they are. */
 START_TEST(test_no_first_rates) {
     RG_SCOPE();
     rg_optim *o = of_groups(2, false);
@@ -439,8 +440,8 @@ START_TEST(test_no_first_rates) {
 }
 END_TEST
 
-/* Returns whether a dictionary may lack the key, as it may lack texts: keys that torch keeps beside
- * the schedule's numbers, and milestones of MultiStepLR, which are any number. */
+/* Returns whether a state may lack the key. These keys are numbers that torch keeps and regard
+ * ignores, and the milestones of MultiStepLR, of which there may be any number. */
 static bool may_lack(const char *key, rg_schedule_kind kind) {
     static const char *const idle[] = { "default_min_lr", "mode_worse", "use_beta1" };
     for (int i = 0; i < RG_COUNT(idle); i++)
@@ -453,7 +454,7 @@ static bool may_lack(const char *key, rg_schedule_kind kind) {
     return key[0] == '_' && strncmp(key, "_milestones.", 12) != 0;
 }
 
-/* No other key of a schedule may be absent. */
+/* All keys but those of may_lack, and those without a tensor, must be there. */
 START_TEST(test_each_key_is_needed) {
     for (size_t i = 0; i < RG_COUNT(made); i++) {
         rg_schedule *s = new_schedule(i, 3);
@@ -467,7 +468,8 @@ START_TEST(test_each_key_is_needed) {
                 v[k] = own.v[k + (k >= without)];
             rg_error_clear();
             const bool loaded = rg_schedule_load_state_dict(s, part);
-            /* A schedule of several speaks of its own part of the dictionary. */
+            /* For a schedule inside another one, the error names the key in its own part of the
+             * state. */
             const char *key = strncmp(e->name, "_schedulers.", 12) ? e->name : e->name + 14;
             const bool named = strstr(rg_error(), "Missing key(s)") && strstr(rg_error(), key);
             ck_assert_msg(loaded == (e->tensor == RG_NONE || may_lack(key, s->kind))
@@ -482,7 +484,7 @@ START_TEST(test_each_key_is_needed) {
 }
 END_TEST
 
-/* Each schedule of a sequence has its part of the dictionary. */
+/* The state of a sequence must have a part for each of its schedules. */
 START_TEST(test_missing_parts) {
     for (int part = 0; part < 2; part++) {
         rg_schedule *s = new_schedule(named("sequential"), 3);
@@ -506,7 +508,7 @@ END_TEST
 
 /* ---- many groups, and no memory ---------------------------------------------------------- */
 
-/* A list of values has up to 32 of them, but where there is one for all, there may be any number of
+/* A list has at most 32 values. If one value stands for all groups, there may be any number of
  * groups. */
 START_TEST(test_many_groups) {
     RG_SCOPE();

@@ -1,6 +1,6 @@
 /*
- * test_sentences.c: whole sentences of modules, optimizers and data that fail. Their numbers are
- * all different where they can be, so that none stands for another one.
+ * test_sentences.c: whole error messages of modules, optimizers and data. The numbers in a message
+ * are all different where possible, so that a wrong one is noticed.
  */
 #include "regard.h"
 #include "tests/test.h"
@@ -173,7 +173,7 @@ START_TEST(test_groups) {
 }
 END_TEST
 
-/* What nothing but a mistake asks for. */
+/* Errors that only a mistake in the program can cause. */
 START_TEST(test_rare_refusals) {
     RG_SCOPE();
     ck_says(rg_nn_conv2d(3, 4, 2, .groups = 0), "Conv2d: groups must be a positive integer");
@@ -216,7 +216,7 @@ START_TEST(test_rare_refusals) {
 }
 END_TEST
 
-/* A module says which tensor isn't there before it looks at what that one has. */
+/* A missing input is reported as such, before the module checks shapes. */
 START_TEST(test_no_input) {
     RG_SCOPE();
     const struct {
@@ -266,7 +266,7 @@ START_TEST(test_no_input) {
 }
 END_TEST
 
-/* Who frees or closes nothing made no mistake, whether an error stands or not. */
+/* Freeing or closing NULL is no error, whether or not the thread has an error. */
 START_TEST(test_nothing_to_free) {
     for (int fails = 0; fails < 2; fails++) {
         rg_error_clear();
@@ -288,7 +288,7 @@ START_TEST(test_nothing_to_free) {
 }
 END_TEST
 
-/* A number beside its list would have no effect. */
+/* An option and its list can't both be given, since one of them would have no effect. */
 START_TEST(test_options_are_given_once) {
     rg_tensor *x = rg_ones(1, 1, 8, 8), *w = rg_ones(1, 1, 2, 2);
     const rg_dims two = RG_DIMS(2, 1);

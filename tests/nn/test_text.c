@@ -16,7 +16,8 @@
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-/* The case's next two lines hold the tokens, and the text in numbers. Frees the vocabulary. */
+/* Compares the vocabulary with the case's next two lines: its tokens, and the numbers of the text.
+ * Frees the vocabulary. */
 static void matches(rg_vocabulary *v, const char *text, const char *joined, golden_file *f) {
     ck_ok(v);
     char *tokens = golden_field(f, 't');
@@ -75,7 +76,7 @@ START_TEST(test_white_space_of_words) {
         ck_each(v->n == 1 + is_space, "U+%04X: %d tokens", (unsigned)code, (int)v->n);
         rg_vocabulary_free(v);
     }
-    /* Beginnings of such a character, where the text ends. */
+    /* The text ends inside such a character. */
     for (int n = 1; n < 3; n++) {
         char *cut = strdup("a\xe2\x80\xa8");
         cut[1 + n] = 0;
@@ -133,7 +134,7 @@ START_TEST(test_unknown_words) {
 }
 END_TEST
 
-/* Returns the next line's numbers, which are of this kind, as a matrix. */
+/* Returns the numbers in the next line, which begins with `kind`, as a matrix. */
 static rg_tensor *matrix(golden_file *f, char kind, int64_t rows, int64_t columns) {
     int64_t numbers[32];
     ck_assert_int_eq(golden_integers(f, kind, numbers, 32), rows * columns);
@@ -240,7 +241,7 @@ START_TEST(test_out_of_memory) {
     char text[4000] = "";
     for (int i = 0; i < 300; i++)
         sprintf(text + strlen(text), "w%d ", i * 7 % 200);
-    /* A first run makes the thread's own lists grow, which aren't leaks. */
+    /* The first run lengthens the thread's own lists, which isn't a leak. */
     {
         RG_SCOPE();
         rg_vocabulary *v = rg_vocabulary_new(text);
@@ -281,13 +282,14 @@ static bool make_vocabulary(void) {
     return v;
 }
 
-/* Whatever the number of words, the index may have to grow for any of them. */
+/* The index may have to grow for any word, so each number of words is tried. */
 START_TEST(test_denied) {
     for (int n = 1; n < 50; n++) {
         sprintf(words + strlen(words), "w%d ", n);
         ck_assert_int_gt(deny_in_turn(make_vocabulary, NULL), 1);
     }
-    /* What failed first is told: no memory, or an index far behind. */
+    /* The error is the first failure: memory that is denied, or the last index, which is out of
+     * range. */
     rg_vocabulary *v = rg_vocabulary_new(words);
     rg_tensor *at = rg_cat(RG_LIST(rg_zeros_dims(RG_DIMS(300), RG_INT64), rg_literal([1000])), 0);
     bool denied = true;
@@ -328,8 +330,8 @@ START_TEST(test_threads) {
 }
 END_TEST
 
-/* A vocabulary that was freed is noticed while its memory isn't in use for something else. Without
- * the pool it is in use at once. */
+/* A freed vocabulary is noticed until its memory is used for something else. Without the pool of
+ * memory.c that may be at once, so the test is skipped. */
 START_TEST(test_released_vocabularies) {
     if (rgi_pool_bypassed())
         return;

@@ -29,7 +29,7 @@ static void same_numbers(const char *what, rg_tensor *ids, const int64_t *v, int
                 (long long)i);
 }
 
-/* Decodes token by token, and returns all that came. */
+/* Decodes token by token, and returns the texts one after the other. */
 static const char *streamed(const rg_tokenizer *t, const int64_t *v, int64_t n, int64_t *length) {
     static char text[100000];
     size_t at = 0;
@@ -48,7 +48,8 @@ static bool has_added(const char *text) {
     return strstr(text, "<l>") || strstr(text, "<r>") || strstr(text, "<w>") || strstr(text, "<n>");
 }
 
-/* The vocabulary of the two files has no added token but one. */
+/* Compares the tokenizer with the golden cases. `added` is false if it was loaded from vocab.json
+ * and merges.txt, whose vocabulary has only one of the added tokens. */
 static void golden_numbers(const rg_tokenizer *t, bool added) {
     golden_file f = golden_open("gpt2");
     int64_t v[1000];
@@ -72,7 +73,7 @@ static void golden_numbers(const rg_tokenizer *t, bool added) {
         const char *back = rg_tokenizer_decode(t, rg_from_int64(v, RG_DIMS(n)), .length = &length);
         const char *parts = streamed(t, v, n, &streamed_length);
         ck_assert(length == streamed_length && memcmp(parts, back, (size_t)length) == 0);
-        /* What an added token strips from a text doesn't come back. */
+        /* White space that an added token has stripped isn't decoded. */
         if (!(encodes && has_added(text)))
             ck_assert_str_eq(back, text);
         cases++;
@@ -137,7 +138,7 @@ START_TEST(test_zeros_and_lengths) {
 }
 END_TEST
 
-/* What stands behind the text is no part of it, though it would end a word that the text begins. */
+/* Bytes after the given length don't belong to the text, even if they would end a word in it. */
 START_TEST(test_ends) {
     rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
     static const char *const texts[] = { "it's", "we'll", "we're", "d'd ", "  a", "a\u00e9" };
@@ -173,7 +174,8 @@ START_TEST(test_broken_characters) {
 }
 END_TEST
 
-/* A character of four bytes comes when its last byte does; one that never does is U+FFFD. */
+/* A character of four bytes is returned with its last byte. If a byte is missing, U+FFFD is
+ * returned. */
 START_TEST(test_stream_holds) {
     rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
     rg_tensor *ids = rg_tokenizer_encode(t, "\U0001F468");
@@ -248,8 +250,8 @@ START_TEST(test_bad_arguments) {
 }
 END_TEST
 
-/* A tokenizer that was freed is noticed while its memory isn't in use for something else. Without
- * the pool it is in use at once. */
+/* A freed tokenizer is noticed until its memory is used for something else. Without the pool of
+ * memory.c that may be at once, so the test is skipped. */
 START_TEST(test_released) {
     if (rgi_pool_bypassed())
         return;
@@ -483,8 +485,8 @@ START_TEST(test_contractions) {
 }
 END_TEST
 
-/* What the options of a file change: each text becomes the n numbers that Hugging Face's tokenizers
- * give, which decode to `back`. */
+/* The options of a file change the tokens. Each text becomes the n numbers that Hugging Face's
+ * tokenizers give. These numbers decode to `back`. */
 START_TEST(test_options) {
     static const edit prefix = { "'add_prefix_space': false", "'add_prefix_space': true", "" };
     static const edit no_words = { "'use_regex': true", "'use_regex': false", "" };
@@ -544,30 +546,31 @@ START_TEST(test_options) {
         { { NULL }, "ab ab", 2, { 2, 4 }, "ab ab" },
         { { &no_processor }, "ab ab", 2, { 2, 4 }, "ab ab" },
         { { &null_processor }, "ab ab", 2, { 2, 4 }, "ab ab" },
-        /* The longest of the added tokens counts. */
+        /* The longest added token that fits is taken. */
         { { &prefixes }, "<x>y<x<<x>ba<a", 7, { 9, 10, 7, 6, 1, 8, 0 }, "<x>y<x<<x>ba<a" },
         /* A blank comes before each piece that has none. */
         { { &prefix }, "ab<x>b a", 6, { 4, 6, 3, 1, 3, 0 }, " ab<x> b a" },
         { { &prefix }, " ab<x> ab", 3, { 4, 6, 4 }, " ab<x> ab" },
         { { &prefix }, "<x>", 1, { 6 }, "<x>" },
-        /* A piece is one word, in which merges reach across blanks. */
+        /* With a regular expression, merges don't reach across a blank. */
         { { &across, &across_token, &later }, "ab ab", 2, { 2, 4 }, "ab ab" },
-        /* What the file doesn't say is as if it said so. */
+        /* An option that the file leaves out has its default. Without a regular expression
+         * (no_words), merges reach across blanks. */
         { { &unsaid, &across, &across_token, &later }, "ab ab", 2, { 2, 4 }, "ab ab" },
         { { &not_fused }, "ccab c", 5, { 5, 5, 2, 3, 5 }, "<u><u>ab <u>" },
         { { &not_whole, &unmerged }, "ab ab", 5, { 0, 1, 3, 0, 1 }, "ab ab" },
         { { &no_words, &across, &across_token, &later }, "ab ab", 1, { 6 }, "ab ab" },
-        /* Of two merges of one pair, the later one counts. */
+        /* If a pair is in the list of merges twice, the later merge counts. */
         { { &twice, &pair, &later }, "aba", 2, { 0, 6 }, "aba" },
         { { &twice, &pair, &later }, "abab", 3, { 0, 6, 1 }, "abab" },
         { { &four, &pair, &later }, "aba", 2, { 0, 6 }, "aba" },
         { { &same_right, &blank_b, &later }, "ab b", 2, { 2, 6 }, "ab b" },
-        /* A word of the vocabulary needs no merges, but others do. */
+        /* With ignore_merges, a word of the vocabulary is one token. Other words are merged. */
         { { &unmerged }, "ab ab", 5, { 0, 1, 3, 0, 1 }, "ab ab" },
         { { &whole, &unmerged }, "ab ab", 2, { 2, 4 }, "ab ab" },
         { { &whole, &unmerged }, "ba ab aab", 7, { 1, 0, 4, 3, 0, 0, 1 }, "ba ab aab" },
         { { &whole, &unmerged }, "a a", 3, { 0, 3, 0 }, "a a" },
-        /* White space leaves its last character to what follows. */
+        /* The last character of white space belongs to the word that follows. */
         { { &blanks, &two_blanks, &later }, "a  b", 4, { 0, 3, 3, 1 }, "a  b" },
         { { &blanks, &two_blanks, &later }, "a   b", 4, { 0, 6, 3, 1 }, "a   b" },
         { { &blanks, &two_blanks, &later }, "a  ab  ", 4, { 0, 3, 4, 6 }, "a  ab  " },
@@ -576,10 +579,10 @@ START_TEST(test_options) {
         { { &whole, &longest, &later }, "bababa", 4, { 1, 2, 2, 0 }, "bababa" },
         { { &whole }, "abab ab", 3, { 2, 2, 4 }, "abab ab" },
         { { &whole }, "ababab ababab", 6, { 2, 2, 2, 4, 2, 2 }, "ababab ababab" },
-        /* An added token is none of the vocabulary's words. */
+        /* An added token isn't a word of the vocabulary, so ignore_merges doesn't find it. */
         { { &whole, &word }, "aab 1aab", 5, { 6, 3, 5, 0, 2 }, "aab <u>aab" },
         { { &whole }, "<u> <x>", 5, { 5, 5, 5, 3, 6 }, "<u><u><u> <x>" },
-        /* Bytes that aren't in the vocabulary. */
+        /* Some bytes aren't in the vocabulary. */
         { { NULL }, "ccab c", 5, { 5, 5, 2, 3, 5 }, "<u><u>ab <u>" },
         { { &fused }, "ccab cac", 6, { 5, 2, 3, 5, 0, 5 }, "<u>ab <u>a<u>" },
         { { &no_unknown }, "ccab cac", 3, { 2, 3, 0 }, "ab a" },
@@ -595,10 +598,10 @@ START_TEST(test_options) {
         { { &no_dropout }, "ab ab", 2, { 2, 4 }, "ab ab" },
         { { &none_added }, "ab<x>", 4, { 2, 5, 5, 5 }, "ab<u><u><u>" },
         { { &blank }, "a[a b]b", 3, { 0, 6, 1 }, "a[a b]b" },
-        /* Those that are normalized are looked for after the others. */
+        /* Added tokens that are normalized are looked for after the others. */
         { { &shorter }, "<x>x>", 2, { 6, 7 }, "<x>x>" },
         { { &normalized, &shorter }, "<x>x>", 3, { 5, 7, 7 }, "<u>x>x>" },
-        /* Added tokens that begin with different characters. */
+        /* The added tokens begin with different characters. */
         { { &second }, "[y]ab<x>b[y]", 5, { 7, 2, 6, 1, 7 }, "[y]ab<x>b[y]" },
     };
     scratch_begin();
@@ -610,7 +613,8 @@ START_TEST(test_options) {
         ck_assert_str_eq(rg_tokenizer_decode(t, ids), rows[i].back);
         rg_tokenizer_free(t);
     }
-    /* A character that stands for no byte is what it is, and so are those beside it. */
+    /* A character of the vocabulary that stands for no byte decodes to itself. So do the characters
+     * beside it in its token. */
     static const int64_t ids[] = { 6, 0, 3, 7 };
     static const char *const texts[] = { "\u4e2d\u0120", "\u0144", "a b", "a\u00ad", "\x7F" };
     for (int i = 0; i < (int)(sizeof texts / sizeof *texts); i++) {
@@ -626,8 +630,8 @@ START_TEST(test_options) {
 }
 END_TEST
 
-/* Returns the text between two pages that can't be read, right before the second one if `last`, and
- * else right behind the first one. The next call overwrites it. */
+/* Copies the text between two pages that can't be read. If `last`, it ends right before the second
+ * of these pages; otherwise it begins right after the first one. The next call overwrites it. */
 static const char *between_pages(const char *text, size_t n, bool last) {
     static char *pages;
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -639,9 +643,9 @@ static const char *between_pages(const char *text, size_t n, bool last) {
     return memcpy(pages + (last ? 2 * page - n : page), text, n);
 }
 
-/* A token that has to stand alone has no letter, digit, mark or underscore beside it; one that
- * strips takes the white space beside it along. Nothing before or behind the text is looked at. The
- * numbers are those of Hugging Face's tokenizers. */
+/* A token with single_word is found only if no letter, digit, mark or underscore is beside it. A
+ * token that strips takes the white space beside it. Bytes before or after the text aren't read.
+ * The numbers are those of Hugging Face's tokenizers. */
 START_TEST(test_neighbours) {
     static const edit alone = { "'single_word': false", "'single_word': true", "" };
     static const edit left = { "'lstrip': false", "'lstrip': true", "" };
@@ -701,9 +705,9 @@ START_TEST(test_neighbours) {
 }
 END_TEST
 
-/* Writes a tokenizer.json whose vocabulary has the 256 bytes, each under its own number, and loads
- * it. What stands for a byte is the character of that code where one can see it, and one of those
- * from U+0100 on where one can't. */
+/* Writes a tokenizer.json whose vocabulary has all 256 bytes, each under its own number, and loads
+ * it. A byte that is a visible character stands for itself. The other bytes are written as
+ * characters from U+0100 on. */
 static rg_tokenizer *tokenizer_of_bytes(void) {
     char vocabulary[6000], text[9000], *to = vocabulary;
     int hidden = 0;
@@ -723,7 +727,7 @@ static rg_tokenizer *tokenizer_of_bytes(void) {
     return rg_tokenizer_from_file(scratch_write("t.json", text, strlen(text)));
 }
 
-/* Where the vocabulary has all bytes, an unknown token is never asked for. */
+/* If the vocabulary has all bytes, the unknown token isn't needed. */
 START_TEST(test_bytes_alone) {
     static const char text[] = " ~\x7F\n\0\u00a0\u00ad\u0144\u4e2d\U0010ffffa";
     int64_t ids[sizeof text - 1], n;
@@ -796,7 +800,7 @@ START_TEST(test_no_utf8) {
         ids[n++] = 'a';
         for (int k = 0; k < rows[i].replaced; k++)
             strcat(want, "\uFFFD");
-        /* Once at the text's end, and once before a letter. */
+        /* The bytes are at the end of the text, and then before a letter. */
         for (int64_t m = n - 1; m <= n; m++) {
             if (m == n)
                 strcat(want, "a");
@@ -890,7 +894,8 @@ static void write_merges(const merge_list *m) {
     scratch_write("merges.txt", lines, strlen(lines));
 }
 
-/* A word's symbols, the last of which has none behind it: -1. The first is never gone. */
+/* A word's symbols, as a list. behind[] of the last symbol is -1. The first symbol never merges
+ * into another one, so it is never gone. */
 typedef struct {
     int token[MOST_LETTERS], before[MOST_LETTERS], behind[MOST_LETTERS];
     bool gone[MOST_LETTERS];
@@ -900,7 +905,8 @@ typedef struct {
     int n_due;
 } symbols;
 
-/* Returns the last merge of this symbol with the one behind it, or -1. */
+/* Returns the last merge in the list of this symbol and the one behind it, or -1 if there is
+ * none. */
 static int merge_at(const merge_list *m, const symbols *s, int at) {
     int rank = m->n_merges - 1;
     if (at < 0 || s->gone[at] || s->behind[at] < 0)
@@ -919,7 +925,8 @@ static void add_due(const merge_list *m, symbols *s, int at) {
     s->due[s->n_due++].at = at;
 }
 
-/* Takes out the first merge that is due: of the lowest rank, and of those the leftmost. */
+/* Removes the next merge from due[]: the one of the lowest rank and, among these, the leftmost one.
+ * Sets *rank, and returns the position of its symbol. */
 static int take_due(symbols *s, int *rank) {
     int first = 0;
     for (int i = 1; i < s->n_due; i++)
@@ -932,8 +939,8 @@ static int take_due(symbols *s, int *rank) {
     return at;
 }
 
-/* Merges the word as Hugging Face's tokenizers do: a merge is done in its turn if what stands there
- * then makes the same token. Returns how many tokens there are. */
+/* Merges the word as Hugging Face's tokenizers do: in its turn, a merge is done if the symbols
+ * there still make the same token. Returns the number of tokens. */
 static int merge_by_hand(const merge_list *m, const char *word, int64_t ids[MOST_LETTERS]) {
     symbols s = { .n_due = 0 };
     const int n = (int)strlen(word);
@@ -963,7 +970,7 @@ static int merge_by_hand(const merge_list *m, const char *word, int64_t ids[MOST
     return tokens;
 }
 
-/* Words are merged in the order of the merges, whatever these are. */
+/* Words are merged in the order of the list, for any list of merges. */
 START_TEST(test_any_merges) {
     scratch_begin();
     rg_manual_seed(1);
@@ -1035,7 +1042,7 @@ END_TEST
 
 /* ---- what fails ---------------------------------------------------------------------- */
 
-/* Frees a tokenizer of so many tokens, and returns whether there is one. */
+/* Frees a tokenizer, which must have this number of tokens. Returns whether there was one. */
 static bool loaded(rg_tokenizer *t, int64_t tokens) {
     if (t)
         ck_assert_int_eq(rg_tokenizer_size(t), tokens);
@@ -1061,7 +1068,7 @@ static bool decode_small(void) {
     rg_tensor *ids = rg_tokenizer_encode(small, "ab ab<x>b");
     return ids && rg_tokenizer_decode(small, ids);
 }
-/* The numbers don't lie side by side. */
+/* The numbers are strided in memory. */
 static bool decode_apart(void) {
     rg_tensor *ids = rg_tokenizer_encode(small, "ab ab<x>b");
     rg_tensor *apart = rg_slice(ids, 0, 0, 4, 2);
@@ -1089,7 +1096,8 @@ START_TEST(test_denied) {
     scratch_write("merges.txt", "#version: 0.2\na a\n", 18);
     deny_in_turn(load_two_files, NULL);
     fail_in_turn(load_two_files, NULL);
-    /* A tokenizer.json that can't be looked at isn't one that isn't there. */
+    /* If tokenizer.json exists but can't be opened, the load fails, and other files aren't used
+     * instead. */
     scratch_write("tokenizer.json", text, n);
     deny_in_turn(load_whole_folder, NULL);
     fail_in_turn(load_whole_folder, NULL);
@@ -1097,9 +1105,10 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-/* These numbers have no room in the tables' first blocks: those of a word that was seen before, of
- * an added token, of a word that is a token, and of a piece with a blank before it. The merge in
- * the middle of the long word makes two others due, where there were as many as the heap holds. */
+/* The text of encode_denied. The tokens of each text outgrow a list at another point: at an added
+ * token, at a word that was seen before, at a word that is a token, or at a piece with a blank
+ * before it. In the long word, the merge in the middle makes two more merges due while the heap of
+ * merges is full. */
 static const char *denied_text;
 static bool encode_denied(void) { return rg_tokenizer_encode(small, denied_text); }
 
@@ -1129,7 +1138,8 @@ START_TEST(test_denied_in_words) {
         ck_assert_int_gt(deny_in_turn(encode_denied, NULL), 1);
         rg_tokenizer_free(small);
     }
-    /* A word that is longer than any token isn't looked for: nothing is asked for. */
+    /* A word that is longer than any token isn't looked up in the vocabulary, so that ignore_merges
+     * needs no more memory. */
     long requests[2];
     denied_text = "abababab";
     for (int i = 0; i < 2; i++) {
@@ -1142,7 +1152,7 @@ START_TEST(test_denied_in_words) {
 }
 END_TEST
 
-/* The last of the tokens may be the one for which a table has to grow. */
+/* The last token may be the one for which a table has to grow. */
 static int64_t tokens_of_two_files;
 static bool load_so_many(void) {
     return loaded(rg_tokenizer_from_folder(scratch("")), tokens_of_two_files);
@@ -1166,7 +1176,7 @@ START_TEST(test_denied_in_tables) {
 }
 END_TEST
 
-/* A program whose standard input is closed gets its number for the next file. */
+/* If standard input is closed, the next file that is opened gets its number, 0. */
 START_TEST(test_file_of_number_0) {
     scratch_begin();
     write_long_merges();

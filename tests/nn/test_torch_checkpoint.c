@@ -1,6 +1,6 @@
 /*
- * test_torch_checkpoint.c: what a file of torch.save's has for a module and for an optimizer is
- * loaded into them.
+ * test_torch_checkpoint.c: files of torch.save are loaded into modules, optimizers and schedules,
+ * and checkpoints are written for PyTorch.
  */
 #include "tests/in_turn.h"
 #include "schedules.h"
@@ -67,7 +67,7 @@ START_TEST(test_optimizer) {
             ck_assert_msg(rg_equal(entry(own, dict.v[i].name), dict.v[i].tensor), "%s",
                           dict.v[i].name);
     ck_assert(rg_item(entry(own, "param_groups.0.params")) == 5);
-    /* What regard says of itself is loaded, too. */
+    /* A state that regard has made is loaded, too. */
     ck_ok(rg_optim_load_state_dict(o, own));
     ck_fails(rg_optim_load_state_dict(o, rg_named_below(file, "model")), RG_VALUE_ERROR,
              "a different number of parameter groups");
@@ -79,8 +79,8 @@ START_TEST(test_optimizer) {
 }
 END_TEST
 
-/* As in torch, Adam takes AdamW's way of decay over from its state, and AdamW stays AdamW; a state
- * that doesn't say is one of plain Adam's. */
+/* As in torch, Adam takes the decoupled decay over from AdamW's state, and AdamW keeps its own. A
+ * state that doesn't mention decoupled decay counts as plain Adam's. */
 START_TEST(test_decoupled) {
     RG_SCOPE();
     rg_tensor *v[5], *w[5], *u[5];
@@ -100,7 +100,7 @@ START_TEST(test_decoupled) {
         for (int i = 0; i < 5; i++)
             ck_assert(rg_equal(v[i], u[i]));
     }
-    /* regard's own states say so, too. */
+    /* regard's own states mention decoupled decay, too. */
     rg_optim *plain = rg_optim_adam(((rg_list){ 5, w }), .lr = 0.5);
     ck_ok(rg_optim_load_state_dict(plain, rg_optim_state_dict(adam)));
     ck_assert(rg_optim_group(plain, 0)->decoupled_weight_decay == 1);
@@ -149,7 +149,7 @@ static double halves(int64_t epoch, void *context) {
     return 1 / (double)(1 + epoch);
 }
 
-/* Makes a schedule of this kind, the options of which are one of two. */
+/* Makes a schedule of this kind. `other` chooses one of two sets of options. */
 static rg_schedule *new_schedule(rg_optim *o, int kind, bool other) {
     rg_schedule_options q =
         RG_SCHEDULE_(.step_size = other ? 3 : 2, .gamma = other ? 0.7 : 0.5, .T_max = other ? 9 : 5,
@@ -187,8 +187,8 @@ static rg_optim *of_two_groups(void) {
     return o;
 }
 
-/* A schedule with other options, and an optimizer with other rates, go on as the first one does,
- * by way of a file for PyTorch. */
+/* A schedule with other options, and its optimizer with other rates, load a file for PyTorch. They
+ * go on as those that were saved. */
 START_TEST(test_schedules) {
     scratch_begin();
     for (int kind = 0; kind <= RG_CHAINED_SCHEDULER; kind++)
@@ -222,7 +222,7 @@ START_TEST(test_schedules) {
 }
 END_TEST
 
-/* Wants a dictionary to be refused, and the schedule to stay. */
+/* Asserts that the schedule refuses the dictionary, and doesn't change. */
 static void schedule_refuses(rg_schedule *s, rg_named_list dict, const char *sentence) {
     RG_SCOPE();
     rg_named_list before = rg_schedule_state_dict(s);
@@ -230,7 +230,7 @@ static void schedule_refuses(rg_schedule *s, rg_named_list dict, const char *sen
     ck_assert(same_lists(rg_schedule_state_dict(s), before));
 }
 
-/* Each group's first rate comes with the schedule. */
+/* A schedule's state has the first rate of each group. */
 START_TEST(test_first_rates) {
     RG_SCOPE();
     rg_optim *from = of_two_groups(), *to = of_two_groups();
@@ -252,7 +252,7 @@ START_TEST(test_schedules_refused) {
     rg_schedule *all[RG_SEQUENTIAL_LR + 1];
     for (int kind = 0; kind <= RG_SEQUENTIAL_LR; kind++)
         all[kind] = new_schedule(o, kind, false);
-    /* No kind takes another one's, but for those whose numbers are the same. */
+    /* A schedule refuses the state of another kind, unless both kinds have the same keys. */
     for (int i = 0; i <= RG_SEQUENTIAL_LR; i++)
         for (int k = 0; k <= RG_SEQUENTIAL_LR; k++)
             if (i != k && k != RG_LAMBDA_LR && k != RG_SEQUENTIAL_LR && i != RG_SEQUENTIAL_LR)
@@ -286,7 +286,7 @@ START_TEST(test_schedules_refused) {
                        : (rg_named){ wrong[i].to, wrong[i].tensor };
         schedule_refuses(all[RG_MULTI_STEP_LR], changed, wrong[i].sentence);
     }
-    /* Each end of a phase of OneCycleLR's is a number, and is there. */
+    /* Each phase of OneCycleLR must have an end, which must be a number. */
     rg_named_list one = rg_schedule_state_dict(all[RG_ONE_CYCLE_LR]);
     changed.n = one.n;
     for (int phase = 0, seen = 1; seen; phase++) {
@@ -315,7 +315,7 @@ START_TEST(test_schedules_refused) {
         ck_assert(seen || phase >= 2);
     }
     changed.n = dict.n;
-    /* Options that no schedule may have are refused in the words of its making. */
+    /* Options that no schedule may have are refused as they are when a schedule is made. */
     rg_named_list step = rg_schedule_state_dict(all[RG_STEP_LR]);
     changed.n = step.n;
     for (int k = 0; k < step.n; k++)
@@ -335,7 +335,7 @@ START_TEST(test_schedules_refused) {
              "Error(s) in loading state_dict for SGD: Unexpected key(s) in state_dict: \"param_gr");
     rg_optim_free(adam);
     rg_optim_free(o);
-    /* Under a sanitizer, what was freed may not be looked at. */
+    /* Under a sanitizer, freed memory mustn't be read. */
     if (!rgi_pool_bypassed())
         ck_fails(rg_schedule_state_dict(all[0]).n >= 0, RG_RELEASED, "schedule released");
 }
@@ -343,8 +343,9 @@ END_TEST
 
 /* ---- a checkpoint for PyTorch -------------------------------------------------------------- */
 
-/* Returns an optimizer of that kind, with options that aren't the defaults, or others. One that is
- * a text in torch (`text`) isn't taken from a file. */
+/* Returns an optimizer of that kind, with options that aren't the defaults. `other` chooses a
+ * second set of options. `text` sets an option that is a text in torch, which isn't loaded from a
+ * file. */
 static rg_optim *optim_of(int kind, bool other, bool text, rg_tensor **v) {
     rg_list all = { 2, v };
     const double lr = other ? 0.2 : 0.1;
@@ -377,7 +378,7 @@ static rg_tensor *start_at(double first, rg_tensor *as) {
     return rg_requires_grad_(w, true);
 }
 
-/* Each optimizer goes on from the file as it would have gone on without. */
+/* Each optimizer goes on from the file as it goes on without being saved. */
 START_TEST(test_every_optimizer) {
     RG_SCOPE();
     scratch_begin();
@@ -407,7 +408,8 @@ START_TEST(test_every_optimizer) {
 }
 END_TEST
 
-/* Returns whether the last part of the name is one of these words, which blanks part. */
+/* Returns whether the part of the name after the last dot is among the words, which blanks
+ * separate. */
 static bool is_among(const char *name, const char *words) {
     char word[64];
     const char *last = strrchr(name, '.');
@@ -415,7 +417,7 @@ static bool is_among(const char *name, const char *words) {
     return strstr(words, word) != NULL;
 }
 
-/* An option is True or False, an int or a float as it is in torch. */
+/* Each option has its type in torch: True or False, an int, or a float. */
 START_TEST(test_types_of_options) {
     RG_SCOPE();
     scratch_begin();
@@ -491,8 +493,8 @@ static int count_below(rg_named_list file, const char *name) {
     return rg_named_below(file, name).n;
 }
 
-/* torch's lists of LBFGS: "al" has a place for each pair that may be remembered, "ro" one for each
- * that is. */
+/* In torch's state of LBFGS, "al" has a place for each pair that may be kept, and "ro" has one for
+ * each pair that is kept. */
 START_TEST(test_lists_of_lbfgs) {
     RG_SCOPE();
     scratch_begin();
@@ -544,7 +546,7 @@ static rg_tensor *flat_loss(void *context) {
     return rg_backward(loss) ? loss : NULL;
 }
 
-/* Where the gradient was zero from the beginning, LBFGS took no direction, and has none to save. */
+/* If the gradient is zero from the beginning, LBFGS has no direction, and saves none. */
 START_TEST(test_lbfgs_without_a_direction) {
     RG_SCOPE();
     scratch_begin();
@@ -561,8 +563,9 @@ START_TEST(test_lbfgs_without_a_direction) {
 }
 END_TEST
 
-/* After its first iteration it has a direction, but no "al" yet, which the second one makes. A step
- * ends after 5/4 as many calls of the closure as iterations are allowed: 3 allow for 2. */
+/* After its first iteration, LBFGS has a direction, but no "al" yet; the second iteration makes it.
+ * A step ends after max_iter * 5/4 calls of the closure, so that max_iter = 3 allows 2
+ * iterations. */
 START_TEST(test_lbfgs_after_one_iteration) {
     RG_SCOPE();
     scratch_begin();
@@ -583,7 +586,7 @@ START_TEST(test_lbfgs_after_one_iteration) {
 }
 END_TEST
 
-/* A loader's place is in the file, too. */
+/* The position of a loader is in the file, too. */
 START_TEST(test_loader) {
     RG_SCOPE();
     scratch_begin();

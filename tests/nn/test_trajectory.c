@@ -1,5 +1,4 @@
-/* test_trajectory.c: 200 steps of training from PyTorch's seed have its losses, one after the
- * other. */
+/* test_trajectory.c: 200 training steps have PyTorch's losses, from the same seed. */
 #include "tests/golden.h"
 #include "tests/test.h"
 #include "regard.h"
@@ -39,7 +38,7 @@ static void learn_encoder(double losses[]) {
     rg_module_free(m);
 }
 
-/* Weights that multiply decay; biases and the weights of norms don't. */
+/* Matrices have weight decay; biases and the weights of norms have none. */
 static void learn_gpt(double losses[]) {
     rg_gpt *m = rg_nn_gpt(.block_size = 16, .vocab_size = 32, .n_layer = 2, .n_head = 2,
                           .n_embd = 32);
@@ -101,7 +100,8 @@ static translator *translator_new(int64_t words, int64_t d) {
     return RG_READY(self);
 }
 
-/* Learns to turn sentences round: 3 to 8 words of 12, where 0 is padding and 1 begins. */
+/* Learns to reverse sentences of 3 to 8 words. The numbers of words are 3 to 11; 0 is padding, and
+ * 1 begins a sentence. */
 static void learn_translation(double losses[]) {
     translator *m = translator_new(12, 32);
     rg_tensor *words = rg_randint(3, 12, 64, 8), *length = rg_randint(3, 9, 64, 1);
@@ -150,8 +150,9 @@ static double between_threads(const char *name) {
     return far;
 }
 
-/* Compares the losses: in float64 they are within the limit, in float32 at most three times as far
- * from PyTorch's as PyTorch's are from themselves with one thread and two. */
+/* Compares the losses. In float64, they differ from PyTorch's by at most the limit. In float32,
+ * they differ by at most three times as much as PyTorch's losses with one thread from those with
+ * two. */
 static void follow(const char *name, void (*learn)(double losses[]), double limit) {
     double far = farthest(name, learn, RG_FLOAT64);
     ck_assert_msg(far <= limit, "%s in float64 is off by %g", name, far);

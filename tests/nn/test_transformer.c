@@ -13,7 +13,7 @@
 static const struct layer_case {
     const char *name;
     rg_transformer_options how;
-    /* `added` makes the padding mask one of floats. */
+    /* If `added`, the padding mask has floats, which are added to the scores. */
     bool masked, padded, added, causal, eval;
 } layers[] = {
     CASE("post", HOW(), ),

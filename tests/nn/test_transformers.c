@@ -153,7 +153,8 @@ static void *module_of(const transformer_case *c) {
     return rg_nn_transformer_decoder(layer, c->layers, .norm = norm);
 }
 
-/* Returns the mask of this name, where floats have this dtype. */
+/* Returns the mask of this name. A mask of floats is converted to the dtype. Without a mask of this
+ * name, returns RG_NONE. */
 static rg_tensor *mask_of(const transformer_case *c, const char *name, rg_dtype dtype) {
     for (int i = 0; i < c->n_masks; i++)
         if (!strcmp(c->masks[i].name, name)) {
@@ -356,13 +357,13 @@ START_TEST(test_repr) {
                      "decoder.layers.0.linear1.bias");
     rg_module_free(m);
     rg_transformer *whole = rg_nn_transformer();
-    /* PyTorch counts as many. */
+    /* PyTorch's Transformer has as many parameters. */
     ck_assert(rg_num_parameters(whole) == 44140544 && whole->d_model == 512 && whole->nhead == 8);
     rg_module_free(whole);
 }
 END_TEST
 
-/* A layer of one's own, which takes the keywords of the encoder's layers. */
+/* A layer of the program, which takes the keywords of an encoder's layers. */
 static int halved;
 static rg_tensor *halve(rg_module *m, rg_list in, void *keywords) {
     const rg_src_options *o = keywords;
@@ -373,7 +374,7 @@ static rg_tensor *halve(rg_module *m, rg_list in, void *keywords) {
 static const rg_module_class halve_class = { .name = "Halve",
                                              .forward_with = halve,
                                              .keywords_bytes = sizeof(rg_src_options) };
-/* An encoder and a decoder of one's own. */
+/* An encoder and a decoder of the program. */
 static rg_tensor *read_on(rg_module *m, rg_list in, void *keywords) {
     (void)m;
     const rg_mask_options *o = keywords;
@@ -411,7 +412,7 @@ START_TEST(test_modules_of_ones_own) {
     ck_fails(rg_call(m, rg_ones(2)), RG_TYPE_ERROR,
              "ReLU.forward() got unexpected keyword arguments");
     rg_module_free(m);
-    /* All weights are drawn anew, and one can't be. */
+    /* The constructor draws all weights anew, but can't write to one of them. */
     rg_linear_module *one = rg_nn_linear(2, 2);
     RG_PARAMETER(one, weight, rg_expand(rg_zeros(1), 2, 2));
     ck_ok(one);
@@ -472,7 +473,7 @@ START_TEST(test_bad_arguments) {
     ck_assert(!rg_nn_transformer_encoder(rg_nn_relu(), 2, .norm = NULL)
               && !rg_nn_transformer(.custom_encoder = NULL));
     rg_error_clear();
-    /* No layer at all: PyTorch notices when it is called. */
+    /* Without layers, the constructor succeeds and a call fails, as in PyTorch. */
     rg_transformer_encoder *none = rg_nn_transformer_encoder(rg_nn_relu(), -1);
     ck_fails(rg_call(none, rg_zeros(2)), RG_INDEX_ERROR, "index 0 is out of range");
     rg_module_free(none);
@@ -482,7 +483,7 @@ START_TEST(test_bad_arguments) {
 }
 END_TEST
 
-/* Who calls no module is told which function was called. */
+/* If the module is NULL, the error names the function that was called. */
 START_TEST(test_no_module) {
     rg_tensor *x = rg_zeros(3, 4);
 #define WITHOUT_MODULE(call, name) \
@@ -499,7 +500,7 @@ START_TEST(test_no_module) {
 }
 END_TEST
 
-/* With keywords, too, a module takes as many inputs as it takes without. */
+/* A module takes as many inputs with keywords as without them. */
 START_TEST(test_numbers_of_inputs) {
     rg_tensor *x = rg_zeros(3, 4), *in[] = { x, x, x, x };
     rg_transformer *m = rg_nn_transformer(.d_model = 4, .nhead = 2, .num_encoder_layers = 1,
@@ -525,7 +526,7 @@ START_TEST(test_numbers_of_inputs) {
 }
 END_TEST
 
-/* Where gradients are wanted, torch takes its slow path, which leaves the padding where it is. */
+/* If gradients are wanted, torch takes its slow path. It doesn't set padded positions to zero. */
 START_TEST(test_padding_that_is_cut_off) {
     RG_SCOPE();
     rg_transformer_encoder *m = rg_nn_transformer_encoder(
@@ -544,7 +545,7 @@ START_TEST(test_padding_that_is_cut_off) {
         y = rg_transformer_encoder_forward(m, src, .src_key_padding_mask = mask);
         ck_assert(rg_item(rg_sum(rg_abs(rg_select(rg_select(y, 0, 0), 0, 2)))) == 0);
     }
-    /* One weight that wants a gradient is enough, whichever it is. */
+    /* One weight that requires grad is enough for the slow path. */
     rg_list weights = rg_parameters(m);
     ck_assert_int_eq(weights.n, 12);
     for (int i = 0; i < weights.n; i++) {
@@ -555,7 +556,7 @@ START_TEST(test_padding_that_is_cut_off) {
         ck_assert_msg(rg_item(rg_sum(rg_abs(there))) > 0, "weight %d", i);
         ck_ok(rg_requires_grad_(weights.v[i], false));
     }
-    /* The weights are frozen now, but src may want a gradient. */
+    /* The weights are frozen now. An src that requires grad is enough, too. */
     rg_tensor *y = rg_transformer_encoder_forward(m, rg_requires_grad_(rg_clone(src), true),
                                                   .src_key_padding_mask = mask);
     ck_ok(y);
@@ -564,7 +565,7 @@ START_TEST(test_padding_that_is_cut_off) {
 }
 END_TEST
 
-/* Attention that stands in place of torch's own, and gives its query back. */
+/* A replacement for torch's attention, which returns its query. */
 static rg_tensor *gives_back(rg_module *m, rg_list in, void *keywords) {
     (void)m;
     ((rg_multihead_keywords *)keywords)->weights = RG_NONE;
@@ -574,7 +575,7 @@ static const rg_module_class other_class = { .name = "Other",
                                              .forward_with = gives_back,
                                              .keywords_bytes = sizeof(rg_multihead_keywords) };
 
-/* Returns whether the encoder, which is freed, puts zeros where src is padded. */
+/* Returns whether the encoder's output is zero where src is padded. Frees the encoder. */
 static bool cuts_off(rg_transformer_encoder *m, bool masked) {
     RG_SCOPE();
     RG_NO_GRAD();
@@ -588,7 +589,8 @@ static bool cuts_off(rg_transformer_encoder *m, bool masked) {
     return rg_item(rg_sum(rg_abs(rg_select(rg_select(y, 0, 1), 0, 2)))) == 0;
 }
 
-/* torch cuts the padding off where its fast path is open. */
+/* On its fast path, torch sets padded positions to zero. FAST is a layer for which that path is
+ * open. */
 #define FAST(heads, ...)                                                                 \
     rg_nn_transformer_encoder_layer(4, heads, .dim_feedforward = 3, .batch_first = true, \
                                     __VA_ARGS__)
@@ -614,7 +616,8 @@ START_TEST(test_padding_that_is_kept) {
     rg_transformer_encoder_layer *l = FAST(2, .dropout = 0);
     RG_CHILD(l, self_attn, RG_READY(RG_MODULE(rg_multihead_attention, &other_class)));
     ck_assert(!cuts_off(eval_of(l), false));
-    /* Where the batch is the second dim, a mask that fits the sizes by chance changes nothing. */
+    /* If the batch is the second dim, nothing is set to zero, although the shape of the mask
+     * fits. */
     RG_NO_GRAD();
     m = eval_of(rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3));
     rg_tensor *padding = rg_zeros_dims(RG_DIMS(3, 3), RG_BOOL);
@@ -624,14 +627,16 @@ START_TEST(test_padding_that_is_kept) {
     ck_assert(rg_item(rg_sum(rg_abs(rg_select(rg_select(y, 0, 1), 0, 2)))) > 0);
     ck_assert(rg_item(rg_sum(rg_abs(rg_select(rg_select(y, 0, 2), 0, 1)))) > 0);
     rg_module_free(m);
-    /* A layer of one's own counts for none of torch's, whatever its fields are. */
+    /* A layer of another class isn't taken for a TransformerEncoderLayer, although it has the same
+     * fields. */
     l = FAST(2, .dropout = 0);
     l->base.cls = &halve_class;
     ck_assert(!cuts_off(eval_of(l), false));
 }
 END_TEST
 
-/* What isn't a mask of src is left to attention, which refuses it in torch's words. */
+/* The encoder leaves a padding mask of a wrong shape to attention, which refuses it in torch's
+ * words. */
 START_TEST(test_padding_of_other_shapes) {
     RG_NO_GRAD();
     rg_transformer_encoder *m = eval_of(FAST(2, .dropout = 0));
@@ -664,7 +669,8 @@ static void encodes(void *m) {
                                              .src_key_padding_mask = rg_zeros(2, 3));
 }
 
-/* Where the padding stands is looked at, which no run would do anew. No layer is called then. */
+/* The encoder reads where the padding is, which a run wouldn't do again. So the step is refused
+ * before any layer is called. */
 START_TEST(test_padding_in_a_recorded_step) {
     rg_transformer_encoder *m = eval_of(FAST(2, .dropout = 0));
     ck_ok(rg_module_list_set(m->layers, 1, RG_READY(RG_MODULE(Plain, &halve_class))));
@@ -677,7 +683,7 @@ START_TEST(test_padding_in_a_recorded_step) {
 }
 END_TEST
 
-/* A decoder, and its layer, are called with two inputs, whichever way. */
+/* A decoder and its layer take two inputs, in rg_call and in their own functions. */
 START_TEST(test_ways_to_call_a_decoder_layer) {
     RG_SCOPE();
     rg_transformer_decoder_layer *m = rg_nn_transformer_decoder_layer(4, 2, .dim_feedforward = 3,
@@ -718,7 +724,7 @@ static rg_tensor *asks_for_keywords(rg_module *m, rg_list in, rg_tensor *y, void
     return y;
 }
 
-/* Inside a part, the keywords of the whole can be had. */
+/* A hook on a submodule can get the keywords of the layer that is being called. */
 START_TEST(test_keywords_from_inside) {
     RG_SCOPE();
     rg_transformer_encoder_layer *m = rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3);
@@ -732,7 +738,7 @@ START_TEST(test_keywords_from_inside) {
 }
 END_TEST
 
-/* An encoder's layer that is another module's child is copied, and stays where it is. */
+/* An encoder copies a layer that is another module's child. The layer stays where it is. */
 START_TEST(test_layers_are_copies) {
     rg_sequential *home =
         rg_nn_sequential(rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3));
@@ -776,7 +782,8 @@ static rg_tensor *piece(rg_tensor *x, int dim, int64_t at, int64_t n) {
     return rg_narrow(x, dim, at, n);
 }
 
-/* Writes t positions in pieces of these sizes, and compares with all at once. */
+/* Writes T positions in pieces of these sizes. Compares the output with that for all positions at
+ * once. */
 static void write_in_pieces(bool batch_first, bool norm_first, bool batched, const int *sizes) {
     RG_SCOPE();
     enum { T = 7, S = 5, B = 3, D = 4 };
@@ -836,7 +843,7 @@ START_TEST(test_cache) {
 }
 END_TEST
 
-/* Hooks of the layers and what is inside them are called with a cache as without one. */
+/* Hooks of the layers, and of the modules inside them, are called with a cache as without one. */
 static rg_tensor *count(rg_module *m, rg_list in, rg_tensor *y, void *calls) {
     (void)m;
     (void)in;
@@ -920,7 +927,8 @@ START_TEST(test_bad_caches) {
              "a cache needs layers of TransformerDecoderLayer, but layer 1 is a ReLU");
     ck_fails(rg_transformer_decoder_forward(m, x, x, .cache = &cache), RG_TYPE_ERROR,
              "a cache needs layers of TransformerDecoderLayer");
-    /* A layer of one's own counts for none of torch's, whatever its fields are. */
+    /* A layer of another class isn't taken for a TransformerDecoderLayer, although it has the same
+     * fields. */
     rg_module *first = m->layers->v[0];
     const rg_module_class *cls = first->cls;
     rg_module_list_set(m->layers, 1, rg_deepcopy(first));
@@ -941,7 +949,7 @@ END_TEST
 #define CACHED(q, k, v, ...) \
     rg_multihead_attention_forward(m, q, k, v, .cache = &seen, __VA_ARGS__).output
 
-/* What attention refuses without a cache, it refuses with one, and nothing is written there. */
+/* Attention with a cache refuses what it refuses without one, and writes nothing to the cache. */
 START_TEST(test_bad_inputs_beside_a_cache) {
     rg_multihead_attention *m = rg_nn_multihead_attention(4, 2);
     rg_attention_cache seen = { rg_zeros(2, 2, 5, 2), rg_zeros(2, 2, 5, 2), 0, false };
@@ -971,7 +979,8 @@ START_TEST(test_bad_inputs_beside_a_cache) {
     ck_fails(CACHED(x, x, x, .key_padding_mask = rg_zeros(3)), RG_RUNTIME_ERROR,
              "expected `key_padding_mask` to be `None` or 2-D but found 1-D");
     ck_assert(seen.length == 0);
-    /* Keys and values that are complete stand for the inputs' own, which nobody asks for. */
+    /* If the cache is complete, the key and the value of the call aren't used, and may be
+     * absent. */
     seen.complete = true;
     seen.length = 5;
     ck_ok(CACHED(x, RG_NONE, RG_NONE, .need_weights = false));
@@ -983,7 +992,7 @@ START_TEST(test_bad_inputs_beside_a_cache) {
 }
 END_TEST
 
-/* A memory of as many positions as there are queries is seen as a whole by each of them. */
+/* Each query sees all of the memory, even if it has as many positions as there are queries. */
 START_TEST(test_a_memory_of_the_same_length) {
     rg_set_default_dtype(RG_FLOAT64);
     rg_transformer_decoder *m =
@@ -995,7 +1004,7 @@ START_TEST(test_a_memory_of_the_same_length) {
     ck_assert(rg_allclose(rg_transformer_decoder_forward(m, tgt, memory, .cache = &cache),
                           rg_transformer_decoder_forward(m, tgt, memory, .tgt_mask = mask), 1e-12,
                           1e-12));
-    /* One position needs no mask, for it is the last. */
+    /* A single query needs no causal mask, since it is the last position. */
     const bool before = rg_set_profiling(true);
     const int64_t masks = rg_profile_cost("triu").calls, ops = rg_profile_cost("attention").calls;
     ck_ok(rg_transformer_decoder_forward(m, rg_narrow(tgt, 0, 0, 1), memory, .cache = &cache));
@@ -1012,7 +1021,7 @@ static rg_tensor *doubled(rg_tensor *x, const char *name, void *context) {
     return rg_mul(x, 2);
 }
 
-/* What is inside attention can be changed where there is a cache, too. */
+/* A hook can change values inside attention with a cache, too. */
 START_TEST(test_a_look_beside_a_cache) {
     rg_multihead_attention *m = rg_nn_multihead_attention(4, 2, .bias = false);
     rg_tensor *x = rg_randn(3, 2, 4);
@@ -1029,7 +1038,7 @@ START_TEST(test_a_look_beside_a_cache) {
 }
 END_TEST
 
-/* The weights of attention with a cache are those of attention to all at once. */
+/* Attention with a cache has the same weights as attention to all positions at once. */
 START_TEST(test_attention_with_cache) {
     rg_set_default_dtype(RG_FLOAT64);
     rg_manual_seed(1);
@@ -1076,7 +1085,7 @@ static bool use_cache(void) {
     return ok;
 }
 
-/* The padding is looked at where PyTorch would cut it off. */
+/* Runs an encoder that sets padded positions to zero, as PyTorch does on its fast path. */
 static bool use_padding(void) {
     RG_NO_GRAD();
     rg_transformer_encoder *m = rg_nn_transformer_encoder(

@@ -118,7 +118,7 @@ static void trains(void) {
     rg_optim_free(o);
 }
 
-/* The backward run fails by itself, and the step that it halts tells so. */
+/* The backward run fails. The step, which it halts, reports the same failure. */
 static void halts(void) {
     rg_tensor *w = rg_requires_grad_(rg_ones(4, 2), true);
     rg_optim *o = rg_optim_sgd(RG_LIST(w), .lr = 0.1);
@@ -179,7 +179,7 @@ static void repeats(void) {
         rg_exp(wrong());
 }
 
-/* Two of the calls that the loss function itself makes fail. */
+/* The loss function makes several calls itself, and two of them fail. */
 static void fails_twice_in_one_call(void) {
     rg_margin_ranking_loss(rg_eq(rg_ones(2), 1), rg_eq(rg_ones(3), 1), rg_eq(rg_ones(3), 1));
 }
@@ -209,13 +209,13 @@ static void fails_by_consequence(void) {
     rg_optim_free(rg_optim_sgd(RG_LIST(rg_requires_grad_(x, true)), .lr = rg_item(y)));
 }
 
-/* No function has returned a number that stands for a failure: the -1 is a mistake of its own. */
+/* The -1 isn't the result of a failed call, but a mistake of its own. */
 static void gives_its_own_number(void) {
     wrong();
     rg_eye(-1, 2);
 }
 
-/* The library looks at the failure of what it tries. */
+/* The library handles the failure of a call that it only tries. */
 static void tries(void) {
     rg_failure aside;
     rgi_set_failure_aside(&aside);
@@ -282,8 +282,8 @@ static void prints_module(void) {
 
 /* ---- what they tell ------------------------------------------------------------------- */
 
-/* Runs a program in a process of its own, in whose environment REGARD_ERRORS has this value, and
- * returns what it writes to standard error. `signal` is set to that which ended it, or 0. */
+/* Runs a program in a child process with REGARD_ERRORS set to `value`. Returns what it writes to
+ * standard error. Sets *signal to the signal that has ended it, or to 0. */
 static const char *told_by(void (*program)(void), const char *value, int *signal) {
     static char text[8192];
     int out[2], status;
@@ -394,7 +394,8 @@ START_TEST(test_abort) {
 }
 END_TEST
 
-/* A failure of a function that the library calls isn't expected by the library. */
+/* With REGARD_ERRORS=abort, a failure inside a function that the library calls ends the program.
+ * The library doesn't handle such a failure. */
 START_TEST(test_abort_in_callbacks) {
     static void (*const calls[])(void) = { records,     replays, explains,        checks_gradients,
                                            checkpoints, applies, checks_function, prints_module };
@@ -428,7 +429,7 @@ START_TEST(test_calls_of_the_forward) {
 }
 END_TEST
 
-/* Names of functions need the C library's help, and those of static ones the command addr2line. */
+/* Names of functions come from the C library, and those of static functions come from addr2line. */
 START_TEST(test_trace) {
     int signal;
     const char *text = told_by(prints, "trace", &signal);

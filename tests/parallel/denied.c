@@ -1,10 +1,10 @@
 /*
- * denied.c: what a distributed training needs of memory is denied to it, one request after another.
- * It is run by tests/parallel/run, with several numbers of ranks.
+ * denied.c: requests for memory of a distributed training are denied, one after another.
+ * tests/parallel/run runs it with several numbers of ranks.
  *
- *     denied            what a rank alone is denied in a batch, and the last rank in what all do
- *     denied begin      the group itself is denied its memory, on all ranks
- *     denied op|memory  an error before there is a group ends the program
+ *     denied            each request of a batch on one rank, and of calls of all ranks on the last
+ *     denied begin      the group's own request for memory, on all ranks
+ *     denied op|memory  an error before there is a group, which ends the program
  */
 #include "holds.h"
 
@@ -16,7 +16,7 @@ static char path[64];
 
 /* ---- a training ------------------------------------------------------------------------ */
 
-/* A model with buffers that change, and its optimizer. */
+/* A model with buffers that a forward changes, and its optimizer. */
 typedef struct {
     rg_sequential *model;
     rg_distributed *d;
@@ -49,8 +49,8 @@ static bool one_batch(const training *t) {
 
 /* ---- a rank alone ---------------------------------------------------------------------- */
 
-/* Returns whether the batch that comes after so many others, and after gradients where these
- * stay, got through with this request denied. */
+/* Runs a batch after `others` others, with this request for memory denied. If `gradients_stay`, the
+ * gradients of the others aren't cleared. Returns whether the batch succeeded. */
 static bool batch_denied(int others, bool gradients_stay, int64_t request) {
     RG_SCOPE();
     training t = begin_training();
@@ -63,7 +63,7 @@ static bool batch_denied(int others, bool gradients_stay, int64_t request) {
     rg_memory_fail_at(0);
     HOLDS(ok ? !rg_error_code() : rg_error_code() == RG_OUT_OF_MEMORY);
     rg_error_clear();
-    /* A batch that failed after it had begun to sum is refused to go on. */
+    /* If a batch fails after it has begun to sum gradients, the next batch is refused. */
     if (!ok && t.d->reducer && !one_batch(&t))
         HOLDS(strstr(rg_error(), "a run has failed")
               || strstr(rg_error(), "expected a tensor but got NULL"));
@@ -72,8 +72,8 @@ static bool batch_denied(int others, bool gradients_stay, int64_t request) {
     return ok;
 }
 
-/* Alone, each request of a batch is denied: of the first, at whose end the order of gradients is
- * settled, and of the third, with gradients there before it and without. */
+/* On one rank, each request of a batch is denied: of the first batch, which settles the order of
+ * the gradients, and of the third one. The gradients of the batches before are kept or cleared. */
 static void test_batches_alone(void) {
     for (int others = 0; others < 3; others += 2)
         for (int stay = 0; stay < 2; stay++) {
@@ -90,8 +90,9 @@ static void test_batches_alone(void) {
 
 /* ---- all ranks together ---------------------------------------------------------------- */
 
-/* Calls f with each request of the last rank denied, until it gets through on all ranks: it fails
- * on all or on none, and `after` is told which. Each call begins with a training of its own. */
+/* Calls f with each request of the last rank denied in turn, until f succeeds on all ranks. Each
+ * call succeeds on all ranks or fails on all, and `after` is told which. Each call has a new
+ * training. */
 static void deny_last_rank(bool (*f)(training *), void (*after)(training *, bool done)) {
     bool done = false;
     for (int64_t request = 1; !done; request++) {
@@ -118,7 +119,7 @@ static void deny_last_rank(bool (*f)(training *), void (*after)(training *, bool
 
 static bool step(training *t) { return rg_sharded_optim_step(t->o); }
 
-/* Whether the step got through or not, each rank has all gradients. */
+/* Each rank has all gradients, even if the step failed. */
 static void gradients_are_there(training *t, bool done) {
     const rg_list all = rg_parameters(t->model);
     (void)done;
@@ -128,7 +129,7 @@ static void gradients_are_there(training *t, bool done) {
 
 static bool gather(training *t) { return rg_sharded_optim_gather(t->o); }
 
-/* Returns for how many parameters there is a state. */
+/* Returns the number of parameters that have a state. */
 static int states_of(training *t) {
     const rg_named_list state = rg_optim_state_dict(t->o);
     int n = 0;
@@ -138,7 +139,7 @@ static int states_of(training *t) {
     return n;
 }
 
-/* What couldn't be gathered can be later. */
+/* A gather that has failed can be repeated. */
 static void rank_0_has_all(training *t, bool done) {
     if (!done)
         HOLDS(rg_sharded_optim_gather(t->o));
@@ -158,14 +159,15 @@ static bool save(training *t) { return rg_distributed_save_checkpoint(path, run_
 
 static bool load(training *t) { return rg_distributed_load_checkpoint(path, run_of(t)); }
 
-/* What a rank couldn't load all can load later. */
+/* A load that has failed on one rank can be repeated on all. */
 static void loads_later(training *t, bool done) {
     if (!done)
         HOLDS(rg_distributed_load_checkpoint(path, run_of(t)));
     HOLDS(rg_distributed_check(t->d));
 }
 
-/* A rank's own state is nobody else's concern: release fails where there is no memory. */
+/* rg_sharded_optim_release changes only a rank's own state. It fails on a rank without memory, and
+ * not on the others. */
 static void test_release(void) {
     bool all_done = false;
     for (int64_t request = 1; !all_done; request++) {
@@ -189,7 +191,7 @@ static void test_release(void) {
 
 /* ---- before there is a group ----------------------------------------------------------- */
 
-/* A group that gets no memory has failed for good. */
+/* If a process gets no memory for its group, it can't begin a second one. */
 static void deny_beginning(void) {
     rg_memory_fail_at(1);
     HOLDS(!rg_init_process_group() && rg_error_code() == RG_OUT_OF_MEMORY);
@@ -200,7 +202,7 @@ static void deny_beginning(void) {
     puts("denied: there is no group");
 }
 
-/* The error ends the program. */
+/* An error ends the program, although there is no group. */
 static void end_by(const char *how) {
     rg_on_error(rg_abort_ranks_on_error);
     if (strcmp(how, "memory") == 0)

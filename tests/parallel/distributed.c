@@ -1,6 +1,6 @@
 /*
- * distributed.c: what rg_nn_distributed does with gradients beyond a plain training, and what it
- * refuses. It is run by tests/parallel/run, with several numbers of ranks, of which 4 is the most.
+ * distributed.c: special cases of the gradients and buffers of rg_nn_distributed, and the calls
+ * that it refuses. tests/parallel/run runs it on 1 to 4 ranks.
  */
 #include "holds.h"
 
@@ -33,7 +33,7 @@ static void backward_of_batch(rg_distributed *d, rg_tensor *x) {
 
 /* ---- gradients ------------------------------------------------------------------------- */
 
-/* Gradients are those of the whole batch, and are added to what was there. */
+/* The gradients are those of the whole batch, and are added to earlier gradients. */
 static void test_gradients_of_a_batch(void) {
     RG_SCOPE();
     rg_sequential *model = make_model();
@@ -45,7 +45,7 @@ static void test_gradients_of_a_batch(void) {
         rg_tensor *g = rg_grad(loss_of(model, x), w);
         HOLDS(rg_allclose(rg_grad_of(w), rg_mul(g, round), 1e-4, 1e-6));
     }
-    /* The model's own call takes no part. */
+    /* A call of the model itself isn't distributed. */
     const int64_t sent = d->bytes_sent;
     rg_zero_grad(model);
     HOLDS(rg_backward(loss_of(model, rg_mul(x, rank))) && d->bytes_sent == sent);
@@ -53,7 +53,8 @@ static void test_gradients_of_a_batch(void) {
     rg_module_free(d);
 }
 
-/* What only some shards reach is summed over these; what none reaches has no gradient. */
+/* If only some shards reach a parameter, the others count as zeros. If no shard reaches it, it has
+ * no gradient. */
 static void test_what_is_not_reached(void) {
     RG_SCOPE();
     rg_sequential *model = make_model();
@@ -68,7 +69,8 @@ static void test_what_is_not_reached(void) {
             rg_tensor *loss = shard == 2 ? rg_sum(y) : rg_sum(rg_mul(last, shard));
             HOLDS(rg_backward(loss));
         }
-        /* The last bias had 2 rows of ones, and the numbers 0, 1 and 3. */
+        /* Shard 2 gives the last bias 2 rows of ones. The other shards give it the numbers 0, 1 and
+         * 3. */
         HOLDS(rg_at(rg_grad_of(last), 0) == (round + 1) * (2 + 0 + 1 + 3) / 4.);
         HOLDS(rg_grad_of(w) != RG_NONE && rg_grad_of(all.v[1]) == RG_NONE);
         HOLDS(rg_distributed_check(d));
@@ -83,8 +85,8 @@ static void test_what_is_not_reached(void) {
     rg_module_free(d);
 }
 
-/* A large parameter and one without elements, of which the first shard alone has gradients: zeros
- * stand for the others'. */
+/* A large parameter, and one without elements. If a shard has no gradient of them, zeros stand for
+ * it. */
 static void test_large_and_empty(void) {
     RG_SCOPE();
     rg_linear_module *wide = rg_nn_linear(3, 700);
@@ -103,7 +105,7 @@ static void test_large_and_empty(void) {
     rg_module_free(d);
 }
 
-/* Returns how many sums of gradients a batch sends, where a bucket has room for so many bytes. */
+/* Returns how many sums of gradients a batch sends, if a bucket has room for `bytes` bytes. */
 static int64_t sums_of_a_batch(double bytes) {
     RG_SCOPE();
     rg_sequential *model =
@@ -120,8 +122,8 @@ static int64_t sums_of_a_batch(double bytes) {
     return sums;
 }
 
-/* Four gradients of 64 bytes go by twos where two just fit, alone where they don't, and together
- * where all do. */
+/* Four gradients of 64 bytes are sent together if all of them fit into a bucket, in pairs if two
+ * fit, and otherwise one by one. */
 static void test_sizes_of_buckets(void) {
     rg_set_profiling(true);
     HOLDS(sums_of_a_batch(1) == 4 && sums_of_a_batch(64) == 4 && sums_of_a_batch(127) == 4);
@@ -130,7 +132,7 @@ static void test_sizes_of_buckets(void) {
     rg_set_profiling(false);
 }
 
-/* There is a shard for each rank if nobody says how many; on one rank it is the model alone. */
+/* By default there is one shard for each rank. On one rank, the module then is the model alone. */
 static void test_a_shard_for_each_rank(void) {
     RG_SCOPE();
     rg_sequential *model = make_model();
@@ -147,8 +149,8 @@ static void test_a_shard_for_each_rank(void) {
     rg_module_free(d);
 }
 
-/* Without gradients a call is the model's own: it draws nothing for the shards, and may be made
- * between a shard's forward and its backward run, whose turn it leaves as it is. */
+/* Without gradients, a call is the model's own: it draws no numbers for the shards. It may be made
+ * between the forward and the backward run of a shard, and doesn't count as a shard. */
 static void test_without_gradients(void) {
     RG_SCOPE();
     rg_sequential *model = rg_nn_sequential(rg_nn_linear(3, 4), rg_nn_dropout(0.5),
@@ -206,7 +208,7 @@ static void test_types(void) {
     rg_module_free(d);
 }
 
-/* Returns the running means that a shard's forward would make of those that there are. */
+/* Returns the running means that the forward of one shard would make of the present ones. */
 static rg_tensor *means_of_shard(rg_batch_norm_module *norm, rg_tensor *x, int shard) {
     RG_SCOPE();
     rg_batch_norm_module *own = rg_deepcopy(norm);
@@ -216,8 +218,8 @@ static rg_tensor *means_of_shard(rg_batch_norm_module *norm, rg_tensor *x, int s
     return rg_escape(means);
 }
 
-/* Batch norm's running means become the mean of what each shard makes of those before the batch,
- * to the bit; its count goes up by one. */
+/* Each shard makes its own running means of those before the batch. Afterwards, the running means
+ * are the mean of these, to the last bit. The count of batches goes up by one. */
 static void test_buffers(void) {
     RG_SCOPE();
     rg_batch_norm_module *norm = rg_nn_batch_norm1d(3);
@@ -254,7 +256,8 @@ static void test_buffers_that_stay(void) {
     rg_module_free(d);
 }
 
-/* The gradients of a batch's last run leave while the run goes on. */
+/* Notes how many bytes were sent. The gradients of a batch are sent while its last backward run
+ * goes on. */
 static rg_tensor *note_bytes(rg_tensor *gradient, void *context) {
     const rg_distributed *d = ((void **)context)[0];
     *(int64_t *)((void **)context)[1] = d->bytes_sent;
@@ -281,7 +284,7 @@ static void test_they_leave_under_backward(void) {
     rg_module_free(d);
 }
 
-/* A step in parts leaves every rank the gradients of all parameters. */
+/* After a sharded step, every rank has the gradients of all parameters. */
 static void test_gradients_after_a_sharded_step(void) {
     RG_SCOPE();
     rg_sequential *model = make_model();
@@ -349,14 +352,14 @@ static void test_refusals(void) {
     else
         FAILS(rg_distributed_save_checkpoint("/nowhere/at/all", (rg_training){ 0 }),
               "rank 0 failed: save_checkpoint: [Errno 2] No such file or directory: '/nowhere");
-    /* Without gradients, and with one shard, it is the model alone. */
+    /* A call for the whole batch returns what the model returns. */
     d = rg_nn_distributed(make_model(), .shards = SHARDS);
     HOLDS(rg_equal(rg_call(d->module, x), rg_call(d, x)));
     HOLDS(strcmp(rg_module_repr(d), "") != 0);
     rg_module_free(d);
 }
 
-/* Before there is a group nothing here can be called, and the model is freed. */
+/* Without a group, these functions fail, and rg_nn_distributed frees the model. */
 static void test_without_a_group(void) {
     static const char *const want = "Default process group has not been initialized";
     RG_SCOPE();
@@ -399,7 +402,7 @@ static void test_halted_step(void) {
     rg_module_free(model);
 }
 
-/* An optimizer whose parameters have no elements has steps, too. */
+/* An optimizer whose parameters have no elements can step, too. */
 static void test_nothing_to_move(void) {
     RG_SCOPE();
     rg_linear_module *empty = rg_nn_linear(0, 3, .bias = false);
@@ -409,7 +412,7 @@ static void test_nothing_to_move(void) {
     rg_module_free(empty);
 }
 
-/* Where one rank has no memory, all get NULL, and nothing is left behind. */
+/* If one rank has no memory, all ranks get NULL, and nothing is left behind. */
 static void test_no_memory_on_one_rank(void) {
     bool made = false;
     for (int64_t request = 1; !made; request++) {
@@ -430,7 +433,7 @@ static void test_no_memory_on_one_rank(void) {
 }
 
 int main(void) {
-    /* The first of two calls takes what the thread keeps. */
+    /* The first call takes memory that the thread keeps. The second call leaves nothing more. */
     test_without_a_group();
     const int64_t at_first = rg_memory_stats().now;
     test_without_a_group();

@@ -78,7 +78,7 @@ static void test_broadcast(void) {
 
 /* ---- failures -------------------------------------------------------------------------- */
 
-/* Ranks that don't agree all fail, and can go on. */
+/* If the calls of the ranks don't agree, they fail on all ranks. The ranks can go on afterwards. */
 static void test_disagreement(void) {
     RG_SCOPE();
     const bool odd = rank == size - 1;
@@ -115,7 +115,7 @@ static void test_disagreement(void) {
         FAILS(rg_all_reduce_(rg_ones(2)), text);
     }
     HOLDS(rg_barrier());
-    /* An earlier failure alone doesn't make a call fail, and stays unread. */
+    /* An unread failure from before doesn't make a call fail, and stays unread. */
     if (odd)
         rg_matmul(rg_ones(2, 3), rg_ones(2, 3));
     HOLDS(rg_barrier() && rg_all_reduce_(rg_ones(2)));
@@ -123,7 +123,7 @@ static void test_disagreement(void) {
     rg_error_clear();
 }
 
-/* Where one rank has no memory, all fail, and none waits. */
+/* If one rank has no memory, the call fails on all ranks, and no rank waits. */
 static void test_no_memory_on_one_rank(void) {
     for (int64_t request = 1; request < 5; request++) {
         RG_SCOPE();

@@ -19,7 +19,7 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Waits without work until rank 0 has finished its own. */
+/* Sleeps until rank 0 has finished its work, and has made the file at `path`. */
 static void sleep_until_rank_0(const char *path) {
     while (rg_rank() != 0) {
         FILE *f = fopen(path, "r");
@@ -39,12 +39,13 @@ static void step(void *module, rg_list params, rg_optim *o, rg_tensor *x, rg_ten
     rg_optim_step(o);
 }
 
-/* Prints the shortest and the middle one of n times. */
+/* Compares two doubles, for qsort. */
 static int by_size(const void *a, const void *b) {
     const double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
+/* Prints the shortest and the middle one of the `rounds` times. */
 static void print_times(const char *what, double *times) {
     qsort(times, (size_t)rounds, sizeof *times, by_size);
     if (rg_rank() == 0)
@@ -63,7 +64,7 @@ static void measure_steps(rg_gpt *model) {
     double times[KINDS][1000];
     int64_t sent = 0;
     step(d, params, o, x, x);
-    /* The kinds take turns, so that what else the machine does hits all of them. */
+    /* The kinds take turns, so that other work of the machine slows all of them down. */
     for (int i = 0; i < rounds; i++) {
         for (int kind = 0; kind < KINDS; kind++) {
             snprintf(path, sizeof path, "/tmp/regard-measure-%d", i);

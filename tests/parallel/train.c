@@ -1,14 +1,14 @@
 /*
- * train.c: trains a small GPT, and prints a hash of its weights. tests/parallel/run calls it with
- * several numbers of ranks, and compares.
+ * train.c: trains a small GPT, and prints a hash of its weights. tests/parallel/run runs it on
+ * several numbers of ranks, and compares the hashes.
  *
  *     train [steps=30] [shards=4] [dropout=0.1] [mb=0.01] [byhand=0] [every=5] [zero=0]
  *           [file=PATH] [fail=op|memory|nan|file]
  *
- * With byhand=1 one process does without rg_nn_distributed: it sums the gradients of the shards up
- * as the tree says. With a file it goes on from there if that is there, and writes it after every
- * 5 steps. With zero=1 the optimizer's state lies in parts on the ranks. The last rank fails at the
- * third step if it is told how.
+ * With byhand=1, one process sums the gradients of the shards itself, in pairs, without
+ * rg_nn_distributed. With a file, the training goes on from the file if it exists, and is saved
+ * there after each `every` steps. With zero=1, each rank has a part of the optimizer's state. With
+ * `fail`, the last rank fails at the third step.
  */
 #include "holds.h"
 
@@ -43,7 +43,7 @@ static void read_arguments(int argc, char *argv[]) {
     }
 }
 
-/* Fails on the last rank, where there is a way to. */
+/* Fails on the last rank in the way that `fail` names. */
 static void fail_as_told(rg_list params) {
     if (rg_rank() != rg_world_size() - 1 || !*fail)
         return;
@@ -72,7 +72,7 @@ static void one_shard(rg_gpt *model, rg_list params, rg_pair batch, int i, rg_te
     }
 }
 
-/* Puts the sums of the shards from..end - 1 into the gradients. */
+/* Puts the sums over the shards from `from` to end - 1 into grads[]. They are added in pairs. */
 static void sum_by_hand(rg_gpt *model, rg_list params, rg_pair batch, int from, int end,
                         rg_tensor *grads[]) {
     if (end - from == 1) {
@@ -114,7 +114,8 @@ static uint64_t hash_of(rg_list params) {
     return hash;
 }
 
-/* All ranks together have one state of each parameter: two numbers for each element. */
+/* Asserts that all ranks together have one state of each parameter: two numbers for each
+ * element. */
 static void check_parts(rg_optim *o, rg_list params) {
     const rg_named_list state = rg_optim_state_dict(o);
     int64_t mine = 0, all = 0;
