@@ -70,8 +70,8 @@ static rg_tensor *pattern_of(rg_named_list cache, int64_t layer) {
     return rg_cache_get(cache, name);
 }
 
-/* Adds to the page what each head looks at in the letters ABCDEF, which are fewer than in any
- * sequence of the training, and repeated. */
+/* Adds to the page what each head looks at in the repeated letters ABCDEF. No sequence of the
+ * training repeats so few. */
 static void report_heads(rg_report *report, rg_gpt *model, int64_t step) {
     static const char *const shown[] = { "A", "B", "C", "D", "E", "F", "A",
                                          "B", "C", "D", "E", "F", "A" };

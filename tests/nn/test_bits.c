@@ -1,6 +1,6 @@
 /*
- * test_bits.c: no bit depends on the number of threads, from 1 to 16: neither in 20 steps of the
- * benchmark's small GPT, nor in what each other row of the benchmark computes.
+ * test_bits.c: no bit depends on the number of threads, from 1 to 16. This holds for 20 steps of
+ * the benchmark's small GPT, and for what each other row of the benchmark computes.
  */
 #include "tests/test.h"
 #include "regard.h"
@@ -141,7 +141,7 @@ static void compute(rg_tensor *(*f)(void), rg_list of, rg_tensor *result[]) {
 static void check_threads(const char *name, rg_tensor *(*f)(void), rg_list of) {
     RG_SCOPE();
     rg_tensor *first[4], *now[4];
-    rgi_gather_workers = true; /* Else one thread might do it all where there are few cores. */
+    rgi_gather_workers = true; /* With few cores, one thread might do all the work. */
     rg_set_num_threads(1);
     compute(f, of, first);
     for (int threads = 2; threads <= 16; threads++) {

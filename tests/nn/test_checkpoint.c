@@ -1,6 +1,6 @@
 /*
- * test_checkpoint.c: a training that is saved, ended and resumed goes on to the same bits as one
- * that never stopped; a load that fails leaves everything as it was.
+ * test_checkpoint.c: a training that is saved, ended and resumed gets the same bits as one that
+ * never stopped. A load that fails changes nothing.
  */
 #include "tests/in_turn.h"
 #include "tests/killed.h"

@@ -101,7 +101,7 @@ START_TEST(test_of_each_layer) {
 }
 END_TEST
 
-/* Where memory is denied there is no copy, and nothing is left. */
+/* If memory is denied, there is no copy, and nothing is left behind. */
 START_TEST(test_denied) {
     for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
         void *m = makers[i]();

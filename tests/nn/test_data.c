@@ -1,6 +1,6 @@
 /*
- * test_data.c: tokens, tables and lines are read as they stand in files, and batches come in
- * torch's order, also where a run stops and goes on.
+ * test_data.c: tokens, tables and lines are read from files. Batches come in torch's order, even if
+ * a run is stopped and resumed.
  */
 #include "tests/golden.h"
 #include "tests/in_turn.h"

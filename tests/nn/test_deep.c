@@ -1,7 +1,7 @@
 /*
  * test_deep.c: trees of modules that are so deep that a recursion over them would use up the stack.
  * Each public function that takes a module works on such a tree, or fails and says that the
- * recursion is too deep; nothing crashes. The calls run on a thread with a small stack.
+ * recursion is too deep. No function crashes. The calls run on a thread with a small stack.
  */
 #include "regard.h"
 #include "tests/scratch.h"
@@ -13,8 +13,8 @@
 
 enum { DEPTH = 6000, STACK = 512 << 10 };
 
-/* Sequentials in each other. A tree is built from its root, since a module is registered with a
- * walk over all modules below it. */
+/* Returns a Sequential in a Sequential, and so on, DEPTH times. The tree is built from its root,
+ * since registering a module walks over all modules below it. */
 static rg_module *new_tower(void) {
     rg_sequential *root = rg_nn_sequential(), *at = root;
     for (int i = 0; i < DEPTH; i++) {

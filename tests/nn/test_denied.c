@@ -1,6 +1,6 @@
 /*
- * test_denied.c: where a request for memory is denied, a constructor returns either nothing or
- * exactly what it would have made, and a list has either nothing or everything.
+ * test_denied.c: if a request for memory is denied, a constructor returns either nothing or the
+ * whole module, and a list has either nothing or all its elements.
  */
 #include "tests/in_turn.h"
 #include "tests/test.h"

@@ -11,7 +11,7 @@
 
 enum { MOST = 300 };
 
-/* Returns the list with its last entry once more, which has another value. */
+/* Returns the list with its last name once more, with another value. */
 static rg_named_list last_twice(rg_named_list list) {
     static rg_named v[MOST];
     ck_assert(list.n > 0 && list.n < MOST);

@@ -1,6 +1,6 @@
 /*
- * test_handles.c: a function that expects a handle of one kind refuses NULL, what is released, and
- * whatever else a program holds. The kinds are those of tensor/handle.h: a new one has its three
+ * test_handles.c: a function that expects a handle of one kind refuses NULL, a released handle, and
+ * any other pointer. The kinds are those of tensor/handle.h. A new kind must get its three
  * functions here, or this file doesn't compile.
  */
 #include "regard.h"

@@ -316,7 +316,7 @@ static int follow_script(char *words, golden_file *f, int number) {
     return count_elsewhere(&s, golden_field(f, ':'), number);
 }
 
-/* Whatever losses and slopes follow each other, LBFGS looks where torch's looks. */
+/* LBFGS calls its closure at the same places as torch's, whatever losses and slopes it gets. */
 START_TEST(test_lbfgs_scripts) {
     golden_file f = golden_open("lbfgs");
     int bad = 0, n = 0;
@@ -373,7 +373,7 @@ START_TEST(test_groups) {
 }
 END_TEST
 
-/* Whatever the strides of parameter and gradient, the steps are those of contiguous ones. */
+/* The steps don't depend on the strides of parameters and gradients. */
 START_TEST(test_strides) {
     for (int kind = RG_SGD; kind <= RG_RADAM; kind++) {
         RG_SCOPE();
@@ -612,8 +612,8 @@ START_TEST(test_newer_errors) {
 }
 END_TEST
 
-/* A step of a matrix larger than the squares in which it is worked on goes in a direction that is
- * nearly orthogonal: its singular values are near 1. */
+/* Muon computes the step of a large matrix in squares. The direction of the step is nearly
+ * orthogonal: its singular values are near 1. */
 START_TEST(test_muon_of_large_matrices) {
     static const int64_t sides[][2] = {
         { 70, 90 }, { 90, 70 }, { 64, 64 }, { 33, 200 }, { 150, 260 }
@@ -1376,8 +1376,8 @@ START_TEST(test_the_first_metric_is_the_best) {
 }
 END_TEST
 
-/* A step leaves nothing in the caller's scope, also where gradients aren't laid out as parameters
- * are. */
+/* A step leaves nothing in the caller's scope, even if gradients and parameters have different
+ * strides. */
 START_TEST(test_steps_leave_nothing) {
     rg_tensor *p = rg_requires_grad_(rg_rand(3, 2), true);
     rg_list one = { 1, &p };

@@ -1,6 +1,6 @@
 /*
- * test_optim_state.c: an optimizer's state is loaded to its last key, or not at all, whatever state
- * was there before.
+ * test_optim_state.c: a load of an optimizer's state either loads all keys or changes nothing,
+ * whatever state the optimizer had.
  */
 #include "tests/scratch.h"
 #include "tests/test.h"

@@ -229,8 +229,8 @@ START_TEST(test_refusals) {
 }
 END_TEST
 
-/* A stream that is full, or that is open for reading, is an error, and so is a full disk, which
- * leaves the file that was there. */
+/* A stream that is full, or open for reading, is an error. A full disk is an error, too, and leaves
+ * the old file. */
 START_TEST(test_full) {
     scratch_begin();
     RG_SCOPE();

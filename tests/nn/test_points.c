@@ -1,6 +1,6 @@
 /*
- * test_points.c: values inside a model are seen, kept and replaced under their names; a GPT's are
- * those that PyTorch computes step by step.
+ * test_points.c: values inside a model can be seen, kept and replaced by their names. The values of
+ * a GPT are those that PyTorch computes step by step.
  */
 #define TWIN_DATA "points"
 #include "twin.h"

@@ -1,8 +1,8 @@
 /*
- * test_recorded.c: what a recorded step may not do, since a run could not repeat it: reading the
- * program's memory, and reading and writing files. The list of such functions (once.def) is
- * compared with the public headers. It also has all functions that write files, which keep a file
- * that may not be written.
+ * test_recorded.c: calls that a recorded step refuses, since a run could not repeat them: reading
+ * the program's memory, and reading and writing files. Their list, once.def, is compared with the
+ * public headers. Functions that write files are in the list, too, and must not write over a
+ * read-only file.
  */
 #include "regard.h"
 #include "tensor/base.h"

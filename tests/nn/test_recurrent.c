@@ -383,7 +383,8 @@ START_TEST(test_hooks_that_fail) {
 }
 END_TEST
 
-/* Dropout between layers is for training alone, and takes no random numbers where it is zero. */
+/* Dropout between layers is only for training. If its probability is zero, it draws no random
+ * numbers. */
 START_TEST(test_dropout_between_layers) {
     rg_tensor *x = rg_randn(4, 2, 3);
     rg_rnn_module *with = rg_nn_gru(3, 5, .num_layers = 3, .dropout = 0.5),
@@ -437,7 +438,7 @@ END_TEST
 START_TEST(test_rows_and_threads_change_no_bit) {
     rg_rnn_module *m = rg_nn_lstm(128, 128);
     rg_tensor *x = rg_randn(8, 40, 128), *one = NULL;
-    rgi_gather_workers = true; /* Else one thread might do it all where there are few cores. */
+    rgi_gather_workers = true; /* With few cores, one thread might do all the work. */
     for (int threads = 1; threads <= 3; threads++) {
         rg_set_num_threads(threads);
         rg_zero_grad(m);

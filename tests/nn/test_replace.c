@@ -1,6 +1,6 @@
 /*
- * test_replace.c: children, parameters and buffers that are registered again take the place of the
- * old ones, in modules and in containers, and what isn't registered is noticed.
+ * test_replace.c: a child, parameter or buffer that is registered again takes the place of the old
+ * one, in modules and in containers. If a field holds one that isn't registered, this is reported.
  */
 #define TWIN_DATA "layers"
 #include "twin.h"

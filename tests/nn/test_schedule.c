@@ -644,7 +644,7 @@ START_TEST(test_groups_of_cycles) {
         ck_assert(rg_optim_group(q, 0)->initial_lr == 0.25);
         rg_optim_free(q);
     }
-    /* Where no momentum cycles, none is needed. */
+    /* If no momentum cycles, the optimizer needs none. */
     RG_SCOPE();
     rg_optim *o = rg_optim_adagrad(RG_LIST(rg_requires_grad_(rg_zeros(1), true)));
     ck_ok(rg_optim_cyclic_lr(o, .base_lr = 0.25, .max_lr = 1, .cycle_momentum = false));

@@ -136,8 +136,8 @@ START_TEST(test_pairs) {
 }
 END_TEST
 
-/* The state of a schedule holds the rates from which it computes, not those of a later OneCycleLR;
- * and a list of rates that another kind of schedule is given has no effect. */
+/* The state of a schedule has the rates from which it computes, not those of a later OneCycleLR. A
+ * list of rates that belongs to another kind of schedule has no effect. */
 START_TEST(test_states_of_pairs) {
     RG_SCOPE();
     rg_tensor *x = rg_requires_grad_(rg_zeros(1), true);

@@ -1,5 +1,5 @@
-/* test_tokenizer.c: texts become the numbers that Hugging Face's tokenizers gives, and numbers
- * texts; files that ask for what regard lacks, and broken ones, are refused with their sentence. */
+/* test_tokenizer.c: texts become the numbers that Hugging Face's tokenizers give, and numbers
+ * become texts. Broken files, and files that ask for what regard lacks, are refused. */
 #include "nn/models/unicode.h"
 #include "tensor/memory.h"
 #include "tests/golden.h"
@@ -752,7 +752,7 @@ END_TEST
 START_TEST(test_no_utf8) {
     static const struct {
         const char *bytes;
-        int replaced; /* So many U+FFFD stand before the "a". */
+        int replaced; /* The number of U+FFFD before the "a". */
     } rows[] = {
         { "\x80", 1 },
         { "\xBF\x80", 2 },

@@ -488,7 +488,7 @@ START_TEST(test_texts_of_options) {
 }
 END_TEST
 
-/* Returns how many entries stand below the name. */
+/* Returns the number of entries whose names begin with this name and a dot. */
 static int count_below(rg_named_list file, const char *name) {
     return rg_named_below(file, name).n;
 }

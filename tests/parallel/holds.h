@@ -1,5 +1,5 @@
 /*
- * holds.h: assertions for programs of several processes, for which Check isn't made: a failed
+ * holds.h: assertions for programs of several processes, which Check doesn't support. A failed
  * assertion on one rank ends the programs of all ranks.
  */
 #pragma once

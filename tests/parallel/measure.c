@@ -1,7 +1,7 @@
 /*
- * measure.c: what docs/machines.md calculates with, measured: run it under mpirun. It prints, for
- * the GPT of the options, how long a step takes with and without the other ranks, how many bytes a
- * step sends, and how long arrays of several sizes take to be summed.
+ * measure.c: measures the numbers with which docs/machines.md calculates. Run it under mpirun. For
+ * a GPT with these options, it prints how long a step takes with and without the other ranks, and
+ * how many bytes a step sends. It also prints how long sums of arrays of several sizes take.
  *
  *     measure [layers] [dim] [rows of a rank] [rounds]
  */
