@@ -127,13 +127,13 @@ typedef struct {
     const rg_op *op;
     const rg_sample *sample;
     int n, output;
-    bool one_output; /* Gradients come from that output alone. */
+    bool one_output; /* Only output number `output` has a cotangent. */
     layout layout;
     bool create_graph;
 } application;
 
-/* Returns x in another layout: strided, as a part of a larger tensor whose dims stand in the other
- * order; or expanded from its first part along a dim, which changes its numbers. */
+/* Returns x in another layout. STRIDED gives a part of a larger tensor, whose dims lie in memory in
+ * the reverse order. EXPANDED repeats the first slice along a dim, and so changes the numbers. */
 static rg_tensor *laid_out(rg_tensor *x, layout how) {
     if (how == AS_IS || x == RG_NONE)
         return x;
@@ -159,7 +159,7 @@ static rg_tensor *laid_out(rg_tensor *x, layout how) {
 static bool apply_all(const application *a, rg_tensor *const inputs[], rg_tensor *out[]) {
     rg_tensor *in[RG_MAX_INPUTS];
     for (int i = 0; i < a->n; i++) {
-        /* An expanded index would hold other numbers, so indices are strided only. */
+        /* Expanded indices would be other indices, so their layout stays. */
         bool index = inputs[i]->dtype != RG_BOOL && !rgi_is_float(inputs[i]->dtype);
         in[i] = laid_out(inputs[i], index && a->layout == EXPANDED ? AS_IS : a->layout);
         if (!in[i])
@@ -223,7 +223,7 @@ int derive_second_order(const rg_op *op, const rg_sample *s) { return check_orde
 
 /* ---- values ---------------------------------------------------------------------- */
 
-/* Returns the largest difference as a part of the largest value, or infinity where shapes, NaN or
+/* Returns the largest difference divided by the largest magnitude, or infinity if shapes, NaN or
  * infinities differ. */
 static double distance(rg_tensor *a, rg_tensor *b) {
     if (a == RG_NONE || b == RG_NONE)
@@ -254,7 +254,7 @@ static rg_tensor *cotangent_of(const rg_tensor *y) {
     return v;
 }
 
-/* Puts the inputs that have a history into x, and returns how many they are. */
+/* Puts the inputs that require grad into x, and returns their number. */
 static int inputs_with_history(int n, rg_tensor *const in[], rg_tensor *x[]) {
     int m = 0;
     for (int i = 0; i < n; i++)
@@ -263,8 +263,8 @@ static int inputs_with_history(int n, rg_tensor *const in[], rg_tensor *x[]) {
     return m;
 }
 
-/* Leaves numbers, each time others, in the memory that is taken next: an element that an op doesn't
- * write then differs from run to run. */
+/* Fills the memory that is allocated next with a number, another one in each call. An element that
+ * an op leaves unwritten then differs from run to run. */
 static void spoil_memory(void) {
     static double number;
     RG_SCOPE();
@@ -274,9 +274,9 @@ static void spoil_memory(void) {
             rg_full_dims(RG_DIMS(n), number, RG_FLOAT64);
 }
 
-/* Writes the outputs of an application to `value`, and behind them the gradient of each input for a
- * cotangent of 0.5, 0.6, .. of every floating output, or of one, which has gaps where the inputs
- * have. Returns false if it failed. */
+/* Computes the outputs of an application into `value`, and after them the gradients of its inputs.
+ * The cotangents are 0.5, 0.6, .. for each floating output, or for the output `a->output` alone.
+ * They are strided if the inputs are. Returns false on failure. */
 static bool values_of(const application *a, rg_tensor *const in[], bool graph, rg_tensor *value[],
                       int *n) {
     rg_tensor *out[RG_MAX_OUTPUTS], *y[RG_MAX_OUTPUTS], *v[RG_MAX_OUTPUTS], *x[RG_MAX_INPUTS];
@@ -301,8 +301,9 @@ static bool values_of(const application *a, rg_tensor *const in[], bool graph, r
                         (rg_backward_options){ .create_graph = graph, .allow_unused = true });
 }
 
-/* Compares the outputs and gradients of two applications, of which the second has inputs of another
- * dtype, or computes its gradients with a graph. Returns the number of those that differ. */
+/* Compares the outputs and gradients of two applications. The inputs of the second one have the
+ * dtype `other`, and if `graph`, its gradients are computed with create_graph. Returns the number
+ * of differences. */
 static int compare_runs(const char *check, const application *a, const application *b,
                         rg_dtype other, bool graph, double tolerance) {
     RG_SCOPE();
@@ -353,8 +354,8 @@ int derive_float32(const rg_op *op, const rg_sample *s) {
     return compare_runs("float32", &a, &a, RG_FLOAT32, false, 1e-5);
 }
 
-/* Compares the fused derivative and `into`, which run without create_graph, with the rules, which
- * run with it. */
+/* Compares gradients of a run without create_graph, which calls the op's `fused` and `into`, with
+ * those of a run with create_graph, which calls the rules. */
 int derive_fused(const rg_op *op, const rg_sample *s) {
     application a = { .op = op, .sample = s };
     int faults = compare_runs("fused", &a, &a, RG_FLOAT64, true, 1e-12);
@@ -364,7 +365,8 @@ int derive_fused(const rg_op *op, const rg_sample *s) {
     return faults;
 }
 
-/* Returns how many calls a way back through the sample takes, or -1. */
+/* Returns the number of calls that a backward run through the sample makes, or -1 if there is no
+ * such run. */
 static int64_t calls_back(const rg_op *op, const rg_sample *s, bool create_graph) {
     RG_SCOPE();
     rg_tensor *in[RG_MAX_INPUTS], *out[RG_MAX_OUTPUTS];
@@ -431,7 +433,7 @@ int derive_leaves_nothing(const rg_op *op, const rg_sample *s) {
     return rg_live_tensors() == before ? 0 : fault(op, s, "scope", "tensors are alive after it");
 }
 
-/* Where no graph is recorded, an application makes its outputs, and nothing else stays alive. */
+/* An application that records no graph leaves only its outputs alive. */
 int derive_only_results(const rg_op *op, const rg_sample *s) {
     RG_SCOPE();
     RG_NO_GRAD();
@@ -467,8 +469,8 @@ int derive_no_gradient(const rg_op *op, const rg_sample *s) {
     return 0;
 }
 
-/* An op that is written over its first input gives what it gives elsewhere, and has the same
- * gradients where it is recorded. */
+/* An op that writes its result over its first input computes the same as an op that makes a new
+ * tensor. If it is recorded, its gradients are the same, too. */
 int derive_inplace(const rg_op *op, const rg_sample *s) {
     int faults = 0;
     for (int recorded = 0; op->inplace && recorded < 2; recorded++) {
@@ -496,7 +498,7 @@ int derive_inplace(const rg_op *op, const rg_sample *s) {
                 rg_error_clear();
                 return faults;
             }
-            /* What the write made on its way is gone, but for a view's base. */
+            /* A write that isn't recorded leaves no other tensor alive. */
             if (way && !recorded && rg_live_tensors() != live)
                 faults += fault(op, s, "in place", "other tensors are alive");
             if (recorded && y[way]->history && !op->no_grad)
@@ -513,8 +515,8 @@ int derive_inplace(const rg_op *op, const rg_sample *s) {
 
 /* ---- inner tensors --------------------------------------------------------------- */
 
-/* An inner tensor that is asked for alone has the gradient that it has among all: the walk ends at
- * it, and leaves out what doesn't lead there. */
+/* An inner tensor has the same gradient whether it is asked for alone or with others. If it is
+ * asked for alone, the backward run ends at it, and skips nodes that don't lead to it. */
 int derive_inner(const rg_op *op, const rg_sample *s) {
     RG_SCOPE();
     int faults = 0, n;
@@ -580,8 +582,8 @@ static int alone_of(application a) {
     return faults;
 }
 
-/* An input that alone requires grad, so that less is saved for it, has the gradient that it has
- * among all, from all outputs and from each. */
+/* If only one input requires grad, less is saved. Its gradient, from all outputs and from each,
+ * must be the same as if all inputs required grad. */
 int derive_alone(const rg_op *op, const rg_sample *s) {
     application a = { .op = op, .sample = s };
     if (op->no_grad)
@@ -600,8 +602,8 @@ static rg_tensor *part_of(rg_tensor *buffer, int64_t first, rg_dims shape, int64
     return rg_view_dims(rg_narrow(buffer, 0, first, numel), shape);
 }
 
-/* Applies the op in place where input i lies in the memory of the first, `over` elements from its
- * beginning, and compares with inputs that lie apart. */
+/* Applies the op in place. Input i lies in the memory of the first input, `over` elements behind
+ * its beginning. The result must be that of inputs that lie apart. */
 static int check_overlap(const application *a, rg_tensor *const in[], int i, int64_t over) {
     RG_SCOPE();
     int64_t n = in[0]->numel, m = in[i]->numel, most = RG_MAX(n, m);
@@ -629,8 +631,8 @@ static int check_overlap(const application *a, rg_tensor *const in[], int i, int
     return distance(want, y) > 0 ? fault(a->op, a->sample, "overlap", "another value") : 0;
 }
 
-/* An op that is written over its first input gives what it gives elsewhere, wherever in the same
- * memory another input lies: before it, behind it, within it or just there. */
+/* An op that writes its result over its first input computes the same if another input lies in the
+ * same memory: an element before the first, just there, or one or two elements behind. */
 int derive_overlap(const rg_op *op, const rg_sample *s) {
     static const int64_t places[] = { -1, 0, 1, 2 };
     int faults = 0;
@@ -654,8 +656,9 @@ static bool overwrite(rg_tensor *t) {
     return rgi_is_float(t->dtype) ? rg_add_(t, 0.25) : rg_zero_(t);
 }
 
-/* Differentiates the k outputs of y by the m inputs of x, after an input or an output was written
- * to, and compares with the gradients that are wanted. Returns the number of faults. */
+/* Differentiates the k outputs y by the m inputs x, after an input or an output was written to. The
+ * gradients must be those in `want`, unless an error that names the op refuses the run. Returns the
+ * number of faults. */
 static int check_written(const application *a, int k, rg_tensor *const y[], int m,
                          rg_tensor *const x[], rg_tensor *const want[]) {
     rg_tensor *v[RG_MAX_OUTPUTS], *got[RG_MAX_INPUTS];
@@ -682,8 +685,8 @@ static int check_written(const application *a, int k, rg_tensor *const y[], int 
     return faults;
 }
 
-/* An input or an output that is written to before backward either isn't read there, so that the
- * gradients are what they were, or is refused by an error that names the op. */
+/* An input or an output is written to before backward. If backward doesn't read it, the gradients
+ * stay the same. Otherwise an error names the op. */
 int derive_written(const rg_op *op, const rg_sample *s) {
     int faults = 0, outs = outputs_of(op);
     application a = { .op = op, .sample = s };
@@ -729,12 +732,12 @@ static bool gradients_are_preset(int n, rg_tensor *const in[], rg_tensor *const 
     return true;
 }
 
-/* Runs the op, and backward from the one output; where the inputs have gaps, so has its gradient.
- * Returns whether both succeeded. */
+/* Runs the op forward, and backward from the output `a->output`. If the inputs are strided, so is
+ * the gradient of that output. Returns whether both runs succeeded. */
 static bool run_both_ways(const application *a, rg_tensor *const in[]) {
     rg_tensor *out[RG_MAX_OUTPUTS] = { NULL };
     if (!apply_all(a, in, out)) {
-        /* A call that failed leaves no output that seems to be one. */
+        /* A call that failed must have set no output. */
         for (int k = 0; k < outputs_of(a->op); k++)
             if (out[k])
                 rgi_fail(RG_RUNTIME_ERROR, a->op->name, "output %d stays where the call failed", k);
@@ -752,8 +755,8 @@ static bool run_both_ways(const application *a, rg_tensor *const in[]) {
     return rg_backward_with(y, o);
 }
 
-/* Runs the op where this request for memory fails. Returns the number of faults, and whether the
- * run succeeded all the same. */
+/* Runs the op with request number `fail` for memory denied. Returns the number of faults, and sets
+ * *succeeded if the run succeeds nevertheless. */
 static int run_without_memory(application a, int64_t fail, bool *succeeded) {
     RG_SCOPE();
     const rg_op *op = a.op;
@@ -777,7 +780,7 @@ static int run_without_memory(application a, int64_t fail, bool *succeeded) {
     return faults;
 }
 
-/* The first request for memory fails, then the second, and so on, until none does. */
+/* Denies the first request for memory, then the second, and so on, until a run succeeds. */
 static int without_memory(application a) {
     bool succeeded = false;
     for (int64_t fail = 1; !succeeded; fail++) {
@@ -794,9 +797,9 @@ static int without_memory(application a) {
     return 0;
 }
 
-/* Inputs with gaps are copied by many ops, so that there is more to deny; some ops refuse them. The
- * gradients of the other outputs are zeros, which take memory, too. Where a graph is created, the
- * rules make what `fused` made before. */
+/* Many ops copy strided inputs, so more requests can be denied; ops with `some_strides` refuse
+ * them. With create_graph, the rules make what `fused` makes without it. The gradients of the
+ * outputs other than k are zeros, which take memory, too. */
 int derive_out_of_memory(const rg_op *op, const rg_sample *s) {
     int faults = 0;
     for (int k = 0; k < outputs_of(op); k++) {
@@ -814,7 +817,8 @@ int derive_out_of_memory(const rg_op *op, const rg_sample *s) {
 
 /* ---- saved values that are withheld ------------------------------------------------ */
 
-/* Hooks keep what is saved, and don't give back the value whose turn it is. */
+/* Hooks keep the saved values. The hook for unpacking withholds the value number `turn`: it returns
+ * NULL. */
 typedef struct {
     int turn, unpacked;
 } withheld;
@@ -825,8 +829,8 @@ static rg_tensor *unpack_but_one(void *packed, void *context) {
     return w->unpacked == w->turn ? NULL : packed;
 }
 
-/* Runs the op and back with a saved value withheld. Returns the number of faults, and whether none
- * was withheld, since fewer were asked for. */
+/* Runs the op forward and backward, and withholds the saved value number `turn`. Returns the number
+ * of faults, and sets *all if fewer values were unpacked, so that none was withheld. */
 static int run_withheld(application a, int turn, bool *all) {
     RG_SCOPE();
     withheld w = { .turn = turn };
@@ -852,7 +856,7 @@ static int run_withheld(application a, int turn, bool *all) {
     return faults;
 }
 
-/* Where a saved value can't be had back there is no gradient, but the hook's own sentence. */
+/* If a saved value can't be unpacked, backward fails with the error about the hook. */
 int derive_withheld(const rg_op *op, const rg_sample *s) {
     int faults = 0;
     for (int k = 0; k < outputs_of(op); k++)

@@ -55,7 +55,7 @@ typedef struct op_case {
     op_argument arg[OP_ARGUMENTS];
     rg_tensor *leaf[OP_LIST];
     op_expected_tensor out[OP_OUTPUTS], first[OP_LIST], second[OP_LIST];
-    rg_dims *stride; /* The place of the next strides, while a case is read. */
+    rg_dims *stride; /* The next line of strides is read into this. */
     op_error error, backward_error;
     double largest; /* The largest magnitude of a finite argument, at least 100. */
 } op_case;

@@ -1,5 +1,5 @@
-/* test_accumulate.c: backward to some leaves alone, and hooks that follow the accumulation of a
- * leaf's gradient. The values are those of PyTorch 2.13. */
+/* test_accumulate.c: backward runs to some leaves alone, and hooks that are called after a leaf's
+ * gradient is accumulated. The values are those of PyTorch 2.13. */
 #include "tests/in_turn.h"
 #include "tests/test.h"
 #include "autograd/autograd.h"
@@ -21,20 +21,21 @@ START_TEST(test_inputs) {
     rg_tensor *ab = rg_mul(a, b), *y = rg_mul(ab, c);
     ck_ok(rg_backward(y, .inputs = RG_LIST(a), .retain_graph = true));
     ck_assert(is(rg_grad_of(a), 15) && rg_grad_of(b) == RG_NONE && rg_grad_of(c) == RG_NONE);
-    /* What is no leaf keeps its gradient from now on; gradients add up. */
+    /* An input that is no leaf retains its gradient from now on. Gradients of several runs add
+     * up. */
     ck_ok(rg_backward(y, .inputs = RG_LIST(ab, a), .retain_graph = true));
     ck_assert(is(rg_grad_of(a), 30) && is(rg_grad_of(ab), 5) && rg_grad_of(b) == RG_NONE);
     ck_assert(rg_retains_grad(ab));
-    /* The walk ends at ab: the graph behind it stays whole, and the rest is used up. */
+    /* The run ends at ab. It leaves the graph of ab alone, and uses up the rest of y's graph. */
     ck_ok(rg_backward(y, .inputs = RG_LIST(ab)));
     ck_assert(is(rg_grad_of(ab), 10) && is(rg_grad_of(a), 30));
     ck_fails(rg_backward(y), RG_RUNTIME_ERROR, "second time");
     ck_ok(rg_backward(ab));
     ck_assert(is(rg_grad_of(b), 2) && is(rg_grad_of(a), 33) && rg_grad_of(c) == RG_NONE);
-    /* One that y doesn't depend on gets none. */
+    /* A leaf that the root doesn't depend on gets no gradient. */
     ck_ok(rg_backward(rg_mul(a, a), .inputs = RG_LIST(c)));
     ck_assert(rg_grad_of(c) == RG_NONE && is(rg_grad_of(a), 33));
-    /* A root may be a leaf, asked for or not. */
+    /* A root may be a leaf, whether its gradient is asked for or not. */
     ck_ok(rg_backward(c, .inputs = RG_LIST(a)));
     ck_assert(rg_grad_of(c) == RG_NONE && is(rg_grad_of(a), 33));
     ck_ok(rg_backward(c, .inputs = RG_LIST(c, a)));
@@ -47,8 +48,8 @@ static rg_tensor *counts(rg_tensor *g, void *context) {
     return g;
 }
 
-/* What lies behind a tensor that is asked for, or beside the way to it, is left alone: no hook is
- * called there, and its saved values stay. */
+/* A run to h skips the ops behind h, which lead to h, and the ops beside it, which don't. It calls
+ * no hooks there, and keeps their saved values. */
 START_TEST(test_what_is_not_asked_for) {
     for (int grad = 0; grad < 2; grad++) {
         RG_SCOPE();
@@ -155,7 +156,7 @@ START_TEST(test_after) {
 }
 END_TEST
 
-/* Leaves are called as their gradients become complete, however many there are. */
+/* A hook is called as soon as its leaf's gradient is complete, however many leaves there are. */
 START_TEST(test_order) {
     enum { N = 40 };
     RG_SCOPE();
@@ -176,7 +177,8 @@ START_TEST(test_order) {
 }
 END_TEST
 
-/* A step of an optimizer in backward: the gradient is gone when backward returns. */
+/* A hook steps x and takes its gradient away, as an optimizer in backward does. No gradient is left
+ * when backward returns. */
 START_TEST(test_steps_in_backward) {
     RG_SCOPE();
     rg_tensor *x = leaf(3);
@@ -237,8 +239,8 @@ START_TEST(test_odd_hooks) {
 }
 END_TEST
 
-/* A hook that fails is the last one: those of other leaves aren't called, and the run has failed,
- * though all gradients are there. */
+/* If a hook fails, the hooks of other leaves aren't called, and the run fails, although all
+ * gradients are accumulated. */
 START_TEST(test_a_hook_fails_before_others) {
     RG_SCOPE();
     rg_tensor *v[4], *y = rg_scalar(1.);
@@ -255,8 +257,8 @@ START_TEST(test_a_hook_fails_before_others) {
 }
 END_TEST
 
-/* A tensor that no longer requires grad gets nothing from an older graph. If it requires grad
- * again, it is the leaf that the graph has. */
+/* A leaf that no longer requires grad gets no gradient from an older graph. If it requires grad
+ * again, the older graph leads to it again. */
 START_TEST(test_frozen_leaf) {
     for (int again = 0; again < 2; again++) {
         RG_SCOPE();
@@ -277,8 +279,8 @@ static rg_tensor *ten_times(rg_tensor *g, void *context) {
     return rg_mul(g, 10);
 }
 
-/* A retained gradient is the one that all hooks have seen, in whatever order they came, as in
- * torch. */
+/* As in torch, a retained gradient is what is left after all hooks of the tensor, whether they were
+ * registered before rg_retain_grad or after it. */
 START_TEST(test_hooks_come_before_retaining) {
     for (int last = 0; last < 2; last++) {
         rg_tensor *x = rg_requires_grad_(rg_ones(1), true), *y = rg_mul(x, 2);
@@ -292,7 +294,7 @@ START_TEST(test_hooks_come_before_retaining) {
 }
 END_TEST
 
-/* A leaf has its gradient and retains none, whatever hooks it has. */
+/* rg_retain_grad does nothing for a leaf, whatever hooks it has. It works for other tensors. */
 START_TEST(test_leaves_retain_nothing) {
     RG_SCOPE();
     rg_tensor *x = leaf(3), *h = rg_mul(x, 2);
@@ -305,7 +307,7 @@ START_TEST(test_leaves_retain_nothing) {
 }
 END_TEST
 
-/* A hook that can't be registered has no number but -1. */
+/* A hook that can't be registered gets the number -1. */
 START_TEST(test_numbers_of_hooks) {
     RG_SCOPE();
     rg_tensor *x = leaf(3), *plain = rg_ones(2), *h = rg_mul(x, 2);
@@ -323,7 +325,7 @@ START_TEST(test_numbers_of_hooks) {
         ck_assert(id == (rg_error_code() == RG_OK ? 0 : -1));
         rg_error_clear();
     }
-    /* Numbers that no hook has, beside those that are there. */
+    /* A number that no hook has can't be removed, however many hooks there are. */
     for (int n = 1; n < 40; n++) {
         ck_assert_int_eq(rg_register_post_accumulate_grad_hook(x, note, ""), n);
         ck_fails(rg_remove_hook(x, n + 1), RG_RUNTIME_ERROR, "the tensor has no hook");

@@ -34,8 +34,8 @@ START_TEST(test_arguments_are_evaluated_in_order) {
 }
 END_TEST
 
-/* Heads that a transpose made give heads of which the transpose is contiguous, and so do their
- * gradients, so that neither way is anything copied. */
+/* If the query lies in memory as the transpose of a contiguous tensor, so do the result and the
+ * gradients. Neither forward nor backward copies anything. */
 START_TEST(test_attention_lies_as_its_query_does) {
     rg_tensor *x = rg_requires_grad_(rg_randn(2, 5, 3, 4), true);
     rg_tensor *q = rg_transpose(x, 1, 2);
@@ -56,9 +56,9 @@ START_TEST(test_attention_lies_as_its_query_does) {
 }
 END_TEST
 
-/* Where torch reads beyond k and v or has an odd reason to refuse, batches, heads and masks
- * broadcast as in the product and the sum that they stand in, and lengths that differ are refused.
- */
+/* For some of these shapes torch reads beyond k and v, and it refuses others for an odd reason.
+ * Here batches, heads and masks broadcast as in a product and in a sum, and lengths that differ are
+ * refused. */
 START_TEST(test_attention_broadcasts) {
     rg_tensor *q = rg_randn(2, 3, 5, 4), *k = rg_randn(2, 3, 6, 4), *v = rg_randn(2, 3, 6, 4);
     rg_tensor *first_k = rg_narrow(k, 0, 0, 1), *first_v = rg_narrow(v, 0, 0, 1);
@@ -96,7 +96,7 @@ END_TEST
         rg_profile_cost(NULL).calls - before;               \
     })
 
-/* What has the shape that is wanted is neither expanded nor scaled nor put together again. */
+/* Inputs that have the wanted shape and scale need no ops that expand, scale or join them. */
 START_TEST(test_nothing_is_done_twice) {
     rg_tensor *x = rg_requires_grad_(rg_randn(3, 4), true), *y = rg_randn(3, 4);
     rg_tensor *row = rg_randn(1, 4), *i = rg_zeros_dims(RG_DIMS(3, 4), RG_INT64);
@@ -133,7 +133,8 @@ START_TEST(test_nothing_is_done_twice) {
 }
 END_TEST
 
-/* The gradient of a short sum is written out, and that of a long one is one number, expanded. */
+/* The gradient of a sum of at most 4096 elements has an element for each of them in memory. The
+ * gradient of a longer sum is one number, expanded. */
 START_TEST(test_gradients_of_sums) {
     for (int64_t n = 4095; n <= 4097; n++) {
         rg_tensor *x = rg_requires_grad_(rg_zeros(n), true), *y = rg_mul(x, 1);
@@ -144,7 +145,7 @@ START_TEST(test_gradients_of_sums) {
 }
 END_TEST
 
-/* In eval mode batch_norm reads what runs along, and leaves it alone. */
+/* In eval mode batch_norm reads the running mean and variance, and doesn't change them. */
 START_TEST(test_batch_norm_leaves_what_it_reads) {
     rg_tensor *x = rg_randn(4, 3), *mean = rg_randn(3), *var = rg_add(rg_rand(3), 0.5);
     rg_tensor *mean_was = rg_clone(mean), *var_was = rg_clone(var);
@@ -188,7 +189,7 @@ START_TEST(test_long_lists) {
 }
 END_TEST
 
-/* The first tensor that doesn't fit is what is wrong with a list, in whichever group it comes. */
+/* An error about a list is about its first tensor that doesn't fit, whichever group has it. */
 START_TEST(test_long_lists_that_fail) {
     enum { N = RG_MAX_INPUTS + 10 };
     static rg_tensor *v[N];
@@ -204,7 +205,7 @@ START_TEST(test_long_lists_that_fail) {
 }
 END_TEST
 
-/* Along the first and the last dim, torch adds by scatter, and has scatter's sentence. */
+/* As in torch, index_add along the first and the last dim has the error of scatter. */
 START_TEST(test_indices_to_add_at) {
     static const char *const sentences[] = {
         "index 5 is out of bounds for dimension 0 with size 2",
@@ -221,7 +222,7 @@ START_TEST(test_indices_to_add_at) {
 }
 END_TEST
 
-/* A shape as long as a tensor's may be is no less than a short one. */
+/* Functions take tensors with the largest number of dims. */
 START_TEST(test_all_dims) {
     rg_tensor *x = rg_reshape(rg_sub(rg_arange(6.0), 3), 1, 2, 1, 1, 1, 1, 1, 3);
     rg_tensor *two = rg_literal([ 0.5, 0.25 ]), *near = rg_reshape(x, 1, 2, 3), *v[RG_MAX_DIMS];
@@ -258,7 +259,7 @@ START_TEST(test_all_dims) {
 }
 END_TEST
 
-/* A state of nothing has a gradient of nothing. */
+/* A recurrent state of size 0 has gradients without elements. */
 START_TEST(test_a_state_of_nothing) {
     rg_tensor *gates = rg_requires_grad_(rg_zeros(3, 2, 0), true);
     rg_tensor *weight = rg_requires_grad_(rg_zeros(0, 0), true), *h = rg_zeros(2, 0);
@@ -268,7 +269,7 @@ START_TEST(test_a_state_of_nothing) {
 }
 END_TEST
 
-/* Truths have no products, unless there is nothing to multiply. */
+/* Matrices of bools have no product, unless it has no element or no terms. */
 START_TEST(test_products_of_truths) {
     static const struct {
         rg_dims a, b;
@@ -297,7 +298,7 @@ START_TEST(test_products_of_truths) {
 }
 END_TEST
 
-/* Sizes that no tensor has. */
+/* No tensor has these sizes, but some of these calls have a result without elements. */
 START_TEST(test_absurd_sizes) {
     static const int64_t offsets[] = { INT64_MIN, INT64_MIN + 1, INT64_MAX - 1, INT64_MAX };
     for (int i = 0; i < 4; i++)
@@ -318,7 +319,8 @@ START_TEST(test_absurd_sizes) {
 }
 END_TEST
 
-/* A call takes memory for its result and for what it has to convert or to save, and for no more. */
+/* A call's peak of memory is what its result takes, and what it converts or saves. PEAK asserts
+ * that it is this number of blocks. */
 #define PEAK(blocks, call)                                                                         \
     do {                                                                                           \
         RG_SCOPE();                                                                                \
@@ -336,7 +338,7 @@ static rg_tensor *chain_of(rg_tensor *x, int n) {
     return x;
 }
 
-/* Returns the loss of the rows of x, each by itself. */
+/* Returns a sum over the rows of x, each of which is selected by an op of its own. */
 static rg_tensor *by_rows(rg_tensor *x) {
     rg_tensor *sum = rg_sum(rg_sin(rg_select(x, 0, 0)));
     for (int i = 1; i < 32; i++)
@@ -345,10 +347,10 @@ static rg_tensor *by_rows(rg_tensor *x) {
 }
 
 START_TEST(test_what_calls_take) {
-    /* Each thread of a product takes room. */
+    /* Each thread of a product takes memory, so only one thread is used. */
     const int threads = rg_get_num_threads();
     rg_set_num_threads(1);
-    /* A block is a MiB: so many float32. */
+    /* A block is 1 MiB, which is 512 x 512 elements of float32. */
     rg_tensor *x = rg_randn(512, 512), *w = rg_requires_grad_(rg_randn(512, 512), true);
     rg_tensor *wide = rg_to(rg_randn(512, 512), RG_FLOAT64), *whole = rg_to(x, RG_INT64);
     rg_tensor *y = rg_mul(w, 1), *z = rg_mul(w, 1), *row = rg_randn(512);
@@ -379,11 +381,13 @@ START_TEST(test_what_calls_take) {
     PEAK(0, rg_sum(x));
     PEAK(0, rg_mean_dim(x, 0, false));
     PEAK(1, rg_where(rg_expand(rg_gt(row, 0), 512, 512), x, x));
-    /* What is written to its own tensor is copied, and not all of the tensor. */
+    /* If the value or the index is a part of the tensor that is written to, that part is copied,
+     * and not the whole tensor. */
     rg_tensor *zeros = rg_zeros_dims(RG_DIMS(512, 512), RG_INT64), *some = rg_select(zeros, 0, 1);
     PEAK(0, rg_set_item_(x, rg_narrow(x, 0, 1, 1), 0));
     PEAK(0, rg_set_item_(zeros, 0, rg_narrow(some, 0, 0, 4)));
-    /* On the way back a gradient is there until the next one is, and slices share one. */
+    /* In backward a gradient lives until the next one is computed. The gradients of slices share
+     * one tensor. */
     rg_tensor *far = rg_sum(chain_of(w, 8)), *rows = by_rows(w);
     PEAK(3, rg_grad(far, w, .retain_graph = true));
     PEAK(3, rg_backward(far, .retain_graph = true));
@@ -395,7 +399,7 @@ START_TEST(test_what_calls_take) {
 }
 END_TEST
 
-/* The target of one row of scores has as many dims as it likes. */
+/* The target of one row of scores may be a number or have one dim. */
 START_TEST(test_one_row_of_scores) {
     rg_tensor *x = rg_literal([ 1.0, 2.0, 4.0 ]), *target = rg_literal([2]);
     rg_tensor *loss = rg_nll_loss(x, target, .reduction = RG_EACH);
@@ -451,7 +455,7 @@ START_TEST(test_indices_stay) {
 }
 END_TEST
 
-/* What is written to can't be read at the same time. */
+/* A write is refused if an index or a source shares memory with the tensor that is written to. */
 START_TEST(test_overlapping_writes_are_refused) {
     static const char sentence[] = "refer to a single memory location";
     rg_tensor *x = rg_arange(4.), *i = rg_literal([ 1, 0, 3, 2 ]);
@@ -466,7 +470,7 @@ START_TEST(test_overlapping_writes_are_refused) {
     ck_assert(
         rg_index_copy_(rg_narrow(x, 0, 0, 2), 0, rg_literal([ 0, 1 ]), rg_narrow(x, 0, 2, 2)));
     ck_assert(rg_equal(x, rg_literal([ 2.0, 3.0, 2.0, 3.0 ])));
-    /* What lies side by side doesn't overlap. */
+    /* Parts that lie side by side don't share memory. */
     rg_tensor *first = rg_narrow(x, 0, 0, 2), *last = rg_narrow(x, 0, 2, 2);
     rg_tensor *turned = rg_literal([ 1, 0 ]);
     ck_ok(rg_scatter_(last, 0, turned, first));
@@ -491,7 +495,7 @@ START_TEST(test_guards_on_one_line) {
 }
 END_TEST
 
-/* Dims of an ellipsis have labels of their own, beside the letters up to the last. */
+/* The dims of an ellipsis get labels of their own, even if the equation uses the last letters. */
 START_TEST(test_einsum_of_all_letters) {
     rg_tensor *x = rg_rand(2, 3, 4), *y = rg_rand(3, 4, 5);
     rg_tensor *want = rg_einsum("abc,bcd->abcd", x, y);
@@ -502,7 +506,6 @@ START_TEST(test_einsum_of_all_letters) {
 }
 END_TEST
 
-/* An output that isn't given has the labels that occur once, in the order of their letters. */
 /* An option that int can't hold is refused: its lower 32 bits would be a dim. */
 START_TEST(test_options_of_64_bits) {
     rg_tensor *x = rg_ones(2, 3);
@@ -515,6 +518,8 @@ START_TEST(test_options_of_64_bits) {
 }
 END_TEST
 
+/* Without an output in the equation, the result's dims are the labels that occur once, in the order
+ * of their letters, capitals first. */
 START_TEST(test_einsum_without_an_output) {
     static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     rg_tensor *x = rg_rand(2, 3), *turned = rg_t(x);
@@ -529,8 +534,8 @@ START_TEST(test_einsum_without_an_output) {
 }
 END_TEST
 
-/* Two operands are joined as their product is wanted, where nothing is summed over; and what is
- * joined on the way has as many dims as a tensor may have, and no more. */
+/* einsum multiplies two operands without copying them if it sums over nothing. Intermediate
+ * products may have as many dims as a tensor, and no more. */
 START_TEST(test_einsum_of_products) {
     rg_tensor *x = rg_requires_grad_(rg_rand(2, 3), true), *v = rg_rand(4);
     rg_tensor *y = rg_einsum("ij,k->kji", x, v);
@@ -552,7 +557,7 @@ START_TEST(test_einsum_of_products) {
 }
 END_TEST
 
-/* A size of 0 asks for a dim of 0, whatever the other dims are. */
+/* split takes a size of 0 only if the dim has size 0, whatever the other dims are. */
 START_TEST(test_parts_of_no_size) {
     ck_fails(rg_split(rg_zeros(0, 3), 0, 1).n >= 0, RG_RUNTIME_ERROR,
              "split_size can only be 0 if dimension size is 0, but got dimension size of 3");
@@ -568,7 +573,8 @@ START_TEST(test_group_norm_of_one_value) {
 }
 END_TEST
 
-/* From 26 rows on, distances come from products, which lose what is small beside the squares. */
+/* From 26 rows on, cdist computes distances from a matrix product. Digits that are small beside the
+ * squares are lost. */
 START_TEST(test_distances_by_products) {
     rg_tensor *many = rg_add(rg_mul(rg_reshape(rg_arange(78), 26, 3), 1e-3), 1e3);
     rg_tensor *few = rg_narrow(many, 0, 0, 25), *one = rg_narrow(many, 0, 3, 1);
@@ -580,7 +586,7 @@ START_TEST(test_distances_by_products) {
 }
 END_TEST
 
-/* No loss takes a number that is no reduction, and the mean of a batch is kl_div's alone. */
+/* Losses refuse numbers that are no reduction. Only kl_div takes the mean over the batch. */
 START_TEST(test_no_reduction) {
     typedef rg_tensor *loss(rg_tensor * x, rg_tensor * target, rg_loss_options o);
     static loss *const losses[] = { rg_kl_div_with,
@@ -612,7 +618,7 @@ START_TEST(test_no_reduction) {
 }
 END_TEST
 
-/* Lists are cut into groups where they are long, and each has its place, also at their ends. */
+/* Long lists are joined in groups. Each tensor keeps its place, also at the ends of groups. */
 START_TEST(test_lists_at_their_limits) {
     static const int lengths[] = { 1023, 1024, 1025, 2046, 2047, 2048, 2049 };
     static rg_tensor *v[2100];
@@ -627,8 +633,6 @@ START_TEST(test_lists_at_their_limits) {
     }
 }
 END_TEST
-
-/* ---- rows and guests of a test's own -------------------------------------------------- */
 
 /* ---- observers of all threads ---------------------------------------------------------- */
 
@@ -746,7 +750,7 @@ START_TEST(test_an_observer_of_all_threads) {
 }
 END_TEST
 
-/* An observer that looks at nothing changes nothing: a function that is NULL isn't called. */
+/* An observer whose functions are all NULL changes nothing. */
 START_TEST(test_an_observer_of_nothing) {
     rg_tensor *w = rg_requires_grad_(rg_literal([ 1., 2., 3. ]), true), *seen[2][4];
     for (int watched = 0; watched < 2; watched++) {
@@ -767,7 +771,8 @@ START_TEST(test_an_observer_of_nothing) {
 }
 END_TEST
 
-/* This op reads what lies behind an element after it has written the element. */
+/* The op writes element i before it reads the elements at the other end, so it can't write over its
+ * input. */
 static bool turned_forward(rg_call *c) {
     const rg_tensor *x = c->in[0];
     for (int64_t i = 0; i < x->numel; i++)
@@ -785,7 +790,7 @@ static const rg_op turned = { .name = "turned",
                               .forward = turned_forward,
                               .grad = { RG_RULE(0, turned_rule) } };
 
-/* An op that doesn't go element by element never writes over what it reads. */
+/* An op without `direct` isn't computed in place: its result is copied over the input. */
 START_TEST(test_an_op_that_is_not_direct) {
     rg_tensor *plain = rg_literal([ 1., 2., 3. ]), *want = rg_literal([ 3., 2., 1. ]);
     ck_assert(rgi_apply_inplace("turned_", &turned, NULL, 0, 1, &plain) == plain);

@@ -1,7 +1,7 @@
 /*
- * test_denied.c: functions that are made of several ops, long lists, hooks and writes in place have
- * each request for memory denied in turn, on their way there and back. Ops alone are denied theirs
- * in test_ops.c.
+ * test_denied.c: denies each request for memory, in turn, to functions that are made of several
+ * ops, long lists, hooks and writes in place, forward and backward. test_ops.c does the same with
+ * single ops.
  */
 #include "regard.h"
 #include "tensor/scope.h"
@@ -56,7 +56,7 @@ static rg_list many(rg_tensor *x, int n) {
     return (rg_list){ n, v };
 }
 
-/* Returns a list that has x so often. */
+/* Returns a list that has x n times. */
 static rg_list often(rg_tensor *x, int n) {
     static rg_tensor *v[1100];
     for (int i = 0; i < n; i++)
@@ -64,7 +64,7 @@ static rg_list often(rg_tensor *x, int n) {
     return (rg_list){ x ? n : -1, v };
 }
 
-/* Goes back from y with a gradient that must be converted. */
+/* Runs backward from y with a gradient of float64, which must be converted. */
 static rg_tensor *with_wide_gradient(rg_tensor *y) {
     rg_tensor *g = y ? rg_ones_dims(rg_shape(y), RG_FLOAT64) : NULL;
     return g && rg_backward(y, .gradient = g, .retain_graph = true) ? y : NULL;
@@ -81,7 +81,8 @@ static rg_tensor *with_replacing_hook(rg_tensor *x) {
     return y && rg_register_hook(y, doubled, NULL) >= 0 ? rg_mul(y, 3) : NULL;
 }
 
-/* Returns a view, whose gradient is kept or not, after its base was written to. */
+/* Returns a stale view: its base was written to after it was made. If `keeps`, the view retains its
+ * gradient. */
 static rg_tensor *stale_view(rg_tensor *x, bool keeps) {
     rg_tensor *base = rg_mul(x, 1), *view = rg_select(base, 0, 1);
     if (!view || (keeps && !rg_retain_grad(view)) || !rg_mul_(base, 2))
@@ -94,7 +95,7 @@ static rg_tensor *set_with_own_part(rg_tensor *x) {
     return x ? rg_set_item_(x, rg_narrow(x, 0, 1, 1), "0:1") : NULL;
 }
 
-/* Writes to whole numbers at an index that is a part of them. */
+/* Writes to a tensor of whole numbers at indices that are a part of it. */
 static rg_tensor *set_with_own_index(void) {
     rg_tensor *x = rg_arange(4);
     return x ? rg_set_item_(x, 7, rg_narrow(x, 0, 1, 2)) : NULL;
@@ -106,7 +107,7 @@ static void record_batch_norm(void *unused) {
     rg_batch_norm(recorded[0], recorded[1], recorded[2], .training = true);
 }
 
-/* Records a step in which batch_norm writes to what runs along. */
+/* Records a step in which batch_norm writes to its running mean and variance. */
 static rg_tensor *batch_norm_recorded(void) {
     recorded[0] = rg_ones(4, 3);
     recorded[1] = rg_zeros(3);
@@ -134,7 +135,7 @@ static rg_tensor *checkpoint_of(int n) {
     return in[0] && in[1] ? rg_checkpoint(sum_of_all, &inputs, n, in) : NULL;
 }
 
-/* Goes back to so many leaves that have hooks, and returns the last one. */
+/* Runs backward to n leaves that have hooks, and returns the last leaf. */
 static rg_tensor *with_many_hooks(int n) {
     rg_tensor *sum = rg_zeros(1), *x = NULL;
     for (int i = 0; i < n; i++) {
@@ -146,7 +147,7 @@ static rg_tensor *with_many_hooks(int n) {
     return sum && rg_backward(rg_sum(sum)) ? x : NULL;
 }
 
-/* Goes back from so many leaves, and returns the last one. */
+/* Runs backward from n leaves, and returns the last leaf. */
 static rg_tensor *from_leaves(int n) {
     static rg_tensor *v[40];
     for (int i = 0; i < n; i++) {
@@ -158,7 +159,7 @@ static rg_tensor *from_leaves(int n) {
     return rg_backward_many(n, v, NULL, o) ? v[n - 1] : NULL;
 }
 
-/* Goes back from one root twice in one run, with gradients that stay the caller's. */
+/* Runs backward from one root that is given twice. The gradients stay the program's. */
 static rg_tensor *from_one_root_twice(rg_tensor *x) {
     const rg_backward_options o = { .gradient = RG_NONE };
     rg_tensor *y = rg_mul(x, 2), *g = y ? rg_ones_like(y) : NULL;
@@ -169,7 +170,7 @@ static rg_tensor *retained_and_written(rg_tensor *y) {
     return y && rg_retain_grad(y) ? rg_mul_(y, rg_to(rg_ones(1), RG_FLOAT64)) : NULL;
 }
 
-/* Returns t if what is printed of it says that its history is that of its base. */
+/* Returns t if its printed text has the grad_fn of a view whose base was written to. */
 static rg_tensor *shown(rg_tensor *t) {
     const char *text = t ? rg_repr(t) : NULL;
     ck_assert(!text || rg_error_code() != RG_OK || strstr(text, "grad_fn=<AsStridedBackward0>"));
@@ -210,7 +211,8 @@ static bool part_written(void) {
     return and_back(retained_and_written(rg_select(rg_mul(X(2, 3), 1), 0, 1)));
 }
 
-/* Runs back from many leaves, and to many that have hooks; writes to what keeps its gradient. */
+/* Runs backward from many leaves, and to many leaves with hooks. Writes to tensors that retain
+ * their gradients. */
 START_TEST(test_runs_and_writes) {
     ck_assert_int_ge(deny_in_turn(hooked_leaves, NULL), 60);
     ck_assert_int_ge(deny_in_turn(leaves_as_roots, NULL), 60);
@@ -222,13 +224,14 @@ END_TEST
 
 static bool stale_and_shown(void) { return and_back(shown(stale_view(X(2, 3), false))); }
 
-/* What is printed of a view has its name, or nothing is printed. */
+/* The printed text of a stale view has its grad_fn, or nothing is printed. */
 START_TEST(test_a_stale_view_is_shown) {
     ck_assert_int_ge(deny_in_turn(stale_and_shown, NULL), 20);
 }
 END_TEST
 
-/* A write that has no memory to renew what it reads is what failed, and not a part of it. */
+/* A write to a stale view first renews the histories of its operands. If there is no memory for
+ * that, the error has the name of the write, not of an op inside it. */
 START_TEST(test_writes_are_named) {
     bool done = false;
     for (int64_t n = 1; !done; n++) {
@@ -247,7 +250,8 @@ START_TEST(test_writes_are_named) {
 }
 END_TEST
 
-/* Drawing over a stale view is refused by what its history is, or for want of memory to tell. */
+/* Drawing over a stale view is refused because of its history, or because there is no memory to
+ * find the history out. */
 START_TEST(test_draws_over_a_stale_view) {
     bool done = false;
     for (int64_t n = 1; !done; n++) {
@@ -270,8 +274,8 @@ static rg_tensor *halved_if_there(rg_tensor *g, void *context) {
     return halved(g, context);
 }
 
-/* A run with a hook that is the first to need a place, and one with hooks and a write that isn't
- * done directly. */
+/* Runs backward twice with hooks: from y, and then from y after a write in place, which has an
+ * operand of another dtype. */
 static bool some_of_all(void) {
     rg_tensor *x = rg_requires_grad_(rg_ones(2), true), *g = rg_ones(2), *y = with_hook(x);
     if (!g || !y || rg_register_hook(y, halved_if_there, NULL) < 0)
@@ -280,7 +284,7 @@ static bool some_of_all(void) {
            && rg_backward(rg_sum(rg_mul_(y, rg_ones_dims(RG_DIMS(1), RG_FLOAT64))));
 }
 
-/* The stack of results has 64 places at first, of which so many are taken. */
+/* The stack of results has 64 places at first. *fill of them are taken before the runs. */
 static void *with_full_stack(void *fill) {
     bool done = false;
     for (int64_t n = 1; !done; n++) {
@@ -300,7 +304,7 @@ static void *with_full_stack(void *fill) {
     return NULL;
 }
 
-/* A thread's stack of results may be full at any place of what it does, and get no more room. */
+/* A thread's stack of results may be full at any step, and get no more room. */
 START_TEST(test_full_stacks) {
     for (int fill = 44; fill <= 64; fill++) {
         pthread_t thread;

@@ -42,7 +42,7 @@ START_TEST(test_accumulates_and_zeroes) {
 }
 END_TEST
 
-/* PyTorch prints 0 here, so the gradient must not be -0. */
+/* An element that is no maximum or minimum has the gradient 0, as PyTorch prints it, and not -0. */
 START_TEST(test_what_takes_no_part_has_no_sign) {
     rg_tensor *x = rg_requires_grad_(rg_literal([ 1., 3., 2. ]), true);
     ck_assert_str_eq(rg_repr(rg_grad(rg_neg(rg_max(x)), x)), "tensor([ 0., -1.,  0.])");
@@ -137,8 +137,8 @@ START_TEST(test_unused_inputs) {
 }
 END_TEST
 
-/* What the graph hasn't, though it had a place in another run, has no gradient in this one; and
- * where that isn't allowed, nothing has a result. */
+/* A tensor that isn't in the graph has no gradient, though another run has given it a place.
+ * Without allow_unused all results are NULL. */
 START_TEST(test_a_place_in_another_run) {
     rg_tensor *x = leaf(2), *h = rg_mul(x, 3), *y = rg_mul(h, h), *other = rg_mul(x, 5), *g[3];
     ck_ok(rg_backward(other, .retain_graph = true));
@@ -187,7 +187,8 @@ END_TEST
 
 /* ---- modes ----------------------------------------------------------------------- */
 
-/* Gradients are added to what was set, element by element, also where all of these are one. */
+/* A gradient is added to each element of an expanded .grad, although its elements share one place
+ * in memory. */
 START_TEST(test_added_to_what_was_set) {
     rg_tensor *x = leaf_vector(3), *one = rg_ones_dims(RG_DIMS(1), RG_FLOAT64);
     ck_ok(rg_set_grad(x, rg_expand(one, 3)));
@@ -198,7 +199,8 @@ START_TEST(test_added_to_what_was_set) {
 }
 END_TEST
 
-/* A number that requires grad is a tensor from then on: its dtype counts beside another's. */
+/* A wrapped number that requires grad is a tensor from then on, and takes part in type promotion
+ * like other tensors. */
 START_TEST(test_a_number_that_requires_grad) {
     rg_tensor *single = rg_sum(rg_ones(2)), *number = rg_wrap_float(2);
     ck_assert_int_eq(rg_dtype_of(rg_mul(single, rg_wrap_float(2))), RG_FLOAT32);
@@ -297,7 +299,8 @@ START_TEST(test_the_latest_comes_first) {
 }
 END_TEST
 
-/* A leaf's hook is called as soon as its gradient is complete, while what lies behind waits. */
+/* A leaf's hook is called as soon as the leaf's gradient is complete, before the nodes that lead to
+ * the earlier tensors run. */
 START_TEST(test_leaves_do_not_wait) {
     enum { N = 20 };
     rg_tensor *x = leaf(2), *w[N], *h[N];
@@ -328,8 +331,8 @@ START_TEST(test_leaves_do_not_wait) {
 }
 END_TEST
 
-/* The root may be the leaf itself, too. A hook that comes while the run is under way is called at
- * its end. */
+/* A leaf may be a root, too. A hook that is registered on a leaf during a run is called at the
+ * run's end. */
 static int late;
 static rg_tensor *one_more(rg_tensor *g, void *leaf) {
     (void)g;
@@ -354,7 +357,7 @@ START_TEST(test_leaves_at_the_ends) {
 }
 END_TEST
 
-/* The places of hooks that are gone are used again. */
+/* The places of hooks that were removed are used again. */
 START_TEST(test_hooks_that_come_and_go) {
     int seen = 0;
     rg_tensor *x = leaf(2);
@@ -386,7 +389,7 @@ START_TEST(test_a_failed_run_leaves_grads_alone) {
 }
 END_TEST
 
-/* What a leaf keeps is a tensor of its own, though it came as a view of another. */
+/* A leaf's gradient is a tensor of its own, even if it reached the leaf as a view. */
 START_TEST(test_a_gradient_is_no_view) {
     rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(2, 3), RG_FLOAT64), true);
     ck_ok(rg_backward(rg_sum(rg_exp(rg_reshape(w, 6)))));
@@ -396,8 +399,7 @@ START_TEST(test_a_gradient_is_no_view) {
 }
 END_TEST
 
-/* A run that a leaf's hook refuses leaves gradients alone, too, also where another leaf's is made
- * already. */
+/* If a leaf's hook fails, no .grad changes, even if another leaf's gradient is complete already. */
 START_TEST(test_a_leafs_hook_fails) {
     rg_tensor *x = leaf(2), *w = leaf(3), *v = leaf(5);
     ck_ok(rg_backward(rg_mul(rg_mul(x, w), v)));
@@ -427,8 +429,8 @@ START_TEST(test_a_run_inside_a_run) {
 }
 END_TEST
 
-/* A hook that comes to a leaf meanwhile waits for the run's end, though all that may reach the leaf
- * has. */
+/* A hook that is registered on a leaf during a run waits for the run's end, even if the leaf's
+ * gradient is complete before. */
 START_TEST(test_late_hooks_come_last) {
     int of_h, of_x;
     rg_tensor *x = leaf(2), *h = rg_mul(x, 3), *z = leaf(5), *k = rg_mul(rg_mul(z, 2), h);
@@ -443,7 +445,8 @@ START_TEST(test_late_hooks_come_last) {
 }
 END_TEST
 
-/* What a hook returns is refused in the name of the run, not of an op that was done before. */
+/* A wrong gradient from a hook is refused under the run's name, not under that of an op that ran
+ * before. */
 START_TEST(test_a_wrong_gradient_of_a_hook) {
     rg_tensor *x = leaf_vector(49), *h = rg_mul(x, 2);
     int id = rg_register_hook(x, refuse, NULL);
@@ -461,8 +464,8 @@ static rg_tensor *instead(rg_tensor *g, void *other) {
     return other;
 }
 
-/* A hook can't change the size of a gradient, even where it broadcasts or could be summed, nor its
- * dtype: neither of a leaf nor of an inner tensor. */
+/* A hook of a leaf or of an inner tensor can't change the dtype of a gradient, or its size, even to
+ * one that broadcasts or could be summed. */
 START_TEST(test_a_hook_keeps_size_and_dtype) {
     const struct {
         rg_tensor *made;
@@ -493,8 +496,8 @@ START_TEST(test_a_hook_keeps_size_and_dtype) {
 }
 END_TEST
 
-/* A hook may not look at a graph that is being differentiated, by whichever end: these are the
- * graph's own, and one that leads into it. */
+/* A hook may not look at a graph that is being differentiated. root[0] is the root of the run, and
+ * root[1] another root whose graph contains the run's nodes. */
 typedef struct {
     rg_tensor *w, *root[2];
     int calls;
@@ -523,15 +526,15 @@ START_TEST(test_looks_at_a_running_graph) {
         ck_ok(rg_backward(o.root[0], .retain_graph = true));
         ck_assert_int_eq(o.calls, turn);
         ck_assert_double_eq_tol(grad_at(w, 0), 3 * turn * exp(2), 1e-12);
-        /* Once the run is over, everybody may. */
+        /* After the run the graph may be looked at. */
         ck_ok(rg_graph_dot(o.root[1]));
         ck_assert_int_eq(rg_explain(o.root[0], w).n, 1);
     }
 }
 END_TEST
 
-/* Of an op's outputs each has hooks of its own, and keeps a gradient of its own; where none reaches
- * one of them, its hooks aren't called. */
+/* Each output of an op has its own hooks, and retains its own gradient. If no gradient reaches an
+ * output, its hooks aren't called. */
 START_TEST(test_hooks_of_outputs) {
     rg_tensor *gates = rg_requires_grad_(rg_full(RG_DIMS(2, 1, 4), 0.5), true);
     rg_tensor *none = rg_zeros(1, 1);
@@ -602,7 +605,7 @@ START_TEST(test_a_hook_drops_the_root) {
 }
 END_TEST
 
-/* Retained gradients add up, and none is a tensor that belongs to somebody else. */
+/* Retained gradients add up, and each is a tensor of its own. */
 START_TEST(test_gradients_are_copies) {
     rg_tensor *x = leaf(2), *h = rg_mul(x, x), *v = rg_full(RG_DIMS(), 1.0);
     rg_retain_grad(h);
@@ -632,8 +635,8 @@ static rg_tensor *note_dtype(rg_tensor *g, void *context) {
     return RG_NONE;
 }
 
-/* The gradient that a run begins with becomes one of the root's dtype, for hooks and for .grad, be
- * the root a leaf or not. */
+/* The first gradient of a run is converted to the root's dtype, for hooks and for .grad, whether
+ * the root is a leaf or not. */
 START_TEST(test_dtypes_of_first_gradients) {
     for (int single = 0; single < 2; single++)
         for (int inner = 0; inner < 2; inner++) {
@@ -650,7 +653,7 @@ START_TEST(test_dtypes_of_first_gradients) {
 }
 END_TEST
 
-/* A run needs room for many nodes; where there is none, it fails, whichever node it was at. */
+/* A run needs memory for many nodes. Whichever request is denied, the run fails. */
 START_TEST(test_many_nodes_without_memory) {
     rg_tensor *x = leaf(0.5), *y = x, *want = NULL;
     for (int i = 0; i < 60; i++)
@@ -719,7 +722,7 @@ START_TEST(test_gradients_are_kept_once) {
 }
 END_TEST
 
-/* What hooks take is counted as given back when their tensor goes. */
+/* Memory for hooks is counted as released when their tensor is. */
 START_TEST(test_hooks_are_counted) {
     int64_t before = 0;
     for (int turn = 0; turn < 3; turn++) {
@@ -734,8 +737,8 @@ START_TEST(test_hooks_are_counted) {
 }
 END_TEST
 
-/* A gradient that came from outside may reach x as a view. What else reaches x is added to a copy.
- */
+/* A gradient that the program gave may reach x as a view. Other gradients of x are added to a copy,
+ * so that the program's tensor doesn't change. */
 START_TEST(test_gradients_from_outside_stay) {
     for (int graph = 0; graph < 2; graph++) {
         rg_tensor *x = rg_requires_grad_(rg_ones(2, 3), true);
@@ -758,8 +761,8 @@ START_TEST(test_gradients_from_outside_stay) {
 }
 END_TEST
 
-/* A root that isn't asked for, and leads to nothing that is, gets no gradient, and its hooks see
- * none. */
+/* A root that isn't asked for, and doesn't depend on a tensor that is, gets no gradient. Its hooks
+ * aren't called. */
 START_TEST(test_roots_that_are_not_asked_for) {
     rg_tensor *x = leaf(2), *a = leaf(2), *b = rg_mul(a, 2), *g;
     int calls = 0;
@@ -778,8 +781,8 @@ START_TEST(test_roots_that_are_not_asked_for) {
 }
 END_TEST
 
-/* One gradient goes to a as it is, and to w as a view. What else reaches w, sooner or later, isn't
- * added to both. */
+/* One gradient reaches a as it is, and w as a view. Another gradient of w, which comes before or
+ * after, must not be added to a's. */
 START_TEST(test_a_gradient_that_two_have) {
     for (int later = 0; later < 4; later++) {
         rg_tensor *w = rg_requires_grad_(rg_ones(2, 3), true);
@@ -822,7 +825,7 @@ START_TEST(test_recorded_gradients_make_no_cycle) {
         /* A leaf may be its own gradient. */
         ck_ok(rg_backward(y, .gradient = y, .create_graph = true));
         {
-            /* The gradient is retained for a tensor that is gone when it is computed. */
+            /* The tensor that retains this gradient is gone when the gradient is computed. */
             RG_SCOPE();
             h = rg_mul(y, y);
             rg_retain_grad(h);
@@ -900,7 +903,7 @@ START_TEST(test_slices_share_one_buffer) {
 }
 END_TEST
 
-/* Returns how much a run back takes at most, with four gradients for x that come as they are, or as
+/* Returns the peak of memory of a backward run in which four gradients reach x, as they are or as
  * views. */
 static int64_t peak_of_four(bool views) {
     RG_SCOPE();
@@ -918,7 +921,8 @@ static int64_t peak_of_four(bool views) {
     return rg_memory_stats().peak - before;
 }
 
-/* Nobody else sees a view that is on its way, so that the next gradient is added in place. */
+/* The next gradient is added in place to one that is a view, if no other tensor shares its
+ * memory. */
 START_TEST(test_views_are_added_to_in_place) {
     peak_of_four(true);
     const int64_t plain = peak_of_four(false);
@@ -939,7 +943,8 @@ START_TEST(test_in_place_is_recorded) {
 }
 END_TEST
 
-/* What is read lies in the memory that is written to, in another order: all is read before. */
+/* The operand lies in the memory that is written to, in another order. All of it is read before the
+ * write. */
 START_TEST(test_in_place_reads_first) {
     double v[9] = { 1, 2, 4, 8, 16, 32, 64, 128, 256 };
     for (int way = 0; way < 4; way++) {
@@ -1008,7 +1013,8 @@ static rg_tensor *add_one(rg_tensor *x) {
        "operation: [torch." type "], which is " what ", is at version 1; expected version 0 "    \
        "instead. The last write was by add_."
 
-/* A saved value has the number that it has among the op's inputs, or among its outputs. */
+/* An error about a saved value that was written to has its index among the op's inputs or
+ * outputs. */
 START_TEST(test_a_mutated_saved_value_has_a_number) {
     rg_tensor *a = leaf_vector(3), *b = leaf_vector(3), *y = rg_mul(a, b);
     ck_ok(add_one(b));
@@ -1036,8 +1042,8 @@ START_TEST(test_a_mutated_saved_value_has_a_number) {
 }
 END_TEST
 
-/* The tensor and its place in the graph have one name: where a request for memory fails, the old.
- */
+/* A tensor and its node in the graph have the same name. If a request for memory fails, both keep
+ * the old one. */
 START_TEST(test_a_name_is_given_whole_or_not) {
     rg_tensor *x = rg_set_name(leaf(2), "old");
     bool named = false;
@@ -1100,7 +1106,7 @@ typedef struct {
     rg_tensor *x, *y;
 } handed;
 
-/* Goes on with a graph for a while, so that its nodes are the thread's newest. */
+/* Adds many nodes to a graph, which moves this thread's clock of nodes on. */
 static void *go_on(void *context) {
     handed *h = context;
     rg_tensor *y = h->y;
@@ -1110,15 +1116,15 @@ static void *go_on(void *context) {
     return NULL;
 }
 
-/* Returns the end of a graph that goes on from what go_on kept, and drops that. */
+/* Adds nodes to the graph that go_on kept, releases what go_on kept, and returns the new end. */
 static rg_tensor *end_turn(const handed *h) {
     rg_tensor *y = rg_mul(rg_add(h->y, rg_mul(h->y, h->x)), 1e-6);
     rg_drop(h->y);
     return y;
 }
 
-/* A graph grows in one thread, in another, and in the first again: a node is walked after all those
- * that depend on it, whichever thread made it. */
+/* Two threads add nodes to a graph in turn. In backward a node runs after all nodes that depend on
+ * it, whichever thread made it. */
 START_TEST(test_threads_hand_a_graph_on) {
     pthread_t thread;
     handed h = { .x = leaf(2) };
@@ -1126,7 +1132,7 @@ START_TEST(test_threads_hand_a_graph_on) {
     for (int turn = 0; turn < 2; turn++) {
         pthread_create(&thread, NULL, go_on, &h);
         pthread_join(thread, NULL);
-        /* Here the clock is behind that of the thread. */
+        /* This thread's clock of nodes is behind that of the other thread. */
         h.y = end_turn(&h);
     }
     rg_tensor *again = leaf(2);
@@ -1144,8 +1150,8 @@ END_TEST
 
 /* ---- errors ---------------------------------------------------------------------- */
 
-/* What fails in a step of backward has the name of its op, and what fails outside the steps that of
- * the run. */
+/* A failure in the step of a node has the name of the node's op. A failure outside of the steps has
+ * the name of the run. */
 START_TEST(test_failures_of_backward_have_names) {
     rg_tensor *x = leaf_vector(3);
     int of_softmax = 0, of_run = 0;
@@ -1163,7 +1169,7 @@ START_TEST(test_failures_of_backward_have_names) {
     }
     ck_assert_int_gt(of_softmax, 0);
     ck_assert_int_gt(of_run, 0);
-    /* The run's name doesn't stay behind it. */
+    /* Later errors don't have the run's name. */
     rg_memory_fail_at(1);
     ck_assert(!rg_from(((int[]){ 1, 2 }), 2));
     rg_memory_fail_at(0);
@@ -1172,8 +1178,8 @@ START_TEST(test_failures_of_backward_have_names) {
 }
 END_TEST
 
-/* Returns how many requests for memory a run back from a sum of n leaves makes: of all of them, or
- * of those alone that are asked for. */
+/* Returns the number of requests for memory that a backward run from a sum of n leaves makes. If
+ * `asked_for`, the leaves are given as `inputs`. */
 static int64_t requests_of_run(int n, bool asked_for) {
     RG_SCOPE();
     const int64_t most = 1 << 20;
@@ -1194,8 +1200,8 @@ static int64_t requests_of_run(int n, bool asked_for) {
     return most - left;
 }
 
-/* A small run needs no memory but for gradients, so one more leaf takes as much as the one before;
- * and one that nothing is asked of takes less than one that has to mark what is. */
+/* Up to 15 leaves, a run requests memory for gradients only, so each leaf adds the same number. A
+ * run with `inputs` requests more, to mark the nodes that lead to them. */
 START_TEST(test_small_runs_take_little) {
     const int64_t two = requests_of_run(2, false), more = requests_of_run(3, false) - two;
     for (int n = 2; n <= 15; n++) {

@@ -123,13 +123,13 @@ START_TEST(test_graphs) {
     rg_mul_(rg_select(b, 0, 0), 3);
     explain(rg_sum(rg_square(b)), w);
     explain(rg_sum(w), w);
-    /* The graph is as it was. */
+    /* The graph can still be differentiated. */
     ck_ok(rg_backward(loss));
 }
 END_TEST
 
-/* What an op with several outputs was given is let go of, and nothing of the nodes that are made
- * beside it. */
+/* An explanation releases the gradients that reached an op with several outputs, and none of those
+ * of nodes that were made before the op. */
 START_TEST(test_nodes_beside_several_outputs) {
     rg_memory_may_stay = 1; /* The class of an op stays. */
     rg_tensor *w = leaf(3, 2), *y[2];
@@ -168,7 +168,7 @@ START_TEST(test_packed) {
 }
 END_TEST
 
-/* Anomaly mode keeps something for each node, too, and both may be at it. */
+/* Anomaly mode keeps a trace for each node. An explanation works with it, and without. */
 START_TEST(test_with_traces) {
     rg_tensor *w = leaf(2, 3), *loss[2];
     rg_set_detect_anomaly(true);
@@ -191,7 +191,8 @@ static rg_tensor *unpacks_some(void *packed, void *context) {
     return unpacks++ < good ? packed : rg_ones(7, 7);
 }
 
-/* A value that can't be had again is an error, whichever it is, and the next time it can be had. */
+/* If a saved value can't be unpacked, explaining fails, whichever value it is. If all can be
+ * unpacked, the next explanation succeeds. */
 START_TEST(test_values_that_are_gone) {
     const rg_saved_hooks hooks = { pack_copy, unpacks_some, drop_copy, NULL };
     rg_tensor *w = leaf(2, 3), *loss;
@@ -223,13 +224,13 @@ START_TEST(test_more_paths_than_are_kept) {
     ck_assert(e.n == 0 && fabs(e.rest - 1) < 1e-9);
     e = rg_explain(rg_sum(rg_square(x)), w, .paths = 1000);
     ck_assert_int_eq(e.n, 24);
-    /* Those that go on together are no path. */
+    /* The paths that aren't kept by themselves are no path in the result. */
     for (int i = 0; i < e.n; i++)
         ck_assert_msg(strncmp(e.v[i].ops, "sum <- square", 13) == 0, "%s", e.v[i].ops);
 }
 END_TEST
 
-/* Of a very long path the ops next to w are told, 256 of them. */
+/* A very long path is cut to the 256 ops next to w. */
 START_TEST(test_long_paths) {
     for (int ops = 254; ops <= 300; ops += ops < 258 ? 1 : 21) {
         RG_SCOPE();
@@ -247,7 +248,7 @@ START_TEST(test_long_paths) {
 }
 END_TEST
 
-/* The whole picture: a step that several paths have is there once, with the sum of their shares. */
+/* A drawing has each step once, with the sum of the shares of all paths through it. */
 START_TEST(test_picture) {
     rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(2), RG_FLOAT64), true);
     rg_set_name(w, "the \"w\\\t\"");
@@ -282,8 +283,8 @@ START_TEST(test_picture) {
 }
 END_TEST
 
-/* Of more paths than are kept those go on alone that are the largest, in whatever order they come:
- * path k has k times neg, and a size of (17 k) % 41. */
+/* Of more paths than are kept, the largest are kept, in whatever order they are found. Path k has k
+ * ops neg, and its size is (17 k) % 41, or falls with k. */
 START_TEST(test_the_largest_are_kept) {
     enum { ALL = 40, KEPT = 24 };
     for (int descending = 0; descending < 2; descending++) {
@@ -310,7 +311,7 @@ START_TEST(test_the_largest_are_kept) {
 }
 END_TEST
 
-/* w may be the loss itself, may lie before or beside it, and may be one of several outputs. */
+/* w may be the loss itself, a tensor that the loss doesn't depend on, or one of an op's outputs. */
 START_TEST(test_places_of_w) {
     rg_memory_may_stay = 1; /* The class of an op stays. */
     rg_tensor *w = leaf(2, 3), *loss = rg_sum(rg_exp(w)), *beside = rg_mul(w, 2), *y[2];
@@ -335,7 +336,8 @@ START_TEST(test_places_of_w) {
 }
 END_TEST
 
-/* Paths of one size are told in the order in which they were found, that of the latest op first. */
+/* Paths of one size are told in the order in which they were found: the path of the latest op comes
+ * first. */
 START_TEST(test_paths_of_one_size) {
     rg_tensor *w = leaf(2, 3);
     for (int turned = 0; turned < 2; turned++) {
@@ -363,7 +365,8 @@ START_TEST(test_where_a_gradient_is_lost) {
     ck_assert_str_eq(e.first_zero, "mul, input 0 of [3]");
     ck_assert_str_eq(e.first_not_finite, "sqrt, input 0 of [3]");
     ck_assert(strstr(e.text, "it is not finite") && strstr(e.text, "way back: sqrt"));
-    /* What isn't finite isn't told twice, and what has no elements isn't zero. */
+    /* An infinite gradient isn't called huge, too. A gradient without elements isn't called
+     * zero. */
     ck_assert(!e.first_huge && !strstr(e.text, "huge"));
     e = rg_explain(rg_sum(rg_sqrt(rg_sub(w, 1))), w);
     ck_assert_str_eq(e.first_not_finite, "sqrt, input 0 of [3]");
@@ -383,26 +386,26 @@ START_TEST(test_where_a_gradient_is_lost) {
     ck_assert(!e.first_huge);
     e = rg_explain(rg_sum(rg_mul(rg_mul(w, 5), 2)), w, .huge = 9);
     ck_assert_str_eq(e.first_huge, "mul, input 0 of [3]");
-    /* What was seen on the way before is no part of what is seen now. */
+    /* Each explanation tells only what it has found itself. */
     e = rg_explain(rg_sum(rg_exp(rg_mul(rg_mul(w, 0), 3))), w);
     ck_assert_str_eq(e.first_zero, "mul, input 0 of [3]");
     e = rg_explain(rg_sum(rg_exp(rg_relu(rg_neg(rg_mul(w, 1e9))))), w);
     ck_assert_str_eq(e.first_zero, "relu, input 0 of [3]");
     ck_assert(!e.first_huge && !e.first_not_finite);
-    /* It is finite only if all of it is. */
+    /* A gradient is finite only if all its elements are. */
     for (int at = 0; at < 3; at++) {
         rg_tensor *g = rg_ones_dims(RG_DIMS(3), RG_FLOAT64);
         rg_set_item_(g, INFINITY, at);
         e = rg_explain(rg_sum(rg_mul(w, g)), w);
         ck_assert_str_eq(e.first_not_finite, "mul, input 0 of [3]");
     }
-    /* It is zero only if all of it is. */
+    /* A gradient is zero only if all its elements are. */
     for (int at = 0; at < 3; at++) {
         rg_tensor *g = rg_zeros_dims(RG_DIMS(3), RG_FLOAT64);
         rg_set_item_(g, 2, at);
         ck_assert(!rg_explain(rg_sum(rg_mul(w, g)), w).first_zero);
     }
-    /* No path leads there. */
+    /* No path leads from the sum to `other`. */
     rg_tensor *other = leaf(2, 2);
     e = rg_explain(rg_sum(w), other);
     ck_assert(e.n == 0 && rg_equal(e.gradient, rg_zeros_like(other)));
@@ -416,12 +419,12 @@ static rg_tensor *detached(rg_tensor *const in[], void *x) {
     rg_tensor *h = rg_matmul(x, in[0]);
     return rg_mean(rg_mul(rg_tanh(h), rg_detach(h)));
 }
-/* Its gradient is w, and its slope 2 w. */
+/* Returns the sum of w^2, whose slope is 2 w, with the gradient w. */
 static rg_tensor *half_detached(rg_tensor *const in[], void *x) {
     (void)x;
     return rg_sum(rg_mul(in[0], rg_detach(in[0])));
 }
-/* It is given w itself, so that it may as well take it from elsewhere. */
+/* Takes w from the context, since the input is the same tensor. */
 static rg_tensor *of_the_context(rg_tensor *const in[], void *w) {
     ck_assert_ptr_eq(in[0], w);
     return rg_sum(rg_square(w));
@@ -431,7 +434,8 @@ static rg_tensor *no_result(rg_tensor *const in[], void *result) {
     return result;
 }
 static rg_tensor *broken(rg_tensor *const in[], void *x) { return rg_matmul(in[0], x); }
-/* Along its gradient the slope is right. */
+/* The gradient leaves out the last element's part of the slope, but along the gradient the slope is
+ * right. */
 static rg_tensor *last_detached(rg_tensor *const in[], void *unused) {
     (void)unused;
     rg_tensor *flat = rg_reshape(in[0], -1);
@@ -441,13 +445,13 @@ static rg_tensor *sum_of_squares(rg_tensor *const in[], void *unused) {
     (void)unused;
     return rg_sum(rg_square(in[0]));
 }
-/* The first element, which has no value where that has moved by most of a step. */
+/* Returns the first element, or NaN where it has moved down by most of a step. */
 static rg_tensor *first_with_an_end(rg_tensor *const in[], void *unused) {
     (void)unused;
     rg_tensor *first = rg_select(rg_reshape(in[0], -1), 0, 0);
     return rg_item(first) < -0.9e-6 ? rg_mul(first, NAN) : rg_mul(first, 1);
 }
-/* Two calls of it, one after the other, differ by so much. */
+/* Returns *rise and 0 in turn. */
 static rg_tensor *rises_by(rg_tensor *const in[], void *rise) {
     static int calls;
     return rg_add(rg_mul(rg_sum(in[0]), 0), ++calls % 2 ? *(const double *)rise : 0);
@@ -460,7 +464,7 @@ START_TEST(test_verdicts) {
     rg_explanation e = rg_explain(loss, w, .f = honest, .context = x);
     ck_assert_msg(e.agrees && e.off < 1e-7 && strstr(e.text, "agree: off by"), "%s", e.text);
     ck_assert(rg_equal(w, before) && rg_version(w) == version);
-    /* An error from before has no say. */
+    /* An error from before doesn't change the verdict. */
     ck_assert(!rg_matmul(w, rg_ones(7)) && rg_error_code() != RG_OK);
     e = rg_explain(loss, w, .f = honest, .context = x);
     ck_assert(e.n > 0 && e.agrees);
@@ -469,8 +473,8 @@ START_TEST(test_verdicts) {
     ck_assert(!e.agrees && e.off > 0.01 && strstr(e.text, "DISAGREE"));
     e = rg_explain(of_the_context(&w, w), w, .f = of_the_context, .context = w);
     ck_assert_msg(e.agrees && e.off < 1e-7, "%s", e.text);
-    /* Along the gradient, of any length, the slope is off by the gradient's own norm, and nowhere
-     * by more. */
+    /* The slope along the gradient differs from the gradient's own norm by that norm, whatever its
+     * length. No direction differs by more. */
     rg_tensor *half = half_detached(&w, NULL);
     e = rg_explain(half, w, .f = half_detached);
     ck_assert_double_eq_tol(e.off, 1, 1e-6);
@@ -493,8 +497,8 @@ START_TEST(test_verdicts) {
 }
 END_TEST
 
-/* A gradient of zero has no direction of its own, and agrees where the slope is zero, too. One that
- * leaves an element out differs along others. */
+/* A gradient of zero has no direction. It agrees if the slope along other directions is zero, too.
+ * A gradient that leaves an element out differs along another direction. */
 START_TEST(test_verdict_of_nothing) {
     rg_tensor *w = rg_requires_grad_(rg_zeros_dims(RG_DIMS(2, 2), RG_FLOAT64), true);
     rg_explanation e = rg_explain(sum_of_squares(&w, NULL), w, .f = sum_of_squares);
@@ -504,7 +508,7 @@ START_TEST(test_verdict_of_nothing) {
 }
 END_TEST
 
-/* Where the function has no value in one direction, there is no agreement, be it the first one. */
+/* If the function has no value along one direction, there is no agreement. */
 START_TEST(test_verdict_without_a_value) {
     rg_tensor *w = rg_requires_grad_(rg_zeros_dims(RG_DIMS(10, 10), RG_FLOAT64), true);
     rg_explanation e = rg_explain(first_with_an_end(&w, NULL), w, .f = first_with_an_end);
@@ -512,7 +516,8 @@ START_TEST(test_verdict_without_a_value) {
 }
 END_TEST
 
-/* They agree below the tolerance, which is relative to the norm, or to a thousandth. */
+/* Gradient and slope agree below the tolerance, which is relative to the norm, or to 0.001 if that
+ * is larger. */
 START_TEST(test_verdict_at_the_tolerance) {
     rg_tensor *w = rg_requires_grad_(rg_zeros_dims(RG_DIMS(2, 2), RG_FLOAT64), true);
     const double step = 1e-6;
@@ -530,7 +535,7 @@ START_TEST(test_verdict_at_the_tolerance) {
 }
 END_TEST
 
-/* Nor are there where paths take each other back, or the norm is too large for a number. */
+/* There are no shares if paths cancel each other, or if the norm overflows. */
 START_TEST(test_no_shares) {
     rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);
     rg_tensor *loss[] = { rg_sum(rg_sub(rg_mul(w, 3), rg_div(w, 1. / 3))),
@@ -545,7 +550,7 @@ START_TEST(test_no_shares) {
 }
 END_TEST
 
-/* Where the gradient is infinite there are no shares. */
+/* If the gradient is infinite, there are no shares. */
 START_TEST(test_shares_of_infinity) {
     rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);
     rg_explanation e = rg_explain(rg_sum(rg_mul(w, INFINITY)), w);
@@ -593,7 +598,7 @@ static void deny_each(rg_tensor *loss, rg_tensor *w, rg_function *f, rg_tensor *
             const rg_explanation e = rg_explain(loss, w, .f = f, .context = x);
             rg_memory_fail_at(0);
             ok = e.n >= 0;
-            /* One that failed has nothing to tell. */
+            /* An explanation that failed has no results. */
             ck_assert(ok || (!e.gradient && !e.v && !e.text && !e.dot && !e.first_zero));
             ck_assert(ok || (isnan(e.off) && !e.agrees && !e.first_not_finite && !e.first_huge));
         }
@@ -632,7 +637,7 @@ static void *counts_pack(rg_tensor *t, void *context) {
     return pack_copy(t, context);
 }
 
-/* Of several paths one may be asked for, and the drawing has the nodes of that one. */
+/* Of several paths the largest may be asked for alone. The drawing then has only its nodes. */
 START_TEST(test_one_path_of_several) {
     rg_tensor *w = rg_requires_grad_(rg_ones(4), true);
     rg_tensor *loss = rg_sum(rg_add(rg_mul(w, 9), rg_add(rg_sin(rg_mul(w, 2)), rg_tanh(w))));
@@ -675,7 +680,7 @@ static rg_tensor *product(rg_tensor *const in[], void *context) {
     return rg_sum(rg_mul(rg_sin(in[0]), in[1]));
 }
 
-/* As gradcheck does, it takes all inputs of the function; one that isn't given is NULL. */
+/* As gradcheck, explain passes all inputs to the function. An input that isn't given is NULL. */
 START_TEST(test_inputs_of_the_function) {
     rg_tensor *x = leaf(2, 3), *y = leaf(3, 2), *in[] = { x, rg_T(y) };
     ck_ok(rg_gradcheck(product, NULL, 2, in));
@@ -686,7 +691,7 @@ START_TEST(test_inputs_of_the_function) {
     ck_assert_str_eq(rg_error(), "explain: f failed with 1 input (.inputs gives it others): mul: "
                                  "expected a tensor but got NULL");
     rg_error_clear();
-    /* An unread failure stays, and none of its own is left where it went well. */
+    /* An unread failure stays. An explanation that succeeds leaves no failure of its own. */
     rg_zeros(-1);
     e = rg_explain(loss, x, .f = product, .inputs = { 2, in });
     ck_assert(e.n >= 0 && e.agrees);
@@ -706,8 +711,8 @@ static rg_tensor *signs(rg_tensor *const in[], void *context) {
     return rg_sum(rg_sign(in[0]));
 }
 
-/* A function that doesn't read w says nothing about the gradient of w. One that reads it, and has
- * the same value throughout, does. */
+/* If the function doesn't read w, there is no verdict on the gradient of w. If it reads w, there is
+ * one, even if its value never changes. */
 START_TEST(test_unread) {
     rg_tensor *w = leaf(3, 1), *x = leaf(3, 2), *loss = rg_sum(rg_square(w));
     rg_tensor *copy = rg_clone(rg_detach(w));

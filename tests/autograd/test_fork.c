@@ -1,6 +1,6 @@
 /*
- * test_fork.c: a child of fork can do everything, whatever the parent's other threads were doing:
- * none of the library's locks is left to a thread that the child doesn't have.
+ * test_fork.c: a child of fork can use the whole library, whatever the parent's other threads were
+ * doing. No lock of the library is held by a thread that the child doesn't have.
  */
 #include "autograd/autograd.h"
 #include "autograd/ops/ops.h"

@@ -39,7 +39,7 @@ static rg_function_class cube = { .name = "Cube",
                                   .forward = cube_forward,
                                   .backward = cube_backward };
 
-/* ---- y0 = scale e^x w, y1 = sum x w, and how many x are positive; w may be absent ----- */
+/* ---- y0 = scale e^x w, y1 = sum x w, y2 = the number of positive x; w may be absent ---- */
 
 typedef struct {
     double scale;
@@ -84,7 +84,7 @@ static rg_function_class blend = { .name = "Blend",
                                    .args_bytes = sizeof(blend_args),
                                    .state_bytes = sizeof(blend_state) };
 
-/* ---- y = x |x|, by the data, as a program may that has its own loops ------------------ */
+/* ---- y = x |x|, computed on the elements in memory, as by a program's own loops ------- */
 
 static void square_with_sign(rg_tensor *y, rg_tensor *x, rg_tensor *g) {
     const int64_t n = rg_numel(x);
@@ -187,7 +187,7 @@ typedef struct {
     rg_tensor *x;
 } faulty_state;
 
-/* Reads the elements as if they lay one behind the other. */
+/* Returns t with the elements read in the order of memory, as if t were contiguous. */
 static rg_tensor *by_data_of(rg_tensor *t) {
     rg_tensor *copy = rg_empty_like(t);
     if (copy)
@@ -308,7 +308,7 @@ START_TEST(test_each_mistake_is_named) {
 }
 END_TEST
 
-/* An output that nobody used must be taken for one whose gradient is 0. */
+/* The gradient of an output that nobody used must be taken for 0. */
 static bool two_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     out[0] = rg_sin(in[0]);
     out[1] = rg_cos(in[0]);
@@ -481,8 +481,8 @@ START_TEST(test_failures) {
 }
 END_TEST
 
-/* An output that shares memory with an input refuses writes, and so do views of it: torch's error
- * names the cause. */
+/* An output that shares memory with an input, and views of the output, refuse writes. The error is
+ * torch's, and names the cause. */
 static bool given_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     (void)ctx;
     out[0] = in[0];
@@ -518,7 +518,7 @@ START_TEST(test_writes_to_an_input_as_output) {
 }
 END_TEST
 
-/* It counts the runs of its forward in its state, which is 0 at first. */
+/* The forward counts its runs in its state, which must be 0 at the beginning of each call. */
 static bool counting_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     int64_t *state = rg_function_state(ctx);
     for (int i = 0; i < 5; i++)
@@ -557,7 +557,7 @@ START_TEST(test_failures_in_backward) {
     ck_fails(rg_function_apply(&forward_only, NULL, x), RG_NOT_IMPLEMENTED,
              "You must implement either the backward or vjp method");
     ck_ok(rg_function_apply(&forward_only, NULL, rg_detach(x)));
-    /* What was saved is gone after the first backward, and may not be written to before. */
+    /* Saved tensors are released by the first backward, and must not be written to before it. */
     rg_tensor *y = rg_function_apply(&cube, NULL, x);
     ck_ok(rg_backward(rg_sum(y)));
     ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR, "backward through the graph a second time");
@@ -642,8 +642,8 @@ static bool same_backward(rg_function_context *ctx, rg_tensor *const g[], rg_ten
     return true;
 }
 
-/* What forward returns may be an input, or lie in one; its history is the op all the same, and it
- * can't be written to. */
+/* Forward may return an input or a view of one. The history of the output is the op nevertheless,
+ * and the output can't be written to. */
 START_TEST(test_inputs_as_outputs) {
     static rg_function_class same = { .name = "Reverse",
                                       .forward = same_forward,
@@ -666,7 +666,7 @@ START_TEST(test_inputs_as_outputs) {
 }
 END_TEST
 
-/* ---- what looks on ------------------------------------------------------------------ */
+/* ---- ops, hooks and observers ------------------------------------------------------- */
 
 static rg_tensor *twice(rg_tensor *g, void *context) {
     *(int *)context += 1;
@@ -770,7 +770,7 @@ typedef struct {
     double factor;
 } most_state;
 
-/* A class says so of itself where it has a state. */
+/* A class with a state says so in its args. */
 typedef struct {
     int saved, has_state;
 } most_args;
@@ -823,7 +823,8 @@ static void apply_most(void *context) {
     ck_ok(rg_backward(sum));
 }
 
-/* Sixteen inputs, eight outputs and eight intermediate results; a state takes the place of one. */
+/* There are sixteen inputs, eight outputs and eight intermediate results. A state replaces one
+ * intermediate result. */
 START_TEST(test_most_of_everything) {
     static rg_function_class classes[2] = {
         { .name = "Most",
@@ -923,8 +924,8 @@ START_TEST(test_replay) {
 }
 END_TEST
 
-/* A graph of gradients whose backward reads numbers from a state, or from data, can't be
- * recorded. */
+/* A step with create_graph can't be recorded if the op's backward reads numbers from a state or
+ * from elements in memory. */
 static void second_of_state(void *context) {
     const blend_args args = { 0.5 };
     rg_tensor *x = context;
@@ -974,7 +975,8 @@ static void saving_none(void *context) {
     rg_function_apply(&saves, NULL, (rg_tensor *)context);
 }
 
-/* What it saved first is as large as nothing. */
+/* The first call saves a bool, and later calls save nothing: the bool's one byte takes no more
+ * memory. */
 static bool saves_flag_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     static int calls;
     out[0] = rg_mul(in[0], 2);
@@ -1066,7 +1068,7 @@ START_TEST(test_replay_refuses) {
 }
 END_TEST
 
-/* An input that is its own output lies where it lay before. */
+/* Forward returns its input, so the output of a recording lies in the input's memory. */
 static void same_step(void *context) {
     static rg_function_class same = { .name = "Same",
                                       .forward = same_forward,
@@ -1077,7 +1079,7 @@ static void same_step(void *context) {
     rg_backward(r->loss);
 }
 
-/* What forward makes depends on whether a gradient is wanted, in a run of a recording as well. */
+/* The result depends on whether a gradient is wanted, also in a run of a recording. */
 static bool wanting_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     out[0] = rg_mul(in[0], rg_needs_input_grad(ctx, 0) ? 2 : 3);
     return out[0] != NULL;
@@ -1100,7 +1102,7 @@ static void wanting_step(void *context) {
 
 static void cube_and_drop(void *x) { rg_function_apply(&cube, NULL, x); }
 
-/* A run writes to results that only the recording has. */
+/* A run of a recording writes to results that no tensor of the program holds. */
 START_TEST(test_recordings_hold_results) {
     rg_tensor *x = rg_detach(input(2, 3)), *others[40];
     rg_replay *replay = rg_record(cube_and_drop, x);
@@ -1158,8 +1160,8 @@ static bool bare_backward(rg_function_context *ctx, rg_tensor *const g[], rg_ten
     return true;
 }
 
-/* A gradient may be what was saved, and lives on without the graph; what a backward calls is part
- * of the step, also where its numbers are looked at. */
+/* A gradient may be a saved tensor, and outlives the graph. Calls that backward makes are a part of
+ * its step, also for anomaly mode. */
 START_TEST(test_saved_values_as_gradients) {
     static rg_function_class bare = { .name = "Bare",
                                       .forward = bare_forward,
@@ -1183,7 +1185,7 @@ START_TEST(test_saved_values_as_gradients) {
 }
 END_TEST
 
-/* A write takes the place of any of an op's outputs in the graph. */
+/* After a write to one of an op's outputs, the write is the history of that output. */
 START_TEST(test_writes_to_outputs) {
     const blend_args args = { 0.5 };
     rg_tensor *x = input(2, 3), *w = input(2, 3), *y[3], *want;
@@ -1195,8 +1197,8 @@ START_TEST(test_writes_to_outputs) {
 }
 END_TEST
 
-/* A gradient that is kept for an output goes with it where that is written to: none is kept any
- * longer for what it was before. */
+/* A retained gradient belongs to the output's new value after a write. The gradient of the old
+ * value isn't retained any longer. */
 START_TEST(test_kept_gradients_of_outputs) {
     const blend_args args = { 0.5 };
     int64_t kept[2];
@@ -1216,7 +1218,7 @@ START_TEST(test_kept_gradients_of_outputs) {
 }
 END_TEST
 
-/* What no gradient reaches has none, whichever nodes stand beside it. */
+/* An input that no gradient reaches has none, whichever nodes were made beside it. */
 START_TEST(test_no_gradient_comes_by) {
     static rg_function_class second_alone = { .name = "SecondAlone",
                                               .forward = second_alone_forward,
@@ -1235,7 +1237,7 @@ START_TEST(test_no_gradient_comes_by) {
 }
 END_TEST
 
-/* Each output has the gradient of its own, whichever of them is asked for. */
+/* Each output has its own gradient, whichever outputs are asked for. */
 START_TEST(test_gradients_by_outputs) {
     const blend_args args = { 0.5 };
     rg_tensor *x = input(2, 3), *w = input(2, 3), *y[3];
@@ -1259,7 +1261,7 @@ static void counting_step(void *w) {
     rg_backward(rg_sum(rg_function_apply(&counting, NULL, w)));
 }
 
-/* The state is 0 whenever forward begins, also in each run of a recording. */
+/* The state is 0 whenever forward begins, and in each run of a recording. */
 START_TEST(test_state_begins_at_0) {
     rg_tensor *w = input(2, 3);
     for (int i = 0; i < 3; i++)
@@ -1298,7 +1300,7 @@ static void inner_step(void *w) {
     rg_backward(rg_sum(rg_function_apply(&inner, NULL, w)));
 }
 
-/* A backward may run another one, in a recording as outside of it. */
+/* A backward may run another backward, in a recording and outside of it. */
 START_TEST(test_a_backward_inside_a_backward) {
     rg_tensor *w = input(2, 3);
     inner_step(w);
@@ -1355,7 +1357,7 @@ static bool passing_backward(rg_function_context *ctx, rg_tensor *const g[], rg_
     return gin[0] && gin[1];
 }
 
-/* What is saved leads to the input that it is, though it is an output, too. */
+/* A saved input leads to that input in second derivatives, even if it is an output, too. */
 START_TEST(test_saved_inputs_that_are_outputs) {
     static rg_function_class passing = {
         .name = "Passing", .forward = passing_forward, .backward = passing_backward, .outputs = 2
@@ -1409,7 +1411,7 @@ static bool differentiate_once(void) {
     return y && rg_grad(rg_sum(y), x, .create_graph = true);
 }
 
-/* A write to the base of a view makes the view's history anew when it is asked for. */
+/* After a write to its base, a view gets a new history when it is used. */
 static bool apply_to_stale_view(void) {
     rg_tensor *x = leaf_of_memory(), *base = x ? rg_mul(x, 1) : NULL;
     rg_tensor *view = base ? rg_select(base, 0, 1) : NULL;
@@ -1478,7 +1480,7 @@ static bool constant_forward(rg_function_context *ctx, rg_tensor *const in[], rg
     return out[0] != NULL;
 }
 
-/* What backward makes is handed on without a copy; an op may have no inputs. */
+/* The gradient that backward returns isn't copied. An op may have no inputs. */
 START_TEST(test_plain_ops) {
     static rg_function_class noting = { .name = "Noting",
                                         .forward = plain_forward,
@@ -1564,11 +1566,11 @@ START_TEST(test_first_use_by_two_threads) {
 }
 END_TEST
 
-/* A class has its row as long as the program runs. */
+/* The row that is made for a class stays until the program ends. */
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
-/* What backward returns for one input is a view of what it returns for the other: a gradient that
- * is added to the one leaves the other alone. */
+/* Backward returns for one input a view of what it returns for the other. A gradient that is added
+ * to one of them must leave the other alone. */
 static bool sum_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     (void)ctx;
     out[0] = rg_add(in[0], in[1]);
@@ -1604,7 +1606,7 @@ START_TEST(test_a_view_and_its_memory) {
 }
 END_TEST
 
-/* Behind the inputs, and behind the gradients of the outputs, stands NULL. */
+/* The lists of inputs and of gradients of outputs end with NULL. */
 static bool forward_beyond(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     (void)ctx;
     out[0] = rg_function_args(ctx) ? rg_mul(in[0], in[1]) : rg_mul(in[0], 2);

@@ -31,7 +31,7 @@ static double largest_difference(rg_tensor *a, rg_tensor *b) {
                       "%s: %s, not %s (%s)", #a, rg_repr(got_), rg_repr(want_), rg_error()); \
     } while (0)
 
-/* y = tanh(A x) * s, with A of the context */
+/* y = tanh(A x), with A of the context */
 static rg_tensor *layer(rg_tensor *const in[], void *context) {
     return rg_tanh(rg_matmul((rg_tensor *)context, in[0]));
 }
@@ -47,12 +47,12 @@ START_TEST(test_jacobians) {
     ck_close(rg_jacrev(layer, a, 1, &x), slope_of_layer(a, x));
     ck_close(rg_jacfwd(layer, a, 1, &x), slope_of_layer(a, x));
     ck_close(rg_jacobian(layer, a, 1, &x), slope_of_layer(a, x));
-    /* What is there stays as it was. */
+    /* The inputs stay as they were. */
     ck_assert(!rg_requires_grad(x) && !rg_requires_grad(rg_jacrev(layer, a, 1, &x)));
     rg_tensor *leaf = rg_requires_grad_(rg_clone(x), true);
     ck_close(rg_jacrev(layer, a, 1, &leaf), slope_of_layer(a, x));
     ck_assert(rg_grad_of(leaf) == RG_NONE);
-    /* The shape is that of y and then that of x. */
+    /* The shape is that of y followed by that of x. */
     rg_tensor *w = wave(3, 2, 2);
     rg_tensor *j = rg_jacrev(layer, a, 1, &w);
     ck_assert_str_eq(rg_repr_shape(j), "torch.Size([5, 2, 3, 2])");
@@ -91,7 +91,7 @@ static rg_tensor *constant(rg_tensor *const in[], void *context) {
     return rg_to(rg_gt(in[0], 0), RG_FLOAT64);
 }
 
-/* y = 3 x, in the shape of the context */
+/* y = 3 x, with the shape that the context points to */
 static rg_tensor *turned_into(rg_tensor *const in[], void *context) {
     return rg_reshape_dims(rg_mul(in[0], 3), *(const rg_dims *)context);
 }
@@ -116,7 +116,7 @@ START_TEST(test_functions_without_slope) {
     ck_close(r, rg_zeros_like(x));
     ck_ok(rg_vjp(constant, NULL, 1, &x, v, &r));
     ck_close(r, rg_zeros_like(x));
-    /* An input that isn't used has no slope beside one that is. */
+    /* An input that isn't used has slope 0, while another input is used. */
     rg_tensor *two[] = { x, v }, *zeros = rg_zeros_dims(RG_DIMS(3, 3), RG_FLOAT64);
     ck_close(rg_jacrev(first_of, NULL, 2, two, .argnum = 1), zeros);
     ck_close(rg_jacfwd(first_of, NULL, 2, two, .argnum = 1), zeros);
@@ -191,7 +191,7 @@ static rg_tensor *weighed(rg_tensor *const in[], void *context) {
     return rg_sum(rg_mul((rg_tensor *)context, in[0]));
 }
 
-/* Inputs that are absent, or whole numbers, have no gradient, and no vector counts for them. */
+/* Inputs that are absent or whole numbers have no gradient. Vectors for them are ignored. */
 START_TEST(test_inputs_without_slope) {
     rg_tensor *x = wave(3, 0, 0), *w = rg_requires_grad_(wave(3, 0, 2), true), *r[3];
     rg_tensor *in[] = { x, RG_NONE, rg_arange(3) }, *v[] = { wave(3, 0, 1), x, rg_ones(7) };
@@ -204,7 +204,8 @@ START_TEST(test_inputs_without_slope) {
     ck_close(j, rg_mul(rg_eye_as(3, 3, RG_FLOAT64), 2));
     ck_fails(rg_jacrev(double_of_first, NULL, 3, in, .argnum = 1), RG_RUNTIME_ERROR,
              "only Tensors of floating point dtype can require gradients");
-    /* A function has no derivative by its inputs, though it leads to the context. */
+    /* The function has no derivative by its inputs, although its result depends on the context,
+     * which requires grad. */
     rg_tensor *whole[] = { in[2], RG_NONE };
     ck_close(rg_vjp(weighed, w, 2, whole, RG_NONE, r), rg_detach(weighed(whole, w)));
     ck_assert(r[0] == RG_NONE && r[1] == RG_NONE);
@@ -215,7 +216,7 @@ START_TEST(test_inputs_without_slope) {
     v[0] = RG_NONE;
     ck_ok(rg_hvp(weighed, w, 1, &x, v, r));
     ck_close(r[0], rg_zeros_like(x));
-    /* One number needs no vector. */
+    /* A result of one element needs no vector. */
     ck_close(rg_vjp(weighed, w, 1, &x, RG_NONE, r), rg_detach(weighed(&x, w)));
     ck_close(r[0], rg_detach(w));
     ck_assert(!rg_requires_grad(r[0]));
@@ -240,7 +241,7 @@ START_TEST(test_graphs_lead_to_the_context) {
 }
 END_TEST
 
-/* Only what the function does with its argument counts, not another use of the same tensor. */
+/* Only the function's use of its argument counts, although the same tensor is the context, too. */
 START_TEST(test_another_use_does_not_count) {
     rg_tensor *x = rg_requires_grad_(wave(3, 3, 0), true);
     rg_tensor *j = rg_jacrev(layer, x, 1, &x, .create_graph = true);
@@ -269,7 +270,7 @@ START_TEST(test_vmap) {
     ck_close(rg_vmap(dot, NULL, 2, shared, .in_dims = RG_DIMS(0, RG_UNMAPPED)),
              rg_matmul(in[0], shared[1]));
     ck_close(rg_vmap(first_of, NULL, 1, in, .out_dim = 1), rg_T(in[0]));
-    /* A derivative of one example becomes those of all. */
+    /* The derivative of vmap is that of each example. */
     rg_tensor *x = rg_requires_grad_(rg_clone(in[0]), true);
     rg_tensor *with_grad[] = { x, in[1] };
     ck_close(rg_grad(rg_sum(rg_vmap(dot, NULL, 2, with_grad)), x), in[1]);
@@ -287,7 +288,8 @@ static rg_tensor *fails_for_all(rg_tensor *const in[], void *context) {
     return rg_matmul(in[0], in[0]);
 }
 
-/* By rows a Jacobian is of x's dtype, as a gradient is, and by columns of y's. */
+/* A Jacobian by rows (jacrev) has x's dtype, as a gradient has. A Jacobian by columns (jacfwd) has
+ * y's dtype. */
 START_TEST(test_dtypes_of_jacobians) {
     for (int wide = 0; wide < 2; wide++) {
         rg_tensor *x = rg_to(wave(3, 0, 0), wide ? RG_FLOAT64 : RG_FLOAT32);
@@ -341,7 +343,8 @@ static rg_tensor *nothing_of(rg_tensor *const in[], void *context) {
     return rg_narrow(rg_mul(in[0], 2), 0, 0, 0);
 }
 
-/* A function of no results has a Jacobian without rows, whether a graph is created or not. */
+/* If the function's result has no elements, the Jacobian has no rows, whether a graph is created or
+ * not. */
 START_TEST(test_jacobians_of_nothing) {
     rg_tensor *x[] = { wave(3, 0, 0), rg_narrow(wave(3, 0, 0), 0, 0, 0) };
     for (int i = 0; i < 2; i++)
@@ -354,7 +357,7 @@ START_TEST(test_jacobians_of_nothing) {
 }
 END_TEST
 
-/* Each list has to be there, and each failure has the name of the function that was called. */
+/* A list that is NULL is refused. An error has the name of the function that was called. */
 START_TEST(test_what_derivatives_ask_for) {
     rg_tensor *x = wave(3, 0, 0), *scalar = wave(1, 0, 0), *r;
     ck_fails(rg_hvp(narrowed, NULL, 1, &scalar, NULL, &r), RG_TYPE_ERROR, "hvp: expected vectors");
@@ -373,7 +376,7 @@ START_TEST(test_what_derivatives_ask_for) {
     }
     ck_fails(rg_hessian(narrowed, NULL, 1, &x, .argnum = 1), RG_INDEX_ERROR,
              "hessian: there is no input 1 of 1");
-    /* The lower 32 bits of this number would be an input, and a dim. */
+    /* The lower 32 bits of this number would be an input or a dim. */
     ck_fails(rg_jacrev(narrowed, NULL, 1, &x, .argnum = 1ll << 32), RG_INDEX_ERROR,
              "jacrev: there is no input 4294967296 of 1");
     ck_fails(rg_vmap(narrowed, NULL, 1, &x, .out_dim = 1ll << 32), RG_INDEX_ERROR,
@@ -384,14 +387,14 @@ START_TEST(test_what_derivatives_ask_for) {
 }
 END_TEST
 
-/* Fails for one example, which the context counts down to. */
+/* Fails for the example to which the context counts down. */
 static rg_tensor *fails_for_one(rg_tensor *const in[], void *left) {
     if (--*(int *)left == 0)
         return rg_fail(RG_VALUE_ERROR, "fails_for_one", "this example has no value");
     return rg_mul(in[0], 2);
 }
 
-/* Where one of many examples fails, no other comes after it, and its sentence stands. */
+/* If one of many examples fails, no example after it is computed, and its error stays. */
 START_TEST(test_one_of_many_examples_fails) {
     rg_tensor *x = wave(1100, 2, 0);
     for (int failing = 100; failing <= 1100; failing += 250) {
@@ -403,7 +406,8 @@ START_TEST(test_one_of_many_examples_fails) {
 }
 END_TEST
 
-/* What is returned has no history unless one is asked for, though it be what the caller gave. */
+/* Without create_graph the results have no history, even if a result is a tensor that the program
+ * gave. */
 START_TEST(test_histories_of_results) {
     rg_tensor *x = rg_requires_grad_(wave(3, 0, 0), true), *r;
     rg_tensor *v = rg_requires_grad_(wave(3, 0, 1), true);
@@ -564,7 +568,7 @@ static bool run_all(rg_tensor *a, rg_tensor *x, rg_tensor *v) {
            && rg_vmap(first_of, NULL, 1, &a);
 }
 
-/* What comes of a function that doesn't depend on its inputs. */
+/* Returns a result that doesn't depend on the inputs. */
 static rg_tensor *own_constant(rg_tensor *const in[], void *context) {
     (void)in;
     return rg_mul(context, 2);
@@ -575,14 +579,14 @@ static rg_tensor *own_sum(rg_tensor *const in[], void *context) {
     return rg_sum(context);
 }
 
-/* Gives its first input back, whatever the others are. */
+/* Returns a copy of the first input, whatever the others are. */
 static rg_tensor *copy_of_first(rg_tensor *const in[], void *context) {
     (void)context;
     return rg_mul(in[0], 1);
 }
 
-/* Functions that would go on without what they are given: a result of the context alone, and one
- * that ignores an input. */
+/* Calls functions that ignore an input, or all of them. A failure to make such an input must not go
+ * unnoticed. */
 static bool run_indifferent(rg_tensor *a, rg_tensor *x) {
     rg_tensor *r;
     return rg_jacrev(own_constant, x, 1, &a) && rg_jacfwd(own_constant, x, 1, &a)
@@ -669,7 +673,7 @@ static rg_tensor *chosen(rg_tensor *const in[], void *context) {
     return rg_index_select(in[0], 0, in[1]);
 }
 
-/* Compares each derivative at x = [1, 2] and w = [2, 3] with its value. */
+/* Compares each derivative at x = [1, 2] and w = [2, 3] with its known value. */
 static void check_derivatives(rg_tensor *x, rg_tensor *w, rg_tensor *v) {
     rg_tensor *j = rg_diag(rg_literal([6.0, 36.0]), 0), *r[1];
     RG_FOR (int graph = 0; graph < 2; graph++) {
@@ -710,7 +714,7 @@ START_TEST(test_inference_mode) {
     ck_assert(!rg_is_inference(inside));
     ck_close(inside, rg_literal([[0.0, 1.0], [1.0, 0.0]]));
     ck_close(rg_jacrev(chosen, NULL, 2, ((rg_tensor *[]){ made, row })), inside);
-    /* What can't be saved for backward is refused. */
+    /* Inference tensors can't be saved for backward, so these calls are refused. */
     {
         RG_INFERENCE_MODE();
         w = rg_clone(w);

@@ -200,9 +200,9 @@ static bool named_twice(const char *line) {
     return again[n + strspn(again + n, "_()")] == ':';
 }
 
-/* Returns whether our line says what torch's sentence says. The rows are clauses of torch's, and
- * those by which the shared checkers say the same. Where a call has several mistakes, torch and the
- * library may name different ones, and a clause has several rows. */
+/* Returns whether our error says the same as torch's. A row has a clause of torch, and the
+ * library's clause for it. If a call has several mistakes, torch and the library may name different
+ * ones, so a clause of torch may have several rows. */
 static bool says_the_same(const char *ours, const char *theirs) {
     static const char *const rows[][2] = {
 #define SAID(theirs, ours) { theirs, ours },
@@ -309,7 +309,7 @@ static void check_backward(op_result r) {
         check_second_backward(first);
 }
 
-/* Returns how many of the results are views of a tensor that nobody else has, as in torch: such a
+/* Returns how many of the results are views whose base no other tensor holds, as in torch. Such a
  * base belongs to its view, not to the scope. */
 static int64_t bases_of(const op_result *r) {
     int64_t n = 0;
@@ -318,8 +318,8 @@ static int64_t bases_of(const op_result *r) {
     return n;
 }
 
-/* A call leaves its results to the caller's scope, and a list's own memory, and nothing else of
- * what it makes on its way. */
+/* A call leaves its results to the caller's scope, and the memory of a list. All other tensors that
+ * it makes are released. */
 static void check_leavings(op_case *c, const op_call *f) {
     RG_SCOPE();
     RG_NO_GRAD();
@@ -344,7 +344,7 @@ static void record_call(void *unused) {
             rg_keep(recorded.result.t[k]);
 }
 
-/* Only tensors change, since numbers are part of the step. */
+/* Only tensors change, since the numbers among the arguments are a part of the recording. */
 static void change_inputs(op_case *c, double by) {
     for (int i = 0; i < c->n_args; i++) {
         rg_tensor *t = c->arg[i].t;
@@ -357,9 +357,9 @@ static void change_inputs(op_case *c, double by) {
     }
 }
 
-/* A recorded call gives, on other inputs, what a direct one gives on them, or it refuses to be
- * recorded. Values are compared: a view that was made before its base was written to prints as
- * grad_fn=<Invalid>, as torch's does, and the direct call's is a new one. */
+/* A recorded call either gives the same values on other inputs as a direct call, or can't be
+ * recorded. Texts aren't compared: a view that was made before a write to its base prints as
+ * grad_fn=<Invalid>, as in torch, and the view of the direct call is made anew. */
 static void check_replay(op_case *c, const op_call *f) {
     RG_SCOPE();
     RG_NO_GRAD();
@@ -477,7 +477,7 @@ static void check_named(const char *name) {
            called ? "no cases" : "no line in tests/autograd/golden.def");
 }
 
-/* Every function of ops.h has its cases. Where a new one has none, the test says so. */
+/* Every function of ops.h must have cases. */
 static void check_declared(void) {
     static const char *const kinds[] = { "rg_tensor *rg_", "rg_list    rg_",
                                          "rg_values_indices rg_", "rg_unique_result rg_" };
@@ -495,8 +495,8 @@ static void check_declared(void) {
 
 /* ---- names ------------------------------------------------------------------------ */
 
-/* Returns how long the name is without what only C needs behind it, or what says that x is written
- * over. */
+/* Returns the length of the name without the suffixes that only C needs, and without the _ of a
+ * function in place. */
 static size_t length_of_name(const char *name) {
     static const char *const whole[] = { "expand_as", "view_as", "reshape_as", "take_along_dim",
                                          "unique_dim" };
@@ -533,8 +533,8 @@ static bool is_named_for(const char *said, const char *function) {
 
 /* ---- out of memory --------------------------------------------------------------- */
 
-/* Returns a hash of what a failed call must leave as it was: elements, version, place in the graph.
- */
+/* Returns a hash of what a failed call must leave unchanged: elements, version, node in the
+ * graph. */
 static uint64_t print_of(rg_tensor *t) {
     char data[1024] = { 0 };
     uint64_t print = 14695981039346656037u;
@@ -556,8 +556,8 @@ static uint64_t print_of_arguments(const op_case *c) {
     return print;
 }
 
-/* Tries a call and its backward where this request for memory fails. Returns true if none failed.
- */
+/* Calls the function and its backward with request number `fail` for memory denied. Returns true if
+ * both succeeded. */
 static bool try_without_memory(op_case *c, const op_call *f, int64_t fail, bool graph) {
     RG_SCOPE();
     rg_tensor *first[OP_LIST], *y[OP_OUTPUTS], *cotangent[OP_OUTPUTS], *over = c->arg[0].t;
@@ -570,7 +570,7 @@ static bool try_without_memory(op_case *c, const op_call *f, int64_t fail, bool 
     rg_memory_fail_at(fail);
     op_result r = f->call(c->arg);
     rg_memory_fail_at(0);
-    /* In training batch_norm moves what runs along. */
+    /* In training batch_norm changes its running mean and variance. */
     bool moves = !strcmp(f->name, "batch_norm_with");
     if (r.n < 0 || (!inplace && !moves)) {
         count->checks++;
@@ -598,7 +598,7 @@ static bool try_without_memory(op_case *c, const op_call *f, int64_t fail, bool 
     return ok && rg_error_code() == RG_OK;
 }
 
-/* The first request for memory fails, then the second, and so on, until none is left. */
+/* Denies the first request for memory, then the second, and so on, until none is left. */
 static void check_out_of_memory(op_case *c, const op_call *f, bool graph) {
     enum { MOST = 2000 };
     rg_error_clear();
@@ -620,7 +620,7 @@ static void check_out_of_memory(op_case *c, const op_call *f, bool graph) {
     }
 }
 
-/* Hands the first few small cases of a function to `check`, and says which one it is. */
+/* Calls `check` with the first small cases of a function, and with the number of each. */
 static void check_small_cases(const op_call *f, int most,
                               void (*check)(op_case *c, const op_call *f, int number)) {
     enum { ELEMENTS = 64 };
@@ -652,7 +652,7 @@ static void check_memory(const op_call *f) { check_small_cases(f, 5, check_memor
 
 enum { SPOILT = 7 };
 
-/* Returns what an op may not take in x's place. */
+/* Returns a tensor in x's place that an op may refuse. */
 static rg_tensor *spoilt(rg_tensor *x, int how) {
     switch (how) {
     case 0: return rg_to(x, RG_BOOL);
@@ -665,7 +665,8 @@ static rg_tensor *spoilt(rg_tensor *x, int how) {
     }
 }
 
-/* A call with an argument that it refuses fails under its own name, whatever it is made of. */
+/* A call that refuses an argument fails under its own name, even if it is made of other
+ * functions. */
 static void check_names_of(op_case *c, const op_call *f, int number) {
     (void)number;
     RG_NO_GRAD();

@@ -44,7 +44,7 @@ static rg_tensor *square_times_rule_w(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rgi_saved(s, 0), *gw = rg_mul(rg_mul(g, x), x);
     if (plant == WRONG_DIM)
         return rg_sum_dim(gw, 1, false);
-    /* Here one row stands for the sum over all rows. */
+    /* One row is returned in place of the sum over all rows. */
     return plant == NOT_SUMMED ? rg_select(gw, 0, 0) : gw;
 }
 
@@ -70,7 +70,8 @@ static rg_list square_times_list(rg_tensor *const in[], void *context) {
     return (rg_list){ y ? 1 : -1, &y };
 }
 
-/* Puts into `ok` what each check says of the planted op where grad mode is as given. */
+/* Sets `ok` to whether each of the four checks accepts the planted op, with grad mode on or off
+ * around the checks. */
 static void check_in_mode(bool grad, bool ok[4]) {
     RG_SCOPE();
     const bool before = rg_set_grad_enabled(grad);
@@ -84,8 +85,8 @@ static void check_in_mode(bool grad, bool ok[4]) {
     rg_error_clear();
 }
 
-/* Grad mode is on for what is checked, whatever it is outside: else nothing would require grad, and
- * nothing be checked. (torch's check finds no gradient there, and fails.) */
+/* The checks turn grad mode on for the function, since without it nothing would require grad.
+ * (torch's gradcheck finds no gradient there, and fails.) */
 START_TEST(test_within_no_grad) {
     for (plant = HONEST; plant <= NOT_SUMMED; plant++) {
         bool with[4], without[4];
@@ -148,7 +149,7 @@ static rg_tensor *fails(rg_tensor *const in[], void *context) {
     return rg_matmul(in[0], in[0]);
 }
 
-/* The gradient of the product can't be made: what it saved is written over. */
+/* The gradient of the product can't be computed, because the saved x is written over. */
 static rg_tensor *writes_over(rg_tensor *const in[], void *context) {
     (void)context;
     rg_tensor *x = rg_mul(in[0], 1), *y = rg_mul(x, x);
@@ -163,7 +164,7 @@ static rg_tensor *sum_of_all(rg_tensor *const in[], void *context) {
     return rg_sum(rg_cat((rg_list){ *(int *)context, (rg_tensor **)(uintptr_t)in }, 0));
 }
 
-/* A backward run that fails makes the check fail, with its sentence. */
+/* If a backward run fails, the check fails with the run's error. */
 START_TEST(test_failing_backward) {
     rg_tensor *x = input(2, 3);
     ck_fails(rg_gradcheck(writes_over, NULL, 1, &x), RG_RUNTIME_ERROR,
@@ -174,7 +175,7 @@ START_TEST(test_failing_backward) {
 }
 END_TEST
 
-/* Second derivatives are checked with gradients of either sign, and none near 0. */
+/* The cotangents for second derivatives have either sign, and none is near 0. */
 static double least_seen, most_seen;
 static bool plain_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     out[0] = rg_square(in[0]);
@@ -227,7 +228,8 @@ START_TEST(test_mismatch_names_its_input) {
 }
 END_TEST
 
-/* A gradient depends on that of the output, too. */
+/* gradgradcheck also checks the derivative of a gradient by the output's gradient, which this op
+ * cuts off. */
 START_TEST(test_gradients_that_are_cut_off) {
     rg_memory_may_stay = 1;
     rg_tensor *x = input(2, 3);
@@ -237,7 +239,7 @@ START_TEST(test_gradients_that_are_cut_off) {
 }
 END_TEST
 
-/* x^2, with half of the gradient of that element that the context says. */
+/* x^2. The gradient of the element to which the context points is halved. */
 static rg_tensor *half_of_one(rg_tensor *const in[], void *place) {
     rg_tensor *flat = rg_reshape(in[0], -1), *parts[6];
     for (int i = 0; i < 6; i++) {
@@ -247,7 +249,7 @@ static rg_tensor *half_of_one(rg_tensor *const in[], void *place) {
     return rg_reshape(rg_cat(rg_list_of(6, parts), 0), 2, 3);
 }
 
-/* Each element is looked at, and named. */
+/* Each element is checked. The error names the wrong one. */
 START_TEST(test_each_element_is_checked) {
     rg_tensor *x = input(2, 3);
     for (int place = 0; place < 6; place++) {
@@ -259,7 +261,7 @@ START_TEST(test_each_element_is_checked) {
 }
 END_TEST
 
-/* So many inputs are taken, and not one more. A check leaves its scope no tensors. */
+/* The checks take RG_MAX_INPUTS inputs at most, and leave no tensors to their scope. */
 START_TEST(test_many_inputs) {
     rg_tensor *in[RG_MAX_INPUTS + 1];
     int n;
@@ -311,7 +313,7 @@ END_TEST
 
 /* ---- several outputs, and what is likely wrong ----------------------------------------- */
 
-/* Returns x^2, which element is the largest, and x w. */
+/* Returns x^2, the index of the largest element, and x w. */
 static rg_list several(rg_tensor *const in[], void *context) {
     rg_tensor **y = context;
     y[0] = rg_argmax_dim(in[0], 1, false);
@@ -339,7 +341,7 @@ static rg_list without_first_history(rg_tensor *const in[], void *context) {
     return y;
 }
 
-/* What it calls fails, and so it has no list. */
+/* Returns the list of a call that fails. */
 static rg_list refused_list(rg_tensor *const in[], void *context) {
     (void)context;
     return rg_split(in[0], -1, 0);
@@ -359,7 +361,7 @@ START_TEST(test_several_outputs) {
     ck_fails(rg_gradcheck_list(refused_list, NULL, 2, in), RG_RUNTIME_ERROR,
              "split expects split_size be non-negative, but got split_size=-1");
     ck_fails(rg_gradcheck_list(NULL, y, 2, in), RG_TYPE_ERROR, "gradcheck: expected a function");
-    /* An integer that moves with x has no slope of 0. */
+    /* Here the whole number changes with x, so it has a slope. */
     ((double *)rg_data(in[0]))[1] = 1;
     ck_fails(rg_gradcheck_list(whole, y, 1, in), RG_RUNTIME_ERROR,
              "Numerical gradient for function expected to be zero");
@@ -388,7 +390,8 @@ static rg_tensor *changes_shape(rg_tensor *const in[], void *calls) {
     return rg_narrow(rg_mul(in[0], 2), 0, 0, ++*(int *)calls == 1 ? 2 : 1);
 }
 
-/* The first output has a wrong gradient, and the second one doesn't depend on its input. */
+/* One output has a wrong gradient by the first input, and the other one depends on the second
+ * input. */
 static rg_list wrong_and_other(rg_tensor *const in[], void *context) {
     static rg_tensor *y[2];
     y[*(int *)context] = rg_mul(rg_detach(in[0]), in[0]);
@@ -396,7 +399,7 @@ static rg_list wrong_and_other(rg_tensor *const in[], void *context) {
     return (rg_list){ 2, y };
 }
 
-/* So many outputs as the context says, each x times its number. */
+/* Returns as many outputs as the context says. Output k is (k + 1) x. */
 static rg_list multiples(rg_tensor *const in[], void *context) {
     static rg_tensor *y[70];
     const int n = *(int *)context;
@@ -412,7 +415,7 @@ static rg_list fewer(rg_tensor *const in[], void *context) {
     return y;
 }
 
-/* Its last output is missing, though no error says why. */
+/* The last output is missing, and no error is set. */
 static rg_list without_last(rg_tensor *const in[], void *context) {
     static rg_tensor *y[3];
     (void)context;
@@ -420,7 +423,7 @@ static rg_list without_last(rg_tensor *const in[], void *context) {
     return (rg_list){ 3, y };
 }
 
-/* The second call's output has no history, which is that of a cotangent's gradients. */
+/* The output of the second call has no history. */
 static rg_tensor *sometimes_detached(rg_tensor *const in[], void *calls) {
     rg_tensor *y = rg_mul(in[0], 2);
     return ++*(int *)calls == 2 ? rg_detach(y) : y;
@@ -452,8 +455,7 @@ START_TEST(test_outputs_and_inputs_of_all_kinds) {
     n = 0;
     ck_fails(rg_gradgradcheck(sometimes_detached, &n, 1, in), RG_RUNTIME_ERROR,
              "gradgradcheck: the function had 1 outputs that require grad, and now has 0");
-    /* Absent inputs and whole numbers may be among the inputs, which may lie in memory with gaps.
-     */
+    /* Inputs may be absent, or whole numbers, or lie in memory with gaps. */
     rg_tensor *turned = rg_requires_grad_(rg_T(rg_detach(input(2, 3))), true);
     rg_tensor *mixed[] = { turned, RG_NONE, rg_arange(2),
                            rg_requires_grad_(rg_T(rg_detach(input(2, 2))), true) };
@@ -510,7 +512,7 @@ START_TEST(test_likely_causes) {
     ck_fails(rg_gradcheck(hidden, NULL, 1, in), RG_RUNTIME_ERROR, "No gradient reaches that input");
     ck_fails(rg_gradcheck(rounds_to_float, NULL, 1, in), RG_RUNTIME_ERROR,
              "The values have the precision of float32: does a loop compute in float?");
-    /* A wrong gradient that is there has no such cause. */
+    /* A gradient that is wrong, but isn't 0, has neither of the two causes above. */
     ck_assert(!rg_gradcheck(half_hidden, NULL, 1, in));
     ck_assert_msg(!strstr(rg_error(), "No gradient reaches"), "%s", rg_error());
     ck_assert_msg(!strstr(rg_error(), "float32"), "%s", rg_error());
@@ -524,7 +526,7 @@ START_TEST(test_likely_causes) {
              "torch.float64 and torch.float32.");
     ck_fails(rg_gradcheck(writes, NULL, 2, in), RG_RUNTIME_ERROR,
              "The function writes to one of its inputs in place");
-    /* It was written to before that check, and isn't in the next one. */
+    /* In the next check the input isn't written to. */
     rg_error_clear();
     ck_assert(!rg_gradcheck(half_hidden, NULL, 2, in));
     ck_assert_msg(strstr(rg_error(), "mismatch") && !strstr(rg_error(), "in place"), "%s",
@@ -533,16 +535,15 @@ START_TEST(test_likely_causes) {
 }
 END_TEST
 
-/* Its gradient is half of what it should be, and it fails in a call that the context counts down
- * to. */
+/* The gradient is half of the right one. The call to which the context counts down fails. */
 static rg_tensor *half_hidden_and_failing(rg_tensor *const in[], void *left) {
     if (--*(int *)left == 0)
         return rg_fail(RG_VALUE_ERROR, "failing", "this call has no value");
     return rg_mul(rg_detach(in[0]), in[0]);
 }
 
-/* A function that fails while the cause is looked for is no reason to say another than the
- * mismatch, and isn't called again. */
+/* A function that fails while a mismatch is explained isn't called again. The error stays the
+ * mismatch. */
 START_TEST(test_failure_while_the_cause_is_looked_for) {
     rg_tensor *x = input(1, 2);
     int calls = 0;
@@ -584,7 +585,7 @@ START_TEST(test_anomaly_forward) {
     /* A sanitizer's frames may come first. */
     const char *trace = strstr(rg_error(), "; forward call: ");
     ck_assert_msg(trace && strstr(trace, FRAME), "%s", rg_error());
-    /* So many frames are shown, and no more. */
+    /* At most this number of frames is shown. */
     int frames = 1;
     for (const char *at = trace; (at = strstr(at, " < ")); at++)
         frames++;
@@ -592,14 +593,14 @@ START_TEST(test_anomaly_forward) {
     /* Files are named without their folders. */
     ck_assert_msg(!strchr(trace, '/'), "%s", rg_error());
     rg_error_clear();
-    /* The infinity came in with an input, and no op has made it. */
+    /* The infinity came in as an input, so no op is to blame. */
     ck_ok(rg_mul(rg_full_dims(RG_DIMS(2), INFINITY, RG_FLOAT64), 2));
     ck_assert(rg_set_detect_anomaly(false));
     ck_ok(rg_mul(fine, fine));
 }
 END_TEST
 
-/* An op in place fails before it writes. A row of -infinity, such as that of a mask, has no
+/* An op in place that makes NaN fails before it writes. A row of -infinity, as of a mask, has no
  * softmax. */
 START_TEST(test_anomaly_in_place) {
     rg_set_detect_anomaly(true);
@@ -636,7 +637,7 @@ START_TEST(test_anomaly_backward) {
 }
 END_TEST
 
-/* After a backward, be it by rules, a forward is looked at as before. */
+/* After a backward run, with or without create_graph, forward calls are watched as before. */
 START_TEST(test_anomaly_after_backward) {
     rg_tensor *x = input(2, 2);
     rg_set_detect_anomaly(true);
@@ -647,7 +648,7 @@ START_TEST(test_anomaly_after_backward) {
 }
 END_TEST
 
-/* What is absent has no shape. */
+/* An absent input is named "none", since it has no shape. */
 START_TEST(test_anomaly_with_absent_inputs) {
     rg_tensor *big = rg_full_dims(RG_DIMS(1, 1, 3, 2), 1e200, RG_FLOAT64);
     rg_set_detect_anomaly(true);
@@ -657,7 +658,7 @@ START_TEST(test_anomaly_with_absent_inputs) {
 }
 END_TEST
 
-/* What came in odd isn't the op's operation. */
+/* An op isn't to blame for a NaN that came in with its input. */
 START_TEST(test_anomaly_of_what_comes_in) {
     rg_tensor *x = input(2, 2);
     rg_set_detect_anomaly(true);
@@ -674,7 +675,7 @@ static rg_tensor *tanh_of_both(rg_tensor *const in[], void *context) {
     return rg_tanh(rg_mul(in[0], in[1]));
 }
 
-/* Its outputs aren't contiguous. */
+/* The outputs aren't contiguous. */
 static rg_list turned_list(rg_tensor *const in[], void *context) {
     static rg_tensor *y[2];
     (void)context;
@@ -697,14 +698,14 @@ static bool draw_graph(void) {
     return rg_graph_dot(rg_sum(rg_mul(rg_sin(checked[0]), checked[1])));
 }
 
-/* A write to the base of a view makes the view's history anew when it is asked for. */
+/* After a write to its base, a view gets a new history when it is drawn. */
 static bool draw_stale_view(void) {
     RG_SCOPE();
     rg_tensor *base = rg_mul(checked[0], 2), *view = base ? rg_select(base, 0, 0) : NULL;
     return view && rg_mul_(base, 2) && rg_graph_dot(view);
 }
 
-/* Its output isn't contiguous, though it comes from one element. */
+/* The output repeats one element, and isn't contiguous. */
 static rg_tensor *two_squares(rg_tensor *const in[], void *context) {
     (void)context;
     return rg_expand(rg_square(in[0]), 2, 1);
@@ -753,8 +754,8 @@ START_TEST(test_anomaly_without_traces) {
 }
 END_TEST
 
-/* The NaN came in with an input, so that every gradient of attention is NaN, also that of the
- * logarithms of sums, which nobody asks for. */
+/* q is NaN, so all gradients of attention are, also those of the logarithms of sums, which nobody
+ * asks for. */
 START_TEST(test_anomaly_of_several_outputs) {
     rg_tensor *q = rg_requires_grad_(rg_full_dims(RG_DIMS(1, 1, 3, 4), NAN, RG_FLOAT64), true);
     rg_tensor *y = rg_sum(rg_scaled_dot_product_attention(q, q, q));
@@ -776,7 +777,7 @@ static rg_tensor *nothing_at_all(rg_tensor *const in[], void *context) {
     return rg_reshape(in[0], 77);
 }
 
-/* A slope of NaN is another than the 0 that differences give, however large the tolerance. */
+/* A slope of NaN isn't the 0 that differences give, however large the tolerance is. */
 START_TEST(test_slopes_of_nan) {
     rg_tensor *x = input(2, 2);
     ck_fails(rg_gradcheck(root_of_nothing, NULL, 1, &x), RG_RUNTIME_ERROR, "Jacobian mismatch");
@@ -792,7 +793,7 @@ static rg_tensor *times_nan(rg_tensor *const in[], void *context) {
     return rg_mul(in[0], NAN);
 }
 
-/* A slope that is NaN by both ways can't be checked, and isn't called right. */
+/* If both slopes are NaN, they can't be compared, and the check fails. */
 START_TEST(test_slopes_that_are_nan_by_both_ways) {
     rg_tensor *x = input(2, 2);
     ck_fails(rg_gradcheck(times_nan, NULL, 1, &x), RG_RUNTIME_ERROR, "Jacobian mismatch");
@@ -801,7 +802,7 @@ START_TEST(test_slopes_that_are_nan_by_both_ways) {
 }
 END_TEST
 
-/* This op leaps over 0 by more than a double can count, and says that its slope is infinite. */
+/* The op leaps over 0 by more than a double can hold. Its rule says that the slope is infinite. */
 static bool leap_forward(rg_call *c) {
     const double *x = (const double *)(void *)c->in[0]->data;
     double *y = (double *)(void *)c->out[0]->data;
@@ -823,7 +824,7 @@ static rg_tensor *leap(rg_tensor *const in[], void *context) {
     return rgi_apply(&rg_op_leap, NULL, 0, 1, in);
 }
 
-/* Slopes that are infinite by both ways agree. */
+/* If both slopes are infinite, they agree. */
 START_TEST(test_infinite_slopes) {
     rg_tensor *x = rg_requires_grad_(rg_zeros_dims(RG_DIMS(2), RG_FLOAT64), true);
     ck_ok(rg_gradcheck(leap, NULL, 1, &x));
@@ -898,8 +899,8 @@ START_TEST(test_graph_save) {
 }
 END_TEST
 
-/* Names are whole where they are long, and what a picture can't show is a blank. */
-/* Each drawing counts its nodes from 0 on, also where they were in another one. */
+/* The nodes of each drawing are numbered from 0, even if the graph was a part of another
+ * drawing. */
 START_TEST(test_drawn_numbers) {
     rg_tensor *y = rg_cos(input(2, 3)), *z = rg_sin(y);
     const char *alone = rg_graph_dot(y);
@@ -908,7 +909,7 @@ START_TEST(test_drawn_numbers) {
 }
 END_TEST
 
-/* Names of any length fit, however much of them must be escaped. */
+/* Names of any length fit, however many of their characters must be escaped. */
 START_TEST(test_drawn_names_of_all_lengths) {
     char name[200];
     for (int n = 1; n < 150; n++) {
@@ -943,7 +944,7 @@ START_TEST(test_drawn_names) {
         leaves[i] = i < 70 ? input(1, 1) : leaves[i - 70];
     dot = rg_graph_dot(rg_cat(rg_list_of(100, leaves), 0));
     ck_assert(strstr(dot, "leaf69 -> n0") && !strstr(dot, "leaf70"));
-    /* What is absent isn't drawn. */
+    /* Absent inputs aren't drawn. */
     dot = rg_graph_dot(rg_layer_norm(x, RG_DIMS(1), RG_NONE, RG_NONE, 1e-5));
     int arrows = 0;
     for (const char *at = dot; (at = strstr(at, "->")); at++)

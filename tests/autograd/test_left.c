@@ -1,7 +1,8 @@
 /*
- * test_left.c: what calls of autograd/ leave behind: a call that goes well gives its results to its
- * caller's scope and nothing else, one that fails gives no tensor, and the thread is as it was. Ops
- * are called so by fuzz_ops.c; here are functions that call a program's own.
+ * test_left.c: what calls of autograd/ leave behind. A call that succeeds gives its results to the
+ * caller's scope, and nothing else; a call that fails gives it no tensor. The thread's state is as
+ * before. Here are functions that call a function of the program; fuzz_ops.c does the same with
+ * ops.
  */
 #include "regard.h"
 #include "keeps.h"
@@ -17,7 +18,7 @@ static rg_tensor *leaf(int64_t n) {
     return rg_requires_grad_(x, true);
 }
 
-/* Where the context says so, one of these fails. */
+/* If `fails` is true, the functions below fail. */
 typedef struct {
     bool fails;
 } how;
@@ -198,7 +199,8 @@ END_TEST
 
 /* ---- anomalies ------------------------------------------------------------------------------- */
 
-/* What is said of an anomaly is the caller's, and what it was made of isn't. */
+/* The message of an anomaly belongs to the caller's scope. The texts that it is made of are
+ * released. */
 START_TEST(test_anomalies) {
     rg_tensor *x = leaf(3), *zero = rg_sub(x, x), *root = rg_sum(rg_sqrt(zero));
     rg_set_detect_anomaly(true);
@@ -212,7 +214,7 @@ START_TEST(test_anomalies) {
 }
 END_TEST
 
-/* A class has its row as long as the program runs. */
+/* The row that is made for a class stays until the program ends. */
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
 RG_TESTS(left, test_backward, test_derivatives_of_functions, test_checkpoints, test_saved_values,

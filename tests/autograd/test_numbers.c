@@ -84,7 +84,7 @@ static void record_cosine(void *context) {
     rg_copy_(r->cosine, rg_cosine_similarity(r->a, r->b, 0, 1e-8));
 }
 
-/* A recorded step is ready for numbers of any size. */
+/* A recorded step computes cosines of large numbers, too, although small ones were recorded. */
 START_TEST(test_cosine_in_a_replay) {
     recorded r = { rg_literal([ 3., 4. ]), rg_literal([ 4., 3. ]), rg_scalar(0.) };
     rg_replay *replay = rg_record(record_cosine, &r);
@@ -97,7 +97,7 @@ START_TEST(test_cosine_in_a_replay) {
 }
 END_TEST
 
-/* A variance that is a number is as good as a tensor of them, in x's own precision. */
+/* A variance that is one number gives the same as a tensor of it, in x's precision. */
 START_TEST(test_variance_as_a_number) {
     rg_tensor *x = rg_to(rg_arange(4.), RG_FLOAT64), *zero = rg_zeros_like(x);
     rg_tensor *many = rg_full_like(x, 0.3);
@@ -107,7 +107,7 @@ START_TEST(test_variance_as_a_number) {
 }
 END_TEST
 
-/* One is what any power of one is, and the base where it is the power. */
+/* 1 to any power is 1, and any number to the power of 1 is the number. */
 START_TEST(test_powers_with_one) {
     rg_tensor *x = rg_literal_as(RG_FLOAT64, [ -2, 0, 3, NAN ]);
     ck_assert(rg_equal(rg_pow(1, x), rg_ones_like(x)));
@@ -126,8 +126,8 @@ START_TEST(test_slope_of_the_least_numbers) {
 }
 END_TEST
 
-/* Where several zeros join one product, torch's second derivative isn't right, and ours says that
- * there is none; the first one is the same whether a graph is created or not. */
+/* If several zeros are factors of one product, torch's second derivative is wrong. Here computing
+ * it fails. The first derivative is the same with create_graph and without. */
 START_TEST(test_product_of_several_zeros) {
     rg_tensor *x = rg_literal_as(RG_FLOAT64, [ 3, 5 ]);
     rg_tensor *source = rg_requires_grad_(rg_literal_as(RG_FLOAT64, [ 0, 2, 0, 7, 0 ]), true);
@@ -157,7 +157,8 @@ START_TEST(test_product_of_one) {
 }
 END_TEST
 
-/* Two zeros leave nothing of a product, whatever the other factors are; one leaves those. */
+/* If two factors are 0, all gradients are 0, whatever the other factors are. If one is 0, its
+ * gradient is the product of the others. */
 START_TEST(test_product_with_infinity) {
     rg_tensor *x = rg_requires_grad_(rg_literal([ 0., 0., inf ]), true);
     ck_assert(rg_equal(rg_grad(rg_prod(x), x), rg_zeros(3)));
@@ -171,7 +172,7 @@ START_TEST(test_product_with_infinity) {
 }
 END_TEST
 
-/* The mean of no losses is no number, whether there are no rows or no classes; their sum is 0. */
+/* The mean over no losses is NaN, whether there are no rows or no classes. Their sum is 0. */
 START_TEST(test_losses_of_nothing) {
     for (int rows = 0; rows < 3; rows += 2) {
         rg_tensor *x = rg_ones(rows, rows ? 0 : 3);
@@ -181,7 +182,7 @@ START_TEST(test_losses_of_nothing) {
 }
 END_TEST
 
-/* An infinite gradient stays so where it is divided among those who asked for a row. */
+/* An infinite gradient of a row stays infinite when it is divided by the row's frequency. */
 START_TEST(test_infinite_gradients_of_rows) {
     rg_tensor *table = rg_requires_grad_(rg_ones(3, 1), true);
     rg_tensor *y = rg_embedding(rg_literal([ 0, 2, 2 ]), table, .scale_grad_by_freq = true);
@@ -190,7 +191,7 @@ START_TEST(test_infinite_gradients_of_rows) {
 }
 END_TEST
 
-/* Where what was there takes no part, the extremes of truths are among the others alone. */
+/* With include_self false, amax and amin of bools ignore the element that was there before. */
 START_TEST(test_extremes_of_truths) {
     for (int truth = 0; truth < 2; truth++) {
         rg_tensor *x = rg_full_dims(RG_DIMS(2), !truth, RG_BOOL), *at = rg_literal([0]);
@@ -245,7 +246,8 @@ END_TEST
 
 /* ---- lists ------------------------------------------------------------------------- */
 
-/* rg_matmul is a macro, which a compound literal's comma would give a third argument. */
+/* rg_matmul is a macro, which would take the commas of a compound literal for its own. rg_list_of
+ * takes an array instead. */
 START_TEST(test_lists_of_an_array) {
     rg_tensor *v[] = { rg_ones(1, 2), rg_zeros(1, 2), rg_ones(1, 2) };
     ck_assert(
@@ -257,7 +259,7 @@ END_TEST
 
 /* ---- sizes ------------------------------------------------------------------------- */
 
-/* torch reads beyond x, or has no sentence of its own, where a padding is so negative. */
+/* torch reads beyond x for paddings as negative as these, or has no message for them. */
 START_TEST(test_paddings_that_overflow) {
     const int64_t least = INT64_MIN, most = INT64_MAX;
     rg_tensor *x = rg_literal([[[ 1., 2. ]]]);
@@ -277,7 +279,7 @@ START_TEST(test_paddings_that_overflow) {
 }
 END_TEST
 
-/* Both a probability and its target lie between 0 and 1, which belong to it. */
+/* Probabilities and targets must lie between 0 and 1, inclusive. */
 START_TEST(test_targets_within_the_unit) {
     static const double out[] = { -0.01, 1.01, NAN, INFINITY };
     rg_tensor *ends = rg_literal([ 0., 1. ]), *p = rg_literal([ 0.25, 0.75 ]);
@@ -295,7 +297,7 @@ START_TEST(test_targets_within_the_unit) {
 }
 END_TEST
 
-/* Whole numbers count as those that they are, however large their squares. */
+/* Whole numbers are taken exactly, even if their squares exceed int64. */
 START_TEST(test_cosine_of_whole_numbers) {
     rg_tensor *large = rg_mul(rg_to(rg_ones(3), RG_INT64), 4000000000.);
     rg_tensor *whole = rg_to(large, RG_INT64), *ones = rg_ones(3);
@@ -304,7 +306,7 @@ START_TEST(test_cosine_of_whole_numbers) {
 }
 END_TEST
 
-/* A new dim has the stride that torch gives it, though nothing is read by it. */
+/* A new dim has torch's stride, although no element is read with it. */
 START_TEST(test_strides_of_new_dims) {
     rg_tensor *x = rg_zeros(2, 3, 5);
     static const int64_t strides[] = { 30, 15, 5, 1 };
@@ -314,8 +316,8 @@ START_TEST(test_strides_of_new_dims) {
 }
 END_TEST
 
-/* Either side may be padded so far and no farther: by less than there is where it is reflected, and
- * by all of it where it goes round. */
+/* A side can be padded by reflection with fewer elements than the dim has, and circularly with at
+ * most as many. */
 START_TEST(test_paddings_at_their_limits) {
     rg_tensor *x = rg_literal([[[ 1., 2., 3. ]]]);
     ck_ok(PAD(2, 2, RG_REFLECT));
@@ -337,7 +339,8 @@ START_TEST(test_paddings_at_their_limits) {
 }
 END_TEST
 
-/* What is reflected or repeated may be one dim, two or three, with a batch and without. */
+/* One, two or three dims are padded by reflection, replication or circularly, with a batch and
+ * without. */
 START_TEST(test_paddings_of_all_dims) {
     static const rg_pad_mode modes[] = { RG_REFLECT, RG_REPLICATE, RG_CIRCULAR };
     for (int n = 1; n <= 3; n++)
@@ -354,7 +357,8 @@ START_TEST(test_paddings_of_all_dims) {
 }
 END_TEST
 
-/* A padding, dilation or stride may be as large as a tensor, whatever comes of it. */
+/* A padding, dilation or stride may be up to RG_NUMEL_MAX, even if the result is too large to be
+ * made. */
 START_TEST(test_convolutions_at_their_limits) {
     static const char too_large[] = "a stride, padding or dilation is too large";
     static const char no_room[] = "Storage size calculation overflowed";
@@ -373,7 +377,7 @@ START_TEST(test_convolutions_at_their_limits) {
 }
 END_TEST
 
-/* 2^63 is let through, as in torch, for the largest whole number is that as a float. */
+/* A threshold of 2^63 is taken, as in torch, since the largest int64 becomes 2^63 as a float. */
 START_TEST(test_thresholds_of_whole_numbers) {
     rg_tensor *x = rg_arange(3);
     ck_ok(rg_threshold(x, 0x1p63, 7));
@@ -388,7 +392,7 @@ START_TEST(test_thresholds_of_whole_numbers) {
 }
 END_TEST
 
-/* Shifts along one dim add up, in both directions and round and round. */
+/* Several shifts along one dim add up, also beyond the dim's size. */
 START_TEST(test_shifts_add_up) {
     rg_tensor *x = rg_arange(5);
     for (int a = -12; a <= 12; a++)
@@ -406,7 +410,7 @@ START_TEST(test_shifts_add_up) {
 }
 END_TEST
 
-/* One index alone is looked at as closely as many are. */
+/* A single index is checked as several are. */
 START_TEST(test_one_index_beyond) {
     static const char *const hows[] = { "sum", "prod", "mean", "amax", "amin" };
     for (int low = 0; low < 2; low++) {
@@ -427,7 +431,7 @@ START_TEST(test_one_index_beyond) {
 }
 END_TEST
 
-/* No index is in a dim without elements, unless there is no index, either. */
+/* A dim without elements has no valid index, but an empty index is accepted. */
 START_TEST(test_indices_into_nothing) {
     static const char said[] = "index is out of bounds for dimension with size 0";
     rg_tensor *i = rg_literal([0]);
@@ -442,7 +446,7 @@ START_TEST(test_indices_into_nothing) {
 }
 END_TEST
 
-/* A window of no elements over a number sees nothing of it, nor of what lies at its place. */
+/* An empty window over a 0-d tensor reads nothing. */
 START_TEST(test_windows_of_nothing) {
     rg_tensor *x = rg_requires_grad_(rg_scalar(2.), true), *y = rg_unfold(x, 0, 0, 1);
     ck_assert(y && rg_ndim(y) == 1 && rg_numel(y) == 0);
@@ -489,8 +493,7 @@ static int try_windows(int64_t size, int64_t kernel, int64_t stride, int64_t pad
     return 0;
 }
 
-/* A window that steps from the padding at one end to the padding at the other has no maximum, and
- * is refused. */
+/* A window that steps from one padding to the other without reading an element is refused. */
 START_TEST(test_windows_in_the_padding) {
     int refused = 0;
     for (int64_t size = 1; size <= 5; size++)
@@ -529,7 +532,8 @@ static rg_tensor *whole_numbers(int64_t from, rg_dims shape) {
     return rg_reshape_dims(rg_add(rg_arange(n), from), shape);
 }
 
-/* PyTorch's numbers; and the convolution of doubles, which hold these numbers exactly. */
+/* Convolutions of whole numbers give PyTorch's numbers, and those of doubles, which hold these
+ * numbers exactly. */
 START_TEST(test_convolutions_of_whole_numbers) {
     rg_tensor *x = whole_numbers(-8, RG_DIMS(1, 2, 2, 4));
     rg_tensor *w = whole_numbers(-5, RG_DIMS(2, 1, 2, 3));
@@ -559,7 +563,7 @@ START_TEST(test_convolutions_of_whole_numbers) {
 }
 END_TEST
 
-/* An eps below 0 is one as any other, as in PyTorch. */
+/* An eps below 0 is accepted, as in PyTorch. */
 START_TEST(test_eps_below_zero) {
     rg_tensor *x = rg_literal([ 1., 2., 3. ]);
     rg_tensor *torchs = rg_literal([ 0.5222329678670, 1.044465935734, 1.566698903601 ]);
@@ -572,10 +576,10 @@ END_TEST
 
 /* ---- functions of three numbers ------------------------------------------------------ */
 
-/* A factor of addcmul and addcdiv is multiplied with the first number, so that the product of the
- * others may overflow. */
+/* addcmul and addcdiv multiply the factor with the first number, so the product of the others may
+ * overflow. */
 START_TEST(test_factors_come_first) {
-    enum { N = 37 }; /* There are whole vectors, and elements behind them. */
+    enum { N = 37 }; /* The elements fill whole vectors and a part of one. */
     rg_tensor *x = rg_ones(N);
     rg_tensor *large = rg_full(RG_DIMS(N), 1e25), *small = rg_full(RG_DIMS(N), 1e-25);
     rg_tensor *product = rg_addcmul(x, large, large, 1e-30);
@@ -585,7 +589,7 @@ START_TEST(test_factors_come_first) {
 }
 END_TEST
 
-/* From weight 0.5 on, and down from -0.5, lerp is computed from its second end. */
+/* With a weight of magnitude 0.5 or more, lerp is computed from its second end. */
 START_TEST(test_lerp_from_the_nearer_end) {
     static const float weights[] = { 0, 0.25f, -0.25f, 0.4999f, 0.5f, -0.5f, 0.75f, 1, 2 };
     enum { N = 37 };

@@ -52,7 +52,7 @@ START_TEST(test_too_many_inputs) {
 }
 END_TEST
 
-/* A fused derivative is there to be taken. */
+/* If an op has a fused derivative, a backward run uses it. */
 START_TEST(test_fused_are_taken) {
     int taken = 0;
     for (int i = 0; i < rgi_n_ops; i++) {
@@ -120,11 +120,11 @@ static const char *const fault_names[FAULTS] = { "a flipped sign", "a factor of 
                                                  "a wrong fused derivative" };
 
 static const rg_op *honest;
-static int falsified; /* The rule of the input with this number lies. */
+static int falsified; /* The rule of the input with this number is falsified. */
 static planted lie;
-static double largest; /* The honest rule gave no larger number than this. */
+static double largest; /* The largest magnitude that the honest rule gave. */
 
-/* Says that the lie was not noticed, and returns 1. */
+/* Reports that a falsified rule wasn't noticed, and returns 1. */
 static int complain(void) {
     printf("%s, input %d: %s is not noticed\n", honest->name, falsified, fault_names[lie]);
     return 1;
@@ -140,8 +140,8 @@ static double magnitude(rg_tensor *t) {
     return most;
 }
 
-/* Returns each element's neighbour along the last dim that has any, as a sum over a wrong dim or an
- * index off by one would. */
+/* Returns the neighbour of each element along the last dim that has several. A sum over a wrong
+ * dim, or a wrong index, has such an effect. */
 static rg_tensor *shifted(rg_tensor *t) {
     for (int d = t->ndim - 1; d >= 0; d--) {
         int64_t n = t->size[d];
@@ -165,8 +165,8 @@ static rg_tensor *lying_rule(const rg_step *s, rg_tensor *g) {
     }
 }
 
-/* Falsified rules tell whether the checks notice them, for which no sanitizer is needed; with one
- * they would take many minutes. */
+/* These tests falsify rules to see whether the checks notice. Under a sanitizer they would take
+ * many minutes and find nothing more. */
 #ifdef __SANITIZE_ADDRESS__
 enum { SANITIZED = true };
 #else
@@ -195,7 +195,7 @@ START_TEST(test_falsified_rules_are_rejected) {
                 largest = 0;
                 for (const rg_sample *s = liar.samples; s && s->inputs && !faults; s++)
                     faults += derive_first_order(&liar, s);
-                /* Where the rule gives zero, there is nothing to falsify. */
+                /* If the rule gives only zeros, it can't be falsified. */
                 if (faults)
                     caught++;
                 else if (largest == 0)
@@ -211,8 +211,8 @@ START_TEST(test_falsified_rules_are_rejected) {
 }
 END_TEST
 
-/* A rule that is cut off from the graph loses the derivatives of its derivative. An op that is
- * linear in its inputs has none to lose. */
+/* A gradient that is cut off from the graph has no second derivative. An op that is linear in its
+ * inputs has none anyway. */
 START_TEST(test_wrong_second_derivatives_are_rejected) {
     int missed = 0, caught = 0;
     if (SANITIZED)

@@ -29,7 +29,7 @@ static bool row(const char *name, long *calls, double *ms, double *us, double *g
                   == 6;
 }
 
-/* Checks what a row has counted since it was as before. */
+/* Checks what a row has counted since `before`. */
 static void check_cost_since(rg_cost before, const char *name, int64_t calls, double flops,
                              double bytes) {
     rg_cost c = rg_profile_cost(name);
@@ -43,7 +43,7 @@ static void check_cost(const char *name, int64_t calls, double flops, double byt
     check_cost_since((rg_cost){ 0 }, name, calls, flops, bytes);
 }
 
-/* Reads the name of a row, and returns what it has cost. */
+/* Reads the name in a line of the table, and returns the costs of its row. */
 static rg_cost cost_of_line(const char *line, char name[37]) {
     sscanf(line, "%36[^\n]", name);
     for (size_t n = strlen(name); n && name[n - 1] == ' ';)
@@ -51,7 +51,7 @@ static rg_cost cost_of_line(const char *line, char name[37]) {
     return rg_profile_cost(name);
 }
 
-/* Each number of a row is what the costs say, and the rows stand in the order of their times. */
+/* The table has the numbers that rg_profile_cost returns, and its rows are sorted by time. */
 START_TEST(test_columns) {
     rg_tensor *a = rg_requires_grad_(rg_randn(40, 300), true), *b = rg_randn(300, 200);
     rg_set_profiling(true);
@@ -109,14 +109,15 @@ START_TEST(test_counts) {
     check_cost("matmul", 5, want, 5 * 4.0 * (40 * 300 + 300 * 200 + 40 * 200));
     ck_assert(row("matmul, backward", &calls, &ms, &us, &gflops));
     ck_assert_int_eq(calls, 5);
-    /* One of the two gradients is wanted. */
+    /* Only one of the two gradients is computed. */
     check_cost("matmul, backward", 5, want, 5 * 4.0 * (40 * 300 + 300 * 200 + 40 * 200));
     ck_assert(!row("softmax", &calls, &ms, &us, &gflops));
     ck_assert(row("sum, backward", &calls, &ms, &us, &gflops));
 }
 END_TEST
 
-/* What is done before and after isn't counted, there or back, though others look on. */
+/* Calls before and after the profiler is on aren't counted, forward or backward, even if another
+ * observer is on. */
 START_TEST(test_while_it_is_off) {
     rg_tensor *x = rg_requires_grad_(rg_ones(4), true);
     const rg_cost there = rg_profile_cost("exp"), back = rg_profile_cost("exp, backward");
@@ -131,8 +132,8 @@ START_TEST(test_while_it_is_off) {
 }
 END_TEST
 
-/* Where the input that says how many terms there are needs no gradient, its shape is known from its
- * saved value. */
+/* The number of terms depends on an input that needs no gradient. Its shape comes from its saved
+ * value. */
 START_TEST(test_other_inputs) {
     rg_tensor *a = rg_randn(2, 5, 7), *w = rg_requires_grad_(rg_randn(7, 3), true);
     rg_tensor *weight = rg_requires_grad_(rg_randn(3, 7), true), *ones = rg_ones(2, 5, 3);
@@ -149,8 +150,8 @@ START_TEST(test_other_inputs) {
 }
 END_TEST
 
-/* A bias is no product. A rule's own calls aren't counted twice, as addmm shows, which has no fused
- * derivative. */
+/* Adding a bias isn't counted as a product. The calls that a rule makes aren't counted twice: addmm
+ * shows it, which has no fused derivative. */
 START_TEST(test_products) {
     rg_tensor *x = rg_requires_grad_(rg_randn(2, 5, 7), true),
               *w = rg_requires_grad_(rg_randn(3, 7), true);
@@ -171,14 +172,14 @@ START_TEST(test_products) {
 }
 END_TEST
 
-/* Returns the time in nanoseconds, by whole seconds and what is beyond them. */
+/* Returns the time in nanoseconds. */
 static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* It takes until the next second begins. */
+/* The forward takes until the clock's next second begins. */
 static bool waits_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     (void)ctx;
     const double begin = now();
@@ -188,7 +189,7 @@ static bool waits_forward(rg_function_context *ctx, rg_tensor *const in[], rg_te
     return out[0] != NULL;
 }
 
-/* A time is right though the clock's second changes meanwhile. */
+/* A time is right even if the clock's second changes in between. */
 START_TEST(test_seconds_pass) {
     static rg_function_class waits = { .name = "Waits", .forward = waits_forward };
     rg_tensor *x = rg_ones(3);
@@ -203,8 +204,8 @@ START_TEST(test_seconds_pass) {
 }
 END_TEST
 
-/* A convolution has a term for each place of its kernel and each channel; a gradient costs as much
- * as the convolution. */
+/* An output of a convolution is a sum over the kernel's elements and the channels. Each gradient
+ * costs as much as the convolution. */
 START_TEST(test_convolutions) {
     rg_tensor *x = rg_requires_grad_(rg_randn(2, 3, 8, 9), true);
     rg_tensor *w = rg_requires_grad_(rg_randn(5, 3, 2, 4), true);
@@ -218,7 +219,8 @@ START_TEST(test_convolutions) {
 }
 END_TEST
 
-/* Counts the operations that go backward from y with this gradient in the row of that name. */
+/* Runs backward from the sum of y, and returns the operations that were counted in the named
+ * row. */
 static double flops_back(const char *name, rg_tensor *y) {
     const double before = rg_profile_cost(name).flops;
     rg_set_profiling(true);
@@ -227,8 +229,8 @@ static double flops_back(const char *name, rg_tensor *y) {
     return rg_profile_cost(name).flops - before;
 }
 
-/* Each gradient that is wanted of a product costs as much as the product, be the others wanted or
- * not. */
+/* Each gradient of a product that is computed costs as much as the product, whether the others are
+ * computed or not. */
 START_TEST(test_each_gradient_of_a_product) {
     for (int wanted = 1; wanted < 8; wanted++) {
         const int of_two = (wanted & 1) + (wanted >> 1 & 1);
@@ -248,8 +250,8 @@ START_TEST(test_each_gradient_of_a_product) {
 }
 END_TEST
 
-/* A scan makes a product of h and the weight in each step, and each of two gradients is as much
- * work, whichever of the outputs they come from. */
+/* A scan multiplies h with the weight in each step. Each of its two gradients costs as much,
+ * whichever outputs are used. */
 START_TEST(test_scans) {
     for (int gates = 1; gates <= 5; gates++) {
         static const char *const names[] = { "rnn_scan", "", "gru_scan", "lstm_scan", "lstm_scan" };
@@ -276,11 +278,12 @@ START_TEST(test_scans) {
 }
 END_TEST
 
-/* An op that goes element by element costs one operation for each element, there and back. */
+/* An op that goes element by element costs one operation for each element, forward and backward. */
 START_TEST(test_elements) {
     rg_tensor *x = rg_requires_grad_(rg_randn(5, 7), true);
     ck_assert_double_eq(flops_back("relu, backward", rg_relu(x)), 5 * 7);
-    /* The gradients of a long list are made by a rule, one by one. */
+    /* The gradients of a long list are made by a rule, one by one, and cost no operations of the op
+     * itself. */
     rg_tensor *many[40];
     for (int i = 0; i < 40; i++)
         many[i] = x;
@@ -309,8 +312,8 @@ static bool constant_forward(rg_function_context *ctx, rg_tensor *const in[], rg
     return out[0] != NULL;
 }
 
-/* An op that the program defines costs an operation for each element and gradient, whichever of
- * its inputs and outputs have a part in it. */
+/* Backward of an op that the program defines costs an operation for each element of each gradient
+ * that it makes, whichever outputs are used. */
 START_TEST(test_ops_of_the_program) {
     static rg_function_class pair = {
         .name = "Pair", .forward = pair_forward, .backward = pair_backward, .outputs = 2
@@ -336,7 +339,7 @@ START_TEST(test_op_without_inputs) {
 }
 END_TEST
 
-/* What fails isn't counted, on the way there or back. */
+/* A call that fails isn't counted, forward or backward. */
 START_TEST(test_a_failed_step_costs_nothing) {
     rg_tensor *x = rg_requires_grad_(rg_randn(2, 3), true), *h = rg_mul(x, 1);
     rg_tensor *y = rg_sum(rg_exp(rg_square(h)));
@@ -351,7 +354,7 @@ START_TEST(test_a_failed_step_costs_nothing) {
 }
 END_TEST
 
-/* Products with vectors have as many terms as these have elements. */
+/* A product with a vector has as many terms as the vector has elements. */
 START_TEST(test_products_of_vectors) {
     rg_tensor *a = rg_randn(5, 7), *v = rg_randn(7), *w = rg_randn(5), *out;
     struct {
@@ -369,8 +372,8 @@ START_TEST(test_products_of_vectors) {
 }
 END_TEST
 
-/* The first of 6 queries see 1, 2 and 3 keys, the others all 3, which makes 15 of 18 pairs.
- * Backward makes the weights and their gradients, too. */
+/* The causal mask shows 1, 2 and 3 keys to the first queries, and all 3 keys to the others: 15 of
+ * 18 pairs. Backward computes the weights and their gradients, too. */
 START_TEST(test_attention) {
     rg_tensor *q = rg_requires_grad_(rg_randn(2, 4, 6, 8), true),
               *k = rg_requires_grad_(rg_randn(2, 4, 3, 8), true);
@@ -397,7 +400,7 @@ static bool fails_forward(rg_function_context *ctx, rg_tensor *const in[], rg_te
     return false;
 }
 
-/* A call that fails isn't counted, whichever way it takes. */
+/* A call that fails isn't counted, whether it fails in a check, in a conversion or in forward. */
 START_TEST(test_failed_calls) {
     static rg_function_class fails = { .name = "Fails", .forward = fails_forward };
     rg_tensor *x = rg_ones(2, 3);
@@ -416,7 +419,7 @@ START_TEST(test_failed_calls) {
 }
 END_TEST
 
-/* The table has room for so many ops; those that come later are left out of it. */
+/* The table has room for a limited number of ops. It leaves out the ops that come later. */
 START_TEST(test_many_ops) {
     enum { OPS = 2000 };
     static rg_op ops[OPS];
@@ -437,7 +440,7 @@ START_TEST(test_many_ops) {
         rows++;
     ck_assert_int_ge(rows, 1024);
     ck_assert_int_lt(rows, 1100);
-    /* A name that is given has no room either, however long it is. */
+    /* A name that the program gives gets no row either, however long it is. */
     const char *table = rg_profile_table();
     static const char late[] = "a name that is given when the table is full, and a long one";
     rg_set_profiling(true);
@@ -454,7 +457,7 @@ static long calls_of(const char *name) {
     return row(name, &calls, &ms, &us, &gflops) ? calls : 0;
 }
 
-/* Calls that a rule makes are counted in their own rows. */
+/* Calls that a rule makes are counted in rows of their own. */
 START_TEST(test_inside) {
     rg_tensor *x = rg_requires_grad_(rg_randn(200, 200), true);
     long muls = calls_of("\nmul  "), exps = calls_of("\nexp, backward");
@@ -467,8 +470,8 @@ START_TEST(test_inside) {
 }
 END_TEST
 
-/* The time of a call is its own: without that of the calls inside it, so that no more time is
- * counted than there was. Nearly all of addmm's backward is time of the products inside it. */
+/* The time of a call is without that of the calls inside it, so the sum of all times is no longer
+ * than the run. Nearly all of addmm's backward is spent in products. */
 START_TEST(test_times_are_each_calls_own) {
     rg_tensor *c = rg_requires_grad_(rg_randn(200, 200), true),
               *a = rg_requires_grad_(rg_randn(200, 200), true);
@@ -482,7 +485,7 @@ START_TEST(test_times_are_each_calls_own) {
 }
 END_TEST
 
-/* The costliest row is the first. */
+/* A call that fails isn't counted. */
 START_TEST(test_what_fails_costs_nothing) {
     rg_cost before = rg_profile_cost("add");
     rg_set_profiling(true);
@@ -492,6 +495,7 @@ START_TEST(test_what_fails_costs_nothing) {
 }
 END_TEST
 
+/* The costliest row comes first. */
 START_TEST(test_rows_are_in_order) {
     rg_tensor *x = rg_requires_grad_(rg_randn(100, 100), true);
     rg_cost exps = rg_profile_cost("exp");
@@ -534,7 +538,7 @@ static void read_batch(void) {
     { RG_RECORD_FUNCTION(NULL); }
 }
 
-/* A function's own row is without the ops, and the functions, that are called inside. */
+/* The row of a function leaves out the ops and functions that it calls. */
 START_TEST(test_functions) {
     const rg_cost exps = rg_profile_cost("exp"), before = rg_profile_cost(NULL);
     read_batch();
@@ -552,12 +556,12 @@ START_TEST(test_functions) {
     const double op = rg_profile_cost("exp").ns - exps.ns;
     ck_assert_msg(inner >= 2 * 2e6, "%g", inner);
     ck_assert_msg(own + inner + op <= took, "%g, %g and %g of %g", own, inner, op, took);
-    /* They are among all times. */
+    /* The times of functions are part of the sum of all times. */
     ck_assert_double_ge(rg_profile_cost(NULL).ns - before.ns, 0.999 * (own + inner + op));
 }
 END_TEST
 
-/* What goes on beside the thread's calls takes no time from those around it. */
+/* A time between rg_profile_begin and rg_profile_end isn't taken off the function around them. */
 START_TEST(test_beside_takes_no_time) {
     rg_set_profiling(true);
     {
@@ -571,7 +575,8 @@ START_TEST(test_beside_takes_no_time) {
 }
 END_TEST
 
-/* It ends in any order, and is no part of the time of all calls. */
+/* Pairs of rg_profile_begin and rg_profile_end may overlap. Their times aren't part of the sum of
+ * all times. */
 START_TEST(test_beside) {
     ck_assert_double_eq(rg_profile_begin(), 0);
     rg_set_profiling(true);
@@ -586,9 +591,9 @@ START_TEST(test_beside) {
     rg_profile_end("second", second, 20);
     ck_assert(rg_profile_cost(NULL).ns == all);
     rg_set_profiling(false);
-    /* It began while the profiler was on. */
+    /* The time `first` began while the profiler was on, so its end is counted. */
     rg_profile_end("first", first, 1);
-    /* These didn't. */
+    /* These times didn't begin while it was on, or are no numbers, so their ends aren't counted. */
     rg_profile_end("first", rg_profile_begin(), 1000);
     rg_profile_end("first", 0, 1000);
     rg_profile_end("first", -1, 1000);
@@ -601,7 +606,7 @@ START_TEST(test_beside) {
     check_cost("first", 2, 0, 101);
     check_cost("second", 1, 0, 20);
     ck_assert(rg_profile_cost("first").ns > 1e6 && ns > 0);
-    /* It has no share of the time, so that a number less stands in its line. */
+    /* The row has no percentage, so it has one number less than others. */
     double numbers[6];
     ck_assert_int_eq(sscanf(strstr(rg_profile_table(), "\nfirst ") + 7, "%lf %lf %lf %lf %lf %lf",
                             &numbers[0], &numbers[1], &numbers[2], &numbers[3], &numbers[4],
@@ -611,7 +616,7 @@ START_TEST(test_beside) {
 }
 END_TEST
 
-/* Names are copied, and have a row each, apart from that of an op of this name. */
+/* Names are copied. Each has a row of its own, also if an op has the same name. */
 START_TEST(test_names) {
     char name[100], row[64];
     rg_set_profiling(true);
@@ -638,10 +643,10 @@ START_TEST(test_names) {
     check_cost(name, 3, 0, 4 + 5 + 6);
     check_cost("sigmoid", 2, 10, 5 + 2 * 40);
     const char *table = rg_profile_table(), *line = strstr(table, "\nsigmoid ");
-    /* What goes on beside the calls has a row apart from a function of this name. */
+    /* A time by rg_profile_begin has another row than a function of the same name. */
     line = strstr(table, "\nboth ");
     ck_assert(line && strstr(line + 1, "\nboth "));
-    /* A name that is cut off has one row, however often it comes. */
+    /* All names that are cut off in the same way have one row. */
     for (int i = 0; i < 2; i++) {
         row[62] = (char)('a' + i);
         const char *first = strstr(table, row);
@@ -688,7 +693,7 @@ static bool profiled_child(void) {
     return child > 0 && waitpid(child, NULL, 0) == child;
 }
 
-/* A child writes nothing, and no event needs memory. */
+/* A child of fork writes nothing. Writing an event needs no memory. */
 static int profiled(void) {
     RG_RECORD_FUNCTION("a \"quoted\"\nname\\\x1f \xc3\xa9");
     const double began = rg_profile_begin();
@@ -703,14 +708,15 @@ static int profiled(void) {
     return !forked || rg_error_code() != RG_OK;
 }
 
-/* Reads the number that stands behind the text in the line, or fails. */
+/* Returns the number behind the text in the line, and fails if the text isn't there. */
 static double number_behind(const char *line, const char *text) {
     const char *at = line ? strstr(line, text) : NULL;
     ck_assert_msg(at != NULL, "no %s", text);
     return atof(at + strlen(text));
 }
 
-/* What went on beside the calls has a beginning and an end of one number, around the calls. */
+/* A time by rg_profile_begin is written as two events with one id, at its begin and its end. They
+ * enclose the calls in between. */
 static void check_beside(const char *json, const char *name, const char *bytes) {
     char begin[64], end[64];
     snprintf(begin, sizeof begin, "{\"name\": \"%s\", \"cat\": \"beside\", \"ph\": \"b\"", name);
@@ -724,8 +730,8 @@ static void check_beside(const char *json, const char *name, const char *bytes) 
     ck_assert(number_behind(to, "\"ts\": ") > began + number_behind(call, "\"dur\": "));
 }
 
-/* Reads all that a program writes to its standard error where REGARD_PROFILE has this value, with
- * these arguments, in this folder. */
+/* Runs this program in the folder, with the arguments and this value of REGARD_PROFILE, and reads
+ * what it writes to standard error. */
 static void run_in(const char *folder, const char *value, const char *arguments, char *text,
                    size_t room) {
     static char command[8192];
@@ -741,7 +747,8 @@ static void run_profiled(const char *value, char *text, size_t room) {
     run_in("/", value, "", text, room);
 }
 
-/* The variable asks for the table at the program's end, and a path for each call in a file. */
+/* REGARD_PROFILE=1 prints the table at the program's end. If it is a path, the calls are written to
+ * that file, too. */
 START_TEST(test_environment) {
     static char text[8192], json[8192];
     /* A child runs on the machine itself, where an emulated program can't. */
@@ -779,12 +786,12 @@ START_TEST(test_environment) {
     }
     ck_assert(strncmp(json, "[\n{", 3) == 0 && strcmp(json + strlen(json) - 4, "}\n]\n") == 0);
     ck_assert_int_ge(objects, 12);
-    /* Two of the objects are inside others. */
+    /* Two of the objects are nested, so they aren't separated by commas. */
     ck_assert_int_eq(commas, objects - 2 - 1);
     ck_assert_int_eq(forwards, 3);
     ck_assert(strstr(json, "{\"name\": \"a \\\"quoted\\\"\\u000aname\\\\\\u001f \xc3\xa9\", "
                            "\"cat\": \"function\""));
-    /* The function is around the calls inside it. */
+    /* The function begins before the calls inside it, and ends after them. */
     const char *around = strstr(json, "\"cat\": \"function\""), *call = strstr(json, exp);
     const double began = number_behind(around, "\"ts\": ");
     ck_assert(began <= number_behind(call, "\"ts\": "));
@@ -797,7 +804,7 @@ START_TEST(test_environment) {
 }
 END_TEST
 
-/* A file that can't be written to its end is told of, with its cause. */
+/* If a file can't be written to its end, an error says why. */
 START_TEST(test_full_disk) {
     static char text[8192];
     if (rg_emulated() || getenv("EMULATED") || access("/dev/full", W_OK) != 0)
@@ -808,7 +815,7 @@ START_TEST(test_full_disk) {
 }
 END_TEST
 
-/* Returns how many files there are in the folder, and takes them away; `name` is that of one. */
+/* Returns the number of files in the folder, removes them, and copies the name of one to `name`. */
 static int take_files(const char *folder, char name[256]) {
     char path[300];
     int n = 0;
@@ -826,8 +833,8 @@ static int take_files(const char *folder, char name[256]) {
     return n;
 }
 
-/* Each process has a file of its own where the path says so. What stands for nothing stays as it
- * is, and 1 is no path. */
+/* %p in the path stands for the process's number, so each process has its own file. A % with
+ * another letter stays as it is. 1 is no path. */
 START_TEST(test_file_of_a_process) {
     static char text[8192];
     char folder[] = "/tmp/profileXXXXXX", path[64], name[256];
@@ -852,7 +859,7 @@ START_TEST(test_file_of_a_process) {
 }
 END_TEST
 
-/* A path is taken whole or not at all. */
+/* A path that is too long is refused, and not cut off. */
 START_TEST(test_longest_paths) {
     static char text[16384], path[5000];
     char folder[] = "/tmp/profileXXXXXX", name[256];
@@ -861,7 +868,7 @@ START_TEST(test_longest_paths) {
     ck_assert(mkdtemp(folder) != NULL);
     int written = 0, refused = 0;
     for (int length = 4076; length <= 4100; length++) {
-        /* The path goes by ever more slashes to a file with two numbers. */
+        /* The path has more and more slashes before the file's name, which is two numbers. */
         memset(path, '/', (size_t)length);
         memcpy(path, folder, strlen(folder));
         strcpy(path + length, "%p-%p");
@@ -882,16 +889,16 @@ START_TEST(test_longest_paths) {
 }
 END_TEST
 
-/* A call that comes after the profiler's end isn't in its file. */
+/* A call after the profiler's end isn't in the file. */
 __attribute__((destructor(101))) static void call_at_the_very_end(void) {
     if (getenv("REGARD_PROFILE"))
         rg_profile_end("late", rg_profile_begin(), 0);
 }
 
-/* A class has its row as long as the program runs. */
+/* The row that is made for a class stays until the program ends. */
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
-/* Where it is told to, the program has no memory for the table. */
+/* If this is true, the program has no memory for the table at its end. */
 static bool ends_without_memory;
 __attribute__((destructor(201))) static void deny_memory_at_the_end(void) {
     rg_memory_fail_at(ends_without_memory ? 1 : 0);
@@ -911,7 +918,7 @@ int main(int argc, char **argv) {
                              test_op_without_inputs, test_threads_count_together,
                              test_each_gradient_of_a_product, test_scans, test_elements,
                              test_ops_of_the_program,
-                             /* It fills the table, for all that come after it. */
+                             /* The last test fills the table, so that later ops have no row. */
                              test_many_ops };
     if (getenv("REGARD_PROFILE")) {
         ends_without_memory = argc > 1;

@@ -1,6 +1,6 @@
 /*
- * test_rule_checks.c: rg_function_check names each rule that an op breaks, and the place where it
- * breaks it: the op has two inputs and two outputs, and each mistake is planted at either.
+ * test_rule_checks.c: rg_function_check names each rule that an op breaks, and the input or output
+ * where it breaks it. The op has two inputs and two outputs, and each mistake is planted at either.
  */
 #include "autograd/tools/function.h"
 #include "tensor/base.h"
@@ -63,10 +63,10 @@ typedef enum {
     N_MISTAKES
 } mistake;
 
-/* Which mistake is planted, at which input or output; how often forward was called since. */
+/* The planted mistake, the number of its input or output, and the number of calls of forward. */
 static mistake planted;
 static int at, calls;
-/* Forward fails in that call, if it isn't 0. */
+/* The call of forward that fails, or 0. */
 static int fails_at;
 
 typedef struct {
@@ -79,7 +79,7 @@ typedef struct {
 
 static bool is_at(mistake m, int i) { return planted == m && at == i; }
 
-/* Reads the elements as if they lay one behind the other. */
+/* Returns t with the elements read in the order of memory, as if t were contiguous. */
 static rg_tensor *by_rows(rg_tensor *t) {
     rg_tensor *copy = rg_empty_like(t);
     if (copy)
@@ -99,7 +99,7 @@ static bool refuses(rg_tensor *t, bool strided, bool expanded) {
     return (strided && !rg_is_contiguous(t)) || (expanded && has_zero_stride(t));
 }
 
-/* Changes a number of a tensor behind the library's back. */
+/* Changes an element of a tensor in memory, which its version doesn't show. */
 static void scribble(rg_tensor *t) {
     if (rg_dtype_of(t) == RG_FLOAT64)
         ((double *)rg_data(t))[1] += 1;
@@ -152,7 +152,8 @@ static rg_tensor *mistaken(rg_function_context *ctx, rg_tensor *y, bool replayed
 }
 
 static bool twin_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
-    /* The args are to be read alone; whoever writes to them finds that again in a replay. */
+    /* Forward must only read the args. A forward that writes to them finds the changed args in a
+     * replay. */
     const bool replayed = ++((twin_args *)rg_function_args(ctx))->runs > 1;
     twin_state *state = rg_function_state(ctx);
     calls++;
@@ -228,7 +229,7 @@ static bool twin_backward(rg_function_context *ctx, rg_tensor *const g[], rg_ten
     gin[1] = rg_add(rg_mul(gy[0], rg_square(x[0])), rg_mul(gy[1], both));
     if (!gin[0] || !gin[1])
         return false;
-    /* Nothing of the input counts but that it is there. */
+    /* The released input is only used for its shape. */
     if (planted == READS_RELEASED)
         gin[at] = rg_mul(gin[at], rg_ones_like(state->input));
     if (!gin[at])
@@ -243,9 +244,9 @@ static bool twin_backward(rg_function_context *ctx, rg_tensor *const g[], rg_ten
     return gin[at] != NULL;
 }
 
-/* ---- what is said ------------------------------------------------------------------------- */
+/* ---- error messages ----------------------------------------------------------------------- */
 
-/* A %d stands for the place of the mistake, a $ for that of the other input or output. */
+/* %d stands for the number of the input or output with the mistake, and $ for the other one. */
 static const char *const sentence_of[N_MISTAKES] = {
     [NAN_AT_FIRST] = "Twin: output %d has other values in a second call with the same inputs",
     [OTHER_AGAIN] = "Twin: output %d has other values in a second call with the same inputs: "
@@ -299,7 +300,7 @@ static const char *const sentence_of[N_MISTAKES] = {
                       "failed, and said nothing",
 };
 
-/* A class has one row for all that it does, so each mistake has a class. */
+/* A class has one row, which is made at its first use, so each mistake needs a class of its own. */
 static bool twin_passes(rg_function_class *twin, rg_tensor *a, rg_tensor *b) {
     *twin = (rg_function_class){ .name = "Twin",
                                  .forward = twin_forward,
@@ -318,7 +319,7 @@ START_TEST(test_each_rule_at_each_place) {
     rg_tensor *a = wave(2, 3, 0.3), *b = wave(2, 3, 0.9);
     for (planted = HONEST; planted < N_MISTAKES; planted++)
         for (at = 0; at < 2; at++) {
-            /* An error that stands from before has no part in it. Read, it gives way to another. */
+            /* An older error that was read doesn't change the outcome. A new error replaces it. */
             rg_error_clear();
             rg_fail(at ? RG_OUT_OF_MEMORY : RG_VALUE_ERROR, "test", "it stands from before");
             ck_assert(*rg_error());
@@ -338,7 +339,7 @@ START_TEST(test_each_rule_at_each_place) {
 }
 END_TEST
 
-/* Inputs that require grad are differentiated, and no others; all are copied. */
+/* Inputs that require grad are differentiated, and no others. All inputs are copied. */
 START_TEST(test_what_is_asked_for) {
     static rg_function_class twins[4];
     rg_tensor *a = wave(2, 3, 0.3), *b = wave(2, 3, 0.9);
@@ -355,7 +356,7 @@ START_TEST(test_what_is_asked_for) {
 }
 END_TEST
 
-/* The sentence says how many bytes there are. */
+/* The message has the number of leaked bytes. */
 START_TEST(test_leaks_are_counted) {
     static rg_function_class twin;
     char said[100];
@@ -374,7 +375,7 @@ END_TEST
 
 /* ---- ops that are honest, though they look odd ----------------------------------------------- */
 
-/* y = x rounded down: it has few digits wherever x has many, and so has its gradient. */
+/* y = x rounded down. The result has few digits even if x has many, and so has the gradient. */
 static bool floor_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     (void)ctx;
     out[0] = rg_floor(in[0]);
@@ -410,8 +411,8 @@ static bool count_forward(rg_function_context *ctx, rg_tensor *const in[], rg_te
     return out[0] != NULL;
 }
 
-/* y = floor(a) + floor(b), whose gradients are 0: backward says so, or makes zeros; where `wrong`
- * says so, they are ones where a alone is asked for. */
+/* y = floor(a) + floor(b). The gradients are 0: backward returns no gradients, or zeros. If
+ * `wrong`, it returns ones where a alone needs a gradient. */
 static bool floors_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     (void)ctx;
     out[0] = rg_add(rg_floor(in[0]), rg_floor(in[1]));
@@ -439,7 +440,7 @@ static bool quarter_backward(rg_function_context *ctx, rg_tensor *const g[], rg_
     return gin[0] != NULL;
 }
 
-/* y = x / 4, of which all but the first elements are 1 */
+/* y = x / 4, with few digits in the first element alone; the other elements are 1 */
 static bool first_narrow_forward(rg_function_context *ctx, rg_tensor *const in[],
                                  rg_tensor *out[]) {
     (void)ctx;
@@ -447,8 +448,8 @@ static bool first_narrow_forward(rg_function_context *ctx, rg_tensor *const in[]
     return out[0] && rg_fill_(rg_slice(out[0], 0, 1, rg_size(out[0], 0), 1), 1);
 }
 
-/* y = the sum of n, times a. Whole numbers are asked nothing: n may not lie in memory with gaps,
- * and backward reads it where it lay. */
+/* y = the sum of n, times a. n is a whole number, so the check doesn't require that n may lie in
+ * memory with gaps. Backward reads n itself, not a saved copy. */
 static bool times_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     *(rg_tensor **)rg_function_state(ctx) = in[1];
     if (!rg_is_contiguous(in[1]) || has_zero_stride(in[1]))
@@ -462,7 +463,8 @@ static bool times_backward(rg_function_context *ctx, rg_tensor *const g[], rg_te
     return gin[0] != NULL;
 }
 
-/* y = x^3, with a square that is made anew in backward, or saved, so that it has no history. */
+/* y = x^3. The square is computed again in backward, or is saved as an intermediate result, which
+ * has no history. */
 static bool cubed_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     rg_tensor *square = rg_square(in[0]);
     out[0] = rg_mul(square, in[0]);
@@ -475,14 +477,14 @@ static bool cubed_backward(rg_function_context *ctx, rg_tensor *const g[], rg_te
     return gin[0] != NULL;
 }
 
-/* Beside it is a whole number. */
+/* y = x^3, and a whole number */
 static bool cubed_and_one_forward(rg_function_context *ctx, rg_tensor *const in[],
                                   rg_tensor *out[]) {
     out[1] = rg_arange(3);
     return out[1] && cubed_forward(ctx, in, out);
 }
 
-/* Only where backward reads an intermediate result is that said. */
+/* The message suggests an intermediate result as the cause only if backward reads one. */
 START_TEST(test_what_leads_second_derivatives_on) {
     static rg_function_class cubed[4] = {
         { .name = "Cubed", .forward = cubed_forward, .backward = cubed_backward },
@@ -553,7 +555,7 @@ static bool half_wrong_backward(rg_function_context *ctx, rg_tensor *const g[], 
     return true;
 }
 
-/* What is wrong with one input isn't said of another. */
+/* A mistake at one input isn't reported at another. */
 START_TEST(test_each_input_is_told_apart) {
     static rg_function_class remembers = { .name = "Remembers",
                                            .forward = remembers_forward,
@@ -572,7 +574,7 @@ START_TEST(test_each_input_is_told_apart) {
     ck_fails(rg_function_check(&half_wrong, NULL, RG_LIST(a, b)), RG_RUNTIME_ERROR,
              "HalfWrong: backward doesn't agree with finite differences: gradcheck: Jacobian "
              "mismatch for output 0 with respect to input 1");
-    /* Each input may be of float32, and becomes one of float64. */
+    /* Each input may be float32. The check converts it to float64. */
     planted = HONEST;
     for (at = 0; at < 2; at++) {
         rg_tensor *narrow = rg_requires_grad_(rg_float(rg_detach(at ? b : a)), true);
@@ -592,7 +594,7 @@ static bool rows_backward(rg_function_context *ctx, rg_tensor *const g[], rg_ten
     return true;
 }
 
-/* Inputs that aren't of floating point stay what they are. */
+/* Inputs of whole numbers and bools aren't converted. */
 START_TEST(test_whole_inputs) {
     static rg_function_class rows = { .name = "Rows",
                                       .forward = rows_forward,
@@ -623,13 +625,13 @@ START_TEST(test_ops_without_slope) {
     args = 1;
     ck_fails(rg_function_check(&wrong, &args, RG_LIST(a, b)), RG_RUNTIME_ERROR,
              "Wrong: the gradient of input 0 has other values where only input 0 requires grad");
-    /* One element is enough to tell that digits are lost. */
+    /* One element is enough to find that digits are lost. */
     static rg_function_class narrow = { .name = "Narrow",
                                         .forward = first_narrow_forward,
                                         .backward = quarter_backward };
     ck_fails(rg_function_check(&narrow, NULL, RG_LIST(wave(2, 1, 0.3))), RG_RUNTIME_ERROR,
              "Narrow: output 0 has the precision of float32 for inputs of float64");
-    /* Numbers of few digits may stay so, and a NaN has no digits. */
+    /* Numbers that have few digits before may have few afterwards, and NaN has no digits. */
     rg_tensor *halves = rg_requires_grad_(rg_mul(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), 1.5), true);
     ck_ok(rg_function_check(&quarters, NULL, RG_LIST(halves)));
     ((double *)rg_data(halves))[1] = NAN;
@@ -637,7 +639,7 @@ START_TEST(test_ops_without_slope) {
         rg_function_check(&quarters, NULL, RG_LIST(halves)), RG_RUNTIME_ERROR,
         "Quarter: backward doesn't agree with finite differences: gradcheck: Jacobian mismatch "
         "for output 0 with respect to input 0: at output [1] and input [0]");
-    /* An infinity is the same as another one. */
+    /* Two infinities are the same result. */
     ((double *)rg_data(halves))[1] = INFINITY;
     ck_fails(rg_function_check(&quarters, NULL, RG_LIST(halves)), RG_RUNTIME_ERROR,
              "Quarter: backward doesn't agree with finite differences: gradcheck: Jacobian "
@@ -678,7 +680,8 @@ static void hear_nothing(rg_code code, const char *message) {
     (void)message;
 }
 
-/* A dim of two is enough to expand, and an error handler is there afterwards as before. */
+/* A dim of size 2 is large enough for the check to expand it. After the check the program's error
+ * handler is in force again. */
 START_TEST(test_small_inputs) {
     static rg_function_class twins[2];
     planted = REFUSES_ZERO_STRIDES;
@@ -707,8 +710,8 @@ static bool doubles_backward(rg_function_context *ctx, rg_tensor *const g[], rg_
     return gin[0] != NULL;
 }
 
-/* Digits of an input that needs no gradient say nothing of those that an output must have. What
- * the check has made is gone afterwards. */
+/* An input that needs no gradient doesn't count when the check asks how many digits an output must
+ * have. The check releases the tensors that it makes. */
 START_TEST(test_digits_of_others) {
     static rg_function_class doubles = { .name = "Doubles",
                                          .forward = doubles_forward,
@@ -736,7 +739,7 @@ START_TEST(test_odd_ops_pass) {
     ck_ok(rg_function_check(&floors, NULL, RG_LIST(wave(2, 3, 0.3))));
     for (int n = 1; n < RG_COUNT(in); n += 15)
         ck_ok(rg_function_check(&sums, &n, ((rg_list){ n, in })));
-    /* There may be nothing to expand. */
+    /* An input of one element can't be expanded. */
     const int one = 1;
     ck_ok(rg_function_check(&sums, &one, RG_LIST(wave(1, 1, 0.3))));
     ck_ok(rg_function_check(&sums, &one, RG_LIST(wave(1, 0, 0.3))));
@@ -786,7 +789,7 @@ static const rg_function_class half = { .name = "Half",
                                         .backward = half_backward,
                                         .args_bytes = sizeof(half_way) };
 
-/* Float32 may differ by the tolerance, and by no more. */
+/* Results in float32 may differ by the tolerance, and by no more. */
 START_TEST(test_tolerance_of_float32) {
     static rg_function_class halves[2];
     halves[0] = halves[1] = half;
@@ -800,7 +803,7 @@ END_TEST
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* An op may do without some memory, if it leaves no error. */
+/* An op may succeed without some of its memory if it leaves no error. */
 START_TEST(test_spare_memory) {
     static rg_function_class halves[2];
     halves[0] = halves[1] = half;
@@ -812,7 +815,8 @@ START_TEST(test_spare_memory) {
 }
 END_TEST
 
-/* The last call of all has all the memory that it asks for, and fails for another reason. */
+/* The check denies requests for memory until a call makes fewer. This last call fails for another
+ * reason. */
 START_TEST(test_failure_in_the_last_call) {
     static rg_function_class twins[3];
     rg_tensor *a = wave(2, 3, 0.3), *b = wave(2, 3, 0.9);
@@ -827,9 +831,9 @@ START_TEST(test_failure_in_the_last_call) {
 }
 END_TEST
 
-/* Where memory is denied to the check itself it fails, too. Its own runs with denied memory come
- * last, and take back what was denied: from some request on it passes. Of an op that is wrong it
- * says so, or that there is no memory. */
+/* Denies each request for memory of a check in turn. The check fails; but its own runs with denied
+ * memory come last, and replace the denial, so from then on it passes. If the op is `wrong`, the
+ * check says that, or that there is no memory. */
 static void deny_to_check(rg_function_class *cls, const void *args, rg_list inputs,
                           const char *wrong) {
     rg_function_check(cls, args, inputs);
@@ -850,7 +854,7 @@ static void deny_to_check(rg_function_class *cls, const void *args, rg_list inpu
     rg_error_clear();
 }
 
-/* y = 2 x^T, whose elements don't lie one behind the other, and how many of x are positive */
+/* y0 = 2 x^T, which isn't contiguous, and y1 = the number of positive x */
 static bool turned_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     (void)ctx;
     out[0] = rg_T(rg_mul(in[0], 2));
@@ -891,8 +895,8 @@ START_TEST(test_memory_denied_to_checks) {
 }
 END_TEST
 
-/* Where memory is denied to the check itself it fails, too. Its own runs with denied memory come
- * last, and take back what was denied. */
+/* A check that is denied memory fails. Its own runs with denied memory come last, and replace the
+ * denial. */
 START_TEST(test_memory_denied) {
     static rg_function_class twin;
     const twin_args args = { 0 };
@@ -900,7 +904,8 @@ START_TEST(test_memory_denied) {
     planted = HONEST;
     at = 0;
     ck_ok(twin_passes(&twin, a, b));
-    /* A backward that fails in the end, as it should, may go without some memory before that. */
+    /* In runs that the check expects to fail, a denial may have no effect. The loop ends after 40
+     * checks that pass. */
     for (int64_t n = 1, spared = 0; spared < 40; n++) {
         rg_error_clear();
         const int64_t before = rg_memory_stats().now;
@@ -919,7 +924,7 @@ START_TEST(test_memory_denied) {
 }
 END_TEST
 
-/* A class has its row as long as the program runs. */
+/* The row that is made for a class stays until the program ends. */
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
 RG_TESTS(rule_checks, test_most_outputs, test_small_inputs, test_whole_inputs,

@@ -18,10 +18,11 @@ static rg_tensor *leaf(int64_t n, int64_t m) {
 
 /* ---- hooks ---------------------------------------------------------------------------- */
 
-/* A test opens a scope behind its counts, since they are counted up to the end of what it saved. */
+/* A test counts the calls of its hooks until all saved values are dropped, so it opens a scope
+ * after it has made the counts. */
 typedef struct {
     int packed, unpacked, dropped;
-    int fail_at; /* This call fails; 0 stands for none. */
+    int fail_at; /* The call of a hook that fails, or 0. */
     enum { KEEP, HALVE, TURN, FAIL_TO_PACK, WRITE, WRONG_SHAPE, FAIL_TO_UNPACK } how;
 } counts;
 
@@ -73,7 +74,8 @@ START_TEST(test_hooks_see_what_is_saved) {
     ck_assert_int_eq(c.unpacked, 8);
     ck_assert_int_eq(c.dropped, 4);
     ck_fails(rg_backward(y), RG_RUNTIME_ERROR, "backward through the graph a second time");
-    /* Outside the block no hooks are in force, and a graph that is let go of drops its values. */
+    /* Outside the block the hooks aren't called. When a graph is released, its values are
+     * dropped. */
     ck_ok(chain(x));
     ck_assert_int_eq(c.packed, 4);
     {
@@ -85,7 +87,7 @@ START_TEST(test_hooks_see_what_is_saved) {
 }
 END_TEST
 
-/* Kernels read a saved value as it lay, whatever strides the hook's has. */
+/* Kernels read a saved value with its old strides, even if the hook returns it with others. */
 START_TEST(test_a_value_comes_back_turned) {
     counts c = { .how = TURN };
     RG_SCOPE();
@@ -100,7 +102,7 @@ START_TEST(test_a_value_comes_back_turned) {
 }
 END_TEST
 
-/* What is freed stays freed, also where only inputs were saved. */
+/* Released values can't be used again, even if only inputs were saved. */
 START_TEST(test_packed_values_are_freed) {
     counts c = { .how = KEEP };
     RG_SCOPE();
@@ -123,7 +125,7 @@ START_TEST(test_packed_values_are_freed) {
 }
 END_TEST
 
-/* This hook differentiates, for which values are saved: they are no business of hooks. */
+/* This hook runs backward itself. The values that are saved meanwhile don't go through hooks. */
 static void *pack_and_differentiate(rg_tensor *t, void *context) {
     counts *c = context;
     c->packed++;
@@ -157,7 +159,7 @@ START_TEST(test_hooks_in_odd_places) {
 }
 END_TEST
 
-/* A guard takes its own hooks away, and once alone. */
+/* A guard removes only its own hooks, and only once. */
 START_TEST(test_guards) {
     counts c = { .how = KEEP }, outer = { .how = KEEP };
     RG_SCOPE();
@@ -179,8 +181,8 @@ START_TEST(test_guards) {
 }
 END_TEST
 
-/* Where the second of two values can't be packed or unpacked, the first is dropped once, and what
- * comes next finds all as it was. */
+/* If the second of two values can't be packed, the first is dropped. If it can't be unpacked,
+ * nothing is dropped, and a later run succeeds. */
 START_TEST(test_hooks_that_fail_in_the_middle) {
     counts c = { .how = KEEP, .fail_at = 2 };
     RG_SCOPE();
@@ -204,7 +206,7 @@ START_TEST(test_hooks_that_fail_in_the_middle) {
 }
 END_TEST
 
-/* What was saved can't be written over before it is used, whatever it is used for. */
+/* A saved value that was written to before backward is an error, whatever it is used for. */
 START_TEST(test_saved_values_written_over) {
     static const char modified[] = "has been modified by an inplace operation";
     rg_tensor *x = leaf(2, 3), *base = rg_mul(x, 1), *one = rg_pow(base, 0);
@@ -233,8 +235,8 @@ START_TEST(test_saved_values_written_over) {
 }
 END_TEST
 
-/* A value is asked for where the gradient is 0 whatever it was, and isn't where another input needs
- * it alone. */
+/* A value is unpacked even if the gradient is 0 whatever the value is. It isn't unpacked if only
+ * the gradient of another input needs it. */
 START_TEST(test_values_asked_for) {
     counts c = { .how = KEEP };
     RG_SCOPE();
@@ -253,7 +255,7 @@ START_TEST(test_values_asked_for) {
 }
 END_TEST
 
-/* Where no hooks are in force, there are none to take away. */
+/* Removing hooks has no effect if none are in force. */
 START_TEST(test_taken_away_once_too_often) {
     counts c = { .how = KEEP };
     RG_SCOPE();
@@ -280,7 +282,7 @@ START_TEST(test_hooks_may_keep_less) {
     }
     rg_tensor *g = rg_grad(y, x, .create_graph = true);
     ck_assert(!rg_equal(g, direct) && rg_allclose(g, direct, 1e-6, 1e-6));
-    /* What was packed leads on to second derivatives. */
+    /* Second derivatives go through packed values, too. */
     rg_tensor *z = chain(x);
     rg_tensor *second = rg_grad(rg_sum(rg_grad(z, x, .create_graph = true)), x);
     ck_assert(rg_allclose(rg_grad(rg_sum(g), x), second, 1e-5, 1e-5));
@@ -322,8 +324,8 @@ END_TEST
 typedef struct {
     rg_tensor *w;
     int calls;
-    int always; /* So many values more are saved by each call. */
-    int more;   /* So many values more are saved by each call but the first. */
+    int always; /* Each call saves this number of values more. */
+    int more;   /* Each call but the first saves this number of values more. */
     bool changes, drops_out;
 } block;
 
@@ -358,7 +360,7 @@ START_TEST(test_checkpoints_give_the_same_bits) {
         ck_ok(rg_backward(rg_sum(z), .retain_graph = true));
         ck_assert_int_eq(b.calls, 2);
         ck_assert(rg_equal(rg_grad_of(x), want_x) && rg_equal(rg_grad_of(b.w), want_w));
-        /* The draws that come after it are the same, too. */
+        /* Random numbers that are drawn after the checkpoint are the same, too. */
         ck_assert(rg_equal(drawn, next));
         ck_ok(rg_backward(rg_sum(z)));
         ck_assert_int_eq(b.calls, 3);
@@ -391,7 +393,7 @@ START_TEST(test_checkpoints_within) {
     rg_tensor *want = rg_grad(rg_sum(run_block(&once, &b)), x);
     rg_manual_seed(1);
     ck_assert(rg_equal(rg_grad(rg_sum(rg_checkpoint(run_two_blocks, &b, 1, in)), x), want));
-    /* Without grad mode nothing is kept, and nothing computed again. */
+    /* Without grad mode nothing is saved, and nothing is computed again. */
     RG_NO_GRAD();
     b.calls = 0;
     ck_assert(!rg_requires_grad(rg_checkpoint(run_two_blocks, &b, 1, in)));
@@ -404,7 +406,7 @@ static rg_tensor *own_square(rg_tensor *const in[], void *context) {
     return rg_square((rg_tensor *)context);
 }
 
-/* Computes a derivative of what it computes. */
+/* Runs backward on its own result, which a checkpoint refuses. */
 static rg_tensor *own_slope(rg_tensor *const in[], void *context) {
     (void)context;
     return rg_grad(rg_sum(rg_exp(in[0])), in[0], .create_graph = true);
@@ -427,7 +429,7 @@ START_TEST(test_odd_functions_in_checkpoints) {
     ck_assert_int_eq(calls, 2);
     ck_ok(rg_backward(rg_sum(rg_mul(plain, rg_exp(plain)))));
     ck_assert(rg_equal(rg_grad_of(x), rg_grad_of(plain)));
-    /* What was written to an input before the call is none of its business. */
+    /* A write to an input before the call has no effect on the checkpoint. */
     in[0] = rg_add_(rg_mul(x, 1), 0);
     ck_ok(rg_backward(rg_sum(rg_checkpoint(beside_none, &calls, 2, in))));
     ck_assert(rg_allclose(rg_grad_of(x), rg_mul(rg_grad_of(plain), 2), 1e-12, 0));
@@ -439,8 +441,8 @@ static rg_tensor *with_noise(rg_tensor *const in[], void *context) {
     return rg_mul(in[0], rg_exp(rg_mul(in[0], rg_rand_like(in[0]))));
 }
 
-/* Where the random state isn't preserved, the second call draws further numbers; where it is, it
- * draws those of the first, and leaves the stream as it was. */
+/* Without preserve_rng_state the second call draws further random numbers. With it, it draws those
+ * of the first call again, and leaves the stream as it was. */
 START_TEST(test_random_state_of_checkpoints) {
     rg_tensor *x = leaf(2, 3), *before;
     for (int preserved = 0; preserved < 2; preserved++) {
@@ -502,7 +504,7 @@ START_TEST(test_generators_of_checkpoints) {
 }
 END_TEST
 
-/* A way back for which there is no memory leaves the stream of random numbers as it was. */
+/* A backward run that fails for lack of memory leaves the stream of random numbers as it was. */
 START_TEST(test_a_way_back_that_fails_draws_nothing) {
     rg_tensor *x = leaf(2, 3);
     bool done = false;
@@ -522,7 +524,7 @@ START_TEST(test_a_way_back_that_fails_draws_nothing) {
 }
 END_TEST
 
-/* The sum of exp(x) of all three inputs, all of which it must get. */
+/* The sum of exp(x) over all three inputs, none of which may be NULL. */
 static rg_tensor *of_three(rg_tensor *const in[], void *context) {
     (void)context;
     rg_tensor *sum = NULL;
@@ -534,7 +536,7 @@ static rg_tensor *of_three(rg_tensor *const in[], void *context) {
     return sum;
 }
 
-/* There and back through a checkpoint, of which one input needs no gradient. */
+/* Runs a checkpoint forward and backward. One of its inputs needs no gradient. */
 static bool checkpointed(void) {
     rg_tensor *in[3];
     for (int i = 0; i < 3; i++) {
@@ -546,7 +548,7 @@ static bool checkpointed(void) {
     return y && rg_backward(y);
 }
 
-/* A checkpoint that fails leaves the hooks in force that the program has. */
+/* After a checkpoint that fails, the program's hooks are still in force. */
 START_TEST(test_checkpoints_without_memory) {
     ck_assert_int_ge(deny_in_turn(checkpointed, NULL), 10);
     counts c = { .how = KEEP };
@@ -573,7 +575,8 @@ static rg_tensor *of_two(rg_tensor *const in[], void *context) {
     return rg_mul(rg_sin(in[0]), rg_exp(rg_mul(in[1], in[1])));
 }
 
-/* What one way back left of the values is let go of by the next. */
+/* A backward run that needs only a part of the values leaves the others, and the next run drops
+ * them. */
 START_TEST(test_checkpoints_walked_in_parts) {
     rg_tensor *in[] = { leaf(2, 3), leaf(2, 3) }, *want[2];
     rg_tensor *y = rg_sum(of_two(in, NULL));
@@ -585,8 +588,8 @@ START_TEST(test_checkpoints_walked_in_parts) {
 }
 END_TEST
 
-/* Where some values are left, and there is no memory to compute all again, each is let go of once.
- */
+/* If values of an earlier run are left, and there is no memory to compute all of them again, each
+ * is dropped once. */
 START_TEST(test_values_left_without_memory) {
     rg_tensor *in[] = { leaf(2, 3), leaf(2, 3) };
     bool done = false;
@@ -615,7 +618,7 @@ START_TEST(test_what_checkpoints_refuse) {
              "during recomputation: 4.");
     for (int i = 0; i < 3 * 17; i++) {
         char said[100];
-        /* At first there is room for 64 values. */
+        /* The list has room for 64 values at first. */
         const int more = i % 3 + 1, always = i / 3 < 16 ? i / 3 : 64 - 6;
         b = (block){ .w = b.w, .always = always, .more = more };
         y = rg_checkpoint(run_block, &b, 1, in);
@@ -715,7 +718,7 @@ START_TEST(test_memory_denied) {
 }
 END_TEST
 
-/* An op that saves nothing has nothing to pack, and takes no memory for it. */
+/* An op that saves nothing packs nothing, and takes no memory for it. */
 START_TEST(test_nothing_to_pack) {
     RG_SCOPE();
     counts c = { .how = KEEP };

@@ -1,6 +1,6 @@
 /*
- * test_sentences.c: whole sentences of ops that fail. Their numbers are all different where they
- * can be, so that none stands for another one.
+ * test_sentences.c: whole error messages of ops. The numbers in a call are all different if
+ * possible, so that no number can stand for another.
  */
 #include "autograd/tools/functional.h"
 #include "autograd/checks.h"
@@ -444,7 +444,7 @@ START_TEST(test_dims) {
 }
 END_TEST
 
-/* A text that isn't there is refused, and so is a list. */
+/* NULL in place of a text or of a list of sizes is refused. */
 START_TEST(test_nothing_given) {
     rg_tensor *x = T(2, 3), *i = I(2, 3);
     ck_says(rg_cdist(x, x, .compute_mode = NULL), "cdist: expected a text but got NULL");
@@ -461,7 +461,7 @@ START_TEST(test_nothing_given) {
 }
 END_TEST
 
-/* Sizes whose product or sum no int64 holds. */
+/* The products or sums of these sizes exceed int64. */
 START_TEST(test_sizes) {
     rg_tensor *one = T(1), *huge = rg_expand_dims(one, RG_DIMS(INT64_MAX / 2));
     rg_tensor *wide = rg_expand_dims(T(1, 1), RG_DIMS(3, INT64_MAX / 4));
@@ -485,7 +485,7 @@ START_TEST(test_sizes) {
 }
 END_TEST
 
-/* What an op makes of bools may be written over them if it is of bool. */
+/* The result of an op on bools may be written over them if it is a bool, too. */
 START_TEST(test_bools_in_place) {
     rg_tensor *x = rg_gt(rg_arange(6), 2), *shifted = rg_narrow(x, 0, 1, 5);
     ck_says(rg_mul_(x, I(6)),
@@ -568,8 +568,8 @@ START_TEST(test_numbers) {
 }
 END_TEST
 
-/* A view that can't follow its base says which function asked for it, also where that is made of
- * others. */
+/* If the base of a view was written to and the view can't follow, the error names the function that
+ * used the view, even if that is made of others. */
 START_TEST(test_views_left_behind) {
     rg_tensor *y = rg_mul(rg_requires_grad_(T(2, 6), true), 1);
     rg_list parts = rg_split(y, 1, 0);
@@ -597,7 +597,8 @@ static void record_twice(void *reduce) {
     rg_grad(rg_sum(y), x, .create_graph = true);
 }
 
-/* What is decided by values is decided once, so that no recorded step may have it. */
+/* A decision that depends on values can't be recorded, since a recording would repeat it for other
+ * values. */
 START_TEST(test_decided_by_values) {
     static const char refused[] = "can't be part of a recorded step";
     scores = rg_ones(2, 3);
@@ -616,7 +617,7 @@ static rg_tensor *same_of(rg_tensor *const in[], void *unused) {
     return rg_mul(in[0], 2);
 }
 
-/* What nothing but a mistake asks for. */
+/* These refusals are rare: only a mistake in the program leads to them. */
 START_TEST(test_rare_refusals) {
     rg_tensor *x = rg_requires_grad_(rg_full_dims(RG_DIMS(2), 1, RG_FLOAT64), true);
     rg_tensor *wide = rg_requires_grad_(rg_expand(rg_detach(rg_narrow(x, 0, 0, 1)), 3), true);
@@ -708,7 +709,7 @@ START_TEST(test_rare_refusals) {
 }
 END_TEST
 
-/* Each checker has one sentence, whoever calls it, and nothing to say of what fits or is absent. */
+/* Each checker has one message, whichever op calls it. It accepts what fits and what is absent. */
 START_TEST(test_checkers) {
     rg_tensor *x = T(2, 3), *row = T(3), *index = I(2), *leaf = rg_requires_grad_(T(2), true);
     rg_tensor *y = rg_exp(leaf);

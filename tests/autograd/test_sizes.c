@@ -25,8 +25,8 @@
 
 /* ---- sizes ------------------------------------------------------------------------------- */
 
-/* A size is tried on both sides of each constant, from LEAST on. Above MOST, up to LONGEST, a
- * function has one case alone. */
+/* For each constant in the kernels, sizes on both sides of it are tried, from LEAST on. Of the
+ * sizes between MOST and LONGEST, a function gets one case each. */
 enum { LEAST = 7, MOST = 1100, LONGEST = 1 << 15, MANY = 512 };
 
 static int64_t sizes[MANY];
@@ -80,8 +80,8 @@ static void read_folder(const char *folder) {
         closedir(files);
 }
 
-/* Vectors have powers of two, and blocks of channels or rows are cut from their product with a
- * window, so that all small sizes are tried, too. */
+/* Sizes around powers of two are tried because of vectors, and all small sizes because blocks of
+ * channels and rows have sizes that depend on the window. */
 static void find_sizes(void) {
     for (int64_t n = LEAST; n < 24; n++)
         add_size(n);
@@ -104,7 +104,8 @@ static int64_t draw(int64_t n) {
 
 #define LIMIT 6.0
 
-/* Returns x with each number drawn nearer to 0 by up to a thousandth, or to infinity by as much. */
+/* Returns x with each number moved toward 0 by up to a thousandth of itself. If `beyond`, it is
+ * moved away from 0 instead. */
 static rg_tensor *nearby(rg_tensor *x, bool beyond) {
     rg_tensor *y = rg_clone(x);
     for (int64_t i = 0; i < y->numel; i++) {
@@ -116,8 +117,8 @@ static rg_tensor *nearby(rg_tensor *x, bool beyond) {
     return y;
 }
 
-/* Returns a number between two of the n, so that it lies where the function is defined: rounded to
- * float32, and none beyond LIMIT. It is a little nearer to 0, so that no two are equal. */
+/* Returns a number between two of the n numbers, so that the function is defined there. It is a
+ * float32 of magnitude at most LIMIT, moved a little toward 0, so that no two are equal. */
 static double number_between(const double *v, int64_t n) {
     const double a = v[draw(n)], b = v[draw(n)];
     const double part = isfinite(a) && isfinite(b) ? (double)draw(4096) / 4096 : 0;
@@ -126,8 +127,8 @@ static double number_between(const double *v, int64_t n) {
     return (float)(between == 0 ? less : between - less * between);
 }
 
-/* Returns a contiguous tensor of this shape, of float64 if t is of floats, whose numbers are drawn
- * from t's. */
+/* Returns a contiguous tensor of this shape with numbers drawn from t's. It is float64 if t is of
+ * floating point. */
 static rg_tensor *grown(rg_tensor *t, rg_dims shape) {
     const bool real = rg_is_floating_point(t);
     rg_tensor *from = rg_contiguous(rg_to(rg_detach(t), RG_FLOAT64));
@@ -155,7 +156,7 @@ static int longest(rg_tensor *x) {
     return most;
 }
 
-/* Returns a view of x's shape: of its first numbers along a dim or along all, expanded. */
+/* Returns the first slice of x along its longest dim, or along all dims, expanded to x's shape. */
 static rg_tensor *expanded(rg_tensor *x, layout how) {
     rg_tensor *part = x;
     for (int d = 0; d < x->ndim; d++)
@@ -194,7 +195,8 @@ static rg_tensor *room_of(rg_tensor *x, layout how) {
     }
 }
 
-/* Returns x's numbers in this layout. What is to be expanded has equal numbers already. */
+/* Returns x in this layout. If the layout is an expanded one, the elements that it repeats are
+ * equal already. */
 static rg_tensor *laid_out(rg_tensor *x, layout how) {
     RG_NO_GRAD();
     if (how == WHOLE || !x->ndim || !x->numel)
@@ -209,22 +211,22 @@ static rg_tensor *laid_out(rg_tensor *x, layout how) {
 /* ---- a case that is made larger ------------------------------------------------------------ */
 
 enum {
-    SLOTS = 12,      /* The tensors of a case. */
-    PLACES = 6,      /* Their dims of one size. */
-    SIGNATURES = 4,  /* The cases of a function that are tried, */
-    VARIANTS = 3,    /* and the sets of dims that grow together, of each size in a case. */
-    SOME = 1 << 9,   /* Where operands have more elements than these, each third size is tried; */
-    LARGE = 1 << 12, /* and none where they have more than these. */
-    GROUPS = 8       /* The tests among which the functions are shared out. */
+    SLOTS = 12,      /* The maximum number of tensors of a case. */
+    PLACES = 6,      /* The maximum number of dims of one size in them. */
+    SIGNATURES = 4,  /* The maximum number of cases of a function. */
+    VARIANTS = 3,    /* The maximum number of sets of dims that grow, for a size in a case. */
+    SOME = 1 << 9,   /* Above this number of elements, a third of the sizes is tried, */
+    LARGE = 1 << 12, /* and none up to MOST above this number. */
+    GROUPS = 8       /* The number of tests among which the functions are divided. */
 };
 
-/* The tensors of a case, by the places where the call finds them. */
+/* A tensor of a case: `at` is where the call reads it, and `given` is the case's own tensor. */
 typedef struct {
     rg_tensor **at, *given;
-    rg_tensor *numbers; /* What the slot holds at the size that is tried, contiguous. */
+    rg_tensor *numbers; /* The contiguous numbers of the slot at the current size. */
     bool leaf;
     layout how;
-    uint32_t growing; /* The dims whose bits are set are made larger. */
+    uint32_t growing; /* Bit d is set if dim d is made larger. */
 } slot;
 
 static struct {
@@ -233,15 +235,15 @@ static struct {
     rg_dims dims[OP_ARGUMENTS];
     int n;
     slot slots[SLOTS];
-    int long_sizes;     /* So many sets of places are yet to be tried at long sizes. */
-    int64_t size, from; /* Where dims were `from`, they are `size`. */
-    bool renamed;       /* So are those among the arguments. */
-    bool inplace, typed; /* The call writes over its first tensor; it is told a dtype. */
+    int long_sizes;     /* The number of sets of dims that are yet to be tried at long sizes. */
+    int64_t size, from; /* Dims of size `from` get the size `size`. */
+    bool renamed;       /* Sizes among the arguments are changed in the same way. */
+    bool inplace, typed; /* The call writes over its first tensor; it takes a dtype. */
     layout g;
     rg_tensor *cotangent[OP_OUTPUTS];
 } larger;
 
-/* What a call gave, and behind it the gradients of its leaves. */
+/* The outputs of a call, and after them the gradients of its leaves. */
 typedef struct {
     int outputs, n;
     rg_tensor *v[OP_OUTPUTS + SLOTS];
@@ -250,7 +252,7 @@ typedef struct {
 static struct counts {
     int failures, functions, cases;
     long checks;
-    const char *last[GROUPS]; /* The functions that were tried last, for one that crashes. */
+    const char *last[GROUPS]; /* The last function of each group, to find a crash. */
 } * count;
 static bool verbose;
 
@@ -273,7 +275,7 @@ __attribute__((format(printf, 2, 3))) static void complain(const char *way, cons
     fflush(stdout);
 }
 
-/* What isn't compared of some functions. */
+/* Comparisons that are left out for some functions. */
 enum { SLOPE = 1, SINGLES = 2, PIECES = 4, LONG = 8 };
 static const struct {
     const char *name;
@@ -337,7 +339,8 @@ static void draw_numbers(int64_t size) {
         larger.slots[k].numbers = grown(larger.slots[k].given, shape_at(&larger.slots[k], size));
 }
 
-/* Puts dims of the larger size among the arguments, where those as given are refused. */
+/* Replaces sizes among the arguments with the larger size, for functions that refuse the old
+ * ones. */
 static void rename_dims(bool rename) {
     larger.renamed = rename;
     for (int i = 0; i < larger.c->n_args; i++) {
@@ -374,8 +377,8 @@ static void make_cotangents(const op_result *r) {
     }
 }
 
-/* Leaves numbers, each time others, in the memory that is taken next: an element that isn't written
- * then differs from call to call. */
+/* Fills the memory that is allocated next with a number, another one in each call. An element that
+ * an op leaves unwritten then differs from run to run. */
 static void spoil_memory(void) {
     static double number = 1;
     RG_SCOPE();
@@ -421,8 +424,8 @@ static bool compute(outcome *o, rg_dtype dtype, bool layouts, bool graph, bool f
                         (rg_backward_options){ .create_graph = graph, .allow_unused = true });
 }
 
-/* Returns the largest difference, as a part of the largest number or of 1. What float32 can't hold
- * isn't compared. */
+/* Returns the largest difference, divided by the largest magnitude or 1. Numbers that float32 can't
+ * hold aren't compared. */
 static double distance(rg_tensor *a, rg_tensor *b) {
     if (a == RG_NONE || b == RG_NONE)
         return a == b ? 0 : INFINITY;
@@ -473,7 +476,8 @@ static double product(rg_tensor *a, rg_tensor *b, double *size) {
     return sum;
 }
 
-/* Returns the sum of the outputs times their cotangents, `by` steps away along the line. */
+/* Returns the sum of the outputs times their cotangents, at the point that is `by` times the
+ * direction `way` away. */
 static double at_step(rg_tensor *const way[], double by, double *size) {
     RG_NO_GRAD();
     rg_tensor *in[SLOTS];
@@ -490,8 +494,8 @@ static double at_step(rg_tensor *const way[], double by, double *size) {
     return sum;
 }
 
-/* Compares the gradients times a direction with the slope of the function along it. Returns whether
- * they agree, or how they differ. */
+/* Compares the gradients times a direction with the slope of the function along that direction.
+ * Returns whether they agree; if not, `said` tells how they differ. */
 static bool same_slope(const outcome *o, char *said, size_t room) {
     const double step = 1e-6;
     rg_tensor *way[SLOTS] = { NULL };
@@ -517,8 +521,8 @@ static bool same_slope(const outcome *o, char *said, size_t room) {
     return false;
 }
 
-/* Checks the slope in a few points beside each other, since a function that bends or breaks in one
- * of them has another slope there. */
+/* Compares the slope at a few points near each other. A function may have a kink or a jump at one
+ * of them, where the slope differs. */
 static void check_slope(const outcome *o) {
     char said[128];
     outcome near = *o;
@@ -539,7 +543,7 @@ static void check_slope(const outcome *o) {
         complain("slope", "%s", said);
 }
 
-/* Returns the dim of the size that is tried, if there is only one, or -1. */
+/* Returns the only dim of this size, -1 if there is none, or -2 if there are several. */
 static int only_dim(rg_tensor *t, int64_t size) {
     int found = -1;
     for (int d = 0; d < t->ndim; d++) {
@@ -551,8 +555,8 @@ static int only_dim(rg_tensor *t, int64_t size) {
     return found;
 }
 
-/* Returns the part of x that a piece has: n places from `from` on along its dim of the size that is
- * tried, or all of x where it has no such dim. Returns NULL where it has two. */
+/* Returns n elements of x, from index `from` on, along its only dim of the tried size. Returns all
+ * of x if there is no such dim, and NULL if there are several. */
 static rg_tensor *piece_of(rg_tensor *x, int64_t from, int64_t n) {
     const int d = only_dim(x, larger.size);
     if (d == -2)
@@ -560,8 +564,9 @@ static rg_tensor *piece_of(rg_tensor *x, int64_t from, int64_t n) {
     return rg_detach(d < 0 ? x : rg_narrow(x, d, from, n));
 }
 
-/* Computes the piece of n places from `from` on, and adds its gradients for what doesn't grow to
- * `sum`. Returns how far the piece is from the whole, or -1 where there is none. */
+/* Calls the function with the piece of n elements from index `from` on. Adds the gradients of
+ * tensors that don't grow to `sum`. Returns the distance between the results and those of the
+ * whole, or -1 if the case can't be cut into pieces. */
 static double piece_apart(const outcome *o, int64_t from, int64_t n, rg_tensor *sum[]) {
     rg_tensor *in[SLOTS], *x[SLOTS], *y[OP_OUTPUTS], *g[OP_OUTPUTS], *got[SLOTS];
     op_result r;
@@ -607,8 +612,9 @@ static double piece_apart(const outcome *o, int64_t from, int64_t n, rg_tensor *
     return most;
 }
 
-/* Returns how far outputs and gradients are from those of pieces along the size that grows, with
- * `each` places, which are put together or added up; -1 where this can't be done. */
+/* Cuts the case into pieces of `each` elements along the size that grows. Returns the distance
+ * between the outputs and gradients of the whole and those of the pieces, or -1 if the case can't
+ * be cut. */
 static double pieces_apart(const outcome *o, int64_t each) {
     RG_SCOPE();
     rg_tensor *sum[SLOTS];
@@ -649,12 +655,13 @@ static layout drawn_layout(bool expands) {
     return draw(2) ? WHOLE : (layout)draw(expands ? LAYOUTS : ALONG);
 }
 
-/* Draws layouts, and gives what is to be expanded equal numbers. */
+/* Draws layouts. If a slot's layout is an expanded one, its numbers become equal along the expanded
+ * dims. */
 static void draw_layouts(void) {
     larger.g = drawn_layout(true);
     for (int k = 0; k < larger.n; k++) {
         slot *s = &larger.slots[k];
-        /* What is written to must not be expanded. */
+        /* The tensor that is written to must not be expanded. */
         s->how = drawn_layout(!(larger.inplace && k == 0));
         if (s->how >= ALONG && s->numbers->numel)
             s->numbers = rg_clone(expanded(s->numbers, s->how));
@@ -672,7 +679,8 @@ static void try_layouts(rg_dtype dtype) {
     for (int k = 0; k < larger.n; k++)
         keep[k] = larger.slots[k].numbers;
     draw_layouts();
-    /* A call that is told a dtype may compute in float32, too, in the order of the layout. */
+    /* A call with a dtype among its arguments may compute in float32, with sums in the order of the
+     * layout. */
     const double in_float64 = larger.typed ? 1e-5 : 1e-12;
     if (compute(&a, dtype, false, false, true)) {
         if (compute(&b, dtype, true, false, false))
@@ -719,8 +727,8 @@ static void try_size(int64_t size, bool goes_apart) {
     count->cases++;
 }
 
-/* Returns whether the function takes the case at the least size, and whether the case goes apart
- * there. */
+/* Returns whether the function accepts the case at the least size. Sets *goes_apart if the results
+ * are those of the pieces. */
 static bool takes(bool *goes_apart) {
     RG_SCOPE();
     outcome o;
@@ -752,7 +760,8 @@ static bool grows_slowly(void) {
     return elements[1] <= 2 * elements[0];
 }
 
-/* Tries a long size: what is looked for are ways for much work, which are about layouts. */
+/* Tries a long size. Kernels may choose another way for much work, and the way depends on the
+ * layout. */
 static void try_long(int64_t size) {
     RG_SCOPE();
     draw_numbers(size);
@@ -781,7 +790,8 @@ static void try_variant(void) {
     }
 }
 
-/* Grows the dims of size `from`: each set of places that the function takes, up to a few. */
+/* Makes dims of size `from` larger, for a few of the sets of such dims that the function
+ * accepts. */
 static void try_from(int64_t from) {
     struct {
         int slot, dim;
@@ -846,8 +856,8 @@ static bool is_fit(const op_case *c) {
     return !c->error.kind && !c->backward_error.kind && n > 1 && n < 1000 && !c->direct;
 }
 
-/* Cases, as op_cases.h reads them, of kernels that cut their work by several sizes at once: all
- * sizes differ here, so that each grows by itself. */
+/* Further cases in the form that op_cases.h reads, for kernels that divide their work along several
+ * sizes. All sizes of a case differ, so each grows by itself. */
 static const struct {
     const char *function, *text;
 } own_cases[] = {
@@ -873,7 +883,7 @@ static const struct {
                      "L 2\ni 0\nL 1\nL 1\ni 1\n" },
 };
 
-/* Tries the first cases of the file that differ. */
+/* Tries the first cases of the file that differ from each other. */
 static void try_cases(golden_file *file, uint64_t seen[], int *n) {
     static op_case c;
     while (*n < SIGNATURES) {
@@ -940,7 +950,7 @@ START_TEST(test_functions) {
 }
 END_TEST
 
-/* Losses warn of targets that broadcast. */
+/* Losses warn of targets that broadcast, which isn't of interest here. */
 static void say_nothing(const char *message) { (void)message; }
 
 int main(int argc, char **argv) {

@@ -57,7 +57,7 @@ START_TEST(test_arguments_once_in_order) {
 }
 END_TEST
 
-/* What Python reads is read, too. */
+/* Words and signs that Python accepts are accepted. */
 START_TEST(test_words_and_signs) {
     rg_tensor *x = counting(3, 4);
     holds(rg_index(x, "+1"), "tensor([4, 5, 6, 7])");
@@ -69,7 +69,7 @@ START_TEST(test_words_and_signs) {
 }
 END_TEST
 
-/* A word ends where no letter, digit or line follows; what follows isn't cut off. */
+/* A word must be followed by no letter, digit or underscore. */
 START_TEST(test_words_end) {
     static const char *const words[] = { "None", "True", "False", "Ellipsis" };
     static const char more[] = "_a0Z";
@@ -83,7 +83,7 @@ START_TEST(test_words_end) {
 }
 END_TEST
 
-/* A slice of all is no slice, as in torch, unless it stands alone. */
+/* A slice of a whole dim records no op, as in torch, unless it is the only item. */
 START_TEST(test_slices_of_all) {
     rg_tensor *x = rg_requires_grad_(counting(3, 4), true);
     ck_assert_str_eq(rg_grad_fn(rg_index(x, "0:3, :")), "AliasBackward0");
@@ -95,7 +95,7 @@ START_TEST(test_slices_of_all) {
 }
 END_TEST
 
-/* What is written may be a part of what it is written to, and is read before. */
+/* The value may share memory with the target. It is read before the target is written. */
 START_TEST(test_written_with_itself) {
     rg_tensor *x = counting(3, 3), *was = rg_clone(x);
     ck_ok(rg_set_item_(x, rg_t(x), "..."));
@@ -110,7 +110,8 @@ START_TEST(test_written_with_itself) {
 }
 END_TEST
 
-/* A value that requires grad is written to a view whose base doesn't: both do then. */
+/* If a value that requires grad is written to a view, the view and its base require grad from then
+ * on. */
 START_TEST(test_written_to_a_view) {
     rg_tensor *base = rg_zeros(3, 4), *row = rg_select(base, 0, 1);
     rg_tensor *value = rg_requires_grad_(rg_ones(2), true);
@@ -172,7 +173,7 @@ START_TEST(test_set_item_refusals) {
     }
     holds(rg_detach(x), "tensor([0, 9, 2, 3])");
 
-    /* The derivative of b needs a as it was. */
+    /* The derivative of b needs the old value of a. */
     rg_tensor *a = rg_mul(x, 1);
     rg_tensor *b = rg_mul(a, a);
     ck_ok(rg_set_item_(a, 0, 0));
@@ -201,7 +202,8 @@ START_TEST(test_set_item_refusals) {
                       ranges[i][0]);
     ck_assert(rg_ndim(rg_index(six, "None, 1:None")) == 3);
 
-    /* Into a mask's places one element is converted, and several aren't. */
+    /* A single element that is written to a mask's places is converted to the target's dtype.
+     * Several elements aren't. */
     rg_tensor *narrow = rg_zeros(3), *mask = rg_gt(rg_ones(3), 0);
     rg_tensor *wide = rg_full_dims(RG_DIMS(3), 2, RG_FLOAT64);
     ck_ok(rg_set_item_(narrow, rg_clone(rg_select(wide, 0, 0)), mask));
@@ -233,7 +235,8 @@ START_TEST(test_bad_text) {
              "at most 8 dimensions");
     ck_fails(rg_index(x, "...,...,...,...,...,...,...,...,...,...,False"), RG_INDEX_ERROR,
              "Dimension out of range");
-    /* The index tensors fill all places that there are, and the bool has none. */
+    /* The index tensors leave no room for a further dim, and the bool, which takes no dim of x,
+     * would add one. */
     rg_tensor *deep = rg_zeros(1, 1, 1, 1, 1, 1, 1, 1);
     rg_tensor *at = rg_literal([0]);
     ck_fails(rg_index(deep, at, at, at, at, at, at, at, at, "True"), RG_RUNTIME_ERROR,
@@ -273,13 +276,13 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-/* Each of a large tensor's slices adds into the one gradient, and none makes a copy of it. */
+/* The gradients of all slices of a large tensor are added to one tensor, without copies. */
 START_TEST(test_slices_share_a_gradient) {
     rg_tensor *x = rg_requires_grad_(rg_zeros(2000, 500), true);
     rg_list parts = rg_unbind(x, 0);
     ck_assert_int_eq(parts.n, 2000);
     ck_assert_str_eq(rg_grad_fn(parts.v[7]), "UnbindBackward0");
-    /* So many parts are more than one node can join. */
+    /* One node can't join this number of tensors, so the stack is made of several. */
     rg_tensor *y = rg_stack(parts, 0);
     rg_memory_reset_peak();
     int64_t before = rg_memory_stats().now;

@@ -18,7 +18,7 @@ static rg_tensor *same(rg_tensor *g, void *context) {
     return rg_mul(g, 1);
 }
 
-/* Hands t to whoever comes next to this place, and releases what lay there. */
+/* Puts t into this place of the shared list, and releases the tensor that was there. */
 static void pass_on(rg_tensor *t, size_t place) {
     pthread_mutex_lock(&passing);
     rg_tensor *before = passed[place];
@@ -48,7 +48,7 @@ static bool one_step(rg_generator *g, int i) {
                   && rg_memory_stats().now > 0);
     if (i % 17 == 0)
         rg_memory_trim();
-    /* The tensor goes with its graph, and belongs to another thread from here on. */
+    /* The tensor and its graph belong to the thread that takes it from here on. */
     pass_on(h, (size_t)i * 7 % PASSED);
     return ok;
 }
@@ -100,7 +100,7 @@ END_TEST
 
 static void doubled(void *context) { rg_mul_((rg_tensor *)context, 2); }
 
-/* A thread's first call may be any, here to record a step. */
+/* A thread's first call of the library may be rg_record. */
 static void *record_first(void *context) {
     rg_replay *r = rg_record(doubled, context);
     if (!r || !rg_replay_run(r))

@@ -1,6 +1,7 @@
 /*
- * test_trace.c: what anomaly mode says of where a forward call was made, on a stack that the test
- * makes up: functions of the program with and without a name, of the library, and of nobody.
+ * test_trace.c: how anomaly mode reports where a forward call was made, on a stack that the test
+ * makes up. Its functions belong to the program, with and without a name, to the library, or to
+ * nobody.
  */
 #define _GNU_SOURCE
 #include "autograd/autograd.h"
@@ -20,7 +21,7 @@ static char frames[64];
 static const char *stack;
 static const char *program = "/usr/bin/program";
 
-/* This stands for the C library's. What lies beyond the end of the stack is named `beyond`. */
+/* Replaces the C library's backtrace. Frames behind the end of the stack are named `beyond`. */
 int backtrace(void **address, int n) {
     const int all = (int)strlen(stack);
     for (int i = 0; i < n; i++)
@@ -51,7 +52,7 @@ enum { STACKS = 1 };
 enum { STACKS = 0 };
 #endif
 
-/* Asserts what is said of a call that was made there. */
+/* Asserts that this trace is reported for a call on a stack of these frames. */
 static void tells(const char *frames_of_it, const char *trace) {
     RG_SCOPE();
     char said[512];
@@ -70,7 +71,8 @@ START_TEST(test_frames) {
     tells("s", "program+0x0");
     tells("ps", "run < program+0x1");
     tells("r", "rgb");
-    /* What the library calls is no place in the program, and neither is what nobody knows. */
+    /* Frames of functions that the library calls aren't shown, and unknown frames aren't,
+     * either. */
     tells("lp", "run");
     tells("plp", "run < run");
     tells("?l?ps?", "run < program+0x4");
@@ -79,7 +81,7 @@ START_TEST(test_frames) {
 }
 END_TEST
 
-/* Eight are shown, of the 24 that are looked at. */
+/* Of the innermost 24 frames, at most eight are shown. */
 START_TEST(test_many_frames) {
     tells("pppppppsp", "run < run < run < run < run < run < run < program+0x7");
     tells("llllllllllllllllllllllppp", "run < run");
@@ -96,7 +98,7 @@ START_TEST(test_name_without_a_folder) {
 }
 END_TEST
 
-/* The trace is that of the forward call, also where it is told backward. */
+/* An error in backward reports the stack of the forward call. */
 START_TEST(test_backward) {
     rg_tensor *x = rg_requires_grad_(rg_zeros(2), true);
     stack = "ps";
@@ -111,7 +113,7 @@ START_TEST(test_backward) {
 }
 END_TEST
 
-/* Where memory is denied, nothing is said, or all of it. */
+/* If memory is denied, the error is that alone, or the whole message. */
 START_TEST(test_without_memory) {
     rg_tensor *zero = rg_zeros(2);
     stack = "pspsp";
@@ -131,7 +133,7 @@ START_TEST(test_without_memory) {
 }
 END_TEST
 
-/* Whoever looks on for another reason lets such values pass, there and back. */
+/* If other observers than anomaly mode are on, NaN and infinities pass, forward and backward. */
 START_TEST(test_others_let_pass) {
     rg_tensor *x = rg_requires_grad_(rg_zeros(2), true);
     RG_SAVED_HOOKS(keeps);

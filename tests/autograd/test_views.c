@@ -19,18 +19,18 @@
 
 enum { MOST = 64 };
 
-/* What a hook was called with is a list of numbers, one gradient behind the other. */
+/* The elements of all gradients with which a hook was called, one gradient behind the other. */
 typedef struct {
     int n;
     double v[512];
 } seen;
 
-/* A program has made these tensors so far, and has registered these hooks. */
+/* The tensors that a program has made, and the hooks that it has registered. */
 typedef struct {
     int n, n_hooks, n_leaves;
     rg_tensor *t[MOST];
     seen hook[MOST];
-    /* The results of `second` belong to these tensors. */
+    /* result[i] is the second-order gradient of tensor number leaf[i]. */
     int leaf[MOST];
     rg_tensor *result[MOST];
     golden_file *f;
@@ -168,7 +168,7 @@ static bool second_order(program *p, rg_tensor *loss) {
         bool known = false;
         for (int j = 0; j < k; j++)
             known = known || p->t[j] == p->t[k];
-        /* A view that requires grad only since its base does has no history. */
+        /* A view that requires grad because its base does since a write has no history. */
         if (known || !rg_is_leaf(p->t[k]) || !p->t[k]->history)
             continue;
         leaves[p->n_leaves] = p->t[k];
@@ -196,7 +196,7 @@ static bool made(program *p, rg_tensor *t) {
     return t != NULL;
 }
 
-/* Runs a statement about a tensor. Behind its kind stand a function's name, if it has one, and the
+/* Runs a statement about a tensor. The line has the kind, a function's name for some kinds, and the
  * tensor's number. */
 static bool statement_on(program *p, const char *kind, char *at) {
     bool named = is(kind, "unary") || is(kind, "binary") || is(kind, "write_number");
@@ -258,8 +258,8 @@ static bool statement(program *p, char *at) {
     return statement_on(p, kind, at);
 }
 
-/* Compares with the numbers of the next line, if that holds any. In second order no gradient may
- * stand for zeros: PyTorch makes some where nothing depends on an input any more. */
+/* Compares with the numbers of the next line, if it has any. In second order an absent gradient
+ * counts as zeros: PyTorch makes zeros for some inputs on which nothing depends. */
 static void compare(program *p, const char *what, const double *v, int64_t n) {
     char *at = golden_peek(p->f) == ':' ? golden_field(p->f, ':') : "";
     bool none = p->n_leaves && golden_at_end(at);
@@ -391,8 +391,8 @@ START_TEST(test_base_takes_the_write_in) {
 }
 END_TEST
 
-/* A base that no history led to gets one, and so do its other views; the base itself may be gone.
- */
+/* If a tensor with a history is written to a view, the base gets a history, and so do its other
+ * views, even if the program has released the base. */
 START_TEST(test_base_without_history) {
     rg_tensor *w = counting(2), *u, *v;
     {
@@ -413,7 +413,7 @@ START_TEST(test_base_without_history) {
 }
 END_TEST
 
-/* A write through a part of a view is one through a view of the base. */
+/* A write to a part of a view is a write to a view of the base. */
 START_TEST(test_subscripts_of_views) {
     rg_tensor *x = counting(6), *y = rg_mul(x, 1), *v = rg_view(y, 2, 3);
     ck_assert(rg_set_item_(v, 7, 0, "1:") == v);
@@ -456,7 +456,8 @@ START_TEST(test_what_is_refused) {
         untracked = rg_select(y, 0, 0);
     }
     {
-        /* Whoever uses it after a write is named, also where one function is made of others. */
+        /* The error names the function that uses the view after a write, even if the function is
+         * made of others. */
         rg_tensor *part;
         rg_tensor *z = rg_mul(y, 1);
         {
@@ -478,7 +479,7 @@ START_TEST(test_what_is_refused) {
     ck_fails(rg_exp(untracked), RG_RUNTIME_ERROR,
              "A view was created in no_grad mode and its base or another view of its base has been "
              "modified inplace with grad mode enabled.");
-    /* It is so, too, for one that is a leaf of its own. */
+    /* The same holds for a view that the program has made a leaf. */
     {
         RG_NO_GRAD();
         untracked = rg_select(y, 0, 0);
@@ -488,7 +489,7 @@ START_TEST(test_what_is_refused) {
     ck_fails(rg_exp(untracked), RG_RUNTIME_ERROR,
              "A view was created in no_grad mode and its base or another view of its base has been "
              "modified inplace with grad mode enabled.");
-    /* Of a list of views whose base has no history, torch says so, too. */
+    /* torch has the same error for a view from a list whose base has no history. */
     parts = rg_split(rg_zeros_like(y), 2, 0);
     ck_fails(rg_add_(parts.v[0], rg_narrow(y, 0, 0, 2)), RG_RUNTIME_ERROR,
              "A view was created in no_grad mode and is being modified inplace with grad mode "
@@ -498,7 +499,7 @@ START_TEST(test_what_is_refused) {
 }
 END_TEST
 
-/* All of a tensor's dims serve. */
+/* A view may have the largest number of dims. */
 START_TEST(test_most_dims) {
     RG_SCOPE();
     rg_dims shape = { .n = RG_MAX_DIMS };
@@ -534,7 +535,8 @@ static bool is_asked_for(rg_tensor *v) {
     return rg_grad(rg_mul(v, 2), v, .retain_graph = true) != NULL;
 }
 
-/* Whoever uses a view whose base has a history since sees that of the base. */
+/* After a write has given the base a history, each use of a view renews the view's history from
+ * it. */
 START_TEST(test_who_renews) {
     static bool (*const uses[])(rg_tensor * v) = { sin_over,    sin_away, adds_itself,  is_drawn,
                                                    is_detached, retains,  is_asked_for, backs };
@@ -576,8 +578,8 @@ static bool adds_away(rg_tensor *v) { return rg_add(rg_ones_like(v), v); }
 static bool multiplies(rg_tensor *v) { return rg_dot(v, v); }
 static bool is_part(rg_tensor *v) { return rg_narrow(v, 0, 0, 1); }
 
-/* A view that can't have a new history isn't used for anything that needs one: each use is refused,
- * under its name and in torch's words, and leaves all as it was. */
+/* If a view's history can't be renewed, each use that needs it is refused. The error has the use's
+ * name and torch's words, and nothing changes. */
 START_TEST(test_who_is_refused) {
     static const struct {
         const char *name;
@@ -609,8 +611,8 @@ START_TEST(test_who_is_refused) {
 }
 END_TEST
 
-/* A view of a list that is a leaf of its own stays one, whatever is written to a base that requires
- * no grad. */
+/* A view from a list that the program has made a leaf stays a leaf after a write to its base, if
+ * the base doesn't require grad. */
 START_TEST(test_a_part_that_is_a_leaf) {
     rg_tensor *plain = rg_zeros_dims(RG_DIMS(4), RG_FLOAT64), *part = rg_split(plain, 2, 0).v[1];
     ck_ok(rg_requires_grad_(part, true));
@@ -622,8 +624,8 @@ START_TEST(test_a_part_that_is_a_leaf) {
 }
 END_TEST
 
-/* Drawing over a view of what has a history since is refused under the name of what would be lost.
- */
+/* Drawing over a view whose base has got a history is refused, because that history would be
+ * lost. */
 START_TEST(test_draws_over_stale_views) {
     rg_tensor *b = rg_zeros(2), *v = rg_select(b, 0, 0);
     ck_ok(rg_add_(b, rg_requires_grad_(rg_ones(2), true)));
@@ -632,8 +634,8 @@ START_TEST(test_draws_over_stale_views) {
 }
 END_TEST
 
-/* A write goes to the base, and beside a view by which the written one was made: what looks on
- * there sees only what was made of it before. */
+/* A write to v is recorded as a write to the base b, and not through u, of which v was made. Hooks
+ * of u see only gradients of results that were made of u before. */
 START_TEST(test_writes_beside_hooks) {
     int calls = 0;
     rg_tensor *x = counting(4), *b = rg_mul(x, 1), *u = rg_slice(b, 0, 0, 3, 1);
@@ -643,7 +645,7 @@ START_TEST(test_writes_beside_hooks) {
     ck_ok(rg_backward(rg_sum(b)));
     ck_assert_int_eq(calls, 0);
     ck_assert(rg_at(rg_grad_of(x), 0) == 1 && rg_at(rg_grad_of(x), 1) == 3);
-    /* So does what looks on at a view that was renewed since. */
+    /* The same holds for hooks of a view whose history was renewed. */
     x = counting(4);
     b = rg_mul(x, 1);
     v = rg_slice(b, 0, 0, 3, 1);
@@ -656,7 +658,8 @@ START_TEST(test_writes_beside_hooks) {
 }
 END_TEST
 
-/* What isn't alive has no history that counts: that it is gone is said, and nothing else. */
+/* If an operand is released or no tensor, the error says so, and the views' histories don't
+ * matter. */
 START_TEST(test_writes_of_the_dead) {
     union {
         unsigned char bytes[256];
@@ -681,7 +684,7 @@ START_TEST(test_writes_of_the_dead) {
 }
 END_TEST
 
-/* A view of a detached tensor is a view of that; both share versions, but no history. */
+/* A view of a detached tensor shares versions with the original tensor, but has no history. */
 START_TEST(test_detached) {
     rg_tensor *x = counting(3), *y = rg_mul(x, 2), *d = rg_detach(y), *v = rg_select(d, 0, 0);
     ck_ok(rg_mul_(v, 5));
@@ -695,7 +698,7 @@ START_TEST(test_detached) {
 }
 END_TEST
 
-/* What a write saves of its own result is the tensor itself, so that a later write is seen. */
+/* A write saves its result as the tensor itself, so that backward notices a later write. */
 START_TEST(test_later_writes_are_seen) {
     rg_tensor *x = counting(4), *y = rg_mul(x, 1);
     ck_ok(rg_exp_(rg_slice(y, 0, 0, 2, 1)));
@@ -711,13 +714,14 @@ START_TEST(test_later_writes_are_seen) {
 }
 END_TEST
 
-/* Keeps a copy of the gradient in the place to which the context points. */
+/* Stores a copy of the gradient at the address in the context. */
 static rg_tensor *keep_gradient(rg_tensor *g, void *context) {
     *(rg_tensor **)context = rg_keep(rg_clone(g));
     return RG_NONE;
 }
 
-/* A hook stays with the value that its tensor had; a retained gradient goes with the tensor. */
+/* After a write, a hook stays with the tensor's old value, but a retained gradient belongs to the
+ * new one. */
 START_TEST(test_who_looks_on) {
     rg_tensor *before = NULL, *of_view = NULL, *after = NULL;
     rg_tensor *x = counting(3), *y = rg_mul(x, 1), *v = rg_slice(y, 0, 0, 2, 1);
@@ -737,14 +741,15 @@ START_TEST(test_who_looks_on) {
     rg_drop(before);
     rg_drop(after);
 
-    /* A plain write takes the retained gradient along, too. */
+    /* A write that goes through no view takes the retained gradient along, too. */
     y = rg_mul(x, 1);
     ck_ok(rg_retain_grad(y));
     ck_ok(rg_mul_(rg_mul_(y, 2), 3));
     ck_ok(rg_backward(rg_sum(y)));
     holds(rg_grad_of(y), "tensor([1, 1, 1])");
 
-    /* A view that doesn't know yet that its base has a history gets its own. */
+    /* A view whose history isn't renewed yet gets a hook and a retained gradient, since its base
+     * requires grad. */
     rg_tensor *plain = rg_ones_dims(RG_DIMS(3), RG_FLOAT64), *part = rg_slice(plain, 0, 0, 2, 1);
     ck_fails(rg_retain_grad(part), RG_RUNTIME_ERROR, "has requires_grad=False");
     ck_fails(rg_register_hook(part, counts, NULL) >= 0, RG_RUNTIME_ERROR, "cannot register a hook");
@@ -757,7 +762,7 @@ START_TEST(test_who_looks_on) {
     holds(before, "tensor([5, 5])");
     rg_drop(before);
 
-    /* A gradient that is there stays, and the next one is added to it. */
+    /* A gradient that the tensor has stays, and the next run adds to it. */
     y = rg_mul(x, 1);
     v = rg_slice(y, 0, 0, 2, 1);
     ck_ok(rg_retain_grad(y) && rg_retain_grad(v));
@@ -773,7 +778,7 @@ START_TEST(test_who_looks_on) {
 }
 END_TEST
 
-/* Bases lie in memory in any order, with gaps, or where elements of a view overlap. */
+/* Bases may lie in memory in any order or with gaps, and elements of views may overlap. */
 START_TEST(test_layouts) {
     rg_tensor *w = counting(3);
     rg_tensor *turned = rg_detach(rg_T(rg_ones_dims(RG_DIMS(3, 2), RG_FLOAT64)));
@@ -804,9 +809,9 @@ START_TEST(test_layouts) {
 }
 END_TEST
 
-/* A graph that has saved a tensor notices that it was given other data, no matter whether the
- * tensor requires grad, and so does one that has saved a view of its old data. torch would use the
- * new data for some of these. An output that was saved is not concerned. */
+/* If a saved tensor is given other data by rg_set_data, backward notices, whether the tensor
+ * requires grad or not. It also notices if a view of the old data was saved. torch would use the
+ * new data in some of these cases. A saved output is not affected. */
 START_TEST(test_data_between_forward_and_backward) {
     rg_tensor *x = counting(4), *w = counting(4);
     rg_tensor *constant = rg_ones_dims(RG_DIMS(4), RG_FLOAT64);
@@ -825,7 +830,7 @@ START_TEST(test_data_between_forward_and_backward) {
 }
 END_TEST
 
-/* Where a base was given other data, its old views follow it no more. */
+/* After a base was given other data, its old views no longer follow it. */
 START_TEST(test_a_base_with_other_data) {
     rg_tensor *x = rg_ones_dims(RG_DIMS(4), RG_FLOAT64), *v = rg_slice(x, 0, 2, 4, 1),
               *w = counting(2);
@@ -835,14 +840,15 @@ START_TEST(test_a_base_with_other_data) {
     ck_ok(rg_backward(rg_sum(v)));
     holds(rg_grad_of(w), "tensor([1, 1])");
     holds(x, "tensor([0, 0, 0, 0])");
-    /* So is one that would reach beyond its base, which has other data in the same memory. */
+    /* A view that would reach beyond the base's new data in the same memory doesn't follow it,
+     * either. */
     rg_tensor *memory = rg_ones_dims(RG_DIMS(9), RG_FLOAT64);
     rg_tensor *apart = rg_detach(rg_index(memory, "0:9:3"));
     v = rg_slice(apart, 0, 1, 3, 1);
     ck_ok(rg_set_data(apart, rg_detach(rg_index(memory, "0:6:2"))));
     ck_ok(rg_mul_(v, w));
     ck_assert(!rg_requires_grad(apart));
-    /* A view of what its base was before keeps its history, and its gradient. */
+    /* A view of the base's old data keeps its history and its retained gradient. */
     rg_tensor *base = counting(4), *old = rg_slice(base, 0, 2, 4, 1);
     ck_ok(rg_retain_grad(old));
     {
@@ -856,8 +862,8 @@ START_TEST(test_a_base_with_other_data) {
 }
 END_TEST
 
-/* A view of a leaf that has other data by now keeps its own history, though these lie in the same
- * memory: before the view, behind it, or so that they share places. */
+/* After a leaf was given other data in the same memory, a view of the old data keeps its history.
+ * The new data lie before the view, behind it, or share elements with it. */
 START_TEST(test_a_leaf_with_other_data) {
     for (int way = 0; way < 3; way++) {
         RG_SCOPE();
@@ -879,8 +885,8 @@ START_TEST(test_a_leaf_with_other_data) {
 }
 END_TEST
 
-/* Other data may be of another dtype, and lie in memory otherwise. A leaf takes over all of it; one
- * that was a view follows its base no more. */
+/* The other data may have another dtype and layout, which the tensor takes over. A leaf that was a
+ * view no longer follows its base. */
 START_TEST(test_other_data) {
     rg_tensor *w = counting(4), *turned = rg_T(rg_float(rg_reshape(rg_arange(6), 2, 3)));
     rg_tensor *base = rg_ones_dims(RG_DIMS(3, 4), RG_FLOAT64), *view = rg_narrow(base, 1, 1, 2);
@@ -902,7 +908,7 @@ START_TEST(test_other_data) {
     ck_ok(rg_requires_grad_(part, true));
     ck_ok(rg_backward(rg_sum(rg_mul(part, 3))));
     holds(rg_grad_of(part), "tensor([3, 3, 3, 3])");
-    /* The gradient is of the data's dtype, so one of another dtype goes. */
+    /* A gradient has the dtype of the data, so a gradient of another dtype is dropped. */
     ck_ok(rg_set_data(part, rg_ones(4)));
     ck_assert(rg_grad_of(part) == RG_NONE);
     ck_ok(rg_backward(rg_sum(rg_mul(part, 2))));
@@ -920,7 +926,7 @@ END_TEST
 
 /* ---- derivatives against differences ------------------------------------------------ */
 
-/* Writes through views of views, reads between, and reads a view that is out of date. */
+/* Writes through views of views, reads between the writes, and reads a stale view. */
 static rg_tensor *weave(rg_tensor *const in[], void *context) {
     (void)context;
     rg_tensor *y = rg_mul(in[0], in[0]);
@@ -945,8 +951,8 @@ END_TEST
 
 /* ---- memory ------------------------------------------------------------------------- */
 
-/* Makes views and writes through them, with every request for memory refused in turn. A write that
- * fails leaves values and histories as they were. */
+/* Makes views and writes through them, while each request for memory is denied in turn. A write
+ * that fails leaves values and histories unchanged. */
 START_TEST(test_memory_fails) {
     bool done = false;
     for (int64_t fail = 1; !done; fail++) {
@@ -979,7 +985,7 @@ START_TEST(test_memory_fails) {
 }
 END_TEST
 
-/* A slice that is written to often costs memory for itself, not for its base. */
+/* Each write to a slice costs memory for the slice, not for its base. */
 START_TEST(test_backward_of_many_writes) {
     enum { N = 256 };
     rg_tensor *x = rg_requires_grad_(rg_ones_dims(RG_DIMS(N, 64), RG_FLOAT64), true);
@@ -1067,7 +1073,7 @@ static void *read_view(void *context) {
     return NULL;
 }
 
-/* Threads that use one view which is out of date renew it once. */
+/* If several threads use a stale view at once, its history is renewed once. */
 START_TEST(test_threads) {
     for (int turn = 0; turn < 20; turn++) {
         RG_SCOPE();
@@ -1088,7 +1094,8 @@ START_TEST(test_threads) {
 }
 END_TEST
 
-/* What a write needs on its way is gone when it is done: the caller's scope gets nothing. */
+/* A write releases the tensors that it makes on its way, and leaves nothing to the caller's
+ * scope. */
 START_TEST(test_writes_leave_nothing) {
     for (int recorded = 0; recorded < 2; recorded++) {
         RG_SCOPE();
@@ -1112,7 +1119,7 @@ START_TEST(test_writes_leave_nothing) {
 }
 END_TEST
 
-/* A view with a name has its base still, whichever of the two goes first. */
+/* A view that has a name still has its base, whether the base or the view is released first. */
 START_TEST(test_named) {
     int64_t live = rg_live_tensors(), bytes = 0;
     for (int turn = 0; turn < 5; turn++) {
@@ -1139,9 +1146,9 @@ START_TEST(test_named) {
 }
 END_TEST
 
-/* ---- shapes of what lies apart --------------------------------------------------------- */
+/* ---- shapes of tensors with gaps ------------------------------------------------------- */
 
-/* Notes where each element of t lies, in order. */
+/* Stores the offset of each element of t, in order. */
 static void note_offsets(rg_tensor *t, int64_t offsets[]) {
     for (int64_t i = 0; i < rg_numel(t); i++) {
         int64_t rest = i;
@@ -1153,8 +1160,8 @@ static void note_offsets(rg_tensor *t, int64_t offsets[]) {
     }
 }
 
-/* Returns whether there are strides that lead through the offsets in this shape: each dim's is the
- * way to its second element. */
+/* Returns whether there are strides with which a tensor of this shape has these offsets. The stride
+ * of a dim is the offset of its second element. */
 static bool has_strides(const int64_t offsets[], rg_dims shape, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         int64_t rest = i, apart = 1, offset = 0;
@@ -1170,8 +1177,8 @@ static bool has_strides(const int64_t offsets[], rg_dims shape, int64_t n) {
     return true;
 }
 
-/* Returns how many of all shapes of x's elements in up to four dims view() gives, and asks that it
- * gives just those that some strides have, with the elements in order. */
+/* Calls view() with all shapes of up to four dims. Asserts that it succeeds just for those shapes
+ * that some strides can have, with the elements in order. Returns how many succeed. */
 static int count_views(rg_tensor *x) {
     const int64_t n = rg_numel(x);
     int64_t offsets[64];
@@ -1196,8 +1203,8 @@ static int count_views(rg_tensor *x) {
     return found;
 }
 
-/* Dims are joined and cut wherever strides allow it; a dim of one element is never in the way,
- * whatever its stride is. */
+/* view() joins and splits dims wherever strides allow it. The stride of a dim of one element
+ * doesn't matter. */
 START_TEST(test_all_shapes_of_what_lies_apart) {
     rg_tensor *row = rg_arange(12), *box = rg_reshape(rg_arange(24), 1, 2, 3, 4);
     rg_tensor *apart[] = {
@@ -1224,8 +1231,9 @@ static void check_turned(const char *what, rg_tensor *t) {
     ck_assert_msg(t && rg_stride(t, 0) == 1 && rg_stride(t, 1) == 3, "%s: %s", what, rg_error());
 }
 
-/* What is made of a transposed tensor element by element is transposed in memory, too; so is a
- * copy, and what is like it. (tests/golden/data/layouts/ has every function, and other layouts.) */
+/* The result of an op that goes element by element on a transposed tensor is transposed in memory,
+ * too. So is a copy, and a tensor made by rg_zeros_like and similar functions.
+ * (tests/golden/data/layouts/ has cases of every function, with other layouts.) */
 START_TEST(test_results_lie_as_their_inputs) {
     rg_tensor *x = rg_reshape(rg_arange_as(12, RG_FLOAT64), 4, 3);
     rg_tensor *xT = rg_t(x);
@@ -1281,7 +1289,7 @@ START_TEST(test_gradients_lie_as_their_leaves) {
 }
 END_TEST
 
-/* A step that was recorded with turned tensors runs on them. */
+/* A step that was recorded with transposed tensors runs on transposed tensors. */
 static rg_tensor *turned_x, *turned_w, *turned_y;
 
 static void turned_step(void *unused) {
@@ -1312,8 +1320,8 @@ START_TEST(test_replay_of_what_is_turned) {
 }
 END_TEST
 
-/* A view that isn't recorded requires grad if its base does, as in PyTorch: one that was made
- * without grad mode, or before the base was told to. What is made of it still has no history. */
+/* As in PyTorch, an unrecorded view requires grad if its base does: a view that was made without
+ * grad mode, or before the base required grad. Results of the view have no history nevertheless. */
 START_TEST(test_requires_grad_of_the_base) {
     rg_tensor *x = rg_requires_grad_(rg_ones(4), true), *of_leaf, *of_result;
     rg_tensor *result = rg_mul(x, 1), *later = rg_ones(4), *before = rg_narrow(later, 0, 0, 2);
