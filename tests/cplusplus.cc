@@ -126,7 +126,7 @@ static void scopes() {
     rg_drop(t);
 }
 
-/* The names of the library's public functions are no part of what is said of an anomaly. */
+/* Error messages about anomalies contain no names of the library's public functions. */
 static void anomalies() {
     rg_set_detect_anomaly(true);
     CHECK(!rg_div(rg_ones(2), rg_zeros(2)));

@@ -88,7 +88,7 @@ static int faulty_sync(int fd) {
     return begin_call("sync") || interrupted() ? -1 : end_call(0);
 }
 
-/* The file is closed, even if the call fails. */
+/* The file is closed even if the call fails. */
 static int faulty_close(int fd) {
     bool fails = begin_call("close");
     int number = errno;

@@ -94,7 +94,7 @@ char *golden_field(golden_file *f, char kind) {
     return after_kind(line);
 }
 
-/* The joined text is shorter than the lines, so it takes their place. */
+/* The joined text is shorter than its lines, so it is written over them. */
 char *golden_text(golden_file *f) {
     char *text = f->at;
     size_t n = 0;

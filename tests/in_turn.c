@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The sentence of the first failure since this was empty: it must be the error at the end. */
+/* The message of the first failure since this was emptied. It must be the error at the end. */
 static char first_failure[1024];
 static void note_failure(rg_code code, const char *sentence) {
     (void)code;
@@ -58,8 +58,8 @@ static void look_after(void (*after)(bool done), bool done) {
         after(done);
 }
 
-/* Calls f once, since a thread keeps some memory from its first calls, such as the list of its
- * scopes. */
+/* Calls f once before any request is denied. In its first calls a thread allocates memory that it
+ * keeps, such as the list of its scopes. */
 static void begin_warm(bool (*f)(void), void (*after)(bool done)) {
     rg_error_clear();
     {
@@ -121,8 +121,9 @@ void starve_in_turn(bool (*f)(void), int most) {
     const int64_t tensors = rg_live_tensors();
     for (int left = 1; left <= most; left++) {
         starving s = { .f = f, .left = left, .request = 1 };
-        /* What follows a request that was denied may make the list grow, before it was denied
-         * that itself: in the second thread it is. */
+        /* In the first thread a denied request may make f go on to another request, at which the
+         * list grows. The second thread goes on from there, so the request for a longer list is
+         * denied, too. */
         for (int k = 0; k < 2; k++) {
             pthread_t thread;
             ck_assert_int_eq(pthread_create(&thread, NULL, starve, &s), 0);

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #define RG_TESTS(name, ...) RG_TESTS_WITH(#name, 1, __VA_ARGS__)
-/* The same for a program without guards around blocks of memory (see tensor/memory.h): guards would
+/* The same for a program without guards around blocks of memory (see tensor/memory.h). Guards would
  * bypass the code that it tests, or take too long. */
 #define RG_TESTS_UNGUARDED(name, ...) RG_TESTS_WITH(#name, 0, __VA_ARGS__)
 #define RG_TESTS_WITH(name, guarded, ...)                                          \
@@ -30,7 +30,7 @@ int rg_emulated(void);
  * environment stands for an emulator. */
 int rg_slow(void);
 
-/* Asserts a condition for each of many elements; ck_assert_msg would write to a pipe for each. */
+/* Asserts a condition for each of many elements. ck_assert_msg would write to a pipe each time. */
 #define ck_each(condition, ...)        \
     do {                               \
         if (!(condition))              \
@@ -47,7 +47,7 @@ int rg_slow(void);
         rg_error_clear();                                                           \
     } while (0)
 
-/* Asserts that after the call, in a scope of its own, the error is this sentence and no more. */
+/* Calls the function in a scope of its own, and asserts that the error is this whole sentence. */
 #define ck_says(call, sentence)                                                          \
     do {                                                                                 \
         RG_SCOPE();                                                                      \

@@ -1,6 +1,6 @@
 /*
- * check.c: the runner behind tests/bare/check.h. It prints Check's summary, and before it a line
- * for each test that failed, or that ended in another way than by its last line.
+ * check.c: the runner behind tests/bare/check.h. It prints Check's summary. Before the summary it
+ * prints a line for each test that failed, or whose process ended before the test's last line.
  */
 #include "check.h"
 
@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A child ends with one of these, or with BARE_LEFT_OUT, so that a test which calls exit has not
+/* The exit status of a test's process, if it isn't BARE_LEFT_OUT. A test that calls exit(0) has not
  * passed. */
 enum { PASSED = 42, FAILED = 43 };
 

@@ -1,6 +1,6 @@
 /*
- * wrong.c: tests that must not pass, one for each assertion of check.h and for each other way to
- * end, after one that must. So the runner behind them is seen to tell.
+ * wrong.c: one test that passes, and then tests that must not: one for each assertion of check.h,
+ * and one for each other way in which a test can end. It shows that the runner notices all of them.
  */
 #include "check.h"
 
@@ -27,7 +27,7 @@ START_TEST(test_right) {
 }
 END_TEST
 
-/* For each number there is an assertion that doesn't hold. */
+/* For each index, another assertion doesn't hold. */
 START_TEST(test_wrong) {
     const char *volatile none = NULL;
     const int x = 1;
@@ -81,7 +81,7 @@ START_TEST(test_wrong) {
 END_TEST
 enum { WRONG = 23 };
 
-/* For each number there is an end before the last line. */
+/* For each index, the test ends in another way before its last line. */
 START_TEST(test_exits) {
     if (_i == 0)
         exit(0);

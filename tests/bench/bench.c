@@ -42,12 +42,12 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* A row's setup makes what the row needs of these. */
+/* The setup of a row makes those of these that the row needs. */
 static rg_tensor *left, *right, *query, *key, *value, *idx, *targets, *parameter[4];
 static rg_optim *optim;
 static rg_gpt *gpt;
-static double flops;     /* The run can't do without so many operations. */
-static int64_t elements; /* Each array of a pass over memory has so many elements. */
+static double flops;     /* The number of floating point operations that the run needs at least. */
+static int64_t elements; /* The number of elements in each array of a pass over memory. */
 
 static rg_tensor *keep(rg_tensor *t, bool grad) { return rg_requires_grad_(rg_keep(t), grad); }
 
@@ -89,11 +89,11 @@ static int repeats_of(double took) {
     return took > 2e8 ? 7 : REPEATS;
 }
 
-/* The last measurement's least time of a run was this, in nanoseconds. */
+/* The least time of a run in the last measurement, in nanoseconds. */
 static double least;
-static int64_t system_calls; /* The last measurement asked the system for so many blocks. */
+static int64_t system_calls; /* The last measurement's requests to the system for blocks. */
 
-/* Returns the median time of one run. One timing is of so many runs that it takes 5 ms. */
+/* Returns the median time of one run. A run is repeated until a timing takes 5 ms. */
 static double median(void (*run)(void)) {
     double times[REPEATS];
     long n = 1;
@@ -122,14 +122,14 @@ static void floor_product(void) {
 static void large(void) { elements = 64 << 20; }
 static void in_caches(void) { elements = 4096 * 1024; }
 
-/* A pass over memory reads so many arrays and writes so many. Where it reads 4 and writes 3, the
+/* The number of arrays that a pass over memory reads and writes. If it reads 4 and writes 3, the
  * three are among the four. */
 typedef struct {
     int reads, writes;
 } pass;
-enum { PASS_MOST = 64 << 20 }; /* An array of so many elements is beyond every cache. */
+enum { PASS_MOST = 64 << 20 }; /* The elements of an array that is larger than every cache. */
 
-/* Loads of 64 bytes would read a fifth slower than these of 32. */
+/* With AVX2 at most, loads are of 32 bytes. Loads of 64 bytes would be a fifth slower. */
 #ifdef __x86_64__
 #define EVERY_SET __attribute__((target_clones("avx2", "default")))
 #else
@@ -181,7 +181,7 @@ static struct {
     float *array[4];
 } streamed;
 
-/* Passes over the share of a thread, whose number is `of`. */
+/* Makes the pass over one thread's part of the arrays. `of` is the number of the thread. */
 static void *pass_share(void *of) {
     int64_t n = streamed.n / streamed.threads / 64 * 64;
     int64_t begin = (int64_t)(intptr_t)of * n;
@@ -202,7 +202,7 @@ static void *pass_share(void *of) {
     return NULL;
 }
 
-/* No row has more than two threads. */
+/* A row has one thread or two. */
 static void run_pass(void) {
     pthread_t other;
     const bool two = streamed.threads == 2;
@@ -213,8 +213,8 @@ static void run_pass(void) {
         pthread_join(other, NULL);
 }
 
-/* Returns the least time of the pass with plain stores and with those past the caches. A larger
- * array than is tried takes longer in proportion. */
+/* Returns the least time of the pass, with plain stores or with stores past the caches. The time of
+ * arrays beyond PASS_MOST is extrapolated from the time of smaller ones. */
 static double time_of_pass(pass p, int threads) {
     RG_SCOPE();
     double best = INFINITY;
@@ -301,7 +301,7 @@ static void run_recorded(void *unused) {
     (void)unused;
     recorded();
 }
-/* Records a row's run, which its setup has prepared. */
+/* Records the run of a row, after the row's setup. */
 static void record(void (*run)(void)) {
     recorded = run;
     replay = rg_record(run_recorded, NULL);
@@ -356,11 +356,11 @@ static double check_attention(void) {
 /* ---- W3, W4, W6: GPTs ------------------------------------------------------------ */
 
 /* Returns the floating point operations of the products of a step, forward and backward. For each
- * token, a layer's weights take 12 width^2 multiply-adds (qkv 3, c_proj 1, c_fc and its c_proj 4
- * each), and the last product width * vocabulary; backward takes twice as many again, for both
- * gradients. In attention there are length (length + 1) / 2 pairs of a query and a key that it
- * sees. Each pair takes two products of width multiply-adds forward, and five backward, where the
- * scores are made once more. */
+ * token, the weights of a layer take 12 width^2 multiply-adds: qkv 3, c_proj 1, c_fc and the c_proj
+ * after it 4 each. The last product takes width * vocabulary. Backward takes twice as many, for two
+ * gradients. Attention has length (length + 1) / 2 pairs of a query and a key that it sees. A pair
+ * takes 2 products of width multiply-adds forward and 5 backward, where the scores are computed
+ * again. */
 static double gpt_flops(int64_t layers, int64_t width, int64_t vocabulary, int64_t batch,
                         int64_t length) {
     double weights = (double)(12 * layers * width * width + width * vocabulary);
@@ -428,8 +428,8 @@ static double check_pictures(void) {
     return rg_item(pictures_loss());
 }
 
-/* A convolution takes 2 operations for each term of each output, once forward and once for each
- * gradient; the pictures themselves have none. */
+/* A convolution takes 2 operations for each term of each output: once forward, and once for each
+ * gradient. The pictures have no gradient. */
 static void conv_3x3(void) {
     rg_manual_seed(4);
     rg_module *net = (rg_module *)rg_nn_sequential(
@@ -554,8 +554,8 @@ static void micro_16_16_64_replayed(void) {
 
 static rg_rnn_module *recurrent;
 
-/* A step takes 2 operations for each weight and row: of x forward and once for their gradient, of h
- * forward and once for each gradient. */
+/* A step takes 2 operations for each weight and row. x is multiplied forward, and once in backward,
+ * for the weight's gradient. h is multiplied forward, and once for each of two gradients. */
 static void recurrent_layer(rg_rnn_module *m, int64_t batch) {
     recurrent = m;
     idx = keep(rg_randn(64, batch, 128), false);
@@ -601,7 +601,7 @@ static void rnn_64(void) {
     recurrent_layer(rg_nn_rnn(128, 128), 64);
 }
 
-/* The product that gives the floor's rate is computed in bfloat16, too. */
+/* The product that gives the rate for the floor is computed in bfloat16, too. */
 static void medium(void) { rg_set_float32_matmul_precision("medium"); }
 static void small_gpt_medium(void) {
     small_gpt();
@@ -613,7 +613,7 @@ static void gpt2_medium(void) {
 }
 
 static rg_tensor *cache;
-static int64_t position; /* The next token stands here, modulo 64. */
+static int64_t position; /* The position of the next token, modulo 64. */
 
 static void generation(void) {
     rg_manual_seed(3);
@@ -625,7 +625,7 @@ static void generation(void) {
     elements = rg_num_parameters(gpt);
 }
 
-/* Makes one token, at the cache's first 64 positions over and over. */
+/* Makes one token. The positions are the cache's first 64, again and again. */
 static void run_generation(void) {
     rg_gpt_cached(gpt, idx, cache, position % 64);
     position++;
@@ -722,11 +722,11 @@ static double check_adamw(void) {
 
 typedef struct {
     const char *sweep;
-    int64_t at; /* This is the number that grows: one of those below, or the number of nodes. */
+    int64_t at; /* The number that grows: one of the four below, or the number of nodes. */
     int64_t layers, width, batch, length;
 } growth;
-/* A node and its tensor are about 900 bytes, so each of the last three sweeps stays in one cache,
- * or in none. */
+/* A node and its tensor take about 900 bytes. The nodes of a sweep "nodes-" therefore fit into the
+ * cache in its name, or into no cache. */
 static const growth growths[] = {
     { "length", 32, 2, 128, 4, 32 },    { "length", 64, 2, 128, 4, 64 },
     { "length", 96, 2, 128, 4, 96 },    { "length", 128, 2, 128, 4, 128 },
@@ -753,8 +753,8 @@ typedef struct {
     double flops, moved, held;
 } growth_cost;
 
-/* Returns the bytes of the block that the pool hands out for a tensor of so many bytes, with its
- * header: a multiple of 64, and beyond 4096 one of four sizes to each doubling. */
+/* Returns the size of the pool's block for a tensor of this number of bytes and its header: a
+ * multiple of 64, and beyond 4096 bytes one of four sizes between two powers of two. */
 static double block(double bytes) {
     double unit = 64;
     bytes += 64;
@@ -797,8 +797,8 @@ static growth_cost gpt_theory(const growth *g) {
     };
 }
 
-/* The chain is so many tanh over 4x4, and the sum of its end. Each tanh reads x and makes y, then
- * reads g and y and makes gx, with one operation for an element each way. */
+/* The chain is tanh of 4x4 elements, `chain` times, and the sum of its end. Each tanh reads x and
+ * makes y; backward reads g and y and makes gx. Either way takes one operation for an element. */
 static int64_t chain;
 static rg_tensor *make_chain(void) {
     rg_tensor *y = left;
@@ -823,9 +823,9 @@ static double cost_of_products(void) {
     return all;
 }
 
-/* Prints a line: name, least time, work, then floating point operations, bytes moved and bytes
- * held, each as counted and in theory, and the peak in MB. Work is floating point operations, or
- * nodes. */
+/* Prints a line: name, least time, work, and the peak in MB. Before the peak come floating point
+ * operations, bytes moved and bytes held, each as counted and as in theory. Work is floating point
+ * operations, or nodes. */
 static int measure_growth(size_t which) {
     const growth *g = &growths[which];
     bool nodes = g->layers == 0;
@@ -963,7 +963,7 @@ static const row rows[] = {
     MICRO_STEP("16x16, 64 wide", micro_16_16_64),
 };
 
-/* Returns how long so many operations take at the rate of a product of 1024^3. */
+/* Returns the time of this number of operations at the rate of a product of 1024^3. */
 static double time_of_products(double operations) {
     floor_product();
     median(run_product);
@@ -1003,8 +1003,8 @@ static void complain_and_exit(rg_code code, const char *message) {
     exit(1);
 }
 
-/* Runs a measurement in a process of its own, so that the peak of memory is its own. Returns
- * whether it succeeded. */
+/* Runs a measurement in a process of its own, whose peak of memory is that of the measurement.
+ * Returns whether it succeeded. */
 static bool succeeds_apart(int (*measurement)(size_t which), size_t which) {
     fflush(stdout);
     pid_t child = fork();

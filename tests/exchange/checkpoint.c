@@ -45,7 +45,7 @@ static double rate_at(int64_t epoch, void *context) {
     return 1.0 / (double)(1 + epoch);
 }
 
-/* Returns false where there is no such schedule. */
+/* Returns false if there is no schedule of this name. */
 static bool schedule(const char *name, rg_optim *o, rg_schedule **s) {
     *s = NULL;
     if (!strcmp(name, "none"))

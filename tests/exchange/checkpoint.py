@@ -106,7 +106,7 @@ class Training:
         state = torch.load(path, weights_only=True)
         self.model.load_state_dict(state["model"])
         if self.schedule:
-            # CyclicLR takes a key out of the dict.
+            # CyclicLR removes a key from the dict, so it gets a copy.
             self.schedule.load_state_dict(dict(state["scheduler"]))
         self.optimizer.load_state_dict(state["optimizer"])
         return state
@@ -126,7 +126,7 @@ def close(a, b, what, far=1e-4):
         for i, (x, y) in enumerate(zip(a, b)):
             close(x, y, f"{what}.{i}", far)
     elif isinstance(a, (int, float)):
-        # A number that is whole may be an int for a float.
+        # A whole number may be an int in one checkpoint and a float in the other.
         require(a == b or abs(a - b) <= far * abs(a), what, a, b)
         require(isinstance(a, bool) == isinstance(b, bool), what, a, b)
     else:
@@ -147,18 +147,18 @@ def go(folder, optimizer, schedule):
     state = other.load(back)
     require(type(state["epoch"]) is int and state["epoch"] == FIRST + THERE, what, state["epoch"])
     ours, theirs = whole.optimizer.state_dict(), other.optimizer.state_dict()
-    # LBFGS's pairs are differences of what is nearly equal.
+    # LBFGS saves differences of nearly equal numbers, so they have fewer digits.
     close(ours["state"], theirs["state"], what + " state", 0.02 if optimizer == "LBFGS" else 1e-4)
     require(len(ours["param_groups"]) == len(theirs["param_groups"]), what)
     for a, b in zip(ours["param_groups"], theirs["param_groups"]):
-        # torch adds these by itself; they change no number.
+        # torch adds these keys, which change no number.
         for key in ("foreach", "capturable", "differentiable", "fused"):
             a.pop(key, None)
             b.pop(key, None)
         close(a, b, what + " group")
     if schedule != "none":
         mine, back_dict = whole.schedule.state_dict(), state["scheduler"]
-        # Each schedule of a SequentialLR remembers the rates that it set last, and nobody asks.
+        # SequentialLR doesn't use the rates that its schedules have set last.
         for child in mine.get("_schedulers", []) + back_dict.get("_schedulers", []):
             child["_last_lr"] = None
         close(mine, back_dict, what + " scheduler")

@@ -9,6 +9,7 @@
  *     model PATH       opens a folder's model: its number of parameters
  *     logits IDS..     the logits after the last of the numbers
  *     greedy IDS..     the numbers, and 20 more
+ *     ending NUMBERS.. the same for rows that end: see the function
  *     save PATH        writes the model into this folder
  */
 #include "regard.h"
@@ -22,7 +23,7 @@ static rg_gpt *model;
 
 static int from_digit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
 
-/* Turns hexadecimal into bytes in place, and returns how many they are. */
+/* Turns hexadecimal digits into bytes, in place. Returns the number of bytes. */
 static int64_t from_hex(char *text) {
     size_t n = strlen(text) / 2;
     for (size_t i = 0; i < n; i++)
@@ -103,7 +104,7 @@ static bool logits(char *text) {
     return y;
 }
 
-/* Answers with the text's numbers and 20 more, the likeliest. */
+/* Answers with the text's numbers and 20 more, each the likeliest next one. */
 static bool greedy(char *text) {
     rg_tensor *y = rg_gpt_generate(model, rg_unsqueeze(from_decimals(text), 0), 20,
                                    .temperature = 0);
@@ -112,8 +113,9 @@ static bool greedy(char *text) {
     return y;
 }
 
-/* Does so for some rows, which end: the numbers are pad_token_id, how many ids end a row, these,
- * how many rows there are, and the rows. The answer begins with the rows' length. */
+/* Continues several rows until each ends. The line has pad_token_id, the number of ids that end a
+ * row, these ids, the number of rows, and the rows. The answer is the rows' new length and the
+ * rows. */
 static bool ending(char *text) {
     rg_tensor *all = from_decimals(text);
     const int64_t *v = rg_data(all), n = v[1], rows = v[2 + n];
@@ -137,7 +139,7 @@ static const struct {
                  { "save", save_model },    { "logits", logits },  { "greedy", greedy },
                  { "ending", ending } };
 
-/* Runs one line. What fails is answered with the error. */
+/* Runs one line. If the command fails, the answer is the error. */
 static void run(char *line) {
     RG_SCOPE();
     rg_error_clear();

@@ -111,7 +111,7 @@ def both_ways(folder, rng):
     check_same(d, back)
     with safe_open(b, "pt") as f:
         assert f.metadata() == metadata
-    # What regard wrote is what safetensors writes.
+    # The file that regard wrote must have the bytes that safetensors writes.
     save_file(back, c, metadata=metadata)
     assert open(b, "rb").read() == open(c, "rb").read()
 
@@ -173,7 +173,7 @@ def through_module(folder):
         assert torch.equal(t, other.state_dict()[k])
     with safe_open(a, "pt") as f, safe_open(b, "pt") as g:
         assert f.metadata() == g.metadata() and f.keys() == g.keys()
-    # The other name of what is tied will do, too, but not both of them.
+    # A file may have the other name of a tied weight, but not both names.
     d = load_file(a)
     d["transformer.wte.weight"] = d["lm_head.weight"].clone()
     save_file(d, c)

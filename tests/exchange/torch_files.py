@@ -132,7 +132,7 @@ def random_elements(r, dtype, shape):
         return torch.empty(shape, dtype=dtype)
     row = torch.frombuffer(raw, dtype=torch.uint8).clone().view(dtype)
     if dtype.is_floating_point and dtype not in OWN:
-        # Which NaN a conversion gives is the processor's business.
+        # The processor decides which NaN a conversion gives, so there are no NaNs.
         row.view(torch.uint8).reshape(-1, size)[row.float().isnan()] = 0
     return row.reshape(shape)
 
@@ -163,7 +163,7 @@ def random_state(seed):
     for i in range(r.choice([0, 1, 2, 5, 12, 30])):
         t = random_tensor(r, dtypes, tensors)
         tensors.append(t)
-        # Views of one tensor aren't one object, as in a module's own state_dict.
+        # As in the state_dict of a module, two entries with the same tensor are two objects.
         state[random_name(r, i)] = t.detach()
     if seed % 10 == 3:
         state[""] = torch.tensor(seed)
@@ -208,7 +208,7 @@ def round_trip(folder, seed):
         require(bits(back[name]) == bits(held(t)), name, "has other bits")
     check_sharing(state, back)
     library.rg_scope_end(mark)
-    # The strides of tensors without elements become contiguous.
+    # Tensors without elements get contiguous strides when regard reads them.
     same = all(t.dtype in OWN and t.numel() for t in state.values()) and list(state) != [""]
     if same:
         require(pickle_of(path) == pickle_of(again), "seed", seed, "gives another pickle")

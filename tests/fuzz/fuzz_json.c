@@ -11,9 +11,9 @@
 #include "mutate.h"
 #include "tensor/files/json.h"
 
-static long fuzz_read; /* So many texts were read. */
+static long fuzz_read; /* The number of texts that were read. */
 
-/* Writes a value, but for texts with a 0 in them. */
+/* Writes a value. A text that contains a byte of 0 is cut there. */
 static void write_again(rg_text *to, const rg_json *j, uint32_t value) {
     static const char *const words[] = { "null", "false", "true" };
     const rg_json_value *it = &j->v[value];

@@ -12,7 +12,7 @@
 #include "tensor/files/files.h"
 #include "tensor/shape.h"
 
-static long fuzz_read; /* So many files were read. */
+static long fuzz_read; /* The number of files that were read. */
 
 static void fuzz_load(void) { rg_load_npy("x"); }
 

@@ -26,13 +26,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* A request for more memory than this is refused, as by a system without that much. */
+/* Makes AddressSanitizer refuse requests for more than 256 MB, as a system with little memory
+ * does. */
 __attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void) {
     return "allocator_may_return_null=1:max_allocation_size_mb=256";
 }
-/* Only AddressSanitizer's build never uses a header again; in others a released tensor may be
- * another one by now, so none is passed, and neither is one where all builds say the same. */
+/* Released tensors are passed only in AddressSanitizer's build, which never uses their memory
+ * again. In other builds the memory may be another tensor by now. For says.txt none is passed,
+ * since all builds must say the same. */
 #ifdef __SANITIZE_ADDRESS__
 #define RELEASED (fixed ? NULL : released)
 #define HOOKED   hooked
@@ -47,7 +49,8 @@ static void limit_memory(void) { setrlimit(RLIMIT_AS, &(struct rlimit){ 1 << 30,
 enum { POOL = 32, LISTED = 4, LARGEST = 256, MODULES = 12 };
 
 static uint64_t state;
-static uint64_t fixed; /* Not 0: arguments have streams of random numbers that begin with it. */
+/* If it isn't 0, each argument draws from a stream of random numbers that depends on it. */
+static uint64_t fixed;
 static rg_tensor *pool[POOL], *released;
 static rg_generator *generator;
 static rg_module *modules[MODULES];
@@ -56,19 +59,19 @@ static rg_tokenizer *tokenizer;
 static rg_token_stream token_stream;
 static char bytes[256];
 static const char *calling = "";
-static int depth;   /* So many calls run inside the outermost one. */
+static int depth;   /* The number of calls that are running inside the outermost one. */
 static bool nested; /* A function was called by a hook, or by one that calls others. */
 static bool looked; /* This program has looked at the error. */
 #define rg_error_clear() (looked = true, rg_error_clear())
 #define rg_error_code()  (looked = true, rg_error_code())
 static long results, refusals;
-/* So many tensors does the function that is called give to its caller's scope; -1: nobody knows. */
+/* The number of tensors that the call gives to its caller's scope, or -1 if it isn't known. */
 static int gives;
-static const char *answer; /* The function returned this text. */
-static size_t numbers;     /* So many numbers were wrapped for it. */
-static bool listed;        /* A list was made for it, which the scope owns. */
+static const char *answer; /* The text that the function returned. */
+static size_t numbers;     /* The number of numbers that were wrapped as arguments. */
+static bool listed;        /* An argument is a list whose memory the scope owns. */
 
-/* Most arguments make sense, and most new tensors of the pool fit each other. */
+/* If true, most arguments make sense, and most new tensors of the pool fit each other. */
 static bool plain;
 
 /* Returns a number in [0, n). */
@@ -93,7 +96,7 @@ static double odd_number(void) {
 }
 
 static rg_dims odd_dims(void) {
-    /* split_sizes takes its numbers from memory, so their count must be true. */
+    /* split_sizes gets the numbers as an array, so their count must be true. */
     bool array = strcmp(calling, "split_sizes") == 0;
     rg_dims d = { .n = any(40) == 0 && !array ? (int)odd_integer() : (int)any(4) };
     for (int i = 0; i < RG_MAX_DIMS; i++)
@@ -109,7 +112,7 @@ static rg_dtype odd_dtype(void) {
     return any(2) ? RG_INT64 : RG_BOOL;
 }
 
-/* Returns a view whose history lags behind that of its base, which was written to since. */
+/* Returns a view whose base was written to since, so that its history is out of date. */
 static rg_tensor *view_behind(rg_tensor *t) {
     RG_ENABLE_GRAD();
     rg_tensor *base = rg_mul(rg_requires_grad_(rg_detach(t), true), 1);
@@ -225,8 +228,8 @@ static rg_generator *any_generator(void) {
     return any(2) ? generator : rg_default_generator();
 }
 
-/* Compilers evaluate arguments in orders of their own. So that each order gives the same calls
- * where these are to be fixed, the k-th argument then has a stream of random numbers of its own. */
+/* Compilers evaluate arguments in different orders. If `fixed` is set, the k-th argument therefore
+ * draws from a random stream of its own, so that each order gives the same call. */
 enum { ARGUMENTS_DEEP = 8 };
 static uint64_t kept_states[ARGUMENTS_DEEP];
 static int arguments;
@@ -275,7 +278,8 @@ static rg_conv_options any_conv_options(void) {
                           .strides = small_dims(),
                           .paddings = small_dims(),
                           .dilations = small_dims() };
-    /* Seldom a number stands beside its list, which is refused. */
+    /* In one of 16 calls a number may be given beside the list that replaces it, which is
+     * refused. */
     if (any(16)) {
         o.stride = o.strides.n ? 1 : o.stride;
         o.padding = o.paddings.n ? 0 : o.padding;
@@ -376,9 +380,9 @@ static rg_tensor *does_grad_many(void) {
     return m > 0 ? found[any((uint64_t)m)] : RG_NONE;
 }
 
-static rg_tensor *hooked; /* This tensor got the last hook; it may be gone. */
+static rg_tensor *hooked; /* The tensor that got the last hook, which may be released. */
 
-/* This hook does what hooks should not. */
+/* This hook does what no hook should. */
 static rg_tensor *odd_hook(rg_tensor *grad, void *context) {
     (void)context;
     nested = true;
@@ -400,7 +404,7 @@ static rg_tensor *does_register_hook(void) {
     return rg_register_hook(hooked, any(10) ? odd_hook : NULL, NULL) >= 0 ? RG_NONE : NULL;
 }
 
-/* This hook does what hooks should not. */
+/* This hook does what no hook should. */
 static bool odd_hook_after(rg_tensor *t, void *context) {
     (void)context;
     nested = true;
@@ -468,7 +472,7 @@ static rg_tensor *does_gradcheck(void) {
     return check(f, NULL, n, any(20) ? x : NULL, o) ? RG_NONE : NULL;
 }
 
-/* An op that does what it likes, now and then nothing or nonsense. */
+/* An op that returns all kinds of results, and sometimes none, or nonsense. */
 static bool odd_op_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     int64_t *kept = (int64_t *)rg_function_state(ctx);
     if (kept)
@@ -574,7 +578,7 @@ static void odd_drop(void *packed, void *context) {
     rg_drop((rg_tensor *)packed);
 }
 
-/* Runs the recordings of a function, on inputs that may have one shape. */
+/* Records a function and runs the recordings, for inputs that may have the same shape. */
 static rg_tensor *does_replays_run(void) {
     rg_tensor *in[] = { tensor(), tensor(), tensor() }, *y = RG_NONE;
     rg_error_clear();
@@ -608,7 +612,7 @@ static rg_tensor *does_checkpoint(void) {
         y = odd_function(in, NULL);
         rg_pop_saved_hooks();
     }
-    /* odd_function may return what was released. */
+    /* odd_function may return a released tensor. */
     if (y && y != RG_NONE && rg_numel(y) < 0)
         return NULL;
     if (!y || y == RG_NONE || !rg_requires_grad(y) || rg_error_code() != RG_OK)
@@ -624,7 +628,7 @@ static rg_tensor *does_explain_with(void) {
         return RG_NONE;
     if (x && x != RG_NONE && rg_numel(x) > 1 && rg_is_floating_point(x) && any(9))
         x = rg_sum(x);
-    /* It isn't this function that fails then. */
+    /* If the setup has failed, explain isn't called. */
     if (rg_error_code() != RG_OK) {
         rg_error_clear();
         return RG_NONE;
@@ -642,7 +646,7 @@ static rg_tensor *does_inference(void) {
     if (depth > 2 || !in[0] || in[0] == RG_NONE || rg_numel(in[0]) > 64)
         return RG_NONE;
     rg_tensor *y = odd_function(in, NULL);
-    /* odd_function may return what was released. */
+    /* odd_function may return a released tensor. */
     return y && y != RG_NONE && rg_numel(y) < 0 ? NULL : y;
 }
 
@@ -707,7 +711,7 @@ static rg_tensor *does_options(void) {
     return s && !failed ? RG_NONE : NULL;
 }
 
-/* Reads again what is printed. */
+/* Parses what is printed of a tensor. */
 static rg_tensor *does_parsed_back(void) {
     rg_tensor *t = pool[any(POOL)];
     int64_t n = rg_numel(t);
@@ -733,7 +737,7 @@ static rg_tensor *does_parsed_back(void) {
         .tgt_mask = RG_NONE, .memory_mask = RG_NONE, .tgt_key_padding_mask = RG_NONE, \
         .memory_key_padding_mask = RG_NONE                                            \
     }
-/* Returns how many channels a module is to have, which are few, or less than none. */
+/* Returns a number of channels, which is small, zero or negative. */
 static int64_t any_channels(void) { return any(9) ? (int64_t)any(4) : odd_integer(); }
 
 #define CONV_MODULE_OPTIONS any_conv_module_options()
@@ -777,7 +781,7 @@ static rg_conv_module_options any_conv_module_options(void) {
 static rg_rnn_module *recurrent;
 static rg_rnn_cell_module *recurrent_cell;
 
-/* Returns tensors that are a packed sequence now and then. */
+/* Returns tensors that sometimes are a valid packed sequence. */
 static rg_packed_sequence any_packed(void) {
     if (any(2))
         return (rg_packed_sequence){ T(1), T(2), any(2) ? RG_NONE : T(3), any(2) ? RG_NONE : T(4) };
@@ -827,8 +831,8 @@ static rg_tensor *made_schedule(rg_schedule_kind kind) {
     return ok ? RG_NONE : NULL;
 }
 
-/* A container takes over its children, so no module of the pool stands here; a new one would leak
- * where the list isn't used. */
+/* A container takes over its children, so a module of the pool can't be one. A new module would
+ * leak if the function refuses the list. */
 static rg_module *const *children(void) {
     static rg_module *const none[2];
     return any(4) ? none : NULL;
@@ -878,14 +882,14 @@ static rg_tensor *odd_point_hook(rg_tensor *x, const char *name, void *context) 
     return any(3) ? RG_NONE : any(20) ? x : tensor();
 }
 
-/* Some of the names stand for values in modules of the pool. */
+/* Some of these names match values in modules of the pool. */
 static const char *any_points(void) {
     static const char *const names[] = { "*", "0", "* nothing", "", "*hook_pattern", "*.hook_z" };
     return any(20) ? names[any(6)] : NULL;
 }
 
 static rg_tensor *looked_at(bool caches) {
-    nested = true; /* What the module's forward calls fails by its own name. */
+    nested = true; /* A failure inside the module's forward has the name of another function. */
     rg_module *m = M(0);
     rg_tensor *in[] = { tensor() };
     const rg_hook_at at = { any_points(), any(20) ? odd_point_hook : NULL, NULL };
@@ -926,7 +930,7 @@ static rg_tensor *odd_backward_pre_hook(rg_module *m, rg_tensor *grad, void *con
     return any(2) ? RG_NONE : odd_hook(grad, NULL);
 }
 
-/* Calls a layer that has a hook, and goes back through it. */
+/* Calls a layer that has a hook, and runs backward through it. */
 static rg_tensor *call_hooked(bool before) {
     rg_module *m = (rg_module *)rg_nn_linear(1 + (int64_t)any(3), 2);
     int id = before ? rg_register_full_backward_pre_hook(m, any(9) ? odd_backward_pre_hook : NULL,
@@ -1028,8 +1032,8 @@ static void too_slow(int signal) {
     abort();
 }
 
-/* Returns whether the message is "op: sentence" or "op(): sentence", in one line but for a list of
- * keys. */
+/* Returns whether the message is "op: sentence" or "op(): sentence", in one line. Further lines may
+ * list keys. */
 static bool well_formed(const char *message) {
     const char *line = strchr(message, '\n');
     size_t n = strspn(message, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789.");
@@ -1041,7 +1045,8 @@ static bool well_formed(const char *message) {
            && (!line || line[1] == '\t');
 }
 
-/* Returns what follows an ending that only C needs, or the name if it begins with none. */
+/* If the name begins with a suffix that only C needs, returns what follows the suffix. Otherwise
+ * returns the name. */
 static const char *after_ending(const char *name) {
     static const char *const behind[] = { "_packed",  "_dims",  "_dim",   "_with",    "_keys",
                                           "_list",    "_items", "_full",  "_alpha",   "_p",
@@ -1067,8 +1072,8 @@ static bool calls_others(const char *name) {
     return false;
 }
 
-/* Returns whether the message names the function as torch does, and not one that it is made of.
- * Capitals and _ don't count, and neither does what only C needs behind a name. */
+/* Returns whether the message begins with the name that torch has for the function, and not with
+ * that of a function inside it. Case, underscores and suffixes that only C needs don't matter. */
 static bool named(const char *message, const char *name) {
     static const char *const before[] = { "nn_init_", "nn_", "optim_" };
     if (strncmp(message, "torch.", 6) == 0)
@@ -1076,15 +1081,16 @@ static bool named(const char *message, const char *name) {
     const char *end = message + strcspn(message, ":(");
     if (strncmp(message, "out of memory", 13) == 0 || isdigit((unsigned char)*message))
         return true;
-    /* A number is wrapped before the call that it is an argument of. */
+    /* A number is wrapped before the call, so the failure has the name scalar. */
     if (strncmp(message, "scalar: out of memory", 21) == 0)
         return true;
-    /* Memory may lack for an argument, too, but for those of most modules. */
+    /* Arguments may fail for lack of memory, too. The arguments of most modules don't ask for
+     * any. */
     const bool module = strncmp(name, "nn_", 3) == 0 && !strstr(name, "coder_with");
     if (strstr(message, "out of memory") && !module)
         return true;
-    /* A view that can't follow its base is refused by the first op that uses it, also where that is
-     * a part of another function. */
+    /* If the base of a view was written to and the view can't follow, the first op that uses the
+     * view refuses it, even inside another function. */
     if (strstr(message, "A view was created in"))
         return true;
     if (calls_others(name))
@@ -1108,7 +1114,8 @@ static bool named(const char *message, const char *name) {
     return !*name;
 }
 
-/* A call that doesn't write leaves elements and versions alone, so these hashes of them stay. */
+/* Hashes of the elements and versions of the pool. A call that writes to none of its arguments must
+ * not change them. */
 static uint64_t prints[POOL];
 static uint64_t print_of(rg_tensor *t) {
     static uint64_t data[LARGEST];
@@ -1157,8 +1164,8 @@ static void fill_pool(void) {
     }
 }
 
-/* What a call leaves behind for its thread: what its caller's scope owns, and what the library
- * notes of a call while it runs. */
+/* State that a call may leave behind in its thread: what the caller's scope owns, and what the
+ * library notes while a call runs. */
 typedef struct {
     size_t tensors, scopes;
     const void *memory;
@@ -1171,7 +1178,7 @@ static left_behind look_behind(void) {
                           rgi_named_as,   rgi_inside,      rgi_this.observer != NULL, rgi_in_rule };
 }
 
-/* A call that goes well gives its results to its caller's scope, and nothing else; one that fails
+/* A call that succeeds gives its results to its caller's scope, and nothing else. A call that fails
  * gives it nothing. */
 static void check_left_behind(const left_behind *before, bool failed) {
     const left_behind now = look_behind();
@@ -1181,10 +1188,10 @@ static void check_left_behind(const left_behind *before, bool failed) {
             calling, "it left the thread in another state");
     if (gives < 0 || nested)
         return;
-    /* A sentence may have parts that the scope owns. */
+    /* An error message may be made of texts that the scope owns. */
     require(failed || listed || now.memory == before->memory, calling,
             "it left memory in its caller's scope");
-    /* Where grad mode is on, an input that is converted leads the graph on, and is the caller's. */
+    /* In grad mode a converted input is a part of the graph, and stays in the scope. */
     if (!rg_is_grad_enabled())
         require(now.tensors - before->tensors <= numbers + (size_t)(failed ? 0 : gives), calling,
                 "it left tensors in its caller's scope");
@@ -1205,7 +1212,7 @@ static rg_tensor *call_any(void) {
     return y;
 }
 
-/* Differentiates a result, and lets a request for memory fail now and then. */
+/* Runs backward from a result, sometimes with a request for memory denied. */
 static void try_backward(rg_tensor *y) {
     rg_error_clear();
     if (any(20) == 0)
@@ -1247,21 +1254,21 @@ static void one_call(void) {
     if (unread && !nested && !looked)
         require(rgi_this.failure.unread && strcmp(rg_error_peek(), "first: unread") == 0, calling,
                 "an unread failure is lost");
-    /* A function that was called inside may write, and clear errors. */
+    /* A call inside the function may write to tensors and clear errors. */
     if (!nested && !unread) {
         require((y != NULL) == (rg_error_code() == RG_OK), calling,
                 y ? "an error in spite of a result" : "no error");
         require(y || named(rg_error(), calling), calling, "named otherwise");
-        /* An argument or a forward of a module fails under its own name. */
+        /* A failure of an argument, or inside a module's forward, has a name of its own. */
         const bool own = strncmp(rg_error(), calling, 4) == 0;
         require(failing || !own || rgi_this.later.count == 0, calling,
                 "one call fails twice");
     }
     require(rg_error_code() == RG_OK || well_formed(rg_error()), calling, "a malformed message");
     if (!nested && !unread) {
-        /* max_norm shortens rows of the table, also where what follows fails; batch norm moves its
-         * running mean and variance. The grad_fn of a view that can't follow its base is an error,
-         * so the call's own is looked at before. */
+        /* max_norm shortens rows of the table even if the call fails later, and batch_norm changes
+         * its running mean and variance. Hashing may fail at the grad_fn of a view that can't
+         * follow its base, so the call's own error is checked before. */
         bool shortens = strcmp(calling, "embedding_with") == 0;
         bool moves = strcmp(calling, "batch_norm_with") == 0;
         take_prints(!shortens && (!(writes || moves) || !y), !y);
@@ -1294,8 +1301,8 @@ static void add_layout(rg_tensor *t, uint64_t *hash) {
     }
 }
 
-/* Writes a tensor's dtype, shape and history, and a hash of its strides and elements, unless these
- * are unset, or floating, and may differ in their last bits from machine to machine. */
+/* Writes a tensor's dtype, shape and grad_fn, and a hash of its strides and elements. Elements are
+ * left out if they are unset, or of floating point, since their last bits depend on the machine. */
 static void say_tensor(rg_tensor *y, char line[1000]) {
     uint64_t hash = 1;
     const bool unset = strncmp(calling, "empty", 5) == 0 || rg_numel(y) > LARGEST;
@@ -1309,8 +1316,8 @@ static void say_tensor(rg_tensor *y, char line[1000]) {
              rg_grad_fn(y), (unsigned)(hash >> 32));
 }
 
-/* Says what becomes of a result's derivative: a sentence, or a hash of the gradients' layouts. What
- * was written to through a view has a history as a whole. */
+/* Writes the outcome of backward from y: an error, or a hash of the layouts of the gradients. If y
+ * is a view, backward runs from its base. */
 static void say_backward(rg_tensor *y, char line[1000]) {
     uint64_t hash = 1;
     rg_error_clear();
@@ -1331,8 +1338,8 @@ static void say_backward(rg_tensor *y, char line[1000]) {
     snprintf(line, 1000, "gradients %08x", (unsigned)(hash >> 32));
 }
 
-/* Says what became of a call. Which of two numbers that int64 can't hold is refused is up to the
- * compiler. */
+/* Writes the outcome of a call. If two numbers exceed int64, the compiler decides which of them the
+ * error names, so a number at the error's begin is left out. */
 static void say(rg_tensor *y, char line[1000]) {
     if (!y)
         snprintf(line, 1000, "%s", rg_error() + strspn(rg_error(), "0123456789"));
@@ -1371,7 +1378,7 @@ static void add_line(const char *line, bool print, uint64_t *hash) {
         puts(line);
 }
 
-/* Prints a hash of all that a function says, or the sentences themselves. */
+/* Prints a hash of all outcomes of a function's calls, or the outcomes themselves. */
 static void say_function(size_t f, bool sentences) {
     char line[1000];
     uint64_t seed = 1, hash = 1;
@@ -1397,7 +1404,8 @@ static void say_function(size_t f, bool sentences) {
         printf("%s %ld %08x\n", calling, done, (unsigned)(hash >> 32));
 }
 
-/* Functions that call several others are left out: what these are depends on the table. */
+/* Functions that call others are left out, because the calls inside depend on the order of the
+ * table. */
 static void say_functions(const char *which) {
     for (size_t f = 0; f < FUNCTIONS; f++) {
         if (which && strcmp(which, functions[f].name) == 0)
@@ -1407,7 +1415,7 @@ static void say_functions(const char *which) {
     }
 }
 
-/* Nonsense is warned of too often to be read. */
+/* The calls cause too many warnings to be read. */
 static void say_nothing(const char *message) { (void)message; }
 
 int main(int argc, char **argv) {
@@ -1434,7 +1442,7 @@ int main(int argc, char **argv) {
         say_functions(argv[2]);
     for (long i = 0; i < calls; i++) {
         one_call();
-        /* Fresh tensors come in, since a pool of NaN finds nothing. */
+        /* New tensors are added, since a pool full of NaN would find nothing. */
         if (i % 64 == 0) {
             RG_SCOPE();
             rg_error_clear();

@@ -1,7 +1,7 @@
 /*
- * fuzz_parse.c: gives rg_parse texts that nobody would write. A text that is read prints as one
- * that reads as the same tensor. A text that isn't read leaves a ValueError, a TypeError or a
- * RuntimeError, and nothing else.
+ * fuzz_parse.c: gives rg_parse texts that nobody would write. If a text is read, the printed tensor
+ * reads as the same tensor again. If it isn't read, the error is a ValueError, a TypeError or a
+ * RuntimeError, and nothing is left behind.
  *
  *     build/tests/fuzz/fuzz_parse [iterations] [seed]
  *
@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static long fuzz_read; /* So many texts were read. */
+static long fuzz_read; /* The number of texts that were read. */
 
 static void parse_require(bool truth, const char *what, const char *text) {
     if (truth)

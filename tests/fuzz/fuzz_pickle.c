@@ -15,7 +15,7 @@
 #include "tensor/shape.h"
 #include "tensor/unheld.h"
 
-static long fuzz_read; /* So many files were read. */
+static long fuzz_read; /* The number of files that were read. */
 
 static void fuzz_archive(const char *pickle, size_t n) {
     static const char elements[64] = { 1, 0, 2, 0, -1, 0x7F };
@@ -36,7 +36,7 @@ static void fuzz_archive(const char *pickle, size_t n) {
     fuzz_require(rgi_zip_end(&z), "no archive");
 }
 
-/* Touches every element, unless there are very many in little memory. */
+/* Reads every element, unless the tensor is a large one that takes little memory. */
 static void fuzz_look(rg_tensor *t) {
     RG_SCOPE();
     if (t == RG_NONE || rg_numel(t) > 1 << 16)
@@ -56,8 +56,8 @@ static void fuzz_look(rg_tensor *t) {
     fuzz_require(rg_error_code() == RG_OK, "an element isn't there");
 }
 
-/* Looks at an entry, and returns it as it can be written: an integer that int64 can't hold fails
- * with its name, and becomes none. */
+/* Checks an entry, and returns it for writing. An integer that int64 can't hold must fail with the
+ * entry's name, and is replaced with RG_NONE. */
 static rg_named fuzz_entry(rg_named entry) {
     if (!rgi_is_unheld(entry.tensor)) {
         fuzz_look(entry.tensor);
@@ -130,7 +130,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 #define SEED(text) \
     { text, sizeof(text) - 1 }
 
-/* An input's first byte stands before it. */
+/* Inputs to mutate, with their first byte. 1 means that the pickle follows. */
 static const struct {
     const char *text;
     size_t n;
@@ -193,7 +193,7 @@ static const char *const fuzz_words[] = {
     "\xff\xff\xff\x7f",
 };
 
-/* Every other input is the archive itself, in which anything may be changed. */
+/* One of three inputs is turned into a whole archive, in which each part may be changed. */
 static size_t fuzz_input(char *text, size_t room) {
     int seed = (int)fuzz_below(RG_COUNT(fuzz_seeds));
     size_t n = fuzz_seeds[seed].n;
@@ -206,7 +206,7 @@ static size_t fuzz_input(char *text, size_t room) {
         memcpy(text + 1, memory_file.v, n - 1);
         memory_file_end();
     }
-    /* The first byte says what the others are. */
+    /* The first byte isn't mutated, since it tells what the others are. */
     return 1 + fuzz_mutate(text + 1, n - 1, room - 1, fuzz_words, RG_COUNT(fuzz_words));
 }
 

@@ -12,7 +12,7 @@
 #include "tensor/files/safetensors.h"
 #include "tensor/storage.h"
 
-static long fuzz_read; /* So many files were read. */
+static long fuzz_read; /* The number of files that were read. */
 
 /* ---- one file ----------------------------------------------------------------------- */
 
@@ -120,7 +120,7 @@ static const char *const fuzz_words[] = {
     "\xff",
 };
 
-/* Changes a number of the header, or puts a word in or takes some bytes out. */
+/* Changes a number in the header, inserts a word, or removes some bytes. */
 static size_t fuzz_header(char *text, size_t n, size_t room) {
     for (uint32_t times = fuzz_below(4); times--;) {
         size_t at = fuzz_below((uint32_t)n + 1), some = 1 + fuzz_below(6);
@@ -142,7 +142,7 @@ static size_t fuzz_header(char *text, size_t n, size_t room) {
     return n;
 }
 
-/* Makes a file of a seed. The length of the header and of the data are sometimes wrong. */
+/* Makes a file from a seed. Sometimes the length of the header or of the data is wrong. */
 static size_t fuzz_make(uint8_t *file, size_t room) {
     const int seed = (int)fuzz_below(RG_COUNT(fuzz_seeds));
     size_t n = strlen(fuzz_seeds[seed].header), data = fuzz_seeds[seed].data;
@@ -165,7 +165,8 @@ int main(int argc, char **argv) {
     uint8_t file[1024];
     for (long i = 0; i < iterations; i++) {
         size_t n = fuzz_make(file, sizeof file);
-        uint8_t *exact = malloc(n + 1); /* Memory of just its size, where a read beyond is seen. */
+        /* The memory has just the file's size, so that AddressSanitizer notices reads beyond it. */
+        uint8_t *exact = malloc(n + 1);
         memcpy(exact, file, n);
         LLVMFuzzerTestOneInput(exact, n);
         free(exact);

@@ -1,11 +1,12 @@
 /*
- * fuzz_tokenizer.c: gives rg_tokenizer_from_file files that nobody would write, and those that are
- * read, texts that nobody would write. All numbers decode token by token to what they decode to at
- * once. A tokenizer that has all bytes and strips nothing decodes a text's to that text.
+ * fuzz_tokenizer.c: gives rg_tokenizer_from_file files that nobody would write. A tokenizer that is
+ * read is given texts that nobody would write. Numbers must decode to the same text token by token
+ * as all at once. If a tokenizer has all bytes as tokens and strips nothing, the numbers of a text
+ * must decode to that text.
  *
  *     build/tests/fuzz/fuzz_tokenizer [iterations] [seed]
  *
- * The file is in memory: the input up to a byte of 0, behind which the text stands. The program
+ * The file is in memory: it is the input up to a byte of 0, and the text follows. The program
  * mutates inputs of its own. Built with -DRG_LIBFUZZER -fsanitize=fuzzer, it takes those of
  * libFuzzer.
  */

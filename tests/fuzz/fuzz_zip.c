@@ -16,11 +16,11 @@
 #include "tensor/files/zip.h"
 #include "tensor/shape.h"
 
-static long fuzz_read; /* So many files were read. */
+static long fuzz_read; /* The number of files that were read. */
 
 enum { FUZZ_INFLATED = 1 << 18 };
 
-/* Inflates the file as if it were nothing but deflated bytes, and a member as it stands. */
+/* Inflates the whole file as deflated bytes, first byte by byte. */
 static void fuzz_inflate(size_t size) {
     static rg_inflate i;
     static char to[FUZZ_INFLATED];
@@ -32,7 +32,7 @@ static void fuzz_inflate(size_t size) {
         n++;
     fuzz_require(n <= size * RG_INFLATE_MOST, "it inflates to more than it can");
     fuzz_require(n == sizeof to || rg_error_code() == RG_IO_ERROR, "no error of the kind");
-    /* Larger parts give the same bytes, and the end is seen. */
+    /* Reading all bytes at once gives the same bytes, and finds the end. */
     static char again[FUZZ_INFLATED];
     rg_error_clear();
     rgi_inflate_begin(&i, &f, 0, size, "it");
@@ -100,8 +100,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 }
 
 #ifndef RG_LIBFUZZER
-/* Returns an archive of two arrays, which the library has written; of its records, and of deflated
- * bytes, if `packed`. */
+/* Returns an archive that the library has written: of two arrays, or if `packed`, of one member
+ * that is deflated. */
 static size_t make_seed(uint8_t *to, bool packed) {
     static const uint8_t deflated[] = { 0x4B, 0x4C, 0x4A, 0x4E, 0x24, 0x17, 0x01, 0x00 };
     RG_SCOPE();
@@ -114,7 +114,7 @@ static size_t make_seed(uint8_t *to, bool packed) {
         rgi_zip_member_begin(&z, "z.npy", sizeof deflated, 64);
         rgi_zip_put(&z, deflated, sizeof deflated);
         fuzz_require(rgi_zip_end(&z), "it can't be written");
-        /* The methods become 8. */
+        /* The compression method becomes 8, deflate. */
         memory_file.v[8] = 8;
         char *entry = memory_file.v + memory_file.n - 22 - 46 - 5;
         entry[10] = 8;

@@ -1,8 +1,9 @@
 /*
- * literals.c: each option that is a pointer or a list, given as a literal. What a literal points to
- * must live until the call is over, and where the library keeps the pointer to the end of the block
- * (in C). tests/literals/run compiles this as C and as C++, optimised and with AddressSanitizer,
- * and finds an option of the public headers that has no row here.
+ * literals.c: gives each option that is a pointer or a list as a literal. The memory to which a
+ * literal points must live until the call is over. In C it must live to the end of the block, for
+ * options whose pointer the library keeps. tests/literals/run compiles this file as C and as C++,
+ * optimised and with AddressSanitizer. It also finds options of the public headers that have no row
+ * here.
  */
 #include "regard.h"
 
@@ -23,7 +24,7 @@ typedef struct text {
 typedef const char *string;
 #define TEXT(string) (AT(text, { string })->v)
 
-/* A row is a function that returns whether the call did what was asked. */
+/* A row is a function that returns whether the call did what the option says. */
 #define ROW(options, field) static bool options##__##field(void)
 
 static char folder[] = "/tmp/regard-literals-XXXXXX";
@@ -223,7 +224,7 @@ ROW(rg_tokenizer_decode_options, length) {
     return right;
 }
 
-/* Returns whether the text is in the page, after its report has ended. */
+/* Ends the report, and returns whether its page contains the text. */
 static bool page_has(rg_report *report, const char *text) {
     static char page[1 << 16];
     bool ended = rg_report_end(report);
@@ -252,7 +253,7 @@ ROW(rg_report_picture_options, columns) {
            && page_has(report, "[\"left\"]");
 }
 
-/* Returns whether the text is in the file "picture", which was written if `ok` is true. */
+/* Returns whether `ok` is true and the file "picture" contains the text. */
 static bool picture_has(bool ok, const char *text) {
     static char picture[1 << 14];
     FILE *f = fopen(in_folder("picture"), "rb");
@@ -285,7 +286,7 @@ ROW(rg_heat_map_options, columns) {
 
 static double scaled_epoch(int64_t epoch, void *scale) { return (double)epoch * *(double *)scale; }
 
-/* A schedule keeps its context: in C++ only what has a name lives as long. */
+/* A schedule keeps the pointer to its context. In C++ only a variable lives as long as that. */
 ROW(rg_schedule_options, context) {
     rg_tensor *w = rg_requires_grad_(rg_ones(2), true);
     rg_optim *o = rg_optim_sgd(RG_LIST(w), .lr = 8);
@@ -324,7 +325,7 @@ ROW(lists, that_have_a_name) {
     return right;
 }
 
-/* A list that had no memory says so, and who takes it fails. */
+/* A list for which there was no memory has n = -1, and functions that take it fail. */
 ROW(lists, without_memory) {
 #ifdef __cplusplus
     rg_tensor *a = rg_ones(2);

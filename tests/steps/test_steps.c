@@ -1,7 +1,7 @@
 /*
- * test_steps.c: what is done for each of many modules, entries, parameters or hooks takes as many
- * steps for each, however many there are. A step is a basic block of the files that the Makefile
- * lists as COUNTED; the compiler makes each of them call the function below.
+ * test_steps.c: functions that work on many modules, entries, parameters or hooks take the same
+ * number of steps for each, however many there are. A step is a basic block in one of the files
+ * that the Makefile lists as COUNTED. The compiler makes each basic block call the function below.
  */
 #include "tests/test.h"
 #include "regard.h"
@@ -14,7 +14,8 @@ void __sanitizer_cov_trace_pc(void) { steps++; }
 
 enum { SOME = 500, MANY = 4 * SOME };
 
-/* Each piece of work is prepared, done and cleared away for n things; only its doing is counted. */
+/* The data of a test. A test prepares n things, works on them and clears them away. Only the steps
+ * of the work are counted. */
 typedef struct work {
     rg_module *m, *other;
     rg_optim *optim, *fresh;
@@ -330,7 +331,7 @@ END_TEST
 
 /* ---- leaves and nodes -------------------------------------------------------------- */
 
-/* A tree of sums, whose nodes are found level by level, each of them the oldest first. */
+/* Makes a tree of sums. Its nodes are found level by level, the oldest node of each level first. */
 static void grow_tree(work *w, int n) {
     for (int i = 0; i < n; i++)
         w->list[i] = rg_requires_grad_(rg_ones(1), true);

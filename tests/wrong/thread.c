@@ -1,4 +1,5 @@
-/* What fails in a thread, fails for that thread alone, which ends without a word to the others. */
+/* An error in a thread is an error of that thread alone, which ends without a word to the
+ * others. */
 #include "regard.h"
 
 #include <pthread.h>
