@@ -224,7 +224,7 @@ START_TEST(test_more_paths_than_are_kept) {
     ck_assert(e.n == 0 && fabs(e.rest - 1) < 1e-9);
     e = rg_explain(rg_sum(rg_square(x)), w, .paths = 1000);
     ck_assert_int_eq(e.n, 24);
-    /* The paths that aren't kept by themselves are no path in the result. */
+    /* Paths that aren't kept are added up, and their sum isn't listed as a path. */
     for (int i = 0; i < e.n; i++)
         ck_assert_msg(strncmp(e.v[i].ops, "sum <- square", 13) == 0, "%s", e.v[i].ops);
 }

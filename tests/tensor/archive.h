@@ -26,7 +26,8 @@ typedef struct {
     size_t n, place[ARCHIVE_ALL + 1];
 } archive;
 
-/* A member: its name, its bytes, and the CRC and the number of the inflated bytes. */
+/* A member: its name, its bytes in the archive and their number, the number of the inflated bytes,
+ * and the CRC of these. */
 typedef struct {
     const char *name;
     const void *bytes;

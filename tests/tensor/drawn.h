@@ -1,6 +1,6 @@
 /*
- * drawn.h: random numbers for tests of kernels, the same in every run, and a function that reads
- * one element.
+ * drawn.h: random numbers for tests of kernels, which are the same in every run, and a function
+ * that reads an element.
  */
 #pragma once
 

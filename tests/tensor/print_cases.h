@@ -24,7 +24,7 @@ typedef struct print_case {
     const char *text; /* The printed text. */
 } print_case;
 
-/* A history that has only a name, or is a leaf's. */
+/* A history for tests. It has only the name of an op, or stands for a leaf. */
 typedef struct named_history {
     rg_history base;
     char name[128];
@@ -46,7 +46,7 @@ static rg_history *named_history_new(const char *name) {
     return &h->base;
 }
 
-/* Fills a tensor with the bits, which are repeated until it is full. */
+/* Fills a tensor with the bits of its elements. They are repeated until it is full. */
 static void print_case_fill(rg_tensor *t, char *bits) {
     size_t item = rgi_sizeof(t->dtype);
     int64_t n = 0;
@@ -76,8 +76,8 @@ static rg_tensor *print_case_tensor(rg_dtype dtype, rg_dims shape, bool transpos
 
 static int print_case_option(char **words) { return (int)golden_integer(words); }
 
-/* Reads the next case of print.txt, or returns false. Its tensor belongs to the caller's scope, and
- * its texts to the file. */
+/* Reads the next case of print.txt, and returns false if there is none. The caller's scope owns the
+ * case's tensor. Its texts lie in the file's memory. */
 static bool print_case_next(golden_file *f, print_case *c) {
     char *words = golden_case(f);
     if (!words)

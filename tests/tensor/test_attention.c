@@ -1,9 +1,9 @@
 /*
- * test_attention.c: attention by tiles and by lanes, and its gradients, against sums that are
- * written out in double. Lengths, sizes and numbers of heads are those around every tile and
- * vector; the rows of one head may lie between those of another; some cases are causal, some have
- * masks, of all heads or of a batch's, and some rows see nothing. The bits are the same at any
- * number of threads.
+ * test_attention.c: compares attention by tiles and by lanes, and its gradients, with sums in
+ * double that the test writes out. Lengths, sizes and numbers of heads are chosen around the sizes
+ * of tiles and vectors. The rows of one head may lie between those of another. Some cases are
+ * causal, some have masks for all heads or for each batch, and some rows see no key. The bits must
+ * be the same at any number of threads.
  */
 #include "tests/test.h"
 #include "tensor/threads/workers.h"
@@ -22,8 +22,8 @@ typedef struct {
     bool causal, masked, between;
 } attention_case;
 
-/* Returns (batch, heads, n, size), or with `between` the same shape as a part of (batch, n, heads,
- * 2 size). */
+/* Returns a tensor (batch, heads, n, size). If c->between, it is a part of a tensor (batch, n,
+ * heads, 2 size), so that the rows of one head lie between those of another. */
 static rg_tensor *heads(const attention_case *c, int64_t n, int64_t size) {
     if (!c->between)
         return rg_randn_dims(RG_DIMS(c->batch, c->heads, n, size), c->dtype,
@@ -61,7 +61,7 @@ static void make(const attention_case *c, rg_tensor *t[], rg_tensor **mask) {
         rgi_store_f64((*mask)->data + j * (int64_t)rgi_sizeof(c->dtype), c->dtype, -INFINITY);
 }
 
-/* Returns what is added to the score of query i and key k. */
+/* Returns the mask's number for the score of query i and key k. */
 static double of_mask(rg_tensor *mask, int64_t b, int64_t i, int64_t k) {
     if (!mask)
         return 0;
@@ -82,7 +82,8 @@ static void check_near(const attention_case *c, const char *what, double got, do
                      (long long)c->size_v);
 }
 
-/* Checks one head, query by query. gk and gv are sums over the queries, so they come last. */
+/* Checks the queries of one head one after another, and then gk and gv, which are sums over the
+ * queries. */
 static void check_head(const attention_case *c, rg_tensor *t[], rg_tensor *mask, int64_t b,
                        int64_t h) {
     double *p = calloc((size_t)c->keys, sizeof *p);
@@ -184,7 +185,8 @@ START_TEST(test_bits) {
         attention_case c = form & 4 ? by_lanes : by_tiles;
         rg_tensor *t[TENSORS], *mask, *first[TENSORS];
         make(&c, t, &mask);
-        rgi_gather_workers = true; /* Else one thread might do it all where there are few cores. */
+        /* All threads must take part, also on a machine with few cores. */
+        rgi_gather_workers = true;
         for (int k = 0; k < RG_COUNT(counts); k++) {
             rg_set_num_threads(counts[k]);
             ck_assert(attend(&c, t, mask));

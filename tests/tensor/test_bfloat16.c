@@ -1,6 +1,7 @@
 /*
- * test_bfloat16.c: products under "medium", as set_float32_matmul_precision calls it, against sums
- * of rounded numbers that are written out. Where the processor can't, the products are float32's.
+ * test_bfloat16.c: compares products with the precision "medium" of set_float32_matmul_precision
+ * with sums of rounded numbers that the test writes out. If the processor has no such products,
+ * they are computed in float32.
  */
 #include "tests/test.h"
 #include "tensor/shape.h"
@@ -14,8 +15,8 @@ static float from_bits(uint32_t bits) {
     return x;
 }
 
-/* Returns the nearest number of 8 significant bits, the even one of two that are equally near, or 0
- * if x is nearer to 0 than 2^-126. */
+/* Returns the nearest number of 8 significant bits. Of two that are equally near, it is the even
+ * one. If x is nearer to 0 than 2^-126, returns 0. */
 static float rounded(float x) {
     int e;
     if (!k_has_bfloat16() || x != x || isinf(x))
@@ -45,7 +46,7 @@ START_TEST(test_names) {
 }
 END_TEST
 
-/* Numbers times 1, on either side, show how they are rounded. */
+/* A product with 1, on either side, shows how a number is rounded. */
 START_TEST(test_rounding) {
     /* Each number stands beside what torch's x.bfloat16().float() makes of it. */
     static const uint32_t known[][2] = {
@@ -78,8 +79,8 @@ START_TEST(test_rounding) {
 }
 END_TEST
 
-/* Returns rows x columns. `layout` 0 is contiguous, 1 transposed, 2 every second element, and 3 one
- * row for all. */
+/* Returns a matrix. `layout` 0 is contiguous, 1 is transposed, 2 takes every other element, and 3
+ * repeats one row. */
 static rg_tensor *grid(int64_t rows, int64_t columns, int layout) {
     int64_t step = layout == 2 ? 2 : 1;
     rg_tensor *t = layout == 1 ? rg_randn(columns, rows) : rg_randn(rows, columns * step);
@@ -101,9 +102,8 @@ static float at(const rg_tensor *t, int64_t i, int64_t j) {
     return ((float *)t->data)[i * t->stride[0] + j * t->stride[1]];
 }
 
-/* y's rows lie three elements further apart than they are long, and the product must leave the
- * elements between them alone. float32's sums may have an error of 2^-24 at each of k additions,
- * and at two products. */
+/* Checks alpha a b + beta y. The rows of y have gaps of three elements, which the product must not
+ * change. The tolerance of float32 is 2^-24 for each of k additions and two products. */
 static void check_product(int64_t m, int64_t n, int64_t k, int layout_a, int layout_b, double alpha,
                           double beta) {
     RG_SCOPE();
@@ -156,8 +156,8 @@ START_TEST(test_products) {
 }
 END_TEST
 
-/* "highest" and "high" give float32's products. Each product of a batch is what it is by
- * itself. An infinity stays infinite or makes NaN. */
+/* "highest" and "high" give the products of float32. A product in a batch has the same bits as
+ * alone. An infinity stays infinite or makes NaN. */
 START_TEST(test_batches) {
     RG_SCOPE();
     rg_tensor *a = rg_randn(3, 40, 70), *b = rg_randn(3, 70, 50), *y[3];

@@ -1,5 +1,6 @@
-/* test_conv.c: convolutions and both of their gradients, against sums over every tap, for random
- * windows in each instruction set. The elements are small integers, so that every sum is exact. */
+/* test_conv.c: compares convolutions and both of their gradients with sums over every tap, for
+ * random windows in each instruction set. The elements are small integers, so every sum is
+ * exact. */
 #include "drawn.h"
 #include "tests/test.h"
 #include "tests/in_turn.h"
@@ -22,13 +23,14 @@ static rg_tensor *integers(rg_dtype dtype, int64_t n) {
 
 /* ---- the reference ------------------------------------------------------------------- */
 
-/* What one product of a convolution takes part in: the element of x, of w and of y, or -1 for an
- * element of x in the padding. */
+/* The indices of the elements of x, of w and of y that take part in one product of a convolution. x
+ * is -1 if the element lies in the padding. */
 typedef struct {
     int64_t x, w, y;
 } product;
 
-/* Returns the element of x, in its plane, that the tap sees from the output, or -1. */
+/* Returns the index, in its plane, of the element of x that the tap reads for this output. Returns
+ * -1 if it lies in the padding. */
 static int64_t seen(const k_window *z, int64_t pixel, int64_t tap) {
     const int64_t row = pixel / z->to[1] * z->stride[0] - z->padding[0]
                         + tap / z->kernel[1] * z->dilation[0];
@@ -61,7 +63,7 @@ static void for_each_product(const k_conv *z, void (*f)(const product *p, void *
                     }
 }
 
-/* The tensors, and the sums that are expected for y, or for the gradients of x and of w. */
+/* The tensors, and the expected sums for y, for the gradient of x and for that of w. */
 typedef struct {
     const rg_tensor *x, *w, *g;
     double *y, *gx, *gw;
@@ -93,7 +95,7 @@ static void check_elements(const rg_tensor *t, const double *e, const k_conv *z,
                 (long long)w->dilation[0], (long long)w->dilation[1], k_set);
 }
 
-/* Fills a result with what it must not keep. */
+/* Returns a tensor for a result, filled with NaN, which the kernel must overwrite. */
 static rg_tensor *result_of(rg_dtype dtype, int64_t n) {
     rg_tensor *t = integers(dtype, n);
     for (int64_t i = 0; i < n; i++)
@@ -129,7 +131,7 @@ static void check_conv(const k_conv *z, rg_dtype dtype, bool with_bias) {
     free(e.y);
 }
 
-/* Returns random windows of up to so many elements, or none if they don't fit. */
+/* Draws windows over up to `most` elements a dim. Returns false if they don't fit. */
 static bool draw_windows(k_window *z, bool two_dims, int64_t most, bool by_one) {
     for (int d = 0; d < 2; d++) {
         const bool flat = d == 0 && !two_dims;
@@ -171,7 +173,8 @@ END_TEST
 START_TEST(test_one_dim) { check_random(rg_slow() ? 20 : 300, false, 90, true); }
 END_TEST
 
-/* Images that are done in several strips, and weights whose sums need several vectors. */
+/* These images are computed in several strips, and the sums for these weights take several
+ * vectors. */
 START_TEST(test_strips) {
     for (int wide = 60; wide <= 64; wide++) {
         const k_conv z = { .batch = 2,
@@ -189,7 +192,7 @@ START_TEST(test_strips) {
 }
 END_TEST
 
-/* A NaN reaches what sees it, and nothing else. */
+/* A NaN reaches the results that read it, and no others. */
 START_TEST(test_not_a_number) {
     RG_SCOPE();
     const k_conv z = { .batch = 1,
@@ -206,7 +209,7 @@ START_TEST(test_not_a_number) {
     rg_tensor *x = integers(RG_FLOAT32, 2 * PIXELS), *w = integers(RG_FLOAT32, 9 * 18);
     rg_tensor *y = integers(RG_FLOAT32, 9 * PIXELS), *gw = integers(RG_FLOAT32, 9 * 18);
     rg_tensor *g = integers(RG_FLOAT32, 9 * PIXELS), *gx = integers(RG_FLOAT32, 2 * PIXELS);
-    ((float *)x->data)[17] = NAN; /* The last one of the first row. */
+    ((float *)x->data)[17] = NAN; /* This is the last element of the first row. */
     ((float *)g->data)[17] = NAN;
     ck_assert(k_convolve(&z, y, x, w, NULL) && k_convolve_input(&z, gx, g, w));
     for (int64_t i = 0; i < PIXELS; i++) {
@@ -241,7 +244,7 @@ static bool convolve_all(void) {
            && k_convolve_weight(&call.z, call.gw, call.x, call.g);
 }
 
-/* Each request for memory is denied in turn. */
+/* Denies each request for memory in turn. */
 START_TEST(test_denied) {
     for (int64_t stride = 1; stride <= 2; stride++) {
         RG_SCOPE();

@@ -5,7 +5,8 @@
 
 enum { OPERANDS = 11 };
 
-/* Reads what operand a makes with each one, with float32 or float64 as the default. */
+/* Reads the dtypes to which operand a and each other operand are promoted, with this default
+ * dtype. */
 static void read_promoted(rg_dtype by_default, int a, rg_dtype promoted[OPERANDS]) {
     golden_file f = golden_find("core", "promoted.%s.%d", golden_dtype_name(by_default), a);
     char *names = golden_field(&f, ':');
@@ -44,7 +45,8 @@ START_TEST(test_result_type) {
 }
 END_TEST
 
-/* The order of three operands must not matter: dims go before 0-d, and that before wrapped. */
+/* The order of three operands must not matter. Operands with dims come first, then those without,
+ * and then wrapped numbers. */
 START_TEST(test_three_operands) {
     RG_SCOPE();
     rg_tensor *bools = operand(0), *ints = operand(1), *d0 = operand(7), *number = operand(10);
@@ -89,7 +91,7 @@ START_TEST(test_default_dtype) {
 }
 END_TEST
 
-/* A number that is no dtype is of no kind, too. */
+/* A number that isn't a dtype is neither bool, nor integer, nor float. */
 START_TEST(test_kinds) {
     for (int d = -1; d <= RG_DTYPE_COUNT; d++) {
         const rg_dtype dtype = (rg_dtype)d;
@@ -100,7 +102,8 @@ START_TEST(test_kinds) {
 }
 END_TEST
 
-/* Numbers are rounded as they are where they are stored, and float.h's facts are so by rounding. */
+/* rgi_rounded gives the number that is loaded after the same number is stored. Rounding confirms
+ * epsilon, digits and limit of each floating dtype. */
 START_TEST(test_rounding) {
     static const double numbers[] = { 0, 1, -1, 2.5, 0.1, -0.1, 1e30, 1e300, INFINITY, 1.0 / 3 };
     for (int d = RG_INT64; d < RG_DTYPE_COUNT; d++) {

@@ -1,4 +1,4 @@
-/* test_error.c: a failed call leaves a code and a line behind. */
+/* test_error.c: a failed call leaves a code and a message. */
 #include "tests/test.h"
 #include "tensor/error.h"
 #include "tensor/messages/warning.h"
@@ -101,13 +101,13 @@ START_TEST(test_null_is_silent) {
 }
 END_TEST
 
-/* Fails with a sentence of its own. */
+/* Makes a failure whose message no other call here has. */
 static rg_tensor *first_failure(void) {
     rg_error_clear();
     return rg_zeros(2, -1);
 }
 
-/* What looks at the failure lets the next one take its place; what doesn't look leaves it. */
+/* After a look at the failure, the next one replaces it. Without a look it stays. */
 START_TEST(test_the_first_unread_failure_stays) {
     static const char first[] = "zeros: Dimension size must be non-negative.";
     static const char next[] = "eye: n must be greater or equal to 0, got -1";
@@ -127,12 +127,12 @@ START_TEST(test_the_first_unread_failure_stays) {
     ck_assert_int_eq(rg_error_code(), RG_RUNTIME_ERROR);
     ck_assert(!rg_eye(-1, 5));
     ck_assert_str_eq(rg_error_peek(), next);
-    /* The code alone is a look, too. */
+    /* Reading the code is a look, too. */
     first_failure();
     ck_assert_int_eq(rg_error_code(), RG_RUNTIME_ERROR);
     ck_assert(!rg_eye(-1, 5));
     ck_assert_str_eq(rg_error(), next);
-    /* NULL is no failure of its own where one stands, be it read or not. */
+    /* Passing NULL isn't a failure of its own while another failure stands, read or unread. */
     ck_assert(!rg_zeros_like(h));
     ck_assert_str_eq(rg_error(), next);
     rg_error_clear();
@@ -142,14 +142,15 @@ END_TEST
 
 START_TEST(test_failures_aside) {
     rg_failure aside;
-    /* An unread one comes back, whatever failed meanwhile. */
+    /* An unread failure comes back, whatever has failed in between. */
     first_failure();
     rgi_set_failure_aside(&aside);
     ck_assert(!rgi_failed() && !*rg_error_peek());
     ck_assert(!rg_eye(-1, 5));
     rgi_bring_failure_back(&aside);
     ck_assert(strstr(rg_error_peek(), "zeros") && rgi_this.failure.unread);
-    /* One that was read gives way to another, and comes back where there is none. */
+    /* A failure that was read comes back if nothing has failed in between. Otherwise the new one
+     * stays. */
     rg_error();
     rgi_set_failure_aside(&aside);
     rgi_bring_failure_back(&aside);
@@ -158,7 +159,7 @@ START_TEST(test_failures_aside) {
     ck_assert(!rg_eye(-1, 5));
     rgi_bring_failure_back(&aside);
     ck_assert(strstr(rg_error_peek(), "eye") && rgi_this.failure.unread);
-    /* Where there was none, the new one stays. */
+    /* If there was no failure before, the new one stays. */
     rg_error_clear();
     rgi_set_failure_aside(&aside);
     ck_assert(!rg_eye(-1, 5));
@@ -189,26 +190,27 @@ START_TEST(test_a_handler_that_fails) {
         RG_AS("outer");
         ck_assert(!rg_zeros(-2));
         ck_assert_str_eq(rg_error(), "outer: Dimension size must be non-negative.");
-        /* What the handler called failed under its own name. */
+        /* The failure in the handler has the name of the function that the handler called. */
         ck_assert_str_eq(rgi_this.later.first, "ones_like: expected a tensor but got RG_NONE");
         rgi_fail(RG_VALUE_ERROR, "op", "later");
         ck_assert_str_eq(rg_error(), "outer: later");
     }
     handled = 0;
     ck_assert(!rg_zeros(-2));
-    /* The handler isn't called with its own failure, which is told later. */
+    /* The handler isn't called for its own failure, which is reported later. */
     ck_assert_int_eq(handled, 1);
     ck_assert_int_eq(handled_code, RG_RUNTIME_ERROR);
     ck_assert_str_eq(handled_text, "zeros: Dimension size must be non-negative.");
     ck_assert(rgi_this.later.count == 1 && strstr(rgi_this.later.first, "ones_like"));
-    ck_assert_int_eq(rg_error_code(), RG_RUNTIME_ERROR); /* The root failure stays. */
+    ck_assert_int_eq(rg_error_code(), RG_RUNTIME_ERROR); /* The first failure stays. */
     ck_assert_str_eq(rg_error(), "zeros: Dimension size must be non-negative.");
     rg_on_error(NULL);
     handled = 0;
 }
 END_TEST
 
-/* A handler that clears the error and then fails, or reads the failure of its own call. */
+/* If `reads_own`, this handler reads the failure of its own call. Otherwise it clears the error and
+ * then fails. */
 static bool reads_own;
 static void clearing_and_failing_handler(rg_code code, const char *message) {
     handler(code, message);
@@ -250,7 +252,7 @@ START_TEST(test_a_handler_that_clears) {
 }
 END_TEST
 
-/* Each failure is handed over, but one that the handler came too late for stays unread. */
+/* A handler gets each failure. A failure from before the handler was set stays unread. */
 START_TEST(test_a_handler_that_comes_later) {
     first_failure();
     rg_on_error(handler);
@@ -277,7 +279,7 @@ START_TEST(test_failing_without_a_sentence) {
 }
 END_TEST
 
-/* However long a name or a sentence is, the message ends where its room does. */
+/* A message is cut off at the end of its room, however long the name and the sentence are. */
 START_TEST(test_long_messages) {
     static char name[5000];
     memset(name, 'n', sizeof name - 1);
@@ -348,7 +350,7 @@ START_TEST(test_warnings_come_once_a_place) {
 }
 END_TEST
 
-/* A sentence is cut where the message's room ends. */
+/* A warning is cut off at the end of its room. */
 START_TEST(test_long_warnings) {
     static char big[5000];
     memset(big, 'x', sizeof big - 1);
@@ -360,7 +362,8 @@ START_TEST(test_long_warnings) {
 }
 END_TEST
 
-/* What a handler calls fails under its own name, and what comes after it under the outer one. */
+/* A failure in a handler has the name of the function that the handler called. Later failures have
+ * the outer function's name. */
 START_TEST(test_a_warning_handler_that_fails) {
     rg_on_warning(failing_warning_handler);
     {
@@ -374,7 +377,7 @@ START_TEST(test_a_warning_handler_that_fails) {
 }
 END_TEST
 
-/* Without a handler of its own, a program's warnings are lines of stderr. */
+/* Without a handler, a warning is printed as a line on standard error. */
 START_TEST(test_warnings_are_printed) {
     char path[] = "/tmp/regard-warning-XXXXXX", text[128] = "";
     int file = mkstemp(path), err = dup(2);

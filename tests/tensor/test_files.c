@@ -1,7 +1,7 @@
 /*
- * test_files.c: the one door to the file system: what is read, however little the system gives at a
- * time; what is written, whole or not at all, whatever call fails and whenever the process is
- * killed.
+ * test_files.c: reading and writing through file.h. Files are read whole, even if the system gives
+ * few bytes at a time. They are written whole or not at all, whichever call fails, and whenever the
+ * process is killed.
  */
 #include "tests/faults.h"
 #include "tests/killed.h"
@@ -27,7 +27,7 @@
 
 enum { BIG = 300000, SMALL = 1000 };
 
-/* Byte i of what the tests write. */
+/* Returns byte i of the files that the tests write. */
 static char byte_at(size_t i, int version) { return (char)(i * 31 + i / 1000 + (size_t)version); }
 
 static bool write_bytes(const char *path, size_t n, size_t at_a_time, int version) {
@@ -83,7 +83,7 @@ START_TEST(test_read) {
 }
 END_TEST
 
-/* A file that is larger than any memory. */
+/* Reports a file that is larger than any memory. */
 static int stat_endless(int fd, struct stat *status) {
     const int result = fstat(fd, status);
     status->st_size = -1;
@@ -101,7 +101,7 @@ START_TEST(test_no_file) {
     ck_fails(rgi_file_open(&f, "load", NULL), RG_TYPE_ERROR, "load: expected a path but got NULL");
     ck_fails(rgi_file_open(&f, "load", "/dev/null"), RG_IO_ERROR,
              "load: '/dev/null': it is no regular file");
-    /* A pipe that nobody writes to must not let the reader wait. */
+    /* A pipe to which nobody writes must be refused, and not waited for. */
     ck_assert(mkfifo(scratch("pipe"), 0600) == 0);
     ck_fails(rgi_file_text("load", scratch("pipe"), &n), RG_IO_ERROR, "it is no regular file");
     const rg_system before = rgi_system;
@@ -112,7 +112,7 @@ START_TEST(test_no_file) {
 }
 END_TEST
 
-/* A system that gives few bytes at a time, and signals between them, give the same. */
+/* The bytes are the same if each call moves few of them and signals interrupt the calls. */
 START_TEST(test_short_calls) {
     static const size_t most[] = { 1, 7, 4096, 65536 };
     scratch_begin();
@@ -147,13 +147,13 @@ START_TEST(test_cut_short) {
     }
     ck_assert_int_eq(faults.open, 0);
     faults_end();
-    /* This is what happens to a file that is opened and then cut. */
+    /* The file is cut short after it was opened. */
     rg_file f;
     char part[SMALL];
     ck_ok(rgi_file_open(&f, "load", path));
     ck_assert(truncate(path, 600) == 0);
     ck_ok(rgi_file_read(&f, 0, part, 600));
-    /* An end is no interruption, whatever the last error was. */
+    /* The end of a file isn't taken for an interruption, even if errno is EINTR from before. */
     errno = EINTR;
     ck_fails(rgi_file_read(&f, 100, part, 900), RG_IO_ERROR, "it was cut short at byte 600");
     rgi_file_close(&f);
@@ -179,7 +179,7 @@ START_TEST(test_read_faults) {
         ck_fails(rgi_file_text("load", path, &n), RG_IO_ERROR, "load: [Errno 5] ");
         ck_assert_int_eq(faults.open, 0);
     }
-    /* Nothing is lost where the last one, a close, fails. */
+    /* If the last call fails, which closes the file, nothing is lost. */
     faults.calls = 0;
     faults.fail_at = calls;
     check_bytes(path, SMALL, 0);
@@ -189,8 +189,8 @@ START_TEST(test_read_faults) {
 }
 END_TEST
 
-/* Each call of a save fails in turn. Then the old file stands there and nothing beside it; only
- * after the rename there is the new one, and what fails doesn't count. */
+/* Each call of a save fails in turn. Until the rename, the old file stays, with no other beside it.
+ * From the rename on, the new file is there, and failures don't count. */
 static void check_write_faults(size_t n, size_t at_a_time) {
     scratch_begin();
     const char *path = scratch("f");
@@ -222,7 +222,7 @@ START_TEST(test_write_faults) {
 }
 END_TEST
 
-/* After a failure nothing more is written, no memory is asked for, and the sentence stays. */
+/* After a failure, writing more has no effect: it needs no memory, and the error stays. */
 START_TEST(test_elements_after_a_failure) {
     RG_SCOPE();
     rg_writer w;
@@ -241,7 +241,7 @@ START_TEST(test_elements_after_a_failure) {
     ck_assert_msg(strstr(rg_error(), "save: [Errno 28] "), "%s", rg_error());
     rg_error_clear();
     ck_assert(!rgi_writer_end(&w) && scratch_files() == 0);
-    /* A copy that there is no memory for is such a failure, too. */
+    /* If there is no memory for a copy of the elements, the file fails in the same way. */
     ck_ok(rgi_writer_begin(&w, "save", scratch("f")));
     rg_memory_fail_at(1);
     rgi_write_elements(&w, part);
@@ -275,7 +275,7 @@ START_TEST(test_full_disk) {
 }
 END_TEST
 
-/* Closes a file, and says that it failed in a way of its own. */
+/* Closes a file, and reports another error than other failing calls do. */
 static int close_over_quota(int fd) {
     close(fd);
     errno = EDQUOT;
@@ -312,7 +312,7 @@ START_TEST(test_sync) {
 }
 END_TEST
 
-/* What is settled is whole and beside its place, until it is ended or cancelled. */
+/* A settled file is whole, but beside its place, until it is ended or cancelled. */
 START_TEST(test_settle) {
     scratch_begin();
     rg_writer w;
@@ -338,7 +338,7 @@ START_TEST(test_settle) {
 }
 END_TEST
 
-/* What failed first is what the error tells, and a close that a signal interrupts is none. */
+/* The error is about the first failure. A close that a signal interrupts is no failure. */
 START_TEST(test_close_fails) {
     const rg_system before = rgi_system;
     scratch_begin();
@@ -379,7 +379,8 @@ START_TEST(test_permissions) {
 }
 END_TEST
 
-/* What a link points to is replaced. Another name of the old file keeps the old bytes. */
+/* A save through a link replaces the file to which the link points. A second name of the old file
+ * keeps the old bytes. */
 START_TEST(test_links) {
     scratch_begin();
     struct stat status;
@@ -396,8 +397,8 @@ START_TEST(test_links) {
 }
 END_TEST
 
-/* A link to a file that isn't there yet stays a link, and the file is made. Links that lead in a
- * circle, or into a folder that isn't there, are errors. */
+/* A save through a link to a missing file makes the file, and the link stays. Links that lead in a
+ * circle, or into a missing folder, are errors. */
 START_TEST(test_links_to_nothing) {
     scratch_begin();
     struct stat status;
@@ -415,7 +416,7 @@ START_TEST(test_links_to_nothing) {
 }
 END_TEST
 
-/* Whoever has the old file open reads the old file. */
+/* A reader that has opened the old file still reads the old file. */
 START_TEST(test_reader_keeps_old_file) {
     scratch_begin();
     rg_file f;
@@ -442,7 +443,7 @@ START_TEST(test_no_place) {
              "[Errno 21] Is a directory: '");
     ck_fails(write_bytes("", 1, 1, 0), RG_IO_ERROR,
              "save: [Errno 2] No such file or directory: ''");
-    /* To save into a device is a mistake, after which the device must still be there. */
+    /* Saving into a device is refused, and the device stays. */
     ck_assert(mkfifo(scratch("pipe"), 0600) == 0);
     ck_fails(rgi_writer_begin(&w, "save", scratch("pipe")), RG_IO_ERROR,
              "pipe': it is no regular file");
@@ -454,7 +455,7 @@ START_TEST(test_no_place) {
 }
 END_TEST
 
-/* A file that a killed process left beside isn't written over. */
+/* If a killed process has left a file beside the place, a new file gets another name. */
 START_TEST(test_beside_is_taken) {
     scratch_begin();
     faults_begin();
@@ -468,11 +469,11 @@ START_TEST(test_beside_is_taken) {
 }
 END_TEST
 
-/* A system in which files that are made don't stay where they were made. */
+/* Makes the system lose new files, or refuse to make them. */
 static struct {
-    int made, lose; /* So many were made, of which the first are lost, */
-    bool replaced;  /* with another in their place if this is set, */
-    bool exists;    /* or can't be made. */
+    int made, lose; /* The number of new files, and of those that are lost. */
+    bool replaced;  /* Another file takes the place of each lost one. */
+    bool exists;    /* New files can't be made, since their names exist. */
     int (*open)(const char *path, int flags, mode_t mode);
 } losing;
 
@@ -505,8 +506,8 @@ static bool write_losing(int lose, bool replaced, bool exists) {
     return saved;
 }
 
-/* Another process may take a new file for a leftover before its lock is held, and make one of its
- * own there. After a hundred names the error says that they are taken. */
+/* Before a new file is locked, another process may take it for a leftover, remove it, and make its
+ * own file there. After a hundred names the error is that they exist. */
 static void check_losing(void) {
     scratch_begin();
     ck_ok(write_losing(99, false, true));
@@ -519,7 +520,7 @@ static void check_losing(void) {
     ck_fails(write_losing(100, false, false), RG_IO_ERROR, "save: [Errno 17] ");
     ck_assert_int_eq(losing.made, 100);
     ck_assert_int_eq(scratch_files(), 1);
-    /* What another process made isn't renamed or taken away. */
+    /* A file that another process has made is neither renamed nor removed. */
     ck_ok(write_losing(3, true, false));
     ck_assert_int_eq(losing.made, 4);
     check_bytes(scratch("f"), SMALL, 0);
@@ -530,7 +531,7 @@ static void check_losing(void) {
 START_TEST(test_beside_is_lost) { check_losing(); }
 END_TEST
 
-/* Calls f while no file is numbered 0, so that the next one to be opened is. */
+/* Calls f while the descriptor 0 is free, so that the next file that is opened gets it. */
 static void without_file_0(void (*f)(void)) {
     const int kept = dup(0);
     close(0);
@@ -581,7 +582,7 @@ static int open_and_note(const char *path, int flags, mode_t mode) {
     return memory_open(path, flags, mode);
 }
 
-/* The folder that is synced is that in which the file was renamed. */
+/* The folder in which the file was renamed is synced. */
 START_TEST(test_synced_folder) {
     static const char *const paths[][2] = {
         { "f", "." },       { "/f", "/" },  { "no/f", "no" },
@@ -692,7 +693,8 @@ END_TEST
 
 enum { ELEMENTS = 40000 };
 
-/* Saves tensors that are all `version`, without a loop that threads would share. */
+/* Saves tensors whose elements are all `version`. They are filled by a plain loop, which isn't
+ * divided among threads. */
 static bool save_version(int version) {
     RG_SCOPE();
     rg_named tensors[3];
@@ -705,7 +707,7 @@ static bool save_version(int version) {
     return rg_save_file(all, scratch("f"));
 }
 
-/* Asserts that the file has one version of all its tensors. */
+/* Asserts that all tensors of the file have one version. */
 static void check_version(void) {
     RG_SCOPE();
     rg_named_list all = rg_load_file(scratch("f"));
@@ -717,7 +719,7 @@ static void check_version(void) {
                     (int)k);
 }
 
-/* A save is killed before and after each of its calls. */
+/* Kills a save before and after each of its calls. */
 START_TEST(test_kill_at_each_call) {
     if (rg_emulated() || getenv("EMULATED"))
         return;
@@ -728,7 +730,7 @@ START_TEST(test_kill_at_each_call) {
 }
 END_TEST
 
-/* 200 savers that never end are killed after a while, in the midst of a save. */
+/* Kills 200 processes that save again and again, each after a short time. */
 START_TEST(test_kill_at_any_time) {
     if (rg_emulated() || getenv("EMULATED"))
         return;
@@ -742,7 +744,7 @@ START_TEST(test_kill_at_any_time) {
 }
 END_TEST
 
-/* Returns how many of the process's first files are open. */
+/* Returns the number of open descriptors below 256. */
 static int open_files(void) {
     int n = 0;
     for (int fd = 0; fd < 256; fd++)
@@ -750,7 +752,7 @@ static int open_files(void) {
     return n;
 }
 
-/* The next save takes away what a killed one left, and nothing else. */
+/* The next save removes files that killed saves left, and no others. */
 START_TEST(test_leftovers) {
     scratch_begin();
     const long dead = dead_process();
@@ -779,8 +781,8 @@ START_TEST(test_leftovers) {
         { "f.%ld-0.", dead, false },
         { "f.%ld-0", dead, false },
         { "f.%ld-0.new", 0, false },
-        { "f.%ld-1.new", INT_MAX, true },       /* No process has so large a number, */
-        { "f.%ld-1.new", (long)(INT_MAX + INT64_C(1)), false }, /* and none can have these two. */
+        { "f.%ld-1.new", INT_MAX, true },       /* No process has this number. */
+        { "f.%ld-1.new", (long)(INT_MAX + INT64_C(1)), false }, /* Nor can one have these two. */
         { "f.%ld-1.new", (long)(INT64_C(1) << 32) + dead, false },
         { "f.-%ld-0.new", dead, false },
         { "f. %ld-0.new", dead, false },
@@ -796,7 +798,7 @@ START_TEST(test_leftovers) {
     }
     const int locked = open(scratch(name[FILES - 1]), O_RDONLY);
     ck_assert(locked >= 0 && flock(locked, LOCK_EX) == 0);
-    /* What is no regular file stays. */
+    /* Folders, links and pipes with such names stay. */
     char folder[64], link[64], pipe[64];
     snprintf(folder, sizeof folder, "f.%ld-3.new", dead);
     snprintf(link, sizeof link, "f.%ld-4.new", dead);
@@ -818,7 +820,7 @@ START_TEST(test_leftovers) {
 }
 END_TEST
 
-/* What a living process writes stays, whatever the last error was. */
+/* A file that a living process is writing stays, whatever errno is from before. */
 START_TEST(test_leftover_of_the_living) {
     char name[64];
     scratch_begin();
@@ -835,8 +837,8 @@ START_TEST(test_leftover_of_the_living) {
 }
 END_TEST
 
-/* A process of somebody else's is none that has ended: what it is writing stays. Nothing is seen
- * where nobody else may write here. */
+/* A living process of another user isn't taken for one that has ended, so its file stays. The test
+ * sees nothing if the other user can't write into the folder. */
 START_TEST(test_leftover_of_another_user) {
     scratch_begin();
     scratch_write("f.1-0.new", "x", 1);
@@ -856,7 +858,7 @@ END_TEST
 
 /* ---- names ----------------------------------------------------------------------------- */
 
-/* What stands before a text in memory is none of it. */
+/* Bytes before the begin of a name in memory don't belong to it. */
 START_TEST(test_ends_of_names) {
     const char *name = "h.0.attn.bias";
     ck_assert(rgi_ends_with(name, "bias") && rgi_ends_with(name, "") && rgi_ends_with(name, name));
@@ -873,7 +875,7 @@ static bool to_npy(rg_named_list list, const char *path) {
     return rg_save_npy(list.v[0].tensor, path);
 }
 
-/* Returns how many bytes more than before are in use at once while a tensor is saved. */
+/* Returns by how many bytes the peak of memory rises while a tensor is saved. */
 static int64_t taken_by(bool (*save)(rg_named_list, const char *), rg_tensor *t) {
     const rg_named_list list = { 1, &(rg_named){ "t", t } };
     rg_memory_reset_peak();
@@ -882,8 +884,8 @@ static int64_t taken_by(bool (*save)(rg_named_list, const char *), rg_tensor *t)
     return rg_memory_stats().peak - before;
 }
 
-/* Elements that lie in their order are written from where they are. Others are copied, and where
- * they are many, some rows at a time. */
+/* Elements in contiguous order are written without a copy. Others are copied, and large tensors
+ * some rows at a time. */
 START_TEST(test_memory_for_saving) {
     static bool (*const save[])(rg_named_list, const char *) = { to_file, to_npy, rg_save_npz,
                                                                  rg_torch_save };

@@ -1,6 +1,7 @@
 /*
- * test_foreign.c: element types of files: every code of the small types becomes PyTorch's number,
- * integers keep their values, either order of bytes is read, and what no int64 can hold is refused.
+ * test_foreign.c: element types in files. Every code of a small type gives PyTorch's number, and
+ * integers keep their values. Bytes are read in either order. Integers that int64 can't hold are
+ * refused.
  */
 #include "tests/golden.h"
 #include "tests/scratch.h"
@@ -74,7 +75,7 @@ START_TEST(test_halves) {
 }
 END_TEST
 
-/* A NaN keeps its sign and what its mantissa says. */
+/* A NaN keeps its sign and the bits of its mantissa. */
 START_TEST(test_nans) {
     static const struct {
         rg_foreign type;
@@ -149,7 +150,8 @@ START_TEST(test_too_large) {
 }
 END_TEST
 
-/* What regard has itself is copied, NaNs and all; a bool is whatever isn't 0. */
+/* Elements of regard's own types are copied with the bits of NaNs. A bool is true if its byte isn't
+ * 0. */
 START_TEST(test_own_types) {
     const uint64_t doubles[] = { 0x7FF0000000000001, 0x8000000000000000, 0x3FF0000000000000 };
     const uint32_t floats[] = { 0x7F800001, 0x80000000, 0x3F800000 };
@@ -159,7 +161,7 @@ START_TEST(test_own_types) {
         uint32_t f[3];
         for (int k = 0; k < 3; k++)
             put_bytes(from + k * 8, doubles[k], 8, swapped);
-        /* One, two or three of them are copied, and nothing behind them is written. */
+        /* If one, two or three elements are converted, nothing is written behind them. */
         for (int n = 0; n < 3; n++) {
             memset(d, 0, sizeof d);
             ck_assert_int_eq(rgi_convert(RG_FILE_F64, swapped, d, from, n), n);
@@ -201,7 +203,7 @@ END_TEST
 
 /* ---- files -------------------------------------------------------------------------- */
 
-/* Elements are converted a part at a time: there are more of them than a part has. */
+/* More elements are read than are converted at a time. */
 START_TEST(test_read_elements) {
     enum { N = 40000 };
     scratch_begin();
@@ -250,7 +252,7 @@ static void check_written(const rg_tensor *x) {
     free(expected);
 }
 
-/* Returns a view of x by these sizes and strides, from this element on. */
+/* Returns a view of x with these sizes and strides, from element `from` on. */
 static rg_tensor *strided(rg_tensor *x, rg_dims size, rg_dims stride, int64_t from) {
     rg_tensor *view = rgi_own(rgi_alias(x));
     rgi_set_size(view, &size);
@@ -281,7 +283,8 @@ START_TEST(test_write_elements) {
 }
 END_TEST
 
-/* Turned rows are written some at a time; a row of three megabytes alone. */
+/* The rows of transposed tensors are copied some at a time. A row of three megabytes is copied
+ * alone. */
 START_TEST(test_write_many_rows) {
     scratch_begin();
     RG_SCOPE();

@@ -1,11 +1,12 @@
-/* test_guards.c: where tests have their blocks guarded, each begins full of nonsense, and what is
- * written behind the end of one is noticed when it is freed. */
+/* test_guards.c: guarded blocks of memory begin filled with 0xa5. Writing behind the end of a block
+ * is noticed when the block is freed. */
 #include "tests/test.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/structs.h"
 
-/* Writes zeros to a block of so many bytes, and returns how many blocks were found spoilt. */
+/* Writes zeros to the bytes from `from` up to `to` of a block of this size. Returns the number of
+ * blocks whose guard was found overwritten. */
 static long spoilt_by(size_t bytes, size_t from, size_t to) {
     char *block = rgi_alloc(bytes, RG_MEM_OTHER);
     ck_assert_ptr_nonnull(block);
@@ -16,8 +17,9 @@ static long spoilt_by(size_t bytes, size_t from, size_t to) {
 
 START_TEST(test_behind_the_end) {
     if (rgi_pool_bypassed())
-        return; /* Nothing is free behind malloc's own blocks. */
-    /* The blocks are of 64, 1024 and 5120 bytes, and the first two have no free byte. */
+        return; /* Blocks from malloc have no guard. */
+    /* The blocks have 64, 1024 and 5120 bytes. For requests of 64 and 1024 there is no byte left
+     * for a guard. */
     static const size_t full[] = { 64, 1024 }, others[] = { 1, 60, 63, 1000, 5000 };
     for (int i = 0; i < RG_COUNT(full); i++)
         ck_assert_int_eq(spoilt_by(full[i], 0, full[i]), 0);
@@ -32,7 +34,7 @@ START_TEST(test_behind_the_end) {
 }
 END_TEST
 
-/* So it is with a block that comes and goes in the short way. */
+/* The same holds for a block from the fast functions. */
 START_TEST(test_short_way) {
     if (rgi_pool_bypassed())
         return;
@@ -66,7 +68,8 @@ static bool all_bytes_are(const rg_tensor *t, size_t n, int value) {
     return same == n;
 }
 
-/* Nothing is written to what is made empty, however large it is; but a bool of C is 0 or 1. */
+/* rg_empty writes nothing, however large the tensor is, except that bools are 0, since C requires 0
+ * or 1. */
 START_TEST(test_empty_is_left_alone) {
     RG_SCOPE();
     rg_tensor *small = rg_empty(100), *large = rg_empty_dims(RG_DIMS(1000, 10), RG_FLOAT64);

@@ -1,6 +1,6 @@
 /*
- * test_json.c: the reader of JSON takes what RFC 8259 describes and refuses everything else; what
- * it has read is looked at; what it writes can be read.
+ * test_json.c: the reader of JSON accepts what RFC 8259 describes, and refuses everything else. The
+ * tests look at what it has read, and read again what the writer writes.
  */
 #include "tests/test.h"
 #include "tensor/files/json.h"
@@ -19,7 +19,7 @@ typedef struct {
     size_t n;
 } json_case;
 
-/* Copies the text, since the reader writes over it, to memory of just its size. */
+/* Copies the text into memory of just its size, since the reader writes over the text. */
 static char *copy_of(json_case c) {
     char *text = malloc(c.n + 1);
     memcpy(text, c.v, c.n);
@@ -351,7 +351,7 @@ START_TEST(test_refused) {
 }
 END_TEST
 
-/* What stands behind the 0 at a text's end is none of it, wherever a text may end. */
+/* Wherever a text ends, the bytes behind its end in memory don't belong to it. */
 static void check_end_of(json_case c) {
     rg_json j;
     for (size_t n = 0; n <= c.n; n++) {
@@ -515,7 +515,7 @@ static void check_numbers(void) {
     rgi_json_free(&j);
 }
 
-/* Numbers have a point, whatever the program's language. */
+/* Numbers have a decimal point in every locale. */
 START_TEST(test_numbers) {
     check_numbers();
     if (setlocale(LC_ALL, "de_DE.UTF-8") || setlocale(LC_ALL, "fr_FR.UTF-8"))
@@ -549,7 +549,7 @@ START_TEST(test_quote) {
 }
 END_TEST
 
-/* Every character there is comes back. */
+/* Each character that is written is read again. */
 START_TEST(test_every_byte) {
     for (int c = 1; c < 256; c++) {
         char text[] = { 'x', (char)c, 'y', 0 };

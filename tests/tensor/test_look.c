@@ -1,5 +1,5 @@
-/* test_look.c: what is seen of a tensor, and how two compare, is torch's, and so are the
- * complaints. */
+/* test_look.c: what functions tell about a tensor, and how two tensors compare, is as in torch,
+ * with torch's errors. */
 #include "tests/in_turn.h"
 #include "tests/test.h"
 #include "tensor/scope.h"
@@ -128,7 +128,7 @@ START_TEST(test_looking_errors) {
 }
 END_TEST
 
-/* An expanded tensor may have more elements than an int64 or a size_t counts. */
+/* The number of an expanded tensor's elements may exceed int64, and that of its bytes size_t. */
 START_TEST(test_looking_at_too_much) {
     const int64_t wide = (int64_t)1 << 40;
     float room;
@@ -145,7 +145,7 @@ START_TEST(test_looking_at_too_much) {
              "item: a Tensor with 9223372036854775807 elements cannot be converted to Scalar");
     ck_fails(rg_copy_out(t, &room, sizeof room), RG_VALUE_ERROR,
              "copy_out: 18446744073709551615 bytes are needed, but there is room for 4");
-    /* In 2^62 floats there are as many bytes as in none, were they counted in 64 bits. */
+    /* 2^62 floats have 2^64 bytes, which would be 0 in 64 bits. */
     t->size[0] = (int64_t)1 << 31;
     t->size[1] = (int64_t)1 << 31;
     rgi_update_flags(t);
@@ -160,7 +160,7 @@ static bool compares_copies(void) {
     return m && n && rg_equal(m, n) && rg_allclose(m, m, 0, 0);
 }
 
-/* What can't be compared, for want of memory, isn't equal. */
+/* If there is no memory for a comparison, the tensors don't count as equal. */
 START_TEST(test_comparing_needs_memory) {
     ck_assert_int_ge(deny_in_turn(compares_copies, NULL), 8);
 }
@@ -193,7 +193,7 @@ START_TEST(test_allclose) {
     ck_assert(rg_allclose(doubles(1, 1), doubles(2, 2), .5, 0)
               && !rg_allclose(doubles(2, 2), doubles(1, 1), .5, 0));
     ck_assert(!rg_allclose(floats(NAN, 1), floats(NAN, 1), 1, 1));
-    /* Integers are compared in all their digits. */
+    /* Integers are compared exactly. */
     rg_tensor *large = rg_scalar((int64_t)1 << 25), *next = rg_scalar(((int64_t)1 << 25) + 1);
     ck_assert(rg_allclose(large, next, 0, 1) && !rg_allclose(large, next, 0, 0.5));
     ck_assert(rg_allclose(large, next, 1e-6, 0) && !rg_allclose(large, next, 1e-9, 0));
@@ -224,7 +224,8 @@ START_TEST(test_allclose) {
 }
 END_TEST
 
-/* What returns a number returns -1 where it fails, and the rest NULL, false or no dims. */
+/* On failure, functions that return a number return -1, and others NULL, false or a shape with n =
+ * -1. */
 START_TEST(test_of_nothing) {
     rg_tensor *const nothing[] = { NULL, RG_NONE };
     for (int i = 0; i < 2; i++) {
@@ -250,7 +251,8 @@ START_TEST(test_of_nothing) {
 }
 END_TEST
 
-/* float32 is compared in float32, as in torch, where 0.1 is as large as 0.1 may be. */
+/* As in torch, float32 is compared in float32: 0.1 as an element is no larger than 0.1 as a
+ * tolerance. */
 START_TEST(test_close_in_its_dtype) {
     for (int d = RG_FLOAT32; d <= RG_FLOAT64; d++) {
         const rg_dtype dtype = (rg_dtype)d;
@@ -262,7 +264,7 @@ START_TEST(test_close_in_its_dtype) {
 }
 END_TEST
 
-/* A tensor that had more dims before has none of them any more. */
+/* A tensor that gets fewer dims keeps nothing of the old ones. */
 START_TEST(test_fewer_dims) {
     static const int64_t sizes[] = { 0, 1, 5, 500, 100000 };
     for (int i = 0; i < RG_COUNT(sizes); i++) {

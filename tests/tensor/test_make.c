@@ -1,5 +1,4 @@
-/* test_make.c: tensors that are made have torch's values and dtypes, and the complaints are
- * torch's. */
+/* test_make.c: functions that make tensors give torch's values, dtypes and errors. */
 #include "tests/golden.h"
 #include "tests/test.h"
 #include "tensor/dtype.h"
@@ -30,7 +29,7 @@ static bool has_shape(rg_tensor *t, rg_dims want) {
     return got.n == want.n && !memcmp(got.v, want.v, (size_t)got.n * sizeof got.v[0]);
 }
 
-/* Makes the range that the words of a case describe: kind, dtype, start, end, and step or steps. */
+/* Makes the range of a case. Its words are start, end, and the step or the number of steps. */
 static rg_tensor *range_of(const char *kind, rg_dtype dtype, char *words) {
     double start = golden_number(&words);
     double end = golden_number(&words);
@@ -102,7 +101,8 @@ START_TEST(test_range_dtypes) {
     ck_assert_int_eq(rg_numel(rg_logspace(0, 3, 0, 10, RG_BOOL)), 0);
     ck_assert_int_eq(rg_numel(rg_linspace(0, 3, 0, RG_FLOAT64)), 0);
     ck_assert(rg_equal(rg_arange_step_as(0.5, 5.9, 1, RG_INT64), rg_arange(5)));
-    /* One number alone is a power of the start as it was given, not as float32 holds it. */
+    /* A range of one number is base to the power of the start, which isn't rounded to float32
+     * before. */
     rg_tensor *one = rg_logspace(1.1, 5, 1, 1e30, RG_FLOAT32);
     ck_assert(rg_item(one) == (float)pow(1e30, 1.1));
     ck_assert(rg_item(rg_logspace(1e300, 1, 1, 10, RG_FLOAT32)) == INFINITY);
@@ -127,7 +127,7 @@ START_TEST(test_range_errors) {
     ck_fails(rg_arange(0x1p63), RG_RUNTIME_ERROR, "arange: invalid size, possible overflow?");
     ck_fails(rg_arange_step_as(-1e308, 1e308, INFINITY, RG_FLOAT64), RG_RUNTIME_ERROR,
              "arange: invalid size, possible overflow?");
-    /* Each of the three is a float that int64 doesn't have. */
+    /* One of the three arguments is a number that int64 can't hold. */
     ck_fails(rg_arange_step_as(1e30, 5, 1, RG_INT64), RG_RUNTIME_ERROR,
              "arange: value cannot be converted to type int64_t without overflow");
     ck_fails(rg_arange_step_as(0, 0x1p63, 1, RG_INT64), RG_RUNTIME_ERROR,
@@ -242,7 +242,7 @@ START_TEST(test_constant_errors) {
              "full: value cannot be converted to type int64_t without overflow");
     ck_fails(rg_full_dims(RG_DIMS(2), 1e300, RG_FLOAT32), RG_RUNTIME_ERROR,
              "full: value cannot be converted to type float without overflow");
-    /* The largest number itself fits, and the next one doesn't. */
+    /* The largest number fits, and the next larger one doesn't. */
     for (int sign = -1; sign < 2; sign += 2) {
         const double largest = sign * (double)FLT_MAX;
         ck_assert_double_eq(rg_at(rg_full_dims(RG_DIMS(1), largest, RG_FLOAT32), 0), largest);
@@ -318,7 +318,7 @@ END_TEST
 
 static const int numbers[1000];
 
-/* Returns what the k-th function that makes a tensor makes, and its name. */
+/* Calls function number k that makes a tensor. Returns its tensor, and sets *name to its name. */
 static rg_tensor *make(int k, rg_tensor *old, rg_tensor *two, const char **name) {
     switch (k) {
     case 0: *name = "empty"; return rg_empty(1000);
@@ -351,11 +351,12 @@ static rg_tensor *make(int k, rg_tensor *old, rg_tensor *two, const char **name)
     return NULL;
 }
 
-/* Whichever request of a function that makes a tensor is denied, the sentence has its name. */
+/* Whichever request for memory is denied to a function that makes a tensor, the error has the
+ * function's name. */
 START_TEST(test_what_makes_without_memory) {
     const char *name;
     rg_tensor *old = rg_zeros(1000), *two = rg_scalar(2);
-    for (int i = 0; i < 200; i++) /* There is room for more in the scope. */
+    for (int i = 0; i < 200; i++) /* After these, the scope has room for more tensors. */
         rg_zeros(1);
     for (int k = 0; make(k, old, two, &name); k++) {
         bool done = false;

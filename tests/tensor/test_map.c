@@ -1,5 +1,5 @@
-/* test_map.c: maps give each name and each address the number that was put last, and are empty
- * where there was no memory for one. */
+/* test_map.c: a map gives for each name and each address the number that was put last. If there is
+ * no memory for a key, the map becomes empty. */
 #include "tests/test.h"
 #include "tensor/base.h"
 #include "tensor/map.h"
@@ -17,7 +17,7 @@ static const char *name_of(int i) {
     return name;
 }
 
-/* Puts so many names and addresses, in turn. Returns false at the first that fails. */
+/* Puts n names and n addresses, in turn. Returns false at the first failure. */
 static bool put_keys(rg_map *m, int n, int64_t first) {
     for (int i = 0; i < n; i++)
         if (!rgi_map_put_name(m, name_of(i), first + i)
@@ -44,7 +44,7 @@ START_TEST(test_keys) {
         ck_assert(put_keys(&m, n, 0));
         check_keys(&m, n, 0);
     }
-    /* A second number takes the place of the first. */
+    /* A second number for a key replaces the first. */
     ck_assert(put_keys(&m, KEYS, 1000));
     check_keys(&m, KEYS, 1000);
     rgi_map_free(&m);
@@ -61,7 +61,7 @@ static void handle(rg_code code, const char *message) {
     ck_assert(put_keys(&in_handler, 20, 7));
 }
 
-/* Each request is denied in turn, until there is memory for all keys. */
+/* Denies each request in turn, until there is memory for all keys. */
 START_TEST(test_no_memory) {
     const int64_t before = rg_memory_stats().other;
     rg_map m = { 0 };
@@ -79,7 +79,7 @@ START_TEST(test_no_memory) {
         check_keys(&in_handler, 20, 7);
         rgi_map_free(&in_handler);
         ck_assert_int_eq(rg_memory_stats().other, before);
-        /* The map is as good as a new one. */
+        /* After a failure the map works like a new one. */
         ck_assert(put_keys(&m, 10, 3));
         check_keys(&m, 10, 3);
         rgi_map_free(&m);

@@ -1,7 +1,7 @@
 /*
- * test_matmul.c: products of matrices against sums that are written out, of sizes around every
- * block and tile, with any strides. The numbers are whole, so that no order of summing makes a
- * difference.
+ * test_matmul.c: compares products of matrices with sums that the test writes out, for sizes around
+ * every block and tile, and for any strides. The numbers are whole, so the order of summing makes
+ * no difference.
  */
 #include "tests/test.h"
 #include "tensor/scope.h"
@@ -11,8 +11,8 @@
 
 #include <math.h>
 
-/* Returns rows x columns of small whole numbers. `layout` 0 is contiguous, 1 transposed, 2 every
- * second element, and 3 one row for all. */
+/* Returns a matrix of small whole numbers. `layout` 0 is contiguous, 1 is transposed, 2 takes every
+ * other element, and 3 repeats one row. */
 static rg_tensor *grid(rg_dtype dtype, int64_t rows, int64_t columns, int layout, uint32_t seed) {
     bool turned = layout == 1;
     int64_t step = layout == 2 ? 2 : 1;
@@ -38,8 +38,8 @@ static int64_t at(const rg_tensor *t, int64_t i, int64_t j) {
     return rgi_load_i64(t->data + place * (int64_t)rgi_sizeof(t->dtype), (rg_dtype)t->dtype);
 }
 
-/* Checks each element of y = alpha a b + beta y, or one in 211 if the product is large. With a
- * bias, beta stands before the bias, a row, and not before y. */
+/* Checks each element of y = alpha a b + beta y, or every 211th one if the product is large. With a
+ * bias, the last term is beta times the bias, a row, in place of beta y. */
 static void check_product(rg_dtype dtype, const int64_t size[3], int layout_a, int layout_b,
                           int layout_y, bool bias, double alpha, double beta) {
     RG_SCOPE();
@@ -53,7 +53,7 @@ static void check_product(rg_dtype dtype, const int64_t size[3], int layout_a, i
     row.ndim = 1;
     row.size[0] = n;
     row.stride[0] = 1;
-    /* With a beta of 0, y is not to be read. */
+    /* If beta is 0, y must not be read. */
     if (beta == 0 && rgi_is_float(dtype))
         rgi_fill_number(y, NAN, 0);
     ck_assert(k_matmul_with(y, bias ? &row : NULL, a, false, b, false, alpha, beta));
@@ -80,7 +80,8 @@ START_TEST(test_products) {
         { 131, 520, 390 }, { 270, 40, 390 }, { 12, 600, 390 }, { 20, 40, 770 },
     };
     int threads = rg_get_num_threads();
-    /* Several threads would cut a wide product into narrow ones, which test_parallel compares. */
+    /* Several threads would divide a wide product into narrow ones. test_parallel.c compares
+     * those. */
     ck_ok(rg_set_num_threads(1));
     for (int dtype = RG_INT64; dtype <= RG_FLOAT64; dtype++)
         for (int s = 0; s < RG_COUNT(sizes); s++)
@@ -91,8 +92,8 @@ START_TEST(test_products) {
 }
 END_TEST
 
-/* Either operand may have one matrix for a whole batch. Where b has no batch, a's rows make one
- * matrix. */
+/* One operand may have the same matrix for a whole batch. If b has no batch, the rows of a's batch
+ * form one matrix. */
 START_TEST(test_batches) {
     static const int64_t cases[][4] = {
         /* A row has the two batch sizes of a, and those of b. */

@@ -1,5 +1,5 @@
-/* test_memory.c: the pool reuses blocks, counts them, refuses what is absurd, and gives back what
- * an ended thread had. */
+/* test_memory.c: the pool reuses blocks, counts them, refuses absurd requests, and takes back the
+ * blocks of a thread that ends. */
 #include "tests/test.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Makes blocks of many sizes, and named and kept tensors, too. */
+/* Makes blocks of many sizes, and tensors with names and kept ones. */
 static void work(void) {
     RG_SCOPE();
     for (int64_t n = 1; n < 100000; n *= 3) {
@@ -39,7 +39,7 @@ START_TEST(test_nothing_is_asked_for_twice) {
 END_TEST
 
 START_TEST(test_statistics) {
-    rg_zeros(1); /* The scope has its stack now. */
+    rg_zeros(1); /* After this, the scope has memory for its stack. */
     rg_memory a = rg_memory_stats();
     int64_t live = rg_live_tensors();
     {
@@ -47,7 +47,7 @@ START_TEST(test_statistics) {
         rg_tensor *t = rg_zeros(1000);
         rg_memory b = rg_memory_stats();
         ck_assert_int_eq(rg_live_tensors(), live + 1);
-        /* The pool counts pieces of 64 bytes. */
+        /* The pool counts multiples of 64 bytes. */
         ck_assert_int_eq(b.headers - a.headers, (sizeof(rg_tensor) + 63) / 64 * 64);
         /* The data take 4000 bytes, and the storage's header 64. */
         ck_assert_int_eq(b.storages - a.storages, 4096);
@@ -106,8 +106,8 @@ START_TEST(test_blocks_are_aligned_and_apart) {
 }
 END_TEST
 
-/* Returns how large a block for so many bytes is: the smallest multiple of 64, or from 4 KB on the
- * smallest of four sizes between two powers of two. */
+/* Returns the size of the block for a request: a multiple of 64 up to 4 KB, and above that the next
+ * of four sizes between two powers of two. */
 static size_t size_for(size_t bytes) {
     if (bytes <= 4096)
         return RG_MAX(bytes + 63, 64) / 64 * 64;
@@ -134,7 +134,8 @@ START_TEST(test_sizes_of_blocks) {
 }
 END_TEST
 
-/* Whichever way blocks come and go, the peak is exact. */
+/* The peak is exact, whether blocks are allocated and freed by the fast functions or by the
+ * others. */
 START_TEST(test_peak_of_both_ways) {
     for (int way = 0; way < 4; way++) {
         rgi_free_fast(rgi_alloc(64, RG_MEM_OTHER), 64, RG_MEM_OTHER);
@@ -155,7 +156,7 @@ START_TEST(test_peak_of_both_ways) {
 }
 END_TEST
 
-/* A block of 2 MB or more begins where a huge page does, and smaller ones don't all do so. */
+/* A block of 2 MB or more begins at the begin of a huge page. Smaller blocks begin anywhere. */
 START_TEST(test_huge_pages) {
     enum { SMALL = 128 << 10, LARGE = 2 << 20 };
     void *small[64];
@@ -185,7 +186,7 @@ START_TEST(test_absurd_requests) {
         ck_assert_ptr_null(rgi_alloc(bytes, RG_MEM_OTHER));
         ck_assert_int_eq(rg_error_code(), RG_OUT_OF_MEMORY);
     }
-    /* The system isn't even asked for so much. */
+    /* The system isn't asked for blocks of this size. */
     ck_assert_int_eq(rg_memory_stats().system_calls, before.system_calls);
     ck_assert_ptr_null(rgi_alloc(SIZE_MAX, RG_MEM_STORAGE));
     ck_assert_str_eq(rg_error(), "out of memory: could not allocate 18446744073709551615 bytes");
@@ -193,7 +194,8 @@ START_TEST(test_absurd_requests) {
 }
 END_TEST
 
-/* The short way and the long way are one allocator: a block may come by one and go by the other. */
+/* rgi_alloc_fast and rgi_alloc are one allocator: a block from one may be freed by the other's
+ * function. */
 START_TEST(test_short_way) {
     static const size_t size[] = { 0, 1, 63, 64, 65, 4095, 4096, 4097, 100000 };
     rg_memory before = rg_memory_stats();
@@ -211,7 +213,7 @@ START_TEST(test_short_way) {
         }
     for (size_t bytes = SIZE_MAX; bytes > SIZE_MAX - 200; bytes--)
         ck_assert_ptr_null(rgi_alloc_fast(bytes, RG_MEM_NODE));
-    /* As long as no test wants a request to fail, none takes the long way for that. */
+    /* The fast function must not change fail_at, by which tests deny requests. */
     ck_assert_int_eq(rgi_this.fail_at, 0);
 }
 END_TEST
@@ -230,7 +232,7 @@ START_TEST(test_grow) {
     rg_memory_fail_at(1);
     ck_assert(!rgi_grow((void **)&list, &room, room + 1, sizeof *list));
     rg_memory_fail_at(1);
-    ck_assert(rgi_grow((void **)&list, &room, room, sizeof *list)); /* Nothing is asked for. */
+    ck_assert(rgi_grow((void **)&list, &room, room, sizeof *list)); /* This needs no memory. */
     rg_memory_fail_at(0);
     ck_assert(list == was && room == had);
     for (int n = 1; n <= 1000; n++)
@@ -254,7 +256,8 @@ static rg_tensor *make_all(rg_tensor *x) {
     return rg_error_code() == RG_OK ? rg_escape(t) : NULL;
 }
 
-/* The first request fails, then the second, and so on, and each time the call fails cleanly. */
+/* Denies the first request, then the second, and so on. Each time the call must fail and leave
+ * nothing behind. */
 START_TEST(test_each_request_fails) {
     rg_tensor *x = rg_ones(3, 4);
     work();
@@ -305,12 +308,12 @@ START_TEST(test_thread_exit) {
         return;
     int64_t rest = rg_memory_stats().system_calls - before.system_calls - calls;
     ck_assert_int_gt(calls, 3);
-    /* Small blocks and headers were handed on, so that only large ones are new. */
+    /* Small blocks and headers of ended threads are used again, so only large blocks are new. */
     ck_assert_int_le(rest, 4 * 3);
 }
 END_TEST
 
-/* Returns how many bytes of addresses the process has, or 0 where that isn't told. */
+/* Returns the bytes of the process's address space, or 0 if the system doesn't tell. */
 static size_t address_space(void) {
     unsigned long pages = 0;
     FILE *f = fopen("/proc/self/statm", "r");
@@ -328,7 +331,7 @@ static void *keep_64_megabytes(void *unused) {
     return unused;
 }
 
-/* The large blocks that a thread kept go back to the system when it ends. */
+/* When a thread ends, the large free blocks that it kept go back to the system. */
 START_TEST(test_large_blocks_end_with_their_thread) {
     pthread_t thread;
     const size_t before = address_space();
@@ -342,7 +345,7 @@ START_TEST(test_large_blocks_end_with_their_thread) {
 }
 END_TEST
 
-/* A thread that has begun says so, and ends when it is told to. */
+/* A thread that reports that it has begun, and ends when it is told to. */
 typedef struct {
     pthread_t thread;
     pthread_barrier_t begun, ending;
@@ -356,7 +359,7 @@ static void *wait_to_end(void *waiting) {
     return NULL;
 }
 
-/* Threads end in whatever order, and each one's counts are kept once. */
+/* Threads may end in any order. The counts of each are added once. */
 START_TEST(test_orders_of_ending) {
     static const int orders[][3] = { { 0, 1, 2 }, { 0, 2, 1 }, { 1, 0, 2 },
                                      { 1, 2, 0 }, { 2, 0, 1 }, { 2, 1, 0 } };
@@ -395,8 +398,8 @@ static void *make_for_others(void *size) {
     return NULL;
 }
 
-/* One thread makes tensors, and another releases them: the free headers find their way back, and
- * the peak is true. */
+/* One thread makes tensors, and another releases them. The free headers come back to the first, and
+ * the peak is right. */
 START_TEST(test_made_here_released_there) {
     int64_t size = 100, calls = 0;
     rg_memory_reset_peak();
@@ -411,13 +414,13 @@ START_TEST(test_made_here_released_there) {
             calls = rg_memory_stats().system_calls;
     }
     rg_memory after = rg_memory_stats();
-    /* The main thread's own stack may have grown. */
+    /* The main thread's stack of results may have grown. */
     ck_assert_int_le(after.now, before.now + 65536);
     ck_assert_int_lt(after.peak,
                      before.now + 3000 * (512 + (int64_t)sizeof(rg_tensor)) + (1 << 20));
     if (rgi_pool_bypassed())
         return;
-    /* Storages were asked for, and no headers. */
+    /* Storages were requested from the system, but no headers. */
     ck_assert_int_le(after.system_calls - calls, 27 * 3000 + 27 * 20);
 }
 END_TEST
@@ -431,7 +434,7 @@ static void *alias_for_others(void *unused) {
     return unused;
 }
 
-/* Requires that a list of free blocks is as long as it says, and no longer than it may be. */
+/* Asserts that a list of free blocks has the length that it counts, and is within its limit. */
 static void check_list(size_t c) {
     const rg_free_list *list = &rgi_this.small[c];
     size_t n = 0;
@@ -441,8 +444,8 @@ static void check_list(size_t c) {
     ck_assert(n <= list->limit);
 }
 
-/* More headers than a list holds come and go, in one thread and from one to another, and so does a
- * block that is asked for in the long way: none of them gets lost. */
+/* More headers than a list holds are allocated and freed, in one thread and from one thread to
+ * another. So is a block by rgi_alloc. No block gets lost. */
 START_TEST(test_no_block_gets_lost) {
     int64_t calls = 0;
     if (rgi_pool_bypassed())
@@ -480,7 +483,7 @@ static void *release_20_headers(void *unused) {
     return unused;
 }
 
-/* Of the headers that rest in a thread at its end, none gets lost, either. */
+/* When a thread ends, the free headers that it keeps don't get lost, either. */
 START_TEST(test_no_header_gets_lost) {
     int64_t calls = 0;
     if (rgi_pool_bypassed() || rg_slow())
@@ -498,7 +501,7 @@ START_TEST(test_no_header_gets_lost) {
 }
 END_TEST
 
-/* Asks for blocks of a size, and frees them. Returns how often the system was asked. */
+/* Allocates and frees n blocks. Returns the number of requests to the system. */
 static int64_t calls_for(int n, size_t bytes) {
     void *block[200];
     const int64_t before = rg_memory_stats().system_calls;
@@ -519,8 +522,9 @@ static void *ask_for_the_rest(void *calls) {
     return NULL;
 }
 
-/* Leaves 9 KB of the first chunk, for which 64 headers are too much, and so takes the second one.
- * Of the five blocks of 4 KB, two come from there, and three are the other thread's. */
+/* Leaves 9 KB of the thread's first chunk, which are too few for 64 headers, so a second chunk is
+ * taken. Of the five blocks of 4 KB at the end, two come from those 9 KB, and three were left by
+ * the thread before. */
 static void *ask_for_two_chunks(void *calls) {
     void *block[48];
     const int64_t before = rg_memory_stats().system_calls;
@@ -555,8 +559,9 @@ static int64_t calls_of_thread(void *(*f)(void *)) {
     return calls;
 }
 
-/* A thread's first chunk has 64 KB, and each one twice as much as the one before, up to 4 MB. What
- * is left of a chunk is cut up, and so is what a thread leaves for others. */
+/* A thread's first chunk has 64 KB, and each further one twice the size of the one before, up to 4
+ * MB. The rest of a chunk is cut into blocks, and so is the rest that a thread leaves at its
+ * end. */
 START_TEST(test_chunks) {
     if (rgi_pool_bypassed())
         return;
@@ -577,10 +582,10 @@ static void *take_16_megabytes(void *unused) {
     return unused;
 }
 
-/* The peak counts what all threads had at one time, also those that have ended. */
+/* The peak is of the sum over all threads at one time, with those that have ended. */
 START_TEST(test_peak_of_threads) {
     pthread_t thread;
-    rg_drop(rg_zeros(1)); /* The scope has its stack now. */
+    rg_drop(rg_zeros(1)); /* After this, the scope has memory for its stack. */
     rg_memory_reset_peak();
     rg_memory a = rg_memory_stats();
     for (int held = 0; held < 2; held++) {
@@ -602,7 +607,7 @@ END_TEST
 
 static struct rlimit unlimited;
 
-/* Lets the process have only so many bytes more. Returns false where that can't be. */
+/* Limits the process to this number of bytes more. Returns false if that isn't possible. */
 static bool limit_memory(size_t more) {
     const size_t now = address_space();
     if (!now || rgi_pool_bypassed() || rg_slow() || getrlimit(RLIMIT_AS, &unlimited) != 0)
@@ -614,8 +619,8 @@ static bool limit_memory(size_t more) {
 
 static void unlimit_memory(void) { ck_assert_int_eq(setrlimit(RLIMIT_AS, &unlimited), 0); }
 
-/* Asks for three blocks of half a gigabyte, to which nothing is written, and frees them. Returns
- * how often the system was asked, or -1 where it had no room. */
+/* Allocates three blocks of half a gigabyte, writes nothing to them, and frees them. Returns the
+ * number of requests to the system, or -1 if it had no room. */
 static int64_t take_large_blocks(void) {
     void *block[3];
     bool all = true;
@@ -632,7 +637,8 @@ static int64_t take_large_blocks(void) {
     return all ? rg_memory_stats().system_calls - before : -1;
 }
 
-/* A thread keeps a gigabyte of large free blocks, and gives the others back at once. */
+/* A thread keeps up to a gigabyte of large free blocks. Further ones go back to the system at
+ * once. */
 START_TEST(test_large_blocks_kept) {
     const size_t before = address_space();
     if (rgi_pool_bypassed())
@@ -652,8 +658,8 @@ START_TEST(test_large_blocks_kept) {
 }
 END_TEST
 
-/* Where the system has no memory, what the thread keeps goes back, and the request is made again.
- */
+/* If the system has no memory, the free blocks that the thread keeps go back to it, and the request
+ * is made again. */
 START_TEST(test_what_is_kept_makes_room) {
     const size_t kept = (size_t)256 << 20, wanted = (size_t)200 << 20;
     rgi_free(rgi_alloc(kept, RG_MEM_OTHER), kept, RG_MEM_OTHER);
@@ -667,8 +673,8 @@ START_TEST(test_what_is_kept_makes_room) {
 }
 END_TEST
 
-/* Takes small blocks until three requests have failed: one that fails must leave the pool as it
- * was. Returns them as a list. */
+/* Allocates small blocks until three requests have failed. A failed request must leave the pool as
+ * it was. Returns the blocks as a list. */
 static void *take_all_small_blocks(void) {
     void *list = NULL;
     for (int failures = 0; failures < 3;) {
@@ -685,7 +691,7 @@ static void *take_all_small_blocks(void) {
     return list;
 }
 
-/* Begins scopes until there is no room for one more; it is then as if that one hadn't begun. */
+/* Begins scopes until there is no memory for one more. The failed call must change nothing. */
 static void begin_all_scopes(void) {
     size_t was = SIZE_MAX;
     rg_error_clear();
@@ -706,7 +712,8 @@ START_TEST(test_no_small_block_is_left) {
     void *heap[8], *last;
     const int64_t now = rg_memory_stats().now;
     const size_t mark = rg_scope_begin();
-    /* Of so much malloc keeps a part, which no chunk fits into. */
+    /* malloc keeps a part of these blocks when they are freed. The parts are too small for a
+     * chunk. */
     for (int i = 0; i < 8; i++)
         heap[i] = malloc(100000);
     last = malloc(10);
@@ -728,7 +735,7 @@ START_TEST(test_no_small_block_is_left) {
 }
 END_TEST
 
-/* Takes all that malloc has, and returns it as a list. */
+/* Takes all memory that malloc has, and returns it as a list. */
 static void *take_all_of_malloc(void) {
     void *list = NULL;
     for (size_t bytes = (size_t)1 << 20; bytes >= 16; bytes /= 2)
@@ -739,7 +746,7 @@ static void *take_all_of_malloc(void) {
     return list;
 }
 
-/* Notes what the thread hears before and after its first call, for which there is no memory. */
+/* Notes the thread's error before and after its first call, for which there is no memory. */
 static void *begin_without_memory(void *said) {
     void *list = take_all_of_malloc();
     rgi_thread_start();
@@ -753,7 +760,8 @@ static void *begin_without_memory(void *said) {
     return NULL;
 }
 
-/* A thread for which there is no memory can say so, and ends as others do. So can the next one. */
+/* A thread that has no memory for its state still reports errors, and ends like others. So does the
+ * next thread. */
 START_TEST(test_no_thread_can_begin) {
     const int64_t now = rg_memory_stats().now;
     for (int round = 0; round < 2; round++) {
@@ -813,7 +821,7 @@ END_TEST
 START_TEST(test_pool_can_be_bypassed) {
     const char *fork = getenv("CK_FORK");
     if (fork && strcmp(fork, "no") == 0)
-        return; /* The library has started already. */
+        return; /* In one process with other tests, the library has decided on the pool already. */
     setenv("REGARD_POOL", "0", 1);
     ck_assert(rgi_pool_bypassed());
     rg_zeros(5);
@@ -822,7 +830,7 @@ START_TEST(test_pool_can_be_bypassed) {
     rg_drop(rg_zeros(5));
     ck_assert_int_eq(rg_memory_stats().system_calls, before + 4);
     work();
-    /* A header that was released stays readable, whatever is asked for later. */
+    /* The header of a released tensor stays readable, whatever is allocated later. */
     rg_tensor *released = rg_keep(rg_zeros(5));
     rg_drop(released);
     for (int i = 0; i < 1000; i++)
@@ -831,7 +839,7 @@ START_TEST(test_pool_can_be_bypassed) {
 }
 END_TEST
 
-/* Returns whether the pool is bypassed in a process before which this is loaded. */
+/* Returns whether the pool is bypassed in a process with this value of LD_PRELOAD. */
 static bool bypassed_beside(const char *preloaded) {
     int status;
     pid_t child = fork();
@@ -846,7 +854,8 @@ static bool bypassed_beside(const char *preloaded) {
     return WEXITSTATUS(status);
 }
 
-/* Of what is loaded before a program, valgrind alone bypasses the pool. A sanitizer always does. */
+/* Of libraries that are loaded before a program, only valgrind's make the pool be bypassed. In a
+ * build with a sanitizer it always is. */
 START_TEST(test_pool_beside_others) {
     const char *fork = getenv("CK_FORK");
     if ((fork && strcmp(fork, "no") == 0) || rg_emulated())

@@ -1,6 +1,6 @@
 /*
- * test_npy.c: NumPy's files are read, and written byte for byte as NumPy writes them; those that
- * aren't sound are refused, each with its own sentence.
+ * test_npy.c: NumPy's files are read, and written byte for byte as NumPy writes them. Bad files are
+ * refused, each with its own sentence.
  */
 #include "archive.h"
 #include "tests/golden.h"
@@ -32,7 +32,8 @@ static double expected(char kind, int64_t i) {
                          : (double)(i - 3) / (1 + (kind == 'f'));
 }
 
-/* A name is one as "<f4.C.2x3", and the elements are what numpy_files.py says. */
+/* Checks a tensor whose name describes it, as "<f4.C.2x3": type, order, shape. Its elements are
+ * those that numpy_files.py writes. */
 static void check_array(const char *name, rg_tensor *t) {
     RG_SCOPE();
     char order;
@@ -65,7 +66,7 @@ static void check_array(const char *name, rg_tensor *t) {
     }
 }
 
-/* regard's own types are written as NumPy wrote them. */
+/* Elements of regard's own types are written with the bytes that NumPy wrote. */
 static void check_bytes(const rg_zip *z, const rg_named *it) {
     const char own[][4] = { "|b1", "<i8", "<f4", "<f8" };
     bool is_own = false;
@@ -115,9 +116,9 @@ START_TEST(test_numpy) {
 }
 END_TEST
 
-/* Returns how long NumPy's header for such a tensor is: 10 bytes, the dict, blanks for 21 digits of
- * the dim along which the file may grow, more blanks, and the line's end, 64 bytes or their
- * multiple. */
+/* Returns the length of NumPy's header for a tensor: 10 bytes, the dict, blanks up to 21 digits for
+ * the dim along which the file may grow, more blanks, and a newline. The length is a multiple of
+ * 64. */
 static size_t length_in_numpy(const rg_tensor *t, bool fortran) {
     char dict[512], shape[256] = "(", grows[32] = "";
     for (int d = 0; d < t->ndim; d++)
@@ -137,7 +138,7 @@ static void check_length(const rg_tensor *t) {
     ck_ok(rgi_npy_make_header(&text, t));
     const size_t want = length_in_numpy(t, rgi_npy_is_fortran(t));
     ck_each(text.n == want, "%s: %zu bytes, not %zu", text.v + 10, text.n, want);
-    /* So many bytes stand behind those that say how many. */
+    /* The number of bytes after the length field is the length. */
     const unsigned char *said = (const unsigned char *)text.v + 8;
     ck_each((size_t)(said[0] | said[1] << 8) == want - 10, "%d, %d", said[0], said[1]);
     rgi_text_free(&text);
@@ -169,7 +170,7 @@ START_TEST(test_headers_of_all_lengths) {
                     rgi_update_flags(&fake);
                     check_length(&fake);
                 }
-    /* A tensor without elements may have other dims of any size. */
+    /* If one dim is 0, the others may be of any size. */
     for (int ndim = 3; ndim <= RG_MAX_DIMS; ndim++)
         for (int64_t first = 1; first < INT64_MAX / 10; first *= 10)
             for (int64_t other = 1; other < INT64_MAX / 10; other *= 10) {
@@ -183,7 +184,7 @@ START_TEST(test_headers_of_all_lengths) {
 }
 END_TEST
 
-/* In Fortran's order it is the last dim that may grow, whatever the others are. */
+/* In Fortran's order the last dim may grow, whatever the sizes of the others are. */
 START_TEST(test_headers_in_fortran_order) {
     RG_SCOPE();
     rg_tensor fake = *rg_ones(1);
@@ -208,7 +209,7 @@ START_TEST(test_headers_in_fortran_order) {
 }
 END_TEST
 
-/* Where standard input is closed, a file has its number, and is closed like any other. */
+/* If standard input is closed, a file gets the descriptor 0. It is closed like any other. */
 START_TEST(test_a_file_numbered_0) {
     RG_SCOPE();
     scratch_begin();
@@ -244,7 +245,8 @@ START_TEST(test_views) {
     rg_tensor *x = rg_empty(4, 6);
     for (int i = 0; i < 24; i++)
         ((float *)x->data)[i] = (float)i;
-    /* A transposed tensor is written as it lies in memory, and a part of one in C order. */
+    /* A transposed tensor is written in the order of its memory. A part of a tensor is written in C
+     * order. */
     int64_t size[] = { 6, 4, 3, 2 };
     rg_tensor *turned = rgi_own(rgi_alias(x)), *part = rgi_own(rgi_alias(x));
     turned->size[0] = size[0];
@@ -264,7 +266,7 @@ START_TEST(test_views) {
         ck_ok(rg_save_npz((rg_named_list){ 1, &(rg_named){ "x", all[i] } }, scratch("f.npz")));
         rg_named_list list = rg_load_npz(scratch("f.npz"));
         ck_assert(list.n == 1 && rg_equal(list.v[0].tensor, all[i]));
-        /* In an archive its elements, too, begin at a multiple of 64 bytes. */
+        /* In an archive, too, the elements begin at a multiple of 64 bytes. */
         rg_zip z;
         ck_ok(rgi_zip_open(&z, "load", scratch("f.npz")));
         ck_assert_uint_eq(z.v[0].data % 64, 0);
@@ -312,7 +314,8 @@ START_TEST(test_names) {
 }
 END_TEST
 
-/* Where a dim has one element its stride says nothing; what lies in both orders is in C's. */
+/* The stride of a dim of one element doesn't matter. A tensor that is contiguous in both orders is
+ * written in C order. */
 START_TEST(test_orders) {
     static const struct {
         int ndim;
@@ -344,7 +347,7 @@ END_TEST
 
 /* ---- files that are refused ------------------------------------------------------------ */
 
-/* Writes a file of version 1.0 with this dict and so many bytes of elements. */
+/* Writes a file of version 1.0 with this dict and `data` bytes of elements. */
 static const char *with_dict(const char *dict, size_t data) {
     char file[1024] = "\x93NUMPY\1";
     const size_t n = strlen(dict);
@@ -360,7 +363,7 @@ static const char *with_dict(const char *dict, size_t data) {
 static const struct {
     const char *dict;
     size_t data;
-    const char *sentence; /* NULL for a sound one. */
+    const char *sentence; /* NULL if the dict is sound. */
 } dicts[] = {
     { DICT("'<f4'", "False", "(2,)"), 8, NULL },
     { DICT("'=f4'", "False", "(2,)"), 8, NULL },
@@ -476,7 +479,7 @@ START_TEST(test_dicts) {
 }
 END_TEST
 
-/* A type's first letter says which of an element's bytes comes first. */
+/* The first letter of a type gives the order of an element's bytes. */
 START_TEST(test_order_of_bytes) {
     static const struct {
         const char *dict;
@@ -505,7 +508,7 @@ START_TEST(test_order_of_bytes) {
         rg_tensor *t = rg_load_npy(scratch_write("f.npy", file, 10 + n + rows[k].n));
         ck_assert_msg(t && rg_item_int(t) == rows[k].value, "%s: %s", rows[k].dict, rg_error());
     }
-    /* The sentence names the file and nothing else. */
+    /* The message names the file, and has no further sentence. */
     char sentence[700];
     const char *path = scratch_write("f.npy", "x", 1);
     snprintf(sentence, sizeof sentence,
@@ -515,7 +518,7 @@ START_TEST(test_order_of_bytes) {
 }
 END_TEST
 
-/* Writes an archive of a stored member of these bytes and an empty one, "z". */
+/* Writes an archive with a stored member of these bytes, and an empty member "z". */
 static const char *with_member(const char *name, const void *bytes, size_t n) {
     static char packed[64];
     const size_t m = bytes_of_hex(packed, "0300");
@@ -525,7 +528,7 @@ static const char *with_member(const char *name, const void *bytes, size_t n) {
     return scratch_write("f.npz", a.v, a.n);
 }
 
-/* What stands behind the dict's text in memory is none of it, wherever it may end. */
+/* Wherever a dict ends, the bytes behind it in memory don't belong to it. */
 START_TEST(test_ends_of_dicts) {
     const rg_file file = { .op = "load_npy", .path = "f" };
     const rg_npy_source s = { .file = &file };
@@ -618,7 +621,8 @@ START_TEST(test_bad_archives) {
              "member \"npy\": its name doesn't end with .npy");
     ck_fails(rg_load_npz(with_member("x.npz", file, n)).n != -1, RG_IO_ERROR,
              "member \"x.npz\": its name doesn't end with .npy");
-    /* What stands before a short name in memory is a part of its place in the file. */
+    /* In an archive's entry, the bytes before a short name are a part of its offset. With these
+     * offsets they and the name would read ".npy". */
     static const struct {
         const char *name;
         uint64_t place;
@@ -657,8 +661,8 @@ START_TEST(test_bad_archives) {
 }
 END_TEST
 
-/* Each byte of an archive is changed in turn: its tensors are those that were saved, or it fails.
- */
+/* Changes each byte of an archive in turn. Loading it must fail, or give the tensors that were
+ * saved. */
 START_TEST(test_changed) {
     RG_SCOPE();
     scratch_begin();
@@ -677,7 +681,7 @@ START_TEST(test_changed) {
         }
         bytes[k] ^= 0x41;
     }
-    /* Dates, versions and permissions don't matter, nor does what the descriptor repeats. */
+    /* Changes in dates, versions, permissions and the copies in the descriptor don't matter. */
     ck_assert_int_lt(read, 70);
     free(bytes);
     scratch_end();
@@ -700,7 +704,7 @@ static bool save_npz(void) { return rg_save_npz(one_array(), scratch("f.npz")); 
 static bool load_npz(void) { return rg_load_npz(scratch("f.npz")).n == 1; }
 static bool load_deflated(void) { return rg_load_npz(golden_archive("deflated")).n == 98; }
 
-/* What stands there is whole, and nothing stands beside it. */
+/* The old files are whole, and there are no others. */
 static void check_saved(bool done) {
     RG_SCOPE();
     (void)done;
@@ -709,7 +713,7 @@ static void check_saved(bool done) {
     ck_assert(rg_equal(rg_load_npz(scratch("f.npz")).v[0].tensor, array));
 }
 
-/* Each request for memory is denied in turn, and each call of the file system fails. */
+/* Denies each request for memory in turn, and makes each call of the file system fail. */
 START_TEST(test_denied) {
     static bool (*const calls[])(void) = { save_npy, save_npz, load_npy, load_npz, load_deflated };
     RG_SCOPE();
@@ -720,7 +724,7 @@ START_TEST(test_denied) {
         ck_assert_int_gt(deny_in_turn(calls[i], check_saved), 1);
         ck_assert_int_gt(fail_in_turn(calls[i], check_saved), 3);
     }
-    /* So it is with a part of a tensor, which is copied. */
+    /* The same holds for a part of a tensor, which is copied. */
     array = rgi_own(rgi_alias(rg_rand(20, 30)));
     array->size[1] = 7;
     rgi_update_flags(array);

@@ -1,5 +1,5 @@
-/* test_observer.c: an observer (tensor/observer.h) isn't asked for what it leaves out, and what it
- * refuses isn't done. */
+/* test_observer.c: functions that an observer (tensor/observer.h) leaves NULL aren't called. What
+ * an observer refuses isn't done. */
 #include "tests/test.h"
 #include "tensor/observer.h"
 #include "tensor/scope.h"
@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* Makes tensors in all ways, writes to them, looks at them and lets go of them. */
+/* Makes tensors in several ways, writes to them, reads them and releases them. */
 static void use_all(void) {
     RG_SCOPE();
     rg_tensor *t = rg_ones(3);
@@ -37,7 +37,7 @@ static void counts(rg_observer *o) {
     times_released++;
 }
 
-/* Whenever tensors may have been let go of, the observer hears of it. */
+/* The observer is called whenever tensors may have been released. */
 START_TEST(test_who_hears_of_releases) {
     rgi_thread_start();
     rg_observer listener = { .released = counts };

@@ -1,6 +1,6 @@
-/* test_parallel.c: work is spread over threads: every part is done once, whatever the number of
- * threads, and inside other such work; and a kernel's bits are the same at 1 to 16 threads. The
- * threads themselves are test_workers.c's. */
+/* test_parallel.c: work that is divided among threads. Every part is done once, whatever the number
+ * of threads, also inside other such work. A kernel gives the same bits at 1 to 16 threads.
+ * test_workers.c tests the threads themselves. */
 #include "tests/test.h"
 #include "tensor/system/system.h"
 #include "tensor/threads/workers.h"
@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* n items are done in parts of `grain`. times[i] counts how often item i was done, and `wrong` the
- * parts that are not as they should be. */
+/* n items are done in parts of `grain` items. times[i] counts how often item i was done, and
+ * `wrong` counts the parts that aren't as they should be. */
 typedef struct {
     int64_t n, grain;
     atomic_int *times, wrong;
@@ -68,7 +68,7 @@ START_TEST(test_parts) {
                 check_parts(n, grain, true);
             }
     }
-    rg_set_num_threads(100); /* There are fewer shares. */
+    rg_set_num_threads(100); /* There are fewer parts than these. */
     check_parts(1000, 1, false);
     ck_fails(rg_set_num_threads(0), RG_RUNTIME_ERROR, "set_num_threads expects a positive integer");
 }
@@ -76,8 +76,8 @@ END_TEST
 
 /* ---- bits ------------------------------------------------------------------------ */
 
-/* Returns random numbers of this shape. If `turned`, they lie in memory as those of the transposed
- * shape do. */
+/* Returns random numbers of this shape. If `turned`, their memory is that of the transposed
+ * shape. */
 static rg_tensor *numbers(rg_dtype dtype, rg_dims shape, bool turned) {
     if (turned)
         RG_SWAP(shape.v[shape.n - 1], shape.v[shape.n - 2]);
@@ -97,14 +97,15 @@ static rg_tensor *numbers(rg_dtype dtype, rg_dims shape, bool turned) {
 
 typedef bool compute(rg_tensor *y, rg_tensor *const in[]);
 
-/* The result of 1 to 16 threads has the bits of one thread's. Where that takes long, 1, 2, 3 and
- * 16 are tried. */
+/* Checks that 1 to 16 threads compute the same bits. If that would take long, only 1, 2, 3 and 16
+ * threads are tried. */
 static void check_bits(const char *what, compute *f, rg_tensor *y, rg_tensor *const in[]) {
     size_t bytes = (size_t)y->numel * rgi_sizeof(y->dtype);
     bool large = rg_slow() || y->dtype != RG_FLOAT32 || y->numel > 10000000
                  || in[0]->numel > 10000000;
     char *first = malloc(bytes);
-    rgi_gather_workers = true; /* Else one thread might do it all where there are few cores. */
+    /* All threads must take part, also on a machine with few cores. */
+    rgi_gather_workers = true;
     for (int threads = 1; threads <= 16; threads += large && threads == 3 ? 13 : 1) {
         rg_set_num_threads(threads);
         memset(y->data, 0x5a, bytes);
@@ -119,7 +120,7 @@ static void check_bits(const char *what, compute *f, rg_tensor *y, rg_tensor *co
 }
 
 static bool add(rg_tensor *y, rg_tensor *const in[]) { return k_run_with(&k_add, y, in, NULL); }
-/* An element that two threads compute is added twice. */
+/* If two threads computed the same element, it would be added twice. */
 static bool add_in_place(rg_tensor *y, rg_tensor *const in[]) {
     rgi_copy_elements(y, in[1]);
     return add(y, (rg_tensor *[]){ in[0], y });
@@ -150,8 +151,8 @@ static bool group_norm(rg_tensor *y, rg_tensor *const in[]) {
     return k_normalize(&z, y, in[0], in[3], NULL);
 }
 
-/* Checks that the last row, which another part than the first one computes, is what it is by
- * itself. */
+/* Checks that the last row is the same as when it is computed alone. It belongs to another part
+ * than the first row. */
 static void check_rows(const char *what, compute *f, rg_tensor *y, rg_tensor *const in[], int n) {
     rg_tensor last[4], *alone[4], *y_alone = rg_empty(1, y->size[1]);
     for (int i = 0; i < n; i++) {
@@ -205,7 +206,7 @@ START_TEST(test_elements) {
 }
 END_TEST
 
-static int reduced; /* This dim is reduced. */
+static int reduced; /* The dim that is reduced. */
 static bool sum(rg_tensor *y, rg_tensor *const in[]) {
     return k_reduce(&k_sums, y, in[0], 1u << reduced);
 }
@@ -216,8 +217,8 @@ static bool place(rg_tensor *y, rg_tensor *const in[]) {
     return k_max_dim(in[1], y, in[0], reduced, false);
 }
 
-/* Each dim is summed. A sum's order depends on how many columns there are, not on how many a part
- * has. */
+/* Each dim is summed in turn. The order of a sum may depend on the number of columns, but not on
+ * the number in a part. */
 START_TEST(test_reductions) {
     static const int64_t shapes[][3] = {
         { 1, 768, 128 }, { 1, 1000, 1003 }, { 64, 333, 47 }, { 8, 2, 50003 }, { 3, 37, 1037 }
@@ -250,7 +251,7 @@ static bool biased_product(rg_tensor *y, rg_tensor *const in[]) {
                          in[1], false, 1, 1);
 }
 
-/* The products are of every size that is cut into tiles. */
+/* Products of these sizes are divided into tiles in different ways. */
 START_TEST(test_products) {
     static const int64_t sizes[][4] = {
         /* A row has the number of batches, m, k and n. */
@@ -278,7 +279,7 @@ START_TEST(test_products) {
 }
 END_TEST
 
-/* These are the products of the benchmark's layers, (rows, in, out): x w^T + bias, g w, g^T x. */
+/* The products of the benchmark's layers, given as (rows, in, out): x w^T + bias, g w and g^T x. */
 START_TEST(test_layers) {
     static const int64_t layers[][3] = {
         { 6, 3, 2 },         { 6, 3, 4 },          { 768, 128, 65 },   { 768, 128, 128 },
@@ -308,8 +309,8 @@ END_TEST
 static const char *const variables[] = { "REGARD_THREADS", "REGARD_NUM_THREADS",
                                          "OMP_NUM_THREADS" };
 
-/* Returns how many threads there are for a process in whose environment variable number i has this
- * value, and those after it 5; where `asked` is NULL, none has a value. */
+/* Returns the number of threads of a process in whose environment variable number i has the value
+ * `asked`, and the later variables have 5. If `asked` is NULL, none of them is set. */
 static int threads_for(int i, const char *asked) {
     pid_t child = fork();
     ck_assert_int_ge(child, 0);
@@ -327,8 +328,8 @@ static int threads_for(int i, const char *asked) {
     return WEXITSTATUS(status);
 }
 
-/* What is no number above 0 is as if it weren't there. A process that has asked already has its
- * answer. */
+/* A value that isn't a number above 0 counts as not set. Each value is tried in a new process,
+ * since a process reads the variables only once. */
 START_TEST(test_threads_of_the_environment) {
     static const char *const others[] = { "0", "-3", "", "many", "2147483648", "99999999999" };
     const char *fork_mode = getenv("CK_FORK");
@@ -339,7 +340,7 @@ START_TEST(test_threads_of_the_environment) {
     for (int i = 0; i <= last; i++) {
         ck_assert_int_eq(threads_for(i, "1"), 1);
         ck_assert_int_eq(threads_for(i, "7"), 7);
-        /* Of the most that an int holds, a process returns the last eight bits. */
+        /* The largest int becomes 255, the last eight bits of the exit status. */
         ck_assert_int_eq(threads_for(i, "2147483647"), 255);
         for (int k = 0; k < RG_COUNT(others); k++)
             ck_assert_int_eq(threads_for(i, others[k]),
@@ -358,8 +359,9 @@ static void note_warning(const char *message) {
     rg_set_num_threads(rg_get_num_threads()); /* A handler may call the library. */
 }
 
-/* Returns how many warnings a process gives in whose environment `variable` has this value and no
- * other one has any, and prints the last one, after all that reads the environment was called. */
+/* Runs a process in whose environment `variable` has this value and the others aren't set. The
+ * process calls all functions that read the environment. Returns the number of its warnings, and
+ * copies the last one to `text`. */
 static int warnings_for(const char *variable, const char *value, char text[256]) {
     int out[2], status;
     ck_assert_int_eq(pipe(out), 0);
@@ -384,7 +386,8 @@ static int warnings_for(const char *variable, const char *value, char text[256])
     return WEXITSTATUS(status);
 }
 
-/* A value that isn't taken gives one warning, with the variable, the value and what is taken. */
+/* A value that isn't accepted causes one warning, with the variable, the value, and the values that
+ * are accepted. */
 START_TEST(test_warnings_of_the_environment) {
     static const char *const wrong[] = { "0", "-3", "many", "2147483648", "7x", "1.5", " " };
     const char *fork_mode = getenv("CK_FORK");

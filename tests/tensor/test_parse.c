@@ -1,4 +1,5 @@
-/* test_parse.c: reading text infers and refuses as torch.tensor does, and reads what is printed. */
+/* test_parse.c: parsing infers dtypes and refuses texts as torch.tensor does, and reads what
+ * printing writes. */
 #include "print_cases.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/copy.h"
@@ -76,8 +77,8 @@ START_TEST(test_golden) {
 }
 END_TEST
 
-/* Every tensor of the printing cases comes back: to the bit from an exact text, and from torch's
- * and NumPy's own texts with its shape, near values and, where the text tells it, its dtype. */
+/* Each tensor of the printing cases is read again: from an exact text to the bit, and from torch's
+ * and NumPy's texts with its shape and near values. The dtype is the same if the text has it. */
 START_TEST(test_round_trips) {
     print_case c;
     int n = 0;
@@ -101,7 +102,7 @@ START_TEST(test_round_trips) {
         n++;
         ck_assert_int_eq(back->dtype, c.t->dtype);
         if (c.kind[0] == 'n' && c.t->numel == 0)
-            continue; /* [] says no shape. */
+            continue; /* [] doesn't tell the shape. */
         ck_assert_msg(rgi_same_shape(back, c.t), "line %d: another shape", c.line);
         if (!rgi_is_float(c.t->dtype))
             ck_assert(same_bits(back, c.t));
@@ -174,7 +175,7 @@ START_TEST(test_forms) {
     ck_assert_str_eq(read("array([7], shape=())"), "tensor(7)");
     ck_assert_str_eq(read("array([7, 8], shape=())"),
                      "parse: shape '[]' is invalid for input of size 2");
-    /* Python takes zeros alone for 0, but no other number that begins with them. */
+    /* As in Python, a number of several zeros is 0, but no other number may begin with a zero. */
     ck_assert_str_eq(read("[00, 000, -00]"), "tensor([0, 0, 0])");
     ck_assert_str_eq(read("[1,\r\n\v\f\t2]\r\n"), "tensor([1, 2])");
     ck_assert_str_eq(read("tensor([1, 2], dtype=torch.float64)"),
@@ -269,7 +270,7 @@ START_TEST(test_garbage) {
 }
 END_TEST
 
-/* Returns a text with an integer of 400 digits in each place of the pattern's #. */
+/* Returns the pattern with an integer of 400 digits in place of each #. */
 static const char *with_huge(const char *pattern) {
     static char text[4096];
     char *to = text;
@@ -282,7 +283,8 @@ static const char *with_huge(const char *pattern) {
     return text;
 }
 
-/* Of several faults torch names the leftmost, and of those in one place the one of the shape. */
+/* If a text has several faults, the error names the leftmost, as in torch. Of two faults at one
+ * place it names that of the shape. */
 START_TEST(test_the_leftmost_fault) {
     ck_fails(rg_parse_dtype(with_huge("[#, [1], #]"), RG_FLOAT32), RG_VALUE_ERROR,
              "parse: int too large to convert to float");
@@ -341,7 +343,7 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-/* Where there is no memory, this is what is said, whatever else is wrong with the text. */
+/* If there is no memory, the error says so, even if the text has a fault, too. */
 START_TEST(test_out_of_memory_in_bad_text) {
     static char text[4096] = "[[0.], [1., 2.]";
     for (int i = 0; i < 300; i++)

@@ -1,6 +1,6 @@
-/* test_pool.c: the greatest of windows and where it is, against a search through every window, for
- * random windows in each instruction set: the last NaN if there is one, else the first of equals.
- */
+/* test_pool.c: compares the maxima of windows and their indices with a search through every window,
+ * for random windows in each instruction set. The maximum is the last NaN if there is one, and else
+ * the first of equal elements. */
 #include "drawn.h"
 #include "tests/test.h"
 #include "tensor/scope.h"
@@ -21,7 +21,7 @@ static rg_tensor *numbers(rg_dtype dtype, int64_t n, bool some_nan) {
     return t;
 }
 
-/* Returns where in its plane the greatest of a window is. */
+/* Returns the index, in its plane, of the maximum of a window. */
 static int64_t place_of_greatest(const k_window *z, const rg_tensor *x, int64_t plane,
                                  int64_t pixel) {
     int64_t place = -1;
@@ -63,7 +63,7 @@ static void check_pool(const k_pool *p, rg_dtype dtype) {
     }
 }
 
-/* Draws windows, each of which sees an element. Returns whether they fit. */
+/* Draws windows, each of which has an element. Returns false if they don't fit. */
 static bool draw_windows(k_window *z, int64_t most) {
     for (int d = 0; d < 2; d++) {
         z->size[d] = draw(1, most);
@@ -73,7 +73,7 @@ static bool draw_windows(k_window *z, int64_t most) {
         z->padding[d] = draw(0, z->kernel[d] / 2);
         const int64_t room = z->size[d] + 2 * z->padding[d] - z->dilation[d] * (z->kernel[d] - 1);
         z->to[d] = (room - 1) / z->stride[d] + 1;
-        /* With dilation a window at the edge might see nothing. */
+        /* With dilation, a window at the edge might have no element. */
         if (room < 1 || (z->dilation[d] > 1 && z->size[d] < z->kernel[d] * z->dilation[d]))
             return false;
     }
@@ -99,7 +99,7 @@ END_TEST
 START_TEST(test_wide_planes) { check_random(rg_slow() ? 20 : 400, 70); }
 END_TEST
 
-/* More windows lie side by side than are done at once. */
+/* A row has more windows than are computed at once. */
 START_TEST(test_long_rows) {
     for (int64_t wide = 1020; wide < 1040; wide++) {
         const k_pool p = { .planes = 2,
@@ -113,7 +113,7 @@ START_TEST(test_long_rows) {
 }
 END_TEST
 
-/* The least integer, divided by -1, is itself, as integers wrap around. */
+/* The least integer divided by -1 is itself, since integers wrap around. */
 START_TEST(test_mean_of_least) {
     for (int64_t wide = 1; wide <= 40; wide += 39) {
         RG_SCOPE();

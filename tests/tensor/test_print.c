@@ -62,7 +62,7 @@ START_TEST(test_options_are_clamped) {
 }
 END_TEST
 
-/* A negative edgeitems cuts a row as Python's slices do. torch has no text for more dims. */
+/* A negative edgeitems cuts a row as Python's slices do. With several dims torch fails. */
 START_TEST(test_negative_edgeitems) {
     rg_set_printoptions((rg_printoptions){ 4, 3, -1, 80, -1 });
     ck_assert_int_eq(rg_get_printoptions().edgeitems, -1);
@@ -75,14 +75,14 @@ START_TEST(test_negative_edgeitems) {
 }
 END_TEST
 
-/* Returns whether digits 10^exponent is v, as the type holds it. */
+/* Returns whether digits * 10^exponent reads as v in this type. */
 static bool reads_back(long long digits, int exponent, double v, bool single) {
     char text[64];
     snprintf(text, sizeof text, "%llde%d", digits, exponent);
     return (single ? strtof(text, NULL) : strtod(text, NULL)) == v;
 }
 
-/* Returns the first n digits of v, cut off or rounded. */
+/* Returns the first n digits of v, rounded or cut off. */
 static long long first_digits(double v, int n, bool rounded) {
     char text[128], digits[32] = "";
     snprintf(text, sizeof text, "%.*e", rounded ? n - 1 : 60, v);
@@ -91,8 +91,8 @@ static long long first_digits(double v, int n, bool rounded) {
     return strtoll(digits, NULL, 10);
 }
 
-/* No fewer digits than the shortest ones stand for v. Of as many, the closest to v do, unless those
- * stand for another number; then the next above do. */
+/* No shorter digits read as v. Of digits of that length, the result is the closest to v. If those
+ * read as another number, it is the next above. */
 static void check_shortest(double v, bool single) {
     const rg_digits s = rgi_digits_shortest(v, single ? RG_FLOAT32 : RG_FLOAT64);
     char text[32] = "";
@@ -110,7 +110,7 @@ static void check_shortest(double v, bool single) {
                 v, fewer + more, digits);
 }
 
-/* The numbers beside a power of two are nearer on one side than on the other. */
+/* Next to a power of two, the neighbours of a number aren't equally near. */
 START_TEST(test_shortest_digits) {
     for (int single = 0; single < 2; single++)
         for (int e = single ? -149 : -1074; e < (single ? 128 : 1024); e++) {
@@ -122,7 +122,7 @@ START_TEST(test_shortest_digits) {
         }
     print_reset();
     ck_assert_str_eq(rg_str(rg_scalar_dtype(0x1p-1030, RG_FLOAT64)), "8.691694759794e-311");
-    /* Zeros stand for the digits that aren't needed, also behind 15 others. */
+    /* The digits after the shortest ones are zeros, even if 15 digits come before. */
     ck_assert_str_eq(rg_str(rg_scalar_dtype(1234567890123450, RG_FLOAT64)), "1234567890123450.0");
     ck_assert_str_eq(rg_str(rg_scalar_dtype(1000000000000000, RG_FLOAT64)), "1000000000000000.0");
     ck_assert_str_eq(rg_repr_numpy(rg_scalar_dtype(0x1p-133, RG_FLOAT32)), "9.1835e-41");
@@ -146,7 +146,7 @@ static bool decimal_comma(void) {
     return *localeconv()->decimal_point == ',';
 }
 
-/* A program that has a decimal comma writes and reads tensors with a point. */
+/* A program in a locale with a decimal comma still writes and reads tensors with a point. */
 START_TEST(test_locale) {
     print_reset();
     bool comma = decimal_comma();
@@ -166,7 +166,7 @@ START_TEST(test_locale) {
 }
 END_TEST
 
-/* A view that is behind its base is printed like any other where it has no history. */
+/* A stale view without a history is printed like any other view. */
 START_TEST(test_stale_view) {
     RG_SCOPE();
     print_reset();
@@ -180,7 +180,7 @@ START_TEST(test_stale_view) {
 }
 END_TEST
 
-/* The stride of a dim of one item says nothing. */
+/* The stride of a dim of one item doesn't matter. */
 START_TEST(test_any_stride) {
     RG_SCOPE();
     print_reset();
@@ -206,7 +206,7 @@ START_TEST(test_bad_arguments) {
     ck_assert_str_eq(rg_repr(rg_arange(2)), "tensor([0, 1])");
     ck_assert_str_eq(rg_repr(rg_literal([ 1, 1000000 ])), "tensor([      1, 1000000])");
     print_reset();
-    /* The least of infinities decides how wide it gets, wherever it stands. */
+    /* The least infinity decides the column's width, wherever it is. */
     ck_assert_str_eq(rg_repr_numpy(rg_literal([ -inf, 1.0, inf ])), "[-inf   1.  inf]");
     ck_assert_str_eq(rg_repr_numpy(rg_literal([ -inf, 1.0 ])), "[-inf   1.]");
     ck_assert_str_eq(rg_repr_numpy(rg_full(RG_DIMS(2), (bool)true)), "[ True  True]");
@@ -260,7 +260,7 @@ START_TEST(test_print) {
 }
 END_TEST
 
-/* Runs rg_print with another file in stdout's place, and requires this error. */
+/* Calls rg_print with this file as standard output. It must fail with this error. */
 static void print_to(int file, const char *sentence) {
     const int out = dup(1);
     fflush(stdout);

@@ -13,21 +13,21 @@
 #include <math.h>
 #include <pthread.h>
 
-/* A golden is one call in random.txt. */
+/* One call in random.txt, with torch's results. */
 typedef struct golden {
     const char *kind;
     int line;
     rg_dtype dtype;
     rg_dims size, stride;
-    double a[4];  /* These are the arguments. */
-    int64_t n[2]; /* These are the arguments as integers, for randint and randperm. */
-    int picks;    /* So many elements are given: two first and three last, or all of up to four. */
+    double a[4];  /* The arguments. */
+    int64_t n[2]; /* The arguments as integers, for randint and randperm. */
+    int picks;    /* The number of given elements: up to four, or two first and three last. */
     double pick[5];
     bool exact;     /* The bits must be torch's; otherwise the last digits may differ. */
-    uint64_t bits;  /* This is the hash of the elements. */
-    double sum[2];  /* These are the sums of |v| and of (i % 7 + 1) v. */
-    uint64_t state; /* The generator's state after the call has this hash. */
-    double waiting; /* This normal waits in it, or 0. */
+    uint64_t bits;  /* The hash of the elements. */
+    double sum[2];  /* The sums of |v| and of (i % 7 + 1) v. */
+    uint64_t state; /* The hash of the generator's state after the call. */
+    double waiting; /* The second normal of a pair, which waits in the state, or 0. */
 } golden;
 
 static golden read_call(golden_file *f, const char *kind, char *words) {
@@ -73,12 +73,12 @@ static uint64_t state_of(rg_generator *g) {
     return fnv(t->data, (size_t)t->numel * 8);
 }
 
-/* Returns the hash of the state with torch's normal in the place of ours, if both wait and differ
- * by the last digits alone, which are those of the C library's functions. */
+/* Returns the hash of the state. If the waiting normal differs from torch's only in its last
+ * digits, which the C library decides, torch's is hashed in its place. */
 static uint64_t state_beside(rg_generator *g, double torchs) {
     RG_SCOPE();
     rg_tensor *t = rg_generator_state(g);
-    /* Four numbers come after it. */
+    /* The normal is the fourth word from the end of the state. */
     double *normal = (double *)t->data + t->numel - 4;
     if (*normal != 0 && fabs(*normal - torchs) <= 1e-14)
         *normal = torchs;
@@ -233,7 +233,7 @@ START_TEST(test_state_restores) {
     RG_SCOPE();
     rg_manual_seed(11);
     rg_generator *g = rg_default_generator(), *other = rg_generator_new(0);
-    /* An odd number of normals leaves a second one that waits. */
+    /* After an odd number of normals, the second normal of a pair waits in the state. */
     rg_randn(5);
     rg_tensor *state = rg_generator_state(g);
     ck_assert(rg_numel(state) == 632 && rg_dtype_of(state) == RG_INT64);
@@ -251,7 +251,8 @@ START_TEST(test_state_restores) {
 }
 END_TEST
 
-/* Of a block of 624 words, the state counts how many are left, from the whole block on. */
+/* The state counts how many words of a block of 624 are left. Each count is tried, from a whole
+ * block on. */
 START_TEST(test_states_within_a_block) {
     RG_SCOPE();
     rg_generator *g = rg_generator_new(5), *other = rg_generator_new(0);
@@ -266,8 +267,8 @@ START_TEST(test_states_within_a_block) {
 }
 END_TEST
 
-/* A uniform that is equal to a probability isn't below it, and belongs to the category whose share
- * ends there. */
+/* A uniform that equals a probability isn't below it. In multinomial it belongs to the category
+ * whose interval ends there. */
 START_TEST(test_draws_at_the_edge) {
     RG_SCOPE();
     rg_generator *g = rg_generator_new(3);
@@ -291,8 +292,8 @@ START_TEST(test_draws_at_the_edge) {
 }
 END_TEST
 
-/* Weights as small as these give many equal ratios: torch takes the first of the greatest for one
- * draw, and another one of them for more. */
+/* Weights as small as these give many equal ratios. For one draw torch takes the first of the
+ * largest ratios, and for several draws another one. */
 START_TEST(test_draws_among_equals) {
     static const int one[] = { 41, 0, 41, 32, 13, 22, 19, 16 };
     static const int first_of_two[] = { 47, 0, 41, 32, 13, 22, 19, 16 };
@@ -307,7 +308,7 @@ START_TEST(test_draws_among_equals) {
 }
 END_TEST
 
-/* Normals and uniforms of any parameters are those of the usual ones, scaled and moved. */
+/* Normals and uniforms with parameters are the standard ones, scaled and shifted. */
 START_TEST(test_scaled) {
     static const double pairs[][2] = {
         { 0, 1 }, { 0, 2 }, { 1, 1 }, { 1, 2 }, { 2, 3 }, { -1, 0 },
@@ -316,7 +317,7 @@ START_TEST(test_scaled) {
         RG_SCOPE();
         const double a = pairs[i / 4][0], b = pairs[i / 4][1];
         const rg_dtype dtype = i % 2 ? RG_FLOAT64 : RG_FLOAT32;
-        /* From sixteen on normals are drawn in blocks. */
+        /* From 16 elements on, normals are drawn in blocks. */
         const rg_dims size = RG_DIMS(i / 2 % 2 ? 40 : 5);
         rg_manual_seed(7);
         rg_tensor *z = rg_randn_dims(size, dtype, rg_default_generator());
@@ -336,8 +337,8 @@ START_TEST(test_scaled) {
 }
 END_TEST
 
-/* A number that rounding takes up to the upper end becomes the lower one, as torch's do: of 1000
- * numbers for seed 3 that many are low. */
+/* A uniform that is rounded up to the upper bound becomes the lower bound, as in torch. `lowest` is
+ * the number of lower bounds among 1000 uniforms from seed 3. */
 START_TEST(test_rounded_up) {
     static const struct {
         double low, high;
@@ -367,8 +368,8 @@ START_TEST(test_rounded_up) {
 }
 END_TEST
 
-/* Torch's numbers for seed 3: where more than 0.3 of all lies between the bounds, normals are drawn
- * until they lie there, and else uniforms. */
+/* The values are torch's for seed 3. If more than 0.3 of the distribution lies between the bounds,
+ * normals are drawn until one lies there. Otherwise uniforms are drawn. */
 START_TEST(test_truncated) {
     static const struct {
         double mean, std, low, high, values[4];
@@ -393,8 +394,8 @@ START_TEST(test_truncated) {
 }
 END_TEST
 
-/* Where a float type has no number next to a bound, the range goes on to the next number inside,
- * which here is the only one. */
+/* If a float type has no number next to a bound, the range begins or ends at the next number
+ * inside, which is the only number in these ranges. */
 START_TEST(test_rounded_ranges) {
     static const int64_t whole[] = { 1ll << 26, 1ll << 55 };
     for (int i = 0; i < 2; i++) {
@@ -405,7 +406,7 @@ START_TEST(test_rounded_ranges) {
         rg_tensor *high = rg_randint_dims(whole[i] - 1, whole[i] + 6, RG_DIMS(9), dtype, g);
         ck_assert(rg_equal(low, rg_full_dims(RG_DIMS(9), (double)-whole[i], dtype)));
         ck_assert(rg_equal(high, rg_full_dims(RG_DIMS(9), (double)whole[i], dtype)));
-        /* A bound that the number next to it is rounded to stays as it is. */
+        /* The number next to this bound is rounded to the bound, which therefore stays. */
         const int64_t last = i ? 1ll << 53 : 1ll << 24;
         rg_tensor *from = rg_randint_dims(last, last + 4, RG_DIMS(9), dtype, g);
         ck_assert(rg_equal(from, rg_full_dims(RG_DIMS(9), (double)last, dtype)));
@@ -517,14 +518,14 @@ START_TEST(test_errors) {
     ck_fails(rg_trunc_normal_(x, 0, 0, -2, 2), RG_RUNTIME_ERROR, "trunc_normal_: division by zero");
     ck_fails(rg_trunc_normal_(x, 0, 1, 2, -2), RG_RUNTIME_ERROR,
              "uniform_ expects to return a [from, to) range");
-    rg_manual_seed(0); /* Some streams do have such a number. */
+    rg_manual_seed(0); /* Seed 0 may give such a number, so it is set first. */
     ck_fails(rg_trunc_normal_(one, 0, 1, -1e30, -5), RG_RUNTIME_ERROR,
              "rounds were not enough: almost nothing in "
              "[-1e+30, -5] is likely");
     rg_generator_set_state(rg_default_generator(), state);
     ck_fails(rg_trunc_normal_(i, 0, 1, -2, 2), RG_NOT_IMPLEMENTED, "not implemented for 'Long'");
     ck_fails(rg_trunc_normal_(b, 0, 1, 2, 3), RG_NOT_IMPLEMENTED, "not implemented for 'Bool'");
-    /* No call that failed drew a number. */
+    /* A call that failed drew no number. */
     ck_assert(state_of(rg_default_generator()) == before);
     ck_assert(rg_version(x) == 0 && rg_version(one) == 0);
 }
@@ -546,7 +547,8 @@ START_TEST(test_multinomial_errors) {
              "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
     ck_fails(rg_multinomial(rg_ones((1 << 24) + 1), 1, true), RG_RUNTIME_ERROR,
              "number of categories cannot exceed 2^24");
-    /* The first fault is named: a weight below 0 comes before its row's sum and other weights. */
+    /* The error is about the first fault. In a row, negative weights come before the row's sum and
+     * before infinite ones. */
     ck_fails(rg_multinomial(rg_literal([ -1.0, inf ]), 2, true), RG_RUNTIME_ERROR,
              "invalid multinomial distribution (encountering probability entry < 0)");
     ck_fails(rg_multinomial(rg_literal([ 1.0, -1.0 ]), 2, true), RG_RUNTIME_ERROR,
@@ -578,12 +580,13 @@ START_TEST(test_multinomial_errors) {
         ck_fails(
             rg_multinomial(rg_literal([ [ 1.0, 1.0, 1.0 ], [ 0.0, 0.0, 0.0 ] ]), draws, draws != 3),
             RG_RUNTIME_ERROR, "sum of probabilities <= 0");
-    /* With replacement each row is judged before the next one, and else all weights are first. */
+    /* With replacement, a row is checked after the rows before it were drawn. Without, all weights
+     * are checked first. */
     rg_tensor *faults = rg_literal([ [ 0.0, 0.0 ], [ -1.0, 1.0 ] ]);
     ck_fails(rg_multinomial(faults, 2, true), RG_RUNTIME_ERROR, "sum of probabilities <= 0");
     ck_fails(rg_multinomial(faults, 2, false), RG_RUNTIME_ERROR,
              "probability tensor contains either `inf`, `nan` or element < 0");
-    /* Weights that are equal, of which the last is 0, or whose sum is infinite, are good. */
+    /* These weights are accepted: equal ones, a last weight of 0, and a sum that is infinite. */
     ck_ok(rg_multinomial(rg_ones(2), 5, true));
     ck_ok(rg_multinomial(rg_literal([ 1.0, 0.0 ]), 5, true));
     rg_tensor *last = rg_multinomial(rg_full(RG_DIMS(2), 3e38), 5, true);
@@ -640,7 +643,7 @@ END_TEST
 
 START_TEST(test_large_permutation) {
     if (!getenv("REGARD_LARGE"))
-        return; /* The rest takes 1.7 GB. */
+        return; /* The rest of the test needs 1.7 GB. */
     RG_SCOPE();
     static const int64_t torchs[] = {
         50815193, 116864026, 18612126, 8421410, 157113196, 174023950
@@ -652,7 +655,7 @@ START_TEST(test_large_permutation) {
 }
 END_TEST
 
-/* Calls the function on a tensor that is there already, so that the call alone asks for memory. */
+/* Calls the function on a tensor that exists, so that only the call itself requests memory. */
 static rg_tensor *called_on(rg_tensor *x, const golden *r, bool again) {
     rg_generator *g = rg_default_generator();
     if (strcmp(r->kind, "bernoulli") == 0)
@@ -664,7 +667,7 @@ static rg_tensor *called_on(rg_tensor *x, const golden *r, bool again) {
     return called(r, g);
 }
 
-/* The first request for memory fails, then the second, and so on, until the call succeeds. */
+/* Denies the first request for memory, then the second, and so on, until the call succeeds. */
 START_TEST(test_out_of_memory) {
     static const char *const kinds[] = { "rand",      "randn",       "randint",      "randperm",
                                          "bernoulli", "multinomial", "trunc_normal_" };
@@ -709,7 +712,7 @@ static void *draw_many(void *sum) {
     return NULL;
 }
 
-/* Whichever thread draws, each word of the stream is drawn once. */
+/* If several threads draw from one stream, each word is drawn once. */
 START_TEST(test_threads_share_the_stream) {
     RG_SCOPE();
     rg_generator *own = rg_generator_new(9);
@@ -748,8 +751,8 @@ START_TEST(test_generators_need_memory) {
 }
 END_TEST
 
-/* A generator that was freed is noticed while its memory isn't in use for something else. Without
- * the pool it is in use at once. */
+/* The use of a freed generator is noticed as long as its memory isn't used again. Without the pool
+ * it may be used at once. */
 START_TEST(test_released_generators) {
     if (rgi_pool_bypassed())
         return;

@@ -1,5 +1,5 @@
-/* test_reduce.c: sums have torch's bits, whatever the layout; sorting keeps equals in their order.
- */
+/* test_reduce.c: sums have torch's bits, whatever the layout. Sorting keeps equal elements in
+ * order. */
 #include "tests/golden.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
@@ -66,7 +66,7 @@ START_TEST(test_sums_have_torchs_bits) {
 }
 END_TEST
 
-/* A NaN is found wherever it stands, by every path. Without one the first of the largest is. */
+/* Each loop finds a NaN wherever it is. Without one, the index is that of the first maximum. */
 START_TEST(test_extremes_see_every_place) {
     enum { N = 150, M = 9 };
     for (int64_t at = 0; at < N; at++)
@@ -95,7 +95,7 @@ START_TEST(test_extremes_see_every_place) {
 }
 END_TEST
 
-/* A norm that is computed in passes has the bits of one that is computed in one pass. */
+/* A norm that is computed in several passes has the same bits as one in a single pass. */
 START_TEST(test_norms_in_passes_have_the_same_bits) {
     static const double orders[] = { 0, 1, 2, 3, 0.5, -1, -2, 2.5, INFINITY, -INFINITY };
     static const int64_t columns[] = { 1, 2, 7, 33, 300 };

@@ -1,7 +1,7 @@
 /*
- * test_safetensors.c: what safetensors and PyTorch wrote is read, to the last bit; what regard
- * writes is what they would have written; a file that is bad in any way is refused with a sentence
- * that says why.
+ * test_safetensors.c: files that safetensors and PyTorch wrote are read to the last bit, and regard
+ * writes the bytes that they would write. A file with any fault is refused, with a sentence that
+ * says why.
  */
 #include "tests/faults.h"
 #include "tests/golden.h"
@@ -85,7 +85,7 @@ START_TEST(test_keys_and_metadata) {
     rg_names keys = rg_safe_keys(file);
     rg_metadata metadata = rg_safe_metadata(file);
     ck_assert_int_eq(metadata.n, 1);
-    rg_safe_close(file); /* The scope owns the texts. */
+    rg_safe_close(file); /* The scope owns the texts, so they outlive the file. */
     ck_assert_str_eq(metadata.v[0].key, "made by");
     ck_assert_str_eq(metadata.v[0].value, "safetensors \xe2\x9c\x93");
     ck_assert_int_eq(keys.n, 19);
@@ -134,7 +134,7 @@ static rg_named_list awkward(void) {
     return (rg_named_list){ n, v };
 }
 
-/* The bytes are the same, whatever the order of the list. */
+/* The bytes don't depend on the order of the list. */
 START_TEST(test_awkward) {
     scratch_begin();
     rg_named_list all = awkward();
@@ -151,7 +151,7 @@ START_TEST(test_awkward) {
     ck_assert_int_eq(back.n, all.n);
     for (int i = 0; i < all.n; i++)
         ck_assert(same_bits(all.v[i].tensor, tensor_of(back, all.v[i].name)));
-    /* A list stands in a macro's argument, too. */
+    /* RG_NAMED_LIST may be an argument of a macro. */
     rg_tensor *x = rg_arange(3);
     ck_ok(rg_save_file(RG_NAMED_LIST({ "x", x }, { "y", rg_ones(2) }), scratch("d")));
     ck_ok(rg_load_file(scratch("d")).n == 2);
@@ -163,7 +163,7 @@ START_TEST(test_awkward) {
 }
 END_TEST
 
-/* A view is written as the tensor that it shows, and what is shared as often as it is named. */
+/* A view is written like any tensor of its elements. A tensor with two names is written twice. */
 START_TEST(test_views) {
     scratch_begin();
     rg_tensor *x = rg_randn(6, 4), *turned = rgi_own(rgi_alias(x));
@@ -182,7 +182,7 @@ START_TEST(test_views) {
 }
 END_TEST
 
-/* NaNs, infinities and what else there is come back bit by bit. */
+/* All bits of NaNs, infinities and other numbers are kept. */
 START_TEST(test_random_bits) {
     scratch_begin();
     static const rg_dtype dtypes[] = { RG_INT64, RG_FLOAT32, RG_FLOAT64 };
@@ -271,7 +271,7 @@ START_TEST(test_what_cannot_be_written) {
 }
 END_TEST
 
-/* A header of more than 100,000,000 bytes can't be read by anyone. */
+/* No reader accepts a header of more than 100,000,000 bytes. */
 START_TEST(test_header_too_long) {
     enum { LONG = 100000001 };
     if (rg_slow())
@@ -311,7 +311,8 @@ START_TEST(test_lazy) {
     ck_fails(rg_safe_get_tensor(f, "c"), RG_INDEX_ERROR, "f': File does not contain tensor c");
     ck_fails(rg_safe_get_tensor(f, "__metadata__"), RG_INDEX_ERROR, "File does not contain");
     ck_fails(rg_safe_get_tensor(f, NULL), RG_TYPE_ERROR, "expected a name but got NULL");
-    /* Another file in its place doesn't matter; one that is cut does. */
+    /* If another file takes the path of an open one, the open one is still read. If the open one is
+     * cut short, reading fails. */
     ck_ok(rg_save_file((rg_named_list){ 0 }, scratch("f")));
     ck_ok(same_bits(rg_safe_get_tensor(f, "b"), tensors[0].tensor));
     rg_safe_close(f);
@@ -360,7 +361,8 @@ START_TEST(test_no_tensors) {
 }
 END_TEST
 
-/* A use of what was closed is noticed, where the memory may still be looked at. */
+/* The use of a closed file is noticed, unless the pool is bypassed, when its memory may not be
+ * read. */
 START_TEST(test_closed) {
     if (rgi_pool_bypassed())
         return;
@@ -378,14 +380,14 @@ END_TEST
 
 /* ---- bad files ---------------------------------------------------------------------- */
 
-/* A file with this header and so many bytes of data. */
+/* A bad file: its header, the number of its bytes of data, and the expected sentence. */
 typedef struct {
     const char *header;
     size_t data;
     const char *sentence;
 } bad_file;
 
-/* One tensor, "a", of a description. */
+/* A header with one tensor, "a", of this description. */
 #define A(description) "{\"a\":" description "}"
 #define OF(dtype, shape, offsets) \
     "{\"dtype\":" dtype ",\"shape\":" shape ",\"data_offsets\":" offsets "}"
@@ -395,7 +397,7 @@ static const bad_file bad_files[] = {
 #include "bad_safetensors.def"
 };
 
-/* Writes a file whose header says that it has n bytes. */
+/* Writes a file in which the header's length is given as n. */
 static const char *write_file(const char *header, uint64_t n, size_t data) {
     size_t bytes = 8 + strlen(header) + data;
     char *all = calloc(bytes + 1, 1);
@@ -474,7 +476,7 @@ START_TEST(test_bad_lengths) {
 }
 END_TEST
 
-/* A good file that is cut at any place is refused, and so is one with a byte more. */
+/* A file that is cut at any place is refused, and so is one with a byte more. */
 START_TEST(test_cut_anywhere) {
     scratch_begin();
     size_t n;
@@ -495,7 +497,8 @@ START_TEST(test_cut_anywhere) {
 }
 END_TEST
 
-/* A header whose every byte becomes any other is read, or refused with a sentence. */
+/* In a header, each byte is replaced with every other. The file is read, or refused with a
+ * sentence. */
 START_TEST(test_any_byte) {
     scratch_begin();
     size_t n;
@@ -518,7 +521,7 @@ START_TEST(test_any_byte) {
 }
 END_TEST
 
-/* The elements that int64 can't hold are named. */
+/* An element that int64 can't hold is named in the error. */
 START_TEST(test_bad_elements) {
     scratch_begin();
     const char *header = A(OF("\"U64\"", "[3]", "[0,24]"));
@@ -570,7 +573,7 @@ END_TEST
 
 /* ---- what fails meanwhile ----------------------------------------------------------- */
 
-/* What is read in small parts, with signals between them, is the same. */
+/* A file that is read in small parts, with signals in between, gives the same tensors. */
 START_TEST(test_slowly) {
     faults_begin();
     faults.most = 3;
@@ -609,7 +612,7 @@ static bool look_at_keys(void) {
     return ok;
 }
 
-/* What stands there is whole, and nothing stands beside it. */
+/* The old file is whole, and there is no other. */
 static void check_saved(bool done) {
     RG_SCOPE();
     (void)done;
@@ -617,7 +620,7 @@ static void check_saved(bool done) {
     ck_assert_int_eq(rg_load_file(scratch("f")).n, 19);
 }
 
-/* Each request for memory is denied in turn, and each call of the file system fails. */
+/* Denies each request for memory in turn, and makes each call of the file system fail. */
 START_TEST(test_denied) {
     scratch_begin();
     ck_assert_int_gt(deny_in_turn(use_everything, check_saved), 50);

@@ -1,4 +1,5 @@
-/* test_scope.c: a scope owns results; the use of one after its scope is an error that names it. */
+/* test_scope.c: a scope owns results. The use of a tensor after its scope is an error that names
+ * the scope as the cause. */
 #include "tests/test.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
@@ -104,8 +105,8 @@ static void end_scope_again(size_t mark) {
     rg_error_clear();
 }
 
-/* The end of a scope ends those inside it; ending one of those later is an error, and does nothing.
- * The end of a scope of RG_SCOPE is none. */
+/* The end of a scope ends the scopes inside it. Ending one of those again is an error without
+ * effect. The end of a scope that RG_SCOPE began is no such error. */
 START_TEST(test_out_of_order) {
     int64_t before = rg_live_tensors();
     size_t a = rg_scope_begin();
@@ -172,13 +173,13 @@ START_TEST(test_escape_what_is_outside) {
         rg_drop(kept);
     }
     ck_assert_int_eq(rg_live_tensors(), before);
-    rg_tensor *root = three(); /* Nothing is outside the root. */
+    rg_tensor *root = three(); /* No scope is outside the root. */
     ck_assert_ptr_eq(rg_escape(root), root);
     rg_drop(root);
 }
 END_TEST
 
-/* A second escape moves nothing: the outer scope still ends the tensor. */
+/* Escaping a tensor twice has no further effect: the outer scope still releases it. */
 START_TEST(test_escape_twice) {
     int64_t before = rg_live_tensors();
     {
@@ -215,7 +216,7 @@ START_TEST(test_drop_errors) {
     rg_drop(NULL);
     rg_drop(RG_NONE);
     ck_assert_str_eq(rg_error(), "");
-    rg_tensor *t = rgi_new(RG_FLOAT32, 0, NULL); /* No scope owns it. */
+    rg_tensor *t = rgi_new(RG_FLOAT32, 0, NULL); /* No scope owns this tensor. */
     rg_drop(t);
     ck_assert_str_eq(rg_error(),
                      "drop: the tensor is neither kept nor owned by a scope of this thread");
@@ -232,7 +233,7 @@ START_TEST(test_drop_errors) {
 }
 END_TEST
 
-/* Two references of one tensor are two entries. */
+/* Two references to one tensor are two entries in the scope's list. */
 START_TEST(test_lending) {
     RG_SCOPE();
     rg_tensor *t = three();
@@ -261,7 +262,7 @@ START_TEST(test_lending) {
 }
 END_TEST
 
-/* What stands first in a scope may have been dropped before something else escapes. */
+/* A tensor may escape after the first tensor of its scope was dropped. */
 START_TEST(test_escape_where_the_first_was_dropped) {
     int64_t before = rg_live_tensors();
     {
@@ -279,7 +280,8 @@ START_TEST(test_escape_where_the_first_was_dropped) {
 }
 END_TEST
 
-/* A body that ends the loop's scope, or one around it, goes on in the scope outside. */
+/* If the body of a loop ends the loop's scope, or one around it, the loop goes on in the next outer
+ * scope. */
 START_TEST(test_a_loop_whose_scope_has_ended) {
     int64_t before = rg_live_tensors();
     for (int levels = 1; levels < 4; levels++) {
@@ -293,7 +295,7 @@ START_TEST(test_a_loop_whose_scope_has_ended) {
             three();
         }
         ck_assert_uint_eq(rgi_this.scopes, levels == 1 ? mark + 1 : mark);
-        /* What was made in the body is the outer scope's, and stands behind what that has. */
+        /* The outer scope owns the tensors that the body made. */
         ck_assert_int_eq(rg_live_tensors(), before + (levels == 1 ? 4 : 3));
         three();
         rgi_scope_end_thread(rgi_me);
@@ -302,7 +304,7 @@ START_TEST(test_a_loop_whose_scope_has_ended) {
 }
 END_TEST
 
-/* A request that a test denies isn't that for the marks of scopes. */
+/* The requests of rg_scope_begin for its own list don't count for rg_memory_fail_at. */
 START_TEST(test_denials_wait_for_others) {
     size_t mark = rg_scope_begin();
     rg_memory_fail_at(1);
@@ -315,7 +317,7 @@ START_TEST(test_denials_wait_for_others) {
 }
 END_TEST
 
-/* After the end of all its scopes a thread may begin others. */
+/* After all scopes of a thread have ended, it may begin new ones. */
 START_TEST(test_all_scopes_end) {
     int64_t before = rg_live_tensors();
     for (int round = 0; round < 3; round++) {
@@ -373,7 +375,7 @@ START_TEST(test_deep_stacks) {
 }
 END_TEST
 
-/* A scope that is left open inside a loop ends with the round. */
+/* A scope that a loop's body leaves open ends with the round. */
 START_TEST(test_open_scope_in_a_loop) {
     const size_t scopes = rgi_this.scopes;
     RG_FOR (int i = 0; i < 10; i++) {
@@ -393,7 +395,7 @@ static void *keep_and_drop(void *depth) {
     return NULL;
 }
 
-/* Where no scope is open, what was dropped leaves nothing behind, either. */
+/* If no scope is open, dropped tensors leave no entry in the thread's list, either. */
 START_TEST(test_root_stack_is_empty_again) {
     pthread_t thread;
     size_t depth = SIZE_MAX;
@@ -416,7 +418,7 @@ START_TEST(test_stack_does_not_grow) {
 }
 END_TEST
 
-/* Where headers aren't reused, the misuse is named however much is made in between. */
+/* If headers are never reused, the misuse is noticed however many tensors are made in between. */
 START_TEST(test_misuse_is_named_with_certainty) {
     if (!rgi_pool_bypassed())
         return;
@@ -438,7 +440,7 @@ END_TEST
 static int64_t other(void) { return rg_memory_stats().other; }
 
 START_TEST(test_strings) {
-    rg_scope_end(rg_scope_begin()); /* The marks of scopes have memory now. */
+    rg_scope_end(rg_scope_begin()); /* After this, the list of scopes has its memory. */
     int64_t before = other();
     {
         RG_SCOPE();
@@ -449,7 +451,8 @@ START_TEST(test_strings) {
 }
 END_TEST
 
-/* The headers that are made next aren't the ones just released, so the misuse is still named. */
+/* A released header isn't reused at once, so the misuse is noticed although other tensors are
+ * made. */
 START_TEST(test_use_after_scope_is_named_though_others_are_made) {
     rg_tensor *t;
     rg_error_clear();
@@ -464,8 +467,8 @@ START_TEST(test_use_after_scope_is_named_though_others_are_made) {
 }
 END_TEST
 
-/* Memory lives as long as the scope in which it was asked for, whatever scopes were left open
- * inside. */
+/* Memory from rgi_scope_alloc lives until the end of the scope in which it was requested, even if
+ * scopes inside are left open. */
 START_TEST(test_memory_of_scopes) {
     rg_scope_end(rg_scope_begin());
     int64_t before = other();
@@ -526,8 +529,8 @@ static void *end_late(void *unused) {
     return unused;
 }
 
-/* What runs after the library's own end of a thread may call the library still: the thread begins
- * and ends once more. */
+/* Functions that run at a thread's end, after the library's own, may still call the library. The
+ * thread's state is then made and released once more. */
 START_TEST(test_calls_at_the_end_of_a_thread) {
     pthread_t thread;
     rgi_thread_start();

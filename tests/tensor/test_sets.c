@@ -1,5 +1,5 @@
-/* test_sets.c: kernels give the same bits with every instruction set that this processor has, and
- * those bits are right. */
+/* test_sets.c: kernels give the same bits in every instruction set that this processor has, and the
+ * bits are right. */
 #include "tests/test.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
@@ -19,7 +19,7 @@ static const char *const names[] = { "plain" };
 static const char none[] = "'sse3' is none of plain; plain runs";
 #endif
 
-/* REGARD_CPU names the set in which these tests run, the best if it is empty or unset. */
+/* These tests run in the set that REGARD_CPU names, or in the best one if it is empty or unset. */
 START_TEST(test_chosen) {
     const char *asked = getenv("REGARD_CPU");
     const int chosen = k_set;
@@ -51,8 +51,8 @@ START_TEST(test_chosen) {
 }
 END_TEST
 
-/* Runs this program anew with this value of REGARD_CPU, and prints all that it writes to standard
- * error, and then the set in which it runs. */
+/* Runs this program again with this value of REGARD_CPU. Reads its standard error, and then the
+ * number of the set in which it runs, into `text`. */
 static void run_with(const char *value, char *text, size_t room) {
     char command[256];
     snprintf(command, sizeof command, "REGARD_CPU='%s' TELL_SET=1 /proc/%d/exe 2>&1", value,
@@ -63,8 +63,8 @@ static void run_with(const char *value, char *text, size_t room) {
     ck_assert_int_eq(pclose(pipe), 0);
 }
 
-/* A program that is told to take a set that isn't there warns on standard error before main, and
- * runs in the best set. It says nothing of a set that it takes. */
+/* A program that is told to take a set that doesn't exist prints a warning before main, and runs in
+ * the best set. A set that exists causes no warning. */
 START_TEST(test_warning) {
     static const char *const wrong[] = { "nonsense", "sse3", "AVX2", " " };
     char best[128], text[512], want[512], reason[K_SET_TEXT];
@@ -93,7 +93,7 @@ static double value(const rg_tensor *t, int64_t i) {
     return rgi_load_f64(t->data + i * (int64_t)rgi_sizeof(t->dtype), (rg_dtype)t->dtype);
 }
 
-/* Returns rows of n numbers around 0, a few of them with infinities and NaN. */
+/* Returns rows of n numbers around 0. A few rows have infinities and NaN. */
 static rg_tensor *rows_of(rg_dtype dtype, int64_t rows, int64_t n) {
     static const double odd[] = { INFINITY, NAN, 90, -INFINITY, -110 };
     rg_tensor *t = rgi_own(rgi_new(dtype, 2, (int64_t[]){ rows, n }));
@@ -113,7 +113,7 @@ static bool same(double a, double b, double tolerance) {
     return a == b || (a != a && b != b) || fabs(a - b) <= tolerance;
 }
 
-/* Checks that y has the bits of `plain`, the result for any processor. */
+/* Checks that y has the bits of `plain`, the result of the set for any processor. */
 static void check_bits(const rg_tensor *y, const rg_tensor *plain, const char *what) {
     for (int64_t i = 0; i < y->numel; i++)
         ck_each(same(value(y, i), value(plain, i), 0)
@@ -169,7 +169,7 @@ static rg_tensor *turned_over(const rg_tensor *x) {
     return y;
 }
 
-/* Tries rows of n numbers, or turned ones, whose first numbers lie side by side in memory. */
+/* Tries rows of n numbers. If `turned`, they lie in memory as columns. */
 static void try_softmax(bool turned, rg_dtype dtype, k_softmax_kind kind, int64_t rows, int64_t n) {
     RG_SCOPE();
     const int best = k_set;
@@ -209,13 +209,13 @@ START_TEST(test_softmax) {
             for (int64_t rows = 1; rows <= 9; rows++)
                 for (int l = 0; l < RG_COUNT(lengths); l++) {
                     try_softmax(false, dtypes[d], (k_softmax_kind)kind, rows, lengths[l]);
-                    /* There are more turned rows than a block has. */
+                    /* The transposed rows are more than a block holds. */
                     try_softmax(true, dtypes[d], (k_softmax_kind)kind, 37 * rows, lengths[l]);
                 }
 }
 END_TEST
 
-/* Returns the distance from v to the next number of a type. */
+/* Returns the distance from v to the next number of the type. */
 static double unit_at(double v, rg_dtype dtype) {
     double a = fabs(v);
     return dtype == RG_FLOAT64 ? nextafter(a, INFINITY) - a
@@ -225,8 +225,8 @@ static double rounded(double v, rg_dtype dtype) {
     return dtype == RG_FLOAT64 ? v : (double)(float)v;
 }
 
-/* The values are within 2 units in the last place through all of float's range. Those of doubles
- * are within 4, since libm rounds, too. */
+/* Over the whole range of float32, values are within 2 units in the last place. Doubles are within
+ * 4, since libm, which gives the expected values, rounds, too. */
 START_TEST(test_smooth_functions) {
     static const struct {
         const char *name;
@@ -278,7 +278,7 @@ START_TEST(test_smooth_functions) {
 }
 END_TEST
 
-/* The values are right for any two floats, and for odd ones. */
+/* The values are right for any two floats, also for infinities and other special ones. */
 START_TEST(test_pow_and_atan2) {
     static const float odd[] = { 0,     -0.f, 1, -1, INFINITY, -INFINITY, NAN,     0.5f,
                                  -0.5f, 2,    3, -3, -2.5f,    1e-40f,    -1e-40f, 3e38f };
@@ -324,8 +324,8 @@ START_TEST(test_pow_and_atan2) {
 }
 END_TEST
 
-/* All sets give the same bits of functions of two numbers that are made of smooth ones, and of
- * distances, whose lanes every set has. */
+/* Functions of two numbers that are made of smooth functions have the same bits in all sets. So
+ * have distances, whose sums have the same lanes in every set. */
 START_TEST(test_logarithms_and_distances) {
     static const rg_kernel *const kernels[] = { &k_xlogy, &k_logaddexp, &k_logaddexp2 };
     static const double orders[] = { 0, 0.5, 1, 1.5, 2, 3, INFINITY };
@@ -338,7 +338,7 @@ START_TEST(test_logarithms_and_distances) {
         rg_tensor *a = rows_of(dtype, ROWS, N);
         rg_tensor *b = of_two < 0 ? rows_of(dtype, OTHERS, N) : rows_of(dtype, N, ROWS);
         if (of_two >= 0)
-            rgi_lay_out(b, 2, a->size); /* The numbers are others than a's. */
+            rgi_lay_out(b, 2, a->size); /* These numbers must differ from a's. */
         const rg_dims shape = of_two < 0 ? RG_DIMS(ROWS, OTHERS) : RG_DIMS(ROWS, N);
         rg_tensor *plain[2] = { NULL, NULL };
         for (k_set = 0; k_set <= best; k_set++) {
@@ -370,8 +370,8 @@ typedef struct {
     double (*right)(double);
 } circle_function;
 
-/* Fills x with the numbers at and around each multiple of pi / 4. `far` has the same numbers, but a
- * NaN or one that is too large in each fifth place. */
+/* Fills x with the numbers at and around each multiple of pi / 4. `far` gets the same numbers, but
+ * each fifth one is NaN or too large. */
 static void fill_circle(float *x, float *far, int n) {
     for (int i = 0; i < n; i++) {
         float at = (float)(i / 5 * (acos(-1) / 4));
@@ -394,8 +394,8 @@ static void check_circle(const circle_function *f, const rg_tensor *y, const rg_
     }
 }
 
-/* Checks that the values of x keep their bits beside elements that are computed one by one, as
- * those of `far` are, and where only every other element is read. */
+/* Checks that the results for x have the same bits if neighbours are computed one by one, as the
+ * special numbers in `far` are, and if only every other element is read. */
 static void check_neighbours(const circle_function *f, const rg_tensor *y, const rg_tensor *x,
                              rg_tensor *far) {
     rg_tensor *other = rgi_own(rgi_new_like(x, RG_FLOAT32)), every = *far;
@@ -414,8 +414,8 @@ static void check_neighbours(const circle_function *f, const rg_tensor *y, const
                 f->name, value(x, i));
 }
 
-/* The multiples of pi / 4 go up to a little more than 2^17. There little is left of x, or two
- * polynomials meet. */
+/* The multiples of pi / 4 go up to a little more than 2^17. At them, almost nothing is left of x
+ * after the reduction, or two polynomials meet. */
 START_TEST(test_circle) {
     static const circle_function functions[] = {
         { "sin", &k_sin, sin },
@@ -484,8 +484,8 @@ static const rg_kernel *const elementwise[] = {
     &k_prelu_grad, &k_glu,        &k_glu_grad,        &k_clamp, &k_lerp,
 };
 
-/* All instruction sets compute the same elements, at every length below a few vectors' lengths and
- * at some larger ones, for contiguous tensors and for tensors with gaps. */
+/* All sets compute the same elements, for contiguous tensors and for tensors with gaps. The lengths
+ * are all those below a few vectors, and some larger ones. */
 START_TEST(test_elements) {
     const int best = k_set;
     for (int k = 0; k < RG_COUNT(elementwise); k++)
@@ -496,7 +496,7 @@ START_TEST(test_elements) {
                 rg_tensor *in[3], *plain = NULL;
                 for (int i = 0; i < 3; i++) {
                     in[i] = rows_of(dtype, 8 + i, n);
-                    /* Each operand has other rows. */
+                    /* The operands must have different rows. */
                     in[i]->data += i * n * (int64_t)rgi_sizeof(dtype);
                     if (gaps)
                         *in[i] = k_turned(in[i]);
@@ -546,7 +546,7 @@ START_TEST(test_numbers) {
 }
 END_TEST
 
-/* Checks a layer_norm without weights of rows of n elements. */
+/* Checks the result of layer_norm without weights for rows of n elements. */
 static void check_layer_norm(const rg_tensor *y, const rg_tensor *x, int64_t n) {
     double tolerance = x->dtype == RG_FLOAT32 ? 2e-6 : 1e-14;
     for (int64_t first = 0; first < x->numel; first += n) {
@@ -635,7 +635,7 @@ static void check_cross_entropy(const k_nll_targets *z, const rg_tensor *x, cons
     }
 }
 
-/* Some targets are ignored. */
+/* Tries cross_entropy, with some targets ignored. */
 static void try_cross_entropy(int64_t n, rg_dtype dtype, double shift, bool weighted) {
     enum { ROWS = 9 };
     RG_SCOPE();
@@ -674,7 +674,7 @@ static void try_cross_entropy(int64_t n, rg_dtype dtype, double shift, bool weig
     check_cross_entropy(&z, x, g, plain[0], plain[2]);
 }
 
-/* Logits are small or huge. */
+/* Tries small and huge logits. */
 START_TEST(test_cross_entropy) {
     static const double shifts[] = { 1, 100, 1e6, 1e15, 1e30 };
     for (int64_t n = 1; n < 100; n += n < 36 ? 1 : 13)
@@ -685,7 +685,8 @@ START_TEST(test_cross_entropy) {
 }
 END_TEST
 
-/* Behind the kinds of reductions come the greatest and the least element with their places. */
+/* The kinds of reductions. The numbers after theirs stand for the maximum and the minimum with
+ * their indices. */
 static const k_reduction *const kinds[] = {
     &k_sums,  &k_wide_sums, &k_nansums, &k_counts,  &k_products,  &k_greatest,
     &k_least, &k_norms_0,   &k_norms_1, &k_norms_2, &k_norms_max, &k_norms_min,
@@ -698,8 +699,8 @@ static rg_dtype reduced_dtype(int how, rg_dtype dtype) {
     return how < GREATEST && kinds[how] == &k_wide_sums ? RG_FLOAT64 : dtype;
 }
 
-/* Returns a matrix of 9 rows of n numbers, which lie side by side (layout 0), turned (1), or with
- * every other number left out (2). */
+/* Returns a matrix of 9 rows of n numbers. Layout 0 is contiguous, 1 is transposed, and 2 leaves
+ * out every other number. */
 static rg_tensor *reduced_matrix(rg_dtype dtype, int64_t n, int layout) {
     bool whole = dtype == RG_BOOL || dtype == RG_INT64;
     rg_tensor *x = whole ? rgi_own(rgi_new(dtype, 2, (int64_t[]){ 9, n })) : rows_of(dtype, 9, n);
@@ -753,7 +754,7 @@ static int64_t next_length(int64_t n) {
     return n + (n < 700 ? 61 : 4099);
 }
 
-/* Rows and columns in each layout are reduced, at every length around the vectors'. */
+/* Rows and columns in each layout are reduced, at every length around those of the vectors. */
 START_TEST(test_reductions) {
     for (int64_t n = 1; n < 9000; n = next_length(n))
         for (int dtype = RG_BOOL; dtype <= RG_FLOAT64; dtype++)
@@ -775,7 +776,7 @@ static bool same_floats(const void *a_, const void *b_, int64_t n) {
     return true;
 }
 
-/* The first of these ops are softmax's kinds. */
+/* The kinds of softmax come first among these ops. */
 enum { STREAM_SUM = K_SAFE_SOFTMAX + 1, STREAM_COPY, STREAM_NORM, STREAM_OPS };
 
 /* Computes y, and in gx the gradient or another result, from rows x and g. */
@@ -806,8 +807,8 @@ static rg_tensor some_rows(const rg_tensor *x, int64_t first, int64_t n) {
     return rows;
 }
 
-/* Checks that a result so large that it goes past the caches has the bits of its rows by
- * themselves, which don't go past. Seven rows at a time are tried, from five places on. */
+/* Checks that a large result, which is written past the caches, has the bits of a small one, which
+ * isn't. Seven rows at a time are compared, at five places. */
 static void check_streamed(int op, rg_tensor *x, rg_tensor *g, rg_tensor *w) {
     enum { PART = 7 };
     RG_SCOPE();
@@ -844,8 +845,8 @@ static void check_past_the_caches(int64_t m, int64_t n) {
 
 START_TEST(test_past_the_caches) {
     RG_SCOPE();
-    /* In turn, rows are no whole steps of 64 elements, are whole steps, are whole pages, and have
-     * more elements than the 4096 whose powers softmax keeps apart. */
+    /* The rows are, in turn: not a multiple of 64 elements, a multiple, whole pages, and longer
+     * than the 4096 elements whose powers softmax keeps. */
     check_past_the_caches(4096, 1056);
     check_past_the_caches(4096, 1088);
     check_past_the_caches(4096, 1024);
@@ -853,7 +854,7 @@ START_TEST(test_past_the_caches) {
 }
 END_TEST
 
-/* A kernel has no loop for some dtypes, and says so by name. */
+/* If a kernel has no loop for a dtype, the error has the kernel's name. */
 START_TEST(test_kernels_refuse_dtypes) {
     RG_SCOPE();
     const int64_t size = 3;

@@ -1,6 +1,7 @@
 /*
- * test_torch_file.c: what torch.save writes is read as torch.load reads it, and written so that
- * torch opens it; what no torch wrote is refused, each mistake with its own sentence.
+ * test_torch_file.c: files of torch.save are read as torch.load reads them, and written so that
+ * torch opens them. Files that torch can't have written are refused, each mistake with its own
+ * sentence.
  */
 #include "tensor/files/files.h"
 #include "tensor/memory.h"
@@ -33,7 +34,8 @@ static const char *file_of(const char *name) {
 
 enum { STORAGES_MOST = 64 };
 
-/* Requires that tensors share memory as the file says: `known` has the storage of each number. */
+/* Requires that a tensor lies in memory as the golden data say. `known` has the storage for each
+ * number of a storage. */
 static void check_place(const char *file, rg_named got, char *words, rg_storage **known) {
     int64_t number = golden_integer(&words), offset = golden_integer(&words);
     rg_tensor *t = got.tensor;
@@ -129,7 +131,7 @@ START_TEST(test_torch_golden) {
 }
 END_TEST
 
-/* What is written is read as it was. */
+/* A list that is written and read again is the same. */
 START_TEST(test_torch_again) {
     golden_file f = golden_open("torch_files");
     memory_file_begin();
@@ -158,7 +160,7 @@ START_TEST(test_torch_again) {
 }
 END_TEST
 
-/* A pickle that torch wrote is written byte for byte. */
+/* A pickle from torch is written again with the same bytes. */
 START_TEST(test_torch_pickle) {
     RG_SCOPE();
     rg_zip z;
@@ -170,7 +172,7 @@ START_TEST(test_torch_pickle) {
     ck_assert(rgi_zip_read(&z, m, want));
     rgi_zip_close(&z);
     memory_file_begin();
-    /* The last of the list had another type in torch. */
+    /* The last tensor had another dtype in torch. */
     list.n--;
     ck_ok(rg_torch_save(list, "views.pt"));
     ck_assert(rgi_zip_open(&z, "test", "views.pt"));
@@ -183,7 +185,7 @@ START_TEST(test_torch_pickle) {
     ck_assert_ptr_null(rgi_zip_find(&z, "views/data/4"));
     for (size_t i = 0; i < z.n; i++)
         ck_assert_int_eq(z.v[i].data % 64, 0);
-    /* What stands beside it is torch's, too, in its order. */
+    /* The other members are torch's, too, in the same order. */
     static const char *const beside[][2] = {
         { "data.pkl", NULL },      { ".format_version", "1" }, { ".storage_alignment", "64" },
         { "byteorder", "little" }, { "data/0", NULL },
@@ -245,7 +247,7 @@ START_TEST(test_torch_saved) {
 }
 END_TEST
 
-/* Numbers of every length, and more pairs than Python pickles at a time. */
+/* Lists of many lengths, also with more pairs than Python pickles at a time. */
 START_TEST(test_torch_many) {
     static rg_named v[2003];
     static char names[2003][16];
@@ -271,7 +273,7 @@ START_TEST(test_torch_many) {
 }
 END_TEST
 
-/* Returns where in the bytes the part stands, or NULL. */
+/* Returns the place of the bytes `part` in `in`, or NULL. */
 static const char *find_bytes(const char *in, size_t n, const char *part, size_t bytes) {
     for (size_t i = 0; i + bytes <= n; i++)
         if (memcmp(in + i, part, bytes) == 0)
@@ -279,8 +281,8 @@ static const char *find_bytes(const char *in, size_t n, const char *part, size_t
     return NULL;
 }
 
-/* Integers are written in as few bytes as Python takes for them, and read again: here they are the
- * sizes of tensors that have one element of memory. */
+/* Integers are written in as few bytes as Python takes, and read again. The integers are sizes of
+ * expanded tensors, which have one element in memory. */
 START_TEST(test_pickled_sizes) {
     static const struct {
         int64_t size;
@@ -314,7 +316,7 @@ START_TEST(test_pickled_sizes) {
         ck_assert_int_eq(rg_size(back.v[0].tensor, 0), rows[i].size);
         ck_assert_int_eq(rg_stride(back.v[0].tensor, 0), 0);
     }
-    /* A shape of more than three numbers is pickled in another way. */
+    /* A shape of more than three sizes is pickled in another way. */
     for (int ndim = 0; ndim <= RG_MAX_DIMS; ndim++) {
         RG_SCOPE();
         rg_dims shape = { .n = ndim };
@@ -329,7 +331,7 @@ START_TEST(test_pickled_sizes) {
 }
 END_TEST
 
-/* So are integers below zero, and the largest. */
+/* Integers below zero, and the largest, are also written in as few bytes as Python takes. */
 START_TEST(test_pickled_integers) {
     static const struct {
         int64_t whole;
@@ -364,7 +366,7 @@ START_TEST(test_pickled_integers) {
 }
 END_TEST
 
-/* The members' folder has the file's name, where that is plain text. */
+/* If the file's name is plain text, it is the name of the members' folder. */
 START_TEST(test_folders) {
     static const char *const rows[][2] = {
         { "model.pt", "model" },   { "a.b/model", "model" }, { "a/model.v2.pt", "model.v2" },
@@ -389,7 +391,8 @@ START_TEST(test_folders) {
 }
 END_TEST
 
-/* One tensor without a name is saved by itself, as torch.save(t, f) does, and comes back so. */
+/* A list of one tensor without a name is saved as torch.save(t, f) saves it, and is read again as
+ * such a list. */
 START_TEST(test_nameless) {
     static const char alone[] = "\x80\2ctorch._utils\n_rebuild_tensor_v2\n";
     RG_SCOPE();
@@ -407,7 +410,7 @@ START_TEST(test_nameless) {
 }
 END_TEST
 
-/* What a pickle refers to again is found under numbers of one byte and of four. Each name before
+/* Objects that a pickle uses again are found by numbers of one byte or of four. Each name before
  * the tensors takes a number. */
 START_TEST(test_many_memos) {
     enum { MOST = 260 };
@@ -441,7 +444,8 @@ END_TEST
 
 /* ---- values within values ----------------------------------------------------------------- */
 
-/* A value of each kind in others of each kind, and the names that its parts get. */
+/* The names of the parts of a nested value, which has a value of each kind inside others of each
+ * kind. */
 static const char *const value_names[] = {
     "whole",    "real",     "flag",      "text",   "nothing",   "w",         "list.0",  "list.1.0",
     "list.1.1", "list.2.k", "list.2.-5", "list.3", "ordered.7", "counter.a", "tuple.0", "last",
@@ -484,7 +488,7 @@ static void make_value(rg_py *p, rg_tensor *w) {
     rgi_py_end(p);
 }
 
-/* Requires that a value, once it is written and read, is the list that it is said to be. */
+/* Requires that a value that is written and read again becomes the list with these names. */
 static void check_value(rg_py *p, int n, const char *const *names) {
     RG_SCOPE();
     rg_named_list flat = rgi_py_flat(p);
@@ -513,7 +517,7 @@ START_TEST(test_values) {
     rg_named_list back = rg_torch_load("x.pt");
     ck_assert(rg_item_int(back.v[0].tensor) == 1000 && rg_item(back.v[1].tensor) == -0.5);
     ck_assert_ptr_eq(back.v[5].tensor->storage, back.v[12].tensor->storage);
-    /* A list or a tuple may be all there is, and so may one value. */
+    /* The whole value may be a list, a tuple or a single tensor. */
     for (int tuple = 0; tuple < 2; tuple++) {
         p = (rg_py){ 0 };
         rgi_py_begin(&p, tuple ? RG_PY_TUPLE : RG_PY_LIST);
@@ -527,13 +531,13 @@ START_TEST(test_values) {
     p = (rg_py){ 0 };
     rgi_py_tensor(&p, NULL, w);
     check_value(&p, 1, (const char *const[]){ "" });
-    /* A text is one, though the list has no tensor of it. */
+    /* The whole value may be a text, for which the list has no tensor. */
     p = (rg_py){ 0 };
     rgi_py_text(&p, NULL, "two words");
     ck_ok(rgi_torch_write("save", &p, "x.pt"));
     ck_assert_ptr_nonnull(find_bytes(memory_file.v, memory_file.n, "X\11\0\0\0two words", 14));
     rgi_py_free(&p);
-    /* A tensor that failed fails all. */
+    /* A tensor that is NULL makes the whole value fail. */
     p = (rg_py){ 0 };
     rgi_py_begin(&p, RG_PY_LIST);
     rgi_py_tensor(&p, NULL, NULL);
@@ -608,7 +612,7 @@ static rg_named_list load_pickle(const void *pickle, size_t n) {
     return rg_torch_load("x.pt");
 }
 
-/* Requires that the list failed with a sentence in which this is. */
+/* Requires that reading the list failed with an error that contains the sentence. */
 static void check_refused(rg_named_list list, const char *sentence, const char *what) {
     bool named = strncmp(rg_error(), "torch_load: 'x.pt': ", 20) == 0;
     ck_assert_msg(list.n == -1 && rg_error_code() == RG_IO_ERROR && named
@@ -653,7 +657,7 @@ START_TEST(test_bad_pickles) {
 }
 END_TEST
 
-/* What is long is cut, but not within a character. */
+/* A long text is cut off, but never within a character. */
 START_TEST(test_shown) {
     char text[200], want[200];
     for (int n = 110; n < 130; n++) {
@@ -668,7 +672,7 @@ START_TEST(test_shown) {
 }
 END_TEST
 
-/* Each opcode but those that torch's weights-only reader takes is refused by its name. */
+/* Each opcode is refused by its name, except for those that torch's weights-only reader accepts. */
 START_TEST(test_bad_opcodes) {
     static const char taken[] = "(.GJKMNQRUXabcehjqrstu]})\x80\x81\x85\x86\x87\x88\x89\x8a\x8f";
     static const struct {
@@ -710,7 +714,8 @@ START_TEST(test_bad_opcodes) {
 }
 END_TEST
 
-/* What isn't bad: the same macros, and forms that torch itself doesn't write. */
+/* Pickles that are accepted. They use the same macros, and some are forms that torch itself doesn't
+ * write. */
 static const struct {
     const char *pickle;
     size_t n;
@@ -735,7 +740,7 @@ static const struct {
     GOOD(DICT(FROM_TYPE "(" REBUILD "ctorch\nTensor\n(" FLOATS "K\0))\x89}tNtR"), 1),
     GOOD(DICT(FROM_TYPE "(" REBUILD "ctorch.nn.parameter\nParameter\n(" FLOATS "K\0))\x89}tNtR"),
          1),
-    /* The word may be bytes. */
+    /* The second argument of encode may be bytes. */
     GOOD(DICT("(c_codecs\nencode\nX\7\0\0\0storageX\6\0\0\0latin1\x86Rctorch\nFloatStorage\n"
               "X\1\0\0\0000X\3\0\0\0cpuK\6tQ"),
          1),
@@ -773,7 +778,7 @@ START_TEST(test_good_pickles) {
 }
 END_TEST
 
-/* True is 1 in memory, too. */
+/* In memory, true is a byte of 1. */
 START_TEST(test_pickled_bools) {
     RG_SCOPE();
     memory_file_begin();
@@ -789,7 +794,7 @@ START_TEST(test_pickled_bools) {
 }
 END_TEST
 
-/* Without elements a tensor has the strides of a new one, whatever the pickle says. */
+/* A tensor without elements has the strides of a new tensor, whatever the pickle says. */
 START_TEST(test_strides_of_nothing) {
     static const char pickle[] = DICT(TENSOR(FLOATS, "K\1", "K\0K\3\x86", "K\7K\x9\x86"));
     RG_SCOPE();
@@ -805,7 +810,7 @@ END_TEST
 
 static bool load_again(void) { return rg_torch_load("x.pt").n >= 0; }
 
-/* Each of them is read, or the error is that there is no memory, whichever request is denied. */
+/* Denies each request for memory to the reading of each accepted pickle, in turn. */
 START_TEST(test_good_pickles_denied) {
     memory_file_begin();
     for (int i = 0; i < RG_COUNT(good_pickles); i++) {
@@ -819,8 +824,8 @@ START_TEST(test_good_pickles_denied) {
 }
 END_TEST
 
-/* The machine's tables have room for 64 at first, and grow at any step of a call: so many values
- * and items come before it. */
+/* The tables of the pickle machine have room for 64 entries at first, and may grow at any step of a
+ * call. The number of values before the call decides at which. */
 START_TEST(test_calls_denied) {
     static const struct {
         const char *pickle;
@@ -850,7 +855,7 @@ START_TEST(test_calls_denied) {
 }
 END_TEST
 
-/* Integers of each length, as Python writes them. */
+/* Integers of each length, in Python's bytes. */
 START_TEST(test_pickled_longs) {
     static const struct {
         const char *pickle;
@@ -882,8 +887,8 @@ START_TEST(test_pickled_longs) {
 }
 END_TEST
 
-/* An integer that int64 can't hold is an entry like others; only what uses its tensor fails, with
- * the entry's name. The list can be taken apart, and what else is in it can be used. */
+/* An integer that int64 can't hold is read as an entry. Only using its tensor fails, with the
+ * entry's name. rg_named_below and the other entries work as usual. */
 START_TEST(test_large_integers) {
     static const struct {
         const char *v;
@@ -921,7 +926,7 @@ START_TEST(test_large_integers) {
 }
 END_TEST
 
-/* ---- what stands for more than it is ------------------------------------------------------ */
+/* ---- pickles that are much shorter than their values -------------------------------------- */
 
 typedef struct {
     char v[1 << 16];
@@ -935,7 +940,7 @@ static void add(growing *g, const char *bytes, size_t n) {
 }
 #define ADD(g, text) add(g, text, sizeof(text) - 1)
 
-/* Makes a list of n values under a name of so many letters. */
+/* Makes a pickle of a list of n values, whose name has this number of letters. */
 static void make_named_list(growing *g, uint32_t letters, int n) {
     g->n = 0;
     ADD(g, "}X");
@@ -949,8 +954,8 @@ static void make_named_list(growing *g, uint32_t letters, int n) {
     ADD(g, "es.");
 }
 
-/* Returns where the last of n names begins, among names that each have a dot, a number and a 0
- * behind so many letters. */
+/* Returns the sum of the lengths of all names but the last of n. A name has the letters, a dot, a
+ * number and a 0. */
 static size_t place_of_last_name(uint32_t letters, int n) {
     size_t at = 0;
     for (int i = 0; i < n - 1; i++)
@@ -958,7 +963,7 @@ static size_t place_of_last_name(uint32_t letters, int n) {
     return at;
 }
 
-/* For each byte of a pickle names may have 256 letters, up to the last name, and no more. */
+/* The names of all entries may have 256 letters for each byte of the pickle, and no more. */
 static void check_letters(growing *g) {
     RG_SCOPE();
     uint32_t letters = 4000;
@@ -979,7 +984,7 @@ static void check_letters(growing *g) {
                   "one name more");
 }
 
-/* A number that can't be read is named with all of a name of 110 letters. */
+/* An error about an element shows a name of 110 letters in full. */
 static void check_long_name(growing *g) {
     RG_SCOPE();
     static const char value[] = V3("uint64", "K\0", "K\3\x85", "K\1\x85");
@@ -999,8 +1004,8 @@ static void check_long_name(growing *g) {
     check_refused(rg_torch_load("x.pt"), sentence, "a long name");
 }
 
-/* For each byte of a pickle its containers may have four items together, and no more: 1000 pairs
- * of a dict are copied 8 times, and each copy takes a tuple of one item. */
+/* The containers of a pickle may have four items for each of its bytes, and no more. Here a dict of
+ * 1000 pairs is copied 8 times, and each copy makes a tuple of one item. */
 static void check_copies(growing *g) {
     for (int more = 0; more < 2; more++) {
         RG_SCOPE();
@@ -1026,8 +1031,8 @@ static void check_copies(growing *g) {
     }
 }
 
-/* For each byte of a pickle, and one more, there may be four values, and no more: 29 times the same
- * list of ten, and themselves, are 320 values in 79 bytes. */
+/* A pickle of n bytes may have 4 (n + 1) values, and no more. A list of ten values that occurs 29
+ * times counts 320 values in 79 bytes. */
 static void check_visits(growing *g) {
     for (int times = 29; times < 31; times++) {
         RG_SCOPE();
@@ -1047,7 +1052,7 @@ static void check_visits(growing *g) {
 START_TEST(test_limits) {
     static growing g;
     memory_file_begin();
-    /* Lists in lists. */
+    /* Lists are nested too deeply. */
     for (int depth = 250; depth <= 1100; depth += depth < 260 ? 1 : 420) {
         RG_SCOPE();
         g.n = 0;
@@ -1063,7 +1068,7 @@ START_TEST(test_limits) {
         else
             check_refused(list, "it lies in more than 256 others", "lists in lists");
     }
-    /* Each list is put into the one before while it is empty itself. */
+    /* Lists are nested too deeply, and each is put into the one before while it is still empty. */
     for (int depth = 250; depth <= 2000; depth += 350) {
         RG_SCOPE();
         g.n = 0;
@@ -1077,7 +1082,7 @@ START_TEST(test_limits) {
         else
             check_refused(list, "it lies in more than 256 others", "lists into lists");
     }
-    /* Each list has the one before twice. */
+    /* Each list contains the one before twice. */
     g.n = 0;
     ADD(&g, "]q\0Na");
     for (int i = 0; i < 40; i++)
@@ -1098,7 +1103,7 @@ START_TEST(test_limits) {
     ADD(&g, ".");
     check_refused(load_pickle(g.v, g.n), "it makes more than 4 items a byte", "copies");
     check_copies(&g);
-    /* A long name stands before each of many short ones. */
+    /* A long name is the begin of the names of many values. */
     g.n = 0;
     ADD(&g, "}X\0\x20\0\0");
     for (int i = 0; i < 0x2000; i++)
@@ -1110,14 +1115,14 @@ START_TEST(test_limits) {
     check_refused(load_pickle(g.v, g.n), "the names are longer than the pickle's bytes can say",
                   "names");
     check_letters(&g);
-    /* Shapes that are no shapes aren't looked through. */
+    /* A shape of too many dims is refused before it is read. */
     g.n = 0;
     ADD(&g, "ctorch\nSize\n(");
     for (int i = 0; i < 65; i++)
         ADD(&g, "K\1");
     ADD(&g, "t\x85R.");
     check_refused(load_pickle(g.v, g.n), "argument 1 must be a tuple of ints", "a long shape");
-    /* Nor is what a view keeps, beyond 32 pairs. */
+    /* The metadata of a tensor with more than 32 pairs are refused, too. */
     for (int pairs = 31; pairs <= 33; pairs++) {
         RG_SCOPE();
         g.n = 0;
@@ -1180,7 +1185,7 @@ START_TEST(test_bad_archives) {
         write_archive(2, (member[]){ pickle, said });
         ck_assert_msg(rg_torch_load("x.pt").n == 0, "%s: %s", versions[i], rg_error());
     }
-    /* It begins as an archive does, and has no members. */
+    /* This file begins as an archive does, and has no members. */
     memory_file_set("PK\3\4PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\4\0\0\0\0\0", 26);
     check_refused(rg_torch_load("x.pt"), "file not in a subdirectory", "no members");
     write_archive(0, NULL);
@@ -1226,8 +1231,8 @@ START_TEST(test_no_archives) {
 }
 END_TEST
 
-/* The bytes of a storage are those of which the archive has the CRC, and all of them are read, also
- * where the last are too few for an element. */
+/* All bytes of a storage are read and compared with the archive's CRC, even if the last ones are
+ * too few for an element. */
 START_TEST(test_storage_bytes) {
     static const char pickle[] = DICT("ctorch._utils\n_rebuild_tensor_v3\n(" STORAGE(
         "storage.Untyped", "0", "K\33") "K\0K\6\x85K\1\x85\x89}ctorch\nint32\ntR");
@@ -1253,7 +1258,7 @@ START_TEST(test_storage_bytes) {
 }
 END_TEST
 
-/* Pickles may have so many bytes, and no more; none of them is looked at then. */
+/* A pickle of more than 2^29 bytes is refused before it is read. */
 START_TEST(test_largest_pickle) {
     const rg_file f = { .op = "torch_load", .path = "x.pt" };
     rg_pickle p = { .file = &f, .what = "data.pkl", .bytes = "N.", .n = (size_t)1 << 29 };
@@ -1268,7 +1273,7 @@ END_TEST
 
 /* ---- what is cut short --------------------------------------------------------------------- */
 
-/* Reads a golden file as bytes, which the caller frees. */
+/* Returns the bytes of a golden file, which the caller frees. */
 static char *bytes_of(const char *name, size_t *n) {
     RG_SCOPE();
     char *text = rgi_file_text("test", file_of(name), n);
@@ -1278,7 +1283,7 @@ static char *bytes_of(const char *name, size_t *n) {
     return copy;
 }
 
-/* A file that ends at any byte before its end is refused. */
+/* A file that is cut off at any byte is refused. */
 START_TEST(test_cut) {
     static const char *const names[] = { "checkpoint.pt", "types.pt", "fields.pt" };
     for (int k = 0; k < RG_COUNT(names); k++) {
@@ -1298,7 +1303,7 @@ START_TEST(test_cut) {
 }
 END_TEST
 
-/* So is a pickle. */
+/* A pickle that is cut off at any byte is refused. */
 START_TEST(test_cut_pickle) {
     rg_zip z;
     RG_SCOPE();
@@ -1324,7 +1329,7 @@ END_TEST
 static const char *loaded;
 static rg_named_list saved;
 
-/* A sparse tensor is refused, once the file is read up to its name. */
+/* Loads a golden file. One has a sparse tensor, and must be refused for that. */
 static bool load_file(void) {
     if (rg_torch_load(file_of(loaded)).n >= 0)
         return true;
@@ -1335,7 +1340,7 @@ static bool load_file(void) {
 }
 static bool save_file(void) { return rg_torch_save(saved, scratch("f.pt")); }
 
-/* What stands there is whole, and nothing stands beside it. */
+/* The old file is whole, and there is no other. */
 static void check_saved(bool done) {
     RG_SCOPE();
     (void)done;
@@ -1343,7 +1348,7 @@ static void check_saved(bool done) {
     ck_assert_int_eq(rg_torch_load(scratch("f.pt")).n, saved.n);
 }
 
-/* Each request for memory is denied in turn, and each call of the file system fails. */
+/* Denies each request for memory in turn, and makes each call of the file system fail. */
 START_TEST(test_denied) {
     static const char *const names[] = {
         "checkpoint.pt", "types.pt",  "fields.pt",     "untyped.pt",
@@ -1366,7 +1371,8 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-/* A scope that has no room for the tensors yet asks for it at last, and may be denied it. */
+/* The list of the scope grows only at the end of a load, and its request for memory may be
+ * denied. */
 START_TEST(test_first_list_denied) {
     enum { NUMBERS = 150 };
     static growing g;

@@ -1,5 +1,5 @@
-/* test_walk.c: the walk visits what a naive loop over the indices visits, in its order; and
- * elements convert as torch's do. */
+/* test_walk.c: a walk visits the same elements as a naive loop over the indices, in the same order.
+ * Elements are converted as in torch. */
 #include "tests/golden.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
@@ -30,7 +30,8 @@ static rg_tensor *numbered(rg_dtype dtype) {
     return t;
 }
 
-/* In a walk over the n tensors of t, visit i found operand k at[i][k] bytes from its storage. */
+/* The record of a walk over the n tensors of t. In visit i, operand k was at[i][k] bytes from the
+ * begin of its storage. */
 struct visits {
     int n, count;
     int64_t at[4096][RG_MAX_OPERANDS];
@@ -45,8 +46,8 @@ static void record(char *const p[], const int64_t step[], int64_t n, const void 
             v->at[v->count][k] = p[k] + i * step[k] - (char *)v->t[k]->storage->data;
 }
 
-/* Returns where element i of to's shape, counted row by row, lies in t, in bytes from its storage.
- */
+/* Returns the offset in t, in bytes from its storage, of element i of to's shape, counted row by
+ * row. */
 static int64_t place(const rg_tensor *t, const rg_tensor *to, int64_t i) {
     int64_t offset = t->data - (char *)t->storage->data;
     for (int d = to->ndim - 1; d >= 0; i /= to->size[d--]) {
@@ -128,11 +129,12 @@ START_TEST(test_neighbouring_dims_merge) {
     rgi_walk_make(&w, 2, (rg_tensor *[]){ cube, strided(f, RG_DIMS(3, 1), RG_DIMS(1, 1), 0) },
                   false);
     ck_assert_int_eq(w.ndim, 3);
-    /* A dim of one element is none, whatever its stride. */
+    /* A dim of one element is left out, whatever its stride is. */
     rg_tensor *wide = strided(f, RG_DIMS(2, 1, 12), RG_DIMS(12, 99, 1), 0);
     rgi_walk_make(&w, 2, (rg_tensor *[]){ wide, wide }, false);
     ck_assert(w.ndim == 1 && w.size[0] == 24);
-    /* In the order of its strides a dense tensor is one row, whatever the order of its dims. */
+    /* If the dims are ordered by stride, a dense tensor is one row, whatever the order of its dims
+     * is. */
     rg_tensor *turned = strided(f, RG_DIMS(3, 4, 2), RG_DIMS(4, 1, 12), 0);
     for (int by_stride = 0; by_stride < 2; by_stride++) {
         rgi_walk_make(&w, 2, (rg_tensor *[]){ cube, cube }, by_stride);
@@ -143,7 +145,7 @@ START_TEST(test_neighbouring_dims_merge) {
 }
 END_TEST
 
-/* Stores the number of golden data, which are the bits of a float64 or an int64, as element i. */
+/* Stores a number of the golden data, given as the bits of a float64 or an int64, as element i. */
 static void put(rg_tensor *t, int64_t i, uint64_t bits) {
     double d;
     int64_t integer;
@@ -178,7 +180,7 @@ static void read_elements(golden_file f, uint64_t bits[CONVERTED]) {
     golden_close(&f);
 }
 
-/* Copies elements that lie `step` apart, all together and one at a time. */
+/* Converts elements that lie `step` apart, all in one call and one at a time. */
 static void check_conversion(rg_dtype from, rg_dtype to, int step, const uint64_t given[CONVERTED],
                              const uint64_t want[CONVERTED]) {
     RG_SCOPE();
@@ -256,7 +258,7 @@ START_TEST(test_overlap) {
 }
 END_TEST
 
-/* Returns whether two elements of t lie in one place. */
+/* Returns whether two elements of t share memory. */
 static bool two_in_one_place(const rg_tensor *t) {
     bool taken[100] = { false };
     for (int64_t i = 0; i < t->numel; i++) {
@@ -268,7 +270,7 @@ static bool two_in_one_place(const rg_tensor *t) {
     return false;
 }
 
-/* No overlap goes unseen, and the order of the dims doesn't matter. */
+/* Each overlap is noticed, and the order of the dims doesn't matter. */
 START_TEST(test_overlaps_of_three_dims) {
     rg_tensor *f = numbered(RG_BOOL);
     for (int k = 0; k < 27 * 512; k++) {
@@ -284,8 +286,8 @@ START_TEST(test_overlaps_of_three_dims) {
 }
 END_TEST
 
-/* These are torch's rules for sizes that don't match: the last dims stand below each other, and
- * those of size 1 are repeated. */
+/* These are torch's rules for broadcasting: sizes are compared from the last dim on, and dims of
+ * size 1 are repeated. */
 START_TEST(test_expandable) {
     static const struct {
         rg_dims from, to;
@@ -313,7 +315,7 @@ START_TEST(test_expandable) {
 }
 END_TEST
 
-/* However long the text of a shape would be, it ends in its room, and with a bracket. */
+/* The text of a shape, however long, fits into its room and ends with a bracket. */
 START_TEST(test_long_shapes) {
     const int64_t least = INT64_MIN, most = INT64_MAX;
     const int64_t sizes[] = { least, least, least, most, most, most, most, most, most, most };
@@ -327,7 +329,7 @@ START_TEST(test_long_shapes) {
         strcat(whole, "]");
         ck_assert_str_eq(text, whole);
     }
-    /* A program may give a count beyond the room for sizes, which must not be read. */
+    /* If a program gives more dims than there is room for, the sizes beyond must not be read. */
     ck_assert_str_eq(RG_DIMS_TEXT(&(rg_dims){ .n = 99 }), "[0, 0, 0, 0, 0, 0, 0, 0]");
 }
 END_TEST
@@ -346,7 +348,8 @@ START_TEST(test_sizes_saturate) {
     rg_tensor *wide = strided(rg_zeros(1), RG_DIMS(big, big), RG_DIMS(0, 0), 0);
     ck_assert(rg_numel(wide) == INT64_MAX && !rg_is_contiguous(wide));
     ck_assert_ptr_null(rgi_contiguous_copy(wide, RG_FLOAT32));
-    /* As many elements as a tensor may have at most are counted still, and then asked for. */
+    /* The largest number of elements that a tensor may have is counted correctly, and their memory
+     * is requested. One element more is refused before. */
     for (int more = 0; more < 2; more++) {
         rg_code code = more ? RG_RUNTIME_ERROR : RG_OUT_OF_MEMORY;
         ck_fails(rg_zeros_dims(RG_DIMS(INT64_MAX / 16 + more), RG_BOOL), code,
@@ -355,9 +358,9 @@ START_TEST(test_sizes_saturate) {
 }
 END_TEST
 
-/* Of strides that are equal, only the sizes may tell the order: a dim turns with one inside it that
- * is larger. A stride of 0 tells nothing, and dims of size 1 may lie anywhere. torch.empty_like has
- * these orders. */
+/* If strides are equal, the sizes decide: a larger dim inside a smaller one changes places with it.
+ * A stride of 0 tells nothing, and dims of size 1 may be anywhere. torch.empty_like gives these
+ * orders. */
 START_TEST(test_orders_of_equal_strides) {
     static const struct {
         rg_dims size, stride;
@@ -400,8 +403,8 @@ static int draw(int n) {
     return (int)(drawn >> 8) % n;
 }
 
-/* Returns a tensor of this shape, with its dims in any order in memory. Its elements may lie two
- * apart, and unless it is an output, some of its dims may have size 1, to be broadcast. */
+/* Returns a tensor of this shape whose dims are in a random order in memory. Its elements may be
+ * two apart. Unless it is an output, some dims may have size 1, for broadcasting. */
 static rg_tensor *laid_out(const rg_tensor *like, rg_dtype dtype, bool output) {
     int order[4] = { 0, 1, 2, 3 }, n = like->ndim;
     for (int i = n - 1; i > 0; i--) {
@@ -441,7 +444,7 @@ START_TEST(test_large_layouts) {
         rg_dtype dtype = (rg_dtype)draw(4);
         rg_tensor *y = laid_out(like, dtype, true), *x = laid_out(like, (rg_dtype)draw(4), false);
         rgi_copy_elements(y, x);
-        /* An assertion for each would take longer than all else. */
+        /* Asserting each element would take most of the test's time. */
         int wrong = 0;
         for (int64_t i = 0; i < y->numel; i++)
             wrong += at(y, y, i) != (dtype == RG_BOOL ? at(x, y, i) != 0 : at(x, y, i));
@@ -456,7 +459,7 @@ START_TEST(test_large_layouts) {
 }
 END_TEST
 
-/* Sets the permutation that comes after this one. Returns false after the last. */
+/* Sets p to the next permutation. Returns false after the last. */
 static bool next_permutation(int n, int p[]) {
     int i = n - 2, k = n - 1;
     while (i >= 0 && p[i] > p[i + 1])
@@ -471,7 +474,8 @@ static bool next_permutation(int n, int p[]) {
     return true;
 }
 
-/* Of a dense tensor, whatever the order of its dims, the order in memory is that of the strides. */
+/* For a dense tensor, rgi_memory_order gives the order of the strides, whatever the order of the
+ * dims is. */
 START_TEST(test_orders_of_dims) {
     static const int64_t sizes[][5] = { { 3, 2, 2, 3, 2 }, { 2, 2, 2, 2, 2 }, { 2, 3, 4, 5, 2 } };
     rg_tensor *base = numbered(RG_FLOAT32);

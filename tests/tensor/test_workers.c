@@ -1,6 +1,6 @@
-/* test_workers.c: the threads that help. All that are free take part, at any number of them, for
- * many callers at once, in the child of a fork, and as far as the system grants them; a caller
- * doesn't wait for one that is busy; and a program ends while they work. */
+/* test_workers.c: the pool's threads, for any number of them. All that are free take part. Many
+ * callers may use them at once, and so may the child of a fork. The system may grant fewer threads.
+ * A caller doesn't wait for a busy thread, and a program may end while threads work. */
 #include "tests/test.h"
 #include "tensor/threads/parallel.h"
 #include "tensor/threads/workers.h"
@@ -17,7 +17,7 @@
 #define __has_feature(x) 0
 #endif
 #if defined __SANITIZE_THREAD__ || __has_feature(thread_sanitizer)
-enum { TSAN = 1 }; /* It allows no thread in the child of a fork. */
+enum { TSAN = 1 }; /* ThreadSanitizer allows no threads in the child of a fork. */
 #else
 enum { TSAN = 0 };
 #endif
@@ -32,7 +32,7 @@ static void count_call(rg_job *job, int me) {
     atomic_fetch_add(&((counting *)job)->calls[me], 1);
 }
 
-/* Returns how many threads were called, or -1 if one was called twice. */
+/* Returns the number of threads that took part, or -1 if one was called twice. */
 static int threads_that_help(int threads) {
     static counting c;
     memset(&c, 0, sizeof c);
@@ -47,13 +47,14 @@ static int threads_that_help(int threads) {
     return called;
 }
 
-/* Returns whether the job of many parts does each of them once. */
+/* Counts how often each part of a job was done. */
 typedef struct {
     atomic_int times[300];
     bool nested;
 } parts;
 
-/* Nested work is the worker 0's, and would count 100 for each part that another does. */
+/* Inside a job, worker 0 must do all parts of a nested job. A part that another worker does counts
+ * as 100. */
 static void nested_part(void *context, int64_t begin, int64_t end, int worker) {
     parts *p = context;
     for (int64_t i = begin; i < end; i++)
@@ -89,8 +90,8 @@ START_TEST(test_all_take_part) {
 }
 END_TEST
 
-/* With more threads than cores the pool tries whether help pays, and goes on with one or the other.
- */
+/* If there are more threads than cores, the pool measures whether the threads' help pays, and goes
+ * on with the better way. */
 START_TEST(test_some_take_part) {
     for (int times = 0; times < (rg_slow() ? 200 : 20000); times++) {
         const int threads = 2 + times % 31;
@@ -127,7 +128,7 @@ START_TEST(test_many_callers) {
 }
 END_TEST
 
-/* A job that goes on until `released`, at which all its threads are before `here` are. */
+/* A job whose threads count themselves in `here`, and then wait for `released`. */
 typedef struct {
     rg_job job;
     atomic_int here;
@@ -147,7 +148,7 @@ static void *run_job(void *job) {
     return NULL;
 }
 
-/* All workers are held by another caller, so that this one has none. */
+/* If another caller holds all workers, this caller works alone. */
 START_TEST(test_nobody_waits_for_who_has_not_begun) {
     static holding h = { .job = { .help = hold, .threads = 4 } };
     pthread_t other;
@@ -156,7 +157,7 @@ START_TEST(test_nobody_waits_for_who_has_not_begun) {
     while (h.here < 4)
         usleep(100);
     ck_assert_int_eq(threads_that_help(4), 1);
-    ck_assert_int_eq(threads_that_help(6), 3); /* Two more are started. */
+    ck_assert_int_eq(threads_that_help(6), 3); /* The pool starts two more threads. */
     rg_set_num_threads(4);
     ck_assert(does_each_part_once(false));
     h.released = true;
@@ -169,7 +170,7 @@ END_TEST
 
 typedef struct {
     rg_job job;
-    atomic_int open; /* workers whose mask isn't as it should be. */
+    atomic_int open; /* The number of workers with a wrong mask. */
 } masked;
 
 static void look_at_mask(rg_job *job, int me) {
@@ -180,7 +181,8 @@ static void look_at_mask(rg_job *job, int me) {
         atomic_fetch_add(&((masked *)job)->open, 1);
 }
 
-/* Signals of the process come to the program's own threads, whose mask stays as it was. */
+/* The workers block signals, so the program's threads get them. The mask of the caller stays the
+ * same. */
 START_TEST(test_signals_are_for_the_program) {
     masked m = { .job = { .help = look_at_mask, .threads = 4 } };
     rgi_gather_workers = true;
@@ -198,7 +200,7 @@ typedef struct {
     atomic_bool ended;
 } cancelling;
 
-/* The worker takes so long that its caller falls asleep. */
+/* Cancels the caller, and works until the caller waits asleep. */
 static void cancel_caller(rg_job *job, int me) {
     cancelling *c = (cancelling *)job;
     if (me == 0)
@@ -220,7 +222,7 @@ static void *be_cancelled(void *unused) {
 START_TEST(test_a_caller_is_cancelled_after_its_job) {
     pthread_t caller;
     void *result;
-    if (rg_slow() && !TSAN) /* AddressSanitizer fails at the end of a thread that is cancelled. */
+    if (rg_slow() && !TSAN) /* AddressSanitizer fails when a cancelled thread ends. */
         return;
     rgi_gather_workers = true;
     ck_assert(!pthread_create(&caller, NULL, be_cancelled, NULL));
@@ -238,12 +240,12 @@ static void succeeds(pid_t child) {
     ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "a child ends with %x", status);
 }
 
-/* Returns whether a child of a fork is no test here: valgrind counts the blocks of the parent's
- * threads as leaks of the child, and QEMU doesn't survive the fork of a program with threads. */
+/* Returns whether forked children can't be tested. valgrind counts the blocks of the parent's
+ * threads as leaks of the child, and QEMU can't fork a program with threads. */
 static bool forks_badly(void) { return rg_emulated() || getenv("EMULATED"); }
 
-/* The child of a fork has threads of its own, also if others of the parent have jobs. Sanitizers'
- * own locks may be taken in the child for ever, so that it isn't tried there. */
+/* The child of a fork starts its own threads, even if other threads of the parent are in jobs. With
+ * sanitizers this isn't tested, because their locks may stay taken in the child. */
 START_TEST(test_fork) {
     pthread_t other;
     rg_set_num_threads(3);
@@ -271,8 +273,8 @@ static void *call_forever(void *unused) {
     return unused;
 }
 
-/* A program may end while another thread has jobs; what is called afterwards, as by functions for
- * the end, is done alone. */
+/* A program may end while another thread runs jobs. A function that atexit registered then works
+ * alone. */
 static void run_at_the_end(void) {
     if (threads_that_help(4) < 1)
         _exit(1);
@@ -298,7 +300,7 @@ START_TEST(test_a_program_ends) {
 }
 END_TEST
 
-/* Where the system grants no thread, the caller does the work; later it may grant some. */
+/* If the system grants no threads, the caller does the work. Later the system may grant some. */
 static int child_without_threads(void) {
     struct rlimit all, none;
     rgi_gather_workers = true;
@@ -319,8 +321,8 @@ static int child_without_threads(void) {
     return threads_that_help(5) == 5 ? 0 : 6;
 }
 
-/* A sanitizer can't go on without memory of its own, and where other tests ran in this process, the
- * stacks of their threads are there for new ones. */
+/* A sanitizer needs memory itself. In one process with other tests, the stacks of ended threads
+ * would serve for new ones. */
 START_TEST(test_denied_threads) {
     const char *fork_mode = getenv("CK_FORK");
     if (rg_slow() || forks_badly() || (fork_mode && strcmp(fork_mode, "no") == 0))

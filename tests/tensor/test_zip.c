@@ -1,6 +1,5 @@
 /*
- * test_zip.c: archives are read and written, and those that aren't sound are refused, each with its
- * own sentence.
+ * test_zip.c: archives are read and written, and bad ones are refused, each with its own sentence.
  */
 #include "archive.h"
 #include "tests/faults.h"
@@ -53,7 +52,7 @@ START_TEST(test_crc) {
     ck_assert_uint_eq(rgi_crc32(0, "123456789", 9), 0xCBF43926);
     for (int i = 0; i < 1000; i++)
         many[i] = (char)(i * i);
-    /* Any cut gives the same, and so does any alignment. */
+    /* The CRC is the same if the bytes are given in two parts, and at any alignment. */
     const uint32_t whole = rgi_crc32(0, many + 1, 999);
     for (size_t cut = 0; cut <= 999; cut += 7)
         ck_assert_uint_eq(rgi_crc32(rgi_crc32(0, many + 1, cut), many + 1 + cut, 999 - cut), whole);
@@ -67,7 +66,7 @@ START_TEST(test_crc) {
 }
 END_TEST
 
-/* Inflates `n` bytes of what is packed, `part` at a time. */
+/* Inflates deflated bytes to n bytes, `part` bytes at a time. */
 static bool inflate_bytes(const char *bytes, size_t packed, char *to, size_t n, size_t part) {
     static rg_inflate i;
     const char *path = scratch_write("f", bytes, packed);
@@ -85,16 +84,16 @@ static bool inflate_bytes(const char *bytes, size_t packed, char *to, size_t n, 
     return ok;
 }
 
-/* Inflates what hexadecimal digits stand for. */
+/* Inflates the bytes that the hexadecimal digits give. */
 static bool inflate_hex(const char *hex, char *to, size_t n, size_t part) {
     char bytes[512];
     return inflate_bytes(bytes, bytes_of_hex(bytes, hex), to, n, part);
 }
 
 START_TEST(test_inflate) {
-    /* zlib has deflated these: with a fixed code, stored, stored and empty before that, with a code
-     * of its own, and with codes longer than those that are looked up at once. The last one has as
-     * many codes as a block may have. */
+    /* zlib has deflated these bytes: with the fixed code, stored, stored after an empty stored
+     * block, with a code of their own, and with codes too long for the first lookup table. The last
+     * one has as many codes as a block may have. */
     static const struct {
         const char *hex;
         size_t n;
@@ -130,7 +129,7 @@ START_TEST(test_inflate) {
             const uint32_t crc = k == 1 ? rgi_crc32(0, abc, 60) : sound[k].crc;
             ck_assert_uint_eq(rgi_crc32(0, to, sound[k].n), crc);
         }
-    /* None of them may end sooner. */
+    /* Each of them is refused if it ends sooner. */
     for (int k = 0; k < RG_COUNT(sound); k++) {
         char bytes[512];
         const size_t packed = bytes_of_hex(bytes, sound[k].hex);
@@ -195,7 +194,8 @@ START_TEST(test_damaged) {
 }
 END_TEST
 
-/* Half of the ring is inflated at once, and what follows it when more is asked for. */
+/* The first half of the ring is inflated in one call. The bytes after it are read when more is
+ * requested. */
 START_TEST(test_half_a_ring) {
     enum { HALF = RG_INFLATE_RING / 2 };
     static const struct {
@@ -224,14 +224,14 @@ START_TEST(test_half_a_ring) {
             ck_ok(inflate_bytes(bytes, n, to, HALF, HALF));
         ck_assert(memcmp(to, bytes + 5, HALF) == 0);
     }
-    /* The bytes are read in parts, each of which may fail. */
+    /* The bytes are read in several parts, and each read may fail. */
     faults_begin();
     for (long part = 0; part < 4; part++) {
         faults.calls = 0;
         faults.fail_at = 3 + part;
         ck_fails(inflate_bytes(bytes, 5 + HALF, to, HALF, HALF), RG_IO_ERROR, "[Errno 5] ");
         ck_assert_str_eq(faults.failed, "pread");
-        /* Nothing more is read then: the file is closed. */
+        /* After the failure the file is closed, without another read. */
         ck_assert_int_eq(faults.calls, faults.fail_at + 1);
     }
     faults_end();
@@ -239,7 +239,7 @@ START_TEST(test_half_a_ring) {
 }
 END_TEST
 
-/* What stands before the damage can be read, in however small parts. */
+/* All bytes before the damage can be read, in parts of any size. */
 START_TEST(test_damage_in_sight) {
     enum { HALF = RG_INFLATE_RING / 2 };
     static char bytes[HALF + 64] = "\0\0\x80\xff\x7f", to[HALF];
@@ -264,13 +264,13 @@ START_TEST(test_damage_in_sight) {
 }
 END_TEST
 
-/* Adds bits to bytes that begin as 0; the first is the lowest of its byte. */
+/* Appends bits to bytes that are 0. The first bit is the lowest of its byte. */
 static void put_bits(char *to, size_t *at, const char *bits) {
     for (; *bits; bits++, ++*at)
         to[*at / 8] = (char)(to[*at / 8] | (*bits - '0') << (*at % 8));
 }
 
-/* Copies that go around the ring many times, and over its end at each of its bytes. */
+/* These copies go around the ring many times, and cross its end at each of their bytes. */
 START_TEST(test_many_rings) {
     enum { COPIES = 2000, N = 7 + COPIES * 258 };
     static const size_t parts[] = { N, 1, 1000, RG_INFLATE_RING / 2 - 1, RG_INFLATE_RING / 2 + 1 };
@@ -278,7 +278,8 @@ START_TEST(test_many_rings) {
                                          "abcdefg",
                                    to[N];
     size_t at = 12 * 8;
-    /* A last block with the fixed code: 258 bytes from 7 before, again and again, and the end. */
+    /* The last block has the fixed code: a copy of 258 bytes from a distance of 7, many times, and
+     * the end. */
     put_bits(bytes, &at, "110");
     for (int i = 0; i < COPIES; i++)
         put_bits(bytes, &at,
@@ -314,7 +315,7 @@ START_TEST(test_read) {
         ck_assert_str_eq(to, "hello");
         ck_ok(rgi_zip_read(&z, &z.v[1], to));
         ck_assert(memcmp(to, abc, 60) == 0);
-        /* A member is read in parts, and no further than its end. */
+        /* A member can be read in parts, but not beyond its end. */
         rg_zip_stream *s = rgi_zip_stream(&z, &z.v[1]);
         ck_ok(rgi_zip_stream_read(s, to, 7));
         ck_ok(rgi_zip_stream_read(s, to + 7, 13));
@@ -329,7 +330,7 @@ START_TEST(test_read) {
 }
 END_TEST
 
-/* A change that another reader takes, too. */
+/* These changes are harmless: other readers accept the archives, too. */
 START_TEST(test_harmless) {
     scratch_begin();
     archive a;
@@ -339,26 +340,26 @@ START_TEST(test_harmless) {
         archive_insert(&a, a.n, "comment", 7);
         ck_ok(read_archive(&a));
     }
-    /* Sizes and CRC that a descriptor has stand as 0 in the local header. */
+    /* If sizes and CRC are in a descriptor, they are 0 in the local header. */
     make_good(&a, 0);
     archive_set(&a, a.place[ARCHIVE_LOCAL] + 6, 8, 2);
     archive_set(&a, a.place[ARCHIVE_ENTRY] + 8, 8, 2);
     archive_set(&a, a.place[ARCHIVE_LOCAL] + 14, 0, 8);
     archive_set(&a, a.place[ARCHIVE_LOCAL] + 22, 0, 4);
     ck_ok(read_archive(&a));
-    /* Either size of a local header may stand in the extra field alone. */
+    /* Either size of a local header may be given in the extra field alone. */
     for (int wide = 0; wide < 2; wide++) {
         make_good(&a, 1);
         archive_set(&a, a.place[ARCHIVE_LOCAL] + (wide ? 18 : 22), 5, 4);
         ck_ok(read_archive(&a));
     }
-    /* Nobody looks at a local header's extra fields that has no need of one. */
+    /* The extra fields of a local header aren't read if nothing in it refers to them. */
     make_good(&a, 0);
     archive_set(&a, a.place[ARCHIVE_LOCAL2] + 28, 4, 2);
     archive_set(&a, a.place[ARCHIVE_END] + 16, a.place[ARCHIVE_ENTRY] + 4, 4);
     archive_insert(&a, a.place[ARCHIVE_PACKED], "\2\0\x63\0", 4);
     ck_ok(read_archive(&a));
-    /* The last bytes of an extra field may be too few for another. */
+    /* Bytes that are too few for another extra field may follow the last one. */
     make_good(&a, 0);
     archive_set(&a, a.place[ARCHIVE_ENTRY2] + 30, 3, 2);
     archive_insert(&a, a.place[ARCHIVE_END], "\0\0\0", 3);
@@ -376,7 +377,7 @@ START_TEST(test_harmless) {
 }
 END_TEST
 
-/* The directory may name the members in another order than that of their places. */
+/* The directory may list the members in another order than that of the file. */
 START_TEST(test_directory_order) {
     scratch_begin();
     archive a;
@@ -391,14 +392,14 @@ START_TEST(test_directory_order) {
     ck_ok(rgi_zip_open(&z, "load", scratch("f.zip")));
     ck_assert(strcmp(z.v[0].name, "b.txt") == 0 && strcmp(z.v[1].name, "a.txt") == 0);
     rgi_zip_close(&z);
-    /* Then, too, none may reach into another. */
+    /* In that order, too, no member may reach into another. */
     archive_set(&a, a.place[ARCHIVE_LOCAL] + 28, 1, 2);
     ck_fails(read_archive(&a), RG_IO_ERROR, "member \"b.txt\": it begins at byte 40, in another");
     scratch_end();
 }
 END_TEST
 
-/* A last member without any bytes ends where its header does, just before the directory. */
+/* The last member may be empty. It then ends with its header, just before the directory. */
 START_TEST(test_empty_member) {
     scratch_begin();
     const archive_member hello = { "a.txt", "hello", 5, 5, rgi_crc32(0, "hello", 5) };
@@ -417,13 +418,13 @@ END_TEST
 typedef struct {
     bool wide;
     archive_record record;
-    size_t at, bytes; /* So many bytes of the record become v. */
+    size_t at, bytes; /* The number `v` is written to this number of bytes at `at`. */
     uint64_t v;
     const char *sentence;
 } bad_archive;
 
 static const bad_archive bad[] = {
-    /* The end. */
+    /* The end records. */
     { false, ARCHIVE_END, 0, 1, 'Q', "it is no zip archive: it has no end record" },
     { false, ARCHIVE_END, 20, 2, 1, "it is no zip archive: it has no end record" },
     { false, ARCHIVE_END, 4, 2, 1, "it is a part of an archive on several disks" },
@@ -515,7 +516,7 @@ static const bad_archive bad[] = {
       "in its local header, its extra fields are longer than said" },
     { true, ARCHIVE_LOCAL, 37, 2, 8, "in its local header, its 64-bit extra field is too short" },
     { true, ARCHIVE_LOCAL, 39, 8, 9, "its local header says 5 bytes for 9, not 5 for 5" },
-    /* Bytes. */
+    /* The bytes of members. */
     { false, ARCHIVE_DATA, 0, 1, 'j', "member \"a.txt\": its bytes have the CRC" },
     { false, ARCHIVE_PACKED, 0, 1, 0x4F, "member \"b.txt\": its deflated bytes are damaged" },
     { false, ARCHIVE_PACKED, 0, 1, 0x53, "member \"b.txt\": its bytes have the CRC" },
@@ -538,14 +539,14 @@ START_TEST(test_refused) {
 }
 END_TEST
 
-/* Several changes at once. */
+/* A change that is made together with others. */
 typedef struct {
     archive_record record;
     size_t at, bytes;
     uint64_t v;
 } archive_change;
 
-/* The second member's sizes and CRC may stand behind its bytes. */
+/* The sizes and the CRC of the second member are given behind its bytes. */
 #define DESCRIBED \
     { ARCHIVE_LOCAL2, 6, 2, 8 }, { ARCHIVE_ENTRY2, 8, 2, 8 }
 #define LOCAL_CRC(v) \
@@ -558,7 +559,7 @@ typedef struct {
     { ARCHIVE_LOCAL2, 47, 8, v }
 #define LOCAL_BYTES64(v) \
     { ARCHIVE_LOCAL2, 39, 8, v }
-/* The first member's 64-bit field has so many bytes, of which this number needs none. */
+/* Sets the length of the first entry's 64-bit field, in which some numbers may be unnecessary. */
 #define ENTRY_FIELD(bytes) \
     { ARCHIVE_ENTRY, 53, 2, bytes }
 #define NARROW_PACKED \
@@ -586,7 +587,7 @@ static const struct {
     { true, { DESCRIBED, LOCAL_CRC(0), LOCAL_BYTES64(0) }, "says 8 bytes for 0, not 8 for 60" },
     { true, { DESCRIBED, LOCAL_PACKED64(0), LOCAL_BYTES64(0) }, "says 0 bytes for 0, not 8 for" },
     { true, { LOCAL_CRC(0), LOCAL_PACKED64(0), LOCAL_BYTES64(0) }, "says 0 bytes for 0, not 8" },
-    /* Another field may follow the 64-bit one, and end with its length. */
+    /* Another field may follow the 64-bit one, and may consist of its length alone. */
     { true, { NARROW_PLACE, ENTRY_FIELD(16), { ARCHIVE_ENTRY, 71, 4, 0x00040002 } }, NULL },
     { true, { NARROW_PLACE, ENTRY_FIELD(20), { ARCHIVE_ENTRY, 75, 4, 0x00000002 } }, NULL },
     { true,
@@ -599,15 +600,16 @@ static const struct {
       { NARROW_PLACE, NARROW_PACKED, ENTRY_FIELD(8), { ARCHIVE_ENTRY, 63, 4, 0x000C0001 } },
       "it has two 64-bit extra fields" },
     { true, { ENTRY_FIELD(20) }, "its 64-bit extra field is too short" },
-    /* The directory's place and its bytes would give its end, in 64 bits. */
+    /* In 64 bits, the sum of the directory's offset and size overflows to the right end. */
     { true,
       { { ARCHIVE_END64, 40, 8, UINT64_MAX }, { ARCHIVE_END64, 48, 8, 282 } },
       "its directory should end at byte 281" },
-    /* What isn't said to be UTF-8 isn't called so. */
+    /* A name with bytes beyond ASCII must be marked as UTF-8. */
     { false,
       { { ARCHIVE_ENTRY2, 8, 2, 0 }, { ARCHIVE_ENTRY2, 46, 1, 0xFF } },
       "the name of member 1 is neither ASCII nor said to be UTF-8" },
-    /* The first entry's comment reaches into the second, and leaves 20 bytes that begin as one. */
+    /* The first entry's comment reaches into the second entry, and leaves 20 bytes that begin like
+     * an entry. */
     { false,
       { { ARCHIVE_ENTRY, 32, 2, 31 }, { ARCHIVE_ENTRY2, 31, 4, 0x02014B50 } },
       "its directory has no entry for member 1" },
@@ -633,7 +635,8 @@ START_TEST(test_changed) {
 }
 END_TEST
 
-/* What is deflated must give just the bytes that the archive says, and take all of its own. */
+/* A deflated member must inflate to just the size that the archive gives, and use all of its
+ * bytes. */
 START_TEST(test_deflated_members) {
     scratch_begin();
     char packed[64];
@@ -657,7 +660,7 @@ START_TEST(test_deflated_members) {
 }
 END_TEST
 
-/* Two end records, both of which reach the end of the file, name two directories. */
+/* Two end records, which both reach to the end of the file, name two directories. */
 START_TEST(test_two_ends) {
     scratch_begin();
     archive a;
@@ -666,14 +669,14 @@ START_TEST(test_two_ends) {
     archive_insert(&a, a.n, a.v + a.place[ARCHIVE_END], 22);
     archive_set(&a, a.n - 2, 0, 2);
     ck_fails(read_archive(&a), RG_IO_ERROR, "it has two end records");
-    /* A name that isn't said to be UTF-8 is ASCII. */
+    /* A name that isn't marked as UTF-8 must be ASCII. */
     make_good(&a, 0);
     archive_set(&a, a.place[ARCHIVE_ENTRY] + 8, 0, 2);
     archive_set(&a, a.place[ARCHIVE_ENTRY] + 46, 0xA9C3, 2);
     ck_fails(read_archive(&a), RG_IO_ERROR, "the name of member 0 is neither ASCII nor said to be");
     ck_fails(read_all(scratch_write("f.zip", "", 0)), RG_IO_ERROR, "it has 0 bytes");
     ck_fails(read_all(scratch("none")), RG_IO_ERROR, "[Errno 2] No such file");
-    /* The file begins with what says where the 64-bit end record is. */
+    /* The file begins with the locator of the 64-bit end record. */
     make_good(&a, 1);
     archive_remove(&a, 0, a.place[ARCHIVE_LOCATOR]);
     archive_set(&a, 8, 0, 8);
@@ -686,7 +689,7 @@ START_TEST(test_two_ends) {
 }
 END_TEST
 
-/* No archive is read that lacks some of its bytes, or has some more before them. */
+/* An archive with a byte missing, a byte more, or its end missing is refused. */
 START_TEST(test_cuts) {
     scratch_begin();
     for (int wide = 0; wide < 2; wide++) {
@@ -711,8 +714,8 @@ END_TEST
 
 /* ---- writing --------------------------------------------------------------------------- */
 
-/* Asserts that what stands between a member's name and its bytes is a row of extra fields, each as
- * long as it says. */
+/* Asserts that between a member's name and its bytes there are only extra fields, each of the
+ * length that it gives. */
 static void check_extra_fields(const rg_zip *z, const rg_zip_member *m) {
     uint64_t at = m->at + 30 + strlen(m->name);
     while (at < m->data) {
@@ -724,11 +727,11 @@ static void check_extra_fields(const rg_zip *z, const rg_zip_member *m) {
             (int)m->data);
 }
 
-/* Asserts that a member's header and its entry, which is returned, say the same of flags, method
- * and date, which is the first moment that an archive can name. */
+/* Asserts that a member's header and its entry have the same flags, method and date. The date must
+ * be the earliest that an archive can have. Returns the entry. */
 static const char *check_entry(const rg_zip *z, const rg_zip_member *m) {
     static const char first_moment[] = "\0\0\x21\0";
-    /* The name lies behind the entry, of which it took the last byte. */
+    /* The name follows the entry. Its first byte has replaced the entry's last one. */
     const char *entry = m->name + 1 - 46;
     char header[30];
     ck_ok(rgi_file_read(&z->file, m->at, header, sizeof header));
@@ -737,7 +740,7 @@ static const char *check_entry(const rg_zip *z, const rg_zip_member *m) {
     return entry;
 }
 
-/* Writes members of names n0, n1, .. whose bytes are their number, 5 i of them. */
+/* Writes members n0, n1, .. Member i has 5 (i % 300) bytes, which are all i. */
 static bool write_members(const char *path, int members, size_t alignment) {
     rg_zip_writer z;
     char name[16], bytes[5 * 300];
@@ -789,14 +792,14 @@ START_TEST(test_write) {
 }
 END_TEST
 
-/* From 65535 members on their number takes more than 16 bits. */
+/* From 65535 members on, their number doesn't fit into 16 bits. */
 START_TEST(test_write_many) {
     scratch_begin();
     for (int n = 65534; n < 65537 && !rg_slow(); n++) {
         ck_ok(write_members(scratch("f.zip"), n, 1));
         check_members(scratch("f.zip"), (size_t)n, 1);
-        /* A 16-bit number that is full stands for one of 64 bits, whose records end with the place
-         * of theirs, just before the last record. */
+        /* If the 16-bit number is full, 64-bit records have the number. The last of them is the
+         * locator, just before the end record. */
         size_t bytes;
         char *all = file_bytes(scratch("f.zip"), &bytes);
         const bool wide = memcmp(all + bytes - 22 - 20, "PK\6\7", 4) == 0;
@@ -807,7 +810,7 @@ START_TEST(test_write_many) {
 }
 END_TEST
 
-/* A directory takes as much memory as it gives back, however long it is. */
+/* The memory of a directory of any length is released in full. */
 START_TEST(test_lengths_of_directories) {
     scratch_begin();
     int64_t before = 0;
@@ -830,7 +833,8 @@ START_TEST(test_lengths_of_directories) {
 }
 END_TEST
 
-/* Puts a member whose bytes are 0. All but the first lie in a hole of the file, and aren't put. */
+/* Writes a member of zeros. After its first 128 KB, the zeros are a hole of the file, which isn't
+ * written. */
 static void put_hole(rg_zip_writer *z, const char *name, uint64_t bytes) {
     static const char zeros[1 << 17];
     rgi_zip_member_begin(z, name, bytes, 64);
@@ -841,9 +845,9 @@ static void put_hole(rg_zip_writer *z, const char *name, uint64_t bytes) {
     z->put += hole;
 }
 
-/* Requires that the member has so many bytes, that its header, which ends where they begin, asks
- * for a reader of zip64 if it is wide, that its entry has no more than it needs, and that the next
- * member begins `behind` bytes after this one's. */
+/* Checks a member of this number of bytes. Its bytes begin at a multiple of 64. If `wide`, its
+ * header asks for a reader of zip64. Its entry has only the 64-bit numbers that it needs. The next
+ * member begins `behind` bytes after this one's end. */
 static void check_large(const rg_zip *z, size_t i, uint64_t bytes, bool wide, uint64_t behind) {
     const rg_zip_member *m = &z->v[i];
     char header[30];
@@ -862,11 +866,11 @@ static void check_large(const rg_zip *z, size_t i, uint64_t bytes, bool wide, ui
         ck_assert_uint_eq(z->v[i + 1].at, m->data + bytes + behind);
 }
 
-/* From 4 GB on, sizes and places take 64 bits. The members lie in holes, and no CRC is looked at
- * but the last one's. */
+/* From 4 GB on, sizes and offsets take 64 bits. The members are holes of the file, and only the
+ * last one's CRC is checked. */
 START_TEST(test_write_large) {
     static const uint64_t most = UINT32_MAX - 1;
-    /* The last member begins below 4 GB only after the first two rows. */
+    /* Only in the first two rows does the last member begin below 4 GB. */
     static const uint64_t sizes[][3] = {
         { 1 << 17, 1 << 18, 5 },   { 1 << 17, UINT32_MAX - (1 << 20), 5 },
         { most, 1 << 17, 5 },      { most + 1, 1 << 17, 5 },
@@ -916,10 +920,10 @@ START_TEST(test_write_refused) {
              "3 bytes were put into a member of 4");
     memset(name, 'x', 65536);
     ck_fails(write_named(path, name, "a", 3), RG_VALUE_ERROR, "name is longer than an archive can");
-    /* The first failure is the one that is told. */
+    /* The first failure is reported. */
     ck_fails(write_named(path, "a", "a", 4), RG_RUNTIME_ERROR, "were put into a member of 4");
     ck_fails(write_named(path, name, "\xFF", 3), RG_VALUE_ERROR, "is longer than an archive can");
-    /* What is put after a failure asks for no memory, and leaves its sentence alone. */
+    /* After a failure, putting more needs no memory, and the error stays. */
     RG_SCOPE();
     rg_tensor *sparse = rg_rand(3, 4);
     sparse->size[1] = 2;
@@ -989,7 +993,7 @@ START_TEST(test_faults) {
 }
 END_TEST
 
-/* Each request for memory is denied in turn; nothing stays behind. */
+/* Denies each request for memory in turn. Nothing may be left behind. */
 START_TEST(test_denied) {
     scratch_begin();
     archive a;
