@@ -13,7 +13,7 @@
 long derive_checks;
 bool derive_quiet;
 
-/* Says what is wrong, unless derive_quiet is set, and returns 1. */
+/* Prints a fault, unless derive_quiet is set, and returns 1. */
 static int fault(const rg_op *op, const rg_sample *s, const char *check, const char *what) {
     if (!derive_quiet)
         printf("%s %s: %s: %s\n", op->name, s->inputs, check, what);
@@ -57,7 +57,7 @@ typedef struct {
     rg_dims shape;
 } described;
 
-/* Reads "(2,3)". Returns what follows, or NULL if the text is malformed. */
+/* Reads a shape such as "(2,3)". Returns the rest of the text, or NULL if the text is malformed. */
 static const char *read_shape(const char *p, rg_dims *shape) {
     if (*p != '(')
         return NULL;

@@ -1,6 +1,6 @@
 /*
- * test_explain.c: the paths of a gradient add up to it, what was lost on the way is named, and
- * differences judge it.
+ * test_explain.c: the explanation of a gradient. Its paths add up to the gradient. It names the op
+ * at which a gradient became zero, huge or infinite, and compares the gradient with differences.
  */
 #include "autograd/tools/explain.h"
 #include "autograd/tools/function.h"

@@ -1,5 +1,5 @@
 /*
- * test_function.c: ops that a program defines: what they can do, what they are refused, and the
+ * test_function.c: ops that a program defines: their features, the errors for wrong uses, and
  * planted mistakes that rg_function_check must name.
  */
 #include "autograd/tools/function.h"
@@ -1544,7 +1544,7 @@ static void *apply_first(void *context) {
     return context;
 }
 
-/* A class has one row, whoever applies it first. */
+/* A class has one row, even if two threads apply it first at the same time. */
 START_TEST(test_first_use_by_two_threads) {
     static rg_function_class alone[2] = { { .name = "Row", .forward = plain_forward },
                                           { .name = "Row", .forward = plain_forward } };

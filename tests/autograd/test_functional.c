@@ -616,7 +616,7 @@ START_TEST(test_memory_denied) {
 END_TEST
 
 /* A function that reads one input more than it is given gets NULL, and fails. */
-static int given; /* So many inputs are given. */
+static int given; /* The number of inputs that are given. */
 static rg_tensor *reads_beyond(rg_tensor *const in[], void *context) {
     (void)context;
     for (int i = 0; i < 15; i++)

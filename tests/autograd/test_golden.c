@@ -648,7 +648,7 @@ static void check_memory_of(op_case *c, const op_call *f, int number) {
 }
 static void check_memory(const op_call *f) { check_small_cases(f, 5, check_memory_of); }
 
-/* ---- what is refused --------------------------------------------------------------- */
+/* ---- refused arguments ------------------------------------------------------------- */
 
 enum { SPOILT = 7 };
 

@@ -1,6 +1,6 @@
 /*
- * test_gradcheck.c: what gradcheck, gradgradcheck, anomaly mode and graph drawing
- * accept, and what they must reject.
+ * test_gradcheck.c: gradcheck, gradgradcheck, anomaly mode and the drawing of graphs, with what
+ * they must accept and what they must reject.
  */
 #include "tests/in_turn.h"
 #include "tests/test.h"

@@ -1,6 +1,6 @@
 /*
- * test_profile.c: the profiler's table counts calls, forward and backward, and the
- * costs that it counts are exactly those that the shapes say.
+ * test_profile.c: the profiler's table counts calls, forward and backward. The costs in it must be
+ * exactly those that follow from the shapes.
  */
 #include "autograd/autograd.h"
 #include "autograd/tools/function.h"
@@ -526,7 +526,7 @@ START_TEST(test_rows_are_in_order) {
 }
 END_TEST
 
-/* ---- what isn't an op -------------------------------------------------------------- */
+/* ---- functions and times that aren't ops ------------------------------------------- */
 
 static void read_batch(void) {
     RG_RECORD_FUNCTION("read a batch");

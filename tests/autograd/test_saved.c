@@ -1,6 +1,6 @@
 /*
- * test_saved.c: hooks on saved tensors, and checkpoints, which are made of them: the same numbers
- * to the bit, in less memory.
+ * test_saved.c: hooks on saved tensors, and checkpoints, which are made with such hooks. Gradients
+ * have the same bits as without them, and checkpoints take less memory.
  */
 #include "autograd/op.h"
 #include "autograd/tools/saved.h"

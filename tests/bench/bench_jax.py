@@ -14,7 +14,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 MICRO_STEPS = (1, 8, 16), (16, 8, 16), (16, 8, 32), (16, 16, 64)
-STEPS = 1000  # JAX's own loop makes so many.
+STEPS = 1000  # The steps of JAX's own loop.
 wanted = sys.argv[1] if len(sys.argv) > 1 else ""
 
 

@@ -39,7 +39,8 @@ function expect(query, ok, what) {
 EXPECTED.forEach(function (e) {
     expect(e[0], function (row) { return row[0] === e[1]; }, e[1]);
 });
-/* Each name in Python, and each expression of docs/names.md, finds first what it is a name of. */
+/* For each name in Python, and each expression of docs/names.md, the search must find its function
+ * first. */
 var names = {};
 INDEX.forEach(function (row) {
     row[2].forEach(function (name) { names[name] = true; });

@@ -30,7 +30,7 @@ class NoExample(Exception):
 
 
 def closing(text, at):
-    """Returns where the parenthesis or brace closes that stands at this place."""
+    """Returns the place at which the parenthesis or brace at `at` closes."""
     depth = 0
     for i in range(at, len(text)):
         depth += (text[i] in "({") - (text[i] in ")}")
@@ -52,7 +52,7 @@ def split(text):
 
 
 def made_from_rows(table):
-    """Returns a table whose macros are replaced with what they make from elementwise.def's rows."""
+    """Returns a table whose macros are replaced with the rows that they make of elementwise.def."""
     made, macro = "", r"^#define (\w+)\(name, \.\.\.\) +(.*)\n"
     for kind, body in re.findall(macro, table, re.M):
         for name in re.findall(rf"^{kind}\((\w+),", open(ELEMENTWISE).read(), re.M):
@@ -111,7 +111,7 @@ def numel(line):
 
 
 def cost(case):
-    """Returns how far a case is from what is good to read: less is better."""
+    """Returns how hard an example of the case is to read: less is better."""
     given, outputs = case
     tensors = [l for l in given if l[0] == "t"]
     sizes, numbers = [numel(l) for l in tensors], [l for l in given if l[0] == "i"]

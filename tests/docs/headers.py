@@ -7,14 +7,14 @@ import re
 
 
 class Declaration:
-    """A function, a macro or a type. `own` is the comment that stands behind it in its line."""
+    """A function, a macro or a type. `own` is the comment behind it in its line."""
 
     def __init__(self, kind, name, text, own=""):
         self.kind, self.name, self.text, self.own = kind, name, text, own
-        self.fields = []  # Of a struct of options: (name, default, comment, type).
-        self.parameters = ""  # Of a function or a macro: what stands in its parentheses.
-        self.body = ""  # Of a macro.
-        self.calls = None  # Of a macro: the function of the same entry that it calls.
+        self.fields = []  # The fields of a struct of options: (name, default, comment, type).
+        self.parameters = ""  # The text in the parentheses of a function or a macro.
+        self.body = ""  # The body of a macro.
+        self.calls = None  # The function in the same entry that a macro calls.
 
 
 class Block:
@@ -42,7 +42,7 @@ def plain(comment):
 
 
 def for_c(text):
-    """Leaves out what is for C++ alone, and joins lines that end in a backslash."""
+    """Removes the parts for C++, and joins lines that end in a backslash."""
     lines, shown = [], [True]
     for line in text.replace("\\\n", " ").split("\n"):
         if m := re.match(r"\s*#\s*(ifdef|ifndef|if|else|elif|endif)\b(.*)", line):
@@ -65,7 +65,7 @@ PART = re.compile(r'/\*.*?\*/|"(?:\\.|[^"])*"|[{};]', re.S)
 
 
 def end_of_declaration(text, at):
-    """Returns where a declaration ends: at its semicolon, or at an inline function's brace."""
+    """Returns the end of a declaration: its semicolon, or the brace of an inline function."""
     inline, depth = text.startswith("static inline", at), 0
     for m in PART.finditer(text, at):
         depth += {"{": 1, "}": -1}.get(m[0], 0)
@@ -88,7 +88,7 @@ def macro(directive):
 
 
 def options(text):
-    """Returns the fields of a struct of options, but those that are pointers to functions."""
+    """Returns the fields of a struct of options, except for pointers to functions."""
     fields = []
     body = text[text.index("{") + 1 : text.rindex("}")]
     body = re.sub(r"\bRG_ONE_OF\((\w+)\)", r"\1", body)
@@ -166,7 +166,7 @@ def read(path):
                 header.sections.append(Section(m2[1], m2[2].strip()))
                 block = last = None
             else:
-                # What stands before the first declaration of a block speaks of all of it.
+                # A comment before a block's first declaration is about the whole block.
                 block, last = Block(plain(token)), None
                 section.blocks.append(block)
         elif kind != "space":
@@ -195,7 +195,7 @@ def read_all(paths):
     macros = {d.name: d for d in every if d.kind == "macro"}
 
     def called(name, seen=()):
-        """Returns the functions that a macro comes to."""
+        """Returns the functions that a macro calls, through other macros, too."""
         found = []
         for word in re.findall(r"\b(?:rg|RG)_\w+", macros[name].body):
             if word in functions:
@@ -217,7 +217,7 @@ def read_all(paths):
 
 
 def is_public(d, functions):
-    """Returns whether a program writes the name: no macro that only wraps a function, no helper."""
+    """Returns whether programs write the name: no macro that only wraps a function, no helper."""
     if d.kind != "macro":
         return True
     return (

@@ -2,7 +2,7 @@
  * address, its names in Python, and a line about it. The language is ES5, so that a small
  * interpreter can test it. */
 
-/* Returns a name without what stands before its last point. */
+/* Returns the part of a name after its last point. */
 function last(name) {
     return name.slice(name.lastIndexOf(".") + 1);
 }
@@ -11,7 +11,7 @@ function endsWith(text, end) {
     return end.length <= text.length && text.slice(text.length - end.length) === end;
 }
 
-/* Takes a query apart: "F.softmax(x, dim=1)" has the name torch.nn.functional.softmax and the
+/* Takes a query apart. "F.softmax(x, dim=1)" has the name torch.nn.functional.softmax and the
  * arguments "x, dim=1". */
 function parsed(query) {
     var text = query.replace(/^\s+|\s+$/g, "");
@@ -21,7 +21,7 @@ function parsed(query) {
     return { text: text, name: name, arguments: call ? call[2] : undefined };
 }
 
-/* A reduction over one dim has its own function, as have several dims and a dtype. */
+/* A reduction has one function for a single dim, and another for several dims or a dtype. */
 function fits(title, args) {
     var one = /^\s*-?\d|dim\s*=\s*-?\d/.test(args), many = /^\s*[(\[]|dim\s*=\s*[(\[]/.test(args);
     var stem = title.replace(/_as$/, "");
@@ -29,7 +29,7 @@ function fits(title, args) {
         + (/_as$/.test(title) === /dtype/.test(args) ? 2 : 0);
 }
 
-/* Returns how well a row answers, where 0 is not at all. */
+/* Returns how well a row answers the query. 0 means that it doesn't. */
 function score(row, q) {
     var title = row[0], names = row[2], best = 0, lower = q.name.toLowerCase();
     function at_least(points) { if (points > best) best = points; }

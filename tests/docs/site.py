@@ -145,7 +145,7 @@ class Site:
                 use = (f"{page}#{seen[0]}", html.unescape(title), html.unescape(seen[1]))
                 if path in GUIDES and use not in self.uses.setdefault(name, []):
                     self.uses[name].append(use)
-        # A table may be wider than the page, and then scrolls by itself.
+        # A table that is wider than the page scrolls inside it.
         body = "".join(parts).replace("<table>", '<div class="wide"><table>')
         self.write(page, html.unescape(title), body.replace("</table>", "</table></div>"))
 
@@ -173,11 +173,11 @@ class Site:
     # ---- functions ---------------------------------------------------------------------
 
     def entries(self, block):
-        """Splits a block into what one comment speaks of: (comment, declarations)."""
+        """Splits a block into comments with the declarations that they describe."""
         found = []
         for d in self.gathered(block.declarations):
             before = found[-1][1] if found else []
-            # The comment of constants doesn't speak of the functions behind them.
+            # A comment on constants isn't about the functions after them.
             behind = before and is_constant(before[-1]) and not is_constant(d)
             follows = before and d.name.startswith(before[0].name + "_")
             if before and not d.own and not behind and (block.comment or follows):
@@ -563,7 +563,7 @@ def definitions(facts):
 
 
 def prose(comment):
-    """Makes paragraphs of a comment. What is indented in it stays as it is."""
+    """Makes paragraphs of a comment. Indented lines in it stay as they are."""
     result, kept = [], []
     for part in [*re.split(r"\n\s*\n", comment.strip("\n")), ""]:
         if part.startswith("  "):
@@ -579,7 +579,7 @@ def prose(comment):
 
 
 def marked(text):
-    """Sets what looks like code in a comment: calls, names, and what stands between backquotes."""
+    """Sets code in a comment: calls, names, and text between backquotes."""
     text = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
     call = r"\b(?:rg|RG)_\w+(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?"
     return re.sub(rf"(?<!<code>)({call})", r"<code>\1</code>", text)

@@ -3,9 +3,9 @@
  *
  *     checkpoint OPTIMIZER SCHEDULE FROM TO STEPS
  *
- * A small network takes over the checkpoint that a PyTorch program saved, makes so many steps, and
- * saves a checkpoint for PyTorch. The optimizer and the schedule have other options than PyTorch's,
- * which the checkpoint is to bring.
+ * A small network loads the checkpoint FROM, which a PyTorch program saved. It makes STEPS steps,
+ * and saves the checkpoint TO for PyTorch. The optimizer and the schedule begin with other options
+ * than PyTorch's, which they must take from the checkpoint.
  */
 #include "regard.h"
 

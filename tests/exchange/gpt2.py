@@ -87,7 +87,7 @@ def trained(r, alphabet=True, **options):
 
 
 def variant(r):
-    """Returns a tokenizer with some of what regard takes."""
+    """Returns a tokenizer with some of the parts that regard supports."""
     options = {}
     alphabet = r.random() < 0.7
     if not alphabet and r.random() < 0.7:
@@ -215,7 +215,7 @@ def same_logits(regard, m, r):
 
 
 def same_ends(regard, m, r):
-    """Compares what ends at chosen tokens. Returns whether it ended before it had to."""
+    """Compares texts that end at chosen tokens. Returns whether one ended before the limit."""
     import torch
     rows = [[r.randrange(1, m.config.vocab_size) for _ in range(2)]
             for _ in range(r.choice([1, 3]))]

@@ -45,7 +45,7 @@ def check_tensor(name, tensor, a):
 
 
 def check_array(name, got, a):
-    """Requires that what regard wrote is the array."""
+    """Requires that the array which regard wrote is the same."""
     want = held(a)
     require(got.dtype == want.dtype and got.shape == want.shape, name, "came back", got.dtype,
             got.shape, "and not", want.dtype, want.shape)

@@ -46,14 +46,14 @@ def bits(t):
 
 
 def as_regard(t):
-    """Returns what regard makes of a tensor: one of its own four dtypes."""
+    """Returns the tensor as regard reads it, in one of its own four dtypes."""
     if t.dtype in (torch.bool, torch.int64, torch.float32, torch.float64):
         return t
     return t.float() if t.is_floating_point() else t.to(torch.int64)
 
 
 def nans_alike(t):
-    """Returns the tensor with one kind of NaN where PyTorch has converted it."""
+    """Returns the tensor with the same bits in all NaNs, which PyTorch's conversions may change."""
     return torch.where(t.isnan(), torch.nan, t) if t.is_floating_point() else t
 
 
@@ -191,7 +191,7 @@ def through_module(folder):
 
 
 def crafted(rng):
-    """Returns a file with a mistake, perhaps."""
+    """Returns the bytes of a file, perhaps with a mistake."""
     header = {"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]},
               "b": {"dtype": "I64", "shape": [], "data_offsets": [8, 16]}}
     text, size = json.dumps(header), 16

@@ -66,7 +66,7 @@ def check_tensor(name, address, t):
 
 
 def flat(value, name=""):
-    """Yields the entries for which the value stands."""
+    """Yields the entries into which regard flattens the value."""
     if isinstance(value, dict):
         items = value.items()
     elif isinstance(value, (list, tuple)):
@@ -174,7 +174,7 @@ def random_state(seed):
 
 
 def check_sharing(state, back):
-    """Requires that the same tensors share storages in both."""
+    """Requires that the tensors share storages in the same way in both."""
     a, b = {}, {}
     for name, t in state.items():
         if not t.numel():

@@ -1,7 +1,7 @@
 /*
- * fuzz_json.c: gives the reader of JSON texts that nobody would write. A text that is read is
- * written again and read again, and says the same. A text that isn't read leaves an RG_IO_ERROR,
- * and nothing else.
+ * fuzz_json.c: tests the reader of JSON with texts that nobody would write. If a text is read, it
+ * is written and read again, and must be the same. If it isn't read, the error is an RG_IO_ERROR,
+ * and nothing is left behind.
  *
  *     build/tests/fuzz/fuzz_json [iterations] [seed]
  *

@@ -1,6 +1,7 @@
 /*
- * fuzz_npy.c: gives the reader of .npy files that nobody would write. What is read is written and
- * read again, and is the same. A file that isn't read leaves an RG_IO_ERROR, and nothing else.
+ * fuzz_npy.c: tests the reader of .npy with files that nobody would write. If a file is read, the
+ * tensor is written and read again, and must be the same. If it isn't read, the error is an
+ * RG_IO_ERROR, and nothing is left behind.
  *
  *     build/tests/fuzz/fuzz_npy [iterations] [seed]
  *

@@ -1,11 +1,11 @@
 /*
- * fuzz_pickle.c: gives rg_torch_load archives that nobody would write. What is read
- * can be looked at to its last element, written, and read again as the same; what isn't leaves an
- * error of its kind, which names the file.
+ * fuzz_pickle.c: tests rg_torch_load with archives that nobody would write. If an archive is read,
+ * each element of its tensors can be read. They are written and read again, and must be the same.
+ * If it isn't read, the error is of the right kind and names the file.
  *
  *     build/tests/fuzz/fuzz_pickle [iterations] [seed]
  *
- * The first byte of an input says what the others are: a whole file, or the pickle of an archive
+ * The first byte of an input tells what the others are: a whole file, or the pickle of an archive
  * whose other members are sound. The program mutates inputs of its own. Built with -DRG_LIBFUZZER
  * -fsanitize=fuzzer, it takes those of libFuzzer.
  */

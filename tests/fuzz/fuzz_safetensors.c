@@ -1,7 +1,7 @@
 /*
- * fuzz_safetensors.c: gives the reader of safetensors files that nobody would write. What is read
- * is written and read again, and is the same. A file that isn't read leaves an RG_IO_ERROR, and
- * nothing else.
+ * fuzz_safetensors.c: tests the reader of safetensors with files that nobody would write. If a file
+ * is read, its tensors are written and read again, and must be the same. If it isn't read, the
+ * error is an RG_IO_ERROR, and nothing is left behind.
  *
  *     build/tests/fuzz/fuzz_safetensors [iterations] [seed]
  *

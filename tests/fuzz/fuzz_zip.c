@@ -1,8 +1,8 @@
 /*
- * fuzz_zip.c: gives the readers of archives and of .npz files that nobody would write. What is read
- * is written and read again, and is the same. A file that isn't read leaves an RG_IO_ERROR, and
- * nothing else. Since few mutations keep a CRC, the deflated bytes of a file are also inflated as
- * they are.
+ * fuzz_zip.c: tests the readers of archives and of .npz with files that nobody would write. If a
+ * file is read, its members are written and read again, and must be the same. If it isn't read, the
+ * error is an RG_IO_ERROR, and nothing is left behind. After most mutations a CRC is wrong, so the
+ * file is also inflated as bare deflated bytes.
  *
  *     build/tests/fuzz/fuzz_zip [iterations] [seed]
  *

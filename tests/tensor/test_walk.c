@@ -396,7 +396,7 @@ START_TEST(test_orders_of_equal_strides) {
 END_TEST
 
 /* ---- large operands in any layout ------------------------------------------------
- * Order and tiles leave no element out, and mix up none. */
+ * The walk's order and tiles must visit each element once. */
 static uint32_t drawn = 1;
 static int draw(int n) {
     drawn = drawn * 1664525 + 1013904223;
