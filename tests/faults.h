@@ -13,7 +13,7 @@ typedef struct {
     int number;         /* The error's number. */
     bool nothing;       /* A read or write moves nothing instead of failing; others succeed. */
     long kill_at;       /* The index of the call that kills the process, before it acts. */
-    bool kill_after;    /* If true, after it acts. */
+    bool kill_after;    /* The process is killed after the call has acted. */
     size_t most;        /* The maximum bytes of a read or write; 0 means no maximum. */
     bool interrupts;    /* Every other read, write and sync is interrupted by a signal. */
     bool ends;          /* A read finds the end of the file. */

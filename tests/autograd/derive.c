@@ -709,7 +709,7 @@ int derive_written(const rg_op *op, const rg_sample *s) {
                 y[k++] = out[j];
         if (written == RG_NONE || !written->numel || k == 0 || m == 0 || !overwrite(written))
             continue;
-        /* The gradients stand behind the outputs. */
+        /* In `want` the gradients come after the outputs. */
         faults += check_written(&a, k, y, m, x, want + outs);
     }
     return faults;

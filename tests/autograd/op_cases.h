@@ -48,7 +48,7 @@ typedef struct op_error {
 typedef struct op_case {
     char function[64];
     int line;
-    double factor; /* A factor of the usual tolerance. */
+    double factor; /* The usual tolerance is multiplied by this. */
     bool single;   /* An argument is a float32. */
     bool direct;   /* The call writes to the argument itself, not to a clone of it. */
     int n_args, n_leaves, n_outs, n_first, n_second;

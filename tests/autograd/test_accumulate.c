@@ -144,7 +144,7 @@ START_TEST(test_after) {
     ck_fails(rg_remove_hook(x, first), RG_RUNTIME_ERROR, "the tensor has no hook");
     ck_ok(rg_backward(rg_mul(x, 2)));
     ck_assert(says("b22 "));
-    /* rg_grad accumulates nothing, and so calls none. */
+    /* rg_grad accumulates nothing, so it calls no such hooks. */
     ck_ok(rg_grad(rg_mul(x, 2), x));
     ck_assert(says(""));
     rg_tensor *w = leaf(1);

@@ -1,6 +1,6 @@
 /*
- * test_calls.c: how calls behave as C: arguments are evaluated from left to right,
- * failed lists are empty, and guards may stand on one line.
+ * test_calls.c: calls of functions as C sees them. Arguments are evaluated from left to right,
+ * lists of failed calls are empty, and guards may stand in one line.
  */
 #include "autograd/graph_observer.h"
 #include "tensor/scope.h"
@@ -158,8 +158,8 @@ START_TEST(test_batch_norm_leaves_what_it_reads) {
 }
 END_TEST
 
-/* The chunks of a product that failed are NULL, as the product is, so one check at the end is
- * enough. */
+/* If rg_matmul fails, the chunks of its result are NULL, too. So a program needs only one check at
+ * the end. */
 START_TEST(test_a_failed_list_can_be_looked_into) {
     rg_error_clear();
     rg_list qkv = rg_chunk(rg_matmul(rg_ones(2, 3), rg_ones(2, 3)), 3, -1);
@@ -236,7 +236,7 @@ START_TEST(test_all_dims) {
     ck_assert(rg_equal(rg_einsum("abcdefgh->bh", x), rg_reshape(x, 2, 3)));
     ck_assert(rg_equal(rg_einsum("aacdbfgh->bh", rg_transpose(x, 1, 4)), rg_reshape(x, 2, 3)));
     ck_assert(rg_equal(NEAR(rg_quantile(x, rg_literal([0.5]), .dim = 0)), near));
-    /* Two heads of one row each attend to the two rows of one head. */
+    /* Two heads of one row attend to one head of two rows. */
     rg_tensor *q = rg_reshape(near, 1, 1, 1, 1, 2, 1, 3), *k = rg_reshape(q, 1, 1, 1, 1, 1, 2, 3);
     rg_tensor *y = rg_scaled_dot_product_attention(q, k, k, .enable_gqa = true);
     rg_tensor *heads = rg_reshape(q, 2, 1, 3), *rows = rg_expand(near, 2, 2, 3);
@@ -446,7 +446,7 @@ START_TEST(test_options_by_name) {
 }
 END_TEST
 
-/* An index that counts from the end is read, and not changed. */
+/* Indices that count from the end are used, and the tensor of indices doesn't change. */
 START_TEST(test_indices_stay) {
     rg_tensor *i = rg_literal([ 0, -1 ]);
     ck_assert(rg_equal(rg_index_fill(rg_zeros(3), 0, i, 1), rg_literal([ 1.0, 0.0, 1.0 ])));
@@ -566,7 +566,7 @@ START_TEST(test_parts_of_no_size) {
 }
 END_TEST
 
-/* torch names the shape in which it computes: the rows, and then the groups. */
+/* As in torch, the error has the shape in which the norm is computed: rows, and then groups. */
 START_TEST(test_group_norm_of_one_value) {
     ck_fails(rg_group_norm(rg_zeros(2, 1), 2, RG_NONE, RG_NONE, 1e-5), RG_VALUE_ERROR,
              "Expected more than 1 value per channel when training, got input size [1, 2]");
@@ -805,7 +805,7 @@ START_TEST(test_an_op_that_is_not_direct) {
 }
 END_TEST
 
-/* Nothing is written behind the list of an op's outputs, whether it fails or not. */
+/* Nothing is written behind the end of the list of outputs, whether the op fails or not. */
 static bool makes_two;
 static bool pair_shape(rg_call *c) {
     RG_FAIL_VALUE_IF(!makes_two, "pair", "there is none");
@@ -834,7 +834,7 @@ START_TEST(test_outputs_and_no_more) {
 }
 END_TEST
 
-/* A call that fails returns no output, also where its scope has room for the first one alone. */
+/* A call that fails returns no output, even if the scope has room for its first output. */
 START_TEST(test_all_outputs_or_none) {
     rg_tensor *x = rg_ones(2, 3);
     for (int fill = 0; fill < 140; fill++) {

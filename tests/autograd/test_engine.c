@@ -60,7 +60,7 @@ START_TEST(test_one_value_used_many_times) {
 }
 END_TEST
 
-/* A node must wait for all that depends on it, even where a longer path leads there. */
+/* A node must run after all nodes that depend on it, even if one of them is on a longer path. */
 START_TEST(test_paths_of_different_lengths) {
     rg_tensor *x = leaf(2), *a = rg_mul(x, 3), *b = a;
     for (int i = 0; i < 50; i++)
@@ -161,7 +161,7 @@ START_TEST(test_a_place_in_another_run) {
 }
 END_TEST
 
-/* The gradient of such a result is zero, and isn't absent; PyTorch agrees. */
+/* As in PyTorch, the gradient of a result without elements is zeros, and not absent. */
 START_TEST(test_a_result_without_elements) {
     rg_tensor *x = rg_requires_grad_(rg_ones(2, 3), true),
               *y = rg_requires_grad_(rg_ones(2, 3), true);
@@ -1060,8 +1060,8 @@ START_TEST(test_a_name_is_given_whole_or_not) {
 }
 END_TEST
 
-/* A view taken before its base was changed in place gets its history from the base again. (More on
- * views is in test_views.c.) */
+/* If a base is changed in place after a view was taken, the view gets a new history from the base.
+ * (test_views.c has more tests of views.) */
 START_TEST(test_a_stale_view_is_renewed) {
     rg_tensor *x = leaf_vector(3), *y = rg_mul(x, 2), *v = rg_select(y, 0, 0);
     rg_mul_(y, 3);
@@ -1224,7 +1224,7 @@ START_TEST(test_detached_in_place) {
 }
 END_TEST
 
-/* Leaves of any number have their gradients. */
+/* However many leaves there are, each gets its gradient. */
 START_TEST(test_many_leaves) {
     for (int n = 1; n <= 700; n += n < 40 ? 1 : 220) {
         RG_SCOPE();

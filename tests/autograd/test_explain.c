@@ -48,13 +48,13 @@ START_TEST(test_shares) {
     ck_assert_double_eq_tol(e.v[0].share, 0.75, 1e-12);
     ck_assert_double_eq_tol(e.v[1].share, 0.25, 1e-12);
     ck_assert(e.rest == 0 && !e.first_zero && !e.first_not_finite && !e.first_huge);
-    /* One path works against the other. */
+    /* The two paths have opposite signs. */
     e = explain(rg_sum(rg_add(rg_mul(w, 3), rg_neg(w))), w);
     ck_assert_double_eq_tol(e.v[0].share, 1.5, 1e-12);
     ck_assert_double_eq_tol(e.v[1].share, -0.5, 1e-12);
     ck_assert_double_eq_tol(e.v[1].size, 0.5, 1e-12);
     ck_assert(strstr(e.dot, "color=red") && strstr(e.dot, "-50.0%"));
-    /* Paths of the same ops are one, and a name tells them apart. */
+    /* Paths of the same ops are merged, unless a name tells them apart. */
     e = explain(rg_sum(rg_add(rg_mul(w, 3), rg_mul(w, 2))), w);
     ck_assert_int_eq(e.n, 1);
     e = explain(rg_sum(rg_add(rg_set_name(rg_mul(w, 3), "three"), rg_mul(w, 2))), w);
@@ -98,9 +98,10 @@ static rg_function_class twins_class = {
     .name = "Twins", .forward = twins, .backward = twins_back, .outputs = 2
 };
 
-/* Values that are no leaves, ops with several outputs, views, saved values that are packed. */
+/* These graphs have values that are no leaves, ops with several outputs, views, and packed saved
+ * values. */
 START_TEST(test_graphs) {
-    rg_memory_may_stay = 1; /* The class of an op stays. */
+    rg_memory_may_stay = 1; /* The row of the op's class stays. */
     rg_tensor *x = leaf(4, 3), *w = leaf(3, 2), *y[2];
     rg_tensor *h = rg_matmul(x, w), *a = rg_tanh(h);
     rg_tensor *loss = rg_mean(rg_square(rg_add(rg_softmax(a, -1), rg_sigmoid(h))));
@@ -131,7 +132,7 @@ END_TEST
 /* An explanation releases the gradients that reached an op with several outputs, and none of those
  * of nodes that were made before the op. */
 START_TEST(test_nodes_beside_several_outputs) {
-    rg_memory_may_stay = 1; /* The class of an op stays. */
+    rg_memory_may_stay = 1; /* The row of the op's class stays. */
     rg_tensor *w = leaf(3, 2), *y[2];
     rg_tensor *older[] = { rg_exp(w), rg_sin(w), rg_tanh(w) };
     ck_assert(rg_function_apply_many(&twins_class, NULL, RG_LIST(w), y));
@@ -144,7 +145,7 @@ START_TEST(test_nodes_beside_several_outputs) {
 }
 END_TEST
 
-/* A name of any length is cut off where there is no more room for it. */
+/* A long name is cut off at the end of its room. */
 START_TEST(test_long_names) {
     rg_memory_may_stay = 1;
     static char name[201];
@@ -313,7 +314,7 @@ END_TEST
 
 /* w may be the loss itself, a tensor that the loss doesn't depend on, or one of an op's outputs. */
 START_TEST(test_places_of_w) {
-    rg_memory_may_stay = 1; /* The class of an op stays. */
+    rg_memory_may_stay = 1; /* The row of the op's class stays. */
     rg_tensor *w = leaf(2, 3), *loss = rg_sum(rg_exp(w)), *beside = rg_mul(w, 2), *y[2];
     rg_explanation e = explain(loss, loss);
     ck_assert(e.n == 1 && !*e.v[0].ops && fabs(e.v[0].share - 1) < 1e-12);
@@ -327,7 +328,7 @@ START_TEST(test_places_of_w) {
     ck_assert_int_eq(e.n, 1);
     e = explain(mixed, y[1]);
     ck_assert_int_eq(e.n, 2);
-    /* Both inputs of a product are told apart. */
+    /* The report tells the two inputs of a product apart. */
     rg_tensor *one = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);
     e = rg_explain(rg_sum(rg_mul(rg_zeros_dims(RG_DIMS(2, 3), RG_FLOAT64), one)), one);
     ck_assert_str_eq(e.first_zero, "mul, input 1 of [3]");
@@ -611,10 +612,11 @@ static void deny_each(rg_tensor *loss, rg_tensor *w, rg_function *f, rg_tensor *
     ck_assert_int_ge(rg_explain(loss, w).n, 0);
 }
 
-/* Each request for memory fails in turn: with a verdict, with more paths than are kept, for a
- * tensor that is no leaf, whose values were packed, and where a gradient is lost in all ways. */
+/* Denies each request for memory in turn. The explanations have a verdict, more paths than are
+ * kept, a tensor that is no leaf and whose values were packed, and gradients that become zero, huge
+ * and infinite. */
 START_TEST(test_out_of_memory) {
-    rg_memory_may_stay = 1; /* The class of an op stays. */
+    rg_memory_may_stay = 1; /* The row of the op's class stays. */
     rg_tensor *x = leaf(4, 3), *w = leaf(3, 2);
     deny_each(honest(&w, x), w, honest, x);
     deny_each(many_paths(w), w, NULL, NULL);

@@ -285,7 +285,8 @@ static const char *const sentence_of[N_MISTAKES] = {
 
 START_TEST(test_each_mistake_is_named) {
     for (planted = HONEST; planted < N_MISTAKES; planted++) {
-        /* A class has one row for all that it does, so each mistake has a class. */
+        /* A class has one row, which is made at its first use, so each mistake needs a class of its
+         * own. */
         rg_function_class faulty = { .name = "Faulty",
                                      .forward = faulty_forward,
                                      .backward = faulty_backward,
@@ -384,7 +385,7 @@ START_TEST(test_contexts) {
     ck_assert_str_eq(rg_grad_fn(y), "AskingBackward");
     ck_ok(rg_backward(rg_sum(y)));
     ck_assert(rg_equal(rg_grad_of(x), w));
-    /* NULL is no context, and makes no crash. */
+    /* NULL in place of a context is refused. */
     ck_fails(rg_saved_tensor(NULL, 0), RG_TYPE_ERROR, "expected a context but got NULL");
     ck_fails(rg_save_for_backward(NULL, x), RG_TYPE_ERROR, "expected a context but got NULL");
     ck_fails(rg_needs_input_grad(NULL, 0), RG_TYPE_ERROR, "expected a context but got NULL");
@@ -1328,7 +1329,7 @@ static rg_tensor *counts_gradient(rg_tensor *g, void *context) {
     return RG_NONE;
 }
 
-/* A leaf to which no gradient comes has none that its hooks could see. */
+/* If no gradient comes to a leaf, its hooks aren't called. */
 START_TEST(test_hooks_of_leaves_without_gradient) {
     static rg_function_class nothing = { .name = "Nothing",
                                          .forward = inner_forward,
@@ -1452,7 +1453,7 @@ START_TEST(test_denied_in_turn) {
 }
 END_TEST
 
-/* A class that found no memory for its row finds it later. */
+/* If there was no memory for the row of a class, the next use makes the row. */
 START_TEST(test_first_use_without_memory) {
     static rg_function_class fresh = { .name = "FirstUse",
                                        .forward = cube_forward,
@@ -1529,7 +1530,7 @@ enum { FRESH = 300 };
 static rg_function_class shared_classes[FRESH];
 static atomic_int arrived[FRESH];
 
-/* Applies each class at the moment at which another thread does. */
+/* Applies each class at the same moment as another thread. */
 static void *apply_first(void *context) {
     rg_tensor *x = rg_detach(input(1, 1));
     for (int i = 0; i < FRESH; i++) {

@@ -146,7 +146,7 @@ START_TEST(test_hessians) {
     ck_close(rg_hessian(quartic, b, 1, &x), h);
     ck_close(rg_hvp(quartic, b, 1, &x, &v, &hv), quartic(&x, b));
     ck_close(hv, rg_matmul(h, v));
-    /* The third derivative along v is that of the Hessian. */
+    /* The derivative of the Hessian along v is the third derivative along v. */
     rg_tensor *leaf = rg_requires_grad_(rg_clone(x), true);
     rg_tensor *graph = rg_hessian(quartic, b, 1, &leaf, .create_graph = true);
     rg_tensor *third = rg_grad(rg_sum(graph), leaf);
@@ -228,7 +228,8 @@ START_TEST(test_inputs_without_slope) {
 }
 END_TEST
 
-/* A gradient penalty: the loss has a Jacobian in it, and w is in the context. */
+/* A loss with a Jacobian in it has a gradient by w, which is in the context. Such losses are
+ * gradient penalties. */
 START_TEST(test_graphs_lead_to_the_context) {
     rg_tensor *a = rg_requires_grad_(wave(2, 3, 0), true), *x = wave(3, 0, 1);
     rg_tensor *j = rg_jacrev(layer, a, 1, &x, .create_graph = true);
@@ -532,7 +533,7 @@ START_TEST(test_most_dims) {
 }
 END_TEST
 
-/* A stack is made of halves where it is long, and each row stays in its place. */
+/* A long stack is made of halves, and each row stays in its place. */
 START_TEST(test_long_stacks) {
     static const int64_t long_enough[] = { 511, 512, 513, 1025 };
     for (int i = 0; i < RG_COUNT(long_enough); i++) {
@@ -615,7 +616,7 @@ START_TEST(test_memory_denied) {
 }
 END_TEST
 
-/* A function that reads one input more than it is given gets NULL, and fails. */
+/* A function may read one input more than it is given. It finds NULL there, and fails. */
 static int given; /* The number of inputs that are given. */
 static rg_tensor *reads_beyond(rg_tensor *const in[], void *context) {
     (void)context;

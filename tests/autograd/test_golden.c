@@ -67,8 +67,8 @@ static bool same_number(double u, double v, bool with_sign, double tolerance) {
     return isinf(v) || isinf(u) ? u == v : fabs(u - v) <= tolerance;
 }
 
-/* Compares values within a tolerance of the largest value that is involved, and integers and an
- * output's sign of zero exactly. */
+/* Compares values with a tolerance relative to the largest value involved. Integers must be equal,
+ * and in outputs so must the signs of zeros. */
 static bool same_values(const char *what, int k, rg_tensor *t, const op_expected_tensor *e) {
     int dtype = rg_dtype_of(t);
     int64_t n = rg_numel(t);

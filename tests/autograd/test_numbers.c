@@ -219,7 +219,8 @@ static const char sizes_differ[] =
     ". This will likely lead to incorrect results due to broadcasting. Please ensure they have the "
     "same size.";
 
-/* The sum over all pairs is torch's. */
+/* As in torch, a loss is the sum over all pairs if the target's shape broadcasts with the
+ * input's. */
 START_TEST(test_losses_warn_of_shapes) {
     rg_on_warning(note_warning);
     rg_tensor *x = rg_requires_grad_(rg_literal([ [1.], [3.] ]), true), *t = rg_literal([ 2., 6. ]);

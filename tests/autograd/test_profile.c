@@ -520,7 +520,7 @@ START_TEST(test_rows_are_in_order) {
     }
     ck_assert_int_ge(rows, 8);
     ck_assert_double_eq_tol(percents, 100, 0.06 * rows);
-    /* A view costs nothing, an element one operation. */
+    /* A view costs no operations. exp costs one for each element. */
     check_cost_since(exps, "exp", 2, 100 + 100 * 100, 2 * 4.0 * (100 + 100 * 100));
     check_cost_since(selects, "select", 1, 0, 0);
 }
@@ -751,7 +751,8 @@ static void run_profiled(const char *value, char *text, size_t room) {
  * that file, too. */
 START_TEST(test_environment) {
     static char text[8192], json[8192];
-    /* A child runs on the machine itself, where an emulated program can't. */
+    /* A child would run on the machine itself, where a program for an emulated machine can't
+     * run. */
     if (rg_emulated() || getenv("EMULATED"))
         return;
     run_profiled("0", text, sizeof text);

@@ -427,7 +427,7 @@ static bool floors_backward(rg_function_context *ctx, rg_tensor *const g[], rg_t
     return both || (gin[0] && gin[1]);
 }
 
-/* y = x / 4: halves stay numbers of few digits. */
+/* y = x / 4. If x has few digits, so has y. */
 static bool quarter_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     (void)ctx;
     out[0] = rg_mul(in[0], 0.25);
@@ -523,7 +523,7 @@ START_TEST(test_whole_numbers_are_asked_nothing) {
 }
 END_TEST
 
-/* y = a^2, but a run of a recorded step gives what the recording gave. */
+/* y = a^2, but each run of a recorded step gives the result of the recording. */
 typedef struct {
     rg_tensor *made;
 } remembers_args;

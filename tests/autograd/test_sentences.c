@@ -138,7 +138,7 @@ START_TEST(test_paddings) {
 }
 END_TEST
 
-/* torch writes two of these in its own way. */
+/* For two of these, torch's message has another form. */
 START_TEST(test_paddings_of_volumes) {
     ck_says(rg_pad_with(T(2, 4, 3), RG_DIMS(-1, -4, -2, -3), RG_REPLICATE, 0),
             "pad: input [2, 4, 3] is too small. Calculated output [2, -1, -2]");

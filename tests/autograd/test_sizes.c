@@ -1,14 +1,14 @@
 /*
- * test_sizes.c: kernels take other ways at other sizes and layouts, and which way is taken must not
- * be seen. Small golden cases of every public function are made larger along one of their sizes,
- * to each size around the constants that the kernels name, and computed there in several ways that
- * have to agree:
+ * test_sizes.c: kernels compute in different ways at different sizes and layouts, and the results
+ * must not depend on the way. Small golden cases of every public function are made larger along one
+ * of their sizes, to each size around the constants in the kernels. Each case is computed in pairs
+ * of ways, which must agree:
  *
- *     - operands and incoming gradients in drawn layouts, and contiguous ones of the same numbers
- *     - the gradients that the fused derivatives give, and those that the rules give
- *     - the gradients, and differences of the function along a line
- *     - float32, and float64
- *     - where a small case goes apart into pieces: the whole, and its pieces
+ *     - with operands and cotangents in random layouts, and with contiguous ones
+ *     - with the gradients of fused derivatives, and with those of the rules
+ *     - with the gradients, and with differences of the function along a line
+ *     - in float32, and in float64
+ *     - as a whole, and in pieces, if the results of a small case are those of its pieces
  *
  *     build/tests/autograd/test_sizes                  all functions
  *     build/tests/autograd/test_sizes gelu add         these, with every failure
@@ -365,7 +365,8 @@ static bool call(rg_tensor *const given[], op_result *r) {
     return r->n >= 0 && r->n <= OP_OUTPUTS;
 }
 
-/* Makes the gradients that come to float64 outputs, with equal numbers where these are expanded. */
+/* Makes the cotangents of float64 outputs. Their numbers are equal along dims that the layout
+ * expands. */
 static void make_cotangents(const op_result *r) {
     for (int k = 0; k < r->n; k++) {
         if (!rg_is_floating_point(r->t[k]))

@@ -317,8 +317,7 @@ static rg_tensor *result_of(const program *p, int64_t k) {
     return RG_NONE;
 }
 
-/* Runs a program and compares what it gives. Returns whether it came to its end without an error.
- */
+/* Runs a program and compares its results. Returns whether it reached its end without an error. */
 static bool run_program(golden_file *f) {
     static program p;
     memset(&p, 0, sizeof p);
@@ -1023,7 +1022,7 @@ static void replayed_step(void *context) {
     r->loss = rg_keep(loss);
 }
 
-/* A recorded step that writes through views gives what the step itself gives, on new inputs. */
+/* A recorded step that writes through views gives the same on new inputs as the step itself. */
 START_TEST(test_replay) {
     replayed a = { .x = rg_ones_dims(RG_DIMS(2, 3), RG_FLOAT64), .w = rg_mul(counting(3), 0.25) };
     replayed b = { .x = rg_ones_dims(RG_DIMS(2, 3), RG_FLOAT64) };
@@ -1263,7 +1262,7 @@ START_TEST(test_results_lie_as_their_inputs) {
 }
 END_TEST
 
-/* The gradient of a leaf lies as the leaf does, or is contiguous if the leaf has gaps. */
+/* The gradient of a leaf has the leaf's layout in memory, or is contiguous if the leaf has gaps. */
 START_TEST(test_gradients_lie_as_their_leaves) {
     for (int graph = 0; graph < 2; graph++) {
         rg_tensor *row = rg_requires_grad_(rg_ones(4, 3), true);

@@ -109,7 +109,7 @@ void bare_fail(const char *file, int line, const char *format, ...) {
     _exit(FAILED);
 }
 
-/* Runs a test in this process, which ends. */
+/* Runs a test in this process, and then ends the process. */
 static _Noreturn void run_here(const TCase *tcase, int which) {
     alarm((unsigned)tcase->timeout);
     if (tcase->setup)
@@ -147,7 +147,7 @@ static int run_apart(const Suite *suite, int which) {
 }
 #endif
 
-/* Counts a test that has ended, and says how, unless it passed. */
+/* Counts a test that has ended. If it hasn't passed, prints how it ended. */
 static void count(SRunner *runner, int which, int status) {
     const TCase *tcase = runner->suite->tcase;
     if (WIFEXITED(status) && WEXITSTATUS(status) == PASSED)
@@ -177,7 +177,7 @@ void srunner_run_all(SRunner *runner, enum print_output mode) {
         run_here(suite->tcase, atoi(getenv("BARE_TEST")));
     printf("Running suite(s): %s\n", suite->name);
     for (int which = 0; which < n; which++) {
-        /* A child would print again what its parent has not written yet. */
+        /* A child would print buffered output a second time. */
         fflush(NULL);
         count(runner, which, run_apart(suite, which));
     }

@@ -5,14 +5,14 @@
  *
  *     its name
  *     the median time of one run in nanoseconds
- *     a number that was computed, so that both sides are seen to compute the same
- *     how many floating point operations the run can't do without
- *     its floor: how long a large product takes for as many operations, and how long it takes
- *         merely to read and write the arrays that the run can't do without
+ *     a number that was computed, which must be the same on both sides
+ *     the number of floating point operations that the run needs at least
+ *     its floor: the time of a large product for as many operations, plus the time to read and
+ *         write the arrays that the run needs at least
  *     the peak of its memory in MB
  *     the bytes of these arrays
  *
- *     bench-static [ROWS]      runs the rows whose names begin so; measure_growth tells about w7
+ *     bench-static [ROWS]      runs the rows whose names begin with ROWS; measure_growth prints w7
  */
 #include "regard.h"
 

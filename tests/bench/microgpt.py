@@ -1,6 +1,6 @@
 """The published microgpt.py's side of `make bench`: runs the program on examples/names.txt, and
-prints how long its training takes: from its last line before the first step to its first one after
-the last. It trains in float64, and stands beside both forms of the example."""
+prints the time of its training: from the last line before the first step to the first line after
+the last step. It trains in float64, and is compared with both forms of the example."""
 
 import os
 import resource

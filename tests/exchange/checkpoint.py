@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """checkpoint.py PROGRAM: trainings go from PyTorch to regard and back.
 
-PyTorch trains three steps and saves {"model", "optimizer", "scheduler"}; regard takes that over,
-trains on and saves the same; PyTorch takes that over with its own load_state_dict, trains on, and
-is where it would be had it never stopped. All optimizers and schedules that both have come in turn,
-in two groups, and the schedule's state_dict is PyTorch's, key by key.
+PyTorch trains three steps and saves {"model", "optimizer", "scheduler"}. regard loads this file,
+trains on and saves such a file. PyTorch loads that with its own load_state_dict and trains on. The
+result must be that of a training in PyTorch alone. All optimizers and schedules that both have are
+tried, with two groups of parameters. The schedule's state_dict has PyTorch's keys and values.
 """
 import os
 import subprocess

@@ -296,7 +296,7 @@ static int sync_never(int fd) {
     return syncs++ < 10 ? -1 : 0;
 }
 
-/* A file is synced once before it is renamed, unless it has failed. */
+/* A file is synced once before it is renamed. If writing has failed, it isn't synced. */
 START_TEST(test_sync) {
     scratch_begin();
     faults_begin();

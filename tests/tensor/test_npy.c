@@ -103,7 +103,7 @@ START_TEST(test_numpy) {
             check_bytes(&z, &list.v[i]);
         }
         rgi_zip_close(&z);
-        /* They come back from an archive of regard's. */
+        /* An archive that regard writes gives the same tensors again. */
         ck_ok(rg_save_npz(list, scratch("f.npz")));
         rg_named_list back = rg_load_npz(scratch("f.npz"));
         ck_assert_int_eq(back.n, list.n);

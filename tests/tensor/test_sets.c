@@ -68,7 +68,8 @@ static void run_with(const char *value, char *text, size_t room) {
 START_TEST(test_warning) {
     static const char *const wrong[] = { "nonsense", "sse3", "AVX2", " " };
     char best[128], text[512], want[512], reason[K_SET_TEXT];
-    /* A child runs on the machine itself, where an emulated program can't. */
+    /* A child would run on the machine itself, where a program for an emulated machine can't
+     * run. */
     if (rg_emulated() || getenv("EMULATED"))
         return;
     const int chosen = k_set;

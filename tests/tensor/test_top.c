@@ -1,5 +1,5 @@
-/* test_top.c: topk shows the first k of n as torch does: of equal values the ones that torch shows.
- */
+/* test_top.c: topk gives the same k of n values as torch, with the same indices among equal
+ * values. */
 #include "tests/golden.h"
 #include "tests/test.h"
 #include "tensor/kernels/kernels.h"

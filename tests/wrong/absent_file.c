@@ -1,4 +1,4 @@
-/* The file with the weights isn't there. */
+/* The file with the weights doesn't exist. */
 #include "regard.h"
 
 int main(void) {

@@ -1,4 +1,5 @@
-/* The last loss is kept for after the loop, whose steps own their tensors. */
+/* The last loss is used after the loop, but each step of the loop owns its tensors and releases
+ * them. */
 #include "regard.h"
 
 int main(void) {
