@@ -790,7 +790,7 @@ static const rg_op turned = { .name = "turned",
                               .forward = turned_forward,
                               .grad = { RG_RULE(0, turned_rule) } };
 
-/* An op without `direct` isn't computed in place: its result is copied over the input. */
+/* If `inplace` is false, an op isn't computed in place: its result is copied over the input. */
 START_TEST(test_an_op_that_is_not_direct) {
     rg_tensor *plain = rg_literal([ 1., 2., 3. ]), *want = rg_literal([ 3., 2., 1. ]);
     ck_assert(rgi_apply_inplace("turned_", &turned, NULL, 0, 1, &plain) == plain);

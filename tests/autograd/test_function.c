@@ -976,8 +976,8 @@ static void saving_none(void *context) {
     rg_function_apply(&saves, NULL, (rg_tensor *)context);
 }
 
-/* The first call saves a bool, and later calls save nothing: the bool's one byte takes no more
- * memory. */
+/* The first call saves a bool without dims, and later calls save RG_NONE, which has the same dtype
+ * and no dims, either. A replay must notice the difference. */
 static bool saves_flag_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     static int calls;
     out[0] = rg_mul(in[0], 2);
