@@ -44,14 +44,14 @@ static rg_dtype common_dtype(const rg_op *op, int n, rg_tensor *const in[], rg_t
     return op->typing == RG_FLOATED && !rgi_is_float(dtype) ? rg_default_dtype() : dtype;
 }
 
-/* Returns a new tensor with t's values in the dtype. A float64 tensor with dims is never converted
- * here, since the common dtype is then float64. A float64 tensor without dims keeps its full
- * precision until its value is stored in the copy. */
+/* Returns a new tensor with t's values in the dtype. If t is float64, it has no dims: a float64
+ * tensor with dims makes the common dtype float64, and needs no conversion. t's value then keeps
+ * its full precision until it is stored in the copy. */
 static rg_tensor *converted_copy(rg_tensor *t, rg_dtype dtype) {
     rg_tensor *copy = rgi_new_like(t, dtype);
     if (!copy)
         return NULL;
-    /* A float64 tensor that gets here has no dims, so it has one element. */
+    /* A t without dims has one element. */
     if (t->dtype == RG_FLOAT64)
         rgi_store_f64(copy->data, dtype, *(double *)t->data);
     else
@@ -110,8 +110,8 @@ static inline __attribute__((always_inline)) bool compute_alike(rg_call *c, rg_t
     return rgi_run_alike(c);
 }
 
-/* Calls the op's forward function. The thread's observer is switched off meanwhile, because it is
- * to see the call as a single operation, not what happens inside the call. */
+/* Calls the op's forward function. The thread's observer is switched off during this call, so that
+ * it sees one operation, and none of the calls inside. */
 static inline bool run_forward(rg_call *c) {
     rg_observer *observer = rgi_set_observer(NULL);
     bool ok = c->op->forward(c);
@@ -126,8 +126,8 @@ static void lay_out(const rg_call *c, rg_tensor *y) {
     rgi_lay_out_between(y, c->n_in, in);
 }
 
-/* Returns a new tensor with the dtype, shape and strides of `like`. Requires that the strides have
- * no gaps. */
+/* Returns a new tensor with the dtype, shape and strides of `like`. Requires that `like` has no
+ * gaps between its elements. */
 static inline rg_tensor *new_output(const rg_tensor *like) {
     rg_tensor *t = rgi_new_output((rg_dtype)like->dtype, like->ndim, like->size);
     if (RG_UNLIKELY(!(like->flags & RG_PLAIN)) && t) {
@@ -137,8 +137,8 @@ static inline rg_tensor *new_output(const rg_tensor *like) {
     return t;
 }
 
-/* Makes the output of an op that has one output. Its dtype and shape come from the op's shape
- * function. If `over` isn't NULL and has this dtype and shape, it becomes the output. */
+/* Makes the output of an op that has one output. The output's dtype and shape come from the op's
+ * shape function. If `over` isn't NULL and has this dtype and shape, it becomes the output. */
 static inline bool make_output(rg_call *c, rg_tensor *over) {
     rg_tensor like;
     like.dtype = c->in[0]->dtype;
@@ -161,8 +161,8 @@ static inline bool make_output(rg_call *c, rg_tensor *over) {
     return c->out[0];
 }
 
-/* Makes the outputs of an op with several outputs. Their dtypes and shapes come from the op's shape
- * function. */
+/* Makes the outputs of an op with several outputs. The outputs' dtypes and shapes come from the
+ * op's shape function. */
 static __attribute__((noinline)) bool make_outputs(rg_call *c) {
     rg_tensor like[RG_MAX_OUTPUTS];
     for (int k = 0; k < c->n_out; k++) {
@@ -224,8 +224,8 @@ static __attribute__((noinline)) bool ask_to_record(const rg_call *c, bool *want
     return !*wants_grad || rgi_may_save(c, rgi_needs_of(c));
 }
 
-/* Computes the outputs. If wants_grad is set, no observer objects and an output is floating point,
- * records a node. */
+/* Computes the outputs. Then records a node if wants_grad is set, an output is floating point, and
+ * all observers allow it. */
 static inline __attribute__((always_inline)) bool compute_and_record(rg_call *c, size_t attr_size,
                                                                      bool wants_grad,
                                                                      rg_tensor *over, bool alike) {
@@ -270,7 +270,7 @@ RG_HOT static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over
     for (int i = 0; i < n && ok; i++)
         alike = alike && is_alike(in[i], in, i) && c->given[i]->flags & RG_PLAIN;
     ok = ok && compute_and_record(c, attr_size, wants_grad && !rgi_grad_off, over, alike);
-    /* An observer may read the converted inputs, so they are released only after this call. */
+    /* Observers may read the converted inputs in rgi_end_call, so these are released after it. */
     if (ok && span)
         rgi_end_call(span, c);
     for (int i = 0; i < n; i++)
@@ -298,10 +298,10 @@ RG_HOT static __attribute__((noinline)) bool apply_slowly(rg_call *c, size_t att
 }
 
 /* The findings of the first pass over the inputs. `plain` is true if the inputs need no further
- * check and no conversion: there are at most RG_MAX_RULES, and each is alive, present (RG_NONE has
- * no storage), no number, no view whose base has changed, and of a dtype that suits the op. The
- * other fields are valid only if `plain` is true: whether an input requires grad, and whether
- * rgi_run_alike can compute the output. */
+ * check and no conversion. Then there are at most RG_MAX_RULES inputs, and each is a live tensor
+ * with a dtype that suits the op. None is RG_NONE, a number, or a view whose base has changed. The
+ * other fields are valid only if `plain` is true. `wants_grad` says whether an input requires grad,
+ * and `alike` whether rgi_run_alike can compute the output. */
 typedef struct {
     bool plain, wants_grad, alike;
 } inputs_seen;

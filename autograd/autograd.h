@@ -40,9 +40,9 @@ rg_tensor *rg_requires_grad_(rg_tensor *t, bool on);
 bool rg_requires_grad(rg_tensor *t);
 bool rg_is_leaf(rg_tensor *t);
 rg_tensor *rg_detach(rg_tensor *t);
-/* Makes t a leaf that doesn't require grad. t keeps its .grad. It also keeps its hooks if it was a
- * leaf; otherwise they are removed. Fails if t is a view. Results that were computed from t keep
- * their histories. (In torch, a backward run through them may fail if it needs t's value.) */
+/* Makes t a leaf that doesn't require grad. t keeps its .grad. If t was a leaf, it also keeps its
+ * hooks; otherwise its hooks are removed. Fails if t is a view. Results that were computed from t
+ * keep their histories. (In torch, a backward run through them may fail if it needs t's value.) */
 rg_tensor *rg_detach_(rg_tensor *t);
 bool rg_set_data(rg_tensor *t, rg_tensor *data);
 const char *rg_grad_fn(rg_tensor *t);
@@ -81,16 +81,16 @@ void rg_inference_guard_close(rg_inference_guard *guard);
 
 /* ---- backward ------------------------------------------------------------------
  * rg_backward(loss) adds the loss's gradients to .grad of every leaf on which the loss depends, and
- * frees the values that the graph saved. It returns false on failure; then no leaf's .grad has
- * changed, unless a post-accumulate-grad hook failed. It warns of a loss that is NaN. rg_grad(y, x)
- * returns the gradient dy/dx instead of adding it. */
+ * frees the values that the graph saved. It returns false on failure. A failed run has changed no
+ * leaf's .grad, unless the failure is that of a post-accumulate-grad hook. It warns of a loss that
+ * is NaN. rg_grad(y, x) returns the gradient dy/dx instead of adding it. */
 typedef struct RG_OPTIONS rg_backward_options {
     RG_BY_NAME;
-    /* The gradient of y. It may be left out if y has one element; then it is 1. */
+    /* The gradient of y. If it is left out, it is 1, and y must have one element. */
     rg_tensor *gradient RG_DEFAULT(RG_NONE);
     rg_flag retain_graph RG_DEFAULT(false);
     /* If true, the backward run itself is recorded, so that its gradients can be differentiated.
-     * The graph is then retained, too. */
+     * The graph is retained as well. */
     rg_flag create_graph RG_DEFAULT(false);
     /* If y doesn't depend on x, rg_grad returns RG_NONE if this is true, and fails if it is
      * false. */
@@ -117,8 +117,8 @@ bool rg_grad_many(int n, rg_tensor *const y[], rg_tensor *const gradients[], int
 /* rg_grad_of returns t.grad, or RG_NONE if t has no gradient. rg_set_grad sets it. t must be a
  * leaf, which needn't require grad, or must retain its grad; otherwise rg_set_grad fails.
  * rg_set_grad(t, RG_NONE) removes the gradient. rg_retain_grad makes a tensor that isn't a leaf
- * keep its .grad, and rg_retains_grad returns whether t does so. For a leaf, rg_retains_grad
- * returns false. */
+ * keep its .grad, and rg_retains_grad returns whether t is such a tensor. For a leaf,
+ * rg_retains_grad returns false. */
 rg_tensor *rg_grad_of(rg_tensor *t);
 bool rg_set_grad(rg_tensor *t, rg_tensor *grad);
 bool rg_retain_grad(rg_tensor *t);
@@ -194,8 +194,8 @@ bool rg_is_anomaly_enabled(void);
  * file's name stands for the process ID. After a fork, the child writes nothing to the file.
  * rg_set_profiling returns whether the profiler was on before. rg_profile_table returns the table
  * of all calls up to now. rg_profile_cost returns the sum of the table's rows whose name is `row`,
- * such as "matmul" or "matmul, backward". For NULL it returns the sum of all rows, except those
- * that rg_profile_end made. */
+ * such as "matmul" or "matmul, backward". If `row` is NULL, it returns the sum of all rows, except
+ * those that rg_profile_end made. */
 bool rg_set_profiling(bool on);
 const char *rg_profile_table(void);
 typedef struct rg_cost {

@@ -48,8 +48,8 @@ static bool keep_gradient(const rg_node *n, rg_tensor **kept, rg_tensor *grad) {
     return true;
 }
 
-/* Calls the output's hooks. Then, if the output retains its gradient, keeps the gradient that the
- * hooks have left. A hook that another hook adds is first called in the next run. */
+/* Calls the output's hooks, which may replace the gradient. Then keeps the gradient if the output
+ * retains it. A hook that is added by another hook isn't called before the next run. */
 bool rgi_run_hooks(rg_node *n, int output, rg_tensor **grad) {
     if (!rgi_may_do_once("a hook"))
         return false;

@@ -29,8 +29,8 @@ bool rgi_want_integers(const char *op, const char *what, const rg_tensor *t);
 bool rgi_want_bools(const char *op, const char *what, const rg_tensor *t);
 bool rgi_want_same_dtype(const char *op, const char *what, const rg_tensor *t, const char *what2,
                          const rg_tensor *t2);
-/* Fails with an error that names both dtypes, unless `can` is true: a result of dtype `from` can be
- * converted to dtype `to`. */
+/* Requires that a result of dtype `from` can be converted to dtype `to`, as `can` says. The error
+ * message names both dtypes. */
 bool rgi_want_cast(const char *op, bool can, rg_dtype from, rg_dtype to);
 /* Fails if t requires grad, grad mode is on, and `dtype`, to which t is to be converted, isn't
  * floating point. */

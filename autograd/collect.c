@@ -28,7 +28,7 @@ static bool make_room(rg_run *r) {
     return true;
 }
 
-/* Marks n as a node of this run. Fails if it belongs to another run. */
+/* Marks n as a node of this run. Fails if n belongs to another run. */
 static bool claim(rg_run *r, rg_node *n) {
     uintptr_t id = (uintptr_t)r;
     uintptr_t nobody = 0;

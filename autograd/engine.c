@@ -1,8 +1,9 @@
 /*
- * engine.c: a backward run. It collects the nodes that the roots lead to (collect.c), visits them
- * from the newest to the oldest, and has each compute the gradients of its inputs (gradients.c).
- * The gradients of leaves are kept in a table until the end (leaf_table.c). Then they are all
- * committed at once, so that a run that fails before this changes no leaf's .grad.
+ * engine.c: a backward run. It begins at one or several tensors, the roots. It collects the nodes
+ * that the roots lead to (collect.c), visits them from the newest to the oldest, and has each
+ * compute the gradients of its inputs (gradients.c). The gradients of leaves are kept in a table
+ * until the end (leaf_table.c). Then they are all committed at once, so that a run that fails
+ * before this changes no leaf's .grad.
  *
  * This file is long because all functions of a run work on the state of that run.
  */
@@ -19,10 +20,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The arguments of a backward run from n tensors y. gradients[k] is the gradient of y[k]; RG_NONE,
- * or a NULL in place of the whole array, stands for 1 if y[k] has one element. If x isn't NULL,
- * only the gradients of the m tensors x are computed. If `results` isn't NULL, these gradients are
- * stored in it; otherwise gradients are added to .grad of their tensors. */
+/* The arguments of a backward run from n tensors y. gradients[k] is the gradient of y[k]. If
+ * gradients[k] is RG_NONE, or `gradients` is NULL, the gradient is 1, and y[k] must have one
+ * element. If x isn't NULL, only the gradients of the m tensors x are computed. If `results` isn't
+ * NULL, these gradients are stored in it. Otherwise gradients are added to .grad. */
 typedef struct {
     const char *op;
     int n, m;
@@ -236,7 +237,7 @@ static bool mark_needed(rg_run *r, int m, rg_tensor *const x[]) {
     return rgi_run_ask(r, m, x);
 }
 
-/* Fails if t doesn't require grad. `sentence` is the error message, a format for i. */
+/* Fails if t doesn't require grad. `sentence` is the error message, a format for the number i. */
 RG_HOT static bool require_grad(const char *op, rg_tensor *t, const char *sentence, int i) {
     return rgi_check(t, op) && rgi_renew(t, op)
            && (t->history || rgi_fail(RG_RUNTIME_ERROR, op, sentence, i));
@@ -430,7 +431,8 @@ static bool run_hooked(const leaves_hooked *l, bool ok) {
     return ok;
 }
 
-/* Frees the run. After a walk that succeeded, r->grads has only gradients that were asked for. */
+/* Frees the run. `ok` says whether the visits of all nodes succeeded. Then r->grads has only
+ * gradients that were asked for. */
 static void run_free(rg_run *r, bool ok) {
     if (r->grads && (!ok || r->capturing))
         for (size_t i = 0; i < r->n_grads; i++)

@@ -13,11 +13,11 @@ rg_node *rgi_leaf_of(const rg_tensor *t);
  * gradients that t's node retains. Returns NULL if t has no leaf and retains no gradient. */
 rg_tensor **rgi_grad_place(const rg_tensor *t);
 /* Does the same as rg_grad_of (leaf.c). `again` is true if the caller is an operation that reads
- * the gradient again in each repetition (rgi_observe_operation). */
+ * the gradient again each time a recorded step is repeated (rgi_observe_operation). */
 rg_tensor *rgi_grad_of(rg_tensor *t, bool again);
-/* Freezes t, a leaf that requires grad, so that t has no history. If the leaf has no gradient, no
- * hooks and no other references, there is nothing to keep, and t only loses its history. Returns
- * false if memory ran out; then t hasn't changed. */
+/* Freezes t, a leaf that requires grad, so that t has no history. If the leaf has no gradient and
+ * no hooks, and nothing but t refers to it, it isn't kept, and t only loses its history. If memory
+ * ran out, returns false and leaves t unchanged. */
 bool rgi_freeze(rg_tensor *t);
 /* Makes a frozen leaf require grad again. Does nothing if t isn't frozen. */
 void rgi_thaw(rg_tensor *t);

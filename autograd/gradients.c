@@ -141,7 +141,7 @@ static bool pass(rg_run *r, const rg_step *s, int i, rg_tensor *g) {
 
 /* Adds the gradient *own of input i, as `pass` does. The step holds a reference to *own. If there
  * is no gradient yet at the end of edge i, and *own needn't be summed or converted, *own becomes
- * that gradient. The step gives its reference away with it, and the pointer *own becomes NULL. */
+ * that gradient. The gradient takes over the step's reference, and *own is set to NULL. */
 static bool pass_own(rg_run *r, const rg_step *s, int i, rg_tensor **own) {
     rg_tensor *g = finished_gradient(s, i, *own);
     rg_tensor **place = g ? rgi_run_place(r, s->node->edge[i]) : NULL;
@@ -241,8 +241,8 @@ static uint32_t mask_of(rg_tensor *const gradients[]) {
 }
 
 /* Computes input gradients by the op's fused derivative. Those that the fused derivative leaves
- * NULL are computed by rules. Adds all of them, as pass_all does. If spans are observed, sets *made
- * to the mask of the gradients that the fused derivative computed. */
+ * NULL are computed by rules. Adds all of them, as pass_all does. If an observer is told of steps
+ * (RG_SEES_SPANS), sets *made to the mask of the gradients that the fused derivative computed. */
 RG_HOT static __attribute__((noinline)) bool pass_fused(rg_run *r, rg_step *s, uint32_t *made) {
     rg_tensor *fused[RG_MAX_RULES] = { NULL };
     bool ok = make_fused(s, fused);

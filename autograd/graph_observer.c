@@ -79,8 +79,8 @@ void rgi_count_graph_observer(rg_graph_observer *o, int by) {
     (o);                                     \
     (o) = in_force_from((o)->next)
 
-/* Begins a span, whose notes are 0 at first. An observer that is put in force during the span isn't
- * told of the beginning, but is told of the end, and then reads these zeros. */
+/* Begins a span (a call or a backward step), whose notes are 0 at first. An observer that is put in
+ * force during the span is told only of the end, and then reads these zeros. */
 void rgi_begin_span(rg_span *span) {
     *span = (rg_span){ { 0 } };
     for (EACH_IN_FORCE(o))

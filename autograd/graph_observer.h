@@ -1,8 +1,8 @@
 /*
  * graph_observer.h: observers of the graph. An observer is told of ops that are applied, of nodes
  * that are recorded, and of the steps of backward runs. It can keep notes with nodes. Profiling,
- * replays, anomaly mode, inference mode and hooks on saved values are observers, each in a file
- * of its own; the files of the graph know nothing else of them.
+ * replays, anomaly mode, inference mode and hooks on saved values are observers, each in a file of
+ * its own.
  *
  * There are two kinds of observers. The thread's observer (tensor/observer.h) sees one thread, and
  * may do work in place of the functions of the graph. An observer of all threads does no such work:
@@ -45,16 +45,16 @@ struct rg_graph_observer {
      * of g. Also called, with g = NULL, when rg_set_grad is about to set or remove a gradient. */
     rg_tensor *(*gradient)(rg_graph_observer *o, rg_node *leaf, rg_tensor *g);
     /* Called when t's gradient is read. `grad` is NULL if t has none. `again` is true if the reader
-     * is an operation that reads the gradient again in each repetition (rgi_observe_operation). */
+     * is an operation that reads the gradient again each time a recorded step is repeated
+     * (rgi_observe_operation). */
     void (*read_gradient)(rg_graph_observer *o, rg_tensor *t, rg_tensor *grad, bool again);
     /* Called when the program is about to change whether t requires grad. */
     void (*before_change)(rg_graph_observer *o, rg_tensor *t);
 
     /* ---- observers of all threads: functions that are called at an event RG_SEES_.. ---- */
     /* RG_SEES_SPANS: a call or a step begins, or ends without failure. An observer that was put in
-     * force after the beginning is told of the end, too, and then finds notes of 0. `made` is a
-     * mask, in RG_IN bits, of the input gradients that the step computed by its own code, without a
-     * rule. */
+     * force after the beginning is told only of the end, and finds notes of 0. `made` is a mask, in
+     * RG_IN bits, of the input gradients that the step computed by its own code, without a rule. */
     void (*begin_span)(rg_graph_observer *o, rg_span *span);
     void (*end_call)(rg_graph_observer *o, const rg_span *span, const rg_call *c);
     void (*end_step)(rg_graph_observer *o, const rg_span *span, const rg_step *s, uint32_t made);
@@ -92,15 +92,15 @@ extern rg_graph_observer rgi_profiler;
 
 /* Puts an observer in force if `on`, else out of force. Returns whether it was in force before. */
 bool rgi_set_graph_observer(rg_graph_observer *o, bool on);
-/* Adds `by`, which is 1 or -1, to the number of times that an observer was put in force. It is in
- * force while this number is above 0. */
+/* Adds `by`, which is 1 or -1, to the number of times that an observer was put in force. The
+ * observer is in force while this number is above 0. */
 void rgi_count_graph_observer(rg_graph_observer *o, int by);
 static inline bool rgi_is_in_force(const rg_graph_observer *o) {
     return atomic_load_explicit(&o->in_force, memory_order_relaxed) > 0;
 }
 
-/* The events that observers may want to see. rgi_observed has the bits of those that observers in
- * force want to see. It is usually 0, and then an event costs one comparison. */
+/* The events that observers may want to see. rgi_observed is a mask of the events that observers in
+ * force want to see. Usually it is 0, and an event costs only one comparison. */
 enum {
     RG_SEES_SPANS = 1,
     RG_SEES_RECORDING = 2,
@@ -115,8 +115,8 @@ static inline bool rgi_is_observed(int event) {
 }
 
 /* Each of these functions calls, for every observer in force, the observer's function with the same
- * name (without rgi_). rgi_end_call and rgi_end_step do so even for observers out of force. If an
- * observer's function returns false, the rgi_ function returns false at once. */
+ * name (without rgi_). rgi_end_call and rgi_end_step call it for observers out of force as well. If
+ * an observer's function returns false, the rgi_ function returns false at once. */
 void rgi_begin_span(rg_span *span);
 void rgi_end_call(const rg_span *span, const rg_call *c);
 void rgi_end_step(const rg_span *span, const rg_step *s, uint32_t made);

@@ -4,7 +4,7 @@
  * being called may add hooks to the list, and remove any of them, itself included. Therefore the
  * code that calls the hooks finds each next hook by its id, not by its index in the array. It reads
  * next_id before the first call, and doesn't call hooks with this id or a higher one, because they
- * were added meanwhile.
+ * were added during the calls.
  */
 #pragma once
 
@@ -23,9 +23,9 @@ typedef struct rg_hook {
 } rg_hook;
 enum { RG_HOOK_REMOVED = -1 };
 
-/* A list of n hooks, in the order of their ids. `live` is the number of those that aren't removed.
- * `recorded` is set when the list's module is called in a step that is being recorded; the list is
- * empty at that time. An empty list is all zeros. */
+/* A list of n hooks, in the order of their ids. `live` is the number of hooks that haven't been
+ * removed. `recorded` is set when the list's module is called in a step that is being recorded; the
+ * list is empty at that time. An empty list is all zeros. */
 typedef struct rg_hook_list {
     rg_hook *v;
     size_t n, room, live;
@@ -42,9 +42,9 @@ void rgi_hook_remove(rg_hook_list *list, rg_hook *hook);
 /* Returns the first hook of that kind whose id is at least `id` and less than `end`, or NULL if
  * there is none. The pointer is valid until a hook is added or removed. */
 const rg_hook *rgi_hook_from(const rg_hook_list *list, int id, int end, int kind);
-/* Returns the number of recorded hooks: those in all lists with `recorded` set, and hooks in no
- * list, which nn/inside/points.c adds by rgi_count_recorded_hooks. A replay can't call recorded
- * hooks, and fails unless the number is 0. rgi_count_recorded_hooks adds `by` to it. */
+/* Returns the number of recorded hooks: the hooks in all lists with `recorded` set, and the hooks
+ * that nn/inside/points.c counts by rgi_count_recorded_hooks. A replay can't call recorded hooks,
+ * and fails unless the number is 0. rgi_count_recorded_hooks adds `by` to the number. */
 int rgi_recorded_hooks(void);
 void rgi_count_recorded_hooks(int by);
 /* Removes all hooks, and frees the list's memory. */

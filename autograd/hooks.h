@@ -35,7 +35,7 @@ static inline bool rgi_has_hooks(const rg_node *n) {
 /* Returns the node's hooks, and makes the note for them if there is none. Returns NULL if memory
  * ran out. */
 rg_hooks *rgi_hooks_make(rg_node *n);
-/* Returns the place where t's retained gradient is stored, or NULL if t doesn't retain its
+/* Returns the address of the pointer to t's retained gradient, or NULL if t doesn't retain its
  * gradient. */
 rg_tensor **rgi_retained(const rg_tensor *t);
 /* Makes t retain its gradient. Requires that t has a node. Returns false if memory ran out. */

@@ -42,7 +42,8 @@ __attribute__((constructor)) static void install_write_guard(void) {
 }
 
 /* Returns whether a write to in[0] is recorded: whether grad mode is on and an input has a history.
- * For in[0], and for each input that is a stale view, the history of its base counts as well. */
+ * If in[0] is a view, its base's history counts as well, as does that of each stale view
+ * (rebase.h). */
 static bool is_recorded(int n, rg_tensor *const in[]) {
     bool any = false;
     for (int i = 0; i < n && !any; i++) {
@@ -109,8 +110,8 @@ static rg_tensor *copy_with_history(rg_tensor *t) {
 /* ---- writing the result of an op over its first input ------------------------------- */
 
 /* Writes the values of y over t, and records this: t and, if t is a view, t's base get new
- * histories that lead to y's. If the node of y saved its output, and y has t's dtype, the saved
- * value becomes an alias of t, as in torch. So a later write to t is noticed. */
+ * histories that lead to y's history. If the node of y saved its output, and y has t's dtype, the
+ * saved value becomes an alias of t, as in torch. Then backward fails after a later write to t. */
 static bool take_over_history(const char *name, rg_tensor *t, rg_tensor *y) {
     rg_tensor *cast = rgi_to_as(rgi_node_name(rgi_node_of(y)), y, t->dtype);
     rg_rebase rebase;

@@ -62,7 +62,7 @@ rg_tensor *(rg_requires_grad_)(rg_tensor *t, bool on) {
 }
 
 /* Returns whether t is floating point and has a history or, if t is a view without one, a base with
- * a history. This also holds for a view that ops refuse because of a write to its base. */
+ * a history. Also returns true for a view that ops refuse because its base was written to. */
 bool rg_requires_grad(rg_tensor *t) {
     return rgi_check(t, "requires_grad") && rgi_is_float(t->dtype) && rgi_history_of(t);
 }
@@ -101,9 +101,9 @@ rg_tensor *rg_detach_(rg_tensor *t) {
 
 /* Gives t the storage, dtype and strides of data. Fails unless t is a leaf or has no history, and
  * data has t's shape. t remains the same tensor, and no memory is allocated. If t is a view, it is
- * no longer a view of its base. If the dtype changes, t loses its .grad. For graphs that have saved
- * t this counts as a write: in torch they would use the new data for some ops, and the old data for
- * others. */
+ * no longer a view of its base. If the dtype changes, t loses its .grad. The change counts as a
+ * write to t, so that backward fails for graphs that have saved t. (In torch, such a graph would
+ * use the new data for some ops, and the old data for others.) */
 static bool set_data(rg_tensor *t, rg_tensor *data) {
     if (!rgi_may_do_once("set_data") || !rgi_check(t, "set_data") || !rgi_check(data, "set_data"))
         return false;
@@ -189,7 +189,7 @@ static bool set_grad(rg_tensor *t, rg_tensor *grad) {
     rg_tensor **place = leaf ? &leaf->grad : rgi_retained(t);
     rg_tensor *kept = NULL;
     if (!place && grad == RG_NONE) {
-        /* There is no gradient to remove. A repetition must find none, either. */
+        /* There is no gradient to remove. Repetitions of a recorded step must find none either. */
         note_read(t, NULL, false);
         return true;
     }

@@ -135,7 +135,7 @@ static void set_meta(rg_meta *m, const rg_tensor *t) {
 }
 
 /* Stores t's strides in leaf->attr, since a leaf has no attributes. Stores none if t is contiguous
- * or isn't dense: then t's gradient is contiguous. */
+ * or isn't dense, since t's gradient is then contiguous. */
 void rgi_leaf_lie_as(rg_node *leaf, const rg_tensor *t) {
     const size_t bytes = t->ndim * sizeof t->stride[0];
     leaf->attr_size = t->flags & RG_CONTIGUOUS || !rgi_is_dense(t) ? 0 : (uint32_t)bytes;
@@ -175,8 +175,8 @@ static inline void join_inputs(rg_node *n, const rg_call *c) {
 }
 
 /* Saves t's value in a header of the node's block. t's history isn't saved, since it may lead back
- * to the node. RG_NONE has no storage, and nothing is saved for it. RG_WEAK is cleared, so that a
- * rule sees a number as a tensor of its dtype. */
+ * to the node. RG_NONE has no storage, and nothing is saved for it. Clears RG_WEAK, the flag of a
+ * number, so that a rule sees the number as an ordinary tensor of its dtype. */
 static inline void save(rg_node *n, int slot, rg_tensor *value, rg_tensor *t) {
     if (!t->storage)
         return;
@@ -285,8 +285,8 @@ static inline void node_destroy(rg_node *n) {
     rgi_free_fast(n, n->bytes, RG_MEM_NODE);
 }
 
-/* Destroys a node. This may release further nodes. They are put into a list, so that a loop and not
- * a recursion releases a long history. */
+/* Destroys a node. If this releases further nodes, they are put into a list. So a long history is
+ * released by a loop, without recursion. */
 RG_HOT static __attribute__((noinline)) void node_gone(rg_node *n) {
     n->pending = graph_thread.pending;
     graph_thread.pending = n;

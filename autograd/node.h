@@ -29,7 +29,8 @@ typedef struct rg_note rg_note;
  * headers. */
 struct rg_node {
     rg_history base;
-    /* References: the low half counts all of them, the high half those that tensor headers hold. */
+    /* The number of references: the low half counts all references, and the high half counts those
+     * that tensor headers hold. */
     _Atomic int64_t refs;
     /* The op. NULL if the node is a leaf. */
     const rg_op *op;
@@ -103,11 +104,11 @@ void rgi_leaf_lie_as(rg_node *leaf, const rg_tensor *t);
 static inline const int64_t *rgi_leaf_strides(const rg_node *leaf) {
     return leaf->attr_size ? leaf->attr : NULL;
 }
-/* Makes t output `output` of the node, which becomes t's history. t must not have one yet. */
+/* Makes n the history of t, as n's output number `output`. t must not have a history yet. */
 void rgi_node_attach(rg_tensor *t, rg_node *n, uint32_t output);
 /* Removes t's history, and returns t. */
 rg_tensor *rgi_forget_history(rg_tensor *t);
-/* Returns an alias of `value` that has this output of the node as its history. The scope owns the
+/* Returns an alias of `value` whose history is n, as n's output number `output`. The scope owns the
  * alias. */
 rg_tensor *rgi_join(rg_tensor *value, rg_node *n, uint32_t output);
 
@@ -126,7 +127,7 @@ void rgi_node_release(rg_node *n);
  * first gives a stale view its new node, and then returns the node's name. */
 extern rg_history_class rgi_node_class;
 void rgi_node_free_saved(rg_node *n);
-/* The caller has written the node's first output over t. If the node saved that output, the saved
+/* Called after the node's first output was written over t. If the node saved that output, the saved
  * value becomes an alias of t. */
 void rgi_node_save_instead(rg_node *n, rg_tensor *t);
 rg_dims rgi_meta_dims(const rg_meta *m);

@@ -137,7 +137,7 @@ struct rg_op {
     /* True if the shape function also checks values, such as indices that must be in range. Each
      * replay of a recorded training step then calls it again, since the values may have changed. */
     bool refuses_values;
-    /* True if the op fails for some strides of the input, since its result can't be a view. */
+    /* True if the op fails for some strides of the input, with which no view is possible. */
     bool some_strides;
     /* Computes the outputs. Returns false if that failed. */
     bool (*forward)(rg_call *c);
@@ -152,8 +152,8 @@ struct rg_op {
      * input i. An op with `fused` has rules as well, and they define which result is right. */
     bool (*fused)(const rg_step *s, rg_tensor *gin[]);
     /* Computes all gradients in place of rules, and records the computation if the step creates a
-     * graph. Only ops that users define have it: their n_in is 0, and they take up to RG_INPUTS
-     * inputs. */
+     * graph. Only ops that users define have this function. Their n_in is 0, and they take up to
+     * RG_INPUTS inputs. */
     bool (*together)(const rg_step *s, rg_tensor *gin[]);
     /* The reason why the op has no derivative. NULL if it has one. */
     const char *no_grad;
@@ -206,8 +206,8 @@ extern const int rgi_n_ops;
 #define RG_ELEMENTWISE .inplace = true, .laid_between = true
 /* Initializers for fields of an rg_op. RG_MADE(ident) sets `shape` and `forward` to ident_shape and
  * ident_forward. RG_WITH sets attr_size, the size of the attributes. RG_NAMED does the same, and
- * sets node_of: the first field of the attributes is then torch's name of the node or, if it is
- * NULL, the node is named by the field `node` of the rg_op. */
+ * sets node_of. The first field of the attributes must then be torch's name of the node. If this
+ * field is NULL, the rg_op's field `node` is the name. */
 #define RG_MADE(ident)  .shape = ident##_shape, .forward = ident##_forward
 #define RG_WITH(ident)  .attr_size = sizeof(struct ident##_attr)
 #define RG_NAMED(ident) RG_WITH(ident), .node_of = rgi_named
@@ -227,9 +227,9 @@ rg_tensor *rgi_apply(const rg_op *op, const void *attr, size_t attr_size, int n,
                      rg_tensor *const in[]);
 bool rgi_apply_outputs(const rg_op *op, const void *attr, size_t attr_size, int n,
                        rg_tensor *const in[], rg_tensor *out[]);
-/* Applies an op that returns values and indices. Pass ok = false if an earlier check has failed:
- * then the op isn't applied, and both fields of the result are NULL. They are NULL as well if the
- * op fails. */
+/* Applies an op that returns values and indices. The caller passes ok = false if an earlier check
+ * has failed. Then the op isn't applied. If `ok` is false or the op fails, both fields of the
+ * result are NULL. */
 static inline rg_values_indices rgi_apply_two(bool ok, const rg_op *op, const void *attr,
                                               size_t attr_size, rg_tensor *x) {
     rg_tensor *out[RG_MAX_OUTPUTS] = { NULL };
@@ -267,9 +267,9 @@ static inline bool rgi_run_alike(const rg_call *c) {
     return true;
 }
 
-/* The body of a public function that is composed of other functions: the value of `expression`,
- * which calls them. A scope owns the intermediate results and ends here. Errors inside the
- * expression carry the name `name`. */
+/* RG_COMPOSITE is the body of a public function that only calls other functions. Its value is that
+ * of `expression`, which makes these calls. A scope around the expression owns the intermediate
+ * results. Errors inside the expression carry the name `name`. */
 #define RG_COMPOSITE(name, expression) \
     __extension__({                    \
         RG_AS(name);                   \
@@ -291,7 +291,7 @@ bool rgi_shape_broadcast_bool(rg_call *c);
  * flags. */
 void rgi_view_begin(rg_call *c);
 bool rgi_view_end(rg_call *c);
-/* Fails and returns false unless x can be expanded to the shape. -1 stands for x's own size. */
+/* Fails and returns false unless x can be expanded to the shape, where -1 stands for x's size. */
 bool rgi_may_expand(const char *op, const rg_tensor *x, rg_dims shape);
 
 /* A part of a tensor: the slice at one index of a dim, a range of a dim, a diagonal of two dims, or
@@ -325,8 +325,8 @@ rg_tensor *rgi_part_of(rg_tensor *x, const rg_part *p);
 int64_t rgi_slice_length(int64_t size, int64_t *start, int64_t end, int64_t step);
 
 /* ---- functions that a rule may call (step.c) --------------------------------------- */
-/* rgi_saved returns an input's saved value, or RG_NONE if the input was absent. The other two
- * return the saved value of the first output, or of output number `output`. */
+/* rgi_saved returns an input's saved value, or RG_NONE if the input was absent. rgi_saved_output
+ * returns the saved value of the first output, and rgi_saved_output_at that of output `output`. */
 rg_tensor *rgi_saved(const rg_step *s, int input);
 rg_tensor *rgi_saved_output(const rg_step *s);
 rg_tensor *rgi_saved_output_at(const rg_step *s, int output);
@@ -368,8 +368,8 @@ rg_tensor *rgi_reshape_own(const char *node, rg_tensor *x, rg_dims shape);
 /* Converts value to x's dtype, writes it over x, and returns x. The earlier values of x get no
  * gradient. */
 rg_tensor *rgi_replace_(const char *name, const char *node, rg_tensor *x, rg_tensor *value);
-/* Stores contiguous copies of n tensors in copy[]. The copy of RG_NONE is NULL. If a copy can't be
- * made, returns false. The caller releases all copies in either case. */
+/* Stores contiguous copies of n tensors in copy[]. The copy of RG_NONE is NULL. Returns false if
+ * memory ran out. The caller releases all copies, also on failure. */
 bool rgi_contiguous_copies(int n, rg_tensor *copy[], rg_tensor *const t[]);
 void rgi_release_all(int n, rg_tensor *t[]);
 /* Returns softmax(x), with zeros for rows in which all elements are -inf. */

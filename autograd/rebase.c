@@ -12,8 +12,8 @@
 /* ---- the place of a view in its base ----------------------------------------------- */
 
 /* Fills in *at, the place of the view t in its base. Returns false if the base doesn't contain the
- * view any more, because one of the two was given other data, or if several elements of the base
- * are at the same address. For an empty view, always returns true. */
+ * view any more, because the view or the base was given other data. Also returns false if several
+ * elements of the base are at the same address. For an empty view, always returns true. */
 static bool place_in_base(const rg_tensor *t, rg_strided *at) {
     const rg_tensor *base = rgi_base_of(t);
     *at = (rg_strided){
@@ -52,8 +52,8 @@ static bool record_after(rg_tensor *after, const rg_tensor *t, const rg_op *op,
     return false;
 }
 
-/* Makes `after` a header like the view t. Its history is the op as_strided of the base. Returns
- * false if memory ran out. */
+/* Makes `after` a header like the view t. The history of `after` is the op as_strided of the base.
+ * Returns false if memory ran out. */
 static bool record_view(rg_tensor *after, const rg_tensor *t, const rg_strided *at,
                         rg_tensor *base) {
     return record_after(after, t, &rg_op_as_strided, at, 1, &base);
@@ -84,9 +84,9 @@ static void release_history(rg_history *h) {
 
 /* ---- views that were written to ---------------------------------------------------- */
 
-/* Returns the number of the view t for torch's error message. If t is an element of a list (as of
- * split), the number is its index in the list, otherwise its index among the outputs of its op.
- * Requires that n, the node of t, isn't a leaf. */
+/* Returns the number of the view t for torch's error message. If a function such as rg_split
+ * returned t in a list, the number is t's index in the list. Otherwise it is t's index among the
+ * outputs of its op. Requires that n, the node of t, isn't a leaf. */
 static int output_number(const rg_node *n, const rg_tensor *t) {
     bool is_part = RG_IS(n->op, select) || RG_IS(n->op, slice);
     return is_part ? ((const rg_part *)n->attr)->number : t->output;
@@ -121,8 +121,8 @@ typedef struct {
     const char *block, *outside, *advice;
 } view_origin;
 
-/* Follows the first input's node, from n on, as long as the node's op makes a view. Returns whether
- * the node at the end belongs to an op that the program defines. */
+/* Goes from n to the node of its first input, and so on, as long as the node's op makes a view.
+ * Returns whether the last node belongs to an op that the program defines. */
 static bool leads_to_own_op(const rg_node *n) {
     while (n && n->op && n->op->view)
         n = n->edge[0].node;
@@ -184,7 +184,7 @@ bool rgi_renew_slowly(rg_tensor *t, const char *op) {
         return false;
     }
     rg_history *released = after.history;
-    /* Two threads may use the view at the same time. Only the first to get here renews it. */
+    /* Two threads may use the view at the same time. The first one that gets the lock renews it. */
     rgi_lock(RG_LOCK_VIEWS);
     if (rgi_is_stale(t)) {
         if (follows)
@@ -199,7 +199,7 @@ bool rgi_renew_slowly(rg_tensor *t, const char *op) {
 /* ---- the name of a history --------------------------------------------------------- */
 
 /* Returns the name of t's node, or NULL if t is a leaf or has no node. If t is a stale view, first
- * gives it its new history; if t can't have one, returns "Invalid", which torch prints. */
+ * gives t its new history. If t can't have a new history, returns "Invalid", as torch prints. */
 static const char *history_name(rg_tensor *t) {
     if (rgi_is_stale(t) && rgi_follows_base(t) && !rgi_is_renewable(t))
         return "Invalid";

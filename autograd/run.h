@@ -20,10 +20,10 @@ enum { RG_FEW_NODES = 24 };
  * run computes only the gradients of given tensors: they are returned or, if `commits` is set,
  * added to the .grad of these tensors. If `retain` is set, the nodes keep their saved values.
  * `nodes` lists the nodes of the tensors from which the run begins, and all nodes that these lead
- * to, but no leaves; once rgi_run_collect has sorted them, the newest comes first. `grads` has an
- * element for each output of each node: the sum of the gradients that have reached this output. If
- * `capturing` is set, `marks` has as many elements, with RG_LEADS and RG_ASKED. The elements for
- * the outputs of a node begin at index node->slot. */
+ * to, but no leaves; rgi_run_collect sorts the list from the newest to the oldest node. `grads` has
+ * an element for each output of each node: the sum of the gradients that have reached this output.
+ * If `capturing` is set, `marks` has as many elements, with RG_LEADS and RG_ASKED. In both arrays,
+ * the elements for the outputs of a node begin at index node->slot. */
 typedef struct rg_run {
     const char *op;
     bool create_graph, retain, capturing, commits;
@@ -53,7 +53,8 @@ bool rgi_run_ask(rg_run *r, int m, rg_tensor *const x[]);
 void rgi_run_let_go(rg_run *r);
 
 /* ---- gradients.c: the step of a node ------------------------------------------------ */
-/* Returns the place where gradients for the edge's target are summed, or NULL if memory ran out. */
+/* Returns the address of the pointer to the sum of gradients for the edge's target, which is a
+ * node's output or a leaf. Returns NULL if memory ran out. */
 rg_tensor **rgi_run_place(rg_run *r, rg_edge e);
 /* Adds g to *to, which has the same shape. Adds in place if *to may be written to
  * (rgi_is_sole_owner) and the run doesn't create a graph; otherwise *to becomes a new tensor. If

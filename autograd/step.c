@@ -37,8 +37,8 @@ static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int
 }
 
 /* Returns the value that the step's node saved in `slot`. It is output number `output` of the node
- * `from`, which may be NULL. A rule may return this value as a gradient. It gets an alias of the
- * value, because the header in `saved` is freed with the node. */
+ * `from`, which may be NULL. The rule gets an alias of the value, because it may return the value
+ * as a gradient, and the header in `saved` is freed with the node. */
 static inline rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t output) {
     rg_node *n = s->node;
     rg_tensor *t = slot < n->n_saved ? n->saved[slot] : NULL;

@@ -7,9 +7,9 @@
 
 /* ---- sums and products --------------------------------------------------------- */
 
-/* Returns y converted to the dtype. y is a sum, product or running sum of x, where x was converted
- * to the dtype before. So y has the dtype already, unless the dtype is bool: then y is an integer.
- * Fails if x requires grad and the dtype can't have a gradient. */
+/* Returns y converted to the dtype. y is a sum, product or running sum of x, which was converted to
+ * the dtype before. Therefore y has the dtype already, unless the dtype is bool, whose sums are
+ * integers. Fails if x requires grad and the dtype can't have a gradient. */
 static rg_tensor *summed_as(const char *op, rg_tensor *x, rg_tensor *y, rg_dtype dtype) {
     if (!y)
         return NULL;
@@ -64,7 +64,7 @@ rg_tensor *(rg_prod_dim_as)(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype)
 }
 
 /* Returns x converted to the dtype. Fails if the dtype is bool, since no kernel computes running
- * sums of bools. But as in torch, this is no error if x has no dims or no elements. */
+ * sums of bools. As in torch, bool is allowed if x has no dims or no elements. */
 static rg_tensor *running_as(const char *op, rg_tensor *x, int dim, rg_dtype dtype) {
     int wrapped;
     if (!rgi_check(x, op) || !rgi_wrap_dim(op, dim, x->ndim, &wrapped))

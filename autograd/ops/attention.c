@@ -27,9 +27,9 @@ static bool attention_shape(rg_call *c) {
 }
 
 /* x has the shape (batch, heads, n, size). If its elements lie in memory in the order (batch, n,
- * heads, size), gives the new tensor t this memory order, too. Such an x is usually a transposed
- * tensor, and the program transposes the result back. As in torch, the result is then
- * contiguous. */
+ * heads, size), gives the new tensor t the same memory order. Such an x is usually a transposed
+ * tensor, and the program transposes the result back. The transposed result is contiguous, as in
+ * torch. */
 static void attention_lay_like(rg_tensor *t, const rg_tensor *x) {
     if (x->size[1] == 1 || x->size[2] == 1 || x->stride[1] >= x->stride[2])
         return;
@@ -136,7 +136,8 @@ static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
  * on average. It is 1 unless the attention is causal. `rows` is the number of queries, and `terms`
  * the number of keys. In causal attention, query i attends to keys 0 to i. If there are more keys
  * than queries, the result is the fraction of the first `rows` keys. The attributes of
- * joint_attention begin with those of attention, so this function can read both. */
+ * joint_attention begin with those of attention, so this function can read the attributes of both
+ * ops. */
 static double attention_share(const void *attr, int64_t rows, int64_t terms) {
     double seen = (double)RG_MIN(rows, terms);
     if (!((const struct attention_attr *)attr)->how.causal)

@@ -212,7 +212,8 @@ static bool batch_norm_write(rg_tensor *running, rg_tensor *value) {
 
 /* Updates the running mean and variance, if there are any: running += momentum * (batch - running).
  * The batch's variance, which has the denominator n, is first multiplied by n / (n - 1), where n is
- * the number of elements per channel. If memory runs out, neither is changed. */
+ * the number of elements per channel. If memory runs out, neither running_mean nor running_var is
+ * changed. */
 static bool batch_norm_moves(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
                              rg_tensor *const made[], double momentum) {
     if (rgi_is_none(running_mean))

@@ -22,8 +22,8 @@ static rg_tensor *chosen_gradient(rg_tensor *g, rg_tensor *equal, rg_tensor *oth
     return rg_masked_fill(rg_where(equal, rg_div(g, 2), g), other_chosen, 0);
 }
 
-/* Return for each element whether fmax or fmin chooses `a`. fmax chooses `a` where a >= b, fmin
- * where a <= b, and both where `b` is NaN. */
+/* fmax_chooses_a and fmin_chooses_a return for each element whether fmax or fmin chooses `a`. fmax
+ * does so where a >= b, and fmin where a <= b. Both choose `a` where `b` is NaN. */
 static rg_tensor *fmax_chooses_a(rg_tensor *a, rg_tensor *b) {
     return rg_logical_or(rg_ge(a, b), rg_isnan(b));
 }
@@ -243,8 +243,8 @@ rg_tensor *(rg_floor_divide_)(rg_tensor *a, rg_tensor *b) {
 }
 
 /* ---- operands: whether the caller gave a or b as a number -------------------------
- * In torch, the node's name in remainder, fmod, pow and xlogy depends on it. The derivatives of pow
- * and remainder depend on it as well. */
+ * Torch's name of the node of remainder, fmod, pow and xlogy depends on whether an operand is a
+ * number. So do the derivatives of pow and remainder. */
 
 enum operands { TENSOR_NUMBER, TENSOR_TENSOR, NUMBER_TENSOR };
 

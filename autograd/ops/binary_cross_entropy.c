@@ -157,8 +157,8 @@ static bool bce_with_logits_check(const rg_tensor *x, const rg_tensor *target,
            && rgi_want_cast(name, rgi_is_float(target->dtype), x->dtype, target->dtype);
 }
 
-/* All inputs are converted to the target's dtype, so the result has this dtype. In torch it is the
- * same, because torch computes the loss in place in the tensor 1 - target. */
+/* All inputs are converted to the target's dtype, so the result has this dtype. Torch's result has
+ * the target's dtype as well, because torch computes the loss in place in the tensor 1 - target. */
 rg_tensor *rg_binary_cross_entropy_with_logits_with(rg_tensor *x, rg_tensor *target,
                                                     rg_loss_options o) {
     const char *name = "binary_cross_entropy_with_logits";

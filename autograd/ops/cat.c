@@ -6,7 +6,8 @@
 /* ---- cat: tensors one after the other along dim; each tensor's gradient is its slice of g ---- */
 
 /* The attributes of cat, which joins its inputs along `dim`. In the result, input i begins at index
- * start[i] of that dim. Of the array, only the elements for the op's inputs are stored. */
+ * start[i] of that dim. Only the first n elements of start[] are stored, where n is the number of
+ * inputs. */
 struct cat_attr {
     int dim;
     int64_t start[RG_MAX_INPUTS];

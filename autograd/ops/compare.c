@@ -26,8 +26,8 @@ rg_tensor *rg_logical_not_(rg_tensor *x) {
 
 /* Compares x with b, and writes the result over x as 0 or 1. As in torch, the node's name depends
  * on whether b was given as a number. If b requires grad, the result must require grad as well, and
- * b must get a gradient of zeros. Therefore the result is passed through rg_where, which has b as
- * an input, but never chooses an element of b. */
+ * b must get a gradient of zeros. Therefore the result is passed through rg_where with b as an
+ * input whose elements it never chooses. */
 static rg_tensor *compare_in_place(const char *name, const char *node_of_number,
                                    const char *node_of_tensor,
                                    rg_tensor *(*compare)(rg_tensor *, rg_tensor *), rg_tensor *x,

@@ -43,8 +43,8 @@ static rg_tensor *cross_entropy_rule(const rg_step *s, rg_tensor *g) {
     return s->g[1] ? rg_add(gx, cross_entropy_of_lse(p, rgi_step_g(s, 1))) : gx;
 }
 
-/* Computes the gradient of x. But if the second output has a gradient, leaves gin[0] NULL, so that
- * the rule computes it. */
+/* Computes the gradient of x. If a gradient reached the second output, leaves gin[0] NULL, and the
+ * rule computes the gradient of x. */
 static bool cross_entropy_fused(const rg_step *s, rg_tensor *gin[]) {
     if (s->g[1])
         return true;

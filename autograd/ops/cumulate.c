@@ -38,8 +38,8 @@ static rg_tensor *cumulate(const rg_op *op, rg_tensor *x, int dim, bool reverse)
 }
 
 /* Returns x shifted by one element along dim: towards the end, or towards the beginning if
- * `reverse` is set. The element that becomes free gets the value `fill`. If x has no dims, or has
- * size 0 along dim, returns x itself. */
+ * `reverse` is set. The first element (or the last, if `reverse` is set) gets the value `fill`. If
+ * x has no dims, or has size 0 along dim, returns x itself. */
 static rg_tensor *cumulate_shift(rg_tensor *x, int dim, bool reverse, double fill) {
     if (!rgi_check(x, "cumprod") || x->ndim == 0 || x->size[dim] == 0)
         return x;

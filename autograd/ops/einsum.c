@@ -201,8 +201,8 @@ static void einsum_remove(einsum_dims *d, int at) {
 }
 
 /* Fails unless the operand's sizes fit those of the earlier operands. seen[label] is the size that
- * the label has in the earlier operands. It is 1 if all of them have size 1 or lack the label,
- * since the label may then still be broadcast. Updates seen[]. */
+ * the label has in the earlier operands. The size is 1 if each earlier operand has size 1 or lacks
+ * the label. The label may then still be broadcast. Updates seen[]. */
 static bool einsum_check_sizes(const einsum_operand *o, int operand, int64_t seen[]) {
     for (int d = 0; d < o->dims.n; d++) {
         int label = o->dims.label[d];
@@ -382,10 +382,10 @@ static void einsum_want(bool wanted[], const einsum_dims *dims) {
         wanted[dims->label[d]] = true;
 }
 
-/* Returns the one operand that is left, permuted to the output's order of dims, and summed over the
- * labels that the output lacks. `single` is set if the equation has only one operand. After a
- * product, a permuted tensor is also reshaped to its own shape. This changes no values, but adds
- * the node that torch's graph has there. */
+/* Returns the tensor of o, the operand that is left at the end. The tensor is permuted to the
+ * output's order of dims, and summed over the labels that the output lacks. `single` is set if the
+ * equation has only one operand. After a product, a permuted tensor is also reshaped to its own
+ * shape. This changes no values, but adds the node that torch's graph has there. */
 static rg_tensor *einsum_finish(const einsum_operand *o, const einsum_dims *out, bool single) {
     const einsum_dims *dims = &o->dims;
     bool kept[EINSUM_LABELS] = { false };

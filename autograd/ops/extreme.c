@@ -39,7 +39,7 @@ static bool smallest_forward(rg_call *c) {
 }
 
 /* The gradient of amax and amin: g / n where x equals y, and g * 0 elsewhere. n is the number of
- * elements that equal y among those over which y is the extreme. */
+ * elements that equal y, among the elements that were reduced to y. */
 static rg_tensor *extreme_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rgi_saved(s, 0);
     rg_tensor *share = rgi_reduce_share(x, rgi_saved_output(s), s->attr, false);
@@ -128,9 +128,9 @@ rg_tensor *rg_min(rg_tensor *x) {
 /* ---- max_dim, min_dim: the extremes along a dim, and their indices; g goes to the elements
  *      at these indices --------------------------------------------------------- */
 
-/* Returns the one dim that is in the mask `dims` of the attributes. In argmax and argmin the mask
- * may have all dims, which means that x is flattened. Then the result is 0, the only dim of the
- * flattened tensor. */
+/* Returns the one dim that is in the mask `dims` of the attributes. If an argmax or argmin is over
+ * the flattened x, the mask has all dims, and the result is 0, the only dim of the flattened
+ * tensor. */
 static int extreme_dim(const void *attr) {
     return __builtin_ctz(((const struct reduce_attr *)attr)->dims);
 }

@@ -123,7 +123,8 @@ typedef struct {
 
 /* A loop over n indices (p[1]) of one index tensor. Adds index * stride to each offset (p[0]); a
  * negative index counts from the end. An index that is out of bounds isn't added. It is stored in
- * *c->bad, unless *c->bad already holds one at the same or an earlier offset. */
+ * *c->bad, unless *c->bad already holds an index that belongs to the same or an earlier element of
+ * the offsets. */
 static void index_offsets(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const index_dim *c = context;
     for (int64_t i = 0; i < n; i++) {

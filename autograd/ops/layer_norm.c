@@ -112,8 +112,8 @@ static void norm_store(rg_tensor *to, const double *sums, size_t n) {
 
 /* Computes the gradients that are wanted. t holds contiguous copies of x, w and g; w may be NULL.
  * `sums` has room for k_norm_parts * 2 * weights numbers, which must be 0. The rows are divided
- * into k_norm_parts parts, and each part has its own `weights` sums for the gradient of weight, and
- * as many for the gradient of bias. */
+ * into k_norm_parts groups. In `sums`, each group has `weights` numbers for the gradient of weight,
+ * and then `weights` numbers for the gradient of bias. */
 static bool norm_backward(const rg_step *s, rg_tensor *gin[], rg_tensor *const t[3], double *sums,
                           size_t weights) {
     const struct norm_attr *a = s->attr;
@@ -138,8 +138,8 @@ static bool norm_backward(const rg_step *s, rg_tensor *gin[], rg_tensor *const t
     return true;
 }
 
-/* Computes the wanted gradients, unless only the bias's gradient is wanted: then gin[] stays NULL,
- * and the bias's rule computes it. */
+/* Computes the wanted gradients. If only the bias's gradient is wanted, gin[] stays NULL, and the
+ * bias's rule computes this gradient. */
 static bool norm_fused(const rg_step *s, rg_tensor *gin[]) {
     const struct norm_attr *a = s->attr;
     if (!rgi_wants(s, 0) && !rgi_wants(s, 1))

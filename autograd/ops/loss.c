@@ -66,9 +66,9 @@ static rg_tensor *loss_weighted(const char *name, rg_tensor *each, rg_tensor *we
 
 /* ---- functions for the ops whose losses k_loss computes ---------------------- */
 
-/* Fails unless input number `input` can be broadcast to y's shape. This is the weight (2) or the
- * pos_weight (3). As in torch, the error message for a weight names y's shape first, and the error
- * message for a pos_weight names the shape of the pos_weight first. */
+/* Fails unless the weight (`input` is 2) or the pos_weight (`input` is 3) can be broadcast to y's
+ * shape. As in torch, the error message for a weight names y's shape first, and the error message
+ * for a pos_weight names the shape of the pos_weight first. */
 static bool loss_weight_fits(const rg_call *c, int input) {
     rg_tensor *y = c->out[0];
     rg_tensor *weight = c->in[input];

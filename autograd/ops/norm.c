@@ -12,7 +12,8 @@
  *      aren't 0, for infinity max |x|, and for -infinity min |x|. gx = g x |x|^(p-2) / y^(p-1) */
 
 /* Computes the gradient by torch's formula for each range of p. The gradient is 0 where the norm is
- * 0. If p < 1, it is also 0 where x is 0. For p = 0 there is no gradient (RG_NONE). */
+ * 0. If p < 1, it is also 0 where x is 0. For p = 0, returns RG_NONE, since there is no
+ * gradient. */
 static rg_tensor *norm_rule(const rg_step *s, rg_tensor *g) {
     const struct reduce_attr *a = s->attr;
     double p = a->p;
@@ -151,9 +152,9 @@ static double cosine_far(const rg_tensor *t) {
 }
 
 /* Returns whether the norms of t must be computed again, after a division of t (see cosine_scale).
- * `norm` has the norms of the undivided t. The division is needed if one of them is neither 0 nor
- * in the safe range. It is also needed while a training step is recorded for replays, because t may
- * have other values in a replay. Returns false if t has no elements. */
+ * `norm` has the norms of the undivided t. The division is needed if a norm is neither 0 nor in the
+ * safe range. It is also needed while a training step is recorded for replays, because t may have
+ * other values in a replay. Returns false if t has no elements. */
 static bool cosine_needs_scale(const rg_tensor *t, const rg_tensor *norm) {
     double far = cosine_far(t);
     bool ordinary = !rgi_this.observer;

@@ -167,8 +167,9 @@ rg_tensor *rg_addcdiv(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value); /
 /* ---- reductions -------------------------------------------------------------------
  * A function reduces all elements, one dim (_dim), or several dims (_dims), such as RG_DIMS(0, 2).
  * With keepdim the reduced dims stay, with size 1. An empty list of dims means all dims, with two
- * exceptions, as in torch: in rg_any_dims and rg_all_dims it means no dim, and rg_logsumexp_dims
- * without keepdim refuses it, unless x has no dims or no elements. */
+ * exceptions, as in torch. In rg_any_dims and rg_all_dims an empty list means no dim.
+ * rg_logsumexp_dims without keepdim fails for an empty list, unless x has no dims or no
+ * elements. */
 
 /* A pair of results. On failure both fields are NULL. */
 typedef struct rg_values_indices {
@@ -629,9 +630,9 @@ rg_tensor *rg_group_norm(rg_tensor *x, int64_t groups, rg_tensor *weight, rg_ten
 /* rg_batch_norm(x, running_mean, running_var, .weight = w, .training = true) returns (x - mean) /
  * sqrt(var + eps) * weight + bias for each channel of x (batch, channels, ..). Without .training,
  * running_mean and running_var are used as mean and var. In training, mean and var are the mean and
- * variance of the batch, and running_mean and running_var are updated: each becomes (1 - momentum)
- * times itself plus momentum times the batch's value (for running_var, the variance with a
- * correction of 1). In training, running_mean and running_var may both be RG_NONE. */
+ * variance of the batch. Then running_mean and running_var are updated, unless both are RG_NONE:
+ * each becomes (1 - momentum) times itself plus momentum times the batch's value. For running_var,
+ * this value is the variance with a correction of 1. */
 typedef struct RG_OPTIONS rg_batch_norm_options {
     RG_BY_NAME;
     rg_tensor *weight RG_DEFAULT(RG_NONE);
@@ -642,7 +643,7 @@ typedef struct RG_OPTIONS rg_batch_norm_options {
 } rg_batch_norm_options;
 rg_tensor *rg_batch_norm_with(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
                               rg_batch_norm_options o);
-/* If the eps of rg_rms_norm is RG_OWN_EPS, the epsilon of x's dtype takes its place. This is
+/* If the eps of rg_rms_norm is RG_OWN_EPS, the epsilon of x's dtype takes its place. RG_OWN_EPS is
  * torch's default, None. */
 #define RG_OWN_EPS (-__builtin_inf())
 /* x / sqrt(mean(x^2) + eps) * weight; the mean is over the last dims of x, whose sizes must be
@@ -688,8 +689,8 @@ typedef struct rg_hidden_cells {
 } rg_hidden_cells;
 /* i, f, g, o are the quarters of gates + h weight_hh^T. A time step replaces c by c' = sigmoid(f) c
  * + sigmoid(i) tanh(g), and h by h' = sigmoid(o) tanh(c'). h_0 has as many columns as weight_hh.
- * This number is the hidden size, but may be another one if there is a single time step (for
- * proj_size). */
+ * This number is the hidden size. If there is only one time step, it may be another number (as
+ * proj_size needs). */
 rg_hidden_cells rg_lstm_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, rg_tensor *c_0,
                              bool reverse);
 /* r, z, n are the thirds of the gates, and a, b, q the thirds of h weight_hh^T + bias_hh. A time

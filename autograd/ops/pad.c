@@ -29,8 +29,8 @@ static bool pad_mirrors(const struct pad_attr *a) {
 }
 
 /* Sets *sum to size + left + right. Returns whether the sum overflows; if so, *sum is the sum
- * modulo 2^64. Requires that size isn't negative. If both additions overflow, the second undoes the
- * first one's overflow. */
+ * modulo 2^64. Requires that size isn't negative. If both additions overflow, they do so in
+ * opposite directions, and the sum doesn't overflow. */
 static bool pad_sum_overflows(int64_t size, int64_t left, int64_t right, int64_t *sum) {
     bool first = __builtin_add_overflow(size, left, sum);
     bool second = __builtin_add_overflow(*sum, right, sum);
@@ -38,8 +38,8 @@ static bool pad_sum_overflows(int64_t size, int64_t left, int64_t right, int64_t
 }
 
 /* Sets y's size along dim d to the sum of x's size and both paddings. Fails if this padding is
- * impossible. But in the modes reflect and replicate, a negative sum is left to pad_shape, which
- * reports it as torch does. */
+ * impossible. In the modes reflect and replicate, a negative sum isn't refused here, since
+ * pad_shape reports it as torch does. */
 static bool pad_size(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x, int d) {
     int64_t left = pad_at(a, x->ndim, d, false);
     int64_t right = pad_at(a, x->ndim, d, true);

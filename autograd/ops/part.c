@@ -29,8 +29,8 @@ static void part_insert_dim(rg_tensor *t, int dim, int64_t size, int64_t stride)
 
 /* part_product and part_sum return a * b and a + b, wrapped to 60 bits. They compute strides and
  * starts. A result needs more than 60 bits only if it is for an empty tensor or a dim of size 1. No
- * element is reached by such a stride, so its value doesn't matter; but its product with the size
- * of an element must not overflow. */
+ * element is reached by such a stride or start, so its value doesn't matter. But its product with
+ * the size of an element must not overflow. */
 static int64_t part_product(int64_t a, int64_t b) {
     return (int64_t)((uint64_t)a * (uint64_t)b << 4) >> 4;
 }

@@ -23,7 +23,7 @@ static bool permute_view(rg_call *c) {
     return rgi_view_end(c);
 }
 
-/* Applies the op with *dims as its attributes. Of the array dims->v, only the n elements in use are
+/* Applies the op with *dims as its attributes. Only the elements of dims->v that are in use are
  * stored. */
 static rg_tensor *permute_apply(const rg_op *op, rg_tensor *x, const rg_dims *dims) {
     return rgi_apply(op, dims, offsetof(rg_dims, v) + (size_t)dims->n * sizeof dims->v[0], 1, &x);

@@ -50,8 +50,8 @@ static bool max_pool_shape(rg_call *c) {
     return true;
 }
 
-/* Computes the outputs. The kernel isn't called for empty outputs: if there are no planes, the
- * sizes of a plane can be so large that the kernel would refuse them, or that their product would
+/* Computes the outputs. The kernel isn't called for empty outputs. If there are no planes, the
+ * sizes of a plane can be so large that the kernel would fail, or that their product would
  * overflow. */
 static bool max_pool_forward(rg_call *c) {
     if (c->out[0]->numel == 0)
@@ -221,7 +221,7 @@ static bool pool_take_options(int dims, const pool_options *o, k_window *w) {
            && pool_take("dilation", dims, o->dilation, rgi_want_positive, 1, w->dilation);
 }
 
-/* Sets the size and the number of the planes: x's last two dims are a plane. */
+/* Sets the size and the number of the planes. A plane has the last two dims of x. */
 static void pool_planes(const rg_tensor *x, k_pool *p) {
     p->window.size[0] = x->size[x->ndim - 2];
     p->window.size[1] = x->size[x->ndim - 1];

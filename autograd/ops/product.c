@@ -1,6 +1,6 @@
 /*
- * product.c: products of vectors and matrices: matmul, addmm, linear and others. (tensordot.c
- * composes further products from these.) In the formulas, g is the gradient of y, and ga that of a.
+ * product.c: products of vectors and matrices, such as matmul, addmm and linear. (tensordot.c
+ * composes others from these.) In the formulas, g is the gradient of y, and ga the gradient of a.
  */
 #include "autograd/checks.h"
 
@@ -61,7 +61,7 @@ static bool product_shape(const char *op, rg_tensor *y, const rg_tensor *a, cons
     return true;
 }
 
-/* Returns whether a and b can skip product_wants. `terms` must be the number of b's rows. */
+/* Returns true only if product_wants allows a and b. `terms` must be the number of b's rows. */
 static inline bool product_is_plain(const rg_tensor *a, const rg_tensor *b, int64_t terms) {
     return a->size[a->ndim - 1] == terms && a->dtype == b->dtype && !rgi_is_bool(a->dtype);
 }
@@ -130,7 +130,7 @@ static bool matmul_shape(rg_call *c) {
 static bool matmul_forward(rg_call *c) {
     const rg_tensor *a = c->in[0];
     const rg_tensor *b = c->in[1];
-    /* Bools get here only if the product has no terms or no elements: every element is false. */
+    /* Bools are allowed only if there are no terms or no elements. Then every element is false. */
     if (RG_UNLIKELY(rgi_is_bool(c->out[0]->dtype))) {
         rgi_fill_zero(c->out[0]);
         return true;

@@ -12,8 +12,8 @@
 /* The attributes of the three recurrent ops. Their inputs are the gates from x (rg_linear of all
  * time steps), the weight and h_0. An LSTM has c_0 as a fourth input, and a GRU the bias. An RNN
  * has one output, h. A GRU has h and the activated gates, and an LSTM has h, c and the activated
- * gates. Activated gates are the gates after their sigmoid or tanh. A GRU's are followed by n_h
- * (see gru_scan). */
+ * gates. Activated gates are the gates after their sigmoid or tanh. In a GRU's output, n_h follows
+ * them (see gru_scan). */
 struct recurrent_attr {
     k_recurrent_kind kind;
     bool reverse;
@@ -168,8 +168,8 @@ static bool recurrent_make(const rg_step *s, rg_tensor *gin[], const k_recurrent
     return ok;
 }
 
-/* Computes all wanted gradients, unless a gradient reached the activated gates (the last output) or
- * y is empty: then gin[] stays NULL, and the rules compute the gradients. */
+/* Computes all wanted gradients. If a gradient reached the activated gates (the last output), or y
+ * is empty, gin[] stays NULL, and the rules compute the gradients. */
 static bool recurrent_fused(const rg_step *s, rg_tensor *gin[]) {
     enum { G_Y, G_C, Y, C, GATES, WEIGHT, H_0, C_0, ALL };
     const int at = recurrent_gates_at(s->attr);

@@ -94,8 +94,8 @@ static rg_tensor *reduce_expand(const rg_step *s, rg_tensor *g) {
 
 static bool sum_forward(rg_call *c) { return k_sum(c->out[0], c->in[0], RG_ATTR(c, reduce)->dims); }
 
-/* Returns whether a tensor of these sizes has at most 4096 elements. May return false for a tensor
- * without elements, too. */
+/* Returns whether a tensor of these sizes has at most 4096 elements. May also return false for a
+ * tensor without elements. */
 static bool has_few(int ndim, const int64_t *size) {
     int64_t n = 1;
     for (int d = 0; d < ndim; d++) {
@@ -426,8 +426,8 @@ rg_tensor *(rg_logsumexp)(rg_tensor *x, int dim, bool keepdim) {
 }
 
 /* Fails for an empty list of dims, unless keepdim is set or x has no dims or no elements. The error
- * is torch's, where logsumexp calls two functions: one takes the empty list as all dims, the other
- * as no dims, and the shapes of their results differ. */
+ * is torch's. Its logsumexp calls two functions, of which one takes an empty list as all dims, and
+ * the other takes it as no dims. The shapes of their results then differ. */
 rg_tensor *(rg_logsumexp_dims)(rg_tensor *x, rg_dims dims, bool keepdim) {
     if (!rgi_check(x, "logsumexp"))
         return NULL;

@@ -57,7 +57,7 @@ static inline bool rgi_reduce_named(const void *attr) {
 }
 
 /* rgi_reduce_sizes gives y the shape of x after the reduction. rgi_reduce_shape gives this shape to
- * the first output of a call, and rgi_reduce_shape_int64 also sets its dtype to int64. */
+ * the first output of a call, and rgi_reduce_shape_int64 also sets the output's dtype to int64. */
 void rgi_reduce_sizes(rg_tensor *y, const rg_tensor *x, const struct reduce_attr *a);
 bool rgi_reduce_shape(rg_call *c);
 bool rgi_reduce_shape_int64(rg_call *c);

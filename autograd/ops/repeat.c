@@ -120,8 +120,8 @@ static bool interleave_total(const rg_tensor *repeats, int64_t given, int64_t *t
 }
 
 /* Computes the output. The op has this `view` function in place of `shape` and `forward`, because
- * only a `view` function can allocate the output itself. Here it must, since the output's size
- * depends on the repeats. */
+ * the output's size depends on the repeats, and a `view` function may allocate the output after it
+ * has read them. */
 static bool interleave_make(rg_call *c) {
     rg_tensor *y = c->out[0];
     if (!rgi_want_dtype(NULL, rgi_is_index(c->in[0]->dtype), c->in[0]->dtype))

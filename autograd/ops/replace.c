@@ -50,8 +50,8 @@ rg_tensor *(rg_copy_)(rg_tensor *x, rg_tensor *source) {
 }
 
 /* Writes one value over all of x. Applies the op replace only if the write must be recorded in the
- * graph. Without the op, x may be a view in which several elements are at the same address. Returns
- * NULL on failure. */
+ * graph. If the op isn't applied, x may be a view in which several elements are at the same
+ * address. Returns NULL on failure. */
 static rg_tensor *fill_throughout(const char *name, const char *node, rg_tensor *x,
                                   rg_tensor *value) {
     if (!rgi_grad_off && (rgi_history_of(x) || value->history))

@@ -286,8 +286,8 @@ rg_tensor *(rg_flatten)(rg_tensor *x, int start_dim, int end_dim) {
     rg_dims shape = { .n = x->ndim - (end - start) };
     for (int d = 0; d < shape.n; d++)
         shape.v[d] = x->size[d <= start ? d : d + end - start];
-    /* The product overflows only if x has a dim of size 0. Then 0 stands for the product, since the
-     * result has no elements, either. */
+    /* The product overflows only if x has a dim of size 0. The result has no elements either, and 0
+     * stands for the product. */
     for (int d = start + 1; d <= end; d++)
         if (__builtin_mul_overflow(shape.v[start], x->size[d], &shape.v[start]))
             shape.v[start] = 0;

@@ -48,8 +48,8 @@ static bool scatter_reduce_shape(rg_call *c) {
     return index->numel == 0 || rgi_index_in_range(index, x, a->dim);
 }
 
-/* The same number in two forms: `integer` is used for integer dtypes, and `number` for floats and
- * bools. */
+/* A number in two forms: `integer` is used if the dtype is an integer, and `number` if the dtype is
+ * floating point or bool. */
 typedef struct {
     double number;
     int64_t integer;
@@ -140,7 +140,7 @@ static rg_tensor *scatter_reduce_count(const struct scatter_reduce_attr *a, rg_t
 }
 
 /* Returns g divided by the number of elements that equal the extreme y. If include_self isn't set,
- * an element of x that the index names isn't counted. (torch counts such an element, too, if it
+ * an element of x that the index names isn't counted. (torch also counts such an element if it
  * equals y.) */
 static rg_tensor *scatter_reduce_share(const rg_step *s, rg_tensor *g, rg_tensor *index,
                                        rg_tensor *part) {
@@ -208,9 +208,8 @@ static rg_tensor *scatter_reduce_others(const rg_step *s, rg_tensor *g, rg_tenso
     return k_count(several) ? RG_APPLY(undoubled, RG_NO_ATTR, g) : g;
 }
 
-/* The gradient of the source. The formulas are those of scatter_reduce_rule_x with include_self
- * set: an element of the source gets what an element of x would get. The elements of the source
- * outside the index's shape get 0. */
+/* The gradient of the source. The formulas are those that scatter_reduce_rule_x has for x if
+ * include_self is set. The elements of the source outside the index's shape get 0. */
 static rg_tensor *scatter_reduce_rule_source(const rg_step *s, rg_tensor *g) {
     const struct scatter_reduce_attr *a = RG_ATTR(s, scatter_reduce);
     rg_tensor *index = rgi_saved(s, 1);

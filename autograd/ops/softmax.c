@@ -27,8 +27,8 @@ static bool softmax_make(rg_call *c, k_softmax_kind kind) {
     return made;
 }
 
-/* Computes the gradient with the kernel, which needs a contiguous g. If g isn't contiguous, it is
- * copied: the gradient of a sum, for example, is an expanded view. */
+/* Computes the gradient with the kernel, which needs a contiguous g. A g that isn't contiguous,
+ * such as the expanded view that is the gradient of a sum, is copied first. */
 static bool softmax_make_gradient(const rg_step *s, rg_tensor *gx[], k_softmax_kind kind) {
     rg_tensor *y = rgi_saved_output(s);
     if (!y)

@@ -113,8 +113,8 @@ static void unique_inverse_shape(rg_tensor *inverse, const rg_tensor *x, int dim
 }
 
 /* Allocates the outputs `values` and `counts` for `groups` distinct values. `groups` is the result
- * of k_unique: a negative number means that k_unique has failed, and then this function fails,
- * too. */
+ * of k_unique: a negative number means that k_unique has failed. This function then fails as
+ * well. */
 static bool unique_allocate(rg_tensor *values, rg_tensor *counts, const rg_tensor *x, int dim,
                             int64_t groups) {
     if (groups < 0)

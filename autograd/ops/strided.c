@@ -9,9 +9,8 @@
 
 /* ---- headers of bases and views: each is an rg_tensor that shares the elements of another ---- */
 
-/* Returns the number of elements of memory from the first to the last element of a tensor with
- * these sizes and strides, with the gaps between its elements. Requires that the tensor isn't
- * empty. */
+/* Returns the number of elements of memory that a tensor with these sizes and strides covers, gaps
+ * included. Requires that the tensor isn't empty. */
 static int64_t strided_reach(const rg_dims *size, const rg_dims *stride) {
     int64_t reach = 1;
     for (int d = 0; d < size->n; d++)
@@ -62,8 +61,8 @@ static rg_tensor strided_part(const rg_tensor *laid, const rg_strided *a) {
     return part;
 }
 
-/* Adds g to a part. If several elements of the part are at the same address, the part is split
- * along dim 0 and its slices are added one after the other, so that no sum is lost. */
+/* Adds g to a part. If several elements of the part are at the same address, the slices along dim 0
+ * are added one after the other. Otherwise one sum could overwrite another. */
 static bool strided_add(rg_tensor *part, rg_tensor *g) {
     if (!rgi_overlaps_itself(part))
         return k_run(k_add, part, part, g);

@@ -104,7 +104,7 @@ static bool subscript_bool(subscript *s, subscript_items *list, bool on) {
     return list->index[k];
 }
 
-/* Adds an index tensor for the next dim to the list. A mask with n dims uses up n dims. */
+/* Adds an index tensor for the next dim to the list. A mask with n dims is for the next n dims. */
 static bool subscript_tensor(subscript *s, subscript_items *list, rg_tensor *index) {
     list->at[s->n_index] = (int)list->dim;
     list->index[s->n_index] = index;
@@ -130,8 +130,8 @@ static bool subscript_mask(subscript *s, rg_tensor *mask, int dim) {
     return true;
 }
 
-/* Sets list->named to the number of x's dims that the items use up. Fails if x has fewer dims, or
- * an index tensor is invalid or floating point. If x has no dims and the only item is a range or a
+/* Sets list->named to the number of x's dims that the items index. Fails if x has fewer dims, or an
+ * index tensor is invalid or floating point. If x has no dims and the only item is a range or a
  * number other than 0, the item's step fails later, with another error message. */
 static bool subscript_count(rg_tensor *x, subscript_items *list) {
     const rg_item_index *first = &list->item[0];
@@ -159,9 +159,9 @@ static bool subscript_count(rg_tensor *x, subscript_items *list) {
     return true;
 }
 
-/* If the item is an index tensor without dims, replaces the item by one with the number or bool
- * that the tensor holds. Fails while a training step is recorded (rg_record), unless the tensor is
- * a plain number: a run of the recording wouldn't read the tensor again. */
+/* If the item is an index tensor without dims, replaces it by an item with the number or bool that
+ * the tensor holds. Fails while a training step is recorded (rg_record), unless the tensor is a
+ * plain number: a run of the recording wouldn't read the tensor again. */
 static bool subscript_plain(rg_item_index *item) {
     rg_tensor *t = item->tensor;
     if (item->kind != RG_INDEX_TENSOR || t->ndim)
@@ -174,8 +174,8 @@ static bool subscript_plain(rg_item_index *item) {
 }
 
 /* Adds the step of item k, and sets list->dim to the dim of the next item. A number removes its dim
- * from the view, and the next dim takes the place of the removed one. Therefore list->dim stays as
- * it is. */
+ * from the view, and the next dim takes the place of the removed one. Therefore list->dim doesn't
+ * change for a number. */
 static bool subscript_item(subscript *s, subscript_items *list, int k) {
     rg_item_index item = list->item[k];
     int added;
@@ -243,7 +243,7 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
 
 /* ---- x[items]: reading a subscript --------------------------------------------- */
 
-/* Returns the view of x that the steps make; or, if n isn't 0, the elements of this view at the
+/* Returns the view of x that the steps make. If n isn't 0, returns the elements of this view at the
  * indices in the n index tensors. Returns NULL on failure. */
 static rg_tensor *subscript_take(rg_tensor *x, const struct set_item_attr *way, int n,
                                  rg_tensor **index) {
@@ -282,7 +282,7 @@ static bool set_item_forward(rg_call *c) {
     return true;
 }
 
-/* Returns the number of bytes of the attributes. Of the array `step`, only the elements in use are
+/* Returns the number of bytes of the attributes. Only the elements of step[] that are in use are
  * stored. */
 static size_t set_item_bytes(const struct set_item_attr *a) {
     return offsetof(struct set_item_attr, step) + (size_t)a->n_steps * sizeof a->step[0];

@@ -125,9 +125,9 @@ static rg_tensor *tensordot_matrix(rg_tensor *t, const rg_dims *named, bool name
                        : rg_reshape(t, other_size, named_size);
 }
 
-/* Fails unless dim_a of *a and dim_b of *b can be contracted: they have the same size, or one has
- * size 1. If only one has size 1, the other tensor is summed over its dim first, which gives the
- * same result as broadcasting the dim of size 1. */
+/* Prepares the sum of products over dim_a of *a and dim_b of *b. Fails unless the two dims have the
+ * same size, or one has size 1. If only one has size 1, the other tensor is summed over its dim
+ * first. This gives the same result as broadcasting the dim of size 1. */
 static bool tensordot_sum_pair(rg_tensor **a, rg_tensor **b, int64_t dim_a, int64_t dim_b) {
     int da, db;
     if (!rgi_wrap_dim("tensordot", dim_a, (*a)->ndim, &da)

@@ -177,8 +177,8 @@ RG_OP(clamp, .doc = "min(max(x, low), high)", .n_in = 3, RG_NAMED(clamp), .typin
       RG_SAMPLES({ "(3,4) s(3,4) u(3,4)", CLAMP }, { "(2,1,3) s(4,1) p()", CLAMP },
                  { "(3) (2,1) -", CLAMP }, { "() - ()", CLAMP }, { "(0,3) (3) (1)", CLAMP }));
 
-/* The node's name depends on the function that was called and on the kind of bounds, as in torch.
- * The second name of each pair is used if a bound is a number. */
+/* As in torch, the node's name depends on the function that was called. The second name of each
+ * pair is used if a bound is a number. */
 enum clamp_bounds { CLAMP_BOTH, CLAMP_MIN, CLAMP_MAX };
 
 static const char *const clamp_nodes[][2] = { { "ClampBackward0", "ClampBackward1" },

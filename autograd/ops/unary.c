@@ -30,7 +30,7 @@ static rg_tensor *circle(rg_tensor *x) { return rg_rsqrt(rg_sub(1, rg_square(x))
 
 /* ---- square: x^2; gx = 2 g x. The node has the name of torch's pow -------------- */
 
-/* Fails if x is bool. Only rg_square_ gets here with such an x, and it can't write the squares,
+/* Fails if x is bool. Only rg_square_ applies the op to a bool x, and it can't write the squares,
  * which are integers, over bools. rg_square converts a bool x to int64, and doesn't apply the
  * op. */
 static bool square_shape(rg_call *c) {

@@ -1,6 +1,7 @@
 /*
  * leaf_entries.c: the part of the recorder that handles gradients of leaves. It adds the entries
- * that set, add to and remove these gradients, and checks the gradients that a repetition finds.
+ * that set, add to and remove these gradients, and checks the gradients that a repetition finds. An
+ * entry is an operation of the recorded step, and a repetition of the step carries out all entries.
  * The rest of the recorder is in replay.c.
  */
 #include "recording.h"
@@ -138,10 +139,11 @@ static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
 /* Adds an entry for a change of the leaf's gradient. The change sets or adds g or, if g is NULL,
  * removes the gradient. Returns the tensor that the caller uses in place of g. Returns NULL if g is
  * NULL or the recording has failed. A removal gets an entry even if the leaf has no gradient now,
- * since a repetition may find one. It gets none if the step has removed the gradient already. If
- * the step makes a new gradient after a removal, and no operation reads gradients in between, the
- * removal's entry is left out: the new gradient replaces the old one in any case. If the leaf is
- * frozen or released, g won't become a gradient. Then g is returned, and no entry is added. */
+ * since a repetition may find one. If the step has removed the gradient already, a second removal
+ * gets no entry. If the step makes a new gradient after a removal, and no operation reads gradients
+ * in between, the removal's entry is left out: the new gradient replaces the old one in any case.
+ * If the leaf is frozen or released, g won't become a gradient. Then g is returned, and no entry is
+ * added. */
 rg_tensor *rgi_recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g) {
     rg_replay *r = rgi_recording_of(o);
     if (g && !rgi_leaf_is_open(leaf))
@@ -241,7 +243,7 @@ static bool uses_memory_of(const rg_replay *r, const rg_tensor *t) {
 
 /* Checks the gradients that the program has set since the step was recorded and that the step adds
  * to. Two kinds are refused. The first is a gradient in memory of a tensor that the recording
- * holds: a repetition writes over this memory at other times than a call of the step would. The
+ * holds. A repetition writes over this memory at other times than a call of the step would. The
  * second is a gradient that the program also uses elsewhere, if the step reads the sum. A
  * repetition writes the sum to the tensor `sum`. A call would write it to the gradient that was
  * set, where the program would see it. */

@@ -1,6 +1,6 @@
 /*
- * recording.c: the tensors and the memory of a recording. replay.c adds the entries and repeats
- * them.
+ * recording.c: the tensors and the memory of a recording. replay.c adds the entries, which are the
+ * operations of the recorded step, and repeats them.
  *
  * A recording has a pool of storages. While a step is recorded, each output gets its memory from
  * the pool. If only the recording still uses a storage, a later output of about that size gets it,
@@ -103,8 +103,8 @@ static void mark_released(rg_tensor *t) {
 }
 
 /* Goes through the tensors with memory from the pool, and marks as released those that only the
- * recording still holds. When a tensor is released, its history and its base are released as well,
- * and these may hold other tensors, which only then can be released. Those other tensors are mostly
+ * recording still holds. When a tensor is released, its history and its base are released as well.
+ * They may hold other tensors, which can be released only after that. Most of these tensors are
  * older, so the loop goes from the newest tensor to the oldest. Tensors that the loop misses are
  * found at the next call. */
 void rgi_recording_reap(rg_replay *r) {
@@ -166,9 +166,9 @@ bool rgi_recording_allocate(rg_replay *r, rg_tensor *t, size_t bytes) {
 }
 
 /* If the step reads a gradient before it makes one, a repetition may read the gradient that the
- * previous repetition has made. That gradient is made by an entry after the read. If it had the
- * memory of an output from before the read, the repetition would write over the gradient before it
- * reads it. Therefore all outputs get new memory from now on. */
+ * previous repetition has made. That gradient is made by an entry after the read. If the gradient
+ * had the memory of an output that is computed before the read, the repetition would write over the
+ * gradient before reading it. Therefore all outputs get new memory from now on. */
 void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
     if (!grad || !is_in_pool(r, grad->storage))
         r->only_new_memory = true;
@@ -176,8 +176,8 @@ void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
 
 /* ---- constants: tensors that the step uses, but doesn't compute ------------------- */
 
-/* Adds the address of t's storage to the list of constants, unless it is there already: t's storage
- * can have the address of a constant that was freed. */
+/* Adds the address of t's storage to the list of constants. The address may be there already, if
+ * t's storage has the address of a constant that was freed. */
 bool rgi_recording_adds_constant(rg_replay *r, const rg_tensor *t) {
     return rgi_recording_is_constant(r, t) || pointers_add(r, &r->constants, t->storage);
 }
@@ -240,7 +240,7 @@ void rgi_recording_changes(rg_replay *r, rg_tensor *t) {
         return;
     }
     /* The step has made t if t has memory of the pool and isn't a leaf. A tensor without history on
-     * which no entry works counts as made, too, because it may be new. */
+     * which no entry works also counts as made by the step, because it may be new. */
     const bool before = t->history;
     const bool computed = is_in_pool(r, t->storage) && !(before && !rgi_node_of(t)->op);
     const bool used = rgi_pointers_have(&r->held, t) && !is_in_pool(r, t->storage);
@@ -331,8 +331,8 @@ void rgi_recording_settle(rg_replay *r) {
 
 /* ---- hooks that were registered, and data that a tensor was given, after the recording ---- */
 
-/* Fails if a held tensor has a hook, or a module that was called in the recorded step of any
- * recording has one. A recording doesn't know which modules its own step called. */
+/* Fails if a held tensor has a hook. Also fails if there is a hook on a module that any recorded
+ * step has called, since a recording doesn't know which modules its own step called. */
 static bool is_without_hooks(const rg_replay *r) {
     bool hooked = rgi_recorded_hooks() > 0;
     for (size_t i = 0; i < r->held.n && !hooked; i++) {
@@ -347,8 +347,8 @@ static bool is_without_hooks(const rg_replay *r) {
 }
 
 /* Returns whether a held tensor that had this storage when the step was recorded still has it. A
- * tensor that has got another storage at the same address doesn't count; the address may have been
- * used again after the first storage was freed. */
+ * tensor that had another storage then doesn't count, even if its present storage has the same
+ * address: the address may have been used again. */
 static bool is_still_used(const rg_replay *r, const rg_storage *storage) {
     for (size_t i = 0; i < r->held.n; i++)
         if (r->data[i].storage == storage

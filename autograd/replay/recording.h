@@ -17,8 +17,8 @@ typedef struct rg_pointers {
 } rg_pointers;
 
 /* One operation of the recorded step. Each repetition calls redo(context). When the recording is
- * freed, drop(context) is called, unless drop is NULL, and the context is freed, which has `bytes`
- * bytes. */
+ * freed, drop(context) is called unless drop is NULL. Then the context, which has `bytes` bytes, is
+ * freed. */
 typedef struct rg_replay_entry {
     rg_redo *redo;
     void (*drop)(void *context);
@@ -27,8 +27,8 @@ typedef struct rg_replay_entry {
 } rg_replay_entry;
 
 /* A leaf whose gradient the step has changed. `made` is true if the step's last change has set the
- * gradient. It is false if that change has removed the gradient; then `removal` is the index of the
- * entry for the removal. */
+ * gradient. If that change has removed the gradient, `made` is false, and `removal` is the index of
+ * the removal's entry. */
 typedef struct rg_replay_leaf {
     rg_node *leaf;
     bool made;
@@ -82,8 +82,8 @@ struct rg_replay {
     /* The tensors that entries work on. The recording holds one reference for each element of the
      * list. */
     rg_pointers held;
-    /* `data` has an element for each held tensor. `changes` is the number of changes (rgi_changes)
-     * up to which the held tensors have been compared with these elements. */
+    /* `data` has an element for each held tensor. `changes` is the value that rgi_changes() had
+     * when the held tensors were last known to fit these elements. */
     rg_replay_data *data;
     uint32_t changes;
     /* The strides that the held tensors had when the step was recorded: those of held[0], then
@@ -97,7 +97,8 @@ struct rg_replay {
     /* The lists from here on are freed once the step is recorded. */
     rg_replay_leaf *leaves;
     size_t n_leaves, leaf_room;
-    /* The number of entries up to the last operation that reads gradients when it is repeated. */
+    /* The number of entries up to and with the last operation that reads gradients again in each
+     * repetition. */
     size_t up_to_operation;
     rg_replay_change *changed;
     size_t n_changed, changed_room;
@@ -119,7 +120,7 @@ void rgi_pointers_free(rg_pointers *list);
  * error message ends with the advice `instead`, which may be "". */
 bool rgi_recording_refuse(rg_replay *r, const char *op, const char *instead);
 /* Adds an entry. Returns the entry's context, which the caller fills in. Returns NULL if the
- * recording has failed, which it also does if memory runs out. */
+ * recording has failed. If memory runs out, the recording fails. */
 void *rgi_recording_note(rg_replay *r, rg_redo *redo, void (*drop)(void *), size_t bytes);
 
 /* Takes a reference to t, a tensor on which an entry works. Does nothing if t is NULL or
@@ -149,16 +150,16 @@ bool rgi_recording_made_leaf(const rg_replay *r, const rg_node *leaf);
 /* Notes that the step is about to change whether t requires grad. */
 void rgi_recording_changes(rg_replay *r, rg_tensor *t);
 /* Fails if the step has changed requires_grad of a tensor that it didn't make, and hasn't changed
- * it back: the next call of the step would then do something else. */
+ * it back. Another call of such a step would do something else. */
 bool rgi_recording_leaves_as_found(const rg_replay *r);
 /* Ends the recording. From now on its storages belong to its tensors, and tensors that were marked
  * as released are alive again. */
 void rgi_recording_settle(rg_replay *r);
 /* rgi_recording_counts_writes is called before a repetition. It counts a write to each output that
- * the program may hold, so that a graph that has saved the output notices that its value has
- * changed. rgi_recording_renews_views is called after the repetition. It marks the views among
- * these outputs as up to date, so that they keep their histories. This is right because the
- * repetition has computed the views anew with their bases. */
+ * the program may hold, so that backward fails for a graph that has saved the output's old value.
+ * rgi_recording_renews_views is called after the repetition. It marks the views among these outputs
+ * as up to date, so that they keep their histories. This is right because the repetition has
+ * computed the views anew with their bases. */
 void rgi_recording_counts_writes(const rg_replay *r);
 void rgi_recording_renews_views(const rg_replay *r);
 /* Checks whether the recorded step can still be repeated: rg_set_data or rg_requires_grad_ may have

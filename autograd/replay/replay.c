@@ -107,9 +107,9 @@ static bool call_again(void *context) {
     return true;
 }
 
-/* Repeats a call of an op whose shape function checks values such as indices. Calls the shape
- * function again, with dummy outputs, so that new values that aren't valid are refused. Then
- * repeats the call as call_again does. */
+/* Repeats a call of an op whose shape function checks values such as indices. First calls the shape
+ * function again, with dummy outputs, and fails if new values aren't valid. Then repeats the call
+ * as call_again does. */
 static bool checked_call_again(void *context) {
     rg_call again = ((const noted_call *)context)->call;
     rg_tensor like[RG_MAX_OUTPUTS];
@@ -262,7 +262,8 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
         n->g[k] = s->g[k];
         rgi_recording_hold(r, n->g[k]);
     }
-    /* The buffer needn't be held here: it was allocated under the recorder, which holds it. */
+    /* The buffer needn't be held here, since the recorder allocated the buffer, and already holds
+     * it. */
     for (int i = 0; i < node->n_saved; i++) {
         n->saved[i] = node->saved[i] ? rgi_alias(node->saved[i]) : NULL;
         rgi_recording_hold(r, n->saved[i]);
@@ -272,8 +273,8 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
     rgi_set_observer(&r->collector.observer.tensors);
     bool ok = do_step(s, gin, rule, buffer);
     rgi_set_observer(&o->tensors);
-    /* If a step fails halfway, only some of its tensors are in the recording. The recording
-     * is marked as failed, in case the program ignores the step's failure. */
+    /* If a step fails, the recording may have only some of the step's tensors. Therefore the
+     * recording is marked as failed, in case the program ignores the failure. */
     r->failed = r->failed || !ok;
     return ok;
 }

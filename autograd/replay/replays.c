@@ -17,8 +17,8 @@ enum { MOST_INPUTS = 64 };
 
 /* The recording of the step for one shape of inputs, that is, for certain dtypes and sizes.
  * inputs[] are the recording's own n inputs, followed by NULLs. Each call of rg_replays_run copies
- * its inputs into these. An absent input is RG_NONE. `replay`, `result` and the inputs are NULL
- * until the step is recorded. */
+ * the program's inputs into inputs[]. An absent input is RG_NONE. `replay`, `result` and the inputs
+ * are NULL until the step is recorded. */
 typedef struct {
     rg_replay *replay;
     rg_tensor *result;
@@ -96,8 +96,9 @@ static void forget_shapes(rg_replays *r) {
 }
 
 /* Adds a shape_replay for a shape of n inputs to r->v, and the shape's name to the map r->shapes.
- * Returns NULL if memory runs out. If that happens while the name is added, the map loses all
- * names; so all recordings are freed too, and each shape is recorded again when it occurs next. */
+ * Returns NULL if memory runs out. If memory runs out while the name is added, the map loses all
+ * names. Therefore all recordings are freed as well, and each shape is recorded again when it
+ * occurs next. */
 static shape_replay *add_shape(rg_replays *r, const char *name, int n) {
     if (!rgi_grow((void **)&r->v, &r->room, r->n + 1, sizeof *r->v))
         return NULL;

@@ -55,8 +55,7 @@ typedef struct {
 RG_FLOAT_DTYPES(FIND_ODD, )
 
 /* Returns an element of the n tensors that is NaN or, unless `only_nan`, infinite. Returns 0 if
- * there is none. Tensors that are NULL, RG_NONE (whose dtype is bool) or not floating point have
- * none. */
+ * there is none. Skips NULL and tensors that aren't floating point, such as RG_NONE. */
 static double odd_element(int n, rg_tensor *const t[], bool only_nan) {
     static rg_loop *const find_odd[] = RG_BY_FLOAT(find_odd);
     search find = { only_nan, 0 };
@@ -66,9 +65,8 @@ static double odd_element(int n, rg_tensor *const t[], bool only_nan) {
     return find.odd;
 }
 
-/* If the results have a NaN, returns it, unless the operands have one, too. If they have an
- * infinity but no NaN, returns the infinity, unless an operand isn't finite. Otherwise returns
- * 0. */
+/* Returns a NaN of the results if no operand has a NaN. If the results have no NaN, returns an
+ * infinity of the results if all operands are finite. In all other cases, returns 0. */
 static double arisen(int n_results, rg_tensor *const results[], int n,
                      rg_tensor *const operands[]) {
     for (int only_nan = 1; only_nan >= 0; only_nan--) {
@@ -82,8 +80,8 @@ static double arisen(int n_results, rg_tensor *const results[], int n,
 /* ---- the error message ------------------------------------------------------------- */
 
 /* Adds `before`, and the name of the function that contains the address. If the name isn't known,
- * adds the name of the program or library file, and the offset in it. Returns false, and adds
- * nothing, if the file isn't known either, or if the function is a public one of regard. */
+ * adds the name of the program or library file, and the offset in it. If the file isn't known
+ * either, or if the function is a public function of regard, returns false and adds nothing. */
 static bool add_frame(rg_text *text, const char *before, const void *address) {
     rg_place at;
     if (!rgi_find_place(address, &at) || (at.function && strncmp(at.function, "rg_", 3) == 0))

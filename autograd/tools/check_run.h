@@ -83,7 +83,7 @@ bool rgi_check_partly(const rg_check_run *s);
 /* rgi_check_backward_writes checks that backward doesn't write to the inputs, the outputs or the
  * gradients of the outputs. rgi_check_inputs_later releases or changes inputs between forward and
  * backward. It checks that backward computes the right gradients after the wanted inputs were
- * released, and that backward fails or computes the right ones after an input was written to. */
+ * released. After a write to an input, backward must either fail or compute the right gradients. */
 bool rgi_check_backward_writes(const rg_check_run *s);
 bool rgi_check_inputs_later(const rg_check_run *s);
 bool rgi_check_replay(const rg_check_run *s);

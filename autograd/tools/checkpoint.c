@@ -18,9 +18,9 @@ enum { MOST_CHECKPOINTED = 64 };
 /* The state of one rg_checkpoint, which calls f. The inputs of f are in[], with the versions that
  * they had in the first call. `random` has the states that random generators had before that call
  * used them; it is empty unless preserve_rng_state is set. `saved` is the number of values that the
- * graph saved in the first call. The second call stores its saved values in `value`, and `gathered`
- * counts them. When a backward run takes one, its element of `value` becomes NULL. `refs` counts
- * the references to this struct: one while the first call of f runs, and one for each
+ * graph saved in the first call. The second call stores its saved values in value[], and `gathered`
+ * counts them. When a backward run takes a value, the value's element of value[] becomes NULL.
+ * `refs` counts the references to this struct: one while the first call of f runs, and one for each
  * place_in_region that the graph keeps in place of a saved value. */
 typedef struct {
     atomic_int refs;

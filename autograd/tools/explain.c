@@ -55,9 +55,9 @@ static int by_size(const void *a, const void *b) {
     return x->step - y->step;
 }
 
-/* Stores all paths in told[], the largest first. The part that stands for all merged paths
- * (RG_REST) isn't stored there: its share goes to e->rest. If the gradient is 0 or not finite, all
- * shares and sizes are NAN. Returns the number of paths, or -1 on failure. */
+/* Stores all paths in told[], the largest first. The merged paths (RG_REST) are left out, and the
+ * sum of their shares is stored in e->rest. If the gradient is 0 or not finite, all shares and
+ * sizes are NAN. Returns the number of paths, or -1 on failure. */
 static int list_paths(const rg_paths *p, rg_explanation *e, told_path told[]) {
     RG_SCOPE();
     const double *g = rgi_doubles(e->gradient);
@@ -133,7 +133,7 @@ static rg_tensor *direction_of(const rg_explanation *e, rg_generator *random, in
 }
 
 /* Calls f, and returns whether the graph of its result leads to w. Also returns true if the
- * backward run that would find this out fails. */
+ * backward run that looks for w fails. */
 static bool f_leads_to(const rg_explain_options *o, rg_tensor *w) {
     RG_SCOPE();
     const bool grad = rg_is_grad_enabled();

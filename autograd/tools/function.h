@@ -34,24 +34,26 @@ RG_PUBLIC_BEGIN
 typedef struct rg_function_context rg_function_context;
 
 /* A class must exist as long as the program, and all threads share it. The first use of the class
- * copies it; a later use fails if a field has changed since then. Neither of its functions may be
- * left by longjmp (see rg_error_handler in tensor.h). A function fails, even if it returns true, if
- * a call in it failed and it hasn't read the error. */
+ * copies it; a later use fails if a field has changed since then. The functions forward and
+ * backward must not be left by longjmp (see rg_error_handler in tensor.h). If a call inside one of
+ * them fails, and the function doesn't read the error, the function counts as failed, even if it
+ * returns true. */
 typedef struct RG_OPTIONS rg_function_class {
     RG_BY_NAME;
     /* The name of the op in errors and in the profiler. grad_fn is this name followed by
      * "Backward". */
     const char *name RG_DEFAULT(NULL);
-    /* Computes out[0], out[1], .. from the inputs. It is called in a scope of its own, and the
-     * graph doesn't record what it does. An absent input is RG_NONE. Returns false on failure; a
+    /* Computes out[0], out[1], .. from the inputs. It is called in a scope of its own, and its
+     * calls aren't recorded in the graph. An absent input is RG_NONE. Returns false on failure; a
      * NULL output is also a failure. */
     bool (*forward)(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[])
         RG_DEFAULT(NULL);
     /* Computes gin[i], the gradient of input i, from g[k], the gradients of the outputs. Each
      * gin[i] is RG_NONE at first, which stands for zero, and may stay so. gin[i] has the shape of
-     * input i, or a shape to which input i broadcasts; then it is summed to the input's shape. If
-     * backward calls regard's functions, its gradients can be differentiated again. If it works on
-     * the data directly, they can't, and the class must set `once_differentiable`. */
+     * input i, or a shape to which input i broadcasts. In the second case gin[i] is summed to the
+     * input's shape. If backward calls regard's functions, its gradients can be differentiated
+     * again. If it works on the data directly, they can't, and the class must set
+     * `once_differentiable`. */
     bool (*backward)(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[])
         RG_DEFAULT(NULL);
     /* The number of outputs, up to 8. 0 stands for one output. */
@@ -87,9 +89,11 @@ bool rg_function_apply_many(rg_function_class *cls, const void *args, rg_list in
  * intermediate results. Call this once, in forward. */
 bool rg_save_for_backward_list(rg_function_context *ctx, rg_list tensors);
 #define rg_save_for_backward(ctx, ...) rg_save_for_backward_list(ctx, RG_ARGUMENTS_(__VA_ARGS__))
-/* In backward, returns tensor number i of those that forward saved. Returns NULL on failure. */
+/* In backward, returns tensor number i of the tensors that forward saved. Returns NULL on
+ * failure. */
 rg_tensor *rg_saved_tensor(rg_function_context *ctx, int i);
-/* Returns whether the gradient of input i is wanted. If not, backward needn't compute it. */
+/* Returns whether the gradient of input i is wanted. Backward needn't compute a gradient that isn't
+ * wanted. */
 bool rg_needs_input_grad(rg_function_context *ctx, int i);
 /* In forward, marks an output through which no gradient flows. */
 bool rg_mark_non_differentiable(rg_function_context *ctx, rg_tensor *output);
@@ -106,9 +110,10 @@ void *rg_function_state(rg_function_context *ctx);
  * that are expanded or otherwise not contiguous. It tries runs in which only one input requires
  * grad, or only one output gets a gradient. Backward must not write to the inputs, the outputs or
  * the outputs' gradients. If the inputs are released before backward, backward must compute the
- * right gradients. If they are written to before backward, it may also fail. The op must be
- * replayable, leak no memory, and fail cleanly when an allocation fails. Returns false at the first
- * mistake, which rg_error() describes. No other thread may use regard meanwhile. */
+ * right gradients. If they are written to before backward, backward must either fail or compute the
+ * right gradients. The op must be replayable, leak no memory, and fail cleanly when an allocation
+ * fails. Returns false at the first mistake, which rg_error() describes. No other thread may use
+ * regard meanwhile. */
 typedef struct RG_OPTIONS rg_function_check_options {
     RG_BY_NAME;
     /* The step size and the tolerances of finite differences, as in rg_gradcheck. */

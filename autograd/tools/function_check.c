@@ -51,8 +51,8 @@ static bool has_many_digits(rg_tensor *t) {
 }
 
 /* Returns whether float32 can represent every value of t exactly, and at least one of them isn't a
- * multiple of 1/2. Such values were probably computed in float32. Multiples of 1/2 alone say
- * nothing: results such as 0 and 1 are exact in float64, too. */
+ * multiple of 1/2. Such values were probably computed in float32. Values that are all multiples of
+ * 1/2, such as 0 and 1, don't show this: they are exact in either dtype. */
 static bool has_few_digits(rg_tensor *t) {
     RG_SCOPE();
     bool odd = false;
@@ -91,8 +91,8 @@ static bool check_digits(const rg_check_run *s) {
 }
 
 /* Stores float32 copies of the floating-point inputs in narrow[], and float64 copies of these
- * copies in wide[]. Other inputs are stored in both as they are. If memory ran out, an element is
- * NULL. */
+ * copies in wide[]. The other inputs are stored unchanged in both arrays. If memory ran out, an
+ * element is NULL. */
 static void copy_narrow(const rg_check_run *s, rg_tensor *narrow[], rg_tensor *wide[]) {
     for (int i = 0; i < s->n; i++) {
         narrow[i] = wide[i] = s->plain[i];
@@ -225,7 +225,7 @@ static bool check_second_order(const rg_check_run *s) {
     const bool saves = saves_intermediates(s);
     const bool failed = rgi_failed();
     if (failed)
-        mismatch.code = RG_OK; /* Memory ran out: that failure replaces the mismatch. */
+        mismatch.code = RG_OK; /* Memory ran out. This error is reported instead of the mismatch. */
     rgi_bring_failure_back(&mismatch);
     if (failed)
         return false;
@@ -255,7 +255,7 @@ static bool run_checks(const rg_check_run *s) {
 
 /* Copies the inputs to s->plain. The copies are contiguous, and float64 if the input is floating
  * point. Sets s->wanted to the inputs that require grad or, if none does, to all floating-point
- * inputs. Fails if there are none. */
+ * inputs. Fails if s->wanted is then empty. */
 static bool check_begin(rg_check_run *s, rg_list inputs) {
     for (int i = 0; i < s->n; i++) {
         rg_tensor *t = inputs.v[i];

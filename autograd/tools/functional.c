@@ -18,10 +18,10 @@
 enum { MOST_DERIVED = 64 };
 
 /* A function f that is differentiated by its inputs, and the result `y` of a call of f. f is called
- * with in[]. In it each floating-point input is replaced by a detached leaf. If a graph is created
- * and the input has a history, it is replaced by a view of the input instead. If f reads an input
- * of the program directly, not through in[], that input counts as a constant. Bit i of `real` says
- * that input i is floating point. */
+ * with in[], which has a detached leaf in place of each floating-point input. But if a graph is
+ * created and the input has a history, in[] has a view of the input. If f reads an input of the
+ * program directly, not through in[], that input counts as a constant. Bit i of `real` says that
+ * input i is floating point. */
 typedef struct {
     const char *op;
     rg_function *f;
@@ -84,8 +84,8 @@ static bool run_derived(derived *d, rg_tensor *const inputs[]) {
     return true;
 }
 
-/* Returns t, which is y or a derivative, in the form in which the caller gets it: without history
- * unless a graph is created. */
+/* Returns t, which is y or a derivative, without its history unless a graph is created. Results are
+ * given to the caller in this form. */
 static rg_tensor *outcome(const derived *d, rg_tensor *t) {
     return d->create_graph ? t : rg_detach(t);
 }
@@ -401,7 +401,7 @@ rg_tensor *(rg_hvp_with)(rg_function *f, void *context, int n, rg_tensor *const 
 
 /* Sets dim[i] to the dim of input i along which the examples lie, or to -1 if all examples get the
  * whole input. Sets *count to the number of examples. Fails if two inputs have different numbers of
- * them, if the number is 0, or if every dim[i] is -1. */
+ * examples, if the number is 0, or if every dim[i] is -1. */
 static bool find_examples(int n, rg_tensor *const inputs[], const rg_dims *in_dims, int dim[],
                           int64_t *count) {
     *count = -1;

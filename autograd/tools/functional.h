@@ -37,8 +37,8 @@ typedef struct RG_OPTIONS rg_derivative_options {
  * y is the result of f, and x is input number .argnum. Element [i.., j..] of the Jacobian is
  * dy[i..] / dx[j..]. The Jacobian's shape consists of the sizes of y and then those of x. rg_jacrev
  * runs backward once for each element of y. rg_jacfwd runs backward once for each element of x,
- * through the graph of a gradient; it is the faster one if y has more than three times as many
- * elements as x. rg_hessian is the Jacobian of the Jacobian. */
+ * through the graph of a gradient; it is faster than rg_jacrev if y has more than three times as
+ * many elements as x. rg_hessian is the Jacobian of the Jacobian. */
 rg_tensor *rg_jacrev_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                           rg_derivative_options options);
 rg_tensor *rg_jacfwd_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
@@ -91,9 +91,9 @@ typedef struct RG_OPTIONS rg_vmap_options {
     /* The dim of the result along which the examples lie. */
     int64_t out_dim RG_DEFAULT(0);
 } rg_vmap_options;
-/* Calls f once for each example, and stacks the results. Returns NULL on failure. This is as fast
- * as a loop over the examples, and draws random numbers as a loop does. If speed matters, write an
- * f that takes a batch. */
+/* Calls f once for each example, and stacks the results. Returns NULL on failure. rg_vmap is as
+ * fast as a loop over the examples, and draws random numbers as a loop does. If speed matters,
+ * write an f that takes a batch. */
 rg_tensor *rg_vmap_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                         rg_vmap_options options);
 #define rg_vmap(f, context, n, inputs, ...) \

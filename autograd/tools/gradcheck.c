@@ -16,9 +16,9 @@
 #include <math.h>
 #include <string.h>
 
-/* The arguments of a check. The check calls either f(inputs, context) or, if the function returns
- * several outputs, many(inputs, context); the other pointer is NULL. `op` is the name of the
- * function that the user called. */
+/* The arguments of a check. If the function returns a tensor, it is f, and `many` is NULL. If it
+ * returns a list of outputs, it is `many`, and f is NULL. `op` is the name of the function that the
+ * user called. */
 typedef struct {
     const char *op;
     rg_function *f;
@@ -42,7 +42,7 @@ typedef struct {
 
 /* A mismatch. The derivative of element `out` of output number `output` by element `at` of input
  * number `input` has the value `analytic` by a backward run, and `numeric` by finite differences.
- * `excess` is by how much their difference is above the tolerance. */
+ * `excess` is the amount by which their difference is above the tolerance. */
 typedef struct {
     int input, output;
     int64_t at, out;
@@ -163,7 +163,7 @@ static rg_tensor *numeric_column(const check *c, const outputs *first, int input
     return rg_escape(column);
 }
 
-/* The computed Jacobian. of[i] has the part for input i, or is NULL if input i doesn't require
+/* The computed Jacobian. of[i] has the columns for input i, or is NULL if input i doesn't require
  * grad. A row belongs to an element of the outputs, and `out` numbers the elements of all outputs.
  * The value for element `at` of input i in row `out` is of[i][out * numel + at], where numel is the
  * number of elements of input i. reached[i] says whether any gradient reached input i. */
@@ -293,8 +293,8 @@ static bool forward_repeats(const check *c, const outputs *y) {
 }
 
 /* Moves the input element with the worst mismatch a little, and calls the function. Returns whether
- * the function probably computes in float32: whether float32 can hold each value of the outputs
- * exactly, and at least one value isn't a multiple of 1/2. */
+ * the function probably computes in float32. This is so if float32 can hold each value of the
+ * outputs exactly, and at least one value isn't a multiple of 1/2. */
 static bool computes_in_float32(const check *c, const outputs *y, const mismatch *worst) {
     RG_SCOPE();
     double *x = element(c->inputs[worst->input], worst->at), before = *x;

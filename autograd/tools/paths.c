@@ -203,8 +203,8 @@ static bool step_for_part(path_run *r, rg_node *n, int k, const path_part *part,
     for (int i = 0; i < n->n_in; i++) {
         if (!rgi_run_needs(&r->run, &n->edge[i]))
             continue;
-        /* rgi_run_place can't fail here. Only the place of a leaf needs memory, and rgi_run_ask has
-         * made the place of the leaf w. */
+        /* rgi_run_place can't fail here. It needs memory only for a leaf that isn't in the run's
+         * table yet, and rgi_run_ask has added w, the only leaf that can occur. */
         rg_tensor **place = rgi_run_place(&r->run, n->edge[i]);
         rg_tensor *made = *place;
         if (!made)

@@ -1,11 +1,11 @@
 /*
- * profile.c: the profiler. It counts the cost of each op: the number of calls, the time of the
- * calls without that of calls inside them, the bytes of the tensors read and written, and the
- * floating point operations. If a gradient rule computes a gradient, the cost is counted for the
- * ops that the rule calls. The costs are the rows of a table. Work that isn't an op has rows of its
- * own if the program marks it (RG_RECORD_FUNCTION). With REGARD_PROFILE=1 in the environment, the
- * table is printed to standard error when the program ends. REGARD_PROFILE=FILE.json also writes
- * every call to that file, for chrome://tracing.
+ * profile.c: the profiler. It counts the cost of each op: the number of calls, their time, the
+ * bytes of the tensors read and written, and the floating point operations. The time of a call
+ * doesn't include that of calls inside it. If a gradient rule computes a gradient, the cost is
+ * counted for the ops that the rule calls. The costs are the rows of a table. Work that isn't an op
+ * has rows of its own if the program marks it (RG_RECORD_FUNCTION). With REGARD_PROFILE=1 in the
+ * environment, the table is printed to standard error when the program ends.
+ * REGARD_PROFILE=FILE.json also writes every call to that file, for chrome://tracing.
  */
 #include "autograd/autograd.h"
 #include "autograd/engine.h"
@@ -226,9 +226,9 @@ static void count_forward(rg_graph_observer *o, const rg_span *span, const rg_ca
 /* Returns the number of floating point operations of a step that computed the gradients in the mask
  * by its own code. If the op computes products, each gradient costs one product, and terms->extra
  * further products are added. The shape that determines the number of terms is that of input number
- * terms->input. It is read from the node that the input's edge leads to. If the edge leads to no
- * node, it is read from the input's saved value, which exists because another input's gradient
- * needs it. */
+ * terms->input. The shape is read from the node that the input's edge leads to. If the edge leads
+ * to no node, the shape is that of the input's saved value, which exists because another input's
+ * gradient needs it. */
 static double profile_step_flops(const rg_step *s, uint32_t gradients) {
     const rg_terms *terms = &s->op->terms;
     const rg_node *n = s->node;

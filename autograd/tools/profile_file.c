@@ -18,8 +18,8 @@ static int profile_file_error; /* The errno of the first write that failed, or 0
 
 /* ---- beginning and ending the file --------------------------------------------------- */
 
-/* Copies the path to profile_file_path, with the process ID in place of each %p. Returns whether
- * there is room for it. */
+/* Copies the path to profile_file_path, with the process ID in place of each %p. Returns false if
+ * the path is too long. */
 static bool set_path(const char *path) {
     char *own = profile_file_path;
     const size_t room = sizeof profile_file_path;
@@ -38,7 +38,8 @@ static bool set_path(const char *path) {
     return true;
 }
 
-/* Writes the file's buffer out before a fork. Otherwise both processes would write it. */
+/* Writes the file's buffer out before a fork. Otherwise both processes would write the buffer's
+ * contents. */
 static void flush_before_fork(void) {
     if (profile_file)
         fflush(profile_file);

@@ -12,8 +12,8 @@
 /* Begins the file. %p in the path stands for the process ID. If the file can't be written,
  * prints a message to standard error. */
 void rgi_profile_file_begin(const char *path);
-/* Ends and closes the file, if this process has begun one. If not all could be written, prints a
- * message to standard error. */
+/* Ends and closes the file, if this process has begun one. If a write has failed, prints a message
+ * to standard error. */
 void rgi_profile_file_end(void);
 
 /* The next two functions do nothing if this process hasn't begun a file. */

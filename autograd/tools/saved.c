@@ -28,8 +28,8 @@ typedef struct {
 
 /* ---- the thread's stack of hooks ------------------------------------------------------ */
 
-/* The thread's stack of hooks. The last element has the innermost hooks, the only ones in force. If
- * its `pack` is NULL, no hooks are in force. */
+/* The thread's stack of hooks. Only the hooks in the last element are in force. If the last
+ * element's `pack` is NULL, no hooks are in force. */
 static __thread struct {
     rg_saved_hooks *v;
     size_t n, room;

@@ -41,9 +41,9 @@ void rg_saved_guard_close(rg_saved_guard *guard);
 /* ---- checkpoints: less memory, more time -------------------------------------------------
  * rg_checkpoint is torch.utils.checkpoint.checkpoint (use_reentrant=False). It returns f(inputs,
  * context), and the graph saves only the inputs. When a backward run needs other values, f is
- * called again. If preserve_rng_state is true, this second call draws the random numbers of the
- * first again, from all generators, and afterwards the generators have the states that they had
- * before the second call. f must compute the same values again from the inputs and the context. The
+ * called again. If preserve_rng_state is true, this second call draws the same random numbers as
+ * the first, from all generators. Afterwards the generators have the states that they had before
+ * the second call. f must compute the same values again from the inputs and the context. The
  * context must still exist when backward runs (a compound literal within a call's arguments may
  * not). If an input was written to between the two calls, the backward run fails. */
 typedef struct RG_OPTIONS rg_checkpoint_options {
