@@ -67,7 +67,8 @@ void rg_grad_guard_close(rg_grad_guard *guard);
  * tensor is an inference tensor, and so is a view of an inference tensor. Outside of inference
  * mode, ops that aren't recorded take an inference tensor like any other. But an inference tensor
  * can't be saved for backward, written to, or made to require grad. rg_clone returns a normal copy.
- * A guard opened with false sets the normal mode, with grad mode on, until it is closed. */
+ * rg_inference_guard_open(false) sets the normal mode, with grad mode on, until the guard is
+ * closed. */
 bool rg_is_inference_mode_enabled(void);
 bool rg_is_inference(rg_tensor *t);
 typedef struct rg_inference_guard {
@@ -151,7 +152,7 @@ int rg_register_post_accumulate_grad_hook(rg_tensor *t, rg_post_accumulate_grad_
  * up to 64 outputs, in an array that must outlive the function's call. Outputs that don't require
  * grad, such as integers, aren't checked. If no output requires grad, the check requires that no
  * output changes. The function must not be left by longjmp (see rg_error_handler). The library puts
- * 16 NULLs after the inputs: a function that reads too many gets a NULL and fails. */
+ * 16 NULLs after the inputs: a function that reads too many inputs gets a NULL, and fails. */
 typedef rg_tensor *rg_function(rg_tensor *const inputs[], void *context);
 typedef rg_list rg_list_function(rg_tensor *const inputs[], void *context);
 typedef struct RG_OPTIONS rg_gradcheck_options {

@@ -3,7 +3,7 @@
  * PyTorch's error and the part of PyTorch's message that names the mistake, and adds the op and the
  * shapes. The order of the checks isn't PyTorch's, and PyTorch's typos and names of kernels aren't
  * copied. A checking function has the same error message for all ops. An op checks all its
- * requirements in its first lines. For a requirement that only this op has, it calls RG_FAIL_IF.
+ * requirements in its first lines. For a requirement that no other op has, it calls RG_FAIL_IF.
  *
  *     return rgi_want_dims(op, "mat1", a, 2, 2) && rgi_want_dims(op, "mat2", b, 2, 2)
  *            && rgi_want_same_dtype(op, "mat1", a, "mat2", b);

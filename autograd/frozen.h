@@ -9,8 +9,9 @@
 /* Returns t's leaf: its node if t is a leaf that requires grad, or the node that t had before it
  * was frozen. Returns NULL if t has neither. */
 rg_node *rgi_leaf_of(const rg_tensor *t);
-/* Returns the address of the pointer to t's gradient: in t's leaf, frozen or not, or among the
- * gradients that t's node retains. Returns NULL if t has no leaf and retains no gradient. */
+/* Returns the address of the pointer to t's gradient. The pointer is in t's leaf, frozen or not, or
+ * among the gradients that t's node retains. Returns NULL if t has no leaf and retains no
+ * gradient. */
 rg_tensor **rgi_grad_place(const rg_tensor *t);
 /* Does the same as rg_grad_of (leaf.c). `again` is true if the caller is an operation that reads
  * the gradient again each time a recorded step is repeated (rgi_observe_operation). */

@@ -240,9 +240,10 @@ static uint32_t mask_of(rg_tensor *const gradients[]) {
     return mask;
 }
 
-/* Computes input gradients by the op's fused derivative. Those that the fused derivative leaves
- * NULL are computed by rules. Adds all of them, as pass_all does. If an observer is told of steps
- * (RG_SEES_SPANS), sets *made to the mask of the gradients that the fused derivative computed. */
+/* Computes input gradients by the op's fused derivative. A gradient that the fused derivative
+ * leaves NULL is computed by a rule. Adds all gradients, as pass_all does. If an observer is told
+ * of steps (RG_SEES_SPANS), sets *made to the mask of the gradients that the fused derivative
+ * computed. */
 RG_HOT static __attribute__((noinline)) bool pass_fused(rg_run *r, rg_step *s, uint32_t *made) {
     rg_tensor *fused[RG_MAX_RULES] = { NULL };
     bool ok = make_fused(s, fused);

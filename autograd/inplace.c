@@ -42,8 +42,7 @@ __attribute__((constructor)) static void install_write_guard(void) {
 }
 
 /* Returns whether a write to in[0] is recorded: whether grad mode is on and an input has a history.
- * If in[0] is a view, its base's history counts as well, as does that of each stale view
- * (rebase.h). */
+ * For in[0] and for each stale view (rebase.h), the history of the base counts as well. */
 static bool is_recorded(int n, rg_tensor *const in[]) {
     bool any = false;
     for (int i = 0; i < n && !any; i++) {

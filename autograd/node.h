@@ -57,7 +57,7 @@ struct rg_node {
      * therefore a rule gets an alias of it (see rgi_saved). */
     rg_tensor **saved;
     /* The version that each value had when it was saved. NULL in the copy of the node that a
-     * recording keeps (replay.c), since its values may be written to between two replays. */
+     * recording keeps (replay.c), since the saved values may be written to between two replays. */
     uint32_t *version;
     rg_meta *meta;
     void *attr;

@@ -33,7 +33,7 @@ typedef struct rg_node rg_node;
 /* A call of an op. `attr` points to a struct of the op's own type. An element of `in` is RG_NONE if
  * an optional input is absent. Before the shape function runs, the dtype of each output is set to
  * that of in[0]. If inputs may have been converted to another dtype, `given` points to the inputs
- * before that; otherwise it is NULL. */
+ * before the conversion; otherwise it is NULL. */
 typedef struct rg_call {
     const rg_op *op;
     const void *attr;
@@ -149,7 +149,8 @@ struct rg_op {
     /* Computes the gradients of all wanted inputs (see rgi_wants) at once, without recording.
      * Stores the gradient of input i as a new reference (from rgi_new, for example) in gin[i]. On
      * entry all gin[i] are NULL. If gin[i] is still NULL on return, the engine calls the rule for
-     * input i. An op with `fused` has rules as well, and they define which result is right. */
+     * input i. An op with `fused` has rules as well. If the results differ, those of the rules are
+     * right. */
     bool (*fused)(const rg_step *s, rg_tensor *gin[]);
     /* Computes all gradients in place of rules, and records the computation if the step creates a
      * graph. Only ops that users define have this function. Their n_in is 0, and they take up to

@@ -15,8 +15,8 @@ typedef struct rg_strided {
     int64_t start;
 } rg_strided;
 
-/* Gives a stale view a new history, if it follows its base (rgi_follows_base). Returns false on
- * failure: if memory ran out or, with torch's error message, if the view can't have a new history
+/* Gives a stale view a new history, if it follows its base (rgi_follows_base). Returns false if
+ * memory ran out. Also fails, with torch's error message, if the view can't have a new history
  * (rgi_is_renewable). rgi_renew does the same, but returns true at once if t isn't stale. */
 bool rgi_renew_slowly(rg_tensor *t, const char *op);
 static inline bool rgi_renew(rg_tensor *t, const char *op) {
@@ -27,8 +27,9 @@ static inline bool rgi_renew(rg_tensor *t, const char *op) {
 static inline bool rgi_follows_base(const rg_tensor *t) {
     return rgi_base_of(t)->history || (t->history && rgi_node_of(t)->op);
 }
-/* Returns whether a view may get a new history after its base was written to. A view that was
- * returned in a list, or made without grad mode or by an op of the program, may not. */
+/* Returns whether a view may get a new history after its base was written to. Returns false for a
+ * view that a function returned in a list, and for one that was made without grad mode or by an op
+ * of the program. */
 static inline bool rgi_is_renewable(const rg_tensor *t) {
     return !(t->flags & (RG_OF_LIST | RG_UNTRACKED));
 }

@@ -44,7 +44,7 @@ void rgi_run_init(rg_run *r);
 /* Adds the node of a tensor from which the run begins. Does nothing if the node is a leaf. Fails if
  * another run works on the node. Returns false if memory ran out. */
 bool rgi_run_visit(rg_run *r, rg_node *n);
-/* Adds to the run all nodes to which the nodes in it lead, and sorts them from new to old. */
+/* Adds to the run all nodes that its nodes lead to, and sorts all its nodes from new to old. */
 bool rgi_run_collect(rg_run *r);
 /* Marks the outputs that are among the m tensors x (RG_ASKED), and the nodes that lead to x
  * (RG_LEADS). A leaf among x joins r->leaves. Returns false if memory ran out. */

@@ -308,10 +308,10 @@ rg_tensor *(rg_joint_attention)(rg_tensor *qkv, int64_t heads, bool is_causal) {
 
 #define ATTENTION "scaled_dot_product_attention"
 
-/* Returns whether the op can be applied. q, k and v must have four dims, and must not be empty.
- * Only their lengths (dim 2) may differ, and k and v must have the same length. There must be no
- * dropout. The mask must be absent, or be a tensor of two or four dims that broadcasts to the shape
- * of the scores and doesn't require grad. */
+/* Returns whether the op attention can be applied. q, k and v must have four dims, and must not be
+ * empty. Only their lengths (dim 2) may differ, and k and v must have the same length. There must
+ * be no dropout. The mask must be absent, or be a tensor of two or four dims that broadcasts to the
+ * shape of the scores and doesn't require grad. */
 static bool attention_is_plain(const rg_tensor *q, const rg_tensor *k, const rg_tensor *v,
                                const rg_attention_options *o) {
     const rg_tensor *const all[] = { q, k, v };

@@ -132,7 +132,7 @@ rg_tensor *(rg_take_along_dim)(rg_tensor *x, rg_tensor *index, int dim) {
  *      source added there ------------------------------------------------------- */
 
 /* Fails unless the sizes of index fit x and the source. No size of index may be larger than the
- * source's. Along dim it may be larger than x's, but along no other dim. `source` is NULL if the
+ * source's. Except along dim, no size of index may be larger than x's. `source` is NULL if the
  * caller passed a number. */
 static bool scatter_sizes_fit(const rg_tensor *x, const rg_tensor *index, const rg_tensor *source,
                               int dim) {

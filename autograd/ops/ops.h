@@ -138,8 +138,8 @@ rg_tensor *rg_atan2(rg_tensor *a, rg_tensor *b);                /* the angle of 
 rg_tensor *rg_xlogy(rg_tensor *a, rg_tensor *b);                /* a ln b; 0 where a is 0 */
 rg_tensor *rg_logaddexp(rg_tensor *a, rg_tensor *b);            /* ln(e^a + e^b) */
 rg_tensor *rg_logaddexp2(rg_tensor *a, rg_tensor *b);           /* log2(2^a + 2^b) */
-rg_tensor *rg_maximum(rg_tensor *a, rg_tensor *b);              /* the larger; NaN if either is */
-rg_tensor *rg_minimum(rg_tensor *a, rg_tensor *b);              /* the smaller; NaN if either is */
+rg_tensor *rg_maximum(rg_tensor *a, rg_tensor *b);              /* the larger; NaN if one is NaN */
+rg_tensor *rg_minimum(rg_tensor *a, rg_tensor *b);              /* the smaller; NaN if one is NaN */
 rg_tensor *rg_fmax(rg_tensor *a, rg_tensor *b);                 /* the larger; skips a lone NaN */
 rg_tensor *rg_fmin(rg_tensor *a, rg_tensor *b);                 /* the smaller; skips a lone NaN */
 rg_tensor *rg_eq(rg_tensor *a, rg_tensor *b);                   /* a == b */

@@ -80,9 +80,9 @@ static bool recurrent_forward(rg_call *c) {
 /* ---- the derivative of all three ops, in one pass -------------------------------- */
 
 /* Returns a new tensor (steps, batch, hidden) with the hidden state from which each time step
- * starts. The time step that is computed first starts from h_0, and each other one from the result
- * of the time step computed before it. If there is only one time step, returns a new reference to
- * h_0. The caller releases the result. Returns NULL if memory ran out. */
+ * starts. The time step that is computed first starts from h_0. Each later one starts from the
+ * result of the time step computed before it. If there is only one time step, returns a new
+ * reference to h_0. The caller releases the result. Returns NULL if memory ran out. */
 static rg_tensor *recurrent_before(const k_recurrent *z, const rg_tensor *y, rg_tensor *h_0) {
     if (z->steps == 1) {
         rgi_retain(h_0);

@@ -53,7 +53,7 @@ struct roll_attr {
 
 /* Copies one block of x to its place in y. If bit d of `wraps` is set, the block has the indices
  * along dim d that wrap around to the other end. Otherwise it has the indices along dim d that
- * don't. */
+ * don't wrap around. */
 static void roll_block(const rg_tensor *y, const rg_tensor *x, const int64_t shift[],
                        unsigned wraps) {
     rg_tensor to = *y;

@@ -92,8 +92,8 @@ static bool subscript_slice(subscript *s, const rg_item_index *item, int64_t dim
 }
 
 /* Makes a new dim for the item True or False, and an index tensor for that dim: [0] for True, and
- * an empty one for False. index[] and at[] have room for it if the dim could be made, since each
- * index tensor has a dim of its own. */
+ * an empty one for False. index[] and at[] have room for the index tensor, since each index tensor
+ * has a dim of its own, and no view has more than RG_MAX_DIMS dims. */
 static bool subscript_bool(subscript *s, subscript_items *list, bool on) {
     int added;
     if (!subscript_new_dim(s, list->dim++, &added))

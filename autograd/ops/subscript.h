@@ -15,10 +15,10 @@ struct index_attr {
 };
 
 /* The layout in which index tensors are applied. `t` is a header (an rg_tensor that shares the
- * elements) of the indexed tensor. In it, one dim, `at`, replaces all indexed dims. An index along
- * this dim is an offset in elements: the sum, over the indexed dims, of the index times the dim's
- * stride. `offsets` is the shape to which the index tensors broadcast, and `shape` is the result's
- * shape. */
+ * elements) of the indexed tensor. In this header, one dim, `at`, replaces all indexed dims. An
+ * index along this dim is an offset in elements: the sum, over the indexed dims, of the index times
+ * the dim's stride. `offsets` is the shape to which the index tensors broadcast, and `shape` is the
+ * result's shape. */
 typedef struct {
     rg_tensor t;
     int at;

@@ -110,8 +110,8 @@ RG_OP(nan_to_num, .doc = "x with numbers for NaN and infinities", .node = "NanTo
       .forward = nan_to_num_forward, .grad = { RG_RULE(RG_IN(0), nan_to_num_rule) },
       SAMPLES_1("", RG_A(nan_to_num, { 1, 2, 3 })));
 
-/* Returns the three numbers. An option that the caller left out is NaN. In this case posinf becomes
- * the largest number of x's dtype, and neginf the lowest. */
+/* Returns the three numbers. If the caller left out posinf or neginf, the option is NaN. Then
+ * posinf becomes the largest number of x's dtype, and neginf the lowest. */
 static struct nan_to_num_attr nan_to_num_numbers(const rg_tensor *x,
                                                  const rg_nan_to_num_options *o) {
     const double most = x ? rgi_limit(x->dtype) : 0;

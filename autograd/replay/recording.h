@@ -142,7 +142,7 @@ bool rgi_recording_adds_constant(rg_replay *r, const rg_tensor *t);
 /* Returns whether t is a constant: the step made t, and no repetition makes it again. */
 bool rgi_recording_is_constant(const rg_replay *r, const rg_tensor *t);
 /* Tells the recording that in every repetition an entry writes to all of t, so that t is no longer
- * a constant. Refuses this, and fails, if t was a constant and an entry has read it. */
+ * a constant. Fails if t was a constant and an entry has read t. */
 bool rgi_recording_makes_anew(rg_replay *r, const rg_tensor *t, const char *op);
 /* Returns whether the step has made the leaf's tensor. In each repetition such a leaf begins
  * without a gradient. */

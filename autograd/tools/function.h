@@ -113,7 +113,7 @@ void *rg_function_state(rg_function_context *ctx);
  * right gradients. If they are written to before backward, backward must either fail or compute the
  * right gradients. The op must be replayable, leak no memory, and fail cleanly when an allocation
  * fails. Returns false at the first mistake, which rg_error() describes. No other thread may use
- * regard meanwhile. */
+ * regard during the check. */
 typedef struct RG_OPTIONS rg_function_check_options {
     RG_BY_NAME;
     /* The step size and the tolerances of finite differences, as in rg_gradcheck. */

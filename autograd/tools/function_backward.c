@@ -64,8 +64,8 @@ static bool gradient_fits(const rg_step *s, rg_tensor *g, int i) {
 
 /* Returns g, the gradient that backward returned for input i, with a reference for the engine, or
  * NULL on failure. `observer` isn't NULL if a step is being recorded or repeated and no graph is
- * created. Then the observer provides the tensor for the gradient, the same one in each repetition:
- * g is copied to this tensor, which is returned in its place. */
+ * created. Then g is copied to a tensor that the observer provides, the same one in each
+ * repetition. This tensor is returned in place of g. */
 static rg_tensor *gradient_of(const rg_step *s, rg_tensor *g, int i, rg_observer *observer) {
     const rg_function_row *row = (const rg_function_row *)s->op;
     if (!gradient_fits(s, g, i))
@@ -135,8 +135,8 @@ static bool backward_in_scope(rg_function_context *ctx, rg_tensor *gin[], rg_obs
 
 /* Computes all gradients of a step. If a graph is created while a training step is recorded, the
  * recorder sees the calls inside backward, but not what backward reads from the state or computes
- * on the data directly. Therefore a class with a state, or one that is once_differentiable, is
- * refused then. */
+ * on the data directly. Therefore the step fails then if the class has a state or is
+ * once_differentiable. */
 bool rgi_function_backward(const rg_step *s, rg_tensor *gin[]) {
     const rg_function_row *row = (const rg_function_row *)s->op;
     rg_function_context ctx = {

@@ -261,8 +261,8 @@ static double excess_of(const check *c, double analytic, double numeric) {
 
 /* Compares one column of the Jacobian, for element `at` of input number `input`. If the worst
  * mismatch of the column has a larger excess than *worst, stores it in *worst. `any` is true if any
- * output has a history. Then only outputs with a history are compared. If none has one, all
- * measured values must be 0. Returns false if the column can't be measured. */
+ * output has a history. Then only outputs with a history are compared. If no output has a history,
+ * all measured values must be 0. Returns false if the column can't be measured. */
 static bool compare_column(const check *c, const outputs *y, bool any, const jacobian *j, int input,
                            int64_t at, mismatch *worst) {
     RG_SCOPE();
@@ -283,8 +283,8 @@ static bool compare_column(const check *c, const outputs *y, bool any, const jac
     return true;
 }
 
-/* Returns whether two more calls of the function return the same values. Also returns true if one
- * of them fails. */
+/* Returns whether two more calls of the function return the same values. Also returns true if a
+ * call fails. */
 static bool forward_repeats(const check *c, const outputs *y) {
     RG_SCOPE();
     const rg_tensor *a = values_of(c, y);

@@ -84,8 +84,8 @@ static void let_go(rg_node *n, int i) {
     n->saved[i] = NULL;
 }
 
-/* Calls do_value for each saved value, until one call fails. Meanwhile no hooks are in force and no
- * graph is recorded. Returns false on failure. */
+/* Calls do_value for each saved value, until one call fails. During the calls no hooks are in
+ * force, and no graph is recorded. Returns false on failure. */
 static bool for_each_value(rg_node *n, packed_values *p,
                            bool (*do_value)(rg_node *n, packed_values *p, int i)) {
     static const rg_saved_hooks none;

@@ -53,7 +53,7 @@ typedef struct RG_OPTIONS rg_checkpoint_options {
 } rg_checkpoint_options;
 rg_tensor *rg_checkpoint_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                               rg_checkpoint_options options);
-/* (rg_save_checkpoint, in nn/save/checkpoint.h, writes files, and has nothing to do with this.) */
+/* (rg_save_checkpoint, in nn/save/checkpoint.h, writes files; rg_checkpoint writes none.) */
 #define rg_checkpoint(f, context, n, inputs, ...) \
     rg_checkpoint_with(                           \
         f, context, n, inputs,                    \
