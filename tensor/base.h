@@ -27,7 +27,7 @@
  * c_locale.h (numbers with a decimal point in any locale) and text.h (a string that grows).
  *
  * There is one exception: thread.c, which makes and destroys the state of a thread, calls memory.c
- * and scope.c to initialise and destroy their fields of it.
+ * and scope.c to initialise and destroy their fields of that state.
  */
 #pragma once
 
@@ -38,7 +38,8 @@
 #define RG_MAX(a, b)   ((a) > (b) ? (a) : (b))
 /* Marks a function that most calls execute, even those on small tensors. The linker places such
  * functions next to each other. Functions that are scattered in memory may compete for lines of the
- * processor's instruction cache: the backward of a small sum took 10 % longer that way. */
+ * processor's instruction cache: with scattered functions, the backward of a small sum took 10 %
+ * longer. */
 #define RG_HOT __attribute__((hot))
 /* An empty asm statement. It stands in a loop over a few items, so that GCC doesn't replace the
  * loop by a call of memset or memcpy. */

@@ -30,7 +30,7 @@ static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dty
         return false;
     bool all = true;
     /* The loop writes its answer into this tensor. The tensor gets the broadcast shape with strides
-     * of 0, so that all its elements are the one bool `all`. */
+     * of 0, so that all its elements share the memory of the bool `all`. */
     rg_tensor answer = RG_NUMBER(RG_BOOL, &all);
     if (!rgi_broadcast_shapes(op, a, b, &answer))
         return false;

@@ -21,7 +21,7 @@ typedef enum rg_kind { RG_BOOLEAN, RG_INTEGER, RG_FLOATING } rg_kind;
  *     type     the C type of an element
  *     kind     the rg_kind; 0-d tensors and numbers change a result's dtype only by a higher kind
  *     rank     decides in promotion between two dtypes: the higher one wins
- *     limit    the greatest finite number of a float; of an integer, 1 more than its greatest
+ *     limit    for a float, its greatest finite number; for an integer, its greatest number plus 1
  *     torch    the name in Python
  *     scalar   the name in most of torch's error messages
  *     cpp      the name in those of torch's error messages that show a C++ type
@@ -154,7 +154,7 @@ const char *rgi_scalar_name(rg_dtype d);
 /* Returns the name of the C++ type in torch's error messages: float, double, long int or bool. */
 const char *rgi_c_name(rg_dtype d);
 /* Returns the dtype that torch gives to Python's numbers of a kind: bool, int64 or the default
- * dtype. print.c leaves out the usual dtype of a tensor that has elements. */
+ * dtype. print.c doesn't print the dtype of a tensor with elements if it is the usual one. */
 rg_dtype rgi_usual_dtype(rg_kind kind);
 /* Returns the dtype of a result that is computed from these n tensors, as torch.result_type
  * does. */

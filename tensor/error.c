@@ -20,8 +20,8 @@ static void look_at_failure(rg_thread *me) {
     me->failure.halts = false;
 }
 
-/* Marks the error as read by the program itself. callback.c tells by failures.read that the program
- * has read the error; a call of the handler doesn't change failures.read. */
+/* Marks the error as read, and sets failures.read, by which callback.c knows that the program
+ * itself has read the error. A call of the program's handler leaves failures.read as it is. */
 static void read_by_program(rg_thread *me) {
     look_at_failure(me);
     if (me->failures.read != me->failures.all)

@@ -27,14 +27,15 @@
 /* Returns whether the thread has an error, read or unread. */
 static inline bool rgi_failed(void) { return rgi_this.failure.code != RG_OK; }
 
-/* Enclose calls whose failure the caller wants to see. rgi_save_failure moves an earlier error of
- * the thread into *saved. rgi_restore_failure puts that error back if the program hasn't read it
- * yet, or if the calls left no error. */
+/* A caller that wants to see whether some calls fail makes them between these two functions.
+ * rgi_save_failure moves an earlier error of the thread into *saved. rgi_restore_failure puts the
+ * earlier error back if the program hasn't read it yet, or if the calls left no error. */
 void rgi_save_failure(rg_failure *saved);
 void rgi_restore_failure(const rg_failure *saved);
-/* Enclose an attempt whose failure the caller handles itself. Treat an earlier error as
- * rgi_save_failure and rgi_restore_failure do. During the attempt no failure is reported. A failure
- * that is still the thread's error after the attempt is reported as usual. */
+/* A caller that handles the failure of an attempt itself makes the attempt between these two
+ * functions. They save and restore an earlier error, as rgi_save_failure and rgi_restore_failure
+ * do. During the attempt no failure is reported. If the attempt leaves an error, the error is
+ * reported as usual. */
 void rgi_set_failure_aside(rg_failure *aside);
 void rgi_bring_failure_back(const rg_failure *aside);
 
@@ -88,7 +89,7 @@ static inline const char *rgi_as(const char *name) {
 }
 static inline void rgi_as_end(const char **before) { rgi_named_as = *before; }
 
-/* Returns whether the argument `it`, a pointer to something else than a tensor, isn't NULL. If it
+/* Returns whether the argument `it`, a pointer to an object other than a tensor, isn't NULL. If it
  * is NULL, fails with the message that `what` ("a module") was expected. If the thread has an error
  * already, that error stays, since the NULL is probably its consequence. */
 bool rgi_given(const void *it, const char *op, const char *what);

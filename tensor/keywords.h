@@ -24,8 +24,8 @@
  * public header with such macros declares itself a system header. That line stands below the
  * #include lines, because -MMD doesn't list what a system header includes. */
 #pragma GCC system_header
-/* A call without options has an empty argument. Clang warns of that in system headers, too. The
- * warning's name changed in Clang 19, and again in Clang 20. */
+/* A call without options has an empty argument. Clang warns of empty arguments even in system
+ * headers. The warning's name changed in Clang 19, and again in Clang 20. */
 #if defined __clang__ && __clang_major__ == 19
 #pragma clang diagnostic ignored "-Wc23-extensions"
 #pragma clang diagnostic ignored "-Wc++20-extensions"
@@ -157,8 +157,8 @@ typedef long long rg_flag;
 #define RG_LOUD_   _Pragma("GCC diagnostic pop")
 #else
 /* GCC 11 and older allow no pragma in a macro's argument. So two warnings are turned off for the
- * rest of the file that includes this header: of an argument that overrides a default, and of
- * fields that an initialiser leaves out. */
+ * rest of the file that includes this header: the warning of an argument that overrides a default,
+ * and the warning of fields that an initialiser leaves out. */
 #define RG_QUIET_
 #define RG_STRICT_
 #define RG_LOUD_

@@ -1,8 +1,8 @@
 /*
  * load.h: the limit of the memory that loading a file may allocate. A function that reads a file
  * puts RG_LOADING at its beginning. From there to the end of the block, each of the thread's
- * requests for memory counts, and memory.c calls rgi_load_may_take before it grants one. A program
- * sets the limit by rg_set_load_limit (files.h).
+ * requests for memory counts, and memory.c calls rgi_load_may_take before it grants a request. A
+ * program sets the limit by rg_set_load_limit (files.h).
  */
 #pragma once
 
@@ -19,7 +19,7 @@ typedef struct rg_load {
 } rg_load;
 
 /* Marks the rest of the block as the loading of a file. The path is for error messages. If the
- * thread is loading a file already, this loading becomes part of that one. */
+ * thread is loading another file already, the new load becomes a part of the load in progress. */
 #define RG_LOADING(op, path)                                           \
     rg_load rg_loading __attribute__((cleanup(rgi_load_end))) = { 0 }; \
     rgi_load_begin(&rg_loading, op, path)

@@ -177,8 +177,9 @@ rg_tensor *(rg_eye_as)(int64_t n, int64_t m, rg_dtype dtype) {
 
 /* ---- ranges ---------------------------------------------------------------------- */
 
-/* Return the argument, and fail if it is false. arange_leads fails because the step leads away from
- * the end of the range, and arange_ends because the range is too long. */
+/* Return the argument, and fail if it is false. The message of arange_leads says that the step
+ * leads away from the end of the range, and the message of arange_ends that the range is too
+ * long. */
 static bool arange_leads(bool leads) {
     RG_FAIL_IF(!leads, "arange", "upper bound and lower bound inconsistent with step sign");
     return true;

@@ -146,9 +146,9 @@ static size_t class_of(size_t bytes, rg_class cls, size_t *rounded) {
 }
 
 /* ---- small blocks and headers -------------------------------------------------------------------
- * A thread that frees more blocks of a size than it allocates, for example blocks that other
- * threads allocated, passes them on to the common list, a batch at a time. One spare batch of each
- * size class stays with the thread. */
+ * A thread may free more blocks of a size than it allocates, for example because other threads
+ * allocated them. It passes the surplus on to the common list, a batch at a time. One spare batch
+ * of each size class stays with the thread. */
 
 static void hand_over(size_t c, rg_free_block *first) {
     if (!first)
@@ -170,7 +170,7 @@ static void retire(rg_free_list *list, size_t c) {
 }
 
 /* Removes and returns a batch of free blocks: the spare batch or, if there is none, one from the
- * common list. Returns NULL if the common list is empty, too. */
+ * common list. Returns NULL if there is no batch in either place. */
 static rg_free_block *take_batch(rg_free_list *list, size_t c) {
     rg_free_block *first = list->spare;
     list->spare = NULL;
@@ -318,7 +318,7 @@ enum { HANDLE_RESTS_MAX = 16 << 10 };
 static const size_t ABSURD_BYTES = (size_t)1 << 39;
 
 /* If a test wants a request for memory to fail (rg_memory_fail_at), counts this request. Returns
- * whether this is the one that must fail. */
+ * whether this request must fail. */
 static bool fails_now(rg_thread *me) {
     if (!me->fail_at)
         return false;

@@ -15,8 +15,8 @@ void *rgi_alloc(size_t bytes, rg_class cls);
 /* Frees a block; does nothing for NULL. */
 void rgi_free(void *block, size_t bytes, rg_class cls);
 /* Marks a handle as released, and frees its block, which has class RG_MEM_OTHER. The blocks of the
- * last RG_RESTING_HANDLES handles that a thread released aren't reused yet, except large ones, so
- * that a function notices if it is given one of these handles. */
+ * last RG_RESTING_HANDLES handles that a thread released aren't reused yet, unless they are large.
+ * So a function notices if it is given one of these handles. */
 void rgi_free_handle(rg_handle *h, size_t bytes);
 /* rgi_alloc_fast and rgi_free_fast do the same as rgi_alloc and rgi_free, but their most common
  * case is inlined. They are for blocks that are allocated and freed all the time. rgi_free_fast

@@ -46,9 +46,9 @@ void rgi_count_write(rg_tensor *t, const char *op);
 
 /* ---- gradients that an optimizer's step has used ------------------------------------- */
 
-/* Record that the last write to a gradient didn't overwrite it, but added to it or scaled it. From
- * this rgi_use_gradient (storage.h) knows that the gradient still contains what an earlier step
- * used. */
+/* Record that the last write to a gradient didn't overwrite it, but added to it or scaled it. By
+ * this record, rgi_use_gradient (storage.h) knows that the gradient still contains what an earlier
+ * step used. */
 void rgi_gradient_was_added_to(rg_tensor *grad);
 void rgi_gradient_was_scaled(rg_tensor *grad);
 

@@ -262,8 +262,8 @@ static const int channels_last[] = { 0, 2, 3, 1 };
 
 /* Sets the strides of y as torch does if all inputs have y's shape and the same order in memory:
  * all contiguous, all images with channels last, or all with equal strides without gaps. If several
- * of these hold, which happens with dims of size 1, the first one wins. Returns false if none
- * holds. */
+ * of these three conditions hold, which happens with dims of size 1, the first one decides. Returns
+ * false if none holds. */
 static bool lay_out_as_all(rg_tensor *y, int n, rg_tensor *const in[]) {
     bool contiguous = true;
     bool last = y->ndim == 4;

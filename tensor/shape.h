@@ -100,8 +100,8 @@ static inline bool rgi_is_dense(const rg_tensor *t) {
     return RG_LIKELY(t->flags & RG_CONTIGUOUS) || rgi_is_dense_in_some_order(t);
 }
 /* Returns whether all inputs, apart from those that are RG_NONE, have the strides that
- * rgi_set_strides sets (RG_PLAIN). If so, an elementwise result of the inputs has such strides,
- * too. */
+ * rgi_set_strides sets (RG_PLAIN). If they do, an elementwise result of the inputs has strides of
+ * this kind as well. */
 static inline bool rgi_are_plain(int n, rg_tensor *const in[]) {
     bool plain = true;
     for (int i = 0; i < n && plain; i++)

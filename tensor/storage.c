@@ -212,7 +212,7 @@ RG_HOT void rgi_count_write(rg_tensor *t, const char *op) {
 /* ---- gradients that an optimizer's step has used ------------------------------------- */
 
 /* The caller has already counted the write in `version`. If `stepped` (see rg_storage) refers to
- * the version before the write, makes it refer to the new version. */
+ * the version before the write, changes `stepped` so that it refers to the new version. */
 void rgi_gradient_was_scaled(rg_tensor *grad) {
     rg_storage *s = grad->storage;
     if (s->stepped / 2 == s->version)

@@ -65,9 +65,9 @@ enum rg_tensor_flags {
 };
 
 /* A label of a tensor. `name` is the tensor's name or "", and `base` is its base if it is a view.
- * `frozen` is the history that a frozen leaf (autograd/frozen.c) had before, or NULL. A header
- * points to a label or to the base, which saves a pointer: it takes 192 bytes, three cache
- * lines. */
+ * `frozen` is the history that a frozen leaf (autograd/frozen.c) had before, or NULL. A header has
+ * one pointer, to its label or to its base. With two pointers, a header would no longer fit into
+ * 192 bytes, three cache lines. */
 typedef struct {
     rg_tensor *base;
     rg_history *frozen;

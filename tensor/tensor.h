@@ -142,7 +142,7 @@ bool rg_scope_restart(rg_scope_guard *guard);
  * a handler that the program has installed; after that, the next failure replaces it. A program
  * that goes on after a failure that it expected, such as a missing file, calls rg_error_clear.
  * While the thread has a failure, a function that is given NULL in the place of a tensor or a
- * handle fails, too, but adds no failure of its own.
+ * handle also fails, but adds no failure of its own.
  *
  * A failure that nobody has read is written to standard error, once: when NULL reaches rg_print,
  * rg_item, rg_backward or an optimizer's step, when tensors are saved, or at the latest when the
@@ -208,7 +208,7 @@ void rg_abort_on_error(rg_code code, const char *message);
 typedef void rg_warning_handler(const char *message);
 void rg_print_warning(const char *message);
 /* Installs a handler of warnings, or turns warnings off if the argument is NULL. Returns the
- * previous handler. Lines that were given before are given again. */
+ * previous handler. After the call, lines that were given before are given again. */
 rg_warning_handler *rg_on_warning(rg_warning_handler *handler);
 
 /* ---- shapes ---------------------------------------------------------------------------

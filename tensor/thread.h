@@ -62,8 +62,8 @@ typedef struct rg_failure_count {
  * `reached` has the names of functions that were called with NULL because of the failure. `stack`
  * has the `depth` return addresses of the calls in progress when the failure happened; it is filled
  * in only if REGARD_ERRORS asks for it. `times` is the number of failures with this message, and
- * `named_call` the value of rgi_named_calls at the first one. `count` is used only while the
- * failure is set aside: the thread's `failures` at that time. */
+ * `named_call` the value of rgi_named_calls at the first of them. While the failure is set aside,
+ * `count` holds the value that the thread's `failures` had when it was set aside. */
 typedef struct rg_failure {
     rg_code code;
     bool unread, halts, told, has_number;

@@ -162,8 +162,8 @@ static inline int rgi_nearest_int(long long n) {
  *                            tensor and one or two more tensors
  *     RG_BEHIND_2            a module stands before two tensors
  *
- * Functions that write to what an option points to, such as a cache, aren't called by these macros:
- * a literal for such an option must live to the end of the caller's block. */
+ * A function that writes to an object to which an option points, such as a cache, isn't called by
+ * these macros. A literal for such an option must live to the end of the caller's block. */
 #ifdef __cplusplus
 #define RG_IN_ORDER_2(f, n, a, b, ...) (rg_in_order{ (a), (b) }.two(f __VA_OPT__(, ) __VA_ARGS__))
 #define RG_IN_ORDER_3(f, n, a, b, c, ...) \
@@ -304,10 +304,10 @@ RG_PUBLIC_END
 /* In C++ RG_WHOLE, RG_FLAG and RG_REAL call overloaded functions. G++ gives NULL the type long, and
  * reports an error if NULL is converted to another type. Therefore an argument of type long selects
  * the function whose parameter is a long long, and every other type selects the template. (Clang
- * reports NULL only if NULL and the conversion come from the same macro.) Sizes and operands are
- * handled in the same way below. The class has the line's number as a parameter, so that the
- * compiler reports each wrong line, not only the first one. RG_A_DTYPE checks nothing, because a
- * C++ compiler itself refuses a number where a dtype belongs. */
+ * reports NULL only if NULL and the conversion come from the same macro.) Below, sizes and operands
+ * have two such functions as well. The class rg_argument has the line's number as a parameter, so
+ * that the compiler reports each wrong line, not only the first one. RG_A_DTYPE checks nothing,
+ * because a C++ compiler itself refuses a number where a dtype belongs. */
 template <typename T> struct rg_is_exact {
     static constexpr bool value = !std::is_floating_point<T>::value && !std::is_pointer<T>::value
                                   && !std::is_same<T, rg_dtype>::value;

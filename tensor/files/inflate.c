@@ -258,8 +258,8 @@ static void copy_back(rg_inflate *i, uint32_t symbol) {
 }
 
 /* Decompresses bytes of the current block, until half of the ring holds bytes that the caller
- * hasn't read, or the block ends. The last copy may go beyond that half by up to 257 bytes. They
- * overwrite bytes that the caller has read, and that are farther back than any copy can begin. */
+ * hasn't read, or the block ends. The last copy may go beyond that half by up to 257 bytes. Those
+ * 257 bytes overwrite bytes that the caller has read, and that no later copy can reach. */
 static void inflate_block(rg_inflate *i) {
     while (!i->failed && i->made - i->read < RG_INFLATE_RING / 2) {
         if (i->phase == RG_INFLATE_STORED && i->stored == 0) {

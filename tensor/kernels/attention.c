@@ -51,8 +51,9 @@ typedef struct {
 /* In forward, a tile of queries is combined with one stretch of keys after the other. In backward,
  * a tile of keys is combined with stretches of queries. A stretch has n keys or queries, beginning
  * at `from`. `ahead` is the position of the first query (of the tile or the stretch) minus the
- * position of the first key. A causal mask needs it, because there a query sees only the keys up to
- * its own position. Masked scores are skipped in blocks of `block` rows and columns. */
+ * position of the first key. A causal mask needs `ahead`, because with such a mask a query sees
+ * only the keys up to its own position. Masked scores are skipped in blocks of `block` rows and
+ * columns. */
 typedef struct {
     int64_t from, n, ahead, block;
 } attention_stretch;

@@ -133,8 +133,9 @@ static double conv_steps(const conv_plan *p) {
 
 /* Returns whether to use the method for stride 1. The stride must be 1. Each window takes one lane
  * of a vector, and at least three quarters of the lanes must be in use. The lanes are counted for
- * vectors of 16 lanes, and for the better of two layouts. Either each row of windows begins with a
- * new vector. Or all rows are joined, and the lanes between two rows hold no window. */
+ * vectors of 16 lanes, in the better of two layouts. In the first layout, each row of windows
+ * begins with a new vector. In the second layout, all rows are joined, and the lanes between two
+ * rows hold no window. */
 static bool slide_pays(const k_conv *z) {
     enum { LANES = 16 };
     const k_window *w = &z->window;

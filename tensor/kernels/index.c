@@ -54,9 +54,9 @@ static rg_loop *index_loop(k_index_how how, rg_dtype dtype) {
     return K_BASE_LOOP_OF(loops[how], dtype, "index");
 }
 
-/* For each element of `row`, applies the action `how`, such as K_GET, to it and to an element of
- * `base`: the one that lies index * step elements behind base's element at the same place. base and
- * index have row's shape. Returns false if there is no loop for the dtype. */
+/* `row`, `base` and `index` have the same shape. For each position in this shape, applies the
+ * action `how`, such as K_GET, to row's element and to the element that lies index * step elements
+ * behind base's element. Returns false if there is no loop for the dtype. */
 static bool index_all(k_index_how how, rg_tensor *row, rg_tensor *base, const rg_tensor *index,
                       int64_t step) {
     rg_loop *loop = index_loop(how, row->dtype);

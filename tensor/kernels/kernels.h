@@ -31,7 +31,7 @@ typedef struct rg_kernel {
     const rg_kernel k_##op = { #op, n, light, K_TABLE_##TYPES(op##_loop) };
 
 /* Defines the kernel of a row in elementwise.def from the row's arguments `weight` and `dtypes`.
- * K_LOOPS_FOR_.. is the argument TYPES for each `dtypes`. */
+ * K_LOOPS_FOR_FLOATED, for example, is the argument TYPES if `dtypes` is FLOATED. */
 #define K_KERNEL_OF_ROW(op, n, weight, dtypes) \
     K_KERNEL_OF_ROW_(op, n, K_##weight, K_LOOPS_FOR_##dtypes)
 #define K_KERNEL_OF_ROW_(op, n, light, TYPES) K_KERNEL_OF(op, n, light, TYPES)
@@ -149,7 +149,8 @@ extern const rg_kernel k_softshrink;
 extern const rg_kernel k_hardtanh_grad, k_leaky_relu_grad, k_elu_grad, k_softplus_grad;
 extern const rg_kernel k_threshold_grad, k_shrink_grad;
 /* prelu takes x and the slope, and glu takes x and the gate. Their gradient kernels take g before
- * these. k_prelu_grad computes the gradient of x, and k_glu_grad the gradient of the gate. */
+ * these two operands. k_prelu_grad computes the gradient of x, and k_glu_grad the gradient of the
+ * gate. */
 extern const rg_kernel k_prelu, k_prelu_grad, k_glu, k_glu_grad;
 
 /* ---- binary.c, special.c ---- */
@@ -327,8 +328,8 @@ typedef void k_product(const k_product_sizes *z, void *y, const void *a, const v
  * scale, and writes each row as a column of `to`, whose rows are to_row elements apart. */
 typedef void k_turn(void *to, int64_t to_row, const void *from, int64_t row, int64_t col, int64_t n,
                     int64_t k, double scale);
-/* k_direct_product returns the k_product for a dtype, and k_direct_turn returns the k_turn. If
- * there is none, they fail and return NULL. */
+/* k_direct_product returns the k_product for a dtype, and k_direct_turn returns the k_turn. If the
+ * dtype has no such loop, the function fails and returns NULL. */
 k_product *k_direct_product(rg_dtype dtype);
 k_turn *k_direct_turn(rg_dtype dtype);
 
@@ -368,8 +369,8 @@ typedef struct k_pool {
     int64_t divisor;
 } k_pool;
 /* k_max_pool computes the maximum of each window and its index in the plane, and k_mean_pool
- * computes the mean of each window. The other two compute the gradients. Each returns false if
- * there is no loop for the dtype. */
+ * computes the mean of each window. k_max_pool_backward and k_mean_pool_backward compute the
+ * gradients of x. Each returns false if there is no loop for the dtype. */
 bool k_max_pool(const k_pool *p, rg_tensor *y, rg_tensor *indices, const rg_tensor *x);
 bool k_max_pool_backward(const k_pool *p, rg_tensor *gx, const rg_tensor *indices,
                          const rg_tensor *g);
@@ -395,9 +396,9 @@ typedef struct k_recurrent {
 typedef struct k_recurrent_values {
     rg_tensor *y, *c, *gates, *h_0, *c_0;
 } k_recurrent_values;
-/* The gradients of a layer. The caller gives the gradients of y and c (c may be NULL); the others
- * are computed. `hidden` is the gradient of z; except in a GRU it equals the gradient of
- * gates_in. */
+/* The gradients of a layer. The caller gives the gradients of y and c (c may be NULL);
+ * k_recur_backward computes the others. `hidden` is the gradient of z; except in a GRU it equals
+ * the gradient of gates_in. */
 typedef struct k_recurrent_gradients {
     rg_tensor *y, *c;
     rg_tensor *gates_in, *hidden, *h_0, *c_0;
@@ -548,9 +549,9 @@ bool k_kth(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, i
 bool k_median(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim);
 
 /* Groups equal elements (if dim is -1), or equal slices along dim. order[i] is the index of the
- * element or slice that is i-th in sorted order. The distinct values are numbered from 0 on, and
- * group[i] is the number of the value of this element or slice. Returns how many distinct values
- * there are, or -1 if memory runs out. */
+ * element or slice that is i-th in sorted order. A group is the elements or slices that equal each
+ * other. Groups are numbered from 0 on in sorted order, and group[i] is the number of the group of
+ * element or slice order[i]. Returns the number of groups, or -1 on failure. */
 int64_t k_unique(const rg_tensor *x, int dim, int64_t *order, int64_t *group);
 
 /* For each value, writes to y how many elements of a sorted row are less than the value, or, if

@@ -9,8 +9,8 @@
 /* Returns whether a must precede b. */
 typedef bool k_before(const k_ranked *a, const k_ranked *b, const void *context);
 
-/* Inserts item i into the items from `start` to i - 1, which are sorted. If item i precedes all of
- * them, they are moved by one memmove. */
+/* Inserts item i into the items from `start` to i - 1, which are sorted. If item i precedes all
+ * these items, one memmove moves them. */
 static inline __attribute__((always_inline)) void merge_sort_insert(k_ranked *q, int64_t start,
                                                                     int64_t i, k_before *before,
                                                                     const void *context) {

@@ -16,9 +16,9 @@ extern const k_optimizer k_average_lerp, k_average_mean;
 /* The numbers of one step, which are the same for all elements of the parameter. Below, t[] are the
  * tensors that k_optimizer_step is given: the parameter, its gradient and its state.
  *
- * A moving average is updated as average = kept * average + entering * x; the names of the fields
- * with its two factors end with `kept` and `entering`. If there is only a field `entering`, kept is
- * 1 - entering; in SGD, kept is the momentum. */
+ * A moving average is updated as average = kept * average + entering * x. The names of the fields
+ * for these two factors end with `kept` and `entering`. If there is only a field for `entering`,
+ * the factor `kept` is 1 - entering. In SGD, the factor `kept` is the momentum. */
 typedef struct k_optimizer_numbers {
     /* The factor of the gradient: -1 if the objective is maximized, otherwise 1. */
     double sign;

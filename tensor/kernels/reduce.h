@@ -10,9 +10,9 @@
 #include <tgmath.h>
 
 /* A block of two dims, which is reduced over the first one: for each j < n1, the elements x[i][j]
- * for all i < n0 are combined with y[j]. x[i + 1][j] is step0 bytes and x[i][j + 1] is step1 bytes
- * behind x[i][j], and y[j + 1] is y_step bytes behind y[j]. If y_step is 0, all columns j are
- * combined with the same element of y. `context` is that of k_reduce_blocks. */
+ * for all i < n0 are combined with y[j]. x[i + 1][j] is step0 bytes behind x[i][j], x[i][j + 1] is
+ * step1 bytes behind x[i][j], and y[j + 1] is y_step bytes behind y[j]. If y_step is 0, all columns
+ * j are combined with the same element of y. `context` is that of k_reduce_blocks. */
 typedef struct {
     int64_t n0, step0, n1, step1, y_step;
     const void *context;

@@ -79,8 +79,8 @@ static rg_loop *stream_loop_of_set(void) {
 
 /* A task has about RUN_GRAIN elements, or more if there would be more than RUN_PARTS tasks. Another
  * thread is used only if it gets the work of at least RUN_WORTH tasks. An output of fewer than
- * RUN_LONG elements is computed by one thread; if it is also contiguous, the best order of dims
- * isn't determined. Rows of at least RUN_STREAM bytes may be written past the caches. */
+ * RUN_LONG elements is computed by one thread. If such an output is contiguous, its dims are walked
+ * in their own order. Rows of at least RUN_STREAM bytes may be written past the caches. */
 enum {
     RUN_GRAIN = 1 << 13,
     RUN_PARTS = 64,

@@ -67,9 +67,9 @@ static void select_kth(k_ranked *q, int64_t n, int64_t k) {
 /* The lines of a call: each has n elements of `bytes` bytes. step[0], step[1] and step[2] are the
  * distances in bytes from one element of a line to the next in values, indices and x. k is the
  * place that the selected element has in ascending order, counted from 1; if k is 0, the median is
- * selected. `rank` gives each element of a line a key, an integer that sorts as the element does,
- * and `room` has the keys of the current line with the elements' indices. `floats` is set if x is
- * floating, so that a line may have a NaN. */
+ * selected. `rank` computes a key for each element of a line: an integer that sorts as the element
+ * does. `room` has the keys of the current line, each with the index of its element. `floats` is
+ * set if x is floating, so that a line may have a NaN. */
 typedef struct {
     k_ranked *room;
     k_ranks *rank;

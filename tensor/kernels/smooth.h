@@ -58,7 +58,7 @@ static inline double k_unorder_double(k_ordered_double x) { return x; }
 /* Returns `first ? a : b`, computed by bit operations after both a and b have been computed. With
  * an ordinary choice, compilers might branch around the operand that isn't needed. Or they might
  * compute an operand only in the lanes that need it, with arbitrary numbers in the other lanes. If
- * those are subnormal, for example, the computation is slow. */
+ * those numbers are subnormal, for example, the computation is slow. */
 static inline float k_either(bool first, float a, float b) {
     int32_t mask = -(int32_t)first;
     return k_from_bits_float((k_bits_float(a) & mask) | (k_bits_float(b) & ~mask));
@@ -135,8 +135,8 @@ K_INLINE double k_log_fit_double(double r) {
 #define LOG1P_LEAST  1e-9
 #include "exponential.h"
 
-/* Return e^x. Requires x < 88 for floats. If e^x < 2^-126.5, the float result is 0: most subnormal
- * results are avoided. Doubles call the general function. */
+/* Return e^x. Requires x < 88 for floats. If e^x < 2^-126.5, the float result is 0, so that most
+ * subnormal results are avoided. For doubles, calls k_exp_double. */
 K_INLINE float k_exp_below_float(float x) {
     uint32_t power;
     float r;

@@ -1,6 +1,6 @@
 /*
- * top.c: finds the k items with the smallest keys. If several items have equal keys, it depends on
- * the algorithm which of them are found. To find the same ones as torch.topk, this file follows
+ * top.c: finds the k items with the smallest keys. If several items have equal keys, the algorithm
+ * decides which of these items are found. To find the same items as torch.topk, this file follows
  * exactly the algorithms of the C++ library that torch uses: a heap of k items if k is small;
  * otherwise quickselect with the median of three, followed by quicksort. (Whole lines are sorted by
  * sort.c.)

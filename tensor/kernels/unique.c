@@ -62,10 +62,10 @@ static rg_tensor unique_with_dim_first(const rg_tensor *x, int dim) {
     return moved;
 }
 
-/* Sorts n rows, and numbers their distinct values. order[i] becomes the index of the row that is
- * i-th in sorted order, and group[i] the number of that row's value. Returns how many distinct
- * values there are. If by_element, a row is a single element, and rows are sorted by the keys that
- * `rank` computes; otherwise rows are compared element by element. q has room for 2 * n items. */
+/* Sorts n rows, and numbers the groups of equal rows from 0 on. order[i] becomes the index of the
+ * row that is i-th in sorted order, and group[i] the number of that row's group. Returns the number
+ * of groups. If by_element, a row is a single element, and rows are sorted by the keys that `rank`
+ * computes; otherwise rows are compared element by element. q has room for 2 * n items. */
 static int64_t unique_number(const unique_rows *s, int64_t n, bool by_element, k_ranks *rank,
                              k_ranked *q, int64_t *order, int64_t *group) {
     const int64_t row_bytes = s->numbers * (int64_t)rgi_sizeof(s->dtype);

@@ -13,7 +13,7 @@ bool rgi_judge_call(bool ok, int64_t before, rg_code code, const char *op, const
         rgi_unread_again();
         return false;
     }
-    /* A failure before the call, if it is unread, is probably the cause, and stays the error. */
+    /* An unread failure before the call is probably the cause, and stays the thread's error. */
     if (me->failure.unread)
         return false;
     /* If `ok` is true, a call inside the function failed, and the error handler cleared the

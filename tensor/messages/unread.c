@@ -54,8 +54,8 @@ static bool tell_address(const void *address) {
     return strncmp(text, "main at ", 8) == 0;
 }
 
-/* Writes the functions that were being called, from the failed one to main. The first OWN addresses
- * are left out, since they belong to the functions that collect the addresses. */
+/* Writes the functions that were being called, from the function that failed to main. The first OWN
+ * addresses are left out, since they belong to the functions that collect the addresses. */
 static void tell_stack(const rg_failure *f) {
     enum { OWN = 3 };
     for (int i = OWN; i < f->depth; i++)

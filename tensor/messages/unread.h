@@ -13,8 +13,8 @@
  * rgi_abort_if_asked. */
 void rgi_unread_begin(rg_thread *me);
 /* Makes the report of the thread's failure list the calls at these n addresses, which
- * rgi_find_calls found earlier, for example when the forward op was called. Without this function,
- * the report lists the calls that were in progress at the failure. */
+ * rgi_find_calls found earlier, for example when the forward op was called. If this function isn't
+ * called, the report lists the calls that were in progress at the failure. */
 void rgi_unread_came_from(void *const address[], int n);
 /* If REGARD_ERRORS is `abort`, and the thread has an unread failure that wasn't reported and isn't
  * part of an attempt (rgi_set_failure_aside), reports it and aborts the program. */

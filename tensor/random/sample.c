@@ -103,7 +103,8 @@ typedef struct multinomial_draw {
 /* Returns true if the weights are finite and not negative, and the sum of each row isn't 0.
  * Otherwise fails with torch's message and returns false. With replacement, torch checks the sum of
  * each row before it reads the next row, and has different messages for a negative weight and an
- * infinite one. Without replacement, torch does neither. */
+ * infinite one. Without replacement, torch checks all weights before the sums, and has one message
+ * for both kinds of weights. */
 static bool multinomial_check(const multinomial_draw *d, bool replacement) {
     const char *wrong = NULL;
     bool empty_row = false;

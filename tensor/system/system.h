@@ -38,9 +38,9 @@ long rgi_process(void);
 /* Returns the number of cores that the process may use. */
 int rgi_cores(void);
 /* Starts a thread with a stack of `stack` bytes, which calls run(context). The thread blocks
- * signals, so the program's own threads handle them. It doesn't block SIGPROF, the profiler's
- * signal, and the signals of its own faults, such as SIGSEGV. Windows has no such signals. Returns
- * 0, or an error number on failure. */
+ * signals, so the program's own threads handle them. Only two kinds of signals aren't blocked:
+ * SIGPROF, the profiler's signal, and the signals of the thread's own faults, such as SIGSEGV.
+ * Windows has no such signals. Returns 0, or an error number on failure. */
 int rgi_start_thread(pthread_t *thread, size_t stack, void *(*run)(void *), void *context);
 /* Registers functions that are called by the thread that forks: one before the fork, one after it
  * in the parent, and one after it in the child. Each may be NULL. */

@@ -62,7 +62,7 @@ rg_digits rgi_digits_rounded(double v, int n) {
 
 /* Adds 1 to the last digit of `text`, which "%.*e" printed for a number v. There is no carry: a 9
  * becomes a character that isn't a digit, and the string doesn't read back as v. That does no harm,
- * because only powers of two are raised. For none of them would a carry lead to digits that read
+ * because only powers of two are raised. For no power of two would a carry lead to digits that read
  * back as v. */
 static void digits_raise(char *text) { ++strchr(text, 'e')[-1]; }
 
@@ -74,8 +74,8 @@ static bool digits_read_back(const char *text, double v, rg_dtype dtype) {
     return readers[dtype](text) == v;
 }
 
-/* Returns the fewest digits that read back as v. If several numbers with equally few digits do,
- * returns the closest one to v.
+/* Returns the fewest digits that read back as v. If several numbers with equally few digits read
+ * back as v, returns the one closest to v.
  *
  * The search tries more and more digits, and begins with always_exact digits, which the dtype
  * always preserves. If fewer digits are enough, the first try yields these digits followed by

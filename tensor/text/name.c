@@ -1,6 +1,6 @@
 /*
- * name.c: the names that programs give to tensors, for error messages and drawings; and labels,
- * which hold them.
+ * name.c: the names that programs give to tensors, for error messages and drawings, and the labels
+ * that hold these names.
  */
 #include "label.h"
 #include "tensor/storage.h"

@@ -86,10 +86,10 @@ int rgi_workers(int64_t n, int64_t grain) {
 
 /* ---- the work ---------------------------------------------------------------------- */
 
-/* A share is the parts that are meant for one worker; the caller counts as a worker, too. Each
- * worker first computes its own share, and then helps with the others. So if the same work is
- * repeated, the same worker gets the same parts, and its caches may still have the data. `next` is
- * the first part of a share that no worker has taken yet. */
+/* A share is the parts that are meant for one worker; the caller counts as a worker. Each worker
+ * first computes its own share, and then helps with the other workers' shares. So if the same work
+ * is repeated, the same worker gets the same parts, and its caches may still have the data. `next`
+ * is the first part of a share that no worker has taken yet. */
 enum { PARALLEL_SHARES = 64 };
 
 typedef struct parallel_work {

@@ -279,9 +279,10 @@ static void pool_await(pool_worker *w, uintptr_t job) {
     pthread_setcancelstate(cancel, NULL);
 }
 
-/* Withdraws the job from the workers that haven't begun, and waits for the others to end. The
- * workers are visited in ascending order. Each one is offered the job only by threads with lower
- * numbers. These have ended the job when the worker is visited, so they make no more offers. */
+/* Withdraws the job from the workers that haven't begun it, and waits until the other workers have
+ * ended it. The workers are visited in ascending order. Only threads with lower numbers offer the
+ * job to a worker. These threads have ended the job when the worker is visited, so they make no
+ * more offers. */
 static void pool_collect(rg_job *job) {
     const uintptr_t offer = (uintptr_t)job;
     for (int i = 1; i < job->threads; i++) {

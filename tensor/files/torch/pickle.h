@@ -52,7 +52,7 @@ typedef enum {
 typedef struct {
     uint8_t kind, global;
     uint16_t open : 1;    /* Set while a function walks the value's items, to notice a container
-                           * that is in itself. */
+                           * that contains itself. */
     uint16_t waits : 1;   /* Set for a list or dict that is empty and hasn't been put into another
                            * value yet. */
     uint16_t height : 14; /* 0 if the value has no items; otherwise at least 1 more than the height

@@ -94,8 +94,8 @@ static rg_tensor *py_as_tensor(const rg_py_part *part) {
     }
 }
 
-/* If the innermost container is a list, sets at->name to the name of the list's next item, which is
- * the list's name, a dot and the item's index, and counts the item. */
+/* If the innermost container is a list, sets at->name to the name of the list's next item: the
+ * list's name, a dot and the item's index. Then adds 1 to the index. */
 static void name_py_item(py_place *at) {
     if (at->item[at->depth] < 0)
         return;

@@ -2,7 +2,7 @@
  * loops/attention_lanes.h: attention of short and narrow heads, compiled for each element type and
  * instruction set (see sets.h). Each lane of a vector belongs to a different head. So even small
  * heads fill vectors, and no operation combines the lanes of a vector. A tile is ATTENTION_ROWS
- * queries; all of them read the keys that the last one may attend to.
+ * queries. All queries of a tile read the keys that its last query may attend to.
  */
 
 #define VECTOR K_NAME(lanes_vector)

@@ -1,10 +1,10 @@
 /*
- * loops/cascade.h: the function CASCADE, which sums n rows of WIDE numbers column by column, in the
- * order that sum.h explains: total[c] becomes the sum of the numbers in column c. Neighbouring
- * numbers of a row are `step` bytes apart, and so are the last number of a row and the first number
- * of the next row. Four cascades, each of which adds every fourth row, are computed at once in
- * vectors of LANES numbers. sum.h includes this file after defining CASCADE, WIDE and LANES, which
- * are undefined at the end.
+ * loops/cascade.h: the function CASCADE, which sums n rows of WIDE numbers column by column:
+ * total[c] becomes the sum of column c. The numbers are added in the order that sum.h explains.
+ * Neighbouring numbers of a row are `step` bytes apart, and so are the last number of a row and the
+ * first number of the next row. Four cascades, each of which adds every fourth row, are computed at
+ * once in vectors of LANES numbers. sum.h includes this file after defining CASCADE, WIDE and
+ * LANES, which are undefined at the end.
  */
 static __attribute__((noinline)) void CASCADE(const char *x, int64_t step, int64_t n,
                                               RESULT *total) {

@@ -3,7 +3,7 @@
  */
 
 /* Returns x as a T. If T is an integer type, a float that is NaN or out of range becomes the least
- * integer. That is so in torch, and is what x86's instruction returns. */
+ * integer. Torch does the same on x86, whose instruction returns this value. */
 K_INLINE T K_NAME(convert_one)(S x) {
 #if K_FROM_FLOAT && !K_IS_FLOAT && !K_IS_BOOL
     const double v = x;

@@ -19,9 +19,9 @@ K_INLINE void K_NAME(store_shift)(T *shift, T max, T log_total) {
 }
 
 /* For each row, y = -weight[t] * (x[t] - max - log_total), where t is the row's target, and
- * log_total = ln sum_i e^(x_i - max). If t is to be ignored, y = 0. Stores the row's shift, too.
- * The maximum of the next row is computed before this row's logarithm. Then the processor can begin
- * with the next row's powers while it still computes the logarithm. */
+ * log_total = ln sum_i e^(x_i - max). If t is to be ignored, y = 0. Also stores the row's shift.
+ * The maximum of the next row is computed before this row's logarithm, so that the processor can
+ * begin with the next row's powers while it still computes the logarithm. */
 static void K_NAME(cross_entropy)(const nll_work *work, int64_t begin, int64_t end) {
     const k_nll_targets *z = work->z;
     const int64_t n = z->classes;

@@ -64,7 +64,7 @@ K_INLINE void K_NAME(share_line)(float *restrict y, const float *a, const float 
 /* Returns m elements of an operand, beginning at element i. If the operand is contiguous and m is
  * LANES, the result points into the operand's own memory, otherwise to a copy in `room`. If the
  * operand is a single number (step 0), such as the gradient of a sum, only the call for i = 0
- * copies, because `room` holds the copy in later calls, too. */
+ * copies it. In later calls `room` still holds the copy. */
 static inline const float *K_NAME(share_operand)(const char *p, int64_t step, int64_t i, int m,
                                                  float *room) {
     if (step == sizeof(float) && m == LANES)

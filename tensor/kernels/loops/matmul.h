@@ -73,9 +73,9 @@ static void K_NAME(matmul_turn)(void *columns, int64_t to_row, const void *rows,
         }
 }
 
-/* Packs lines that are contiguous across: the elements of all lines at one step are adjacent. All
- * panels get SOME steps before any panel gets the following steps. So a cache line that has
- * elements of two panels is still in a cache when it is read for the second panel. */
+/* Packs lines that are contiguous across: the elements of all lines at one step are adjacent. Each
+ * panel gets SOME steps, then each panel gets the next SOME steps, and so on. So a cache line that
+ * has elements of two panels is still in a cache when it is read for the second panel. */
 K_INLINE void K_NAME(matmul_pack_dense)(NUMBER *to, const NUMBER *x, int64_t lines, int64_t k,
                                         int64_t step, const int width) {
     enum { SOME = 16 };
@@ -107,7 +107,7 @@ K_INLINE void K_NAME(matmul_pack)(NUMBER *to, const NUMBER *x, int64_t lines, in
 
 /* ---- computing one tile ------------------------------------------------------------------ */
 
-/* Prefetches the next ahead->at_once cache lines, or those that are left if they are fewer. */
+/* Prefetches the next ahead->at_once cache lines, or all remaining lines if fewer are left. */
 K_INLINE void K_NAME(matmul_fetch)(matmul_prefetch *ahead) {
     for (int64_t lines = RG_MIN(ahead->at_once, ahead->left); lines > 0; lines--) {
         __builtin_prefetch(ahead->next);

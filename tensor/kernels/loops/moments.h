@@ -23,7 +23,8 @@ static void K_NAME(spread_beside)(const T *x, int64_t n, double mean, double lan
 }
 
 /* m2 += (x - mean)^2 for n elements. p[0] is x, p[1] is m2, and p[2] is the mean. If s[1] is 0, all
- * squares are added to one element of m2, and the mean is one number, too. */
+ * squares are added to one element of m2. In that case s[2] is 0 as well, since m2 and the mean
+ * have the same shape. */
 static void K_NAME(spread)(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const T *restrict x = (const T *)p[0];
     double *restrict m2 = (double *)p[1];

@@ -21,9 +21,9 @@ typedef struct {
 
 /* ---- mean and deviation -------------------------------------------------------------------------
  * A row is read in chunks of NORM_CHUNK vectors, each of K_LANES lanes. For each lane, the mean of
- * a chunk and its sum of squares around that mean are combined with those of the chunks before. At
- * the end the lanes are combined in the same way, and so is the rest of the row, which doesn't fill
- * a chunk. */
+ * a chunk and its sum of squares around that mean are combined with the mean and the sum of squares
+ * of the chunks before. At the end the means and sums of all lanes are combined, and then those of
+ * the elements that don't fill a chunk. */
 
 K_INLINE T K_NAME(norm_x)(const void *row, int64_t i) {
     const ROW *r = row;

@@ -1,8 +1,7 @@
 /*
  * loops/norms.h: the loops of norms, compiled for each floating type and instruction set (see
  * sets.h): sums of powers, and maxima and minima of absolute values. If any element is NaN, the
- * result is NaN, except in norm0, which counts the elements that aren't 0. A NaN is counted there,
- * too.
+ * result is NaN, except in norm0, which counts the elements that aren't 0, including NaN.
  */
 K_SUMS_IN_T;
 

@@ -247,8 +247,8 @@ static void K_NAME(radam)(char *const at[], int64_t n, const k_optimizer_numbers
 
 /* ---- Muon ---------------------------------------------------------------------- */
 
-/* Returns x rounded to bfloat16, the nearest number with 8 significant bits. If two are equally
- * near, returns the one whose last bit is 0. */
+/* Returns x rounded to bfloat16, the nearest number with 8 significant bits. If two such numbers
+ * are equally near, returns the one whose last bit is 0. */
 K_INLINE T K_NAME(bfloat16_of)(T x) {
     const union {
         float number;

@@ -61,8 +61,8 @@ static int64_t K_NAME(place_in_row)(const T *v, int64_t n, bool smallest, T *bes
     return at;
 }
 
-/* Updates best[] and where[], which begin as the elements of row 0 and the index 0, with the
- * elements of rows 1 to n0 - 1. */
+/* Updates best[] and where[] with the elements of rows 1 to n0 - 1. Before the call, best[] has the
+ * elements of row 0, and where[] has zeros. */
 K_INLINE void K_NAME(place_rows)(T *best, PLACE *where, const char *x, const reduce_block *b,
                                  int64_t columns, const bool smallest) {
     for (int64_t i = 1; i < b->n0; i++) {

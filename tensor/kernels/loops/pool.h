@@ -72,9 +72,9 @@ K_INLINE int64_t K_NAME(pool_first_tap)(const k_window *z, int d, int64_t o) {
     return from < 0 ? (z->dilation[d] - 1 - from) / z->dilation[d] : 0;
 }
 
-/* Initialises the maxima of n windows of a row, beginning at window `col`: sets each maximum to
- * K_LEAST, and its offset in `at` (see pool_keep_greater) to the offset of the window's first tap
- * inside the plane. */
+/* Initialises the maxima of n windows of a row, beginning at window `col`. Sets each maximum to
+ * K_LEAST. Sets the maximum's offset in `at` (see pool_keep_greater) to the offset of the window's
+ * first tap inside the plane. */
 K_INLINE void K_NAME(pool_begin)(const k_window *z, T *max, WHERE *at, int64_t row, int64_t col,
                                  int64_t n) {
     const WHERE top = (WHERE)(K_NAME(pool_first_tap)(z, 0, row) * z->dilation[0] * z->size[1]);

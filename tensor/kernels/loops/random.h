@@ -35,9 +35,9 @@ static void K_NAME(random_normals)(void *numbers, int n) {
 
 /* For each element that is still pending, writes its candidate to `accepted`, and clears `pending`
  * if the candidate is accepted. Returns whether any element is still pending after that. A
- * candidate from the normal distribution is accepted if it is in the interval; a uniform one, if
- * the element of `uniforms` is small enough (see k_truncation). Each operation is rounded in the
- * tensor's dtype, as in torch. */
+ * candidate from the normal distribution is accepted if it is in the interval. A uniform candidate
+ * is accepted if its element of `uniforms` is small enough (see k_truncation). Each operation is
+ * rounded in the tensor's dtype, as in torch. */
 static bool K_NAME(random_truncate)(const k_truncation *r, int64_t n, void *accepted,
                                     const void *candidates, const void *uniforms, bool *pending) {
     T *x = accepted;

@@ -7,8 +7,8 @@
  *     KIND         the first part of the functions' names
  *     ELEMENT      the type of an element in memory
  *     RESULT       the type of the result
- *     VALUE(v)     the value by which an element v enters the result
- *     JOIN(a, b)   the result a, combined with a value b
+ *     VALUE(v)     the value of an element v that is combined with others
+ *     JOIN(a, b)   the combination of a result a and a value b
  */
 #define THIS(f) K_NAME(RG_PASTE(KIND, f))
 

@@ -70,7 +70,7 @@ static void K_NAME(softmax_one)(const softmax_rows *z, T *restrict y, const T *r
         return;
     }
     if (z->kind == K_SAFE_SOFTMAX && row.max == -(T)INFINITY)
-        row.max = 0; /* Then the powers and their sum are 0, or NaN if the row has a NaN. */
+        row.max = 0; /* With max 0, the powers and their sum are 0, or NaN if the row has a NaN. */
     const T total = K_NAME(softmax_powers)(power, x, n, row.max);
     row.inverse = 1 / (total == 0 ? 1 : total);
     K_NAME(write_row)(y, n, stream, K_NAME(softmax_share), &row);
@@ -78,9 +78,10 @@ static void K_NAME(softmax_one)(const softmax_rows *z, T *restrict y, const T *r
 
 /* ---- three rows at once, written past the caches ------------------------------------------------
  * Each iteration handles SOFTMAX_STEP elements of three rows: it computes the maximum of the next
- * row, sums the powers of the current row, and writes the previous row. None of the three waits for
- * another one or for memory. The maximum ignores NaN here, but a NaN makes the sum NaN. This method
- * needs registers that hold sixteen lanes: with AVX2 it takes twice as long as row by row. */
+ * row, sums the powers of the current row, and writes the previous row. None of these three steps
+ * waits for another step or for memory. The maximum ignores NaN here, but a NaN makes the sum NaN.
+ * This method needs registers that hold sixteen lanes: with AVX2 it takes twice as long as row by
+ * row. */
 
 /* Copies the elements of the previous row that this iteration writes, since the powers of the
  * current row will overwrite them. */
@@ -143,7 +144,7 @@ static void K_NAME(softmax_stream)(const softmax_rows *z, int64_t rows, T *y, co
         power = room[whole_pages ? 0 : r & 1]
                 + ((uintptr_t)x + SOFTMAX_PAGE / 2) % SOFTMAX_PAGE / sizeof(T);
         if (z->kind == K_SAFE_SOFTMAX && max == -(T)INFINITY)
-            max = 0; /* Then the powers and their sum are 0, or NaN if the row has a NaN. */
+            max = 0; /* With max 0, the powers and their sum are 0, or NaN if the row has a NaN. */
         for (int64_t k = 0; k < n; k += SOFTMAX_STEP) {
             K_NAME(softmax_step_copy)(copy, done + k);
             K_NAME(softmax_step_greatest)(&most, next + k);
