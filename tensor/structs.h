@@ -15,7 +15,7 @@
  * last. `inference` is set if the storage was made in inference mode. `stepped` is used if the data
  * is a gradient. It is 2 * (version + 1) if an optimizer's step has used this version of the
  * gradient, and 2 * (version + 1) + 1 if backward runs have added to the gradient since that step.
- * Any other value means neither. */
+ * With any other value, neither is the case. */
 typedef struct rg_storage {
     atomic_int refs;
     uint32_t version;

@@ -1,8 +1,8 @@
 /*
  * crc32.c: computes the CRC-32 of IEEE 802.3. The bytes are taken as a polynomial, which is divided
- * by the standard's polynomial. The checksum is the remainder; as the standard says, its bits and
- * the first 32 bits of the data are inverted. Sixteen bytes at a time are looked up in tables, so
- * that the check takes less time than reading the file.
+ * by the standard's polynomial. The checksum is the remainder with all bits inverted. The first 32
+ * bits of the data are inverted as well, as the standard says. Sixteen bytes at a time are looked
+ * up in tables, so that the check takes less time than reading the file.
  */
 #include "crc32.h"
 

@@ -33,9 +33,9 @@ enum {
 };
 
 /* Returns how many lines of k elements a worker's scratch memory holds. A line is a column of b or
- * a row of `a`. 32 lines are for a panel of b, as many as in the widest instruction set. If `a` is
- * packed, there are also the rows of `a` in a block, and 16 more, since the last panel of `a` is
- * filled up with zeros. */
+ * a row of `a`. 32 lines are for a panel of b, which has at most 32 columns in any instruction set.
+ * If `a` is packed, there are also the rows of `a` in a block, and 16 more, since the last panel of
+ * `a` is filled up with zeros. */
 static int64_t matmul_lines(int64_t m, int64_t columns) {
     return 32 + (columns > MATMUL_WIDE ? RG_MIN(m, MATMUL_MC) + 16 : 0);
 }

@@ -215,7 +215,8 @@ K_INLINE double k_erfc_double(double x) { return erfc(x); }
 /* Returns a^b for floats, computed in double as 2^(b * log2|a|). The exponent b * log2|a| is
  * limited to [-1000, 1000], so that no subnormal double arises. If a is negative, the result is
  * negative for odd b. It is NaN if b isn't an integer and a isn't -infinity. (k_either is needed,
- * because compilers would branch on a plain choice when b is the same for the whole loop.) */
+ * because compilers would make a branch of an ordinary choice if b is the same for the whole
+ * loop.) */
 K_INLINE float k_pow_float(float a, float b) {
     const int32_t i = (int32_t)k_either(fabsf(b) < 0x1p24f, b, 0);
     const int32_t odd = (int32_t)((uint32_t)(i & -((float)i == b)) << 31);

@@ -74,9 +74,9 @@ void rgi_watch_machine(int64_t now) {
  * The way in which jobs got more processor time per unit of time wins, and is used for KEEP_TIME;
  * then both ways are measured again. If the same way wins again, it is used twice as long as the
  * last time, up to KEEP_LONGEST, because each measurement moves threads between cores. Running
- * alone wins only if it is better by the factor MEASURE_MARGIN. One reason is that the system's
- * placement of threads changes a single measurement by more than help does. The other is that
- * workers disturb other programs only a little, because they sleep when there is no job. */
+ * alone wins only if it is better by the factor MEASURE_MARGIN, for two reasons. The system's
+ * placement of threads changes a single measurement by more than help does. And workers disturb
+ * other programs only a little, because they sleep when there is no job. */
 enum { MEASURE_HELPED, MEASURE_ALONE, MEASURE_WAYS };
 enum { MEASURE_TIME = 50000000, KEEP_TIME = 300000000, KEEP_LONGEST = 2000000000 };
 #define MEASURE_MARGIN 1.15

@@ -61,7 +61,7 @@ K_INLINE NUMBER K_NAME(matmul_dot_total)(const VECTOR sum[2], const NUMBER *a, c
  * row i. The columns are the `columns` columns j, j + share, j + 2 * share, and so on. The next
  * call computes the columns j + 1, j + 1 + share, and so on; so the processor's prefetcher
  * recognises the pattern in which b is read. Vectors of 32 bytes wait less for loads than longer
- * ones. */
+ * vectors do. */
 K_INLINE void K_NAME(matmul_dots)(const k_product_sizes *z, NUMBER *y, const NUMBER *a,
                                   const NUMBER *b, NUMBER alpha, int64_t i, int64_t j,
                                   int64_t share, const int rows, const int columns) {

@@ -174,8 +174,8 @@ K_INLINE void K_NAME(recur_lstm_back)(int64_t n, T *g_x, T *carry, const T *g, c
 
 /* Computes the gradients of one time step of a GRU. The gradient of h, the hidden state after this
  * time step, has three terms. g comes from the output. g_more comes from the next time step through
- * the weights, and `carry` comes from it directly. `carry` is replaced by the direct term for the
- * time step before. */
+ * the weights, and `carry` comes from the next time step directly. `carry` is replaced by the
+ * direct term for the time step before. */
 K_INLINE void K_NAME(recur_gru_back)(int64_t n, T *g_x, T *g_z, T *carry, const T *g,
                                      const T *g_more, const T *gates, const T *before) {
     K_INDEPENDENT
