@@ -1,5 +1,5 @@
-/* regard.h: includes all that is public. Programs write #include <regard/regard.h>, and those in
- * the source tree, which are compiled with -I., "regard.h". */
+/* regard.h: includes all public headers. Programs write #include <regard/regard.h>. Programs in the
+ * source tree, which are compiled with -I., write #include "regard.h". */
 #pragma once
 #define RG_VERSION "0.1.0"
 

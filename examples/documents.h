@@ -48,9 +48,9 @@ static inline bool is_blank(const char *p, size_t n) {
     return false;
 }
 
-/* Ends the line at p by writing a 0 after its last character that isn't white space. Sets *begin to
- * the first character that isn't, or to NULL if there is none. Returns the beginning of the next
- * line, or NULL if this is the last one. */
+/* Removes the white space at both ends of the line at p: writes a 0 after the last character that
+ * isn't white space, and sets *begin to the first one. Sets *begin to NULL if the line is blank.
+ * Returns the beginning of the next line, or NULL if this is the last line. */
 static inline char *strip_line(char *p, char **begin) {
     char *end = p;
     *begin = NULL;

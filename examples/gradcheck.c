@@ -97,8 +97,8 @@ static bool compare(const char *whose, rg_tensor *const analytic[], rg_tensor *c
     return agree;
 }
 
-/* Compares three computations of the gradients with finite differences. Returns whether the two
- * right ones agree with them, and the one with a mistake doesn't. */
+/* Compares three computations of the gradients with finite differences. Returns true if the two
+ * correct ones agree with the finite differences, and the one with a mistake differs from them. */
 static bool compare_all(rg_tensor *const in[], rg_tensor *g, double eps, double tolerance) {
     rg_tensor *numeric[INPUTS], *by_hand[INPUTS], *by_library[INPUTS], *wrong[INPUTS];
     measure(in, g, eps, numeric);

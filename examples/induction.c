@@ -4,8 +4,8 @@
  * letter. Then it removes that head to measure how much the loss grows, and draws the head's
  * attention.
  *
- * Each sequence repeats some letters in random order. Their number differs between sequences, so
- * that no head can find the right position from positions alone.
+ * Each sequence repeats some letters in random order. The number of these letters differs between
+ * sequences, so that no head can find the right position from positions alone.
  */
 #include "show.h"
 
@@ -50,8 +50,8 @@ static lesson random_lesson(int64_t n) {
 
 /* ---- training ----------------------------------------------------------------------- */
 
-/* GPT's usual initial weights are made for much wider models. With them, attention would stay
- * uniform for a long time; so here they are larger. */
+/* GPT's usual initial weights are made for much wider models. With such weights, attention would
+ * stay uniform for a long time. Therefore larger weights are used here. */
 static rg_gpt *new_model(void) {
     rg_gpt *model = rg_nn_gpt(.block_size = LENGTH, .vocab_size = LETTERS, .n_layer = LAYERS,
                               .n_head = heads, .n_embd = dim, .n_inner = 16);
@@ -70,8 +70,8 @@ static rg_tensor *pattern_of(rg_named_list cache, int64_t layer) {
     return rg_cache_get(cache, name);
 }
 
-/* Adds to the page what each head looks at in the repeated letters ABCDEF. No sequence of the
- * training repeats so few. */
+/* Adds to the page what each head looks at in the repeated letters ABCDEF. In training, each
+ * sequence repeats at least SHORTEST letters, which is more than these six. */
 static void report_heads(rg_report *report, rg_gpt *model, int64_t step) {
     static const char *const shown[] = { "A", "B", "C", "D", "E", "F", "A",
                                          "B", "C", "D", "E", "F", "A" };
@@ -176,8 +176,8 @@ static found_head look_inside(rg_gpt *model) {
     return best;
 }
 
-/* Draws the head's attention pattern for a sequence that repeats six letters. No sequence of the
- * training repeats so few. */
+/* Draws the head's attention pattern for a sequence that repeats six letters. In training, each
+ * sequence repeats at least SHORTEST letters. */
 static void draw(rg_gpt *model, found_head h) {
     RG_SCOPE();
     RG_NO_GRAD();

@@ -1,9 +1,8 @@
 /*
- * microgpt.c: a GPT that reads names and makes up new ones, on one page. It is A. Karpathy's
- * microgpt.py (February 2026), two hundred lines of Python that use no library, on regard's
- * tensors: the same model, the same training, and Python's own random numbers. So it prints what
- * the Python prints, each loss to its four decimals and each new name to the letter, from any file
- * of names:
+ * microgpt.c: a GPT that reads names and makes up new ones, on one page. It is a translation of A.
+ * Karpathy's microgpt.py (February 2026), two hundred lines of Python that use no library. The
+ * model, the training and the random numbers are the same, so both programs print the same losses,
+ * to four decimals, and the same new names, for any file of names:
  *
  *     build/examples/microgpt examples/names.txt
  *     build/examples/microgpt --fast examples/names.txt       in float32, and replayed

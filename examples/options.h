@@ -119,8 +119,8 @@ static inline const option *find_option(const char *name, size_t length, int n,
     return NULL;
 }
 
-/* Reads the options. Moves the arguments that aren't options behind the options, in their order,
- * and returns the index of the first of them in argv. Arguments after -- aren't options. */
+/* Reads the options. Moves the arguments that aren't options to the end of argv, in their order,
+ * and returns the index of the first of them. Arguments after -- aren't options. */
 static inline int read_options(int argc, char *argv[], const char *usage, int n,
                                const option options[]) {
     const char *slash = strrchr(argv[0], '/');

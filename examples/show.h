@@ -15,8 +15,8 @@ static inline void report_option(rg_report *report, const option *o) {
         rg_report_setting(report, o->name, "%s", *(char **)o->value);
 }
 
-/* Begins the page run.html in the folder, with the program's options as its settings. A run that
- * goes on from a checkpoint goes on in its page. */
+/* Begins the page run.html in the folder, with the program's options as its settings. If `resume`
+ * is true, appends to the page that an earlier run has left there. */
 static inline rg_report *begin_page(const char *folder, bool resume, int n,
                                     const option options[]) {
     char path[4096];

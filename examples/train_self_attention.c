@@ -80,8 +80,8 @@ static rg_tensor *guesser_forward(rg_module *m, rg_tensor *words) {
 
 static const rg_module_class guesser_class = { .name = "Guesser", .forward = guesser_forward };
 
-/* The embeddings are initialised with small numbers, so that attention is uniform at first. If it
- * were on a single word, the layer would learn little. */
+/* The embeddings are initialised with small numbers, so that attention is uniform at first. If
+ * attention were on a single word, the layer would learn little. */
 static Guesser *guesser(const rg_vocabulary *vocabulary, int64_t longest, int64_t d, int64_t d_kq,
                         int64_t d_v) {
     Guesser *self = RG_MODULE(Guesser, &guesser_class, .hidden = vocabulary->unknown);

@@ -128,15 +128,15 @@ static bool run_full_hooks(const rg_backward_call *c, rg_tensor *grad_input[]) {
     return true;
 }
 
-/* Returns whether a hook's result isn't NULL, and fails if it is. `before` is the number of
- * failures before the hook was called. */
+/* Returns true if the hook has returned a tensor or RG_NONE (`made`) without an error. Otherwise
+ * fails and returns false. `before` is the number of failures before the hook was called. */
 static bool has_made(const rg_tensor *made, int64_t before, const char *op) {
     return rgi_called(made, before, RG_TYPE_ERROR, op,
                       "expected a gradient of the hook but got NULL");
 }
 
-/* Calls the hooks when no input requires grad: they get the result's gradient, and RG_NONE for each
- * input. Fails if a hook replaces an RG_NONE. */
+/* Calls the hooks when no input requires grad. A hook gets the result's gradient, and RG_NONE for
+ * each input. Fails if a hook puts something else in the place of an RG_NONE. */
 static bool run_without_inputs(const rg_backward_call *c) {
     rg_tensor *none[MOST_HOOKED];
     rgi_warn(c->m->cls->name,
@@ -172,9 +172,9 @@ static bool is_gradient_like(rg_tensor *made, const rg_tensor *grad, const char 
     return made == RG_NONE || (rgi_check(made, op) && rgi_want_replacement(op, hook, made, grad));
 }
 
-/* The backward function of the result's node: calls the pre-hooks, and stores the gradient that
- * they leave, for the inputs' node. If there is no inputs' node (n_hooked is 0), the other hooks
- * are called here as well. */
+/* The backward function of the result's node. Calls the pre-hooks, and stores the gradient that
+ * they return, which the inputs' node reads. If there is no inputs' node (n_hooked is 0), also
+ * calls the other hooks. */
 static bool result_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
     rg_backward_call *c = backward_call_of(ctx);
     rg_tensor *grad = g[0];

@@ -52,8 +52,8 @@ static bool container_copy(rg_module *m, const rg_module *from) {
     return rg_move_places(m, ((const rg_sequential *)from)->v, block, bytes);
 }
 
-/* Allocates room for `want` children in v. If v moves, updates the addresses of its elements in the
- * entries of the children. Returns false on failure. */
+/* Allocates room for `want` children in v. If that moves v, stores the new address of each child's
+ * field in the child's entry. Returns false on failure. */
 static bool make_room_for(rg_sequential *self, size_t want) {
     uintptr_t before = (uintptr_t)self->v;
     size_t bytes = self->room * sizeof *self->v;

@@ -1,7 +1,7 @@
 /*
- * given.h: functions that check that an argument is a module, and mark a module as in use. Others
- * raise the error for a call with the wrong number of inputs, and find a module's parent and path.
- * The struct rg_registry, which holds the private part of a module, is in registry.h.
+ * given.h: functions that check that an argument is a module, and mark a module as in use. Other
+ * functions raise the error for a call with the wrong number of inputs, and find a module's parent
+ * and path. The struct rg_registry, the private part of a module, is in registry.h.
  */
 #pragma once
 
@@ -16,9 +16,9 @@ bool rgi_module_given(const rg_module *m, const char *op);
 const char *rgi_module_begin_use(rg_module *m, const char *user);
 void rgi_module_end_use(rg_module *m, const char *user_before);
 
-/* rgi_fail_for_inputs and rgi_fail_for_inputs_of fail with torch's TypeError, because a module of
- * class c was called with n inputs, and return NULL. The first looks up in c how many inputs the
- * class takes; the second gets this number as `takes`. */
+/* Both functions fail with torch's TypeError, because a module of class c was called with n inputs.
+ * They return NULL. rgi_fail_for_inputs looks up in c how many inputs the class takes, and
+ * rgi_fail_for_inputs_of gets this number as `takes`. */
 rg_tensor *rgi_fail_for_inputs(const rg_module_class *c, int n);
 rg_tensor *rgi_fail_for_inputs_of(const rg_module_class *c, int n, int takes);
 

@@ -277,8 +277,8 @@ static rg_tensor *as_parameter(rg_tensor *value, const char *name) {
     return value;
 }
 
-/* Returns the name of m's parameter `name`, such as "attn.w_query", which a tensor that replaces it
- * takes over. If there is no such parameter, or it has no name, returns `name`. */
+/* Returns the name for a tensor that replaces m's parameter `name`: the name that the old tensor
+ * has, such as "attn.w_query". If there is no old tensor, or it has no name, returns `name`. */
 static const char *name_before(const rg_module *m, const char *name) {
     rg_entry *e = name && rgi_is_module(m) ? rgi_entry_named(m, name) : NULL;
     rg_tensor *t = e && e->kind == RG_ENTRY_PARAMETER ? *e->place : RG_NONE;

@@ -30,8 +30,8 @@
  * A field that isn't registered gets its value from RG_MODULE(Scale, &scale_class, .n = n). A
  * constructor fails if a child or a value is NULL; then it frees what it made and returns NULL. The
  * program frees a module with rg_module_free, unless the module has become a child. This also frees
- * its parameters, buffers and children. None of them may be used afterwards: such a use is noticed
- * (RG_RELEASED) only while the memory isn't in use for something else.
+ * its parameters, buffers and children. Using one of them afterwards fails with RG_RELEASED, as
+ * long as its memory hasn't been reused.
  */
 #pragma once
 

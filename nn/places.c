@@ -1,6 +1,6 @@
 /*
  * places.c: functions on the fields that hold a module's values. rg_move_places tells a module that
- * its fields have moved with a block of memory. rg_tie puts another parameter in a field.
+ * its fields have moved with a block of memory. rg_tie makes two fields share a parameter.
  */
 #include "registry.h"
 #include "tensor/error.h"

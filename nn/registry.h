@@ -118,8 +118,8 @@ bool rgi_backward_call_begin(rg_module *m, int n, rg_tensor *inputs[], rg_backwa
 rg_tensor *rgi_backward_call_end(rg_backward_call *call, rg_tensor *y);
 
 /* Returns true if m must not be freed yet, because a call of m is in progress on this thread. Then
- * the outermost such call frees m when it ends. If freeing m was requested before, also fails, as
- * if m had been freed. */
+ * the outermost such call frees m when it ends. A second request also sets the error RG_RELEASED;
+ * the result is still true. */
 bool rgi_free_after_call(const rg_module *m);
 
 /* Fails and returns false if a function is working on the module (see rgi_module_begin_use). */

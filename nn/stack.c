@@ -6,8 +6,9 @@
 
 #include "tensor/system/system.h"
 
-/* The number of bytes of stack that must be left before a forward runs. A forward needs less than
- * that without the forwards that it calls. On a small stack a quarter of the stack must be left. */
+/* The number of bytes of stack that must be left before a forward runs. A forward needs less for
+ * itself; a forward that it calls is checked again. On a small stack, a quarter of the stack must
+ * be left. */
 static const size_t STACK_RESERVE = 256 << 10;
 
 /* The lowest address that the thread's stack, which grows downwards, may reach. */

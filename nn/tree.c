@@ -37,8 +37,8 @@ static bool is_known(const walker *w, const void *what) {
     return false;
 }
 
-/* If at least FEW_FOUND values were found, adds those to the map `known` that aren't in it yet.
- * Returns false if memory runs out. */
+/* If at least FEW_FOUND values were found, adds to the map `known` those that it lacks. Returns
+ * false if memory runs out. */
 static bool make_known(walker *w) {
     for (size_t i = rgi_map_addresses(&w->known); w->n >= FEW_FOUND && i < w->n; i++)
         if (!rgi_map_put_address(&w->known, w->found[i].tensor, (int64_t)i))

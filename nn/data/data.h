@@ -43,8 +43,8 @@ typedef struct RG_OPTIONS rg_tokens_options {
 rg_tokens *rg_tokens_open_with(const char *path, rg_tokens_options o);
 #define rg_tokens_open(path, ...) \
     rg_tokens_open_with(path, RG_KEYWORDS(rg_tokens_options, (.dtype = NULL), __VA_ARGS__))
-/* Closes the file. A function that is given `tokens` after that fails with RG_RELEASED, unless the
- * memory is already used for something else. */
+/* Closes the file. A later call with `tokens` fails with RG_RELEASED, as long as the memory of
+ * `tokens` hasn't been reused. */
 void rg_tokens_close(rg_tokens *tokens);
 /* Returns the number of tokens in the file. Returns -1 on failure. */
 int64_t rg_tokens_count(const rg_tokens *tokens);

@@ -82,9 +82,9 @@ rg_names rg_load_lines(const char *path) {
 
 /* ---- cells of a CSV file -------------------------------------------------------------- */
 
-/* A CSV file that is being read. `cells` is a vector with room for all cells that the text still
- * had when the vector was allocated; its first n elements are set. `cells` is NULL until the first
- * line after the header is read. */
+/* A CSV file that is being read. `cells` is a vector of numbers; its first n elements are set. It
+ * is allocated when the first line after the header is read, with room for all cells of the text
+ * from there on. Before that it is NULL. */
 typedef struct {
     const rg_file *file;
     rg_csv_options options;
@@ -181,9 +181,10 @@ static bool csv_whole(const csv_reader *r, char *cell, void *place) {
     return !overflows || csv_refuse(r, "is too large", cell);
 }
 
-/* Allocates room for the cells of the remaining text. There can't be more of them than 1 plus the
- * number of its delimiters and line feeds, where a line feed at the very end doesn't count. Quoted
- * cells can contain delimiters, and lines can be empty, so there may be fewer. */
+/* Allocates room for the cells of the remaining text. Each cell but the last is followed by a
+ * delimiter or a line feed, so one more than the number of these is enough. A line feed at the very
+ * end isn't counted. There may be fewer cells, because quoted cells can contain delimiters, and
+ * lines can be empty. */
 static bool csv_make_room(csv_reader *r) {
     int64_t most = 1;
     for (const char *p = r->at; *p; p++)

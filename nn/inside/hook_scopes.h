@@ -1,8 +1,8 @@
 /*
- * hook_scopes.h: declares the functions that call the hooks of points.h. The forward of a layer
- * calls them at points: places in the forward where a named value can be seen or replaced. A hook
- * scope is a list of hooks that is in force because of rg_run_with_hooks, rg_run_with_cache or
- * RG_HOOKS. Private.
+ * hook_scopes.h: declares the functions that call the hooks of points.h. A point is a place in the
+ * forward of a layer where hooks can see or replace a named value. At each point the forward calls
+ * rgi_point. A hook scope is a list of hooks that is in force because of rg_run_with_hooks,
+ * rg_run_with_cache or RG_HOOKS. Private.
  */
 #pragma once
 

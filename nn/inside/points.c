@@ -18,8 +18,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A module whose output a hook of the scope matches. `name` is the module's path, and `id` the id
- * of the forward hook that was registered on it. This forward hook calls the hooks of the scope. */
+/* A module whose path matches the pattern of a hook of the scope. `name` is the path. `id` is the
+ * id of the forward hook that was registered on the module, which calls the hooks of the scope. */
 typedef struct {
     struct rg_hook_scope *scope;
     rg_module *module;
@@ -98,10 +98,11 @@ static bool is_above(const rg_module *above, const rg_module *m) {
     return m;
 }
 
-/* Writes to `text` the full name of the value `name` of the module `of`, by which the scope's hooks
- * know it. It consists of the path of `of` below the scope's root, a dot, and `name`. If the root
- * lies below `of`, it is only `name`. Returns false if neither module lies below the other: then
- * the scope's hooks don't see the value. */
+/* Writes to `text` the full name of a value, with which the patterns of the scope's hooks are
+ * compared. `name` is the value's name in the module `of`. The full name consists of the path of
+ * `of` below the scope's root, a dot, and `name`. If the root lies below `of`, the full name is
+ * `name` alone. Returns false if neither module lies below the other: hooks of the scope don't see
+ * such a value. */
 static bool name_for(const struct rg_hook_scope *scope, const rg_module *of, const char *name,
                      char text[2 * RG_PATH_ROOM]) {
     char root[RG_PATH_ROOM];
@@ -194,9 +195,9 @@ static bool is_any_matched(const struct rg_hook_scope *scope, const char *name) 
     return false;
 }
 
-/* Registers a forward hook on each module below the root whose output a hook matches, and lists
- * these modules. Returns false on failure. The list is allocated for all modules at once, so that
- * it never moves: the forward hooks have pointers to its elements. */
+/* Registers a forward hook on each module below the root whose path matches a hook's pattern, and
+ * lists these modules. Returns false on failure. The list is allocated for all modules at once, so
+ * that it never moves: the forward hooks have pointers to its elements. */
 static bool list_modules(struct rg_hook_scope *scope, const rg_named_modules_list *all) {
     if (!rgi_grow((void **)&scope->modules, &scope->room, (size_t)all->n + 1,
                   sizeof *scope->modules))
@@ -216,8 +217,8 @@ static bool list_modules(struct rg_hook_scope *scope, const rg_named_modules_lis
     return true;
 }
 
-/* If the scope makes repetitions fail (see `recorded`), adds `by`, which is 1 or -1, to the number
- * of hooks that do so. */
+/* If the scope makes repetitions of recorded steps fail (see `recorded`), adds `by` to the number
+ * of hooks that make them fail. `by` is 1 or -1. */
 static void count_for_replays(const struct rg_hook_scope *scope, int by) {
     if (scope->recorded)
         rgi_count_recorded_hooks(by);
@@ -369,7 +370,7 @@ static rg_named_list list_kept(const kept_values *k) {
 }
 
 /* Gives the output and the values to the caller's scope. Returns false on failure; then the scope
- * has got none of them. */
+ * has none of them. */
 static bool give_to_scope(rg_tensor *output, rg_named_list cache) {
     RG_SCOPE();
     if (!rgi_lend(output))

@@ -14,9 +14,9 @@
  *     loss = rg_run_with_hooks(
  *         model, RG_HOOKS_AT({ "blocks.1.attn.hook_z", without_head, &head }), idx, targets);
  *
- * The output of each module inside the model is such a value, under the module's path, as
- * rg_named_modules lists it ("transformer.h.0.mlp"), and so is each point inside a forward. The
- * name of a point is the path of its module, a dot, and the point's own name. Layers that have
+ * The output of each module inside the model is a named value. Its name is the module's path, as
+ * rg_named_modules lists it ("transformer.h.0.mlp"). A forward can show further values at points.
+ * The name of a point is the path of its module, a dot, and the point's own name. Layers that have
  * points:
  *
  *   MultiheadAttention  hook_q, hook_k, hook_v, hook_z (batch, position, head, size of a head),
@@ -34,14 +34,14 @@
  *
  *     weights = rg_hook_point(self, "hook_pattern", weights);
  *
- * Without hooks in force, a point costs the test of a pointer. Attention is a single op then; while
- * a hook is set for one of its points, attention is computed by several ops, whose sums round in
- * another order. hook_result holds the contribution of each head to the output. It is computed only
- * if the name of a hook ends with "hook_result"; then c_proj isn't called, and the sum of the
- * contributions takes the place of its result.
+ * Without hooks in force, a point only costs the test of a pointer, and attention is a single op.
+ * While a hook is set for a point of attention, attention is computed by several ops, whose sums
+ * round in another order. hook_result holds the contribution of each head to the output. It is
+ * computed only if the name of a hook ends with "hook_result". Then c_proj isn't called: the sum of
+ * the contributions replaces its result.
  *
- * Gradients flow through the value that a hook returns; a value in a cache is part of the graph, so
- * that rg_grad(loss, value) is its gradient.
+ * Gradients flow through the value that a hook returns. A value in a cache is part of the graph, so
+ * rg_grad(loss, value) returns its gradient.
  */
 #pragma once
 

@@ -8,8 +8,8 @@
 #include "attention.h"
 #include "nn/inside/hook_scopes.h"
 
-/* Returns whether m's class is MultiheadAttention. The class may be another, because a program can
- * replace the attention of a layer (its self_attn) by a module of its own. */
+/* Returns whether m's class is MultiheadAttention. A layer's self_attn is of another class if the
+ * program has replaced it. */
 bool rgi_is_multihead(const rg_module *m);
 /* Projects the memory, an encoder's output, to keys and values. Returns both as one tensor (2,
  * batch, heads, length, head size), or NULL on failure. No gradient flows to the memory. */

@@ -134,9 +134,9 @@ typedef struct rg_rnn_packed_result {
 } rg_rnn_packed_result;
 /* Run an LSTM, GRU or RNN; each of the functions can run any of the three kinds. x is (steps,
  * batch, input_size) or, with batch_first, (batch, steps, input_size). Without a batch dim, x is
- * (steps, input_size). The _packed functions take a packed sequence instead. If only the output is
- * needed, rg_call(m, x) or rg_call(m, x, h_0) returns it; for an LSTM, rg_call(m, x) or rg_call(m,
- * x, h_0, c_0). */
+ * (steps, input_size). The _packed functions take a packed sequence instead. rg_call(m, x) returns
+ * only the output. With initial states, call rg_call(m, x, h_0) or, for an LSTM, rg_call(m, x, h_0,
+ * c_0). */
 rg_rnn_result rg_rnn_forward_with(rg_rnn_module *m, rg_tensor *x, rg_rnn_states o);
 rg_rnn_packed_result rg_rnn_forward_packed_with(rg_rnn_module *m, rg_packed_sequence x,
                                                 rg_rnn_states o);

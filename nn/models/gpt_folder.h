@@ -22,11 +22,11 @@ RG_PUBLIC_BEGIN
 rg_gpt *rg_gpt_from_folder(const char *folder);
 /* Writes config.json, model.safetensors and, if m->generation_config isn't NULL,
  * generation_config.json to the folder, so that transformers' from_pretrained can read them. The
- * folder must exist. Biases that the model doesn't have are written as zeros. A head whose weight
- * isn't that of the embedding is written, too. Fails if the weights don't fit to m->config, because
- * layers were replaced or added. Returns false on failure. Each file is written under a temporary
- * name, and renamed at the end. So after a failure the folder's old files are unchanged, unless one
- * of the renames has failed. */
+ * folder must exist. Biases that the model doesn't have are written as zeros. lm_head.weight is
+ * written unless it is tied to the embedding. Fails if the model's weights aren't those of a GPT
+ * with the options m->config, because layers were replaced or added. Returns false on failure. Each
+ * file is written under a temporary name, and renamed at the end. So after a failure the folder's
+ * old files are unchanged, unless one of the renames has failed. */
 bool rg_gpt_to_folder(rg_gpt *m, const char *folder);
 
 RG_PUBLIC_END

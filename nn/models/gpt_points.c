@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Names of modules that TransformerLens calls otherwise: `ours` is nanoGPT's name, which regard
- * uses, and `theirs` is TransformerLens's. Only the last part of a path is compared. */
+/* Modules that have another name in TransformerLens: `ours` is nanoGPT's name, which regard uses,
+ * and `theirs` is TransformerLens's. Only the last part of a path is compared. */
 static const struct {
     const char *ours, *theirs;
 } last_parts[] = { { "ln_1", "ln1" }, { "ln_2", "ln2" }, { "ln_f", "ln_final" } };

@@ -7,8 +7,8 @@
 
 /* Calls the hooks of the point `name` of the module m (a named value inside the module, see
  * points.h) with the value x. Returns x, or the tensor by which a hook replaced it. `gpt` is the
- * class of GPTs. If m is a GPT or inside one, the hooks are those that the GPT has for
- * TransformerLens's name of the point. Otherwise they are the hooks of `name` in m itself. */
+ * class of GPTs. If m is a GPT or inside one, hooks find the point under TransformerLens's name,
+ * relative to the GPT. Otherwise they find it under `name`, relative to m. */
 rg_tensor *rgi_gpt_point(const rg_module_class *gpt, rg_module *m, const char *name, rg_tensor *x);
 /* Returns whether a hook is registered for one of the points `names` of m. The array ends with
  * NULL. */

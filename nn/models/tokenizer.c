@@ -75,10 +75,10 @@ const char *(rg_tokenizer_token)(const rg_tokenizer *t, int64_t id) {
 
 /* ---- decoding a list of ids ----------------------------------------------------------- */
 
-/* Requires that no complete UTF-8 character begins at p. Returns how many bytes at p Python's
- * decoder replaces by one U+FFFD: as many as could begin a valid character, or 1 if not even the
- * first byte could. Sets *unfinished to whether these bytes reach the end of the text, so that more
- * bytes could complete the character. */
+/* Returns the length of a broken character at p: the number of bytes that Python's decoder replaces
+ * by one U+FFFD. These are the bytes that could begin a valid character, or a single byte that
+ * couldn't. Sets *unfinished to true if they reach the end of the text, because more bytes could
+ * complete the character. Requires that no complete UTF-8 character begins at p. */
 static size_t broken_character(const char *p, const char *end, bool *unfinished) {
     const unsigned char *u = (const unsigned char *)p;
     unsigned lead = u[0], low = 0x80, high = 0xBF;

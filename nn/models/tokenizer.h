@@ -26,8 +26,8 @@ typedef struct rg_tokenizer rg_tokenizer;
 rg_tokenizer *rg_tokenizer_from_folder(const char *folder);
 /* Reads a file that has the form of tokenizer.json, whatever its name. */
 rg_tokenizer *rg_tokenizer_from_file(const char *path);
-/* Frees the tokenizer. A function that is given the tokenizer after that fails with RG_RELEASED,
- * unless the memory is already used for something else. */
+/* Frees the tokenizer. A later call with the tokenizer fails with RG_RELEASED, as long as its
+ * memory hasn't been reused. */
 void rg_tokenizer_free(rg_tokenizer *t);
 
 /* Returns the number of tokens, including the added ones. Returns -1 on failure. */

@@ -177,10 +177,9 @@ static const char *space_behind(const char *p, const char *end) {
 
 static bool encode_between(encoding *e, const rg_added_tokens *a, const char *p, const char *end);
 
-/* Encodes a text in which none of the tokens `a` was found. Added tokens without the flag
- * `normalized` (e->t->plain) are searched for first. If `a` are these, searches the text for the
- * normalized tokens next. If `a` are the normalized tokens, cuts the text into words, and encodes
- * these. */
+/* Encodes a text in which none of the tokens `a` was found. A text is searched for the tokens
+ * e->t->plain first. If `a` is that list, searches the text for the tokens e->t->normalized next.
+ * Otherwise both searches are done: cuts the text into words, and encodes the words. */
 static bool encode_rest(encoding *e, const rg_added_tokens *a, const char *p, const char *end) {
     if (p >= end)
         return true;

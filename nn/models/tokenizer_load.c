@@ -277,9 +277,9 @@ static bool load_merges_file(rg_tokenizer *t, const char *op, const char *path) 
 
 /* ---- reading added tokens ------------------------------------------------------------- */
 
-/* Reads an added token. A token that is in the vocabulary already has the id that it has there. A
- * new token has the next id. Fails and returns false if the file gives another id, or lists the
- * token twice. */
+/* Reads an added token. If the vocabulary has the token, the token's id is the vocabulary's.
+ * Otherwise it is the next free id. Fails and returns false if the file gives another id, or lists
+ * the token twice. */
 static bool load_added_token(rg_tokenizer *t, const rg_json_file *f, uint32_t added) {
     if (!rgi_json_keeps(f, added, "an added token", added_rules))
         return false;

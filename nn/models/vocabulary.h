@@ -40,8 +40,8 @@ typedef struct RG_OPTIONS rg_vocabulary_options {
 #define rg_vocabulary_new(text, ...) \
     rg_vocabulary_new_with(text, RG_KEYWORDS(rg_vocabulary_options, (.drop = ","), __VA_ARGS__))
 rg_vocabulary *rg_vocabulary_new_with(const char *text, rg_vocabulary_options o);
-/* Frees the vocabulary. A function that is given the vocabulary after that fails with RG_RELEASED,
- * unless the memory is already used for something else. */
+/* Frees the vocabulary. A later call with the vocabulary fails with RG_RELEASED, as long as its
+ * memory hasn't been reused. */
 void rg_vocabulary_free(rg_vocabulary *v);
 /* Returns the token's index. If the token is unknown, returns v->unknown, the index of the token
  * that stands for unknown ones. If v->unknown is -1, fails and returns -1. */

@@ -112,8 +112,8 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list params, rg_param_group options
 #define rg_optim_add_group(o, params, ...) \
     rg_optim_add_group_with(o, params, RG_PARAM_GROUP_(__VA_ARGS__))
 /* Frees the optimizer and its schedules. A recording of a step can still be replayed. Ignores NULL.
- * A function that is given the optimizer after that fails with RG_RELEASED, unless the memory is
- * already used for something else. */
+ * A later call with the optimizer fails with RG_RELEASED, as long as its memory hasn't been
+ * reused. */
 void rg_optim_free(rg_optim *o);
 
 /* ---- steps, groups and the state ----------------------------------------------- */

@@ -126,9 +126,9 @@ struct rg_optim {
     slot < (o)->slots + (o)->n_slots; \
     slot++
 /* Makes the state tensors that are missing. In a row with has_first_states, each parameter gets all
- * its state tensors. In other rows, a parameter gets them only if it has its first state tensor
- * already. Another one can still be missing then: the option that needs it was set after the
- * parameter's last step. Returns false on failure. */
+ * its state tensors. In other rows, a parameter that has no first state tensor gets none. A
+ * parameter that has one can still lack others, if the options that need them were set after its
+ * last step. Returns false on failure. */
 bool rgi_optim_complete_states(rg_optim *o);
 /* The function `update` of Muon's row: returns the nearly orthogonal update of a matrix, or NULL on
  * failure. The operands of the slot are the parameter, its gradient and the momentum buffer. */

@@ -175,12 +175,11 @@ bool rg_schedule_step_metric(rg_schedule *s, double metric);
  * -1. */
 rg_named_list rg_schedule_state_dict(rg_schedule *s);
 /* Loads a list that rg_schedule_state_dict returned, options included, as torch does. Fails, and
- * changes nothing, if a key is missing or unknown, or if a value is none that its option can have.
- * The list can also be torch's: rg_named_below(rg_torch_load("checkpoint.pt"), "scheduler").
- * Options that are strings in torch, such as threshold_mode and anneal_strategy, keep their values,
- * except the mode of ReduceLROnPlateau, which follows from the entry "mode_worse". The groups'
- * present learning rates aren't loaded from the list: the optimizer's state has them, and must be
- * loaded as well. */
+ * changes nothing, if a key is missing or unknown, or if a value is invalid for its option. The
+ * list can also be torch's: rg_named_below(rg_torch_load("checkpoint.pt"), "scheduler"). Options
+ * that are strings in torch, such as threshold_mode and anneal_strategy, keep their values. But the
+ * mode of ReduceLROnPlateau is loaded from the entry "mode_worse". The groups' present learning
+ * rates aren't loaded from the list: the optimizer's state has them, and must be loaded as well. */
 bool rg_schedule_load_state_dict(rg_schedule *s, rg_named_list dict);
 /* Moves the schedule to this epoch, and sets the learning rates by the schedule's closed form.
  * Fails if there is no closed form. As in torch, MultiplicativeLR instead multiplies the present

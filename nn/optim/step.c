@@ -176,8 +176,8 @@ static bool step_once(rg_optim *o) {
     return step_all(o);
 }
 
-/* Fails, and changes nothing, if training is halted. A failed backward run halts training, for
- * example, because the parameters may still have the gradients of an earlier step. */
+/* Fails, and changes nothing, if training is halted. For example, a failed backward run halts
+ * training, because the parameters may still have the gradients of an earlier step. */
 RG_HOT bool rg_optim_step(rg_optim *o) { return RG_UNLESS_HALTED(step_once(o)); }
 
 static rg_tensor *step_closure(rg_optim *o, rg_closure *closure, void *context) {

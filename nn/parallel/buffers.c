@@ -33,7 +33,7 @@ void rgi_buffers_end(rg_reducer *s) {
 
 /* Called after the first forward. Keeps only the buffers that this forward has changed, and adds an
  * entry to the reducer for each of them that is floating point. Fails on all ranks unless the
- * forward has changed the same buffers on all ranks. After a failure no shard can follow. */
+ * forward has changed the same buffers on all ranks. After a failure, every later forward fails. */
 static bool find_changing(rg_reducer *s) {
     uint64_t hash = 1;
     int n = 0;

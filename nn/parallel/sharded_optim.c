@@ -174,9 +174,8 @@ static bool send_entry(int src, rg_named *entry, entry_header *header) {
     return rg_broadcast_(entry->tensor, src);
 }
 
-/* Sends the `entries` entries of rank src, which are at `own` there, to all ranks. Rank 0 appends
- * them to v and adds their number to *n; the other ranks don't keep them. Returns false on
- * failure. */
+/* Rank src sends its `entries` entries, which are at `own`, to all ranks. Rank 0 appends them to v
+ * and adds their number to *n; the other ranks don't keep them. Returns false on failure. */
 static bool take_entries(int src, int64_t entries, const rg_named *own, rg_named *v,
                          entry_header *headers, int64_t *n) {
     for (int64_t i = 0; i < entries; i++) {

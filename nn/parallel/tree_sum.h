@@ -6,11 +6,11 @@
  * All elements are summed along one fixed binary tree, by recursive halving. If there are R = 2^k
  * ranks, a rank exchanges halves of the array with the adjacent rank at level 0, and keeps the sum
  * of one half. At level 1 it exchanges halves of that half with the rank whose number differs by 2.
- * After k levels it has the sum of one of 2^k parts of the array. Then the parts are returned along
- * the same messages in reverse. A rank sends 2 (R - 1) / R times the array, which is the minimum,
- * in 2 log2 R messages. If R isn't a power of two, the first 2^k ranks do this, where 2^k is the
- * largest power of two below R. Each other rank first sends its array to one of these ranks, and at
- * the end receives the sums.
+ * After k levels it has the sum of one of 2^k parts of the array. Then the ranks make the same
+ * exchanges in reverse, by which each rank gets the other parts. A rank sends 2 (R - 1) / R times
+ * the array, which is the minimum, in 2 log2 R messages. If R isn't a power of two, the first 2^k
+ * ranks do this, where 2^k is the largest power of two below R. Each other rank first sends its
+ * array to one of these ranks, and at the end receives the sums.
  */
 #pragma once
 

@@ -14,8 +14,8 @@
 
 /* BAR is the number of characters of the bar. A line is due after the first and the last step. On a
  * terminal, a line is also due if the previous one is older than `redraw` seconds. In a file or a
- * pipe, a line is also due after each tenth of the steps. If the number of steps isn't known, it is
- * due there if the previous one is older than `rewrite` seconds. */
+ * pipe, a line is also due after each tenth of the steps. If the number of steps isn't known, a
+ * line in a file or a pipe is due if the previous one is older than `rewrite` seconds. */
 enum { BAR = 20 };
 static const double redraw = 0.1, rewrite = 10;
 

@@ -54,9 +54,8 @@ bool rg_progress_due(rg_progress *p, int64_t done);
  * newline is added. */
 bool rg_progress_note(rg_progress *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
-/* Ends the line on the terminal, so that other output begins below it. After the last step
- * rg_progress_show has done so already; this call is for loops that may end before their last
- * step. */
+/* Ends the line on the terminal, so that other output begins below it. rg_progress_show does this
+ * itself after the last step. So this call matters only if a loop may end before its last step. */
 bool rg_progress_end(rg_progress *p);
 
 /* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */

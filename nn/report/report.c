@@ -112,9 +112,9 @@ static const char *last_line_of_page(void) {
     return line;
 }
 
-/* Fails unless the file, whose first bytes are the string `head`, is empty or a report. Sets *whole
- * to whether the file has a whole page, which may be that of another version of the library. A
- * report can also end inside page_text, after its first line: then writing was interrupted. */
+/* Fails unless the file is empty or a report. `head` is a string of the file's first bytes. Sets
+ * *whole to whether the file has a whole page, which may be that of another version of the library.
+ * If writing was interrupted, a report can end inside page_text, but not in its first line. */
 static bool is_report(const rg_report *r, const char *op, const char *head, bool *whole) {
     const size_t n = strlen(head), first_line = strcspn(page_text, "\n") + 1;
     *whole = strstr(head, last_line_of_page());

@@ -75,8 +75,8 @@ static void add_axes(rg_text *svg, const rg_curve *c) {
 }
 
 /* Appends number i as the next point of the path if the number is finite. If *gap is true, the path
- * begins anew at the point, with a stroke of length 0, which is drawn as a dot: a single point is
- * visible, too. Sets *gap to whether the number isn't finite. */
+ * begins anew at the point, with a stroke of length 0. This stroke is drawn as a dot, so that a
+ * point between two gaps is visible. Sets *gap to whether the number isn't finite. */
 static void add_point(rg_text *svg, const rg_curve *c, int64_t i, bool *gap) {
     const bool finite = isfinite(c->y[i]);
     if (finite) {

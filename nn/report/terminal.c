@@ -147,7 +147,7 @@ static form form_of(const rg_pixels *p, const rg_heat_map_options *o, FILE *to) 
     return f;
 }
 
-/* Appends a cell, in colour or with shaded blocks. A cell for NaN shows "??" in place of them. */
+/* Appends a cell, in colour or with shaded blocks. A cell for NaN shows "??" instead. */
 static void plot_cell(rg_text *out, const form *f, double v, double shade) {
     static const char *const shades[] = { "  ", "░░", "▒▒", "▓▓", "██" };
     char number[32] = "";
