@@ -73,7 +73,7 @@ static inline uint32_t python_word(python_random *r) {
     return y ^ y >> 18;
 }
 
-/* ---- what the module makes of them ------------------------------------------------- */
+/* ---- numbers, shuffled arrays and choices from random words ------------------------ */
 
 /* Returns random.random(): a number in [0, 1) of 53 random bits. */
 static inline double python_uniform(python_random *r) {

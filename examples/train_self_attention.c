@@ -172,7 +172,7 @@ static lesson read_sentences(int n, const char *const sentences[],
     return l;
 }
 
-/* ---- training, and what it comes to -------------------------------------------- */
+/* ---- training, and showing the results ----------------------------------------- */
 
 /* The state of the training. `resume` is the path of a checkpoint from which to resume, or "". Only
  * rank 0 has a report. */
@@ -304,7 +304,7 @@ static void show_attention(Guesser *model, const rg_vocabulary *vocabulary, rg_t
     printf("wrote %s\n", path);
 }
 
-/* Shows the results as text and as pictures. Only rank 0 does so. */
+/* Shows the results as text and as pictures. Only rank 0 calls this. */
 static void show(const training *t, const lesson *l, const rg_vocabulary *vocabulary,
                  const char *out) {
     printf("\n");

@@ -33,10 +33,10 @@ typedef struct rg_module_list {
 } rg_module_list;
 rg_sequential *rg_nn_sequential_of(int n, rg_module *const *children);
 rg_module_list *rg_nn_module_list_of(int n, rg_module *const *children);
-/* _append appends a child, _insert inserts it before child i, and _set puts it in the place of
- * child i and frees the old child i. As in torch, a negative i counts from the end. After a success
- * the container owns the child. On failure the functions return false: the child is freed, and the
- * container stays as it was. */
+/* _append appends a child, and _insert inserts it before child i. _set puts the child in the place
+ * of child i, and frees the old child i. As in torch, a negative i counts from the end. After a
+ * success the container owns the child. On failure the functions return false: the child is freed,
+ * and the container stays as it was. */
 bool rg_sequential_append(rg_sequential *m, void *child);
 bool rg_sequential_insert(rg_sequential *m, int i, void *child);
 bool rg_sequential_set(rg_sequential *m, int i, void *child);

@@ -17,7 +17,7 @@ FIRST_VALUES = 8
 
 
 def memory(address, form):
-    """Returns the values at an address of the program, whose types are as struct.unpack's."""
+    """Returns values in the program's memory. `form` is a format of struct.unpack."""
     size = struct.calcsize("=" + form)
     return struct.unpack("=" + form, bytes(gdb.selected_inferior().read_memory(address, size)))
 
@@ -54,7 +54,7 @@ def is_summary():
 
 
 def first_places(sizes, strides):
-    """Returns the places of the first elements, in the order of their indices."""
+    """Returns the offsets of the first elements, in elements, in the order of their indices."""
     if 0 in sizes:
         return []
     index = [0] * len(sizes)

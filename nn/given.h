@@ -16,8 +16,8 @@ bool rgi_module_given(const rg_module *m, const char *op);
 const char *rgi_module_begin_use(rg_module *m, const char *user);
 void rgi_module_end_use(rg_module *m, const char *user_before);
 
-/* Both functions fail with torch's TypeError, because a module of class c was called with n inputs.
- * They return NULL. rgi_fail_for_inputs looks up in c how many inputs the class takes, and
+/* Fail with torch's TypeError, because a module of class c was called with n inputs, and return
+ * NULL. rgi_fail_for_inputs looks up in c how many inputs the class takes, and
  * rgi_fail_for_inputs_of gets this number as `takes`. */
 rg_tensor *rgi_fail_for_inputs(const rg_module_class *c, int n);
 rg_tensor *rgi_fail_for_inputs_of(const rg_module_class *c, int n, int takes);

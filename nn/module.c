@@ -129,8 +129,8 @@ static rg_module *free_begin(rg_module *m, rg_module *above) {
     return m;
 }
 
-/* Frees a module after the modules below it. There is no recursion, so a tree may have any depth:
- * `freed_after` leads from each module that is being freed to the one above it. */
+/* Frees a module after the modules below it. There is no recursion, so a tree may have any depth.
+ * Instead, `freed_after` leads from each module that is being freed to the one above it. */
 void(rg_module_free)(void *module) {
     rg_module *m = free_begin(module, NULL);
     while (m) {
@@ -167,9 +167,9 @@ rg_entry *rgi_entry_named(const rg_module *m, const char *name) {
     return NULL;
 }
 
-/* Appends the entry. If there are then more than FEW_ENTRIES, adds the names that the map lacks:
- * usually this one, but all names if the map is empty. Returns NULL if memory runs out; then the
- * entry isn't appended, and the map may be empty. */
+/* Appends the entry. If there are more than FEW_ENTRIES now, adds to the map all names that it
+ * lacks. Usually this is only the new name. Returns NULL if memory runs out; then the entry isn't
+ * appended, and the map may be empty. */
 rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry) {
     if (!rgi_grow((void **)&r->entries, &r->room, r->n + 1, sizeof *r->entries))
         return NULL;

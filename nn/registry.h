@@ -38,13 +38,13 @@ extern rg_module_observer rgi_module_observer;
  * struct. */
 typedef struct rg_registry {
     size_t bytes; /* The size of the block: struct and registry. */
-    /* The number of fields, in whatever modules, that hold this module as a child. */
+    /* The number of fields, in all modules together, that hold this module as a child. */
     int parents;
     /* Set once the constructor has returned. From then on a failed registration doesn't mark the
      * module as failed. */
     bool ready;
-    /* The module that registered this one as its child first. NULL if there is none, or if that
-     * module has released this one. */
+    /* The first parent: the module that was the first to register this module as a child. NULL if
+     * there is none, or if the first parent has released this module. */
     rg_module *parent;
     /* `users` is the number of functions that work on the module, in all threads. Unless it is 0,
      * the module can't be freed. `user` names one of them; with several threads it may be NULL. */

@@ -6,9 +6,8 @@
 
 #include "tensor/system/system.h"
 
-/* The number of bytes of stack that must be left before a forward runs. A forward needs less for
- * itself; a forward that it calls is checked again. On a small stack, a quarter of the stack must
- * be left. */
+/* The number of bytes of stack that must be left before a forward runs. One forward needs less.
+ * Each forward that it calls is checked anew. On a small stack, a quarter must be left. */
 static const size_t STACK_RESERVE = 256 << 10;
 
 /* The lowest address that the thread's stack, which grows downwards, may reach. */

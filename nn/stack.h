@@ -14,7 +14,7 @@
 extern __thread uintptr_t rgi_stack_floor __attribute__((tls_model("initial-exec")));
 bool rgi_stack_is_short_below(uintptr_t here);
 
-/* Returns whether what is left of the thread's stack may be too small for another forward. Returns
+/* Returns whether the rest of the thread's stack may be too small for another forward. Returns
  * false if the thread runs on a stack that the program allocated itself (as for coroutines), since
  * its size isn't known. */
 static inline bool rgi_stack_is_short(void) {

@@ -24,7 +24,7 @@ typedef struct walker {
     rg_map known;
 } walker;
 
-/* If fewer values than this were found, a value is compared with each of them; otherwise it is
+/* If fewer values than this were found, a value is compared with each found value; otherwise it is
  * looked up in the map `known`. */
 enum { FEW_FOUND = 32 };
 

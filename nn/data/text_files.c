@@ -240,9 +240,9 @@ static bool csv_table(csv_reader *r, int64_t *rows, int64_t *columns) {
     return true;
 }
 
-/* Returns the cells as a table (rows, columns). If the vector of cells has room for more of them,
- * the table is a copy, so that this room is freed; otherwise the table shares the vector's
- * memory. */
+/* Returns the cells as a table (rows, columns). If the vector r->cells has more elements than the
+ * table, returns a copy, so that the vector's memory is freed. Otherwise the table shares the
+ * vector's memory. */
 static rg_tensor *csv_result(const csv_reader *r, int64_t rows, int64_t columns) {
     if (!r->cells)
         return rg_empty_dims(RG_DIMS(rows, columns), r->options.dtype);

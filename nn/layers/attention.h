@@ -21,8 +21,8 @@ rg_self_attention *rg_nn_self_attention(int64_t d_in, int64_t d_out_kq, int64_t 
 rg_tensor *rg_self_attention_weights(rg_self_attention *m, rg_tensor *x);
 
 /* ---- MultiheadAttention -----------------------------------------------------------
- * rg_call(m, query, key, value) returns only the output. rg_call(m, x) does so as well; then x
- * is the query, the key and the value. */
+ * rg_call(m, query, key, value) returns only the output. rg_call(m, x) takes x as query, key and
+ * value. */
 typedef struct RG_OPTIONS rg_multihead_attention_options {
     RG_BY_NAME;
     double dropout RG_DEFAULT(0);

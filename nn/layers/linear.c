@@ -37,8 +37,8 @@ rg_linear_module *(rg_nn_linear_with)(int64_t in, int64_t out, rg_linear_options
     rg_linear_module *self = RG_MODULE(rg_linear_module, &linear_module_class, .in_features = in,
                                        .out_features = out);
     RG_PARAMETER(self, weight, rg_nn_init_kaiming_uniform_(rg_empty(out, in), .a = sqrt(5)));
-    /* If bound is 0, -bound would be -0, but 0 - bound is 0. torch's bias of a layer without inputs
-     * is 0, too. */
+    /* If bound is 0, -bound would be -0, but 0 - bound is 0. In torch, too, the bias of a layer
+     * without inputs is 0 and not -0. */
     RG_PARAMETER(self, bias,
                  o.bias ? rg_nn_init_uniform_(rg_empty(out), 0 - bound, bound) : RG_NONE);
     return RG_READY(self);

@@ -1,7 +1,7 @@
 /*
- * multihead.h: declares what other files use of MultiheadAttention: rgi_keys_and_values for the
- * decoder's cache (transformer_decoder.c), and rgi_attend_by_steps for GPT's attention when hooks
- * are set inside it. Private. The module itself is in attention.h.
+ * multihead.h: declares the functions of MultiheadAttention that other files use. The decoder's
+ * cache (transformer_decoder.c) needs rgi_keys_and_values. GPT's attention needs
+ * rgi_attend_by_steps when hooks are set inside it. Private. The module itself is in attention.h.
  */
 #pragma once
 

@@ -391,8 +391,8 @@ static rg_tensor *cache_causal(rg_tensor *mask, int64_t l, int64_t s, rg_dtype d
 
 /* Runs forward with a cache, as mha_run does without one. If c->complete is set, the cache is only
  * read. Otherwise this call's keys and values are first appended to it. Then the query attends to
- * the keys and values in the cache, as far as the masks allow (and, unless the cache is complete,
- * to no later positions). */
+ * the keys and values in the cache, as far as the masks allow. Unless the cache is complete, no
+ * query attends to later positions. */
 static rg_tensor *mha_run_cached(rg_multihead_attention *self, rg_tensor *const in[3],
                                  rg_multihead_keywords *k) {
     RG_NO_GRAD();

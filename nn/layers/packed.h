@@ -8,8 +8,8 @@
 #include "recurrent.h"
 
 /* A run of `steps` steps, each of `batch` sequences. `at` is the index of the run's first row in
- * the packed data. (recurrent.c has runs of padded input, too; there `at` is the index of the first
- * step.) */
+ * the packed data. recurrent.c also divides padded input into runs; in these, `at` is the index of
+ * the first step. */
 typedef struct rg_step_run {
     int64_t at, steps, batch;
 } rg_step_run;

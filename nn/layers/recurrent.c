@@ -1,8 +1,8 @@
 /*
  * recurrent.c: the modules LSTM, GRU and RNN, with several layers and one or two directions. One
- * direction of one layer is computed by rg_lstm_scan, rg_gru_scan or rg_rnn_scan. (Sequences are
- * packed in packed.c; the cells are in recurrent_cells.c.) This file is long because the three
- * kinds are one module, with the checks of all three.
+ * direction of one layer is computed by rg_lstm_scan, rg_gru_scan or rg_rnn_scan. Sequences are
+ * packed in packed.c, and the cells are in recurrent_cells.c. This file is long because one struct
+ * implements all three kinds, with the checks of each.
  */
 #include "packed.h"
 #include "init.h"
@@ -91,8 +91,8 @@ static bool rnn_begin_padded(rnn_run *r) {
         r->x = rg_transpose(r->x, 0, 1);
     if (!r->x || !r->h_0 || !r->c_0 || !rnn_check_input(r))
         return false;
-    /* Without a projection, all steps are one run. A projection must be applied to h between two
-     * steps, so with one, each step is a run of its own. */
+    /* Without a projection, all steps are one run. With a projection, each step is a run of its
+     * own, because h must be projected between two steps. */
     const int64_t steps = r->x->size[0];
     const int n = r->self->o.proj_size ? (int)steps : 1;
     r->batch = r->x->size[1];

@@ -157,10 +157,10 @@ typedef struct RG_OPTIONS rg_tgt_options {
     rg_flag tgt_is_causal RG_DEFAULT(false);
     rg_flag memory_is_causal RG_DEFAULT(false);
     /* If a cache is given, tgt holds only the positions that follow those in the cache. The call
-     * writes the keys and values of tgt's positions to the cache. A decoder then adds their number
-     * to cache->length; after a call of a single layer, the program must do so. Each position
-     * attends to itself and to earlier positions, so tgt_mask isn't needed. A decoder computes no
-     * gradients in such a call. */
+     * writes the keys and values of tgt's positions to the cache. A decoder then adds the number of
+     * these positions to cache->length; after a call of a single layer, the program must add it.
+     * Each position attends to itself and to earlier positions, so tgt_mask isn't needed. A decoder
+     * computes no gradients in such a call. */
     rg_decoder_cache *cache RG_DEFAULT(NULL);
 } rg_tgt_options;
 #define RG_TGT_(...)                                                                           \
@@ -203,9 +203,9 @@ rg_tensor *rg_transformer_decoder_forward_with(rg_transformer_decoder *m, rg_ten
  *         y = rg_transformer_decoder_forward(decoder, next, memory, .cache = &cache);
  *
  * The forward takes the memory's keys and values from the cache. It checks that its argument
- * `memory` has the shape of the memory in the cache, but doesn't read its elements: another memory
- * needs another cache. Fails unless each layer of the decoder is an rg_transformer_decoder_layer.
- * On failure both tensors are NULL. */
+ * `memory` has the shape of the memory in the cache, but doesn't read its elements. So another
+ * memory needs another cache. Fails unless each layer of the decoder is an
+ * rg_transformer_decoder_layer. On failure both tensors are NULL. */
 rg_decoder_cache rg_transformer_decoder_cache(rg_transformer_decoder *m, rg_tensor *memory,
                                               int64_t positions);
 

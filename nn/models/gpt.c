@@ -97,8 +97,8 @@ static rg_tensor *gpt_attend_by_steps(gpt_attention *self, rg_tensor *const qkv[
 
 /* Computes attention for t tokens from `position` on. `all`, of shape (batch, t, 3 * n_embd), has
  * their queries, keys and values. The cache, of shape (2, batch, heads, block_size, head size), has
- * the keys and then the values of the earlier tokens; those of the t tokens are written to it. If
- * `cache` is RG_NONE, there are no earlier tokens. */
+ * the keys and then the values of the earlier tokens. The keys and values of the t tokens are
+ * written to it. If `cache` is RG_NONE, there are no earlier tokens. */
 static rg_tensor *gpt_attend_to(gpt_attention *self, rg_tensor *all, double dropout,
                                 rg_tensor *cache, int64_t position, bool by_steps) {
     int64_t t = rg_size(all, 1);

@@ -52,9 +52,10 @@ static rg_tensor *generate_logits(rg_gpt *self, rg_tensor *all, rg_tensor *cache
     return rg_gpt_cached(self, rg_narrow(all, 1, read, t - read), cache, read);
 }
 
-/* Returns the logits, (batch, vocab_size), of which some are replaced by -inf: logits lower than
- * the top_k-th highest, and logits of tokens outside of the set of most likely tokens whose
- * probabilities together reach top_p. The highest logit is always kept. Returns NULL on failure. */
+/* Returns the logits, (batch, vocab_size), with -inf for tokens that must not be drawn. If top_k
+ * isn't 0, these are the tokens whose logits are lower than the top_k-th highest. They also include
+ * each token outside of the set of most likely tokens whose probabilities together reach top_p. The
+ * highest logit is always kept. Returns NULL on failure. */
 static rg_tensor *generate_cut(rg_tensor *logits, int64_t top_k, double top_p) {
     if (top_k) {
         rg_tensor *top = rg_topk(logits, top_k, -1, true, true).values;

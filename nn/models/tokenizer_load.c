@@ -314,9 +314,8 @@ static bool load_added_tokens(rg_tokenizer *t, const rg_json_file *f, uint32_t a
     return true;
 }
 
-/* Returns whether token `a` comes before token `b` in rg_added_tokens. The one with the lower first
- * byte comes first. If the first bytes are equal, the longer token does; if the lengths are equal
- * too, the one with the lower id. */
+/* Returns whether token `a` comes before token `b` in rg_added_tokens. Tokens are sorted by their
+ * first byte, then by length, the longest first, and then by id. */
 static bool comes_first(const rg_token *a, const rg_token *b) {
     unsigned char x = (unsigned char)*a->text, y = (unsigned char)*b->text;
     if (x != y)

@@ -112,9 +112,9 @@ static bool pair_tensors(const rg_averaged_model *m, void *model, averaged_pairs
     return ok;
 }
 
-/* Computes the next value of an average of integers or bools, as torch does: the formula gives
- * floating point, which is then converted back to the average's dtype. n is the number of updates
- * before this one. Returns false on failure. */
+/* Computes the next value of an average of integers or bools. As torch does, computes it in
+ * floating point, and converts it back to the average's dtype. n is the number of updates before
+ * this one. Returns false on failure. */
 static bool make_next(const rg_averaged_model *m, averaged_pair *pair, int64_t n) {
     const double decay = m->multi_avg_fn.decay;
     rg_tensor *a = rg_detach(pair->average), *b = pair->current, *y;

@@ -218,9 +218,9 @@ static bool add_entry(rg_optim_load *l, const char *list, size_t i, optim_entry 
     return rgi_map_put_name(&l->places, e.name, l->n++);
 }
 
-/* Appends the entries of slot i, the state of a parameter. Also empties the copy of the slot. If
- * the dictionary has no state of this parameter, as before the parameter's first step, the slot
- * will have none after the loading either. Returns false if memory runs out. */
+/* Appends the entries of slot i, the state of a parameter. Also empties the copy of the slot. So if
+ * the dictionary has no state of this parameter, as before the parameter's first step, the slot has
+ * none after the loading. Returns false if memory runs out. */
 static bool add_slot_entries(rg_optim_load *l, size_t i) {
     rg_optim_slot *slot = &l->slots[i];
     rg_saved rows[MOST_SLOT_ROWS];

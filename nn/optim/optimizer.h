@@ -96,14 +96,14 @@ rg_optim *rg_optim_lbfgs_with(rg_list params, rg_param_group options);
 #define rg_optim_radam(params, ...) RG_OPTIM_(radam, params, __VA_ARGS__)
 /* Muon accepts only matrices as parameters. Options and defaults: lr = 1e-3, weight_decay = 0.1,
  * momentum = 0.95, nesterov = true, eps = 1e-7, ns_coefficients = { 3.4445, -4.775, 2.0315 },
- * ns_steps = 5, match_rms_adamw = false. The last one, if true, means
+ * ns_steps = 5, match_rms_adamw = false. match_rms_adamw = true means torch's
  * adjust_lr_fn="match_rms_adamw". As in torch, Muon rounds the matrices of its matrix products to
  * bfloat16. */
 #define rg_optim_muon(params, ...) RG_OPTIM_(muon, params, __VA_ARGS__)
 /* LBFGS has only one group, and its step needs a closure: use rg_optim_step_closure. Options and
  * defaults: lr = 1, max_iter = 20, max_eval = 5/4 of max_iter, tolerance_grad = 1e-7,
- * tolerance_change = 1e-9, history_size = 100, strong_wolfe = false. The last one, if true, means
- * line_search_fn="strong_wolfe". */
+ * tolerance_change = 1e-9, history_size = 100, strong_wolfe = false. strong_wolfe = true means
+ * torch's line_search_fn="strong_wolfe". */
 #define rg_optim_lbfgs(params, ...) RG_OPTIM_(lbfgs, params, __VA_ARGS__)
 
 /* Adds a group: parameters with options of their own. An option that isn't given has the value with

@@ -27,8 +27,8 @@ enum {
     RG_OPTION_FIRST_OF_SCHEDULES = RG_OPTION_initial_lr
 };
 
-/* Describes how each option is saved: where its field is in rg_param_group, and which name it has
- * in a state_dict, such as "lr", "betas.0" or "betas.1". */
+/* Describes how each option is saved: where its field is in rg_param_group, and under which name a
+ * state_dict has it, such as "lr", "betas.0" or "betas.1". */
 extern const rg_saved rgi_options[RG_OPTION_COUNT];
 
 typedef struct rg_group {

@@ -32,8 +32,9 @@ static bool set_rates_of_groups(rg_schedule *s, double t, rg_schedule_rate *rate
 }
 
 /* Sets the learning rates of all groups to those at epoch t, which `rate` computes. Fails if
- * OneCycleLR has no step left, if a list of options doesn't fit to the groups, if a rate is NaN, or
- * if a function of the program that `rate` calls, such as lr_lambda, frees the optimizer. */
+ * OneCycleLR has no step left, if a list of options lacks a value for a group, or if a rate is NaN.
+ * Also fails if a function of the program that `rate` calls, such as lr_lambda, fails or frees the
+ * optimizer. */
 static bool set_rates(rg_schedule *s, double t, rg_schedule_rate *rate) {
     rg_optim *o = s->optim;
     o->holders++;
@@ -75,8 +76,8 @@ static bool keep_base_lrs(rg_optim *o) {
 }
 
 /* Stores the bounds of the learning rate and of the momentum in each group, as torch does. This
- * changes initial_lr, so keep_base_lrs stores the present one in the earlier schedules first.
- * Returns false on failure. */
+ * changes initial_lr, so keep_base_lrs first stores the old value in the earlier schedules. Returns
+ * false on failure. */
 static bool begin_one_cycle(rg_schedule *s) {
     if (!keep_base_lrs(s->optim))
         return false;
@@ -108,9 +109,9 @@ static void set_initial_rates(rg_optim *o) {
         o->groups[i].options.lr = o->groups[i].options.initial_lr;
 }
 
-/* Begins a SequentialLR. The schedules that it steps have changed the learning rates when they were
- * made. So this function sets the rate of each group back to its initial_lr. Also sets these
- * schedules back to the time before their first step. */
+/* Begins a SequentialLR. When the schedules in its list were made, they changed the learning rates.
+ * So this function sets the rate of each group back to its initial_lr. Also sets the schedules in
+ * the list back to the time before their first step. */
 static void begin_sequential(rg_schedule *s) {
     set_initial_rates(s->optim);
     for (int i = 0; i <= s->o.milestones.n; i++)

@@ -17,8 +17,9 @@
 RG_PUBLIC_BEGIN
 
 typedef struct rg_schedule rg_schedule;
-/* A function of the program that returns the factor for this epoch: LambdaLR multiplies the initial
- * learning rate by it, MultiplicativeLR the previous one. It must not be left by longjmp. */
+/* A function of the program that returns a factor for this epoch. LambdaLR multiplies the initial
+ * learning rate by the factor, and MultiplicativeLR the previous rate. The function must not be
+ * left by longjmp. */
 typedef double rg_lr_lambda(int64_t epoch, void *context);
 /* A function of the program that returns the factor by which the height of a cycle of CyclicLR is
  * multiplied. `x` is the number of the cycle, from 1 on, or the epoch if scale_iterations is true.

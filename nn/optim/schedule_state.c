@@ -516,8 +516,8 @@ static void put_schedule(const schedule_load *l) {
     }
 }
 
-/* Returns the number of schedules in the tree below and including s: s, the schedules that s steps,
- * the schedules that are stepped by these, and so on. */
+/* Returns the number of schedules in the tree whose root is s: s itself, the schedules that s
+ * steps, the schedules that these step, and so on. */
 static int count_tree(const rg_schedule *s) {
     int n = 1;
     for (int i = 0; i < rgi_schedules_below(s); i++)

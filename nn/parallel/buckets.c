@@ -72,8 +72,8 @@ void rgi_buckets_expect(rg_reducer *s) {
     }
 }
 
-/* Sets the mark of each of the bucket's entries: 1 if a backward run of this batch on this rank has
- * computed the entry's gradient, or if the entry is a buffer, otherwise 0. */
+/* Sets the mark of each of the bucket's entries to 1 or 0. It is 1 if a backward run of this batch
+ * on this rank has computed the entry's gradient, or if the entry is a buffer. */
 static void write_marks(const rg_reducer *s, const rg_bucket *b) {
     for (int i = 0; i < s->n; i++) {
         const rg_reducer_entry *entry = &s->v[i];

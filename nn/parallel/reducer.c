@@ -149,8 +149,8 @@ static bool is_used(rg_dtype dtype, const void *mark) {
 }
 
 /* Returns the mean of the gradient over all shards, plus the parameter's gradient from before the
- * batch, if there was one. If no shard has computed the gradient, returns the one from before the
- * batch, or RG_NONE. If the entry is a buffer, returns the mean of its values. */
+ * batch, if there was one. If no shard has computed the gradient, returns the gradient from before
+ * the batch, or RG_NONE. If the entry is a buffer, returns the mean of its values. */
 static rg_tensor *final_gradient(const rg_reducer_entry *entry) {
     const rg_bucket *b = &entry->of->buckets[entry->bucket];
     rg_tensor *before = entry->before ? entry->before : RG_NONE;

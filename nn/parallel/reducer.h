@@ -113,7 +113,7 @@ bool rgi_buckets_make(rg_reducer *s);
 void rgi_buckets_drop(rg_reducer *s);
 /* Prepares the buckets for the last backward run of a batch: no gradient has arrived yet. */
 void rgi_buckets_expect(rg_reducer *s);
-/* Begins to send the next buckets, as far as all their gradients have arrived, and makes progress
- * with the buckets that are being sent. Doesn't wait. Returns whether all buckets are summed over
- * all ranks. */
+/* Begins to send the next buckets, up to the first one that still lacks a gradient, and makes
+ * progress with the buckets that are being sent. Doesn't wait. Returns whether all buckets are
+ * summed over all ranks. */
 bool rgi_buckets_advance(rg_reducer *s);

@@ -15,8 +15,9 @@
 
 /* ---- heat-maps ------------------------------------------------------------------------- */
 
-/* Returns the sum of v / divisor over the elements v in rows row[0] to row[1] - 1 and columns
- * column[0] to column[1] - 1 of a matrix, which has `columns` columns. */
+/* Divides some elements of a matrix by the divisor, and returns the sum of the quotients. The
+ * elements are those in rows row[0] to row[1] - 1 and columns column[0] to column[1] - 1. The
+ * matrix has `columns` columns. */
 static double sum_of_quotients(const double *matrix, int64_t columns, const int64_t row[2],
                                const int64_t column[2], double divisor) {
     double sum = 0;
@@ -26,8 +27,8 @@ static double sum_of_quotients(const double *matrix, int64_t columns, const int6
     return sum;
 }
 
-/* Returns the mean of these elements. If their sum overflows, each is divided by their number
- * before they are added. */
+/* Returns the mean of the elements in these rows and columns (see sum_of_quotients). If their sum
+ * overflows, each is divided by their number before they are added. */
 static double mean_of(const double *matrix, int64_t columns, const int64_t row[2],
                       const int64_t column[2]) {
     const double n = (double)((row[1] - row[0]) * (column[1] - column[0]));

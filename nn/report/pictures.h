@@ -41,9 +41,10 @@ typedef struct RG_OPTIONS rg_heat_map_options {
     const char *title RG_DEFAULT(NULL); /* The title, or NULL for none. */
     rg_names rows RG_DEFAULT({});       /* The labels of the rows, or an empty list. */
     rg_names columns RG_DEFAULT({});    /* The labels of the columns, or an empty list. */
-    double low RG_DEFAULT(0);           /* The number of the cells with the lightest colour. */
-    double high RG_DEFAULT(0);          /* The number of the darkest. If high is equal to low, the
-                                         * picture's least and greatest number replace them. */
+    double low RG_DEFAULT(0);           /* Numbers up to `low` get the lightest colour. */
+    double high RG_DEFAULT(0);          /* Numbers from `high` on get the darkest colour. If low
+                                         * equals high, the picture's least and greatest number
+                                         * replace them. */
 } rg_heat_map_options;
 /* Draw the matrix t with a coloured cell for each number, and the numbers in the cells if there are
  * at most 16 columns. As text, cells are coloured if the stream is a terminal and the environment

@@ -31,10 +31,10 @@ RG_PUBLIC_BEGIN
 typedef struct rg_progress {
     FILE *to;
     int64_t steps;
-    int64_t before;       /* The number of steps before the first step that was given. */
+    int64_t before;       /* The first call's `done` minus 1, but not below 0. */
     double began, shown;  /* The times of rg_progress_begin and of the last line, in seconds. */
     bool terminal;        /* Set if the stream is a terminal. */
-    bool started, opened; /* Set once a step was given; set while the cursor is in the line. */
+    bool started, opened; /* Set by the first call; set while the cursor is in the line. */
 } rg_progress;
 
 /* Begins the progress line of a loop of `steps` steps on the stream `to`, which must stay open.
@@ -42,9 +42,9 @@ typedef struct rg_progress {
  * ten seconds, and no line says what time is left. On failure returns a state whose stream is
  * NULL. */
 rg_progress rg_progress_begin(FILE *to, int64_t steps);
-/* Writes the line if one is due after `done` steps. The format is printf's. A loop that goes on
- * from a checkpoint may begin with any step: the steps before it don't count for the steps per
- * second. */
+/* Writes the line if one is due after `done` steps. The format is printf's. A loop that continues
+ * from a checkpoint may begin with any step. The steps before that one don't count for the steps
+ * per second. */
 bool rg_progress_show(rg_progress *p, int64_t done, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Returns whether rg_progress_show would write a line after `done` steps. So a program can leave

@@ -87,8 +87,9 @@ static void add_point(rg_text *svg, const rg_curve *c, int64_t i, bool *gap) {
     *gap = !finite;
 }
 
-/* Appends the numbers from y[from] to y[to - 1], which share a column of pixels: the points of the
- * lowest and the highest one, in their order. If one of the numbers isn't finite, a gap follows. */
+/* Appends the points of the numbers y[from] to y[to - 1], which share a column of pixels. Only the
+ * lowest and the highest number get points, in their order. If one of the numbers isn't finite, a
+ * gap follows. */
 static void add_column(rg_text *svg, const rg_curve *c, int64_t from, int64_t to, bool *gap) {
     int64_t low = from, high = from;
     bool ends = false;

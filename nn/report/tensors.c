@@ -16,8 +16,8 @@
 enum { PICTURES_AT_ONCE = 64 };
 
 /* Appends the labels of the rows or columns as a list. The list is empty if there are more than
- * RG_MOST_PIXELS rows or columns: then a pixel shows several of them, and has no single label.
- * Returns false on failure. */
+ * RG_MOST_PIXELS rows or columns, because a pixel then shows several of them and has no single
+ * label. Returns false on failure. */
 static bool record_names(rg_text *record, rg_names names, int64_t size, const char *what) {
     if (!rgi_labels_given("report_picture", names, size, what))
         return false;

@@ -240,9 +240,9 @@ static rg_tensor *part_named(const checkpoint_parts *c, part p, const char *name
     return at < 0 ? NULL : c->part[p].list.v[at].tensor;
 }
 
-/* Returns the file's tensors of the model, followed by the tied ones again under their other names.
- * The file has a tied tensor under one name only, but the module expects it under each of its
- * names. `own` is the module's state_dict. The scope owns the list. On failure .n is -1. */
+/* Returns the file's tensors of the model. A tied tensor, which the file has under one name only,
+ * is listed again under each of its other names, because the module expects it there. `own` is the
+ * module's state_dict. The scope owns the list. On failure .n is -1. */
 static rg_named_list tied_again(const checkpoint_parts *c, rg_named_list own) {
     const rg_named_list found = c->part[MODEL].list, failed = { .n = -1 };
     rg_named *v = rgi_scope_alloc((size_t)(found.n + own.n) * sizeof *v);
