@@ -18,7 +18,7 @@ static bool applied(void) {
     return strcmp(rg_error(), "apply_to_modules: expected a function but got NULL") != 0;
 }
 
-/* tests/fuzz/covers asks for a row of each public function that takes a function. */
+/* tests/fuzz/covers fails if a public function that takes a function has no row here. */
 #define EACH_CALL(ROW)                                                                     \
     ROW(rg_register_hook(x, NULL, NULL) >= 0)                                              \
     ROW(rg_register_hook(rg_ones(2), NULL, NULL) >= 0)                                     \
@@ -148,8 +148,8 @@ static bool copy_out(rg_function_context *ctx, rg_tensor *const in[], rg_tensor 
     return true;
 }
 
-/* Sums with a size that the program gives don't overflow. The sizes are in a variable, since the
- * compiler warns of such constants. */
+/* A program may give sizes near SIZE_MAX. Calculations with such a size don't overflow. The size is
+ * in a volatile variable, since the compiler warns of such large constants. */
 START_TEST(test_sizes_that_overflow) {
     static const size_t extremes[] = { SIZE_MAX,      SIZE_MAX - 7,     SIZE_MAX / 2 + 1,
                                        SIZE_MAX - 63, SIZE_MAX - 4095, SIZE_MAX / 8 * 7 };

@@ -199,7 +199,8 @@ START_TEST(test_what_is_not_looked_at) {
                   products = rg_profile_cost("linear").calls;
     ck_ok(rg_call(m->self_attn, x));
     ck_assert_int_eq(rg_profile_cost("attention").calls, whole + 1);
-    /* One product makes query, key and value. The other one is the projection of the output. */
+    /* One call of linear computes query, key and value together. The second call is the projection
+     * of the output. */
     ck_assert_int_eq(rg_profile_cost("linear").calls, products + 2);
     const int64_t turns = rg_profile_cost("transpose").calls, pads = rg_profile_cost("pad").calls;
     ck_ok(rg_multihead_attention_forward(m->self_attn, x, x, x, .attn_mask = rg_zeros(3, 3),
@@ -242,8 +243,8 @@ START_TEST(test_negative_dropout) {
 END_TEST
 
 /* The inputs come piece by piece, and each query sees the keys up to its own position. Once the
- * cache is complete, each query sees all its keys, and the inputs' own keys and values aren't read.
- * The results are the same with and without weights. */
+ * cache is complete, each query sees all keys in the cache, and the arguments key and value aren't
+ * read. The results are the same with and without weights. */
 START_TEST(test_cache) {
     static const int sizes[][4] = { { 1, 2, 2 }, { 2, 1, 2 }, { 3, 2 }, { 5 }, { 1, 1, 1, 2 } };
     rg_set_default_dtype(RG_FLOAT64);
@@ -570,8 +571,9 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-/* A row of scores that are -infinity becomes 0. If one of them is NaN, the whole row becomes NaN,
- * whichever sign the NaN has: infinity minus infinity has a set sign bit on x86. */
+/* If all scores of a row are -infinity, the row becomes 0. If one score is NaN, the whole row
+ * becomes NaN, whatever the sign of the NaN. On x86, the NaN of infinity minus infinity has its
+ * sign bit set. */
 START_TEST(test_nan_scores) {
     static const int64_t counts[] = { 1, 2, 3, 8, 17, 64, 300 };
     for (int form = 0; form < 4 * RG_COUNT(counts); form++) {

@@ -206,7 +206,7 @@ START_TEST(test_vector) {
 }
 END_TEST
 
-/* ---- without memory ---------------------------------------------------------------------- */
+/* ---- when memory is denied --------------------------------------------------------------- */
 
 static bool averaged_everything(void) {
     RG_SCOPE();
@@ -227,7 +227,7 @@ static bool averaged_everything(void) {
 START_TEST(test_without_memory) { ck_assert_int_ge(deny_in_turn(averaged_everything, NULL), 10); }
 END_TEST
 
-/* ---- modules with less ------------------------------------------------------------------- */
+/* ---- modules without parameters or buffers ----------------------------------------------- */
 
 /* A model may lack parameters, buffers, or both. */
 START_TEST(test_models_without) {
@@ -267,7 +267,8 @@ static Counter *new_counter(rg_tensor *steps) {
     return RG_READY(self);
 }
 
-/* The first tensor of a model may have whole numbers. Their mean loses its fraction. */
+/* A model may have a tensor of integers, even as its first one. The average of integers loses its
+ * fraction. */
 START_TEST(test_whole_numbers) {
     RG_SCOPE();
     Counter *model = new_counter(rg_scalar(4));

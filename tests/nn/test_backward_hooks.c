@@ -25,7 +25,7 @@ static void say_tensor(rg_tensor *t) {
     }
 }
 
-/* Returns whether the calls since the last question were those in `text`. */
+/* Returns whether the calls were those in `text`, and forgets them. */
 static bool called(const char *text) {
     const bool same = strcmp(calls, text) == 0;
     if (!same)
@@ -168,7 +168,7 @@ START_TEST(test_calls) {
     ck_assert(grad_is(x, 200, 240) && grad_is(z, 0, 0));
     ck_ok(back(rg_call(m, x, x)));
     ck_assert(called("P[1,1] Q[1,1] A(4,8 4,8|2,2) B(4,8 4,8|2,2) ") && grad_is(x, 80, 160));
-    /* The backward run through the gradient g doesn't pass the module's result. So it calls no
+    /* The backward run from g doesn't pass through the result of the module's call, so it calls no
      * hook. */
     rg_tensor *g = rg_grad(rg_sum(rg_call(m, x, z)), x, .create_graph = true);
     ck_assert(called("P[1,1] Q[1,1] A(12,16 4,8|2,2) B(12,16 4,8|2,2) "));
@@ -238,8 +238,8 @@ START_TEST(test_nested) {
 }
 END_TEST
 
-/* The gradient of the result is kept until the gradients of the inputs are there. If these never
- * come, the next run replaces the gradient that is kept, and none is left in the end. */
+/* The gradient of the result is kept until the gradients of the inputs have been computed. If a run
+ * never computes them, the next run replaces the kept gradient. At the end, no gradient is kept. */
 START_TEST(test_gradients_that_wait) {
     static hook f = { "F", 0 };
     Scale *s = scale();
@@ -473,7 +473,7 @@ START_TEST(test_without_memory) {
 }
 END_TEST
 
-/* The ops that call the hooks are made once and stay. */
+/* The ops that call the hooks are made once, and stay in memory until the program ends. */
 __attribute__((constructor)) static void ops_stay(void) { rg_memory_may_stay = 1; }
 
 /* Registering and removing a hook 2,000 times takes no more memory than doing so 20 times. */

@@ -141,7 +141,7 @@ static void compute(rg_tensor *(*f)(void), rg_list of, rg_tensor *result[]) {
 static void check_threads(const char *name, rg_tensor *(*f)(void), rg_list of) {
     RG_SCOPE();
     rg_tensor *first[4], *now[4];
-    rgi_gather_workers = true; /* With few cores, one thread might do all the work. */
+    rgi_gather_workers = true; /* Otherwise one thread might do all the work. */
     rg_set_num_threads(1);
     compute(f, of, first);
     for (int threads = 2; threads <= 16; threads++) {
@@ -187,7 +187,8 @@ START_TEST(test_attention) {
 }
 END_TEST
 
-/* AdamW steps over many elements, and a GPT as wide as GPT-2 reads tokens by its cache. */
+/* AdamW steps over many elements. A GPT as wide as GPT-2 computes the logits of one token at a
+ * time, with a cache of keys and values. */
 START_TEST(test_optimizer_and_token) {
     int64_t n = sized(100000, 100000, (3 << 20) + 5), width = sized(24, 768, 768);
     rg_tensor *start = rg_randn(n), *slope = rg_randn(n), *stepped = NULL, *said = NULL,

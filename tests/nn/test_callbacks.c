@@ -1,8 +1,8 @@
 /*
  * test_callbacks.c: functions of the program that fail while the library calls them. Each kind of
- * such a function in the public headers has a row in the table at the end. Each is tried with every
- * way to fail: without a message, with one that nobody reads, and with one that the function
- * handles.
+ * function that the public headers name has a row in the table at the end. Each row is tried with
+ * every way to fail: without a message, with a message that nobody reads, and with one that the
+ * function handles.
  */
 #include "regard.h"
 #include "tests/test.h"
@@ -396,12 +396,12 @@ static const callback callbacks[] = {
     { "rg_full_backward_hook", call_backward_hook_that_makes_null, true, false },
     { "rg_point_hook", call_point_hook, false, false },
     { "activation", call_activation, false, false },
-    { "each", call_each, false, true }, /* With false it ends the generation. */
+    { "each", call_each, false, true }, /* Returning false ends the generation. */
     { "rg_closure", call_closure, true, false },
     { "rg_closure", call_closure_of_lbfgs, true, false },
     { "rg_lr_lambda", call_lambda, false, false },
     { "rg_cycle_scale", call_scale, false, false },
-    { "f", NULL, false, false }, /* A function of the library's. */
+    { "f", NULL, false, false }, /* The library makes this function. */
 };
 static const int n_callbacks = sizeof callbacks / sizeof *callbacks;
 
@@ -489,8 +489,9 @@ static void has_row(const char *header, const char *kind) {
     ck_abort_msg("%s: the table lacks a row for %s", header, kind);
 }
 
-/* Looks in the header for types of functions, and for pointers to functions, whose result can say
- * that they failed. Returns their number; each must have a row. */
+/* Finds the types of functions, and the pointers to functions, that the expression matches in the
+ * header. It matches only those whose result can report a failure. Asserts that each has a row, and
+ * returns their number. */
 static int check_header(const char *path, const regex_t *function) {
     char line[256], kind[64];
     regmatch_t at[3];
@@ -534,7 +535,7 @@ START_TEST(test_each_kind_has_a_row) {
 END_TEST
 
 int main(void) {
-    /* A class of ops has its row as long as the program runs. */
+    /* The class of an op stays in memory until the program ends. */
     rg_memory_may_stay = 1;
     const TTest *cases[] = { test_says_nothing,
                              test_says_why,

@@ -277,9 +277,9 @@ static rg_tensor *tensor_of(kind_of_tensor kind) {
     return NULL;
 }
 
-/* Each file has a generator's state, the number "step", and a tensor with the name and of the kind
- * in the row. A row with the name of one of the first two replaces it or, if the kind is NOTHING,
- * leaves it out. */
+/* Each file has a generator's state, called "random", the number "numbers.step", and a tensor with
+ * the row's name and kind. If the row's name is one of these two names, its tensor replaces that
+ * entry. If the kind is NOTHING, the file lacks the entry. */
 static const struct {
     const char *name;
     kind_of_tensor kind;
@@ -530,7 +530,8 @@ static void end_epochs(epochs *e) {
     rg_generator_free(e->g);
 }
 
-/* At the end of an epoch, the loader gives no batch. This counts as a step, too. */
+/* At the end of an epoch, the loader gives no batch. The call that returns no batch counts as a
+ * step, as well. */
 static void learn(epochs *e, int until) {
     RG_FOR (; e->step < until; e->step++) {
         rg_list batch = rg_data_loader_next(e->loader);
@@ -658,8 +659,8 @@ START_TEST(test_other_released_parts) {
 }
 END_TEST
 
-/* Loads a run whose loader has a generator that was freed, and asserts that nothing changes.
- * Returns whether the default generator hasn't changed, either. */
+/* Loads a run whose loader has a generator that was freed. Asserts that the load fails and changes
+ * nothing in the run. Returns whether the default generator has kept its state. */
 static bool load_without_generator(void) {
     RG_SCOPE();
     make_folder();
@@ -822,8 +823,8 @@ END_TEST
 
 /* ---- kill -9 --------------------------------------------------------------------------- */
 
-/* A run with a layer and a tensor. All their elements are the step, with which the size of the
- * tensor changes. */
+/* A run with a layer and a tensor. All elements of both are the number of the step. The size of the
+ * tensor depends on the step. */
 typedef struct {
     rg_tensor *grown;
     double step;
@@ -832,7 +833,7 @@ typedef struct {
 static void *layer;
 static rg_tensor *weight;
 
-/* A plain loop sets the elements: a child of fork has no other threads to share the work. */
+/* Sets the elements in a plain loop, since a child of fork has no threads besides its own. */
 static void fill(rg_tensor *t, int version) {
     for (int64_t i = 0; i < rg_numel(t); i++)
         ((float *)rg_data(t))[i] = (float)version;
@@ -856,7 +857,7 @@ static bool save_version(int version) {
     return rg_save_checkpoint(file, CHECKPOINT_OF(&g));
 }
 
-/* Asserts that all tensors in the file are of one version. */
+/* Asserts that the step in the file is the value of every element in the file. */
 static void check_version(void) {
     RG_SCOPE();
     int version = -1;
@@ -891,8 +892,8 @@ static void remove_rest(void) {
 }
 
 /* A process that saves is killed before and after each call of the file system. Then processes that
- * save without end are killed, each after another time. Each time the file must have a whole run,
- * either the old one or the new one. */
+ * save without end are killed, each after a different time. Each time, the file must have all of
+ * one run: the run that was being saved, or the one saved before it. */
 START_TEST(test_killed) {
     if (rg_emulated() || getenv("EMULATED"))
         return;

@@ -87,8 +87,8 @@ START_TEST(test_parameter_list) {
     ck_assert(rg_parameter_list_set(m, 1, plain) && rg_parameter_list_set(m, 2, parameter));
     ck_assert(!rg_requires_grad(plain) && rg_data(m->v[1]) == rg_data(plain));
     ck_assert(m->v[2] == parameter && rg_requires_grad(m->v[1]) && rg_is_leaf(m->v[1]));
-    /* The text of a long list is complete, and its parameters still work after v has moved in
-     * memory. */
+    /* The text of a long list is complete. The list's parameters still work after the array m->v
+     * has been reallocated. */
     for (int i = 0; i < 200; i++)
         ck_assert(rg_parameter_list_append(m, rg_ones(1, 2)));
     const char *text = rg_module_repr(m);
@@ -243,8 +243,9 @@ START_TEST(test_first_and_last_places) {
 }
 END_TEST
 
-/* A list's places can be set and, in a list of modules, be inserted at. They are counted from the
- * beginning or from the end. The other elements stay, or move by one. */
+/* Elements of a list are replaced at each index, and modules are inserted into a list of modules at
+ * each index. An index may be negative, which counts from the end. The other elements keep their
+ * index, or move by one. */
 enum { PLACES = 4 };
 
 static void each_place_is_set(int at) {
@@ -301,8 +302,8 @@ START_TEST(test_each_place) {
 }
 END_TEST
 
-/* A child in two trees is named by its place in the first one. It keeps that name when it moves in
- * the second tree. */
+/* A child in two trees is named after its path in the first tree. Moving it in the second tree
+ * doesn't change its name. */
 START_TEST(test_names_in_two_trees) {
     RG_SCOPE();
     rg_linear_module *l = rg_nn_linear(2, 2);
@@ -321,8 +322,8 @@ START_TEST(test_names_in_two_trees) {
 }
 END_TEST
 
-/* A module that a program has put into a field is noticed. If the field holds no module, or a
- * released one, the error says so. */
+/* Functions fail if a program has put a module into a field without registering it. NULL and
+ * released tensors are refused with errors of their own. */
 START_TEST(test_what_isnt_held) {
     RG_SCOPE();
     rg_module_dict *m = rg_nn_module_dict({ "a", rg_nn_relu() });

@@ -77,7 +77,8 @@ START_TEST(test_views_are_converted) {
 }
 END_TEST
 
-/* A tensor that two places share stays shared, and is converted once. */
+/* If two modules share a tensor, they share it after the conversion, as well. It is converted once.
+ */
 START_TEST(test_shared_tensors) {
     rg_linear_module *a = rg_nn_linear(2, 2), *b = rg_nn_linear(2, 2);
     rg_sequential *both = rg_nn_sequential(a, b, a);

@@ -1,6 +1,6 @@
 /*
  * test_copy.c: rg_deepcopy copies modules of the library and of the program as copy.deepcopy does.
- * Parameters that are tied or shared in the original are so in the copy, too.
+ * Parameters that are shared in the original are shared in the copy.
  */
 #include "tests/in_turn.h"
 #include "tests/test.h"
@@ -239,7 +239,7 @@ END_TEST
 
 /* ---- classes of the program --------------------------------------------------------- */
 
-/* This class has an array of its own (`rows`) with places of parameters, and pointers to its own
+/* A class with an array of parameters outside of its struct (`rows`), and with pointers to its own
  * child and parameters. */
 typedef struct {
     rg_module base;
@@ -270,7 +270,8 @@ static bool own_copy(rg_module *m, const rg_module *from) {
     return rg_move_places(m, other->rows, self->rows, bytes);
 }
 
-/* Allocates an array, but doesn't call rg_move_places for the places in it. */
+/* Allocates the array of the copy, but doesn't call rg_move_places. So the copy's parameters would
+ * still be registered in the original's array. */
 static bool lazy_copy(rg_module *m, const rg_module *from) {
     const Own *other = (const Own *)from;
     ((Own *)m)->rows = calloc((size_t)other->n, sizeof *other->rows);
@@ -312,7 +313,7 @@ START_TEST(test_class_of_ones_own) {
     ck_assert(!strcmp(own->letters, "ab") && rg_item(rg_sum(own->rows[7])) == 14);
     ck_assert(rg_get_parameter(copy, "0.h") == own->rows[7]);
     rg_module_free(copy);
-    /* Of the two modules, the first copy fails, or the second one. */
+    /* The class's copy function fails for the first of the two modules, then for the second one. */
     for (int left = 0; left < 2; left++) {
         copies_left = left;
         ck_fails(rg_deepcopy(two), RG_TYPE_ERROR, "deepcopy: expected true of the class's copy");
@@ -347,7 +348,7 @@ START_TEST(test_classes_without_copy) {
 }
 END_TEST
 
-/* A tensor that was put into a field without being registered is noticed. */
+/* rg_deepcopy fails if a field has a tensor that isn't registered. */
 START_TEST(test_not_registered) {
     rg_linear_module *m = rg_nn_linear(2, 2);
     rg_tensor *own = m->bias;
@@ -393,7 +394,8 @@ START_TEST(test_starved) {
 }
 END_TEST
 
-/* A copy counts as finished: after a registration that fails, it still works. */
+/* A copy is finished, as if its constructor had used RG_READY: it still works after a registration
+ * in it has failed. */
 START_TEST(test_copies_are_ready) {
     RG_SCOPE();
     rg_sequential *m = rg_nn_sequential(), *copy = rg_deepcopy(m);

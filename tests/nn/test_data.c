@@ -130,8 +130,8 @@ static rg_data_loader *new_loader(rg_generator *g, bool drop_last) {
     return l;
 }
 
-/* A loader loads the state of another one, by way of a file. It goes on as the other loader does,
- * after any number of batches. */
+/* A loader loads the state that another loader has saved in a file. Then it gives the same batches
+ * as that loader, however many batches that loader gave before. */
 START_TEST(test_resume) {
     scratch_begin();
     for (int own = 0; own < 2; own++)
@@ -257,8 +257,7 @@ START_TEST(test_state_refused) {
 }
 END_TEST
 
-/* An order must have each of the items once. An index that comes twice is refused. So is one that
- * is out of range, however far. */
+/* An order must have each item once. An index that comes twice, or is out of range, is refused. */
 START_TEST(test_orders_refused) {
     static const int64_t wrong[] = { -1, 4, 0, INT64_MIN / 2, INT64_MAX / 2 };
     int64_t order[] = { 3, 1, 2, 0 }, at = 4;
@@ -302,8 +301,8 @@ START_TEST(test_goes_on_at_the_beginning) {
 }
 END_TEST
 
-/* A freed loader or file is noticed until its memory is used for something else. Without the pool
- * of memory.c that may be at once, so the test is skipped. */
+/* Using a freed loader or file fails, as long as its memory hasn't been reused. Without the pool of
+ * memory.c the memory may be reused at once, so the test is skipped. */
 START_TEST(test_released) {
     if (rgi_pool_bypassed())
         return;
@@ -635,7 +634,7 @@ START_TEST(test_paths) {
     rg_gpt *m = rg_nn_gpt(.block_size = 2, .vocab_size = 3, .n_layer = 1, .n_head = 1, .n_embd = 2);
     NO_PATH("gpt_to_folder", rg_gpt_to_folder(m, NULL));
     rg_module_free(m);
-    /* A failed list and a file without tokens are reported as such, too. */
+    /* A list that failed, and a file without tokens, are reported with errors of their own. */
     ck_fails(rg_save_file(((rg_named_list){ .n = -1 }), "f"), RG_TYPE_ERROR,
              "save_file: expected a list but got one that failed: its n is -1");
     scratch_write("none", "", 0);
@@ -678,7 +677,7 @@ static bool use_tokens(const char *path) {
 static bool use_raw(void) { return use_tokens(scratch("t.bin")); }
 static bool use_npy(void) { return use_tokens(scratch("t.npy")); }
 
-/* The starts are strided in memory. */
+/* Reads windows whose starts are strided in memory. */
 static bool use_windows(void) {
     rg_tokens *tokens = rg_tokens_open(scratch("t.bin"));
     rg_tensor *starts = rg_slice(rg_arange(4), 0, 0, 4, 2);
@@ -723,7 +722,8 @@ static bool use_empty_loader(void) {
     return ok;
 }
 
-/* Loads a bad state of a generator. Returns whether the error says so, which takes memory. */
+/* Loads a bad state of a generator. Returns whether the load fails with the error about the state.
+ * If memory for the message is denied, it fails with another error. */
 static bool use_bad_state(void) {
     rg_generator *g = rg_generator_new(3);
     rg_tensor *x = rg_arange(5);
@@ -792,7 +792,7 @@ START_TEST(test_batch_comes_again) {
 }
 END_TEST
 
-/* A loader whose generator was freed fails. */
+/* If the loader's generator was freed, functions of the loader fail. */
 START_TEST(test_generator_is_gone) {
     if (rgi_pool_bypassed())
         return;
@@ -815,7 +815,7 @@ static void note_place(const char *message) {
                   message);
 }
 
-/* Only a part without items gives a warning. */
+/* Splitting warns only if a part has no items. */
 START_TEST(test_empty_parts) {
     static const double halves[] = { 0.5, 0.5 }, all[] = { 1, 0 }, none[] = { 0, 1 };
     const double *const lengths[] = { halves, all, none };

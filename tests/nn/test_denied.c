@@ -235,7 +235,8 @@ static rg_linear_module *layer;
 static rg_gpt *model;
 static rg_tensor *idx;
 
-/* Setting requires_grad is denied memory, and setting it back isn't. */
+/* Only the call that sets requires_grad to true is denied memory, not the call that sets it back.
+ */
 static bool requires_grad(void) {
     const bool ok = rg_module_requires_grad_(model, true);
     const int64_t left = rgi_me->fail_at;
@@ -305,7 +306,7 @@ static bool loads_wide(void) {
 START_TEST(test_calls) {
     bool (*const calls[])(void) = { clips,     hooked_backward, calls_watched,
                                     generates, makes_again,     loads_wide };
-    rg_memory_may_stay = 1; /* The class of the op behind a hook stays. */
+    rg_memory_may_stay = 1; /* The class of the hook's op stays in memory. */
     layer = rg_nn_linear(4, 4);
     model = rg_nn_gpt(.block_size = 5, .vocab_size = 5, .n_layer = 1, .n_head = 1, .n_embd = 2);
     idx = rg_zeros_dims(RG_DIMS(1, 2), RG_INT64);

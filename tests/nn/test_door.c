@@ -142,7 +142,8 @@ START_TEST(test_hooks_inside_layers) {
 }
 END_TEST
 
-/* Hooks are called with a cache as without one, and also if the positions don't begin at 0. */
+/* With a cache, the same hooks are called as without one. Hooks are also called if the positions
+ * don't begin at 0. */
 START_TEST(test_hooks_with_keywords_of_their_own) {
     rg_gpt *gpt = rg_nn_gpt(.block_size = 6, .vocab_size = 11, .n_layer = 2, .n_head = 2,
                             .n_embd = 4);
@@ -223,7 +224,8 @@ START_TEST(test_inputs_and_keywords) {
     *order = 0;
     int id = rg_register_forward_hook(&m->base, doubled, NULL);
     ck_assert(rg_equal(rg_call(m, x, x, x, x), rg_mul(x, 8)));
-    /* A call without inputs reads none, whatever is in the memory where the first one would be. */
+    /* A call without inputs doesn't read an input, even if the memory behind its empty list isn't
+     * 0. */
     {
         RG_SCOPE();
         memset(rgi_scope_alloc(sizeof x), 0x55, sizeof x);
@@ -307,8 +309,8 @@ START_TEST(test_hooks_that_free_their_module) {
         rg_linear_module *inner = rg_nn_linear(2, 2);
         rg_sequential *m = rg_nn_sequential(rg_nn_relu(), inner, rg_nn_tanh());
         rg_module *hooked = i < 2 ? &m->base : &inner->base;
-        /* A hook frees the module itself, or the whole tree from within a child. The hook runs
-         * before forward or after it. */
+        /* A hook of the module itself, or of a child, frees the whole tree. The hook runs before
+         * forward or after it. */
         if (i % 2)
             rg_register_forward_pre_hook(hooked, free_it, m);
         else

@@ -54,8 +54,9 @@ START_TEST(test_gradient_and_hooks_stay) {
 }
 END_TEST
 
-/* A graph leads to a leaf that is frozen afterwards. Its backward run adds nothing while the leaf
- * is frozen, and adds again later. */
+/* A leaf is frozen after a graph that leads to it was made. A backward run through the graph adds
+ * nothing to the leaf's gradient while the leaf is frozen. Once it requires grad again, a run adds
+ * to it. */
 START_TEST(test_graphs_of_before) {
     rg_tensor *w = ones();
     rg_tensor *y = rg_sum(rg_mul(w, 2));
@@ -105,8 +106,9 @@ START_TEST(test_gradients_that_are_set) {
 }
 END_TEST
 
-/* A tensor has one label for its name and for what a frozen leaf keeps (tensor/text/label.h).
- * Changing the name doesn't lose the gradient, even if the tensor is a view. */
+/* The name of a tensor, and what a leaf keeps while it is frozen, are in one struct
+ * (tensor/text/label.h). Changing the name doesn't lose the gradient, even if the tensor is a view.
+ */
 START_TEST(test_names_and_views) {
     rg_tensor *w = rg_requires_grad_(rg_detach(rg_select(rg_ones(3, 2), 0, 1)), true);
     ck_ok(rg_set_name(w, "w"));
@@ -135,7 +137,8 @@ START_TEST(test_names_and_views) {
 }
 END_TEST
 
-/* If the graph of a frozen leaf's gradient leads back to the leaf, both are released together. */
+/* If the gradient of a frozen leaf has a graph that leads back to the leaf, both are still
+ * released. */
 START_TEST(test_released) {
     const int64_t before = rg_live_tensors();
     {

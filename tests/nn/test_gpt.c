@@ -120,8 +120,9 @@ static bool count_and_stop(rg_tensor *token, void *context) {
     return --*left > 0;
 }
 
-/* A token is dropped if its probability and all lower ones have a sum of at most 1 - top_p. The
- * sorted probabilities are 0.1, 0.2, 0.3 and 0.4. At temperature 0 the highest one is taken. */
+/* A token is dropped if the sum of its probability and all lower ones is at most 1 - top_p. The
+ * sorted probabilities are 0.1, 0.2, 0.3 and 0.4. At temperature 0, the token with the highest
+ * probability is chosen. */
 START_TEST(test_choices) {
     static const double p[] = { 0.2, 0.4, 0.1, 0.3 };
     static const struct {
@@ -158,8 +159,8 @@ static rg_tensor *notes_length(rg_tensor *x, const char *name, void *lengths) {
     return RG_NONE;
 }
 
-/* A token that was read isn't read again until the window moves. If all tokens are wanted, they
- * aren't copied. */
+/* Generation reads each token once, until the window moves. The result isn't copied if generation
+ * doesn't end early. */
 START_TEST(test_what_generation_reads) {
     rg_gpt *m = small(true, 0);
     char lengths[40] = "";
@@ -263,7 +264,8 @@ START_TEST(test_end) {
 }
 END_TEST
 
-/* The cache gives the same logits token by token and in pieces as the whole sequence does. */
+/* The logits with a cache are those of the whole sequence, whether tokens are read one by one or
+ * several at once. */
 START_TEST(test_cache) {
     for (int wide = 0; wide < 2; wide++) {
         rg_dtype dtype = wide ? RG_FLOAT64 : RG_FLOAT32;

@@ -697,8 +697,9 @@ END_TEST
 static rg_gpt *written;
 static bool write_folder(void) { return rg_gpt_to_folder(written, scratch("")); }
 
-/* Asserts that a failed write has left the old model in the folder. The exception is a rename that
- * fails after another rename has succeeded. Then writes the old model again if it is gone. */
+/* Asserts that a failed write has left the old model in the folder, unless the call that failed was
+ * a rename after another rename. Then writes the old model again, if the folder no longer has it.
+ */
 static void check_folder(bool done) {
     RG_SCOPE();
     const bool three = written->generation_config, torn = !done && faults.renamed;
@@ -726,8 +727,8 @@ static bool copy_written(void) {
     return copy;
 }
 
-/* An error handler: asserts that the size in a failed request is a plausible one. The -1 items of a
- * list that failed would make it huge. */
+/* An error handler. Asserts that a failed request for memory was for less than a megabyte. A list
+ * that failed has n = -1, which would be a huge size. */
 static void note_bytes(rg_code code, const char *message) {
     const char *bytes = strstr(message, "could not allocate ");
     unsigned long long n = 0;

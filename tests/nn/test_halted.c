@@ -136,7 +136,8 @@ START_TEST(test_nothing_goes_on) {
 }
 END_TEST
 
-/* backward fails because it gets the NULL of an earlier failure. The error is the earlier one. */
+/* backward gets NULL, since an earlier call has failed. The error stays that of the earlier call.
+ */
 START_TEST(test_the_first_failure_is_told) {
     begin();
     rg_tensor *weight = rg_clone(rg_detach(it.layer->weight));
@@ -230,8 +231,8 @@ START_TEST(test_a_handler_lets_it_go_on) {
 }
 END_TEST
 
-/* If a tensor is used after its module, optimizer, loader or recording was freed, the error says
- * so. A tensor that was released in another way has another error. */
+/* If a tensor was released together with its module, optimizer or recording, the error says so. A
+ * tensor that was released by rg_drop has another error. */
 static rg_tensor *recorded;
 static void step_to_record(void *x) { recorded = rg_mul(x, 2); }
 

@@ -170,8 +170,8 @@ START_TEST(test_foreign) {
 }
 END_TEST
 
-/* A released handle is noticed even if another one of its kind was made since. Without the pool of
- * memory.c its memory may be in use at once, so the test is skipped. */
+/* Using a released handle fails, even if another handle of its kind was made since. Without the
+ * pool of memory.c the handle's memory may be reused at once, so the test is skipped. */
 START_TEST(test_released) {
     if (rgi_pool_bypassed())
         return;

@@ -203,7 +203,7 @@ static void compare(const char *name, rg_tensor *y, golden_file *g) {
 }
 
 START_TEST(test_inference_as_in_torch) {
-    rg_memory_may_stay = 1; /* The class of an op stays. */
+    rg_memory_may_stay = 1; /* The class of an op stays in memory. */
     for (size_t i = 0; i < sizeof compared / sizeof compared[0]; i++) {
         RG_SCOPE();
         golden_file g = golden_find("inference", "%s", compared[i].name);
@@ -217,8 +217,8 @@ START_TEST(test_inference_as_in_torch) {
 }
 END_TEST
 
-/* Inference mode has a grad mode of its own, which is off at the beginning of a block. At the end
- * of the block, grad mode is what it was before. */
+/* Entering inference mode disables grad mode. Inside, the program may enable it. At the end of the
+ * block, grad mode is what it was before. */
 START_TEST(test_grad_mode_inside) {
     for (int on = 0; on < 2; on++) {
         rg_grad_guard grad = rg_grad_guard_open(on);
@@ -245,7 +245,7 @@ START_TEST(test_grad_mode_inside) {
 }
 END_TEST
 
-/* A backward run that may not add to one gradient adds to none. */
+/* If a backward run can't add to one of the gradients, it adds to none. */
 START_TEST(test_a_refused_backward_changes_nothing) {
     rg_tensor *a = leaf(), *b = leaf();
     ck_ok(rg_backward(rg_sum(b)));
@@ -309,7 +309,8 @@ static rg_tensor *inference_ones(int64_t rows, int64_t columns) {
     return rg_ones(rows, columns);
 }
 
-/* Several functions of products are one op. An error names the function that was called. */
+/* matmul, mm, mv and other products are the same op. Its errors begin with the name of the function
+ * that was called. */
 START_TEST(test_names_of_products) {
     rg_tensor *w = rg_requires_grad_(rg_ones(2, 2), true), *v = rg_select(w, 0, 0);
     rg_tensor *x = inference_ones(2, 2), *row = rg_select(x, 0, 0);

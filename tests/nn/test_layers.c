@@ -271,7 +271,8 @@ START_TEST(test_second_order) {
 }
 END_TEST
 
-/* Makes the layer, calls it, differentiates it, loads and converts it. */
+/* Makes the layer, calls it, differentiates it, loads its state and converts it. Returns whether
+ * all of this succeeded. */
 static bool whole_life(void) {
     rg_tensor *x[3];
     rg_manual_seed(1);

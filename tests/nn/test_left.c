@@ -135,11 +135,11 @@ static rg_tensor *closure(void *context) {
     return rg_optim_zero_grad(o.lbfgs) && rg_backward(loss) ? loss : NULL;
 }
 
-/* The number of tensors that a call has returned. Only calls set it that return different
- * numbers. */
+/* The number of tensors that a call has returned. A call sets it only if the number isn't the same
+ * each time. */
 static int given;
 
-/* Counts the entries that have a tensor. Those that are None or a text in PyTorch have none. */
+/* Counts the entries that have a tensor. An entry that is None or a string in PyTorch has none. */
 static bool lists(rg_named_list dict) {
     given = 0;
     for (int i = 0; i < dict.n; i++)
@@ -210,8 +210,8 @@ static const struct {
 };
 enum { CALLS = sizeof calls / sizeof *calls, AGAIN = 4, MOST = 4000 };
 
-/* Makes call i. If `fail` isn't 0, this request for memory is denied. Returns whether the call
- * succeeds. */
+/* Makes call i. If `fail` isn't 0, the call's request for memory with this number is denied.
+ * Returns whether the call succeeds. */
 static bool look_after(int i, int64_t fail) {
     RG_SCOPE();
     const left_behind was = look_behind();
@@ -239,7 +239,7 @@ START_TEST(test_calls) {
 }
 END_TEST
 
-/* A run leaves nothing behind if its hook is never called. */
+/* If no module calls the hook of a run, the run fails and leaves nothing behind. */
 START_TEST(test_hooks_that_nothing_calls) {
     make_objects();
     ck_gives_none(rg_run_with_hooks(o.list, RG_HOOKS_AT({ "nothing", leaves, NULL }), x));

@@ -91,7 +91,7 @@ typedef struct {
     const char *tail;
 } member;
 
-/* Returns a member's CRC. One that is too large to be read has none. */
+/* Returns a member's CRC, or 0 if the member is so large that reading it must fail. */
 static uint32_t crc_of(const member *m) {
     const size_t unit = strlen(m->unit) + !*m->unit;
     if (m->times > 1 << 24)
@@ -102,8 +102,8 @@ static uint32_t crc_of(const member *m) {
     return rgi_crc32(crc, m->tail, strlen(m->tail));
 }
 
-/* Deflates a member: writes the unit once, and then copies of the bytes one unit earlier. An empty
- * unit is a zero byte. */
+/* Deflates a member. The unit is written once. Each repetition is coded as a copy of earlier bytes.
+ * An empty unit stands for one zero byte. */
 static size_t put_deflated(const member *m) {
     const size_t begin = made.n, unit = strlen(m->unit) + !*m->unit;
     const size_t most = 258, copied = m->times ? (m->times - 1) * unit : 0;
@@ -175,7 +175,7 @@ static const char *write_zeros(const char *name, size_t n) {
     return write_archive(name, &(member){ "x.npy", header, bytes, "", n, "" }, 1);
 }
 
-/* Writes what torch.save would, if it deflated, of a pickle. */
+/* Writes an archive of a pickle as torch.save does, but with deflated members. */
 static const char *write_pickle(const char *name, const char *head, const char *unit, size_t times,
                                 const char *tail) {
     const member v[] = { { "a/data.pkl", head, strlen(head), unit, times, tail },
@@ -355,8 +355,9 @@ static const struct {
 
 /* ---- the rule ------------------------------------------------------------------------ */
 
-/* The system's function that opens files, which open_counted replaces. A file may be opened to be
- * read only while a load is under way, so that its memory counts. */
+/* The system's function that opens files. open_counted replaces it, and asserts that a file is
+ * opened for reading only while a load is under way. Otherwise the memory for the file wouldn't
+ * count. */
 static int (*open_before)(const char *path, int flags, mode_t mode);
 static int files_read;
 static int open_counted(const char *path, int flags, mode_t mode) {
@@ -392,7 +393,7 @@ static int64_t peak_of(bool (*load)(const char *path), const char *path, bool *o
     return rg_memory_stats().peak - before.now;
 }
 
-/* Asserts that a load fails under this limit, which is too low for it. */
+/* Asserts that a load fails if the limit is this one, and takes no more memory than the limit. */
 static void check_too_low(const char *op, bool (*load)(const char *path), const char *path,
                           int64_t limit) {
     char begins[700], ends[120];
@@ -479,10 +480,10 @@ START_TEST(test_setting) {
 }
 END_TEST
 
-/* ---- what is loaded at once ------------------------------------------------------------ */
+/* ---- loads in several threads ---------------------------------------------------------- */
 
-/* Loads the file many times. Memory that the thread took before, or that other threads take,
- * doesn't count. */
+/* Loads the file many times. The limit of a load doesn't count memory that the thread took before
+ * it, or that other threads take. */
 static void *load_often(void *path) {
     rg_tensor *before = rg_keep(rg_zeros(1 << 20));
     for (int i = 0; i < 20; i++) {
@@ -510,7 +511,7 @@ START_TEST(test_threads) {
 }
 END_TEST
 
-/* ---- what a file makes of little ------------------------------------------------------- */
+/* ---- small files that ask for much memory ---------------------------------------------- */
 
 /* Pickles that repeat a unit a million times. Each is refused with the sentence `says`, and takes
  * at most `most` bytes. */
@@ -539,7 +540,8 @@ START_TEST(test_deep_pickles) {
 }
 END_TEST
 
-/* The limit of empty lists counts neither lists that have been filled nor lists inside others. */
+/* A pickle may have at most 65,536 lists and dicts that are empty. A list that is filled later
+ * doesn't count. Neither does a list inside another one. */
 START_TEST(test_many_lists) {
     bool ok;
     begin();
@@ -553,8 +555,7 @@ START_TEST(test_many_lists) {
 }
 END_TEST
 
-/* A table is read into its own memory: a line of n bytes takes no more than its numbers and the
- * text. */
+/* Loading a table takes little more memory than its text and its numbers. */
 START_TEST(test_table) {
     bool ok;
     begin();

@@ -194,7 +194,8 @@ START_TEST(test_load_where_nothing_can_be_written) {
 }
 END_TEST
 
-/* Without strict, a load returns the keys of torch's complaint, in its order. */
+/* With strict = false, a load returns the missing and unexpected keys, in the order of torch's
+ * error. */
 START_TEST(test_keys_that_are_left_out) {
     RG_SCOPE();
     Tree *m = new_tree();
@@ -317,7 +318,7 @@ START_TEST(test_modes_and_gradients) {
 }
 END_TEST
 
-/* A parameter in two places is one parameter. Its gradient is the sum over both places. */
+/* A parameter that two modules share is one parameter. Its gradient is the sum of both uses. */
 START_TEST(test_tied_parameters) {
     rg_linear_module *a = rg_nn_linear(2, 2, .bias = false), *b = rg_nn_linear(2, 2, .bias = false);
     rg_sequential *both = rg_nn_sequential(a, b);
@@ -514,7 +515,7 @@ static rg_list list_of(int function) {
     }
 }
 
-/* Whatever function returns a list, a failed list has 64 tensors that are NULL. */
+/* A list that failed has 64 tensors that are NULL, whichever function has returned it. */
 START_TEST(test_failed_lists) {
     for (int function = 0; function < 9; function++) {
         const rg_list list = list_of(function);
@@ -554,8 +555,8 @@ START_TEST(test_results_outlive_the_module) {
 }
 END_TEST
 
-/* A released module is noticed until its memory is used for something else. Without the pool of
- * memory.c that may be at once, so the test is skipped. */
+/* Using a released module fails, as long as its memory hasn't been reused. Without the pool of
+ * memory.c the memory may be reused at once, so the test is skipped. */
 START_TEST(test_released_modules) {
     if (rgi_pool_bypassed())
         return;
@@ -750,7 +751,8 @@ static rg_tensor *steep(rg_module *m, rg_tensor *x) {
 }
 static const rg_module_class steep_class = { .name = "Steep", .forward = steep };
 
-/* The child's request for memory that is denied. If the child fails, forward goes on without it. */
+/* The number of the child's request for memory that fails, or 0 for none. If the child's call
+ * fails, the forward of Outer uses its own input instead of the child's result. */
 static int denied_to_child;
 static rg_tensor *explode_after_child(rg_module *m, rg_tensor *x) {
     rg_memory_fail_at(denied_to_child);
@@ -804,8 +806,8 @@ static bool is_said(void *m, const char *sentence) {
     return said;
 }
 
-/* A field that the program has overwritten is noticed. Freeing the module doesn't release the
- * program's tensor. */
+/* If the program has overwritten a field, functions fail. Freeing the module doesn't release the
+ * tensor that the program put there. */
 START_TEST(test_fields_of_others) {
     RG_SCOPE();
     rg_linear_module *l = rg_nn_linear(2, 3);
@@ -828,7 +830,8 @@ START_TEST(test_fields_of_others) {
     ck_assert(rg_item(rg_sum(own)) == 3);
     rg_drop(weight);
     rg_drop(bias);
-    /* Such a module can't be registered as a child. The failed registration releases it. */
+    /* A module with an overwritten field can't be registered as a child. The failed registration
+     * releases the module. */
     l = rg_nn_linear(2, 3);
     weight = l->weight;
     l->weight = own;
@@ -840,7 +843,8 @@ START_TEST(test_fields_of_others) {
 }
 END_TEST
 
-/* The same holds for children: a module in a field that isn't registered there isn't freed. */
+/* Functions also fail if a field has a module that isn't registered there. Freeing the parent
+ * doesn't free that module. */
 START_TEST(test_children_of_others) {
     RG_SCOPE();
     rg_sequential *s = rg_nn_sequential(rg_nn_linear(2, 3));
@@ -856,8 +860,8 @@ START_TEST(test_children_of_others) {
     s = rg_nn_sequential(stranger);
     s->v[0] = NULL;
     rg_module_free(s);
-    /* The parents were freed without these children, so the test sets their counts of parents to
-     * 0. */
+    /* The parents were freed without decrementing the counts of parents in these modules. So the
+     * test sets the counts to 0. */
     child->registry->parents = 0;
     stranger->registry->parents = 0;
     rg_module_free(child);
@@ -894,8 +898,8 @@ START_TEST(test_first_of_many) {
 }
 END_TEST
 
-/* If a parameter is replaced, the new one takes over the old one's name. If the old one has no
- * name, the new one is named after its place. */
+/* A parameter that replaces another one takes over its name. If the old parameter has no name, the
+ * new one is named by the key under which it is registered. */
 START_TEST(test_next_names) {
     RG_SCOPE();
     rg_linear_module *l = rg_nn_linear(2, 3);
@@ -913,8 +917,8 @@ START_TEST(test_next_names) {
 }
 END_TEST
 
-/* A state with two values for one name is refused, and nothing is loaded. A module without
- * parameters takes any requires_grad. NULL has no hook to remove. */
+/* A state with two values for one name is refused, and nothing is loaded. rg_module_requires_grad_
+ * succeeds for a module without parameters. rg_remove_forward_hook refuses NULL. */
 START_TEST(test_twice_and_nothing) {
     RG_SCOPE();
     rg_linear_module *l = rg_nn_linear(1, 1);

@@ -190,7 +190,7 @@ static rg_tensor *valley_loss(void *context) {
     return rg_backward(loss) ? loss : NULL;
 }
 
-/* Does the same for a simpler loss, and without assertions, since memory may be denied. */
+/* Computes a simpler loss and its gradient. Has no assertions, since memory may be denied. */
 static rg_tensor *quiet_loss(void *context) {
     valley *v = context;
     rg_tensor *loss = rg_sum(rg_square(rg_square(v->p->v[0])));
@@ -255,8 +255,8 @@ END_TEST
 
 enum { MOST_CALLS = 64 };
 
-/* A script has the losses and slopes that its closure returns, one for each call. A script without
- * calls has the loss -x. `place` has the values of x at which the closure was called. */
+/* The losses and slopes that a closure returns, one for each call. If n is 0, the loss is -x.
+ * `place` has the value of x at each call of the closure, and then the last value of x. */
 typedef struct {
     rg_tensor *x;
     double loss[16], slope[16], place[MOST_CALLS + 1];
@@ -273,7 +273,7 @@ static rg_tensor *scripted_loss(void *context) {
     return rg_scalar_dtype(s->n ? s->loss[k] : -x, RG_FLOAT64);
 }
 
-/* Returns how many of the script's places differ from torch's by more than rounding. */
+/* Returns how many elements of `place` differ from torch's by more than rounding. */
 static int count_elsewhere(const script *s, char *places, int number) {
     int bad = 0;
     double want[MOST_CALLS + 1], far = 0;
@@ -290,7 +290,8 @@ static int count_elsewhere(const script *s, char *places, int number) {
     return bad + !golden_at_end(places);
 }
 
-/* Makes two steps with a script. The words have the options of LBFGS. */
+/* Makes two steps of LBFGS, whose options are in `words`. The closure returns the losses and slopes
+ * of the next field. */
 static int follow_script(char *words, golden_file *f, int number) {
     RG_SCOPE();
     script s = { .x = rg_requires_grad_(rg_zeros_dims(RG_DIMS(1), RG_FLOAT64), true) };
@@ -316,7 +317,8 @@ static int follow_script(char *words, golden_file *f, int number) {
     return count_elsewhere(&s, golden_field(f, ':'), number);
 }
 
-/* LBFGS calls its closure at the same places as torch's, whatever losses and slopes it gets. */
+/* LBFGS calls its closure at the same values of x as torch's does, whatever losses and slopes the
+ * closure returns. */
 START_TEST(test_lbfgs_scripts) {
     golden_file f = golden_open("lbfgs");
     int bad = 0, n = 0;
@@ -704,7 +706,8 @@ static rg_tensor *sum_of(void *w) {
     return rg_backward(loss) ? loss : NULL;
 }
 
-/* If the gradient is zero from the beginning, LBFGS has no direction, and its state has none. */
+/* If the gradient is zero from the beginning, LBFGS computes no direction. Its state then has only
+ * the counts of calls and of steps. */
 START_TEST(test_lbfgs_on_the_flat) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_zeros(2), true);
@@ -739,8 +742,8 @@ static double entry_named(rg_named_list d, const char *name) {
     ck_abort_msg("no %s", name);
 }
 
-/* The length of the first step is the rate divided by the sum of the gradient's absolute values,
- * rounded to float32. It is at most the rate itself, which isn't rounded. */
+/* The step size of LBFGS's first step is the rate, divided by the sum of the gradient's absolute
+ * values if this sum is above 1. The divided rate is rounded to float32. */
 START_TEST(test_lbfgs_first_step) {
     for (int n = 3; n < 6; n++) {
         RG_SCOPE();
@@ -763,9 +766,9 @@ static rg_tensor *of_wells(void *w) {
     return rg_backward(loss) ? loss : NULL;
 }
 
-/* If the line search takes the first length that it tries, the length of the step is the rate. A
- * length that it has found is a number of the parameters' dtype. The lengths and parameters are
- * torch's. */
+/* The step sizes and parameters of LBFGS with a line search are torch's. If the search accepts the
+ * step size with which it begins, it is the rate itself. A step size that the search computes is
+ * rounded to the parameters' dtype. */
 START_TEST(test_lbfgs_steps_of_a_search) {
     static const double start[] = { 0.3, -0.7, 1.1 };
     static const struct {
@@ -894,7 +897,8 @@ static int count_entries(rg_named_list d, const char *part) {
     return n;
 }
 
-/* A state of LBFGS may have ten pairs or more. Each of them must be there once. */
+/* A state of LBFGS may have ten pairs of directions and steps, or more. Each pair must be there
+ * once. */
 START_TEST(test_lbfgs_pairs) {
     RG_SCOPE();
     params a = make_params(RG_FLOAT64), b = make_params(RG_FLOAT64);
@@ -957,8 +961,8 @@ START_TEST(test_lbfgs_pairs) {
 }
 END_TEST
 
-/* After the first step, LBFGS has a direction and no pair. All keys of its state must be there all
- * the same. */
+/* After one step, LBFGS has a direction, but no pair of directions and steps yet. The other keys of
+ * its state must all be there. */
 START_TEST(test_lbfgs_without_pairs) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_ones(3), true);
@@ -997,7 +1001,8 @@ static rg_tensor *fails_later(void *context) {
     return ok ? valley_loss(context) : NULL;
 }
 
-/* A closure that fails when calls_left is used up, and keeps the loss of that call. */
+/* A closure that succeeds calls_left times. Then it fails, and keeps a loss whose graph has saved
+ * the parameters. */
 static rg_tensor *kept_loss;
 static rg_tensor *fails_with_a_graph(void *w) {
     if (calls_left-- > 0)
@@ -1006,8 +1011,8 @@ static rg_tensor *fails_with_a_graph(void *w) {
     return NULL;
 }
 
-/* If the closure fails, LBFGS restores the parameters, which counts as a write. So a graph that has
- * saved their values in between is refused. */
+/* If the closure fails, LBFGS writes the old values to the parameters. So a backward run fails if
+ * its graph has saved the values from before that write. */
 START_TEST(test_lbfgs_puts_back) {
     for (int wolfe = 0; wolfe < 2; wolfe++) {
         RG_SCOPE();
@@ -1158,7 +1163,7 @@ START_TEST(test_errors) {
 }
 END_TEST
 
-/* Makes three steps with a closure, and loads the state that they have left. Asserts that a failed
+/* Makes three steps with a closure, and loads the optimizer's own state. Asserts that a failed
  * first step changes nothing. */
 static bool steps_with_closure(rg_optim *o, params *p) {
     RG_SCOPE();
@@ -1246,7 +1251,8 @@ static bool group_after_refusal(void) {
     return ok;
 }
 
-/* Steps LBFGS, where the scope's list of tensors has no room left. */
+/* Makes a step of LBFGS with a line search. starve_in_turn calls this function when the scope's
+ * list of tensors is nearly full. */
 static bool steps_by_search(void) {
     RG_SCOPE();
     params p = make_params(RG_FLOAT64);
@@ -1329,8 +1335,8 @@ START_TEST(test_what_retains_its_gradient) {
 }
 END_TEST
 
-/* An optimizer that was freed is noticed while its memory isn't in use for something else. Without
- * the pool it is in use at once. */
+/* Using an optimizer that was freed fails, as long as its memory hasn't been reused. Without the
+ * pool of memory.c the memory may be reused at once, so the test is skipped. */
 START_TEST(test_released_optimizers) {
     if (rgi_pool_bypassed())
         return;
@@ -1359,7 +1365,7 @@ START_TEST(test_released_optimizers) {
 }
 END_TEST
 
-/* The first metric is the best one, however bad it is. With mode_max, that means however low. */
+/* The first metric is the best one yet, however bad it is. With mode_max, it may be negative. */
 START_TEST(test_the_first_metric_is_the_best) {
     params p = make_params(RG_FLOAT32);
     for (int max = 0; max < 2; max++) {
@@ -1397,7 +1403,8 @@ START_TEST(test_steps_leave_nothing) {
 }
 END_TEST
 
-/* RAdam divides by the variance only if the length of its average is above 5. At step 9 it is 5. */
+/* RAdam divides by the square root of the variance only in steps t whose rho_t is above 5. With
+ * these betas, rho_9 is exactly 5. */
 START_TEST(test_radam_begins) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_zeros_dims(RG_DIMS(1), RG_FLOAT64), true);
@@ -1477,7 +1484,7 @@ static void step_recorded(void *context) {
     rg_optim_step_closure(c[0], sum_of, c[1]);
 }
 
-/* How often LBFGS calls its closure depends on what it sees there. */
+/* LBFGS can't be recorded, since the number of closure calls in its step depends on the losses. */
 START_TEST(test_lbfgs_is_not_recorded) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_ones(2), true);
@@ -1581,8 +1588,8 @@ static void loop_end(loop *l) {
     rg_module_free(l->m);
 }
 
-/* Returns the number of warnings in a loop. Its steps have 0, 1 or 2 additional backward runs, and
- * one step follows right after the gradients were cleared. */
+/* Returns the number of warnings in a loop. Some of its steps have 1 or 2 more backward runs. One
+ * more optimizer step follows after the gradients were cleared. */
 static int warnings_of_loop(way clears, extra also) {
     loop l = loop_begin(clears, also);
     begin_to_count(old_gradients);
@@ -1632,8 +1639,8 @@ START_TEST(test_warns_of_no_replay) {
 }
 END_TEST
 
-/* The loss of one network adds to the gradients of another one, which clears them before its own
- * backward run. There is no warning. */
+/* The backward run of one network's loss also adds to the gradients of a second network. The second
+ * network clears them before its own backward run, so there is no warning. */
 START_TEST(test_warns_of_no_pair_of_networks) {
     for (int by_zero = 0; by_zero < 2; by_zero++) {
         loop critic = loop_begin(by_zero ? BY_ZERO : BY_OPTIMIZER, NOTHING);

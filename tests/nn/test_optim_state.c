@@ -293,7 +293,8 @@ static void step_all(rg_optim *o, rg_tensor *v[GROUPS], rg_schedule *s[3]) {
         ck_ok(rg_schedule_step(s[k]));
 }
 
-/* Each group and each schedule has its entries, by the names that the header tells. */
+/* The state has an entry for each group and each schedule, with the names that the header
+ * describes. */
 START_TEST(test_many_groups_and_schedules) {
     RG_SCOPE();
     rg_tensor *v[GROUPS], *w[GROUPS];

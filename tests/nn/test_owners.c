@@ -18,8 +18,8 @@ typedef struct {
     rg_linear_module *layer;
 } owner_module;
 
-/* The objects that a function may free. They are made anew for each call. The pointer to an object
- * is NULL once it is freed. */
+/* The objects that a function may free. They are made anew for each call of the library. A pointer
+ * is set to NULL when its object is freed. */
 static struct {
     rg_tensor *w;
     owner_module *model;
@@ -33,7 +33,7 @@ static struct {
 
 static void frees_nothing(void) {}
 
-/* Returns whether the library has freed the object, and hasn't refused to. */
+/* Returns false if the library has refused to free the object. */
 static bool was_freed(void) {
     return !strstr(rg_error_peek(), "working on it") && !strstr(rg_error_peek(), "is running");
 }
@@ -102,7 +102,7 @@ static const struct {
     { "the saved hooks", pops_saved_hooks },
 };
 
-/* Frees the object of the present case once, if `armed` is set, as it is while the case runs. */
+/* Calls the function `deed`, which frees an object, once. Does nothing unless `armed` is set. */
 static bool armed;
 static void (*deed)(void);
 static void act(void) {
@@ -452,7 +452,7 @@ static const struct {
     CALL(error_handler),
 };
 
-/* The classes of ops stay. */
+/* The classes of ops stay in memory until the program ends. */
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
 /* ---- all cases ------------------------------------------------------------------------------- */
@@ -497,8 +497,8 @@ static void end(void) {
         drops_w();
 }
 
-/* The errors of calls whose function frees what the call still works with. All other calls succeed,
- * or fail with any message. */
+/* Calls that must fail if their function frees what the call still works with, and their errors.
+ * All other calls succeed, or fail with any message. */
 static const struct {
     const char *call, *deed, *says;
 } refused[] = {
@@ -542,15 +542,15 @@ static int64_t bytes_after_all(void) {
     return rg_memory_stats().now;
 }
 
-/* The first round makes the classes of ops, which stay. The second round leaves no memory
- * behind. */
+/* The first round makes the classes of ops, which stay in memory until the program ends. The second
+ * round leaves no memory behind. */
 START_TEST(test_all) {
     const int64_t bytes = bytes_after_all();
     ck_assert_int_eq(bytes_after_all(), bytes);
 }
 END_TEST
 
-/* A recorded step can't run itself, nor can two threads run it at the same time. */
+/* A recorded step tries to run its own recording, which is refused. */
 static void runs_itself(void) {
     ck_fails(rg_replay_run(at.replay), RG_RUNTIME_ERROR, "is running already");
 }

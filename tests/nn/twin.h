@@ -107,7 +107,7 @@ __attribute__((unused)) static void twin_gradcheck(rg_function *f, void *m, rg_t
     }
 }
 
-/* The first failure since this was empty. */
+/* The message of the first failure since this string was last cleared. */
 __attribute__((unused)) static char twin_failure[1024];
 __attribute__((unused)) static void twin_notes(rg_code code, const char *sentence) {
     (void)code;
