@@ -145,7 +145,8 @@ START_TEST(test_printed_heat_map) {
 }
 END_TEST
 
-/* Many columns are narrow, and more of them become means. */
+/* If a printed heat-map has many columns, they are narrow. If it has even more, a cell is the mean
+ * of several elements. */
 START_TEST(test_wide_heat_map) {
     scratch_begin();
     RG_SCOPE();
@@ -229,8 +230,8 @@ START_TEST(test_refusals) {
 }
 END_TEST
 
-/* A stream that is full, or open for reading, is an error. A full disk is an error, too, and leaves
- * the old file. */
+/* Printing fails if the stream is full, or open for reading. Saving fails if the disk is full, and
+ * leaves the old file. */
 START_TEST(test_full) {
     scratch_begin();
     RG_SCOPE();

@@ -167,7 +167,8 @@ END_TEST
 
 /* ---- modules ------------------------------------------------------------------------ */
 
-/* The outputs of modules are kept under their paths. The result has the same bits as without. */
+/* The outputs of modules are kept under their paths. Keeping them doesn't change a bit of the
+ * result. */
 START_TEST(test_outputs_of_modules) {
     rg_gpt *m = small();
     rg_tensor *loss = rg_call(m, tokens(), targets());
@@ -391,7 +392,8 @@ static rg_tensor *notes_point(rg_tensor *x, const char *name, void *context) {
     return RG_NONE;
 }
 
-/* Returns whether the values after this one don't depend on it, but are used together with it. */
+/* Returns true for a value that is used together with later values, though these don't depend on
+ * it. */
 static bool stands_beside_others(const char *point) {
     static const char *const beside[] = { "transformer.wte", "hook_embed", "hook_q", "hook_k" };
     for (int i = 0; i < 4; i++)
@@ -455,7 +457,7 @@ START_TEST(test_ends_in_another_order) {
 }
 END_TEST
 
-/* Hooks end when their module is freed, and not when another one is. A new module in the same
+/* Freeing a module ends its hooks, but not the hooks on another module. A new module in the same
  * memory has no hooks. */
 START_TEST(test_a_look_at_what_ended) {
     triple *m = RG_MODULE(triple, &triple_class), *other = RG_MODULE(triple, &triple_class);

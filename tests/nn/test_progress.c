@@ -69,7 +69,8 @@ START_TEST(test_in_a_file) {
 }
 END_TEST
 
-/* A loop may begin later, end before, have fewer than ten steps, or go beyond the last. */
+/* A loop may begin after step 1, end before the last step, have fewer than ten steps, or go beyond
+ * the last step. */
 START_TEST(test_other_loops) {
     scratch_begin();
     FILE *f = stream();
@@ -107,8 +108,8 @@ START_TEST(test_unknown_number) {
 }
 END_TEST
 
-/* The time that is left has a unit that fits. Fewer than one step a second is shown with
- * decimals. */
+/* The time that is left is shown in a suitable unit. A speed below one step per second is shown
+ * with decimals. */
 START_TEST(test_times) {
     scratch_begin();
     FILE *f = stream();
@@ -143,8 +144,8 @@ END_TEST
 
 /* ---- a terminal ------------------------------------------------------------------------ */
 
-/* Reads what came to the terminal, as far as the string `last`, into `text`. The terminal may hand
- * it over in pieces. */
+/* Reads what was written to the terminal into `text`, until `text` contains `last`. One read may
+ * return only a part of it. */
 static void read_terminal(int master, char text[4096], const char *last) {
     size_t n = 0;
     for (text[0] = 0; !strstr(text, last); text[n] = 0) {
@@ -171,7 +172,7 @@ START_TEST(test_on_a_terminal) {
     ck_ok(rg_progress_note(&p, "a note"));
     read_terminal(master, text, "\n");
     ck_assert_str_eq(text, "\r\033[Ka note\r\n");
-    /* Shortly after a line was shown no other line is due, and later one is. */
+    /* Shortly after a line was shown, no other line is due. Later, one is due. */
     p.shown += 100;
     ck_assert(!rg_progress_due(&p, 2));
     p.shown -= 200;

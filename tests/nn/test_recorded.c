@@ -1,8 +1,8 @@
 /*
  * test_recorded.c: calls that a recorded step refuses, since a run could not repeat them: reading
- * the program's memory, and reading and writing files. Their list, once.def, is compared with the
- * public headers. Functions that write files are in the list, too, and must not write over a
- * read-only file.
+ * the program's memory, and reading and writing files. They are listed in once.def, which is
+ * compared with the public headers. Those that write files are also tested to leave a read-only
+ * file as it is.
  */
 #include "regard.h"
 #include "tensor/base.h"
@@ -184,8 +184,8 @@ static void derives(void *x_) {
     derived[2] = rg_keep(rg_hessian(sum_of_cubes, NULL, 1, &x));
 }
 
-/* A tensor that requires grad is refused where a number belongs: its gradient would be missing, and
- * nothing would tell. */
+/* Where a function expects a number, a tensor that requires grad is refused. Otherwise its gradient
+ * would be missing without an error. */
 START_TEST(test_numbers_with_a_history) {
     RG_SCOPE();
     rg_tensor *n = rg_requires_grad_(rg_scalar(2.), true);
@@ -225,9 +225,9 @@ static bool writable(const char *path) { return faccessat(AT_FDCWD, path, W_OK, 
 
 static const char *const written[] = { "new", "config.json", "model.safetensors" };
 
-/* Calls the function twice. Before the second call, the file of this name that the first one made
- * becomes read-only. Returns false, and prints why, if the second call doesn't fail with the cause,
- * or if it changes the file. Counts the functions that make such a file. */
+/* Calls the function twice. If the first call makes a file of this name, the file becomes
+ * read-only, and *writers grows by 1. Returns false, and prints why, if the second call then
+ * changes the file, or doesn't fail with the error of a file without write permission. */
 static bool keeps_read_only_file(int i, const char *name, int *writers) {
     RG_SCOPE();
     struct stat before, after;
@@ -284,7 +284,7 @@ START_TEST(test_read_only_files) {
 }
 END_TEST
 
-/* ---- what a step keeps, and how it is told -------------------------------------------------- */
+/* ---- constants, and advice in errors -------------------------------------------------------- */
 
 /* The numbers and texts in a step are constants: all runs use those of the recording. */
 static void has_constants(void *y) {
@@ -303,7 +303,7 @@ START_TEST(test_constants) {
 }
 END_TEST
 
-/* The sentence says what to do instead. */
+/* The error names a function that the step may call instead. */
 START_TEST(test_what_to_do_instead) {
     ck_fails(rg_record(once_rg_from_float, NULL), RG_NOT_IMPLEMENTED,
              "copy them into a tensor that was made before the step was recorded (rg_copy_)");
@@ -383,7 +383,7 @@ static bool was_given(const char *path) {
     return false;
 }
 
-/* Looks into the header and, first, into the headers that it includes. */
+/* Applies look_into to each header that this header includes, and then to the header itself. */
 static int look_into_all(const char *path) {
     static const char include[] = "\n#include \"";
     if (was_given(path))
@@ -525,8 +525,8 @@ static void hooked_free(rg_replay *r) {
     rg_module_free(hooked.model);
 }
 
-/* A run fails as long as there is a hook that it would have to call, and changes nothing. It goes
- * on once the hook is removed. */
+/* As long as there is a hook that a run would have to call, the run fails and changes nothing. Once
+ * the hook is removed, runs succeed. */
 START_TEST(test_later_hooks) {
     for (int i = 0; i < RG_COUNT(all_hooks); i++) {
         rg_replay *r = hooked_make();
@@ -576,8 +576,8 @@ END_TEST
 
 /* ---- requires_grad that is changed after the step was recorded ------------------------------- */
 
-/* A frozen parameter gets no gradient, so a run would add one in vain. When it requires grad again,
- * it has its old node, to which the runs add. */
+/* After the step was recorded, a run fails while a parameter is frozen, since its gradient would
+ * have no effect. Once the parameter requires grad again, runs succeed. */
 START_TEST(test_later_requires_grad) {
     static const char said[] = "requires_grad of a tensor has been changed since";
     rg_replay *r = hooked_make();

@@ -1,7 +1,7 @@
 /*
- * test_recurrent.c: LSTM, GRU, RNN, their cells and packed sequences compute what PyTorch's do, on
- * its own samples and on others, and refuse what PyTorch refuses. REGARD_GOLDEN names a folder with
- * other cases.
+ * test_recurrent.c: LSTM, GRU, RNN, their cells and packed sequences compute what PyTorch's do, and
+ * refuse what PyTorch refuses. The cases are PyTorch's own samples and others. REGARD_GOLDEN names
+ * a folder with more cases.
  */
 #define TWIN_DATA "recurrent"
 #include "twin.h"
@@ -438,7 +438,7 @@ END_TEST
 START_TEST(test_rows_and_threads_change_no_bit) {
     rg_rnn_module *m = rg_nn_lstm(128, 128);
     rg_tensor *x = rg_randn(8, 40, 128), *one = NULL;
-    rgi_gather_workers = true; /* With few cores, one thread might do all the work. */
+    rgi_gather_workers = true; /* Otherwise one thread might do all the work. */
     for (int threads = 1; threads <= 3; threads++) {
         rg_set_num_threads(threads);
         rg_zero_grad(m);
@@ -551,7 +551,7 @@ START_TEST(test_what_needs_no_cutting) {
     const double scans = calls_of("rnn_scan"), cuts = calls_of("slice"), joins = calls_of("cat");
     ck_ok(rg_call(m, x));
     ck_assert(calls_of("rnn_scan") == scans + 1 && calls_of("slice") == cuts);
-    /* Steps that consist of the same sequences are cut out as one piece. */
+    /* Steps with the same sequences are cut out together, as one piece. */
     ck_ok(rg_pad_packed_sequence(p, .total_length = 4).output);
     ck_assert(calls_of("cat") == joins + 1 && calls_of("slice") == cuts + 1);
     ck_ok(rg_pack_padded_sequence(x, rg_parse("[4, 4]")).data);
@@ -603,8 +603,8 @@ START_TEST(test_what_packing_refuses) {
     static const char *const wrong[] = { "[3, 2, 1]", "[2, 3, 1, 1]", "[4, 5, 3]", "[7, 0]",
                                          "[8, -1]",   "[[7]]",        "[7.0]",     "7",
                                          "[]" };
-    /* "[4, 5, 3]" has a sum of 7 without the 5, which is refused because it is larger than the
-     * 4. */
+    /* In "[4, 5, 3]", 4 and 3 have the right sum, 7. The 5 is refused because it is larger than the
+     * 4 before it. */
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         p.batch_sizes = rg_parse(wrong[i]);
         ck_fails(rg_pad_packed_sequence(p).output, RG_RUNTIME_ERROR,
@@ -632,7 +632,8 @@ START_TEST(test_what_packing_refuses) {
 }
 END_TEST
 
-/* A sum that overflows isn't taken for the right one: five times 2^62 is 2^62 modulo 2^64. */
+/* An overflow of the sum is noticed: five times 2^62 is 2^62 modulo 2^64, which would be the right
+ * sum. */
 START_TEST(test_sizes_whose_sum_goes_round) {
     const rg_packed_sequence many = { .data = rg_expand(rg_zeros(1), (int64_t)1 << 62),
                                       .batch_sizes = rg_full_dims(RG_DIMS(5), 0x1p62, RG_INT64),
@@ -647,8 +648,9 @@ START_TEST(test_sizes_whose_sum_goes_round) {
 }
 END_TEST
 
-/* The sizes of steps would be read only while the step is recorded, and each run would use the same
- * sizes. So these steps are refused. */
+/* These functions read the lengths of sequences. A recorded step would read them only while it is
+ * recorded, and each run would use the same lengths. So the functions are refused in a recorded
+ * step. */
 typedef struct packing {
     rg_tensor *x, *lengths;
     rg_packed_sequence packed;

@@ -1,6 +1,7 @@
 /*
- * test_replace.c: a child, parameter or buffer that is registered again takes the place of the old
- * one, in modules and in containers. If a field holds one that isn't registered, this is reported.
+ * test_replace.c: a child, parameter or buffer that is registered under an old name replaces the
+ * old one, in modules and in containers. If a field has a module or tensor that isn't registered,
+ * functions fail.
  */
 #define TWIN_DATA "layers"
 #include "twin.h"
@@ -102,8 +103,8 @@ START_TEST(test_failures_change_nothing) {
 }
 END_TEST
 
-/* A module or tensor that was put into a field, or into a container's v, without being registered
- * is reported. */
+/* Functions fail if a module or tensor was put into a field, or into a container's v, without being
+ * registered. */
 START_TEST(test_unregistered) {
     Net *m = new_net();
     rg_sequential *s = rg_nn_sequential(rg_nn_relu(), rg_nn_tanh());
@@ -207,7 +208,7 @@ START_TEST(test_module_list) {
                                         "bias=True)\n"
                                         ")");
     ck_assert(rg_named_parameters(l).n == 2 && rg_state_dict(l).n == 6);
-    /* Another module takes one of the shared module's places; the others keep it. */
+    /* The shared module is replaced at one index. It keeps its other indices. */
     ck_assert(rg_module_list_set(l, -1, rg_nn_relu()) && rg_state_dict(l).n == 4);
     ck_ok(rg_call(l->v[0], rg_ones(2)));
     ck_fails(rg_module_list_insert(l, 9, rg_nn_relu()), RG_INDEX_ERROR,
@@ -238,7 +239,8 @@ START_TEST(test_tensors_among_modules) {
 }
 END_TEST
 
-/* Returns whether replacing worked. Either way the module runs, and nothing is lost. */
+/* Returns whether all replacements succeeded. If not, the modules still run, and have all their
+ * parameters. */
 static bool replace(void) {
     Net *m = new_net();
     rg_sequential *s = m ? rg_nn_sequential(rg_nn_linear(2, 2), rg_nn_linear(2, 2)) : NULL;

@@ -1,6 +1,6 @@
 /*
- * test_replay.c: a recorded step goes on as the step itself would, bit for bit, and a
- * step that can't be done again is refused.
+ * test_replay.c: the runs of a recording compute the same bits as calls of the step would. A step
+ * that can't be repeated by runs is refused.
  */
 #include "autograd/tools/function.h"
 #include "nn/data/data.h"
@@ -133,7 +133,7 @@ static void same_bits(const char *kind) {
                   "%s: losses differ, at last %.17g and %.17g", kind, eager[STEPS - 1],
                   again[STEPS - 1]);
     ck_assert(rg_equal(weights, rg_parameters(m.module).v[0]));
-    /* The lists above own a few tensors; steps leave none. */
+    /* The runs leave no tensors. This function itself has made a few. */
     ck_assert_int_le(rg_live_tensors(), live + 64);
     rg_replay_free(r);
     rg_drop(weights);
@@ -286,7 +286,7 @@ START_TEST(test_refusals) {
 }
 END_TEST
 
-/* ---- what is done once -------------------------------------------------------------------- */
+/* ---- calls that can't be repeated --------------------------------------------------------- */
 
 static rg_generator *own_generator;
 static rg_tensor *generator_state, *weights;
@@ -528,7 +528,7 @@ START_TEST(test_without_memory) {
         m.loss = NULL;
         RG_FOR (int i = 0; i < 1; i++)
             rg_optim_zero_grad(m.optim);
-        /* The optimizer owns its state. */
+        /* At most 8 tensors are left: those of the optimizer's state, which it owns. */
         ck_assert_int_le(rg_live_tensors(), live + 8);
         drop(&m);
     }
@@ -548,7 +548,7 @@ static void carries_on(void *context) {
     rg_error_clear();
 }
 
-/* Each run would add to the constant again. So the step is refused, whichever request is denied. */
+/* A run would add to the constant once more. So recording must fail, or `two` was denied memory. */
 static void adds_to_a_constant(void *context) {
     rg_tensor *w = context, *two = rg_full(RG_DIMS(4), 2);
     if (two)
@@ -677,8 +677,8 @@ START_TEST(test_sums_without_memory) {
 }
 END_TEST
 
-/* Each run adds to the gradient that the run before has left. So a run mustn't write other tensors
- * into the memory of that gradient, such as those that the step makes and drops first. */
+/* Each run adds to the gradient of the previous run. So a run mustn't write other tensors into the
+ * memory of that gradient. The step makes and drops such tensors before its backward run. */
 static void adds_up(void *context) {
     rg_tensor *w = context;
     RG_FOR (int i = 0; i < 1; i++)
@@ -716,8 +716,8 @@ static void multiplies(void *unused) {
     rg_keep(product_y);
 }
 
-/* Products are computed by way of bfloat16, forward, backward and in a replay, while "medium" is
- * set; after that they are not. */
+/* While "medium" is set, products are computed in bfloat16: forward, backward and in a replay. With
+ * "highest", a replay computes them in float32. */
 START_TEST(test_precision_of_products) {
     RG_SCOPE();
     factor[0] = rg_requires_grad_(rg_randn(40, 50), true);
@@ -738,17 +738,18 @@ START_TEST(test_precision_of_products) {
 }
 END_TEST
 
-/* ---- memory that goes round ------------------------------------------------------- */
+/* ---- memory that is reused -------------------------------------------------------- */
 
 enum { SLOTS = 5, KEPT = 3, RUNS = 5 };
 
-/* A wild step is made up from a seed. Its tensors die in any order, or are kept, viewed, added to
- * and drawn, and none of its writes may reach memory that others have. */
+/* The context of a step whose ops are chosen by random numbers. Its tensors are dropped in any
+ * order, or are kept, viewed and written to. No write may change the memory of another tensor. */
 typedef struct wild {
-    /* `at` is the state of the random numbers from which the step is made up. */
+    /* `at` is the state of the random numbers that choose the ops, and `seed` is its first value.
+     */
     uint64_t seed, at;
-    /* p are the parameters, x is the input, `whole` has whole numbers, `place` has two rows, and
-     * `kept` has results that outlive a step. */
+    /* p are the parameters, x is the input, `whole` has integers, `place` has the indices of two
+     * rows, and `kept` has results that outlive a step. */
     rg_tensor *p[2], *x, *whole, *place, *kept[KEPT];
     rg_optim *optim;
 } wild;
@@ -829,7 +830,7 @@ static void wild_step(void *context) {
     w->at = w->seed;
     int order = any(w, 6);
     if (order == 0) {
-        /* The optimizer goes by the gradients of the step before. */
+        /* The optimizer uses the gradients of the previous step. */
         rg_optim_step(w->optim);
         rg_optim_zero_grad(w->optim);
     }
@@ -903,7 +904,7 @@ static void wild_change(wild *w, int run) {
         rg_mul_(w->x, -0.5);
 }
 
-/* Does the step itself, and keeps what is seen after each run. */
+/* Calls the step RUNS times, and keeps what the program sees after each call. */
 static void wild_eager(uint64_t seed, rg_tensor *seen[RUNS]) {
     wild w = wild_make(seed);
     RG_FOR (int i = 0; i < RUNS; i++) {
@@ -916,7 +917,8 @@ static void wild_eager(uint64_t seed, rg_tensor *seen[RUNS]) {
     wild_drop(&w);
 }
 
-/* Records the step, and compares what is seen after each run. */
+/* Records the step and runs the recording. Compares what the program sees after each run with
+ * seen[]. */
 static void wild_replayed(uint64_t seed, rg_tensor *const seen[RUNS]) {
     wild w = wild_make(seed);
     rg_replay *r = rg_record(wild_step, &w);
@@ -932,7 +934,7 @@ static void wild_replayed(uint64_t seed, rg_tensor *const seen[RUNS]) {
         rg_drop(now);
     }
     rg_tensor *before = wild_seen(&w), *after;
-    /* Tensors that are kept stay as they are when the recording goes. */
+    /* Freeing the recording doesn't change the tensors that the program keeps. */
     rg_replay_free(r);
     RG_FOR (int i = 0; i < 8; i++)
         rg_fill_(rg_empty(6, 6), NAN);
@@ -978,8 +980,8 @@ static void deep(void *w) {
     rg_backward(rg_sum(y));
 }
 
-/* A recording takes as much memory as the step itself, since results that die on the way share
- * memory. */
+/* A recording takes about as much memory as the step itself, since the memory of a dropped result
+ * is reused within the step. */
 START_TEST(test_memory_goes_round) {
     RG_SCOPE();
     rg_tensor *values = rg_randn(64, 1024), *w = rg_requires_grad_(rg_randn(128, 128), true);
@@ -1058,7 +1060,8 @@ static void *many_rounds(rg_tensor *w, int n) {
 static void two_rounds(void *w) { many_rounds(w, 2); }
 static void nine_rounds(void *w) { many_rounds(w, 9); }
 
-/* A round lets go of its memory, also of a graph with views. The next round reuses that memory. */
+/* When a round has ended, its memory is reused by the next round, including that of a graph with
+ * views. */
 START_TEST(test_rounds_take_turns) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_randn(128, 128), true);
@@ -1076,7 +1079,8 @@ START_TEST(test_rounds_take_turns) {
 }
 END_TEST
 
-/* The gradient of a tensor that doesn't retain it is absent, in a recording, too. */
+/* The gradient of a tensor that doesn't retain it is absent. Asking for it is allowed in a
+ * recording. */
 static bool was_absent;
 static void asks_for_no_gradient(void *w) {
     rg_tensor *h = rg_mul(w, 2);
@@ -1097,8 +1101,7 @@ START_TEST(test_absent_gradients) {
 }
 END_TEST
 
-/* The context of a step that gets the gradient g from outside its graph. The gradient reaches w as
- * a view. */
+/* The context of a step with two leaves, w and a. The gradient g is made outside the step. */
 typedef struct {
     rg_tensor *w, *g, *a;
 } outside;
@@ -1179,7 +1182,8 @@ START_TEST(test_data_that_lie_otherwise) {
 }
 END_TEST
 
-/* A run also refuses other strides of a result that the program keeps. */
+/* A run also fails if the program has given a result data with other strides than when the step was
+ * recorded. */
 static rg_tensor *picked;
 static void picks(void *from) { picked = rg_keep(rg_index_select(from, 0, rg_arange(4))); }
 
@@ -1246,7 +1250,8 @@ START_TEST(test_results_with_other_data) {
 }
 END_TEST
 
-/* A run fails if an op lacks memory for its own work. The next run, which has it, succeeds. */
+/* A run fails if an op is denied memory for its work. The next run succeeds if it gets the memory.
+ */
 static rg_tensor *filled;
 static void fills_from_the_end(void *at) {
     rg_drop(filled);
@@ -1321,8 +1326,8 @@ START_TEST(test_gradients_that_share_memory) {
 }
 END_TEST
 
-/* The recording holds a gradient that comes from outside the step. If the step has made that
- * gradient itself, it can't write to it afterwards. */
+/* The recording keeps alive a gradient that is passed to rg_backward. If the step itself has made
+ * that gradient, it can't write to it afterwards. */
 static void from_outside(void *context) {
     outside *o = context;
     rg_set_grad(o->w, RG_NONE);
@@ -1365,7 +1370,7 @@ START_TEST(test_given_gradients_are_held) {
 }
 END_TEST
 
-/* Reused memory makes an inference tensor only if it is reused in inference mode. */
+/* A tensor in reused memory is an inference tensor only if it is made in inference mode. */
 static bool were_inference[2];
 static void changes_mode(void *w) {
     rg_drop(rg_exp(w));
@@ -1431,7 +1436,7 @@ static void chain_that_dies(void *w) {
         rg_drop(v[i]);
 }
 
-/* Adds up four gradients of w, which arrive as they are or as views. The graph holds all other
+/* Adds up four gradients of w. If `views`, each reaches w as a view. The graph holds all other
  * tensors. */
 static void adds_up_four(void *w, bool views) {
     rg_tensor *sum = NULL;
@@ -1559,8 +1564,8 @@ static void given_a_gradient(void *context) {
     rg_backward_many(2, roots, given, (rg_backward_options){ .gradient = RG_NONE });
 }
 
-/* One gradient arrives at a as it is, and at w as a view. Another gradient is then added to that of
- * w. */
+/* One gradient reaches the leaf a itself, and w as a view. Another gradient is then added to that
+ * of w. */
 static void two_have_it(void *context) {
     outside *o = context;
     rg_set_grad(o->w, RG_NONE);
@@ -1611,7 +1616,8 @@ static void backs(void *unused) {
     rg_backward(root, .retain_graph = true);
 }
 
-/* A recording holds a graph from before it, even after the program has dropped the graph. */
+/* A recording keeps alive a graph that was made before it, even after the program has dropped the
+ * graph. */
 START_TEST(test_graph_from_outside) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_randn(4, 4), true), *want[3];
@@ -1636,7 +1642,7 @@ END_TEST
 
 /* ---- indices that differ between runs --------------------------------------------------- */
 
-static rg_tensor *at; /* (2), the indices. */
+static rg_tensor *at; /* A vector of two indices. */
 #define AT(name, call)               \
     static void at_##name(void *w) { \
         (void)w;                     \
@@ -1698,9 +1704,9 @@ START_TEST(test_indices) {
 }
 END_TEST
 
-/* A freed recording is noticed until its memory is used for something else. Without the pool of
- * memory.c that may be at once, so the test is skipped. An optimizer can be freed only once, even
- * if a recording still steps it. */
+/* Using a freed recording fails, as long as its memory hasn't been reused. Without the pool of
+ * memory.c the memory may be reused at once, so the test is skipped. A second rg_optim_free fails,
+ * even if a recording still steps the optimizer. */
 START_TEST(test_released_recordings) {
     if (rgi_pool_bypassed())
         return;

@@ -184,8 +184,8 @@ static things begin(bool given) {
     return t;
 }
 
-/* Makes the change that comes before this run: before run 1 the first change, before run 2 the
- * second one; before run 3 all gradients are cleared. */
+/* Makes the change that comes before this run: `first` before run 1, and `second` before run 2.
+ * Before run 3, all gradients are cleared. */
 static void change_before(int run, things *t, const change *first, const change *second) {
     if (run == 1)
         first->call(t);
@@ -195,9 +195,9 @@ static void change_before(int run, things *t, const change *first, const change 
         rg_optim_zero_grad(t->optim);
 }
 
-/* Calls the step RUNS times with the two changes, and then does the same with a recording. Checks
- * that each run has the results of the call or, if it fails, has changed nothing. Returns whether
- * no run failed. */
+/* Calls the step RUNS times, with the two changes in between. Then does the same with runs of a
+ * recording. Asserts that each run has the results of the call or, if it fails, has changed
+ * nothing. Returns false if a run failed. */
 static bool runs_as_called(int step, bool given, const change *first, const change *second) {
     RG_SCOPE();
     picture called[RUNS];

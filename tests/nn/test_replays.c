@@ -22,8 +22,8 @@ static int steps(void) { return rg_slow() ? 100 : STEPS; }
 /* The order in which a step clears the gradients and steps the optimizer. */
 typedef enum {
     ZERO_BACKWARD_STEP,
-    STEP_ZERO_BACKWARD, /* The gradients are those of the step before. */
-    ADDED_UP,           /* They are cleared outside the step, for each third text. */
+    STEP_ZERO_BACKWARD, /* The optimizer uses the gradients of the step before. */
+    ADDED_UP,           /* The program clears them before every third text. */
 } gradient_order;
 
 typedef struct {
@@ -72,7 +72,8 @@ static rg_tensor *text_of(int i) {
     return rg_reshape(tokens, rows, length);
 }
 
-/* Trains by calls of the step or by its recordings, and fills losses[]. Returns the weights. */
+/* Trains by calling the step or, if `replayed`, by rg_replays_run. Fills losses[], and returns the
+ * weights. */
 static rg_tensor *train(rg_dtype dtype, gradient_order order, bool replayed, double losses[]) {
     learner l = new_learner(dtype, order);
     rg_replays *r = rg_replays_new(learn, &l);
@@ -309,8 +310,8 @@ START_TEST(test_refusals) {
 }
 END_TEST
 
-/* Freed recordings are noticed until their memory is used for something else. Without the pool of
- * memory.c that may be at once, so the test is skipped. */
+/* Using freed recordings fails, as long as their memory hasn't been reused. Without the pool of
+ * memory.c the memory may be reused at once, so the test is skipped. */
 START_TEST(test_released) {
     if (rgi_pool_bypassed())
         return;
@@ -324,7 +325,7 @@ START_TEST(test_released) {
 }
 END_TEST
 
-/* ---- without memory ---------------------------------------------------------------------- */
+/* ---- when memory is denied --------------------------------------------------------------- */
 
 static rg_tensor *doubled(rg_tensor *const in[], void *context) {
     rg_tensor *w = context;
@@ -360,7 +361,7 @@ static void runs_again(bool done) {
     ck_assert_msg(run_some(kept), "%s", rg_error());
 }
 
-/* Nothing is left of what failed, and recordings go on afterwards. */
+/* Calls that fail leave no memory behind, and later runs succeed. */
 START_TEST(test_denied) {
     ck_assert_int_gt(deny_in_turn(makes_and_runs, NULL), 20);
     rg_tensor *w = rg_requires_grad_(rg_full(RG_DIMS(1), 2.0), true);
@@ -386,7 +387,7 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-/* ---- gradients that are there in a repetition, but weren't when the step was recorded - */
+/* ---- gradients that are set or cleared after the step was recorded -------------------- */
 
 /* Two weights and one optimizer of both. The step's backward reaches only the first weight. */
 typedef struct {
@@ -550,7 +551,7 @@ END_TEST
 
 static void normalizes(void *m) { rg_call((rg_module *)m, rg_ones(4, 3)); }
 
-/* The refusal names the layer that reads a value, and not a function that it calls. */
+/* The error names the layer that reads a value, not a function that the layer calls. */
 START_TEST(test_batch_norm_that_averages) {
     rg_batch_norm_module *m = rg_nn_batch_norm1d(3, .momentum = NAN);
     ck_fails(rg_record(normalizes, m), RG_NOT_IMPLEMENTED, "batch_norm: can't be part");

@@ -84,7 +84,7 @@ START_TEST(test_numbers) {
     ck_ok(rg_report_number(r, "", 3, -INFINITY));
     ck_ok(rg_report_setting(r, "lr", "%g and %s", 0.5, "<more>"));
     ck_ok(rg_report_text(r, "model", "two\nlines"));
-    /* A killed run has all but the end. */
+    /* A run that is killed leaves a page with all records but that of the end. */
     has_record("[\"number\",\"loss\",1,0.1]");
     ck_ok(rg_report_end(r));
     has_record("[\"number\",\"loss\",9223372036854775807,1e-300]");
@@ -257,7 +257,7 @@ static size_t page_bytes(void) {
     return n;
 }
 
-/* A page that was cut inside is completed, and a cut page of another version is refused. */
+/* If a page was cut off, resuming it completes it. A cut page of another version is refused. */
 START_TEST(test_resume_of_cut_page) {
     scratch_begin();
     ck_ok(rg_report_end(begin()));
@@ -309,7 +309,7 @@ static int open_no_append(const char *path, int flags, mode_t mode) {
     return flags & O_APPEND ? -1 : open_before(path, flags, mode);
 }
 
-/* The same if the new page is written, but can't be opened for the records. */
+/* The old page also stays if the new page is written, but can't be opened to append records. */
 START_TEST(test_old_page_stays_if_opening_fails) {
     scratch_begin();
     rg_report *r = begin();
@@ -332,7 +332,7 @@ END_TEST
 
 /* ---- disks and memory that are full ------------------------------------------------------ */
 
-/* A record that was cut short is lost, and no other is. */
+/* Only a record that was cut short is lost. */
 START_TEST(test_full_disk) {
     scratch_begin();
     rg_report *r = begin();
@@ -352,7 +352,8 @@ START_TEST(test_full_disk) {
     faults_end();
     ck_ok(rg_report_end(r));
     has_record("[\"number\",\"loss\",4,1.0]");
-    /* The run, two numbers, the time at the first and at the end, and the end. */
+    /* The six records: the run, two numbers, the times at the first number and at the end, and the
+     * end. */
     ck_assert_int_eq(count_records(1), 6);
     scratch_end();
 }

@@ -24,8 +24,9 @@ static const rg_module_class net_class = { .name = "Net" };
 
 enum { PLAIN, TIED, PARTS };
 
-/* Makes a module. If it is TIED, `a` and `b` are one parameter, and `part` is a view of it. If it
- * is PARTS, `part` and `other` are views that overlap, of a tensor that isn't the module's. */
+/* Makes a module. If it is TIED, `a` and `b` are one parameter, and `part` is a view of that
+ * parameter. If it is PARTS, `part` and `other` are overlapping views of a tensor that isn't in the
+ * module. */
 static Net *net(int kind) {
     RG_SCOPE();
     Net *self = RG_MODULE(Net, &net_class);
@@ -253,7 +254,7 @@ START_TEST(test_strict) {
         if (!loaded)
             check_state(other, before);
         rg_error_clear();
-        /* Without strict only the shapes count. */
+        /* With strict = false, a load fails only if a shape differs. */
         const bool bad_shape = fits[i].sentence && strstr(fits[i].sentence, "size mismatch");
         ck_assert(rg_module_load(other, scratch("f"), .strict = false) == !bad_shape);
         rg_error_clear();
@@ -291,7 +292,7 @@ START_TEST(test_left_out) {
 }
 END_TEST
 
-/* Names that share memory can't be saved if none of their tensors has all of it. */
+/* Tensors that share memory can't be saved if none of them has all of that memory. */
 START_TEST(test_no_name_has_all) {
     scratch_begin();
     Net *m = net(PARTS);
@@ -337,7 +338,7 @@ START_TEST(test_refused) {
 }
 END_TEST
 
-/* ---- what fails meanwhile ----------------------------------------------------------- */
+/* ---- failures while a file is saved or loaded --------------------------------------- */
 
 static Net *from, *into;
 static rg_named_list before;
@@ -379,7 +380,7 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-/* ---- names of one memory ------------------------------------------------------------------ */
+/* ---- tensors that share memory ------------------------------------------------------------ */
 
 typedef struct {
     rg_module base;
@@ -460,7 +461,8 @@ START_TEST(test_what_stays_of_a_load) {
 }
 END_TEST
 
-/* Without strict and `keys`, it doesn't matter which of the shared names are in the file. */
+/* If a load has strict = false and no `keys`, it doesn't matter which of the tensors that share
+ * memory are in the file. */
 START_TEST(test_load_parts_of_others) {
     RG_SCOPE();
     scratch_begin();
@@ -492,7 +494,7 @@ static bool refused_load(void) {
     return refused(rg_module_load(refusing, scratch("f")), RG_RUNTIME_ERROR);
 }
 
-/* Memory is denied to the message of a refusal, too. */
+/* Each request for memory is denied in turn, including that for the message of a refusal. */
 START_TEST(test_refused_without_memory) {
     RG_SCOPE();
     scratch_begin();

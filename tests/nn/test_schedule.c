@@ -88,7 +88,8 @@ static rg_schedule *chained_sequence(rg_optim *o) {
         o, .schedules = { both, rg_optim_step_lr(o, .step_size = 20, .gamma = 0.5) });
 }
 
-/* Follows a schedule that has no momentum, step by step, and to epochs in another order. */
+/* Follows a schedule without momentum twice: step by step, and with rg_schedule_step_to to epochs
+ * in another order. */
 #define FOLLOW_BOTH(name, ...)               \
     FOLLOW(name, false, plain, __VA_ARGS__); \
     FOLLOW(name ".closed", false, closed, __VA_ARGS__)
@@ -339,7 +340,7 @@ START_TEST(test_errors) {
 }
 END_TEST
 
-/* As many schedules as may be in a chain are all stepped. */
+/* A chain with the largest number of schedules steps all of them. */
 START_TEST(test_the_longest_chain) {
     RG_SCOPE();
     rg_optim *o = two_groups(false);
@@ -363,8 +364,8 @@ START_TEST(test_the_longest_chain) {
 }
 END_TEST
 
-/* A group that is added later has no value in a schedule's lists. The schedule's next step says so,
- * even if another schedule makes that step. */
+/* A group that is added later has no value in a schedule's lists. The schedule's next step fails,
+ * even if a ChainedScheduler makes that step. */
 START_TEST(test_groups_that_come_later) {
     RG_SCOPE();
     rg_optim *o = two_groups(false), *gone = two_groups(false);
@@ -425,8 +426,8 @@ START_TEST(test_options_at_their_bounds) {
 }
 END_TEST
 
-/* The rate may rise in the whole cycle, or fall in all of it. In the second case, the first phase
- * ends before it begins. */
+/* With pct_start = 1, the rate rises in the whole cycle. With pct_start = 0, the rate falls in the
+ * whole cycle, since the first phase ends at step -1. */
 START_TEST(test_one_cycle_of_one_phase) {
     RG_SCOPE();
     rg_optim *o = two_groups(false);
@@ -479,7 +480,8 @@ START_TEST(test_rates_of_nan) {
 }
 END_TEST
 
-/* A factor of 0 can't be divided out again. As in torch, this is noticed at that step. */
+/* After total_iters steps, ConstantLR divides the rate by its factor. If the factor is 0, that step
+ * fails, as in torch. */
 START_TEST(test_constant_of_nothing) {
     RG_SCOPE();
     rg_optim *o = two_groups(false);
@@ -491,7 +493,8 @@ START_TEST(test_constant_of_nothing) {
 }
 END_TEST
 
-/* The scale is a function of the cycle's number, which begins with 1, or of the steps. */
+/* If `scale_iterations`, scale_fn gets the number of steps. Otherwise it gets the number of the
+ * cycle, which begins with 1. */
 START_TEST(test_scales_of_cycles) {
     static const double expected[][7] = { { 0, 0.25, 0.5, 0.25, 0, 0.5 / 3, 1.0 / 3 },
                                           { 0, 0.25, 1.0 / 3, 0.125, 0, 0.5 / 6, 1.0 / 7 } };
@@ -516,8 +519,8 @@ static double by_place(int64_t t, void *context) {
     return t ? ++*calls : 1;
 }
 
-/* An optimizer may have as many groups as a schedule's lists have places. A sequence may have as
- * many schedules. */
+/* The lists of a schedule may be full: RG_MOST_BY_GROUP lambdas for as many groups, and a sequence
+ * of RG_MAX_DIMS + 1 schedules. */
 START_TEST(test_full_lists) {
     RG_SCOPE();
     int calls = 0;
@@ -547,8 +550,8 @@ START_TEST(test_full_lists) {
 }
 END_TEST
 
-/* As in torch, the schedules of a sequence wait at epoch -1, except for the one that comes first.
- * It needn't be the first of the list: a milestone may be 0 or less. */
+/* As in torch, the schedules of a sequence wait at epoch -1, except for the one that is stepped
+ * first. If a milestone is 0 or less, that isn't the first schedule of the list. */
 START_TEST(test_sequences_begin) {
     static const struct {
         int n;
@@ -588,7 +591,8 @@ START_TEST(test_sequences_begin) {
 }
 END_TEST
 
-/* A schedule that waits for its turn in a sequence begins at epoch 0 where it is stepped alone. */
+/* If a schedule waits for its turn in a sequence, but is stepped by itself, it begins at epoch 0.
+ */
 START_TEST(test_restarts_begin) {
     RG_SCOPE();
     rg_optim *o = two_groups(false);
@@ -624,8 +628,8 @@ START_TEST(test_plateau_at_its_bounds) {
 }
 END_TEST
 
-/* A cyclic schedule writes the same options into a group as in torch, momenta only if they
- * cycle. */
+/* A cyclic schedule writes the same options into a group as in torch. It writes momenta only if
+ * cycle_momentum is set. */
 START_TEST(test_groups_of_cycles) {
     for (int momenta = 0; momenta < 2; momenta++) {
         RG_SCOPE();
@@ -644,7 +648,7 @@ START_TEST(test_groups_of_cycles) {
         ck_assert(rg_optim_group(q, 0)->initial_lr == 0.25);
         rg_optim_free(q);
     }
-    /* If no momentum cycles, the optimizer needs none. */
+    /* With cycle_momentum = false, the optimizer needs no momentum. */
     RG_SCOPE();
     rg_optim *o = rg_optim_adagrad(RG_LIST(rg_requires_grad_(rg_zeros(1), true)));
     ck_ok(rg_optim_cyclic_lr(o, .base_lr = 0.25, .max_lr = 1, .cycle_momentum = false));
@@ -670,7 +674,7 @@ START_TEST(test_epochs_before_the_first) {
 }
 END_TEST
 
-/* A schedule that was set to an epoch goes on as one that was stepped to it. */
+/* After rg_schedule_step_to, a schedule goes on as a schedule that was stepped to that epoch. */
 START_TEST(test_on_from_an_epoch) {
     for (int64_t epoch = 0; epoch < 40; epoch++)
         for (int times = 1; times < 3; times++) {
@@ -695,7 +699,7 @@ static void step_schedule(void *s) { rg_schedule_step(s); }
 static void step_to_epoch(void *s) { rg_schedule_step_to(s, 3); }
 static void step_by_metric(void *s) { rg_schedule_step_metric(s, 1); }
 
-/* A step that can't be recorded isn't done, either. */
+/* A schedule's step can't be recorded. The recording fails and leaves the rate as it is. */
 START_TEST(test_no_recording) {
     RG_SCOPE();
     rg_optim *o = two_groups(false);

@@ -199,8 +199,8 @@ START_TEST(test_own_states) {
 }
 END_TEST
 
-/* pct_start is computed from the ends of the phases. If it differs from the present value only by
- * rounding, the present value stays. */
+/* Loading a state computes pct_start from the ends of the phases. If it differs from the schedule's
+ * value only by rounding, the schedule's value stays. */
 START_TEST(test_share_of_the_way_up) {
     for (int steps = 7; steps < 60; steps++) {
         RG_SCOPE();
@@ -240,7 +240,7 @@ static const char *last_part(const char *name) {
     return dot && dot[1] > '9' ? dot + 1 : name;
 }
 
-/* Returns whether torch has a whole number under the name, which regard uses. */
+/* Returns whether the entry is a whole number in torch, and is used by regard. */
 static bool is_whole(const char *name) {
     static const char *const names[] = { "step_size",     "total_iters", "T_max",
                                          "total_steps",   "patience",    "cooldown",
@@ -253,7 +253,7 @@ static bool is_whole(const char *name) {
     return strncmp(name, "milestones.", 11) == 0 || strncmp(name, "_milestones.", 12) == 0;
 }
 
-/* Returns whether torch has a number under the name that regard ignores. */
+/* Returns whether the entry is a number in torch that regard ignores. */
 static bool is_idle(const char *name) {
     const char *last = strncmp(name, "_schedulers.", 12) == 0 ? name + 14 : name;
     return strstr(name, "_is_initial") || strstr(name, "_step_count") || strstr(name, "_last_lr")
@@ -325,8 +325,7 @@ START_TEST(test_odd_names) {
 }
 END_TEST
 
-/* Entries that torch has beside its numbers are ignored, whatever they are, by schedules that don't
- * use them. */
+/* Schedules ignore torch's entries that they don't use, whatever the entries' values are. */
 START_TEST(test_idle_names) {
     static const char *const idle[] = { "verbose", "default_min_lr", "mode_worse", "use_beta1",
                                         "_anything" };
@@ -347,8 +346,8 @@ START_TEST(test_idle_names) {
 }
 END_TEST
 
-/* Flags are loaded. If the state lacks a list of values, it is refused, and the schedule's own list
- * isn't used. */
+/* Flags are loaded. A state that lacks a list of values is refused, although the schedule already
+ * has such a list. */
 START_TEST(test_flags_and_lists) {
     rg_named v[MOST];
     rg_schedule *s = new_schedule(named("one_cycle"), 3);
@@ -377,7 +376,8 @@ START_TEST(test_flags_and_lists) {
 }
 END_TEST
 
-/* Each milestone is counted as often as it was given, even if the list is full. */
+/* The state has, for each milestone, how often it was given, even if the list of milestones is
+ * full. */
 START_TEST(test_milestones_are_counted) {
     RG_SCOPE();
     rg_optim *o = of_groups(1, false);
@@ -454,7 +454,7 @@ static bool may_lack(const char *key, rg_schedule_kind kind) {
     return key[0] == '_' && strncmp(key, "_milestones.", 12) != 0;
 }
 
-/* All keys but those of may_lack, and those without a tensor, must be there. */
+/* A state is refused if it lacks a key, unless may_lack allows that, or the key has no tensor. */
 START_TEST(test_each_key_is_needed) {
     for (size_t i = 0; i < RG_COUNT(made); i++) {
         rg_schedule *s = new_schedule(i, 3);
@@ -468,8 +468,8 @@ START_TEST(test_each_key_is_needed) {
                 v[k] = own.v[k + (k >= without)];
             rg_error_clear();
             const bool loaded = rg_schedule_load_state_dict(s, part);
-            /* For a schedule inside another one, the error names the key in its own part of the
-             * state. */
+            /* The error of a schedule inside another one names the key without the "_schedulers"
+             * prefix. */
             const char *key = strncmp(e->name, "_schedulers.", 12) ? e->name : e->name + 14;
             const bool named = strstr(rg_error(), "Missing key(s)") && strstr(rg_error(), key);
             ck_assert_msg(loaded == (e->tensor == RG_NONE || may_lack(key, s->kind))

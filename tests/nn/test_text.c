@@ -76,7 +76,7 @@ START_TEST(test_white_space_of_words) {
         ck_each(v->n == 1 + is_space, "U+%04X: %d tokens", (unsigned)code, (int)v->n);
         rg_vocabulary_free(v);
     }
-    /* The text ends inside such a character. */
+    /* A text may end inside a character of white space. It isn't cut there. */
     for (int n = 1; n < 3; n++) {
         char *cut = strdup("a\xe2\x80\xa8");
         cut[1 + n] = 0;
@@ -90,7 +90,7 @@ END_TEST
 
 START_TEST(test_characters) {
     compare_texts("characters");
-    /* A text that is no UTF-8 comes back as it was all the same. */
+    /* If a text isn't UTF-8, encoding and decoding it still gives the same bytes. */
     const char broken[] = "\x80\xc3(\xf0\x9f\xf0\x9f\x99\x82\x82\xe4";
     rg_vocabulary *v = rg_vocabulary_new(broken, .characters = true);
     ck_assert_str_eq(rg_decode(v, rg_encode(v, broken)), broken);
@@ -282,7 +282,7 @@ static bool make_vocabulary(void) {
     return v;
 }
 
-/* The index may have to grow for any word, so each number of words is tried. */
+/* The vocabulary's hash table may have to grow at any word, so each number of words is tried. */
 START_TEST(test_denied) {
     for (int n = 1; n < 50; n++) {
         sprintf(words + strlen(words), "w%d ", n);
@@ -330,8 +330,8 @@ START_TEST(test_threads) {
 }
 END_TEST
 
-/* A freed vocabulary is noticed until its memory is used for something else. Without the pool of
- * memory.c that may be at once, so the test is skipped. */
+/* Using a freed vocabulary fails, as long as its memory hasn't been reused. Without the pool of
+ * memory.c the memory may be reused at once, so the test is skipped. */
 START_TEST(test_released_vocabularies) {
     if (rgi_pool_bypassed())
         return;

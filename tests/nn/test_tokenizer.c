@@ -153,7 +153,7 @@ START_TEST(test_ends) {
 }
 END_TEST
 
-/* Each byte may decode to the three bytes of U+FFFD. */
+/* Each token here is the first byte of a character. It decodes to the three bytes of U+FFFD. */
 START_TEST(test_broken_characters) {
     enum { N = 100000 };
     rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
@@ -174,7 +174,7 @@ START_TEST(test_broken_characters) {
 }
 END_TEST
 
-/* A character of four bytes is returned with its last byte. If a byte is missing, U+FFFD is
+/* A character of four tokens is returned with its last token. If a token is missing, U+FFFD is
  * returned. */
 START_TEST(test_stream_holds) {
     rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
@@ -250,8 +250,8 @@ START_TEST(test_bad_arguments) {
 }
 END_TEST
 
-/* A freed tokenizer is noticed until its memory is used for something else. Without the pool of
- * memory.c that may be at once, so the test is skipped. */
+/* Using a freed tokenizer fails, as long as its memory hasn't been reused. Without the pool of
+ * memory.c the memory may be reused at once, so the test is skipped. */
 START_TEST(test_released) {
     if (rgi_pool_bypassed())
         return;
@@ -613,8 +613,7 @@ START_TEST(test_options) {
         ck_assert_str_eq(rg_tokenizer_decode(t, ids), rows[i].back);
         rg_tokenizer_free(t);
     }
-    /* A character of the vocabulary that stands for no byte decodes to itself. So do the characters
-     * beside it in its token. */
+    /* If any character of a token stands for no byte, the whole token decodes to its own string. */
     static const int64_t ids[] = { 6, 0, 3, 7 };
     static const char *const texts[] = { "\u4e2d\u0120", "\u0144", "a b", "a\u00ad", "\x7F" };
     for (int i = 0; i < (int)(sizeof texts / sizeof *texts); i++) {
@@ -844,9 +843,9 @@ START_TEST(test_long_merges) {
 }
 END_TEST
 
-/* ---- any merges ---------------------------------------------------------------------- */
+/* ---- random merges ------------------------------------------------------------------- */
 
-/* A vocabulary of the letters a, b and c, and of what merges make of them. */
+/* A vocabulary: the letters a, b and c, and the tokens that the merges make. */
 enum { MOST_TOKENS = 32, MOST_MERGES = 16, MOST_LETTERS = 16 };
 typedef struct {
     char token[MOST_TOKENS][MOST_LETTERS];
@@ -894,8 +893,9 @@ static void write_merges(const merge_list *m) {
     scratch_write("merges.txt", lines, strlen(lines));
 }
 
-/* A word's symbols, as a list. behind[] of the last symbol is -1. The first symbol never merges
- * into another one, so it is never gone. */
+/* The symbols of a word, as a linked list. before[] and behind[] are the neighbours' positions, or
+ * -1. A merge stores its token at the left symbol's position, and marks the right symbol as gone.
+ */
 typedef struct {
     int token[MOST_LETTERS], before[MOST_LETTERS], behind[MOST_LETTERS];
     bool gone[MOST_LETTERS];
@@ -905,8 +905,8 @@ typedef struct {
     int n_due;
 } symbols;
 
-/* Returns the last merge in the list of this symbol and the one behind it, or -1 if there is
- * none. */
+/* Returns the rank of the merge of the symbol at `at` with the symbol behind it, or -1 if there is
+ * none. If the list has the merge twice, returns the later rank. */
 static int merge_at(const merge_list *m, const symbols *s, int at) {
     int rank = m->n_merges - 1;
     if (at < 0 || s->gone[at] || s->behind[at] < 0)
@@ -925,8 +925,8 @@ static void add_due(const merge_list *m, symbols *s, int at) {
     s->due[s->n_due++].at = at;
 }
 
-/* Removes the next merge from due[]: the one of the lowest rank and, among these, the leftmost one.
- * Sets *rank, and returns the position of its symbol. */
+/* Removes from due[] the merge of the lowest rank and, among merges of that rank, the leftmost one.
+ * Sets *rank, and returns the position of the merge's left symbol. */
 static int take_due(symbols *s, int *rank) {
     int first = 0;
     for (int i = 1; i < s->n_due; i++)
@@ -939,8 +939,8 @@ static int take_due(symbols *s, int *rank) {
     return at;
 }
 
-/* Merges the word as Hugging Face's tokenizers do: in its turn, a merge is done if the symbols
- * there still make the same token. Returns the number of tokens. */
+/* Merges the word as Hugging Face's tokenizers do. When a merge's turn comes, it is skipped unless
+ * the symbols at its position still make the same token. Returns the number of tokens. */
 static int merge_by_hand(const merge_list *m, const char *word, int64_t ids[MOST_LETTERS]) {
     symbols s = { .n_due = 0 };
     const int n = (int)strlen(word);
@@ -1057,7 +1057,7 @@ static bool load_long_merges(void) { return loaded(rg_tokenizer_from_folder(scra
 
 static rg_tokenizer *small;
 
-/* Encodes a word that is longer than all tables' first room, and words that are seen again. */
+/* Encodes a long word, for which all tables must grow, and words that were seen before. */
 static bool encode_small(void) {
     char text[400];
     memset(text, 'a', sizeof text);
@@ -1105,10 +1105,10 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-/* The text of encode_denied. The tokens of each text outgrow a list at another point: at an added
- * token, at a word that was seen before, at a word that is a token, or at a piece with a blank
- * before it. In the long word, the merge in the middle makes two more merges due while the heap of
- * merges is full. */
+/* The text of encode_denied. Each text makes the list of tokens grow at a different point: at an
+ * added token, at a word that was seen before, at a word that is a token, or at a piece with a
+ * blank before it. In the last text, a merge in the middle makes two more merges due while the heap
+ * of merges is full. */
 static const char *denied_text;
 static bool encode_denied(void) { return rg_tokenizer_encode(small, denied_text); }
 
@@ -1152,7 +1152,7 @@ START_TEST(test_denied_in_words) {
 }
 END_TEST
 
-/* The last token may be the one for which a table has to grow. */
+/* For some number of tokens, a table must grow at the last token. */
 static int64_t tokens_of_two_files;
 static bool load_so_many(void) {
     return loaded(rg_tokenizer_from_folder(scratch("")), tokens_of_two_files);

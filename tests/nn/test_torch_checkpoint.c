@@ -187,8 +187,8 @@ static rg_optim *of_two_groups(void) {
     return o;
 }
 
-/* A schedule with other options, and its optimizer with other rates, load a file for PyTorch. They
- * go on as those that were saved. */
+/* A schedule with other options, and an optimizer with other rates, load a file for PyTorch. Then
+ * both go on as the schedule and the optimizer that were saved. */
 START_TEST(test_schedules) {
     scratch_begin();
     for (int kind = 0; kind <= RG_CHAINED_SCHEDULER; kind++)
@@ -315,7 +315,7 @@ START_TEST(test_schedules_refused) {
         ck_assert(seen || phase >= 2);
     }
     changed.n = dict.n;
-    /* Options that no schedule may have are refused as they are when a schedule is made. */
+    /* Loading refuses options that the schedule's constructor refuses, with the same error. */
     rg_named_list step = rg_schedule_state_dict(all[RG_STEP_LR]);
     changed.n = step.n;
     for (int k = 0; k < step.n; k++)
@@ -378,7 +378,7 @@ static rg_tensor *start_at(double first, rg_tensor *as) {
     return rg_requires_grad_(w, true);
 }
 
-/* Each optimizer goes on from the file as it goes on without being saved. */
+/* After loading the file, an optimizer makes the same steps as the optimizer that was saved. */
 START_TEST(test_every_optimizer) {
     RG_SCOPE();
     scratch_begin();
@@ -464,7 +464,7 @@ static bool has_text(const char *path, const char *text) {
     return false;
 }
 
-/* Options that are texts in torch. */
+/* Some options are strings in torch. The file has their keys and strings. */
 START_TEST(test_texts_of_options) {
     RG_SCOPE();
     scratch_begin();
@@ -563,9 +563,8 @@ START_TEST(test_lbfgs_without_a_direction) {
 }
 END_TEST
 
-/* After its first iteration, LBFGS has a direction, but no "al" yet; the second iteration makes it.
- * A step ends after max_iter * 5/4 calls of the closure, so that max_iter = 3 allows 2
- * iterations. */
+/* LBFGS makes "al" in its second iteration, so after the first one it has a direction, but no "al".
+ * A step ends after max_iter * 5/4 calls of the closure, so max_iter = 3 allows 2 iterations. */
 START_TEST(test_lbfgs_after_one_iteration) {
     RG_SCOPE();
     scratch_begin();

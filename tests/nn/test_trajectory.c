@@ -67,7 +67,7 @@ typedef struct {
     rg_linear_module *head;
 } translator;
 
-/* Returns the words' rows of the table, with those of their positions added. */
+/* Returns the sum of the words' rows in the table and of the rows of their positions. */
 static rg_tensor *placed(translator *self, rg_embedding_module *table, rg_tensor *words) {
     return rg_add(rg_call(table, words), rg_call(self->where, rg_arange(rg_size(words, 1))));
 }

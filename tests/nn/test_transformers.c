@@ -1,6 +1,6 @@
 /*
- * test_transformers.c: encoders, decoders and whole transformers compute what PyTorch's do, on its
- * own samples and on others. REGARD_GOLDEN names a folder with other cases.
+ * test_transformers.c: encoders, decoders and whole transformers compute what PyTorch's do. The
+ * cases are PyTorch's own samples and others. REGARD_GOLDEN names a folder with more cases.
  */
 #define TWIN_DATA "transformers"
 #include "twin.h"
@@ -526,7 +526,8 @@ START_TEST(test_numbers_of_inputs) {
 }
 END_TEST
 
-/* If gradients are wanted, torch takes its slow path. It doesn't set padded positions to zero. */
+/* If gradients are wanted, torch takes its slow path, which doesn't set padded positions to zero.
+ */
 START_TEST(test_padding_that_is_cut_off) {
     RG_SCOPE();
     rg_transformer_encoder *m = rg_nn_transformer_encoder(
@@ -627,7 +628,7 @@ START_TEST(test_padding_that_is_kept) {
     ck_assert(rg_item(rg_sum(rg_abs(rg_select(rg_select(y, 0, 1), 0, 2)))) > 0);
     ck_assert(rg_item(rg_sum(rg_abs(rg_select(rg_select(y, 0, 2), 0, 1)))) > 0);
     rg_module_free(m);
-    /* A layer of another class isn't taken for a TransformerEncoderLayer, although it has the same
+    /* A layer of another class doesn't count as a TransformerEncoderLayer, even if it has the same
      * fields. */
     l = FAST(2, .dropout = 0);
     l->base.cls = &halve_class;
@@ -777,7 +778,7 @@ END_TEST
 
 /* ---- one position after the other -------------------------------------------------- */
 
-/* Returns the part of x from position `at` on. */
+/* Returns the n positions of x from `at` on. */
 static rg_tensor *piece(rg_tensor *x, int dim, int64_t at, int64_t n) {
     return rg_narrow(x, dim, at, n);
 }
@@ -825,7 +826,7 @@ static void write_in_pieces(bool batch_first, bool norm_first, bool batched, con
         ck_assert(!rg_requires_grad(y) && cache.length == at + *sizes);
         ck_assert(rg_allclose(y, piece(whole, dim, at, *sizes), 1e-12, 1e-12));
     }
-    /* The cache is full: what comes now fails, and leaves it as it was. */
+    /* The cache is full. One more position fails, and leaves the cache as it was. */
     ck_fails(
         rg_transformer_decoder_forward(m->decoder, piece(tgt, dim, 0, 1), memory, .cache = &cache),
         RG_RUNTIME_ERROR, "the cache has room for 7 positions, but 8 are needed");
@@ -927,7 +928,7 @@ START_TEST(test_bad_caches) {
              "a cache needs layers of TransformerDecoderLayer, but layer 1 is a ReLU");
     ck_fails(rg_transformer_decoder_forward(m, x, x, .cache = &cache), RG_TYPE_ERROR,
              "a cache needs layers of TransformerDecoderLayer");
-    /* A layer of another class isn't taken for a TransformerDecoderLayer, although it has the same
+    /* A layer of another class doesn't count as a TransformerDecoderLayer, even if it has the same
      * fields. */
     rg_module *first = m->layers->v[0];
     const rg_module_class *cls = first->cls;

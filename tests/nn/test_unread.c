@@ -184,7 +184,7 @@ static void fails_twice_in_one_call(void) {
     rg_margin_ranking_loss(rg_eq(rg_ones(2), 1), rg_eq(rg_ones(3), 1), rg_eq(rg_ones(3), 1));
 }
 
-/* The program has read the first of two failures. */
+/* The program reads the error, which is that of the first failure. */
 static void reads_the_first(void) {
     wrong();
     rg_load_file("absent");
@@ -209,7 +209,7 @@ static void fails_by_consequence(void) {
     rg_optim_free(rg_optim_sgd(RG_LIST(rg_requires_grad_(x, true)), .lr = rg_item(y)));
 }
 
-/* The -1 isn't the result of a failed call, but a mistake of its own. */
+/* The program passes -1 to rg_eye. This is a mistake of its own, not the result of wrong(). */
 static void gives_its_own_number(void) {
     wrong();
     rg_eye(-1, 2);
