@@ -49,7 +49,8 @@ static void limit_memory(void) { setrlimit(RLIMIT_AS, &(struct rlimit){ 1 << 30,
 enum { POOL = 32, LISTED = 4, LARGEST = 256, MODULES = 12 };
 
 static uint64_t state;
-/* If it isn't 0, each argument draws from a stream of random numbers that depends on it. */
+/* If `fixed` isn't 0, each argument draws from its own stream of random numbers, whose seed depends
+ * on `fixed`. */
 static uint64_t fixed;
 static rg_tensor *pool[POOL], *released;
 static rg_generator *generator;
@@ -60,8 +61,8 @@ static rg_token_stream token_stream;
 static char bytes[256];
 static const char *calling = "";
 static int depth;   /* The number of calls that are running inside the outermost one. */
-static bool nested; /* A function was called by a hook, or by one that calls others. */
-static bool looked; /* This program has looked at the error. */
+static bool nested; /* A function that may call others has run during this call. */
+static bool looked; /* fuzz_ops.c has read or cleared the error. */
 #define rg_error_clear() (looked = true, rg_error_clear())
 #define rg_error_code()  (looked = true, rg_error_code())
 static long results, refusals;
@@ -112,7 +113,8 @@ static rg_dtype odd_dtype(void) {
     return any(2) ? RG_INT64 : RG_BOOL;
 }
 
-/* Returns a view whose base was written to since, so that its history is out of date. */
+/* Returns a view whose base was written to after the view was made, so that its history is out of
+ * date. */
 static rg_tensor *view_behind(rg_tensor *t) {
     RG_ENABLE_GRAD();
     rg_tensor *base = rg_mul(rg_requires_grad_(rg_detach(t), true), 1);
@@ -228,8 +230,8 @@ static rg_generator *any_generator(void) {
     return any(2) ? generator : rg_default_generator();
 }
 
-/* Compilers evaluate arguments in different orders. If `fixed` is set, the k-th argument therefore
- * draws from a random stream of its own, so that each order gives the same call. */
+/* Compilers evaluate arguments in different orders. So if `fixed` is set, each argument draws from
+ * its own stream of random numbers, and each order gives the same call. */
 enum { ARGUMENTS_DEEP = 8 };
 static uint64_t kept_states[ARGUMENTS_DEEP];
 static int arguments;
@@ -382,7 +384,7 @@ static rg_tensor *does_grad_many(void) {
 
 static rg_tensor *hooked; /* The tensor that got the last hook, which may be released. */
 
-/* This hook does what no hook should. */
+/* A hook that may fail, return a wrong tensor, register or remove hooks, or call any function. */
 static rg_tensor *odd_hook(rg_tensor *grad, void *context) {
     (void)context;
     nested = true;
@@ -404,7 +406,8 @@ static rg_tensor *does_register_hook(void) {
     return rg_register_hook(hooked, any(10) ? odd_hook : NULL, NULL) >= 0 ? RG_NONE : NULL;
 }
 
-/* This hook does what no hook should. */
+/* A hook on a leaf that may fail, clear the gradient, register or remove hooks, or call any
+ * function. */
 static bool odd_hook_after(rg_tensor *t, void *context) {
     (void)context;
     nested = true;
@@ -540,7 +543,7 @@ static rg_tensor *does_function_apply(void) {
     return y;
 }
 
-/* Calls one of the derivatives of functions. */
+/* Calls jacrev, or another function that differentiates or maps a function. */
 static rg_tensor *does_jacrev(void) {
     rg_tensor *in[] = { tensor(), tensor() }, *v[] = { tensor(), RG_NONE }, *r[2];
     const int n = any(20) ? 1 + (int)any(2) : (int)odd_integer() % 3;
@@ -593,7 +596,7 @@ static rg_tensor *does_replays_run(void) {
     return y;
 }
 
-/* Runs a function in a checkpoint, or with hooks on what it saves, and differentiates it. */
+/* Runs a function in a checkpoint, or with hooks on saved tensors. Then runs backward. */
 static rg_tensor *does_checkpoint(void) {
     rg_tensor *in[] = { tensor(), tensor(), NULL }, *y;
     const rg_checkpoint_options o = { .preserve_rng_state = any(2) };
@@ -628,7 +631,7 @@ static rg_tensor *does_explain_with(void) {
         return RG_NONE;
     if (x && x != RG_NONE && rg_numel(x) > 1 && rg_is_floating_point(x) && any(9))
         x = rg_sum(x);
-    /* If the setup has failed, explain isn't called. */
+    /* If making the arguments has failed, explain isn't called. */
     if (rg_error_code() != RG_OK) {
         rg_error_clear();
         return RG_NONE;
@@ -1081,11 +1084,11 @@ static bool named(const char *message, const char *name) {
     const char *end = message + strcspn(message, ":(");
     if (strncmp(message, "out of memory", 13) == 0 || isdigit((unsigned char)*message))
         return true;
-    /* A number is wrapped before the call, so the failure has the name scalar. */
+    /* Wrapping a number as an argument may be denied memory. This error has the name scalar. */
     if (strncmp(message, "scalar: out of memory", 21) == 0)
         return true;
-    /* Arguments may fail for lack of memory, too. The arguments of most modules don't ask for
-     * any. */
+    /* Making an argument may be denied memory. This error has another name. The arguments of most
+     * modules need no memory. */
     const bool module = strncmp(name, "nn_", 3) == 0 && !strstr(name, "coder_with");
     if (strstr(message, "out of memory") && !module)
         return true;
@@ -1259,16 +1262,16 @@ static void one_call(void) {
         require((y != NULL) == (rg_error_code() == RG_OK), calling,
                 y ? "an error in spite of a result" : "no error");
         require(y || named(rg_error(), calling), calling, "named otherwise");
-        /* A failure of an argument, or inside a module's forward, has a name of its own. */
+        /* An error in making an argument, or inside a module's forward, has another name. */
         const bool own = strncmp(rg_error(), calling, 4) == 0;
         require(failing || !own || rgi_this.later.count == 0, calling,
                 "one call fails twice");
     }
     require(rg_error_code() == RG_OK || well_formed(rg_error()), calling, "a malformed message");
     if (!nested && !unread) {
-        /* max_norm shortens rows of the table even if the call fails later, and batch_norm changes
-         * its running mean and variance. Hashing may fail at the grad_fn of a view that can't
-         * follow its base, so the call's own error is checked before. */
+        /* embedding_with shortens rows of the table by max_norm even if the call fails later.
+         * batch_norm_with changes its running mean and variance. take_prints itself may fail at a
+         * view that can't follow its base, so the error of the call was checked above. */
         bool shortens = strcmp(calling, "embedding_with") == 0;
         bool moves = strcmp(calling, "batch_norm_with") == 0;
         take_prints(!shortens && (!(writes || moves) || !y), !y);
@@ -1338,8 +1341,8 @@ static void say_backward(rg_tensor *y, char line[1000]) {
     snprintf(line, 1000, "gradients %08x", (unsigned)(hash >> 32));
 }
 
-/* Writes the outcome of a call. If two numbers exceed int64, the compiler decides which of them the
- * error names, so a number at the error's begin is left out. */
+/* Writes the outcome of a call. A number at the beginning of an error is left out: if two arguments
+ * exceed int64, the compiler decides which of them the error names. */
 static void say(rg_tensor *y, char line[1000]) {
     if (!y)
         snprintf(line, 1000, "%s", rg_error() + strspn(rg_error(), "0123456789"));

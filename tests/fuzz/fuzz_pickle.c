@@ -1,12 +1,12 @@
 /*
  * fuzz_pickle.c: tests rg_torch_load with archives that nobody would write. If an archive is read,
- * each element of its tensors can be read. They are written and read again, and must be the same.
- * If it isn't read, the error is of the right kind and names the file.
+ * each element of its tensors can be read. The tensors are written and read again, and must be the
+ * same. If an archive isn't read, the error is of the right kind and names the file.
  *
  *     build/tests/fuzz/fuzz_pickle [iterations] [seed]
  *
- * The first byte of an input tells what the others are: a whole file, or the pickle of an archive
- * whose other members are sound. The program mutates inputs of its own. Built with -DRG_LIBFUZZER
+ * The first byte of an input says what follows: a whole file, or a pickle for an archive whose
+ * other members are sound. The program mutates inputs of its own. Built with -DRG_LIBFUZZER
  * -fsanitize=fuzzer, it takes those of libFuzzer.
  */
 #include "limited.h"
@@ -130,7 +130,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
 #define SEED(text) \
     { text, sizeof(text) - 1 }
 
-/* Inputs to mutate, with their first byte. 1 means that the pickle follows. */
+/* Inputs to mutate. The first byte of an input is 1 if a pickle follows. */
 static const struct {
     const char *text;
     size_t n;
@@ -193,7 +193,8 @@ static const char *const fuzz_words[] = {
     "\xff\xff\xff\x7f",
 };
 
-/* One of three inputs is turned into a whole archive, in which each part may be changed. */
+/* Makes an input. One third of the pickles become a whole archive, so that all of its bytes may be
+ * mutated. */
 static size_t fuzz_input(char *text, size_t room) {
     int seed = (int)fuzz_below(RG_COUNT(fuzz_seeds));
     size_t n = fuzz_seeds[seed].n;
@@ -206,7 +207,7 @@ static size_t fuzz_input(char *text, size_t room) {
         memcpy(text + 1, memory_file.v, n - 1);
         memory_file_end();
     }
-    /* The first byte isn't mutated, since it tells what the others are. */
+    /* The first byte isn't mutated, since it says whether an archive or a pickle follows. */
     return 1 + fuzz_mutate(text + 1, n - 1, room - 1, fuzz_words, RG_COUNT(fuzz_words));
 }
 

@@ -766,8 +766,8 @@ static rg_tensor *of_wells(void *w) {
     return rg_backward(loss) ? loss : NULL;
 }
 
-/* The step sizes and parameters of LBFGS with a line search are torch's. If the search accepts the
- * step size with which it begins, it is the rate itself. A step size that the search computes is
+/* The step sizes and parameters of LBFGS with a line search are torch's. The search begins with
+ * the rate. If it accepts the rate, the step size isn't rounded. A step size that it computes is
  * rounded to the parameters' dtype. */
 START_TEST(test_lbfgs_steps_of_a_search) {
     static const double start[] = { 0.3, -0.7, 1.1 };

@@ -2,9 +2,10 @@
  * denied.c: requests for memory of a distributed training are denied, one after another.
  * tests/parallel/run runs it with several numbers of ranks.
  *
- *     denied            each request of a batch on one rank, and of calls of all ranks on the last
- *     denied begin      the group's own request for memory, on all ranks
- *     denied op|memory  an error before there is a group, which ends the program
+ *     denied            denies each request that the last rank makes in a call of all ranks, and,
+ *                       with a single rank, each request of a batch
+ *     denied begin      denies all ranks the memory of the process group
+ *     denied op|memory  causes an error before there is a group, which ends the program
  */
 #include "holds.h"
 
@@ -49,8 +50,9 @@ static bool one_batch(const training *t) {
 
 /* ---- a rank alone ---------------------------------------------------------------------- */
 
-/* Runs a batch after `others` others, with this request for memory denied. If `gradients_stay`, the
- * gradients of the others aren't cleared. Returns whether the batch succeeded. */
+/* Runs `others` batches, and then one more with this request for memory denied. If
+ * `gradients_stay`, the gradients of the earlier batches aren't cleared. Returns whether the last
+ * batch succeeded. */
 static bool batch_denied(int others, bool gradients_stay, int64_t request) {
     RG_SCOPE();
     training t = begin_training();
@@ -72,8 +74,8 @@ static bool batch_denied(int others, bool gradients_stay, int64_t request) {
     return ok;
 }
 
-/* On one rank, each request of a batch is denied: of the first batch, which settles the order of
- * the gradients, and of the third one. The gradients of the batches before are kept or cleared. */
+/* On one rank, denies each request of the first batch, which settles the order of the gradients,
+ * and each request of the third batch. The gradients of the earlier batches are kept or cleared. */
 static void test_batches_alone(void) {
     for (int others = 0; others < 3; others += 2)
         for (int stay = 0; stay < 2; stay++) {
@@ -90,9 +92,9 @@ static void test_batches_alone(void) {
 
 /* ---- all ranks together ---------------------------------------------------------------- */
 
-/* Calls f with each request of the last rank denied in turn, until f succeeds on all ranks. Each
- * call succeeds on all ranks or fails on all, and `after` is told which. Each call has a new
- * training. */
+/* Denies each request of the last rank in turn, in a call of f on all ranks, until f succeeds.
+ * Asserts that each call succeeds on all ranks or fails on all. Then calls `after` with the result.
+ * Each call of f has a new training. */
 static void deny_last_rank(bool (*f)(training *), void (*after)(training *, bool done)) {
     bool done = false;
     for (int64_t request = 1; !done; request++) {
@@ -159,15 +161,15 @@ static bool save(training *t) { return rg_distributed_save_checkpoint(path, run_
 
 static bool load(training *t) { return rg_distributed_load_checkpoint(path, run_of(t)); }
 
-/* A load that has failed on one rank can be repeated on all. */
+/* If a load has failed, since one rank was denied memory, all ranks can load again. */
 static void loads_later(training *t, bool done) {
     if (!done)
         HOLDS(rg_distributed_load_checkpoint(path, run_of(t)));
     HOLDS(rg_distributed_check(t->d));
 }
 
-/* rg_sharded_optim_release changes only a rank's own state. It fails on a rank without memory, and
- * not on the others. */
+/* rg_sharded_optim_release changes only a rank's own state. If a rank is denied memory, the call
+ * fails on that rank only. */
 static void test_release(void) {
     bool all_done = false;
     for (int64_t request = 1; !all_done; request++) {
@@ -191,7 +193,8 @@ static void test_release(void) {
 
 /* ---- before there is a group ----------------------------------------------------------- */
 
-/* If a process gets no memory for its group, it can't begin a second one. */
+/* If a process is denied memory for its group, rg_init_process_group fails, and so does a second
+ * call. */
 static void deny_beginning(void) {
     rg_memory_fail_at(1);
     HOLDS(!rg_init_process_group() && rg_error_code() == RG_OUT_OF_MEMORY);
@@ -211,8 +214,8 @@ static void end_by(const char *how) {
     puts("denied: it goes on");
 }
 
-/* A thread keeps the memory of the longest list of tensors that its scopes have owned. The list is
- * lengthened first, so that no later call leaves more memory behind by lengthening it. */
+/* A thread keeps the list of the tensors that its scopes own, which only grows. This function makes
+ * the list long, so that later calls don't take memory for it. */
 static void lengthen_scope(void) {
     RG_SCOPE();
     for (int i = 0; i < 1000; i++)

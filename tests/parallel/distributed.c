@@ -85,8 +85,8 @@ static void test_what_is_not_reached(void) {
     rg_module_free(d);
 }
 
-/* A large parameter, and one without elements. If a shard has no gradient of them, zeros stand for
- * it. */
+/* Tests a large parameter, and parameters without elements. If a shard has no gradient of a
+ * parameter, zeros are summed in its place. */
 static void test_large_and_empty(void) {
     RG_SCOPE();
     rg_linear_module *wide = rg_nn_linear(3, 700);
@@ -132,7 +132,7 @@ static void test_sizes_of_buckets(void) {
     rg_set_profiling(false);
 }
 
-/* By default there is one shard for each rank. On one rank, the module then is the model alone. */
+/* By default there is one shard for each rank. With a single rank, nothing is sent. */
 static void test_a_shard_for_each_rank(void) {
     RG_SCOPE();
     rg_sequential *model = make_model();
@@ -149,8 +149,8 @@ static void test_a_shard_for_each_rank(void) {
     rg_module_free(d);
 }
 
-/* Without gradients, a call is the model's own: it draws no numbers for the shards. It may be made
- * between the forward and the backward run of a shard, and doesn't count as a shard. */
+/* With gradients disabled, a call of the distributed module only calls its model, and draws no
+ * seed. It doesn't count as a shard, even between the forward and the backward run of a shard. */
 static void test_without_gradients(void) {
     RG_SCOPE();
     rg_sequential *model = rg_nn_sequential(rg_nn_linear(3, 4), rg_nn_dropout(0.5),
@@ -208,7 +208,7 @@ static void test_types(void) {
     rg_module_free(d);
 }
 
-/* Returns the running means that the forward of one shard would make of the present ones. */
+/* Returns the running means after a forward of this shard alone. */
 static rg_tensor *means_of_shard(rg_batch_norm_module *norm, rg_tensor *x, int shard) {
     RG_SCOPE();
     rg_batch_norm_module *own = rg_deepcopy(norm);
@@ -218,8 +218,9 @@ static rg_tensor *means_of_shard(rg_batch_norm_module *norm, rg_tensor *x, int s
     return rg_escape(means);
 }
 
-/* Each shard makes its own running means of those before the batch. Afterwards, the running means
- * are the mean of these, to the last bit. The count of batches goes up by one. */
+/* Each shard computes its running means from the running means before the batch. After the batch,
+ * the running means are the mean of the shards' ones, to the last bit. The count of batches grows
+ * by one. */
 static void test_buffers(void) {
     RG_SCOPE();
     rg_batch_norm_module *norm = rg_nn_batch_norm1d(3);
@@ -240,7 +241,7 @@ static void test_buffers(void) {
     rg_module_free(d);
 }
 
-/* A buffer that no forward changes takes no part: what a rank writes to it stays there. */
+/* A buffer that no forward changes isn't averaged: what a rank writes to it stays on that rank. */
 static void test_buffers_that_stay(void) {
     RG_SCOPE();
     rg_batch_norm_module *still = rg_nn_batch_norm1d(3);
@@ -299,7 +300,7 @@ static void test_gradients_after_a_sharded_step(void) {
     rg_module_free(d);
 }
 
-/* An empty parameter behind the others belongs to the last rank. */
+/* An empty parameter at the end of the list belongs to the last rank. */
 static void test_an_empty_parameter(void) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_ones(4), true);
@@ -377,7 +378,8 @@ static void test_without_a_group(void) {
     rg_module_free(model);
 }
 
-/* A rank whose training is halted moves nothing, and halts the training of all ranks. */
+/* A rank whose training is halted doesn't change its parameters. Its sharded step also halts the
+ * training of all other ranks. */
 static void test_halted_step(void) {
     RG_SCOPE();
     rg_sequential *model = make_model();

@@ -1,6 +1,6 @@
 /*
- * group.c: what ranks do together to single tensors, and how they fail together. It is run by
- * tests/parallel/run, with several numbers of ranks.
+ * group.c: tests collective functions on single tensors, and how they fail on all ranks.
+ * tests/parallel/run runs it with several numbers of ranks.
  */
 #include "holds.h"
 

@@ -45,7 +45,7 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* Prints the shortest and the middle one of the `rounds` times. */
+/* Prints the shortest time and the median of the `rounds` times. */
 static void print_times(const char *what, double *times) {
     qsort(times, (size_t)rounds, sizeof *times, by_size);
     if (rg_rank() == 0)
@@ -64,7 +64,8 @@ static void measure_steps(rg_gpt *model) {
     double times[KINDS][1000];
     int64_t sent = 0;
     step(d, params, o, x, x);
-    /* The kinds take turns, so that other work of the machine slows all of them down. */
+    /* Each round has a step of each kind, so that other work on the machine slows down all kinds
+     * alike. */
     for (int i = 0; i < rounds; i++) {
         for (int kind = 0; kind < KINDS; kind++) {
             snprintf(path, sizeof path, "/tmp/regard-measure-%d", i);

@@ -72,7 +72,7 @@ static void one_shard(rg_gpt *model, rg_list params, rg_pair batch, int i, rg_te
     }
 }
 
-/* Puts the sums over the shards from `from` to end - 1 into grads[]. They are added in pairs. */
+/* Fills grads[] with the sums over the shards `from` to end - 1, which are added in pairs. */
 static void sum_by_hand(rg_gpt *model, rg_list params, rg_pair batch, int from, int end,
                         rg_tensor *grads[]) {
     if (end - from == 1) {
@@ -88,7 +88,7 @@ static void sum_by_hand(rg_gpt *model, rg_list params, rg_pair batch, int from, 
 
 static void backward_by_hand(rg_gpt *model, rg_list params, rg_pair batch) {
     rg_tensor *grads[params.n];
-    rg_randint(0, INT64_MAX, 1); /* The shards' streams of random numbers would begin with it. */
+    rg_randint(0, INT64_MAX, 1); /* rg_nn_distributed draws such a seed, too. */
     sum_by_hand(model, params, batch, 0, (int)shards, grads);
     for (int p = 0; p < params.n; p++)
         rg_set_grad(params.v[p], rg_div(grads[p], shards));

@@ -24,7 +24,7 @@ static bool report_long(rg_report *report) {
     return ok;
 }
 
-/* Two curves share a chart, one has a number that is NaN, and one goes back. */
+/* Two curves share a chart. The third curve has one number that is NaN. */
 static bool report_numbers(rg_report *report, int64_t step) {
     const double x = (double)step, number = step == 3 ? NAN : 10 - x;
     return rg_report_number(report, "loss/train", step, 2 / (x + 1) + 0.1 * sin(9 * x))
