@@ -25,7 +25,7 @@ static void say_tensor(rg_tensor *t) {
     }
 }
 
-/* Returns whether the calls were those in `text`, and forgets them. */
+/* Returns whether calls[] has this text, and clears calls[]. */
 static bool called(const char *text) {
     const bool same = strcmp(calls, text) == 0;
     if (!same)

@@ -401,7 +401,7 @@ static const callback callbacks[] = {
     { "rg_closure", call_closure_of_lbfgs, true, false },
     { "rg_lr_lambda", call_lambda, false, false },
     { "rg_cycle_scale", call_scale, false, false },
-    { "f", NULL, false, false }, /* The library makes this function. */
+    { "f", NULL, false, false }, /* Only the library's losses have it. */
 };
 static const int n_callbacks = sizeof callbacks / sizeof *callbacks;
 

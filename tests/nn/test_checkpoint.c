@@ -530,8 +530,8 @@ static void end_epochs(epochs *e) {
     rg_generator_free(e->g);
 }
 
-/* At the end of an epoch, the loader gives no batch. The call that returns no batch counts as a
- * step, as well. */
+/* At the end of an epoch, the loader gives no batch. The call that returns no batch also counts
+ * as a step. */
 static void learn(epochs *e, int until) {
     RG_FOR (; e->step < until; e->step++) {
         rg_list batch = rg_data_loader_next(e->loader);

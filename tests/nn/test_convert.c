@@ -77,8 +77,7 @@ START_TEST(test_views_are_converted) {
 }
 END_TEST
 
-/* If two modules share a tensor, they share it after the conversion, as well. It is converted once.
- */
+/* If two modules share a tensor, it is converted once, and they still share it. */
 START_TEST(test_shared_tensors) {
     rg_linear_module *a = rg_nn_linear(2, 2), *b = rg_nn_linear(2, 2);
     rg_sequential *both = rg_nn_sequential(a, b, a);

@@ -551,7 +551,7 @@ START_TEST(test_full_lists) {
 END_TEST
 
 /* As in torch, the schedules of a sequence wait at epoch -1, except for the one that is stepped
- * first. If a milestone is 0 or less, that isn't the first schedule of the list. */
+ * first. If a milestone is 0 or less, a later schedule of the list is stepped first. */
 START_TEST(test_sequences_begin) {
     static const struct {
         int n;

@@ -155,8 +155,8 @@ START_TEST(test_states_of_pairs) {
 }
 END_TEST
 
-/* If the optimizer already has a schedule, a OneCycleLR keeps the groups' rates, and accepts at
- * most 32 groups. */
+/* A new OneCycleLR stores the groups' rates in the earlier schedules, which have room for 32 groups.
+ * Without an earlier schedule there may be more groups. */
 START_TEST(test_one_cycle_of_many_groups) {
     RG_SCOPE();
     rg_optim *o = rg_optim_sgd(RG_LIST(rg_requires_grad_(rg_zeros(1), true)), .lr = 0.5,
