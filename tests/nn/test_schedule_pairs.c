@@ -155,7 +155,7 @@ START_TEST(test_states_of_pairs) {
 }
 END_TEST
 
-/* A new OneCycleLR stores the groups' rates in the earlier schedules, which have room for 32 groups.
+/* A new OneCycleLR stores the groups' rates in earlier schedules, which have room for 32 groups.
  * Without an earlier schedule there may be more groups. */
 START_TEST(test_one_cycle_of_many_groups) {
     RG_SCOPE();
