@@ -10,14 +10,14 @@
 typedef struct {
     long calls;         /* The number of calls. */
     long fail_at;       /* The index of the call that fails, from 1; 0 means none. */
-    int number;         /* The error's number. */
-    bool nothing;       /* A read or write moves nothing instead of failing; others succeed. */
+    int number;         /* The errno of the call that fails. */
+    bool nothing;       /* If call fail_at is a read or write, it moves nothing. No call fails. */
     long kill_at;       /* The index of the call that kills the process, before it acts. */
     bool kill_after;    /* The process is killed after the call has acted. */
     size_t most;        /* The maximum bytes of a read or write; 0 means no maximum. */
     bool interrupts;    /* Every other read, write and sync is interrupted by a signal. */
-    bool ends;          /* A read finds the end of the file. */
-    bool full;          /* A write moves nothing, without an error. */
+    bool ends;          /* Each read finds the end of the file. */
+    bool full;          /* Each write moves nothing, and reports no error. */
     bool exists;        /* The next file to be made exists already. */
     int open;           /* The number of open files. */
     const char *failed; /* The call that failed. */

@@ -94,7 +94,7 @@ typedef struct {
     char said[64]; /* A message if a condition failed, else "". */
 } starving;
 
-/* Denies each request in turn, until the list has grown. */
+/* Denies each request of s->f in turn, until s->f succeeds or the list has grown. */
 static void *starve(void *context) {
     starving *s = context;
     RG_SCOPE();
@@ -121,9 +121,9 @@ void starve_in_turn(bool (*f)(void), int most) {
     const int64_t tensors = rg_live_tensors();
     for (int left = 1; left <= most; left++) {
         starving s = { .f = f, .left = left, .request = 1 };
-        /* In the first thread a denied request may make f go on to another request, at which the
-         * list grows. The second thread goes on from there, so the request for a longer list is
-         * denied, too. */
+        /* In the first thread, f may go on after a denied request, so that a later request enlarges
+         * the list. The second thread begins with a list of the old size, and denies the requests
+         * that follow. The request for the longer list is then among them. */
         for (int k = 0; k < 2; k++) {
             pthread_t thread;
             ck_assert_int_eq(pthread_create(&thread, NULL, starve, &s), 0);

@@ -22,8 +22,8 @@ void forget_failure(void);
  * request. */
 void starve_in_turn(bool (*f)(void), int most);
 
-/* Does the same with each call of the file system: first each call fails in turn, then each read
- * and each write moves nothing. f may succeed only if the call that failed closed a file, or came
- * after a rename. Finally all calls move few bytes and are interrupted, and f must succeed. Returns
- * the number of calls. */
+/* Does the same as deny_in_turn, but lets calls of the file system fail. First each call fails in
+ * turn. Then each read and each write moves nothing in turn. f may succeed only if the call that
+ * failed closed a file, or came after a rename. Finally all calls move few bytes and are
+ * interrupted, and f must succeed. Returns the number of calls. */
 long fail_in_turn(bool (*f)(void), void (*after)(bool done));

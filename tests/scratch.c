@@ -25,7 +25,7 @@ const char *scratch(const char *name) {
     return path;
 }
 
-/* Calls `see` with the path of each file, unless it is NULL. Returns the number of files. */
+/* Calls `see`, unless it is NULL, with the path of each file. Returns the number of files. */
 static int each_file(int (*see)(const char *path)) {
     DIR *files = opendir(folder);
     int n = 0;

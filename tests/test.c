@@ -29,7 +29,8 @@ int rg_memory_may_stay;
 /* The number of bytes that were left at the end of the last test. */
 static int64_t bytes;
 
-/* Without forks, a test would begin with the state that the previous test left. */
+/* Resets the error and the default dtype, which the previous test may have changed in the same
+ * process. */
 static void begin_anew(void) {
     rg_error_clear();
     rg_set_default_dtype(RG_FLOAT32);

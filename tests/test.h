@@ -12,8 +12,8 @@
 #include <stdlib.h>
 
 #define RG_TESTS(name, ...) RG_TESTS_WITH(#name, 1, __VA_ARGS__)
-/* The same for a program without guards around blocks of memory (see tensor/memory.h). Guards would
- * bypass the code that it tests, or take too long. */
+/* Does the same as RG_TESTS, but without guards around blocks of memory (see tensor/memory.h).
+ * Guards would bypass the code that such a program tests, or take too long. */
 #define RG_TESTS_UNGUARDED(name, ...) RG_TESTS_WITH(#name, 0, __VA_ARGS__)
 #define RG_TESTS_WITH(name, guarded, ...)                                          \
     int main(void) {                                                               \

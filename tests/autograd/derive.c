@@ -40,7 +40,7 @@ static double draw(char kind, uint64_t *state, int64_t i, int64_t n) {
     case 'p': return 0.1 + 2 * uniform(state);
     case 'u': return 0.05 + 0.9 * uniform(state);
     case 's': return 1.9 * uniform(state) - 0.95;
-    /* i * 7 runs through all residues, so no two numbers are equal. */
+    /* The divisor isn't a multiple of 7, so i * 7 has another remainder for each i. */
     case 'd': return 0.17 * (double)((i * 7 + 3) % (n % 7 ? n : n + 1)) - 0.31;
     case 'z':
         shift = 0.1 + 0.3 * uniform(state);
@@ -159,7 +159,7 @@ static rg_tensor *laid_out(rg_tensor *x, layout how) {
 static bool apply_all(const application *a, rg_tensor *const inputs[], rg_tensor *out[]) {
     rg_tensor *in[RG_MAX_INPUTS];
     for (int i = 0; i < a->n; i++) {
-        /* Expanded indices would be other indices, so their layout stays. */
+        /* An index tensor isn't expanded, because expanding would change the indices. */
         bool index = inputs[i]->dtype != RG_BOOL && !rgi_is_float(inputs[i]->dtype);
         in[i] = laid_out(inputs[i], index && a->layout == EXPANDED ? AS_IS : a->layout);
         if (!in[i])
@@ -422,7 +422,7 @@ int derive_leaves_nothing(const rg_op *op, const rg_sample *s) {
         int n;
         if (!values_of(&a, in, true, value, &n))
             return fault(op, s, "forward", rg_error());
-        /* A gradient with a history in .grad must leave nothing behind, either. */
+        /* Gradients in .grad that have a history must be released with the scope as well. */
         for (int i = 0; i < n; i++)
             if (value[i] != RG_NONE && value[i]->history)
                 rg_backward_with(rg_sum(value[i]), (rg_backward_options){ .gradient = RG_NONE,
@@ -603,7 +603,7 @@ static rg_tensor *part_of(rg_tensor *buffer, int64_t first, rg_dims shape, int64
 }
 
 /* Applies the op in place. Input i lies in the memory of the first input, `over` elements behind
- * its beginning. The result must be that of inputs that lie apart. */
+ * its beginning. The result must be the same as if the inputs shared no memory. */
 static int check_overlap(const application *a, rg_tensor *const in[], int i, int64_t over) {
     RG_SCOPE();
     int64_t n = in[0]->numel, m = in[i]->numel, most = RG_MAX(n, m);
@@ -797,9 +797,10 @@ static int without_memory(application a) {
     return 0;
 }
 
-/* Many ops copy strided inputs, so more requests can be denied; ops with `some_strides` refuse
- * them. With create_graph, the rules make what `fused` makes without it. The gradients of the
- * outputs other than k are zeros, which take memory, too. */
+/* Strided inputs add requests for memory, because many ops copy them. Ops with `some_strides`
+ * refuse strided inputs. With create_graph the gradients are computed by the rules, and not by
+ * `fused`. Each output is differentiated alone, so the gradients of the other outputs are zeros,
+ * which also take memory. */
 int derive_out_of_memory(const rg_op *op, const rg_sample *s) {
     int faults = 0;
     for (int k = 0; k < outputs_of(op); k++) {

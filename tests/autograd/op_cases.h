@@ -160,7 +160,7 @@ static rg_tensor *op_number(op_case *c, char *rest) {
     return rg_wrap_float(v);
 }
 
-/* Reads "2,3 : 0.5 1 ..". */
+/* Reads an expected tensor from the rest of a line, such as "2,3 : 0.5 1 ..". */
 static void op_expected(op_expected_tensor *e, char *rest) {
     char *word = golden_word(&rest);
     e->none = *word == '-';
@@ -185,7 +185,7 @@ static rg_tensor *op_any(op_case *c, char kind, char *rest) {
     return kind == 'n' ? op_number(c, rest) : RG_NONE;
 }
 
-/* Reads "softmax x100 direct # OpInfo". */
+/* Reads the first line of a case, such as "softmax x100 direct # OpInfo". */
 static void op_read_head(op_case *c, char *words) {
     snprintf(c->function, sizeof c->function, "%s", golden_word(&words));
     c->factor = 1;
@@ -197,8 +197,8 @@ static void op_read_head(op_case *c, char *words) {
     }
 }
 
-/* Reads an output (> or v), a first gradient (g), a second one (h), or strides of the one before
- * (~). */
+/* Reads a line of expected results. `kind` is the line's letter: > or v for an output, g for a
+ * first gradient, h for a second gradient, ~ for the strides of the tensor in the line before. */
 static void op_read_expected(op_case *c, char kind, char *rest) {
     if (kind == '~') {
         *c->stride = golden_dims(rest);

@@ -48,8 +48,9 @@ static rg_tensor *counts(rg_tensor *g, void *context) {
     return g;
 }
 
-/* A run to h skips the ops behind h, which lead to h, and the ops beside it, which don't. It calls
- * no hooks there, and keeps their saved values. */
+/* A run that computes only the gradient of h skips the op `behind`, of which h was made, and the op
+ * `beside`, with which h doesn't share inputs. The hooks of both aren't called, and their saved
+ * values are kept. */
 START_TEST(test_what_is_not_asked_for) {
     for (int grad = 0; grad < 2; grad++) {
         RG_SCOPE();
@@ -325,7 +326,7 @@ START_TEST(test_numbers_of_hooks) {
         ck_assert(id == (rg_error_code() == RG_OK ? 0 : -1));
         rg_error_clear();
     }
-    /* A number that no hook has can't be removed, however many hooks there are. */
+    /* rg_remove_hook fails if no hook has the number, however many hooks there are. */
     for (int n = 1; n < 40; n++) {
         ck_assert_int_eq(rg_register_post_accumulate_grad_hook(x, note, ""), n);
         ck_fails(rg_remove_hook(x, n + 1), RG_RUNTIME_ERROR, "the tensor has no hook");

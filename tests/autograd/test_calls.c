@@ -1,6 +1,6 @@
 /*
  * test_calls.c: calls of functions as C sees them. Arguments are evaluated from left to right,
- * lists of failed calls are empty, and guards may stand in one line.
+ * a list from a failed call has NULL for each tensor, and several guards may stand in one line.
  */
 #include "autograd/graph_observer.h"
 #include "tensor/scope.h"
@@ -158,8 +158,8 @@ START_TEST(test_batch_norm_leaves_what_it_reads) {
 }
 END_TEST
 
-/* If rg_matmul fails, the chunks of its result are NULL, too. So a program needs only one check at
- * the end. */
+/* If rg_matmul fails, rg_chunk of its result gives a list in which each tensor is NULL. A program
+ * needs only one check at the end. */
 START_TEST(test_a_failed_list_can_be_looked_into) {
     rg_error_clear();
     rg_list qkv = rg_chunk(rg_matmul(rg_ones(2, 3), rg_ones(2, 3)), 3, -1);
@@ -506,7 +506,7 @@ START_TEST(test_einsum_of_all_letters) {
 }
 END_TEST
 
-/* An option that int can't hold is refused: its lower 32 bits would be a dim. */
+/* An option that int can't hold is refused, although its lower 32 bits are a valid dim. */
 START_TEST(test_options_of_64_bits) {
     rg_tensor *x = rg_ones(2, 3);
     static const int64_t beyond[] = { 1ll << 32, -(1ll << 32), INT64_MAX, INT64_MIN };
@@ -566,7 +566,8 @@ START_TEST(test_parts_of_no_size) {
 }
 END_TEST
 
-/* As in torch, the error has the shape in which the norm is computed: rows, and then groups. */
+/* As in torch, the error has the shape to which the input is reshaped, and not the input's own
+ * shape. */
 START_TEST(test_group_norm_of_one_value) {
     ck_fails(rg_group_norm(rg_zeros(2, 1), 2, RG_NONE, RG_NONE, 1e-5), RG_VALUE_ERROR,
              "Expected more than 1 value per channel when training, got input size [1, 2]");

@@ -159,7 +159,8 @@ static rg_tensor *from_leaves(int n) {
     return rg_backward_many(n, v, NULL, o) ? v[n - 1] : NULL;
 }
 
-/* Runs backward from one root that is given twice. The gradients stay the program's. */
+/* Runs backward from one root that is given twice, both times with the gradient g. Their sum must
+ * not be written over g. */
 static rg_tensor *from_one_root_twice(rg_tensor *x) {
     const rg_backward_options o = { .gradient = RG_NONE };
     rg_tensor *y = rg_mul(x, 2), *g = y ? rg_ones_like(y) : NULL;
@@ -304,7 +305,8 @@ static void *with_full_stack(void *fill) {
     return NULL;
 }
 
-/* A thread's stack of results may be full at any step, and get no more room. */
+/* A thread's stack of results may become full at any step, and there may be no memory to enlarge
+ * it. */
 START_TEST(test_full_stacks) {
     for (int fill = 44; fill <= 64; fill++) {
         pthread_t thread;

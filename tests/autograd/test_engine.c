@@ -137,8 +137,8 @@ START_TEST(test_unused_inputs) {
 }
 END_TEST
 
-/* A tensor that isn't in the graph has no gradient, though another run has given it a place.
- * Without allow_unused all results are NULL. */
+/* A tensor that isn't in the graph of the root has no gradient, although an earlier run gave its
+ * node a gradient. Without allow_unused the call fails, and all results are NULL. */
 START_TEST(test_a_place_in_another_run) {
     rg_tensor *x = leaf(2), *h = rg_mul(x, 3), *y = rg_mul(h, h), *other = rg_mul(x, 5), *g[3];
     ck_ok(rg_backward(other, .retain_graph = true));
@@ -705,7 +705,7 @@ START_TEST(test_hooks_are_not_recorded) {
 }
 END_TEST
 
-/* A gradient is kept once for a tensor, however often that was asked for. */
+/* Several calls of rg_retain_grad for a tensor retain the gradient only once. */
 START_TEST(test_gradients_are_kept_once) {
     int64_t kept[2];
     for (int again = 0; again < 2; again++) {
@@ -1106,7 +1106,7 @@ typedef struct {
     rg_tensor *x, *y;
 } handed;
 
-/* Adds many nodes to a graph, which moves this thread's clock of nodes on. */
+/* Adds many nodes to a graph. Each raises this thread's `clock` (autograd/node.c). */
 static void *go_on(void *context) {
     handed *h = context;
     rg_tensor *y = h->y;
@@ -1132,7 +1132,7 @@ START_TEST(test_threads_hand_a_graph_on) {
     for (int turn = 0; turn < 2; turn++) {
         pthread_create(&thread, NULL, go_on, &h);
         pthread_join(thread, NULL);
-        /* This thread's clock of nodes is behind that of the other thread. */
+        /* This thread's `clock` is below that of the other thread. */
         h.y = end_turn(&h);
     }
     rg_tensor *again = leaf(2);

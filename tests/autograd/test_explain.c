@@ -213,7 +213,7 @@ START_TEST(test_values_that_are_gone) {
 }
 END_TEST
 
-/* There are 2^10 paths, of eleven lengths, but more than 24 orders of ops. */
+/* There are 2^10 paths, which differ in their order of ops. At most 24 paths are kept. */
 START_TEST(test_more_paths_than_are_kept) {
     rg_tensor *w = leaf(3, 3), *x = w;
     for (int i = 0; i < 10; i++)
@@ -366,8 +366,8 @@ START_TEST(test_where_a_gradient_is_lost) {
     ck_assert_str_eq(e.first_zero, "mul, input 0 of [3]");
     ck_assert_str_eq(e.first_not_finite, "sqrt, input 0 of [3]");
     ck_assert(strstr(e.text, "it is not finite") && strstr(e.text, "way back: sqrt"));
-    /* An infinite gradient isn't called huge, too. A gradient without elements isn't called
-     * zero. */
+    /* An infinite gradient isn't reported as huge as well. A gradient without elements isn't
+     * reported as zero. */
     ck_assert(!e.first_huge && !strstr(e.text, "huge"));
     e = rg_explain(rg_sum(rg_sqrt(rg_sub(w, 1))), w);
     ck_assert_str_eq(e.first_not_finite, "sqrt, input 0 of [3]");
@@ -435,8 +435,8 @@ static rg_tensor *no_result(rg_tensor *const in[], void *result) {
     return result;
 }
 static rg_tensor *broken(rg_tensor *const in[], void *x) { return rg_matmul(in[0], x); }
-/* The gradient leaves out the last element's part of the slope, but along the gradient the slope is
- * right. */
+/* The second element is detached, so its gradient is 0 although its slope is 5. Along the gradient
+ * the slope is right nevertheless. */
 static rg_tensor *last_detached(rg_tensor *const in[], void *unused) {
     (void)unused;
     rg_tensor *flat = rg_reshape(in[0], -1);
@@ -446,7 +446,8 @@ static rg_tensor *sum_of_squares(rg_tensor *const in[], void *unused) {
     (void)unused;
     return rg_sum(rg_square(in[0]));
 }
-/* Returns the first element, or NaN where it has moved down by most of a step. */
+/* Returns the first element, or NaN if it is below -0.9e-6. The steps of explain have length
+ * 1e-6. */
 static rg_tensor *first_with_an_end(rg_tensor *const in[], void *unused) {
     (void)unused;
     rg_tensor *first = rg_select(rg_reshape(in[0], -1), 0, 0);
@@ -474,8 +475,8 @@ START_TEST(test_verdicts) {
     ck_assert(!e.agrees && e.off > 0.01 && strstr(e.text, "DISAGREE"));
     e = rg_explain(of_the_context(&w, w), w, .f = of_the_context, .context = w);
     ck_assert_msg(e.agrees && e.off < 1e-7, "%s", e.text);
-    /* The slope along the gradient differs from the gradient's own norm by that norm, whatever its
-     * length. No direction differs by more. */
+    /* The gradient is half of the true one. Along the gradient the slope is therefore twice the
+     * gradient's norm, so `off`, the difference divided by the norm, is 1. */
     rg_tensor *half = half_detached(&w, NULL);
     e = rg_explain(half, w, .f = half_detached);
     ck_assert_double_eq_tol(e.off, 1, 1e-6);
@@ -639,7 +640,7 @@ static void *counts_pack(rg_tensor *t, void *context) {
     return pack_copy(t, context);
 }
 
-/* Of several paths the largest may be asked for alone. The drawing then has only its nodes. */
+/* With .paths = 1 the drawing has only the nodes of the largest path. */
 START_TEST(test_one_path_of_several) {
     rg_tensor *w = rg_requires_grad_(rg_ones(4), true);
     rg_tensor *loss = rg_sum(rg_add(rg_mul(w, 9), rg_add(rg_sin(rg_mul(w, 2)), rg_tanh(w))));

@@ -27,8 +27,9 @@ static bool child_does(void (*work)(int), int i) {
            && WEXITSTATUS(status) == 0;
 }
 
-/* Where tests don't fork, these don't either. Under the sanitizers a child may hang in their
- * malloc, or ends with an error because it lacks its parent's threads. */
+/* Returns false if CK_FORK=no says that tests must not fork. It also returns false under the
+ * sanitizers, where a child may hang in malloc, or ends with an error because it lacks its parent's
+ * threads. */
 static bool may_fork(void) {
     const char *mode = getenv("CK_FORK");
     return !(mode && strcmp(mode, "no") == 0) && !rg_slow();

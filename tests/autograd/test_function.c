@@ -771,12 +771,12 @@ typedef struct {
     double factor;
 } most_state;
 
-/* A class with a state says so in its args. */
+/* The number of saved intermediate results, and whether the class has a state. */
 typedef struct {
     int saved, has_state;
 } most_args;
 
-/* y[k] = factor x[2 k]^2 x[2 k + 1], with the squares saved as intermediate results */
+/* y[k] = factor x[2 k]^2 x[2 k + 1], with x[2 k] x[2 k + 1] saved as an intermediate result */
 static bool most_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     most_state *state = rg_function_state(ctx);
     rg_tensor *saved[MOST_SAVED + 1];
@@ -824,8 +824,8 @@ static void apply_most(void *context) {
     ck_ok(rg_backward(sum));
 }
 
-/* There are sixteen inputs, eight outputs and eight intermediate results. A state replaces one
- * intermediate result. */
+/* There are 16 inputs, 8 outputs and 8 intermediate results. A state counts as an intermediate
+ * result, so the class with a state has only 7 others. */
 START_TEST(test_most_of_everything) {
     static rg_function_class classes[2] = {
         { .name = "Most",
@@ -1161,8 +1161,8 @@ static bool bare_backward(rg_function_context *ctx, rg_tensor *const g[], rg_ten
     return true;
 }
 
-/* A gradient may be a saved tensor, and outlives the graph. Calls that backward makes are a part of
- * its step, also for anomaly mode. */
+/* Backward may return a saved tensor as a gradient, which outlives the graph. If an op that
+ * backward calls makes infinity, anomaly mode reports the class. */
 START_TEST(test_saved_values_as_gradients) {
     static rg_function_class bare = { .name = "Bare",
                                       .forward = bare_forward,
@@ -1219,7 +1219,8 @@ START_TEST(test_kept_gradients_of_outputs) {
 }
 END_TEST
 
-/* An input that no gradient reaches has none, whichever nodes were made beside it. */
+/* If backward gives no gradient to an input, the leaf behind the input has no gradient, whether its
+ * node is older or newer than that of the other input. */
 START_TEST(test_no_gradient_comes_by) {
     static rg_function_class second_alone = { .name = "SecondAlone",
                                               .forward = second_alone_forward,

@@ -549,7 +549,8 @@ END_TEST
 
 /* ---- memory ------------------------------------------------------------------------- */
 
-/* y = x_0, whatever the others are */
+/* Differentiates functions that ignore some inputs, or all of them. Returns whether all calls
+ * succeed. */
 static bool run_unused(rg_tensor *x, rg_tensor *v) {
     rg_tensor *in[] = { x, v, rg_ones(2) }, *r[3];
     return in[2] && rg_vjp(first_of, NULL, 3, in, v, r) && rg_jvp(first_of, NULL, 3, in, in, r)

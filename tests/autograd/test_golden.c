@@ -344,7 +344,8 @@ static void record_call(void *unused) {
             rg_keep(recorded.result.t[k]);
 }
 
-/* Only tensors change, since the numbers among the arguments are a part of the recording. */
+/* Changes the tensors among the arguments. The other arguments stay, since a recording contains
+ * their values. */
 static void change_inputs(op_case *c, double by) {
     for (int i = 0; i < c->n_args; i++) {
         rg_tensor *t = c->arg[i].t;
@@ -652,7 +653,8 @@ static void check_memory(const op_call *f) { check_small_cases(f, 5, check_memor
 
 enum { SPOILT = 7 };
 
-/* Returns a tensor in x's place that an op may refuse. */
+/* Returns x with another dtype or shape, which an op may refuse, or NULL if x has no dims to
+ * change. */
 static rg_tensor *spoilt(rg_tensor *x, int how) {
     switch (how) {
     case 0: return rg_to(x, RG_BOOL);
@@ -702,7 +704,7 @@ static bool is_wanted(const op_call *f) {
     return wanted;
 }
 
-/* Checks one function. The test of a function that fails a check fails, too. */
+/* Checks function number i, and fails the test if a check of the function fails. */
 static void run_check(int i, void (*check)(const op_call *f)) {
     const op_call *f = &op_calls[i];
     if (!is_wanted(f))

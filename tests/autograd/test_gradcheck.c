@@ -512,7 +512,8 @@ START_TEST(test_likely_causes) {
     ck_fails(rg_gradcheck(hidden, NULL, 1, in), RG_RUNTIME_ERROR, "No gradient reaches that input");
     ck_fails(rg_gradcheck(rounds_to_float, NULL, 1, in), RG_RUNTIME_ERROR,
              "The values have the precision of float32: does a loop compute in float?");
-    /* A gradient that is wrong, but isn't 0, has neither of the two causes above. */
+    /* For a gradient that is wrong but isn't 0, the error names neither a missing gradient nor
+     * float32 as the cause. */
     ck_assert(!rg_gradcheck(half_hidden, NULL, 1, in));
     ck_assert_msg(!strstr(rg_error(), "No gradient reaches"), "%s", rg_error());
     ck_assert_msg(!strstr(rg_error(), "float32"), "%s", rg_error());
@@ -542,8 +543,8 @@ static rg_tensor *half_hidden_and_failing(rg_tensor *const in[], void *left) {
     return rg_mul(rg_detach(in[0]), in[0]);
 }
 
-/* A function that fails while a mismatch is explained isn't called again. The error stays the
- * mismatch. */
+/* If the function fails while gradcheck looks for the cause of a mismatch, it isn't called again.
+ * The error is still the mismatch. */
 START_TEST(test_failure_while_the_cause_is_looked_for) {
     rg_tensor *x = input(1, 2);
     int calls = 0;

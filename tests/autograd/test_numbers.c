@@ -533,8 +533,8 @@ static rg_tensor *whole_numbers(int64_t from, rg_dims shape) {
     return rg_reshape_dims(rg_add(rg_arange(n), from), shape);
 }
 
-/* Convolutions of whole numbers give PyTorch's numbers, and those of doubles, which hold these
- * numbers exactly. */
+/* Convolutions of whole numbers give PyTorch's results. They also equal the results in float64,
+ * which are exact for these numbers. */
 START_TEST(test_convolutions_of_whole_numbers) {
     rg_tensor *x = whole_numbers(-8, RG_DIMS(1, 2, 2, 4));
     rg_tensor *w = whole_numbers(-5, RG_DIMS(2, 1, 2, 3));
@@ -577,7 +577,8 @@ END_TEST
 
 /* ---- functions of three numbers ------------------------------------------------------ */
 
-/* addcmul and addcdiv multiply the factor with the first number, so the product of the others may
+/* addcmul and addcdiv multiply the first tensor by the factor before they multiply or divide by the
+ * second. No overflow occurs, although the product or quotient of the two tensors would
  * overflow. */
 START_TEST(test_factors_come_first) {
     enum { N = 37 }; /* The elements fill whole vectors and a part of one. */

@@ -150,8 +150,9 @@ START_TEST(test_other_inputs) {
 }
 END_TEST
 
-/* Adding a bias isn't counted as a product. The calls that a rule makes aren't counted twice: addmm
- * shows it, which has no fused derivative. */
+/* The addition of a bias isn't counted among the operations of a product. addmm has no fused
+ * derivative, so its rules call matmul, which counts the operations. The row of addmm's backward
+ * must not count them again. */
 START_TEST(test_products) {
     rg_tensor *x = rg_requires_grad_(rg_randn(2, 5, 7), true),
               *w = rg_requires_grad_(rg_randn(3, 7), true);
@@ -470,7 +471,7 @@ START_TEST(test_inside) {
 }
 END_TEST
 
-/* The time of a call is without that of the calls inside it, so the sum of all times is no longer
+/* The time of a call excludes the time of the calls inside it, so the sum of all times isn't longer
  * than the run. Nearly all of addmm's backward is spent in products. */
 START_TEST(test_times_are_each_calls_own) {
     rg_tensor *c = rg_requires_grad_(rg_randn(200, 200), true),
@@ -561,7 +562,8 @@ START_TEST(test_functions) {
 }
 END_TEST
 
-/* A time between rg_profile_begin and rg_profile_end isn't taken off the function around them. */
+/* The time between rg_profile_begin and rg_profile_end isn't subtracted from the time of the
+ * function around them. */
 START_TEST(test_beside_takes_no_time) {
     rg_set_profiling(true);
     {
@@ -593,7 +595,8 @@ START_TEST(test_beside) {
     rg_set_profiling(false);
     /* The time `first` began while the profiler was on, so its end is counted. */
     rg_profile_end("first", first, 1);
-    /* These times didn't begin while it was on, or are no numbers, so their ends aren't counted. */
+    /* A time that began while the profiler was off isn't counted, nor is a time that is 0, negative
+     * or NaN. */
     rg_profile_end("first", rg_profile_begin(), 1000);
     rg_profile_end("first", 0, 1000);
     rg_profile_end("first", -1, 1000);

@@ -631,7 +631,8 @@ START_TEST(test_ops_without_slope) {
                                         .backward = quarter_backward };
     ck_fails(rg_function_check(&narrow, NULL, RG_LIST(wave(2, 1, 0.3))), RG_RUNTIME_ERROR,
              "Narrow: output 0 has the precision of float32 for inputs of float64");
-    /* Numbers that have few digits before may have few afterwards, and NaN has no digits. */
+    /* If the inputs have few digits, so may the output. NaN doesn't count as a number with few
+     * digits. */
     rg_tensor *halves = rg_requires_grad_(rg_mul(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), 1.5), true);
     ck_ok(rg_function_check(&quarters, NULL, RG_LIST(halves)));
     ((double *)rg_data(halves))[1] = NAN;
@@ -831,9 +832,10 @@ START_TEST(test_failure_in_the_last_call) {
 }
 END_TEST
 
-/* Denies each request for memory of a check in turn. The check fails; but its own runs with denied
- * memory come last, and replace the denial, so from then on it passes. If the op is `wrong`, the
- * check says that, or that there is no memory. */
+/* Denies each request for memory of a check in turn. A check that is denied memory fails. The
+ * check's last runs deny memory themselves, which replaces the denial of this function, so the
+ * check passes from there on. If `wrong` isn't NULL, the check fails with that error, or for lack
+ * of memory. */
 static void deny_to_check(rg_function_class *cls, const void *args, rg_list inputs,
                           const char *wrong) {
     rg_function_check(cls, args, inputs);
@@ -895,8 +897,8 @@ START_TEST(test_memory_denied_to_checks) {
 }
 END_TEST
 
-/* A check that is denied memory fails. Its own runs with denied memory come last, and replace the
- * denial. */
+/* A check that is denied memory fails. The check's last runs deny memory themselves, which replaces
+ * the denial of this test. */
 START_TEST(test_memory_denied) {
     static rg_function_class twin;
     const twin_args args = { 0 };

@@ -25,8 +25,8 @@
 
 /* ---- sizes ------------------------------------------------------------------------------- */
 
-/* For each constant in the kernels, sizes on both sides of it are tried, from LEAST on. Of the
- * sizes between MOST and LONGEST, a function gets one case each. */
+/* Sizes below and above each constant in the kernels are tried, from LEAST to LONGEST. A size above
+ * MOST is tried for few cases of a function. The case is then compared only in two layouts. */
 enum { LEAST = 7, MOST = 1100, LONGEST = 1 << 15, MANY = 512 };
 
 static int64_t sizes[MANY];
@@ -215,8 +215,8 @@ enum {
     PLACES = 6,      /* The maximum number of dims of one size in them. */
     SIGNATURES = 4,  /* The maximum number of cases of a function. */
     VARIANTS = 3,    /* The maximum number of sets of dims that grow, for a size in a case. */
-    SOME = 1 << 9,   /* Above this number of elements, a third of the sizes is tried, */
-    LARGE = 1 << 12, /* and none up to MOST above this number. */
+    SOME = 1 << 9,   /* From this number of elements on, a third of the sizes is tried. */
+    LARGE = 1 << 12, /* Above this number of elements, no size up to MOST is tried. */
     GROUPS = 8       /* The number of tests among which the functions are divided. */
 };
 

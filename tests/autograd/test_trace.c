@@ -89,7 +89,7 @@ START_TEST(test_many_frames) {
 }
 END_TEST
 
-/* A program that was found by its name alone has no folder. */
+/* A program may have been found by PATH, so that its name has no folder. */
 START_TEST(test_name_without_a_folder) {
     program = "train";
     tells("ss", "train+0x0 < train+0x1");
@@ -113,7 +113,7 @@ START_TEST(test_backward) {
 }
 END_TEST
 
-/* If memory is denied, the error is that alone, or the whole message. */
+/* If memory is denied, the error says only that there is no memory, or it is the whole message. */
 START_TEST(test_without_memory) {
     rg_tensor *zero = rg_zeros(2);
     stack = "pspsp";

@@ -168,7 +168,8 @@ static bool second_order(program *p, rg_tensor *loss) {
         bool known = false;
         for (int j = 0; j < k; j++)
             known = known || p->t[j] == p->t[k];
-        /* A view that requires grad because its base does since a write has no history. */
+        /* A view without a history may require grad, because a write has made its base require
+         * grad. Such a view isn't counted as a leaf here. */
         if (known || !rg_is_leaf(p->t[k]) || !p->t[k]->history)
             continue;
         leaves[p->n_leaves] = p->t[k];
@@ -189,7 +190,7 @@ static bool second_order(program *p, rg_tensor *loss) {
     return !squares || rg_backward(squares);
 }
 
-/* Adds a tensor to the program's. Returns false if there is none. */
+/* Appends t to the program's tensors. Returns false if t is NULL. */
 static bool made(program *p, rg_tensor *t) {
     if (t)
         p->t[p->n++] = t;
@@ -478,7 +479,7 @@ START_TEST(test_what_is_refused) {
     ck_fails(rg_exp(untracked), RG_RUNTIME_ERROR,
              "A view was created in no_grad mode and its base or another view of its base has been "
              "modified inplace with grad mode enabled.");
-    /* The same holds for a view that the program has made a leaf. */
+    /* A view of no_grad mode that the program has made a leaf fails with the same error. */
     {
         RG_NO_GRAD();
         untracked = rg_select(y, 0, 0);
@@ -644,7 +645,8 @@ START_TEST(test_writes_beside_hooks) {
     ck_ok(rg_backward(rg_sum(b)));
     ck_assert_int_eq(calls, 0);
     ck_assert(rg_at(rg_grad_of(x), 0) == 1 && rg_at(rg_grad_of(x), 1) == 3);
-    /* The same holds for hooks of a view whose history was renewed. */
+    /* The hooks of a view whose history was renewed don't see a later write through the view,
+     * either. */
     x = counting(4);
     b = rg_mul(x, 1);
     v = rg_slice(b, 0, 0, 3, 1);
@@ -740,7 +742,7 @@ START_TEST(test_who_looks_on) {
     rg_drop(before);
     rg_drop(after);
 
-    /* A write that goes through no view takes the retained gradient along, too. */
+    /* A write to a tensor that is no view also moves the retained gradient to the new value. */
     y = rg_mul(x, 1);
     ck_ok(rg_retain_grad(y));
     ck_ok(rg_mul_(rg_mul_(y, 2), 3));
@@ -761,7 +763,7 @@ START_TEST(test_who_looks_on) {
     holds(before, "tensor([5, 5])");
     rg_drop(before);
 
-    /* A gradient that the tensor has stays, and the next run adds to it. */
+    /* A write leaves an earlier gradient in .grad as it is, and the next run adds to it. */
     y = rg_mul(x, 1);
     v = rg_slice(y, 0, 0, 2, 1);
     ck_ok(rg_retain_grad(y) && rg_retain_grad(v));
@@ -1176,8 +1178,8 @@ static bool has_strides(const int64_t offsets[], rg_dims shape, int64_t n) {
     return true;
 }
 
-/* Calls view() with all shapes of up to four dims. Asserts that it succeeds just for those shapes
- * that some strides can have, with the elements in order. Returns how many succeed. */
+/* Calls view() with all shapes of up to four dims. Asserts that it succeeds exactly for those
+ * shapes for which has_strides finds strides. Returns how many calls succeed. */
 static int count_views(rg_tensor *x) {
     const int64_t n = rg_numel(x);
     int64_t offsets[64];

@@ -7,8 +7,8 @@
  *     the median time of one run in nanoseconds
  *     a number that was computed, which must be the same on both sides
  *     the number of floating point operations that the run needs at least
- *     its floor: the time of a large product for as many operations, plus the time to read and
- *         write the arrays that the run needs at least
+ *     its floor: the time that as many operations take in a large product, plus the time to read
+ *         and write the arrays that the run needs at least
  *     the peak of its memory in MB
  *     the bytes of these arrays
  *
@@ -42,7 +42,7 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The setup of a row makes those of these that the row needs. */
+/* The tensors and modules of the rows. A row's setup makes those that the row needs. */
 static rg_tensor *left, *right, *query, *key, *value, *idx, *targets, *parameter[4];
 static rg_optim *optim;
 static rg_gpt *gpt;
@@ -122,12 +122,12 @@ static void floor_product(void) {
 static void large(void) { elements = 64 << 20; }
 static void in_caches(void) { elements = 4096 * 1024; }
 
-/* The number of arrays that a pass over memory reads and writes. If it reads 4 and writes 3, the
- * three are among the four. */
+/* The numbers of arrays that a pass over memory reads and writes. If it reads 4 arrays and writes
+ * 3, it writes to arrays that it has read. */
 typedef struct {
     int reads, writes;
 } pass;
-enum { PASS_MOST = 64 << 20 }; /* The elements of an array that is larger than every cache. */
+enum { PASS_MOST = 64 << 20 }; /* The elements of an array that no cache can hold. */
 
 /* With AVX2 at most, loads are of 32 bytes. Loads of 64 bytes would be a fifth slower. */
 #ifdef __x86_64__
@@ -767,12 +767,12 @@ static double block(double bytes) {
  * of a sequence, v the size of the vocabulary, and m the number of tokens in the batch.
  *
  * `moved` is what each op reads and makes, forward and backward, in elements of four bytes. A
- * stream of activations has m d elements. A layer moves 96 such streams: linear moves 16 forward (x
- * and y) and 23 backward (g, x and gx), attention 4 and 8, the two norms 4 and 6, gelu 8 and 12,
- * the two additions 6, and the sums to the biases 9. The weights, which are read twice, and their
- * gradients are 36 d^2 elements; the biases and the norms' weights are 28 d. Outside of the layers,
- * additions, norm and linear move 12 m d elements, the logits 5 m v, the logits' weights 4 v d, and
- * the embedding of positions 4 t d, with t indices of eight bytes.
+ * stream of activations has m d elements. A layer moves 96 streams, forward and backward: linear 16
+ * (x and y) and 23 (g, x and gx), attention 4 and 8, the two norms 4 and 6, gelu 8 and 12. The two
+ * additions move 6, and the sums for the gradients of biases 9. The weights, which are read twice,
+ * and their gradients are 36 d^2 elements. The biases and the norms' weights are 28 d. Outside of
+ * the layers, additions, norm and linear move 12 m d elements, the logits 5 m v, the logits'
+ * weights 4 v d, and the embedding of positions 4 t d, with t indices of eight bytes.
  *
  * `held` is what lives when backward begins, each tensor in a block of its own. A layer holds five
  * streams (into the norms, into attention's first product and into c_fc, out of attention), q, k

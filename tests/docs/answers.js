@@ -1,4 +1,5 @@
-/* answers.js: what the search must find first. It stands behind index.js and search.js. */
+/* answers.js: what the search must find first. tests/docs/run appends it to index.js and
+ * search.js. */
 var EXPECTED = [
     ["torch.softmax", "rg_softmax"],
     ["torch.nn.functional.softmax", "rg_softmax"],

@@ -107,7 +107,7 @@ def options(text):
 
 
 def listed(text, macros):
-    """Writes out the fields that a struct of options has by a macro of macros: FIELDS_(FIELD_)."""
+    """Replaces a macro such as FIELDS_(FIELD_), which lists fields of a struct, with the fields."""
 
     def fields(m):
         names = re.findall(r"\bX\((\w+)\)", macros[m[1]].body) if m[1] in macros else []
@@ -183,12 +183,13 @@ def read(path):
     return header
 
 
-# rg_zeros is a macro that calls rg_zeros_dims, and so on.
+# A function may have one of these endings behind the name of its macro: rg_zeros calls
+# rg_zeros_dims.
 WHOLE_FORM = r"(s|_(with|dims|list|of|items|float))_?"
 
 
 def read_all(paths):
-    """Returns the headers, with the macros by which functions are called beside the functions."""
+    """Reads the headers, finds the function that each macro calls, and drops private names."""
     headers = [read(path) for path in paths]
     every = [d for h in headers for d in h.declarations()]
     functions = {d.name: d for d in every if d.kind == "function"}
@@ -217,7 +218,8 @@ def read_all(paths):
 
 
 def is_public(d, functions):
-    """Returns whether programs write the name: no macro that only wraps a function, no helper."""
+    """Returns whether programs use the name. They use no helper macros, whose names end in _, and
+    no macros with the name of a function."""
     if d.kind != "macro":
         return True
     return (

@@ -5,7 +5,7 @@
  *     op, formula, inputs, derivative, node     from the row; op comes first
  *     in place, fused                           where the row has it, without a value
  *     shapes                                    a sample's shapes: of its inputs and its outputs
- *     dtypes                                    a dtype of float inputs, and the output's for it
+ *     dtypes                                    a dtype of float inputs, and that of the output
  *     input, output                             a tensor of the first sample
  */
 #include "tests/autograd/derive.h"

@@ -2,14 +2,15 @@
  * gpt2.c: regard's half of gpt2.py, which tells it on standard input what to do, a line each, and
  * reads a line of answer for each. Texts are in hexadecimal.
  *
- *     folder PATH      opens a folder's tokenizer: its number of tokens
- *     file PATH        opens a tokenizer.json
- *     encode TEXT      the text's numbers
- *     decode IDS..     the numbers' text; stream IDS.. the same, token by token
- *     model PATH       opens a folder's model: its number of parameters
- *     logits IDS..     the logits after the last of the numbers
- *     greedy IDS..     the numbers, and 20 more
- *     ending NUMBERS.. the same for rows that end: see the function
+ *     folder PATH      opens a folder's tokenizer, and answers with its number of tokens
+ *     file PATH        opens a tokenizer.json, and answers with its number of tokens
+ *     encode TEXT      answers with the ids of the text's tokens
+ *     decode IDS..     answers with the text of the ids
+ *     stream IDS..     does so too, but decodes one token at a time
+ *     model PATH       opens a folder's model, and answers with its number of parameters
+ *     logits IDS..     answers with the logits behind the last id
+ *     greedy IDS..     answers with the ids, and 20 generated ones
+ *     ending NUMBERS.. continues several rows until each ends; see the function `ending`
  *     save PATH        writes the model into this folder
  */
 #include "regard.h"
@@ -104,7 +105,7 @@ static bool logits(char *text) {
     return y;
 }
 
-/* Answers with the text's numbers and 20 more, each the likeliest next one. */
+/* Answers with the ids and 20 more, each of which is the likeliest next id. */
 static bool greedy(char *text) {
     rg_tensor *y = rg_gpt_generate(model, rg_unsqueeze(from_decimals(text), 0), 20,
                                    .temperature = 0);

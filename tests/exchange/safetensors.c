@@ -2,7 +2,7 @@
  * safetensors.c: regard's half of tests/exchange/safetensors.py.
  *
  *     safetensors copy FROM TO     loads a file and saves what is in it, with its metadata
- *     safetensors lazy FROM TO     does so by way of rg_safe_open
+ *     safetensors lazy FROM TO     does the same, but reads the file with rg_safe_open
  *     safetensors gpt FROM TO      loads a file into a small GPT with tied weights and saves it
  */
 #include "regard.h"

@@ -143,7 +143,7 @@ class Tree(torch.nn.Module):
 
 
 def gpt_shapes():
-    """Returns what the program's GPT has."""
+    """Returns the names and shapes of the parameters of the program's GPT."""
     n, layers, vocab, block = 4, 2, 7, 5
     shapes = {"transformer.wte.weight": (vocab, n), "transformer.wpe.weight": (block, n)}
     for i in range(layers):

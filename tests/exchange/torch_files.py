@@ -174,7 +174,7 @@ def random_state(seed):
 
 
 def check_sharing(state, back):
-    """Requires that the tensors share storages in the same way in both."""
+    """Requires that tensors share storages in `back` as they do in `state`."""
     a, b = {}, {}
     for name, t in state.items():
         if not t.numel():

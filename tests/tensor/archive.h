@@ -26,8 +26,8 @@ typedef struct {
     size_t n, place[ARCHIVE_ALL + 1];
 } archive;
 
-/* A member: its name, its bytes in the archive and their number, the number of the inflated bytes,
- * and the CRC of these. */
+/* A member: its name, its bytes in the archive, their number, the number of the inflated bytes, and
+ * the CRC of the inflated bytes. */
 typedef struct {
     const char *name;
     const void *bytes;

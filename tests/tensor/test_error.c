@@ -107,7 +107,7 @@ static rg_tensor *first_failure(void) {
     return rg_zeros(2, -1);
 }
 
-/* After a look at the failure, the next one replaces it. Without a look it stays. */
+/* A new failure replaces a failure that was read. An unread failure stays. */
 START_TEST(test_the_first_unread_failure_stays) {
     static const char first[] = "zeros: Dimension size must be non-negative.";
     static const char next[] = "eye: n must be greater or equal to 0, got -1";
@@ -127,12 +127,12 @@ START_TEST(test_the_first_unread_failure_stays) {
     ck_assert_int_eq(rg_error_code(), RG_RUNTIME_ERROR);
     ck_assert(!rg_eye(-1, 5));
     ck_assert_str_eq(rg_error_peek(), next);
-    /* Reading the code is a look, too. */
+    /* Reading the code counts as reading the failure. */
     first_failure();
     ck_assert_int_eq(rg_error_code(), RG_RUNTIME_ERROR);
     ck_assert(!rg_eye(-1, 5));
     ck_assert_str_eq(rg_error(), next);
-    /* Passing NULL isn't a failure of its own while another failure stands, read or unread. */
+    /* If a failure stands, read or unread, passing NULL to a function doesn't replace it. */
     ck_assert(!rg_zeros_like(h));
     ck_assert_str_eq(rg_error(), next);
     rg_error_clear();
@@ -142,7 +142,7 @@ END_TEST
 
 START_TEST(test_failures_aside) {
     rg_failure aside;
-    /* An unread failure comes back, whatever has failed in between. */
+    /* rgi_bring_failure_back brings an unread failure back, whatever has failed in between. */
     first_failure();
     rgi_set_failure_aside(&aside);
     ck_assert(!rgi_failed() && !*rg_error_peek());

@@ -179,7 +179,7 @@ START_TEST(test_read_faults) {
         ck_fails(rgi_file_text("load", path, &n), RG_IO_ERROR, "load: [Errno 5] ");
         ck_assert_int_eq(faults.open, 0);
     }
-    /* If the last call fails, which closes the file, nothing is lost. */
+    /* The last call closes the file. If it fails, the file has been read nevertheless. */
     faults.calls = 0;
     faults.fail_at = calls;
     check_bytes(path, SMALL, 0);
@@ -189,8 +189,9 @@ START_TEST(test_read_faults) {
 }
 END_TEST
 
-/* Each call of a save fails in turn. Until the rename, the old file stays, with no other beside it.
- * From the rename on, the new file is there, and failures don't count. */
+/* Each call of a save fails in turn. If one of the last three calls fails, which come after the
+ * rename, the save succeeds. Otherwise the old file stays, and there is no other file in the
+ * folder. */
 static void check_write_faults(size_t n, size_t at_a_time) {
     scratch_begin();
     const char *path = scratch("f");
@@ -312,7 +313,8 @@ START_TEST(test_sync) {
 }
 END_TEST
 
-/* A settled file is whole, but beside its place, until it is ended or cancelled. */
+/* After rgi_writer_settle the file is written and closed, but has a temporary name. rgi_writer_end
+ * renames it, and rgi_writer_cancel removes it. */
 START_TEST(test_settle) {
     scratch_begin();
     rg_writer w;
@@ -455,7 +457,8 @@ START_TEST(test_no_place) {
 }
 END_TEST
 
-/* If a killed process has left a file beside the place, a new file gets another name. */
+/* If a killed process has left a file with the temporary name of a new file, the new file gets
+ * another temporary name. */
 START_TEST(test_beside_is_taken) {
     scratch_begin();
     faults_begin();
@@ -782,7 +785,7 @@ START_TEST(test_leftovers) {
         { "f.%ld-0", dead, false },
         { "f.%ld-0.new", 0, false },
         { "f.%ld-1.new", INT_MAX, true },       /* No process has this number. */
-        { "f.%ld-1.new", (long)(INT_MAX + INT64_C(1)), false }, /* Nor can one have these two. */
+        { "f.%ld-1.new", (long)(INT_MAX + INT64_C(1)), false }, /* These two are too large. */
         { "f.%ld-1.new", (long)(INT64_C(1) << 32) + dead, false },
         { "f.-%ld-0.new", dead, false },
         { "f. %ld-0.new", dead, false },

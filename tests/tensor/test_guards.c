@@ -34,7 +34,7 @@ START_TEST(test_behind_the_end) {
 }
 END_TEST
 
-/* The same holds for a block from the fast functions. */
+/* A write behind the end of a block from rgi_alloc_fast is noticed as well. */
 START_TEST(test_short_way) {
     if (rgi_pool_bypassed())
         return;

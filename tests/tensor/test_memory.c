@@ -444,8 +444,9 @@ static void check_list(size_t c) {
     ck_assert(n <= list->limit);
 }
 
-/* More headers than a list holds are allocated and freed, in one thread and from one thread to
- * another. So is a block by rgi_alloc. No block gets lost. */
+/* More headers than a list holds are allocated and freed. Some are freed by another thread than the
+ * one that allocated them. A block from rgi_alloc is allocated and freed in between. No block gets
+ * lost. */
 START_TEST(test_no_block_gets_lost) {
     int64_t calls = 0;
     if (rgi_pool_bypassed())
@@ -582,7 +583,8 @@ static void *take_16_megabytes(void *unused) {
     return unused;
 }
 
-/* The peak is of the sum over all threads at one time, with those that have ended. */
+/* The peak is the largest sum over all threads at one time. It includes threads that have ended
+ * since. */
 START_TEST(test_peak_of_threads) {
     pthread_t thread;
     rg_drop(rg_zeros(1)); /* After this, the scope has memory for its stack. */
@@ -760,8 +762,8 @@ static void *begin_without_memory(void *said) {
     return NULL;
 }
 
-/* A thread that has no memory for its state still reports errors, and ends like others. So does the
- * next thread. */
+/* A thread that has no memory for its state still reports errors, and ends without leaving memory
+ * behind. A second thread does the same. */
 START_TEST(test_no_thread_can_begin) {
     const int64_t now = rg_memory_stats().now;
     for (int round = 0; round < 2; round++) {

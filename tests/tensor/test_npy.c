@@ -724,7 +724,7 @@ START_TEST(test_denied) {
         ck_assert_int_gt(deny_in_turn(calls[i], check_saved), 1);
         ck_assert_int_gt(fail_in_turn(calls[i], check_saved), 3);
     }
-    /* The same holds for a part of a tensor, which is copied. */
+    /* A part of a tensor, which is copied before it is written, is saved in the same way. */
     array = rgi_own(rgi_alias(rg_rand(20, 30)));
     array->size[1] = 7;
     rgi_update_flags(array);

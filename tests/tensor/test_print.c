@@ -110,7 +110,7 @@ static void check_shortest(double v, bool single) {
                 v, fewer + more, digits);
 }
 
-/* Next to a power of two, the neighbours of a number aren't equally near. */
+/* Powers of two are tried as well, since their two neighbours aren't equally near. */
 START_TEST(test_shortest_digits) {
     for (int single = 0; single < 2; single++)
         for (int e = single ? -149 : -1074; e < (single ? 128 : 1024); e++) {

@@ -580,8 +580,8 @@ START_TEST(test_multinomial_errors) {
         ck_fails(
             rg_multinomial(rg_literal([ [ 1.0, 1.0, 1.0 ], [ 0.0, 0.0, 0.0 ] ]), draws, draws != 3),
             RG_RUNTIME_ERROR, "sum of probabilities <= 0");
-    /* With replacement, a row is checked after the rows before it were drawn. Without, all weights
-     * are checked first. */
+    /* With replacement, a row is checked after the rows before it were drawn. Without replacement,
+     * all weights are checked first. */
     rg_tensor *faults = rg_literal([ [ 0.0, 0.0 ], [ -1.0, 1.0 ] ]);
     ck_fails(rg_multinomial(faults, 2, true), RG_RUNTIME_ERROR, "sum of probabilities <= 0");
     ck_fails(rg_multinomial(faults, 2, false), RG_RUNTIME_ERROR,
@@ -751,8 +751,8 @@ START_TEST(test_generators_need_memory) {
 }
 END_TEST
 
-/* The use of a freed generator is noticed as long as its memory isn't used again. Without the pool
- * it may be used at once. */
+/* Using a freed generator fails, as long as its memory hasn't been reused. Without the pool, the
+ * memory may be reused at once. */
 START_TEST(test_released_generators) {
     if (rgi_pool_bypassed())
         return;

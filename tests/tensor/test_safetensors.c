@@ -361,8 +361,8 @@ START_TEST(test_no_tensors) {
 }
 END_TEST
 
-/* The use of a closed file is noticed, unless the pool is bypassed, when its memory may not be
- * read. */
+/* Using a closed file fails. If the pool is bypassed, its memory is no longer readable, so this
+ * isn't tested. */
 START_TEST(test_closed) {
     if (rgi_pool_bypassed())
         return;

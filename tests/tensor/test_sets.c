@@ -325,8 +325,8 @@ START_TEST(test_pow_and_atan2) {
 }
 END_TEST
 
-/* Functions of two numbers that are made of smooth functions have the same bits in all sets. So
- * have distances, whose sums have the same lanes in every set. */
+/* Functions of two numbers that are made of smooth functions have the same bits in all sets.
+ * Distances also have the same bits, because their sums have the same lanes in every set. */
 START_TEST(test_logarithms_and_distances) {
     static const rg_kernel *const kernels[] = { &k_xlogy, &k_logaddexp, &k_logaddexp2 };
     static const double orders[] = { 0, 0.5, 1, 1.5, 2, 3, INFINITY };
@@ -572,7 +572,8 @@ static void try_normalize(int64_t n, bool affine) {
     rg_tensor *x = rows_of(dtype, 1, ROWS * n), *g = rows_of(dtype, 1, ROWS * n),
               *w = affine ? rows_of(dtype, 1, n) : NULL;
     rg_tensor *plain[2] = { NULL, NULL };
-    /* These are the gradients of the weight and of the bias: first the plain ones, then a set's. */
+    /* sums[0] holds the gradients of weight and bias in the set for any processor, and sums[1]
+     * those in another set. */
     double sums[2][2][LONGEST_NORM], (*sum)[LONGEST_NORM] = sums[0];
     k_norm_rows z = { ROWS, n, 1, 1, 1e-5, true };
     for (k_set = 0; k_set <= best; k_set++) {
@@ -686,8 +687,8 @@ START_TEST(test_cross_entropy) {
 }
 END_TEST
 
-/* The kinds of reductions. The numbers after theirs stand for the maximum and the minimum with
- * their indices. */
+/* The kinds of reductions. The numbers GREATEST and LEAST, behind the last index, stand for the
+ * maximum and the minimum with their indices. */
 static const k_reduction *const kinds[] = {
     &k_sums,  &k_wide_sums, &k_nansums, &k_counts,  &k_products,  &k_greatest,
     &k_least, &k_norms_0,   &k_norms_1, &k_norms_2, &k_norms_max, &k_norms_min,

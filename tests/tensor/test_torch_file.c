@@ -825,7 +825,7 @@ START_TEST(test_good_pickles_denied) {
 END_TEST
 
 /* The tables of the pickle machine have room for 64 entries at first, and may grow at any step of a
- * call. The number of values before the call decides at which. */
+ * call. The number of values before the call decides at which step they grow. */
 START_TEST(test_calls_denied) {
     static const struct {
         const char *pickle;
@@ -1329,7 +1329,8 @@ END_TEST
 static const char *loaded;
 static rg_named_list saved;
 
-/* Loads a golden file. One has a sparse tensor, and must be refused for that. */
+/* Loads a golden file. Returns whether it was read, or was refused because it has a sparse
+ * tensor. */
 static bool load_file(void) {
     if (rg_torch_load(file_of(loaded)).n >= 0)
         return true;

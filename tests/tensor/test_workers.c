@@ -321,8 +321,8 @@ static int child_without_threads(void) {
     return threads_that_help(5) == 5 ? 0 : 6;
 }
 
-/* A sanitizer needs memory itself. In one process with other tests, the stacks of ended threads
- * would serve for new ones. */
+/* The test is left out with a sanitizer, which needs memory itself. It is also left out in one
+ * process with other tests, where new threads would get the stacks of ended threads. */
 START_TEST(test_denied_threads) {
     const char *fork_mode = getenv("CK_FORK");
     if (rg_slow() || forks_badly() || (fork_mode && strcmp(fork_mode, "no") == 0))

@@ -129,7 +129,7 @@ START_TEST(test_inflate) {
             const uint32_t crc = k == 1 ? rgi_crc32(0, abc, 60) : sound[k].crc;
             ck_assert_uint_eq(rgi_crc32(0, to, sound[k].n), crc);
         }
-    /* Each of them is refused if it ends sooner. */
+    /* Deflated bytes that are cut off at any byte are refused. */
     for (int k = 0; k < RG_COUNT(sound); k++) {
         char bytes[512];
         const size_t packed = bytes_of_hex(bytes, sound[k].hex);
@@ -792,14 +792,14 @@ START_TEST(test_write) {
 }
 END_TEST
 
-/* From 65535 members on, their number doesn't fit into 16 bits. */
+/* From 65535 members on, 64-bit records give the number of members, since 65535 in the 16-bit field
+ * means that the number is in those records. */
 START_TEST(test_write_many) {
     scratch_begin();
     for (int n = 65534; n < 65537 && !rg_slow(); n++) {
         ck_ok(write_members(scratch("f.zip"), n, 1));
         check_members(scratch("f.zip"), (size_t)n, 1);
-        /* If the 16-bit number is full, 64-bit records have the number. The last of them is the
-         * locator, just before the end record. */
+        /* The last of the 64-bit records is the locator, just before the end record. */
         size_t bytes;
         char *all = file_bytes(scratch("f.zip"), &bytes);
         const bool wide = memcmp(all + bytes - 22 - 20, "PK\6\7", 4) == 0;

@@ -1,5 +1,4 @@
-/* An error in a thread is an error of that thread alone, which ends without a word to the
- * others. */
+/* Errors belong to the thread in which they occur. This thread ends without reading its error. */
 #include "regard.h"
 
 #include <pthread.h>

@@ -174,7 +174,7 @@ INTEGERS = [
 
 
 def conversions():
-    """40 elements are more than a vector, and a rest."""
+    """Converts tensors of 40 elements, which fill whole vectors and a part of one."""
     sources = [torch.tensor([True, False, True] * 14)[:40], torch.tensor(INTEGERS * 3)[:40]]
     sources += [torch.tensor(SPECIAL * 2, dtype=dtype)[:40] for dtype in FLOATS]
     for s in sources:

@@ -245,7 +245,7 @@ def tree():
 
 
 class Tree(nn.Module):
-    """This module has everything, and test_module.c has its twin."""
+    """This module has children, buffers, a shared child and a tied weight, as in test_module.c."""
 
     def __init__(self):
         super().__init__()
@@ -263,14 +263,14 @@ class Tree(nn.Module):
 
 
 class Lines(nn.Module):
-    """This module tells of itself in two lines."""
+    """This module has an extra_repr of two lines."""
 
     def extra_repr(self):
         return "one\ntwo"
 
 
 def nested():
-    """Builds what test_module.c builds: modules that tell of themselves, inside others."""
+    """Builds what test_module.c builds: modules with an extra_repr, inside others."""
     inner = nn.ModuleList([nn.ReLU(), nn.ReLU(), Tree(), Lines()])
     return nn.Sequential(nn.ModuleList([Tree(), Tree(), Lines(), inner, inner]), Lines(), Tree())
 

@@ -32,7 +32,7 @@ from ops_cases import Case, Number, Skip
 
 DTYPES = {name: dtype for dtype, name in ops.NAMES.items()}
 ops.KEEP = 6
-MOST = 80  # A case has at most so many elements.
+MOST = 80  # The maximum number of elements of a case.
 
 # ---- reading what ops.py wrote -------------------------------------------------------
 
@@ -98,7 +98,7 @@ def read(path):
 
 def ordered(t, order, gap=1, odd=False):
     """Returns t's values with its dims in this order in memory, outermost first, and with a gap
-    behind each element; an odd dim of size 1 has the stride of another one."""
+    behind each element. If `odd`, dims of size 1 get strides that no other dim implies."""
     stride, step = [0] * t.dim(), gap
     for d in reversed(order):
         stride[d] = step
@@ -160,17 +160,17 @@ def relaid(case, style, rng):
 
 # ---- what isn't compared -------------------------------------------------------------
 
-# torch lays the outputs of these functions out by rules of their own: as columns, as its way of
-# sorting leaves them, or with the channels of images last. Ours are contiguous. (Of unfold it is
-# the stride of one single window that differs.)
+# The outputs of these functions are contiguous here. In torch they lie as columns, as its sorting
+# leaves them, or with the channels of images last. (The output of unfold differs only if there is a
+# single window, whose stride torch chooses otherwise.)
 OUTPUTS_APART = (
     r"nonzero|kron|quantile_with|unique_dim|rms_norm|binary_cross_entropy_with_logits_with|"
     r"conv\w+|\w*pool\d\w+|unfold"
 )
-# torch names the node of this one by how its inputs lie, and ours by their sizes.
+# The name of this function's node depends on the inputs' strides in torch, and here on their sizes.
 LEFT_OUT = {"scaled_dot_product_attention_with"}
-# The gradients of these are other formulas than torch's, and lie in memory as these do: products
-# are turned, and sums are written out.
+# The gradients of these functions are computed by other formulas than torch's, and so have other
+# strides: products are transposed, and gradients of sums aren't expanded.
 GRADIENTS_APART = OUTPUTS_APART + (
     r"|sum\w*|norm\w*|maximum|minimum|fmax|fmin|matmul|mm|bmm|inner|addmm|linear|tensordot\w*|"
     r"masked_select|amax\w*|amin\w*|median\w*|cdist_with|einsum_list|set_items_|take|"

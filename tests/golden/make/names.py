@@ -26,7 +26,7 @@ import headers
 
 # ---- rules -----------------------------------------------------------------------------
 
-# rg_x is x of each of these that has it.
+# rg_x is x in each of these modules and classes that has an x.
 SPACES = [
     "torch",
     "torch.nn.functional",
@@ -41,7 +41,7 @@ SPACES = [
     "torch.utils.data",
     "torch.autograd.function.FunctionCtx",
 ]
-# In these headers rg_x is x of something else.
+# For the functions of these headers, only the named class or module is searched for x.
 ELSEWHERE = {
     "nn/module.h": ["torch.nn.Module"],
     "nn/parallel/process_group.h": ["torch.distributed"],
@@ -224,7 +224,7 @@ def whole(name):
 
 
 def by_function(table):
-    """Returns what the table says of each function, which stands in one line alone."""
+    """Returns what the table says of each function. Fails if two lines name a function."""
     found = {}
     for says, names in table.items():
         for name in names.split():

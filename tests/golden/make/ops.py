@@ -99,14 +99,14 @@ def short(v, dtype):
 
 
 def shown(v, dtype):
-    """Returns an expected value with two digits more than it is compared to."""
+    """Returns an expected value as text, with two digits more than the comparison needs."""
     if dtype != torch.float64:
         return short(v, dtype)
     return min("%.14g" % v, short(v, dtype), key=len)
 
 
 def rounded(t):
-    """Rounds to four significant digits, towards zero: the same kind of number in less text."""
+    """Rounds t to four significant digits, towards zero, so that its text is short."""
 
     def one(v):
         return v if not math.isfinite(v) else float(FOUR.create_decimal_from_float(v))
@@ -159,8 +159,8 @@ def prepared(t, style=None):
 
 
 def fresh(t):
-    """Returns a leaf with the same values and strides, as cases made by hand share their
-    tensors."""
+    """Returns a copy of t: a leaf with the same values and strides. Cases made by hand share
+    tensors, so each case gets copies."""
     storage = t.detach().untyped_storage().clone()
     r = torch.empty(0, dtype=t.dtype).set_(storage, t.storage_offset(), t.shape, t.stride())
     if hasattr(t, "seed"):
@@ -220,7 +220,7 @@ def kind(error):
 
 
 def tracked(y):
-    # torch's bools may claim to require grad.
+    # In torch a bool may have requires_grad set.
     return y.requires_grad and y.is_floating_point()
 
 
@@ -233,7 +233,7 @@ def shares(y, x):
 
 
 def node_of(y, function):
-    """Returns the name of an output's node in the graph, as ours is to be."""
+    """Returns the name that the node of an output must have here: torch's, but see NODES."""
     if not tracked(y):
         return "-"
     node = "leaf" if y.is_leaf else y.grad_fn.name().rsplit("::", 1)[-1]
@@ -498,7 +498,7 @@ def varied(cases, limit):
 
 
 def text_of(case, call, ctypes):
-    """Returns a case and what is expected of it, or None if it is an error that has no place."""
+    """Returns a case with its expected results, or None if a 'valid' case fails in torch."""
     if case.origin == "by hand":
         case.args = [over_tensors(fresh, a) for a in case.args]
     if re.fullmatch(table.NOT_TRACKED, case.function):
@@ -518,7 +518,7 @@ def text_of(case, call, ctypes):
 
 def texts_of(name, cases, budget, ctypes, skipped):
     """Returns the texts of a function's cases: of all that are made by hand, and of others until
-    they have so many bytes."""
+    these take `budget` bytes, or a third of it for a function in place."""
     call = table.torch_call(name)
     texts, room = [], budget // (3 if name.endswith("_") else 1)
     for case in cases:

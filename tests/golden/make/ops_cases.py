@@ -210,7 +210,7 @@ def attention(q, k, v, mask, p, causal, scale, gqa):
 
 
 def bound(v):
-    """Returns None where ours takes NaN for the largest number."""
+    """Returns v, or None if v is NaN, by which our function means no bound."""
     return None if math.isnan(v) else v
 
 
@@ -222,7 +222,7 @@ class IndexOf:
 def items(given):
     parsed = [item(i) for i in given]
     whole = tuple(j for i in parsed for j in (i if isinstance(i, tuple) else (i,)))
-    # x[0:2] and x[0:2,] have other names in the graph.
+    # In torch x[0:2] and x[0:2,] have different grad_fn names.
     return whole[0] if len(whole) == 1 else whole
 
 
@@ -380,7 +380,8 @@ CALLS.update(
         "std_dim": lambda x, dim, c, keep: torch.std(x, dim, correction=c, keepdim=keep),
         "std_dims": lambda x, dim, c, keep: torch.std(x, dim, correction=c, keepdim=keep),
         "norm_p": lambda x, p: torch.norm(x, p),
-        # Python's part alone counts the values of a channel, but divides by the groups first.
+        # F.group_norm refuses a single value per channel, which torch.group_norm doesn't. But for
+        # groups = 0 it divides by zero.
         "group_norm": lambda x, groups, *rest: (F if groups else torch).group_norm(
             x, groups, *rest
         ),
@@ -439,7 +440,7 @@ CALLS.update(
         "scatter_reduce_with_": lambda x, dim, index, source, how, own: x.scatter_reduce_(
             dim, index, source, how, include_self=bool(own)
         ),
-        # torch's median along an expanded dim is that of other elements.
+        # torch's median along an expanded dim reads wrong elements.
         "median_dim": lambda x, dim, keep: torch.median(x.contiguous(), dim, bool(keep)),
         "quantile_with": lambda x, q, dim, keep, how: torch.quantile(
             x, q, dim=None if dim == NO_DIM else dim, keepdim=bool(keep), interpolation=how
@@ -528,7 +529,7 @@ def swapped(name):
 
 
 def as_dtype(case, dtype):
-    """Returns a case, or where there is a dtype its twin that is told it."""
+    """Returns the case or, if a dtype is given, the case of the _as function with that dtype."""
     name, *args = case
     return case if dtype is None else (name + "_as", *args, dtype)
 
@@ -1305,7 +1306,7 @@ def no_elements(*shape):
 
 
 def direct(function, *args):
-    """Returns a case that writes into its very argument."""
+    """Returns a case that writes to its argument, and not to a clone of it."""
     return Case(function, *args, flags=["direct"])
 
 
@@ -1318,8 +1319,8 @@ def loss_by_hand(*args, **options):
 
 
 def reduction_arguments(name):
-    """Returns what a reduction takes before its dims, the norm's order, and behind them: the
-    correction of var and std, and keepdim=False, which count_nonzero doesn't take."""
+    """Returns three tuples of a reduction's arguments: the norm's order, which stands before the
+    dims, the correction of var and std, and keepdim=False, which count_nonzero lacks."""
     order = (2.0,) if name == "norm" else ()
     correction = (1.0,) if name in ("var", "std") else ()
     return order, correction, () if name == "count_nonzero" else (False,)
@@ -1566,7 +1567,7 @@ def reductions():
             T(1.0, f64),
         ):
             yield Case(name + "_dim", x, *order, 0, *correction, *keep)
-        # Second gradients of NaN and infinity are the formula's accident.
+        # Second gradients of NaN and infinity depend on the formula, so they aren't compared.
         several = ["valid", "first"]
         yield from cases(ties)
         several = ["valid"]
@@ -1699,7 +1700,7 @@ EINSUMS = [
 
 
 def dtypes():
-    """Makes cases of the functions that are told a dtype."""
+    """Makes cases of the functions that take a dtype."""
     tensors = [
         T([[1.5, 2.25, -3.7], [0.5, 300.0, 1e-3]], f32),
         T([[1.5, 2.25, -3.7], [0.5, 300.0, 1e-3]], f64),
@@ -1725,7 +1726,7 @@ def dtypes():
         yield Case("norm_as", x, dtype)
         for p in (2.0, 1.0, inf, 3.0):
             yield Case("norm_dim_as", x, p, -1, True, dtype)
-            # Of two reasons to refuse, ours names the other first.
+            # An empty x with p = inf has two faults. torch names one, and ours the other.
             if x.numel() or p != inf:
                 yield Case("norm_p_as", x, p, dtype)
                 yield Case("norm_dims_as", x, p, (0,), False, dtype)
@@ -2672,8 +2673,8 @@ def attending():
     yield attend(q, k, v, T([[1, 0, 1, 1, 0]] * 3))
     yield attend(grid(2, 0, 4), k, v)
     yield attend(q, grid(2, 0, 4), grid(2, 0, 2))
-    # What the op for four dims takes, and what is too much for it. (Where k and v have other
-    # batches, heads or lengths than they should, torch reads what isn't theirs.)
+    # Inputs of four dims, which one op computes, and inputs that this op doesn't take. (If k and v
+    # have wrong batches, heads or lengths, torch reads beyond them, so there are no such cases.)
     q, k, v = grid(2, 2, 3, 4), grid(2, 2, 5, 4), grid(2, 2, 5, 4)
     yield attend(q, k, grid(2, 2, 5, 3))
     yield attend(no_elements(2, 2, 0, 4), k, v)
@@ -3322,7 +3323,7 @@ def at_limits():
 
 
 def of_other_dtypes():
-    """What stands beside the input, such as a weight, has another dtype than it."""
+    """A tensor beside the input, such as a weight, has another dtype than the input."""
     x, target = T([[0.5, -1.0, 2.0]] * 2), T([[1.0, 0.0, 0.25]] * 2, grad=False)
     inside = T([[0.5, 0.25, 0.75]] * 2)
     for reduction in ("mean", "sum", "none"):
@@ -3349,7 +3350,7 @@ def of_other_dtypes():
         w = T([1, 2, 3], dtype)
         yield Case("layer_norm", x, (3,), w, None, 1e-5)
         yield Case("layer_norm", x, (3,), None, w, 1e-5)
-        if dtype == i64:  # With a wider weight torch computes as wide, and converts back.
+        if dtype == i64:  # With a float64 weight torch computes in float64, and converts.
             yield Case("rms_norm", x, (3,), w, 1e-5)
         yield Case("group_norm", T([[[0.5, -1.0], [2.0, 1.0], [3.0, 0.0]]]), 3, w, None, 1e-5)
         yield Case("linear", x, T([[1, 2, 3]] * 2, dtype), None)
@@ -3664,8 +3665,8 @@ NOT_OURS = (
     r"Expected object of scalar type|out of range integral"
 )
 
-# torch doesn't record these and passes the gradient on as if nothing had happened. Ours are checked
-# without one.
+# torch doesn't record these functions, and gives their inputs a gradient as if there had been no
+# call. The cases therefore have no inputs that require grad.
 NOT_TRACKED = r"logical_\w+_"
 
 

@@ -197,7 +197,7 @@ LBFGS_CASES = [
 
 
 def valley(ps):
-    """Returns Rosenbrock's function, less steep, and flat in the last parameter's gradient."""
+    """Returns Rosenbrock's function of all elements, with the factor 2 in place of 100."""
     x = torch.cat([p.flatten() for p in ps])
     ahead = x[1:] - x[:-1].square()
     return (ahead.square() * 2 + (x[:-1] - 1).square()).sum()
@@ -243,10 +243,9 @@ PLAIN_SCRIPTS = [
     (dict(lr=1e-10, max_iter=3, tolerance_change=0), [0, 1, 2], [-2, -1, -3, 1]),
     (dict(max_iter=4, max_eval=3, tolerance_change=0.25), [0, 1, 0.25], [1, -1, 0.5, 0.25, 2]),
 ]
-# These are the options of scripts that were found by hand: where a point's place is just as near to
-# an end as it may be, where there is no step to make, where the last point is the worst, where a
-# step is just as long as the tolerance, and where no loss is so small that a smaller one doesn't
-# follow: without points, the loss is -x.
+# These scripts were found by hand, for limits of the line search: a point is exactly as near to an
+# end as it may be, there is no step to make, the last point is the worst, or a step is exactly as
+# long as the tolerance. A script without points has the loss -x, which has no minimum.
 OWN_SCRIPTS = [
     (dict(lr=10, max_iter=1, max_eval=9), [(0, 1), (40, -9), (5, 1), (4, 1), (3, 1), (2, 1)]),
     (dict(max_iter=0), [(0, 1)]),
@@ -259,7 +258,7 @@ OWN_SCRIPTS = [
 
 
 def draw(state, items):
-    """Draws one of the items by a random number of its own, which every Python makes."""
+    """Draws one of the items. The generator is written out, so each Python draws the same."""
     state[0] = (state[0] * 6364136223846793005 + 1442695040888963407) % 2**64
     return items[(state[0] >> 33) % len(items)]
 
@@ -293,8 +292,8 @@ def write_script(options, points, wolfe):
 
 
 def scripts():
-    """Writes what LBFGS makes of losses and slopes that follow each other whatever it does, so that
-    each of a line search's branches is taken, also where two numbers are equal.
+    """Writes the steps of LBFGS if call k of the closure returns loss and slope number k, for
+    any x. The scripts make a line search take each of its branches, also with equal numbers.
 
         = script 1 10 4 12 100 1e-7 1e-9    strong_wolfe, lr, max_iter, max_eval or 0, history_size,
                                             tolerance_grad and tolerance_change
@@ -452,7 +451,7 @@ def state(o):
 
 
 def metric(t):
-    """Returns what falls, stays, and rises; test_schedule.c computes the same."""
+    """Returns the metric of step t, which test_schedule.c computes in the same way."""
     if t < 20:
         return (100 - t) / 64
     if t < 45:

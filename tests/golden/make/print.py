@@ -313,8 +313,8 @@ def bits_of_doubles(values):
 
 
 def powers():
-    """Shows the powers of two whose closest shortest digits don't read back, so that others are the
-    answer."""
+    """Shows powers of two for which rounding to the shortest number of digits gives a text that
+    doesn't read back as the power. Other digits of the same number do."""
     for k in range(-1074, 1024):
         v = 2.0**k
         digits = len(repr(v).split("e")[0].replace(".", "").strip("0"))

@@ -54,8 +54,8 @@ def show(kind, dtype, place, args, y):
     flat = y.detach().contiguous().flatten()
     v = flat.double()
     exact = kind not in INEXACT
-    # The last normals are drawn again, so some of them are shown. The hash says it all
-    # where numbers are exact, and two values are there to look at.
+    # randn draws its last numbers anew, so the last three are shown as well. Exact numbers are
+    # compared by their hash, and the first two are shown for the reader.
     shown = v[:2] if exact else v
     if len(shown) >= 5:
         shown = [*v[:2], *v[-3:]]
@@ -69,7 +69,8 @@ def show(kind, dtype, place, args, y):
         data.line("s", number(v.abs().sum()), number((v * weights).sum()))
     state = torch.get_rng_state()
     data.line("g", "%x" % fnv(state.numpy().tobytes()))
-    # A state ends with x, the normal, rho, whether it waits, and the normal of float32.
+    # The state has five last fields: x, the waiting normal, rho, whether a normal waits, and
+    # the waiting normal of float32.
     waiting, waits = state[-32:-24].view(F64)[0], state[-16:-8].view(torch.int64)[0] != 0
     if waits:
         data.line("w", number(waiting))
@@ -217,13 +218,14 @@ def calls():
             n = place[0][-1]
             for draws, again in ((1, 0), (1, 1), (n, 0), ((n + 1) // 2, 0), (2, 1), (600, 1)):
                 call("multinomial", dtype, place, draws, again)
-    # float32 has ties among so many.
+    # Among these numbers of weights, float32 has ties.
     for n in (4101, 6000, 9999, 9999):
         call("multinomial", F32, n, n, 0)
 
     seed(10)
     for dtype in (F32, F64):
-        # A second normal that waits meets every kind of call.
+        # After an odd number of normals a second normal waits in the generator. Each kind of call
+        # is made while one waits.
         for i in range(3):
             call("randn", dtype, 3)
             call("rand", dtype, 2)

@@ -102,7 +102,7 @@ def samples():
 
 
 def states_of(kind, o, batch):
-    """Draws states for a batch, or for none if that is None."""
+    """Draws states of a batch, or states without a batch dim if `batch` is None."""
     rows = () if batch is None else (batch,)
     if "Cell" in kind:
         widths = [o["hidden_size"]] * (2 if kind == "LSTMCell" else 1)
@@ -113,7 +113,7 @@ def states_of(kind, o, batch):
 
 
 def drawn(name, kind, o, steps, batch, given=False, lengths=None, **how):
-    """Writes a case with a drawn input, which has no batch if that is None."""
+    """Writes a case with a drawn input, which has no batch dim if `batch` is None."""
     torch.manual_seed(2)
     o = dict(input_size=3, hidden_size=2) | o
     shape = [batch] if "Cell" in kind else [steps, batch]
@@ -175,7 +175,7 @@ def randomly(n, seed):
         lengths = None
         if batch and flag():
             lengths = [rng.randint(1, steps) for _ in range(batch)]
-            # torch.sort leaves open in which order equal lengths come, and dropout tells.
+            # torch.sort may put equal lengths in any order, on which dropout's result depends.
             how["sort"] = batch > 16 or flag()
             if how["sort"]:
                 lengths.sort(reverse=True)

@@ -68,7 +68,7 @@ class Expressions:
         return items
 
     def arguments(self, items):
-        """Returns the items, some of them as text, which takes what follows along."""
+        """Returns the items as arguments. Some are texts, each of one item or of several."""
         given, i = [], 0
         while i < len(items):
             if isinstance(items[i], (torch.Tensor, bool)) or (

@@ -66,7 +66,7 @@ def rows():
                 random.choice([1, 1, 3]),
                 random.choice([(0,), (1,), (2,), (0, 1), (0, 2), (1, 2), ()]),
             )
-    # A sum of so many has subtotals of 32.
+    # In a sum of this length torch keeps subtotals of 32 numbers.
     row(torch.float32, (2**22 + 77,), (0,), 2, ())
 
 

@@ -149,7 +149,7 @@ def shared_dict():
 
 
 def big_endian(value):
-    """Writes what a machine would write whose bytes begin with the highest."""
+    """Writes the file that a big-endian machine would write."""
     swapped = {}
     for name, t in value.items():
         swapped[name] = t.clone()

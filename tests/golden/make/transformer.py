@@ -67,7 +67,7 @@ class SelfAttention(nn.Module):
 
 
 def masks(q, k, heads, attn, padding):
-    """Returns the masks of a case, which leave no row out altogether."""
+    """Returns the masks of a case, in which each query sees at least one key."""
     length, keys, batch = q, k, 2
     torch.manual_seed(5)
     shape = (length, keys) if attn[-1:] == "2" else (batch * heads, length, keys)
@@ -87,7 +87,7 @@ def masks(q, k, heads, attn, padding):
 
 
 def multihead(name, how, attn="", padding="", **call):
-    """Attends to a key and a value of their own if `cross` is given, and else to itself."""
+    """Writes a case of attention: cross-attention if `cross` is given, else self-attention."""
     train = how.pop("train", False)
     cross = how.pop("cross", False)
     torch.manual_seed(1)

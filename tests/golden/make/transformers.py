@@ -116,7 +116,7 @@ def options_of(kind, sample):
 
 
 def samples(data, every=1):
-    """Writes one of so many of PyTorch's samples."""
+    """Writes one in `every` of PyTorch's samples."""
     for info in module_db:
         kind = info.module_cls.__name__
         if not kind.startswith("Transformer"):
@@ -145,7 +145,7 @@ def samples(data, every=1):
 
 
 def random_mask(r, shape, causal):
-    """Returns a mask that leaves no row out altogether."""
+    """Returns a mask in which each query sees at least one key."""
     if causal:
         return nn.Transformer.generate_square_subsequent_mask(shape[-1])
     if r.random() < 0.5:
@@ -241,8 +241,8 @@ def random_case(data, r, name, fast=False):
     if fast:
         train, grad = False, False
     layers = r.choice([1, 2, 3])
-    # Where padding hides all that a mask lets a query see, the row is NaN in one path of PyTorch's
-    # and not in another, and where all is padding, one fails: no such case is of use.
+    # Cases in which a query sees no key are dropped. Such a row is NaN in one path of PyTorch and
+    # not in the other. If the whole input is padding, one path fails.
     lines = len(data.lines)
     try:
         case(data, name, kind, o, inputs, call, layers, r.random() < 0.5, train, grad)

@@ -102,7 +102,7 @@ class Program:
         )
 
     def pick(self):
-        """Returns the number of a tensor, rather a new one."""
+        """Returns the number of a random tensor. New tensors are likelier than old ones."""
         n = len(self.t)
         return max(random.randrange(n), random.randrange(n))
 
@@ -382,8 +382,8 @@ class Program:
             self.lines.append(("r", k))
             if g is not None:
                 self.lines.append((":", *values_of(g)))
-        # In second order, what PyTorch saved in a write through a view leads to the view's new
-        # history, so that what looks on there sees more.
+        # In second order, hooks and retained gradients aren't compared. In PyTorch, values that a
+        # write through a view saved lead to the view's new history, so its hooks see more.
         looking = (set(), []) if second else (self.retained, self.hooks)
         for k in sorted(set(leaves) | looking[0]):
             self.lines.append(("g", k))
