@@ -24,7 +24,7 @@ static bool begin_call(const char *name) {
     return true;
 }
 
-/* Returns whether this read or write is the one that moves nothing. */
+/* Returns whether this read or write must move nothing. */
 static bool moves_nothing(const char *name) {
     if (faults.calls != faults.fail_at || !faults.nothing)
         return false;

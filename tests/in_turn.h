@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 /* Calls f, in a scope of its own, with each request for memory denied in turn, until f succeeds. If
- * f fails, the error must be the denied request's; in either case no file may stay open and no
+ * f fails, the error must be that of the denied request. After each call no file may be open and no
  * memory may be left. `after`, which may be NULL, asserts further conditions; `done` says whether f
  * succeeded. Returns the number of requests. */
 long deny_in_turn(bool (*f)(void), void (*after)(bool done));
@@ -16,10 +16,10 @@ long deny_in_turn(bool (*f)(void), void (*after)(bool done));
 /* Clears an error that f itself has provoked, so that another error can replace it. */
 void forget_failure(void);
 
-/* The list of references that a thread's scopes own seldom grows, and then requests memory. This
- * calls f in new threads whose lists are full after one more tensor, after two, and so on up to
- * `most`, and denies the request. f must fail with RG_OUT_OF_MEMORY, or succeed without the
- * request. */
+/* A thread has a list of the references that its scopes own. The list requests memory only when it
+ * grows, which is seldom. This function calls f in new threads whose lists are full after one more
+ * tensor, after two, and so on up to `most`, and denies the request. f must fail with
+ * RG_OUT_OF_MEMORY, or succeed without the request. */
 void starve_in_turn(bool (*f)(void), int most);
 
 /* Does the same as deny_in_turn, but lets calls of the file system fail. First each call fails in

@@ -41,7 +41,8 @@ static void check_left(const char *call, left_behind before, size_t tensors, boo
     } while (0)
 /* Asserts that the call succeeds, and leaves n tensors to the scope. */
 #define ck_gives(n, call) CK_GIVES(n, false, call)
-/* Asserts the same of a call whose result is a text or a list, which the scope owns, too. */
+/* Asserts the same of a call whose result is a text or a list. The scope owns the memory of the
+ * result. */
 #define ck_gives_memory(n, call) CK_GIVES(n, true, call)
 /* Asserts that the call fails, and leaves no tensor. */
 #define ck_gives_none(call)                          \

@@ -21,8 +21,8 @@
         return rg_run_tests(name, guarded, sizeof cases / sizeof cases[0], cases); \
     }
 int rg_run_tests(const char *name, int guarded, size_t n, const TTest *const cases[]);
-/* A test that leaves memory behind fails, unless its program sets this, since its memory stays
- * until the program ends. */
+/* A test that leaves memory behind fails. A program whose memory stays until its end sets this
+ * variable, and then such tests pass. */
 extern int rg_memory_may_stay;
 /* Returns whether valgrind runs the program, one thread at a time and fifty times as slowly. */
 int rg_emulated(void);

@@ -263,8 +263,8 @@ static int inputs_with_history(int n, rg_tensor *const in[], rg_tensor *x[]) {
     return m;
 }
 
-/* Fills the memory that is allocated next with a number, another one in each call. An element that
- * an op leaves unwritten then differs from run to run. */
+/* Fills the memory that is allocated next with a number. Each call uses another number, so an
+ * element that an op leaves unwritten differs from run to run. */
 static void spoil_memory(void) {
     static double number;
     RG_SCOPE();
@@ -275,8 +275,8 @@ static void spoil_memory(void) {
 }
 
 /* Computes the outputs of an application into `value`, and after them the gradients of its inputs.
- * The cotangents are 0.5, 0.6, .. for each floating output, or for the output `a->output` alone.
- * They are strided if the inputs are. Returns false on failure. */
+ * The cotangents are 0.5, 0.6, .. for each floating output, or for the output `a->output` alone. If
+ * the inputs are strided, the cotangents are strided as well. Returns false on failure. */
 static bool values_of(const application *a, rg_tensor *const in[], bool graph, rg_tensor *value[],
                       int *n) {
     rg_tensor *out[RG_MAX_OUTPUTS], *y[RG_MAX_OUTPUTS], *v[RG_MAX_OUTPUTS], *x[RG_MAX_INPUTS];
@@ -301,9 +301,9 @@ static bool values_of(const application *a, rg_tensor *const in[], bool graph, r
                         (rg_backward_options){ .create_graph = graph, .allow_unused = true });
 }
 
-/* Compares the outputs and gradients of two applications. The inputs of the second one have the
- * dtype `other`, and if `graph`, its gradients are computed with create_graph. Returns the number
- * of differences. */
+/* Compares the outputs and gradients of the applications a and b. The inputs of b have the dtype
+ * `other`. If `graph`, the gradients of b are computed with create_graph. Returns the number of
+ * differences. */
 static int compare_runs(const char *check, const application *a, const application *b,
                         rg_dtype other, bool graph, double tolerance) {
     RG_SCOPE();
@@ -515,8 +515,9 @@ int derive_inplace(const rg_op *op, const rg_sample *s) {
 
 /* ---- inner tensors --------------------------------------------------------------- */
 
-/* An inner tensor has the same gradient whether it is asked for alone or with others. If it is
- * asked for alone, the backward run ends at it, and skips nodes that don't lead to it. */
+/* An inner tensor has the same gradient whether its gradient is requested alone or with others. If
+ * it is requested alone, the backward run ends at the tensor, and skips nodes that don't lead to
+ * it. */
 int derive_inner(const rg_op *op, const rg_sample *s) {
     RG_SCOPE();
     int faults = 0, n;
@@ -582,8 +583,9 @@ static int alone_of(application a) {
     return faults;
 }
 
-/* If only one input requires grad, less is saved. Its gradient, from all outputs and from each,
- * must be the same as if all inputs required grad. */
+/* If only one input requires grad, the op saves less. The input's gradient must be the same as if
+ * all inputs required grad. The gradient is taken from all outputs together, and from each output
+ * alone. */
 int derive_alone(const rg_op *op, const rg_sample *s) {
     application a = { .op = op, .sample = s };
     if (op->no_grad)
@@ -631,8 +633,9 @@ static int check_overlap(const application *a, rg_tensor *const in[], int i, int
     return distance(want, y) > 0 ? fault(a->op, a->sample, "overlap", "another value") : 0;
 }
 
-/* An op that writes its result over its first input computes the same if another input lies in the
- * same memory: an element before the first, just there, or one or two elements behind. */
+/* An op that writes its result over its first input computes the same if another input shares
+ * memory with the first. The other input begins one element before the first input, at the same
+ * address, or one or two elements behind it. */
 int derive_overlap(const rg_op *op, const rg_sample *s) {
     static const int64_t places[] = { -1, 0, 1, 2 };
     int faults = 0;

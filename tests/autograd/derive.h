@@ -9,9 +9,9 @@
 extern long derive_checks;
 extern bool derive_quiet; /* If true, faults are expected, and not printed. */
 
-/* Makes inputs from a sample's text, which op.h describes; those of floating point require grad.
- * The same text gives the same numbers. Returns their number, or -1 if the text is malformed.
- */
+/* Makes inputs from a sample's text, which op.h describes. Inputs of floating point require grad.
+ * The same text gives the same numbers. Returns the number of inputs, or -1 if the text is
+ * malformed. */
 int derive_inputs(const char *text, rg_dtype dtype, rg_tensor *in[RG_MAX_INPUTS]);
 
 typedef int derive_check(const rg_op *op, const rg_sample *sample);

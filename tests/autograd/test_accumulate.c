@@ -35,7 +35,7 @@ START_TEST(test_inputs) {
     /* A leaf that the root doesn't depend on gets no gradient. */
     ck_ok(rg_backward(rg_mul(a, a), .inputs = RG_LIST(c)));
     ck_assert(rg_grad_of(c) == RG_NONE && is(rg_grad_of(a), 33));
-    /* A root may be a leaf, whether its gradient is asked for or not. */
+    /* A root may be a leaf, even one that isn't among `inputs`. */
     ck_ok(rg_backward(c, .inputs = RG_LIST(a)));
     ck_assert(rg_grad_of(c) == RG_NONE && is(rg_grad_of(a), 33));
     ck_ok(rg_backward(c, .inputs = RG_LIST(c, a)));

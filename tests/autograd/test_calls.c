@@ -56,8 +56,8 @@ START_TEST(test_attention_lies_as_its_query_does) {
 }
 END_TEST
 
-/* For some of these shapes torch reads beyond k and v, and it refuses others for an odd reason.
- * Here batches, heads and masks broadcast as in a product and in a sum, and lengths that differ are
+/* For some of these shapes torch reads beyond k and v. It refuses other shapes for an odd reason.
+ * Here batches and heads broadcast as in a product, and masks as in a sum. Lengths that differ are
  * refused. */
 START_TEST(test_attention_broadcasts) {
     rg_tensor *q = rg_randn(2, 3, 5, 4), *k = rg_randn(2, 3, 6, 4), *v = rg_randn(2, 3, 6, 4);
@@ -386,8 +386,8 @@ START_TEST(test_what_calls_take) {
     rg_tensor *zeros = rg_zeros_dims(RG_DIMS(512, 512), RG_INT64), *some = rg_select(zeros, 0, 1);
     PEAK(0, rg_set_item_(x, rg_narrow(x, 0, 1, 1), 0));
     PEAK(0, rg_set_item_(zeros, 0, rg_narrow(some, 0, 0, 4)));
-    /* In backward a gradient lives until the next one is computed. The gradients of slices share
-     * one tensor. */
+    /* In backward a gradient is released when the gradient after it has been computed. The
+     * gradients of all slices of a tensor are added to one tensor. */
     rg_tensor *far = rg_sum(chain_of(w, 8)), *rows = by_rows(w);
     PEAK(3, rg_grad(far, w, .retain_graph = true));
     PEAK(3, rg_backward(far, .retain_graph = true));
@@ -806,7 +806,8 @@ START_TEST(test_an_op_that_is_not_direct) {
 }
 END_TEST
 
-/* Nothing is written behind the end of the list of outputs, whether the op fails or not. */
+/* rgi_apply_outputs writes nothing behind the end of the list of outputs, whether the op fails or
+ * not. */
 static bool makes_two;
 static bool pair_shape(rg_call *c) {
     RG_FAIL_VALUE_IF(!makes_two, "pair", "there is none");

@@ -357,7 +357,7 @@ START_TEST(test_leaves_at_the_ends) {
 }
 END_TEST
 
-/* The places of hooks that were removed are used again. */
+/* New hooks take the memory of hooks that were removed. */
 START_TEST(test_hooks_that_come_and_go) {
     int seen = 0;
     rg_tensor *x = leaf(2);
@@ -445,8 +445,8 @@ START_TEST(test_late_hooks_come_last) {
 }
 END_TEST
 
-/* A wrong gradient from a hook is refused under the run's name, not under that of an op that ran
- * before. */
+/* If a hook returns a wrong gradient, the error has the name of the backward run, and not the name
+ * of an op that ran before. */
 START_TEST(test_a_wrong_gradient_of_a_hook) {
     rg_tensor *x = leaf_vector(49), *h = rg_mul(x, 2);
     int id = rg_register_hook(x, refuse, NULL);
@@ -761,8 +761,8 @@ START_TEST(test_gradients_from_outside_stay) {
 }
 END_TEST
 
-/* A root that isn't asked for, and doesn't depend on a tensor that is, gets no gradient. Its hooks
- * aren't called. */
+/* A root that isn't among `inputs`, and doesn't depend on a tensor among them, gets no gradient.
+ * Its hooks aren't called. */
 START_TEST(test_roots_that_are_not_asked_for) {
     rg_tensor *x = leaf(2), *a = leaf(2), *b = rg_mul(a, 2), *g;
     int calls = 0;
@@ -921,8 +921,8 @@ static int64_t peak_of_four(bool views) {
     return rg_memory_stats().peak - before;
 }
 
-/* The next gradient is added in place to one that is a view, if no other tensor shares its
- * memory. */
+/* If the gradient of x is a view, the next gradient of x is added to it in place, unless another
+ * tensor shares its memory. */
 START_TEST(test_views_are_added_to_in_place) {
     peak_of_four(true);
     const int64_t plain = peak_of_four(false);
@@ -1200,8 +1200,8 @@ static int64_t requests_of_run(int n, bool asked_for) {
     return most - left;
 }
 
-/* Up to 15 leaves, a run requests memory for gradients only, so each leaf adds the same number. A
- * run with `inputs` requests more, to mark the nodes that lead to them. */
+/* Up to 15 leaves, a run requests memory for gradients only, so each leaf adds the same number of
+ * requests. A run with `inputs` also requests memory to mark the nodes that lead to the inputs. */
 START_TEST(test_small_runs_take_little) {
     const int64_t two = requests_of_run(2, false), more = requests_of_run(3, false) - two;
     for (int n = 2; n <= 15; n++) {

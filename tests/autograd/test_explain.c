@@ -129,8 +129,8 @@ START_TEST(test_graphs) {
 }
 END_TEST
 
-/* An explanation releases the gradients that reached an op with several outputs, and none of those
- * of nodes that were made before the op. */
+/* An explanation releases the gradients that reached an op with several outputs. It doesn't yet
+ * release the gradients of nodes that were made before the op. */
 START_TEST(test_nodes_beside_several_outputs) {
     rg_memory_may_stay = 1; /* The row of the op's class stays. */
     rg_tensor *w = leaf(3, 2), *y[2];
@@ -192,8 +192,8 @@ static rg_tensor *unpacks_some(void *packed, void *context) {
     return unpacks++ < good ? packed : rg_ones(7, 7);
 }
 
-/* If a saved value can't be unpacked, explaining fails, whichever value it is. If all can be
- * unpacked, the next explanation succeeds. */
+/* If any saved value can't be unpacked, explaining fails. If all values can be unpacked, the next
+ * explanation succeeds. */
 START_TEST(test_values_that_are_gone) {
     const rg_saved_hooks hooks = { pack_copy, unpacks_some, drop_copy, NULL };
     rg_tensor *w = leaf(2, 3), *loss;
@@ -284,8 +284,8 @@ START_TEST(test_picture) {
 }
 END_TEST
 
-/* Of more paths than are kept, the largest are kept, in whatever order they are found. Path k has k
- * ops neg, and its size is (17 k) % 41, or falls with k. */
+/* If there are more paths than are kept, the largest are kept, whatever the order in which they are
+ * found. Path k has k ops neg. Its size is (17 k) % 41, or falls with k. */
 START_TEST(test_the_largest_are_kept) {
     enum { ALL = 40, KEPT = 24 };
     for (int descending = 0; descending < 2; descending++) {
@@ -328,7 +328,7 @@ START_TEST(test_places_of_w) {
     ck_assert_int_eq(e.n, 1);
     e = explain(mixed, y[1]);
     ck_assert_int_eq(e.n, 2);
-    /* The report tells the two inputs of a product apart. */
+    /* The report distinguishes the two inputs of a product. */
     rg_tensor *one = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);
     e = rg_explain(rg_sum(rg_mul(rg_zeros_dims(RG_DIMS(2, 3), RG_FLOAT64), one)), one);
     ck_assert_str_eq(e.first_zero, "mul, input 1 of [3]");
@@ -337,8 +337,8 @@ START_TEST(test_places_of_w) {
 }
 END_TEST
 
-/* Paths of one size are told in the order in which they were found: the path of the latest op comes
- * first. */
+/* Paths of the same size are listed in the order in which they were found: the path of the latest
+ * op comes first. */
 START_TEST(test_paths_of_one_size) {
     rg_tensor *w = leaf(2, 3);
     for (int turned = 0; turned < 2; turned++) {
@@ -387,7 +387,7 @@ START_TEST(test_where_a_gradient_is_lost) {
     ck_assert(!e.first_huge);
     e = rg_explain(rg_sum(rg_mul(rg_mul(w, 5), 2)), w, .huge = 9);
     ck_assert_str_eq(e.first_huge, "mul, input 0 of [3]");
-    /* Each explanation tells only what it has found itself. */
+    /* An explanation contains nothing that an earlier explanation found. */
     e = rg_explain(rg_sum(rg_exp(rg_mul(rg_mul(w, 0), 3))), w);
     ck_assert_str_eq(e.first_zero, "mul, input 0 of [3]");
     e = rg_explain(rg_sum(rg_exp(rg_relu(rg_neg(rg_mul(w, 1e9))))), w);
@@ -715,7 +715,7 @@ static rg_tensor *signs(rg_tensor *const in[], void *context) {
 }
 
 /* If the function doesn't read w, there is no verdict on the gradient of w. If it reads w, there is
- * one, even if its value never changes. */
+ * a verdict, even if the function's value never changes. */
 START_TEST(test_unread) {
     rg_tensor *w = leaf(3, 1), *x = leaf(3, 2), *loss = rg_sum(rg_square(w));
     rg_tensor *copy = rg_clone(rg_detach(w));

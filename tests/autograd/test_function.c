@@ -733,7 +733,7 @@ static void forget(rg_tensor *seen[]) {
     }
 }
 
-/* Each output of several may be asked for, alone and with others. */
+/* The gradient of each of several outputs may be requested, alone and with others. */
 START_TEST(test_gradients_of_outputs) {
     static rg_function_class two = {
         .name = "Two", .forward = two_forward, .backward = two_backward, .outputs = 2
@@ -976,8 +976,8 @@ static void saving_none(void *context) {
     rg_function_apply(&saves, NULL, (rg_tensor *)context);
 }
 
-/* The first call saves a bool without dims, and later calls save RG_NONE, which has the same dtype
- * and no dims, either. A replay must notice the difference. */
+/* The first call saves a 0-d bool, and later calls save RG_NONE, which is also a 0-d bool. A replay
+ * must notice the difference. */
 static bool saves_flag_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     static int calls;
     out[0] = rg_mul(in[0], 2);
@@ -1239,7 +1239,7 @@ START_TEST(test_no_gradient_comes_by) {
 }
 END_TEST
 
-/* Each output has its own gradient, whichever outputs are asked for. */
+/* Each output has its own gradient, whichever outputs have their gradients requested. */
 START_TEST(test_gradients_by_outputs) {
     const blend_args args = { 0.5 };
     rg_tensor *x = input(2, 3), *w = input(2, 3), *y[3];
@@ -1359,7 +1359,8 @@ static bool passing_backward(rg_function_context *ctx, rg_tensor *const g[], rg_
     return gin[0] && gin[1];
 }
 
-/* A saved input leads to that input in second derivatives, even if it is an output, too. */
+/* Second derivatives go through a saved input to that input, even if the input is also an
+ * output. */
 START_TEST(test_saved_inputs_that_are_outputs) {
     static rg_function_class passing = {
         .name = "Passing", .forward = passing_forward, .backward = passing_backward, .outputs = 2
@@ -1571,8 +1572,8 @@ END_TEST
 /* The row that is made for a class stays until the program ends. */
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
-/* Backward returns for one input a view of what it returns for the other. A gradient that is added
- * to one of them must leave the other alone. */
+/* The gradient that backward returns for one input is a view of the gradient for the other input.
+ * Adding to one of these gradients must not change the other. */
 static bool sum_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     (void)ctx;
     out[0] = rg_add(in[0], in[1]);

@@ -242,7 +242,8 @@ START_TEST(test_graphs_lead_to_the_context) {
 }
 END_TEST
 
-/* Only the function's use of its argument counts, although the same tensor is the context, too. */
+/* The same tensor is the argument and the context. Only the function's use of its argument
+ * counts. */
 START_TEST(test_another_use_does_not_count) {
     rg_tensor *x = rg_requires_grad_(wave(3, 3, 0), true);
     rg_tensor *j = rg_jacrev(layer, x, 1, &x, .create_graph = true);
@@ -395,7 +396,8 @@ static rg_tensor *fails_for_one(rg_tensor *const in[], void *left) {
     return rg_mul(in[0], 2);
 }
 
-/* If one of many examples fails, no example after it is computed, and its error stays. */
+/* If the function fails for one of many examples, no later example is computed, and the error is
+ * that of the failed example. */
 START_TEST(test_one_of_many_examples_fails) {
     rg_tensor *x = wave(1100, 2, 0);
     for (int failing = 100; failing <= 1100; failing += 250) {
@@ -587,8 +589,8 @@ static rg_tensor *copy_of_first(rg_tensor *const in[], void *context) {
     return rg_mul(in[0], 1);
 }
 
-/* Calls functions that ignore an input, or all of them. A failure to make such an input must not go
- * unnoticed. */
+/* Calls functions that ignore an input, or all inputs. If there is no memory for such an input, the
+ * derivative must fail. */
 static bool run_indifferent(rg_tensor *a, rg_tensor *x) {
     rg_tensor *r;
     return rg_jacrev(own_constant, x, 1, &a) && rg_jacfwd(own_constant, x, 1, &a)

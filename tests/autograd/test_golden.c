@@ -2,7 +2,7 @@
  * test_golden.c: compares every public function of autograd/ops/ops.h with PyTorch: values, dtypes,
  * shapes, strides, grad_fn, first and second gradients, and errors. The cases lie in
  * tests/golden/data/ops/, and those that are about strides in tests/golden/data/layouts/.
- * Each request for memory is refused in turn, too.
+ * The tests also deny each request for memory in turn.
  *
  *     build/tests/autograd/test_golden                            all functions
  *     build/tests/autograd/test_golden softmax add                these, with every failure
@@ -152,8 +152,8 @@ static void check_output(int k, rg_tensor *t, const op_expected_tensor *e) {
         check_strides("output", k, t, e);
 }
 
-/* Returns whether None and a gradient of zeros count as the same. Second gradients do: whether they
- * are None depends on the formulas of the first. */
+/* Returns whether None and a gradient of zeros count as the same. In second gradients they do,
+ * because the formulas of the first gradients decide which second gradients are None. */
 static bool none_is_zeros(const char *what) { return strncmp(what, "second", 6) == 0; }
 
 static void check_gradient(const char *what, int k, rg_tensor *t, const op_expected_tensor *e) {

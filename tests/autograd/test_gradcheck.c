@@ -468,7 +468,7 @@ START_TEST(test_outputs_and_inputs_of_all_kinds) {
 }
 END_TEST
 
-/* The first call returns the first input, and the others the second one. */
+/* The first call returns the first input, and later calls return the second input. */
 static rg_tensor *another_leaf(rg_tensor *const in[], void *calls) {
     return in[++*(int *)calls > 1];
 }
@@ -601,8 +601,8 @@ START_TEST(test_anomaly_forward) {
 }
 END_TEST
 
-/* An op in place that makes NaN fails before it writes. A row of -infinity, as of a mask, has no
- * softmax. */
+/* An op in place that makes NaN fails before it writes. The softmax of a row of -infinity, which a
+ * mask may make, is NaN. */
 START_TEST(test_anomaly_in_place) {
     rg_set_detect_anomaly(true);
     rg_tensor *x = rg_ones(2), *wide = rg_full_dims(RG_DIMS(2), 1e300, RG_FLOAT64);
@@ -755,8 +755,8 @@ START_TEST(test_anomaly_without_traces) {
 }
 END_TEST
 
-/* q is NaN, so all gradients of attention are, also those of the logarithms of sums, which nobody
- * asks for. */
+/* q is NaN, so all gradients of attention are NaN. The gradient of the logarithms of sums is also
+ * NaN, though the logarithms aren't used. */
 START_TEST(test_anomaly_of_several_outputs) {
     rg_tensor *q = rg_requires_grad_(rg_full_dims(RG_DIMS(1, 1, 3, 4), NAN, RG_FLOAT64), true);
     rg_tensor *y = rg_sum(rg_scaled_dot_product_attention(q, q, q));

@@ -1,6 +1,6 @@
 /*
  * test_left.c: what calls of autograd/ leave behind. A call that succeeds gives its results to the
- * caller's scope, and nothing else; a call that fails gives it no tensor. The thread's state is as
+ * caller's scope, and nothing else. A call that fails gives it no tensor. The thread's state is as
  * before. Here are functions that call a function of the program; fuzz_ops.c does the same with
  * ops.
  */

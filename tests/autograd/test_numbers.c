@@ -157,8 +157,8 @@ START_TEST(test_product_of_one) {
 }
 END_TEST
 
-/* If two factors are 0, all gradients are 0, whatever the other factors are. If one is 0, its
- * gradient is the product of the others. */
+/* If two factors are 0, all gradients are 0, whatever the other factors are. If one factor is 0,
+ * the gradient of that factor is the product of the others. */
 START_TEST(test_product_with_infinity) {
     rg_tensor *x = rg_requires_grad_(rg_literal([ 0., 0., inf ]), true);
     ck_assert(rg_equal(rg_grad(rg_prod(x), x), rg_zeros(3)));

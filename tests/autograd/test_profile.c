@@ -251,8 +251,8 @@ START_TEST(test_each_gradient_of_a_product) {
 }
 END_TEST
 
-/* A scan multiplies h with the weight in each step. Each of its two gradients costs as much,
- * whichever outputs are used. */
+/* A scan multiplies h with the weight in each step. The product has two gradients, each of which
+ * costs as much as the product, whichever outputs are used. */
 START_TEST(test_scans) {
     for (int gates = 1; gates <= 5; gates++) {
         static const char *const names[] = { "rnn_scan", "", "gru_scan", "lstm_scan", "lstm_scan" };
@@ -373,8 +373,8 @@ START_TEST(test_products_of_vectors) {
 }
 END_TEST
 
-/* The causal mask shows 1, 2 and 3 keys to the first queries, and all 3 keys to the others: 15 of
- * 18 pairs. Backward computes the weights and their gradients, too. */
+/* With the causal mask the first three of 6 queries see 1, 2 and 3 keys, and the others all 3 keys.
+ * These are 15 of 18 pairs. Backward also computes the weights and their gradients. */
 START_TEST(test_attention) {
     rg_tensor *q = rg_requires_grad_(rg_randn(2, 4, 6, 8), true),
               *k = rg_requires_grad_(rg_randn(2, 4, 3, 8), true);
@@ -718,8 +718,8 @@ static double number_behind(const char *line, const char *text) {
     return atof(at + strlen(text));
 }
 
-/* A time by rg_profile_begin is written as two events with one id, at its begin and its end. They
- * enclose the calls in between. */
+/* A time between rg_profile_begin and rg_profile_end is written as two events with the same id, at
+ * its begin and its end. The events enclose the calls in between. */
 static void check_beside(const char *json, const char *name, const char *bytes) {
     char begin[64], end[64];
     snprintf(begin, sizeof begin, "{\"name\": \"%s\", \"cat\": \"beside\", \"ph\": \"b\"", name);
@@ -750,8 +750,8 @@ static void run_profiled(const char *value, char *text, size_t room) {
     run_in("/", value, "", text, room);
 }
 
-/* REGARD_PROFILE=1 prints the table at the program's end. If it is a path, the calls are written to
- * that file, too. */
+/* With REGARD_PROFILE=1 the table is printed at the program's end. If REGARD_PROFILE is a path, the
+ * calls are also written to that file. */
 START_TEST(test_environment) {
     static char text[8192], json[8192];
     /* A child would run on the machine itself, where a program for an emulated machine can't

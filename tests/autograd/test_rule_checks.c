@@ -375,7 +375,7 @@ END_TEST
 
 /* ---- ops that are honest, though they look odd ----------------------------------------------- */
 
-/* y = x rounded down. The result has few digits even if x has many, and so has the gradient. */
+/* y = x rounded down. Even if x has many digits, the result and the gradient have few. */
 static bool floor_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     (void)ctx;
     out[0] = rg_floor(in[0]);

@@ -206,7 +206,7 @@ START_TEST(test_hooks_that_fail_in_the_middle) {
 }
 END_TEST
 
-/* A saved value that was written to before backward is an error, whatever it is used for. */
+/* Backward fails if a saved value was written to, whatever the value is used for. */
 START_TEST(test_saved_values_written_over) {
     static const char modified[] = "has been modified by an inplace operation";
     rg_tensor *x = leaf(2, 3), *base = rg_mul(x, 1), *one = rg_pow(base, 0);
@@ -441,8 +441,9 @@ static rg_tensor *with_noise(rg_tensor *const in[], void *context) {
     return rg_mul(in[0], rg_exp(rg_mul(in[0], rg_rand_like(in[0]))));
 }
 
-/* Without preserve_rng_state the second call draws further random numbers. With it, it draws those
- * of the first call again, and leaves the stream as it was. */
+/* Without preserve_rng_state the second call of the function draws further random numbers. With
+ * preserve_rng_state it draws the numbers of the first call again, and leaves the stream as it
+ * was. */
 START_TEST(test_random_state_of_checkpoints) {
     rg_tensor *x = leaf(2, 3), *before;
     for (int preserved = 0; preserved < 2; preserved++) {
@@ -575,7 +576,7 @@ static rg_tensor *of_two(rg_tensor *const in[], void *context) {
     return rg_mul(rg_sin(in[0]), rg_exp(rg_mul(in[1], in[1])));
 }
 
-/* A backward run that needs only a part of the values leaves the others, and the next run drops
+/* A backward run that needs only some of the recomputed values keeps the others. The next run drops
  * them. */
 START_TEST(test_checkpoints_walked_in_parts) {
     rg_tensor *in[] = { leaf(2, 3), leaf(2, 3) }, *want[2];

@@ -485,7 +485,7 @@ START_TEST(test_sizes) {
 }
 END_TEST
 
-/* The result of an op on bools may be written over them if it is a bool, too. */
+/* An op on bools may write its result over its input if the result is also a bool. */
 START_TEST(test_bools_in_place) {
     rg_tensor *x = rg_gt(rg_arange(6), 2), *shifted = rg_narrow(x, 0, 1, 5);
     ck_says(rg_mul_(x, I(6)),

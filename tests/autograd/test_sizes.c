@@ -195,8 +195,8 @@ static rg_tensor *room_of(rg_tensor *x, layout how) {
     }
 }
 
-/* Returns x in this layout. If the layout is an expanded one, the elements that it repeats are
- * equal already. */
+/* Returns x in this layout. If the layout expands dims, the elements along these dims must be
+ * equal. */
 static rg_tensor *laid_out(rg_tensor *x, layout how) {
     RG_NO_GRAD();
     if (how == WHOLE || !x->ndim || !x->numel)
@@ -378,8 +378,8 @@ static void make_cotangents(const op_result *r) {
     }
 }
 
-/* Fills the memory that is allocated next with a number, another one in each call. An element that
- * an op leaves unwritten then differs from run to run. */
+/* Fills the memory that is allocated next with a number. Each call uses another number, so an
+ * element that an op leaves unwritten differs from run to run. */
 static void spoil_memory(void) {
     static double number = 1;
     RG_SCOPE();
@@ -656,7 +656,7 @@ static layout drawn_layout(bool expands) {
     return draw(2) ? WHOLE : (layout)draw(expands ? LAYOUTS : ALONG);
 }
 
-/* Draws layouts. If a slot's layout is an expanded one, its numbers become equal along the expanded
+/* Draws layouts. If a slot's layout expands dims, the slot's numbers become equal along these
  * dims. */
 static void draw_layouts(void) {
     larger.g = drawn_layout(true);

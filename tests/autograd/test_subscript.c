@@ -202,8 +202,8 @@ START_TEST(test_set_item_refusals) {
                       ranges[i][0]);
     ck_assert(rg_ndim(rg_index(six, "None, 1:None")) == 3);
 
-    /* A single element that is written to a mask's places is converted to the target's dtype.
-     * Several elements aren't. */
+    /* A single element that is written where a mask is true is converted to the target's dtype.
+     * Several elements aren't converted. */
     rg_tensor *narrow = rg_zeros(3), *mask = rg_gt(rg_ones(3), 0);
     rg_tensor *wide = rg_full_dims(RG_DIMS(3), 2, RG_FLOAT64);
     ck_ok(rg_set_item_(narrow, rg_clone(rg_select(wide, 0, 0)), mask));

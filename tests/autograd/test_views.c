@@ -391,8 +391,8 @@ START_TEST(test_base_takes_the_write_in) {
 }
 END_TEST
 
-/* If a tensor with a history is written to a view, the base gets a history, and so do its other
- * views, even if the program has released the base. */
+/* If a tensor with a history is written to a view, the base and its other views get a history, even
+ * if the program has released the base. */
 START_TEST(test_base_without_history) {
     rg_tensor *w = counting(2), *u, *v;
     {
@@ -1232,8 +1232,8 @@ static void check_turned(const char *what, rg_tensor *t) {
     ck_assert_msg(t && rg_stride(t, 0) == 1 && rg_stride(t, 1) == 3, "%s: %s", what, rg_error());
 }
 
-/* The result of an op that goes element by element on a transposed tensor is transposed in memory,
- * too. So is a copy, and a tensor made by rg_zeros_like and similar functions.
+/* If an elementwise op gets a transposed tensor, its result is also transposed in memory. The same
+ * is true of a copy, and of a tensor that rg_zeros_like or a similar function makes.
  * (tests/golden/data/layouts/ has cases of every function, with other layouts.) */
 START_TEST(test_results_lie_as_their_inputs) {
     rg_tensor *x = rg_reshape(rg_arange_as(12, RG_FLOAT64), 4, 3);
@@ -1321,8 +1321,8 @@ START_TEST(test_replay_of_what_is_turned) {
 }
 END_TEST
 
-/* As in PyTorch, an unrecorded view requires grad if its base does: a view that was made without
- * grad mode, or before the base required grad. Results of the view have no history nevertheless. */
+/* As in PyTorch, a view requires grad if its base does, even if the view was made without grad mode
+ * or before the base required grad. Results computed from such a view have no history. */
 START_TEST(test_requires_grad_of_the_base) {
     rg_tensor *x = rg_requires_grad_(rg_ones(4), true), *of_leaf, *of_result;
     rg_tensor *result = rg_mul(x, 1), *later = rg_ones(4), *before = rg_narrow(later, 0, 0, 2);

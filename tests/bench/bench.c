@@ -625,7 +625,7 @@ static void generation(void) {
     elements = rg_num_parameters(gpt);
 }
 
-/* Makes one token. The positions are the cache's first 64, again and again. */
+/* Generates one token. The positions run through the cache's first 64 positions again and again. */
 static void run_generation(void) {
     rg_gpt_cached(gpt, idx, cache, position % 64);
     position++;
@@ -797,8 +797,9 @@ static growth_cost gpt_theory(const growth *g) {
     };
 }
 
-/* The chain is tanh of 4x4 elements, `chain` times, and the sum of its end. Each tanh reads x and
- * makes y; backward reads g and y and makes gx. Either way takes one operation for an element. */
+/* The chain applies tanh to 4x4 elements `chain` times, and sums the result. Each tanh reads x and
+ * makes y. Its backward reads g and y and makes gx. Forward and backward take one operation for
+ * each element. */
 static int64_t chain;
 static rg_tensor *make_chain(void) {
     rg_tensor *y = left;

@@ -1,8 +1,8 @@
-"""Trains the model of examples/char_gpt.c in PyTorch, from the same seed, beside it.
+"""Trains the model of examples/char_gpt.c in C and in PyTorch, from the same seed.
 
     make build/examples/char_gpt && python3 tests/bench/char_gpt.py [options of char_gpt]
 
-Prints both validation losses whenever char_gpt shows its own; fails if the last two are
+Prints both validation losses whenever char_gpt prints its own. Fails if the last two are
 more than 0.02 apart.
 """
 

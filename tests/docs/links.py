@@ -1,5 +1,5 @@
-"""Fails unless each link of a folder of pages leads to a page and an anchor that are there, each
-anchor is there once, and no page loads anything from a network.
+"""Fails unless each link of a folder's pages leads to a page and an anchor that exist, each anchor
+is unique in its page, and no page loads anything from a network.
 
     links.py FOLDER
 """

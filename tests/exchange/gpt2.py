@@ -4,8 +4,8 @@ they are installed.
 
     tests/exchange/gpt2.py [BUILD [ROUNDS]]
 
-BUILD is the folder in which make has built tests/exchange/gpt2, "build" if it isn't said. Numbers
-of tokens have to be the same for every text, logits within 1e-4."""
+BUILD is the folder in which make has built tests/exchange/gpt2, by default "build". The token ids
+of each text must be the same, and logits must agree within 1e-4."""
 import json
 import os
 import random

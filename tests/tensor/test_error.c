@@ -149,8 +149,8 @@ START_TEST(test_failures_aside) {
     ck_assert(!rg_eye(-1, 5));
     rgi_bring_failure_back(&aside);
     ck_assert(strstr(rg_error_peek(), "zeros") && rgi_this.failure.unread);
-    /* A failure that was read comes back if nothing has failed in between. Otherwise the new one
-     * stays. */
+    /* A failure that was read comes back if nothing has failed in between. Otherwise the new
+     * failure stays. */
     rg_error();
     rgi_set_failure_aside(&aside);
     rgi_bring_failure_back(&aside);
@@ -159,7 +159,7 @@ START_TEST(test_failures_aside) {
     ck_assert(!rg_eye(-1, 5));
     rgi_bring_failure_back(&aside);
     ck_assert(strstr(rg_error_peek(), "eye") && rgi_this.failure.unread);
-    /* If there was no failure before, the new one stays. */
+    /* If there was no failure to set aside, a new failure stays. */
     rg_error_clear();
     rgi_set_failure_aside(&aside);
     ck_assert(!rg_eye(-1, 5));
@@ -279,7 +279,8 @@ START_TEST(test_failing_without_a_sentence) {
 }
 END_TEST
 
-/* A message is cut off at the end of its room, however long the name and the sentence are. */
+/* A message that is too long for its buffer is cut off, however long the name and the sentence
+ * are. */
 START_TEST(test_long_messages) {
     static char name[5000];
     memset(name, 'n', sizeof name - 1);
@@ -350,7 +351,7 @@ START_TEST(test_warnings_come_once_a_place) {
 }
 END_TEST
 
-/* A warning is cut off at the end of its room. */
+/* A warning that is too long for its buffer is cut off. */
 START_TEST(test_long_warnings) {
     static char big[5000];
     memset(big, 'x', sizeof big - 1);

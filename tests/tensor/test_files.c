@@ -509,8 +509,9 @@ static bool write_losing(int lose, bool replaced, bool exists) {
     return saved;
 }
 
-/* Before a new file is locked, another process may take it for a leftover, remove it, and make its
- * own file there. After a hundred names the error is that they exist. */
+/* Before a new file is locked, another process may take it for a leftover of a killed process,
+ * remove it, and make its own file with the same name. The writer then tries the next name. After a
+ * hundred names it fails, and the error is that the file exists. */
 static void check_losing(void) {
     scratch_begin();
     ck_ok(write_losing(99, false, true));

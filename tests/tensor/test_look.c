@@ -264,7 +264,8 @@ START_TEST(test_close_in_its_dtype) {
 }
 END_TEST
 
-/* A tensor that gets fewer dims keeps nothing of the old ones. */
+/* If a tensor gets fewer dims, its sizes, strides and number of elements depend on the new dims
+ * alone. */
 START_TEST(test_fewer_dims) {
     static const int64_t sizes[] = { 0, 1, 5, 500, 100000 };
     for (int i = 0; i < RG_COUNT(sizes); i++) {

@@ -242,7 +242,7 @@ START_TEST(test_constant_errors) {
              "full: value cannot be converted to type int64_t without overflow");
     ck_fails(rg_full_dims(RG_DIMS(2), 1e300, RG_FLOAT32), RG_RUNTIME_ERROR,
              "full: value cannot be converted to type float without overflow");
-    /* The largest number fits, and the next larger one doesn't. */
+    /* The largest number of float32 is accepted, and a larger number isn't. */
     for (int sign = -1; sign < 2; sign += 2) {
         const double largest = sign * (double)FLT_MAX;
         ck_assert_double_eq(rg_at(rg_full_dims(RG_DIMS(1), largest, RG_FLOAT32), 0), largest);

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Makes blocks of many sizes, and tensors with names and kept ones. */
+/* Allocates blocks of many sizes, and makes tensors, some of which have names or are kept. */
 static void work(void) {
     RG_SCOPE();
     for (int64_t n = 1; n < 100000; n *= 3) {
@@ -134,8 +134,8 @@ START_TEST(test_sizes_of_blocks) {
 }
 END_TEST
 
-/* The peak is exact, whether blocks are allocated and freed by the fast functions or by the
- * others. */
+/* The peak is exact, whether blocks are allocated and freed by rgi_alloc_fast and rgi_free_fast, or
+ * by rgi_alloc and rgi_free. */
 START_TEST(test_peak_of_both_ways) {
     for (int way = 0; way < 4; way++) {
         rgi_free_fast(rgi_alloc(64, RG_MEM_OTHER), 64, RG_MEM_OTHER);
@@ -398,8 +398,8 @@ static void *make_for_others(void *size) {
     return NULL;
 }
 
-/* One thread makes tensors, and another releases them. The free headers come back to the first, and
- * the peak is right. */
+/* One thread makes tensors, and another releases them. The free headers come back to the first
+ * thread, and the peak is right. */
 START_TEST(test_made_here_released_there) {
     int64_t size = 100, calls = 0;
     rg_memory_reset_peak();
@@ -560,9 +560,8 @@ static int64_t calls_of_thread(void *(*f)(void *)) {
     return calls;
 }
 
-/* A thread's first chunk has 64 KB, and each further one twice the size of the one before, up to 4
- * MB. The rest of a chunk is cut into blocks, and so is the rest that a thread leaves at its
- * end. */
+/* A thread's first chunk has 64 KB. Each further chunk has twice the size of the chunk before it,
+ * up to 4 MB. The rest of a chunk is cut into blocks, also when the thread ends. */
 START_TEST(test_chunks) {
     if (rgi_pool_bypassed())
         return;

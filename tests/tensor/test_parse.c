@@ -102,7 +102,7 @@ START_TEST(test_round_trips) {
         n++;
         ck_assert_int_eq(back->dtype, c.t->dtype);
         if (c.kind[0] == 'n' && c.t->numel == 0)
-            continue; /* [] doesn't tell the shape. */
+            continue; /* The shape can't be read from []. */
         ck_assert_msg(rgi_same_shape(back, c.t), "line %d: another shape", c.line);
         if (!rgi_is_float(c.t->dtype))
             ck_assert(same_bits(back, c.t));
@@ -283,8 +283,8 @@ static const char *with_huge(const char *pattern) {
     return text;
 }
 
-/* If a text has several faults, the error names the leftmost, as in torch. Of two faults at one
- * place it names that of the shape. */
+/* If a text has several faults, the error names the leftmost fault, as in torch. If two faults are
+ * at the same position, it names the fault of the shape. */
 START_TEST(test_the_leftmost_fault) {
     ck_fails(rg_parse_dtype(with_huge("[#, [1], #]"), RG_FLOAT32), RG_VALUE_ERROR,
              "parse: int too large to convert to float");

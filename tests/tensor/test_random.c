@@ -293,7 +293,7 @@ START_TEST(test_draws_at_the_edge) {
 END_TEST
 
 /* Weights as small as these give many equal ratios. For one draw torch takes the first of the
- * largest ratios, and for several draws another one. */
+ * largest ratios. For several draws it may take another of them. */
 START_TEST(test_draws_among_equals) {
     static const int one[] = { 41, 0, 41, 32, 13, 22, 19, 16 };
     static const int first_of_two[] = { 47, 0, 41, 32, 13, 22, 19, 16 };

@@ -105,8 +105,8 @@ static void end_scope_again(size_t mark) {
     rg_error_clear();
 }
 
-/* The end of a scope ends the scopes inside it. Ending one of those again is an error without
- * effect. The end of a scope that RG_SCOPE began is no such error. */
+/* The end of a scope ends the scopes inside it. Ending an inner scope again is an error without
+ * effect. It isn't an error if RG_SCOPE began the inner scope. */
 START_TEST(test_out_of_order) {
     int64_t before = rg_live_tensors();
     size_t a = rg_scope_begin();
@@ -280,8 +280,8 @@ START_TEST(test_escape_where_the_first_was_dropped) {
 }
 END_TEST
 
-/* If the body of a loop ends the loop's scope, or one around it, the loop goes on in the next outer
- * scope. */
+/* If the body of a loop ends the loop's scope, or a scope around it, the loop goes on in the next
+ * outer scope. */
 START_TEST(test_a_loop_whose_scope_has_ended) {
     int64_t before = rg_live_tensors();
     for (int levels = 1; levels < 4; levels++) {

@@ -227,7 +227,7 @@ static double rounded(double v, rg_dtype dtype) {
 }
 
 /* Over the whole range of float32, values are within 2 units in the last place. Doubles are within
- * 4, since libm, which gives the expected values, rounds, too. */
+ * 4 units, because libm's values, with which they are compared, are rounded as well. */
 START_TEST(test_smooth_functions) {
     static const struct {
         const char *name;

@@ -1068,7 +1068,7 @@ START_TEST(test_limits) {
         else
             check_refused(list, "it lies in more than 256 others", "lists in lists");
     }
-    /* Lists are nested too deeply, and each is put into the one before while it is still empty. */
+    /* Lists are nested too deeply. Each is put into the list around it while it is still empty. */
     for (int depth = 250; depth <= 2000; depth += 350) {
         RG_SCOPE();
         g.n = 0;
@@ -1082,7 +1082,7 @@ START_TEST(test_limits) {
         else
             check_refused(list, "it lies in more than 256 others", "lists into lists");
     }
-    /* Each list contains the one before twice. */
+    /* Each list contains the previous list twice. */
     g.n = 0;
     ADD(&g, "]q\0Na");
     for (int i = 0; i < 40; i++)

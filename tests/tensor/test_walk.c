@@ -315,7 +315,7 @@ START_TEST(test_expandable) {
 }
 END_TEST
 
-/* The text of a shape, however long, fits into its room and ends with a bracket. */
+/* The text of any shape fits into its buffer, and ends with a bracket. */
 START_TEST(test_long_shapes) {
     const int64_t least = INT64_MIN, most = INT64_MAX;
     const int64_t sizes[] = { least, least, least, most, most, most, most, most, most, most };
@@ -358,9 +358,8 @@ START_TEST(test_sizes_saturate) {
 }
 END_TEST
 
-/* If strides are equal, the sizes decide: a larger dim inside a smaller one changes places with it.
- * A stride of 0 tells nothing, and dims of size 1 may be anywhere. torch.empty_like gives these
- * orders. */
+/* Of dims with equal strides, a larger dim becomes the outer one. A dim with a stride of 0 isn't
+ * moved, and dims of size 1 may be anywhere. torch.empty_like gives these orders. */
 START_TEST(test_orders_of_equal_strides) {
     static const struct {
         rg_dims size, stride;

@@ -32,7 +32,7 @@ static void count_call(rg_job *job, int me) {
     atomic_fetch_add(&((counting *)job)->calls[me], 1);
 }
 
-/* Returns the number of threads that took part, or -1 if one was called twice. */
+/* Returns the number of threads that took part, or -1 if a thread was called twice. */
 static int threads_that_help(int threads) {
     static counting c;
     memset(&c, 0, sizeof c);

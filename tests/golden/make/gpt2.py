@@ -2,10 +2,10 @@
 """Makes a small GPT-2 with transformers and tokenizers, in tests/golden/files/gpt2/, and writes
 what they say of it into tests/golden/data/gpt2.txt:
 
-    = encode "TEXT"       the text's numbers follow
-    = decode "TEXT"       the numbers of which it is the text follow
-    = logits              numbers, and the logits after them
-    = greedy              numbers, and those and 20 more"""
+    = encode "TEXT"       the ids of the text's tokens follow
+    = decode "TEXT"       the ids that decode to the text follow
+    = logits              ids, and the logits behind the last id
+    = greedy              ids, and then these ids with 20 generated ones"""
 import os
 
 import tokenizers

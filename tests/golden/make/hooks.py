@@ -3,9 +3,9 @@
 A module NAME is drawn after torch.manual_seed(1), and its inputs after torch.manual_seed(2). It has
 these cases:
 
-    NAME.order    each call of a module, as its hooks see it: "name(" before forward, and behind it
-                  ")name", with the shape of what it returned, or of the first part of that
-    NAME.y        the module's output where a hook doubles what one module inside it returns
+    NAME.order    each call of a module, as its hooks see it: "name(" before forward, and ")name"
+                  after it, with the shape of the result, or of the first tensor of a tuple
+    NAME.y        the module's output if a hook doubles the result of one module inside it
 """
 
 import torch

@@ -1,7 +1,7 @@
 """Writes inference.txt: what PyTorch allows with tensors that were made in inference mode.
 
 The case NAME holds what came of it: torch's sentence, or "ok", and then 1 where the result is an
-inference tensor, 1 where it requires grad, and its elements. Each begins anew with
+inference tensor, 1 where it requires grad, and its elements. Each case begins with new tensors:
 
     w, n    leaves of three ones; w requires grad
     x, r    such leaves made in inference mode; r requires grad

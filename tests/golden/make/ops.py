@@ -17,7 +17,7 @@ A file is a list of cases; a line's first character says what it holds:
     t f64 g 2,3 1,2 : 0.5 1 ..       an argument: dtype, g if it requires grad (or -), shape,
                                      strides, values
     t f64 g 64,64 c r 3              the same with the values of cotangent(3)
-    n f 0.5                          a number where a tensor is expected (i, f, b), which stays weak
+    n f 0.5                          a Python number (i, f, b) in place of a tensor
     -                                absent
     i 3                              an integer
     x 0.5                            a double
@@ -36,8 +36,8 @@ A file is a list of cases; a line's first character says what it holds:
     ? RuntimeError sentence          instead of gradients: the error of backward
 
 Shape '.' is 0-d. ':' may be '/7 12.5 :', which gives every 7th value only and the largest of all.
-Gradients are those of the outputs under cotangent(k) of output k, and the second ones are those of
-the first under cotangent(100 + k). torch's and our generator are seeded with 42 before each case.
+For the first gradients, output k has the gradient cotangent(k). For the second gradients, the k-th
+first gradient has cotangent(100 + k). torch's and our generators are seeded with 42 in each case.
 """
 
 import argparse

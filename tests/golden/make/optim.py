@@ -298,7 +298,7 @@ def scripts():
         = script 1 10 4 12 100 1e-7 1e-9    strong_wolfe, lr, max_iter, max_eval or 0, history_size,
                                             tolerance_grad and tolerance_change
         : 0 1 40 -9                         the loss and the slope, call by call, over and over
-        : 0 0.1 -1.5                        the places of the calls, and where two steps end
+        : 0 0.1 -1.5                        x at each call in two steps, and at the end
     """
     state = [1]
     for wolfe, cases, n in ((True, SCRIPTS, 25), (False, PLAIN_SCRIPTS, 10)):

@@ -1,12 +1,12 @@
 """Writes points.txt: the values inside a GPT by TransformerLens's names, computed step by step.
 
-The model is drawn after torch.manual_seed(1), and its matrices then anew. These are the cases:
+The model is drawn after torch.manual_seed(1), and then its matrices again. These are the cases:
 
     names           the names, in the order in which the values are made
     loss            the loss that the model itself has
     NAME            the value, after its shape
     NAME.gradient   the gradient of the loss by the value
-    NAME.patched    the loss where 1.5 x + 0.1 takes the value's place, and the gradients of that
+    NAME.patched    the loss if the value x is replaced with 1.5 x + 0.1, and the gradients of that
                     loss by wpe and by the first block's c_attn
 """
 

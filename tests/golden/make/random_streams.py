@@ -10,8 +10,8 @@
     g 38415810d4981e03                              the hash of the generator's state after it
     w 0x1.8p-1                                      the normal that waits in it, if one does
 
-The streams are those without MKL, so the script has to run on a processor that is not Intel's,
-where torch.bernoulli_ with a number doesn't ask MKL, or with a torch that was built without it.
+On Intel's processors torch.bernoulli_ with a number draws from MKL, and gives other numbers. The
+script must therefore run on another processor, or with a torch that was built without MKL.
 """
 
 import torch

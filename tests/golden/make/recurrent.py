@@ -14,7 +14,7 @@ float64, and has these lines:
     : NUMBERS                      all results, after torch.manual_seed(3)
     : NUMBERS                      the gradients of a weighted sum of these, by the inputs, by the
                                    parameters; element j has the weight 0.5 + 0.1 (j % 11)
-    : NUMBERS                      the gradients of such a sum of those, if second=1
+    : NUMBERS                      if second=1, the gradients of a weighted sum of these gradients
 """
 
 import random

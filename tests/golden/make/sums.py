@@ -1,8 +1,8 @@
 """Writes sums.txt: the bits of torch's sums on one thread, for many layouts and sizes.
 
 = f32 6,3 1,0 2 3 fd7217ec    the sum over dims 0 and 1 (bits 0 and 1 are set in 3) of the 6x3
-                              float32 numbers of values(), with its dims in the order 1, 0,
-                              and of its last dim each second; and the hash of the sums
+                              float32 numbers of values(), permuted to the dims 1, 0, with
+                              each second element of the last dim; and the hash of the sums
 """
 
 import math

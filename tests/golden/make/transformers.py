@@ -3,8 +3,9 @@
     python3 tests/golden/make/transformers.py [--samples | --random N SEED | --fast N SEED]
 
 It writes some of PyTorch's own samples of these modules, those of
-torch.testing._internal.common_modules, and random cases; with --samples all of PyTorch's, with
---random N random cases, and with --fast N for which an encoder of PyTorch's may take its fast path.
+torch.testing._internal.common_modules, and random cases. With --samples it writes all of
+PyTorch's samples, with --random N random cases, and with --fast N random cases for which an encoder
+of PyTorch may take its fast path.
 A case draws its module after torch.manual_seed(1), in float64, and has these lines:
 
     = NAME KEY=VALUE ..            the module, its options, and how it is run

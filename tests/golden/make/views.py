@@ -4,10 +4,10 @@
     $ leaf 2,3 5            a statement: here the leaf 0 with the values `values(6, 5)` below
     $ view 0 select 0 1     tensor 1 is a view of tensor 0
     $ write mul_ 1 2        t1.mul_(t2)
-    > a view of a leaf ..   where the last statement failed, the words that its error has
-    ? 1 1 SelectBackward0   after all statements: whether t1 requires grad, and its grad_fn; neither
-                            for a view that was made without grad mode, since PyTorch says that it
-                            requires grad, and gives it none
+    > a view of a leaf ..   if the last statement failed: words that the error must contain
+    ? 1 1 SelectBackward0   after all statements: whether t1 requires grad, and its grad_fn. Both
+                            are absent for a view that was made without grad mode: in PyTorch it
+                            requires grad, but gets no gradient
     : -1.125 0.25           and its elements
     g 0                     the gradient of t0, or none if no numbers follow
     : 0.5 0.25
@@ -15,8 +15,8 @@
     : 0.5
 
 A program ends with an error, or after `backward` or `second`, whose operands are weighted and
-summed. `second` takes the gradients of all leaves, which it writes as r lines, and then goes back
-from the sum of their squares.
+summed. `second` computes the gradients of all leaves, which it writes as r lines, and then runs
+backward from the sum of their squares.
 """
 
 import random
