@@ -12,7 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The message of the first failure since this was emptied. It must be the error at the end. */
+/* The message of the first failure since call_once or forget_failure cleared it. If f fails, this
+ * must be the error. */
 static char first_failure[1024];
 static void note_failure(rg_code code, const char *sentence) {
     (void)code;

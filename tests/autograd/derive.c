@@ -433,7 +433,7 @@ int derive_leaves_nothing(const rg_op *op, const rg_sample *s) {
     return rg_live_tensors() == before ? 0 : fault(op, s, "scope", "tensors are alive after it");
 }
 
-/* An application that records no graph leaves only its outputs alive. */
+/* If no graph is recorded, applying an op leaves only its outputs alive. */
 int derive_only_results(const rg_op *op, const rg_sample *s) {
     RG_SCOPE();
     RG_NO_GRAD();
@@ -821,8 +821,7 @@ int derive_out_of_memory(const rg_op *op, const rg_sample *s) {
 
 /* ---- saved values that are withheld ------------------------------------------------ */
 
-/* Hooks keep the saved values. The hook for unpacking withholds the value number `turn`: it returns
- * NULL. */
+/* Hooks keep the saved values. When value number `turn` is unpacked, the hook returns NULL. */
 typedef struct {
     int turn, unpacked;
 } withheld;

@@ -19,8 +19,8 @@
 enum { OP_ARGUMENTS = 16, OP_LIST = 32, OP_OUTPUTS = 32 };
 
 typedef struct op_argument {
-    /* The letter at the begin of the argument's line, which names the field of the argument: t is a
-     * tensor, i an integer, a bool or a dtype, x a double, s a text. */
+    /* The first letter of the argument's line. It names the field below that has the argument: t
+     * for a tensor, i for an integer, a bool or a dtype, x for a double, s for a text. */
     char kind;
     rg_tensor *t;
     int64_t i;
@@ -37,7 +37,7 @@ typedef struct op_expected_tensor {
     char dtype[4], node[64];
     rg_dims shape, stride; /* Without strides, stride.n is -1. */
     size_t step;    /* Only every step-th value is given. */
-    double largest; /* If step > 1, no value is larger than this. */
+    double largest; /* If step > 1, the largest of all values. */
     char *values;
 } op_expected_tensor;
 

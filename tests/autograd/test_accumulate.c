@@ -178,8 +178,8 @@ START_TEST(test_order) {
 }
 END_TEST
 
-/* A hook steps x and takes its gradient away, as an optimizer in backward does. No gradient is left
- * when backward returns. */
+/* A hook updates x with its gradient and then removes the gradient, as an optimizer in backward
+ * does. No gradient is left when backward returns. */
 START_TEST(test_steps_in_backward) {
     RG_SCOPE();
     rg_tensor *x = leaf(3);
@@ -230,7 +230,7 @@ START_TEST(test_odd_hooks) {
              "cannot register a hook on a tensor that doesn't require gradient");
     ck_fails(rg_register_post_accumulate_grad_hook(x, NULL, NULL) >= 0, RG_TYPE_ERROR,
              "expected a function but got NULL");
-    /* A hook dies with its leaf, though the graph keeps the leaf's node. */
+    /* A hook is freed with its leaf, although the graph keeps the leaf's node. */
     watched = leaf(2);
     rg_tensor *y = rg_mul(watched, leaf(7));
     ck_assert_int_ge(rg_register_post_accumulate_grad_hook(watched, note, "gone"), 0);

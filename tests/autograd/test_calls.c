@@ -269,7 +269,8 @@ START_TEST(test_a_state_of_nothing) {
 }
 END_TEST
 
-/* Matrices of bools have no product, unless it has no element or no terms. */
+/* The product of matrices of bools fails, unless the result has no elements, or each element is a
+ * sum of no terms. */
 START_TEST(test_products_of_truths) {
     static const struct {
         rg_dims a, b;
@@ -319,8 +320,8 @@ START_TEST(test_absurd_sizes) {
 }
 END_TEST
 
-/* A call's peak of memory is what its result takes, and what it converts or saves. PEAK asserts
- * that it is this number of blocks. */
+/* A call's peak of memory is the memory of its result, and of what it converts or saves. PEAK
+ * asserts that the peak is `blocks` blocks. */
 #define PEAK(blocks, call)                                                                         \
     do {                                                                                           \
         RG_SCOPE();                                                                                \
@@ -381,8 +382,8 @@ START_TEST(test_what_calls_take) {
     PEAK(0, rg_sum(x));
     PEAK(0, rg_mean_dim(x, 0, false));
     PEAK(1, rg_where(rg_expand(rg_gt(row, 0), 512, 512), x, x));
-    /* If the value or the index is a part of the tensor that is written to, that part is copied,
-     * and not the whole tensor. */
+    /* If the value or the index is a part of the tensor that is written to, only that part is
+     * copied. */
     rg_tensor *zeros = rg_zeros_dims(RG_DIMS(512, 512), RG_INT64), *some = rg_select(zeros, 0, 1);
     PEAK(0, rg_set_item_(x, rg_narrow(x, 0, 1, 1), 0));
     PEAK(0, rg_set_item_(zeros, 0, rg_narrow(some, 0, 0, 4)));

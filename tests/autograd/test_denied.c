@@ -251,8 +251,8 @@ START_TEST(test_writes_are_named) {
 }
 END_TEST
 
-/* Drawing over a stale view is refused because of its history, or because there is no memory to
- * find the history out. */
+/* Drawing random numbers over a stale view is refused because of its history, or because there is
+ * no memory to compute the history. */
 START_TEST(test_draws_over_a_stale_view) {
     bool done = false;
     for (int64_t n = 1; !done; n++) {

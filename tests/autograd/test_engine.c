@@ -178,7 +178,7 @@ START_TEST(test_a_graph_is_freed_as_it_goes) {
     ck_fails(rg_backward(y), RG_RUNTIME_ERROR,
              "Trying to backward through the graph a second time");
     ck_assert_double_eq(grad_at(x, 0), 8);
-    /* An addition saves nothing, so it may run again; PyTorch agrees. */
+    /* An addition saves nothing, so backward may run again without retain_graph, as in PyTorch. */
     rg_tensor *sum = rg_add(x, x);
     ck_ok(rg_backward(sum));
     ck_ok(rg_backward(sum));
@@ -605,7 +605,7 @@ START_TEST(test_a_hook_drops_the_root) {
 }
 END_TEST
 
-/* Retained gradients add up, and each is a tensor of its own. */
+/* The retained gradients of several runs add up. Each tensor has its own copy of a gradient. */
 START_TEST(test_gradients_are_copies) {
     rg_tensor *x = leaf(2), *h = rg_mul(x, x), *v = rg_full(RG_DIMS(), 1.0);
     rg_retain_grad(h);
@@ -781,8 +781,8 @@ START_TEST(test_roots_that_are_not_asked_for) {
 }
 END_TEST
 
-/* One gradient reaches a as it is, and w as a view. Another gradient of w, which comes before or
- * after, must not be added to a's. */
+/* One gradient reaches a, and a view of it reaches w. Another gradient of w, which comes before or
+ * after, must not change the gradient of a. */
 START_TEST(test_a_gradient_that_two_have) {
     for (int later = 0; later < 4; later++) {
         rg_tensor *w = rg_requires_grad_(rg_ones(2, 3), true);
@@ -943,8 +943,8 @@ START_TEST(test_in_place_is_recorded) {
 }
 END_TEST
 
-/* The operand lies in the memory that is written to, in another order. All of it is read before the
- * write. */
+/* The operand shares the memory that is written to, in another order. The whole operand is read
+ * before the write. */
 START_TEST(test_in_place_reads_first) {
     double v[9] = { 1, 2, 4, 8, 16, 32, 64, 128, 256 };
     for (int way = 0; way < 4; way++) {
@@ -1013,7 +1013,7 @@ static rg_tensor *add_one(rg_tensor *x) {
        "operation: [torch." type "], which is " what ", is at version 1; expected version 0 "    \
        "instead. The last write was by add_."
 
-/* An error about a saved value that was written to has its index among the op's inputs or
+/* If a saved value was written to, the error has the value's index among the op's inputs or
  * outputs. */
 START_TEST(test_a_mutated_saved_value_has_a_number) {
     rg_tensor *a = leaf_vector(3), *b = leaf_vector(3), *y = rg_mul(a, b);

@@ -18,7 +18,8 @@ static rg_tensor *leaf(int64_t n, int64_t m) {
                              true);
 }
 
-/* Checks what holds of every explanation, and returns it. */
+/* Explains the gradient, checks what must hold of every explanation, and returns the
+ * explanation. */
 static rg_explanation explain(rg_tensor *loss, rg_tensor *w) {
     rg_explanation e = rg_explain(loss, w, .paths = 5);
     ck_assert_msg(e.n >= 0 && rg_error_code() == RG_OK, "%s", rg_error());
@@ -145,7 +146,7 @@ START_TEST(test_nodes_beside_several_outputs) {
 }
 END_TEST
 
-/* A long name is cut off at the end of its room. */
+/* A name that is too long for its buffer is cut off. */
 START_TEST(test_long_names) {
     rg_memory_may_stay = 1;
     static char name[201];
@@ -169,7 +170,7 @@ START_TEST(test_packed) {
 }
 END_TEST
 
-/* Anomaly mode keeps a trace for each node. An explanation works with it, and without. */
+/* Anomaly mode keeps a trace for each node. An explanation works with traces and without them. */
 START_TEST(test_with_traces) {
     rg_tensor *w = leaf(2, 3), *loss[2];
     rg_set_detect_anomaly(true);
@@ -734,7 +735,7 @@ START_TEST(test_unread) {
     ck_assert(e.agrees);
     e = rg_explain(loss, w, .f = signs);
     ck_assert(!e.agrees && e.off > 0.9 && strstr(e.text, "DISAGREE"));
-    /* Neither the loss nor the function reads w: zero is right. */
+    /* If neither the loss nor the function reads w, a gradient of zero is right. */
     e = rg_explain(rg_sum(rg_square(x)), w, .f = squares, .inputs = RG_LIST(x, w));
     ck_assert(e.agrees && e.off == 0);
     ck_assert(rg_is_grad_enabled());

@@ -204,8 +204,8 @@ START_TEST(test_inputs_without_slope) {
     ck_close(j, rg_mul(rg_eye_as(3, 3, RG_FLOAT64), 2));
     ck_fails(rg_jacrev(double_of_first, NULL, 3, in, .argnum = 1), RG_RUNTIME_ERROR,
              "only Tensors of floating point dtype can require gradients");
-    /* The function has no derivative by its inputs, although its result depends on the context,
-     * which requires grad. */
+    /* The inputs have no derivatives. The result depends on the context, which requires grad, but
+     * the context is no input. */
     rg_tensor *whole[] = { in[2], RG_NONE };
     ck_close(rg_vjp(weighed, w, 2, whole, RG_NONE, r), rg_detach(weighed(whole, w)));
     ck_assert(r[0] == RG_NONE && r[1] == RG_NONE);
@@ -378,7 +378,8 @@ START_TEST(test_what_derivatives_ask_for) {
     }
     ck_fails(rg_hessian(narrowed, NULL, 1, &x, .argnum = 1), RG_INDEX_ERROR,
              "hessian: there is no input 1 of 1");
-    /* The lower 32 bits of this number would be an input or a dim. */
+    /* The lower 32 bits of this number are the number of an input or a dim, but the whole number
+     * isn't. */
     ck_fails(rg_jacrev(narrowed, NULL, 1, &x, .argnum = 1ll << 32), RG_INDEX_ERROR,
              "jacrev: there is no input 4294967296 of 1");
     ck_fails(rg_vmap(narrowed, NULL, 1, &x, .out_dim = 1ll << 32), RG_INDEX_ERROR,

@@ -318,8 +318,8 @@ static int64_t bases_of(const op_result *r) {
     return n;
 }
 
-/* A call leaves its results to the caller's scope, and the memory of a list. All other tensors that
- * it makes are released. */
+/* A call leaves its results, and the memory of a list, to the caller's scope. All other tensors
+ * that it makes are released. */
 static void check_leavings(op_case *c, const op_call *f) {
     RG_SCOPE();
     RG_NO_GRAD();
@@ -358,9 +358,9 @@ static void change_inputs(op_case *c, double by) {
     }
 }
 
-/* A recorded call either gives the same values on other inputs as a direct call, or can't be
- * recorded. Texts aren't compared: a view that was made before a write to its base prints as
- * grad_fn=<Invalid>, as in torch, and the view of the direct call is made anew. */
+/* A call either can't be recorded, or its recording gives the same values on other inputs as a
+ * direct call. Printed texts aren't compared. The view of the recording was made before a write to
+ * its base, and so prints as grad_fn=<Invalid>, as in torch. The view of the direct call is new. */
 static void check_replay(op_case *c, const op_call *f) {
     RG_SCOPE();
     RG_NO_GRAD();
@@ -603,8 +603,8 @@ static bool try_without_memory(op_case *c, const op_call *f, int64_t fail, bool 
 static void check_out_of_memory(op_case *c, const op_call *f, bool graph) {
     enum { MOST = 2000 };
     rg_error_clear();
-    /* A call may succeed in another way though its request fails, so the loop ends only after three
-     * successes. */
+    /* A call may succeed in another way although its request for memory fails, so the loop ends
+     * only after three successes in a row. */
     for (int64_t fail = 1, spared = 0; spared < 3; fail++) {
         int64_t live = rg_live_tensors(), nodes = rg_memory_stats().nodes,
                 storages = rg_memory_stats().storages;

@@ -247,8 +247,8 @@ END_TEST
 
 /* ---- lists ------------------------------------------------------------------------- */
 
-/* rg_matmul is a macro, which would take the commas of a compound literal for its own. rg_list_of
- * takes an array instead. */
+/* rg_matmul is a macro, so the commas of a compound literal would separate its arguments.
+ * rg_list_of takes an array instead. */
 START_TEST(test_lists_of_an_array) {
     rg_tensor *v[] = { rg_ones(1, 2), rg_zeros(1, 2), rg_ones(1, 2) };
     ck_assert(

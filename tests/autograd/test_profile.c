@@ -132,8 +132,8 @@ START_TEST(test_while_it_is_off) {
 }
 END_TEST
 
-/* The number of terms depends on an input that needs no gradient. Its shape comes from its saved
- * value. */
+/* The number of terms of a product depends on an input that needs no gradient. The profiler takes
+ * that input's shape from its saved value. */
 START_TEST(test_other_inputs) {
     rg_tensor *a = rg_randn(2, 5, 7), *w = rg_requires_grad_(rg_randn(7, 3), true);
     rg_tensor *weight = rg_requires_grad_(rg_randn(3, 7), true), *ones = rg_ones(2, 5, 3);
@@ -646,7 +646,7 @@ START_TEST(test_names) {
     check_cost(name, 3, 0, 4 + 5 + 6);
     check_cost("sigmoid", 2, 10, 5 + 2 * 40);
     const char *table = rg_profile_table(), *line = strstr(table, "\nsigmoid ");
-    /* A time by rg_profile_begin has another row than a function of the same name. */
+    /* A time that rg_profile_begin began and a function of the same name have different rows. */
     line = strstr(table, "\nboth ");
     ck_assert(line && strstr(line + 1, "\nboth "));
     /* All names that are cut off in the same way have one row. */
@@ -838,7 +838,7 @@ static int take_files(const char *folder, char name[256]) {
 }
 
 /* %p in the path stands for the process's number, so each process has its own file. A % with
- * another letter stays as it is. 1 is no path. */
+ * another letter stays as it is. The value 1 isn't taken for a path. */
 START_TEST(test_file_of_a_process) {
     static char text[8192];
     char folder[] = "/tmp/profileXXXXXX", path[64], name[256];

@@ -319,7 +319,8 @@ START_TEST(test_each_rule_at_each_place) {
     rg_tensor *a = wave(2, 3, 0.3), *b = wave(2, 3, 0.9);
     for (planted = HONEST; planted < N_MISTAKES; planted++)
         for (at = 0; at < 2; at++) {
-            /* An older error that was read doesn't change the outcome. A new error replaces it. */
+            /* An error that was read before the check doesn't change the outcome, and a new error
+             * replaces it. */
             rg_error_clear();
             rg_fail(at ? RG_OUT_OF_MEMORY : RG_VALUE_ERROR, "test", "it stands from before");
             ck_assert(*rg_error());
@@ -523,7 +524,7 @@ START_TEST(test_whole_numbers_are_asked_nothing) {
 }
 END_TEST
 
-/* y = a^2, but each run of a recorded step gives the result of the recording. */
+/* y = a^2, but each run of a recorded step gives the result that was computed while recording. */
 typedef struct {
     rg_tensor *made;
 } remembers_args;

@@ -64,7 +64,7 @@ START_TEST(test_hooks_see_what_is_saved) {
         RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, &c }));
         y = chain(x);
     }
-    /* sin saves x, mul both factors, exp its result, and sum nothing. */
+    /* sin saves its input, mul both factors, exp its result, and sum nothing: 4 values. */
     ck_assert_int_eq(c.packed, 4);
     ck_ok(rg_backward(y, .retain_graph = true));
     ck_assert_int_eq(c.unpacked, 4);
@@ -181,8 +181,8 @@ START_TEST(test_guards) {
 }
 END_TEST
 
-/* If the second of two values can't be packed, the first is dropped. If it can't be unpacked,
- * nothing is dropped, and a later run succeeds. */
+/* If the second of two values can't be packed, the first is dropped. If the second can't be
+ * unpacked, nothing is dropped, and a later run succeeds. */
 START_TEST(test_hooks_that_fail_in_the_middle) {
     counts c = { .how = KEEP, .fail_at = 2 };
     RG_SCOPE();

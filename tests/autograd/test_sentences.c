@@ -568,8 +568,8 @@ START_TEST(test_numbers) {
 }
 END_TEST
 
-/* If the base of a view was written to and the view can't follow, the error names the function that
- * used the view, even if that is made of others. */
+/* If the base of a view was written to and the view's history can't be renewed, the error names the
+ * function that used the view, even if that function is made of others. */
 START_TEST(test_views_left_behind) {
     rg_tensor *y = rg_mul(rg_requires_grad_(T(2, 6), true), 1);
     rg_list parts = rg_split(y, 1, 0);

@@ -237,8 +237,8 @@ static struct {
     slot slots[SLOTS];
     int long_sizes;     /* The number of sets of dims that are yet to be tried at long sizes. */
     int64_t size, from; /* Dims of size `from` get the size `size`. */
-    bool renamed;       /* Sizes among the arguments are changed in the same way. */
-    bool inplace, typed; /* The call writes over its first tensor; it takes a dtype. */
+    bool renamed;       /* Size arguments of `from` also become `size`. */
+    bool inplace, typed; /* The call writes over its first tensor; the call takes a dtype. */
     layout g;
     rg_tensor *cotangent[OP_OUTPUTS];
 } larger;
@@ -858,7 +858,7 @@ static bool is_fit(const op_case *c) {
 }
 
 /* Further cases in the form that op_cases.h reads, for kernels that divide their work along several
- * sizes. All sizes of a case differ, so each grows by itself. */
+ * sizes. All sizes of a case differ, so each size can be made larger alone. */
 static const struct {
     const char *function, *text;
 } own_cases[] = {

@@ -282,7 +282,7 @@ START_TEST(test_slices_share_a_gradient) {
     rg_list parts = rg_unbind(x, 0);
     ck_assert_int_eq(parts.n, 2000);
     ck_assert_str_eq(rg_grad_fn(parts.v[7]), "UnbindBackward0");
-    /* One node can't join this number of tensors, so the stack is made of several. */
+    /* One node can't join this number of tensors, so the stack is made of several nodes. */
     rg_tensor *y = rg_stack(parts, 0);
     rg_memory_reset_peak();
     int64_t before = rg_memory_stats().now;
@@ -292,7 +292,8 @@ START_TEST(test_slices_share_a_gradient) {
 }
 END_TEST
 
-/* As in torch, a number that int64 can't hold fails; in a range it is the end of the dim. */
+/* As in torch, an index that int64 can't hold fails. In a range such a number stands for the end of
+ * the dim. */
 START_TEST(test_numbers_beyond_int64) {
     static const char said[] = "index: Overflow when unpacking long long";
     rg_tensor *x = rg_arange(5);

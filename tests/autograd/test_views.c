@@ -535,8 +535,8 @@ static bool is_asked_for(rg_tensor *v) {
     return rg_grad(rg_mul(v, 2), v, .retain_graph = true) != NULL;
 }
 
-/* After a write has given the base a history, each use of a view renews the view's history from
- * it. */
+/* After a write has given the base a history, each use of a view renews the view's history from the
+ * base's history. */
 START_TEST(test_who_renews) {
     static bool (*const uses[])(rg_tensor * v) = { sin_over,    sin_away, adds_itself,  is_drawn,
                                                    is_detached, retains,  is_asked_for, backs };
@@ -749,7 +749,7 @@ START_TEST(test_who_looks_on) {
     ck_ok(rg_backward(rg_sum(y)));
     holds(rg_grad_of(y), "tensor([1, 1, 1])");
 
-    /* A view whose history isn't renewed yet gets a hook and a retained gradient, since its base
+    /* A view whose history isn't renewed yet accepts a hook and rg_retain_grad, since its base
      * requires grad. */
     rg_tensor *plain = rg_ones_dims(RG_DIMS(3), RG_FLOAT64), *part = rg_slice(plain, 0, 0, 2, 1);
     ck_fails(rg_retain_grad(part), RG_RUNTIME_ERROR, "has requires_grad=False");
@@ -1095,8 +1095,7 @@ START_TEST(test_threads) {
 }
 END_TEST
 
-/* A write releases the tensors that it makes on its way, and leaves nothing to the caller's
- * scope. */
+/* A write releases its intermediate tensors, and leaves nothing to the caller's scope. */
 START_TEST(test_writes_leave_nothing) {
     for (int recorded = 0; recorded < 2; recorded++) {
         RG_SCOPE();

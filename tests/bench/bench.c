@@ -824,9 +824,9 @@ static double cost_of_products(void) {
     return all;
 }
 
-/* Prints a line: name, least time, work, and the peak in MB. Before the peak come floating point
- * operations, bytes moved and bytes held, each as counted and as in theory. Work is floating point
- * operations, or nodes. */
+/* Prints a line with the name, the least time, the work, three pairs of costs, and the peak in MB.
+ * The pairs are floating point operations, bytes moved and bytes held, each as counted and as in
+ * theory. The work is floating point operations, or nodes. */
 static int measure_growth(size_t which) {
     const growth *g = &growths[which];
     bool nodes = g->layers == 0;

@@ -286,7 +286,8 @@ ROW(rg_heat_map_options, columns) {
 
 static double scaled_epoch(int64_t epoch, void *scale) { return (double)epoch * *(double *)scale; }
 
-/* A schedule keeps the pointer to its context. In C++ only a variable lives as long as that. */
+/* A schedule keeps the pointer to its context. A literal in C++ doesn't live as long as the
+ * schedule, so the context is a variable. */
 ROW(rg_schedule_options, context) {
     rg_tensor *w = rg_requires_grad_(rg_ones(2), true);
     rg_optim *o = rg_optim_sgd(RG_LIST(w), .lr = 8);

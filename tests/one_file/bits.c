@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-/* Steps the weights by the loss's gradients. Returns whether it did. */
+/* Makes a step of the optimizer with the gradients of the loss. Returns whether it succeeded. */
 static bool train_on(rg_optim *optimizer, rg_tensor *loss) {
     rg_optim_zero_grad(optimizer);
     return rg_backward(loss) && rg_optim_step(optimizer);

@@ -30,7 +30,7 @@ typedef struct {
 } product;
 
 /* Returns the index, in its plane, of the element of x that the tap reads for this output. Returns
- * -1 if it lies in the padding. */
+ * -1 if the tap reads the padding. */
 static int64_t seen(const k_window *z, int64_t pixel, int64_t tap) {
     const int64_t row = pixel / z->to[1] * z->stride[0] - z->padding[0]
                         + tap / z->kernel[1] * z->dilation[0];

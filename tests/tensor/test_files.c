@@ -242,7 +242,7 @@ START_TEST(test_elements_after_a_failure) {
     ck_assert_msg(strstr(rg_error(), "save: [Errno 28] "), "%s", rg_error());
     rg_error_clear();
     ck_assert(!rgi_writer_end(&w) && scratch_files() == 0);
-    /* If there is no memory for a copy of the elements, the file fails in the same way. */
+    /* If there is no memory for a copy of the elements, the save fails, and no file is left. */
     ck_ok(rgi_writer_begin(&w, "save", scratch("f")));
     rg_memory_fail_at(1);
     rgi_write_elements(&w, part);

@@ -608,7 +608,8 @@ END_TEST
 
 static struct rlimit unlimited;
 
-/* Limits the process to this number of bytes more. Returns false if that isn't possible. */
+/* Lets the process allocate at most `more` further bytes. Returns false if such a limit isn't
+ * possible. */
 static bool limit_memory(size_t more) {
     const size_t now = address_space();
     if (!now || rgi_pool_bypassed() || rg_slow() || getrlimit(RLIMIT_AS, &unlimited) != 0)

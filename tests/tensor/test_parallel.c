@@ -120,7 +120,8 @@ static void check_bits(const char *what, compute *f, rg_tensor *y, rg_tensor *co
 }
 
 static bool add(rg_tensor *y, rg_tensor *const in[]) { return k_run_with(&k_add, y, in, NULL); }
-/* If two threads computed the same element, it would be added twice. */
+/* Adds in[0] to y in place. If two threads computed the same element, in[0] would be added
+ * twice. */
 static bool add_in_place(rg_tensor *y, rg_tensor *const in[]) {
     rgi_copy_elements(y, in[1]);
     return add(y, (rg_tensor *[]){ in[0], y });
@@ -151,8 +152,8 @@ static bool group_norm(rg_tensor *y, rg_tensor *const in[]) {
     return k_normalize(&z, y, in[0], in[3], NULL);
 }
 
-/* Checks that the last row is the same as when it is computed alone. It belongs to another part
- * than the first row. */
+/* Checks that the last row is the same as when it is computed alone. The last row belongs to
+ * another part than the first row. */
 static void check_rows(const char *what, compute *f, rg_tensor *y, rg_tensor *const in[], int n) {
     rg_tensor last[4], *alone[4], *y_alone = rg_empty(1, y->size[1]);
     for (int i = 0; i < n; i++) {

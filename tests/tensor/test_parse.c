@@ -77,8 +77,9 @@ START_TEST(test_golden) {
 }
 END_TEST
 
-/* Each tensor of the printing cases is read again: from an exact text to the bit, and from torch's
- * and NumPy's texts with its shape and near values. The dtype is the same if the text has it. */
+/* Each tensor of the printing cases is read again. From an exact text it is read to the bit, and
+ * from torch's and NumPy's texts with its shape and near values. The dtype is the same if the text
+ * names it. */
 START_TEST(test_round_trips) {
     print_case c;
     int n = 0;

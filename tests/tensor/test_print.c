@@ -91,8 +91,9 @@ static long long first_digits(double v, int n, bool rounded) {
     return strtoll(digits, NULL, 10);
 }
 
-/* No shorter digits read as v. Of digits of that length, the result is the closest to v. If those
- * read as another number, it is the next above. */
+/* Asserts that no shorter digits read as v, and that the result is the closest to v among digits of
+ * its length. If the closest digits read as another number, the result is the next number of that
+ * length above. */
 static void check_shortest(double v, bool single) {
     const rg_digits s = rgi_digits_shortest(v, single ? RG_FLOAT32 : RG_FLOAT64);
     char text[32] = "";

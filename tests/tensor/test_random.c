@@ -141,9 +141,9 @@ static rg_tensor *called(const golden *r, rg_generator *g) {
     ck_abort_msg("line %d: no such function: %s", r->line, kind);
 }
 
-/* torch's float32 normals come from vector code that trades a few last digits for speed, and ours
- * from other polynomials: both are within 1e-6 of the truth for values up to 6. Float64 normals
- * come from the C library's functions, whose last digit may depend on its version. */
+/* torch's float32 normals come from vector code that trades a few last digits for speed. Ours come
+ * from other polynomials. Both are within 1e-6 of the exact values up to 6. Float64 normals come
+ * from the C library's functions, whose last digit may depend on the library's version. */
 static void compare(const golden *r, rg_tensor *t) {
     ck_assert_msg(t != NULL, "line %d: %s", r->line, rg_error());
     rg_tensor *c = rgi_own(rgi_contiguous_copy(t, (rg_dtype)t->dtype));
@@ -267,8 +267,8 @@ START_TEST(test_states_within_a_block) {
 }
 END_TEST
 
-/* A uniform that equals a probability isn't below it. In multinomial it belongs to the category
- * whose interval ends there. */
+/* bernoulli gives 0 for a uniform that equals the probability. In multinomial such a uniform
+ * belongs to the category whose interval ends there. */
 START_TEST(test_draws_at_the_edge) {
     RG_SCOPE();
     rg_generator *g = rg_generator_new(3);

@@ -418,7 +418,8 @@ START_TEST(test_stack_does_not_grow) {
 }
 END_TEST
 
-/* If headers are never reused, the misuse is noticed however many tensors are made in between. */
+/* If headers are never reused, using a released tensor fails, however many tensors are made in
+ * between. */
 START_TEST(test_misuse_is_named_with_certainty) {
     if (!rgi_pool_bypassed())
         return;
@@ -451,7 +452,7 @@ START_TEST(test_strings) {
 }
 END_TEST
 
-/* A released header isn't reused at once, so the misuse is noticed although other tensors are
+/* A released header isn't reused at once, so using the tensor fails, although other tensors are
  * made. */
 START_TEST(test_use_after_scope_is_named_though_others_are_made) {
     rg_tensor *t;

@@ -847,8 +847,8 @@ static void check_past_the_caches(int64_t m, int64_t n) {
 
 START_TEST(test_past_the_caches) {
     RG_SCOPE();
-    /* The rows are, in turn: not a multiple of 64 elements, a multiple, whole pages, and longer
-     * than the 4096 elements whose powers softmax keeps. */
+    /* The first rows aren't a multiple of 64 elements. The next are a multiple of 64, then whole
+     * pages, and then longer than the 4096 elements whose powers softmax keeps. */
     check_past_the_caches(4096, 1056);
     check_past_the_caches(4096, 1088);
     check_past_the_caches(4096, 1024);

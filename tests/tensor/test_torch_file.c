@@ -331,7 +331,7 @@ START_TEST(test_pickled_sizes) {
 }
 END_TEST
 
-/* Integers below zero, and the largest, are also written in as few bytes as Python takes. */
+/* Negative integers, and the largest integers, are also written in as few bytes as Python takes. */
 START_TEST(test_pickled_integers) {
     static const struct {
         int64_t whole;

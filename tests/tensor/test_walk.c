@@ -348,8 +348,8 @@ START_TEST(test_sizes_saturate) {
     rg_tensor *wide = strided(rg_zeros(1), RG_DIMS(big, big), RG_DIMS(0, 0), 0);
     ck_assert(rg_numel(wide) == INT64_MAX && !rg_is_contiguous(wide));
     ck_assert_ptr_null(rgi_contiguous_copy(wide, RG_FLOAT32));
-    /* The largest number of elements that a tensor may have is counted correctly, and their memory
-     * is requested. One element more is refused before. */
+    /* For the largest number of elements that a tensor may have, memory is requested. One more
+     * element is refused before any request. */
     for (int more = 0; more < 2; more++) {
         rg_code code = more ? RG_RUNTIME_ERROR : RG_OUT_OF_MEMORY;
         ck_fails(rg_zeros_dims(RG_DIMS(INT64_MAX / 16 + more), RG_BOOL), code,
@@ -402,8 +402,8 @@ static int draw(int n) {
     return (int)(drawn >> 8) % n;
 }
 
-/* Returns a tensor of this shape whose dims are in a random order in memory. Its elements may be
- * two apart. Unless it is an output, some dims may have size 1, for broadcasting. */
+/* Returns a tensor of like's shape whose dims are in a random order in memory. Its elements may
+ * have a distance of two. Unless it is an output, some dims may have size 1, for broadcasting. */
 static rg_tensor *laid_out(const rg_tensor *like, rg_dtype dtype, bool output) {
     int order[4] = { 0, 1, 2, 3 }, n = like->ndim;
     for (int i = n - 1; i > 0; i--) {

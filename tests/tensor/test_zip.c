@@ -270,7 +270,8 @@ static void put_bits(char *to, size_t *at, const char *bits) {
         to[*at / 8] = (char)(to[*at / 8] | (*bits - '0') << (*at % 8));
 }
 
-/* These copies go around the ring many times, and cross its end at each of their bytes. */
+/* The copies in this data go around the ring many times. At one copy or another, each byte of a
+ * copy lies at the ring's end. */
 START_TEST(test_many_rings) {
     enum { COPIES = 2000, N = 7 + COPIES * 258 };
     static const size_t parts[] = { N, 1, 1000, RG_INFLATE_RING / 2 - 1, RG_INFLATE_RING / 2 + 1 };
@@ -347,7 +348,7 @@ START_TEST(test_harmless) {
     archive_set(&a, a.place[ARCHIVE_LOCAL] + 14, 0, 8);
     archive_set(&a, a.place[ARCHIVE_LOCAL] + 22, 0, 4);
     ck_ok(read_archive(&a));
-    /* Either size of a local header may be given in the extra field alone. */
+    /* A local header may give one of its two sizes in the extra field alone. */
     for (int wide = 0; wide < 2; wide++) {
         make_good(&a, 1);
         archive_set(&a, a.place[ARCHIVE_LOCAL] + (wide ? 18 : 22), 5, 4);
@@ -833,8 +834,8 @@ START_TEST(test_lengths_of_directories) {
 }
 END_TEST
 
-/* Writes a member of zeros. After its first 128 KB, the zeros are a hole of the file, which isn't
- * written. */
+/* Writes a member of zeros. Zeros after the first 128 KB aren't written, but are a hole of the
+ * file. */
 static void put_hole(rg_zip_writer *z, const char *name, uint64_t bytes) {
     static const char zeros[1 << 17];
     rgi_zip_member_begin(z, name, bytes, 64);
