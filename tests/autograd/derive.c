@@ -391,7 +391,7 @@ bool derive_is_fused(const rg_op *op, const rg_sample *s) {
     return fused == 1 || (fused > 1 && 2 * fused <= ruled);
 }
 
-/* ---- failing well ---------------------------------------------------------------- */
+/* ---- failures -------------------------------------------------------------------- */
 
 int derive_null(const rg_op *op, const rg_sample *s) {
     RG_SCOPE();

@@ -32,7 +32,7 @@ typedef struct op_argument {
 } op_argument;
 
 typedef struct op_expected_tensor {
-    bool none; /* There is no gradient. */
+    bool none; /* torch has no gradient here. */
     bool view; /* The tensor shares the storage of the first argument. */
     char dtype[4], node[64];
     rg_dims shape, stride; /* Without strides, stride.n is -1. */
@@ -49,7 +49,7 @@ typedef struct op_case {
     char function[64];
     int line;
     double factor; /* The usual tolerance is multiplied by this. */
-    bool single;   /* An argument is a float32. */
+    bool single;   /* An argument has the dtype float32. */
     bool direct;   /* The call writes to the argument itself, not to a clone of it. */
     int n_args, n_leaves, n_outs, n_first, n_second;
     op_argument arg[OP_ARGUMENTS];

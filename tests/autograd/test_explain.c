@@ -467,7 +467,7 @@ START_TEST(test_verdicts) {
     rg_explanation e = rg_explain(loss, w, .f = honest, .context = x);
     ck_assert_msg(e.agrees && e.off < 1e-7 && strstr(e.text, "agree: off by"), "%s", e.text);
     ck_assert(rg_equal(w, before) && rg_version(w) == version);
-    /* An error from before doesn't change the verdict. */
+    /* An error that occurred before the explanation doesn't change the verdict. */
     ck_assert(!rg_matmul(w, rg_ones(7)) && rg_error_code() != RG_OK);
     e = rg_explain(loss, w, .f = honest, .context = x);
     ck_assert(e.n > 0 && e.agrees);

@@ -339,7 +339,7 @@ START_TEST(test_absent_gradients) {
 }
 END_TEST
 
-/* ---- what a context tells, and refuses ---------------------------------------------- */
+/* ---- the functions of a context ----------------------------------------------------- */
 
 static const char *asked;
 
@@ -762,7 +762,7 @@ START_TEST(test_gradients_of_outputs) {
 }
 END_TEST
 
-/* ---- as many as there may be -------------------------------------------------------- */
+/* ---- the largest numbers of inputs and outputs -------------------------------------- */
 
 enum { MOST_IN = 16, MOST_SAVED = 8, MOST_OUT = 8 };
 

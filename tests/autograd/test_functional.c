@@ -462,7 +462,7 @@ START_TEST(test_what_vmap_refuses) {
 }
 END_TEST
 
-/* ---- as many as there may be --------------------------------------------------------------- */
+/* ---- the largest numbers of inputs and outputs --------------------------------------------- */
 
 enum { MOST = 64 };
 

@@ -255,7 +255,7 @@ static int outputs_to_differentiate(op_result r, rg_tensor *y[], rg_tensor *cota
     return n;
 }
 
-/* Compares the gradients of the first gradients, which have a history. */
+/* Compares the second gradients: the gradients of those first gradients that have a history. */
 static void check_second_backward(rg_tensor *const first[]) {
     const op_case *c = current;
     rg_tensor *y[OP_LIST], *cotangent[OP_LIST], *second[OP_LIST];
@@ -696,7 +696,7 @@ static void check_names(const op_call *f) { check_small_cases(f, 12, check_names
 static size_t n_named;
 static char **named;
 
-/* Returns whether the command line names the function, or none. */
+/* Returns whether the command line names the function, or names no function. */
 static bool is_wanted(const op_call *f) {
     bool wanted = n_named == 0;
     for (size_t i = 0; i < n_named; i++)

@@ -411,7 +411,7 @@ START_TEST(test_shifts_add_up) {
 }
 END_TEST
 
-/* A single index is checked as several are. */
+/* A single index out of bounds fails, as several indices do. */
 START_TEST(test_one_index_beyond) {
     static const char *const hows[] = { "sum", "prod", "mean", "amax", "amin" };
     for (int low = 0; low < 2; low++) {

@@ -162,7 +162,7 @@ START_TEST(test_products) {
     rg_backward(rg_linear(x, w, bias), .gradient = ones);
     check_cost("linear", 1, 2 * 10 * 7 * 3, 4 * (70 + 21 + 3 + 30));
     check_cost("linear, backward", 1, 2 * 2 * 10 * 7 * 3, 4 * (30 + 70 + 21 + 70 + 21));
-    /* The bias's gradient is a sum over 3 rows of 10. */
+    /* The bias's gradient is 3 sums of 10 numbers. */
     ck_assert_double_eq(rg_profile_cost("sum").bytes - sums, 4 * (30 + 3));
     rg_backward(rg_addmm(bias, rg_select(x, 0, 0), rg_T(w), 1, 1),
                 .gradient = rg_select(ones, 0, 0));

@@ -462,7 +462,7 @@ static void compare(const char *way, const outcome *a, const outcome *b, double 
     }
 }
 
-/* ---- ways that have to agree ------------------------------------------------------------- */
+/* ---- comparisons ------------------------------------------------------------------------- */
 
 /* Returns the sum of a's numbers times b's, and adds their magnitudes to *size. */
 static double product(rg_tensor *a, rg_tensor *b, double *size) {
@@ -650,7 +650,7 @@ static void check_pieces(const outcome *o, bool goes_apart) {
         complain("pieces", "an output or a gradient differs by %g", apart);
 }
 
-/* ---- trying ------------------------------------------------------------------------------ */
+/* ---- trying sizes ------------------------------------------------------------------------ */
 
 static layout drawn_layout(bool expands) {
     return draw(2) ? WHOLE : (layout)draw(expands ? LAYOUTS : ALONG);

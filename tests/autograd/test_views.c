@@ -519,7 +519,7 @@ START_TEST(test_most_dims) {
 }
 END_TEST
 
-/* ---- views whose base was written to since ------------------------------------------- */
+/* ---- views whose base was written to after they were made ---------------------------- */
 
 static bool sin_over(rg_tensor *v) { return rg_sin_(v); }
 static bool sin_away(rg_tensor *v) { return rg_sin(v); }

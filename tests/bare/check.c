@@ -47,7 +47,7 @@ static void *zeroed(size_t size) {
     return p;
 }
 
-/* ---- what is to run -------------------------------------------------------------------------- */
+/* ---- suites and tests ------------------------------------------------------------------------ */
 
 TCase *tcase_create(const char *name) {
     (void)name;

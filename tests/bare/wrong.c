@@ -27,7 +27,7 @@ START_TEST(test_right) {
 }
 END_TEST
 
-/* For each index, another assertion doesn't hold. */
+/* A different assertion fails for each loop index _i. */
 START_TEST(test_wrong) {
     const char *volatile none = NULL;
     const int x = 1;
@@ -81,7 +81,7 @@ START_TEST(test_wrong) {
 END_TEST
 enum { WRONG = 23 };
 
-/* For each index, the test ends in another way before its last line. */
+/* For each loop index _i, the test ends in a different way before its last line. */
 START_TEST(test_exits) {
     if (_i == 0)
         exit(0);

@@ -860,7 +860,7 @@ static int measure_growth(size_t which) {
     return 0;
 }
 
-/* ---- all ------------------------------------------------------------------------- */
+/* ---- running the rows ------------------------------------------------------------ */
 
 typedef struct {
     const char *name;

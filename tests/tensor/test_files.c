@@ -360,7 +360,7 @@ START_TEST(test_close_fails) {
 }
 END_TEST
 
-/* ---- what stands there -------------------------------------------------------------- */
+/* ---- the file that is replaced ------------------------------------------------------ */
 
 static mode_t mode_of(const char *path) {
     struct stat status;

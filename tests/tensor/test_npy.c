@@ -688,7 +688,7 @@ START_TEST(test_changed) {
 }
 END_TEST
 
-/* ---- what fails ------------------------------------------------------------------------ */
+/* ---- denied memory, and failing calls of the file system ------------------------------- */
 
 static rg_tensor *array;
 

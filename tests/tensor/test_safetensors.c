@@ -571,7 +571,7 @@ START_TEST(test_good_files) {
 }
 END_TEST
 
-/* ---- what fails meanwhile ----------------------------------------------------------- */
+/* ---- short reads, and denied memory and files --------------------------------------- */
 
 /* A file that is read in small parts, with signals in between, gives the same tensors. */
 START_TEST(test_slowly) {
@@ -631,7 +631,7 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-/* ---- what nn/ asks for -------------------------------------------------------------- */
+/* ---- functions that nn/ calls ------------------------------------------------------- */
 
 START_TEST(test_inside) {
     rg_safetensors s;

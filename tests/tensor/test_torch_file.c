@@ -442,7 +442,7 @@ START_TEST(test_many_memos) {
 }
 END_TEST
 
-/* ---- values within values ----------------------------------------------------------------- */
+/* ---- nested values ------------------------------------------------------------------------ */
 
 /* The names of the parts of a nested value, which has a value of each kind inside others of each
  * kind. */
@@ -1271,7 +1271,7 @@ START_TEST(test_largest_pickle) {
 }
 END_TEST
 
-/* ---- what is cut short --------------------------------------------------------------------- */
+/* ---- files that are cut short -------------------------------------------------------------- */
 
 /* Returns the bytes of a golden file, which the caller frees. */
 static char *bytes_of(const char *name, size_t *n) {
@@ -1324,7 +1324,7 @@ START_TEST(test_cut_pickle) {
 }
 END_TEST
 
-/* ---- what fails ---------------------------------------------------------------------------- */
+/* ---- denied memory, and failing calls of the file system ----------------------------------- */
 
 static const char *loaded;
 static rg_named_list saved;

@@ -950,7 +950,7 @@ START_TEST(test_write_refused) {
 }
 END_TEST
 
-/* ---- what fails ------------------------------------------------------------------------ */
+/* ---- denied memory, and failing calls of the file system ------------------------------- */
 
 START_TEST(test_faults) {
     scratch_begin();
