@@ -184,9 +184,10 @@ void rgi_recorder_read_gradient(rg_graph_observer *o, rg_tensor *t, rg_tensor *g
 /* Fails unless each tensor in r->reads has the same gradient as before the step was recorded: the
  * same tensor, or none if it had none. */
 bool rgi_recording_finds_gradients(const rg_replay *r);
-/* Checks the gradients that the program has set since the step was recorded. Fails if the step adds
- * to one of them, and a repetition couldn't write the sum to the same memory as a call of the
- * step. */
+/* Checks the gradients that the program has set since the step was recorded, and to which the step
+ * adds. Fails if one of them shares memory with a tensor that the recording holds. Also fails if
+ * the step reads the sum, and the program uses the gradient elsewhere, too. In both cases a
+ * repetition would write the sum to other memory than a call of the step. */
 bool rgi_recording_suits_gradients(const rg_replay *r);
 
 /* ---- recordings that no longer fit (replay.c) --------------------------------------------- */

@@ -387,8 +387,8 @@ START_TEST(test_what_calls_take) {
     rg_tensor *zeros = rg_zeros_dims(RG_DIMS(512, 512), RG_INT64), *some = rg_select(zeros, 0, 1);
     PEAK(0, rg_set_item_(x, rg_narrow(x, 0, 1, 1), 0));
     PEAK(0, rg_set_item_(zeros, 0, rg_narrow(some, 0, 0, 4)));
-    /* In backward a gradient is released when the gradient after it has been computed. The
-     * gradients of all slices of a tensor are added to one tensor. */
+    /* Backward releases the gradient of an op's output as soon as it has computed the gradients of
+     * the op's inputs. The gradients of all slices of a tensor are summed in a single tensor. */
     rg_tensor *far = rg_sum(chain_of(w, 8)), *rows = by_rows(w);
     PEAK(3, rg_grad(far, w, .retain_graph = true));
     PEAK(3, rg_backward(far, .retain_graph = true));
@@ -535,8 +535,8 @@ START_TEST(test_einsum_without_an_output) {
 }
 END_TEST
 
-/* einsum multiplies two operands without copying them if it sums over nothing. Intermediate
- * products may have as many dims as a tensor, and no more. */
+/* A product of two operands that sums over no label is a plain rg_mul, without copies of the
+ * operands. An intermediate product may have at most RG_MAX_DIMS dims, like any tensor. */
 START_TEST(test_einsum_of_products) {
     rg_tensor *x = rg_requires_grad_(rg_rand(2, 3), true), *v = rg_rand(4);
     rg_tensor *y = rg_einsum("ij,k->kji", x, v);

@@ -421,7 +421,8 @@ static rg_tensor *detached(rg_tensor *const in[], void *x) {
     rg_tensor *h = rg_matmul(x, in[0]);
     return rg_mean(rg_mul(rg_tanh(h), rg_detach(h)));
 }
-/* Returns the sum of w^2, whose slope is 2 w, with the gradient w. */
+/* Returns the sum of w^2. Its slope is 2 w, but its gradient is only w, because one of the factors
+ * is detached. */
 static rg_tensor *half_detached(rg_tensor *const in[], void *x) {
     (void)x;
     return rg_sum(rg_mul(in[0], rg_detach(in[0])));

@@ -319,8 +319,8 @@ START_TEST(test_each_rule_at_each_place) {
     rg_tensor *a = wave(2, 3, 0.3), *b = wave(2, 3, 0.9);
     for (planted = HONEST; planted < N_MISTAKES; planted++)
         for (at = 0; at < 2; at++) {
-            /* An error that was read before the check doesn't change the outcome, and a new error
-             * replaces it. */
+            /* An error from before the check, which was read, doesn't change the outcome. If the
+             * check fails, its own error replaces the old one. */
             rg_error_clear();
             rg_fail(at ? RG_OUT_OF_MEMORY : RG_VALUE_ERROR, "test", "it stands from before");
             ck_assert(*rg_error());

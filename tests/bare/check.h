@@ -56,7 +56,7 @@ void srunner_free(SRunner *runner);
 _Noreturn void bare_fail(const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Returns whether both are texts, and equal. */
+/* Returns whether x and y are equal strings. NULL equals nothing, not even NULL. */
 static inline int bare_same(const char *x, const char *y) { return x && y && strcmp(x, y) == 0; }
 
 #define ck_abort_msg(...)             bare_fail(__FILE__, __LINE__, __VA_ARGS__)

@@ -378,7 +378,7 @@ START_TEST(test_head_of_its_own) {
 END_TEST
 
 /* If the file has a tensor's bytes as they are in memory, they are read directly into the
- * parameter. Here this saves a copy of the largest matrix. */
+ * parameter. So reading the model needs no memory for a second copy of its largest matrix. */
 START_TEST(test_memory_of_reading) {
     enum { POSITIONS = 4000, EMBD = 8 };
     scratch_begin();

@@ -18,7 +18,7 @@
 
 /* ---- files --------------------------------------------------------------------------- */
 
-/* A file that is made. */
+/* The contents of the file that a test builds: the first n bytes of v. */
 static struct {
     unsigned char v[1 << 20];
     size_t n;

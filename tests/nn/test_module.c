@@ -983,7 +983,8 @@ START_TEST(test_long_names) {
 }
 END_TEST
 
-/* Loads a state that must be refused. Memory may be denied to the error message, too. */
+/* Loads a state that must be refused. Returns false if memory ran out, which can also happen while
+ * the error message is written. */
 static bool refused_load(void) {
     RG_SCOPE();
     rg_linear_module *m = rg_nn_linear(1, 1);

@@ -345,7 +345,8 @@ static bool loads_with(rg_optim *o, const char *name, rg_tensor *t) {
     return rg_optim_load_state_dict(o, dict);
 }
 
-/* A count must be loaded without a fraction. A float that is a whole number is accepted. */
+/* Loading fails if a count, such as ns_steps, isn't a whole number. A float such as 4.0 is
+ * accepted. */
 START_TEST(test_counts_are_whole) {
     rg_tensor *w = rg_requires_grad_(rg_ones(2, 2), true);
     rg_optim *o = rg_optim_muon(RG_LIST(w));

@@ -429,7 +429,7 @@ START_TEST(test_what_is_worse_is_a_number) {
 }
 END_TEST
 
-/* A state without first rates leaves the groups' first rates as they are. */
+/* ReduceLROnPlateau's state has no base_lrs. Loading it leaves each group's initial_lr as it is. */
 START_TEST(test_no_first_rates) {
     RG_SCOPE();
     rg_optim *o = of_groups(2, false);

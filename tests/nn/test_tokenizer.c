@@ -468,7 +468,9 @@ static rg_tokenizer *edited_tokenizer(const edit *const edits[4]) {
     return t;
 }
 
-/* GPT-2's expression takes these seven as words, and no others. */
+/* GPT-2's regular expression has seven contractions that are words: 's, 't, 're, 've, 'm, 'll and
+ * 'd. No other letters after an apostrophe belong to its word. n is the size of the text's first
+ * word. */
 START_TEST(test_contractions) {
     static const struct {
         const char *text;
@@ -1152,7 +1154,8 @@ START_TEST(test_denied_in_words) {
 }
 END_TEST
 
-/* For some number of tokens, a table must grow at the last token. */
+/* "<|endoftext|>" is added as the last token. For some sizes of the vocabulary, the map of names
+ * has to grow for it. Therefore the test tries many sizes. */
 static int64_t tokens_of_two_files;
 static bool load_so_many(void) {
     return loaded(rg_tokenizer_from_folder(scratch("")), tokens_of_two_files);

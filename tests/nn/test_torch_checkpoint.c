@@ -230,7 +230,7 @@ static void schedule_refuses(rg_schedule *s, rg_named_list dict, const char *sen
     ck_assert(same_lists(rg_schedule_state_dict(s), before));
 }
 
-/* A schedule's state has the first rate of each group. */
+/* A schedule's state has the initial learning rate of each group. */
 START_TEST(test_first_rates) {
     RG_SCOPE();
     rg_optim *from = of_two_groups(), *to = of_two_groups();

@@ -566,7 +566,8 @@ START_TEST(test_padding_that_is_cut_off) {
 }
 END_TEST
 
-/* A replacement for torch's attention, which returns its query. */
+/* The forward of a module that replaces a layer's MultiheadAttention. It returns the query
+ * unchanged, and no weights. */
 static rg_tensor *gives_back(rg_module *m, rg_list in, void *keywords) {
     (void)m;
     ((rg_multihead_keywords *)keywords)->weights = RG_NONE;

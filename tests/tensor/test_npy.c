@@ -144,7 +144,8 @@ static void check_length(const rg_tensor *t) {
     rgi_text_free(&text);
 }
 
-/* The header has room for each dim to grow, in either order. */
+/* The header is as long as NumPy's. It has room for one dim to grow: the first in C order, the last
+ * in Fortran order. */
 START_TEST(test_headers_of_all_lengths) {
     RG_SCOPE();
     rg_tensor fake = *rg_ones(1);

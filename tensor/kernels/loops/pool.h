@@ -123,15 +123,15 @@ K_INLINE void K_NAME(pool_max_pairs)(T *restrict y, int64_t *restrict indices, c
     }
 }
 
-/* Computes the maxima of n windows of a row, and their indices, beginning at window `col`. In `at`,
- * indices are relative to a window's first tap, which may be in the padding. `limit` is the end of
- * x's memory, and at most `room` windows may be written to y. Whole vectors are computed if both x
- * and y have enough room. */
+/* Computes the maxima of n windows of a row, and the indices of these maxima in the plane. Window
+ * `col` is the first of them. Whole vectors are read from x where they end before `limit`, the end
+ * of x's memory. Whole vectors are written to y and `indices` if these have room for that many
+ * windows: they have room for `room` windows. */
 K_INLINE void K_NAME(pool_max_run)(const k_window *z, T *y, int64_t *indices, const T *x,
                                    const T *limit, int64_t row, int64_t col, int64_t n,
                                    int64_t room) {
     T max[POOL_RUN];
-    WHERE at[POOL_RUN];
+    WHERE at[POOL_RUN]; /* Offsets from a window's first tap, which may be in the padding. */
     const int64_t down_step = z->dilation[0] * z->size[1];
     const int64_t stride = z->stride[1];
     const int64_t whole = (n + POOL_ROUND - 1) / POOL_ROUND * POOL_ROUND;
