@@ -35,6 +35,10 @@ LAID_OUT_ALIKE(rg_module_list);
 LAID_OUT_ALIKE(rg_module_dict);
 LAID_OUT_ALIKE(rg_parameter_list);
 
+/* The fields of a container are const for programs. Only the next two functions change them. */
+static void set_children(rg_sequential *self, rg_module **v) { *(rg_module ***)&self->v = v; }
+static void count_one_more(rg_sequential *self) { ++*(int *)&self->n; }
+
 static void container_destroy(rg_module *m) {
     rg_sequential *self = (rg_sequential *)m;
     rgi_free(self->v, self->room * sizeof *self->v, RG_MEM_OTHER);
@@ -48,7 +52,7 @@ static bool container_copy(rg_module *m, const rg_module *from) {
     void *block = rgi_alloc(bytes, RG_MEM_OTHER);
     if (!block)
         return false;
-    self->v = memcpy(block, self->v, bytes);
+    set_children(self, memcpy(block, self->v, bytes));
     return rg_move_places(m, ((const rg_sequential *)from)->v, block, bytes);
 }
 
@@ -59,7 +63,7 @@ static bool make_room_for(rg_sequential *self, size_t want) {
     size_t bytes = self->room * sizeof *self->v;
     if (want <= self->room)
         return true;
-    if (!rgi_grow((void **)&self->v, &self->room, want, sizeof *self->v))
+    if (!rgi_grow((void **)&self->v, (size_t *)&self->room, want, sizeof *self->v))
         return false;
     return rg_move_places(&self->base, (const void *)before, self->v, bytes);
 }
@@ -87,7 +91,7 @@ static bool append_as(rg_sequential *self, const char *name, rg_module *child) {
         return refuse_child(child);
     if (!rgi_put_child(&self->base, name, &self->v[self->n], child))
         return false;
-    self->n++;
+    count_one_more(self);
     return true;
 }
 
@@ -399,7 +403,7 @@ static bool append_parameter(rg_parameter_list *self, rg_tensor *value) {
     if (!make_room_for((rg_sequential *)self, (size_t)self->n + 1)
         || !put_parameter(self, self->n, value))
         return false;
-    self->n++;
+    count_one_more((rg_sequential *)self);
     return true;
 }
 

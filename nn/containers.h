@@ -21,15 +21,17 @@ RG_PUBLIC_BEGIN
 
 typedef struct rg_sequential {
     rg_module base;
-    int n;
-    rg_module **v;
-    size_t room; /* Used by the library alone: the number of children for which v is allocated. */
+    const int n;
+    rg_module **const v;
+    /* The number of children for which v is allocated. */
+    const size_t room;
 } rg_sequential;
 typedef struct rg_module_list {
     rg_module base;
-    int n;
-    rg_module **v;
-    size_t room; /* Used by the library alone: the number of children for which v is allocated. */
+    const int n;
+    rg_module **const v;
+    /* The number of children for which v is allocated. */
+    const size_t room;
 } rg_module_list;
 rg_sequential *rg_nn_sequential_of(int n, rg_module *const *children);
 rg_module_list *rg_nn_module_list_of(int n, rg_module *const *children);
@@ -46,9 +48,10 @@ bool rg_module_list_set(rg_module_list *m, int i, void *child);
 
 typedef struct rg_module_dict {
     rg_module base;
-    int n;
-    rg_module **v;
-    size_t room; /* Used by the library alone: the number of children for which v is allocated. */
+    const int n;
+    rg_module **const v;
+    /* The number of children for which v is allocated. */
+    const size_t room;
 } rg_module_dict;
 typedef struct rg_module_item {
     const char *name;
@@ -70,9 +73,10 @@ rg_named_modules_list rg_module_dict_items(rg_module_dict *m);
  * new parameter that shares the value's data. */
 typedef struct rg_parameter_list {
     rg_module base;
-    int n;
-    rg_tensor **v;
-    size_t room; /* Used by the library alone: the number of parameters for which v is allocated. */
+    const int n;
+    rg_tensor **const v;
+    /* The number of parameters for which v is allocated. */
+    const size_t room;
 } rg_parameter_list;
 rg_parameter_list *rg_nn_parameter_list_of(rg_list values);
 bool rg_parameter_list_append(rg_parameter_list *m, rg_tensor *value);

@@ -5,6 +5,7 @@
  * is in prelu.c, because its slope is a parameter.
  */
 #include "layers.h"
+#include "plain.h"
 #include "nn/python_text.h"
 #include "tensor/error.h"
 
@@ -33,7 +34,8 @@ static rg_tensor *activation_forward(rg_module *m, rg_tensor *x) {
         return c->of_number(x, plain->a);
     if (c->of_numbers)
         return c->of_numbers(x, plain->a, plain->b);
-    return c->of_dim(x, (int)plain->a);
+    int dim;
+    return rgi_want_dim(m->cls->name, plain->a, &dim) ? c->of_dim(x, dim) : NULL;
 }
 
 /* Writes "name=number", or only the number if the name is "". Returns the length of what was
@@ -49,7 +51,7 @@ static void activation_repr(rg_module *m, char *text, size_t room) {
     if (c->text)
         snprintf(text, room, "%s", c->text);
     if (c->of_dim)
-        snprintf(text, room, "dim=%d", (int)plain->a);
+        snprintf(text, room, "dim=%s", rgi_number(plain->a));
     if (c->a_name)
         n = write_number(text, room, c->a_name, plain->a);
     if (c->b_name) {

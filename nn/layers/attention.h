@@ -14,7 +14,7 @@ RG_PUBLIC_BEGIN
 typedef struct rg_self_attention {
     rg_module base;
     rg_tensor *w_query, *w_key, *w_value;
-    int64_t d_out_kq;
+    const int64_t d_out_kq;
 } rg_self_attention;
 rg_self_attention *rg_nn_self_attention(int64_t d_in, int64_t d_out_kq, int64_t d_out_v);
 /* Returns only the attention weights: softmax(q k^T / sqrt(d_out_kq)). */
@@ -47,8 +47,8 @@ typedef struct rg_multihead_attention {
      * bias_k and bias_v are RG_NONE. */
     rg_tensor *in_proj_bias, *bias_k, *bias_v;
     rg_linear_module *out_proj;
-    int64_t embed_dim, num_heads;
-    rg_multihead_attention_options o;
+    const int64_t embed_dim, num_heads;
+    const rg_multihead_attention_options o;
 } rg_multihead_attention;
 rg_multihead_attention *rg_nn_multihead_attention_with(int64_t embed_dim, int64_t num_heads,
                                                        rg_multihead_attention_options o);

@@ -33,6 +33,7 @@ static rg_tensor *batch_norm_module_forward(rg_module *m, rg_tensor *x) {
     if (!rgi_check(x, m->cls->name))
         return NULL;
     const bool tracks = self->running_mean != RG_NONE;
+    const bool updates = m->training && tracks && self->o.track_running_stats;
     const bool fits = self->dims == 1 ? x->ndim == 2 || x->ndim == 3 : x->ndim == 4;
     RG_FAIL_VALUE_IF(!fits, NULL, "expected %s input (got %dD input)",
                      self->dims == 1 ? "2D or 3D" : "4D", x->ndim);
@@ -41,11 +42,13 @@ static rg_tensor *batch_norm_module_forward(rg_module *m, rg_tensor *x) {
                                 .training = m->training || !tracks,
                                 .momentum = 0,
                                 .eps = self->o.eps };
-    if (m->training && tracks) {
+    if (updates) {
         o.momentum = batch_norm_momentum(self);
         if (isnan(o.momentum))
             return NULL;
     }
+    if (m->training && !updates)
+        return rg_batch_norm_with(x, RG_NONE, RG_NONE, o);
     return rg_batch_norm_with(x, self->running_mean, self->running_var, o);
 }
 

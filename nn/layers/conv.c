@@ -108,19 +108,21 @@ static bool conv_sizes(const char *name, const char *what, int dims, int64_t num
     return true;
 }
 
-static bool conv_allows(const char *name, int64_t in, int64_t out, const rg_conv_module *fields) {
-    const int64_t groups = fields->groups;
-    const bool strided = !conv_all(&fields->stride, 1);
-    const bool same = fields->padding_text && !strcmp(fields->padding_text, "same");
+/* `same` says that padding = "same" was asked for. o->strides has one element for each spatial
+ * dim. */
+static bool conv_allows(const char *name, int64_t in, int64_t out, bool same,
+                        const rg_conv_module_options *o) {
+    const int64_t groups = o->groups;
+    const bool strided = !conv_all(&o->strides, 1);
     RG_FAIL_VALUE_IF(groups <= 0, name, "groups must be a positive integer");
     RG_FAIL_VALUE_IF(in % groups, name, "in_channels must be divisible by groups");
     RG_FAIL_VALUE_IF(out % groups, name, "out_channels must be divisible by groups");
     RG_FAIL_VALUE_IF(same && strided, name,
                      "padding='same' is not supported for strided convolutions");
-    RG_FAIL_VALUE_IF((unsigned)fields->padding_mode > RG_CIRCULAR, name,
+    RG_FAIL_VALUE_IF((unsigned)o->padding_mode > RG_CIRCULAR, name,
                      "padding_mode must be one of {'zeros', 'reflect', 'circular', 'replicate'}, "
                      "but got padding_mode='%d'",
-                     (int)fields->padding_mode);
+                     (int)o->padding_mode);
     return true;
 }
 
@@ -130,28 +132,28 @@ static rg_conv_module *conv_new(const rg_module_class *cls, int dims, int64_t in
                                 rg_dims kernel, rg_conv_module_options o) {
     RG_AS(cls->name);
     RG_SCOPE();
-    rg_conv_module fields = { .dims = dims,
-                              .in_channels = in,
-                              .out_channels = out,
-                              .groups = o.groups,
-                              .padding_mode = o.padding_mode };
-    if (!o.paddings.n && (o.padding == RG_SAME || o.padding == RG_VALID)) {
-        fields.padding_text = o.padding == RG_SAME ? "same" : "valid";
+    const bool same = !o.paddings.n && o.padding == RG_SAME;
+    const bool valid = !o.paddings.n && o.padding == RG_VALID;
+    if (same || valid)
         o.padding = 0;
-    }
-    if (!conv_sizes(cls->name, "kernel_size", dims, 0, 0, kernel, &fields.kernel_size)
-        || !conv_sizes(cls->name, "stride", dims, o.stride, 1, o.strides, &fields.stride)
-        || !conv_sizes(cls->name, "padding", dims, o.padding, 0, o.paddings, &fields.padding)
-        || !conv_sizes(cls->name, "dilation", dims, o.dilation, 1, o.dilations, &fields.dilation)
-        || !conv_allows(cls->name, in, out, &fields))
+    if (!conv_sizes(cls->name, "kernel_size", dims, 0, 0, kernel, &kernel)
+        || !conv_sizes(cls->name, "stride", dims, o.stride, 1, o.strides, &o.strides)
+        || !conv_sizes(cls->name, "padding", dims, o.padding, 0, o.paddings, &o.paddings)
+        || !conv_sizes(cls->name, "dilation", dims, o.dilation, 1, o.dilations, &o.dilations)
+        || !conv_allows(cls->name, in, out, same, &o))
         return NULL;
     rg_dims shape = { .n = dims + 2, .v = { out, in / o.groups } };
     double fan = (double)(in / o.groups);
     for (int d = 0; d < dims; d++) {
-        shape.v[d + 2] = fields.kernel_size.v[d];
+        shape.v[d + 2] = kernel.v[d];
         fan *= (double)shape.v[d + 2];
     }
-    rg_conv_module *self = rg_module_new(sizeof *self, cls, &fields);
+    const char *word = valid ? "valid" : NULL;
+    rg_conv_module *self =
+        RG_MODULE(rg_conv_module, cls, .dims = dims, .in_channels = in, .out_channels = out,
+                  .groups = o.groups, .kernel_size = kernel, .stride = o.strides,
+                  .padding = o.paddings, .dilation = o.dilations,
+                  .padding_text = same ? "same" : word, .padding_mode = o.padding_mode);
     RG_PARAMETER(
         self, weight,
         rg_nn_init_kaiming_uniform_(rg_empty_dims(shape, rg_default_dtype()), .a = sqrt(5)));

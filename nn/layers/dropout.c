@@ -2,7 +2,7 @@
  * dropout.c: Dropout. In training mode each element is set to zero with probability p, and the
  * other elements are multiplied by 1 / (1 - p). In evaluation mode x is returned.
  */
-#include "layers.h"
+#include "child.h"
 #include "nn/python_text.h"
 #include "tensor/error.h"
 
@@ -16,13 +16,13 @@ static void dropout_module_repr(rg_module *m, char *text, size_t room) {
     snprintf(text, room, "p=%s, inplace=False", rgi_python_float(((rg_plain_module *)m)->a));
 }
 
-static const rg_module_class dropout_module_class = { .name = "Dropout",
-                                                      .forward = dropout_module_forward,
-                                                      .extra_repr = dropout_module_repr };
+const rg_module_class rgi_dropout_class = { .name = "Dropout",
+                                            .forward = dropout_module_forward,
+                                            .extra_repr = dropout_module_repr };
 
 rg_plain_module *(rg_nn_dropout)(double p) {
     RG_FAIL_VALUE_IF(p < 0 || p > 1, "Dropout",
                      "dropout probability has to be between 0 and 1, but got %s",
                      rgi_python_float(p));
-    return RG_MODULE(rg_plain_module, &dropout_module_class, .a = p);
+    return RG_MODULE(rg_plain_module, &rgi_dropout_class, .a = p);
 }

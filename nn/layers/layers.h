@@ -5,6 +5,10 @@
  *
  *     rg_linear_module *layer = rg_nn_linear(4, 2, .bias = false);
  *     rg_tensor *y = rg_call(layer, x);
+ *
+ * The sizes and options that a layer's forward relies on are const fields, which are set when the
+ * layer is made. A program may change the other fields, such as a Dropout's probability: each call
+ * checks them.
  */
 #pragma once
 
@@ -17,7 +21,7 @@ RG_PUBLIC_BEGIN
 typedef struct rg_linear_module {
     rg_module base;
     rg_tensor *weight, *bias;
-    int64_t in_features, out_features;
+    const int64_t in_features, out_features;
 } rg_linear_module;
 typedef struct RG_OPTIONS rg_linear_options {
     RG_BY_NAME;
@@ -33,7 +37,7 @@ typedef struct rg_embedding_module {
     rg_module base;
     rg_tensor *weight;
     /* padding_idx is INT64_MIN if no row of the table is for padding. */
-    int64_t num_embeddings, embedding_dim, padding_idx;
+    const int64_t num_embeddings, embedding_dim, padding_idx;
     /* If max_norm is 0, the norm of a row isn't limited. */
     double max_norm, norm_type;
     bool scale_grad_by_freq;
@@ -59,7 +63,7 @@ typedef struct rg_norm_module {
     rg_module base;
     rg_tensor *weight, *bias;
     /* The sizes of the dims that are normalised. GroupNorm stores (groups, channels) instead. */
-    rg_dims shape;
+    const rg_dims shape;
     rg_norm_options o;
 } rg_norm_module;
 rg_norm_module *rg_nn_layer_norm_with(rg_dims shape, rg_norm_options o);
@@ -80,7 +84,7 @@ rg_norm_module *rg_nn_group_norm_with(int64_t groups, int64_t channels, rg_norm_
 typedef struct rg_prelu_module {
     rg_module base;
     rg_tensor *weight;
-    int64_t num_parameters;
+    const int64_t num_parameters;
 } rg_prelu_module;
 typedef struct RG_OPTIONS rg_prelu_options {
     RG_BY_NAME;
@@ -98,12 +102,13 @@ rg_prelu_module *rg_nn_prelu_with(rg_prelu_options o);
 typedef struct rg_conv_module {
     rg_module base;
     rg_tensor *weight, *bias;
-    int64_t in_channels, out_channels, groups;
+    const int64_t in_channels, out_channels, groups;
     /* One element for each spatial dim: one in Conv1d, two in Conv2d. */
-    rg_dims kernel_size, stride, padding, dilation;
-    int dims;
-    const char *padding_text; /* "same", "valid", or NULL if the padding is given as numbers. */
-    rg_pad_mode padding_mode;
+    const rg_dims kernel_size, stride, padding, dilation;
+    const int dims;
+    /* "same", "valid", or NULL if the padding is given as numbers. */
+    const char *const padding_text;
+    const rg_pad_mode padding_mode;
 } rg_conv_module;
 typedef struct RG_OPTIONS rg_conv_module_options {
     RG_BY_NAME;
@@ -143,20 +148,20 @@ typedef struct rg_pool_keywords {
 } rg_pool_keywords;
 typedef struct rg_max_pool_module {
     rg_module base;
-    int dims;
-    rg_dims kernel_size;
-    rg_max_pool_options o;
+    const int dims;
+    const rg_dims kernel_size;
+    const rg_max_pool_options o;
 } rg_max_pool_module;
 typedef struct rg_avg_pool_module {
     rg_module base;
-    int dims;
-    rg_dims kernel_size;
-    rg_avg_pool_options o;
+    const int dims;
+    const rg_dims kernel_size;
+    const rg_avg_pool_options o;
 } rg_avg_pool_module;
 typedef struct rg_adaptive_pool_module {
     rg_module base;
-    int dims;
-    rg_dims output_size;
+    const int dims;
+    const rg_dims output_size;
 } rg_adaptive_pool_module;
 rg_max_pool_module *rg_nn_max_pool1d_with(rg_dims kernel_size, rg_max_pool_options o);
 rg_max_pool_module *rg_nn_max_pool2d_with(rg_dims kernel_size, rg_max_pool_options o);
@@ -190,8 +195,8 @@ typedef struct RG_OPTIONS rg_batch_norm_module_options {
 typedef struct rg_batch_norm_module {
     rg_module base;
     rg_tensor *weight, *bias, *running_mean, *running_var, *num_batches_tracked;
-    int64_t num_features;
-    int dims;
+    const int64_t num_features;
+    const int dims;
     rg_batch_norm_module_options o;
 } rg_batch_norm_module;
 rg_batch_norm_module *rg_nn_batch_norm1d_with(int64_t num_features, rg_batch_norm_module_options o);

@@ -29,6 +29,10 @@ const rg_module_class rgi_out_proj_class = { .name = "NonDynamicallyQuantizableL
                                              .forward = linear_module_forward,
                                              .extra_repr = linear_module_repr };
 
+bool rgi_is_linear(const rg_module *m) {
+    return m->cls == &linear_module_class || m->cls == &rgi_out_proj_class;
+}
+
 /* Draws first the weight and then the bias, as torch does, from U(-1/sqrt(in), 1/sqrt(in)). */
 rg_linear_module *(rg_nn_linear_with)(int64_t in, int64_t out, rg_linear_options o) {
     RG_AS("Linear");

@@ -9,7 +9,11 @@
 
 static rg_tensor *loss_module_forward(rg_module *m, rg_tensor *x, rg_tensor *target) {
     rg_loss_module *self = (rg_loss_module *)m;
-    return self->f(x, target, self->o);
+    /* The buffers may have been replaced, and those of a deep copy are its own. */
+    rg_loss_options o = self->o;
+    o.weight = self->weight;
+    o.pos_weight = self->pos_weight;
+    return self->f(x, target, o);
 }
 
 typedef rg_tensor *loss_function(rg_tensor *x, rg_tensor *target, rg_loss_options o);

@@ -17,7 +17,7 @@ typedef struct rg_loss_module {
     rg_tensor *weight, *pos_weight;
     rg_loss_options o;
     /* The function that computes the loss, such as rg_mse_loss_with. */
-    rg_tensor *(*f)(rg_tensor *x, rg_tensor *target, rg_loss_options o);
+    rg_tensor *(*const f)(rg_tensor *x, rg_tensor *target, rg_loss_options o);
 } rg_loss_module;
 rg_loss_module *rg_nn_mse_loss_with(rg_loss_options o);
 rg_loss_module *rg_nn_l1_loss_with(rg_loss_options o);
@@ -47,7 +47,7 @@ typedef struct rg_margin_loss_module {
     rg_module base;
     rg_margin_options o;
     /* The function that computes the loss. */
-    rg_tensor *(*f)(rg_tensor *a, rg_tensor *b, rg_tensor *target, rg_margin_options o);
+    rg_tensor *(*const f)(rg_tensor *a, rg_tensor *b, rg_tensor *target, rg_margin_options o);
 } rg_margin_loss_module;
 typedef struct rg_hinge_loss_module {
     rg_module base;

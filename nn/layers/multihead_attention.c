@@ -3,6 +3,7 @@
  * cache and attention without one share their checks, masks and projections.
  */
 #include "attention.h"
+#include "child.h"
 #include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "init.h"
@@ -453,6 +454,8 @@ static rg_tensor *mha_run(rg_multihead_attention *self, rg_tensor *const in[3],
                           rg_multihead_keywords *k) {
     const rg_multihead_options *o = &k->options;
     rg_tensor *x[3];
+    if (!rgi_want_linear("multihead_attention", "out_proj", self->out_proj))
+        return NULL;
     if (o->cache)
         return mha_run_cached(self, in, k);
     if (!mha_check(self, in, o))

@@ -46,7 +46,35 @@ typedef struct rnn_run {
     rg_step_runs runs;
 } rnn_run;
 
+/* Returns whether a bias is RG_NONE or a vector of n elements. If not, fails. */
+static bool rnn_check_bias(const char *op, const char *what, rg_tensor *bias, int64_t n) {
+    return bias == RG_NONE || (rgi_check(bias, op) && rgi_want_vector(op, what, bias, n));
+}
+
+/* Fails and returns false unless the weights, which a program may have replaced, are tensors of the
+ * module's sizes. The shapes of weight_ih and weight_hh are checked by the ops. */
+static bool rnn_check_weights(const rg_rnn_module *self) {
+    const char *name = self->base.cls->name;
+    const int64_t gates = rgi_rnn_gate_count(rnn_is_lstm(self), rnn_is_gru(self));
+    const int64_t made = gates * self->hidden_size;
+    for (int i = 0; i < self->n_weights; i++) {
+        const rg_rnn_weights *w = &self->weights[i];
+        if (!rgi_check(w->weight_ih, name) || !rgi_check(w->weight_hh, name)
+            || !rnn_check_bias(name, "bias_ih", w->bias_ih, made)
+            || !rnn_check_bias(name, "bias_hh", w->bias_hh, made))
+            return false;
+        const rg_dims projection = RG_DIMS(rnn_width(self), self->hidden_size);
+        if (self->o.proj_size
+            && (!rgi_check(w->weight_hr, name)
+                || !rgi_want_shape(name, "weight_hr", w->weight_hr, projection)))
+            return false;
+    }
+    return true;
+}
+
 static bool rnn_check_input(const rnn_run *r) {
+    if (!rnn_check_weights(r->self))
+        return false;
     const char *name = r->self->base.cls->name;
     const rg_tensor *x = r->x;
     const rg_dtype ours = (rg_dtype)r->self->weights[0].weight_ih->dtype;
@@ -398,7 +426,7 @@ static bool rnn_copy(rg_module *m, const rg_module *from) {
     void *block = rgi_alloc(bytes, RG_MEM_OTHER);
     if (!block)
         return false;
-    self->weights = memcpy(block, self->weights, bytes);
+    *(rg_rnn_weights **)&self->weights = memcpy(block, self->weights, bytes);
     return rg_move_places(m, ((const rg_rnn_module *)from)->weights, block, bytes);
 }
 
@@ -496,13 +524,14 @@ static rg_rnn_module *rnn_new(const rg_module_class *cls, int64_t input, int64_t
     if (o.nonlinearity)
         o.nonlinearity = strcmp(o.nonlinearity, "tanh") ? "relu" : NULL;
     const int n = (int)o.num_layers * (o.bidirectional ? 2 : 1);
-    rg_rnn_module fields = { .input_size = input, .hidden_size = hidden, .n_weights = n, .o = o };
-    fields.weights = rgi_alloc((size_t)n * sizeof *fields.weights, RG_MEM_OTHER);
-    if (!fields.weights)
+    const size_t bytes = (size_t)n * sizeof(rg_rnn_weights);
+    rg_rnn_weights *weights = rgi_alloc(bytes, RG_MEM_OTHER);
+    if (!weights)
         return NULL;
-    rg_rnn_module *self = rg_module_new(sizeof *self, cls, &fields);
+    rg_rnn_module *self = RG_MODULE(rg_rnn_module, cls, .weights = weights, .input_size = input,
+                                    .hidden_size = hidden, .n_weights = n, .o = o);
     if (!self) {
-        rgi_free(fields.weights, (size_t)n * sizeof *fields.weights, RG_MEM_OTHER);
+        rgi_free(weights, bytes, RG_MEM_OTHER);
         return NULL;
     }
     for (int i = 0; i < n; i++)

@@ -98,10 +98,10 @@ typedef struct rg_rnn_module {
     /* The weights of layer l are weights[l] or, if bidirectional, weights[2 * l] for the forward
      * direction and weights[2 * l + 1] for the reverse. They are registered as weight_ih_l0, ..,
      * weight_ih_l0_reverse and so on. */
-    rg_rnn_weights *weights;
-    int64_t input_size, hidden_size;
-    int n_weights;
-    rg_rnn_options o;
+    rg_rnn_weights *const weights;
+    const int64_t input_size, hidden_size;
+    const int n_weights;
+    const rg_rnn_options o;
 } rg_rnn_module;
 rg_rnn_module *rg_nn_lstm_with(int64_t input_size, int64_t hidden_size, rg_rnn_options o);
 rg_rnn_module *rg_nn_gru_with(int64_t input_size, int64_t hidden_size, rg_rnn_options o);
@@ -169,8 +169,8 @@ typedef struct RG_OPTIONS rg_rnn_cell_options {
 typedef struct rg_rnn_cell_module {
     rg_module base;
     rg_tensor *weight_ih, *weight_hh, *bias_ih, *bias_hh;
-    int64_t input_size, hidden_size;
-    bool relu;
+    const int64_t input_size, hidden_size;
+    const bool relu;
 } rg_rnn_cell_module;
 rg_rnn_cell_module *rg_nn_lstm_cell_with(int64_t input_size, int64_t hidden_size,
                                          rg_rnn_cell_options o);

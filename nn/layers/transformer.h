@@ -42,7 +42,7 @@ typedef struct rg_transformer_encoder_layer {
     rg_linear_module *linear1, *linear2;
     rg_plain_module *dropout, *dropout1, *dropout2;
     rg_norm_module *norm1, *norm2;
-    rg_transformer_options o;
+    const rg_transformer_options o;
 } rg_transformer_encoder_layer;
 rg_transformer_encoder_layer *rg_nn_transformer_encoder_layer_with(int64_t d_model, int64_t nhead,
                                                                    rg_transformer_options o);
@@ -90,7 +90,7 @@ typedef struct rg_transformer_encoder {
     rg_module base;
     rg_module_list *layers;
     rg_module *norm; /* NULL if the encoder has no norm. */
-    int64_t num_layers;
+    const int64_t num_layers;
     bool enable_nested_tensor;
 } rg_transformer_encoder;
 rg_transformer_encoder *rg_nn_transformer_encoder_with(void *layer, int64_t num_layers,
@@ -124,7 +124,7 @@ typedef struct rg_transformer_decoder_layer {
     rg_linear_module *linear1, *linear2;
     rg_plain_module *dropout, *dropout1, *dropout2, *dropout3;
     rg_norm_module *norm1, *norm2, *norm3;
-    rg_transformer_options o;
+    const rg_transformer_options o;
 } rg_transformer_decoder_layer;
 rg_transformer_decoder_layer *rg_nn_transformer_decoder_layer_with(int64_t d_model, int64_t nhead,
                                                                    rg_transformer_options o);
@@ -185,7 +185,7 @@ typedef struct rg_transformer_decoder {
     rg_module base;
     rg_module_list *layers;
     rg_module *norm; /* NULL if the decoder has no norm. */
-    int64_t num_layers;
+    const int64_t num_layers;
 } rg_transformer_decoder;
 rg_transformer_decoder *rg_nn_transformer_decoder_with(void *layer, int64_t num_layers,
                                                        rg_decoder_options o);
@@ -233,8 +233,8 @@ typedef struct rg_transformer {
     rg_module base;
     rg_transformer_encoder *encoder;
     rg_transformer_decoder *decoder;
-    int64_t d_model, nhead;
-    bool batch_first;
+    const int64_t d_model, nhead;
+    const bool batch_first;
 } rg_transformer;
 rg_transformer *rg_nn_transformer_with(rg_nn_transformer_options o);
 #define rg_nn_transformer(...)                                                                     \

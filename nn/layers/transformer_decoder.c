@@ -2,6 +2,7 @@
  * transformer_decoder.c: TransformerDecoderLayer (self-attention, attention to the memory, and a
  * feedforward network), and TransformerDecoder, a stack of such layers.
  */
+#include "child.h"
 #include "multihead.h"
 #include "nn/registry.h"
 #include "tensor/error.h"
@@ -130,14 +131,24 @@ rg_transformer_decoder_layer *(rg_nn_transformer_decoder_layer_with)(int64_t d_m
 
 /* ---- the forward of TransformerDecoder ----------------------------------------- */
 
-/* Fails and returns false unless each layer is a TransformerDecoderLayer, because only these can
- * use a cache. */
+/* Fails and returns false unless each layer is a TransformerDecoderLayer with two
+ * MultiheadAttentions, because only these can use a cache. */
 static bool decoder_check_layers(const char *op, const rg_transformer_decoder *self) {
+    if (!rgi_want_layers(op, "layers", self->layers))
+        return false;
     for (int i = 0; i < self->layers->n; i++) {
         const rg_module *layer = self->layers->v[i];
+        const char *attention = "MultiheadAttention";
+        if (!rgi_module_given(layer, op))
+            return false;
         RG_FAIL_AS_IF(RG_TYPE_ERROR, !is_decoder_layer(layer), op,
                       "a cache needs layers of TransformerDecoderLayer, but layer %d is a %s", i,
                       layer->cls->name);
+        const rg_transformer_decoder_layer *l = (const void *)layer;
+        if (!rgi_want_child(op, "self_attn", l->self_attn, rgi_is_multihead, attention)
+            || !rgi_want_child(op, "multihead_attn", l->multihead_attn, rgi_is_multihead,
+                               attention))
+            return false;
     }
     return true;
 }
@@ -146,9 +157,9 @@ static bool decoder_check_layers(const char *op, const rg_transformer_decoder *s
  * the decoder's layers. */
 static bool decoder_check_cache(const rg_transformer_decoder *self, const rg_decoder_cache *c) {
     const char *op = "transformer_decoder";
-    int layers = self->layers->n;
     if (!rgi_check(c->tgt, op) || !rgi_check(c->memory, op) || !decoder_check_layers(op, self))
         return false;
+    int layers = self->layers->n;
     RG_FAIL_IF(c->tgt->ndim != 6 || c->memory->ndim != 6 || c->tgt->size[0] != layers
                    || c->memory->size[0] != layers,
                op, "expected a cache for %d layers, but got %s and %s", layers,
@@ -197,9 +208,10 @@ static rg_tensor *decoder_run(rg_module *m, rg_tensor *tgt, rg_tensor *memory,
                               const rg_tgt_options *o) {
     rg_transformer_decoder *self = (rg_transformer_decoder *)m;
     const char *op = "transformer_decoder";
-    int n = self->layers->n;
-    if (!rgi_check(tgt, op))
+    if (!rgi_check(tgt, op)
+        || !rgi_want_layers(op, "layers", self->layers))
         return NULL;
+    int n = self->layers->n;
     RG_FAIL_INDEX_IF(!n, op, "index 0 is out of range");
     rg_tensor *x = tgt;
     for (int i = 0; i < n && x; i++) {
@@ -255,10 +267,10 @@ rg_tensor *rg_transformer_decoder_forward_with(rg_transformer_decoder *self, rg_
  * batch, heads, positions, head size). Fails and returns NULL unless each layer can use a cache. */
 static rg_tensor *decoder_memory(rg_transformer_decoder *self, rg_tensor *memory) {
     RG_SCOPE();
-    int n = self->layers->n;
-    rg_tensor **each = rgi_scope_alloc((size_t)n * sizeof *each);
     if (!decoder_check_layers("transformer_decoder_cache", self))
         return NULL;
+    int n = self->layers->n;
+    rg_tensor **each = rgi_scope_alloc((size_t)n * sizeof *each);
     for (int i = 0; i < n && each; i++) {
         rg_transformer_decoder_layer *layer = (void *)self->layers->v[i];
         each[i] = rgi_keys_and_values(layer->multihead_attn, memory);

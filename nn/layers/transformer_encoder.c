@@ -1,6 +1,7 @@
 /*
  * transformer_encoder.c: TransformerEncoder, a stack of encoder layers with an optional norm.
  */
+#include "child.h"
 #include "multihead.h"
 #include "nn/registry.h"
 #include "tensor/error.h"
@@ -35,7 +36,7 @@ void rgi_drop_module(void *m) {
  * are checked by cut_off. */
 static bool layer_is_fast(const rg_transformer_encoder_layer *l) {
     bool activation = l->o.activation == rg_relu || l->o.activation == rg_gelu;
-    return !l->o.norm_first && l->o.batch_first && l->o.bias && activation
+    return !l->o.norm_first && l->o.batch_first && l->o.bias && activation && l->self_attn
            && rgi_is_multihead(&l->self_attn->base) && l->self_attn->num_heads % 2 == 0;
 }
 
@@ -54,6 +55,8 @@ static bool one_requires_grad(rg_list all) {
 static rg_tensor *cut_off(rg_transformer_encoder *self, rg_tensor *src, const rg_mask_options *o) {
     rg_module *first = self->layers->v[0];
     rg_tensor *padding = o->src_key_padding_mask;
+    if (!rgi_module_given(first, "transformer_encoder"))
+        return NULL;
     if (padding == RG_NONE || o->mask != RG_NONE || !self->enable_nested_tensor || first->training
         || !rgi_is_encoder_layer(first) || src->ndim != 3)
         return RG_NONE;
@@ -82,7 +85,8 @@ static rg_tensor *transformer_encoder_run(rg_module *m, rg_tensor *src, const rg
     rg_transformer_encoder *self = (rg_transformer_encoder *)m;
     const char *op = "transformer_encoder";
     if (!rgi_check(src, op) || !rgi_want_mask(op, "src_key_padding_mask", o->src_key_padding_mask)
-        || !rgi_want_mask(op, "mask", o->mask))
+        || !rgi_want_mask(op, "mask", o->mask)
+        || !rgi_want_layers(op, "layers", self->layers))
         return NULL;
     RG_FAIL_INDEX_IF(!self->layers->n, op, "index 0 is out of range");
     rg_tensor *padded = cut_off(self, src, o);

@@ -6,6 +6,7 @@
 #include "gpt_points.h"
 #include "tensor/error.h"
 #include "nn/containers.h"
+#include "nn/layers/child.h"
 #include "nn/layers/init.h"
 #include "nn/layers/multihead.h"
 #include "nn/given.h"
@@ -61,7 +62,9 @@ struct rg_gpt_transformer {
     rg_norm_module *ln_f;
 };
 
-static const rg_module_class gpt_class;
+static const rg_module_class gpt_class, gpt_transformer_class;
+
+static bool is_gpt_transformer(const rg_module *m) { return m->cls == &gpt_transformer_class; }
 
 /* Calls the hooks of the point `name` (a named value inside the model, see points.h) with x.
  * Returns x, or the tensor by which a hook replaced it. */
@@ -137,6 +140,8 @@ static rg_tensor *gpt_project(gpt_attention *self, rg_tensor *y) {
     const rg_linear_module *c = self->c_proj;
     if (!rgi_has_hook_scope() || !rgi_gpt_is_awaited(&gpt_class, &self->base, names))
         return rg_call(self->c_proj, y);
+    if (!rgi_want_linear("gpt", "c_proj", c))
+        return NULL;
     rg_tensor *z = rg_transpose(rg_unflatten(y, 2, RG_DIMS(self->n_head, -1)), 1, 2);
     rg_tensor *weight = rg_unflatten(c->weight, 1, RG_DIMS(self->n_head, -1));
     rg_tensor *each = rg_matmul(z, rg_permute(weight, 1, 2, 0));
@@ -151,7 +156,11 @@ static rg_tensor *gpt_attend(rg_module *m, rg_tensor *x, const cached_keywords *
     rg_tensor *all = rg_call(self->c_attn, x);
     if (!all)
         return NULL;
-    double dropout = self->base.training ? self->attn_dropout->a : 0;
+    double dropout = rgi_dropout_of("gpt", "attn_dropout", self->attn_dropout);
+    if (isnan(dropout))
+        return NULL;
+    if (!self->base.training)
+        dropout = 0;
     bool by_steps = gpt_is_awaited(self);
     rg_tensor *y = k->cache == RG_NONE && dropout == 0 && !by_steps
                        ? rg_joint_attention(all, self->n_head, true)
@@ -226,7 +235,9 @@ static rg_tensor *gpt_embed(rg_gpt *self, rg_tensor *idx, rg_tensor *where) {
  * token. Returns NULL on failure. */
 static rg_tensor *gpt_logits(rg_gpt *self, rg_tensor *idx, const cached_keywords *k, bool last) {
     const struct rg_gpt_transformer *g = self->transformer;
-    if (!gpt_check_idx(self, idx, k->position))
+    if (!gpt_check_idx(self, idx, k->position)
+        || !rgi_want_child("gpt", "transformer", g, is_gpt_transformer, "ModuleDict of GPT")
+        || !rgi_want_layers("gpt", "h", g->h))
         return NULL;
     int64_t t = rg_size(idx, 1);
     rg_tensor *where = rg_arange_step(k->position, k->position + t, 1);
@@ -291,7 +302,13 @@ rg_tensor *(rg_gpt_cache)(rg_gpt *self, int64_t batch) {
     if (!rgi_given(self, "gpt_cache", "a module"))
         return NULL;
     RG_AS("gpt_cache");
-    return rg_zeros_dims(gpt_cache_shape(self, batch), rg_dtype_of(self->lm_head->weight));
+    /* A program may have replaced any layer, so that no weight is certain to be there. */
+    RG_SCOPE();
+    const rg_list all = rg_parameters(self);
+    if (all.n < 0)
+        return NULL;
+    const rg_dtype dtype = all.n ? rg_dtype_of(all.v[0]) : rg_default_dtype();
+    return rg_escape(rg_zeros_dims(gpt_cache_shape(self, batch), dtype));
 }
 
 /* Fails and returns false unless the cache has the shape that rg_gpt_cache gives it for the batch
@@ -332,12 +349,14 @@ static const rg_module_class gpt_block_class = { .name = "Block",
                                                  .keywords_bytes = sizeof(cached_keywords) };
 static const rg_module_class gpt_transformer_class = { .name = "ModuleDict" };
 
-static void gpt_destroy(rg_module *m) { rgi_rename(&((rg_gpt *)m)->generation_config, NULL); }
+static char **gpt_own_text(rg_module *m) { return (char **)&((rg_gpt *)m)->generation_config; }
+
+static void gpt_destroy(rg_module *m) { rgi_rename(gpt_own_text(m), NULL); }
 
 static bool gpt_copy(rg_module *m, const rg_module *from) {
-    rg_gpt *self = (rg_gpt *)m;
-    self->generation_config = NULL;
-    return rgi_rename(&self->generation_config, ((const rg_gpt *)from)->generation_config);
+    char **own = gpt_own_text(m);
+    *own = NULL;
+    return rgi_rename(own, ((const rg_gpt *)from)->generation_config);
 }
 
 static const rg_module_class gpt_class = { .name = "GPT",

@@ -51,10 +51,10 @@ typedef struct rg_gpt {
     struct rg_gpt_transformer *transformer;
     /* The last layer. Its weight is that of wte, unless `untied` is set. */
     rg_linear_module *lm_head;
-    rg_gpt_options config;
+    const rg_gpt_options config;
     /* The contents of generation_config.json in the folder from which the model was read. NULL if
      * there was no such file, or the model wasn't read from a folder. */
-    char *generation_config;
+    char *const generation_config;
 } rg_gpt;
 rg_gpt *rg_nn_gpt_with(rg_gpt_options o);
 #define rg_nn_gpt(...)                                                                         \

@@ -61,7 +61,8 @@ bool rgi_gpt_read_generation(rg_gpt *m, const char *op, const char *folder) {
         return false;
     bool ok = f.json.v[0].kind == RG_JSON_OBJECT
               || rgi_file_refuse(&f.file, "the file is no object");
-    ok = ok && rgi_gpt_read_ids(&f, &m->config) && rgi_rename(&m->generation_config, text);
+    ok = ok && rgi_gpt_read_ids(&f, (rg_gpt_options *)&m->config)
+         && rgi_rename((char **)&m->generation_config, text);
     rgi_json_file_free(&f);
     return ok;
 }

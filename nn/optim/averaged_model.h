@@ -35,8 +35,8 @@ typedef struct rg_averaged_model {
     /* A model with the averaged weights. At first it is a deep copy of the program's model. */
     rg_module *module;
     rg_tensor *n_averaged; /* The number of updates that were made, as an int64 tensor. */
-    rg_multi_avg_fn multi_avg_fn;
-    bool use_buffers;
+    const rg_multi_avg_fn multi_avg_fn;
+    const bool use_buffers;
 } rg_averaged_model;
 
 typedef struct RG_OPTIONS rg_averaged_model_options {

@@ -180,9 +180,11 @@ static bool deal_shards(rg_distributed *d, int64_t shards) {
     if (shards > INT_MAX)
         return rg_fail(RG_VALUE_ERROR, distributed_name, "a batch can't have %lld shards",
                        (long long)shards);
-    d->shards = (int)shards;
-    d->first = (int)(rank * shards / size);
-    d->local = (int)((rank + 1) * shards / size) - d->first;
+    const int64_t first = rank * shards / size, end = (rank + 1) * shards / size;
+    /* The fields are const for programs; only this function sets them. */
+    *(int *)&d->shards = (int)shards;
+    *(int *)&d->first = (int)first;
+    *(int *)&d->local = (int)(end - first);
     return true;
 }
 

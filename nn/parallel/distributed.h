@@ -41,9 +41,9 @@ RG_PUBLIC_BEGIN
 typedef struct rg_distributed {
     rg_module base;
     rg_module *module; /* The model itself, a child of this module. */
-    int shards;        /* The number of shards into which a batch is cut. */
+    const int shards;  /* The number of shards into which a batch is cut. */
     /* This rank's shards: the index of the first one, and how many there are. */
-    int first, local;
+    const int first, local;
     int64_t bytes_sent; /* The number of bytes that this rank has sent to sum gradients. */
     /* Private: the reducer of the gradients, and the tensor that holds its memory. */
     struct rg_reducer *reducer;
