@@ -263,6 +263,8 @@ rg_tensor *rg_get_buffer(void *m, const char *path);
 rg_named_list rg_state_dict(void *m);
 /* Copies each value of the list to the module's tensor of the same name. Fails with torch's list of
  * errors, and copies nothing, if a shape differs or, with `strict`, a name is missing or unknown.
+ * BatchNorm's num_batches_tracked, which old versions of torch didn't save, may be missing: the
+ * module keeps its own.
  * Also fails if a name occurs twice in the list; every function that loads a list checks this. */
 bool rg_load_state_dict(void *m, rg_named_list dict, bool strict);
 /* The names that load_state_dict didn't load, as torch returns them: the module's names that the

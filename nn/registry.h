@@ -15,6 +15,7 @@ typedef enum rg_entry_kind { RG_ENTRY_PARAMETER, RG_ENTRY_BUFFER, RG_ENTRY_CHILD
 typedef struct rg_entry {
     rg_entry_kind kind;
     bool transient; /* Set for a buffer that isn't persistent: state_dict leaves it out. */
+    bool optional;  /* Set for a buffer that files of old versions of torch lack. */
     char name[64];
     /* The address of the module's field that holds the value. The value is read through this
      * address each time, because a program may assign to the field. */

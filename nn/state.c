@@ -48,9 +48,9 @@ static rg_tensor *tensor_named(const rg_dictionary *d, const char *name) {
 /* ---- torch's list of errors ---------------------------------------------------- */
 
 /* In torch an unexpected key is reported by the last module on the key's path. The path of that
- * module is a prefix of the key. Returns the length of this prefix. If the module is m itself, the
- * prefix is empty. */
-static size_t reporter(rg_module *m, const char *key) {
+ * module is a prefix of the key. Returns the length of this prefix. If the module is *of itself, the
+ * prefix is empty. Sets *of to the last module. */
+static size_t reporter(const rg_module **of, const char *key) {
     char name[sizeof((rg_entry *)0)->name];
     size_t end = 0;
     for (const char *rest = key;;) {
@@ -59,13 +59,19 @@ static size_t reporter(rg_module *m, const char *key) {
             return end;
         memcpy(name, rest, n);
         name[n] = 0;
-        const rg_entry *e = rgi_entry_named(m, name);
+        const rg_entry *e = rgi_entry_named(*of, name);
         if (!e || e->kind != RG_ENTRY_CHILD)
             return end;
-        m = *e->place;
+        *of = *e->place;
         end = (size_t)(rest - key) + n;
         rest += n + 1;
     }
+}
+
+bool rgi_state_may_lack(const rg_module *m, const char *key) {
+    const size_t n = reporter(&m, key);
+    const rg_entry *e = rgi_entry_named(m, key + n + (n > 0));
+    return e && e->optional;
 }
 
 /* Appends a line such as `Missing key(s) in state_dict: "a", "b". `, as torch does. Appends nothing
@@ -80,14 +86,15 @@ static void complain_of_keys(rg_text *complaint, const char *what, rg_names keys
         rgi_text_add(complaint, ". ");
 }
 
-/* Lists in l->missing the module's keys that the dictionary lacks. Returns false if memory runs
- * out. */
+/* Lists in l->missing the module's keys that the dictionary lacks and must have. Returns false if
+ * memory runs out. */
 static bool list_missing(rg_module_load *l) {
     const rg_named_list own = l->own.list;
     const char **v = rgi_scope_alloc((size_t)own.n * sizeof *v);
     l->missing = (rg_names){ 0, v };
     for (int i = 0; v && i < own.n; i++)
-        if (!tensor_named(&l->dict, own.v[i].name))
+        if (!tensor_named(&l->dict, own.v[i].name)
+            && !rgi_state_may_lack(l->module, own.v[i].name))
             v[l->missing.n++] = own.v[i].name;
     return v;
 }
@@ -107,7 +114,8 @@ static int by_module(const void *a, const void *b) {
 /* Returns the index in the map `modules` of the module that reports the key (see `reporter`).
  * Returns -1 if memory runs out. */
 static int64_t reporter_number(rg_module_load *l, const rg_map *modules, const char *key) {
-    size_t n = reporter(l->module, key);
+    const rg_module *last = l->module;
+    size_t n = reporter(&last, key);
     char *name = rgi_scope_alloc(n + 1);
     if (!name)
         return -1;

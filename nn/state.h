@@ -20,6 +20,10 @@ typedef struct rg_dictionary {
  * RG_NONE), and no name comes twice. */
 bool rgi_state_given(rg_named_list dict, const char *op);
 
+/* Returns whether a dictionary may lack m's value of this key: the module then keeps its own value.
+ * So torch loads a BatchNorm's state without num_batches_tracked, which old versions didn't have. */
+bool rgi_state_may_lack(const rg_module *m, const char *key);
+
 /* A load_state_dict in progress. `own` lists the module's tensors, and `dict` the values that the
  * second step copies to them. `complaint` is the text of the errors that the first step has
  * found. */

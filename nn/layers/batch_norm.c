@@ -4,6 +4,7 @@
  */
 #include "layers.h"
 #include "nn/python_text.h"
+#include "nn/registry.h"
 #include "tensor/error.h"
 #include "tensor/observer.h"
 #include "tensor/structs.h"
@@ -84,6 +85,9 @@ static rg_batch_norm_module *batch_norm_new(const rg_module_class *cls, int dims
     RG_BUFFER(self, running_var, tracks ? rg_ones(n) : RG_NONE);
     RG_BUFFER(self, num_batches_tracked,
               tracks ? rg_zeros_dims((rg_dims){ 0 }, RG_INT64) : RG_NONE);
+    rg_entry *count = self ? rgi_entry_named(&self->base, "num_batches_tracked") : NULL;
+    if (count)
+        count->optional = true;
     return RG_READY(self);
 }
 

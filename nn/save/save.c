@@ -4,7 +4,7 @@
  * once.
  */
 #include "save.h"
-#include "nn/given.h"
+#include "nn/state.h"
 #include "tensor/files/safetensors.h"
 #include "tensor/load.h"
 #include "tensor/map.h"
@@ -190,7 +190,8 @@ static bool find_missing_names(module_loading *l, const area *areas) {
     const char **names = rgi_scope_alloc((size_t)l->state.n * sizeof *names);
     int n = 0;
     for (int i = 0; names && i < l->state.n; i++)
-        if (!areas[i].keeper && !areas[i].written)
+        if (!areas[i].keeper && !areas[i].written
+            && !rgi_state_may_lack(l->module, areas[i].it->name))
             names[n++] = areas[i].it->name;
     l->keys.missing_keys = (rg_names){ n, names };
     return names;

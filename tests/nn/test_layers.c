@@ -2,6 +2,7 @@
  * refuse what PyTorch refuses. */
 #define TWIN_DATA "layers"
 #include "twin.h"
+#include "tests/scratch.h"
 
 #define DRAW(...) rg_from_dims((double[]){ __VA_ARGS__ }, RG_FLOAT64, RG_DIMS(3))
 
@@ -424,6 +425,40 @@ START_TEST(test_what_a_batch_norm_remembers) {
 }
 END_TEST
 
+/* As in torch, a BatchNorm keeps its num_batches_tracked if a state doesn't have it. */
+START_TEST(test_a_state_without_batches) {
+    RG_SCOPE();
+    rg_batch_norm_module *bn = rg_nn_batch_norm1d(2);
+    rg_sequential *s = rg_nn_sequential(bn, rg_nn_linear(2, 2));
+    rg_named some[8];
+    int n = 0;
+    rg_named_list all = rg_state_dict(s);
+    for (int i = 0; i < all.n; i++)
+        if (!strstr(all.v[i].name, "num_batches_tracked"))
+            some[n++] = (rg_named){ all.v[i].name, rg_mul(all.v[i].tensor, 2) };
+    ck_assert_int_eq(n, all.n - 1);
+    rg_fill_(bn->num_batches_tracked, 7);
+    const double var = rg_at(bn->running_var, 0);
+    rg_incompatible_keys keys = rg_load_state_dict_keys(s, (rg_named_list){ n, some }, true);
+    ck_ok(keys.missing_keys.n == 0 && keys.unexpected_keys.n == 0);
+    scratch_begin();
+    ck_ok(rg_save_file(((rg_named_list){ n, some }), scratch("old.safetensors")));
+    ck_ok(rg_module_load(s, scratch("old.safetensors")));
+    scratch_end();
+    ck_assert(rg_item(bn->num_batches_tracked) == 7 && rg_at(bn->running_var, 0) == 2 * var);
+    /* Other values must be there. */
+    ck_fails(rg_load_state_dict(s, (rg_named_list){ n - 1, some }, true), RG_RUNTIME_ERROR,
+             "Missing key(s) in state_dict: \"1.bias\". ");
+    rg_batch_norm_module *copy = rg_deepcopy(bn);
+    const rg_named only[] = { { "weight", bn->weight }, { "bias", bn->bias },
+                              { "running_mean", bn->running_mean },
+                              { "running_var", bn->running_var } };
+    ck_ok(rg_load_state_dict(copy, (rg_named_list){ 4, only }, true));
+    rg_module_free(copy);
+    rg_module_free(s);
+}
+END_TEST
+
 /* Without running statistics, a batch norm uses those of the batch, even in evaluation. */
 START_TEST(test_a_batch_norm_without_memory) {
     rg_tensor *x = rg_randn(4, 2, 5);
@@ -569,4 +604,5 @@ RG_TESTS_UNGUARDED(layers, test_embedding_shortens_rows_of_its_table,
                    test_texts, test_long_text, test_hardtanh_is_written_with_floats,
                    test_bad_constructors, test_bad_inputs, test_valid_padding_of_all_modes,
                    test_what_a_batch_norm_remembers, test_a_batch_norm_without_memory,
+                   test_a_state_without_batches,
                    test_places_of_the_greatest)
