@@ -21,7 +21,8 @@ typedef struct rg_dictionary {
 bool rgi_state_given(rg_named_list dict, const char *op);
 
 /* Returns whether a dictionary may lack m's value of this key: the module then keeps its own value.
- * So torch loads a BatchNorm's state without num_batches_tracked, which old versions didn't have. */
+ * Thus torch loads a state of BatchNorm without num_batches_tracked, which old versions didn't
+ * save. */
 bool rgi_state_may_lack(const rg_module *m, const char *key);
 
 /* A load_state_dict in progress. `own` lists the module's tensors, and `dict` the values that the

@@ -56,15 +56,12 @@ RG_OP(binary_cross_entropy, .doc = "-weight (t ln x + (1 - t) ln(1 - x))",
                  { "u() u() -", RG_A(loss, RG_SUM, 1e-12f) },
                  { "u(0,3) u(0,3) -", RG_A(loss, RG_SUM, 1e-12f) }));
 
-/* Fails unless every element of t is in [0, 1]. */
-static bool bce_within_unit(rg_tensor *t, const char *what) {
+/* Fails with the sentence unless every element of t is in [0, 1]. */
+static bool bce_within_unit(rg_tensor *t, const char *sentence) {
     RG_SCOPE();
     rg_tensor *inside = rg_all(rg_logical_and(rg_ge(rg_detach(t), 0), rg_le(rg_detach(t), 1)));
-    if (!inside)
-        return false;
-    RG_FAIL_IF(!*(const bool *)inside->data, "binary_cross_entropy",
-               "all elements of %s should be between 0 and 1", what);
-    return true;
+    return rgi_loss_values(&(rg_value_check){
+        inside, true, RG_RUNTIME_ERROR, "binary_cross_entropy", sentence });
 }
 
 static bool bce_check_shapes(const rg_tensor *p, const rg_tensor *target, const rg_tensor *w) {
@@ -94,7 +91,8 @@ rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss
         || !rgi_loss_constant(name, "weight", o.weight))
         return NULL;
     if (!rgi_want_same_dtype(name, "input", p, "target", target) || !rgi_want_float(name, p)
-        || !bce_within_unit(p, "input") || !bce_within_unit(target, "target"))
+        || !bce_within_unit(p, "all elements of input should be between 0 and 1")
+        || !bce_within_unit(target, "all elements of target should be between 0 and 1"))
         return NULL;
     RG_SCOPE();
     rg_tensor *weight = rgi_is_none(o.weight) ? RG_NONE : rg_to(o.weight, p->dtype);

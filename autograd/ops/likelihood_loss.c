@@ -12,11 +12,8 @@
 static bool gaussian_check_signs(rg_tensor *var) {
     RG_SCOPE();
     rg_tensor *negative = rg_any(rg_lt(rg_detach(var), 0));
-    if (!negative)
-        return false;
-    RG_FAIL_VALUE_IF(*(const bool *)negative->data, "gaussian_nll_loss",
-                     "var has negative entry/entries");
-    return true;
+    return rgi_loss_values(&(rg_value_check){ negative, false, RG_VALUE_ERROR, "gaussian_nll_loss",
+                                              "var has negative entry/entries" });
 }
 
 /* Torch's test for a var that has size 1 along one dim, and otherwise x's shape. Returns true if

@@ -1704,6 +1704,53 @@ START_TEST(test_indices) {
 }
 END_TEST
 
+static rg_tensor *checked[2];
+static void by_binary_cross_entropy(void *w) {
+    rg_backward(rg_binary_cross_entropy(rg_mul(w, checked[0]), checked[1]));
+}
+static void by_gaussian_nll(void *w) {
+    rg_backward(rg_gaussian_nll_loss(w, checked[0], rg_mul(checked[1], 1)));
+}
+
+/* A run looks at the values of which a loss refuses some, as the step itself does. It fails before
+ * gradients change. */
+START_TEST(test_refused_values) {
+    static const struct {
+        void (*step)(void *w);
+        int which;
+        double bad;
+        const char *said;
+    } steps[] = {
+        { by_binary_cross_entropy, 0, 3,
+          "binary_cross_entropy: all elements of input should be between 0 and 1" },
+        { by_binary_cross_entropy, 1, 1.5,
+          "binary_cross_entropy: all elements of target should be between 0 and 1" },
+        { by_binary_cross_entropy, 1, NAN,
+          "binary_cross_entropy: all elements of target should be between 0 and 1" },
+        { by_gaussian_nll, 1, -0.5, "gaussian_nll_loss: var has negative entry/entries" },
+    };
+    rg_tensor *w = rg_requires_grad_(rg_full(RG_DIMS(2), 0.5), true);
+    for (int i = 0; i < 2; i++)
+        checked[i] = rg_full(RG_DIMS(2), 0.5);
+    for (int i = 0; i < RG_COUNT(steps); i++) {
+        rg_set_grad(w, RG_NONE);
+        rg_replay *r = rg_record(steps[i].step, w);
+        ck_ok(r);
+        for (int again = 0; again < 2; again++) {
+            ck_ok(rg_replay_run(r));
+            rg_tensor *before = rg_clone(rg_grad_of(w));
+            rg_fill_(checked[steps[i].which], steps[i].bad);
+            ck_assert(!rg_replay_run(r));
+            ck_assert_str_eq(rg_error(), steps[i].said);
+            rg_error_clear();
+            ck_assert(rg_equal(rg_grad_of(w), before));
+            rg_fill_(checked[steps[i].which], 0.5);
+        }
+        rg_replay_free(r);
+    }
+}
+END_TEST
+
 /* Using a freed recording fails, as long as its memory hasn't been reused. Without the pool of
  * memory.c the memory may be reused at once, so the test is skipped. A second rg_optim_free fails,
  * even if a recording still steps the optimizer. */
@@ -1874,4 +1921,4 @@ RG_TESTS(replay, test_runs_count_writes_to_outputs, test_runs_count_writes_to_in
          test_outputs_stay_as_they_lie, test_gradients_that_share_memory,
          test_given_gradients_are_held, test_lent_memory_has_its_mode, test_what_is_lent_again,
          test_absent_gradients, test_three_roots, test_a_gradient_from_outside_stays,
-         test_graph_from_outside, test_indices, test_released_recordings)
+         test_graph_from_outside, test_indices, test_refused_values, test_released_recordings)
