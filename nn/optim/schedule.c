@@ -160,13 +160,12 @@ static bool values_are_given_once(const char *name, const rg_schedule_options *q
 }
 
 /* Sets the options that weren't given and whose default depends on the kind of schedule. Clears
- * base_lrs if schedules of this kind use it for stored rates. */
+ * base_lrs unless schedules of this kind read it. */
 static void complete_schedule(rg_schedule_kind kind, rg_schedule_options *q) {
     const bool cyclic = kind == RG_CYCLIC_LR;
-    /* base_lrs is an option of CyclicLR alone. In the other schedules keep_base_lrs stores rates in
-     * this field, and a list that the program gave would be taken for stored rates. Therefore the
-     * list is dropped. In a OneCycleLR it can stay, because keep_base_lrs stores nothing there. */
-    if (!cyclic && kind != RG_ONE_CYCLE_LR)
+    /* base_lrs is an option of CyclicLR alone. In the other schedules rgi_base_lr reads stored rates
+     * from this field, and a list that the program gave would be taken for them, so it is dropped. */
+    if (!cyclic)
         q->base_lrs.n = 0;
     if (!rgi_option_set(q->gamma))
         q->gamma = cyclic ? 1 : 0.1;
