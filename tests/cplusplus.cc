@@ -65,6 +65,9 @@ static void shapes() {
     CHECK(rg_dtype_of(rg_full(RG_DIMS(2, 3), 1.5)) == RG_FLOAT32
           && rg_ndim(rg_full(RG_DIMS(), true)) == 0);
     CHECK(rg_at(rg_full_dims(RG_DIMS(n, 2), 7, RG_FLOAT64), 1, -1) == 7);
+    CHECK(rg_size(rg_ones(2, 3), m - 2) == 3 && rg_softmax(rg_ones(2, 3), m - 4) == nullptr
+          && rg_error_code() == RG_INDEX_ERROR);
+    rg_error_clear();
     const float f[] = { 1, 2, 3, 4 };
     double d[] = { 1, 2 };
     int64_t l[] = { 5 };

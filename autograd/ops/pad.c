@@ -38,15 +38,15 @@ static bool pad_sum_overflows(int64_t size, int64_t left, int64_t right, int64_t
 }
 
 /* Sets y's size along dim d to the sum of x's size and both paddings. Fails if this padding is
- * impossible. In the modes reflect and replicate, a negative sum isn't refused here, since
- * pad_shape reports it as torch does. */
+ * impossible. In the modes reflect and replicate, only a sum that overflows to a number that isn't
+ * negative is refused here: pad_shape reports a negative size, as torch does. */
 static bool pad_size(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x, int d) {
     int64_t left = pad_at(a, x->ndim, d, false);
     int64_t right = pad_at(a, x->ndim, d, true);
     int64_t size = x->size[d];
     int64_t *sum = &y->size[d];
     bool overflows = pad_sum_overflows(size, left, right, sum);
-    RG_FAIL_IF(overflows && (a->mode == RG_CONSTANT || (pad_mirrors(a) && *sum > 0)), NULL,
+    RG_FAIL_IF(overflows && (a->mode == RG_CONSTANT || (pad_mirrors(a) && *sum >= 0)), NULL,
                "The input size %lld, plus negative padding %lld and %lld resulted in a negative "
                "output size, which is invalid. Check dimension %d of your input.",
                (long long)size, (long long)left, (long long)right, d);

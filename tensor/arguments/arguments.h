@@ -62,14 +62,22 @@ typedef int RG_TRUE_OR_FALSE_BELONGS_HERE;
 
 /* If n doesn't fit into an int, RG_INT(n) is the nearest int. So a dim or an index that is too
  * large is out of range for the function that gets it, and is refused. C's own conversion would
- * keep the lower 32 bits of n, which may be a valid dim. The compiler removes the comparisons if n
- * is an int. (An n above the greatest long long is converted to a negative number first.) */
+ * keep the lower 32 bits of n, which may be a valid dim; those of (size_t)-1 are -1. The compiler
+ * removes the comparisons if n is an int. */
 static inline int rgi_nearest_int(long long n) {
     if (n > __INT_MAX__)
         return __INT_MAX__;
     return n < -__INT_MAX__ ? -__INT_MAX__ - 1 : (int)n;
 }
-#define RG_INT(n) rgi_nearest_int(RG_WHOLE(n))
+static inline int rgi_nearest_int_of_unsigned(unsigned long long n) {
+    return n > __INT_MAX__ ? __INT_MAX__ : (int)n;
+}
+#ifndef __cplusplus
+#define RG_INT(n)                                                   \
+    _Generic((n), unsigned long : rgi_nearest_int_of_unsigned,      \
+             unsigned long long : rgi_nearest_int_of_unsigned,      \
+             default : rgi_nearest_int)(RG_WHOLE(n))
+#endif
 
 /* ---- arguments that may be literals -----------------------------------------------------
  * RG_CHECKED_2(A, B, a, b) is A(a), B(b), where A and B are macros such as RG_WHOLE, or RG_ANY for
@@ -319,6 +327,10 @@ template <int line> struct rg_argument {
                       "a whole number belongs here: an int, an int64_t or a size_t");
         return n;
     }
+    template <typename T> static inline int nearest_int(T n) {
+        return std::is_signed<T>::value ? rgi_nearest_int((long long)n)
+                                        : rgi_nearest_int_of_unsigned((unsigned long long)n);
+    }
     static constexpr inline bool flag(long long b) { return b != 0; }
     template <typename T, typename = rg_no_long<T>> static constexpr inline bool flag(T b) {
         static_assert(rg_is_exact<T>::value, "true or false belongs here, or an integer");
@@ -334,6 +346,7 @@ template <int line> struct rg_argument {
 #define RG_WHOLE(n)   (rg_argument<__LINE__>::whole(n))
 #define RG_FLAG(b)    (rg_argument<__LINE__>::flag(b))
 #define RG_REAL(d)    (rg_argument<__LINE__>::real(d))
+#define RG_INT(n)     (rg_argument<__LINE__>::nearest_int(RG_WHOLE(n)))
 #define RG_A_DTYPE(d) (d)
 
 /* The innermost scope owns the array of a list, because the array of an initializer_list would live

@@ -519,6 +519,22 @@ START_TEST(test_options_of_64_bits) {
 }
 END_TEST
 
+/* A dim of an unsigned type that an int64_t can't hold is refused: it isn't taken for a negative
+ * one. */
+START_TEST(test_unsigned_dims) {
+    rg_tensor *x = rg_ones(2, 3);
+    const size_t least = 0;
+    const unsigned long long most = UINT64_MAX;
+    const unsigned int small = 1;
+    ck_fails(rg_softmax(x, least - 1), RG_INDEX_ERROR, "softmax: Dimension out");
+    ck_fails(rg_sum_dim(x, most, false), RG_INDEX_ERROR, "sum: Dimension out");
+    ck_fails(rg_softmax(x, (1ull << 63) + 1), RG_INDEX_ERROR, "softmax: Dimension out");
+    ck_fails(rg_softmax(x, 4294967295u), RG_INDEX_ERROR, "softmax: Dimension out");
+    ck_assert(rg_size(x, small) == 3 && rg_size(x, least) == 2 && rg_size(x, -1ll) == 3);
+    rg_error_clear();
+}
+END_TEST
+
 /* Without an output in the equation, the result's dims are the labels that occur once, in the order
  * of their letters, capitals first. */
 START_TEST(test_einsum_without_an_output) {
@@ -867,7 +883,7 @@ RG_TESTS(calls, test_what_calls_take, test_arguments_are_evaluated_in_order,
          test_group_norm_of_one_value, test_distances_by_products, test_no_reduction,
          test_lists_at_their_limits, test_all_outputs_or_none, test_attention_broadcasts,
          test_nothing_is_done_twice, test_batch_norm_leaves_what_it_reads, test_all_dims,
-         test_options_of_64_bits,
+         test_options_of_64_bits, test_unsigned_dims,
          test_einsum_without_an_output, test_einsum_of_products, test_long_lists_that_fail,
          test_an_observer_of_all_threads, test_an_observer_of_nothing,
          test_an_op_that_is_not_direct, test_outputs_and_no_more, test_gradients_of_sums,
