@@ -363,6 +363,8 @@ static bool cache_check(rg_multihead_attention *self, rg_tensor *const in[3],
                     "expected a cache of (%lld, %lld, positions, %lld), but got %s", (long long)n,
                     (long long)heads, (long long)head, rg_repr_shape(t));
     }
+    MHA_FAIL_IF(!c->complete && c->keys->data == c->values->data && c->keys->numel,
+                "the cache's keys and values lie in the same memory");
     return true;
 }
 

@@ -164,6 +164,8 @@ static bool decoder_check_cache(const rg_transformer_decoder *self, const rg_dec
                    || c->memory->size[0] != layers,
                op, "expected a cache for %d layers, but got %s and %s", layers,
                rg_repr_shape(c->tgt), rg_repr_shape(c->memory));
+    RG_FAIL_IF(rgi_overlaps_itself(c->tgt), op,
+               "more than one element of the cache's tgt refers to a single memory location");
     return true;
 }
 

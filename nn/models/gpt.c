@@ -323,6 +323,9 @@ static bool gpt_check_cache(rg_gpt *self, rg_tensor *idx, rg_tensor *cache) {
                "expected a cache that rg_gpt_cache made for a batch of %lld, but got a tensor of "
                "shape %s",
                (long long)batch, rg_repr_shape(cache));
+    for (int d = 0; d < shape.n; d++)
+        RG_FAIL_IF(shape.v[d] > 1 && rg_stride(cache, d) == 0, "gpt_cached",
+                   "more than one element of the cache refers to a single memory location");
     return true;
 }
 

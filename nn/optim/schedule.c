@@ -163,8 +163,9 @@ static bool values_are_given_once(const char *name, const rg_schedule_options *q
  * base_lrs unless schedules of this kind read it. */
 static void complete_schedule(rg_schedule_kind kind, rg_schedule_options *q) {
     const bool cyclic = kind == RG_CYCLIC_LR;
-    /* base_lrs is an option of CyclicLR alone. In the other schedules rgi_base_lr reads stored rates
-     * from this field, and a list that the program gave would be taken for them, so it is dropped. */
+    /* base_lrs is an option of CyclicLR alone. In the other schedules rgi_base_lr reads stored
+     * rates from this field, and a list that the program gave would be taken for them. So it is
+     * dropped. */
     if (!cyclic)
         q->base_lrs.n = 0;
     if (!rgi_option_set(q->gamma))

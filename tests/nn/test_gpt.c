@@ -290,6 +290,10 @@ START_TEST(test_cache) {
         ck_assert_msg(far < twin_limit(dtype), "%g", far);
         ck_fails(rg_gpt_cached(m, rg_narrow(idx, 1, 0, 2), cache, 39), RG_RUNTIME_ERROR,
                  "Cannot forward sequence of length 41");
+        /* All layers would write to one memory. */
+        rg_tensor *one = rg_expand_dims(rg_narrow(cache, 0, 0, 1), rg_shape(cache));
+        ck_fails(rg_gpt_cached(m, rg_narrow(idx, 1, 0, 2), one, 0), RG_RUNTIME_ERROR,
+                 "more than one element of the cache refers to a single memory location");
         rg_module_free(m);
     }
 }

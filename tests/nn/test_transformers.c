@@ -903,6 +903,10 @@ START_TEST(test_bad_caches) {
     other.tgt = rg_zeros(2, 2, 3, 2, 2, 2);
     ck_fails(rg_transformer_decoder_forward(m, x, x, .cache = &other), RG_RUNTIME_ERROR,
              "expected a cache of (2, 2, positions, 2), but got torch.Size([3, 2, 2, 2])");
+    /* Two layers would write to one memory. */
+    other.tgt = rg_expand_dims(rg_zeros(1, 2, 2, 2, 3, 2), RG_DIMS(2, 2, 2, 2, 3, 2));
+    ck_fails(rg_transformer_decoder_forward(m, x, x, .cache = &other), RG_RUNTIME_ERROR,
+             "more than one element of the cache's tgt refers to a single memory location");
     other = (rg_decoder_cache){ NULL, NULL, 0 };
     ck_assert(!rg_transformer_decoder_forward(m, x, x, .cache = &other));
     rg_error_clear();
@@ -1057,6 +1061,10 @@ START_TEST(test_attention_with_cache) {
         ck_assert(rg_allclose(a.output, rg_narrow(whole.output, 1, at, n), 1e-12, 1e-12));
         ck_assert(rg_allclose(a.weights, weights, 1e-12, 1e-12) && seen.length == at + n);
     }
+    rg_tensor *part = rg_narrow(x, 1, 0, 1);
+    seen.values = seen.keys;
+    ck_fails(rg_multihead_attention_forward(m, part, part, part, .cache = &seen).output,
+             RG_RUNTIME_ERROR, "the cache's keys and values lie in the same memory");
     rg_module_free(m);
 }
 END_TEST
