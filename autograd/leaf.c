@@ -203,7 +203,9 @@ static bool set_grad(rg_tensor *t, rg_tensor *grad) {
     }
     if (!place) {
         const bool set = rgi_freeze_with(t, kept);
-        if (!set)
+        if (set)
+            rgi_leaf_of(t)->given = true;
+        else
             rgi_release(kept);
         return set;
     }

@@ -1370,6 +1370,39 @@ START_TEST(test_given_gradients_are_held) {
 }
 END_TEST
 
+static void adds_and_reads(void *w) {
+    rg_backward(rg_sum(rg_mul(w, 2)));
+    rg_mul_(rg_grad_of(w), 3);
+}
+
+/* A gradient that the program has set, and also holds itself, must be the leaf's when a repetition
+ * reads it: also if it was set before the tensor required grad. */
+START_TEST(test_given_before_grad_is_required) {
+    RG_SCOPE();
+    for (int before = 0; before < 2; before++) {
+        rg_tensor *w = rg_ones(2), *g = rg_ones(2);
+        if (before)
+            rg_set_grad(w, g);
+        rg_requires_grad_(w, true);
+        if (!before)
+            rg_set_grad(w, g);
+        rg_replay *r = rg_record(adds_and_reads, w);
+        ck_ok(r);
+        ck_assert(rg_equal(g, rg_full(RG_DIMS(2), 9.0)));
+        ck_ok(rg_replay_run(r));
+        ck_assert(rg_equal(g, rg_full(RG_DIMS(2), 33.0)));
+        {
+            RG_SCOPE();
+            rg_set_grad(w, rg_ones(2));
+        }
+        ck_fails(rg_replay_run(r), RG_RUNTIME_ERROR,
+                 "a gradient that was there when the step was recorded is another now");
+        ck_assert(rg_equal(g, rg_full(RG_DIMS(2), 33.0)));
+        rg_replay_free(r);
+    }
+}
+END_TEST
+
 /* A tensor in reused memory is an inference tensor only if it is made in inference mode. */
 static bool were_inference[2];
 static void changes_mode(void *w) {
@@ -1919,6 +1952,7 @@ RG_TESTS(replay, test_runs_count_writes_to_outputs, test_runs_count_writes_to_in
          test_refused_as_by_the_step, test_refused_for_what_the_leaf_has, test_refused_deeds_fail,
          test_constants_are_told_apart, test_runs_write_to_their_own, test_data_that_lie_otherwise,
          test_outputs_stay_as_they_lie, test_gradients_that_share_memory,
-         test_given_gradients_are_held, test_lent_memory_has_its_mode, test_what_is_lent_again,
+         test_given_gradients_are_held, test_given_before_grad_is_required,
+         test_lent_memory_has_its_mode, test_what_is_lent_again,
          test_absent_gradients, test_three_roots, test_a_gradient_from_outside_stays,
          test_graph_from_outside, test_indices, test_refused_values, test_released_recordings)
