@@ -1,5 +1,6 @@
 /*
- * clip.c: clips gradients.
+ * clip.c: clips gradients. All memory is requested before the first gradient is written to, so that
+ * a failure leaves all gradients as they were.
  */
 #include "clip.h"
 #include "tensor/error.h"
@@ -21,11 +22,25 @@ static rg_tensor *norm_of_grads(rg_list params, double norm_type) {
         rg_tensor *grad = rg_grad_of(params.v[i]);
         if (grad == RG_NONE)
             continue;
+        if (!rgi_may_overwrite(grad, "clip_grad_norm_"))
+            return NULL;
         norms[n++] = rg_norm_p(grad, norm_type);
     }
     if (n == 0)
         return rg_scalar_dtype(0, rg_default_dtype());
     return rg_norm_p(rg_stack((rg_list){ n, norms }, 0), norm_type);
+}
+
+/* Stores in scales[i] the scale in the dtype of the i-th gradient. With it, scaling requests no
+ * memory. Returns false on failure. */
+static bool convert_scale(rg_list params, rg_tensor *scale, rg_tensor **scales) {
+    for (int i = 0; i < params.n; i++) {
+        rg_tensor *grad = rg_grad_of(params.v[i]);
+        scales[i] = grad == RG_NONE ? scale : rg_to(scale, (rg_dtype)rg_dtype_of(grad));
+        if (!scales[i])
+            return false;
+    }
+    return true;
 }
 
 static rg_tensor *clip_norm(rg_list params, double max_norm, rg_clip_options o) {
@@ -41,13 +56,14 @@ static rg_tensor *clip_norm(rg_list params, double max_norm, rg_clip_options o) 
                "non-finite norm anyway, set `error_if_nonfinite=False`",
                rgi_python_float(o.norm_type));
     rg_tensor *scale = rg_clamp_max(rg_div(max_norm, rg_add(total, 1e-6)), 1.0);
-    if (!scale)
+    rg_tensor **scales = rgi_scope_alloc((size_t)params.n * sizeof *scales);
+    if (!scale || !scales || !convert_scale(params, scale, scales))
         return NULL;
     for (int i = 0; i < params.n; i++) {
         rg_tensor *grad = rg_grad_of(params.v[i]);
         if (grad == RG_NONE)
             continue;
-        if (!rg_mul_(grad, scale))
+        if (!rg_mul_(grad, scales[i]))
             return NULL;
         rgi_gradient_was_scaled(grad);
     }
@@ -58,17 +74,36 @@ rg_tensor *(rg_clip_grad_norm_with_)(rg_list params, double max_norm, rg_clip_op
     return RG_TENSOR_UNLESS_HALTED(clip_norm(params, max_norm, o));
 }
 
+/* Stores in bounds[2 * i] and bounds[2 * i + 1] the numbers -clip_value and clip_value as tensors of
+ * the dtype of the i-th gradient. With them, clamping requests no memory. Returns false on failure. */
+static bool make_bounds(rg_list params, double clip_value, rg_tensor **bounds) {
+    for (int i = 0; i < params.n; i++) {
+        rg_tensor *grad = rg_grad_of(params.v[i]), **own = bounds + 2 * i;
+        if (grad == RG_NONE)
+            continue;
+        const int dtype = rg_dtype_of(grad);
+        own[0] = rg_scalar_dtype(-clip_value, (rg_dtype)dtype);
+        own[1] = rg_scalar_dtype(clip_value, (rg_dtype)dtype);
+        if (!own[0] || !own[1] || !rgi_may_overwrite(grad, "clip_grad_value_"))
+            return false;
+    }
+    return true;
+}
+
 static bool clip_values(rg_list params, double clip_value) {
     if (!rgi_check_list(params, "clip_grad_value_"))
         return false;
     RG_AS("clip_grad_value_");
     RG_SCOPE();
     RG_NO_GRAD();
+    rg_tensor **bounds = rgi_scope_alloc(2 * (size_t)params.n * sizeof *bounds);
+    if (!bounds || !make_bounds(params, clip_value, bounds))
+        return false;
     for (int i = 0; i < params.n; i++) {
         rg_tensor *grad = rg_grad_of(params.v[i]);
         if (grad == RG_NONE)
             continue;
-        if (!rg_clamp_(grad, -clip_value, clip_value))
+        if (!rg_clamp_(grad, bounds[2 * i], bounds[2 * i + 1]))
             return false;
         rgi_gradient_was_scaled(grad);
     }

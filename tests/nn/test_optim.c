@@ -510,6 +510,37 @@ START_TEST(test_state_names) {
 }
 END_TEST
 
+/* Clipping changes all gradients or, if a request for memory is denied, none. */
+START_TEST(test_clipping_without_memory) {
+    static const rg_dtype dtypes[] = { RG_FLOAT32, RG_FLOAT64, RG_FLOAT32 };
+    RG_SCOPE();
+    rg_tensor *clipped[3];
+    for (int i = 0; i < 3; i++)
+        clipped[i] = rg_requires_grad_(rg_ones_dims(RG_DIMS(3, 2), dtypes[i]), true);
+    const rg_list l = rg_list_of(3, clipped);
+    for (int by_norm = 0; by_norm < 2; by_norm++) {
+        bool done = false;
+        int failed = 0;
+        for (int64_t fail = 1; !done; fail++) {
+            RG_SCOPE();
+            for (int i = 0; i < 3; i++)
+                rg_set_grad(clipped[i], rg_t(rg_full_dims(RG_DIMS(2, 3), 5, dtypes[i])));
+            rg_memory_fail_at(fail);
+            done = by_norm ? rg_clip_grad_norm_(l, 1.0) != NULL : rg_clip_grad_value_(l, 1.0);
+            rg_memory_fail_at(0);
+            ck_assert(done == (rg_error_code() == RG_OK));
+            rg_error_clear();
+            failed += !done;
+            for (int i = 0; i < 3; i++) {
+                const double g = rg_at(rg_grad_of(clipped[i]), 2, 1);
+                ck_assert_msg((g < 5) == done, "request %d: gradient %d is %g", (int)fail, i, g);
+            }
+        }
+        ck_assert_int_gt(failed, 8);
+    }
+}
+END_TEST
+
 START_TEST(test_clipping) {
     RG_SCOPE();
     rg_list l = RG_LIST(rg_requires_grad_(rg_zeros(2, 2), true),
@@ -1758,7 +1789,8 @@ END_TEST
 RG_TESTS(optim, test_adagrad_sums_begin, test_warns_of_old_gradients, test_warns_of_no_replay,
          test_warns_of_no_pair_of_networks, test_warns_of_no_shared_buffer, test_warns_of_closures,
          test_warns_of_a_nan_loss, test_trajectories, test_lbfgs, test_lbfgs_scripts, test_groups,
-         test_strides, test_state, test_state_names, test_clipping, test_errors, test_newer_errors,
+         test_strides, test_state, test_state_names, test_clipping_without_memory,
+         test_clipping, test_errors, test_newer_errors,
          test_muon_at_the_edges, test_muon_of_square_matrices, test_muon_without_memory,
          test_muon_of_large_matrices, test_lbfgs_first_step, test_lbfgs_at_its_tolerance,
          test_lbfgs_state, test_lbfgs_on_the_flat, test_lbfgs_pairs, test_lbfgs_fails,
