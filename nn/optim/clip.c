@@ -74,8 +74,8 @@ rg_tensor *(rg_clip_grad_norm_with_)(rg_list params, double max_norm, rg_clip_op
     return RG_TENSOR_UNLESS_HALTED(clip_norm(params, max_norm, o));
 }
 
-/* Stores in bounds[2 * i] and bounds[2 * i + 1] the numbers -clip_value and clip_value as tensors of
- * the dtype of the i-th gradient. With them, clamping requests no memory. Returns false on
+/* Stores in bounds[2 * i] and bounds[2 * i + 1] the numbers -clip_value and clip_value, as tensors
+ * of the dtype of the i-th gradient. With them, clamping requests no memory. Returns false on
  * failure. */
 static bool make_bounds(rg_list params, double clip_value, rg_tensor **bounds) {
     for (int i = 0; i < params.n; i++) {
