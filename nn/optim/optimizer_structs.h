@@ -119,6 +119,7 @@ struct rg_optim {
      * step. The closure of LBFGS's step could free the optimizer. A recording can repeat its step
      * after the program has freed the optimizer. */
     int holders;
+    bool has_stepped; /* Set once a step has found a gradient. */
 };
 /* Iterates over all slots: for (RG_EACH_SLOT(slot, o)). */
 #define RG_EACH_SLOT(slot, o)         \

@@ -7,6 +7,7 @@
 #include "tensor/dtype.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/messages/callback.h"
+#include "tensor/messages/warning.h"
 #include "tensor/observer.h"
 #include "tensor/shape.h"
 #include "tensor/storage.h"
@@ -129,6 +130,13 @@ static bool same_numbers(const rg_optim *o, const rg_optim_slot *a, const rg_opt
            && !o->row->update;
 }
 
+/* Called if no step of the optimizer has found a gradient, as when the program has forgotten the
+ * backward run. */
+static __attribute__((cold)) void warn_of_no_gradient(void) {
+    rgi_warn("step", "no parameter of the optimizer has a gradient, so the step changes nothing: "
+                     "call rg_backward before it, on a loss that depends on these parameters");
+}
+
 /* Makes the step for each parameter that has a gradient. Also warns if a gradient still contains
  * one that an earlier step used, because the program hasn't zeroed it. Returns false on failure. */
 RG_HOT static bool step_all(rg_optim *o) {
@@ -152,6 +160,10 @@ RG_HOT static bool step_all(rg_optim *o) {
         if (RG_UNLIKELY(rgi_use_gradient(slot->operand[1])))
             rgi_warn_of_gradients();
     }
+    if (RG_LIKELY(last != NULL))
+        o->has_stepped = true;
+    else if (!o->has_stepped && o->n_slots)
+        warn_of_no_gradient();
     return true;
 }
 

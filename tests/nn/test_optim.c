@@ -1741,6 +1741,25 @@ START_TEST(test_warns_of_closures) {
 }
 END_TEST
 
+/* A step warns if no parameter has ever had a gradient, and not if only some have none. */
+START_TEST(test_warns_of_no_gradient) {
+    RG_SCOPE();
+    rg_tensor *w = rg_requires_grad_(rg_ones(3), true), *v = rg_requires_grad_(rg_ones(3), true);
+    rg_optim *o = rg_optim_sgd(RG_LIST(w, v), .lr = 0.1);
+    rg_optim *other = rg_optim_adam(RG_LIST(rg_requires_grad_(rg_ones(3), true)));
+    begin_to_count("step: no parameter of the optimizer has a gradient");
+    rg_backward(rg_sum(w));
+    ck_ok(rg_optim_step(o));
+    rg_optim_zero_grad(o);
+    ck_ok(rg_optim_step(o));
+    ck_assert_int_eq(warnings, 0);
+    ck_ok(rg_optim_step(other));
+    ck_assert_int_eq(end_of_count(), 1);
+    rg_optim_free(other);
+    rg_optim_free(o);
+}
+END_TEST
+
 /* A loss that is NaN gives a warning. No warning is given for other losses, a failed run, a
  * gradient that the program gives, or a NaN that isn't the loss. */
 START_TEST(test_warns_of_a_nan_loss) {
@@ -1788,7 +1807,7 @@ END_TEST
 
 RG_TESTS(optim, test_adagrad_sums_begin, test_warns_of_old_gradients, test_warns_of_no_replay,
          test_warns_of_no_pair_of_networks, test_warns_of_no_shared_buffer, test_warns_of_closures,
-         test_warns_of_a_nan_loss, test_trajectories, test_lbfgs, test_lbfgs_scripts, test_groups,
+         test_warns_of_a_nan_loss, test_warns_of_no_gradient, test_trajectories, test_lbfgs, test_lbfgs_scripts, test_groups,
          test_strides, test_state, test_state_names, test_clipping_without_memory,
          test_clipping, test_errors, test_newer_errors,
          test_muon_at_the_edges, test_muon_of_square_matrices, test_muon_without_memory,
