@@ -48,8 +48,8 @@ static rg_tensor *tensor_named(const rg_dictionary *d, const char *name) {
 /* ---- torch's list of errors ---------------------------------------------------- */
 
 /* In torch an unexpected key is reported by the last module on the key's path. The path of that
- * module is a prefix of the key. Returns the length of this prefix. If the module is *of itself, the
- * prefix is empty. Sets *of to the last module. */
+ * module is a prefix of the key. Returns the length of this prefix, which is 0 if the module is *of
+ * itself. Sets *of to the last module. */
 static size_t reporter(const rg_module **of, const char *key) {
     char name[sizeof((rg_entry *)0)->name];
     size_t end = 0;

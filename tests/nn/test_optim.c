@@ -1807,9 +1807,9 @@ END_TEST
 
 RG_TESTS(optim, test_adagrad_sums_begin, test_warns_of_old_gradients, test_warns_of_no_replay,
          test_warns_of_no_pair_of_networks, test_warns_of_no_shared_buffer, test_warns_of_closures,
-         test_warns_of_a_nan_loss, test_warns_of_no_gradient, test_trajectories, test_lbfgs, test_lbfgs_scripts, test_groups,
-         test_strides, test_state, test_state_names, test_clipping_without_memory,
-         test_clipping, test_errors, test_newer_errors,
+         test_warns_of_a_nan_loss, test_warns_of_no_gradient, test_trajectories, test_lbfgs,
+         test_lbfgs_scripts, test_groups, test_strides, test_state, test_state_names,
+         test_clipping_without_memory, test_clipping, test_errors, test_newer_errors,
          test_muon_at_the_edges, test_muon_of_square_matrices, test_muon_without_memory,
          test_muon_of_large_matrices, test_lbfgs_first_step, test_lbfgs_at_its_tolerance,
          test_lbfgs_state, test_lbfgs_on_the_flat, test_lbfgs_pairs, test_lbfgs_fails,
