@@ -27,8 +27,8 @@ typedef struct RG_OPTIONS rg_curve_options {
 /* Draw the numbers of the vector y from left to right, on an axis that contains 0. If some numbers
  * are NaN or infinite, a line below the title tells how many. An SVG file has gaps in their places,
  * and shows each peak, however many numbers y has. A curve on a terminal has at most 64 columns. If
- * y has more numbers, a column shows the mean of several finite ones; a column without a finite
- * number is empty. */
+ * y has more numbers, the first and the last column show the first and the last of them, and each
+ * other column the mean of several finite ones; a column without a finite number is empty. */
 bool rg_print_curve_with(rg_tensor *y, FILE *to, rg_curve_options o);
 #define rg_print_curve(y, to, ...) \
     rg_print_curve_with(y, to, RG_KEYWORDS(rg_curve_options, (.title = NULL), __VA_ARGS__))

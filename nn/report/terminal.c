@@ -51,6 +51,15 @@ static double mean_of_finite(const double *y, int64_t from, int64_t to) {
     return n > 0 ? mean : NAN;
 }
 
+/* Returns the index of the first of the numbers that column i shows; column i + 1 begins after the
+ * last of them. The first column and the last one show only the first and the last of the n
+ * numbers, and the columns between them divide the others among themselves. */
+static int64_t first_of_column(int i, int columns, int64_t n) {
+    if (i < 2)
+        return i;
+    return i == columns ? n : 1 + (n - 2) * (i - 1) / (columns - 2);
+}
+
 /* Divides the numbers among columns, and returns the number of columns. place[i] becomes the place
  * on the axis (rgi_place) of the mean of column i's finite numbers, or NaN if there are none. The
  * axis is set so that it reaches from the smallest mean to the greatest one, and contains 0. */
@@ -58,7 +67,8 @@ static int find_places(rg_curve *c, double place[CURVE_COLUMNS]) {
     const int columns = (int)RG_MIN(c->n, (int64_t)CURVE_COLUMNS);
     double low = 0, high = 0;
     for (int i = 0; i < columns; i++) {
-        place[i] = mean_of_finite(c->y, c->n * i / columns, c->n * (i + 1) / columns);
+        place[i] = mean_of_finite(c->y, first_of_column(i, columns, c->n),
+                                  first_of_column(i + 1, columns, c->n));
         low = fmin(low, place[i]);
         high = fmax(high, place[i]);
     }

@@ -86,6 +86,13 @@ START_TEST(test_printed_curve) {
     rg_tensor *great = rg_full_dims(RG_DIMS(100000), 1.7e308, RG_FLOAT64);
     PRINT(rg_print_curve(great, f));
     has("1.7e+308 │████████████████████████████████████████████████████████████████\n", true);
+    /* The first column shows the first number, and the last column the last one. */
+    rg_tensor *ends = rg_zeros(1000);
+    rg_fill_(rg_select(ends, 0, 0), rg_literal(8.));
+    rg_fill_(rg_select(ends, 0, 999), rg_literal(4.));
+    PRINT(rg_print_curve(ends, f));
+    has("   8.000 │█     ", true);
+    has("\n         │█                                                              █\n", true);
     PRINT(rg_print_curve(rg_literal([ 1e-5, -4e-4 ]), f));
     has(" 1.0e-05 │█ \n", true);
     has("-4.0e-04 │", true);
