@@ -119,20 +119,26 @@ void rgi_abort_if_asked(void) {
     }
 }
 
+/* Returns whether `op` is the last function that NULL has reached, or, before it has reached any,
+ * the function that failed. */
+static bool is_last_reached(const rg_failure *f, const char *op) {
+    const char *blank = strrchr(f->reached, ' ');
+    const size_t n = strlen(op);
+    if (f->reached[0])
+        return strcmp(blank ? blank + 1 : f->reached, op) == 0;
+    return strncmp(f->message, op, n) == 0 && f->message[n] == ':';
+}
+
 void rgi_null_reached(const char *op) {
     rg_failure *f = &rgi_this.failure;
     const size_t n = strlen(f->reached);
     rgi_this.failures.all++;
     if (rgi_named_as)
         op = rgi_named_as;
-    if (!f->unread || !op)
+    /* A function may check an argument more than once, and may go on after it has failed. */
+    if (!f->unread || !op || is_last_reached(f, op))
         return;
-    /* Doesn't add the same name twice in a row, since a function may check an argument more than
-     * once. */
-    const size_t bytes = strlen(op);
-    if (n >= bytes && strcmp(f->reached + n - bytes, op) == 0)
-        return;
-    if (n + bytes + sizeof ", .." < sizeof f->reached)
+    if (n + strlen(op) + sizeof ", .." < sizeof f->reached)
         snprintf(f->reached + n, sizeof f->reached - n, "%s%s", n ? ", " : "", op);
     else if (n && f->reached[n - 1] != '.')
         snprintf(f->reached + n, sizeof f->reached - n, ", ..");

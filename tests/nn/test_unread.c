@@ -184,6 +184,13 @@ static void fails_twice_in_one_call(void) {
     rg_margin_ranking_loss(rg_eq(rg_ones(2), 1), rg_eq(rg_ones(3), 1), rg_eq(rg_ones(3), 1));
 }
 
+/* The function that fails is named once, though it goes on with its NULL. */
+static void computes_a_loss(void) {
+    rg_backward(rg_cross_entropy(rg_ones(3, 4), rg_literal([ 0, 1 ])));
+}
+
+static void reaches_two_sums(void) { rg_sum(rg_cumsum(wrong(), 0)); }
+
 /* The program reads the error, which is that of the first failure. */
 static void reads_the_first(void) {
     wrong();
@@ -344,8 +351,10 @@ static const struct {
     { repeats, MATMUL " (3 times) (NULL then reached exp)\n" },
     { fails_twice_in_one_call,
       "regard: margin_ranking_loss: Subtraction, the `-` operator, with two bool tensors is not "
-      "supported. Use the `^` or `logical_xor()` operator instead. (NULL then reached "
-      "margin_ranking_loss)\n" },
+      "supported. Use the `^` or `logical_xor()` operator instead.\n" },
+    { computes_a_loss, "regard: cross_entropy: Expected input batch_size (3) to match target "
+                       "batch_size (2). (NULL then reached backward)\n" },
+    { reaches_two_sums, MATMUL " (NULL then reached cumsum, sum)\n" },
     { reads_the_first, LATER ABSENT },
     { clears_both, "" },
     { fails_by_consequence, MATMUL " (NULL then reached size, item)\n" },
