@@ -147,8 +147,8 @@ bool rg_scope_restart(rg_scope_guard *guard);
  * A failure that nobody has read is written to standard error, once: when NULL reaches rg_print,
  * rg_item, rg_backward or an optimizer's step, when tensors are saved, or at the latest when the
  * thread or the program ends. REGARD_ERRORS in the environment changes that: `quiet` writes
- * nothing, `trace` adds the functions that were being called, and `abort` aborts the program. Later
- * failures that aren't consequences are counted, and a line names the first of them.
+ * nothing, `trace` adds the functions that were being called, to warnings as well, and `abort`
+ * aborts the program. Later failures that aren't consequences are counted; a line names the first.
  *
  * If a function that changes weights or gradients fails (a backward run, an optimizer's step,
  * clipping, a schedule), training is halted until the program reads the failure. Meanwhile steps,
@@ -173,8 +173,8 @@ typedef enum rg_code {
  * RG_OK. Both stay until rg_error_clear is called or another call fails. */
 const char *rg_error(void);
 rg_code rg_error_code(void);
-/* Returns the error's message, but leaves the failure unread. It is meant for a log, or for a
- * function that passes the failure on to its caller. */
+/* Returns the error's message, or "", but leaves the failure unread. It is meant for a log, for a
+ * function that passes the failure on to its caller, and for the exit status of a program. */
 const char *rg_error_peek(void);
 /* Returns whether training is halted. A training step that gets true must change nothing and return
  * false. */

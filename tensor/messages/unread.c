@@ -7,6 +7,7 @@
 #include "warning.h"
 
 #include <ctype.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,13 +55,28 @@ static bool tell_address(const void *address) {
     return strncmp(text, "main at ", 8) == 0;
 }
 
-/* Writes the functions that were being called, from the function that failed to main. The first OWN
- * addresses are left out, since they belong to the functions that collect the addresses. */
-static void tell_stack(const rg_failure *f) {
-    enum { OWN = 3 };
-    for (int i = OWN; i < f->depth; i++)
-        if (tell_address(f->stack[i]))
+/* Writes the functions that were being called, from the innermost to main. The first `own` of the n addresses
+ * are left out, since they belong to the functions that collect the addresses. */
+static void tell_stack(void *const address[], int own, int n) {
+    for (int i = own; i < n; i++)
+        if (tell_address(address[i]))
             return;
+}
+
+void rgi_tell_calls(void) {
+    enum { OWN = 2 }; /* rgi_find_calls and this function. */
+    void *address[RG_STACK_DEPTH];
+    if (told_mode() == TELL_TRACE)
+        tell_stack(address, OWN, rgi_find_calls(address, RG_STACK_DEPTH));
+}
+
+/* Writes, once in a process, how the program's lines are found, if they can be found. */
+static void tell_of_trace(void) {
+    static atomic_bool told;
+    void *address;
+    if (rgi_find_calls(&address, 1) > 0 && !atomic_exchange(&told, true))
+        rgi_write_error("regard: with REGARD_ERRORS=trace in the environment, the report names the "
+                        "program's lines\n");
 }
 
 /* ---- reports of failures --------------------------------------------------------------------- */
@@ -76,9 +92,12 @@ static void tell_line(const char *line, const char *reached, int64_t times) {
 }
 
 static void tell_failure(rg_failure *f) {
+    enum { OWN = 3 }; /* rgi_find_calls, rgi_unread_begin and rg_fail. */
     f->told = true;
     tell_line(f->message, f->reached, f->times);
-    tell_stack(f);
+    tell_stack(f->stack, OWN, f->depth);
+    if (f->depth == 0 && told_mode() == TELL_LINE)
+        tell_of_trace();
 }
 
 static void tell_later(rg_thread *me) {

@@ -2,8 +2,10 @@
  * unread.h: failures that the program hasn't read. Because a program may go on without checking for
  * an error, each such failure is reported once on standard error, in a line that begins with
  * "regard: ". The environment variable REGARD_ERRORS changes this. With `quiet` nothing is
- * reported. With `trace` the report also lists the functions that were being called. With `abort`
- * the failure is reported at once and the program is aborted, so that a debugger stops there.
+ * reported. With `trace` reports and warnings also list the functions that were being called. With
+ * `abort` the failure is reported at once and the program is aborted, so that a debugger stops
+ * there. Without the variable, the first report of the process has a second line, which mentions
+ * `trace`.
  */
 #pragma once
 
@@ -33,6 +35,9 @@ void rgi_null_reached(const char *op);
 /* Forgets the names recorded by rgi_null_reached. A function calls this if the failure happened
  * inside it, because the functions that it calls are of no interest to the program. */
 void rgi_null_stayed_inside(void);
+
+/* If REGARD_ERRORS is `trace`, writes the functions that are being called to standard error. */
+void rgi_tell_calls(void);
 
 /* Reports the thread's failure if it is unread and hasn't been reported. Always returns false. A
  * function whose result few programs check calls this if it was given NULL. */

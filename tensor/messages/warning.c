@@ -9,12 +9,16 @@
 
 #include "tensor/text/c_locale.h"
 #include "tensor/thread.h"
+#include "unread.h"
 
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 
-void rg_print_warning(const char *message) { fprintf(stderr, "warning: %s\n", message); }
+void rg_print_warning(const char *message) {
+    fprintf(stderr, "warning: %s\n", message);
+    rgi_tell_calls();
+}
 
 static _Atomic(rg_warning_handler *) on_warning = rg_print_warning;
 

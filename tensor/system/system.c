@@ -165,21 +165,27 @@ static uintptr_t offset_of_call(const void *address, const Dl_info *file) {
     return (uintptr_t)address - begin - 1;
 }
 
-/* Writes to `text` the function and line that the command addr2line finds for an offset in a file.
- * If addr2line finds no function, or the file's name contains a single quote, returns false. */
+/* Writes to `text` the function and line that the command addr2line finds for an offset in a file,
+ * and returns true. If addr2line finds no line, writes the function alone, or "" if it finds no
+ * function or the file's name contains a single quote, and returns false. */
 static bool find_line(const char *file, uintptr_t offset, char *text, size_t bytes) {
     char command[1200];
+    text[0] = 0;
     if (strchr(file, '\''))
         return false;
     snprintf(command, sizeof command, "addr2line -f -p -s -e '%s' %#lx 2>/dev/null", file,
              (unsigned long)offset);
     FILE *lines = popen(command, "r");
-    const bool found = lines && fgets(text, (int)bytes, lines) && text[0] != '?';
-    if (lines)
-        pclose(lines);
+    if (!lines)
+        return false;
+    const bool found = fgets(text, (int)bytes, lines) && text[0] != '?';
+    pclose(lines);
     text[found ? strcspn(text, "(\n") : 0] = 0; /* addr2line may add more about the line in
                                                  * parentheses. */
-    return found;
+    char *unknown = strstr(text, " at ??:");
+    if (unknown)
+        *unknown = 0;
+    return found && !unknown;
 }
 
 bool rgi_find_call(const void *address, char *text, size_t bytes) {
@@ -187,9 +193,12 @@ bool rgi_find_call(const void *address, char *text, size_t bytes) {
     if (!dladdr(address, &file) || !file.dli_fname)
         return false;
     const uintptr_t offset = offset_of_call(address, &file);
-    if (!find_line(file.dli_fname, offset, text, bytes))
-        snprintf(text, bytes, "%s at %s+%#lx", file.dli_sname ? file.dli_sname : "?",
-                 file.dli_fname, (unsigned long)offset);
+    if (find_line(file.dli_fname, offset, text, bytes))
+        return true;
+    if (!text[0])
+        snprintf(text, bytes, "%s", file.dli_sname ? file.dli_sname : "?");
+    const size_t n = strlen(text);
+    snprintf(text + n, bytes - n, " at %s+%#lx", file.dli_fname, (unsigned long)offset);
     return true;
 }
 

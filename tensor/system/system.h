@@ -69,9 +69,9 @@ typedef struct {
  * known. */
 bool rgi_find_place(const void *address, rg_place *place);
 /* Writes a string for a return address to `text`, which has room for `bytes` bytes. If the command
- * addr2line finds the function, the string is like "main at train.c:40"; without debug information,
- * it has ??:? in the place of file and line. Otherwise the string is like "main at ./train+0x1234".
- * Returns false if the address is unknown. */
+ * addr2line finds the line, the string is like "main at train.c:40". Otherwise it is like "main at
+ * ./train+0x1234"; programs without debug information have such strings. Returns false if the
+ * address is unknown. */
 bool rgi_find_call(const void *address, char *text, size_t bytes);
 
 /* Writes to standard error as printf does, but without keeping anything in a buffer. */

@@ -289,8 +289,22 @@ static void prints_module(void) {
 
 /* ---- what they tell ------------------------------------------------------------------- */
 
-/* Runs a program in a child process with REGARD_ERRORS set to `value`. Returns what it writes to
- * standard error. Sets *signal to the signal that has ended it, or to 0. */
+#define HINT                                                                              \
+    "regard: with REGARD_ERRORS=trace in the environment, the report names the program's " \
+    "lines\n"
+static int hints;
+
+/* Removes the hints from the text, and counts them. */
+static void take_hints(char *text) {
+    const size_t n = strlen(HINT);
+    hints = 0;
+    for (char *at = text; (at = strstr(at, HINT)); hints++)
+        memmove(at, at + n, strlen(at + n) + 1);
+}
+
+/* Runs a program in a child process with REGARD_ERRORS set to `value`. Returns the text that the
+ * program writes to standard error, without the hints. Sets *signal to the signal that has ended it,
+ * or to 0. */
 static const char *told_by(void (*program)(void), const char *value, int *signal) {
     static char text[8192];
     int out[2], status;
@@ -313,6 +327,7 @@ static const char *told_by(void (*program)(void), const char *value, int *signal
     close(out[0]);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     *signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    take_hints(text);
     return text;
 }
 
@@ -363,6 +378,18 @@ static const struct {
     { tries, "tried\n" },
 };
 
+/* Returns how many hints a program gets with its report: one, if the report names the failure that
+ * the program hasn't read, and calls can be found. */
+static int hints_with(const char *text) {
+#if __has_include(<execinfo.h>)
+    const char *line = strstr(text, "regard: ");
+    return line && strncmp(line, LATER, strlen(LATER)) != 0;
+#else
+    (void)text;
+    return 0;
+#endif
+}
+
 START_TEST(test_lines) {
     int signal;
     scratch_begin();
@@ -370,6 +397,7 @@ START_TEST(test_lines) {
         const char *text = told_by(programs[i].program, "", &signal);
         ck_assert_int_eq(signal, 0);
         ck_assert_msg(strcmp(text, programs[i].tells) == 0, "program %d told \"%s\"", i, text);
+        ck_assert_int_eq(hints, hints_with(text));
     }
     scratch_end();
 }
@@ -442,6 +470,7 @@ END_TEST
 START_TEST(test_trace) {
     int signal;
     const char *text = told_by(prints, "trace", &signal);
+    ck_assert_int_eq(hints, 0);
     ck_assert(strncmp(text, MATMUL " (NULL then", sizeof MATMUL) == 0);
 #if __has_include(<execinfo.h>)
     ck_assert_msg(strchr(text, '\n')[1], "%s", text);

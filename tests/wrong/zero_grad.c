@@ -6,7 +6,7 @@ int main(void) {
     rg_optim *sgd = rg_optim_sgd(RG_LIST(w), .lr = 0.1);
     RG_FOR (int step = 0; step < 4; step++) {
         rg_backward(rg_sum(rg_square(w)));
-        rg_optim_step(sgd);
+        rg_optim_step(sgd); /* here */
     }
     rg_optim_free(sgd);
 }
