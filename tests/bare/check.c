@@ -4,6 +4,7 @@
  */
 #include "check.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -122,8 +123,11 @@ static _Noreturn void run_here(const TCase *tcase, int which) {
 
 /* Runs a test in a process of its own, and returns how it ended. */
 #ifdef _WIN32
-/* Starts this program again, which finds the test's index in the environment variable BARE_TEST. */
+/* Starts this program again, which finds the test's index in the environment variable BARE_TEST.
+ * Wine sometimes can't start a process on a busy machine (CreateProcess fails with
+ * ERROR_INTERNAL_ERROR). The test hasn't begun then, and is started again. */
 static int run_apart(const Suite *suite, int which) {
+    enum { ATTEMPTS = 20 };
     const char *test = suite->tcase->tests[which].test->name;
     const char *reason = bare_reason_to_leave_out(suite->name, test);
     if (reason) {
@@ -133,7 +137,13 @@ static int run_apart(const Suite *suite, int which) {
     char index[16];
     snprintf(index, sizeof index, "%d", which);
     setenv("BARE_TEST", index, 1);
-    return (int)_spawnl(_P_WAIT, _pgmptr, "test", NULL);
+    intptr_t status;
+    int attempts = 0;
+    do {
+        errno = 0;
+        status = _spawnl(_P_WAIT, _pgmptr, "test", NULL);
+    } while (status == -1 && errno && ++attempts < ATTEMPTS);
+    return (int)status;
 }
 #else
 static int run_apart(const Suite *suite, int which) {

@@ -88,13 +88,26 @@ int fcntl(int file, int command) {
 
 /* ---- processes ------------------------------------------------------------------------------- */
 
-static DWORD WINAPI ring(void *seconds) {
-    Sleep((DWORD)(uintptr_t)seconds * 1000);
+typedef struct {
+    HANDLE begun;
+    DWORD seconds;
+} bell;
+
+static DWORD WINAPI ring(void *argument) {
+    const bell *b = argument;
+    const DWORD seconds = b->seconds;
+    SetEvent(b->begun);
+    Sleep(seconds * 1000);
     _exit(128 + 14);
 }
 
+/* Waits until the thread has begun: in Wine a thread that begins while the process ends writes an
+ * error. */
 unsigned alarm(unsigned seconds) {
-    CloseHandle(CreateThread(NULL, 0, ring, (void *)(uintptr_t)seconds, 0, NULL));
+    bell b = { CreateEventA(NULL, FALSE, FALSE, NULL), seconds };
+    CloseHandle(CreateThread(NULL, 0, ring, &b, 0, NULL));
+    WaitForSingleObject(b.begun, INFINITE);
+    CloseHandle(b.begun);
     return 0;
 }
 
