@@ -549,6 +549,9 @@ MPIPLAIN := $(MPI_PUBLIC:%=$(INCLUDE)/regard/%) $(INCLUDE)/regard-mpi.h \
             $(LIBDIR)/pkgconfig/regard-mpi.pc
 MPILINKS := $(LIBDIR)/libregard-mpi.so $(LIBDIR)/libregard-mpi.so.$(MAJOR)
 install: all install-core $(if $(MPI),install-mpi)
+install-core: export REGARD_PC = $(regard.pc)
+install-core: export REGARD_CMAKE = $(regard-config.cmake)
+install-core: export REGARD_CMAKE_VERSION = $(regard-config-version.cmake)
 install-core: all
 	install -d $(sort $(dir $(PLAIN:%=$(DESTDIR)%)))
 	for h in $(PUBLIC); do install -m 644 $$h $(DESTDIR)$(INCLUDE)/regard/$$h || exit 1; done
@@ -557,13 +560,14 @@ install-core: all
 	install -m 755 $(SHARED) $(DESTDIR)$(LIBDIR)/libregard.so.$(VERSION)
 	$(STRIP) -S $(DESTDIR)$(LIBDIR)/libregard.a $(DESTDIR)$(LIBDIR)/libregard.so.$(VERSION)
 	for l in $(LINKS:%=$(DESTDIR)%); do ln -sf libregard.so.$(VERSION) $$l || exit 1; done
-	$(file >$(BUILD)/regard.pc,$(regard.pc))
-	$(file >$(BUILD)/regard-config.cmake,$(regard-config.cmake))
-	$(file >$(BUILD)/regard-config-version.cmake,$(regard-config-version.cmake))
+	printf '%s\n' "$$REGARD_PC" >$(BUILD)/regard.pc
+	printf '%s\n' "$$REGARD_CMAKE" >$(BUILD)/regard-config.cmake
+	printf '%s\n' "$$REGARD_CMAKE_VERSION" >$(BUILD)/regard-config-version.cmake
 	install -m 644 $(BUILD)/regard.pc $(DESTDIR)$(LIBDIR)/pkgconfig
 	install -m 644 $(BUILD)/regard-config*.cmake $(DESTDIR)$(CMAKE)
 	install -m 644 nn/gdb.py $(DESTDIR)$(GDB)
 
+install-mpi: export REGARD_PC = $(regard-mpi.pc)
 install-mpi: install-core
 	install -d $(sort $(dir $(MPIPLAIN:%=$(DESTDIR)%)))
 	for h in $(MPI_PUBLIC); do install -m 644 $$h $(DESTDIR)$(INCLUDE)/regard/$$h || exit 1; done
@@ -575,7 +579,7 @@ install-mpi: install-core
 	for l in $(MPILINKS:%=$(DESTDIR)%); do \
 	    ln -sf libregard-mpi.so.$(VERSION) $$l || exit 1; \
 	done
-	$(file >$(BUILD)/regard-mpi.pc,$(regard-mpi.pc))
+	printf '%s\n' "$$REGARD_PC" >$(BUILD)/regard-mpi.pc
 	install -m 644 $(BUILD)/regard-mpi.pc $(DESTDIR)$(LIBDIR)/pkgconfig
 
 ## uninstall  takes away what install put there, with the same PREFIX, LIBDIR and DESTDIR
@@ -584,12 +588,17 @@ uninstall:
 	find $(addprefix $(DESTDIR),$(INCLUDE)/regard $(CMAKE) $(dir $(GDB))) \
 	    -depth -type d -empty -delete 2>/dev/null || :
 
+# Programs look for shared libraries in the system's folders only, unless the linker is told of others.
+COMMA := ,
+RPATH  = $(if $(filter-out /usr/lib /usr/lib/% /usr/lib64,$(LIBDIR)), \
+         -Wl$(COMMA)-rpath$(COMMA)$(LIBDIR))
+
 define regard.pc
 Name: regard
 Description: autograd and neural-network modules in plain C
 Version: $(VERSION)
 Cflags: -I$(INCLUDE)
-Libs: -L$(LIBDIR) -lregard -lm
+Libs: -L$(LIBDIR) $(strip $(RPATH)) -lregard -lm
 Libs.private: $(LIBS) $(NEEDED)
 endef
 
@@ -599,7 +608,7 @@ Description: training with regard in many processes, on MPI
 Version: $(VERSION)
 Requires: regard = $(VERSION)
 Cflags: -I$(INCLUDE)
-Libs: -L$(LIBDIR) -lregard-mpi
+Libs: -L$(LIBDIR) $(strip $(RPATH)) -lregard-mpi
 Libs.private: $(MPILIBS)
 endef
 
