@@ -588,7 +588,7 @@ uninstall:
 	find $(addprefix $(DESTDIR),$(INCLUDE)/regard $(CMAKE) $(dir $(GDB))) \
 	    -depth -type d -empty -delete 2>/dev/null || :
 
-# Programs look for shared libraries in the system's folders only, unless the linker is told of others.
+# Programs look for shared libraries in the system's folders, and in those that the linker was told.
 COMMA := ,
 RPATH  = $(if $(filter-out /usr/lib /usr/lib/% /usr/lib64,$(LIBDIR)), \
          -Wl$(COMMA)-rpath$(COMMA)$(LIBDIR))

@@ -55,8 +55,8 @@ static bool tell_address(const void *address) {
     return strncmp(text, "main at ", 8) == 0;
 }
 
-/* Writes the functions that were being called, from the innermost to main. The first `own` of the n addresses
- * are left out, since they belong to the functions that collect the addresses. */
+/* Writes the functions that were being called, from the innermost to main. The first `own` of the n
+ * addresses are left out, since they belong to the functions that collect the addresses. */
 static void tell_stack(void *const address[], int own, int n) {
     for (int i = own; i < n; i++)
         if (tell_address(address[i]))

@@ -302,9 +302,9 @@ static void take_hints(char *text) {
         memmove(at, at + n, strlen(at + n) + 1);
 }
 
-/* Runs a program in a child process with REGARD_ERRORS set to `value`. Returns the text that the
- * program writes to standard error, without the hints. Sets *signal to the signal that has ended it,
- * or to 0. */
+/* Runs a program in a child process with REGARD_ERRORS set to `value`. Returns the text that it
+ * writes to standard error, without the hints. Sets *signal to the signal that has ended it, or to
+ * 0. */
 static const char *told_by(void (*program)(void), const char *value, int *signal) {
     static char text[8192];
     int out[2], status;
