@@ -316,8 +316,8 @@ typedef struct rg_part {
 /* Changes a tensor header so that it shows only the part. Requires that the part lies within the
  * tensor. */
 void rgi_take_part(rg_tensor *t, const rg_part *p);
-#define RG_PART_HEADER(name, t, part) \
-    rg_tensor name = (t);             \
+#define RG_PART_HEADER(name, t, part)  \
+    rg_tensor name = rgi_header_of(t); \
     rgi_take_part(&name, part)
 /* Returns the part as a view, by applying the op select, slice, diagonal or unsqueeze. */
 rg_tensor *rgi_part_of(rg_tensor *x, const rg_part *p);

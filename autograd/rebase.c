@@ -36,15 +36,11 @@ static bool place_in_base(const rg_tensor *t, rg_strided *at) {
 
 /* ---- making new histories ---------------------------------------------------------- */
 
-/* Makes `after` a header like t, and records a call of the op as the history of `after`. Fields of
- * t that another thread may change meanwhile aren't read. Returns false if memory ran out. */
+/* Makes `after` a header like t, and records a call of the op as the history of `after`. Returns
+ * false if memory ran out. */
 static bool record_after(rg_tensor *after, const rg_tensor *t, const rg_op *op,
                          const rg_strided *at, int n, rg_tensor *const in[]) {
-    *after =
-        (rg_tensor){ .storage = t->storage, .state = RG_ALIVE, .dtype = t->dtype, .data = t->data };
-    rgi_copy_shape(after, t);
-    memcpy(after->stride, t->stride, sizeof after->stride);
-    rgi_update_flags(after);
+    *after = rgi_header_of(t);
     rg_call c = { .op = op, .attr = at, .n_in = n, .n_out = 1, .in = in, .out = { after } };
     if (rgi_record(&c, sizeof *at))
         return true;
@@ -240,7 +236,7 @@ static bool record_rebase(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
     r->t = t;
     r->base_after.history = NULL;
     if (!(t->flags & RG_VIEW)) {
-        r->after = *value;
+        r->after = rgi_header_of(value);
         rgi_node_attach(&r->after, rgi_node_of(value), value->output);
         return true;
     }

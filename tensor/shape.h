@@ -129,11 +129,12 @@ static inline int64_t rgi_reach(const rg_tensor *t) {
 bool rgi_overlaps_itself(const rg_tensor *t);
 
 /* Returns a header like t's, with all elements in one dim. Requires that t is contiguous. */
-static inline rg_tensor rgi_flat(rg_tensor t) {
-    t.ndim = 1;
-    t.size[0] = t.numel;
-    t.stride[0] = 1;
-    return t;
+static inline rg_tensor rgi_flat(const rg_tensor *t) {
+    rg_tensor flat = rgi_header_of(t);
+    flat.ndim = 1;
+    flat.size[0] = t->numel;
+    flat.stride[0] = 1;
+    return flat;
 }
 
 /* ---- shapes as strings ---------------------------------------------------------- */

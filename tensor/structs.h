@@ -147,6 +147,32 @@ static inline bool rgi_check(rg_tensor *t, const char *op) {
     return RG_LIKELY(t && t->state == RG_ALIVE && t != RG_NONE) || rgi_check_slow(t, op);
 }
 
+/* Returns a header of t's elements, for example to read them in another shape. It has neither a
+ * reference nor a history. Fields of t that another thread may change meanwhile aren't read, so
+ * threads may share t. The initializer names every field: this is faster, since otherwise the
+ * compiler first clears the whole header. */
+#define RG_EACH_DIM(v) \
+    { (v)[0], (v)[1], (v)[2], (v)[3], (v)[4], (v)[5], (v)[6], (v)[7] }
+_Static_assert(RG_MAX_DIMS == 8, "RG_EACH_DIM names every dim");
+static inline rg_tensor rgi_header_of(const rg_tensor *t) {
+    return (rg_tensor){ .storage = t->storage,
+                        .state = RG_ALIVE,
+                        .refs = 0,
+                        .dtype = t->dtype,
+                        .ndim = t->ndim,
+                        .flags = t->flags & (RG_CONTIGUOUS | RG_PLAIN | RG_WEAK),
+                        .output = 0,
+                        .slot = 0,
+                        .kept = 0,
+                        .version = 0,
+                        .numel = t->numel,
+                        .data = t->data,
+                        .history = NULL,
+                        .base = NULL,
+                        .size = RG_EACH_DIM(t->size),
+                        .stride = RG_EACH_DIM(t->stride) };
+}
+
 /* RG_NUMBER makes a 0-d tensor whose element is at `place`. */
 #define RG_NUMBER(type, place)                       \
     ((rg_tensor){ .state = RG_ALIVE,                 \

@@ -181,7 +181,7 @@ struct joint_attention_attr {
  * which is (batch, n, parts * heads * size), consists of `parts` equal parts. The header has the
  * shape (batch, heads, n, size). */
 static rg_tensor joint_part(const rg_tensor *t, int i, int parts, int64_t heads) {
-    rg_tensor part = *t;
+    rg_tensor part = rgi_header_of(t);
     int64_t size = t->size[2] / parts / heads;
     int64_t row = t->stride[1];
     int64_t col = t->stride[2];

@@ -55,8 +55,8 @@ static bool bincount_make(rg_call *c) {
     else
         rgi_copy_elements(row, weights);
     rgi_fill_zero(y);
-    rg_tensor row_flat = rgi_flat(*row);
-    rg_tensor x_flat = rgi_flat(*x);
+    rg_tensor row_flat = rgi_flat(row);
+    rg_tensor x_flat = rgi_flat(x);
     return k_index_along(K_ADD, &row_flat, y, 0, &x_flat);
 }
 

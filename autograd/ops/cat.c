@@ -172,7 +172,7 @@ static bool stack_shape(rg_call *c) {
 
 static bool stack_forward(rg_call *c) {
     for (int i = 0; i < c->n_in; i++) {
-        RG_PART_HEADER(part, *c->out[0], (&(rg_part){ RG_PART_INDEX(RG_ATTR(c, stack)->dim, i) }));
+        RG_PART_HEADER(part, c->out[0], (&(rg_part){ RG_PART_INDEX(RG_ATTR(c, stack)->dim, i) }));
         rgi_copy_elements(&part, c->in[i]);
     }
     return true;

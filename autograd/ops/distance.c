@@ -137,7 +137,7 @@ RG_OP(cdist, .doc = "distances between the rows of two matrices", .node = "Cdist
 /* Returns the square of the norm of each row of x, with shape (.., n, 1). k_norms_2 sums the
  * squares, but doesn't take the square root. */
 static rg_tensor *euclidean_squares(const rg_tensor *x) {
-    rg_tensor shape = *x;
+    rg_tensor shape = rgi_header_of(x);
     shape.size[x->ndim - 1] = 1;
     rg_tensor *squares = rgi_own(rgi_new(x->dtype, x->ndim, shape.size));
     return squares && k_reduce(&k_norms_2, squares, x, 1u << (x->ndim - 1)) ? squares : NULL;
@@ -229,8 +229,8 @@ static rg_tensor *cdist(rg_tensor *a, rg_tensor *b, const rg_cdist_options *o) {
         return NULL;
     int64_t n = a->size[a->ndim - 2];
     int64_t m = b->size[b->ndim - 2];
-    rg_tensor of_a = *a;
-    rg_tensor of_b = *b;
+    rg_tensor of_a = rgi_header_of(a);
+    rg_tensor of_b = rgi_header_of(b);
     rg_tensor batch;
     of_a.ndim -= 2;
     of_b.ndim -= 2;

@@ -107,7 +107,7 @@ static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
         return false;
     if (padding < 0)
         return k_index_slices(K_ADD, g, buffer, 0, index);
-    RG_PART_HEADER(row, *buffer, (&(rg_part){ RG_PART_INDEX(0, padding) }));
+    RG_PART_HEADER(row, buffer, (&(rg_part){ RG_PART_INDEX(0, padding) }));
     rg_tensor *kept = rgi_own(rgi_new_like(&row, row.dtype));
     if (!kept)
         return false;

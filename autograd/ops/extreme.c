@@ -205,7 +205,7 @@ static bool argmax_run(rg_call *c, bool smallest) {
     x = rgi_own(rgi_contiguous_copy(x, x->dtype));
     if (!x)
         return false;
-    rg_tensor line = rgi_reduce_named(c->attr) ? *x : rgi_flat(*x);
+    rg_tensor line = rgi_reduce_named(c->attr) ? rgi_header_of(x) : rgi_flat(x);
     return k_max_dim(values, c->out[0], &line, extreme_dim(c->attr), smallest);
 }
 

@@ -49,7 +49,7 @@ static bool take_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
 
 static bool put_forward(rg_call *c) {
     rg_tensor *y = c->out[0];
-    rg_tensor source = *c->in[2];
+    rg_tensor source = rgi_header_of(c->in[2]);
     if (y != c->in[0])
         rgi_copy_elements(y, c->in[0]);
     if (RG_ATTR(c, index_along)->number)
@@ -110,8 +110,8 @@ rg_tensor *(rg_take_along_dim)(rg_tensor *x, rg_tensor *index, int dim) {
         || !rgi_want_integers(op, "indices", index) || !rgi_want_any_dim(op, x, dim)
         || !rgi_wrap_dim(op, dim, x->ndim, &d))
         return NULL;
-    rg_tensor rest = *index;
-    rg_tensor shape = *x;
+    rg_tensor rest = rgi_header_of(index);
+    rg_tensor shape = rgi_header_of(x);
     rest.size[d] = 1;
     if (!rgi_broadcast_shapes(op, x, &rest, &shape))
         return NULL;

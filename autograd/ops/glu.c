@@ -24,7 +24,7 @@ static bool glu_shape(rg_call *c) {
     if (c->in[0]->flags & RG_PLAIN)
         return true;
     const rg_part first = glu_half(c->in[0], RG_ATTR(c, glu)->dim, 0);
-    RG_PART_HEADER(half, *c->in[0], &first);
+    RG_PART_HEADER(half, c->in[0], &first);
     rgi_lay_out_between(c->out[0], 2, (rg_tensor *[]){ &half, &half });
     return true;
 }
@@ -34,8 +34,8 @@ static bool glu_forward(rg_call *c) {
     int dim = RG_ATTR(c, glu)->dim;
     const rg_part first = glu_half(x, dim, 0);
     const rg_part second = glu_half(x, dim, 1);
-    RG_PART_HEADER(a, *x, &first);
-    RG_PART_HEADER(b, *x, &second);
+    RG_PART_HEADER(a, x, &first);
+    RG_PART_HEADER(b, x, &second);
     return k_run(k_glu, c->out[0], &a, &b);
 }
 
@@ -60,10 +60,10 @@ static bool glu_fused(const rg_step *s, rg_tensor *gin[]) {
     int dim = RG_ATTR(s, glu)->dim;
     const rg_part first = glu_half(x, dim, 0);
     const rg_part second = glu_half(x, dim, 1);
-    RG_PART_HEADER(a, *x, &first);
-    RG_PART_HEADER(b, *x, &second);
-    RG_PART_HEADER(ga, *gin[0], &first);
-    RG_PART_HEADER(gb, *gin[0], &second);
+    RG_PART_HEADER(a, x, &first);
+    RG_PART_HEADER(b, x, &second);
+    RG_PART_HEADER(ga, gin[0], &first);
+    RG_PART_HEADER(gb, gin[0], &second);
     return k_run(k_glu, &ga, s->g[0], &b) && k_run(k_glu_grad, &gb, s->g[0], &a, &b);
 }
 

@@ -72,7 +72,7 @@ static int index_place(const struct index_attr *a, int k) {
  * p->offsets, the shape of the index tensors, is set. */
 static void index_lay_out(const rg_tensor *t, const struct index_attr *a, int k,
                           rg_index_layout *p) {
-    p->t = *t;
+    p->t = rgi_header_of(t);
     p->at = index_place(a, k);
     for (int i = k - 1; i >= 0; i--)
         rgi_take_part(&p->t, &(rg_part){ RG_PART_INDEX(a->dim[i], 0) });

@@ -21,7 +21,7 @@ struct index_write_attr {
 /* Returns t's header (an rg_tensor that shares t's elements), with a dim of size 1 if t has no
  * dims. */
 static rg_tensor index_write_vector(const rg_tensor *t) {
-    rg_tensor vector = *t;
+    rg_tensor vector = rgi_header_of(t);
     if (t->ndim == 0)
         rgi_take_part(&vector, &(rg_part){ RG_PART_NEW(0) });
     return vector;

@@ -118,7 +118,7 @@ static bool nll_check_target(const rg_tensor *x, const rg_tensor *t) {
                t->ndim);
     if (x->ndim <= 2)
         return true;
-    RG_PART_HEADER(without_classes, *x, (&(rg_part){ RG_PART_INDEX(1, 0) }));
+    RG_PART_HEADER(without_classes, x, (&(rg_part){ RG_PART_INDEX(1, 0) }));
     return rgi_want_shape("nll_loss", "target", t, rg_shape(&without_classes));
 }
 

@@ -120,8 +120,8 @@ static rg_tensor *pad_indices(const struct pad_attr *a, int ndim, int d, int64_t
 }
 
 static bool pad_constant(rg_tensor *y, const rg_tensor *whole, const struct pad_attr *a) {
-    rg_tensor to = *y;
-    rg_tensor from = *whole;
+    rg_tensor to = rgi_header_of(y);
+    rg_tensor from = rgi_header_of(whole);
     bool integer = rgi_is_integer(y->dtype);
     rgi_fill_number(y, a->value, integer ? (int64_t)a->value : a->value != 0);
     for (int d = 0; d < from.ndim; d++) {
@@ -148,7 +148,7 @@ static bool pad_forward(rg_call *c) {
     RG_SCOPE();
     for (int d = x->ndim - a->padding.n / 2; d < y->ndim; d++) {
         rg_tensor *index = rgi_own(pad_indices(a, y->ndim, d, x->size[d]));
-        rg_tensor shape = *x;
+        rg_tensor shape = rgi_header_of(x);
         shape.size[d] = y->size[d];
         rg_tensor *next = d == y->ndim - 1 ? y : rgi_own(rgi_new_like(&shape, (rg_dtype)y->dtype));
         if (!index || !next || !k_index_slices(K_GET, next, x, d, index))

@@ -105,7 +105,7 @@ static rg_tensor *part_rule(const rg_step *s, rg_tensor *g) {
 }
 
 static bool part_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
-    RG_PART_HEADER(part, *buffer, s->attr);
+    RG_PART_HEADER(part, buffer, s->attr);
     return k_run(k_add, &part, &part, g);
 }
 
@@ -242,7 +242,7 @@ static bool unslice_shape(rg_call *c) {
 }
 
 static bool unslice_forward(rg_call *c) {
-    RG_PART_HEADER(part, *c->out[0], &RG_ATTR(c, unslice)->at);
+    RG_PART_HEADER(part, c->out[0], &RG_ATTR(c, unslice)->at);
     rgi_fill_zero(c->out[0]);
     rgi_copy_elements(&part, c->in[0]);
     return true;
@@ -261,13 +261,13 @@ RG_OP(unslice, .doc = "zeros with x in the place of a slice", .node = "UnsliceBa
 /* ---- diagonal_copy: a copy of a matrix's diagonal ------------------------------ */
 
 static bool diagonal_copy_shape(rg_call *c) {
-    RG_PART_HEADER(part, *c->in[0], c->attr);
+    RG_PART_HEADER(part, c->in[0], c->attr);
     rgi_copy_shape(c->out[0], &part);
     return true;
 }
 
 static bool diagonal_copy_forward(rg_call *c) {
-    RG_PART_HEADER(part, *c->in[0], c->attr);
+    RG_PART_HEADER(part, c->in[0], c->attr);
     rgi_copy_elements(c->out[0], &part);
     return true;
 }
@@ -339,7 +339,7 @@ static bool trace_shape(rg_call *c) {
 }
 
 static bool trace_forward(rg_call *c) {
-    RG_PART_HEADER(part, *c->in[0], c->attr);
+    RG_PART_HEADER(part, c->in[0], c->attr);
     return k_sum(c->out[0], &part, 1);
 }
 

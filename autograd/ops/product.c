@@ -7,9 +7,10 @@
 /* ---- functions for the operands of all products -------------------------------- */
 
 /* Returns t's header (a struct that shares t's elements) with a new dim of size 1 at index `at`. */
-static rg_tensor product_raise(rg_tensor t, int at) {
-    rgi_take_part(&t, &(rg_part){ RG_PART_NEW(at) });
-    return t;
+static rg_tensor product_raise(const rg_tensor *t, int at) {
+    rg_tensor raised = rgi_header_of(t);
+    rgi_take_part(&raised, &(rg_part){ RG_PART_NEW(at) });
+    return raised;
 }
 
 /* Returns the number of vectors along a dim of t: the product of the other sizes. */
@@ -22,7 +23,7 @@ static int64_t product_vectors(const rg_tensor *t, int dim) {
 
 /* Returns the header of a contiguous tensor as a matrix: all dims but the last are joined. */
 static rg_tensor product_folded(const rg_tensor *t) {
-    rg_tensor y = *t;
+    rg_tensor y = rgi_header_of(t);
     y.ndim = 2;
     y.size[0] = product_vectors(t, t->ndim - 1);
     y.size[1] = t->size[t->ndim - 1];
@@ -33,7 +34,7 @@ static rg_tensor product_folded(const rg_tensor *t) {
 
 /* Returns a header with only the batch dims of t: all dims but the last two. */
 static rg_tensor product_batch(const rg_tensor *t) {
-    rg_tensor batch = *t;
+    rg_tensor batch = rgi_header_of(t);
     batch.ndim = (uint8_t)RG_MAX(t->ndim - 2, 0);
     return batch;
 }
@@ -89,8 +90,8 @@ static bool product_gradient(rg_tensor **gin, const rg_tensor *a, bool turn_a, c
         *gin = rgi_new(a->dtype, 2, (int64_t[]){ a->size[turn_a], b->size[!turn_b] });
         return *gin && k_matmul_with(*gin, NULL, a, turn_a, b, turn_b, 1, 0);
     }
-    rg_tensor left = turn_a ? k_turned(a) : *a;
-    rg_tensor right = turn_b ? k_turned(b) : *b;
+    rg_tensor left = turn_a ? k_turned(a) : rgi_header_of(a);
+    rg_tensor right = turn_b ? k_turned(b) : rgi_header_of(b);
     rg_tensor y = { 0 };
     if (!product_shape("matmul", &y, &left, &right))
         return false;
@@ -128,8 +129,7 @@ static bool matmul_shape(rg_call *c) {
 }
 
 static bool matmul_forward(rg_call *c) {
-    const rg_tensor *a = c->in[0];
-    const rg_tensor *b = c->in[1];
+    const rg_tensor *a = c->in[0], *b = c->in[1];
     /* Bools are allowed only if there are no terms or no elements. Then every element is false. */
     if (RG_UNLIKELY(rgi_is_bool(c->out[0]->dtype))) {
         rgi_fill_zero(c->out[0]);
@@ -137,16 +137,16 @@ static bool matmul_forward(rg_call *c) {
     }
     if (RG_LIKELY(a->ndim > 1 && b->ndim > 1))
         return k_matmul(c->out[0], a, b);
-    rg_tensor y = *c->out[0];
+    rg_tensor y = rgi_header_of(c->out[0]);
     rg_tensor row, column;
     if (a->ndim == 1) {
-        row = product_raise(*a, 0);
-        y = product_raise(y, b->ndim == 1 ? 0 : y.ndim - 1);
+        row = product_raise(a, 0);
+        y = product_raise(&y, b->ndim == 1 ? 0 : y.ndim - 1);
         a = &row;
     }
     if (b->ndim == 1) {
-        column = product_raise(*b, 1);
-        y = product_raise(y, y.ndim);
+        column = product_raise(b, 1);
+        y = product_raise(&y, y.ndim);
         b = &column;
     }
     return k_matmul(&y, a, b);
@@ -407,12 +407,12 @@ static bool linear_shape(rg_call *c) {
 
 static bool linear_forward(rg_call *c) {
     const rg_tensor *bias = c->in[2];
-    rg_tensor y = *c->out[0];
-    rg_tensor x = *c->in[0];
+    rg_tensor y = rgi_header_of(c->out[0]);
+    rg_tensor x = rgi_header_of(c->in[0]);
     rg_tensor turned = k_turned(c->in[1]);
     if (x.ndim == 1) {
-        x = product_raise(x, 0);
-        y = product_raise(y, 0);
+        x = product_raise(&x, 0);
+        y = product_raise(&y, 0);
     }
     return k_matmul_with(&y, bias, &x, false, &turned, false, 1, !rgi_is_none(bias));
 }

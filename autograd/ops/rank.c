@@ -38,7 +38,7 @@ static bool rank_shape(rg_call *c) {
  * with size 1, even if keepdim isn't set. */
 static rg_tensor rank_unreduced(const rg_call *c, const rg_tensor *y) {
     const struct rank_attr *a = RG_ATTR(c, rank);
-    rg_tensor t = *y;
+    rg_tensor t = rgi_header_of(y);
     if (!a->keepdim && c->in[0]->ndim)
         rgi_take_part(&t, &(rg_part){ RG_PART_NEW(a->dim) });
     return t;
@@ -136,8 +136,8 @@ static bool median_forward(rg_call *c) {
     if (!x)
         return false;
     int64_t place;
-    rg_tensor line = rgi_flat(*x);
-    rg_tensor value = *y;
+    rg_tensor line = rgi_flat(x);
+    rg_tensor value = rgi_header_of(y);
     rg_tensor index = RG_NUMBER(RG_INT64, &place);
     rgi_take_part(&value, &(rg_part){ RG_PART_NEW(0) });
     rgi_take_part(&index, &(rg_part){ RG_PART_NEW(0) });

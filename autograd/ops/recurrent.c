@@ -100,7 +100,7 @@ static rg_tensor *recurrent_before(const k_recurrent *z, const rg_tensor *y, rg_
 
 /* Returns t's header (an rg_tensor that shares t's elements), with all dims but the last joined. */
 static rg_tensor recurrent_rows(const rg_tensor *t) {
-    rg_tensor rows = *t;
+    rg_tensor rows = rgi_header_of(t);
     const int64_t last = t->size[t->ndim - 1];
     rows.ndim = 2;
     rows.size[0] = last ? t->numel / last : 0;

@@ -35,7 +35,7 @@ static bool repeat_forward(rg_call *c) {
     int shift = y->ndim - x->ndim;
     if (y->numel == 0)
         return true;
-    rg_tensor block = *y;
+    rg_tensor block = rgi_header_of(y);
     for (int d = 0; d < y->ndim; d++)
         block.size[d] = d < shift ? 1 : x->size[d - shift];
     rgi_update_flags(&block);
@@ -43,7 +43,7 @@ static bool repeat_forward(rg_call *c) {
     for (int d = y->ndim - 1; d >= 0; d--)
         while (block.size[d] < y->size[d]) {
             int64_t more = RG_MIN(block.size[d], y->size[d] - block.size[d]);
-            RG_PART_HEADER(from, block, (&(rg_part){ RG_PART_RANGE(d, 0, more, 1) }));
+            RG_PART_HEADER(from, &block, (&(rg_part){ RG_PART_RANGE(d, 0, more, 1) }));
             k_copy_into(&block, &from, d, block.size[d]);
             block.size[d] += from.size[d];
         }

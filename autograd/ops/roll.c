@@ -13,7 +13,7 @@ struct flip_attr {
 };
 
 static bool flip_forward(rg_call *c) {
-    rg_tensor x = *c->in[0];
+    rg_tensor x = rgi_header_of(c->in[0]);
     for (int d = 0; d < x.ndim && x.numel; d++) {
         rg_part backwards = { RG_PART_RANGE(d, x.size[d] - 1, x.size[d], -1) };
         if (RG_ATTR(c, flip)->dims >> d & 1)
@@ -56,8 +56,8 @@ struct roll_attr {
  * don't wrap around. */
 static void roll_block(const rg_tensor *y, const rg_tensor *x, const int64_t shift[],
                        unsigned wraps) {
-    rg_tensor to = *y;
-    rg_tensor from = *x;
+    rg_tensor to = rgi_header_of(y);
+    rg_tensor from = rgi_header_of(x);
     for (int d = 0; d < x->ndim; d++) {
         int64_t k = shift[d];
         int64_t stays = x->size[d] - k;
@@ -71,15 +71,15 @@ static void roll_block(const rg_tensor *y, const rg_tensor *x, const int64_t shi
 
 static bool roll_forward(rg_call *c) {
     const struct roll_attr *a = RG_ATTR(c, roll);
-    rg_tensor y = *c->out[0];
-    rg_tensor x = *c->in[0];
+    rg_tensor y = rgi_header_of(c->out[0]);
+    rg_tensor x = rgi_header_of(c->in[0]);
     RG_SCOPE();
     if (a->flat) {
         rg_tensor *whole = rgi_own(rgi_contiguous_copy(c->in[0], (rg_dtype)y.dtype));
         if (!whole)
             return false;
-        x = rgi_flat(*whole);
-        y = rgi_flat(y);
+        x = rgi_flat(whole);
+        y = rgi_flat(&y);
     }
     if (x.numel == 0)
         return true;

@@ -60,7 +60,7 @@ typedef struct {
 static bool scatter_reduce_number(k_index_how how, const rg_tensor *t, int dim,
                                   const rg_tensor *index, scatter_reduce_any joined) {
     int64_t room;
-    rg_tensor row = *index;
+    rg_tensor row = rgi_header_of(index);
     row.dtype = t->dtype;
     row.data = (char *)&room;
     memset(row.stride, 0, sizeof row.stride);

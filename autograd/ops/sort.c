@@ -133,12 +133,12 @@ static bool unique_allocate(rg_tensor *values, rg_tensor *counts, const rg_tenso
  * failure. */
 static bool unique_source(rg_tensor *from, rg_tensor *x, int dim) {
     if (dim >= 0) {
-        *from = *x;
+        *from = rgi_header_of(x);
         return true;
     }
     rg_tensor *whole = rgi_own(rgi_contiguous_copy(x, x->dtype));
     if (whole)
-        *from = rgi_flat(*whole);
+        *from = rgi_flat(whole);
     return whole;
 }
 

@@ -55,7 +55,7 @@ static rg_tensor *strided_laid_out(rg_tensor *t, const rg_strided *a, bool zeros
 
 /* Returns the header of the view that *a describes. Requires that `laid` has the base's layout. */
 static rg_tensor strided_part(const rg_tensor *laid, const rg_strided *a) {
-    rg_tensor part = *laid;
+    rg_tensor part = rgi_header_of(laid);
     part.data += a->start * (int64_t)rgi_sizeof(laid->dtype);
     strided_shape(&part, &a->size, &a->stride);
     return part;
@@ -68,8 +68,8 @@ static bool strided_add(rg_tensor *part, rg_tensor *g) {
         return k_run(k_add, part, part, g);
     for (int64_t i = 0; i < part->size[0]; i++) {
         const rg_part at = { RG_PART_INDEX(0, i) };
-        RG_PART_HEADER(row, *part, &at);
-        RG_PART_HEADER(row_of_g, *g, &at);
+        RG_PART_HEADER(row, part, &at);
+        RG_PART_HEADER(row_of_g, g, &at);
         if (!strided_add(&row, &row_of_g))
             return false;
     }

@@ -233,7 +233,7 @@ static bool subscript_read(rg_tensor *x, int n, const rg_item_index *items, bool
     s->way.at.node = NULL;
     s->way.n_steps = 0;
     s->n_index = 0;
-    s->part = *x;
+    s->part = rgi_header_of(x);
     for (int k = 0; k < list.n; k++)
         if (!subscript_item(s, &list, k))
             return false;
@@ -273,7 +273,7 @@ static bool set_item_forward(rg_call *c) {
     const struct set_item_attr *a = RG_ATTR(c, set_item);
     if (c->out[0] != c->in[0])
         rgi_copy_elements(c->out[0], c->in[0]);
-    rg_tensor part = *c->out[0];
+    rg_tensor part = rgi_header_of(c->out[0]);
     for (int i = 0; i < a->n_steps; i++)
         rgi_take_part(&part, &a->step[i]);
     if (c->n_in > 2)

@@ -20,17 +20,17 @@ static int64_t unfold_count(int64_t n, const struct unfold_attr *a) {
 /* Adds windows to t. The elements of a window lie along the last dim of `windows`. One addition
  * adds element 0 of all windows at once, the next adds element 1, and so on. So no two elements
  * that are added at once are added to the same element of t. */
-static bool unfold_add(rg_tensor t, rg_tensor windows, const struct unfold_attr *a) {
-    if (t.ndim == 0) {
+static bool unfold_add(rg_tensor *t, const rg_tensor *windows, const struct unfold_attr *a) {
+    if (t->ndim == 0) {
         if (a->size == 0)
             return true;
-        rgi_take_part(&windows, &(rg_part){ RG_PART_INDEX(0, 0) });
-        return k_run(k_add, &t, &t, &windows);
+        RG_PART_HEADER(window, windows, (&(rg_part){ RG_PART_INDEX(0, 0) }));
+        return k_run(k_add, t, t, &window);
     }
-    int64_t count = windows.size[a->dim];
+    int64_t count = windows->size[a->dim];
     for (int64_t i = 0; i < a->size; i++) {
         RG_PART_HEADER(to, t, (&(rg_part){ RG_PART_RANGE(a->dim, i, count, a->step) }));
-        RG_PART_HEADER(from, windows, (&(rg_part){ RG_PART_INDEX(t.ndim, i) }));
+        RG_PART_HEADER(from, windows, (&(rg_part){ RG_PART_INDEX(t->ndim, i) }));
         if (!k_run(k_add, &to, &to, &from))
             return false;
     }
@@ -65,7 +65,7 @@ static rg_tensor *unfold_rule(const rg_step *s, rg_tensor *g) {
 }
 
 static bool unfold_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
-    return unfold_add(*buffer, *g, RG_ATTR(s, unfold));
+    return unfold_add(buffer, g, RG_ATTR(s, unfold));
 }
 
 RG_OP(unfold, .doc = "windows that slide along a dim", .node = "UnfoldBackward0", RG_WITH(unfold),
@@ -96,7 +96,7 @@ static bool fold_shape(rg_call *c) {
 
 static bool fold_forward(rg_call *c) {
     rgi_fill_zero(c->out[0]);
-    return unfold_add(*c->out[0], *c->in[0], &RG_ATTR(c, fold)->windows);
+    return unfold_add(c->out[0], c->in[0], &RG_ATTR(c, fold)->windows);
 }
 
 static rg_tensor *fold_rule(const rg_step *s, rg_tensor *g) {

@@ -44,7 +44,7 @@ enum { PANEL_ROWS = 128, MOST_PANELS = 8, TURN_EDGE = 32 };
 
 /* Returns a view of `rows` rows of the matrix, from `row` on, with the first `columns` columns. */
 static rg_tensor matrix_part(const rg_tensor *t, int64_t row, int64_t rows, int64_t columns) {
-    rg_tensor part = *t;
+    rg_tensor part = rgi_header_of(t);
     part.data += row * t->stride[0] * (int64_t)sizeof(float);
     part.size[0] = rows;
     part.size[1] = columns;

@@ -194,7 +194,7 @@ static void write_rows(rg_writer *w, const rg_tensor *t) {
     enum { AT_ONCE = 1 << 20 };
     const int64_t row_bytes = (int64_t)rgi_bytes_of(t) / t->size[0];
     const int64_t most = RG_MIN(t->size[0], RG_MAX(1, AT_ONCE / row_bytes));
-    rg_tensor rows = *t;
+    rg_tensor rows = rgi_header_of(t);
     rows.size[0] = most;
     rg_tensor *copy = rgi_new_like(&rows, (rg_dtype)t->dtype);
     w->failed = !copy;

@@ -331,7 +331,7 @@ bool k_convolve_input(const k_conv *z, rg_tensor *gx, const rg_tensor *g, const 
 static void conv_join_shares(const conv_plan *p, rg_tensor *gw, rg_tensor *sums) {
     const k_conv *z = p->z;
     const size_t item = rgi_sizeof(gw->dtype);
-    rg_tensor sum = *sums;
+    rg_tensor sum = rgi_header_of(sums);
     sum.size[0] /= p->shares;
     rgi_update_flags(&sum);
     for (int64_t share = 1; share < p->shares; share++) {

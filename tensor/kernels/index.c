@@ -5,7 +5,7 @@
 #include "tensor/shape.h"
 
 void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start) {
-    rg_tensor part = *y;
+    rg_tensor part = rgi_header_of(y);
     part.size[dim] = x->size[dim];
     part.data += start * y->stride[dim] * (int64_t)rgi_sizeof(y->dtype);
     rgi_update_flags(&part);
@@ -69,8 +69,8 @@ static bool index_all(k_index_how how, rg_tensor *row, rg_tensor *base, const rg
 
 bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
                    const rg_tensor *index) {
-    rg_tensor part = *row;
-    rg_tensor base = *t;
+    rg_tensor part = rgi_header_of(row);
+    rg_tensor base = rgi_header_of(t);
     int64_t step = t->ndim ? t->stride[dim] : 0;
     rgi_copy_shape(&part, index); /* `row` may be larger than `index`; then only the part of index's
                                    * shape is used. */
@@ -106,8 +106,8 @@ bool k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim
                     const rg_tensor *index) {
     if (dim == 0 && t->ndim && index->numel && row->flags & t->flags & index->flags & RG_CONTIGUOUS)
         return index_whole(how, row, t, index);
-    rg_tensor base = *t;
-    rg_tensor along = *index;
+    rg_tensor base = rgi_header_of(t);
+    rg_tensor along = rgi_header_of(index);
     /* The number of dims of `row` that come from the dims of `index`. */
     int n = row->ndim - t->ndim + 1;
     rgi_copy_shape(&base, row);

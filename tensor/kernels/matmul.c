@@ -74,7 +74,7 @@ k_turn *k_direct_turn(rg_dtype dtype) {
 }
 
 rg_tensor k_turned(const rg_tensor *t) {
-    rg_tensor y = *t;
+    rg_tensor y = rgi_header_of(t);
     int r = t->ndim - 2;
     int c = t->ndim - 1;
     y.size[r] = t->size[c];

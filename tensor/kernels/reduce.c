@@ -152,7 +152,7 @@ RG_HOT void k_reduce_blocks(rg_tensor *y, const rg_tensor *x, uint32_t dims, red
 }
 
 rg_tensor k_reduce_kept(const rg_tensor *y, const rg_tensor *x, uint32_t dims) {
-    rg_tensor kept = *y;
+    rg_tensor kept = rgi_header_of(y);
     kept.ndim = x->ndim;
     for (int d = 0; d < x->ndim; d++)
         kept.size[d] = dims >> d & 1 ? 1 : x->size[d];

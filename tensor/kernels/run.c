@@ -220,7 +220,7 @@ void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[],
     rg_tensor first[RG_MAX_OPERANDS];
     rg_tensor *all[RG_MAX_OPERANDS];
     for (int k = 0; k < n; k++) {
-        first[k] = *t[k];
+        first[k] = rgi_header_of(t[k]);
         all[k] = &first[k];
         if (!t[k]->ndim)
             continue;

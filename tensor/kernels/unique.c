@@ -51,7 +51,7 @@ static bool unique_before(const k_ranked *a, const k_ranked *b, const void *cont
 
 /* Returns a view of x with `dim` moved to the front, so that each slice along dim is a row. */
 static rg_tensor unique_with_dim_first(const rg_tensor *x, int dim) {
-    rg_tensor moved = *x;
+    rg_tensor moved = rgi_header_of(x);
     for (int d = dim; d > 0; d--) {
         moved.size[d] = x->size[d - 1];
         moved.stride[d] = x->stride[d - 1];
@@ -84,7 +84,7 @@ static int64_t unique_number(const unique_rows *s, int64_t n, bool by_element, k
 
 int64_t k_unique(const rg_tensor *x, int dim, int64_t *order, int64_t *group) {
     const bool by_element = dim < 0;
-    const rg_tensor moved = by_element ? *x : unique_with_dim_first(x, dim);
+    const rg_tensor moved = by_element ? rgi_header_of(x) : unique_with_dim_first(x, dim);
     const int64_t n = by_element ? x->numel : x->size[dim];
     const size_t room = 2 * (size_t)n * sizeof(k_ranked);
     k_ranks *rank = k_ranks_of(x->dtype);

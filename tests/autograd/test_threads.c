@@ -1,9 +1,10 @@
 /*
  * test_threads.c: several threads differentiate at once, through the same parameters,
  * with results that are handed from one to another, hooks, errors and statistics. The
- * gradients are those that one thread alone gives.
+ * gradients are those that one thread alone gives. Under ThreadSanitizer, each op is applied to
+ * inputs that the threads share.
  */
-#include "autograd/op.h"
+#include "derive.h"
 #include "tests/test.h"
 
 #include <pthread.h>
@@ -98,6 +99,96 @@ START_TEST(test_threads_give_what_one_gives) {
 }
 END_TEST
 
+/* ---- every op with shared inputs --------------------------------------------------- */
+
+enum { SHARERS = 4, TURNS = 4, MOST_SHARED = 4096 };
+
+/* A sample of an op, with inputs that all threads use. `first` is the first output that one thread
+ * gets, and `faults` counts how often a thread's first output differs. */
+typedef struct {
+    const rg_op *op;
+    const rg_sample *sample;
+    int n;
+    rg_tensor **in, *first;
+    atomic_int faults;
+} shared_case;
+static shared_case shared[MOST_SHARED];
+static int n_shared;
+static pthread_barrier_t together;
+
+/* Applies the op, and differentiates each output. Returns the first output. */
+static rg_tensor *apply_shared(const shared_case *c) {
+    rg_tensor *out[RG_MAX_OUTPUTS], *x[RG_MAX_INPUTS], *g[RG_MAX_INPUTS];
+    const size_t attr_size = c->sample->attr ? c->op->attr_size : 0;
+    const rg_backward_options options = { .retain_graph = true, .allow_unused = true };
+    if (!rgi_apply_outputs(c->op, c->sample->attr, attr_size, c->n, c->in, out))
+        return NULL;
+    int m = 0;
+    for (int i = 0; i < c->n; i++)
+        if (c->in[i] != RG_NONE && rg_requires_grad(c->in[i]))
+            x[m++] = c->in[i];
+    for (int k = 0; k < (c->op->n_out ? c->op->n_out : 1) && !c->op->no_grad; k++)
+        if (rg_requires_grad(out[k]))
+            ck_ok(rg_grad_many(1, (rg_tensor *[]){ rg_sum(out[k]) }, NULL, m, x, g, options));
+    return out[0];
+}
+
+static void keep_inputs(const shared_case *c) {
+    for (int i = 0; i < c->n; i++)
+        if (c->in[i] != RG_NONE)
+            rg_keep(c->in[i]);
+}
+
+static void drop_inputs(const shared_case *c) {
+    for (int i = 0; i < c->n; i++)
+        if (c->in[i] != RG_NONE)
+            rg_drop(c->in[i]);
+}
+
+/* While one thread reads an input, the other ones count references to it. */
+static void *apply_each(void *context) {
+    for (int i = 0; i < n_shared; i++) {
+        shared_case *c = &shared[i];
+        pthread_barrier_wait(&together);
+        for (int turn = 0; turn < TURNS; turn++) {
+            RG_SCOPE();
+            keep_inputs(c);
+            rg_tensor *y = apply_shared(c);
+            c->faults += !y || (c->first && !rg_equal(y, c->first));
+            drop_inputs(c);
+        }
+    }
+    return context;
+}
+
+static void make_shared_case(const rg_op *op, const rg_sample *sample) {
+    rg_tensor *in[RG_MAX_INPUTS];
+    shared_case *c = &shared[n_shared++];
+    *c = (shared_case){ .op = op, .sample = sample };
+    ck_assert_int_le(n_shared, MOST_SHARED);
+    c->n = derive_inputs(sample->inputs, RG_FLOAT32, in);
+    ck_assert_int_ge(c->n, 0);
+    c->in = rg_scope_copy(in, (size_t)c->n * sizeof *in);
+    rg_tensor *y = apply_shared(c);
+    ck_ok(y);
+    c->first = rg_equal(y, y) ? y : NULL;
+}
+
+START_TEST(test_threads_share_the_inputs_of_each_op) {
+    for (int i = 0; i < rgi_n_ops; i++)
+        for (const rg_sample *s = rgi_ops[i]->samples; s && s->inputs; s++)
+            make_shared_case(rgi_ops[i], s);
+    pthread_t thread[SHARERS];
+    pthread_barrier_init(&together, NULL, SHARERS);
+    for (int i = 0; i < SHARERS; i++)
+        pthread_create(&thread[i], NULL, apply_each, NULL);
+    for (int i = 0; i < SHARERS; i++)
+        pthread_join(thread[i], NULL);
+    for (int i = 0; i < n_shared; i++)
+        ck_assert_msg(!shared[i].faults, "%s %s", shared[i].op->name, shared[i].sample->inputs);
+}
+END_TEST
+
 static void doubled(void *context) { rg_mul_((rg_tensor *)context, 2); }
 
 /* A thread's first call of the library may be rg_record. */
@@ -122,4 +213,5 @@ START_TEST(test_a_thread_begins_by_recording) {
 }
 END_TEST
 
-RG_TESTS_UNGUARDED(threads, test_threads_give_what_one_gives, test_a_thread_begins_by_recording)
+RG_TESTS_UNGUARDED(threads, test_threads_give_what_one_gives,
+                   test_threads_share_the_inputs_of_each_op, test_a_thread_begins_by_recording)
