@@ -8,32 +8,45 @@ __thread bool rgi_in_rule __attribute__((tls_model("initial-exec")));
 
 /* ---- reading saved values ---------------------------------------------------------- */
 
-/* Called if the step's node has no usable value in `slot`. Returns RG_NONE if the value belongs to
- * an absent input. Fails with torch's error message if the value was freed, or was written to after
- * it was saved. */
-static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int slot,
-                                                           rg_node *from, const rg_tensor *t) {
-    rg_node *n = s->node;
-    if (!t && !n->freed)
-        return RG_NONE;
-    RG_FAIL_IF(
-        !t, s->op->name,
-        "Trying to backward through the graph a second time (or directly access saved tensors "
-        "after they have already been freed). Saved intermediate values of the graph are freed "
-        "when you call rg_backward or rg_grad. Specify .retain_graph = true if you need to "
-        "backward through the graph a second time.");
+/* Fails with torch's error message for the value t in `slot`, which was freed (t is NULL) or was
+ * written to after it was saved. */
+static void fail_for_saved(const rg_step *s, int slot, const rg_node *from, const rg_tensor *t) {
+    const rg_node *n = s->node;
+    if (!t) {
+        rg_fail(RG_RUNTIME_ERROR, s->op->name,
+                "Trying to backward through the graph a second time (or directly access saved "
+                "tensors after they have already been freed). Saved intermediate values of the "
+                "graph are freed when you call rg_backward or rg_grad. Specify .retain_graph = "
+                "true if you need to backward through the graph a second time.");
+        return;
+    }
     const char *name = from ? from->base.name : NULL;
     const char *named = name ? " named " : "";
     bool input = slot < n->n_in;
     const char *what = input ? "input" : "output";
     int number = input ? slot : slot - n->n_in;
-    return rgi_fail(
-        RG_RUNTIME_ERROR, s->op->name,
-        "one of the variables needed for gradient computation has been "
-        "modified by an inplace operation: [torch.%sTensor %s]%s%s, which is %s %d of %s, is at "
-        "version %u; expected version %u instead. The last write was by %s.",
-        rgi_scalar_name(t->dtype), RG_SHAPE_TEXT(t), named, name ? name : "", what, number,
-        rgi_node_name(n), t->storage->version, n->version[slot], t->storage->mutation);
+    rg_fail(RG_RUNTIME_ERROR, s->op->name,
+            "one of the variables needed for gradient computation has been modified by an inplace "
+            "operation: [torch.%sTensor %s]%s%s, which is %s %d of %s, is at version %u; expected "
+            "version %u instead. The last write was by %s.",
+            rgi_scalar_name(t->dtype), RG_SHAPE_TEXT(t), named, name ? name : "", what, number,
+            rgi_node_name(n), t->storage->version, n->version[slot], t->storage->mutation);
+}
+
+/* Called if the step's node has no usable value in `slot`. Returns RG_NONE if the value belongs to
+ * an absent input. Otherwise fails and returns NULL. A rule may read further values before it
+ * returns: these add no failure. */
+static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int slot,
+                                                           rg_node *from, const rg_tensor *t) {
+    static __thread const rg_step *failed;
+    static __thread int64_t failures;
+    if (!t && !s->node->freed)
+        return RG_NONE;
+    if (failed != s || failures != rgi_this.failures.all)
+        fail_for_saved(s, slot, from, t);
+    failed = s;
+    failures = rgi_this.failures.all;
+    return NULL;
 }
 
 /* Returns the value that the step's node saved in `slot`. It is output number `output` of the node

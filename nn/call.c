@@ -159,6 +159,16 @@ __attribute__((noinline, cold)) static const char *describe_module(rg_module *m)
     return text;
 }
 
+/* Adds m's path to the message of a failure inside m's call. Adds nothing if m isn't the child of a
+ * module, or in anomaly mode, whose messages have the path already. `before` is the number of
+ * failures before the call. */
+__attribute__((noinline, cold)) static void name_place(const rg_module *m, int64_t before) {
+    char place[RG_PATH_ROOM] = "module ";
+    const size_t n = strlen(place);
+    if (rgi_module_path(m, place + n, sizeof place - n) && !rg_is_anomaly_enabled())
+        rgi_failed_inside(before, place);
+}
+
 /* A call of a module that hasn't ended yet. The calls of a thread form a list, `calling`, with the
  * innermost call first. */
 typedef struct call_frame {
@@ -228,6 +238,8 @@ static inline rg_tensor *call(rg_module *m, rg_list in, void *keywords) {
     rgi_inside = outside;
     const bool ok = rgi_called(y, before, RG_TYPE_ERROR, m->cls->name,
                                "expected a tensor of forward and its hooks but got NULL");
+    if (RG_UNLIKELY(!ok))
+        name_place(m, before);
     if (RG_UNLIKELY(frame.frees))
         y = free_called(m, y);
     return ok ? rg_escape(y) : NULL;

@@ -113,6 +113,8 @@ rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...) {
         me->failure.code = code;
         me->failure.unread = true;
         me->failure.halts = false;
+        me->failure.number = me->failures.all;
+        me->failure.length = strlen(line);
         memcpy(me->failure.message, line, sizeof line);
         rgi_unread_begin(me);
     } else if (!has_handler(me)) {
@@ -120,6 +122,14 @@ rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...) {
     }
     call_handler(me, code, line, stands);
     return NULL;
+}
+
+void rgi_failed_inside(int64_t before, const char *place) {
+    rg_failure *f = &rgi_this.failure;
+    const bool has_place = f->message[f->length];
+    const bool is_mistake = f->code != RG_OK && f->code != RG_OUT_OF_MEMORY;
+    if (is_mistake && f->number > before && !has_place)
+        snprintf(f->message + f->length, sizeof f->message - f->length, " (in %s)", place);
 }
 
 void rgi_forget_failure(void) {

@@ -39,6 +39,11 @@ void rgi_restore_failure(const rg_failure *saved);
 void rgi_set_failure_aside(rg_failure *aside);
 void rgi_bring_failure_back(const rg_failure *aside);
 
+/* Appends the place of a failure, such as " (in module encoder.layers.0)", to the message of the
+ * thread's error. Does nothing if that failure is one of the first `before` failures of the thread,
+ * has a place already (the innermost place stays), or means that memory ran out. */
+void rgi_failed_inside(int64_t before, const char *place) __attribute__((cold));
+
 /* Clears the thread's error, before a function fails again with a better message. */
 void rgi_forget_failure(void);
 

@@ -62,14 +62,17 @@ typedef struct rg_failure_count {
  * `reached` has the names of functions that were called with NULL because of the failure. `stack`
  * has the `depth` return addresses of the calls in progress when the failure happened; it is filled
  * in only if REGARD_ERRORS asks for it. `times` is the number of failures with this message, and
- * `named_call` the value of rgi_named_calls at the first of them. While the failure is set aside,
- * `count` holds the value that the thread's `failures` had when it was set aside. */
+ * `named_call` the value of rgi_named_calls at the first of them. `number` counts the thread's
+ * failures up to this one, and `length` is the message's length without the place that
+ * rgi_failed_inside appends. While the failure is set aside, `count` holds the value that the
+ * thread's `failures` had when it was set aside. */
 typedef struct rg_failure {
     rg_code code;
     bool unread, halts, told, has_number;
     int depth;
     unsigned named_call;
-    int64_t times;
+    int64_t times, number;
+    size_t length;
     void *stack[RG_STACK_DEPTH];
     char reached[160];
     char message[1024];

@@ -105,8 +105,10 @@ static bool run_backward(rg_function_context *ctx, rg_tensor *made[]) {
     bool ok = cls->backward(ctx, g, made);
     rg_set_grad_enabled(before);
     rgi_in_rule = inside;
-    return rgi_called(ok, failures, RG_RUNTIME_ERROR, cls->name,
-                      "backward failed, and said nothing");
+    ok = rgi_called(ok, failures, RG_RUNTIME_ERROR, cls->name, "backward failed, and said nothing");
+    if (!ok)
+        rgi_failed_inside(failures, ctx->row->node);
+    return ok;
 }
 
 static bool backward_in_scope(rg_function_context *ctx, rg_tensor *gin[], rg_observer *observer) {

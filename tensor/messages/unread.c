@@ -227,7 +227,7 @@ void rgi_count_later(rg_thread *me, const char *line, const char *format) {
     rg_failure *error = &me->failure;
     if (me->aside || is_same_call(error, line) || is_consequence(error, line, format))
         return;
-    if (strcmp(line, error->message) == 0) {
+    if (strncmp(line, error->message, error->length) == 0 && !line[error->length]) {
         error->times++;
         return;
     }

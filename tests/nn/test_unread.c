@@ -222,6 +222,31 @@ static void gives_its_own_number(void) {
     rg_eye(-1, 2);
 }
 
+/* A rule that reads several values of a freed graph fails once. */
+static void goes_back_again(void) {
+    rg_tensor *x = rg_requires_grad_(rg_ones(2, 3), true), *target = rg_literal([0, 1]);
+    rg_tensor *loss = rg_cross_entropy(x, target);
+    rg_backward(loss);
+    rg_backward(loss);
+}
+
+/* A module below others fails, and so does the call of each module above it. */
+static void calls_modules(void) {
+    rg_sequential *inner = rg_nn_sequential(rg_nn_relu(), rg_nn_linear(4, 2));
+    rg_sequential *model = rg_nn_sequential(rg_nn_identity(), inner);
+    for (int i = 0; i < 2; i++)
+        rg_call(model, rg_ones(6, 3));
+    rg_module_free(model);
+}
+
+/* The failure was there before the call of the module. */
+static void calls_after_a_failure(void) {
+    rg_sequential *model = rg_nn_sequential(rg_nn_linear(4, 2));
+    wrong();
+    rg_call(model, rg_ones(6, 3));
+    rg_module_free(model);
+}
+
 /* The library handles the failure of a call that it only tries. */
 static void tries(void) {
     rg_failure aside;
@@ -271,6 +296,19 @@ static bool fails_backward(rg_function_context *ctx, rg_tensor *const g[], rg_te
 static rg_function_class failing = { .name = "Failing",
                                      .forward = fails_forward,
                                      .backward = fails_backward };
+static bool passes_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    out[0] = ctx ? rg_clone(in[0]) : NULL;
+    return out[0];
+}
+/* The backward of an op that the program defines fails. */
+static void goes_back(void) {
+    static rg_function_class passing = { .name = "Passing",
+                                         .forward = passes_forward,
+                                         .backward = fails_backward };
+    rg_tensor *w = rg_requires_grad_(rg_ones(2), true);
+    for (int i = 0; i < 2; i++)
+        rg_backward(rg_sum(rg_function_apply(&passing, NULL, w)));
+}
 static void applies(void) { rg_function_apply(&failing, NULL, rg_ones(2)); }
 static void checks_function(void) {
     rg_function_check(&failing, NULL, RG_LIST(rg_requires_grad_(rg_double(rg_ones(2)), true)));
@@ -376,6 +414,18 @@ static const struct {
     { gives_its_own_number, MATMUL "\n" LATER
                             "eye: n must be greater or equal to 0, got -1\n" },
     { tries, "tried\n" },
+    { goes_back, MATMUL " (in PassingBackward) (2 times)\n" },
+    { goes_back_again,
+      "regard: cross_entropy: Trying to backward through the graph a second time (or directly "
+      "access saved tensors after they have already been freed). Saved intermediate values of the "
+      "graph are freed when you call rg_backward or rg_grad. Specify .retain_graph = true if you "
+      "need to backward through the graph a second time.\n" },
+    { calls_modules,
+      "regard: linear: mat1 and mat2 shapes cannot be multiplied (6x3 and 4x2) (in module 1.1) (2 "
+      "times)\n" },
+    { calls_after_a_failure,
+      MATMUL "\n" LATER
+      "linear: mat1 and mat2 shapes cannot be multiplied (6x3 and 4x2)\n" },
 };
 
 /* Returns how many hints a program gets with its report: one, if the report names the failure that
