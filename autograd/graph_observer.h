@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "hook_list.h"
 #include "node.h"
 #include "tensor/observer.h"
 #include "tensor/thread.h"
@@ -48,6 +49,8 @@ struct rg_graph_observer {
      * is an operation that reads the gradient again each time a recorded step is repeated
      * (rgi_observe_operation). */
     void (*read_gradient)(rg_graph_observer *o, rg_tensor *t, rg_tensor *grad, bool again);
+    /* Called when a module is called whose list of hooks, `hooks`, is empty. */
+    void (*called)(rg_graph_observer *o, rg_hook_list *hooks);
     /* Called when the program is about to change whether t requires grad. */
     void (*before_change)(rg_graph_observer *o, rg_tensor *t);
 

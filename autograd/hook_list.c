@@ -2,21 +2,46 @@
  * hook_list.c: adds, finds and removes hooks. It doesn't call them: the list's owner does.
  */
 #include "graph_observer.h"
-#include "hook_list.h"
 #include "tensor/memory.h"
 
-static atomic_int recorded_hooks;
-int rgi_recorded_hooks(void) { return recorded_hooks; }
+void rgi_observe_hooks(rg_hook_list *list) {
+    rg_graph_observer *o = rgi_graph_observer();
+    if (o->called)
+        o->called(o, list);
+}
 
-void rgi_count_recorded_hooks(int by) {
-    recorded_hooks += by;
+rg_hook_count *rgi_hook_count_of(rg_hook_list *list) {
+    rg_hook_count *count = list->count;
+    if (!count) {
+        rg_hook_count *made = rgi_alloc(sizeof *made, RG_MEM_OTHER);
+        if (!made)
+            return NULL;
+        *made = (rg_hook_count){ .refs = 1 };
+        /* Another thread may be recording a call of the same module. The first to get here stores
+         * the count. */
+        if (atomic_compare_exchange_strong(&list->count, &count, made))
+            count = made;
+        else
+            rgi_hook_count_release(made);
+    }
+    RG_COUNT_UP(&count->refs, 1);
+    return count;
+}
+
+void rgi_count_hooks(rg_hook_count *count, int by) {
+    if (count)
+        count->hooks += by;
     rgi_count_change();
 }
 
-/* Adds `by` to list->live and, if the list is `recorded`, to the number of recorded hooks. */
+void rgi_hook_count_release(rg_hook_count *count) {
+    if (count && RG_COUNT_DOWN(&count->refs, 1))
+        rgi_free(count, sizeof *count, RG_MEM_OTHER);
+}
+
 static void count_hooks(rg_hook_list *list, int by) {
     list->live += (size_t)by;
-    rgi_count_recorded_hooks(list->recorded ? by : 0);
+    rgi_count_hooks(list->count, by);
 }
 
 int rgi_hook_add(rg_hook_list *list, int kind, rg_any_function *function, void *context) {
@@ -73,6 +98,7 @@ void rgi_hook_remove(rg_hook_list *list, rg_hook *hook) {
 
 void rgi_hook_list_free(rg_hook_list *list) {
     count_hooks(list, -(int)list->live);
+    rgi_hook_count_release(list->count);
     rgi_free(list->v, list->room * sizeof *list->v, RG_MEM_OTHER);
     *list = (rg_hook_list){ 0 };
 }

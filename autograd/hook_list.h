@@ -23,14 +23,21 @@ typedef struct rg_hook {
 } rg_hook;
 enum { RG_HOOK_REMOVED = -1 };
 
+/* The number of hooks of a module that was called in a recorded step. The recordings of such steps
+ * read it before each repetition, because a repetition can't call hooks. The module's list of hooks
+ * and each of these recordings hold a reference to it. */
+typedef struct rg_hook_count {
+    atomic_int refs, hooks;
+} rg_hook_count;
+
 /* A list of n hooks, in the order of their ids. `live` is the number of hooks that haven't been
- * removed. `recorded` is set when the list's module is called in a step that is being recorded; the
+ * removed. `count` is NULL until the list's module is called in a step that is being recorded; the
  * list is empty at that time. An empty list is all zeros. */
 typedef struct rg_hook_list {
     rg_hook *v;
     size_t n, room, live;
     int next_id;
-    atomic_bool recorded;
+    _Atomic(rg_hook_count *) count;
 } rg_hook_list;
 
 /* Adds a hook, and returns its id, or -1 if memory ran out. */
@@ -42,10 +49,13 @@ void rgi_hook_remove(rg_hook_list *list, rg_hook *hook);
 /* Returns the first hook of that kind whose id is at least `id` and less than `end`, or NULL if
  * there is none. The pointer is valid until a hook is added or removed. */
 const rg_hook *rgi_hook_from(const rg_hook_list *list, int id, int end, int kind);
-/* Returns the number of recorded hooks: the hooks in all lists with `recorded` set, and the hooks
- * that nn/inside/points.c counts by rgi_count_recorded_hooks. A replay can't call recorded hooks,
- * and fails unless the number is 0. rgi_count_recorded_hooks adds `by` to the number. */
-int rgi_recorded_hooks(void);
-void rgi_count_recorded_hooks(int by);
+/* Tells the thread's observer that the module of this empty list is called. */
+void rgi_observe_hooks(rg_hook_list *list);
+/* Returns list->count with a new reference. If it is NULL, first makes it. Returns NULL if memory
+ * runs out. */
+rg_hook_count *rgi_hook_count_of(rg_hook_list *list);
+/* Adds `by` to the number of hooks, and tells recordings of the change. `count` may be NULL. */
+void rgi_count_hooks(rg_hook_count *count, int by);
+void rgi_hook_count_release(rg_hook_count *count);
 /* Removes all hooks, and frees the list's memory. */
 void rgi_hook_list_free(rg_hook_list *list);

@@ -231,7 +231,7 @@ static inline rg_tensor *call(rg_module *m, rg_list in, void *keywords) {
     calling = &frame;
     rg_hook_list *hooks = &m->registry->hooks;
     if (RG_UNLIKELY(rgi_this.observer != NULL) && !hooks->live)
-        hooks->recorded = true;
+        rgi_observe_hooks(hooks);
     rg_tensor *y = RG_UNLIKELY(hooks->live) ? forward_with_hooks(m, in, keywords)
                                             : forward_of(m, in, keywords);
     calling = frame.outer;

@@ -331,18 +331,27 @@ void rgi_recording_settle(rg_replay *r) {
 
 /* ---- hooks that were registered, and data that a tensor was given, after the recording ---- */
 
-/* Fails if a held tensor has a hook. Also fails if there is a hook on a module that any recorded
- * step has called, since a recording doesn't know which modules its own step called. */
+void rgi_recording_calls(rg_replay *r, rg_hook_list *hooks) {
+    rg_hook_count *count = rgi_hook_count_of(hooks);
+    if (!count)
+        r->failed = true;
+    else if (rgi_pointers_have(&r->called, count) || !pointers_add(r, &r->called, count))
+        rgi_hook_count_release(count);
+}
+
+/* Fails if a held tensor has a hook, or if a module that the step has called has one. */
 static bool is_without_hooks(const rg_replay *r) {
-    bool hooked = rgi_recorded_hooks() > 0;
+    bool hooked = false;
+    for (size_t i = 0; i < r->called.n && !hooked; i++)
+        hooked = ((const rg_hook_count *)r->called.v[i])->hooks > 0;
     for (size_t i = 0; i < r->held.n && !hooked; i++) {
         const rg_tensor *t = r->held.v[i];
         hooked = t->history && rgi_has_hooks((const rg_node *)t->history);
     }
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, hooked, "replay_run",
                   "a hook has been registered since the step was recorded, on a tensor of the step "
-                  "or on a module that a recorded step has called, and a run can't call it; remove "
-                  "the hook, or call the step itself");
+                  "or on a module that the step calls, and a run can't call it; remove the hook, "
+                  "or call the step itself");
     return true;
 }
 
@@ -414,6 +423,9 @@ void rgi_recording_free(rg_replay *r) {
         rgi_free(r->data, r->held.n * sizeof *r->data, RG_MEM_OTHER);
     if (r->strides)
         rgi_free(r->strides, r->n_strides * sizeof *r->strides, RG_MEM_OTHER);
+    for (size_t i = 0; i < r->called.n; i++)
+        rgi_hook_count_release(r->called.v[i]);
+    rgi_pointers_free(&r->called);
     rgi_pointers_free(&r->live);
     rgi_pointers_free(&r->held);
     rgi_free_handle(&r->handle, sizeof *r);

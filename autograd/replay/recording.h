@@ -92,6 +92,9 @@ struct rg_replay {
     size_t n_strides;
     rg_replay_read *reads;
     size_t n_reads, read_room;
+    /* The numbers of hooks (rg_hook_count) of the modules that the step has called. The recording
+     * holds a reference to each. */
+    rg_pointers called;
     /* The held tensors that have memory from the pool and may still be in use by the program. */
     rg_pointers live;
     /* The lists from here on are freed once the step is recorded. */
@@ -149,6 +152,8 @@ bool rgi_recording_makes_anew(rg_replay *r, const rg_tensor *t, const char *op);
 bool rgi_recording_made_leaf(const rg_replay *r, const rg_node *leaf);
 /* Notes that the step is about to change whether t requires grad. */
 void rgi_recording_changes(rg_replay *r, rg_tensor *t);
+/* Notes that the step calls the module with this list of hooks. */
+void rgi_recording_calls(rg_replay *r, rg_hook_list *hooks);
 /* Fails if the step has changed requires_grad of a tensor that it didn't make, and hasn't changed
  * it back. Another call of such a step would do something else. */
 bool rgi_recording_leaves_as_found(const rg_replay *r);

@@ -291,6 +291,10 @@ static void recorder_before_change(rg_graph_observer *o, rg_tensor *t) {
     rgi_recording_changes(rgi_recording_of(o), t);
 }
 
+static void recorder_called(rg_graph_observer *o, rg_hook_list *hooks) {
+    rgi_recording_calls(rgi_recording_of(o), hooks);
+}
+
 static const rg_graph_observer recorder_calls = {
     .tensors = { .make = recorder_make,
                  .allocate = recorder_allocate,
@@ -305,6 +309,7 @@ static const rg_graph_observer recorder_calls = {
     .gradient = rgi_recorder_gradient,
     .read_gradient = rgi_recorder_read_gradient,
     .before_change = recorder_before_change,
+    .called = recorder_called,
 };
 
 rg_replay *rg_record(void (*step)(void *context), void *context) {

@@ -32,8 +32,7 @@ RG_PUBLIC_BEGIN
  * If the step adds to a gradient that was set, a run fails in two cases. In the first, the gradient
  * shares memory with a tensor of the step, such as the gradient of another parameter. In the
  * second, the step reads the sum, and the program also uses the gradient elsewhere. A run also
- * fails in anomaly mode, and while there is a hook that the step would call. A hook on a module
- * counts if the step of any recording, in any thread, has called the module.
+ * fails in anomaly mode, and while there is a hook that the step would call.
  *
  * A step is refused if it does anything that can't be repeated. It must not read values (rg_item,
  * rg_str, rg_repr, and rg_full or rg_index with a tensor in place of a number), make a tensor of

@@ -28,18 +28,20 @@ typedef struct {
 } awaited_module;
 
 /* A hook scope: a list of n hooks that is in force for the module `root` and the modules below it.
- * called[i] is set once hook i has been called. `busy` is set while one of the hooks runs.
- * `recorded` is set if one of these modules was called while a step was recorded. Then repetitions
- * of recorded steps fail while the scope exists, because they would call no hooks. A scope belongs
- * to the thread `owner`; forwards in other threads don't call its hooks. */
+ * called[i] is set once hook i has been called. `busy` is set while one of the hooks runs. `counts`
+ * has the numbers of hooks of those of these modules that recorded steps have called. The scope
+ * counts as a hook of each, so that repetitions of these steps fail, because they would call no
+ * hooks. A scope belongs to the thread `owner`; forwards in other threads don't call its hooks. */
 struct rg_hook_scope {
     struct rg_hook_scope *outer;
     rg_module *root;
     rg_thread *owner;
-    bool busy, recorded;
-    int n, n_modules;
+    bool busy;
+    int n, n_modules, n_counts;
     awaited_module *modules;
     size_t room;
+    rg_hook_count **counts;
+    size_t counts_room;
     bool *called;
     rg_hook_at v[];
 };
@@ -217,15 +219,23 @@ static bool list_modules(struct rg_hook_scope *scope, const rg_named_modules_lis
     return true;
 }
 
-/* If the scope makes repetitions of recorded steps fail (see `recorded`), adds `by` to the number
- * of hooks that make them fail. `by` is 1 or -1. */
-static void count_for_replays(const struct rg_hook_scope *scope, int by) {
-    if (scope->recorded)
-        rgi_count_recorded_hooks(by);
+/* Lists the numbers of hooks of the modules that recorded steps have called, and adds 1 to each.
+ * Returns false if memory runs out. */
+static bool count_for_replays(struct rg_hook_scope *scope, const rg_named_modules_list *all) {
+    if (!rgi_grow((void **)&scope->counts, &scope->counts_room, (size_t)all->n,
+                  sizeof *scope->counts))
+        return false;
+    for (int i = 0; i < all->n; i++) {
+        rg_hook_list *hooks = &all->v[i].module->registry->hooks;
+        if (!hooks->count)
+            continue;
+        scope->counts[scope->n_counts] = rgi_hook_count_of(hooks);
+        rgi_count_hooks(scope->counts[scope->n_counts++], 1);
+    }
+    return true;
 }
 
 static void scope_end(struct rg_hook_scope *scope) {
-    count_for_replays(scope, -1);
     struct rg_hook_scope **at = &rgi_hook_scopes;
     while (*at && *at != scope)
         at = &(*at)->outer;
@@ -237,6 +247,11 @@ static void scope_end(struct rg_hook_scope *scope) {
             rg_remove_forward_hook(m->module, m->id);
         rgi_rename(&m->name, NULL);
     }
+    for (int i = 0; i < scope->n_counts; i++) {
+        rgi_count_hooks(scope->counts[i], -1);
+        rgi_hook_count_release(scope->counts[i]);
+    }
+    rgi_free(scope->counts, scope->counts_room * sizeof *scope->counts, RG_MEM_OTHER);
     rgi_free(scope->modules, scope->room * sizeof *scope->modules, RG_MEM_OTHER);
     rgi_free(scope->called, (size_t)scope->n + 1, RG_MEM_OTHER);
     rgi_free(scope, sizeof *scope + (size_t)scope->n * sizeof *scope->v, RG_MEM_OTHER);
@@ -284,10 +299,7 @@ static struct rg_hook_scope *scope_begin(rg_module *m, const rg_hooks_at *hooks,
     scope->called = rgi_alloc((size_t)scope->n + 1, RG_MEM_OTHER);
     if (scope->called)
         memset(scope->called, 0, (size_t)scope->n + 1);
-    for (int i = 0; i < all.n; i++)
-        scope->recorded |= all.v[i].module->registry->hooks.recorded;
-    count_for_replays(scope, 1);
-    if (scope->called && list_modules(scope, &all)) {
+    if (scope->called && count_for_replays(scope, &all) && list_modules(scope, &all)) {
         scope->outer = rgi_hook_scopes;
         rgi_hook_scopes = scope;
         return scope;
