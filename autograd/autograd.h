@@ -115,11 +115,12 @@ bool rg_backward_many(int n, rg_tensor *const y[], rg_tensor *const gradients[],
 bool rg_grad_many(int n, rg_tensor *const y[], rg_tensor *const gradients[], int m,
                   rg_tensor *const x[], rg_tensor *results[], rg_backward_options options);
 
-/* rg_grad_of returns t.grad, or RG_NONE if t has no gradient. rg_set_grad sets it. t must be a
- * leaf, which needn't require grad, or must retain its grad; otherwise rg_set_grad fails.
- * rg_set_grad(t, RG_NONE) removes the gradient. rg_retain_grad makes a tensor that isn't a leaf
- * keep its .grad, and rg_retains_grad returns whether t is such a tensor. For a leaf,
- * rg_retains_grad returns false. */
+/* rg_grad_of returns t.grad, or RG_NONE if t has no gradient: no backward run has added to it yet,
+ * or it was removed (rg_optim_zero_grad), or t isn't a leaf and doesn't retain its grad.
+ * rg_set_grad sets it. t must be a leaf, which needn't require grad, or must retain its grad;
+ * otherwise rg_set_grad fails. rg_set_grad(t, RG_NONE) removes the gradient. rg_retain_grad makes a
+ * tensor that isn't a leaf keep its .grad, and rg_retains_grad returns whether t is such a tensor.
+ * For a leaf, rg_retains_grad returns false. */
 rg_tensor *rg_grad_of(rg_tensor *t);
 bool rg_set_grad(rg_tensor *t, rg_tensor *grad);
 bool rg_retain_grad(rg_tensor *t);
@@ -151,8 +152,10 @@ int rg_register_post_accumulate_grad_hook(rg_tensor *t, rg_post_accumulate_grad_
  * changed in place, and restored. The checks whose names contain _list take a function that returns
  * up to 64 outputs, in an array that must outlive the function's call. Outputs that don't require
  * grad, such as integers, aren't checked. If no output requires grad, the check requires that no
- * output changes. The function must not be left by longjmp (see rg_error_handler). The library puts
- * 16 NULLs after the inputs: a function that reads too many inputs gets a NULL, and fails. */
+ * output changes. Two inputs are RG_LIST(x, w).v, or an array literal in parentheses:
+ * ((rg_tensor *[]){ x, w }). The function must not be left by longjmp (see rg_error_handler). The
+ * library puts 16 NULLs after the inputs: a function that reads too many inputs gets a NULL, and
+ * fails. */
 typedef rg_tensor *rg_function(rg_tensor *const inputs[], void *context);
 typedef rg_list rg_list_function(rg_tensor *const inputs[], void *context);
 typedef struct RG_OPTIONS rg_gradcheck_options {

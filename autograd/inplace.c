@@ -21,7 +21,8 @@ static bool may_record_write(const rg_tensor *t, const char *op) {
         return false;
     bool of_leaf = rgi_history_of(t) && !(base->history && rgi_node_of(base)->op);
     RG_FAIL_IF(of_leaf, op,
-               "a %sleaf Variable that requires grad is being used in an in-place operation.",
+               "a %sleaf Variable that requires grad is being used in an in-place operation. To "
+               "change it without recording, do so in a block with RG_NO_GRAD();",
                view ? "view of a " : "");
     return true;
 }

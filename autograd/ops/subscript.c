@@ -388,7 +388,7 @@ rg_tensor *(rg_set_items_)(rg_tensor *x, rg_tensor *value, int n, const rg_item_
         return x;
     RG_FAIL_IF(s.way.n_steps && x->history && rg_is_leaf(x) && !rgi_grad_off, "set_item_",
                "a view of a leaf Variable that requires grad is being used in an in-place "
-               "operation.");
+               "operation. To change it without recording, do so in a block with RG_NO_GRAD();");
     rg_tensor *in[2 + RG_MAX_DIMS] = { x, set_item_value(x, value, &s) };
     if (!in[1])
         return NULL;

@@ -9,6 +9,9 @@
  *
  *     rg_tensor *h = rg_hessian(energy, &model, 1, &x);
  *
+ * Two inputs are RG_LIST(x, w).v: rg_hessian(energy, &model, 2, RG_LIST(x, w).v). In C an array
+ * literal in their place has parentheses around it: ((rg_tensor *[]){ x, w }).
+ *
  * The rest of this comment doesn't concern rg_vmap. y is the result of f, and must be floating
  * point. Only floating-point inputs are differentiated. Derivatives, and the y that is returned
  * with them, have no history unless .create_graph is true. With .create_graph, their history leads

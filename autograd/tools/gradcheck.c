@@ -311,6 +311,24 @@ static bool computes_in_float32(const check *c, const outputs *y, const mismatch
     return odd;
 }
 
+/* Runs backward with a gradient of zeros for the output with the worst mismatch. Returns whether
+ * the gradient of its input has an element that isn't 0. Returns false if the run fails. */
+static bool ignores_output_gradient(const check *c, const outputs *y, const mismatch *worst) {
+    RG_SCOPE();
+    rg_tensor *output = y->v[worst->output], *x = c->inputs[worst->input], *g = NULL;
+    if (!output->history)
+        return false;
+    rg_tensor *zeros = rg_zeros_like(output);
+    if (!zeros
+        || !rg_grad_many(1, &output, &zeros, 1, &x, &g,
+                         (rg_backward_options){ .retain_graph = true, .allow_unused = true }))
+        return false;
+    bool any = false;
+    for (int64_t at = 0; g != RG_NONE && at < x->numel; at++)
+        any = any || (isfinite(*element(g, at)) && *element(g, at) != 0);
+    return any;
+}
+
 /* Returns a sentence about the likely cause of a mismatch, or "" if no cause was found. */
 static const char *likely_cause(const check *c, const outputs *y, const jacobian *j,
                                 const uint32_t versions[], const mismatch *worst) {
@@ -323,6 +341,9 @@ static const char *likely_cause(const check *c, const outputs *y, const jacobian
     if (!j->reached[worst->input])
         return ". No gradient reaches that input: is it detached on its way, by rg_detach, "
                "RG_NO_GRAD or rg_item?";
+    if (!*rg_error_peek() && ignores_output_gradient(c, y, worst))
+        return ". The input's gradient isn't 0 even if the output's is: does a backward function "
+               "leave out g[0]?";
     if (!*rg_error_peek() && computes_in_float32(c, y, worst))
         return ". The values have the precision of float32: does a loop compute in float?";
     return "";

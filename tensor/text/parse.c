@@ -83,11 +83,10 @@ static bool parse_garbage(parser *s, const char *expected) {
                            "the text is summarised: '...' stands for elements it leaves out");
     if (*s->at == 0)
         return parse_fault(s, NULL, RG_VALUE_ERROR, "expected %s but the text ends", expected);
-    int shown = 0;
-    while (shown < 24 && s->at[shown] && s->at[shown] != '\n')
-        shown++;
-    return parse_fault(s, NULL, RG_VALUE_ERROR, "expected %s but got '%.*s'", expected, shown,
-                       s->at);
+    const bool names = isalpha((unsigned char)*s->at) && strcmp(expected, "a number") == 0;
+    const int shown = (int)RG_MIN(strcspn(s->at, "\n"), 24);
+    return parse_fault(s, NULL, RG_VALUE_ERROR, "expected %s but got '%.*s'%s", expected, shown,
+                       s->at, names ? "; rg_from makes a tensor of variables' values" : "");
 }
 
 static bool parse_is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }

@@ -491,6 +491,23 @@ static rg_tensor *rounds_to_float(rg_tensor *const in[], void *unused) {
     return rg_double(rg_sin(rg_float(in[0])));
 }
 
+/* y = x^2, with a backward that doesn't multiply by the gradient of y. */
+static bool square_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    out[0] = rg_square(in[0]);
+    return rg_save_for_backward(ctx, in[0]);
+}
+static bool square_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    gin[0] = g[0] ? rg_mul(rg_saved_tensor(ctx, 0), 2) : NULL;
+    return gin[0];
+}
+static rg_tensor *without_gradient(rg_tensor *const in[], void *unused) {
+    static rg_function_class square = { .name = "Square",
+                                        .forward = square_forward,
+                                        .backward = square_backward };
+    (void)unused;
+    return rg_function_apply(&square, NULL, in[0]);
+}
+
 START_TEST(test_likely_causes) {
     rg_tensor *in[] = { input(2, 3), rg_detach(input(2, 3)) };
     int calls = 0;
@@ -512,6 +529,9 @@ START_TEST(test_likely_causes) {
     ck_fails(rg_gradcheck(hidden, NULL, 1, in), RG_RUNTIME_ERROR, "No gradient reaches that input");
     ck_fails(rg_gradcheck(rounds_to_float, NULL, 1, in), RG_RUNTIME_ERROR,
              "The values have the precision of float32: does a loop compute in float?");
+    ck_fails(rg_gradcheck(without_gradient, NULL, 1, in), RG_RUNTIME_ERROR,
+             "does a backward function leave out g[0]?");
+    rg_memory_may_stay = 1; /* The class of an op stays. */
     /* For a gradient that is wrong but isn't 0, the error names neither a missing gradient nor
      * float32 as the cause. */
     ck_assert(!rg_gradcheck(half_hidden, NULL, 1, in));

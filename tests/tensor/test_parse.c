@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <math.h>
 
+#define OF_VARIABLES "; rg_from makes a tensor of variables' values"
 static const rg_printoptions exact = { 17, INT_MAX, 3, 80, 1 };
 
 static bool same_bits(const rg_tensor *a, rg_tensor *b) {
@@ -214,22 +215,23 @@ START_TEST(test_garbage) {
         { "[010]",
           "expected a number without leading zeros (C would read it as octal) but got '010]'" },
         { "[0x]", "expected a number but got '0x]'" },
-        { "[nano]", "expected a number but got 'nano]'" },
+        { "[nano]", "expected a number but got 'nano]'" OF_VARIABLES },
         { "[float('1)]", "expected a quote but got ')]'" },
         { "[float(1]", "expected ')' but got ']'" },
         { "[1.5ff]", "expected a number but got '1.5ff]'" },
         { "[1ulll]", "expected a number but got '1ulll]'" },
         { "['5']", "expected a number but got ''5']'" },
-        { "[x\ny]", "expected a number but got 'x'" },
-        { "[abcdefghijklmnopqrstuvwxyz]", "expected a number but got 'abcdefghijklmnopqrstuvwx'" },
-        { "[torch.np.inf]", "expected a number but got 'torch.np.inf]'" },
-        { "[math.np.inf]", "expected a number but got 'math.np.inf]'" },
-        { "[math.torch.inf]", "expected a number but got 'math.torch.inf]'" },
+        { "[x\ny]", "expected a number but got 'x'" OF_VARIABLES },
+        { "[abcdefghijklmnopqrstuvwxyz]",
+          "expected a number but got 'abcdefghijklmnopqrstuvwx'" OF_VARIABLES },
+        { "[torch.np.inf]", "expected a number but got 'torch.np.inf]'" OF_VARIABLES },
+        { "[math.np.inf]", "expected a number but got 'math.np.inf]'" OF_VARIABLES },
+        { "[math.torch.inf]", "expected a number but got 'math.torch.inf]'" OF_VARIABLES },
         { "[1\x0e]", "expected a number but got '1\x0e]'" },
         { "[1, ..., 3]", "the text is summarised: '...' stands for elements it leaves out" },
         { "[...]", "the text is summarised: '...' stands for elements it leaves out" },
-        { "[[1, 2], [3, four]]", "expected a number but got 'four]]'" },
-        { "[[1, 2], [3], x]", "expected a number but got 'x]'" },
+        { "[[1, 2], [3, four]]", "expected a number but got 'four]]'" OF_VARIABLES },
+        { "[[1, 2], [3], x]", "expected a number but got 'x]'" OF_VARIABLES },
         { "[[[[[[[[[1]]]]]]]]]", "too many dimensions: a tensor has at most 8" },
         { "tensor([1]", "expected ',' or ')' but the text ends" },
         { "tensor([1], dtype=torch.int8)",
