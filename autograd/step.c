@@ -42,7 +42,8 @@ static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int
     static __thread int64_t failures;
     if (!t && !s->node->freed)
         return RG_NONE;
-    if (failed != s || failures != rgi_this.failures.all)
+    const bool is_same_failure = failed == s && failures == rgi_this.failures.all;
+    if (!is_same_failure || !rgi_this.failure.unread)
         fail_for_saved(s, slot, from, t);
     failed = s;
     failures = rgi_this.failures.all;
