@@ -120,7 +120,8 @@ void rg_optim_free(rg_optim *o);
 
 /* Updates each parameter that has a gradient. Returns false on failure; then no parameter has
  * changed. Warns if a gradient still contains a gradient that an earlier step used, because the
- * program ran backward again without clearing the gradients. */
+ * program ran backward again without clearing the gradients. Also warns if no parameter has a
+ * gradient, and none had one in an earlier step. */
 bool rg_optim_step(rg_optim *o);
 /* Makes a step as torch's step(closure) does. Calls the closure, which must clear the gradients,
  * compute the loss, run backward, and return the loss; then updates the parameters. LBFGS calls the

@@ -90,6 +90,18 @@ static bool show_gradients(const ownership *w, rg_tensor **hidden) {
     return ok;
 }
 
+/* Returns whether only parameters of other ranks have gradients. A step of this rank would change
+ * nothing, and warn that there is no gradient. */
+static bool others_have_all(const ownership *w, rg_tensor *const hidden[]) {
+    bool any = false;
+    for (int i = 0; i < w->n; i++) {
+        any = any || hidden[i];
+        if (rg_grad_of(w->params[i]) != RG_NONE)
+            return false;
+    }
+    return any;
+}
+
 /* Updates the parameters that this rank owns, sends them to the other ranks, and receives theirs.
  * If training is halted on this rank, the rank still takes part until all ranks know that it has
  * failed. Otherwise the other ranks would wait for it forever. */
@@ -102,7 +114,8 @@ static bool step_own_part(rg_optim *o) {
         return false;
     bool ok = !rg_training_halted() && find_owners(o, &w);
     rg_tensor **hidden = ok ? rgi_scope_room((size_t)w.n * sizeof *hidden) : NULL;
-    ok = hidden && hide_gradients(&w, hidden) && rg_optim_step(o);
+    ok = hidden && hide_gradients(&w, hidden)
+         && (others_have_all(&w, hidden) || rg_optim_step(o));
     ok = show_gradients(&w, hidden) && ok;
     if (!rgi_all_ok(op, ok))
         return false;

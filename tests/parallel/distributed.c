@@ -5,6 +5,7 @@
 #include "holds.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { SHARDS = 4, ROWS = 8 };
 static int rank, size;
@@ -312,6 +313,28 @@ static void test_an_empty_parameter(void) {
     rg_optim_free(o);
 }
 
+static int warnings;
+static void count_warning(const char *message) { warnings += strncmp(message, "step:", 5) == 0; }
+
+/* A rank doesn't warn of absent gradients if another rank owns the only parameter that has one. If
+ * no parameter has a gradient, each rank warns. */
+static void test_warnings_of_absent_gradients(void) {
+    RG_SCOPE();
+    rg_tensor *v = rg_requires_grad_(rg_ones(4), true), *w = rg_requires_grad_(rg_ones(4), true);
+    rg_optim *o = rg_optim_sgd(RG_LIST(v, w), .lr = 0.25);
+    warnings = 0;
+    rg_on_warning(count_warning);
+    HOLDS(rg_backward(rg_sum(w)));
+    HOLDS(rg_sharded_optim_step(o));
+    HOLDS(warnings == 0 && rg_item(rg_sum(w)) == 3);
+    rg_optim *unused = rg_optim_sgd(RG_LIST(rg_requires_grad_(rg_ones(4), true)));
+    HOLDS(rg_sharded_optim_step(unused));
+    HOLDS(warnings == 1);
+    rg_on_warning(rg_print_warning);
+    rg_optim_free(unused);
+    rg_optim_free(o);
+}
+
 /* ---- what is refused ------------------------------------------------------------------- */
 
 static void test_refusals(void) {
@@ -458,6 +481,7 @@ int main(void) {
         test_nothing_to_move,
         test_gradients_after_a_sharded_step,
         test_an_empty_parameter,
+        test_warnings_of_absent_gradients,
         test_refusals,
         test_no_memory_on_one_rank,
     };
