@@ -46,11 +46,6 @@ typedef struct rnn_run {
     rg_step_runs runs;
 } rnn_run;
 
-/* Returns whether a bias is RG_NONE or a vector of n elements. If not, fails. */
-static bool rnn_check_bias(const char *op, const char *what, rg_tensor *bias, int64_t n) {
-    return bias == RG_NONE || (rgi_check(bias, op) && rgi_want_vector(op, what, bias, n));
-}
-
 /* Fails and returns false unless the weights, which a program may have replaced, are tensors of the
  * module's sizes. The shapes of weight_ih and weight_hh are checked by the ops. */
 static bool rnn_check_weights(const rg_rnn_module *self) {
@@ -60,8 +55,7 @@ static bool rnn_check_weights(const rg_rnn_module *self) {
     for (int i = 0; i < self->n_weights; i++) {
         const rg_rnn_weights *w = &self->weights[i];
         if (!rgi_check(w->weight_ih, name) || !rgi_check(w->weight_hh, name)
-            || !rnn_check_bias(name, "bias_ih", w->bias_ih, made)
-            || !rnn_check_bias(name, "bias_hh", w->bias_hh, made))
+            || !rgi_want_biases(name, w->bias_ih, w->bias_hh, made))
             return false;
         const rg_dims projection = RG_DIMS(rnn_width(self), self->hidden_size);
         if (self->o.proj_size

@@ -45,7 +45,9 @@ static bool cell_check_sizes(const rg_rnn_cell_module *self, const rg_tensor *x,
     const char *name = self->base.cls->name;
     const bool lstm = cell_is_lstm(self);
     const rg_dims shape = RG_DIMS(x->size[0], self->hidden_size);
+    const int gates = rgi_rnn_gate_count(lstm, cell_is_gru(self));
     return rgi_want_input_size(name, x, self->input_size)
+           && rgi_want_biases(name, self->bias_ih, self->bias_hh, gates * self->hidden_size)
            && rgi_want_state(name, lstm, 0, s[0], shape)
            && rgi_want_state(name, lstm, 1, s[1], shape);
 }

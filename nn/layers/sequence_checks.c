@@ -64,6 +64,15 @@ bool rgi_want_states(const char *op, bool lstm, rg_tensor *const states[2]) {
     return true;
 }
 
+bool rgi_want_biases(const char *op, rg_tensor *bias_ih, rg_tensor *bias_hh, int64_t n) {
+    RG_FAIL_IF((bias_ih == RG_NONE) != (bias_hh == RG_NONE), op,
+               "bias_ih and bias_hh must be there together");
+    return bias_ih == RG_NONE
+           || (rgi_check(bias_ih, op) && rgi_check(bias_hh, op)
+               && rgi_want_vector(op, "bias_ih", bias_ih, n)
+               && rgi_want_vector(op, "bias_hh", bias_hh, n));
+}
+
 bool rgi_want_states_like(const char *op, const rg_tensor *x, int dims,
                           rg_tensor *const states[2]) {
     const char *kind = x->ndim == dims ? "batched" : "unbatched";

@@ -26,6 +26,9 @@ bool rgi_want_mask_beside(const char *op, const char *what, rg_tensor *mask, con
 
 /* Fails and returns false unless x's last dim has the size `size`, the layer's input_size. */
 bool rgi_want_input_size(const char *op, const rg_tensor *x, int64_t size);
+/* Fails and returns false unless both biases, which a program may have replaced, are vectors of n
+ * elements, or both are RG_NONE. */
+bool rgi_want_biases(const char *op, rg_tensor *bias_ih, rg_tensor *bias_hh, int64_t n);
 /* Fails and returns false if an LSTM is given only one of h_0 and c_0, or if a layer of another
  * kind is given c_0. `states` are h_0 and c_0; RG_NONE means that a state isn't given. */
 bool rgi_want_states(const char *op, bool lstm, rg_tensor *const states[2]);

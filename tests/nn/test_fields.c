@@ -156,6 +156,31 @@ START_TEST(test_dims) {
 }
 END_TEST
 
+/* A recurrent layer has both biases or none, and a projection of its size. */
+START_TEST(test_recurrent_weights) {
+    RG_SCOPE();
+    rg_rnn_module *lstm = rg_nn_lstm(2, 3, .proj_size = 2);
+    rg_rnn_weights *w = lstm->weights;
+    rg_rnn_cell_module *cell = rg_nn_gru_cell(2, 2);
+    ck_ok(rg_register_parameter(&lstm->base, "weight_hr_l0", &w->weight_hr, rg_ones(1, 3)));
+    ck_fails(rg_call(lstm, X(1, 2)), RG_RUNTIME_ERROR, "weight_hr");
+    ck_ok(rg_register_parameter(&lstm->base, "weight_hr_l0", &w->weight_hr, rg_ones(2, 3)));
+    ck_ok(rg_call(lstm, X(1, 2)));
+    ck_ok(rg_register_parameter(&lstm->base, "bias_ih_l0", &w->bias_ih, RG_NONE));
+    ck_fails(rg_call(lstm, X(1, 2)), RG_RUNTIME_ERROR,
+             "LSTM: bias_ih and bias_hh must be there together");
+    ck_ok(rg_register_parameter(&lstm->base, "bias_hh_l0", &w->bias_hh, RG_NONE));
+    ck_ok(rg_call(lstm, X(1, 2)));
+    RG_PARAMETER(cell, bias_hh, RG_NONE);
+    ck_fails(rg_call(cell, X(2)), RG_RUNTIME_ERROR,
+             "GRUCell: bias_ih and bias_hh must be there together");
+    RG_PARAMETER(cell, bias_hh, X(1));
+    ck_fails(rg_call(cell, X(2)), RG_RUNTIME_ERROR, "bias_hh");
+    rg_module_free(lstm);
+    rg_module_free(cell);
+}
+END_TEST
+
 /* As in torch, bn.track_running_stats = False stops the updates in training mode. */
 START_TEST(test_track_running_stats) {
     RG_SCOPE();
@@ -193,5 +218,5 @@ START_TEST(test_weight_of_loss) {
 }
 END_TEST
 
-RG_TESTS(fields, test_registered_fields, test_dims, test_track_running_stats,
-         test_weight_of_loss)
+RG_TESTS(fields, test_registered_fields, test_dims, test_recurrent_weights,
+         test_track_running_stats, test_weight_of_loss)
