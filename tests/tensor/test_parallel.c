@@ -90,8 +90,12 @@ static rg_tensor *numbers(rg_dtype dtype, rg_dims shape, bool turned) {
         rgi_copy_elements(whole, t);
         t = whole;
     }
-    if (turned)
-        *t = k_turned(t);
+    if (turned) {
+        const int last = t->ndim - 1;
+        RG_SWAP(t->size[last], t->size[last - 1]);
+        RG_SWAP(t->stride[last], t->stride[last - 1]);
+        rgi_update_flags(t);
+    }
     return t;
 }
 
