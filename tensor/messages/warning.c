@@ -16,7 +16,7 @@
 #include <stdio.h>
 
 void rg_print_warning(const char *message) {
-    fprintf(stderr, "warning: %s\n", message);
+    fprintf(stderr, "regard: warning: %s\n", message);
     rgi_tell_calls();
 }
 

@@ -542,8 +542,8 @@ END_TEST
 START_TEST(test_unknown_value) {
     int signal;
     ck_assert_str_eq(told_by(ends, "loud", &signal),
-                     "warning: REGARD_ERRORS: 'loud' is not quiet, trace or abort; a failure that "
-                     "nobody has looked at is told in a line\n" MATMUL "\n");
+                     "regard: warning: REGARD_ERRORS: 'loud' is not quiet, trace or abort; a "
+                     "failure that nobody has looked at is told in a line\n" MATMUL "\n");
 }
 END_TEST
 

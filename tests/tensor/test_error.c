@@ -393,7 +393,7 @@ START_TEST(test_warnings_are_printed) {
     ck_assert_int_gt(pread(file, text, sizeof text - 1, 0), 0);
     close(file);
     unlink(path);
-    ck_assert_str_eq(text, "warning: op: number 7\n");
+    ck_assert_str_eq(text, "regard: warning: op: number 7\n");
 }
 END_TEST
 

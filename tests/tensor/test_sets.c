@@ -77,7 +77,7 @@ START_TEST(test_warning) {
     ck_assert_msg(strncmp(best, "set ", 4) == 0 && strlen(best) == sizeof "set 0", "%s", best);
     for (int i = 0; i < RG_COUNT(wrong); i++) {
         k_choose_set(wrong[i], best[4] - '0', reason);
-        snprintf(want, sizeof want, "warning: REGARD_CPU: %s\n%s", reason, best);
+        snprintf(want, sizeof want, "regard: warning: REGARD_CPU: %s\n%s", reason, best);
         run_with(wrong[i], text, sizeof text);
         ck_assert_str_eq(text, want);
     }
