@@ -21,21 +21,45 @@ static int most_inputs(const rg_module_class *c) {
     return c->forward ? 1 : 0;
 }
 
-__attribute__((cold)) rg_tensor *rgi_fail_for_inputs_of(const rg_module_class *c, int n,
-                                                        int takes) {
+/* Fails as rgi_fail_for_inputs does. `more` is appended to the message. */
+static rg_tensor *fail_for_inputs(const rg_module_class *c, int n, int takes, const char *more) {
     RG_FAIL_AS_IF(RG_TYPE_ERROR, n > takes, c->name,
-                  "%s.forward() takes %d positional arguments but %d were given", c->name,
-                  takes + 1, n + 1);
+                  "%s.forward() takes %d positional arguments but %d were given%s", c->name,
+                  takes + 1, n + 1, more);
     return rgi_fail(RG_TYPE_ERROR, c->name,
-                    "%s.forward() missing %d required positional argument%s", c->name, takes - n,
-                    takes - n > 1 ? "s" : "");
+                    "%s.forward() missing %d required positional argument%s%s", c->name, takes - n,
+                    takes - n > 1 ? "s" : "", more);
+}
+
+__attribute__((cold)) rg_tensor *rgi_fail_for_inputs_of(const rg_module_class *c, int n, int takes,
+                                                        const char *const names[]) {
+    char missing[100] = "";
+    for (int i = n; i < takes; i++) {
+        const size_t at = strlen(missing);
+        const char *before = takes - n > 2 ? ", and " : " and ";
+        if (i < takes - 1)
+            before = ", ";
+        if (i == n)
+            before = ": ";
+        snprintf(missing + at, sizeof missing - at, "%s'%s'", before, names[i]);
+    }
+    return fail_for_inputs(c, n, takes, missing);
+}
+
+/* Fails for a call with n inputs, for which the class has no function, and returns NULL. */
+static rg_tensor *fail_without_function(const rg_module_class *c, int n) {
+    static const char *const functions[] = { "forward_with", "forward", "forward2", "forward3" };
+    const int most = most_inputs(c);
+    char needs[100];
+    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, !most, c->name,
+                  "Module [%s] is missing the required \"forward\" function", c->name);
+    snprintf(needs, sizeof needs, "; the class has no .%s for a call with %d input%s",
+             functions[n > 3 ? 0 : n], n, n == 1 ? "" : "s");
+    return fail_for_inputs(c, n, most, needs);
 }
 
 __attribute__((cold)) rg_tensor *rgi_fail_for_inputs(const rg_module_class *c, int n) {
-    int most = most_inputs(c);
-    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, !most, c->name,
-                  "Module [%s] is missing the required \"forward\" function", c->name);
-    return rgi_fail_for_inputs_of(c, n, most);
+    return fail_for_inputs(c, n, most_inputs(c), "");
 }
 
 static rg_tensor *forward_of(rg_module *m, rg_list in, void *keywords) {
@@ -49,7 +73,7 @@ static rg_tensor *forward_of(rg_module *m, rg_list in, void *keywords) {
         return c->forward3(m, in.v[0], in.v[1], in.v[2]);
     if (c->forward_with)
         return c->forward_with(m, in, keywords);
-    return rgi_fail_for_inputs(c, in.n);
+    return fail_without_function(c, in.n);
 }
 
 /* ---- forward hooks ------------------------------------------------------------- */

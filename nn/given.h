@@ -17,10 +17,12 @@ const char *rgi_module_begin_use(rg_module *m, const char *user);
 void rgi_module_end_use(rg_module *m, const char *user_before);
 
 /* Fail with torch's TypeError, because a module of class c was called with n inputs, and return
- * NULL. rgi_fail_for_inputs looks up in c how many inputs the class takes, and
- * rgi_fail_for_inputs_of gets this number as `takes`. */
+ * NULL. rgi_fail_for_inputs looks up in c how many inputs the class takes. rgi_fail_for_inputs_of
+ * gets this number as `takes`, and the names of these inputs, of which the error message has the
+ * missing ones. */
 rg_tensor *rgi_fail_for_inputs(const rg_module_class *c, int n);
-rg_tensor *rgi_fail_for_inputs_of(const rg_module_class *c, int n, int takes);
+rg_tensor *rgi_fail_for_inputs_of(const rg_module_class *c, int n, int takes,
+                                  const char *const names[]);
 
 /* Writes m's path from the root of its tree, such as "h.0.attn", to `text`, which has room for
  * `room` bytes. A root's path is "", and a path that is too long is cut off. Returns the length of

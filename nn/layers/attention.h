@@ -95,7 +95,15 @@ typedef struct rg_attended {
 } rg_attended;
 /* The keywords for rg_call_keywords of a MultiheadAttention. The call stores the attention weights
  * in `weights`. If a layer has a module of another class in the place of its
- * rg_multihead_attention, that module is called with these keywords as well. */
+ * rg_multihead_attention, that module is called with these keywords as well. In C, an option that
+ * isn't written is 0 or NULL, and NULL as a mask is an error:
+ *
+ *     rg_multihead_keywords k = { .options = { .key_padding_mask = RG_NONE,
+ *                                              .need_weights = true,
+ *                                              .attn_mask = RG_NONE,
+ *                                              .average_attn_weights = true } };
+ *     rg_tensor *output = rg_call_keywords(attention, &k, query, key, value);
+ */
 typedef struct rg_multihead_keywords {
     rg_multihead_options options RG_EMPTY;
     rg_tensor *weights RG_DEFAULT(RG_NONE);

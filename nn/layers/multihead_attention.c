@@ -469,8 +469,9 @@ static rg_tensor *mha_run(rg_multihead_attention *self, rg_tensor *const in[3],
 }
 
 static rg_tensor *mha_forward_with(rg_module *m, rg_list in, void *keywords) {
+    static const char *const names[] = { "query", "key", "value" };
     if (in.n != 3)
-        return rgi_fail_for_inputs(m->cls, in.n);
+        return rgi_fail_for_inputs_of(m->cls, in.n, 3, names);
     return mha_run((rg_multihead_attention *)m, in.v, keywords);
 }
 

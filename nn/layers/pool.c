@@ -40,6 +40,8 @@ static rg_dims pool_stride(int64_t stride, rg_dims strides, rg_dims kernel) {
     return stride == RG_KERNEL && !strides.n ? kernel : list_or_number(stride, strides);
 }
 
+static const char *const input_name = "input";
+
 /* ---- MaxPool1d, MaxPool2d ------------------------------------------------------------ */
 
 /* Returns the maxima. If the call has keywords, stores the indices of the maxima in them. */
@@ -53,7 +55,7 @@ static rg_tensor *pool_give(rg_values_indices r, void *keywords) {
 static rg_tensor *max_pool_module_forward(rg_module *m, rg_list in, void *keywords) {
     rg_max_pool_module *self = (rg_max_pool_module *)m;
     if (in.n != 1)
-        return rgi_fail_for_inputs_of(m->cls, in.n, 1);
+        return rgi_fail_for_inputs_of(m->cls, in.n, 1, &input_name);
     rg_tensor *x = in.v[0];
     if (self->dims == 2)
         return pool_give(rg_max_pool2d_with_indices_with(x, self->kernel_size, self->o), keywords);
@@ -149,7 +151,7 @@ static rg_tensor *adaptive_avg_module_forward(rg_module *m, rg_tensor *x) {
 static rg_tensor *adaptive_max_module_forward(rg_module *m, rg_list in, void *keywords) {
     rg_adaptive_pool_module *self = (rg_adaptive_pool_module *)m;
     if (in.n != 1)
-        return rgi_fail_for_inputs_of(m->cls, in.n, 1);
+        return rgi_fail_for_inputs_of(m->cls, in.n, 1, &input_name);
     rg_tensor *x = in.v[0];
     if (self->dims == 1)
         return pool_give(rg_adaptive_max_pool1d_with_indices(x, self->output_size.v[0]), keywords);

@@ -127,7 +127,9 @@ static bool rnn_begin_padded(rnn_run *r) {
 static bool rnn_begin_packed(rnn_run *r, const rg_rnn_keywords *k) {
     const char *name = r->self->base.cls->name;
     r->batched = true;
-    if (!rnn_check_input(r))
+    if (!rgi_want_tensor_or_none(name, "sorted_indices", k->sorted_indices)
+        || !rgi_want_tensor_or_none(name, "unsorted_indices", k->unsorted_indices)
+        || !rnn_check_input(r))
         return false;
     r->runs = rgi_step_runs(name, k->batch_sizes, r->x->size[0], r->self->o.proj_size > 0);
     if (r->runs.n < 0)
@@ -146,6 +148,8 @@ static bool rnn_begin(rnn_run *r, const rg_rnn_keywords *k) {
     const char *name = r->self->base.cls->name;
     rg_tensor *const states[] = { k->states.h_0, k->states.c_0 };
     if (!rgi_want_states(name, rnn_is_lstm(r->self), states))
+        return false;
+    if (!rgi_want_tensor_or_none(name, "batch_sizes", k->batch_sizes))
         return false;
     r->h_0 = states[0];
     r->c_0 = states[1];
@@ -341,8 +345,9 @@ static rg_tensor *rnn_forward_with(rg_module *m, rg_list in, void *keywords) {
                               .unsorted_indices = RG_NONE };
     rg_rnn_keywords *k = keywords ? keywords : &plain;
     const int most = rnn_is_lstm(self) ? 3 : 2;
+    static const char *const name = "input";
     if (!in.n || in.n > most)
-        return rgi_fail_for_inputs_of(m->cls, in.n, in.n ? most : 1);
+        return rgi_fail_for_inputs_of(m->cls, in.n, in.n ? most : 1, &name);
     if (in.n > 1)
         k->states.h_0 = in.v[1];
     if (in.n > 2)

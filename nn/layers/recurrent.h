@@ -149,7 +149,8 @@ rg_rnn_packed_result rg_rnn_forward_packed_with(rg_rnn_module *m, rg_packed_sequ
 /* The keywords of an LSTM, GRU or RNN in rg_call_keywords: the arguments beside x, and the results
  * h_n and c_n, which the call stores here. If the input is a packed sequence, x is its field
  * `data`, and its other three fields are copied to the fields of the same names here. Otherwise
- * batch_sizes is RG_NONE. */
+ * batch_sizes is RG_NONE. In C, the states that are absent must be written as well, as .states = {
+ * .h_0 = RG_NONE, .c_0 = RG_NONE }, since a field that isn't written is NULL, which is an error. */
 typedef struct rg_rnn_keywords {
     rg_rnn_states states RG_EMPTY;
     rg_tensor *batch_sizes RG_DEFAULT(RG_NONE);

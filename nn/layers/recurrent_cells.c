@@ -106,8 +106,9 @@ static rg_tensor *cell_forward_with(rg_module *m, rg_list in, void *keywords) {
     rg_rnn_cell_keywords plain = { .states = { .h_0 = RG_NONE, .c_0 = RG_NONE } };
     rg_rnn_cell_keywords *k = keywords ? keywords : &plain;
     const int most = cell_is_lstm(self) ? 3 : 2;
+    static const char *const name = "input";
     if (!in.n || in.n > most)
-        return rgi_fail_for_inputs_of(m->cls, in.n, in.n ? most : 1);
+        return rgi_fail_for_inputs_of(m->cls, in.n, in.n ? most : 1, &name);
     if (in.n > 1)
         k->states.h_0 = in.v[1];
     if (in.n > 2)

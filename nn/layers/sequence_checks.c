@@ -14,13 +14,19 @@ bool rgi_want_maybe_batched(const char *op, const char *what, const rg_tensor *t
     return true;
 }
 
+bool rgi_want_tensor_or_none(const char *op, const char *what, rg_tensor *t) {
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, !t && !rgi_failed(), op,
+                  "expected %s to be a tensor or RG_NONE but got NULL", what);
+    return rgi_check_optional(t, op);
+}
+
 /* ---- attention ------------------------------------------------------------------------- */
 
 bool rgi_want_mask(const char *op, const char *what, rg_tensor *mask) {
+    if (!rgi_want_tensor_or_none(op, what, mask))
+        return false;
     if (rgi_is_none(mask))
         return true;
-    if (!rgi_check(mask, op))
-        return false;
     RG_FAIL_IF(!rgi_is_bool(mask->dtype) && !rgi_is_float(mask->dtype), op,
                "only bool and floating types of %s are supported", what);
     return true;
@@ -28,10 +34,10 @@ bool rgi_want_mask(const char *op, const char *what, rg_tensor *mask) {
 
 bool rgi_want_mask_beside(const char *op, const char *what, rg_tensor *mask, const rg_tensor *query,
                           int least, int most) {
-    if (rgi_is_none(mask))
-        return true;
     if (!rgi_want_mask(op, what, mask))
         return false;
+    if (rgi_is_none(mask))
+        return true;
     const char *kind = query->ndim == 3 ? "batched (3-D)" : "unbatched (2-D)";
     const bool fits = mask->ndim >= least && mask->ndim <= most;
     RG_FAIL_IF(!fits && least == most, op,
@@ -55,9 +61,9 @@ bool rgi_want_input_size(const char *op, const rg_tensor *x, int64_t size) {
 }
 
 bool rgi_want_states(const char *op, bool lstm, rg_tensor *const states[2]) {
-    for (int i = 0; i < 2; i++)
-        if (states[i] != RG_NONE && !rgi_check(states[i], op))
-            return false;
+    if (!rgi_want_tensor_or_none(op, "h_0", states[0])
+        || !rgi_want_tensor_or_none(op, "c_0", states[1]))
+        return false;
     RG_FAIL_IF(!lstm && states[1] != RG_NONE, op, "only an LSTM has c_0");
     RG_FAIL_IF(lstm && (states[0] == RG_NONE) != (states[1] == RG_NONE), op,
                "h_0 and c_0 must be given together");

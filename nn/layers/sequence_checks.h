@@ -10,6 +10,9 @@
 /* Fails and returns false unless t has `dims` dims or, if it has no batch dim, dims - 1. `what` is
  * the argument's name in the error message. */
 bool rgi_want_maybe_batched(const char *op, const char *what, const rg_tensor *t, int dims);
+/* Fails and returns false unless t is a tensor in use, or RG_NONE. If t is NULL, the error message
+ * has the argument's name `what`. But an error that the thread has already stays. */
+bool rgi_want_tensor_or_none(const char *op, const char *what, rg_tensor *t);
 
 /* ---- attention ------------------------------------------------------------------------- */
 

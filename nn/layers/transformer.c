@@ -58,7 +58,9 @@ static rg_tensor *encoder_layer_forward(rg_module *m, rg_tensor *x) {
 }
 
 static rg_tensor *encoder_layer_forward_with(rg_module *m, rg_list in, void *keywords) {
-    return in.n == 1 ? encoder_run(m, in.v[0], keywords) : rgi_fail_for_inputs(m->cls, in.n);
+    static const char *const name = "src";
+    return in.n == 1 ? encoder_run(m, in.v[0], keywords)
+                     : rgi_fail_for_inputs_of(m->cls, in.n, 1, &name);
 }
 
 rg_tensor *rg_transformer_encoder_layer_forward_with(rg_transformer_encoder_layer *self,

@@ -55,9 +55,19 @@ static rg_tensor *decoder_feed_forward(rg_transformer_decoder_layer *self, rg_te
                             self->dropout3, x);
 }
 
+/* Fails and returns false if a mask is NULL or released. The attention checks the rest. */
+static bool decoder_check_masks(const char *op, const rg_tgt_options *o) {
+    return rgi_want_tensor_or_none(op, "tgt_mask", o->tgt_mask)
+           && rgi_want_tensor_or_none(op, "memory_mask", o->memory_mask)
+           && rgi_want_tensor_or_none(op, "tgt_key_padding_mask", o->tgt_key_padding_mask)
+           && rgi_want_tensor_or_none(op, "memory_key_padding_mask", o->memory_key_padding_mask);
+}
+
 static rg_tensor *decoder_layer_run(rg_module *m, rg_tensor *x, rg_tensor *memory,
                                     const rg_tgt_options *o) {
     rg_transformer_decoder_layer *self = (rg_transformer_decoder_layer *)m;
+    if (!decoder_check_masks("transformer_decoder_layer", o))
+        return NULL;
     if (self->o.norm_first) {
         x = rg_add(x, decoder_attend_self(self, rg_call(self->norm1, x), o));
         x = rg_add(x, decoder_attend_memory(self, rg_call(self->norm2, x), memory, o));
@@ -68,6 +78,7 @@ static rg_tensor *decoder_layer_run(rg_module *m, rg_tensor *x, rg_tensor *memor
     return rg_call(self->norm3, rg_add(x, decoder_feed_forward(self, x)));
 }
 
+static const char *const input_names[] = { "tgt", "memory" };
 static const rg_tgt_options no_masks = { .tgt_mask = RG_NONE,
                                          .memory_mask = RG_NONE,
                                          .tgt_key_padding_mask = RG_NONE,
@@ -79,7 +90,7 @@ static rg_tensor *decoder_layer_forward(rg_module *m, rg_tensor *tgt, rg_tensor 
 
 static rg_tensor *decoder_layer_forward_with(rg_module *m, rg_list in, void *keywords) {
     if (in.n != 2)
-        return rgi_fail_for_inputs(m->cls, in.n);
+        return rgi_fail_for_inputs_of(m->cls, in.n, 2, input_names);
     return decoder_layer_run(m, in.v[0], in.v[1], keywords);
 }
 
@@ -251,7 +262,7 @@ static rg_tensor *decoder_forward(rg_module *m, rg_tensor *tgt, rg_tensor *memor
 static rg_tensor *decoder_forward_with(rg_module *m, rg_list in, void *keywords) {
     const rg_tgt_options *o = keywords;
     if (in.n != 2)
-        return rgi_fail_for_inputs(m->cls, in.n);
+        return rgi_fail_for_inputs_of(m->cls, in.n, 2, input_names);
     return o->cache ? decoder_continue(m, in.v[0], in.v[1], o)
                     : decoder_run(m, in.v[0], in.v[1], o);
 }

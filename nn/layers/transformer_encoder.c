@@ -108,8 +108,9 @@ static rg_tensor *transformer_encoder_forward(rg_module *m, rg_tensor *src) {
 }
 
 static rg_tensor *transformer_encoder_forward_with(rg_module *m, rg_list in, void *keywords) {
+    static const char *const name = "src";
     return in.n == 1 ? transformer_encoder_run(m, in.v[0], keywords)
-                     : rgi_fail_for_inputs(m->cls, in.n);
+                     : rgi_fail_for_inputs_of(m->cls, in.n, 1, &name);
 }
 
 rg_tensor *rg_transformer_encoder_forward_with(rg_transformer_encoder *self, rg_tensor *src,

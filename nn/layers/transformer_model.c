@@ -34,7 +34,8 @@ static bool transformer_check(const rg_transformer *self, rg_tensor *src, rg_ten
 static rg_tensor *transformer_run(rg_module *m, rg_tensor *src, rg_tensor *tgt,
                                   const rg_src_tgt_options *o) {
     rg_transformer *self = (rg_transformer *)m;
-    if (!transformer_check(self, src, tgt))
+    if (!transformer_check(self, src, tgt)
+        || !rgi_want_tensor_or_none("transformer", "src_mask", o->src_mask))
         return NULL;
     rg_mask_options reads = { .mask = o->src_mask,
                               .src_key_padding_mask = o->src_key_padding_mask,
@@ -60,8 +61,9 @@ static rg_tensor *transformer_forward(rg_module *m, rg_tensor *src, rg_tensor *t
 }
 
 static rg_tensor *transformer_forward_with(rg_module *m, rg_list in, void *keywords) {
+    static const char *const names[] = { "src", "tgt" };
     return in.n == 2 ? transformer_run(m, in.v[0], in.v[1], keywords)
-                     : rgi_fail_for_inputs(m->cls, in.n);
+                     : rgi_fail_for_inputs_of(m->cls, in.n, 2, names);
 }
 
 rg_tensor *rg_transformer_forward_with(rg_transformer *self, rg_tensor *src, rg_tensor *tgt,

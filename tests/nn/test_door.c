@@ -242,18 +242,28 @@ START_TEST(test_inputs_and_keywords) {
              "Sum: Sum.forward() takes keywords of 16 bytes but got 4");
     ck_fails(rg_call_keywords(NULL, &k, x), RG_TYPE_ERROR, "call: expected a module but got NULL");
     ck_fails(rg_call(relu, x, x), RG_TYPE_ERROR,
-             "ReLU.forward() takes 2 positional arguments but 3 were given");
+             "ReLU.forward() takes 2 positional arguments but 3 were given; the class has no .forward2 "
+             "for a call with 2 inputs");
+    ck_fails(rg_call(relu), RG_TYPE_ERROR,
+             "ReLU.forward() missing 1 required positional argument; the class has no "
+             ".forward_with for a call with 0 inputs");
+    ck_fails(rg_call(relu, x, x, x, x), RG_TYPE_ERROR,
+             "the class has no .forward_with for a call with 4 inputs");
     rg_multihead_attention *attention = rg_nn_multihead_attention(4, 2);
     rg_tensor *q = rg_ones(3, 4);
     ck_fails(rg_call(attention, q, q), RG_TYPE_ERROR,
-             "MultiheadAttention.forward() missing 1 required positional argument");
+             "MultiheadAttention.forward() missing 1 required positional argument: 'value'");
     ck_fails(rg_call(attention, q, q, q, q), RG_TYPE_ERROR,
              "MultiheadAttention.forward() takes 4 positional arguments but 5 were given");
     rg_multihead_keywords options = {
         .options = { .key_padding_mask = RG_NONE, .need_weights = true, .attn_mask = RG_NONE }
     };
     ck_fails(rg_call_keywords(attention, &options, q), RG_TYPE_ERROR,
-             "MultiheadAttention.forward() missing 2 required positional arguments");
+             "MultiheadAttention.forward() missing 2 required positional arguments: 'key' and "
+             "'value'");
+    ck_fails(rg_call(attention), RG_TYPE_ERROR,
+             "MultiheadAttention.forward() missing 3 required positional arguments: 'query', "
+             "'key', and 'value'");
     ck_assert(rg_call_keywords(attention, &options, q, q, q) && rg_ndim(options.weights) == 3);
     rg_module_free(attention);
     rg_module_free(relu);
@@ -419,6 +429,50 @@ START_TEST(test_another_stack) {
 }
 END_TEST
 
+/* Keywords in which an absent tensor was left out have NULL there: the message names the option. If
+ * NULL comes from a call that failed, the message of that call stays. */
+START_TEST(test_keywords_without_tensors) {
+    rg_tensor *x = rg_ones(5, 2, 4);
+    rg_multihead_attention *attention = rg_nn_multihead_attention(4, 2);
+    rg_multihead_keywords mask = { .options = { .key_padding_mask = RG_NONE } };
+    rg_multihead_keywords padding = { .options = { .attn_mask = RG_NONE } };
+    ck_fails(rg_call_keywords(attention, &mask, x, x, x), RG_TYPE_ERROR,
+             "multihead_attention: expected attn_mask to be a tensor or RG_NONE but got NULL");
+    ck_fails(rg_call_keywords(attention, &padding, x, x, x), RG_TYPE_ERROR,
+             "multihead_attention: expected key_padding_mask to be a tensor or RG_NONE but got NULL");
+    mask.options.attn_mask = rg_matmul(x, rg_ones(3));
+    ck_assert(!rg_call_keywords(attention, &mask, x, x, x) && strstr(rg_error(), "matmul: "));
+    rg_error_clear();
+
+    rg_rnn_module *gru = rg_nn_gru(4, 3);
+    rg_rnn_keywords none = { .batch_sizes = NULL };
+    ck_fails(rg_call_keywords(gru, &none, x), RG_TYPE_ERROR,
+             "GRU: expected h_0 to be a tensor or RG_NONE but got NULL");
+    none.states.h_0 = RG_NONE;
+    ck_fails(rg_call_keywords(gru, &none, x), RG_TYPE_ERROR, "expected c_0 to be a tensor or");
+    none.states.c_0 = RG_NONE;
+    ck_fails(rg_call_keywords(gru, &none, x), RG_TYPE_ERROR, "expected batch_sizes to be a tensor");
+    none.batch_sizes = rg_literal([ 2, 2 ]);
+    ck_fails(rg_call_keywords(gru, &none, x), RG_TYPE_ERROR, "expected sorted_indices to be a");
+    none.sorted_indices = RG_NONE;
+    ck_fails(rg_call_keywords(gru, &none, x), RG_TYPE_ERROR, "expected unsorted_indices to be a");
+
+    rg_transformer *translator = rg_nn_transformer(.d_model = 4, .nhead = 2);
+    rg_tgt_options first = { .tgt_mask = NULL };
+    ck_fails(rg_call_keywords(translator->decoder, &first, x, x), RG_TYPE_ERROR,
+             "transformer_decoder_layer: expected tgt_mask to be a tensor or RG_NONE but got NULL");
+    rg_src_tgt_options source = { .src_mask = NULL };
+    ck_fails(rg_call_keywords(translator, &source, x, x), RG_TYPE_ERROR,
+             "transformer: expected src_mask to be a tensor or RG_NONE but got NULL");
+    rg_mask_options reads = { .mask = RG_NONE };
+    ck_fails(rg_call_keywords(translator->encoder, &reads, x), RG_TYPE_ERROR,
+             "expected src_key_padding_mask to be a tensor or RG_NONE but got NULL");
+    rg_module_free(attention);
+    rg_module_free(gru);
+    rg_module_free(translator);
+}
+END_TEST
+
 RG_TESTS(door, test_hooks_inside_layers, test_hooks_with_keywords_of_their_own,
          test_inputs_and_keywords, test_hooks_that_free_their_module, test_recursion,
-         test_another_stack)
+         test_another_stack, test_keywords_without_tensors)

@@ -492,7 +492,7 @@ START_TEST(test_places_of_the_greatest) {
         ck_fails(rg_call_with(m[i], rg_list_of(2, two), &k, sizeof k), RG_TYPE_ERROR,
                  "positional arguments but 3 were given");
         ck_fails(rg_call_with(m[i], rg_list_of(0, two), &k, sizeof k), RG_TYPE_ERROR,
-                 ".forward() missing 1 required positional argument");
+                 ".forward() missing 1 required positional argument: 'input'");
         rg_module_free(m[i]);
     }
 }

@@ -795,7 +795,7 @@ START_TEST(test_what_cells_refuse) {
     ck_fails(rg_call(lstm, x, h, h, h), RG_TYPE_ERROR,
              "LSTMCell.forward() takes 4 positional arguments but 5 were given");
     ck_fails(rg_call_list((rg_module *)gru, (rg_list){ 0, &x }), RG_TYPE_ERROR,
-             "GRUCell.forward() missing 1 required positional argument");
+             "GRUCell.forward() missing 1 required positional argument: 'input'");
     ck_fails(rg_lstm_cell_forward(NULL, x).h, RG_TYPE_ERROR, "expected a module");
     ck_fails(rg_call(gru, NULL), RG_TYPE_ERROR, "GRUCell: expected a tensor but got NULL");
     ck_fails(rg_call(gru, RG_NONE), RG_TYPE_ERROR, "GRUCell: expected a tensor but got RG_NONE");
@@ -819,7 +819,7 @@ START_TEST(test_what_layers_take) {
     ck_fails(rg_call(lstm, x, h, h, h), RG_TYPE_ERROR,
              "LSTM.forward() takes 4 positional arguments but 5 were given");
     ck_fails(rg_call_list((rg_module *)lstm, (rg_list){ 0, &x }), RG_TYPE_ERROR,
-             "LSTM.forward() missing 1 required positional argument");
+             "LSTM.forward() missing 1 required positional argument: 'input'");
     ck_fails(rg_rnn_forward_packed(NULL, (rg_packed_sequence){ .data = x }).h_n, RG_TYPE_ERROR,
              "rnn_forward_packed: expected a module");
     rg_on_warning(count_warning);

@@ -431,7 +431,7 @@ START_TEST(test_bad_arguments) {
     ck_fails(rg_call(m, rg_zeros(3), rg_zeros(3, 4)), RG_INDEX_ERROR,
              "Dimension out of range (expected to be in range of [-1, 0], but got 1)");
     ck_fails(rg_call(m, rg_zeros(3, 4)), RG_TYPE_ERROR,
-             "Transformer.forward() missing 1 required positional argument");
+             "Transformer.forward() missing 1 required positional argument: 'tgt'");
     ck_fails(rg_transformer_forward(m, rg_zeros(3, 4), rg_zeros(2, 4),
                                     .src_mask = rg_long(rg_zeros(3, 3))),
              RG_RUNTIME_ERROR, "only bool and floating types of mask are supported");
