@@ -215,36 +215,39 @@ rg_warning_handler *rg_on_warning(rg_warning_handler *handler);
  * RG_DIMS(6, 3) is a list of whole numbers: a shape, an index, dims, or a permutation. Where a
  * function takes such numbers one by one, as in rg_zeros(6, 3), a second function with _dims in its
  * name takes the list. If it makes a tensor, it also takes a dtype: rg_zeros_dims(RG_DIMS(2, 3),
- * RG_FLOAT64). rg_zeros(2, 3, RG_FLOAT64) doesn't compile, since a dtype is no size. */
+ * RG_FLOAT64). rg_zeros(2, 3, RG_FLOAT64) and rg_zeros(RG_DIMS(2, 3)) don't compile, since a dtype
+ * and a list are no sizes. rg_zeros((2, 3)), as in Python, makes a tensor of 3 elements, since the
+ * value of (2, 3) is 3 in C; with -Wall the compiler warns of the comma. */
 typedef struct rg_dims {
     int n;
     int64_t v[RG_MAX_DIMS];
 } rg_dims;
 
-#define RG_NO_SIZE_ \
-    "a dtype is no size: give it to the function with _dims, rg_zeros_dims(RG_DIMS(2, 3), dtype)"
+#define RG_NO_SIZE_                                                              \
+    "neither a dtype nor RG_DIMS is a size: give it to the function with _dims, " \
+    "rg_zeros_dims(RG_DIMS(2, 3), dtype)"
 #define RG_WHOLE_SIZES_ \
     "sizes, dims and indices are whole numbers: an int, an int64_t or a size_t each"
 #ifndef __cplusplus
 #define RG_DIMS(...) (__extension__(rg_dims){ RG_COUNT_SIZES_(__VA_ARGS__), { __VA_ARGS__ } })
 #define RG_COUNT_SIZES_(...)                                     \
-    ((int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)) \
-     + RG_CHECK_SIZES_(0 __VA_OPT__(, ) __VA_ARGS__, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    (RG_CHECK_SIZES_(0 __VA_OPT__(, ) __VA_ARGS__, 0, 0, 0, 0, 0, 0, 0, 0, 0) \
+     + (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)))
 /* Checks up to eight sizes at compile time. The value is 0, so that the macro can stand in a sum.
  * The argument `zero` comes first because the list of sizes may be empty. */
 #define RG_CHECK_SIZES_(zero, a, b, c, d, e, f, g, h, ...)                                         \
     (RG_REQUIRE_(RG_IS_WHOLE_(a) && RG_IS_WHOLE_(b) && RG_IS_WHOLE_(c) && RG_IS_WHOLE_(d)          \
                      && RG_IS_WHOLE_(e) && RG_IS_WHOLE_(f) && RG_IS_WHOLE_(g) && RG_IS_WHOLE_(h),  \
                  RG_WHOLE_SIZES_)                                                                  \
-     + RG_REQUIRE_(!(RG_IS_DTYPE_(a) || RG_IS_DTYPE_(b) || RG_IS_DTYPE_(c) || RG_IS_DTYPE_(d)      \
-                     || RG_IS_DTYPE_(e) || RG_IS_DTYPE_(f) || RG_IS_DTYPE_(g) || RG_IS_DTYPE_(h)), \
+     + RG_REQUIRE_(!(RG_NO_SIZE_IS_(a) || RG_NO_SIZE_IS_(b) || RG_NO_SIZE_IS_(c)                   \
+                     || RG_NO_SIZE_IS_(d) || RG_NO_SIZE_IS_(e) || RG_NO_SIZE_IS_(f)                \
+                     || RG_NO_SIZE_IS_(g) || RG_NO_SIZE_IS_(h)),                                   \
                    RG_NO_SIZE_))
-#define RG_IS_DTYPE_(x) _Generic((x), rg_dtype : 1, default : 0)
-/* RG_IS_WHOLE_(x) is 1 if x has the type of a whole number, else 0. The conditional expression
- * promotes a short integer or a bit-field to int. */
-#define RG_IS_WHOLE_(x)                                                                        \
-    _Generic((1 ? (x) : 0), int : 1, unsigned : 1, long : 1, unsigned long : 1, long long : 1, \
-             unsigned long long : 1, default : 0)
+#define RG_NO_SIZE_IS_(x) _Generic((x), rg_dtype : 1, rg_dims : 1, default : 0)
+/* RG_IS_WHOLE_(x) is 1 if x has the type of a whole number, else 0. The builtin returns the class
+ * of x's type: 1 to 4 for integers, characters, enums and bools, and more for pointers and floating
+ * numbers. It also accepts a list, which RG_NO_SIZE_IS_ reports. */
+#define RG_IS_WHOLE_(x) (__builtin_classify_type(x) < 5)
 #endif
 
 /* ---- tensors by name -------------------------------------------------------------------
@@ -443,7 +446,10 @@ rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g);
 #define rg_bernoulli_(t, p) rg_bernoulli_with_(t, p, rg_default_generator())
 
 /* ---- printing --------------------------------------------------------------------------
- * The innermost scope owns a string that one of these functions returns. */
+ * The innermost scope owns a string that one of these functions returns. A function that returns a
+ * string returns NULL on failure, as all functions do. Since puts(NULL) crashes, these functions,
+ * rg_module_repr, rg_graph_dot and those that decode tokens write the failure to standard error
+ * first. */
 typedef struct rg_printoptions {
     int precision, threshold, edgeitems, linewidth;
     int sci_mode; /* Scientific notation: never (0), always (1), or as torch does (-1). */

@@ -363,10 +363,13 @@ static inline rg_named_list rg_named_list_of(std::initializer_list<rg_named> l) 
 struct rg_one_size {
     int64_t v;
     rg_one_size(long long n) : v(n) {}
-    template <typename T, typename = rg_no_long<T>> rg_one_size(T n) : v((int64_t)n) {
-        static_assert(!std::is_same<T, rg_dtype>::value, RG_NO_SIZE_);
+    template <typename T, typename = rg_no_long<T>> rg_one_size(T n) : v(0) {
+        constexpr bool is_list = std::is_same<T, rg_dims>::value;
+        static_assert(!std::is_same<T, rg_dtype>::value && !is_list, RG_NO_SIZE_);
         static_assert(!std::is_floating_point<T>::value && !std::is_pointer<T>::value,
                       RG_WHOLE_SIZES_);
+        if constexpr (!is_list)
+            v = (int64_t)n;
     }
 };
 struct rg_no_size {};
