@@ -93,7 +93,7 @@ static void graph_of(rg_text *d, const rg_run *run, const rg_node *root) {
     rgi_free((void *)leaves.v, leaves.room * sizeof *leaves.v, RG_MEM_OTHER);
 }
 
-const char *rg_graph_dot(rg_tensor *y) {
+static const char *graph_dot(rg_tensor *y) {
     rg_text d = { 0 };
     rg_run run;
     if (!rgi_check(y, "graph_dot") || !rgi_renew(y, "graph_dot"))
@@ -108,10 +108,12 @@ const char *rg_graph_dot(rg_tensor *y) {
     return ok ? rgi_text_own(&d) : NULL;
 }
 
+const char *rg_graph_dot(rg_tensor *y) { return rgi_told(graph_dot(y)); }
+
 bool rg_graph_save(rg_tensor *y, const char *path) {
     RG_AS("graph_save");
     RG_SCOPE();
-    const char *text = rgi_may_do_once("graph_save") ? rg_graph_dot(y) : NULL;
+    const char *text = rgi_may_do_once("graph_save") ? graph_dot(y) : NULL;
     if (!text)
         return false;
     rg_writer w;

@@ -418,11 +418,36 @@ rg_cached_run(rg_run_with_cache_list)(void *m, const char *names, rg_list inputs
     return run;
 }
 
+/* Returns how many characters two names have in common at their beginnings and at their ends. */
+static size_t likeness(const char *a, const char *b) {
+    const size_t n = strlen(a), m = strlen(b), shorter = n < m ? n : m;
+    size_t first = 0, last = 0;
+    while (first < shorter && a[first] == b[first])
+        first++;
+    while (last < shorter - first && a[n - 1 - last] == b[m - 1 - last])
+        last++;
+    return first + last;
+}
+
+/* Returns the name in the cache that is most like `name`, or NULL if the cache is empty. */
+static const char *nearest_name(rg_named_list cache, const char *name) {
+    const char *nearest = NULL;
+    for (int i = 0; i < cache.n; i++) {
+        const char *other = cache.v[i].name;
+        if (other && (!nearest || likeness(other, name) > likeness(nearest, name)))
+            nearest = other;
+    }
+    return nearest;
+}
+
 rg_tensor *rg_cache_get(rg_named_list cache, const char *name) {
     if (!rgi_given(name, "cache_get", "a name") || !rgi_given_list(cache.n, cache.v, "cache_get"))
         return NULL;
     for (int i = 0; i < cache.n; i++)
         if (cache.v[i].name && strcmp(cache.v[i].name, name) == 0)
             return cache.v[i].tensor;
-    return rgi_fail(RG_VALUE_ERROR, "cache_get", "KeyError: '%s'", name);
+    const char *nearest = nearest_name(cache, name);
+    RG_FAIL_VALUE_IF(!nearest, "cache_get", "KeyError: '%s'; the cache is empty", name);
+    return rgi_fail(RG_VALUE_ERROR, "cache_get", "KeyError: '%s'; the nearest name is '%s'", name,
+                    nearest);
 }

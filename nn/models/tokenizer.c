@@ -8,6 +8,7 @@
 #include "tensor/files/utf8.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
+#include "tensor/text/text.h"
 #include "autograd/ops/ops.h"
 
 #include <string.h>
@@ -174,8 +175,8 @@ static const char *decode_ids(const rg_tokenizer *t, const int64_t *ids, int64_t
     return text;
 }
 
-const char *rg_tokenizer_decode_with(const rg_tokenizer *t, rg_tensor *ids,
-                                     rg_tokenizer_decode_options o) {
+static const char *decode_tensor(const rg_tokenizer *t, rg_tensor *ids,
+                                 rg_tokenizer_decode_options o) {
     if (!rgi_handle_given(t, "tokenizer_decode", RG_HANDLE_TOKENIZER)
         || !rgi_given_tensor(ids, "tokenizer_decode"))
         return NULL;
@@ -192,6 +193,11 @@ const char *rg_tokenizer_decode_with(const rg_tokenizer *t, rg_tensor *ids,
     if (text && o.length)
         *o.length = (int64_t)n;
     return text;
+}
+
+const char *rg_tokenizer_decode_with(const rg_tokenizer *t, rg_tensor *ids,
+                                     rg_tokenizer_decode_options o) {
+    return rgi_told(decode_tensor(t, ids, o));
 }
 
 /* ---- decoding ids one by one ---------------------------------------------------------- */

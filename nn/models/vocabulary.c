@@ -185,7 +185,7 @@ static bool decode_to(rg_text *text, const rg_vocabulary *v, const int64_t *inde
     return true;
 }
 
-const char *rg_decode(const rg_vocabulary *v, rg_tensor *indices) {
+static const char *decode_words(const rg_vocabulary *v, rg_tensor *indices) {
     if (!rgi_handle_given(v, "decode", RG_HANDLE_VOCABULARY)
         || !rgi_given_tensor(indices, "decode"))
         return NULL;
@@ -201,4 +201,8 @@ const char *rg_decode(const rg_vocabulary *v, rg_tensor *indices) {
         text.failed = true;
     rg_drop(dense);
     return rgi_text_own(&text);
+}
+
+const char *rg_decode(const rg_vocabulary *v, rg_tensor *indices) {
+    return rgi_told(decode_words(v, indices));
 }

@@ -131,10 +131,10 @@ static void repr_module(rg_text *r, rg_module *m, int indent) {
 
 const char *(rg_module_repr)(void *m) {
     if (!rgi_module_given(m, "module_repr"))
-        return NULL;
+        return rgi_told(NULL);
     rg_text r = { 0 };
     const char *user = rgi_module_begin_use(m, "module_repr");
     repr_module(&r, m, 0);
     rgi_module_end_use(m, user);
-    return rgi_text_own(&r);
+    return rgi_told(rgi_text_own(&r));
 }

@@ -424,7 +424,9 @@ static const char *print_torch(rg_tensor *t) {
     return rgi_text_own(&p.text);
 }
 
-const char *rg_repr(rg_tensor *t) { return rgi_may_do_once("repr") ? print_torch(t) : NULL; }
+const char *rg_repr(rg_tensor *t) {
+    return rgi_told(rgi_may_do_once("repr") ? print_torch(t) : NULL);
+}
 
 /* Unlike rg_repr, this function may be called while a training step is recorded for replays,
  * because the program doesn't get the string. */
@@ -448,7 +450,7 @@ void rg_print(rg_tensor *t) {
 
 const char *rg_repr_shape(rg_tensor *t) {
     if (!rgi_check(t, "repr_shape"))
-        return NULL;
+        return rgi_told(NULL);
     rg_text text = { 0 };
     rgi_text_add(&text, "torch.Size(%s)", RG_SHAPE_TEXT(t));
     return rgi_text_own(&text);
@@ -473,21 +475,20 @@ static const char *print_numpy(const rg_tensor *t, rg_dtype dtype) {
 }
 
 const char *rg_repr_numpy(rg_tensor *t) {
-    if (!rgi_may_do_once("repr_numpy") || !rgi_check(t, "repr_numpy"))
-        return NULL;
-    return print_numpy(t, t->dtype);
+    const bool ok = rgi_may_do_once("repr_numpy") && rgi_check(t, "repr_numpy");
+    return rgi_told(ok ? print_numpy(t, t->dtype) : NULL);
 }
 
 const char *rg_str(rg_tensor *t) {
     if (!rgi_may_do_once("str") || !rgi_check(t, "str"))
-        return NULL;
+        return rgi_told(NULL);
     /* A 0-d tensor is written as a Python number, and Python's floats are doubles. */
     return t->ndim ? print_torch(t) : print_numpy(t, RG_FLOAT64);
 }
 
 const char *rg_repr_tf(rg_tensor *t) {
     if (!rgi_may_do_once("repr_tf") || !rgi_check(t, "repr_tf"))
-        return NULL;
+        return rgi_told(NULL);
     const char *array = print_numpy(t, t->dtype);
     rg_text text = { .failed = !array };
     if (array)

@@ -4,6 +4,7 @@
 #include "text.h"
 
 #include "c_locale.h"
+#include "tensor/messages/unread.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -23,6 +24,12 @@ void rgi_text_add(rg_text *t, const char *format, ...) {
 }
 
 void rgi_text_free(rg_text *t) { rgi_free(t->v, t->room, RG_MEM_OTHER); }
+
+const char *rgi_told(const char *text) {
+    if (!text)
+        rgi_tell_unread();
+    return text;
+}
 
 bool rgi_ends_with(const char *text, const char *end) {
     const size_t n = strlen(text), m = strlen(end);

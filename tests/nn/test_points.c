@@ -186,6 +186,11 @@ START_TEST(test_outputs_of_modules) {
                        rg_cache_get(run.cache, "blocks.1.hook_mlp_out")));
     ck_fails(rg_cache_get(run.cache, "blocks.1.attn.hook_result"), RG_VALUE_ERROR,
              "KeyError: 'blocks.1.attn.hook_result'");
+    ck_fails(rg_cache_get(run.cache, "blocks.1.attn.hook_patern"), RG_VALUE_ERROR,
+             "cache_get: KeyError: 'blocks.1.attn.hook_patern'; the nearest name is "
+             "'blocks.1.attn.hook_pattern'");
+    ck_fails(rg_cache_get((rg_named_list){ 0, NULL }, "hook"), RG_VALUE_ERROR,
+             "cache_get: KeyError: 'hook'; the cache is empty");
     rg_module_free(m);
 }
 END_TEST

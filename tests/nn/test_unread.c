@@ -539,6 +539,41 @@ START_TEST(test_many_functions) {
 }
 END_TEST
 
+/* ---- functions that return a text ------------------------------------------------------ */
+
+static const char *repr_module(rg_tensor *t) { return rg_module_repr((void *)t); }
+static const char *decode(rg_tensor *t) {
+    static rg_vocabulary *vocabulary;
+    if (!vocabulary)
+        vocabulary = rg_vocabulary_new("to be", .unknown = NULL);
+    return rg_decode(vocabulary, t ? t : rg_literal([ 9 ]));
+}
+static const char *decode_null(rg_tensor *t) { return rg_decode(NULL, t); }
+static const char *decode_tokens(rg_tensor *t) { return rg_tokenizer_decode(NULL, t); }
+static const char *draw_constant(rg_tensor *t) { return rg_graph_dot(t ? t : rg_ones(2)); }
+
+static const char *(*text_of)(rg_tensor *t);
+static void prints_text(void) {
+    const char *text = text_of(NULL);
+    dprintf(STDERR_FILENO, "%s\n", text ? text : "no text");
+}
+
+/* A program prints such a text at once, and puts(NULL) would end it: the report comes before. */
+START_TEST(test_texts) {
+    static const char *(*const functions[])(rg_tensor *t) = {
+        rg_repr,     rg_repr_shape, rg_repr_numpy, rg_repr_tf,    rg_str,       rg_graph_dot,
+        repr_module, decode,        decode_null,   decode_tokens, draw_constant
+    };
+    for (int i = 0; i < RG_COUNT(functions); i++) {
+        int signal;
+        text_of = functions[i];
+        const char *text = told_by(prints_text, "", &signal), *end = strchr(text, '\n');
+        ck_assert_msg(strncmp(text, "regard: ", 8) == 0 && end && !strcmp(end, "\nno text\n"),
+                      "function %d: %s", i, text);
+    }
+}
+END_TEST
+
 START_TEST(test_unknown_value) {
     int signal;
     ck_assert_str_eq(told_by(ends, "loud", &signal),
@@ -548,4 +583,4 @@ START_TEST(test_unknown_value) {
 END_TEST
 
 RG_TESTS_UNGUARDED(unread, test_lines, test_quiet, test_abort, test_abort_in_callbacks, test_trace,
-                   test_calls_of_the_forward, test_many_functions, test_unknown_value)
+                   test_calls_of_the_forward, test_many_functions, test_texts, test_unknown_value)
