@@ -143,7 +143,8 @@ run-tests: $(TESTS) $(CXXTEST) $(SHARED)
 run-alone: $(RAN)
 
 %.ran: %
-	@RUN="$(RUN)" tests/run $< >$@.txt 2>&1 && grep -v '^regard: warning: ' $@.txt || { cat $@.txt; exit 1; }
+	@RUN="$(RUN)" tests/run $< >$@.txt 2>&1 && grep -v '^regard: warning: ' $@.txt \
+	    || { cat $@.txt; exit 1; }
 
 # GCC 12 miscompiles UBSan's null check of a thread-local's address, and ASan sees null
 # pointers anyway.

@@ -245,8 +245,7 @@ typedef struct rg_dims {
                    RG_NO_SIZE_))
 #define RG_NO_SIZE_IS_(x) _Generic((x), rg_dtype : 1, rg_dims : 1, default : 0)
 /* RG_IS_WHOLE_(x) is 1 if x has the type of a whole number, else 0. The builtin returns the class
- * of x's type: 1 to 4 for integers, characters, enums and bools, and more for pointers and floating
- * numbers. It also accepts a list, which RG_NO_SIZE_IS_ reports. */
+ * of x's type: 1 to 4 for integers, characters, enums and bools, and more for other types. */
 #define RG_IS_WHOLE_(x) (__builtin_classify_type(x) < 5)
 #endif
 

@@ -242,8 +242,8 @@ START_TEST(test_inputs_and_keywords) {
              "Sum: Sum.forward() takes keywords of 16 bytes but got 4");
     ck_fails(rg_call_keywords(NULL, &k, x), RG_TYPE_ERROR, "call: expected a module but got NULL");
     ck_fails(rg_call(relu, x, x), RG_TYPE_ERROR,
-             "ReLU.forward() takes 2 positional arguments but 3 were given; the class has no .forward2 "
-             "for a call with 2 inputs");
+             "ReLU.forward() takes 2 positional arguments but 3 were given; the class has no "
+             ".forward2 for a call with 2 inputs");
     ck_fails(rg_call(relu), RG_TYPE_ERROR,
              "ReLU.forward() missing 1 required positional argument; the class has no "
              ".forward_with for a call with 0 inputs");
@@ -439,7 +439,8 @@ START_TEST(test_keywords_without_tensors) {
     ck_fails(rg_call_keywords(attention, &mask, x, x, x), RG_TYPE_ERROR,
              "multihead_attention: expected attn_mask to be a tensor or RG_NONE but got NULL");
     ck_fails(rg_call_keywords(attention, &padding, x, x, x), RG_TYPE_ERROR,
-             "multihead_attention: expected key_padding_mask to be a tensor or RG_NONE but got NULL");
+             "multihead_attention: expected key_padding_mask to be a tensor or RG_NONE but got "
+             "NULL");
     mask.options.attn_mask = rg_matmul(x, rg_ones(3));
     ck_assert(!rg_call_keywords(attention, &mask, x, x, x) && strstr(rg_error(), "matmul: "));
     rg_error_clear();
