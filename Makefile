@@ -551,11 +551,19 @@ MPIPLAIN := $(MPI_PUBLIC:%=$(INCLUDE)/regard/%) $(INCLUDE)/regard-mpi.h \
             $(LIBDIR)/libregard-mpi.a $(LIBDIR)/libregard-mpi.so.$(VERSION) \
             $(LIBDIR)/pkgconfig/regard-mpi.pc
 MPILINKS := $(LIBDIR)/libregard-mpi.so $(LIBDIR)/libregard-mpi.so.$(MAJOR)
+# The last line says what to run before programs are compiled and started. V=1 shows the commands.
+NEXT    := $(if $(filter /usr /usr/local,$(PREFIX)),sudo ldconfig,export \
+           PKG_CONFIG_PATH=$(LIBDIR)/pkgconfig)
+ifneq ($(V),1)
+.SILENT: install install-core install-mpi
+endif
 install: all install-core $(if $(MPI),install-mpi)
+	echo "installed in $(DESTDIR)$(PREFIX)$(if $(DESTDIR),,; now: $(NEXT))"
 install-core: export REGARD_PC = $(regard.pc)
 install-core: export REGARD_CMAKE = $(regard-config.cmake)
 install-core: export REGARD_CMAKE_VERSION = $(regard-config-version.cmake)
 install-core: all
+	$(call Q,install,$(DESTDIR)$(PREFIX)) :
 	install -d $(sort $(dir $(PLAIN:%=$(DESTDIR)%)))
 	for h in $(PUBLIC); do install -m 644 $$h $(DESTDIR)$(INCLUDE)/regard/$$h || exit 1; done
 	echo '#include "regard/regard.h"' >$(DESTDIR)$(INCLUDE)/regard.h

@@ -74,9 +74,9 @@ static bool rnn_check_input(const rnn_run *r) {
     const rg_dtype ours = (rg_dtype)r->self->weights[0].weight_ih->dtype;
     const char *given = rg_dtype_name((rg_dtype)x->dtype), *has = rg_dtype_name(ours);
     RG_FAIL_VALUE_IF(x->dtype != ours, name,
-                     "RNN input dtype (%s) does not match weight dtype (%s). Convert input: "
-                     "input.to(%s), or convert model: model.to(%s)",
-                     given, has, has, given);
+                     "RNN input dtype (%s) does not match weight dtype (%s). Convert the input by "
+                     "rg_to, or the model by rg_module_to",
+                     given, has);
     const int dims = r->packed ? 2 : 3;
     RG_FAIL_IF(x->ndim != dims, name, "input must have %d dimensions, got %d", dims, x->ndim);
     if (!rgi_want_input_size(name, x, r->self->input_size))
