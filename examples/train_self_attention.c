@@ -163,8 +163,9 @@ static lesson read_sentences(int n, const char *const sentences[],
         l.words[i] = rg_encode(vocabulary, sentences[i]);
         int64_t length = rg_numel(l.words[i]);
         if (length < 2)
-            refuse("'%s' has %s: a sentence takes two words or more", sentences[i],
-                   length ? "one word" : "no words");
+            refuse("'%s' has %s: a sentence takes two words or more, and stands in quotes of its "
+                   "own, as in make demo ARGS=\"'Let us go'\"",
+                   sentences[i], length ? "one word" : "no words");
         l.longest = length > l.longest ? length : l.longest;
         l.words_in_all += length;
         l.rows[i] = hide_each(l.words[i], vocabulary->unknown);
