@@ -3,12 +3,12 @@
  * so are the forward hooks.
  */
 #include "registry.h"
-#include "stack.h"
 #include "tensor/memory.h"
 #include "tensor/messages/callback.h"
 #include "tensor/observer.h"
 #include "tensor/scope.h"
 #include "tensor/structs.h"
+#include "tensor/system/stack.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -4,12 +4,12 @@
  * names.c.
  */
 #include "registry.h"
-#include "stack.h"
 #include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
+#include "tensor/system/stack.h"
 #include "tensor/text/text.h"
 
 #include <stdio.h>

@@ -4,10 +4,10 @@
  * A path consists of names, joined with dots.
  */
 #include "registry.h"
-#include "stack.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
+#include "tensor/system/stack.h"
 #include "tensor/text/text.h"
 
 /* ---- lists of parameters, buffers and modules ---------------------------------- */

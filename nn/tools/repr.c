@@ -7,9 +7,9 @@
  *     )
  */
 #include "nn/registry.h"
-#include "nn/stack.h"
 #include "tensor/messages/callback.h"
 #include "tensor/scope.h"
+#include "tensor/system/stack.h"
 #include "tensor/text/text.h"
 
 static void repr_module(rg_text *r, rg_module *m, int indent);

@@ -4,7 +4,7 @@
  */
 #include "stack.h"
 
-#include "tensor/system/system.h"
+#include "system.h"
 
 /* The number of bytes of stack that must be left before a forward runs. One forward needs less.
  * Each forward that it calls is checked anew. On a small stack, a quarter must be left. */
