@@ -12,6 +12,7 @@
 #include "tensor/messages/callback.h"
 #include "tensor/observer.h"
 #include "tensor/text/digits.h"
+#include "tensor/text/text.h"
 
 #include <math.h>
 #include <string.h>
@@ -19,7 +20,7 @@
 /* The arguments of a check. If the function returns a tensor, it is f, and `many` is NULL. If it
  * returns a list of outputs, it is `many`, and f is NULL. `op` is the name of the function that the
  * user called. */
-typedef struct {
+typedef struct check {
     const char *op;
     rg_function *f;
     rg_list_function *many;
@@ -30,6 +31,9 @@ typedef struct {
     /* Used by gradgradcheck: the number of outputs that required grad in the first call of the
      * function. */
     int cotangents;
+    /* The check of the user's function if f is its derivative, as in gradgradcheck. NULL if f or
+     * `many` is the user's function. */
+    const struct check *second;
 } check;
 
 /* The outputs of a call. v[] has copies of the pointers to them, since the function may write to
@@ -329,6 +333,57 @@ static bool ignores_output_gradient(const check *c, const outputs *y, const mism
     return any;
 }
 
+/* Compares the Jacobian of the output with the worst mismatch by its input. Returns r if each
+ * analytical value is r times the numerical one. Returns 0 if there is no such r, if fewer than two
+ * values aren't 0 and r isn't -1, or on failure. */
+static double common_factor(const check *c, const outputs *y, const jacobian *j,
+                            const mismatch *worst) {
+    const rg_tensor *x = c->inputs[worst->input];
+    const double r = worst->analytic / worst->numeric;
+    int64_t first = 0, compared = 0;
+    if (!isfinite(r))
+        return 0;
+    for (int k = 0; k < worst->output; k++)
+        first += y->v[k]->numel;
+    for (int64_t at = 0; at < x->numel; at++) {
+        RG_SCOPE();
+        const rg_tensor *column = numeric_column(c, y, worst->input, at);
+        if (!column)
+            return 0;
+        const int64_t end = first + y->v[worst->output]->numel;
+        for (int64_t out = first; out < end; out++) {
+            const double numeric = ((const double *)column->data)[out];
+            compared += fabs(numeric) > c->options.atol;
+            if (excess_of(c, j->of[worst->input][out * x->numel + at], r * numeric) > 0)
+                return 0;
+        }
+    }
+    return compared > 1 || fabs(r + 1) < c->options.rtol ? r : 0;
+}
+
+/* Returns a sentence that says that each analytical value is r times the numerical one, or "" if
+ * memory runs out. */
+static const char *factor_in_words(const check *c, double r) {
+    rg_text text = { 0 };
+    rgi_text_add(&text, ". Each analytical value for this output and input is ");
+    if (fabs(r + 1) < c->options.rtol)
+        rgi_text_add(&text, "the numerical one with the wrong sign");
+    else
+        rgi_text_add(&text, "%s times the numerical one", rgi_number_of_digits(6, r));
+    const char *words = rgi_text_own(&text);
+    return words ? words : "";
+}
+
+/* Returns the sentence about an input that no gradient reaches. */
+static const char *why_unreached(const check *c) {
+    return c->second ? ". No gradient reaches that input: does the backward of an op of your own "
+                       "compute with loops? Write it in regard's functions, or set "
+                       ".once_differentiable = true in the op's class. Or is the input detached on "
+                       "its way, by rg_detach, RG_NO_GRAD or rg_item?"
+                     : ". No gradient reaches that input: is it detached on its way, by rg_detach, "
+                       "RG_NO_GRAD, rg_item or a loop over rg_data?";
+}
+
 /* Returns a sentence about the likely cause of a mismatch, or "" if no cause was found. */
 static const char *likely_cause(const check *c, const outputs *y, const jacobian *j,
                                 const uint32_t versions[], const mismatch *worst) {
@@ -339,22 +394,38 @@ static const char *likely_cause(const check *c, const outputs *y, const jacobian
         return ". The function isn't deterministic: it gives other values for the same inputs. "
                "Does it drop out, or draw random numbers?";
     if (!j->reached[worst->input])
-        return ". No gradient reaches that input: is it detached on its way, by rg_detach, "
-               "RG_NO_GRAD or rg_item?";
+        return why_unreached(c);
     if (!*rg_error_peek() && ignores_output_gradient(c, y, worst))
         return ". The input's gradient isn't 0 even if the output's is: does a backward function "
                "leave out g[0]?";
     if (!*rg_error_peek() && computes_in_float32(c, y, worst))
         return ". The values have the precision of float32: does a loop compute in float?";
-    return "";
+    const double r = *rg_error_peek() ? 0 : common_factor(c, y, j, worst);
+    return r != 0 ? factor_in_words(c, r) : "";
+}
+
+/* Returns a tensor of the shape of the output with the mismatch. The output of a gradgradcheck is a
+ * vector of all gradients, joined. There the mismatch is reported as one of a gradient: sets
+ * worst->output to the number of the gradient and worst->out to the number of its element, and
+ * returns the input that has the gradient. */
+static const rg_tensor *place_of(const check *c, const outputs *y, mismatch *worst) {
+    for (int i = 0; c->second && i < c->second->n; i++) {
+        const rg_tensor *x = c->inputs[i];
+        if (!x->history)
+            continue;
+        if (worst->out < x->numel)
+            return x;
+        worst->out -= x->numel;
+        worst->output++;
+    }
+    return y->v[worst->output];
 }
 
 static bool report_mismatch(const check *c, const outputs *y, bool any, const jacobian *j,
-                            const uint32_t versions[], const mismatch *worst) {
+                            const uint32_t versions[], mismatch *worst) {
     const rg_tensor *output = y->v[worst->output];
     rg_dims in = position(c->inputs[worst->input], worst->at);
     const char *name = rgi_name_of(c->inputs[worst->input]); /* A parameter's path, for example. */
-    rg_dims out = position(output, worst->out);
     rg_failure before;
     rgi_set_failure_aside(&before);
     const char *cause = likely_cause(c, y, j, versions, worst);
@@ -362,6 +433,8 @@ static bool report_mismatch(const check *c, const outputs *y, bool any, const ja
      * mismatch. */
     rgi_forget_failure();
     rgi_bring_failure_back(&before);
+    const rg_tensor *place = place_of(c, y, worst);
+    rg_dims out = position(place, worst->out);
     return rgi_fail(
         RG_RUNTIME_ERROR, c->op,
         "%sJacobian mismatch for output %d with respect to input %d%s%s: at output %s and "
@@ -405,7 +478,9 @@ static bool inputs_check(const char *op, int n, rg_tensor *const inputs[]) {
             continue;
         checked++;
         RG_FAIL_VALUE_IF(!rgi_suits_differences(inputs[i]->dtype), op,
-                         "input %d requires gradient and is not a float64 tensor", i);
+                         "input %d requires gradient and is not a float64 tensor: rg_double it, or "
+                         "rg_module_to(model, RG_FLOAT64)",
+                         i);
         RG_FAIL_IF(
             rgi_overlaps_itself(inputs[i]), op,
             "The %dth input has a dimension with stride 0. "
@@ -436,14 +511,24 @@ bool(rg_gradcheck_with)(rg_function *f, void *context, int n, rg_tensor *const i
                         rg_gradcheck_options options) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
-    return gradcheck_as(&(check){ "gradcheck", f, NULL, context, n, inputs, options, 0 });
+    return gradcheck_as(&(check){ .op = "gradcheck",
+                                  .f = f,
+                                  .context = context,
+                                  .n = n,
+                                  .inputs = inputs,
+                                  .options = options });
 }
 
 bool(rg_gradcheck_list_with)(rg_list_function *f, void *context, int n, rg_tensor *const inputs[],
                              rg_gradcheck_options options) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
-    return gradcheck_as(&(check){ "gradcheck", NULL, f, context, n, inputs, options, 0 });
+    return gradcheck_as(&(check){ .op = "gradcheck",
+                                  .many = f,
+                                  .context = context,
+                                  .n = n,
+                                  .inputs = inputs,
+                                  .options = options });
 }
 
 /* ---- gradgradcheck ------------------------------------------------------------------
@@ -523,15 +608,31 @@ static bool gradgradcheck_as(check *c) {
         all[i] = c->inputs[i];
     for (int k = 0; k < m; k++)
         all[c->n + k] = rg_requires_grad_(cotangent(out[k]), true);
-    return gradcheck_as(&(check){ c->op, derivative_of, NULL, c, c->n + m, all, c->options, 0 });
+    return gradcheck_as(&(check){ .op = c->op,
+                                  .f = derivative_of,
+                                  .context = c,
+                                  .n = c->n + m,
+                                  .inputs = all,
+                                  .options = c->options,
+                                  .second = c });
 }
 
 bool(rg_gradgradcheck_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                             rg_gradcheck_options options) {
-    return gradgradcheck_as(&(check){ "gradgradcheck", f, NULL, context, n, inputs, options, 0 });
+    return gradgradcheck_as(&(check){ .op = "gradgradcheck",
+                                      .f = f,
+                                      .context = context,
+                                      .n = n,
+                                      .inputs = inputs,
+                                      .options = options });
 }
 
 bool(rg_gradgradcheck_list_with)(rg_list_function *f, void *context, int n,
                                  rg_tensor *const inputs[], rg_gradcheck_options options) {
-    return gradgradcheck_as(&(check){ "gradgradcheck", NULL, f, context, n, inputs, options, 0 });
+    return gradgradcheck_as(&(check){ .op = "gradgradcheck",
+                                      .many = f,
+                                      .context = context,
+                                      .n = n,
+                                      .inputs = inputs,
+                                      .options = options });
 }
