@@ -61,7 +61,8 @@ static bool complete_options(const rg_optim *o, rg_group *group) {
     for (int i = 0; i < RG_OPTION_FIRST_OF_SCHEDULES; i++) {
         bool given = rgi_option_set(group->option[i]);
         RG_FAIL_AS_IF(RG_TYPE_ERROR, given && !rgi_option_set(o->defaults.option[i]), o->row->name,
-                      "got an unexpected keyword argument '%s'", rgi_options[i].name);
+                      "got an unexpected keyword argument '%.*s'",
+                      (int)strcspn(rgi_options[i].name, "."), rgi_options[i].name);
         if (!given)
             group->option[i] = o->defaults.option[i];
     }

@@ -619,7 +619,7 @@ START_TEST(test_newer_errors) {
     ck_fails(rg_optim_adam(l, .max_iter = 5), RG_TYPE_ERROR,
              "got an unexpected keyword argument 'max_iter'");
     ck_fails(rg_optim_adam(l, .ns_coefficients = { 1, 2, 3 }), RG_TYPE_ERROR,
-             "got an unexpected keyword argument 'ns_coefficients.0'");
+             "got an unexpected keyword argument 'ns_coefficients'");
     rg_optim *muon = rg_optim_muon(matrix, .ns_steps = 100), *lbfgs = rg_optim_lbfgs(l);
     ck_ok(rg_set_grad(m, rg_ones(2, 3)));
     REFUSED(rg_optim_step(muon),
