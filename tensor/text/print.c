@@ -405,6 +405,8 @@ static void print_suffixes(printer *p, rg_tensor *t) {
 }
 
 static const char *print_torch(rg_tensor *t) {
+    if (t == RG_NONE) /* For example, the gradient of a leaf that no backward run has reached. */
+        return "None";
     if (!rgi_check(t, "repr"))
         return NULL;
     const rg_printoptions o = print_options;
@@ -480,10 +482,10 @@ const char *rg_repr_numpy(rg_tensor *t) {
 }
 
 const char *rg_str(rg_tensor *t) {
-    if (!rgi_may_do_once("str") || !rgi_check(t, "str"))
+    if (!rgi_may_do_once("str") || (t != RG_NONE && !rgi_check(t, "str")))
         return rgi_told(NULL);
     /* A 0-d tensor is written as a Python number, and Python's floats are doubles. */
-    return t->ndim ? print_torch(t) : print_numpy(t, RG_FLOAT64);
+    return t == RG_NONE || t->ndim ? print_torch(t) : print_numpy(t, RG_FLOAT64);
 }
 
 const char *rg_repr_tf(rg_tensor *t) {

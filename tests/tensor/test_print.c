@@ -193,9 +193,18 @@ START_TEST(test_any_stride) {
 }
 END_TEST
 
+/* An absent tensor is printed as Python prints None. */
+START_TEST(test_none) {
+    ck_assert_str_eq(rg_repr(RG_NONE), "None");
+    ck_assert_str_eq(rg_str(RG_NONE), "None");
+    ck_assert_int_eq(rg_error_code(), RG_OK);
+}
+END_TEST
+
 START_TEST(test_bad_arguments) {
     ck_fails(rg_repr(NULL), RG_TYPE_ERROR, "repr: expected a tensor but got NULL");
-    ck_fails(rg_repr(RG_NONE), RG_TYPE_ERROR, "repr: expected a tensor but got RG_NONE");
+    ck_fails(rg_repr_numpy(RG_NONE), RG_TYPE_ERROR,
+             "repr_numpy: expected a tensor but got RG_NONE");
     ck_fails(rg_str(NULL), RG_TYPE_ERROR, "str: ");
     ck_fails(rg_repr_shape(NULL), RG_TYPE_ERROR, "repr_shape: ");
     ck_fails(rg_repr_numpy(NULL), RG_TYPE_ERROR, "repr_numpy: ");
@@ -292,5 +301,5 @@ END_TEST
 
 RG_TESTS(print, test_output_that_is_full_or_closed,
          test_golden, test_shape, test_options_are_clamped, test_negative_edgeitems,
-         test_shortest_digits, test_locale, test_stale_view, test_any_stride, test_bad_arguments,
-         test_out_of_memory, test_print)
+         test_shortest_digits, test_locale, test_stale_view, test_any_stride, test_none,
+         test_bad_arguments, test_out_of_memory, test_print)
