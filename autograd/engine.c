@@ -455,18 +455,19 @@ RG_HOT static bool differentiate(const request *q) {
     r.capturing = q->x;
     r.commits = !q->results;
     const char *outer = rgi_applying;
-    const bool failed_before = rgi_failed();
     rgi_applying = q->op;
     bool before = rg_set_grad_enabled(r.create_graph);
-    bool ok = run_begin(&r, q) && walk(&r) && list_hooked(&r, &hooked) && run_finish(&r, q);
+    bool ok = run_begin(&r, q);
+    const size_t reached = rgi_null_reached_bytes();
+    ok = ok && walk(&r) && list_hooked(&r, &hooked) && run_finish(&r, q);
     for (int j = 0; j < q->m && !ok && q->results; j++)
         q->results[j] = NULL;
     run_free(&r, ok);
     ok = run_hooked(&hooked, ok);
     rg_set_grad_enabled(before);
     rgi_applying = outer;
-    if (!ok && !failed_before)
-        rgi_null_stayed_inside();
+    if (!ok)
+        rgi_null_stayed_inside(reached);
     return ok || rgi_halt_training();
 }
 

@@ -70,10 +70,11 @@ typedef struct rg_registry {
 
 /* Returns m's entry of this name, or NULL if there is none. */
 rg_entry *rgi_entry_named(const rg_module *m, const char *name);
-/* Returns false, because an earlier registration in m failed. If the thread has no error now, sets
- * one that says so. */
+/* Returns false, because an earlier registration in m failed. Fails with that message, unless the
+ * thread's error explains it as it explains a NULL. */
 static inline bool rgi_refuse_unfinished(const rg_module *m, const char *op) {
-    RG_FAIL_IF(!rgi_failed(), op, "an earlier registration in this %s failed", m->cls->name);
+    RG_FAIL_IF(!rgi_null_is_explained(), op, "an earlier registration in this %s failed",
+               m->cls->name);
     return false;
 }
 /* Appends an entry to the registry, without storing a value in the entry's field. Returns NULL if

@@ -195,7 +195,7 @@ RG_HOT bool rg_training_halted(void) { return rgi_training_halted(); }
 bool rg_halt_training(void) { return rgi_halt_training(); }
 
 RG_HOT bool rgi_given(const void *it, const char *op, const char *what) {
-    if (!it && rgi_failed())
+    if (!it && rgi_null_is_explained())
         rgi_null_reached(op);
     else if (!it)
         rgi_fail(RG_TYPE_ERROR, op, "expected %s but got NULL", what);
@@ -207,7 +207,7 @@ bool rgi_given_path(const char *path, const char *op) {
 }
 
 RG_HOT bool rgi_given_list(int64_t n, const void *v, const char *op) {
-    if (n < 0 && !rgi_failed())
+    if (n < 0 && !rgi_null_is_explained())
         rgi_fail(RG_TYPE_ERROR, op, "expected a list but got one that failed: its n is %lld",
                  (long long)n);
     return n >= 0 && (n == 0 || rgi_given(v, op, "a list"));

@@ -26,6 +26,14 @@
 
 /* Returns whether the thread has an error, read or unread. */
 static inline bool rgi_failed(void) { return rgi_this.failure.code != RG_OK; }
+/* Returns whether a NULL that a function is given is probably a consequence of the thread's error,
+ * so that the function fails without a failure of its own. An error that the program has read
+ * itself explains no later NULL. An error that only the program's handler has got still does,
+ * because nothing tells the handler's error from the errors of a chain of calls. */
+static inline bool rgi_null_is_explained(void) {
+    const rg_thread *me = &rgi_this;
+    return rgi_failed() && (me->failure.unread || me->failures.read != me->failures.all);
+}
 
 /* A caller that wants to see whether some calls fail makes them between these two functions.
  * rgi_save_failure moves an earlier error of the thread into *saved. rgi_restore_failure puts the
@@ -95,8 +103,8 @@ static inline const char *rgi_as(const char *name) {
 static inline void rgi_as_end(const char **before) { rgi_named_as = *before; }
 
 /* Returns whether the argument `it`, a pointer to an object other than a tensor, isn't NULL. If it
- * is NULL, fails with the message that `what` ("a module") was expected. If the thread has an error
- * already, that error stays, since the NULL is probably its consequence. */
+ * is NULL, fails with the message that `what` ("a module") was expected, unless the thread's error
+ * explains the NULL (rgi_null_is_explained). */
 bool rgi_given(const void *it, const char *op, const char *what);
 /* Returns whether the path isn't NULL. Fails if it is NULL, even if the thread has an error
  * already: no function of the library returns a path, so an earlier failure can't be the cause. */
@@ -105,7 +113,7 @@ bool rgi_given_path(const char *path, const char *op);
 #define RG_GIVEN_FUNCTION(f, op) \
     (RG_LIKELY(f) || rgi_fail(RG_TYPE_ERROR, op, "expected a function but got NULL"))
 /* Returns whether v can be an array of n items. Fails if n is negative, or if v is NULL and n isn't
- * 0. If the thread has an error already, that error stays. */
+ * 0. The failure has no message of its own if the thread's error explains it. */
 bool rgi_given_list(int64_t n, const void *v, const char *op);
 /* A function that returns a list of tensors returns this value if it fails. */
 extern const rg_list rgi_list_failed;

@@ -29,7 +29,7 @@ bool rgi_check_slow(rg_tensor *t, const char *op) {
             return rgi_fail(RG_RELEASED, op, "tensor released %s", ends[i].released);
     if (rgi_is_unheld(t))
         return rgi_fail(RG_RUNTIME_ERROR, op, "%s", rgi_name_of(t));
-    if (!t && rgi_failed()) {
+    if (!t && rgi_null_is_explained()) {
         rgi_null_reached(op);
         return false;
     }

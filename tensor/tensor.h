@@ -141,8 +141,10 @@ bool rg_scope_restart(rg_scope_guard *guard);
  * after a chain of calls. rg_error, rg_error_code and rg_error_clear read the failure, and so does
  * a handler that the program has installed; after that, the next failure replaces it. A program
  * that goes on after a failure that it expected, such as a missing file, calls rg_error_clear.
- * While the thread has a failure, a function that is given NULL in the place of a tensor or a
- * handle also fails, but adds no failure of its own.
+ * While a failure is unread, a function that is given NULL in the place of a tensor or a handle
+ * also fails, but adds no failure of its own. After the program has read the failure, the first
+ * function that is given NULL fails with its own message, such as "exp: expected a tensor but got
+ * NULL". A failure that only a handler has got counts as unread here.
  *
  * A failure that nobody has read is written to standard error, once: when NULL reaches rg_print,
  * rg_item, rg_backward or an optimizer's step, when tensors are saved, or at the latest when the
@@ -366,7 +368,10 @@ int64_t rg_item_int(rg_tensor *t);
 double rg_at_dims(rg_tensor *t, rg_dims index);
 #define rg_at(t, ...) rg_at_dims(t, RG_DIMS(__VA_ARGS__))
 /* Returns a pointer to the first element in the tensor's own memory. Strides say where the other
- * elements are; in rg_contiguous(t) they are in row-major order. Returns NULL on failure. */
+ * elements are; in rg_contiguous(t) they are in row-major order. Returns NULL on failure. The
+ * pointer's type must be that of the elements: a float * is for RG_FLOAT32 only, and reads wrong
+ * numbers from a tensor of another dtype without an error. rg_float(t) or rg_double(t) converts a
+ * tensor first. rg_at and rg_item read an element of any dtype. */
 void *rg_data(rg_tensor *t);
 /* Copies all elements in row-major order to `to`, which has room for `bytes` bytes. Returns false
  * on failure, for example if the elements don't fit. */
@@ -455,7 +460,7 @@ typedef struct rg_printoptions {
 } rg_printoptions;
 
 /* Writes rg_repr(t) and a newline to standard output, and flushes the stream. rg_error() tells if
- * writing fails. */
+ * writing fails. For RG_NONE, rg_print writes "None", and rg_repr and rg_str return "None". */
 void rg_print(rg_tensor *t);
 /* Returns what torch prints for t, such as tensor([1., 2.]). */
 const char *rg_repr(rg_tensor *t);

@@ -41,8 +41,9 @@ rg_averaged_model *(rg_optim_averaged_model_with)(void *model, rg_averaged_model
     if (!rgi_module_given(model, "averaged_model"))
         return NULL;
     if (o.multi_avg_fn.failed)
-        return rgi_failed() ? NULL
-                            : rgi_fail(RG_VALUE_ERROR, NULL, "its multi_avg_fn has failed before");
+        return rgi_null_is_explained()
+                   ? NULL
+                   : rgi_fail(RG_VALUE_ERROR, NULL, "its multi_avg_fn has failed before");
     rg_averaged_model *self = RG_MODULE(rg_averaged_model, &averaged_class,
                                         .multi_avg_fn = o.multi_avg_fn,
                                         .use_buffers = o.use_buffers);

@@ -76,7 +76,7 @@ static void tell_of_trace(void) {
     void *address;
     if (rgi_find_calls(&address, 1) > 0 && !atomic_exchange(&told, true))
         rgi_write_error("regard: with REGARD_ERRORS=trace in the environment, the report names the "
-                        "program's lines\n");
+                        "program's lines (if it is compiled with -g)\n");
 }
 
 /* ---- reports of failures --------------------------------------------------------------------- */
@@ -163,7 +163,7 @@ void rgi_null_reached(const char *op) {
         snprintf(f->reached + n, sizeof f->reached - n, ", ..");
 }
 
-void rgi_null_stayed_inside(void) { rgi_this.failure.reached[0] = 0; }
+void rgi_null_stayed_inside(size_t bytes) { rgi_this.failure.reached[bytes] = 0; }
 
 bool rgi_tell_unread(void) {
     rg_thread *me = &rgi_this;

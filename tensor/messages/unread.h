@@ -11,6 +11,8 @@
 
 #include "tensor/thread.h"
 
+#include <string.h>
+
 /* Prepares the report of the failure that has just become the thread's error, and calls
  * rgi_abort_if_asked. */
 void rgi_unread_begin(rg_thread *me);
@@ -32,9 +34,14 @@ void rgi_forget_later(void);
 /* Records that the function `op` was called with a NULL that is a consequence of the thread's
  * failure, and counts that call as a failure. */
 void rgi_null_reached(const char *op);
-/* Forgets the names recorded by rgi_null_reached. A function calls this if the failure happened
- * inside it, because the functions that it calls are of no interest to the program. */
-void rgi_null_stayed_inside(void);
+/* A function whose calls of other functions are of no interest to the program forgets the names
+ * that these calls recorded. Before the calls, rgi_null_reached_bytes returns the length of the
+ * recorded names. After the calls, rgi_null_stayed_inside with that length forgets the names that
+ * were added. */
+static inline size_t rgi_null_reached_bytes(void) {
+    return RG_UNLIKELY(rgi_this.failure.unread) ? strlen(rgi_this.failure.reached) : 0;
+}
+void rgi_null_stayed_inside(size_t bytes);
 
 /* If REGARD_ERRORS is `trace`, writes the functions that are being called to standard error. */
 void rgi_tell_calls(void);

@@ -147,6 +147,23 @@ static void fails_twice(void) {
     rg_ones(-1);
 }
 
+/* The program reads the failure, and goes on with its NULL twice. */
+static void goes_on_after_reading(void) {
+    rg_tensor *y = wrong();
+    rg_error();
+    rg_print(rg_exp(rg_sin(y)));
+    rg_error();
+    rg_print(rg_exp(y));
+}
+
+/* A rule of the library fails, and goes on with its NULL, while an earlier failure is unread. */
+static void goes_back_after_a_failure(void) {
+    rg_tensor *y = rg_exp(rg_requires_grad_(rg_ones(2), true));
+    wrong();
+    rg_add_(y, 1);
+    rg_backward(rg_sum(y));
+}
+
 static void fails_otherwise_later(void) {
     rg_print(rg_ones(wrong() ? 2 : 3));
     rg_load_file("absent");
@@ -329,7 +346,7 @@ static void prints_module(void) {
 
 #define HINT                                                                              \
     "regard: with REGARD_ERRORS=trace in the environment, the report names the program's " \
-    "lines\n"
+    "lines (if it is compiled with -g)\n"
 static int hints;
 
 /* Removes the hints from the text, and counts them. */
@@ -392,6 +409,14 @@ static const struct {
     { saves, MATMUL " (NULL then reached size)\nsaved\n" },
     { fails_twice,
       "regard: ones: Trying to create tensor with negative dimension -1: [-1]\n" },
+    { goes_on_after_reading,
+      "regard: sin: expected a tensor but got NULL (NULL then reached exp, print)\n"
+      "regard: exp: expected a tensor but got NULL (NULL then reached print)\n" },
+    { goes_back_after_a_failure,
+      MATMUL "\n" LATER
+      "exp: one of the variables needed for gradient computation has been modified by an inplace "
+      "operation: [torch.FloatTensor [2]], which is output 0 of ExpBackward0, is at version 1; "
+      "expected version 0 instead. The last write was by add_.\n" },
     { fails_otherwise_later, MATMUL "\n" FIRST_OF("2") ABSENT },
     { fails_later_and_prints, MATMUL " (NULL then reached print)\n" LATER ABSENT "printed\n" LATER
                               "transpose: Dimension out of range (expected to be in range of "

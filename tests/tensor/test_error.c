@@ -132,9 +132,15 @@ START_TEST(test_the_first_unread_failure_stays) {
     ck_assert_int_eq(rg_error_code(), RG_RUNTIME_ERROR);
     ck_assert(!rg_eye(-1, 5));
     ck_assert_str_eq(rg_error(), next);
-    /* If a failure stands, read or unread, passing NULL to a function doesn't replace it. */
-    ck_assert(!rg_zeros_like(h));
-    ck_assert_str_eq(rg_error(), next);
+    /* A failure that the program has read explains no NULL: the first function that is given NULL
+     * fails itself. The function after it adds no failure. */
+    ck_assert(!rg_ones_like(rg_zeros_like(h)));
+    ck_assert_str_eq(rg_error_peek(), "zeros_like: expected a tensor but got NULL");
+    ck_assert_int_eq(rg_error_code(), RG_TYPE_ERROR);
+    ck_assert(!rgi_given(NULL, "op", "a thing"));
+    ck_assert_str_eq(rg_error(), "op: expected a thing but got NULL");
+    ck_assert(!rgi_given_list(-1, NULL, "op"));
+    ck_assert_str_eq(rg_error(), "op: expected a list but got one that failed: its n is -1");
     rg_error_clear();
     ck_assert_str_eq(rg_error_peek(), "");
 }
