@@ -721,7 +721,7 @@ START_TEST(test_what_layers_refuse) {
              "Expected sequence length to be larger than 0 in RNN");
     ck_fails(rg_call(gru, rg_to(x, RG_FLOAT64)), RG_VALUE_ERROR,
              "RNN input dtype (torch.float64) does not match weight dtype (torch.float32). Convert "
-             "input: input.to(torch.float32), or convert model: model.to(torch.float64)");
+             "the input by rg_to, or the model by rg_module_to");
     ck_fails(rg_lstm_forward(lstm, x, .h_0 = h, .c_0 = rg_zeros(1, 2, 5)).output, RG_RUNTIME_ERROR,
              "Expected hidden[1] size (1, 2, 4), got [1, 2, 5]");
     ck_fails(rg_lstm_forward(lstm, x, .h_0 = rg_zeros(2, 4), .c_0 = h).output, RG_RUNTIME_ERROR,
