@@ -74,13 +74,14 @@ static bool may_write(const char *name, int n, rg_tensor *const in[]) {
 /* ---- values that a write would change ----------------------------------------------- */
 
 /* Returns whether a write to t would change inputs that the op reads later. An input is safe if it
- * doesn't share t's storage, or has the same elements as t in the same order. */
-static bool collides(const rg_tensor *t, int n, rg_tensor *const in[]) {
+ * doesn't share t's storage, or has the same elements as t in the same order and the op takes no
+ * indices. */
+static bool collides(const rg_op *op, const rg_tensor *t, int n, rg_tensor *const in[]) {
     for (int i = 1; i < n; i++) {
         const rg_tensor *x = in[i];
         if (!x || x->storage != t->storage)
             continue;
-        if (x->data != t->data || !rgi_same_shape(x, t)
+        if (op->refuses_values || x->data != t->data || !rgi_same_shape(x, t)
             || memcmp(x->stride, t->stride, t->ndim * sizeof x->stride[0]))
             return true;
     }
@@ -153,7 +154,7 @@ rg_tensor *rgi_apply_inplace(const char *name, const rg_op *op, const void *attr
     if (RG_UNLIKELY(o != NULL) && o->may_update && !o->may_update(o, t, name))
         return NULL;
     /* An observer of calls compares the result with the inputs, so no input is overwritten. */
-    bool direct = op->inplace && !collides(t, n, in) && !rgi_is_observed(RG_SEES_CALLS);
+    bool direct = op->inplace && !collides(op, t, n, in) && !rgi_is_observed(RG_SEES_CALLS);
     RG_SCOPE();
     rg_tensor *source = rgi_grad_off ? t : rgi_beside_hooks(t);
     if (source && reads_overwritten(op, n, in))

@@ -172,12 +172,12 @@ bool rgi_scatter_fits(const rg_tensor *x, const rg_tensor *index, const rg_tenso
            && (index->numel == 0 || scatter_sizes_fit(x, index, source, dim));
 }
 
-bool rgi_scatter_apart(const char *op, const rg_tensor *x, const rg_tensor *source) {
+bool rgi_scatter_apart(const rg_tensor *x, const rg_tensor *other) {
     const char *end = x->data + x->numel * (int64_t)rgi_sizeof(x->dtype);
-    const char *source_end = source->data + source->numel * (int64_t)rgi_sizeof(source->dtype);
-    bool dense = x->flags & source->flags & RG_CONTIGUOUS;
-    bool overlap = dense ? x->data < source_end && source->data < end : x->data == source->data;
-    RG_FAIL_IF(x->storage == source->storage && overlap && x->numel && source->numel, op,
+    const char *other_end = other->data + other->numel * (int64_t)rgi_sizeof(other->dtype);
+    bool dense = x->flags & other->flags & RG_CONTIGUOUS;
+    bool overlap = dense ? x->data < other_end && other->data < end : x->data == other->data;
+    RG_FAIL_IF(x->storage == other->storage && overlap && x->numel && other->numel, NULL,
                "unsupported operation: some elements of the input tensor and the written-to tensor "
                "refer to a single memory location. Please clone() the tensor before performing the "
                "operation.");
@@ -259,8 +259,9 @@ static rg_tensor *scatter_scaled(rg_tensor *source, double alpha) {
 static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor *x, int dim,
                                 rg_tensor *index, rg_tensor *source, double alpha) {
     struct index_along_attr a = { .scaled = alpha != 1 };
-    if (!rgi_check(x, NULL) || !rgi_check(source, NULL) || !rgi_wrap_dim(NULL, dim, x->ndim, &a.dim)
-        || (in_place && !rgi_scatter_apart(NULL, x, source)))
+    if (!rgi_check(x, NULL) || !rgi_check(source, NULL) || !rgi_check(index, NULL)
+        || !rgi_wrap_dim(NULL, dim, x->ndim, &a.dim)
+        || (in_place && !(rgi_scatter_apart(x, index) && rgi_scatter_apart(x, source))))
         return NULL;
     if (!RG_IS(op, index_add) && source->flags & RG_WEAK) {
         a.number = true;
@@ -383,7 +384,8 @@ RG_OP(index_add, .doc = "x with slices of the source added at the indices along 
       .shape = index_add_shape, .refuses_values = true, .forward = put_forward,
       .grad = { RG_RULE(0, rgi_rule_same), RG_NO_RULE, RG_RULE(RG_IN(1), index_add_rule_source) },
       RG_SAMPLES(ALONG("(5,3) i5(7) (7,3)", 0), ALONG("(2,3,4) i3(2) (2,2,4)", 1),
-                 ALONG("() i1(1) ()", 0), ALONG("(3,2) i1(0) (0,2)", 0)));
+                 ALONG("() i1(1) ()", 0), ALONG("(3,2) i1(0) (0,2)", 0),
+                 ALONG("(3) i3(5) (5)", 0)));
 
 rg_tensor *(rg_index_add)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source,
                           double alpha) {

@@ -26,7 +26,7 @@ bool rgi_scatter_fits(const rg_tensor *x, const rg_tensor *index, const rg_tenso
  * rest of the result is 0. */
 rg_tensor *rgi_scatter_widen(const rg_step *s, rg_tensor *g, const rg_tensor *index);
 
-/* Fails if the source overlaps x, which will be written to. If x or the source isn't contiguous,
- * fails only if both begin at the same element. Other overlaps are allowed, because the source is
- * then read before x is written to. */
-bool rgi_scatter_apart(const char *op, const rg_tensor *x, const rg_tensor *source);
+/* Fails if `other`, an index or a source, overlaps x, which will be written to. If x or `other`
+ * isn't contiguous, fails only if both begin at the same element. Further overlaps are allowed,
+ * because `other` is then read before x is written to. */
+bool rgi_scatter_apart(const rg_tensor *x, const rg_tensor *other);

@@ -100,7 +100,7 @@ RG_OP(index_fill, .doc = "x with a number at the indices along dim", RG_NAMED(in
       .grad = { RG_RULE(RG_IN(1), index_fill_rule_x), RG_NO_RULE,
                 RG_RULE(RG_IN(1), index_fill_rule_value) },
       RG_SAMPLES(FILL("(5,3) i5(1) ()", 0), FILL("(2,3,4) i3() ()", 1), FILL("() i1(1) ()", 0),
-                 FILL("(3,2) i1(0) ()", 0), FILL("(0,3) i3(1) ()", 1)));
+                 FILL("(3,2) i1(0) ()", 0), FILL("(0,3) i3(1) ()", 1), FILL("(3) i3(2) ()", 0)));
 
 static bool index_fill_check(rg_tensor *x, rg_tensor *index, rg_tensor *value) {
     if (!rgi_check(x, NULL) || !rgi_check(index, NULL) || !rgi_check(value, NULL))
@@ -121,7 +121,9 @@ static rg_tensor *index_fill(const char *in_place, rg_tensor *x, int dim, rg_ten
     bool floats = rgi_is_float(x->dtype);
     rg_tensor *in[] = { x, index, rg_to(floats ? value : rg_detach(value), x->dtype) };
     if (in_place)
-        return rgi_apply_inplace(in_place, &rg_op_index_fill, &a, sizeof a, 3, in);
+        return rgi_scatter_apart(x, index)
+                   ? rgi_apply_inplace(in_place, &rg_op_index_fill, &a, sizeof a, 3, in)
+                   : NULL;
     rg_tensor *y = rgi_apply(&rg_op_index_fill, &a, sizeof a, 3, in);
     return y && !rgi_want_tracked(NULL, value, x->dtype) ? NULL : y;
 }
@@ -216,8 +218,9 @@ rg_tensor *(rg_index_copy)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *s
 rg_tensor *(rg_index_copy_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source) {
     struct index_write_attr a = { .node = "IndexCopyBackward0" };
     RG_AS("index_copy_");
-    if (!rgi_check(x, NULL) || !rgi_check(source, NULL) || !rgi_wrap_dim(NULL, dim, x->ndim, &a.dim)
-        || !rgi_scatter_apart(NULL, x, source))
+    if (!rgi_check(x, NULL) || !rgi_check(source, NULL) || !rgi_check(index, NULL)
+        || !rgi_wrap_dim(NULL, dim, x->ndim, &a.dim) || !rgi_scatter_apart(x, index)
+        || !rgi_scatter_apart(x, source))
         return NULL;
     return RG_APPLY_(index_copy, &a, x, index, source);
 }

@@ -241,7 +241,7 @@ static rg_tensor *scatter_reduce_rule_source(const rg_step *s, rg_tensor *g) {
     { inputs, RG_A(scatter_reduce, __VA_ARGS__) }
 RG_OP(scatter_reduce, .doc = "x joined by source at index along dim",
       .node = "ScatterReduceBackward0", RG_WITH(scatter_reduce), .n_in = 3, .inplace = true,
-      RG_MADE(scatter_reduce),
+      RG_MADE(scatter_reduce), .refuses_values = true,
       .grad = { RG_RULE(SCATTER_REDUCE_NEEDS, scatter_reduce_rule_x), RG_NO_RULE,
                 RG_RULE(SCATTER_REDUCE_NEEDS, scatter_reduce_rule_source) },
       RG_SAMPLES(JOIN("(5,3) i5(2,3) (2,3)", 0, JOIN_SUM, true),
@@ -290,7 +290,7 @@ rg_tensor *(rg_scatter_reduce_with_)(rg_tensor *x, int dim, rg_tensor *index, rg
     struct scatter_reduce_attr a = { .include_self = o.include_self };
     RG_AS("scatter_reduce_");
     if (!scatter_reduce_check(&a, x, dim, index, source, reduce)
-        || !rgi_scatter_apart(NULL, x, source))
+        || !rgi_scatter_apart(x, index) || !rgi_scatter_apart(x, source))
         return NULL;
     return RG_APPLY_(scatter_reduce, &a, x, index, source);
 }

@@ -633,20 +633,42 @@ static int check_overlap(const application *a, rg_tensor *const in[], int i, int
     return distance(want, y) > 0 ? fault(a->op, a->sample, "overlap", "another value") : 0;
 }
 
-/* An op that writes its result over its first input computes the same if another input shares
- * memory with the first. The other input begins one element before the first input, at the same
- * address, or one or two elements behind it. */
+/* Sets like[] to the inputs. If in[i] is an index, gives them its dtype, and the first input's
+ * shape to those with as many dims, so that the index and the first input can be the same elements.
+ * The index is then 1, 3, 5, ... modulo the least size, which is in bounds along each dim, and the
+ * other inputs are 1, 2, 3, ... */
+static void like_index(const application *a, rg_tensor *const in[], int i, rg_tensor *like[]) {
+    const bool whole = in[i]->dtype == RG_INT64;
+    int64_t least = RG_MAX(in[0]->numel, 1);
+    for (int d = 0; d < in[0]->ndim; d++)
+        least = RG_MIN(least, RG_MAX(in[0]->size[d], 1));
+    for (int k = 0; k < a->n; k++) {
+        like[k] = in[k];
+        if (!whole || in[k] == RG_NONE)
+            continue;
+        rg_tensor *shape = in[k]->ndim == in[0]->ndim ? in[0] : in[k];
+        rg_tensor *row = rg_add(rg_mul(rg_arange(shape->numel), k == i ? 2 : 1), 1);
+        like[k] = rg_view_dims(k == i ? rg_remainder(row, least) : row, rg_shape(shape));
+    }
+}
+
+/* An op that writes its result over its first input computes the same if another input, such as an
+ * index, shares memory with the first. The other input begins one element before the first input,
+ * at the same address, or one or two elements behind it. */
 int derive_overlap(const rg_op *op, const rg_sample *s) {
     static const int64_t places[] = { -1, 0, 1, 2 };
     int faults = 0;
     RG_SCOPE();
-    rg_tensor *in[RG_MAX_INPUTS];
+    rg_tensor *in[RG_MAX_INPUTS], *like[RG_MAX_INPUTS];
     application a = { .op = op, .sample = s, .n = derive_inputs(s->inputs, RG_FLOAT64, in) };
     for (int i = 1; op->inplace && i < a.n; i++) {
-        if (in[i] == RG_NONE || in[i]->dtype != in[0]->dtype || !in[i]->numel || !in[0]->numel)
+        if (in[i] == RG_NONE)
+            continue;
+        like_index(&a, in, i, like);
+        if (like[i]->dtype != like[0]->dtype || !like[i]->numel || !like[0]->numel)
             continue;
         for (int k = 0; k < RG_COUNT(places); k++)
-            faults += check_overlap(&a, in, i, places[k]);
+            faults += check_overlap(&a, like, i, places[k]);
     }
     return faults;
 }

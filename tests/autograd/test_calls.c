@@ -468,6 +468,20 @@ START_TEST(test_overlapping_writes_are_refused) {
     ck_fails(rg_index_copy_(rg_narrow(x, 0, 0, 2), 0, rg_literal([ 0, 1 ]), rg_narrow(x, 0, 1, 2)),
              RG_RUNTIME_ERROR, sentence);
     ck_assert(rg_equal(x, rg_arange(4.)));
+    rg_tensor *five = rg_literal([ 5, 1, 2, 3, 4, 0 ]), *values = rg_literal([ 9, 8, 7, 6 ]);
+    rg_tensor *to[] = { i, rg_view(i, 4), rg_narrow(five, 0, 0, 4) };
+    rg_tensor *at[] = { i, i, rg_narrow(five, 0, 1, 4) };
+    for (int k = 0; k < RG_COUNT(to); k++) {
+        ck_fails(rg_scatter_(to[k], 0, at[k], values), RG_RUNTIME_ERROR, sentence);
+        ck_fails(rg_scatter_(to[k], 0, at[k], 3), RG_RUNTIME_ERROR, sentence);
+        ck_fails(rg_scatter_add_(to[k], 0, at[k], values), RG_RUNTIME_ERROR, sentence);
+        ck_fails(rg_index_add_(to[k], 0, at[k], values, 1), RG_RUNTIME_ERROR, sentence);
+        ck_fails(rg_index_copy_(to[k], 0, at[k], values), RG_RUNTIME_ERROR, sentence);
+        ck_fails(rg_index_fill_(to[k], 0, at[k], 2), RG_RUNTIME_ERROR, sentence);
+        ck_fails(rg_scatter_reduce_(to[k], 0, at[k], values, "prod"), RG_RUNTIME_ERROR, sentence);
+    }
+    ck_assert(rg_equal(i, rg_literal([ 1, 0, 3, 2 ])));
+    ck_assert(rg_equal(five, rg_literal([ 5, 1, 2, 3, 4, 0 ])));
     ck_assert(
         rg_index_copy_(rg_narrow(x, 0, 0, 2), 0, rg_literal([ 0, 1 ]), rg_narrow(x, 0, 2, 2)));
     ck_assert(rg_equal(x, rg_literal([ 2.0, 3.0, 2.0, 3.0 ])));
