@@ -37,7 +37,7 @@ bool rgi_want_cast(const char *op, bool can, rg_dtype from, rg_dtype to) {
 }
 
 bool rgi_want_tracked(const char *op, const rg_tensor *t, rg_dtype dtype) {
-    RG_FAIL_IF(t->history && !rgi_grad_off && !rgi_is_float(dtype), op,
+    RG_FAIL_IF(rgi_is_in_graph(t) && !rgi_grad_off && !rgi_is_float(dtype), op,
                "Autograd not support dtype: %s", rgi_scalar_name(dtype));
     return true;
 }

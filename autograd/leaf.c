@@ -41,7 +41,7 @@ rg_tensor *(rg_requires_grad_)(rg_tensor *t, bool on) {
     RG_FAIL_IF(on && t->storage->inference && !rgi_this.inference, "requires_grad_",
                "Setting requires_grad=True on inference tensor outside InferenceMode is not "
                "allowed.");
-    if (on && (t->history || (rgi_is_stale(t) && rgi_base_of(t)->history)))
+    if (on && rgi_is_in_graph(t))
         return t;
     if (!rgi_renew(t, "requires_grad_"))
         return NULL;
@@ -105,7 +105,8 @@ rg_tensor *rg_detach_(rg_tensor *t) {
  * write to t, so that backward fails for graphs that have saved t. (In torch, such a graph would
  * use the new data for some ops, and the old data for others.) */
 static bool set_data(rg_tensor *t, rg_tensor *data) {
-    if (!rgi_may_do_once("set_data") || !rgi_check(t, "set_data") || !rgi_check(data, "set_data"))
+    if (!rgi_may_do_once("set_data") || !rgi_check(t, "set_data") || !rgi_check(data, "set_data")
+        || !rgi_renew(t, "set_data"))
         return false;
     rg_node *n = rgi_leaf_of(t);
     RG_FAIL_IF((t->history && rgi_node_of(t) != n) || !rgi_same_shape(t, data), "set_data",

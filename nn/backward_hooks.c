@@ -269,12 +269,6 @@ static bool apply_hook_op(rg_function_class *op, rg_backward_call *c, rg_list in
 
 /* ---- a call of a module with backward hooks -------------------------------------------- */
 
-/* Returns whether t has a history, or will get one at its next use. A stale view
- * (autograd/rebase.h) gets a new history then, if its base has one. */
-static bool is_in_graph(const rg_tensor *t) {
-    return t->history || (rgi_is_stale(t) && rgi_base_of(t)->history);
-}
-
 static bool hook_inputs(rg_backward_call *c, rg_tensor *inputs[]) {
     rg_tensor *in[MOST_HOOKED], *out[MOST_HOOKED];
     bool any = false;
@@ -285,7 +279,7 @@ static bool hook_inputs(rg_backward_call *c, rg_tensor *inputs[]) {
     for (int i = 0; i < c->n; i++) {
         if (inputs[i] == RG_NONE)
             continue;
-        any = any || is_in_graph(inputs[i]);
+        any = any || rgi_is_in_graph(inputs[i]);
         c->place[n] = i;
         in[n++] = inputs[i];
     }
@@ -314,7 +308,7 @@ bool rgi_backward_call_begin(rg_module *m, int n, rg_tensor *inputs[], rg_backwa
 rg_tensor *rgi_backward_call_end(rg_backward_call *call, rg_tensor *y) {
     if (!call)
         return y;
-    if (y && y != RG_NONE && rg_is_grad_enabled() && is_in_graph(y)) {
+    if (y && y != RG_NONE && rg_is_grad_enabled() && rgi_is_in_graph(y)) {
         rg_tensor *alias = NULL;
         apply_hook_op(&result_op, call, (rg_list){ 1, &y }, &alias);
         y = alias;

@@ -139,6 +139,11 @@ static inline rg_history *rgi_history_of(const rg_tensor *t) {
     return t->history || !(t->flags & RG_VIEW) ? t->history : rgi_base_of(t)->history;
 }
 
+/* Returns whether t has a history, or will get one at its next use because it is a stale view. */
+static inline bool rgi_is_in_graph(const rg_tensor *t) {
+    return t->history || (rgi_is_stale(t) && rgi_base_of(t)->history);
+}
+
 /* Returns whether t is a tensor in use. Fails and returns false if t is NULL, released, RG_NONE or
  * no tensor at all. But if t is NULL and the thread has an error already, keeps that error. */
 static inline bool rgi_check(rg_tensor *t, const char *op);

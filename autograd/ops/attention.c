@@ -327,7 +327,8 @@ static bool attention_is_plain(const rg_tensor *q, const rg_tensor *k, const rg_
     if (rgi_is_none(mask))
         return true;
     rg_tensor scores = { .ndim = 4, .size = { q->size[0], q->size[1], q->size[2], k->size[2] } };
-    return (mask->ndim == 2 || mask->ndim == 4) && !mask->history && rgi_expandable(mask, &scores);
+    return (mask->ndim == 2 || mask->ndim == 4) && !rgi_is_in_graph(mask)
+           && rgi_expandable(mask, &scores);
 }
 
 static bool attention_check_mask(const rg_tensor *q, const rg_attention_options *o) {

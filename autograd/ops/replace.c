@@ -54,7 +54,7 @@ rg_tensor *(rg_copy_)(rg_tensor *x, rg_tensor *source) {
  * address. Returns NULL on failure. */
 static rg_tensor *fill_throughout(const char *name, const char *node, rg_tensor *x,
                                   rg_tensor *value) {
-    if (!rgi_grad_off && (rgi_history_of(x) || value->history))
+    if (!rgi_grad_off && (rgi_history_of(x) || rgi_is_in_graph(value)))
         return rgi_replace_(name, node, x, value);
     if (!rgi_may_touch(x, name))
         return NULL;

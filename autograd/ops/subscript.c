@@ -393,7 +393,7 @@ rg_tensor *(rg_set_items_)(rg_tensor *x, rg_tensor *value, int n, const rg_item_
     if (!in[1])
         return NULL;
     s.way.at.node = set_item_node(x, value, &s);
-    if (x->flags & RG_VIEW && s.way.n_steps && (rgi_history_of(x) || value->history)) {
+    if (x->flags & RG_VIEW && s.way.n_steps && (rgi_history_of(x) || rgi_is_in_graph(value))) {
         in[0] = subscript_take(x, &s.way, 0, NULL);
         s.way.n_steps = 0;
     }

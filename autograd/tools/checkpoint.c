@@ -7,7 +7,7 @@
  */
 #include "autograd/inputs.h"
 #include "saved.h"
-#include "autograd/node.h"
+#include "autograd/rebase.h"
 #include "tensor/memory.h"
 #include "tensor/messages/callback.h"
 #include "tensor/observer.h"
@@ -194,6 +194,11 @@ static rg_tensor *call_first(region *r, rg_tensor *const in[]) {
     return y;
 }
 
+/* Fails unless f can use the input t. If f's calls are recorded, gives a stale view its history. */
+static bool is_usable(rg_tensor *t) {
+    return rgi_check(t, "checkpoint") && (rgi_grad_off || rgi_renew(t, "checkpoint"));
+}
+
 rg_tensor *(rg_checkpoint_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                                 rg_checkpoint_options options) {
     RG_SCOPE();
@@ -202,7 +207,7 @@ rg_tensor *(rg_checkpoint_with)(rg_function *f, void *context, int n, rg_tensor 
     RG_FAIL_VALUE_IF(n < 0 || n > MOST_CHECKPOINTED, "checkpoint",
                      "takes up to %d inputs, but got %d", MOST_CHECKPOINTED, n);
     for (int i = 0; i < n; i++)
-        if (!rgi_is_none(inputs[i]) && !rgi_check(inputs[i], "checkpoint"))
+        if (!rgi_is_none(inputs[i]) && !is_usable(inputs[i]))
             return NULL;
     if (!rgi_may_do_once("checkpoint"))
         return NULL;

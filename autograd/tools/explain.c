@@ -6,6 +6,7 @@
 #include "explain.h"
 #include "graphviz.h"
 #include "autograd/inputs.h"
+#include "autograd/rebase.h"
 #include "paths.h"
 #include "tensor/dtype.h"
 #include "tensor/memory.h"
@@ -140,7 +141,7 @@ static bool f_leads_to(const rg_explain_options *o, rg_tensor *w) {
     rg_set_grad_enabled(true);
     rg_tensor *y = call_f(o, w);
     rg_tensor *g = RG_NONE;
-    if (y && y->history)
+    if (y && rgi_is_in_graph(y))
         g = rg_grad(y, w, .allow_unused = true, .retain_graph = true);
     rg_set_grad_enabled(grad);
     return !rgi_is_none(g);
@@ -336,7 +337,8 @@ static bool tell_explanation(rg_explanation *e, const rg_paths *p, const rg_expl
 }
 
 static bool may_explain(rg_tensor *loss, rg_tensor *w, const rg_explain_options *o) {
-    if (!rgi_check(loss, "explain") || !rgi_check(w, "explain") || !rgi_may_do_once("explain"))
+    if (!rgi_check(loss, "explain") || !rgi_check(w, "explain") || !rgi_may_do_once("explain")
+        || !rgi_renew(loss, "explain") || !rgi_renew(w, "explain"))
         return false;
     RG_FAIL_IF(loss->numel != 1, "explain",
                "grad can be implicitly created only for scalar outputs");

@@ -264,7 +264,7 @@ static bool check_begin(rg_check_run *s, rg_list inputs) {
             continue;
         if (!rgi_check(t, "function_check"))
             return false;
-        if (t->history)
+        if (rgi_is_in_graph(t))
             s->wanted |= RG_IN(i);
     }
     const bool all = s->wanted == 0;

@@ -7,7 +7,7 @@
  */
 #include "functional.h"
 #include "autograd/inputs.h"
-#include "autograd/node.h"
+#include "autograd/rebase.h"
 #include "autograd/ops/ops.h"
 #include "tensor/memory.h"
 #include "tensor/messages/callback.h"
@@ -48,8 +48,10 @@ static rg_tensor *recordable(rg_tensor *t) {
 }
 
 /* Returns the tensor that f gets in place of the floating-point input x. */
-static rg_tensor *seen_input(rg_tensor *x, bool create_graph) {
-    if (create_graph && x->history && !x->storage->inference)
+static rg_tensor *seen_input(const derived *d, rg_tensor *x) {
+    if (d->create_graph && !rgi_renew(x, d->op))
+        return NULL;
+    if (d->create_graph && x->history && !x->storage->inference)
         return rg_view_as(x, x);
     return rg_requires_grad_(rg_detach(recordable(x)), true);
 }
@@ -69,14 +71,14 @@ static bool run_derived(derived *d, rg_tensor *const inputs[]) {
             return false;
         const bool real = rgi_is_float(inputs[i]->dtype);
         d->real |= (uint64_t)real << i;
-        d->in[i] = real ? seen_input(inputs[i], d->create_graph) : recordable(inputs[i]);
+        d->in[i] = real ? seen_input(d, inputs[i]) : recordable(inputs[i]);
         if (!d->in[i])
             return false;
     }
     rgi_inputs_end(d->in, d->n);
     const int64_t before = rgi_failures();
     d->y = d->f(d->in, d->context);
-    if (!rgi_returned(d->y, before, d->op))
+    if (!rgi_returned(d->y, before, d->op) || !rgi_renew(d->y, d->op))
         return false;
     RG_FAIL_IF(!rgi_is_float(d->y->dtype), d->op,
                "the output of the function must be a floating point tensor, got one of dtype %s",

@@ -7,7 +7,7 @@
  * on the same structs.
  */
 #include "autograd/inputs.h"
-#include "autograd/node.h"
+#include "autograd/rebase.h"
 #include "tensor/dtype.h"
 #include "tensor/messages/callback.h"
 #include "tensor/observer.h"
@@ -90,7 +90,7 @@ static bool call_function(const check *c, outputs *y) {
     y->n = list.n;
     for (int k = 0; k < y->n; k++) {
         y->v[k] = list.v[k];
-        if (!rgi_check(y->v[k], c->op))
+        if (!rgi_check(y->v[k], c->op) || !rgi_renew(y->v[k], c->op))
             return false;
     }
     return true;
@@ -472,7 +472,7 @@ static bool takes_arguments(const char *op, bool f, int n, int most, rg_tensor *
 static bool inputs_check(const char *op, int n, rg_tensor *const inputs[]) {
     int checked = 0;
     for (int i = 0; i < n; i++) {
-        if (!rgi_is_none(inputs[i]) && !rgi_check(inputs[i], op))
+        if (!rgi_is_none(inputs[i]) && !(rgi_check(inputs[i], op) && rgi_renew(inputs[i], op)))
             return false;
         if (!inputs[i]->history)
             continue;

@@ -4,6 +4,7 @@
  */
 #include "autograd/tools/functional.h"
 #include "autograd/op.h"
+#include "autograd/tools/explain.h"
 #include "autograd/tools/saved.h"
 #include "tests/test.h"
 
@@ -734,6 +735,124 @@ START_TEST(test_inference_mode) {
 }
 END_TEST
 
+/* ---- stale views as inputs ------------------------------------------------------------- */
+
+static rg_tensor *sines(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_sin(in[0]);
+}
+
+/* Returns a view whose base got a history after the view was made. */
+static rg_tensor *stale_output(rg_tensor *const in[], void *context) {
+    (void)context;
+    rg_tensor *base = rg_ones_dims(rg_shape(in[0]), RG_FLOAT64), *view = rg_unsqueeze(base, 0);
+    rg_mul_(base, rg_square(in[0]));
+    return view;
+}
+
+/* These functions take the view v, and return a tensor that must lead to the leaf behind v. */
+typedef rg_tensor *use_of_view(rg_tensor *v);
+#define GRAPH .create_graph = true
+
+static rg_tensor *use_jacrev(rg_tensor *v) { return rg_jacrev(sines, NULL, 1, &v, GRAPH); }
+static rg_tensor *use_jacfwd(rg_tensor *v) { return rg_jacfwd(sines, NULL, 1, &v, GRAPH); }
+static rg_tensor *use_hessian(rg_tensor *v) {
+    return rg_hessian(sum_of_cubes, rg_ones_like(v), 1, &v, GRAPH);
+}
+static rg_tensor *use_vjp(rg_tensor *v) {
+    return rg_vjp(sum_of_cubes, rg_ones_like(v), 1, &v, RG_NONE, (rg_tensor *[1]){ 0 }, GRAPH);
+}
+static rg_tensor *use_vjp_result(rg_tensor *v) {
+    rg_tensor *r[1];
+    return rg_vjp(sum_of_cubes, rg_ones_like(v), 1, &v, RG_NONE, r, GRAPH) ? r[0] : NULL;
+}
+static rg_tensor *use_jvp(rg_tensor *v) {
+    rg_tensor *r[1], *one[] = { rg_ones_like(v) };
+    return rg_jvp(sum_of_cubes, rg_ones_like(v), 1, &v, one, r, GRAPH) ? r[0] : NULL;
+}
+static rg_tensor *use_hvp(rg_tensor *v) {
+    rg_tensor *r[1], *one[] = { rg_ones_like(v) };
+    return rg_hvp(sum_of_cubes, rg_ones_like(v), 1, &v, one, r, GRAPH);
+}
+static rg_tensor *use_checkpoint(rg_tensor *v) { return rg_checkpoint(sines, NULL, 1, &v); }
+static rg_tensor *use_gradcheck(rg_tensor *v) {
+    return rg_gradcheck(sines, NULL, 1, &v) && rg_gradgradcheck(sines, NULL, 1, &v) ? v : NULL;
+}
+static rg_tensor *use_set_item(rg_tensor *v) {
+    rg_tensor *rows = rg_unsqueeze(rg_zeros_dims(RG_DIMS(2, 3), RG_FLOAT64), 0);
+    return rg_set_item_(rows, v, 0, 1);
+}
+static rg_tensor *use_attention(rg_tensor *v) {
+    rg_tensor *q = rg_reshape(wave(2, 0, 3), 1, 1, 1, 2);
+    rg_tensor *k = rg_reshape(wave(6, 0, 4), 1, 1, 3, 2);
+    return rg_scaled_dot_product_attention(q, k, k, .attn_mask = v);
+}
+
+/* Each function takes a stale view as it takes a view that was made after the write. */
+START_TEST(test_stale_views) {
+    static const struct {
+        const char *name;
+        use_of_view *use;
+    } row[] = {
+        { "jacrev", use_jacrev }, { "jacfwd", use_jacfwd }, { "hessian", use_hessian },
+        { "vjp", use_vjp }, { "vjp_result", use_vjp_result }, { "jvp", use_jvp },
+        { "hvp", use_hvp }, { "checkpoint", use_checkpoint }, { "gradcheck", use_gradcheck },
+        { "set_item", use_set_item }, { "attention", use_attention },
+    };
+    for (int k = 0; k < RG_COUNT(row); k++) {
+        rg_tensor *grad[2];
+        for (int stale = 0; stale < 2; stale++) {
+            rg_tensor *w = rg_requires_grad_(wave(3, 0, 1), true), *x = wave(3, 0, 2);
+            rg_tensor *early = rg_unsqueeze(x, 0);
+            rg_mul_(x, w);
+            rg_tensor *y = row[k].use(stale ? early : rg_unsqueeze(x, 0));
+            ck_each(y && rg_backward(rg_sum(y)), "%s, stale %d: %s", row[k].name, stale,
+                    rg_error());
+            grad[stale] = rg_grad_of(w);
+        }
+        ck_each(rg_equal(grad[0], grad[1]), "%s: another gradient", row[k].name);
+    }
+}
+END_TEST
+
+START_TEST(test_stale_value_fills) {
+    rg_tensor *w = rg_requires_grad_(rg_ones(1), true), *base = rg_ones(1);
+    rg_tensor *value = rg_select(base, 0, 0), *x = rg_zeros(3), *whole = rg_literal([ 1, 2 ]);
+    rg_mul_(base, w);
+    rg_fill_(x, value);
+    ck_ok(rg_backward(rg_sum(x)));
+    ck_assert(rg_equal(rg_grad_of(w), rg_literal([ 3.0 ])));
+    value = rg_select(base, 0, 0);
+    rg_mul_(base, 2);
+    ck_fails(rg_masked_fill(whole, rg_literal([ true, false ]), value), RG_RUNTIME_ERROR,
+             "Autograd not support dtype");
+}
+END_TEST
+
+/* The data of a stale view can't be replaced, because the view is no leaf. */
+START_TEST(test_stale_view_is_no_leaf) {
+    rg_tensor *x = rg_ones(3), *view = rg_unsqueeze(x, 0);
+    rg_mul_(x, rg_requires_grad_(rg_ones(3), true));
+    ck_fails(rg_set_data(view, rg_zeros(1, 3)), RG_RUNTIME_ERROR, "expects a leaf");
+}
+END_TEST
+
+/* The result of the function may be a stale view, too. */
+START_TEST(test_stale_outputs) {
+    rg_tensor *x = rg_requires_grad_(wave(3, 0, 1), true), *r[1];
+    rg_tensor *jacobian = rg_diag(rg_mul(rg_detach(x), 2), 0);
+    ck_close(rg_squeeze(rg_jacrev(stale_output, NULL, 1, &x)), jacobian);
+    ck_close(rg_squeeze(rg_jacfwd(stale_output, NULL, 1, &x)), jacobian);
+    ck_ok(rg_vjp(stale_output, NULL, 1, &x, rg_ones_dims(RG_DIMS(1, 3), RG_FLOAT64), r));
+    ck_close(r[0], rg_mul(rg_detach(x), 2));
+    ck_ok(rg_gradcheck(stale_output, NULL, 1, &x));
+    ck_ok(rg_gradgradcheck(stale_output, NULL, 1, &x));
+    rg_tensor *base = rg_ones_dims(RG_DIMS(1), RG_FLOAT64), *loss = rg_select(base, 0, 0);
+    rg_mul_(base, rg_sum(rg_square(x)));
+    ck_assert_int_gt(rg_explain(loss, x).n, 0);
+}
+END_TEST
+
 RG_TESTS(functional, test_inference_mode, test_functions_that_read_too_many_inputs,
          test_results_without_slope, test_jacobians_of_nothing, test_dtypes_of_jacobians,
          test_what_derivatives_ask_for, test_jacobians,
@@ -741,4 +860,5 @@ RG_TESTS(functional, test_inference_mode, test_functions_that_read_too_many_inpu
          test_inputs_without_slope, test_graphs_lead_to_the_context,
          test_another_use_does_not_count, test_vmap, test_what_vmap_refuses,
          test_one_of_many_examples_fails, test_histories_of_results, test_most_inputs,
-         test_most_dims, test_long_stacks, test_memory_denied)
+         test_most_dims, test_long_stacks, test_memory_denied,
+         test_stale_views, test_stale_value_fills, test_stale_view_is_no_leaf, test_stale_outputs)
