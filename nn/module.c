@@ -11,6 +11,7 @@
 #include "tensor/shape.h"
 #include "tensor/system/stack.h"
 #include "tensor/text/text.h"
+#include "tensor/threads/lock.h"
 
 #include <stdio.h>
 
@@ -30,6 +31,7 @@ void *(rg_module_new)(size_t bytes, const rg_module_class *cls, const void *fiel
                       .training = true,
                       .registry = (rg_registry *)((char *)m + both) - 1 };
     *m->registry = (rg_registry){ .bytes = both };
+    rgi_list_module(m);
     return m;
 }
 
@@ -111,6 +113,7 @@ void rgi_module_end(rg_module *m) {
     rg_registry *r = m->registry;
     if (rgi_module_observer.ended)
         rgi_module_observer.ended(m);
+    rgi_unlist_module(m);
     rgi_hook_list_free(&r->hooks);
     rgi_free(r->entries, r->room * sizeof *r->entries, RG_MEM_OTHER);
     rgi_map_free(&r->names);
@@ -171,13 +174,20 @@ rg_entry *rgi_entry_named(const rg_module *m, const char *name) {
  * lacks. Usually this is only the new name. Returns NULL if memory runs out; then the entry isn't
  * appended, and the map may be empty. */
 rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry) {
-    if (!rgi_grow((void **)&r->entries, &r->room, r->n + 1, sizeof *r->entries))
+    /* Another thread's rg_tie may search the entries meanwhile. */
+    rgi_lock(RG_LOCK_MODULES);
+    const bool grown = rgi_grow((void **)&r->entries, &r->room, r->n + 1, sizeof *r->entries);
+    rgi_unlock(RG_LOCK_MODULES);
+    if (!grown)
         return NULL;
     r->entries[r->n] = entry;
     for (size_t i = rgi_map_names(&r->names); r->n >= FEW_ENTRIES && i <= r->n; i++)
         if (!rgi_map_put_name(&r->names, r->entries[i].name, (int64_t)i))
             return NULL;
-    return &r->entries[r->n++];
+    rgi_lock(RG_LOCK_MODULES);
+    rg_entry *e = &r->entries[r->n++];
+    rgi_unlock(RG_LOCK_MODULES);
+    return e;
 }
 
 /* ---- registering parameters, buffers and children ------------------------------ */

@@ -61,6 +61,8 @@ typedef struct rg_registry {
     size_t n, room;
     rg_map names; /* Maps names to indices of entries. Used only if there are many entries. */
     rg_hook_list hooks;
+    /* The next module in the list of all modules, and the pointer that points to this one. */
+    rg_module *next, **link;
 } rg_registry;
 
 #define RG_EACH_ENTRY(e, m)                                                \
@@ -80,6 +82,9 @@ static inline bool rgi_refuse_unfinished(const rg_module *m, const char *op) {
 /* Appends an entry to the registry, without storing a value in the entry's field. Returns NULL if
  * memory runs out. */
 rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry);
+/* Puts m into the list of all modules, and takes it out again (tools/tie.c). */
+void rgi_list_module(rg_module *m);
+void rgi_unlist_module(rg_module *m);
 /* Frees m's struct and registry. The parameters, buffers and children are not released. */
 void rgi_module_end(rg_module *m);
 /* Registers the child in the field `place`, which may lie outside of m's struct. Does what

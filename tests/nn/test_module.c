@@ -318,6 +318,31 @@ START_TEST(test_modes_and_gradients) {
 }
 END_TEST
 
+/* rg_tie takes the registered field itself, not a variable that holds the same parameter, and ties
+ * only parameters: neither a buffer nor a tensor of the program. */
+START_TEST(test_tie_takes_only_registered_fields) {
+    const char *no_place = "tie: the place isn't the registered field of a parameter, such as "
+                           "&fc->weight";
+    const char *no_parameter = "tie: expected a module's parameter";
+    rg_linear_module *a = rg_nn_linear(2, 2, .bias = false), *b = rg_nn_linear(2, 2, .bias = false);
+    rg_batch_norm_module *norm = rg_nn_batch_norm1d(2);
+    rg_tensor *variable = b->weight, *kept = rg_keep(rg_ones(2, 2));
+    ck_fails(rg_tie(&variable, a->weight), RG_VALUE_ERROR, no_place);
+    ck_fails(rg_tie(&norm->running_mean, norm->weight), RG_VALUE_ERROR, no_place);
+    ck_fails(rg_tie(&b->weight, kept), RG_VALUE_ERROR, no_parameter);
+    ck_fails(rg_tie(&norm->weight, norm->running_mean), RG_VALUE_ERROR, no_parameter);
+    ck_assert(variable == b->weight && rg_numel(b->weight) == 4 && !rg_requires_grad(kept));
+    rg_linear_module *copy = rg_deepcopy(b);
+    ck_ok(rg_tie(&copy->weight, a->weight) && rg_tie(&b->weight, a->weight));
+    rg_drop(kept);
+    rg_module_free(a);
+    rg_module_free(copy);
+    ck_ok(rg_call(b, rg_ones(2)));
+    rg_module_free(norm);
+    rg_module_free(b);
+}
+END_TEST
+
 /* A parameter that two modules share is one parameter. Its gradient is the sum of both uses. */
 START_TEST(test_tied_parameters) {
     rg_linear_module *a = rg_nn_linear(2, 2, .bias = false), *b = rg_nn_linear(2, 2, .bias = false);
@@ -336,7 +361,7 @@ START_TEST(test_tied_parameters) {
     ck_fails(rg_tie(&absent, a->weight), RG_TYPE_ERROR, "tie: expected a tensor but got NULL");
     ck_fails(rg_tie(&a->bias, a->weight), RG_TYPE_ERROR, "tie: expected a tensor but got RG_NONE");
     ck_fails(rg_tie(&loose, a->weight), RG_VALUE_ERROR,
-             "tie: the place is none that is registered");
+             "tie: the place isn't the registered field of a parameter");
     ck_fails(rg_tie(&b->weight, loose), RG_VALUE_ERROR, "tie: expected a module's parameter");
     rg_linear_module *wide = rg_nn_linear(3, 2), *exact = rg_nn_linear(2, 2);
     rg_module_to(exact, RG_FLOAT64);
@@ -1028,7 +1053,8 @@ END_TEST
 
 RG_TESTS(module, test_use_by_threads, test_load_where_nothing_can_be_written, test_names_and_repr,
          test_nested_repr, test_load_state_dict_complains_as_torch, test_keys_that_are_left_out,
-         test_states_are_copied, test_modes_and_gradients, test_tied_parameters, test_hooks,
+         test_states_are_copied, test_modes_and_gradients, test_tied_parameters,
+        test_tie_takes_only_registered_fields, test_hooks,
          test_literal_contexts, test_hooks_that_return, test_failed_lists,
          test_results_outlive_the_module, test_released_modules, test_without_ready,
          test_what_cannot_be_registered, test_out_of_memory, test_anomaly_names_the_module,

@@ -1,0 +1,59 @@
+/*
+ * tie.c: makes two registered fields share a parameter. It also has the list of all modules, in
+ * which it looks up the fields.
+ */
+#include "nn/registry.h"
+#include "tensor/error.h"
+#include "tensor/scope.h"
+#include "tensor/shape.h"
+#include "tensor/threads/lock.h"
+
+static rg_module *modules; /* The first module of the list. RG_LOCK_MODULES guards the list. */
+
+void rgi_list_module(rg_module *m) {
+    rgi_lock(RG_LOCK_MODULES);
+    m->registry->next = modules;
+    m->registry->link = &modules;
+    if (modules)
+        modules->registry->link = &m->registry->next;
+    modules = m;
+    rgi_unlock(RG_LOCK_MODULES);
+}
+
+void rgi_unlist_module(rg_module *m) {
+    rgi_lock(RG_LOCK_MODULES);
+    rg_module *next = m->registry->next;
+    *m->registry->link = next;
+    if (next)
+        next->registry->link = m->registry->link;
+    rgi_unlock(RG_LOCK_MODULES);
+}
+
+/* Returns whether a parameter is registered in the field `place`, in any module. */
+static bool holds_parameter(rg_tensor *const *place) {
+    bool found = false;
+    rgi_lock(RG_LOCK_MODULES);
+    for (const rg_module *m = modules; m && !found; m = m->registry->next)
+        for (RG_EACH_ENTRY(e, m))
+            found |= e->kind == RG_ENTRY_PARAMETER && e->place == (void *)place;
+    rgi_unlock(RG_LOCK_MODULES);
+    return found;
+}
+
+bool rg_tie(rg_tensor **place, rg_tensor *parameter) {
+    const char *op = "tie";
+    if (!rgi_given(place, op, "a place") || !rgi_check(*place, op) || !rgi_check(parameter, op))
+        return false;
+    RG_FAIL_VALUE_IF(!holds_parameter(place) || !(*place)->kept, op,
+                     "the place isn't the registered field of a parameter, such as &fc->weight");
+    RG_FAIL_VALUE_IF(!(parameter->flags & RG_IS_PARAMETER) || !parameter->kept, op,
+                     "expected a module's parameter");
+    RG_FAIL_VALUE_IF((*place)->dtype != parameter->dtype || !rgi_same_shape(*place, parameter), op,
+                     "expected a parameter of shape %s and dtype %s, but got %s and %s",
+                     RG_SHAPE_TEXT(*place), rg_dtype_name((*place)->dtype),
+                     RG_SHAPE_TEXT(parameter), rg_dtype_name(parameter->dtype));
+    rg_keep(parameter);
+    rgi_drop_as(*place, RG_MODULE_FREED);
+    *place = parameter;
+    return true;
+}
