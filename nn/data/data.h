@@ -34,9 +34,9 @@ RG_PUBLIC_BEGIN
 typedef struct rg_tokens rg_tokens;
 typedef struct RG_OPTIONS rg_tokens_options {
     RG_BY_NAME;
-    /* The dtype in the file: "uint16", "uint32" or another integer dtype of torch. A file without a
-     * header must be little-endian. NULL means "uint16" or, if the path ends with ".npy", the dtype
-     * that the file's NumPy header names. */
+    /* The dtype in the file: "uint16", "uint32" or another integer dtype of torch. If the path ends
+     * with ".npy", the file's NumPy header names the dtype, and another dtype here is refused. Any
+     * other file has no header and must be little-endian; there NULL means "uint16". */
     const char *dtype RG_DEFAULT(NULL);
 } rg_tokens_options;
 /* Opens a file of tokens. Close it with rg_tokens_close. Returns NULL on failure. */

@@ -31,9 +31,20 @@ struct rg_tokens {
 /* Returns whether tokens can have this type: an integer type that is read as int64. */
 static bool is_token_type(rg_foreign type) { return rgi_is_index(rgi_foreign[type].dtype); }
 
-/* Reads the file's NumPy header, and sets the type, the number and the offset of the tokens.
- * Returns false on failure. */
-static bool find_npy(rg_tokens *tokens) {
+/* Sets *type to the type of this name. Fails and returns false if tokens can't have it. */
+static bool find_type(const rg_tokens *tokens, const char *dtype, rg_foreign *type) {
+    *type = 0;
+    while (*type < RG_FOREIGN_COUNT
+           && !(is_token_type(*type) && strcmp(rgi_foreign[*type].torch, dtype) == 0))
+        ++*type;
+    RG_FAIL_VALUE_IF(*type == RG_FOREIGN_COUNT, tokens->file.op, "'%s' is no type of integers",
+                     RG_SHOWN(dtype));
+    return true;
+}
+
+/* Reads the file's NumPy header, and sets the type, the number and the offset of the tokens. Fails
+ * and returns false if the program gave a dtype and the header names another. */
+static bool find_npy(rg_tokens *tokens, const char *dtype) {
     rg_npy_source s = rgi_npy_source(&tokens->file);
     rg_npy_header h;
     if (!rgi_npy_read_header(&s, &h))
@@ -41,6 +52,11 @@ static bool find_npy(rg_tokens *tokens) {
     if (!is_token_type(h.type) || h.shape.n != 1)
         return rgi_npy_refuse(&s, "tokens are an array of integers with one dim, not of %s with %d",
                               rgi_foreign[h.type].torch, h.shape.n);
+    rg_foreign type = h.type;
+    if (dtype && !find_type(tokens, dtype, &type))
+        return false;
+    if (type != h.type)
+        return rgi_npy_refuse(&s, "its dtype is %s, not %s", rgi_foreign[h.type].torch, dtype);
     tokens->type = h.type;
     tokens->swapped = h.swapped;
     tokens->at = s.at;
@@ -49,12 +65,9 @@ static bool find_npy(rg_tokens *tokens) {
 }
 
 static bool find_raw(rg_tokens *tokens, const char *dtype) {
-    rg_foreign type = 0;
-    while (type < RG_FOREIGN_COUNT
-           && !(is_token_type(type) && strcmp(rgi_foreign[type].torch, dtype) == 0))
-        type++;
-    RG_FAIL_VALUE_IF(type == RG_FOREIGN_COUNT, tokens->file.op, "'%s' is no type of integers",
-                     RG_SHOWN(dtype));
+    rg_foreign type;
+    if (!find_type(tokens, dtype, &type))
+        return false;
     const uint64_t bytes = rgi_foreign[type].bytes;
     if (tokens->file.bytes % bytes)
         return rgi_file_refuse(&tokens->file, "its %llu bytes aren't a whole number of %s tokens",
@@ -75,8 +88,8 @@ rg_tokens *rg_tokens_open_with(const char *path, rg_tokens_options o) {
     *tokens = (rg_tokens){ .handle = RG_NEW_HANDLE(TOKENS), .file.fd = -1 };
     bool ok = rgi_rename(&tokens->path, path)
               && rgi_file_open(&tokens->file, "tokens_open", tokens->path);
-    if (ok && !o.dtype && rgi_ends_with(path, ".npy"))
-        ok = find_npy(tokens);
+    if (ok && rgi_ends_with(path, ".npy"))
+        ok = find_npy(tokens, o.dtype);
     else if (ok)
         ok = find_raw(tokens, o.dtype ? o.dtype : "uint16");
     if (ok)

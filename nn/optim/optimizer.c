@@ -10,6 +10,7 @@
 #include "nn/python_text.h"
 
 #include <math.h>
+#include <string.h>
 
 /* ---- groups of parameters with options ----------------------------------------- */
 
