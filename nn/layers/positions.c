@@ -5,6 +5,7 @@
 #include "nn/registry.h"
 #include "tensor/error.h"
 #include "tensor/structs.h"
+#include "tensor/text/digits.h"
 
 #include <math.h>
 
@@ -32,6 +33,12 @@ static rg_tensor *positions_run(rg_module *m, rg_tensor *x, int64_t start) {
         return NULL;
     RG_FAIL_IF(x->ndim < 2, "positions_forward", "expected x of (..., length, dim), but got %s",
                rg_repr_shape(x));
+    rg_tensor *table = self->weight ? self->weight : self->cos;
+    const int64_t dim = rg_size(table, -1);
+    if (dim < 0)
+        return NULL;
+    RG_FAIL_IF(rg_size(x, -1) != dim, "positions_forward",
+               "expected x of (..., length, %lld), but got %s", (long long)dim, rg_repr_shape(x));
     RG_FAIL_IF(start < 0, "positions_forward", "the position %lld is negative", (long long)start);
     int64_t length = x->size[x->ndim - 2];
     if (self->weight)
@@ -94,6 +101,8 @@ rg_positions *(rg_nn_rotary_positions)(int64_t max_len, int64_t dim, double base
     RG_AS("RotaryPositions");
     RG_SCOPE();
     RG_FAIL_VALUE_IF(dim % 2, "RotaryPositions", "dim must be even, but got %lld", (long long)dim);
+    RG_FAIL_VALUE_IF(!(base > 0 && isfinite(base)), "RotaryPositions",
+                     "base must be positive and finite, but got %s", rgi_python_float(base));
     rg_tensor *angles = position_angles(max_len, dim, base);
     rg_tensor *both = rg_cat(RG_LIST(angles, angles), 1);
     rg_positions *self = RG_MODULE(rg_positions, &rotary_class);

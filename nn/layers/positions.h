@@ -25,11 +25,12 @@ rg_positions *rg_nn_learned_positions(int64_t max_len, int64_t dim);
 /* Makes sinusoidal positions: a buffer (max_len, dim) with the sines of the angles in even columns,
  * and their cosines in odd columns. */
 rg_positions *rg_nn_sinusoidal_positions(int64_t max_len, int64_t dim);
-/* Makes rotary positions. Fails and returns NULL if dim is odd. */
+/* Makes rotary positions. Fails and returns NULL if dim is odd, or base isn't positive and
+ * finite. */
 rg_positions *rg_nn_rotary_positions(int64_t max_len, int64_t dim, double base);
 /* Returns x with positions encoded. The first row of x has the position `start`, and the next rows
- * follow. Fails and returns NULL if a position is negative or isn't less than max_len.
- * rg_call(m, x) encodes with start = 0. */
+ * follow. Fails and returns NULL if a position is negative or isn't less than max_len, or if the
+ * last dim of x isn't dim. rg_call(m, x) encodes with start = 0. */
 rg_tensor *rg_positions_forward(rg_positions *m, rg_tensor *x, int64_t start);
 
 /* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */

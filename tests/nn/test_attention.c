@@ -311,10 +311,21 @@ START_TEST(test_positions) {
                  "positions_forward: the position -1 is negative");
         ck_fails(rg_positions_forward(made[i], rg_zeros(3), 0), RG_RUNTIME_ERROR,
                  "(..., length, dim)");
-        ck_fails(rg_call(made[i], rg_zeros(3, 7)), RG_RUNTIME_ERROR, "must match the size");
+        /* An x of width 1 isn't broadcast. */
+        ck_fails(rg_call(made[i], rg_zeros(3, 1)), RG_RUNTIME_ERROR,
+                 "positions_forward: expected x of (..., length, 4), but got torch.Size([3, 1])");
+        ck_fails(rg_call(made[i], rg_zeros(3, 7)), RG_RUNTIME_ERROR,
+                 "positions_forward: expected x of (..., length, 4), but got torch.Size([3, 7])");
         rg_module_free(made[i]);
     }
+    rg_positions *narrow = rg_nn_sinusoidal_positions(5, 1);
+    ck_fails(rg_call(narrow, rg_zeros(3, 4)), RG_RUNTIME_ERROR, "expected x of (..., length, 1)");
+    rg_module_free(narrow);
     ck_fails(rg_nn_rotary_positions(4, 3, 10000), RG_VALUE_ERROR, "dim must be even, but got 3");
+    const double bases[] = { 0, -1, INFINITY, NAN };
+    for (int i = 0; i < 4; i++)
+        ck_fails(rg_nn_rotary_positions(4, 2, bases[i]), RG_VALUE_ERROR,
+                 "RotaryPositions: base must be positive and finite, but got");
 }
 END_TEST
 
