@@ -159,15 +159,9 @@ static bool values_are_given_once(const char *name, const rg_schedule_options *q
     return true;
 }
 
-/* Sets the options that weren't given and whose default depends on the kind of schedule. Clears
- * base_lrs unless schedules of this kind read it. */
+/* Sets the options that weren't given and whose default depends on the kind of schedule. */
 static void complete_schedule(rg_schedule_kind kind, rg_schedule_options *q) {
     const bool cyclic = kind == RG_CYCLIC_LR;
-    /* base_lrs is an option of CyclicLR alone. In the other schedules rgi_base_lr reads stored
-     * rates from this field, and a list that the program gave would be taken for them. So it is
-     * dropped. */
-    if (!cyclic)
-        q->base_lrs.n = 0;
     if (!rgi_option_set(q->gamma))
         q->gamma = cyclic ? 1 : 0.1;
     if (!rgi_option_set(q->factor))
@@ -184,6 +178,7 @@ rg_schedule *rg_optim_schedule(rg_optim *o, rg_schedule_kind kind, rg_schedule_o
                      "there is no schedule %d", kind);
     RG_AS(rgi_schedule_rows[kind].name);
     if (!rgi_may_do_once(rgi_schedule_rows[kind].name)
+        || !rgi_schedule_has_options(kind, &q)
         || !values_are_given_once(rgi_schedule_rows[kind].name, &q))
         return NULL;
     complete_schedule(kind, &q);

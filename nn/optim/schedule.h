@@ -38,7 +38,8 @@ typedef struct rg_by_group {
     ((rg_by_group){ (int)(sizeof((double[]){ __VA_ARGS__ }) / sizeof(double)), { __VA_ARGS__ } })
 #endif
 
-/* Each comment names the schedules that read some or all of the options below it. */
+/* Each comment names the schedules that read some or all of the options below it. As in torch, a
+ * schedule refuses an option that it doesn't read, unless the value is the default here. */
 typedef struct RG_OPTIONS rg_schedule_options {
     RG_BY_NAME;
     /* Read by StepLR. */
@@ -56,7 +57,8 @@ typedef struct RG_OPTIONS rg_schedule_options {
     /* Read by StepLR, MultiStepLR and ExponentialLR, where the default is 0.1, and by CyclicLR,
      * where the default is 1. */
     double gamma RG_DEFAULT(RG_UNSET);
-    /* Read by MultiStepLR and SequentialLR. There can be at most 8 milestones. */
+    /* Read by MultiStepLR and SequentialLR. There can be at most 8 milestones. SequentialLR expects
+     * them in increasing order. */
     rg_dims milestones RG_DEFAULT({});
     /* Read by LambdaLR and MultiplicativeLR. Give either lr_lambda, one function for all groups, or
      * lr_lambdas, one function for each group. `context` is passed to these functions and to

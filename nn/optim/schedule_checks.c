@@ -1,11 +1,94 @@
 /*
- * schedule_checks.c: checks the options of schedules.
+ * schedule_checks.c: checks the options of schedules: that a schedule has the options that were
+ * given, and that their values suit it.
  */
 #include "optimizer_structs.h"
 #include "tensor/text/c_locale.h"
 #include "tensor/text/digits.h"
 
 #include <string.h>
+
+/* ---- options that a schedule doesn't have ----------------------------------------------- */
+
+/* Each row is an option, the bytes of it that differ from the default if it was given, and the
+ * kinds of schedules that have it. */
+#define BIT(kind)                 (1u << RG_##kind)
+#define OPTION(field, kinds)      PART_OF_OPTION(field, field, kinds)
+#define PART_OF_OPTION(name, part, kinds)                                                     \
+    { #name, offsetof(rg_schedule_options, part), sizeof(((rg_schedule_options *)0)->part), \
+      (kinds) }
+enum {
+    LAMBDA = BIT(LAMBDA_LR) | BIT(MULTIPLICATIVE_LR),
+    COSINE = BIT(COSINE_ANNEALING_LR) | BIT(COSINE_ANNEALING_WARM_RESTARTS),
+    CYCLES = BIT(CYCLIC_LR) | BIT(ONE_CYCLE_LR),
+    GAMMA = BIT(STEP_LR) | BIT(MULTI_STEP_LR) | BIT(EXPONENTIAL_LR) | BIT(CYCLIC_LR),
+    ITERS = BIT(LINEAR_LR) | BIT(CONSTANT_LR) | BIT(POLYNOMIAL_LR)
+};
+static const struct {
+    const char *name;
+    size_t at, bytes;
+    unsigned kinds;
+} options[] = {
+    OPTION(step_size, BIT(STEP_LR)),
+    OPTION(total_iters, ITERS),
+    OPTION(start_factor, BIT(LINEAR_LR)),
+    OPTION(end_factor, BIT(LINEAR_LR)),
+    OPTION(power, BIT(POLYNOMIAL_LR)),
+    OPTION(T_max, BIT(COSINE_ANNEALING_LR)),
+    OPTION(T_0, BIT(COSINE_ANNEALING_WARM_RESTARTS)),
+    OPTION(T_mult, BIT(COSINE_ANNEALING_WARM_RESTARTS)),
+    OPTION(eta_min, COSINE),
+    OPTION(gamma, GAMMA),
+    PART_OF_OPTION(milestones, milestones.n, BIT(MULTI_STEP_LR) | BIT(SEQUENTIAL_LR)),
+    OPTION(lr_lambda, LAMBDA),
+    PART_OF_OPTION(lr_lambdas, lr_lambdas[0], LAMBDA),
+    OPTION(context, LAMBDA | BIT(CYCLIC_LR)),
+    OPTION(base_lr, BIT(CYCLIC_LR)),
+    PART_OF_OPTION(base_lrs, base_lrs.n, BIT(CYCLIC_LR)),
+    OPTION(step_size_up, BIT(CYCLIC_LR)),
+    OPTION(step_size_down, BIT(CYCLIC_LR)),
+    OPTION(triangular2, BIT(CYCLIC_LR)),
+    OPTION(exp_range, BIT(CYCLIC_LR)),
+    OPTION(scale_iterations, BIT(CYCLIC_LR)),
+    OPTION(scale_fn, BIT(CYCLIC_LR)),
+    OPTION(max_lr, CYCLES),
+    PART_OF_OPTION(max_lrs, max_lrs.n, CYCLES),
+    OPTION(total_steps, BIT(ONE_CYCLE_LR)),
+    OPTION(pct_start, BIT(ONE_CYCLE_LR)),
+    OPTION(anneal_linear, BIT(ONE_CYCLE_LR)),
+    OPTION(cycle_momentum, CYCLES),
+    OPTION(three_phase, BIT(ONE_CYCLE_LR)),
+    OPTION(base_momentum, CYCLES),
+    OPTION(max_momentum, CYCLES),
+    PART_OF_OPTION(base_momentums, base_momentums.n, CYCLES),
+    PART_OF_OPTION(max_momentums, max_momentums.n, CYCLES),
+    OPTION(div_factor, BIT(ONE_CYCLE_LR)),
+    OPTION(final_div_factor, BIT(ONE_CYCLE_LR)),
+    OPTION(mode_max, BIT(REDUCE_LR_ON_PLATEAU)),
+    OPTION(threshold_abs, BIT(REDUCE_LR_ON_PLATEAU)),
+    OPTION(factor, BIT(REDUCE_LR_ON_PLATEAU) | BIT(CONSTANT_LR)),
+    OPTION(threshold, BIT(REDUCE_LR_ON_PLATEAU)),
+    OPTION(min_lr, BIT(REDUCE_LR_ON_PLATEAU)),
+    PART_OF_OPTION(min_lrs, min_lrs.n, BIT(REDUCE_LR_ON_PLATEAU)),
+    OPTION(eps, BIT(REDUCE_LR_ON_PLATEAU)),
+    OPTION(patience, BIT(REDUCE_LR_ON_PLATEAU)),
+    OPTION(cooldown, BIT(REDUCE_LR_ON_PLATEAU)),
+    PART_OF_OPTION(schedules, schedules[0], BIT(SEQUENTIAL_LR) | BIT(CHAINED_SCHEDULER)),
+};
+
+bool rgi_schedule_has_options(rg_schedule_kind kind, const rg_schedule_options *q) {
+    const rg_schedule_options defaults = RG_SCHEDULE_();
+    for (int i = 0; i < RG_COUNT(options); i++) {
+        const char *given = (const char *)q + options[i].at;
+        const bool has = options[i].kinds >> kind & 1;
+        const bool other = memcmp(given, (const char *)&defaults + options[i].at, options[i].bytes);
+        RG_FAIL_AS_IF(RG_TYPE_ERROR, other && !has, rgi_schedule_rows[kind].name,
+                      "got an unexpected keyword argument '%s'", options[i].name);
+    }
+    return true;
+}
+
+/* ---- requirements on values -------------------------------------------------------------- */
 
 /* A requirement that the options of one kind of schedule must meet. `kept` is true if they meet it.
  * If they don't, `complaint` is the error message, as in torch; if the message ends with a blank,
@@ -86,6 +169,9 @@ static bool check_sequential(const rg_optim *o, const rg_schedule_options *q) {
     bool fit = true;
     for (; n <= RG_MAX_DIMS && q->schedules[n]; n++)
         fit &= q->schedules[n]->optim == o && rgi_schedule_rows[q->schedules[n]->kind].next;
+    bool sorted = true;
+    for (int i = 1; i < q->milestones.n; i++)
+        sorted &= q->milestones.v[i - 1] <= q->milestones.v[i];
     const schedule_rule rules[] = {
         { RG_SEQUENTIAL_LR, n - 1 == q->milestones.n,
           "Sequential Schedulers expects number of schedulers provided to be one more than the "
@@ -95,6 +181,7 @@ static bool check_sequential(const rg_optim *o, const rg_schedule_options *q) {
           "expects schedules of the same optimizer, neither ReduceLROnPlateau nor SequentialLR nor "
           "ChainedScheduler",
           0 },
+        { RG_SEQUENTIAL_LR, sorted, "expects milestones in increasing order", 0 },
     };
     return check_rules(RG_SEQUENTIAL_LR, RG_COUNT(rules), rules);
 }

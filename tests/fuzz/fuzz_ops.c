@@ -13,6 +13,7 @@
  *     build/tests/fuzz/fuzz_ops says             prints such a file
  *     build/tests/fuzz/fuzz_ops says FUNCTION    prints what the hash is of
  */
+#include "tests/nn/schedules.h"
 #include "regard.h"
 #include "autograd/engine.h"
 #include "tensor/thread.h"
@@ -824,12 +825,11 @@ static double odd_lambda(int64_t epoch, void *context) { return context ? 0 : (d
 
 static rg_tensor *made_schedule(rg_schedule_kind kind) {
     rg_optim *o = any(6) ? rg_optim_sgd(rg_parameters(modules[0])) : NULL;
-    bool ok = rg_optim_schedule(o, kind,
-                                RG_SCHEDULE_(.step_size = odd_integer(), .gamma = odd_number(),
-                                             .T_max = odd_integer(), .total_iters = odd_integer(),
-                                             .max_lr = odd_number(), .total_steps = odd_integer(),
-                                             .milestones = odd_dims(),
-                                             .lr_lambda = any(2) ? odd_lambda : NULL));
+    const rg_schedule_options q = RG_SCHEDULE_(
+        .step_size = odd_integer(), .gamma = odd_number(), .T_max = odd_integer(),
+        .total_iters = odd_integer(), .max_lr = odd_number(), .total_steps = odd_integer(),
+        .milestones = odd_dims(), .lr_lambda = any(2) ? odd_lambda : NULL);
+    bool ok = rg_optim_schedule(o, kind, own_options(kind, q));
     rg_optim_free(o);
     return ok ? RG_NONE : NULL;
 }

@@ -1,5 +1,6 @@
 /* test_schedule.c: schedules give PyTorch's learning rates: chained, in closed form, and on a
  * plateau; and they refuse what PyTorch refuses. */
+#include "schedules.h"
 #include "tests/golden.h"
 #include "tests/test.h"
 #include "tensor/memory.h"
@@ -414,7 +415,7 @@ START_TEST(test_options_at_their_bounds) {
     ck_ok(rg_optim_multi_step_lr(o, .milestones = RG_DIMS(1, 2, 3, 4, 5, 6, 7, 8)));
     INVALID(rg_optim_multi_step_lr(o, .milestones = (rg_dims){ .n = 9 }),
             "Expected up to 8 milestones, but got 9");
-    INVALID(rg_optim_step_lr(o, .step_size = 1, .milestones = (rg_dims){ .n = -1 }),
+    INVALID(rg_optim_multi_step_lr(o, .milestones = (rg_dims){ .n = -1 }),
             "Expected up to 8 milestones, but got -1");
     static const rg_by_group one = { 1, { 1 } };
     INVALID(rg_optim_cyclic_lr(o, .max_lrs = one), "max_lr has 1 values, param_groups has 2.");
@@ -422,6 +423,43 @@ START_TEST(test_options_at_their_bounds) {
     INVALID(rg_optim_cyclic_lr(o, .max_lr = 1, .max_momentums = one), "max_momentum has 1 values");
     INVALID(rg_optim_one_cycle_lr(o, .max_lr = 1, .total_steps = 9, .max_momentums = one),
             "max_momentum has 1 values");
+    rg_optim_free(o);
+}
+END_TEST
+
+/* Fails unless a schedule of this kind refuses another value of the option if, and only if, it
+ * doesn't have the option. `byte` is the first byte of the option in q. */
+static void check_option(rg_optim *o, rg_schedule_kind kind, const char *name,
+                         rg_schedule_options *q, char *byte) {
+    *byte ^= 1;
+    const bool made = rg_optim_schedule(o, kind, *q), has = has_option(kind, name);
+    char text[100];
+    snprintf(text, sizeof text, "got an unexpected keyword argument '%s'", name);
+    ck_assert_msg(has == (made || !strstr(rg_error(), text)), "schedule %d, option %s", kind, name);
+    ck_assert(has || rg_error_code() == RG_TYPE_ERROR);
+    rg_error_clear();
+    *byte ^= 1;
+}
+
+/* A schedule refuses each option that it doesn't have, as a call in Python does. */
+START_TEST(test_unexpected_options) {
+    RG_SCOPE();
+    rg_optim *o = two_groups(false);
+    rg_schedule_options q = RG_SCHEDULE_();
+    for (int kind = RG_STEP_LR; kind <= RG_CHAINED_SCHEDULER; kind++) {
+        const rg_schedule_kind k = (rg_schedule_kind)kind;
+#define CHECK_OPTION(field)                                                         \
+    if (!strstr("lr_lambdas scale_fn schedules", #field) || !has_option(k, #field)) \
+        check_option(o, k, #field, &q, (char *)&q.field);
+        EACH_SCHEDULE_OPTION(CHECK_OPTION)
+    }
+    ck_fails(rg_optim_cosine_annealing_lr(o, .T_max = 2, .min_lr = 0.5), RG_TYPE_ERROR,
+             "CosineAnnealingLR: got an unexpected keyword argument 'min_lr'");
+    rg_schedule *s[] = { rg_optim_constant_lr(o), rg_optim_constant_lr(o),
+                         rg_optim_constant_lr(o) };
+    INVALID(rg_optim_sequential_lr(o, .schedules = { s[0], s[1], s[2] },
+                                   .milestones = RG_DIMS(6, 2)),
+            "SequentialLR: expects milestones in increasing order");
     rg_optim_free(o);
 }
 END_TEST
@@ -764,4 +802,4 @@ RG_TESTS(schedule, test_epochs_before_the_first, test_no_recording, test_sequenc
          test_constant_of_nothing, test_rates_of_nan, test_scales_of_cycles, test_full_lists,
          test_restarts_begin, test_plateau_at_its_bounds, test_thresholds, test_groups_of_cycles,
          test_on_from_an_epoch,
-         test_lambda_that_frees_the_optimizer)
+         test_unexpected_options, test_lambda_that_frees_the_optimizer)

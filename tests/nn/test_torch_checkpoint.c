@@ -172,7 +172,7 @@ static rg_schedule *new_schedule(rg_optim *o, int kind, bool other) {
             .milestones = RG_DIMS(other ? 4 : 1));
         q.schedules[1] = rg_optim_exponential_lr(o, .gamma = other ? 0.2 : 0.8);
     }
-    return rg_optim_schedule(o, (rg_schedule_kind)kind, q);
+    return rg_optim_schedule(o, (rg_schedule_kind)kind, own_options((rg_schedule_kind)kind, q));
 }
 
 static void step_schedule(rg_schedule *s, int kind, int times) {
