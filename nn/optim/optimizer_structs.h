@@ -188,8 +188,8 @@ bool rgi_set_rate(const rg_schedule *s, rg_param_group *g, double t, rg_schedule
 static inline bool rgi_is_by_lambda(rg_schedule_kind kind) {
     return kind == RG_LAMBDA_LR || kind == RG_MULTIPLICATIVE_LR;
 }
-/* Fails, as Python does, and returns false if the program gave an option that schedules of this kind
- * don't have. */
+/* Fails, as Python does, and returns false if the program gave an option that schedules of this
+ * kind don't have. */
 bool rgi_schedule_has_options(rg_schedule_kind kind, const rg_schedule_options *q);
 /* Fails with torch's error and returns false unless the options suit a schedule of this kind. */
 bool rgi_schedule_check(const rg_optim *o, rg_schedule_kind kind, const rg_schedule_options *q);

@@ -241,7 +241,8 @@ static rg_tensor *part_named(const checkpoint_parts *c, part p, const char *name
 }
 
 /* Returns the file's tensors of the model. A tied tensor, which the file has under one name only,
- * is listed again under each of its other names, because the module expects it there. `own` is the
+ * is listed again under each of its other names, because the module expects it there. Fails if the
+ * file has several tensors for a tied one, since only one of them could be loaded. `own` is the
  * module's state_dict. The scope owns the list. On failure .n is -1. */
 static rg_named_list tied_again(const checkpoint_parts *c, rg_named_list own) {
     const rg_named_list found = c->part[MODEL].list, failed = { .n = -1 };
@@ -255,9 +256,13 @@ static rg_named_list tied_again(const checkpoint_parts *c, rg_named_list own) {
     for (int i = 0; i < own.n; i++) {
         const int64_t tied = rgi_map_address(&first, own.v[i].tensor);
         rg_tensor *t = tied < 0 ? NULL : part_named(c, MODEL, own.v[tied].name);
-        if (t && !part_named(c, MODEL, own.v[i].name))
+        if (t && part_named(c, MODEL, own.v[i].name)) {
+            refuse(c, "Unexpected key, because the run's model ties this tensor to another:", MODEL,
+                   own.v[i].name);
+            n = -1;
+        } else if (t)
             v[n++] = (rg_named){ own.v[i].name, t };
-        if (tied < 0 && !rgi_map_put_address(&first, own.v[i].tensor, i))
+        else if (tied < 0 && !rgi_map_put_address(&first, own.v[i].tensor, i))
             n = -1;
         if (n < 0)
             break;

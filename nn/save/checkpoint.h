@@ -60,13 +60,15 @@ bool rg_save_checkpoint(const char *path, rg_training run);
 /* Loads a file that rg_save_checkpoint wrote. The run must have the same parts as the run that was
  * saved. Fails, with an error message that names the file, if an entry is missing in the file or in
  * the run, or has another shape in the run. Also fails if the optimizer or a schedule is of another
- * class. Returns false on failure; then nothing was loaded. */
+ * class, or if the file has two tensors that the run's model ties. Returns false on failure; then
+ * nothing was loaded. */
 bool rg_load_checkpoint(const char *path, rg_training run);
 
 /* Writes the run as programs with PyTorch usually do, so that torch.load(f, weights_only=True) can
  * read it. The file is a dict. Its entries "model", "optimizer" and "scheduler" are what the
  * load_state_dict of a model, optimizer and scheduler takes. Further entries are "loader", and the
- * program's tensors and numbers under their own names. If the optimizer has several schedules,
+ * program's tensors and numbers under their own names, which mustn't begin with the name of another
+ * entry and a dot. If the optimizer has several schedules,
  * apart from those that another schedule steps, there is a list "schedulers" in place of
  * "scheduler". The generator's state isn't written, because torch's has another form. Returns false
  * on failure. To load such a file, use rg_torch_load, and rg_named_below for each part. */
