@@ -9,9 +9,11 @@
 #include "tensor/memory.h"
 #include "tensor/map.h"
 #include "tensor/error.h"
+#include "tensor/files/file.h"
 #include "nn/optim/optim_state.h"
 
 #include <math.h>
+#include <string.h>
 
 static const char *const torch_op = "torch_save_checkpoint";
 
@@ -23,26 +25,45 @@ static void add_torch_list(rg_py *p, const char *key, rg_named_list list) {
     p->failed |= list.n < 0;
 }
 
-/* Writes run->tensors and run->numbers, which the program added to the run. A number that is whole,
- * and at most INT32_MAX in magnitude, is written as an int. */
+/* Returns whether Python's int can stand for the number: it is whole, at most INT32_MAX in
+ * magnitude, and not -0.0. */
+static bool is_int(double number) {
+    const bool whole = number == floor(number) && fabs(number) <= INT32_MAX;
+    return whole && (number != 0 || !signbit(number));
+}
+
+/* Writes run->tensors and run->numbers, which the program added to the run. */
 static void add_torch_own(rg_py *p, const rg_training *run) {
     for (int i = 0; i < run->tensors.n; i++)
         rgi_py_tensor(p, run->tensors.v[i].name, run->tensors.v[i].tensor);
     for (int i = 0; i < run->numbers.n; i++) {
         const double number = *run->numbers.v[i].value;
-        if (number == floor(number) && fabs(number) <= INT32_MAX)
+        if (is_int(number))
             rgi_py_int(p, run->numbers.v[i].name, (int64_t)number);
         else
             rgi_py_float(p, run->numbers.v[i].name, number);
     }
 }
 
+/* The names of the entries that the file itself has. */
+static const char *const taken[] = { "model", "optimizer", "scheduler", "schedulers", "loader" };
+
+/* Fails and returns false if the name is that of a value in one of these entries, such as
+ * "model.weight". rg_torch_load would find both values under one name, or the value as a part of
+ * the entry. */
+static bool is_outside(const char *name) {
+    for (int i = 0; i < RG_COUNT(taken); i++) {
+        const size_t n = strlen(taken[i]);
+        RG_FAIL_VALUE_IF(!strncmp(name, taken[i], n) && name[n] == '.', torch_op,
+                         "the name \"%s\" belongs to the entry \"%s\" of the file",
+                         RG_SHOWN(name), taken[i]);
+    }
+    return true;
+}
+
 /* Returns whether all keys of the file's dict are different. Fails if the program has given the
- * same name to two of its tensors and numbers, or has given one a name in `taken`. The file itself
- * uses these names. */
+ * same name to two of its tensors and numbers, or has given one a name of the file's own. */
 static bool checkpoint_names_differ(const rg_training *run) {
-    static const char *const taken[] = { "model", "optimizer", "scheduler", "schedulers",
-                                         "loader" };
     rg_map names = { 0 };
     bool ok = true;
     for (int i = 0; ok && i < RG_COUNT(taken); i++)
@@ -52,7 +73,7 @@ static bool checkpoint_names_differ(const rg_training *run) {
                                               : run->numbers.v[i - run->tensors.n].name;
         if (rgi_map_name(&names, name) >= 0)
             ok = rgi_fail(RG_VALUE_ERROR, torch_op, "the name \"%s\" comes twice", name);
-        ok = ok && rgi_map_put_name(&names, name, i);
+        ok = ok && is_outside(name) && rgi_map_put_name(&names, name, i);
     }
     rgi_map_free(&names);
     return ok;

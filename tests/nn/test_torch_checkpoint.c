@@ -614,13 +614,14 @@ START_TEST(test_written) {
     ck_ok(rg_optim_step_lr(o, .step_size = 3) && rg_optim_exponential_lr(o, .gamma = 0.5));
     rg_tensor *mask = rg_arange(4);
     double step = 70000, loss = 2.25, far = -INFINITY, less = -3, most = INT32_MAX, least = -most;
-    double beyond = most + 1;
+    double beyond = most + 1, zero = -0.0;
     rg_training run = { .model = m,
                         .optim = o,
                         .tensors = RG_NAMED_LIST({ "mask", mask }),
                         .numbers = RG_NUMBERS({ "step", &step }, { "loss", &loss }, { "far", &far },
                                               { "less", &less }, { "most", &most },
-                                              { "least", &least }, { "beyond", &beyond }) };
+                                              { "least", &least }, { "beyond", &beyond },
+                                              { "zero", &zero }) };
     ck_ok(rg_torch_save_checkpoint(scratch("f.pt"), run));
     rg_named_list file = rg_torch_load(scratch("f.pt"));
     ck_assert(same_lists(rg_named_below(file, "model"), rg_state_dict(m)));
@@ -633,6 +634,7 @@ START_TEST(test_written) {
     ck_assert(rg_dtype_of(entry(file, "most")) == RG_INT64
               && rg_dtype_of(entry(file, "least")) == RG_INT64
               && rg_dtype_of(entry(file, "beyond")) == RG_FLOAT64);
+    ck_assert(signbit(rg_item(entry(file, "zero"))));
     ck_assert(rg_dtype_of(entry(file, "optimizer.param_groups.0.amsgrad")) == RG_BOOL);
     ck_assert(rg_item(entry(file, "schedulers.1.gamma")) == 0.5);
     ck_ok(rg_optim_load_state_dict(o, rg_named_below(file, "optimizer")));
@@ -645,6 +647,10 @@ START_TEST(test_written) {
              "torch_save_checkpoint: the name \"mask\" comes twice");
     run.numbers = (rg_number_list)RG_NUMBERS({ "optimizer", &step });
     ck_fails(rg_torch_save_checkpoint(scratch("g.pt"), run), RG_VALUE_ERROR, "\"optimizer\" comes");
+    /* rg_torch_load would find such a number under the same name as the model's weight. */
+    run.numbers = (rg_number_list)RG_NUMBERS({ "model.transformer.wte.weight", &step });
+    ck_fails(rg_torch_save_checkpoint(scratch("g.pt"), run), RG_VALUE_ERROR,
+             "\"model.transformer.wte.weight\" belongs to the entry \"model\" of the file");
     run.numbers = (rg_number_list)RG_NUMBERS({ "\xFF", &step });
     ck_fails(rg_torch_save_checkpoint(scratch("g.pt"), run), RG_VALUE_ERROR, "no UTF-8");
     run.numbers.n = 0;
