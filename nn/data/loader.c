@@ -264,7 +264,9 @@ static bool is_permutation(const int64_t *order, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         if (order[i] < 0 || order[i] >= n || seen[order[i]]++)
             return rgi_fail(RG_VALUE_ERROR, "data_loader_load_state_dict",
-                            "\"order\" isn't one of the %lld items", (long long)n);
+                            "\"order\" must have each index from 0 to %lld once, but %lld %s",
+                            (long long)n - 1, (long long)order[i],
+                            order[i] < 0 || order[i] >= n ? "isn't one of them" : "comes twice");
     return true;
 }
 

@@ -210,7 +210,8 @@ static bool gpt_check_idx(const rg_gpt *self, rg_tensor *idx, int64_t position) 
     if (!rgi_given_tensor(idx, "gpt"))
         return false;
     RG_FAIL_IF(rg_ndim(idx) != 2 || rg_size(idx, 1) == 0, "gpt",
-               "expected idx of (batch, length), but got %s", rg_repr_shape(idx));
+               "expected idx of (batch, length), with a length of at least 1, but got %s",
+               rg_repr_shape(idx));
     int64_t t = rg_size(idx, 1);
     RG_FAIL_IF(position < 0, "gpt", "the position %lld is negative", (long long)position);
     RG_FAIL_IF(position > self->config.block_size - t, "gpt",

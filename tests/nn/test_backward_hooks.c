@@ -233,6 +233,8 @@ START_TEST(test_nested) {
     void *copy = rg_deepcopy(both);
     ck_ok(back(rg_call(copy, x)));
     ck_assert(called("b(3,3|1,1) a(6,9|3,3) S(6,9|1,1) "));
+    ck_fails(rg_add_(rg_call(both, x), 1), RG_RUNTIME_ERROR,
+             "Output 0 of BackwardHookFunction is a view and is being modified inplace");
     rg_module_free(copy);
     rg_module_free(both);
 }

@@ -175,7 +175,8 @@ START_TEST(test_state_refused) {
     ck_ok(rg_data_loader_load_state_dict(l, dict));
     v[1].tensor = rg_zeros_dims(RG_DIMS(10), RG_INT64);
     ck_fails(rg_data_loader_load_state_dict(l, dict), RG_VALUE_ERROR,
-             "data_loader_load_state_dict: \"order\" isn't one of the 10 items");
+             "data_loader_load_state_dict: \"order\" must have each index from 0 to 9 once, but 0 "
+             "comes twice");
     v[1].tensor = rg_arange(9);
     ck_fails(rg_data_loader_load_state_dict(l, dict), RG_VALUE_ERROR,
              "position 3 in an order of 9 doesn't fit 10 items by 3");
@@ -269,8 +270,11 @@ START_TEST(test_orders_refused) {
             const int64_t right = order[place];
             order[place] = wrong[i];
             v[1].tensor = rg_from_int64(order, RG_DIMS(4));
+            char text[100];
+            snprintf(text, sizeof text, "each index from 0 to 3 once, but %lld %s",
+                     (long long)wrong[i], i == 2 ? "comes twice" : "isn't one of them");
             ck_fails(rg_data_loader_load_state_dict(l, (rg_named_list){ 2, v }), RG_VALUE_ERROR,
-                     "\"order\" isn't one of the 4 items");
+                     text);
             order[place] = right;
         }
     v[1].tensor = rg_from_int64(order, RG_DIMS(4));
@@ -296,7 +300,7 @@ START_TEST(test_goes_on_at_the_beginning) {
     ck_assert_int_le(rg_live_tensors(), live);
     v[1].tensor = rg_zeros_dims(RG_DIMS(4), RG_INT64);
     ck_fails(rg_data_loader_load_state_dict(l, (rg_named_list){ 2, v }), RG_VALUE_ERROR,
-             "\"order\" isn't one of the 4 items");
+             "\"order\" must have each index from 0 to ");
     rg_data_loader_free(l);
 }
 END_TEST

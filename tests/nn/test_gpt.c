@@ -340,7 +340,8 @@ START_TEST(test_bad_arguments) {
              "Cannot forward sequence of length 9223372036854775809, block size is only 6");
     ck_fails(rg_call(m, rg_long(rg_zeros(4))), RG_RUNTIME_ERROR, "expected idx of (batch, length)");
     ck_fails(rg_call(m, rg_long(rg_zeros(4, 0))), RG_RUNTIME_ERROR,
-             "expected idx of (batch, length)");
+             "expected idx of (batch, length), with a length of at least 1, but got "
+             "torch.Size([4, 0])");
     ck_fails(rg_call(m, rg_full(RG_DIMS(1, 2), 11)), RG_INDEX_ERROR,
              "index 11 is out of bounds for dimension 0 with size 11");
     ck_fails(rg_call(m, tokens(), rg_long(rg_zeros(3))), RG_VALUE_ERROR,
