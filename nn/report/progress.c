@@ -49,9 +49,13 @@ static int tenths(const rg_progress *p, int64_t done) {
     return (int)floor(10 * ((double)done / (double)p->steps));
 }
 
-/* Returns whether a line is due after `done` steps. The first call sets p->before to done - 1. */
+/* Returns whether a line is due after `done` steps. The first call sets p->before to done - 1. So
+ * does a call that goes back to a step before it; from there on, the speed is counted anew. */
 static bool is_due(rg_progress *p, int64_t done, double now) {
-    if (!p->started)
+    const bool back = p->started && done < p->before;
+    if (back)
+        p->began = fmax(p->began, p->shown);
+    if (!p->started || back)
         p->before = RG_MAX(done - 1, (int64_t)0);
     p->started = true;
     if (done == p->before + 1 || done == p->steps)

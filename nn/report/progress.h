@@ -31,7 +31,8 @@ RG_PUBLIC_BEGIN
 typedef struct rg_progress {
     FILE *to;
     int64_t steps;
-    int64_t before;       /* The first call's `done` minus 1, but not below 0. */
+    int64_t before;       /* The first call's `done` minus 1, but not below 0. Set anew when a call
+                           * goes back to a step before it. */
     double began, shown;  /* The times of rg_progress_begin and of the last line, in seconds. */
     bool terminal;        /* Set if the stream is a terminal. */
     bool started, opened; /* Set by the first call; set while the cursor is in the line. */

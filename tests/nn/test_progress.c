@@ -51,6 +51,20 @@ static void run(rg_progress *p, int64_t from, int64_t to) {
     }
 }
 
+/* When a loop goes back to an earlier step, the speed is counted anew, and isn't negative. */
+START_TEST(test_back_to_an_earlier_step) {
+    scratch_begin();
+    FILE *f = stream();
+    rg_progress p = rg_progress_begin(f, 5);
+    ck_ok(rg_progress_show(&p, 7, "x") && rg_progress_show(&p, 2, "y"));
+    fclose(f);
+    char *text = shown();
+    ck_assert(strstr(text, "step 2 of 5   y   ") && !strstr(text, "-"));
+    free(text);
+    scratch_end();
+}
+END_TEST
+
 START_TEST(test_in_a_file) {
     scratch_begin();
     FILE *f = stream();
@@ -247,4 +261,4 @@ START_TEST(test_denied) { ck_assert_int_gt(deny_in_turn(whole_loop, NULL), 2); }
 END_TEST
 
 RG_TESTS(progress, test_in_a_file, test_other_loops, test_unknown_number, test_times, test_notes,
-         test_on_a_terminal, test_refusals, test_denied)
+         test_back_to_an_earlier_step, test_on_a_terminal, test_refusals, test_denied)
