@@ -174,17 +174,13 @@ rg_entry *rgi_entry_named(const rg_module *m, const char *name) {
  * lacks. Usually this is only the new name. Returns NULL if memory runs out; then the entry isn't
  * appended, and the map may be empty. */
 rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry) {
-    /* Another thread's rg_tie may search the entries meanwhile. */
-    rgi_lock(RG_LOCK_MODULES);
-    const bool grown = rgi_grow((void **)&r->entries, &r->room, r->n + 1, sizeof *r->entries);
-    rgi_unlock(RG_LOCK_MODULES);
-    if (!grown)
+    if (!rgi_grow_entries(r))
         return NULL;
     r->entries[r->n] = entry;
     for (size_t i = rgi_map_names(&r->names); r->n >= FEW_ENTRIES && i <= r->n; i++)
         if (!rgi_map_put_name(&r->names, r->entries[i].name, (int64_t)i))
             return NULL;
-    rgi_lock(RG_LOCK_MODULES);
+    rgi_lock(RG_LOCK_MODULES); /* Another thread's rg_tie may read r->n. */
     rg_entry *e = &r->entries[r->n++];
     rgi_unlock(RG_LOCK_MODULES);
     return e;

@@ -4,9 +4,12 @@
  */
 #include "nn/registry.h"
 #include "tensor/error.h"
+#include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
 #include "tensor/threads/lock.h"
+
+#include <string.h>
 
 static rg_module *modules; /* The first module of the list. RG_LOCK_MODULES guards the list. */
 
@@ -27,6 +30,26 @@ void rgi_unlist_module(rg_module *m) {
     if (next)
         next->registry->link = m->registry->link;
     rgi_unlock(RG_LOCK_MODULES);
+}
+
+bool rgi_grow_entries(rg_registry *r) {
+    enum { FEWEST = 64 };
+    rg_entry *before = r->entries;
+    const size_t room = r->room, more = RG_MAX(2 * room, (size_t)FEWEST);
+    if (r->n < room)
+        return true;
+    /* The lock isn't held here: a request that fails may call a function of the program. */
+    rg_entry *v = rgi_alloc(more * sizeof *v, RG_MEM_OTHER);
+    if (!v)
+        return false;
+    if (before)
+        memcpy(v, before, r->n * sizeof *v);
+    rgi_lock(RG_LOCK_MODULES);
+    r->entries = v;
+    r->room = more;
+    rgi_unlock(RG_LOCK_MODULES);
+    rgi_free(before, room * sizeof *before, RG_MEM_OTHER);
+    return true;
 }
 
 /* Returns whether a parameter is registered in the field `place`, in any module. */
