@@ -96,11 +96,12 @@ static rg_tensor *embedding_rule(const rg_step *s, rg_tensor *g) {
 
 /* Adds the gradient to the buffer, except to the row at padding_idx. This row is saved before the
  * addition, and restored afterwards. It can't just be set to 0, because other steps may have added
- * gradients to it. */
+ * gradients to it. The indices are checked again, since the program may have changed them through
+ * rg_data. */
 static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     rg_tensor *index = rgi_saved(s, 0);
     int64_t padding = RG_ATTR(s, embedding)->padding_idx;
-    if (!index)
+    if (!index || !rgi_want_indices(RG_INDEX_ERROR, "embedding", index, 0, buffer->size[0], 0))
         return false;
     g = embedding_shared(s, g, index);
     if (!g)

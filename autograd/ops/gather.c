@@ -29,11 +29,9 @@ struct index_along_attr {
 /* Reads or writes elements of t at the indices along dim, as `how` says: K_GET copies t's elements
  * at the indices to `row`, K_PUT copies `row` to these elements of t, and K_ADD adds `row` to them.
  * An index stands for a slice in index_select and index_add, and for a single element in the other
- * ops. If index is NULL, because rgi_saved has failed, returns false. */
+ * ops. */
 static bool index_along(const rg_op *op, const struct index_along_attr *a, k_index_how how,
                         rg_tensor *row, const rg_tensor *t, const rg_tensor *index) {
-    if (!index)
-        return false;
     if (RG_IS(op, index_select) || RG_IS(op, index_add))
         return k_index_slices(how, row, t, a->dim, index);
     return k_index_along(how, row, t, a->dim, index);
@@ -43,8 +41,14 @@ static bool take_forward(rg_call *c) {
     return index_along(c->op, c->attr, K_GET, c->out[0], c->in[0], c->in[1]);
 }
 
+/* Checks the indices again, since the program may have changed them through rg_data. */
 static bool take_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
-    return index_along(s->op, s->attr, K_ADD, g, buffer, rgi_saved(s, 1));
+    const rg_tensor *index = rgi_saved(s, 1);
+    const int dim = RG_ATTR(s, index_along)->dim;
+    return index
+           && rgi_want_indices(RG_RUNTIME_ERROR, s->op->name, index, 0,
+                               rgi_index_size(buffer, dim), dim)
+           && index_along(s->op, s->attr, K_ADD, g, buffer, index);
 }
 
 static bool put_forward(rg_call *c) {
@@ -173,6 +177,8 @@ bool rgi_scatter_fits(const rg_tensor *x, const rg_tensor *index, const rg_tenso
 }
 
 bool rgi_scatter_apart(const rg_tensor *x, const rg_tensor *other) {
+    if (!other || other->state != RG_ALIVE)
+        return true;
     const char *end = x->data + x->numel * (int64_t)rgi_sizeof(x->dtype);
     const char *other_end = other->data + other->numel * (int64_t)rgi_sizeof(other->dtype);
     bool dense = x->flags & other->flags & RG_CONTIGUOUS;
@@ -259,8 +265,7 @@ static rg_tensor *scatter_scaled(rg_tensor *source, double alpha) {
 static rg_tensor *scatter_apply(const rg_op *op, const char *in_place, rg_tensor *x, int dim,
                                 rg_tensor *index, rg_tensor *source, double alpha) {
     struct index_along_attr a = { .scaled = alpha != 1 };
-    if (!rgi_check(x, NULL) || !rgi_check(source, NULL) || !rgi_check(index, NULL)
-        || !rgi_wrap_dim(NULL, dim, x->ndim, &a.dim)
+    if (!rgi_check(x, NULL) || !rgi_check(source, NULL) || !rgi_wrap_dim(NULL, dim, x->ndim, &a.dim)
         || (in_place && !(rgi_scatter_apart(x, index) && rgi_scatter_apart(x, source))))
         return NULL;
     if (!RG_IS(op, index_add) && source->flags & RG_WEAK) {

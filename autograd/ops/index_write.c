@@ -218,9 +218,8 @@ rg_tensor *(rg_index_copy)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *s
 rg_tensor *(rg_index_copy_)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source) {
     struct index_write_attr a = { .node = "IndexCopyBackward0" };
     RG_AS("index_copy_");
-    if (!rgi_check(x, NULL) || !rgi_check(source, NULL) || !rgi_check(index, NULL)
-        || !rgi_wrap_dim(NULL, dim, x->ndim, &a.dim) || !rgi_scatter_apart(x, index)
-        || !rgi_scatter_apart(x, source))
+    if (!rgi_check(x, NULL) || !rgi_check(source, NULL) || !rgi_wrap_dim(NULL, dim, x->ndim, &a.dim)
+        || !rgi_scatter_apart(x, index) || !rgi_scatter_apart(x, source))
         return NULL;
     return RG_APPLY_(index_copy, &a, x, index, source);
 }

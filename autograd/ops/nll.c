@@ -31,11 +31,20 @@ bool rgi_nll_shape(rg_call *c) {
     return true;
 }
 
+/* Fails if a target is neither the ignored index nor a valid class. */
+static bool nll_within(const rg_tensor *target, const struct nll_loss_attr *a) {
+    const int64_t *class = (const int64_t *)target->data;
+    for (int64_t i = 0; i < target->numel; i++)
+        RG_FAIL_INDEX_IF((uint64_t)class[i] >= (uint64_t)a->classes && class[i] != a->ignore,
+                         "nll_loss", "Target %lld is out of bounds.", (long long)class[i]);
+    return true;
+}
+
 bool rgi_nll_begin(rg_nll *z, const struct nll_loss_attr *a, rg_tensor *target, rg_tensor *weight) {
     if (!target || !weight)
         return false;
     target = rgi_own(rgi_contiguous_copy(target, RG_INT64));
-    if (!target)
+    if (!target || !nll_within(target, a))
         return false;
     z->targets = (k_nll_targets){ .target = target,
                                   .weight = rgi_is_none(weight) ? NULL : weight,
@@ -46,21 +55,12 @@ bool rgi_nll_begin(rg_nll *z, const struct nll_loss_attr *a, rg_tensor *target, 
     return true;
 }
 
-/* Fails if a target is neither the ignored index nor a valid class. */
-static bool nll_within(const rg_tensor *target, const struct nll_loss_attr *a) {
-    const int64_t *class = (const int64_t *)target->data;
-    for (int64_t i = 0; i < target->numel; i++)
-        RG_FAIL_INDEX_IF(class[i] != a->ignore && (class[i] < 0 || class[i] >= a->classes),
-                         "nll_loss", "Target %lld is out of bounds.", (long long)class[i]);
-    return true;
-}
-
 bool rgi_nll_forward_begin(rg_nll_forward *f, rg_call *c) {
     const struct nll_loss_attr *a = RG_ATTR(c, nll_loss);
     rg_tensor *y = c->out[0];
     f->x = rgi_own(rgi_contiguous_copy(c->in[0], y->dtype));
     rg_tensor *target = rgi_own(rgi_contiguous_copy(c->in[1], RG_INT64));
-    if (!f->x || !target || !nll_within(target, a) || !rgi_nll_begin(&f->nll, a, target, c->in[2]))
+    if (!f->x || !target || !rgi_nll_begin(&f->nll, a, target, c->in[2]))
         return false;
     f->each = a->reduction == RG_EACH ? y : rgi_own(rgi_new(y->dtype, 1, &target->numel));
     return f->each;

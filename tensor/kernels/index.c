@@ -131,18 +131,28 @@ typedef struct {
     bool *ok;
 } index_bounds;
 
-static void index_bounds_loop(char *const p[], const int64_t s[], int64_t n, const void *context) {
-    const index_bounds *c = context;
-    const char *at = p[0];
-    /* v - low and high - v are computed as unsigned numbers. If v is out of range, one of the two
-     * differences wraps around, and its highest bit is set. */
+/* Returns a number whose highest bit is set if one of n indices is out of range. v - low and
+ * high - v are computed as unsigned numbers. If v is out of range, one of the two differences wraps
+ * around, and its highest bit is set. */
+K_INLINE uint64_t index_outside(const char *at, int64_t stride, int64_t n, const index_bounds *c) {
     const uint64_t low = (uint64_t)c->low;
     const uint64_t high = (uint64_t)c->high - 1;
     uint64_t outside = 0;
+    /* Unrolled, it needs half as many instructions. */
+    _Pragma("GCC unroll 16")
     for (int64_t i = 0; i < n; i++) {
-        uint64_t v = *(const uint64_t *)(at + i * s[0]);
+        uint64_t v = *(const uint64_t *)(at + i * stride);
         outside |= (v - low) | (high - v);
     }
+    return outside;
+}
+
+static void index_bounds_loop(char *const p[], const int64_t s[], int64_t n, const void *context) {
+    const index_bounds *c = context;
+    const char *at = p[0];
+    /* Contiguous indices have a loop of their own, which the compiler vectorizes. */
+    const uint64_t outside = s[0] == sizeof(int64_t) ? index_outside(at, sizeof(int64_t), n, c)
+                                                     : index_outside(at, s[0], n, c);
     for (int64_t i = 0; i < n && outside >> 63 && *c->ok; i++) {
         *c->bad = *(const int64_t *)(at + i * s[0]);
         *c->ok = *c->bad >= c->low && *c->bad < c->high;

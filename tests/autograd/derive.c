@@ -681,11 +681,28 @@ static bool overwrite(rg_tensor *t) {
     return rgi_is_float(t->dtype) ? rg_add_(t, 0.25) : rg_zero_(t);
 }
 
+/* Writes an index that is out of bounds through rg_data, so the write isn't counted. Returns false
+ * if t isn't an index. */
+static bool poke(rg_tensor *t) {
+    if (t->dtype != RG_INT64)
+        return false;
+    *(int64_t *)rg_data(t) = 1000000000;
+    return true;
+}
+
+/* A write over an input or an output between forward and backward, and the sentence of the error
+ * that refuses the backward run. If `named`, the sentence begins with the op's name. */
+typedef struct {
+    bool (*write)(rg_tensor *t);
+    const char *refused;
+    bool named;
+} overwriting;
+
 /* Differentiates the k outputs y by the m inputs x, after an input or an output was written to. The
- * gradients must be those in `want`, unless an error that names the op refuses the run. Returns the
- * number of faults. */
-static int check_written(const application *a, int k, rg_tensor *const y[], int m,
-                         rg_tensor *const x[], rg_tensor *const want[]) {
+ * gradients must be those in `want`, unless an error refuses the run. Returns the number of
+ * faults. */
+static int check_written(const overwriting *w, const application *a, int k, rg_tensor *const y[],
+                         int m, rg_tensor *const x[], rg_tensor *const want[]) {
     rg_tensor *v[RG_MAX_OUTPUTS], *got[RG_MAX_INPUTS];
     rg_backward_options o = { .gradient = RG_NONE, .allow_unused = true };
     int faults = 0;
@@ -703,16 +720,14 @@ static int check_written(const application *a, int k, rg_tensor *const y[], int 
     }
     char name[64];
     int length = snprintf(name, sizeof name, "%s: ", a->op->name);
-    if (!strstr(rg_error(), "modified by an inplace operation")
-        || strncmp(rg_error(), name, (size_t)length) != 0)
+    if (!strstr(rg_error(), w->refused)
+        || (w->named && strncmp(rg_error(), name, (size_t)length) != 0))
         faults = fault(a->op, a->sample, "written", rg_error());
     rg_error_clear();
     return faults;
 }
 
-/* An input or an output is written to before backward. If backward doesn't read it, the gradients
- * stay the same. Otherwise an error names the op. */
-int derive_written(const rg_op *op, const rg_sample *s) {
+static int after_a_write(const overwriting *w, const rg_op *op, const rg_sample *s) {
     int faults = 0, outs = outputs_of(op);
     application a = { .op = op, .sample = s };
     for (int i = 0; !op->no_grad && !op->view && i < 8 + outs; i++) {
@@ -732,12 +747,26 @@ int derive_written(const rg_op *op, const rg_sample *s) {
         for (int j = 0; j < outs; j++)
             if (out[j]->history)
                 y[k++] = out[j];
-        if (written == RG_NONE || !written->numel || k == 0 || m == 0 || !overwrite(written))
+        if (written == RG_NONE || !written->numel || k == 0 || m == 0 || !w->write(written))
             continue;
         /* In `want` the gradients come after the outputs. */
-        faults += check_written(&a, k, y, m, x, want + outs);
+        faults += check_written(w, &a, k, y, m, x, want + outs);
     }
     return faults;
+}
+
+/* An input or an output is written to before backward. If backward doesn't read it, the gradients
+ * stay the same. Otherwise an error names the op. */
+int derive_written(const rg_op *op, const rg_sample *s) {
+    const overwriting w = { overwrite, "modified by an inplace operation", true };
+    return after_a_write(&w, op, s);
+}
+
+/* The same for an index that is out of bounds, which was written through rg_data. max_pool's
+ * backward doesn't check its indices, which would cost a tenth of its instructions. */
+int derive_poked(const rg_op *op, const rg_sample *s) {
+    const overwriting w = { poke, "out of bounds", false };
+    return strcmp(op->name, "max_pool") == 0 ? 0 : after_a_write(&w, op, s);
 }
 
 /* Gives each leaf a gradient, which a failed run must leave alone. */
