@@ -175,11 +175,11 @@ static inline const rg_gradient *rgi_gradient_of(const rg_op *op, int input) {
     return &op->grad[op->n_in ? input : 0];
 }
 
-/* All ops, in the order of ops.def. */
+/* All ops, in the order of ops/ops.def. */
 extern const rg_op *const rgi_ops[];
 extern const int rgi_n_ops;
 #define OP(name) extern const rg_op rg_op_##name;
-#include "ops.def"
+#include "ops/ops.def"
 #undef OP
 
 #define RG_OP(ident, ...) const rg_op rg_op_##ident = { .name = #ident, __VA_ARGS__ }

@@ -5,7 +5,7 @@
 
 const rg_op *const rgi_ops[] = {
 #define OP(name) &rg_op_##name,
-#include "autograd/ops.def"
+#include "ops.def"
 #undef OP
 };
 const int rgi_n_ops = RG_COUNT(rgi_ops);
