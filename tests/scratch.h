@@ -9,8 +9,8 @@
 /* scratch_begin makes a new folder, and scratch_end removes it with all files in it. */
 void scratch_begin(void);
 void scratch_end(void);
-/* Returns the path of this name in the folder, or of the folder for "". The text is overwritten
- * four calls later. */
+/* Returns the path of the file `name` in the folder. If `name` is "", returns the path of the folder
+ * itself. The fourth call after this one overwrites the returned path. */
 const char *scratch(const char *name);
 /* Returns the number of files in the folder. */
 int scratch_files(void);

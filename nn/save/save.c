@@ -62,10 +62,10 @@ static bool refuse_group(const char *op, const area *v, int n) {
                        text);
 }
 
-/* Chooses the name under which the file has a group of tensors that share memory. It must be the
- * name of a tensor that covers the whole storage. If several tensors do, their first name in
- * alphabetical order is chosen; but when loading, a name that the file has is preferred. Fails if
- * no tensor of the group covers the whole storage. */
+/* Chooses one name for a group of tensors that share memory. The file stores them once, under this
+ * name. It must be the name of a tensor that covers the whole storage. If there are several such
+ * tensors, the first name in alphabetical order is chosen. When loading, names that occur in the
+ * file come before others. Fails if no tensor of the group covers the whole storage. */
 static bool choose_keeper(const char *op, area *v, int n) {
     const area *best = NULL;
     for (int i = 0; i < n; i++)

@@ -220,9 +220,9 @@ static bool is_same_call(const rg_failure *error, const char *line) {
     return same_function && rgi_named_as && error->named_call == rgi_named_calls;
 }
 
-/* If the failure has the same message as the thread's error, it is counted in error->times, and the
- * error's report says how often it happened. If it has the same message as the first of the later
- * failures, it isn't counted again. */
+/* A failure that repeats the error's message is counted in error->times, which the error's report
+ * shows. Any other failure is counted in me->later.count, unless it repeats the message
+ * me->later.first, which is that of the first failure counted there. */
 void rgi_count_later(rg_thread *me, const char *line, const char *format) {
     rg_failure *error = &me->failure;
     if (me->aside || is_same_call(error, line) || is_consequence(error, line, format))
