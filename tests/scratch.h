@@ -9,8 +9,8 @@
 /* scratch_begin makes a new folder, and scratch_end removes it with all files in it. */
 void scratch_begin(void);
 void scratch_end(void);
-/* Returns the path of the file `name` in the folder. If `name` is "", returns the path of the folder
- * itself. The fourth call after this one overwrites the returned path. */
+/* Returns the path of the file `name` in the folder, or the path of the folder itself if `name` is
+ * "". The fourth call after this one overwrites the returned path. */
 const char *scratch(const char *name);
 /* Returns the number of files in the folder. */
 int scratch_files(void);

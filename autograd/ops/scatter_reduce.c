@@ -21,8 +21,8 @@ struct scatter_reduce_attr {
     bool include_self;
 };
 
-/* ---- undoubled: a copy of x, without a derivative. scatter_reduce_others applies it where a
- *      second derivative would be wrong, so that the second backward fails ------ */
+/* ---- undoubled: a copy of x that can't be differentiated. scatter_reduce_others applies it to a
+ *      gradient whose own derivative would be wrong: a second backward then fails ------ */
 
 static bool undoubled_forward(rg_call *c) {
     rgi_copy_elements(c->out[0], c->in[0]);

@@ -164,11 +164,11 @@ static size_t place_number(const path_run *r, const rg_edge *e) {
     return e->node->op ? e->node->slot + e->output : r->run.n_grads;
 }
 
-/* If `is` is true and `text` is still empty, writes to `text` the name of node n's op, the number of
- * the input, and the input's shape. Called for the gradient of each input, summed over all parts,
- * once for each of three kinds of gradients: zero, not finite, and huge. `is` says whether the
- * gradient is of that kind. `text` is the field of rg_paths that describes the first step with such
- * a gradient. */
+/* If `is` is true and `text` is still empty, writes to `text` the name of node n's op, the number
+ * of the input, and the input's shape. Called for the gradient of each input, summed over all
+ * parts, once for each of three kinds of gradients: zero, not finite, and huge. `is` says whether
+ * the gradient is of that kind. `text` is the field of rg_paths that describes the first step with
+ * such a gradient. */
 static void tell_first(char text[128], bool is, const rg_node *n, int input) {
     char shape[192];
     if (!is || *text)

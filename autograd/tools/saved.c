@@ -9,10 +9,11 @@
 #include "tensor/observer.h"
 #include "autograd/graph_observer.h"
 
-/* One saved value of a node. `made` is what the hook `pack` returned for the value. It is NULL if
- * the node saved no value with this number, or if `drop` was called for it. `header` points to the
- * tensor header for the value in the node's block of memory. While the value is packed, this header
- * holds no value: it only says which dtype, shape and strides the unpacked value must get. */
+/* The saved value i of a node, as element i of an array. `made` is what the hook `pack` returned
+ * for the value. It is NULL if the node has no saved value i, or if the packed value was dropped.
+ * `header` points to the tensor header for the value in the node's block of memory. While the value
+ * is packed, this header holds no value: it only says which dtype, shape and strides the unpacked
+ * value must get. */
 typedef struct {
     void *made;
     rg_tensor *header;

@@ -1,6 +1,6 @@
 /*
- * attention.c: the notebook of three small examples: softmax scores, keys of words,
- * queries, keys and values. Read it beside the original.
+ * attention.c: the notebook of three small examples: (1) softmax scores; (2) the keys of words;
+ * (3) queries, keys and values. Read it beside the original.
  */
 #include "notebook.h"
 

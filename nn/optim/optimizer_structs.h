@@ -209,9 +209,9 @@ static inline size_t rgi_group_place(const rg_schedule *s, const rg_param_group 
     return (size_t)((const rg_group *)(const void *)g - s->optim->groups);
 }
 /* Returns the learning rate from which the schedule computes the rates of the group with this
- * index: torch's base_lrs. It is the group's initial_lr, or the value in .base_lrs if a OneCycleLR
- * that was made later has changed initial_lr. Must not be called for a CyclicLR, whose base rates
- * are options of the program. */
+ * index: torch's base_lrs. It is the group's initial_lr. But if a OneCycleLR was made after this
+ * schedule and has changed initial_lr, it is the old value, which was stored in .base_lrs. Must not
+ * be called for a CyclicLR, for which the program gives .base_lrs or .base_lr. */
 static inline double rgi_base_lr(const rg_schedule *s, size_t group) {
     return group < (size_t)s->o.base_lrs.n ? s->o.base_lrs.v[group]
                                            : s->optim->groups[group].options.initial_lr;

@@ -77,8 +77,8 @@ START_TEST(test_golden) {
     ck_ok(m);
     ck_assert(!m->base.training && m->config.gelu_tanh && m->config.dropout == 0.1);
     ck_assert_double_eq(rg_item(rg_rand(1)), drawn);
-    /* Loading skips the drawing of initial weights. The next layer that is made draws them
-     * again. */
+    /* Loading turns off the drawing of initial weights, but only while it runs. A layer that is
+     * made afterwards draws its weights as usual. */
     rg_manual_seed(5);
     rg_linear_module *layer = rg_nn_linear(3, 3);
     rg_nn_init_normal_(layer->weight, 1000, 1);

@@ -3,9 +3,9 @@
 #define TWIN_DATA "init"
 #include "twin.h"
 
-/* A row has a name, the distances that are allowed in float32 and in float64, and a call.
- * tensor/random/random.c says how close normal numbers are. Orthogonal matrices differ by the
- * rounding of LAPACK, which torch uses. */
+/* A row has a name, the distances from torch's numbers that are allowed in float32 and in float64,
+ * and a call. tests/tensor/test_random.c (compare) explains why normal numbers differ from torch's.
+ * Orthogonal matrices differ by rounding, because torch computes them with LAPACK. */
 #define INITS(F)                                                                 \
     F(uniform, 0, 0, rg_nn_init_uniform_(t, -0.5, 2))                            \
     F(normal, 3e-6, 1e-14, rg_nn_init_normal_(t, 1, 2))                          \

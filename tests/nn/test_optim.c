@@ -1741,7 +1741,8 @@ START_TEST(test_warns_of_closures) {
 }
 END_TEST
 
-/* A step warns if no parameter has ever had a gradient, and not if only some have none. */
+/* A step warns if none of the optimizer's parameters has ever had a gradient. One parameter that
+ * has had one is enough to prevent the warning. */
 START_TEST(test_warns_of_no_gradient) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_ones(3), true), *v = rg_requires_grad_(rg_ones(3), true);

@@ -1,6 +1,7 @@
 /*
- * run.c: writes the page of a small run, which tests/report/run looks at. With the argument `long`
- * it writes 100,000 numbers alone, and prints the microseconds that a number takes.
+ * run.c: writes the page of a small training run. The script tests/report/run checks the page. With
+ * the argument `long`, the page has only one curve of 100,000 numbers, and the program prints how
+ * many microseconds it took to report a number.
  */
 #include "regard.h"
 

@@ -734,7 +734,7 @@ START_TEST(test_kill_at_each_call) {
 }
 END_TEST
 
-/* Kills 200 processes that save again and again, each after a short time. */
+/* Kills each of 200 processes, which save again and again, after a short time. */
 START_TEST(test_kill_at_any_time) {
     if (rg_emulated() || getenv("EMULATED"))
         return;

@@ -222,8 +222,8 @@ static bool place(rg_tensor *y, rg_tensor *const in[]) {
     return k_max_dim(in[1], y, in[0], reduced, false);
 }
 
-/* Each dim is summed in turn. The order of a sum may depend on the number of columns, but not on
- * the number in a part. */
+/* Each dim is reduced in turn. The order in which a sum adds its elements may depend on the number
+ * of the tensor's columns, but not on how many of these columns one task of a thread has. */
 START_TEST(test_reductions) {
     static const int64_t shapes[][3] = {
         { 1, 768, 128 }, { 1, 1000, 1003 }, { 64, 333, 47 }, { 8, 2, 50003 }, { 3, 37, 1037 }

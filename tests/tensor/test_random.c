@@ -73,8 +73,9 @@ static uint64_t state_of(rg_generator *g) {
     return fnv(t->data, (size_t)t->numel * 8);
 }
 
-/* Returns the hash of the state. If the waiting normal differs from torch's only in its last
- * digits, which the C library decides, torch's is hashed in its place. */
+/* Returns the hash of g's state. The state may keep the second normal number of a pair for the next
+ * draw. If this number differs from torch's number `torchs` only in its last digits, which depend
+ * on the C library, torch's number is hashed instead. */
 static uint64_t state_beside(rg_generator *g, double torchs) {
     RG_SCOPE();
     rg_tensor *t = rg_generator_state(g);

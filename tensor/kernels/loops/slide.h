@@ -1,9 +1,11 @@
 /*
- * loops/slide.h: convolutions with stride 1, compiled for each element type and instruction set
- * (see sets.h). A strip is some rows of windows of an image. The part of x that the strip reads is
- * copied with its padding, so that each tap reads at the same offset from every window. The product
- * reads the copy directly, by tiles whose sums are held in registers. loops/conv.h explains taps,
- * and has the functions that copy.
+ * loops/slide.h: convolutions with stride 1, and their gradients of w, compiled for each element
+ * type and instruction set (see sets.h). An image is processed in strips; a strip is a number of
+ * consecutive rows of windows. The part of x that a strip reads is copied together with its
+ * padding. In this copy each tap reads at the same offset from every window, so the matrix product
+ * reads its operand from the copy, and no matrix of columns is made. The product is computed tile
+ * by tile; the sums of a tile are held in registers. loops/conv.h explains taps, and has the
+ * functions that copy.
  */
 K_SUMS_IN_T;
 
