@@ -148,9 +148,9 @@ static bool f_leads_to(const rg_explain_options *o, rg_tensor *w) {
 }
 
 /* Compares the gradient with finite differences along the gradient's own direction and four random
- * ones, and sets e->off and e->agrees. Sets *unread to true if f seems not to read w:
- * if the gradient isn't zero, but moving w doesn't change the value of f, and the graph of a call of
- * f doesn't lead to w. Then there is no verdict, and e->off becomes NAN. Returns false on failure. */
+ * ones, and sets e->off and e->agrees. Sets *unread to true if f seems not to read w: if the
+ * gradient isn't zero, but moving w doesn't change the value of f, and the graph of a call of f
+ * doesn't lead to w. Then there is no verdict, and e->off becomes NAN. Returns false on failure. */
 static bool compare_with_differences(rg_explanation *e, const rg_explain_options *o, rg_tensor *w,
                                      rg_generator *random, bool *unread) {
     enum { DIRECTIONS = 5 };
