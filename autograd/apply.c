@@ -110,8 +110,8 @@ static inline __attribute__((always_inline)) bool compute_alike(rg_call *c, rg_t
     return rgi_run_alike(c);
 }
 
-/* Calls the op's forward function. The thread's observer is switched off during this call, so that
- * it sees one operation, and none of the calls inside. */
+/* Calls the op's forward function. The thread's observer is switched off during this call, since it
+ * isn't to see the operations that the forward function calls. */
 static inline bool run_forward(rg_call *c) {
     rg_observer *observer = rgi_set_observer(NULL);
     bool ok = c->op->forward(c);
@@ -299,9 +299,9 @@ RG_HOT static __attribute__((noinline)) bool apply_slowly(rg_call *c, size_t att
 
 /* The findings of the first pass over the inputs. `plain` is true if the inputs need no further
  * check and no conversion. Then there are at most RG_MAX_RULES inputs, and each is a live tensor
- * with a dtype that suits the op. None is RG_NONE, a number, or a view whose base has changed. The
- * other fields are valid only if `plain` is true. `wants_grad` says whether an input requires grad,
- * and `alike` whether rgi_run_alike can compute the output. */
+ * with a dtype that suits the op. No input is absent, a number, or a view whose base has changed.
+ * The other fields are valid only if `plain` is true. `wants_grad` says whether an input requires
+ * grad, and `alike` whether rgi_run_alike can compute the output. */
 typedef struct {
     bool plain, wants_grad, alike;
 } inputs_seen;

@@ -83,8 +83,8 @@ void rg_inference_guard_close(rg_inference_guard *guard);
 /* ---- backward ------------------------------------------------------------------
  * rg_backward(loss) adds the loss's gradients to .grad of every leaf on which the loss depends, and
  * frees the values that the graph saved. It returns false on failure. A failed run has changed no
- * leaf's .grad, unless the failure is that of a post-accumulate-grad hook. It warns of a loss that
- * is NaN. rg_grad(y, x) returns the gradient dy/dx instead of adding it. */
+ * leaf's .grad, unless a post-accumulate-grad hook has failed. rg_backward warns if the loss is
+ * NaN. rg_grad(y, x) returns the gradient dy/dx, and adds nothing to .grad. */
 typedef struct RG_OPTIONS rg_backward_options {
     RG_BY_NAME;
     /* The gradient of y. If it is left out, it is 1, and y must have one element. */
@@ -151,8 +151,8 @@ int rg_register_post_accumulate_grad_hook(rg_tensor *t, rg_post_accumulate_grad_
  * path, a write in place, or dropout. The parameters of a module may be among the inputs: they are
  * changed in place, and restored. The checks whose names contain _list take a function that returns
  * up to 64 outputs, in an array that must outlive the function's call. Outputs that don't require
- * grad, such as integers, aren't checked. If no output requires grad, the check requires that no
- * output changes. Two inputs are RG_LIST(x, w).v, or an array literal in parentheses:
+ * grad, such as integers, aren't checked. If no output requires grad, all finite differences must
+ * be 0. Two inputs are RG_LIST(x, w).v, or an array literal in parentheses:
  * ((rg_tensor *[]){ x, w }). The function must not be left by longjmp (see rg_error_handler). The
  * library puts 16 NULLs after the inputs: a function that reads too many inputs gets a NULL, and
  * fails. */

@@ -29,8 +29,8 @@ bool rgi_want_integers(const char *op, const char *what, const rg_tensor *t);
 bool rgi_want_bools(const char *op, const char *what, const rg_tensor *t);
 bool rgi_want_same_dtype(const char *op, const char *what, const rg_tensor *t, const char *what2,
                          const rg_tensor *t2);
-/* Requires that a result of dtype `from` can be converted to dtype `to`, as `can` says. The error
- * message names both dtypes. */
+/* Requires that `can` is true. It says whether a result of dtype `from` can be converted to dtype
+ * `to`. The error message names both dtypes. */
 bool rgi_want_cast(const char *op, bool can, rg_dtype from, rg_dtype to);
 /* Fails if t requires grad, grad mode is on, and `dtype`, to which t is to be converted, isn't
  * floating point. */
@@ -42,8 +42,8 @@ bool rgi_want_tracked(const char *op, const rg_tensor *t, rg_dtype dtype);
  * bound. */
 static inline bool rgi_want_dims(const char *op, const char *what, const rg_tensor *t, int least,
                                  int most);
-/* Requires that t has at least one dim, because the program has named its dim `dim`. Fails with
- * RG_INDEX_ERROR. */
+/* Requires that t has at least one dim. `dim` is the dim that the program has named, for the error
+ * message. Fails with RG_INDEX_ERROR. */
 bool rgi_want_any_dim(const char *op, const rg_tensor *t, int64_t dim);
 /* Requires that dim `dim` of t, which is to be reduced, isn't empty. A t without dims passes. Fails
  * with RG_INDEX_ERROR. */

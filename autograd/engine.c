@@ -431,8 +431,8 @@ static bool run_hooked(const leaves_hooked *l, bool ok) {
     return ok;
 }
 
-/* Frees the run. `ok` says whether the visits of all nodes succeeded. Then r->grads has only
- * gradients that were asked for. */
+/* Frees the run. `ok` says whether the visits of all nodes succeeded. If they did, r->grads has
+ * only gradients that were asked for. */
 static void run_free(rg_run *r, bool ok) {
     if (r->grads && (!ok || r->capturing))
         for (size_t i = 0; i < r->n_grads; i++)

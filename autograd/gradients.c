@@ -139,9 +139,9 @@ static bool pass(rg_run *r, const rg_step *s, int i, rg_tensor *g) {
     return place && accumulate_into(r, place, g);
 }
 
-/* Adds the gradient *own of input i, as `pass` does. The step holds a reference to *own. If there
- * is no gradient yet at the end of edge i, and *own needn't be summed or converted, *own becomes
- * that gradient. The gradient takes over the step's reference, and *own is set to NULL. */
+/* Does the same as `pass` for *own, the gradient of input i, to which the step holds a reference.
+ * If the target of edge i has no gradient yet, and *own needn't be summed or converted, *own
+ * becomes its gradient. The gradient takes over the step's reference, and *own is set to NULL. */
 static bool pass_own(rg_run *r, const rg_step *s, int i, rg_tensor **own) {
     rg_tensor *g = finished_gradient(s, i, *own);
     rg_tensor **place = g ? rgi_run_place(r, s->node->edge[i]) : NULL;

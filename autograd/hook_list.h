@@ -31,8 +31,8 @@ typedef struct rg_hook_count {
 } rg_hook_count;
 
 /* A list of n hooks, in the order of their ids. `live` is the number of hooks that haven't been
- * removed. `count` is NULL until the list's module is called in a step that is being recorded; the
- * list is empty at that time. An empty list is all zeros. */
+ * removed. `count` is NULL until the list's module is called in a step that is being recorded. Such
+ * a call is refused if the module has hooks. An empty list is all zeros. */
 typedef struct rg_hook_list {
     rg_hook *v;
     size_t n, room, live;

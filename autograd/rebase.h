@@ -7,9 +7,9 @@
 
 #include "node.h"
 
-/* The place of a view in its base, for the ops of ops/strided.c. The fields are the base's shape
- * and strides (`layout`), and the view's size and strides. `start` is the distance, in elements,
- * from the base's first element to the view's first element. */
+/* The place of a view in its base, for the ops of ops/strided.c. `shape` and `layout` are the sizes
+ * and strides of the base, `size` and `stride` those of the view. `start` is the distance, in
+ * elements, from the base's first element to the view's first element. */
 typedef struct rg_strided {
     rg_dims shape, layout, size, stride;
     int64_t start;

@@ -34,8 +34,8 @@ static void fail_for_saved(const rg_step *s, int slot, const rg_node *from, cons
 }
 
 /* Called if the step's node has no usable value in `slot`. Returns RG_NONE if the value belongs to
- * an absent input. Otherwise fails and returns NULL. A rule may read further values before it
- * returns: these add no failure. */
+ * an absent input. Otherwise fails and returns NULL. If the rule goes on and reads further values
+ * that can't be used, they add no further failures. */
 static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int slot,
                                                            rg_node *from, const rg_tensor *t) {
     static __thread const rg_step *failed;

@@ -244,7 +244,7 @@ rg_tensor *(rg_floor_divide_)(rg_tensor *a, rg_tensor *b) {
 
 /* ---- operands: whether the caller gave a or b as a number -------------------------
  * Torch's name of the node of remainder, fmod, pow and xlogy depends on whether an operand is a
- * number. So do the derivatives of pow and remainder. */
+ * number. The derivatives of pow and remainder depend on it as well. */
 
 enum operands { TENSOR_NUMBER, TENSOR_TENSOR, NUMBER_TENSOR };
 

@@ -44,8 +44,8 @@
 #define DTYPES_NUMBERS_IF(shape_) .shape = shape_
 #define DTYPES_ALL                .shape = rgi_shape_same
 
-/* RULE_OF_ROW defines a rule. OP_OF_ROW and SLOPE_OF_ROW write the fields of the op that the row
- * sets. FUNCTION_OF_ROW defines the public function rg_name, and FUNCTION_IN_PLACE_OF_ROW defines
+/* RULE_OF_ROW defines a rule. OP_OF_ROW and SLOPE_OF_ROW expand to initializers for fields of the
+ * op. FUNCTION_OF_ROW defines the public function rg_name, and FUNCTION_IN_PLACE_OF_ROW defines
  * rg_name_. */
 #define RULE_OF_ROW(rule, value, gradient)                   \
     static rg_tensor *rule(const rg_step *s, rg_tensor *g) { \

@@ -63,7 +63,7 @@ rg_tensor *rg_margin_ranking_loss_with(rg_tensor *a, rg_tensor *b, rg_tensor *ta
     return rg_escape(rgi_loss_reduce(each, o.reduction));
 }
 
-/* ---- hinge_embedding_loss: t == 1 ? x : t == -1 ? max(margin - x, 0) : the sum of both ---- */
+/* ---- hinge_embedding_loss: t == 1 ? x : t == -1 ? h : x + h, with h = max(margin - x, 0) ---- */
 
 /* The margin is converted to x's dtype first, as in torch. */
 rg_tensor *rg_hinge_embedding_loss_with(rg_tensor *x, rg_tensor *target, rg_hinge_options o) {

@@ -689,8 +689,8 @@ typedef struct rg_hidden_cells {
 } rg_hidden_cells;
 /* i, f, g, o are the quarters of gates + h weight_hh^T. A time step replaces c by c' = sigmoid(f) c
  * + sigmoid(i) tanh(g), and h by h' = sigmoid(o) tanh(c'). h_0 has as many columns as weight_hh.
- * This number is the hidden size. If there is only one time step, it may be another number (as
- * proj_size needs). */
+ * This number must be the hidden size, unless there is only one time step. (rg_nn_lstm's
+ * proj_size needs the exception.) */
 rg_hidden_cells rg_lstm_scan(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, rg_tensor *c_0,
                              bool reverse);
 /* r, z, n are the thirds of the gates, and a, b, q the thirds of h weight_hh^T + bias_hh. A time

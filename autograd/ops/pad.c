@@ -38,8 +38,8 @@ static bool pad_sum_overflows(int64_t size, int64_t left, int64_t right, int64_t
 }
 
 /* Sets y's size along dim d to the sum of x's size and both paddings. Fails if this padding is
- * impossible. In the modes reflect and replicate, only a sum that overflows to a number that isn't
- * negative is refused here: pad_shape reports a negative size, as torch does. */
+ * impossible. In the modes reflect and replicate, this function doesn't refuse a negative
+ * size, even after an overflow: pad_shape reports it, as torch does. */
 static bool pad_size(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x, int d) {
     int64_t left = pad_at(a, x->ndim, d, false);
     int64_t right = pad_at(a, x->ndim, d, true);

@@ -188,7 +188,7 @@ static const char *const clamp_nodes[][2] = { { "ClampBackward0", "ClampBackward
 static rg_tensor *clamp_with(const char *name, bool inplace, rg_tensor *x, rg_tensor *low,
                              rg_tensor *high, enum clamp_bounds called) {
     rg_tensor *in[] = { x, low, high };
-    /* An absent bound is replaced by the other one, so that all elements of given[] are tensors. */
+    /* The other bound replaces an absent bound, so that all elements of given[] are tensors. */
     rg_tensor *low_or_high = low == RG_NONE ? high : low;
     rg_tensor *high_or_low = high == RG_NONE ? low : high;
     rg_tensor *given[] = { x, low_or_high, high_or_low };

@@ -18,8 +18,8 @@ static int64_t unfold_count(int64_t n, const struct unfold_attr *a) {
 }
 
 /* Adds windows to t. The elements of a window lie along the last dim of `windows`. One addition
- * adds element 0 of all windows at once, the next adds element 1, and so on. So no two elements
- * that are added at once are added to the same element of t. */
+ * adds element 0 of all windows at once, the next adds element 1, and so on. Within one
+ * addition, each element of t gets at most one element, since windows begin at different places. */
 static bool unfold_add(rg_tensor *t, const rg_tensor *windows, const struct unfold_attr *a) {
     if (t->ndim == 0) {
         if (a->size == 0)

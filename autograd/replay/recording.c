@@ -356,8 +356,8 @@ static bool is_without_hooks(const rg_replay *r) {
 }
 
 /* Returns whether a held tensor that had this storage when the step was recorded still has it. A
- * tensor that had another storage then doesn't count, even if its present storage has the same
- * address: the address may have been used again. */
+ * tensor that had another storage at that time doesn't count, even if its present storage has the
+ * same address: the address may have been used again. */
 static bool is_still_used(const rg_replay *r, const rg_storage *storage) {
     for (size_t i = 0; i < r->held.n; i++)
         if (r->data[i].storage == storage

@@ -100,8 +100,8 @@ struct rg_replay {
     /* The lists from here on are freed once the step is recorded. */
     rg_replay_leaf *leaves;
     size_t n_leaves, leaf_room;
-    /* The number of entries up to and with the last operation that reads gradients again in each
-     * repetition. */
+    /* The number of entries up to and including that of the last operation that reads gradients
+     * again in each repetition. */
     size_t up_to_operation;
     rg_replay_change *changed;
     size_t n_changed, changed_room;
@@ -190,8 +190,8 @@ void rgi_recorder_read_gradient(rg_graph_observer *o, rg_tensor *t, rg_tensor *g
  * same tensor, or none if it had none. */
 bool rgi_recording_finds_gradients(const rg_replay *r);
 /* Checks the gradients that the program has set since the step was recorded, and to which the step
- * adds. Fails if one of them shares memory with a tensor that the recording holds. Also fails if
- * the step reads the sum, and the program uses the gradient elsewhere, too. In both cases a
+ * adds. Fails if such a gradient shares memory with a tensor that the recording holds. Also fails
+ * if the step reads the sum, and the program also uses the gradient elsewhere. In both cases a
  * repetition would write the sum to other memory than a call of the step. */
 bool rgi_recording_suits_gradients(const rg_replay *r);
 

@@ -333,9 +333,10 @@ static bool ignores_output_gradient(const check *c, const outputs *y, const mism
     return any;
 }
 
-/* Compares the Jacobian of the output with the worst mismatch by its input. Returns r if each
- * analytical value is r times the numerical one. Returns 0 if there is no such r, if fewer than two
- * values aren't 0 and r isn't -1, or on failure. */
+/* Compares the analytical and the numerical Jacobian of the output and the input with the worst
+ * mismatch. Returns r if each analytical value is r times the numerical one. Returns 0 if there is
+ * no such r, or on failure. If at most one numerical value is above atol, there nearly always is an
+ * r, and 0 is returned unless r is about -1. */
 static double common_factor(const check *c, const outputs *y, const jacobian *j,
                             const mismatch *worst) {
     const rg_tensor *x = c->inputs[worst->input];
