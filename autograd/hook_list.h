@@ -49,7 +49,7 @@ void rgi_hook_remove(rg_hook_list *list, rg_hook *hook);
 /* Returns the first hook of that kind whose id is at least `id` and less than `end`, or NULL if
  * there is none. The pointer is valid until a hook is added or removed. */
 const rg_hook *rgi_hook_from(const rg_hook_list *list, int id, int end, int kind);
-/* Tells the thread's observer that the module of this empty list is called. */
+/* Tells the thread's observer that a module is called whose list of hooks, `list`, is empty. */
 void rgi_observe_hooks(rg_hook_list *list);
 /* Returns list->count with a new reference. If it is NULL, first makes it. Returns NULL if memory
  * runs out. */

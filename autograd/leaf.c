@@ -61,8 +61,8 @@ rg_tensor *(rg_requires_grad_)(rg_tensor *t, bool on) {
     return t;
 }
 
-/* Returns whether t is floating point and has a history or, if t is a view without one, a base with
- * a history. Also returns true for a view that ops refuse because its base was written to. */
+/* Returns whether t is floating point and has a history. For a view without a history, its base's
+ * history counts. Also returns true for a view that ops refuse because its base was written to. */
 bool rg_requires_grad(rg_tensor *t) {
     return rgi_check(t, "requires_grad") && rgi_is_float(t->dtype) && rgi_history_of(t);
 }
@@ -99,11 +99,11 @@ rg_tensor *rg_detach_(rg_tensor *t) {
     return NULL;
 }
 
-/* Gives t the storage, dtype and strides of data. Fails unless t is a leaf or has no history, and
- * data has t's shape. t remains the same tensor, and no memory is allocated. If t is a view, it is
- * no longer a view of its base. If the dtype changes, t loses its .grad. The change counts as a
- * write to t, so that backward fails for graphs that have saved t. (In torch, such a graph would
- * use the new data for some ops, and the old data for others.) */
+/* Gives t the storage, dtype and strides of data. Fails if data has another shape than t, or if t
+ * has a history and isn't a leaf. t remains the same tensor, and no memory is allocated. If t is a
+ * view, it is no longer a view of its base. If the dtype changes, t loses its .grad. The change
+ * counts as a write to t, so that backward fails for graphs that have saved t. (In torch, such a
+ * graph would use the new data for some ops, and the old data for others.) */
 static bool set_data(rg_tensor *t, rg_tensor *data) {
     if (!rgi_may_do_once("set_data") || !rgi_check(t, "set_data") || !rgi_check(data, "set_data")
         || !rgi_renew(t, "set_data"))

@@ -149,7 +149,7 @@ static bool fail_for_view(const char *op, const rg_tensor *t, const char *writte
                         o.outside, o.advice);
     }
     const char *name = rgi_node_name(n);
-    const char *end = NULL; /* The last "Backward" is left out, not that of BackwardHookFunction. */
+    const char *end = NULL; /* The last "Backward" in the name, where the message cuts it off. */
     for (const char *at = name; (at = strstr(at, "Backward")); at++)
         end = at;
     const int length = (int)(end ? (size_t)(end - name) : strlen(name));

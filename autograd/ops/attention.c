@@ -135,9 +135,9 @@ static bool attention_fused(const rg_step *s, rg_tensor *gin[]) {
 /* Returns the factor for the profiler (rg_terms): the fraction of the keys to which a query attends
  * on average. It is 1 unless the attention is causal. `rows` is the number of queries, and `terms`
  * the number of keys. In causal attention, query i attends to keys 0 to i. If there are more keys
- * than queries, the result is the fraction of the first `rows` keys. The attributes of
- * joint_attention begin with those of attention, so this function can read the attributes of both
- * ops. */
+ * than queries, only the first `rows` keys count, since no query attends to the others. The
+ * attributes of joint_attention begin with those of attention, so this function can read the
+ * attributes of both ops. */
 static double attention_share(const void *attr, int64_t rows, int64_t terms) {
     double seen = (double)RG_MIN(rows, terms);
     if (!((const struct attention_attr *)attr)->how.causal)

@@ -372,8 +372,8 @@ static bool index_add_shape(rg_call *c) {
                "dimension. Got self.shape = %s source.shape = %s",
                RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(source));
     rgi_copy_shape(c->out[0], x);
-    /* For an index out of range, torch has two error codes. Its index_add calls scatter_add along
-     * the first or the last dim if alpha is 1, and then fails with scatter_add's code. */
+    /* For an index out of range, torch has two error codes. If alpha is 1 and dim is the first or
+     * the last dim, torch's index_add calls scatter_add, and fails with scatter_add's code. */
     const bool scatters = x->ndim > 1 && (dim == 0 || dim == x->ndim - 1)
                           && !RG_ATTR(c, index_along)->scaled;
     return rgi_want_indices(scatters ? RG_RUNTIME_ERROR : RG_INDEX_ERROR, NULL, index, 0,

@@ -28,6 +28,6 @@ rg_tensor *rgi_scatter_widen(const rg_step *s, rg_tensor *g, const rg_tensor *in
 
 /* Fails if `other`, an index or a source, overlaps x, which will be written to. If x or `other`
  * isn't contiguous, fails only if both begin at the same element. Further overlaps are allowed,
- * because `other` is then read before x is written to. If `other` isn't a tensor in use, returns
- * true, and the op refuses it. */
+ * because `other` is then read before x is written to. If `other` is NULL or released, returns
+ * true, since the op then refuses `other`. */
 bool rgi_scatter_apart(const rg_tensor *x, const rg_tensor *other);

@@ -61,8 +61,8 @@ static rg_tensor *norm_rows(const rg_step *s, rg_tensor *t) {
     return rg_reshape(t, a->batch, a->groups, a->channels * a->per);
 }
 
-/* Returns h, which is (x - mean) rstd or, in rms_norm, x rstd, in the shape of norm_rows. Sets
- * *rstd to the rstd of each row. */
+/* Returns h, which is (x - mean) rstd or, in rms_norm, x rstd. h has the shape of norm_rows's
+ * result. Sets *rstd to the rstd of each row. */
 static rg_tensor *norm_unit(const rg_step *s, rg_tensor **rstd) {
     const struct norm_attr *a = s->attr;
     rg_tensor *x = norm_rows(s, rgi_saved(s, 0));

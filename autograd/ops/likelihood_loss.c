@@ -16,8 +16,8 @@ static bool gaussian_check_signs(rg_tensor *var) {
                                               "var has negative entry/entries" });
 }
 
-/* Torch's test for a var that has size 1 along one dim, and otherwise x's shape. Returns true if
- * the sizes of var in the dims where it differs from x add up to 1. */
+/* Returns the result of torch's test whether var has size 1 along one dim, and otherwise x's shape.
+ * The test adds up var's sizes in the dims where var's size differs from x's. The sum must be 1. */
 static bool gaussian_one_dim_differs(const rg_tensor *x, const rg_tensor *var) {
     int64_t sum = 0;
     if (x->ndim != var->ndim)

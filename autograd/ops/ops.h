@@ -140,8 +140,8 @@ rg_tensor *rg_logaddexp(rg_tensor *a, rg_tensor *b);            /* ln(e^a + e^b)
 rg_tensor *rg_logaddexp2(rg_tensor *a, rg_tensor *b);           /* log2(2^a + 2^b) */
 rg_tensor *rg_maximum(rg_tensor *a, rg_tensor *b);              /* the larger; NaN if one is NaN */
 rg_tensor *rg_minimum(rg_tensor *a, rg_tensor *b);              /* the smaller; NaN if one is NaN */
-rg_tensor *rg_fmax(rg_tensor *a, rg_tensor *b);                 /* the larger; skips a lone NaN */
-rg_tensor *rg_fmin(rg_tensor *a, rg_tensor *b);                 /* the smaller; skips a lone NaN */
+rg_tensor *rg_fmax(rg_tensor *a, rg_tensor *b);                 /* the larger; NaN if both are */
+rg_tensor *rg_fmin(rg_tensor *a, rg_tensor *b);                 /* the smaller; NaN if both are */
 rg_tensor *rg_eq(rg_tensor *a, rg_tensor *b);                   /* a == b */
 rg_tensor *rg_ne(rg_tensor *a, rg_tensor *b);                   /* a != b */
 rg_tensor *rg_lt(rg_tensor *a, rg_tensor *b);                   /* a < b */

@@ -426,8 +426,8 @@ rg_tensor *(rg_logsumexp)(rg_tensor *x, int dim, bool keepdim) {
 }
 
 /* Fails for an empty list of dims, unless keepdim is set or x has no dims or no elements. The error
- * is torch's. Its logsumexp calls two functions, of which one takes an empty list as all dims, and
- * the other takes it as no dims. The shapes of their results then differ. */
+ * is torch's. Torch's logsumexp calls two functions: an empty list means all dims to the first one,
+ * and no dims to the second one. The shapes of their results then differ. */
 rg_tensor *(rg_logsumexp_dims)(rg_tensor *x, rg_dims dims, bool keepdim) {
     if (!rgi_check(x, "logsumexp"))
         return NULL;

@@ -117,7 +117,7 @@ rg_tensor *(rg_masked_fill_)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {
  *      where x > high or high < low, else 0 ------------------------------------- */
 
 /* The attributes of clamp. allows_bool is true if only one bound is given, and this bound is a
- * tensor and no plain number. As in torch, x and the bound may be promoted to bool only if
+ * tensor, not a number. As in torch, x and the bound may be promoted to bool only if
  * allows_bool is true. */
 struct clamp_attr {
     const char *node;
