@@ -231,8 +231,9 @@ double rg_profile_begin(void);
 void rg_profile_end(const char *name, double began, double bytes);
 
 /* ---- drawing ----------------------------------------------------------------------
- * rg_graph_dot returns a description, in Graphviz's language, of the graph that computed y. It
- * shows the names given by rg_set_name. rg_graph_save writes it to a file. */
+ * rg_graph_dot returns a description, in Graphviz's language, of the graph that computed y. The
+ * description shows the names given by rg_set_name. rg_graph_save writes the description to a
+ * file. */
 const char *rg_graph_dot(rg_tensor *y);
 bool rg_graph_save(rg_tensor *y, const char *path);
 

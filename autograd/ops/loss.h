@@ -44,9 +44,9 @@ bool rgi_loss_fused(const rg_step *s, rg_tensor *gin[], k_loss_kind kind);
 /* Returns g * weight * slope, divided by the number of elements if the reduction is the mean. */
 rg_tensor *rgi_loss_gradient(const rg_step *s, rg_tensor *slope, rg_tensor *g);
 
-/* A check of arguments' values: `flag`, a bool tensor with one element that ops have computed from
- * them, must be `good`. If it isn't, the loss `op` fails with this code and sentence, which must
- * stay in memory. */
+/* A check of the values of a loss's arguments. Ops have computed `flag`, a bool tensor with one
+ * element, from the arguments. Its element must equal `good`. If it doesn't, the loss named `op`
+ * fails with `code` and `sentence`. Both strings must stay in memory. */
 typedef struct {
     const rg_tensor *flag;
     bool good;

@@ -103,17 +103,17 @@ void *rg_function_state(rg_function_context *ctx);
 
 /* ---- checking an op ------------------------------------------------------------------ */
 
-/* Checks an op as regard's own ops are checked. The op is called with these args and with copies of
- * these inputs. Inputs that require grad are differentiated, or all floating-point inputs if none
- * requires grad. The check compares gradients with finite differences, also second derivatives
- * unless the class is once_differentiable. It tries float32 and float64, and inputs and gradients
- * that are expanded or otherwise not contiguous. It tries runs in which only one input requires
- * grad, or only one output gets a gradient. Backward must not write to the inputs, the outputs or
- * the outputs' gradients. If the inputs are released before backward, backward must compute the
- * right gradients. If they are written to before backward, backward must either fail or compute the
- * right gradients. The op must be replayable, leak no memory, and fail cleanly when an allocation
- * fails. Returns false at the first mistake, which rg_error() describes. No other thread may use
- * regard during the check. */
+/* Checks an op as regard's own ops are checked. The op is called with `args` and with copies of the
+ * inputs. Gradients are checked for the inputs that require grad or, if none does, for all
+ * floating-point inputs. The check compares gradients with finite differences. It does the same for
+ * second derivatives, unless the class is once_differentiable. It tries float32 and float64,
+ * and inputs and gradients that are expanded or otherwise not contiguous. It tries runs in which
+ * only one input requires grad, or only one output gets a gradient. Backward must not write to the
+ * inputs, the outputs or the outputs' gradients. If the inputs are released before backward,
+ * backward must compute the right gradients. If they are written to before backward, backward must
+ * either fail or compute the right gradients. The op must be replayable, leak no memory, and fail
+ * cleanly when an allocation fails. Returns false at the first mistake, which rg_error() describes.
+ * No other thread may use regard during the check. */
 typedef struct RG_OPTIONS rg_function_check_options {
     RG_BY_NAME;
     /* The step size and the tolerances of finite differences, as in rg_gradcheck. */

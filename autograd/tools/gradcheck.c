@@ -316,7 +316,8 @@ static bool computes_in_float32(const check *c, const outputs *y, const mismatch
 }
 
 /* Runs backward with a gradient of zeros for the output with the worst mismatch. Returns whether
- * the gradient of its input has an element that isn't 0. Returns false if the run fails. */
+ * the gradient of the input with this mismatch has a finite element that isn't 0. Returns false if
+ * the run fails. */
 static bool ignores_output_gradient(const check *c, const outputs *y, const mismatch *worst) {
     RG_SCOPE();
     rg_tensor *output = y->v[worst->output], *x = c->inputs[worst->input], *g = NULL;
@@ -405,10 +406,10 @@ static const char *likely_cause(const check *c, const outputs *y, const jacobian
     return r != 0 ? factor_in_words(c, r) : "";
 }
 
-/* Returns a tensor of the shape of the output with the mismatch. The output of a gradgradcheck is a
- * vector of all gradients, joined. There the mismatch is reported as one of a gradient: sets
- * worst->output to the number of the gradient and worst->out to the number of its element, and
- * returns the input that has the gradient. */
+/* Returns a tensor of the shape of the output with the mismatch. In a gradgradcheck, the output is
+ * a vector of all gradients, joined. Then this function sets worst->output to the number of the
+ * gradient with the mismatch, and worst->out to the number of the element in that gradient. It
+ * returns the input to which the gradient belongs. */
 static const rg_tensor *place_of(const check *c, const outputs *y, mismatch *worst) {
     for (int i = 0; c->second && i < c->second->n; i++) {
         const rg_tensor *x = c->inputs[i];
