@@ -158,8 +158,9 @@ static inline void rgi_note_add(rg_node *n, rg_note *note, const rg_note_class *
 }
 /* Returns the node's note of the class `cls`, or NULL if it has none. */
 rg_note *rgi_note_of(const rg_node *n, const rg_note_class *cls);
-/* Each of these functions calls its namesake in rg_note_class for every note of the node. If a note
- * refuses (begin_step returns false), rgi_notes_begin_step returns false at once. */
+/* Each of these functions calls, for every note of the node, the function of rg_note_class with the
+ * same name (without rgi_notes_). If a begin_step returns false, rgi_notes_begin_step returns false
+ * at once. */
 bool rgi_notes_begin_step(rg_node *n);
 void rgi_notes_end_step(rg_node *n);
 void rgi_notes_freed_saved(rg_node *n);

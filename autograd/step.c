@@ -51,8 +51,8 @@ static __attribute__((noinline)) rg_tensor *saved_unusable(const rg_step *s, int
 }
 
 /* Returns the value that the step's node saved in `slot`. The value is output number `output` of
- * the node `from`, or has no node if `from` is NULL. A rule gets an alias of the value. The rule may
- * return it as a gradient, and the header in `saved` itself is freed with the step's node. */
+ * the node `from`, or has no node if `from` is NULL. A rule gets an alias of the value. The rule
+ * may return this alias as a gradient; the header in `saved` is freed with the step's node. */
 static inline rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uint32_t output) {
     rg_node *n = s->node;
     rg_tensor *t = slot < n->n_saved ? n->saved[slot] : NULL;
