@@ -27,9 +27,10 @@
 /* Returns whether the thread has an error, read or unread. */
 static inline bool rgi_failed(void) { return rgi_this.failure.code != RG_OK; }
 /* Returns whether a NULL that a function is given is probably a consequence of the thread's error,
- * so that the function fails without a failure of its own. An error that the program has read
- * itself explains no later NULL. An error that only the program's handler has got still does,
- * because nothing tells the handler's error from the errors of a chain of calls. */
+ * so that the function fails without a failure of its own. After the program itself has read an
+ * error, the error explains no later NULL. An error that only the program's handler has got still
+ * explains a NULL, because the chain of calls that failed may go on after the handler has
+ * returned. */
 static inline bool rgi_null_is_explained(void) {
     const rg_thread *me = &rgi_this;
     return rgi_failed() && (me->failure.unread || me->failures.read != me->failures.all);

@@ -319,9 +319,9 @@ rg_tensor *rg_eye_as(int64_t n, int64_t m, rg_dtype dtype);
 rg_tensor *rg_scalar(rg_tensor *number);
 rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype);
 
-/* A literal is written as in Python, of numbers: rg_literal([[1, 0], [0, 2.5]]). For values of
- * variables there is rg_from. torch.tensor's rules determine the dtype, unless it is given
- * (rg_literal_as). rg_parse makes a tensor from a string: a literal,
+/* rg_literal([[1, 0], [0, 2.5]]) makes a tensor from numbers that are written as in Python. It
+ * can't read variables; rg_from makes a tensor from their values. torch.tensor's rules determine
+ * the dtype, unless it is given (rg_literal_as). rg_parse makes a tensor from a string: a literal,
  * or what torch, NumPy or TensorFlow prints for a tensor. */
 rg_tensor *rg_parse(const char *text);
 rg_tensor *rg_parse_dtype(const char *text, rg_dtype dtype);

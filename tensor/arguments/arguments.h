@@ -46,7 +46,7 @@ typedef int RG_TRUE_OR_FALSE_BELONGS_HERE;
                           RG_REAL_SENTENCE_),                                   \
      (d))
 /* RG_A_DTYPE accepts a variable of a signed integer type, since rg_dtype_of returns an int. It
- * refuses an unsigned one, because in C a variable of another enum has the type unsigned.
+ * refuses a variable of an unsigned type, because in C a variable of another enum has such a type.
  * RG_IS_CONSTANT_(x) is 1 if x is a constant expression. Then (void *)(x * 0) is a null pointer
  * constant, and the conditional expression has the type int *. Otherwise it has the type void *. */
 #define RG_A_DTYPE(d) ((void)RG_REQUIRE_OF_(RG_MAY_BE_DTYPE_(d), RG_DTYPE_SENTENCE_), (d))
@@ -405,9 +405,9 @@ template <typename T, typename = rg_no_long<T>> static inline rg_tensor *rg_wrap
         return nullptr;
 }
 
-/* The braces of rg_in_order{ .. } evaluate the tensors from left to right; its functions then call
- * f with them. The parameters for the other arguments have the types of f's parameters, so that
- * NULL may stand for a pointer. */
+/* The braces of rg_in_order{ .. } evaluate the tensors from left to right. The struct's member
+ * functions then call f with the tensors and the other arguments. The other arguments are converted
+ * to the types of f's parameters, so that NULL may stand for a pointer. */
 template <typename T> struct rg_same { using type = T; };
 template <typename T> using rg_given = typename rg_same<T>::type;
 struct rg_in_order {

@@ -120,8 +120,8 @@ bool rg_save_npz(rg_named_list list, const char *path);
  * bool. Any other value that isn't a tensor, such as None, a string or a dtype, becomes RG_NONE. An
  * empty dict, list or tuple has no entry. An int that int64 can't hold has an entry as well, but
  * every function that is given its tensor fails, with the entry's name in the message. Tensors that
- * share memory in torch also share it here, if they have the same dtype there. No tensor requires a
- * gradient.
+ * share memory in torch, and have the same dtype in torch, share memory here as well. No tensor
+ * requires a gradient.
  *
  * Files that torch.load(f, weights_only=True) refuses are refused here as well; code in a file is
  * never run. Also refused are files of PyTorch before 1.6, and files with values that regard can't

@@ -202,8 +202,8 @@ static bool read_header(rg_safetensors *s) {
 }
 
 /* Returns whether the header begins with { and ends with }, which blanks may follow; otherwise
- * fails. JSON would allow other white space as well. Requires that a byte 0 follows the header,
- * which may be empty. */
+ * fails. JSON would allow other white space as well. The header may be empty. Requires that a byte
+ * 0 follows the header. */
 static bool check_ends(const rg_safetensors *s) {
     size_t n = s->header_bytes - 1;
     if (s->header[0] != '{')

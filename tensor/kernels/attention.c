@@ -69,10 +69,10 @@ static inline attention_stretch attention_cut(const attention_plan *plan, int64_
     };
 }
 
-/* Query i needs scores only for the first of the n keys. Returns the number of these keys. With a
- * causal mask, they are the keys that the last query of i's block sees; a block has stretch->block
- * queries. Without a causal mask, they are all n keys. i counts from the first query of the tile or
- * stretch. */
+/* Returns the number of keys for which query i needs scores; they are the first of the n keys.
+ * Without a causal mask, query i needs all n keys. With a causal mask, it needs the keys that the
+ * last query of its block sees; a block has stretch->block queries. i counts from the first query
+ * of the tile or stretch. */
 static inline int64_t attention_seen(const attention_plan *plan, const attention_stretch *stretch,
                                      int64_t n, int64_t i) {
     if (!plan->causal)

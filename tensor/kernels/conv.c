@@ -15,7 +15,7 @@
 enum {
     /* CONV_TERMS is the greatest number of rows of the columns matrix (see im2col above) that are
      * written at once. CONV_ROWS is the greatest number of rows of weights that are multiplied with
-     * them. All these rows together fit into the L2 cache. */
+     * those rows. The rows of both kinds together fit into the L2 cache. */
     CONV_TERMS = 384,
     CONV_ROWS = 128,
     /* CONV_STRETCH is the largest size of a stretch of pixels in bytes. The number of pixels of a

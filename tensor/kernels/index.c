@@ -84,8 +84,8 @@ bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
     return index_all(how, &part, &base, index, step);
 }
 
-/* For each element of index, number i, applies the action `how` to two slices along the first dim:
- * slice index[i] of t and slice i of `row`. Requires that all tensors are contiguous. */
+/* For each i, applies the action `how` to slice i of `row` and slice index[i] of t, where slices
+ * are taken along the first dim. Requires that all tensors are contiguous. */
 static bool index_whole(k_index_how how, rg_tensor *row, const rg_tensor *t,
                         const rg_tensor *index) {
     const int64_t n = row->numel / index->numel;
@@ -138,7 +138,7 @@ K_INLINE uint64_t index_outside(const char *at, int64_t stride, int64_t n, const
     const uint64_t low = (uint64_t)c->low;
     const uint64_t high = (uint64_t)c->high - 1;
     uint64_t outside = 0;
-    /* Unrolled, it needs half as many instructions. */
+    /* An unrolled loop needs half as many instructions. */
     _Pragma("GCC unroll 16")
     for (int64_t i = 0; i < n; i++) {
         uint64_t v = *(const uint64_t *)(at + i * stride);

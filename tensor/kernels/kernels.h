@@ -559,7 +559,8 @@ int64_t k_unique(const rg_tensor *x, int dim, int64_t *order, int64_t *group);
  * Requires contiguous tensors of one dtype. Returns false if there is no loop for the dtype. */
 bool k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *values, bool right);
 
-/* y gets a row of indices, one for each dim, for each element that isn't 0, in row-major order. */
+/* For each element of x that isn't 0, in row-major order, writes a row to y: the element's index
+ * along each dim. */
 void k_nonzero(rg_tensor *y, const rg_tensor *x);
 
 /* ---- range.c: evenly spaced numbers -------------------------------------------------------------

@@ -14,9 +14,9 @@
 #include "tensor/error.h"
 
 /* Turns the thread's error, if there is one, into a new failure: counts the error once more, and
- * marks it as unread unless the program has an error handler. A function of the library does this
- * when a function of the program that it called has failed. The program's function may have read
- * the error, but the caller of the library's function hasn't. */
+ * marks it as unread unless the program has an error handler. A function of the library calls
+ * rgi_unread_again after it has called a function of the program, and that function has failed. The
+ * program's function may have read the error, but the caller of the library's function hasn't. */
 void rgi_unread_again(void);
 
 /* Returns the number of the thread's failures, for rgi_called. */

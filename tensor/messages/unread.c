@@ -70,7 +70,8 @@ void rgi_tell_calls(void) {
         tell_stack(address, OWN, rgi_find_calls(address, RG_STACK_DEPTH));
 }
 
-/* Writes, once in a process, how the program's lines are found, if they can be found. */
+/* Writes a hint, once in a process: with REGARD_ERRORS=trace, a report names the program's lines.
+ * Writes nothing if the system can't find the calls in progress. */
 static void tell_of_trace(void) {
     static atomic_bool told;
     void *address;
@@ -138,8 +139,8 @@ void rgi_abort_if_asked(void) {
     }
 }
 
-/* Returns whether `op` is the last function that NULL has reached, or, before it has reached any,
- * the function that failed. */
+/* Returns whether `op` is the last function that was called with NULL after the failure. If no
+ * function was called with NULL yet, returns whether `op` is the function that failed. */
 static bool is_last_reached(const rg_failure *f, const char *op) {
     const char *blank = strrchr(f->reached, ' ');
     const size_t n = strlen(op);
@@ -202,9 +203,9 @@ static int failed_numbers(const char *text) {
 
 /* Returns whether a new failure is probably a consequence of the thread's error. That is so if a
  * function has failed since the error and returned -1 or NaN, and the new failure's message
- * contains such a number. A message counts as well if it refuses negative numbers and doesn't say
- * which number was given. (For NULL no guess is needed: while an error is unread, a call that is
- * given NULL reports no failure.) */
+ * contains -1 or nan. A message counts as well if it refuses negative numbers and doesn't say which
+ * number was given. (For NULL no guess is needed: while an error is unread, a call that is given
+ * NULL reports no failure.) */
 static bool is_consequence(const rg_failure *error, const char *line, const char *format) {
     const bool plain = !strchr(format, '%');
     return error->has_number
@@ -221,8 +222,8 @@ static bool is_same_call(const rg_failure *error, const char *line) {
 }
 
 /* A failure that repeats the error's message is counted in error->times, which the error's report
- * shows. Any other failure is counted in me->later.count, unless it repeats the message
- * me->later.first, which is that of the first failure counted there. */
+ * shows. Any other failure is counted in me->later.count, unless its message is me->later.first,
+ * the message of the first failure that was counted there. */
 void rgi_count_later(rg_thread *me, const char *line, const char *format) {
     rg_failure *error = &me->failure;
     if (me->aside || is_same_call(error, line) || is_consequence(error, line, format))

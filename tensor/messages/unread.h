@@ -16,7 +16,7 @@
 /* Prepares the report of the failure that has just become the thread's error, and calls
  * rgi_abort_if_asked. */
 void rgi_unread_begin(rg_thread *me);
-/* Makes the report of the thread's failure list the calls at these n addresses, which
+/* Sets the calls that the report of the thread's failure lists: those at these n addresses, which
  * rgi_find_calls found earlier, for example when the forward op was called. If this function isn't
  * called, the report lists the calls that were in progress at the failure. */
 void rgi_unread_came_from(void *const address[], int n);
@@ -34,10 +34,10 @@ void rgi_forget_later(void);
 /* Records that the function `op` was called with a NULL that is a consequence of the thread's
  * failure, and counts that call as a failure. */
 void rgi_null_reached(const char *op);
-/* A function whose calls of other functions are of no interest to the program forgets the names
- * that these calls recorded. Before the calls, rgi_null_reached_bytes returns the length of the
- * recorded names. After the calls, rgi_null_stayed_inside with that length forgets the names that
- * were added. */
+/* rgi_null_reached records the names of functions. A function that calls other functions of the
+ * library may forget the names that these calls recorded, if they are of no interest to the
+ * program. Before the calls, rgi_null_reached_bytes returns the length of the recorded names. After
+ * the calls, rgi_null_stayed_inside with that length forgets the names that were added. */
 static inline size_t rgi_null_reached_bytes(void) {
     return RG_UNLIKELY(rgi_this.failure.unread) ? strlen(rgi_this.failure.reached) : 0;
 }

@@ -14,8 +14,8 @@
 /* A generator with its earlier state. */
 typedef struct rg_rewound rg_rewound;
 
-/* `first` begins the list of the generators that were used. `outer` is the rewind of the same
- * thread that had begun before this one, or NULL. */
+/* `first` begins the list of the generators that were used. `outer` is the thread's rewind inside
+ * which this one has begun, or NULL if there is none. */
 typedef struct rg_rewind {
     rg_rewound *first;
     struct rg_rewind *outer;

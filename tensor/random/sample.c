@@ -11,14 +11,15 @@
 
 /* ---- permutations ----------------------------------------------------------------- */
 
-/* For this number of elements or more, torch shuffles by another method: it exchanges each element
- * with one chosen at random from the element itself and the elements before it. Each choice takes
- * two random words. */
+/* For this number of elements or more, torch shuffles by another method: for each i it swaps
+ * element i with an element chosen at random from the elements 0 to i. Each choice takes two random
+ * words. */
 enum { PERMUTE_FROM_WITHIN = UINT32_MAX / 20 };
 
 /* Writes the integers from 0 to n - 1 to order[], and shuffles them by the method of Fisher and
- * Yates: exchanges each element with one chosen at random from the element itself and the elements
- * behind it. If n is at least PERMUTE_FROM_WITHIN, uses the method that is described above. */
+ * Yates: for each i, swaps order[i] with an element chosen at random from order[i] to order[n - 1].
+ * If n is at least PERMUTE_FROM_WITHIN, uses the method that the comment above that constant
+ * describes. */
 static void random_permute(rg_generator *g, int64_t *order, int64_t n) {
     const bool within = n >= PERMUTE_FROM_WITHIN;
     const int64_t steps = within ? n : n - 1;

@@ -6,8 +6,9 @@
 
 #include "system.h"
 
-/* The number of bytes of stack that must be left before a forward runs. One forward needs less.
- * Each forward that it calls is checked anew. On a small stack, a quarter must be left. */
+/* The number of bytes of stack that must be left before a forward runs. A forward itself needs less
+ * than that, and each forward that it calls is checked separately. If a quarter of the stack is
+ * less than this number, only a quarter must be left. */
 static const size_t STACK_RESERVE = 256 << 10;
 
 /* The lowest address that the thread's stack, which grows downwards, may reach. */

@@ -61,9 +61,9 @@ rg_digits rgi_digits_rounded(double v, int n) {
 }
 
 /* Adds 1 to the last digit of `text`, which "%.*e" printed for a number v. There is no carry: a 9
- * becomes a character that isn't a digit, and the string doesn't read back as v. That does no harm,
- * because only powers of two are raised. For no power of two would a carry lead to digits that read
- * back as v. */
+ * becomes a character that isn't a digit, and the string doesn't read back as v. That does no harm:
+ * this function is called only if v is a power of two, and then digits with a carry wouldn't read
+ * back as v either. */
 static void digits_raise(char *text) { ++strchr(text, 'e')[-1]; }
 
 static double digits_read_float(const char *text) { return strtof(text, NULL); }

@@ -44,8 +44,8 @@ typedef struct parser {
     /* The highest dtype among the elements that were read: bool, int64 or float64. An empty list
      * counts as float64. */
     rg_dtype kind;
-    /* The dtype that dtype= names and the shape that size= or shape= names. `dtype` or named.n is
-     * -1 if the string doesn't name one. */
+    /* The dtype that dtype= names and the shape that size= or shape= names. `dtype` is -1 if the
+     * string names no dtype, and named.n is -1 if it names no shape. */
     int dtype;
     rg_dims named;
     /* Places in the string: the first integer and the first float that don't fit into an int64, and

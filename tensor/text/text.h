@@ -27,7 +27,7 @@ void rgi_text_free(rg_text *t);
  * Requires that something was added. Returns NULL if memory runs out, or if it ran out earlier
  * while the string grew (`failed`). */
 char *rgi_text_own(rg_text *t);
-/* Returns `text`, the result of a function whose text programs print at once. If it is NULL, first
+/* Returns `text`, a string that the program will probably print at once. If `text` is NULL, first
  * reports the unread failure, since puts(NULL) ends the program without a message. */
 const char *rgi_told(const char *text);
 

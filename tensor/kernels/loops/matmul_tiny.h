@@ -78,7 +78,7 @@ K_INLINE void K_NAME(matmul_store)(T *p, __m256i first, int64_t n, VECTOR v) {
 }
 #endif
 
-/* ---- if the rows of b aren't contiguous: reading each of them into a register ---------------- */
+/* ---- reading the rows of b into registers if they aren't contiguous -------------------------- */
 
 #ifdef K_SET_IS_AVX512
 /* Returns whether matmul_turned_rows can read b: its columns must be contiguous and adjacent to

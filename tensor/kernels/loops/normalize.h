@@ -184,7 +184,8 @@ K_INLINE void K_NAME(norm_rows)(const norm_work *work, int64_t begin, int64_t en
 }
 
 /* Computes rows begin to end - 1. Some row lengths have separate code, in which a row stays in
- * registers. Without optimisation no row stays there, and the code would only delay compilation. */
+ * registers. This code is left out if the compiler doesn't optimise, because then no row would stay
+ * in registers. */
 static void K_NAME(norm)(const norm_work *work, int64_t begin, int64_t end) {
     switch (work->z->n) {
 #ifdef __OPTIMIZE__
