@@ -21,8 +21,8 @@ typedef struct compare_limits {
 #define K_BASE_ONLY
 #include "kernels/sets.h"
 
-/* Returns whether all elements of a and b are close within the limits, after a and b are broadcast
- * to each other and converted to the dtype. Returns false on failure. */
+/* Broadcasts a and b to each other, converts them to the dtype, and returns whether all their
+ * elements are close (loops/close.h) within the limits. Returns false on failure. */
 static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dtype,
                         compare_limits limits) {
     static rg_loop *const loops[K_DTYPES] = K_BASE_ALL(close);

@@ -154,7 +154,8 @@ const char *rgi_scalar_name(rg_dtype d);
 /* Returns the name of the C++ type in torch's error messages: float, double, long int or bool. */
 const char *rgi_c_name(rg_dtype d);
 /* Returns the dtype that torch gives to Python's numbers of a kind: bool, int64 or the default
- * dtype. print.c doesn't print the dtype of a tensor with elements if it is the usual one. */
+ * dtype. If a tensor has elements, print.c leaves out its dtype if that is the usual dtype of its
+ * kind. */
 rg_dtype rgi_usual_dtype(rg_kind kind);
 /* Returns the dtype of a result that is computed from these n tensors, as torch.result_type
  * does. */

@@ -43,8 +43,8 @@ void rgi_save_failure(rg_failure *saved);
 void rgi_restore_failure(const rg_failure *saved);
 /* A caller that handles the failure of an attempt itself makes the attempt between these two
  * functions. They save and restore an earlier error, as rgi_save_failure and rgi_restore_failure
- * do. During the attempt no failure is reported. If the attempt leaves an error, the error is
- * reported as usual. */
+ * do. During the attempt no failure is reported. If the attempt leaves an error, that error is
+ * reported after the attempt as usual. */
 void rgi_set_failure_aside(rg_failure *aside);
 void rgi_bring_failure_back(const rg_failure *aside);
 

@@ -8,8 +8,8 @@
 #include "error.h"
 
 /* Each row has the kind's name in capitals, the article and the name for error messages, and how a
- * program releases such a handle. The last is for the error message if a released handle is
- * used. */
+ * program releases such a handle. The way of releasing appears in the error message if a released
+ * handle is used. */
 /* clang-format would indent each row further than the one before. */
 /* clang-format off */
 #define RG_HANDLE_KINDS_(row)                                       \

@@ -9,8 +9,8 @@
 #include "error.h"
 
 /* The loading of a file, while it is in progress. `op` is the name of the function that loads, and
- * `as` the name that an RG_AS (error.h) around it gives. If the limit is exceeded, the error is
- * reported under these names, whichever function requested the memory. */
+ * `as` the name that an RG_AS (error.h) around the call of that function gives. If the limit is
+ * exceeded, the error is reported under these names, whichever function requested the memory. */
 typedef struct rg_load {
     const char *op, *path, *as;
     int64_t limit;  /* The maximum number of bytes that loading may allocate. */

@@ -98,8 +98,8 @@ int64_t rg_item_int(rg_tensor *t) {
     return rgi_load_i64(t->data, t->dtype);
 }
 
-/* Returns the address of the element with this index. Fails and returns NULL if the index isn't
- * valid for t, or if a dim of t beyond those in the index doesn't have size 1. */
+/* Returns the address of the element with this index. The index may leave out the last dims of t if
+ * they all have size 1. Fails and returns NULL if the index isn't valid for t. */
 static const char *place_of_index(rg_tensor *t, const rg_dims *index) {
     RG_FAIL_INDEX_IF(index->n > 0 && t->ndim == 0, "at",
                      "invalid index of a 0-dim tensor. Use `tensor.item()` in Python "

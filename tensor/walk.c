@@ -18,7 +18,7 @@ static bool walk_merges(const rg_walk *w, int64_t size, const int64_t step[]) {
     return true;
 }
 
-/* Adds a dim to the walk, inside the others; merges it with the innermost dim if possible. */
+/* Makes a dim the new innermost dim of the walk, or merges it with the present one if possible. */
 static void walk_add_dim(rg_walk *w, int64_t size, const int64_t step[]) {
     int d = w->ndim;
     if (walk_merges(w, size, step)) {

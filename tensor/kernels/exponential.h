@@ -43,8 +43,8 @@ K_INLINE T K_TYPED(k_exp_whole)(T x, const bool two, const bool halved) {
     const T least = k_exp_least * TIMES * unit;
     const T most = (k_exp_most + halved) * TIMES * unit;
     T t = x > most ? most : x;
-    /* At the lower limit, power + lift is 0. Then the factor with these bits is 0, and so is the
-     * result. */
+    /* At the lower limit, power + lift is 0. A T with these bits is 0, so the factor is 0, and the
+     * result as well. */
     t = t < least ? least : t;
     const UINT lift = t < 0 ? (UINT)(2 * HALF) << POINT : 0;
     T r;

@@ -8,7 +8,7 @@
 #include <tgmath.h>
 
 /* K_NARROW makes these loops faster: they read and write up to five tensors, and with vectors of 64
- * bytes Adam took up to 1.3 times as long on Zen 5. */
+ * bytes Adam takes up to 1.3 times as long on Zen 5. */
 #define K_LOOPS "loops/optim.h"
 #define K_TYPES_FLOATS
 #define K_NARROW

@@ -124,8 +124,8 @@ static void run_part(void *context, int64_t begin, int64_t end, int worker) {
         k_stream_end();
 }
 
-/* Returns whether the output should be written past the caches: it must be too large for the caches
- * and have long rows, and no input may begin at the same address as the output. */
+/* Returns whether the output should be written past the caches. That is so if it is too large for
+ * the caches and has long rows, and if no input begins at the address of the output. */
 static bool run_streams(const rg_walk *w, const rg_tensor *out) {
     if (!k_should_stream(out, 0) || !w->ndim || w->size[w->ndim - 1] * w->element[0] < RUN_STREAM)
         return false;

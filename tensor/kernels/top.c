@@ -93,7 +93,7 @@ static int64_t top_partition(k_ranked *q, int64_t n) {
  * grow with n^2 in the worst case. */
 static int top_depth(int64_t n) { return 2 * (63 - __builtin_clzll((uint64_t)n)); }
 
-/* Moves the k-th smallest item to its place in sorted order, and smaller ones before it. */
+/* Moves the k-th smallest item to its place in sorted order, and the smaller items before it. */
 static void top_select(k_ranked *q, int64_t n, int64_t k) {
     for (int depth = top_depth(n); n > 3; depth--) {
         if (depth == 0) {

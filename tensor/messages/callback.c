@@ -16,8 +16,8 @@ bool rgi_judge_call(bool ok, int64_t before, rg_code code, const char *op, const
     /* An unread failure before the call is probably the cause, and stays the thread's error. */
     if (me->failure.unread)
         return false;
-    /* If `ok` is true, a call inside the function failed, and the error handler cleared the
-     * error. */
+    /* If `ok` is true here, a call inside the program's function failed, and the program's error
+     * handler has cleared the error. */
     return rgi_fail(code, op, "%s", ok ? "the error handler cleared a failure in it" : sentence);
 }
 

@@ -203,8 +203,8 @@ static bool print_needs_exponents(const printer *p) {
             return print_options.sci_mode;
         return p->most / p->least > 1000 || p->most > 1e8 || p->least < 1e-4;
     }
-    /* As in NumPy, the limits and the ratio are rounded to the array's dtype. Also, only numbers
-     * below a limit are written without exponents. The limit is lower for a dtype with few
+    /* As in NumPy, the limits and the ratio are rounded to the array's dtype. If a number reaches a
+     * limit, all numbers are written with exponents. The limit is lower for a dtype with few
      * digits. */
     const rg_dtype dtype = p->t->dtype;
     const double large = pow(10, RG_MIN(NUMPY_PRECISION, rgi_decimal_digits(dtype)));

@@ -18,7 +18,7 @@ static inline int64_t rgi_clock(clockid_t clock) {
 static inline int64_t rgi_now(void) { return rgi_clock(CLOCK_MONOTONIC); }
 
 /* rgi_machine_is_busy returns whether the machine counts as busy. rgi_note_busy makes the machine
- * count as busy from now on for a while. rgi_watch_machine, which every job calls, calls
+ * count as busy from now on for a while. Every job calls rgi_watch_machine, which calls
  * rgi_note_busy if the calling thread has lost its core several times lately. `now` is the current
  * time. */
 bool rgi_machine_is_busy(int64_t now);

@@ -6,10 +6,10 @@
 #include "tensor/base.h"
 #include "tensor/tensor.h"
 
-/* rgi_parallel splits the range [0, n) into parts of `grain`; the last part may be shorter. It
- * calls work(context, begin, end, worker) for each part, on one of several threads; `worker` is the
- * index of the thread, from 0 to workers - 1. `workers` must be rgi_workers(n, grain), or 1. If it
- * is 1, the calling thread computes all parts. rgi_workers returns how many threads should share
+/* rgi_parallel splits the range [0, n) into parts of `grain` indices; the last part may be shorter.
+ * For each part, work(context, begin, end, worker) is called on one of several threads; `worker` is
+ * the index of the thread, from 0 to workers - 1. `workers` must be rgi_workers(n, grain), or 1. If
+ * it is 1, the calling thread computes all parts. rgi_workers returns how many threads should share
  * the work: 1 if n is at most `grain`, if only one thread is wanted, or if the calling thread is
  * itself computing a part of such work. Parts must not depend on each other. Memory that the
  * workers need must be allocated before the call. */

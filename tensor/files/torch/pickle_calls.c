@@ -303,8 +303,8 @@ static bool call_parameter(rg_pickle *p, arguments *a, size_t most, uint32_t arg
 }
 
 /* Makes a tensor from (function, class, arguments, state), which torch writes for a tensor with
- * attributes of its own. Calls `function`, which must be one that rebuilds a tensor. Such a
- * function doesn't call further functions. The attributes, in `state`, are ignored. */
+ * attributes of its own. Calls `function`, which must be a function that rebuilds a tensor, since
+ * such a function calls no further functions. The attributes, in `state`, are ignored. */
 static bool call_from_type(rg_pickle *p, arguments *a, uint32_t args, uint32_t *result) {
     if (!take_arguments(p, a, args, 4, 4) || !argument_is(p, a, 0, RG_PICKLE_GLOBAL, "a function")
         || !argument_is(p, a, 1, RG_PICKLE_GLOBAL, "a class"))

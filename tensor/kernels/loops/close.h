@@ -4,8 +4,8 @@
  */
 
 /* Sets *(bool *)p[0] to false if any element `a` of p[1] isn't close to the element `b` of p[2] at
- * the same index; otherwise leaves it as it is. Floats are close if they are equal, or if a - b is
- * finite and |a - b| <= atol + |rtol * b|. Other elements must be equal. */
+ * the same index; otherwise leaves the bool unchanged. Floats are close if they are equal, or if
+ * their difference is finite and |a - b| <= atol + |rtol * b|. Other elements must be equal. */
 static void K_NAME(close)(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const compare_limits *limits = context;
     bool all = true;

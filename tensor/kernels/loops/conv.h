@@ -53,8 +53,8 @@ K_INLINE void K_NAME(conv_add)(T *to, const T *from, int64_t n) {
  * The row has the elements that one tap of one channel reads, for the n pixels of y that begin at
  * pixel `from`. `down` and `across` describe the tap along the two dims (see k_tap in window.h). */
 
-/* Returns whether the n pixels are whole rows of y, the tap reads no padding for any of them, and
- * the stride along the last dim is 1. */
+/* Returns whether three conditions hold: the n pixels are whole rows of y, the tap reads no padding
+ * for any of these pixels, and the stride along the last dim is 1. */
 K_INLINE bool K_NAME(conv_sees_all)(const k_window *z, k_tap down, k_tap across, int64_t from,
                                     int64_t n) {
     const int64_t width = z->to[1];

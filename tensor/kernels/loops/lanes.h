@@ -72,9 +72,9 @@ K_INLINE T K_NAME(sum_of)(int64_t n, VALUE *value, const void *row) {
 
 /* ---- maxima and sums for softmax and cross entropy ------------------------------------------- */
 
-/* Returns the greatest of n elements, in the order of k_order (see smooth.h). If there is a NaN,
- * its sign and its place decide whether the result is NaN. In either case, sum_of_powers is NaN for
- * this row. */
+/* Returns the greatest of n elements, in the order of k_order (see smooth.h). If the row has a NaN,
+ * the result may be NaN or a number, depending on the NaN's sign and place. In both cases,
+ * sum_of_powers is NaN for this row. */
 K_INLINE T K_NAME(greatest)(const T *x, int64_t n) {
     K_TYPED(k_ordered) greatest = K_TYPED(k_order)(-(T)INFINITY);
     for (int64_t i = 0; i < n; i++)

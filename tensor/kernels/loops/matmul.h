@@ -121,9 +121,9 @@ K_INLINE void K_NAME(matmul_fetch)(matmul_prefetch *ahead) {
     }
 }
 
-/* sum = a b, for a tile with m <= rows rows of `a`. If m < rows, row m - 1 takes the place of the
- * missing rows. Also prefetches y, the cache lines of `ahead` (unless `ahead` is NULL), and the
- * next rows of `a` if rows of `a` are contiguous. */
+/* sum = a b, for a tile with m <= rows rows of `a`. If m < rows, row m - 1 is read again in place
+ * of each missing row. Also prefetches y, the cache lines of `ahead` (unless `ahead` is NULL), and
+ * the next rows of `a` if rows of `a` are contiguous. */
 K_INLINE void K_NAME(matmul_tile_sums)(VECTOR sum[][2], const k_product_sizes *z, const NUMBER *y,
                                        const NUMBER *a, const NUMBER *b, matmul_prefetch *ahead,
                                        int64_t m, const int rows, const int vectors) {

@@ -179,8 +179,9 @@ K_INLINE void K_NAME(matmul_tiny_unrolled)(const k_product_sizes *z, T *y, const
 }
 
 /* Computes n <= LANES columns of y = a b. The switch has separate code for each k: case k is for
- * matrices b with contiguous rows, and case -k for all other matrices b. (If there were two
- * switches, compilers would compute the values that each of them needs before the first switch.) */
+ * matrices b with contiguous rows, and case -k for all other matrices b. (If each kind of b had a
+ * switch of its own, compilers would compute the values that both switches need in any case, before
+ * the first switch.) */
 K_INLINE void K_NAME(matmul_tiny_columns)(const k_product_sizes *z, T *y, const T *a, const T *b,
                                           int64_t n) {
     _Static_assert(MATMUL_TINY_K == 8, "a case for each number of steps");

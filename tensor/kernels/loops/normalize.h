@@ -26,8 +26,8 @@ typedef struct {
 /* ---- mean and deviation -------------------------------------------------------------------------
  * A row is read in chunks of NORM_CHUNK vectors, each of K_LANES lanes. For each lane, the mean of
  * a chunk and its sum of squares around that mean are combined with the mean and the sum of squares
- * of the chunks before. At the end the means and sums of all lanes are combined, and then those of
- * the elements that don't fill a chunk. */
+ * of the chunks before. At the end the means and sums of all lanes are combined, and then also the
+ * mean and the sum of squares of the elements that don't fill a chunk. */
 
 K_INLINE T K_NAME(norm_x)(const void *row, int64_t i) {
     const ROW *r = row;

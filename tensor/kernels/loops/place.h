@@ -5,7 +5,7 @@
  */
 
 /* PLACE is the type of the indices in place_columns. For float32 elements it has 32 bits, so that a
- * vector holds as many indices as elements. So it can't hold an index of 2^32 or more.
+ * vector holds as many indices as elements. Such a PLACE can't hold an index of 2^32 or more.
  * (place_in_row, which handles contiguous rows of 64 or more elements, computes with int64_t.) */
 #if K_IS_FLOAT && K_SIZE == 4
 #define PLACE uint32_t
@@ -13,8 +13,8 @@
 #define PLACE int64_t
 #endif
 
-/* Returns whether v replaces `best`, the best value among the elements before: if v is better or
- * NaN, and `best` isn't NaN. */
+/* Returns whether v replaces `best`, the best value among the elements before v. It does if v is
+ * better or NaN, and `best` isn't NaN. */
 K_INLINE bool K_NAME(place_beats)(T v, T best, bool smallest) {
     const bool beyond = smallest ? v < best : v > best;
     const bool is_nan = K_TYPED(k_is_nan)(v);

@@ -150,12 +150,12 @@ static void K_NAME(recur_forward)(void *plan, int64_t begin, int64_t end, int wo
 
 /* ---- backward: one row of one time step ---------------------------------------------------------
  * Time steps are processed in reverse order. g is the gradient of y that comes from outside the
- * layer. g_more is the part of y's gradient that the later time step has sent through the weights.
- * g_x is the gradient of x, which is written. */
+ * layer. g_more is the part of y's gradient that comes from the next time step, through the
+ * weights. g_x is the gradient of x, which is written. */
 
-/* Computes the gradients of one time step of an LSTM. `carry` is the gradient of c that comes from
- * the later time step, and g_c the one that comes from outside the layer. `carry` is replaced by
- * the gradient of c for the time step before. */
+/* Computes the gradients of one time step of an LSTM. `carry` is the part of c's gradient that
+ * comes from the next time step, and g_c the part that comes from outside the layer. `carry` is
+ * replaced by the gradient of c for the time step before. */
 K_INLINE void K_NAME(recur_lstm_back)(int64_t n, T *g_x, T *carry, const T *g, const T *g_more,
                                       const T *g_c, const T *gates, const T *c, const T *before) {
     K_INDEPENDENT
@@ -214,7 +214,8 @@ static void K_NAME(recur_backward)(void *plan, int64_t begin, int64_t end, int w
     const int64_t n = s->hidden;
     const int64_t m = end - begin;
     const int64_t made = n * recur_gates(s->kind);
-    /* `more` is the part of h's gradient that the later time step has sent through the weights. */
+    /* `more` is the part of h's gradient that comes from the next time step, through the
+     * weights. */
     T *more = NUMBERS(p->room + (size_t)worker * p->bytes);
     T *carry = more + m * p->from_wide;
     T *zeros = carry + m * n;
