@@ -171,7 +171,7 @@ static inline bool rgi_want_dtype(const char *op, bool computes, rg_dtype dtype)
     return RG_LIKELY(computes) || rgi_lacks_dtype(op, dtype);
 }
 
-/* ---- one element, in and out ------------------------------------------------------ */
+/* ---- loading and storing one element ---------------------------------------------- */
 
 /* RG_OF_DOUBLE converts a double to an element. If the element type is an integer, NaN and numbers
  * out of range become its least value, as in torch on x86. */

@@ -83,7 +83,7 @@ void rgi_drifted(rg_thread *me) {
     atomic_store_explicit(&me->watermark, RG_MIN(watermark, RG_DRIFT_MAX), memory_order_relaxed);
 }
 
-/* ---- the system ------------------------------------------------------------------ */
+/* ---- memory from the system ------------------------------------------------------ */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(RG_DEBUG)
 #define ALWAYS_BYPASSED true
@@ -295,7 +295,7 @@ void rg_memory_trim(void) {
     me->cached = 0;
 }
 
-/* ---- guards ------------------------------------------------------------------------ */
+/* ---- guard bytes behind blocks ----------------------------------------------------- */
 
 enum { NONSENSE = 0xA5 };
 

@@ -83,8 +83,8 @@ static inline __attribute__((always_inline)) void rgi_count_bytes(rg_thread *me,
 
 /* ---- the lists of small blocks; these functions count no bytes ------------------------ */
 
-/* Returns the size class of a small block; 0 is for headers. If bytes is 0 or too large for a small
- * block, the result is beyond the last class. */
+/* Returns the size class of a small block; 0 is for headers. If `bytes` is 0 or too large for a
+ * small block, the result is greater than the last class's number. */
 static inline size_t rgi_small_class(size_t bytes, rg_class cls) {
     return cls == RG_MEM_HEADER ? 0 : (bytes - 1) / 64 + 1;
 }

@@ -40,8 +40,8 @@ rg_tensor *rgi_lend(rg_tensor *t);
  * made in inference mode and the thread isn't in inference mode, fails with torch's message and
  * returns false. */
 bool rgi_may_overwrite(const rg_tensor *t, const char *op);
-/* Counts a write to t's memory in the version of its storage, and stores there that `op` wrote
- * last. The caller reports the write to the observer. */
+/* Counts a write to t's memory: raises the version of t's storage, and records in the storage that
+ * `op` wrote last. The caller reports the write to the observer. */
 void rgi_count_write(rg_tensor *t, const char *op);
 
 /* ---- gradients that an optimizer's step has used ------------------------------------- */

@@ -46,7 +46,7 @@ static inline void release_down_to(rg_thread *me, size_t depth) {
     }
 }
 
-/* ---- memory ------------------------------------------------------------------------ */
+/* ---- memory that scopes own -------------------------------------------------------- */
 
 /* The fields before a block of memory that a scope owns; they take a multiple of 64 bytes. `level`
  * is the level of the scope: 1 for the root scope, 2 for a scope inside it, and so on. `bytes` is
@@ -97,7 +97,7 @@ char *rgi_text_own(rg_text *t) {
     return own;
 }
 
-/* ---- ends -------------------------------------------------------------------------- */
+/* ---- ending scopes ----------------------------------------------------------------- */
 
 static __attribute__((noinline)) void tell_and_free_blocks(rg_thread *me, size_t level) {
     rgi_observe_release();
@@ -162,8 +162,8 @@ void rgi_scope_end_thread(rg_thread *me) {
 
 /* ---- ownership ----------------------------------------------------------------------- */
 
-/* Stores in t the index at which t's reference is on the stack. This is only a hint: if scopes of
- * several threads own t, t has the index that was stored last. */
+/* Stores in t the index at which t's reference is on the stack. The index is only a hint: if scopes
+ * of several threads own t, it is the one that was stored last. */
 static void put_slot(rg_tensor *t, size_t at) {
     atomic_store_explicit(&t->slot, (unsigned)at, memory_order_relaxed);
 }

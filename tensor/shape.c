@@ -212,7 +212,7 @@ bool rgi_memory_order(const rg_tensor *t, int order[RG_MAX_DIMS]) {
     return true;
 }
 
-/* ---- the strides of results ------------------------------------------------------ */
+/* ---- choosing the strides of a result -------------------------------------------- */
 
 /* Sets strides without gaps so that the dims lie in memory in this order, outermost first. A size
  * of 0 counts as `least`, which is 0 or 1. */

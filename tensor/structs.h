@@ -152,9 +152,9 @@ static inline bool rgi_check(rg_tensor *t, const char *op) {
     return RG_LIKELY(t && t->state == RG_ALIVE && t != RG_NONE) || rgi_check_slow(t, op);
 }
 
-/* Returns a header of t's elements, for example to read them in another shape. It has neither a
- * reference nor a history. Fields of t that another thread may change meanwhile aren't read, so
- * threads may share t. The initializer names every field: this is faster, since otherwise the
+/* Returns a header of t's elements, for example to read them in another shape. The header holds no
+ * reference and has no history. Fields of t that another thread may change meanwhile aren't read,
+ * so threads may share t. The initializer names every field: this is faster, since otherwise the
  * compiler first clears the whole header. */
 #define RG_EACH_DIM(v) \
     { (v)[0], (v)[1], (v)[2], (v)[3], (v)[4], (v)[5], (v)[6], (v)[7] }

@@ -58,12 +58,12 @@ typedef struct rg_failure_count {
  * program reads the failure (error.h says how). `halts` is set if the failure halts training,
  * because the failed call should have changed gradients or weights. The other fields belong to
  * unread.c, except `count`. `told` is set if the failure was written to standard error.
- * `has_number` is set if a function has since returned a number that stands for a failure.
+ * `has_number` is set if, after the failure, a function has returned -1 or NaN because it failed.
  * `reached` has the names of functions that were called with NULL because of the failure. `stack`
  * has the `depth` return addresses of the calls in progress when the failure happened; it is filled
  * in only if REGARD_ERRORS asks for it. `times` is the number of failures with this message, and
- * `named_call` the value of rgi_named_calls at the first of them. `number` counts the thread's
- * failures up to this one, and `length` is the message's length without the place that
+ * `named_call` the value of rgi_named_calls at the first of these failures. `number` counts the
+ * thread's failures up to this one, and `length` is the message's length without the place that
  * rgi_failed_inside appends. While the failure is set aside, `count` holds the value that the
  * thread's `failures` had when it was set aside. */
 typedef struct rg_failure {

@@ -1,6 +1,6 @@
 /*
  * zip.c: opens zip archives, and reads their members. An archive is refused if two programs might
- * read it differently, because such an archive may be crafted to deceive one of them.
+ * read it differently, because such an archive may be crafted to deceive one of these programs.
  */
 #include "zip.h"
 

@@ -85,7 +85,7 @@ enum { RG_LARGE = 1 << 16 };
 void k_lines(int n, rg_tensor *const t[], int dim, bool reverse, int64_t step[], rg_loop *loop,
              const void *context);
 
-/* Calls `work` for all rows, with a range of rows from begin to end - 1 for each call, on several
+/* Splits the rows into ranges, and calls `work` for each range from begin to end - 1, on several
  * threads if there is enough work. Each row has n elements. */
 void k_rows(int64_t rows, int64_t n, rg_work *work, void *context);
 
@@ -187,7 +187,7 @@ static inline bool k_sum(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
 /* Returns the number of elements of x that aren't 0. */
 int64_t k_count(const rg_tensor *x);
 bool k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims);
-/* y = whether any element over dims isn't 0; or, if `all`, whether no element is 0. */
+/* y is true if any element along the dims isn't 0; or, if `all`, if no element is 0. */
 bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all);
 /* y = sum((x - mean)^2) / max(0, n - correction) for n elements; if `root`, y is the square root of
  * this quotient. */

@@ -6,7 +6,7 @@
 
 #include "kernels.h"
 
-/* Returns whether a must precede b. */
+/* Returns whether item a must come before item b in the sorted order. */
 typedef bool k_before(const k_ranked *a, const k_ranked *b, const void *context);
 
 /* Inserts item i into the items from `start` to i - 1, which are sorted. If item i precedes all

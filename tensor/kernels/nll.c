@@ -14,7 +14,7 @@ typedef struct {
 } nll_work;
 typedef void nll_loop(const nll_work *work, int64_t begin, int64_t end);
 
-/* Returns the weight of target i; 0 if that target is to be ignored. */
+/* Returns the weight of the class that is target i, or 0 if that target is to be ignored. */
 static double nll_weight(const k_nll_targets *z, int64_t i) {
     const int64_t class = ((const int64_t *)z->target->data)[i];
     if (class == z->ignore)

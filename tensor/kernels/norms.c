@@ -19,9 +19,9 @@ const k_reduction k_norms_2 = { 0, 0, K_TABLE_FLOATS(norm2) };
 const k_reduction k_norms_max = { 0, 0, K_TABLE_FLOATS(max_norm) };
 const k_reduction k_norms_min = { INFINITY, 0, K_TABLE_FLOATS(min_norm) };
 
-/* Returns the reduction that computes the norm of order p; for k_norms_2, k_norm takes the root
- * afterwards. Returns NULL if there is no such reduction; then the norm is computed in passes.
- * `one_number` says whether each norm is that of a single number. */
+/* Returns the reduction that computes the norm of order p; if it is k_norms_2, which sums squares,
+ * k_norm takes the root of the sum afterwards. Returns NULL if there is no such reduction; then the
+ * norm is computed in passes. `one_number` says whether each norm is that of a single number. */
 static const k_reduction *norm_kind(double p, bool one_number) {
     if (p == 0)
         return &k_norms_0;

@@ -43,8 +43,8 @@ typedef struct {
 } reduce_dim;
 
 /* Compares two dims for the order of the walk. Returns a positive number if dim a must come after
- * dim b, a negative number if a must come before b, and 0 if these two dims alone don't decide
- * that. Reduced dims come first, in the order that they have in x's memory. Then come the other
+ * dim b, a negative number if a must come before b, and 0 if the comparison of the two dims decides
+ * nothing. Reduced dims come first, in the order that they have in x's memory. Then come the other
  * dims, in y's order or, if `much`, in the order that they have in x's memory. With this order,
  * even short sums are added in torch's order. */
 static int reduce_after(const reduce_dim *a, const reduce_dim *b, bool much) {

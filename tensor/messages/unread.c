@@ -185,8 +185,8 @@ void rgi_tell_all_unread(void) {
 
 static bool is_part_of_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
-/* Returns how often the text contains -1 or nan, which a failed call returns, as a whole word. The
- * lower end of a range of dims, as in "range of [-1, 0]", doesn't count. */
+/* Returns how often the text contains -1 or nan as a whole word. A failed call returns these
+ * numbers. The lower end of a range of dims, as in "range of [-1, 0]", doesn't count. */
 static int failed_numbers(const char *text) {
     static const char range[] = "range of [";
     const size_t before = sizeof range - 1;

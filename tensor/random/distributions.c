@@ -26,7 +26,8 @@ static void draw_unit(rg_generator *g, rg_dtype dtype, void *to, int n) {
 }
 
 /* Draws u * (p[1] - p[0]) + p[0] for a uniform u in [0, 1), where the product and the sum together
- * are rounded once. If a result is p[1] because of rounding, it becomes p[0]. */
+ * are rounded once. If a result is p[1] because of rounding, it is replaced by p[0], since p[1] is
+ * outside the interval. */
 static void draw_uniform(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     draw_unit(g, dtype, to, n);
     if (p[0] != 0 || p[1] != 1)

@@ -108,10 +108,10 @@ enum { RG_OPEN_FILES_CAN_BE_RENAMED = 1 };
 #endif
 
 /* A table of the system calls for files that may fail. Tests replace its entries to let each call
- * fail. The calls that prepare a save (where a link points to, whether there is a file, its
- * permissions) aren't in the table, because a new file is made even if they fail. `pread` reads
- * from the offset `at` on. `sync` returns when the file is on the disk. `rename` replaces the file
- * at `to` if there is one. */
+ * fail. The calls that find where a link points to, whether there is a file, and its permissions
+ * aren't in the table: if one of them fails in a save, the new file is made all the same. `pread`
+ * reads from the offset `at` on. `sync` returns when the file is on the disk. `rename` replaces the
+ * file at `to` if there is one. */
 typedef struct {
     int (*open)(const char *path, int flags, mode_t mode);
     int (*stat)(int fd, struct stat *status);

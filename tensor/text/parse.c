@@ -53,7 +53,8 @@ typedef struct parser {
     const char *wide_int, *wide_float, *huge;
     /* The first list that is in the place of a number, or NULL. */
     const char *stray;
-    /* The leftmost fault, which is the one that torch reports. `code` is RG_OK if there is none. */
+    /* The leftmost fault in the string; torch reports this fault as well. `code` is RG_OK if there
+     * is none. */
     const char *fault_at;
     rg_code code;
     char message[192];

@@ -123,8 +123,8 @@ static void measure_begin_stage(int stage, int64_t now) {
 }
 
 /* Begins the next stage if the time of the current one is over. If a measurement should have ended
- * more than MEASURE_TIME ago, because the machine was quiet and no job continued the measurement,
- * both ways are measured again from the beginning. If several threads call this at the same time,
+ * more than MEASURE_TIME ago, it is out of date: the machine was quiet, and no job continued the
+ * measurement. Then both ways are measured again. If several threads call this at the same time,
  * the one that sets `until` to INT64_MAX, a time that never comes, begins the next stage. */
 static void measure_go_on(int64_t now) {
     int64_t until = busy_get(&measure.until);

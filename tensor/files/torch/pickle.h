@@ -121,7 +121,7 @@ const char *rgi_pickle_global_name(uint8_t global);
  * counts as uint8. */
 rg_foreign rgi_pickle_type(uint8_t global);
 
-/* ---- between pickle.c, pickle_values.c and pickle_calls.c ----------------------------- */
+/* ---- functions for pickle.c, pickle_values.c and pickle_calls.c only ------------------ */
 
 /* Fails with RG_IO_ERROR and a message that says at which byte the machine is. Returns false. */
 bool rgi_pickle_refuse(const rg_pickle *p, const char *format, ...)

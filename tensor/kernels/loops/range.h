@@ -11,9 +11,9 @@
 
 #if K_IS_FLOAT
 /* y[i] = start + step * i, rounded as in torch's vectorised loop. Each multiply-add is computed in
- * float64, with one rounding, and converted to T. Pairs of whole vectors of 32 bytes are computed a
- * vector at a time: element l of the vector that begins at y[i] is y[i] + step * l. The elements
- * behind the last pair are computed one by one. */
+ * float64, with one rounding, and converted to T. Whole vectors of 32 bytes are computed as
+ * vectors: element l of the vector that begins at y[i] is y[i] + step * l. The number of these
+ * vectors is even; the elements behind them are computed one by one. */
 static void K_NAME(arange)(void *to, int64_t n, double start, double step) {
     enum { LANES = 32 / sizeof(T) };
     T *y = to;
