@@ -326,7 +326,7 @@ rg_tensor *(rg_logspace)(double start, double end, int64_t steps, double base, r
     return rgi_own(t);
 }
 
-/* ---- from memory ----------------------------------------------------------------- */
+/* ---- tensors of numbers in the program's memory ---------------------------------- */
 
 /* Returns a new tensor, which the caller fills from `data`. Fails and returns NULL if `data` is
  * NULL although the shape has elements, or if a step is being recorded. */

@@ -50,7 +50,7 @@ enum {
     RG_SMALL_BATCH = 16 << 14, /* The greatest number of blocks in the list of size class 1. A list
                                 * of class c, whose blocks are c times as large, has at most
                                 * RG_SMALL_BATCH / c blocks. */
-    RG_HEADER_BATCH = 512,     /* The greatest number of free headers in their list. */
+    RG_HEADER_BATCH = 512,     /* The greatest number of headers in the free list. */
 };
 
 /* Adds n to a counter. Only the thread that owns the counter writes it, so no locked instruction is

@@ -51,7 +51,7 @@ enum rg_tensor_flags {
     /* Set if the strides of all dims, even those of size 1, are the strides that rgi_set_strides
      * sets. */
     RG_PLAIN = 8,
-    RG_IS_PARAMETER = 16, /* Set for a module's parameter, which is printed as one. */
+    RG_IS_PARAMETER = 16, /* Set for a module's parameter, which is printed as a Parameter. */
     /* Set for a view that a function returned in a list with other views (as rg_split does), and
      * for views of it. */
     RG_OF_LIST = 32,

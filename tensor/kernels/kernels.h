@@ -501,7 +501,7 @@ void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above);
 /* Copies x to a slice of y: y.narrow(dim, start, x.size(dim)) = x. */
 void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start);
 
-/* ---- order (sort.c, select.c, top.c, unique.c, search.c) ------------------------------------ */
+/* ---- sorting and searching (sort.c, select.c, top.c, unique.c, search.c) -------------------- */
 
 /* A ranked item: the index of an element, and a key. Keys have the order of the elements, or the
  * inverse order for a descending sort. */

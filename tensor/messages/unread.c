@@ -64,7 +64,7 @@ static void tell_stack(void *const address[], int own, int n) {
 }
 
 void rgi_tell_calls(void) {
-    enum { OWN = 2 }; /* rgi_find_calls and this function. */
+    enum { OWN = 2 }; /* The calls of rgi_find_calls and of this function. */
     void *address[RG_STACK_DEPTH];
     if (told_mode() == TELL_TRACE)
         tell_stack(address, OWN, rgi_find_calls(address, RG_STACK_DEPTH));
@@ -93,7 +93,7 @@ static void tell_line(const char *line, const char *reached, int64_t times) {
 }
 
 static void tell_failure(rg_failure *f) {
-    enum { OWN = 3 }; /* rgi_find_calls, rgi_unread_begin and rg_fail. */
+    enum { OWN = 3 }; /* The calls of rgi_find_calls, rgi_unread_begin and rg_fail. */
     f->told = true;
     tell_line(f->message, f->reached, f->times);
     tell_stack(f->stack, OWN, f->depth);
@@ -181,7 +181,7 @@ void rgi_tell_all_unread(void) {
         tell_later(&rgi_this);
 }
 
-/* ---- later failures ------------------------------------------------------------------- */
+/* ---- failures that follow an unread one ----------------------------------------------- */
 
 static bool is_part_of_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 

@@ -13,7 +13,7 @@
 #include <math.h>
 #include <string.h>
 
-/* ---- draws --------------------------------------------------------------------------------------
+/* ---- drawing numbers ----------------------------------------------------------------------------
  * A draw function writes n random numbers of the given dtype to `to`; n is at most RANDOM_CHUNK.
  * p[] has the parameters of the distribution. */
 
@@ -184,7 +184,7 @@ static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw
     return true;
 }
 
-/* ---- distributions: torch's conditions on the parameters, then the fill ---------- */
+/* ---- distributions: check the parameters as torch does, then fill ---------------- */
 
 bool rgi_fill_unit(rg_tensor *t, rg_generator *g, const char *op) {
     return rgi_want_dtype(op, !t->numel || rgi_is_float(t->dtype), t->dtype)

@@ -33,7 +33,7 @@ void rgi_rewind_release(rg_rewind *r);
  * recorded, unless the rewind keeps no state. */
 bool rgi_rewind_generators(const rg_rewind *r);
 
-/* ---- for generator.c ------------------------------------------------------------------ */
+/* ---- functions for generator.c only --------------------------------------------------- */
 
 /* Keeps the state of g, which must be locked, in each rewind of the thread that hasn't ended and
  * has no state of g yet. Returns false if memory ran out. */

@@ -211,7 +211,7 @@ void rgi_write_error(const char *format, ...) {
 
 bool rgi_is_terminal(FILE *stream) { return isatty(fileno(stream)); }
 
-/* ---- numbers with a point ------------------------------------------------------------------ */
+/* ---- numbers with a decimal point ---------------------------------------------------------- */
 
 /* The C locale is made at the first call, and is never freed. */
 rg_locale rgi_locale_c(void) {

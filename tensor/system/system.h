@@ -80,7 +80,7 @@ void rgi_write_error(const char *format, ...) __attribute__((format(printf, 1, 2
 /* Returns whether the stream is a terminal. */
 bool rgi_is_terminal(FILE *stream);
 
-/* ---- numbers with a point ------------------------------------------------------------------ */
+/* ---- numbers with a decimal point ---------------------------------------------------------- */
 
 /* rgi_locale_c sets the calling thread's locale to the C locale, and returns the locale that the
  * thread had before. rgi_locale_back restores the locale that rgi_locale_c returned. */

@@ -100,7 +100,7 @@ void rgi_write_error(const char *format, ...) {
 
 bool rgi_is_terminal(FILE *stream) { return _isatty(_fileno(stream)); }
 
-/* ---- numbers with a point ------------------------------------------------------------------ */
+/* ---- numbers with a decimal point ---------------------------------------------------------- */
 
 rg_locale rgi_locale_c(void) {
     rg_locale before = { .by_thread = _configthreadlocale(_ENABLE_PER_THREAD_LOCALE) };

@@ -26,7 +26,7 @@ static void busy_add(_Atomic int64_t *x, int64_t more) {
     atomic_fetch_add_explicit(x, more, memory_order_relaxed);
 }
 
-/* ---- quiet or busy ------------------------------------------------------------------------ */
+/* ---- whether the machine is quiet or busy ------------------------------------------------- */
 
 /* The machine begins to count as busy when a thread has lost its core BUSY_SWITCHES times within
  * about BUSY_WATCH nanoseconds, or when a spinning thread loses its core (pool_spin in workers.c).

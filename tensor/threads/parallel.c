@@ -84,7 +84,7 @@ int rgi_workers(int64_t n, int64_t grain) {
     return (int)RG_MIN((n - 1) / grain + 1, RG_MIN(rg_get_num_threads(), RG_MOST_THREADS));
 }
 
-/* ---- the work ---------------------------------------------------------------------- */
+/* ---- splitting the work ------------------------------------------------------------ */
 
 /* A share is the parts that are meant for one worker; the caller counts as a worker. Each worker
  * first computes its own share, and then helps with the other workers' shares. So if the same work

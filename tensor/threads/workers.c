@@ -183,7 +183,7 @@ static void *worker_main(void *worker) {
     }
 }
 
-/* ---- the threads ------------------------------------------------------------------------- */
+/* ---- starting and ending the threads ----------------------------------------------------- */
 
 static bool pool_start(pool_worker *w) {
     pthread_mutex_init(&w->mutex, NULL);

@@ -119,7 +119,7 @@ static rg_named_list read_archive(rg_torch_reader *r) {
     return list;
 }
 
-/* ---- the file --------------------------------------------------------------------------- */
+/* ---- reading the file ------------------------------------------------------------------- */
 
 static const char *const torch_load_op = "torch_load";
 

@@ -49,7 +49,7 @@ K_INLINE void K_NAME(conv_add)(T *to, const T *from, int64_t n) {
         to[i] += from[i];
 }
 
-/* ---- one row of columns -------------------------------------------------------------------------
+/* ---- one row of the matrix of columns -----------------------------------------------------------
  * The row has the elements that one tap of one channel reads, for the n pixels of y that begin at
  * pixel `from`. `down` and `across` describe the tap along the two dims (see k_tap in window.h). */
 
