@@ -71,7 +71,7 @@ static void fold_counts(rg_thread *to, const rg_thread *from) {
 /* The peak needs a count that all threads share, since a block may be freed by another thread than
  * the one that allocated it. But adding to `flushed` for each block would take a locked
  * instruction. So a thread counts in its own `drift`, and adds the drift to `flushed` only when the
- * drift exceeds RG_DRIFT_MAX. */
+ * drift's absolute value exceeds RG_DRIFT_MAX. */
 void rgi_drifted(rg_thread *me) {
     int64_t drift = count_of(&me->drift);
     raise_peak(me, count_of(&flushed) + drift);
@@ -215,8 +215,8 @@ static void *cut_from_chunk(rg_thread *me, size_t bytes) {
 }
 
 /* Allocate and free small blocks if blocks are guarded. In that case all free blocks are in the
- * spare batch. The inline functions of memory.h don't look there, and so call rgi_alloc and
- * rgi_free, which write and check the guards. */
+ * spare batch. The inline functions of memory.h don't look into the spare batch. So they call
+ * rgi_alloc and rgi_free, which write and check the guards. */
 static void *guarded_alloc(rg_thread *me, size_t c, size_t size) {
     rg_free_block **spare = &me->small[c].spare, *block = *spare;
     if (!block)

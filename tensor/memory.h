@@ -60,10 +60,10 @@ static inline void rgi_count_to(_Atomic int64_t *count, int64_t n) {
                           memory_order_relaxed);
 }
 
-/* Called when the drift, the bytes that the thread has counted but not yet added to the common
- * count, is above the watermark (thread.h) or below -RG_DRIFT_MAX. Raises the thread's peak to the
- * common count plus the drift, if that sum is higher. If |drift| > RG_DRIFT_MAX, adds the drift to
- * the common count. Sets the next watermark. */
+/* Updates the thread's statistics when its drift is above the watermark (thread.h) or below
+ * -RG_DRIFT_MAX. The drift is the number of bytes that the thread has counted but not yet added to
+ * the common count. Raises the peak to the common count plus the drift, if that sum is higher. If
+ * |drift| > RG_DRIFT_MAX, adds the drift to the common count. Sets the next watermark. */
 void rgi_drifted(rg_thread *me);
 
 /* Counts `bytes` bytes of class `cls` as allocated if `more` is true, or else as freed. `others` is

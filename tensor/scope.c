@@ -2,8 +2,8 @@
  * scope.c: scopes, which own results. Each thread has one stack of references to tensors and, for
  * each open scope, the depth that the stack had when the scope began (marks[]). The mark that a
  * program gets for a scope is the index in marks[]. Ending a scope releases the references above
- * its depth, and so also ends scopes that were left open inside it. The blocks of memory that
- * scopes own are in a list beside the stack.
+ * the scope's depth, and so also ends the scopes that are still open inside it. The blocks of
+ * memory that scopes own are in a list beside the stack.
  */
 #include "scope.h"
 #include "error.h"

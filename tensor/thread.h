@@ -113,8 +113,8 @@ typedef struct rg_thread {
 
     /* load.c: the loading of a file that is in progress, or NULL if there is none. */
     struct rg_load *load;
-    /* Nonzero while a request for memory may have to fail because of `fail_at` or of `load`.
-     * Meanwhile each request calls rgi_alloc, which checks both. */
+    /* Nonzero while a request for memory may have to fail because of `fail_at` or of `load`. While
+     * it is nonzero, each request calls rgi_alloc, which checks both. */
     int64_t watched;
 
     /* memory.c: counters. Only this thread writes them, except that rg_memory_reset_peak resets the

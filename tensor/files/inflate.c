@@ -43,8 +43,8 @@ static inline void refill(rg_inflate *i) {
     }
 }
 
-/* Skips the next n bits of i->bits; n is at most 56. Fails if i->bits holds fewer, which means that
- * the input ends too early. */
+/* Skips the next n bits of i->bits; n is at most 56. Fails if i->bits holds fewer bits, because
+ * then the input ends too early. */
 static inline void drop_bits(rg_inflate *i, int n) {
     if (n > i->n_bits) {
         inflate_refuse(i, "they end too early");

@@ -56,7 +56,7 @@ typedef struct {
     /* The number of pixels in a stretch, and the number of stretches of an image. */
     int64_t stretch, stretches;
     /* The layout for stride 1, where a stretch is a strip of `rows` rows of windows. The copy of x
-     * has lines of `width` elements. Its part for one channel is a plane of `plane` elements. Term
+     * has lines of `width` elements. The part for one channel is a plane of `plane` elements. Term
      * l of a sum reads the element at offset at[l] from the window's first element. */
     int64_t rows, width, plane;
     int64_t *at;

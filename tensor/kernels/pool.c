@@ -9,8 +9,8 @@
 #include <math.h>
 
 /* POOL_RUN neighbouring windows of a row are computed at once. In any instruction set, POOL_ROUND
- * windows fill whole vectors. Windows are computed one by one if a row has fewer than POOL_FEW of
- * them and there is no dilation, or if their sizes differ (adaptive pooling). */
+ * windows fill whole vectors. Windows are computed one by one in two cases: a row has fewer than
+ * POOL_FEW windows and there is no dilation, or the sizes of windows differ (adaptive pooling). */
 enum { POOL_RUN = 256, POOL_ROUND = 16, POOL_FEW = 4 };
 
 /* The elements of a window along one dim: begin to end - 1, for dilation 1. `counted` is the number

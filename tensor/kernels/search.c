@@ -48,8 +48,9 @@ static void nonzero_next_row(nonzero_rows *r) {
     }
 }
 
-/* For each of the row's n elements that isn't 0, writes its index along each dim to `to`. Returns
- * the end of what was written. `step` is the distance between elements, in bytes. */
+/* For each of the row's n elements that isn't 0, writes the element's index along each dim to `to`.
+ * Returns a pointer behind the last written index. `step` is the distance between elements, in
+ * bytes. */
 static int64_t *nonzero_row(int64_t *to, const nonzero_rows *r, int64_t n, int64_t step) {
     enum { BLOCK = 512 };
     const int last = r->x->ndim - 1;

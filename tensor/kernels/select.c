@@ -44,7 +44,8 @@ static k_ranked *select_partition(k_ranked *first, k_ranked *last, k_ranked **be
 }
 
 /* Moves the k-th smallest item, counted from 1, to its place in sorted order. The algorithm is
- * exactly the quickselect of torch.kthvalue, so that among equal items it finds the same one. */
+ * exactly the quickselect of torch.kthvalue, so that it finds the same one of several equal
+ * items. */
 static void select_kth(k_ranked *q, int64_t n, int64_t k) {
     k_ranked *first = q;
     k_ranked *last = q + n - 1;

@@ -23,8 +23,8 @@ enum {
     SOFTMAX_ROOM = 4096, /* The maximum length of a row whose exponentials a buffer can hold. */
     /* The number of elements of each row that softmax_stream processes in one iteration. */
     SOFTMAX_STEP = 64,
-    /* A processor that compares the addresses of loads and stores confuses addresses that differ
-     * by a multiple of this number. */
+    /* A processor may take the addresses of a load and a store for equal if they differ by a
+     * multiple of this number. */
     SOFTMAX_PAGE = 4096,
 };
 

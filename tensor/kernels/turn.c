@@ -21,8 +21,8 @@ static turn_tile *const turn_tiles[K_DTYPES] = K_BASE_SIZES(turn_tile);
 
 /* Returns the dim along which the elements of transposed operands are contiguous, or -1 if no
  * operand is transposed. Sets turned[k] to whether operand k is transposed and contiguous along
- * this dim. (If the operands are contiguous along different dims, only one of these dims
- * counts.) */
+ * this dim. (If transposed operands are contiguous along different dims, one of these dims is
+ * chosen.) */
 static int turn_dim(const rg_walk *w, bool turned[]) {
     const int last = w->ndim - 1;
     int dim = -1;

@@ -242,7 +242,7 @@ rg_tensor *(rg_multinomial_with)(rg_tensor *weights, int64_t draws, bool replace
     const rg_tensor *wide = rgi_own(rgi_contiguous_copy(weights, RG_FLOAT64));
     if (!drawn || !wide)
         return NULL;
-    /* For a single draw, replacement makes no difference. torch then uses its method without
+    /* Replacement makes no difference to a single draw, for which torch uses its method without
      * replacement. */
     const bool replace = replacement && draws > 1;
     const multinomial_draw draw = {

@@ -97,8 +97,9 @@ void rgi_expect_fork(void (*before)(void), void (*in_parent)(void), void (*in_ch
 /* ---- stacks ------------------------------------------------------------------------------ */
 
 #ifdef __linux__
-/* With musl, pthread_getattr_np returns only the part of the main thread's stack that is in use. In
- * the main thread, extends *low and *bytes to the limit up to which the stack may grow. */
+/* In the main thread, extends *low and *bytes to the limit up to which the stack may grow. This is
+ * needed with musl, whose pthread_getattr_np returns only the part of the main thread's stack that
+ * is in use. */
 static void grow_to_limit(uintptr_t *low, size_t *bytes) {
 #ifdef __GLIBC__
     (void)low;

@@ -54,8 +54,8 @@ rg_tensor *rg_set_name(rg_tensor *t, const char *name) {
     rg_label *label = needs_label ? label_new(name ? name : "") : NULL;
     if (needs_label && !label)
         return NULL;
-    /* The node of t's history is renamed first, because that can fail for lack of memory. So either
-     * both the node and t get the name, or neither does. */
+    /* The node of t's history is renamed first, because that can fail for lack of memory. So the
+     * name is given to both the node and t, or to neither of them. */
     if (!t->history || rgi_rename(&t->history->name, name))
         label = exchange_label(t, label);
     else

@@ -225,8 +225,8 @@ static bool parse_signed(parser *s, number *v, bool *negative) {
     return true;
 }
 
-/* Returns the number as an element. If the number doesn't fit into an int64 or a double and is the
- * first such number, records its place. */
+/* Returns the number as an element. Records the places of the first integer and the first float
+ * that int64 can't hold, and of the first integer that is too large for a double. */
 static parsed parse_item(parser *s, const char *from, const number *v, bool negative) {
     parsed item = { .f = negative ? -v->f : v->f };
     if (rgi_is_float(v->kind)) {

@@ -262,8 +262,8 @@ static const char *print_dots(const printer *p) {
     return p->numpy || p->edge == 0 ? "..." : " ...";
 }
 
-/* In NumPy's layout, writes what comes before item k of a row: a blank if k isn't 0, or a line
- * break if the item doesn't fit into the current line. The item takes `wide` columns. */
+/* Writes what comes before item k of a row in NumPy's layout: a line break if the item doesn't fit
+ * into the current line, otherwise a blank if k isn't 0. The item takes `wide` columns. */
 static void print_next_numpy(printer *p, int64_t k, int wide, int dim) {
     const int indent = p->indent + dim;
     if (k) {

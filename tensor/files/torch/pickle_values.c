@@ -55,8 +55,8 @@ void rgi_pickle_end_wait(rg_pickle *p, uint32_t value) {
 
 /* ---- items ---------------------------------------------------------------------------- */
 
-/* Called before the value `item` becomes an item of the value `to`. Updates the height of `to`, and
- * clears `waits` of both. Fails if the containers would be nested too deep. */
+/* Updates the height of the value `to`, and clears `waits` of the values `to` and `item`, before
+ * `item` becomes an item of `to`. Fails if the containers would be nested too deep. */
 static bool put_in(rg_pickle *p, uint32_t to, uint32_t item) {
     rg_pickle_value *v = &p->v[to];
     const unsigned height = p->v[item].height + 1u;

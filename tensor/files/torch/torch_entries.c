@@ -15,7 +15,7 @@
 
 enum {
     /* The greatest number of values that are visited for each byte of a pickle. A limit is needed
-     * because one container may be in several others, and is visited in each of them. */
+     * because a container may be in several other containers, and is visited in each of them. */
     VISITS_A_BYTE = 4,
     LETTERS_A_BYTE = 256, /* The greatest length of all names together, per byte of a pickle. */
 };

@@ -255,8 +255,8 @@ static void K_NAME(lanes_weights)(VECTOR *scores, int64_t reach, VECTOR most[ROW
         most[i] = (VECTOR){ 0 } - (T)INFINITY;
         for (int64_t j = 0; j < reach; j++)
             most[i] = K_NAME(lanes_greater)(scores[j * ROWS + i], most[i]);
-        /* If all scores of a query are -infinity or NaN, its maximum is -infinity, and e^(-infinity
-         * + infinity) would be NaN. Its shift is 0 instead. */
+        /* If all scores of a query are -infinity or NaN, its maximum is -infinity. With this shift,
+         * e^(score - shift) would be NaN, so the shift is 0. */
         const __auto_type seen = most[i] > (VECTOR){ 0 } - (T)INFINITY;
         shift[i] = (VECTOR)(seen & (__typeof__(seen))most[i]);
         total[i] = (VECTOR){ 0 };

@@ -2,7 +2,7 @@
  * loops/pool.h: max pooling and mean pooling, and their gradients, compiled for each element type
  * (see sets.h). A row of windows is computed together: first all windows use their first tap (an
  * element of the window), then all use the next tap, and so on. But windows are computed one by one
- * if they differ in size, or if a row has only few windows and there is no dilation.
+ * if their sizes differ, or if a row has only few windows and there is no dilation.
  */
 K_SUMS_IN_T;
 

@@ -19,8 +19,8 @@ K_INLINE int64_t K_NAME(search_row)(const T *row, int64_t n, T v, bool right) {
 }
 
 /* Sets to[i] to the result of search_row for value i, for `count` values. The first `per_row`
- * values are searched for in the first row of `sorted`, the next ones in the next row, and so on.
- * Rows have n elements. */
+ * values are searched for in the first row of `sorted`, the next `per_row` values in the next row,
+ * and so on. Rows have n elements. */
 static void K_NAME(search)(int64_t *to, const void *sorted, const void *values, int64_t n,
                            int64_t count, int64_t per_row, bool right) {
     const T *row = sorted;
