@@ -192,9 +192,10 @@ rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...)
 
 /* An error handler is called with each failure. It either returns or ends the program. If a call
  * fails inside the handler, the handler isn't called for that failure; the first failure stays the
- * thread's error, and standard error mentions the second one as a later failure. Like every
- * function that the library calls back, the handler must not be left by longjmp or a C++ exception:
- * the scopes, the grad mode and the locks of the interrupted call wouldn't be restored. */
+ * thread's error, and the second failure is mentioned on standard error as a later failure. Like
+ * every function that the library calls back, the handler must not be left by longjmp or a C++
+ * exception: the scopes, the grad mode and the locks of the interrupted call wouldn't be
+ * restored. */
 typedef void rg_error_handler(rg_code code, const char *message);
 /* Installs a handler; NULL removes the present one. Returns the previous handler. */
 rg_error_handler *rg_on_error(rg_error_handler *handler);

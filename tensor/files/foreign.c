@@ -189,7 +189,7 @@ bool rgi_read_elements(const rg_file *f, uint64_t at, rg_foreign type, bool swap
 }
 
 /* Writes the elements of a tensor that isn't contiguous: copies some rows at a time into contiguous
- * memory, and writes these copies. If memory runs out, sets w->failed. */
+ * memory, and writes these copies. If memory for the copies runs out, sets w->failed. */
 static void write_rows(rg_writer *w, const rg_tensor *t) {
     enum { AT_ONCE = 1 << 20 };
     const int64_t row_bytes = (int64_t)rgi_bytes_of(t) / t->size[0];

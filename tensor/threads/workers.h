@@ -33,6 +33,6 @@ bool rgi_in_job(void);
 /* Lets the next job try again to start workers whose threads the system has refused to start. */
 void rgi_retry_workers(void);
 
-/* For tests. If this is set, a job's caller begins only when every free worker has begun, and
- * workers help even if that doesn't pay. Must not be changed while a job runs. */
+/* For tests. If rgi_gather_workers is set, a job's caller begins only when every free worker has
+ * begun, and workers help even if that doesn't pay. Must not be changed while a job runs. */
 extern bool rgi_gather_workers;

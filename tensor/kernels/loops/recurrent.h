@@ -52,8 +52,8 @@ K_INLINE void K_NAME(recur_multiply)(const recur_plan *p, T *y, int64_t wide, co
 /* ---- forward: one row of one time step ----------------------------------------------------------
  * n is the number of hidden elements. x is the part of the gates that comes from the input, and z
  * the part that comes from h. In a GRU, x includes bias_ih, and z includes bias_hh; in an LSTM or
- * an RNN, x includes both. `before` is the value before this time step: of c for an LSTM, of h for
- * a GRU. */
+ * an RNN, x includes both. `before` is the value that c (in an LSTM) or h (in a GRU) has before
+ * this time step. */
 
 /* i, f, o = sigmoid(x + z); g = tanh(x + z); c = f * before + i * g; y = o * tanh(c) */
 K_INLINE void K_NAME(recur_lstm)(int64_t n, T *y, T *c, T *gates, const T *x, const T *z,
