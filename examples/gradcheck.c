@@ -31,7 +31,8 @@ static rg_tensor *loss(rg_tensor *const in[], rg_tensor *g) {
 }
 
 /* Computes the gradients by formulas that were derived by hand, from the last line of the forward
- * to the first. If `forget` is true, the derivative of softmax is wrong: it lacks its sum. */
+ * to the first. If `forget` is true, the derivative of softmax is wrong, because the sum in it is
+ * left out. */
 static void derive(rg_tensor *const in[], rg_tensor *g, bool forget, rg_tensor *grad[]) {
     rg_tensor *x = in[X];
     rg_tensor *q = rg_matmul(x, in[W_QUERY]);
@@ -57,7 +58,8 @@ static void derive(rg_tensor *const in[], rg_tensor *g, bool forget, rg_tensor *
     grad[X] = rg_add(rg_add(by_q, by_k), rg_matmul(gv, rg_T(in[W_VALUE])));
 }
 
-/* Computes (f(p + eps) - f(p - eps)) / (2 eps) for one element of one input at a time. */
+/* Computes the gradients by finite differences. For each element p of each input, the gradient is
+ * (loss at p + eps - loss at p - eps) / (2 eps). */
 static void measure(rg_tensor *const in[], rg_tensor *g, double eps, rg_tensor *grad[]) {
     RG_NO_GRAD();
     for (int i = 0; i < INPUTS; i++) {

@@ -26,7 +26,7 @@ static const option options[] = {
     { "out", TEXT, &out, 0, 0, "folder for the pictures and the page of the run" },
 };
 
-/* ---- letters that repeat themselves ---------------------------------------------- */
+/* ---- sequences of repeated letters ----------------------------------------------- */
 
 /* Sequences and their targets. A target is -1 where the next letter can't be known, which is before
  * the first repetition. */

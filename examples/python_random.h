@@ -81,7 +81,7 @@ static inline double python_uniform(python_random *r) {
     return (high * 67108864.0 + low) / 9007199254740992.0;
 }
 
-/* random.gauss(mu, sigma) */
+/* Returns random.gauss(mu, sigma). */
 static inline double python_gauss(python_random *r, double mu, double sigma) {
     if (r->has_normal) {
         r->has_normal = false;
@@ -104,7 +104,7 @@ static inline uint32_t python_below(python_random *r, uint32_t n) {
     return k;
 }
 
-/* random.shuffle(v) */
+/* Shuffles v as random.shuffle(v) does. */
 static inline void python_shuffle(python_random *r, const char *v[], uint32_t n) {
     for (uint32_t i = n; i-- > 1;) {
         uint32_t other = python_below(r, i + 1);
@@ -114,7 +114,7 @@ static inline void python_shuffle(python_random *r, const char *v[], uint32_t n)
     }
 }
 
-/* random.choices(range(n), weights)[0] */
+/* Returns random.choices(range(n), weights)[0]. */
 static inline int64_t python_choice(python_random *r, int64_t n, const double weights[]) {
     double sum = 0, all = 0;
     for (int64_t i = 0; i < n; i++)

@@ -100,7 +100,7 @@ static rg_tensor *hide_each(rg_tensor *words, int64_t hidden) {
     return rg_masked_fill(rg_expand(words, n, n), rg_bool(rg_eye(n, n)), hidden);
 }
 
-/* ---- the layer's gradients beside finite differences, before anything is trained - */
+/* ---- the check of the gradients, before anything is trained -------------------- */
 
 static rg_tensor *layer_of_inputs(rg_tensor *const in[], void *layer) {
     return rg_call(layer, in[0]);

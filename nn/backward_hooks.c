@@ -23,10 +23,10 @@
 
 enum { MOST_HOOKED = 8 };
 
-/* The hooks of one call, and what they share. The call holds one reference to this struct until it
- * returns. Each of the two nodes in the graph holds one as long as the node exists. In a backward
- * run the node of the result stores the result's gradient here, and the node of the inputs reads
- * it. */
+/* The hooks of one call, with the gradient of the call's result. The call holds one reference to
+ * this struct until it returns. Each of the two nodes in the graph holds one as long as the node
+ * exists. In a backward run the node of the result stores the result's gradient here, and the node
+ * of the inputs reads it. */
 struct rg_backward_call {
     atomic_int refs;
     rg_module *m;
@@ -128,8 +128,9 @@ static bool run_full_hooks(const rg_backward_call *c, rg_tensor *grad_input[]) {
     return true;
 }
 
-/* Returns true if the hook has returned a tensor or RG_NONE (`made`) without an error. Otherwise
- * fails and returns false. `before` is the number of failures before the hook was called. */
+/* Returns true if the hook's result `made` is a tensor or RG_NONE, and the hook has set no error.
+ * Otherwise fails and returns false. `before` is the number of failures before the hook was
+ * called. */
 static bool has_made(const rg_tensor *made, int64_t before, const char *op) {
     return rgi_called(made, before, RG_TYPE_ERROR, op,
                       "expected a gradient of the hook but got NULL");

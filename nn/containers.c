@@ -121,9 +121,9 @@ static rg_module *given_child(const given_children *given, int i) {
     return given->v ? given->v[i] : given->items[i].module;
 }
 
-/* Makes each child look like a child of one more module, until let_go_of_children undoes that.
- * Otherwise a child that is listed twice would be freed when it is refused for the first time, and
- * then used again. Values that are no modules are skipped. */
+/* Counts one more parent for each child, so that no child is freed before let_go_of_children is
+ * called. Otherwise a child that is listed twice would be freed when it is refused for the first
+ * time, and then used again. Values that are no modules are skipped. */
 static void hold_children(const given_children *given) {
     for (int i = 0; i < given->n; i++) {
         rg_module *child = given_child(given, i);
@@ -202,8 +202,8 @@ bool rgi_container_put(rg_module *m, const char *name, rg_module **place, rg_mod
 
 /* ---- changing the children ----------------------------------------------------- */
 
-/* Returns whether the child at index i is registered under the name "i". A child that was added by
- * rg_register_child may have another name. */
+/* Returns whether the child at index i is registered under the number i as its name. A child that
+ * was added by rg_register_child may have another name. */
 static bool is_named_by_place(const rg_sequential *self, int i) {
     const rg_entry *e = rgi_entry_named(&self->base, name_of_place(i).v);
     return e && e->place == (void **)(void *)&self->v[i];

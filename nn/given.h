@@ -11,8 +11,9 @@
  * the function, and returns false. */
 bool rgi_module_given(const rg_module *m, const char *op);
 
-/* Between these two calls the function `user` works on m, and m can't be freed. Give the result of
- * rgi_module_begin_use, the name of m's previous user or NULL, to rgi_module_end_use. */
+/* Between these two calls the function `user` works on m, and m can't be freed.
+ * rgi_module_begin_use returns the name of m's previous user, or NULL. Pass it to
+ * rgi_module_end_use. */
 const char *rgi_module_begin_use(rg_module *m, const char *user);
 void rgi_module_end_use(rg_module *m, const char *user_before);
 

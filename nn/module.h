@@ -55,9 +55,10 @@ typedef struct rg_module_class {
     rg_tensor *(*forward)(rg_module *m, rg_tensor *x)RG_EMPTY;
     rg_tensor *(*forward2)(rg_module *m, rg_tensor *x, rg_tensor *y)RG_EMPTY;
     rg_tensor *(*forward3)(rg_module *m, rg_tensor *x, rg_tensor *y, rg_tensor *z)RG_EMPTY;
-    /* Runs in a call whose number of inputs has none of the functions above, and in every call with
-     * keywords. `keywords` is the pointer given to rg_call_keywords, or NULL in a call without
-     * keywords; keywords_bytes is the size of the struct that it points to. */
+    /* Runs in a call with a number of inputs for which the class has none of the three functions
+     * above. It also runs in every call with keywords. `keywords` is the pointer given to
+     * rg_call_keywords, or NULL in a call without keywords; keywords_bytes is the size of the
+     * struct that it points to. */
     rg_tensor *(*forward_with)(rg_module *m, rg_list inputs, void *keywords)RG_EMPTY;
     size_t keywords_bytes RG_EMPTY;
     /* Writes what the module's repr shows between the parentheses, such as "in_features=3,

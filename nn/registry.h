@@ -72,8 +72,8 @@ typedef struct rg_registry {
 
 /* Returns m's entry of this name, or NULL if there is none. */
 rg_entry *rgi_entry_named(const rg_module *m, const char *name);
-/* Returns false, because an earlier registration in m failed. Fails with that message, unless the
- * thread's error explains it as it explains a NULL. */
+/* Returns false, because an earlier registration in m failed. The error message says so, unless
+ * rgi_null_is_explained is true: then the thread's error is kept. */
 static inline bool rgi_refuse_unfinished(const rg_module *m, const char *op) {
     RG_FAIL_IF(!rgi_null_is_explained(), op, "an earlier registration in this %s failed",
                m->cls->name);

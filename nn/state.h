@@ -21,8 +21,8 @@ typedef struct rg_dictionary {
 bool rgi_state_given(rg_named_list dict, const char *op);
 
 /* Returns whether a dictionary may lack m's value of this key: the module then keeps its own value.
- * Thus torch loads a state of BatchNorm without num_batches_tracked, which old versions didn't
- * save. */
+ * As in torch, a dictionary may lack BatchNorm's num_batches_tracked, which old versions of torch
+ * didn't save. */
 bool rgi_state_may_lack(const rg_module *m, const char *key);
 
 /* A load_state_dict in progress. `own` lists the module's tensors, and `dict` the values that the

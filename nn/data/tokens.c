@@ -31,7 +31,7 @@ struct rg_tokens {
 /* Returns whether tokens can have this type: an integer type that is read as int64. */
 static bool is_token_type(rg_foreign type) { return rgi_is_index(rgi_foreign[type].dtype); }
 
-/* Sets *type to the type of this name. Fails and returns false if tokens can't have it. */
+/* Sets *type to the type named `dtype`. Fails and returns false if tokens can't have this type. */
 static bool find_type(const rg_tokens *tokens, const char *dtype, rg_foreign *type) {
     *type = 0;
     while (*type < RG_FOREIGN_COUNT

@@ -29,9 +29,10 @@ typedef struct {
 
 /* A hook scope: a list of n hooks that is in force for the module `root` and the modules below it.
  * called[i] is set once hook i has been called. `busy` is set while one of the hooks runs. `counts`
- * has the numbers of hooks of those of these modules that recorded steps have called. The scope
- * counts as a hook of each, so that repetitions of these steps fail, because they would call no
- * hooks. A scope belongs to the thread `owner`; forwards in other threads don't call its hooks. */
+ * has the number of hooks of each of these modules that a recorded step has called. The scope
+ * counts as one hook of each such module. Therefore a repetition of the step, which would call no
+ * hooks, fails. A scope belongs to the thread `owner`; forwards in other threads don't call its
+ * hooks. */
 struct rg_hook_scope {
     struct rg_hook_scope *outer;
     rg_module *root;
@@ -219,8 +220,8 @@ static bool list_modules(struct rg_hook_scope *scope, const rg_named_modules_lis
     return true;
 }
 
-/* Lists the numbers of hooks of the modules that recorded steps have called, and adds 1 to each.
- * Returns false if memory runs out. */
+/* Adds 1 to the number of hooks of each module that a recorded step has called, and lists these
+ * numbers in scope->counts. Returns false if memory runs out. */
 static bool count_for_replays(struct rg_hook_scope *scope, const rg_named_modules_list *all) {
     if (!rgi_grow((void **)&scope->counts, &scope->counts_room, (size_t)all->n,
                   sizeof *scope->counts))

@@ -92,10 +92,10 @@ static const rg_module_class conv2d_module_class = { .name = "Conv2d",
 
 /* ---- constructors of Conv1d and Conv2d ----------------------------------------------- */
 
-/* Stores one number for each spatial dim in *to: the elements of `list`. A list of one element
- * stands for equal numbers. If the list is empty, each number is `number`. Fails if both are given:
- * the list isn't empty, and `number` isn't its default, `absent`. Also fails if the list has
- * another length than 0, 1 or `dims`. */
+/* Stores one number for each spatial dim in *to: the elements of `list`. If the list has one
+ * element, each number is that element. If the list is empty, each number is `number`. Fails if
+ * both are given, that is, if the list isn't empty and `number` isn't `absent`, its default. Also
+ * fails if the list has another length than 0, 1 or `dims`. */
 static bool conv_sizes(const char *name, const char *what, int dims, int64_t number, int64_t absent,
                        rg_dims list, rg_dims *to) {
     if (!rgi_given_once(name, what, number, absent, list.n))

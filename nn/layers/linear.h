@@ -10,5 +10,5 @@
 /* The class NonDynamicallyQuantizableLinear, with the name that it has in torch. Its modules
  * compute the same as a Linear. */
 extern const rg_module_class rgi_out_proj_class;
-/* Returns whether m is of this class or a Linear: its struct is an rg_linear_module. */
+/* Returns whether m is of this class or a Linear. Both have the struct rg_linear_module. */
 bool rgi_is_linear(const rg_module *m);

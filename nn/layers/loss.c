@@ -9,7 +9,8 @@
 
 static rg_tensor *loss_module_forward(rg_module *m, rg_tensor *x, rg_tensor *target) {
     rg_loss_module *self = (rg_loss_module *)m;
-    /* The buffers may have been replaced, and those of a deep copy are its own. */
+    /* self->o may have old weights: a program can replace the buffers, and a deep copy has its
+     * own. */
     rg_loss_options o = self->o;
     o.weight = self->weight;
     o.pos_weight = self->pos_weight;

@@ -264,8 +264,8 @@ static rg_tensor *rnn_direction(const rnn_run *r, const rg_rnn_weights *w, rg_te
 
 /* ---- all layers, and the functions for programs ---------------------------------- */
 
-/* Returns the initial state of the layer and direction whose weights are self->weights[i]: part i
- * of h_0 and c_0, or zeros if the caller gave no states. */
+/* Returns the initial state of the layer and direction whose weights are self->weights[i]. It is
+ * index i of the first dim of h_0 and c_0, or zeros if the caller gave no states. */
 static rnn_state rnn_first(const rnn_run *r, int i) {
     const rg_rnn_module *self = r->self;
     const bool lstm = rnn_is_lstm(self);

@@ -11,7 +11,7 @@
  * the argument's name in the error message. */
 bool rgi_want_maybe_batched(const char *op, const char *what, const rg_tensor *t, int dims);
 /* Fails and returns false unless t is a tensor in use, or RG_NONE. If t is NULL, the error message
- * has the argument's name `what`. But an error that the thread has already stays. */
+ * has the argument's name `what`. But if the thread has an error already, that error is kept. */
 bool rgi_want_tensor_or_none(const char *op, const char *what, rg_tensor *t);
 
 /* ---- attention ------------------------------------------------------------------------- */

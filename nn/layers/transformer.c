@@ -1,7 +1,8 @@
 /*
  * transformer.c: TransformerEncoderLayer: attention, and then a feedforward network. The input of
- * each is added to its result, as a residual connection. With norm_first a norm is applied to the
- * input that attention or the network reads, otherwise to the sum.
+ * each of the two is added to its result, as a residual connection. If norm_first is true, a norm
+ * is applied to what attention and the network read. Otherwise a norm is applied to each of the two
+ * sums.
  */
 #include "nn/registry.h"
 #include "tensor/dtype.h"

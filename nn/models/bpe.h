@@ -18,7 +18,8 @@ typedef struct {
     rg_merge *v;
     size_t n, room;
     /* The merges whose left token is t have the indices first[t] to first[t + 1] - 1. `first` has
-     * one element more than there are tokens: it ends the merges of the last token. */
+     * one element more than there are tokens. This last element ends the merges of the last
+     * token. */
     uint32_t *first;
     size_t first_room;
 } rg_merges;

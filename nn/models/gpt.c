@@ -303,7 +303,8 @@ rg_tensor *(rg_gpt_cache)(rg_gpt *self, int64_t batch) {
     if (!rgi_given(self, "gpt_cache", "a module"))
         return NULL;
     RG_AS("gpt_cache");
-    /* A program may have replaced any layer, so that no weight is certain to be there. */
+    /* The dtype is that of the first parameter, whichever it is: a program may replace any
+     * layer. */
     RG_SCOPE();
     const rg_list all = rg_parameters(self);
     if (all.n < 0)

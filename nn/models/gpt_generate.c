@@ -53,8 +53,8 @@ static rg_tensor *generate_logits(rg_gpt *self, rg_tensor *all, rg_tensor *cache
 }
 
 /* Returns the logits, (batch, vocab_size), with -inf for tokens that must not be drawn. If top_k
- * isn't 0, these are the tokens whose logits are lower than the top_k-th highest. They also include
- * each token outside of the set of most likely tokens whose probabilities together reach top_p. The
+ * isn't 0, a token whose logit is lower than the top_k-th highest must not be drawn. Neither must a
+ * token outside of the set of most likely tokens whose probabilities together reach top_p. The
  * highest logit is always kept. Returns NULL on failure. */
 static rg_tensor *generate_cut(rg_tensor *logits, int64_t top_k, double top_p) {
     if (top_k) {

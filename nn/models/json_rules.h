@@ -57,6 +57,6 @@ const char *rgi_json_word(const rg_json_file *f, uint32_t object, const char *na
 /* Returns the path of the file `name` in the folder. The scope owns the path. Fails and returns
  * NULL if the folder is NULL or "", or memory runs out. */
 const char *rgi_path_in(const char *op, const char *folder, const char *name);
-/* Sets *there to whether the file exists and can be opened. If opening fails for any other reason
- * than that the file doesn't exist, fails and returns false. */
+/* Sets *there to true if the file can be opened. If the file doesn't exist, sets *there to false
+ * and returns true. If opening fails for another reason, fails and returns false. */
 bool rgi_file_there(const char *op, const char *path, bool *there);

@@ -90,8 +90,8 @@ static bool merge_word(encoding *e, const char *p, size_t n) {
     return true;
 }
 
-/* Returns the word's slot in the hash table e->seen. The slot may hold this word, another word with
- * the same slot, or none; the caller compares. */
+/* Returns the word's slot in the hash table e->seen. The slot may hold this word or another word,
+ * or be empty. The caller must check which of these is the case. */
 static seen_word *seen_slot(const encoding *e, const char *p, size_t n) {
     uint64_t hash = n;
     for (size_t i = 0; i < n; i++)

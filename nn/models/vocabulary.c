@@ -36,7 +36,8 @@ static size_t space_at(const char *p) {
     uint32_t c = 0;
     if ((unsigned char)*p < 0x80)
         return strchr(" \t\n\v\f\r\x1c\x1d\x1e\x1f", *p) != NULL;
-    /* Nothing behind the text's final NUL is read, since a NUL continues no character. */
+    /* rgi_utf8_read reads nothing after the text's final NUL, because a NUL continues no
+     * character. */
     const size_t n = rgi_utf8_read(p, p + 4, &c);
     const bool is_space = c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A)
                           || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F

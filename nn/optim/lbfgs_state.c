@@ -122,8 +122,8 @@ static const lbfgs_field *row_named(const char *name, size_t *place) {
 }
 
 /* Stores the entry e of the dictionary in the field that row f describes. If the row is a list, the
- * field is one of the pair number `place`, otherwise one of rg_lbfgs. A vector is copied. Returns
- * false on failure. */
+ * field is in the pair with the index `place`. Otherwise it is in the rg_lbfgs. A vector is copied.
+ * Returns false on failure. */
 static bool read_lbfgs_entry(lbfgs_read *l, const lbfgs_field *f, size_t place, const rg_named *e) {
     char *base = f->listed ? (char *)&l->s->pairs[place] : (char *)l->s;
     const bool vector = f->saved.kind == RG_SAVED_TENSOR;

@@ -56,7 +56,8 @@ typedef struct rg_optim_slot {
      * NULL. */
     rg_tensor *param, *state[RG_OPTIM_STATES];
     /* The number of steps that were made with this parameter. SGD counts only steps with momentum.
-     * Optimizers that don't save the number (saves_step) count from 0 or 1 after loading. */
+     * If saves_step of the optimizer's row is false, the number isn't saved, and is 0 or 1 after
+     * loading. */
     double step;
     /* Used by NAdam: the product of its momenta in all steps up to now. The function `factor` of
      * rg_optim_row returns a step's momentum. */

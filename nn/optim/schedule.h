@@ -1,11 +1,11 @@
 /*
  * schedule.h: schedules of the learning rate: torch.optim.lr_scheduler.
  *
- * A schedule starts from the learning rates that the optimizer's groups have; CyclicLR and
- * OneCycleLR start from rates in their options. A group's initial_lr is its rate before its first
- * schedule. If an optimizer gets a further schedule, the rates that this schedule computes in a
- * closed form start from initial_lr. A further CyclicLR begins with initial_lr. Both are as in
- * torch. A schedule belongs to the optimizer, and is freed with it. The program calls
+ * A schedule starts from the learning rates that the optimizer's groups have. CyclicLR and
+ * OneCycleLR start from rates in their options instead. A group's initial_lr is its rate before its
+ * first schedule. A later schedule of the same optimizer starts from initial_lr where it computes a
+ * rate in a closed form. The first rate of a later CyclicLR is initial_lr, not base_lr. Both are as
+ * in torch. A schedule belongs to the optimizer, and is freed with it. The program calls
  * rg_schedule_step after each epoch or after each batch. The schedule's epoch is 0 at first, and
  * each call adds 1 to it.
  */
@@ -79,7 +79,7 @@ typedef struct RG_OPTIONS rg_schedule_options {
     rg_cycle_scale *scale_fn RG_DEFAULT(NULL);
     /* Read by OneCycleLR. .anneal_linear = true means torch's anneal_strategy="linear". CyclicLR
      * also reads max_lr, cycle_momentum and the momenta. By default base_momentum is 0.85 and
-     * max_momentum 0.95, but in CyclicLR 0.8 and 0.9. */
+     * max_momentum is 0.95. In CyclicLR the defaults are 0.8 and 0.9. */
     double max_lr RG_DEFAULT(0);
     rg_by_group max_lrs RG_DEFAULT({});
     int64_t total_steps RG_DEFAULT(0);
@@ -94,8 +94,8 @@ typedef struct RG_OPTIONS rg_schedule_options {
     double div_factor RG_DEFAULT(25);
     double final_div_factor RG_DEFAULT(1e4);
     /* Read by ReduceLROnPlateau. .mode_max = true means torch's mode="max", and .threshold_abs =
-     * true means threshold_mode="abs". ConstantLR also reads `factor`. By default `factor` is 0.1,
-     * but in ConstantLR 1/3. */
+     * true means threshold_mode="abs". ConstantLR also reads `factor`. By default `factor` is 0.1.
+     * In ConstantLR the default is 1/3. */
     rg_flag mode_max RG_DEFAULT(false);
     rg_flag threshold_abs RG_DEFAULT(false);
     double factor RG_DEFAULT(RG_UNSET);

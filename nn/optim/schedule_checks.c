@@ -10,8 +10,10 @@
 
 /* ---- options that a schedule doesn't have ----------------------------------------------- */
 
-/* Each row is an option, the bytes of it that differ from the default if it was given, and the
- * kinds of schedules that have it. */
+/* OPTION makes a row of the table `options`: the option's name, its bytes in rg_schedule_options,
+ * and the kinds of schedules that have it. The option was given if these bytes differ from the
+ * default. PART_OF_OPTION makes a row with the bytes of a part of the option, such as a list's
+ * length. */
 #define BIT(kind)                 (1u << RG_##kind)
 #define OPTION(field, kinds)      PART_OF_OPTION(field, field, kinds)
 #define PART_OF_OPTION(name, part, kinds)                                                     \

@@ -167,9 +167,9 @@ RG_HOT static bool step_all(rg_optim *o) {
     return true;
 }
 
-/* The first function repeats a recorded step. The recording is one of the optimizer's holders, so
- * the optimizer still exists even if the program has freed it. The second function is called when
- * the recording is freed. */
+/* optimizer_step_again repeats a recorded step. The recording is one of the optimizer's holders, so
+ * the optimizer still exists even if the program has freed it. drop_optimizer is called when the
+ * recording is freed. */
 static bool optimizer_step_again(void *context) { return step_all(*(rg_optim **)context); }
 static void drop_optimizer(void *context) { rgi_optim_let_go(*(rg_optim **)context); }
 

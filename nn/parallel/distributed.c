@@ -1,6 +1,6 @@
 /*
- * distributed.c: the module that trains on all ranks: its constructor, its forward, and the parts
- * of a batch. The gradients are summed by reducer.c.
+ * distributed.c: the module that trains on all ranks: its constructor, its forward, and
+ * rg_distributed_part, which cuts batches. The gradients are summed by reducer.c.
  */
 #include "hash.h"
 #include "reducer.h"

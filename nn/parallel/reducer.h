@@ -26,15 +26,16 @@ typedef struct rg_reducer_entry {
 } rg_reducer_entry;
 
 /* A bucket of n elements: the gradients of its entries, followed by one mark for each entry. A mark
- * is 1 if this rank has computed the entry's gradient, so the sum of an entry's marks over all
- * ranks tells how many ranks have computed the gradient. `sums` has room for several arrays of n
- * elements (rg_reducer's `levels`). Each array is a sum over a subtree of this rank's shards, and
- * waits until the subtree beside it is complete. In the end the first array is the sum over all
- * shards of this rank. This sum is sent. `room` is the memory for elements that are received. */
+ * is 1 if this rank has computed the entry's gradient, otherwise 0. So the sum of an entry's marks
+ * over all ranks is the number of ranks that have computed the gradient. The mark of a buffer is
+ * always 1. `sums` has room for several arrays of n elements (rg_reducer's `levels`). Each array is
+ * a sum over a subtree of this rank's shards, and waits until the subtree beside it is complete. In
+ * the end the first array is the sum over all shards of this rank. This sum is sent. `room` is the
+ * memory for elements that are received. */
 typedef struct rg_bucket {
     rg_dtype dtype;
-    /* The number of the bucket's entries, and of entries whose gradients haven't arrived in this
-     * backward run. */
+    /* The number of the bucket's entries, and the number of those whose gradients haven't arrived
+     * yet in this backward run. */
     int n_entries, missing;
     int64_t n;
     rg_tensor *sums, *room;

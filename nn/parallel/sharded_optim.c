@@ -51,7 +51,7 @@ static bool find_owners(rg_optim *o, ownership *w) {
     for (int i = 0; i < w->n; i++)
         all += rg_numel(w->params[i]);
     for (int i = 0; i < w->n; i++) {
-        /* Empty parameters at the end would belong to a rank that doesn't exist. */
+        /* If the last parameters are empty, `rank` is too large by 1 for them. */
         const int64_t rank = before * ranks / (all ? all : 1);
         w->owner[i] = rank < ranks ? rank : ranks - 1;
         before += rg_numel(w->params[i]);

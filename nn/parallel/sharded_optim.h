@@ -25,9 +25,9 @@
 
 RG_PUBLIC_BEGIN
 
-/* Updates the parameters as rg_optim_step does, to the same bits. Each rank updates the parameters
- * that it owns, and sends them to the other ranks. If one rank fails, this function fails on all
- * ranks, and training is halted. */
+/* Updates the parameters as rg_optim_step does. The new values have the same bits as after
+ * rg_optim_step. Each rank updates the parameters that it owns, and sends them to the other ranks.
+ * If one rank fails, this function fails on all ranks, and training is halted. */
 bool rg_sharded_optim_step(rg_optim *o);
 /* Sends the state of all parameters to rank 0, so that rank 0 can save a checkpoint. All ranks must
  * call this function. If one rank fails, the call fails on all ranks. */

@@ -49,8 +49,9 @@ static int tenths(const rg_progress *p, int64_t done) {
     return (int)floor(10 * ((double)done / (double)p->steps));
 }
 
-/* Returns whether a line is due after `done` steps. The first call sets p->before to done - 1. So
- * does a call that goes back to a step before it; from there on, the speed is counted anew. */
+/* Returns whether a line is due after `done` steps. The first call sets p->before to done - 1. A
+ * later call whose `done` is less than p->before does the same, and the speed is then measured from
+ * the last line on. */
 static bool is_due(rg_progress *p, int64_t done, double now) {
     const bool back = p->started && done < p->before;
     if (back)

@@ -33,8 +33,8 @@ static void add_title(rg_text *out, const char *title) {
 
 /* ---- curves ---------------------------------------------------------------------------- */
 
-/* Appends a character that is black from below, in `filled` eighths of its height, rounded up. The
- * character is blank if `filled` is negative or NaN. */
+/* Appends a character whose lower part is black. This part is `filled` eighths of the character's
+ * height, rounded up to whole eighths. The character is blank if `filled` is negative or NaN. */
 static void add_filled(rg_text *out, double filled) {
     static const char *const eighths[] = { " ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
     rgi_text_add(out, "%s", eighths[filled > 0 ? (int)ceil(fmin(filled, 8)) : 0]);
@@ -51,9 +51,9 @@ static double mean_of_finite(const double *y, int64_t from, int64_t to) {
     return n > 0 ? mean : NAN;
 }
 
-/* Returns the index of the first of the numbers that column i shows; column i + 1 begins after the
- * last of them. The first column and the last one show only the first and the last of the n
- * numbers, and the columns between them divide the others among themselves. */
+/* Returns the index of the first number that column i shows. Its last number is the one before the
+ * first number of column i + 1. The first column shows only the first of the n numbers, and the
+ * last column only the last. The columns between them share the other numbers. */
 static int64_t first_of_column(int i, int columns, int64_t n) {
     if (i < 2)
         return i;

@@ -67,11 +67,11 @@ bool rg_load_checkpoint(const char *path, rg_training run);
 /* Writes the run as programs with PyTorch usually do, so that torch.load(f, weights_only=True) can
  * read it. The file is a dict. Its entries "model", "optimizer" and "scheduler" are what the
  * load_state_dict of a model, optimizer and scheduler takes. Further entries are "loader", and the
- * program's tensors and numbers under their own names, which mustn't begin with the name of another
- * entry and a dot. If the optimizer has several schedules,
- * apart from those that another schedule steps, there is a list "schedulers" in place of
- * "scheduler". The generator's state isn't written, because torch's has another form. Returns false
- * on failure. To load such a file, use rg_torch_load, and rg_named_below for each part. */
+ * program's tensors and numbers under their own names. Such a name mustn't begin with the name of
+ * another entry and a dot. If the optimizer has several schedules, apart from those that another
+ * schedule steps, there is a list "schedulers" in place of "scheduler". The generator's state isn't
+ * written, because torch's has another form. Returns false on failure. To load such a file, use
+ * rg_torch_load, and rg_named_below for each part. */
 bool rg_torch_save_checkpoint(const char *path, rg_training run);
 
 /* The list that RG_NUMBERS makes lives until the end of the C block, in C++ as long as the

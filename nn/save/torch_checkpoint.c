@@ -61,8 +61,8 @@ static bool is_outside(const char *name) {
     return true;
 }
 
-/* Returns whether all keys of the file's dict are different. Fails if the program has given the
- * same name to two of its tensors and numbers, or has given one a name of the file's own. */
+/* Returns whether all keys of the file's dict are different. Fails if two of the program's tensors
+ * and numbers have the same name, or if one has a name in `taken`. */
 static bool checkpoint_names_differ(const rg_training *run) {
     rg_map names = { 0 };
     bool ok = true;

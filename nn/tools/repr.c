@@ -14,7 +14,7 @@
 
 static void repr_module(rg_text *r, rg_module *m, int indent);
 
-/* Lets extra_repr write to `text`. Returns false if a call in it failed. */
+/* Calls extra_repr, which writes to `text`. Returns false if extra_repr has set an error. */
 static bool write_extra(rg_module *m, char *text, size_t room) {
     const int64_t before = rgi_failures();
     m->cls->extra_repr(m, text, room);
