@@ -206,8 +206,8 @@ void *rg_keywords_of_call(rg_module *m);
  * that replaces it, or RG_NONE to keep it. The other kind of hook runs when the gradients of the n
  * inputs have been computed. It gets these gradients and the result's gradient, may replace
  * elements of grad_input, and returns false on failure. An element of grad_input is RG_NONE if the
- * input is absent or requires no grad. If no input requires grad, a warning is given, the hook only
- * gets the result's gradient, and it must not replace anything. Both kinds work on the positional
+ * input is absent or requires no grad. If no input requires grad, the library warns. The hook then
+ * gets only the result's gradient, and must not replace anything. Both kinds work on the positional
  * inputs, at most 8, and on forward's result. For this purpose forward is given views of the
  * inputs, and the caller a view of the result; none of these views can be written to in place. A
  * call uses the hooks that the module has when the call begins. The module must not be freed before

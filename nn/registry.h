@@ -85,8 +85,8 @@ rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry);
 /* Puts m into the list of all modules, and takes it out again (tools/tie.c). */
 void rgi_list_module(rg_module *m);
 void rgi_unlist_module(rg_module *m);
-/* Makes room for one more entry, while other threads may search the list of all modules. Returns
- * false if memory runs out. */
+/* Makes room for one more entry. Other threads may search the list of all modules meanwhile.
+ * Returns false if memory runs out. */
 bool rgi_grow_entries(rg_registry *r);
 /* Frees m's struct and registry. The parameters, buffers and children are not released. */
 void rgi_module_end(rg_module *m);

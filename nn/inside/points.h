@@ -54,9 +54,10 @@ RG_PUBLIC_BEGIN
  * failure. While it runs, no hook of the same list is called, so that the hook itself can call
  * modules. A hook must not be left by longjmp (see rg_error_handler in tensor.h). */
 typedef rg_tensor *rg_point_hook(rg_tensor *value, const char *name, void *context);
-/* A hook, with the pattern of the values for which it is called: a name, or several names separated
- * by blanks. A * in a name stands for any string; but only a name that ends with "hook_result"
- * matches a point hook_result. If several hooks match, they are called in the order of the list. */
+/* A hook, with a pattern: the hook is called for the values whose names match. A pattern is a name,
+ * or several names separated by blanks. A * in a name stands for any string, but only a name that
+ * ends with "hook_result" matches a point hook_result. If several hooks match, they are called in
+ * the order of the list. */
 typedef struct rg_hook_at {
     const char *name;
     rg_point_hook *hook;

@@ -12,8 +12,8 @@
 
 /* ---- the forward of TransformerDecoderLayer ------------------------------------ */
 
-/* Computes self-attention over tgt. o->cache is this layer's part of the decoder's cache, or NULL
- * if there is no cache. */
+/* Computes self-attention over tgt. o->cache is the part of the decoder's cache that belongs to
+ * this layer, or NULL if there is no cache. */
 static rg_tensor *decoder_attend_self(rg_transformer_decoder_layer *self, rg_tensor *x,
                                       const rg_tgt_options *o) {
     rg_attention_cache seen, *cache = NULL;

@@ -431,9 +431,9 @@ static struct rg_gpt_transformer *gpt_transformer_new(const rg_gpt_options *o) {
 }
 
 /* Initializes the weights as nanoGPT does: matrices from N(0, 0.02^2), and biases with zeros. A
- * tied matrix is drawn twice, because it has two names. Then the weights of all c_proj layers are
- * drawn again, with a smaller standard deviation, because their results are added to the residual
- * stream. */
+ * matrix that two layers share (a tied one) is drawn twice, because it has two names. Then the
+ * weights of all c_proj layers are drawn again, with a smaller standard deviation, because their
+ * results are added to the residual stream. */
 static bool gpt_draw_weights(rg_gpt *self) {
     rg_named_list all = rg_state_dict(self);
     for (int i = 0; i < all.n; i++) {

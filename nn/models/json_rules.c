@@ -108,7 +108,7 @@ const char *rgi_json_word(const rg_json_file *f, uint32_t object, const char *na
 const char *rgi_path_in(const char *op, const char *folder, const char *name) {
     if (!rgi_given_path(folder, op))
         return NULL;
-    if (!folder[0]) { /* "" and a slash would be the root folder. */
+    if (!folder[0]) { /* Otherwise "" would become "/", the root folder. */
         rgi_fail_errno(op, ENOENT, folder);
         return NULL;
     }

@@ -38,7 +38,7 @@ struct rg_tokenizer {
     char *bytes;
     uint64_t *bytes_at;
     size_t bytes_room, bytes_at_room;
-    size_t longest; /* The bytes of the model's longest token. */
+    size_t longest; /* The length in bytes of the model's longest token. */
     rg_merges merges;
     /* Maps each byte to its token, or to -1 if the vocabulary has no token for it. */
     int64_t of_byte[256];

@@ -109,7 +109,7 @@ static bool check_param(rg_optim *o, size_t i, rg_tensor *param) {
 }
 
 /* Writes a slot for each parameter of the list behind the slots in use. n_slots grows only after
- * that, in rg_optim_add_group. If adding a group failed before, the map o->places is empty and is
+ * that, in rg_optim_add_group. The map o->places is empty if an earlier call failed. Then it is
  * filled again first. Returns false on failure. */
 static bool fill_slots(rg_optim *o, rg_list list) {
     for (size_t i = rgi_map_addresses(&o->places); i < o->n_slots; i++)

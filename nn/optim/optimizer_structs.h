@@ -95,7 +95,7 @@ typedef struct rg_optim_row {
                          const k_optimizer_numbers *z);
     /* Makes the whole step, in which it calls the closure. Returns the loss that the first call of
      * the closure returned, or NULL on failure. The field is NULL if the kernel makes the step. A
-     * row that has this function has neither a kernel nor states. */
+     * row with this function has neither a kernel nor state tensors. */
     rg_tensor *(*step_by_closure)(rg_optim *o, rg_closure *closure, void *context);
     /* Sets the fields of *z that only this optimizer's kernel reads, and may change the common ones
      * (sign, weight_decay, rate), which are set before the call. */
@@ -210,9 +210,10 @@ static inline size_t rgi_group_place(const rg_schedule *s, const rg_param_group 
     return (size_t)((const rg_group *)(const void *)g - s->optim->groups);
 }
 /* Returns the learning rate from which the schedule computes the rates of the group with this
- * index: torch's base_lrs. It is the group's initial_lr. But if a OneCycleLR was made after this
- * schedule and has changed initial_lr, it is the old value, which was stored in .base_lrs. Must not
- * be called for a CyclicLR, for which the program gives .base_lrs or .base_lr. */
+ * index: torch's base_lrs. This rate is the group's initial_lr. But if a OneCycleLR that was made
+ * after this schedule has changed initial_lr, the rate is the old initial_lr, which was stored in
+ * .base_lrs. Must not be called for a CyclicLR, for which the program gives .base_lrs or
+ * .base_lr. */
 static inline double rgi_base_lr(const rg_schedule *s, size_t group) {
     return group < (size_t)s->o.base_lrs.n ? s->o.base_lrs.v[group]
                                            : s->optim->groups[group].options.initial_lr;

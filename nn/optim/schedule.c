@@ -56,9 +56,10 @@ static void put_momenta(const rg_schedule *s, rg_param_group *g, size_t i) {
 
 /* Stores each group's initial learning rate in the earlier schedules, which compute from it. Called
  * before a OneCycleLR changes initial_lr, since in torch that change doesn't affect earlier
- * schedules. A rate that an earlier call has stored is kept. CyclicLR and OneCycleLR are left out:
- * CyclicLR computes from its own options, and OneCycleLR from the group's present initial_lr, as in
- * torch. Fails if there are too many groups. rgi_base_lr reads the stored rates. */
+ * schedules. A rate that an earlier call has stored is kept. Nothing is stored in a CyclicLR, which
+ * computes from its own options, or in a OneCycleLR, which computes from the group's present
+ * initial_lr, as in torch. Fails if there are too many groups. rgi_base_lr reads the stored
+ * rates. */
 static bool keep_base_lrs(rg_optim *o) {
     RG_FAIL_VALUE_IF(o->schedules && o->n_groups > RG_MOST_BY_GROUP, "OneCycleLR",
                      "expected up to %d groups after another schedule, but got %zu",

@@ -329,7 +329,8 @@ static rg_by_group *list_of(schedule_load *l, const char *name, int64_t *item) {
 
 /* Reads the entry e into list->v[item], the value of the group with the index `item`. Fails if
  * there is no such group, or if rg_by_group has no room for the element. But an element of min_lrs
- * for which there is no room is ignored. */
+ * for which there is no room is ignored: if there are more groups than that, min_lr is one number
+ * for all groups, which read_default_min_lr reads. */
 static bool read_value(schedule_load *l, const rg_named *e, rg_by_group *list, int64_t item) {
     const bool plateau = list == &l->copy.o.min_lrs;
     if (item >= (int64_t)l->copy.optim->n_groups || (!plateau && item >= RG_MOST_BY_GROUP))

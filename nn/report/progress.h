@@ -31,11 +31,13 @@ RG_PUBLIC_BEGIN
 typedef struct rg_progress {
     FILE *to;
     int64_t steps;
-    int64_t before;       /* The first call's `done` minus 1, but not below 0. Set anew when a call
-                           * goes back to a step before it. */
-    double began, shown;  /* The times of rg_progress_begin and of the last line, in seconds. */
+    int64_t before;       /* The first call's `done` minus 1, but not below 0. A later call whose
+                           * `done` is below this number sets it anew. */
+    double began, shown;  /* The time from which the speed is measured, and the time of the
+                           * last line, both in seconds. */
     bool terminal;        /* Set if the stream is a terminal. */
-    bool started, opened; /* Set by the first call; set while the cursor is in the line. */
+    bool started, opened; /* `started` is set by the first call, `opened` while the cursor is in
+                           * the line. */
 } rg_progress;
 
 /* Begins the progress line of a loop of `steps` steps on the stream `to`, which must stay open.

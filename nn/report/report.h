@@ -39,7 +39,7 @@ typedef struct rg_report rg_report;
 
 typedef struct RG_OPTIONS rg_report_options {
     RG_BY_NAME;
-    const char *title RG_DEFAULT(NULL); /* NULL: the path is the title. */
+    const char *title RG_DEFAULT(NULL); /* The title. If NULL, it is the path. */
     /* Append to the page that is at the path, if there is one. If an interrupted run has left only
      * the beginning of the page there, the rest of the page is written first. */
     rg_flag resume RG_DEFAULT(false);

@@ -304,10 +304,10 @@ static bool random_fits(const checkpoint_parts *c) {
     return state ? rgi_random_state_fits(state) : refuse(c, "Missing key:", RANDOM, "");
 }
 
-/* Loads the parts, which have all been checked. The loader comes first, because loading it still
- * fails if the program has freed the loader's generator. The optimizer comes after all parts that
- * can fail, because loading it can't fail. If the run has no model, c->model is empty, and nothing
- * is copied for it. */
+/* Loads the parts, which have all been checked. The loader comes first, because loading it can
+ * still fail: the program may have freed the loader's generator. The optimizer comes after all
+ * parts that can fail, because loading it can't fail. If the run has no model, c->model is empty,
+ * and nothing is copied for it. */
 static bool put_parts(checkpoint_parts *c, const rg_training *run) {
     bool ok = !run->loader || rgi_loader_load_end(&c->loader);
     if (ok)
