@@ -98,7 +98,7 @@ static double odd_number(void) {
 }
 
 static rg_dims odd_dims(void) {
-    /* split_sizes gets the numbers as an array, so their count must be true. */
+    /* split_sizes gets the numbers as an array, so n must be the true length of the array. */
     bool array = strcmp(calling, "split_sizes") == 0;
     rg_dims d = { .n = any(40) == 0 && !array ? (int)odd_integer() : (int)any(4) };
     for (int i = 0; i < RG_MAX_DIMS; i++)
@@ -846,7 +846,7 @@ static const rg_module_item *named_children(void) {
     return any(4) ? none : NULL;
 }
 
-/* An encoder takes over its layer. */
+/* An encoder takes over its layer, so the layer must be a new one. */
 static rg_module *new_layer(void) { return (rg_module *)rg_nn_linear(2, 3); }
 
 static rg_named_list dict(void) {
@@ -1048,8 +1048,8 @@ static bool well_formed(const char *message) {
            && (!line || line[1] == '\t');
 }
 
-/* If the name begins with a suffix that only C needs, returns what follows the suffix. Otherwise
- * returns the name. */
+/* `name` is the rest of a function's name. If it begins with a suffix that only C needs, such as
+ * "_dims", returns what follows the suffix. Otherwise returns `name`. */
 static const char *after_ending(const char *name) {
     static const char *const behind[] = { "_packed",  "_dims",  "_dim",   "_with",    "_keys",
                                           "_list",    "_items", "_full",  "_alpha",   "_p",
@@ -1418,7 +1418,7 @@ static void say_functions(const char *which) {
     }
 }
 
-/* The calls cause too many warnings to be read. */
+/* A handler that ignores warnings. The calls cause too many of them to be read. */
 static void say_nothing(const char *message) { (void)message; }
 
 int main(int argc, char **argv) {

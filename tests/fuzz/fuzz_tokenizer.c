@@ -6,9 +6,9 @@
  *
  *     build/tests/fuzz/fuzz_tokenizer [iterations] [seed]
  *
- * The file is in memory: it is the input up to a byte of 0, and the text follows. The program
- * mutates inputs of its own. Built with -DRG_LIBFUZZER -fsanitize=fuzzer, it takes those of
- * libFuzzer.
+ * The file is in memory. It has the bytes of the input up to the first byte of 0, and the bytes
+ * after that one are the text. The program mutates inputs of its own. Built with -DRG_LIBFUZZER
+ * -fsanitize=fuzzer, it takes those of libFuzzer.
  */
 #include "limited.h"
 #include "regard.h"

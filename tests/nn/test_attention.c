@@ -184,7 +184,8 @@ static rg_tensor *looks_on(rg_tensor *x, const char *name, void *context) {
 }
 
 /* Attention is one op while no hook looks inside it, even if a hook looks at another layer. If the
- * weights are asked for, attention is several ops, but makes nothing that only hooks need. */
+ * weights are asked for, attention is several ops, but computes no tensor that only a hook would
+ * use. */
 START_TEST(test_what_is_not_looked_at) {
     rg_transformer_encoder_layer *m = rg_nn_transformer_encoder_layer(4, 2, .dim_feedforward = 3);
     rg_tensor *x = rg_randn(3, 2, 4);
@@ -523,7 +524,8 @@ static bool attends_from_cache(void) {
            && rg_multihead_attention_forward(denied, x, x, x, .cache = &seen).weights;
 }
 
-/* Key and value are another tensor than the query, so that the projections are separate. */
+/* One tensor is both key and value, and the query is another. So the query and the keys are
+ * projected separately. */
 static bool attends_to_others(void) {
     rg_tensor *x = denied_x, *k = rg_narrow(denied_x, 0, 0, 2);
     return k

@@ -15,7 +15,8 @@ static void *new_model(int64_t inputs, rg_dtype dtype) {
     return m;
 }
 
-/* Sets the model's tensors to numbers that a Python program gives them, too. */
+/* Sets the model's tensors to the numbers of step t. The Python program that printed averages[]
+ * sets the same numbers. */
 static void set_model(void *m, int t) {
     RG_SCOPE();
     RG_NO_GRAD();

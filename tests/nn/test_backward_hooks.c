@@ -426,8 +426,8 @@ START_TEST(test_errors) {
              "register_full_backward_hook: expected a function but got NULL");
     ck_fails(rg_register_full_backward_pre_hook(NULL, pre, NULL) >= 0, RG_TYPE_ERROR,
              "expected a module but got NULL");
-    /* With a backward hook, the result of the module can't be written to in place. Nor can its
-     * input be written to inside forward. */
+    /* If a module has a backward hook, its result can't be written to in place. Inside its forward,
+     * its input can't be written to, either. */
     rg_register_full_backward_hook(m, full, &h);
     ck_fails(rg_mul_(rg_call(m, x), 2), RG_RUNTIME_ERROR, "is being modified inplace");
     rg_module *w = RG_READY(&RG_MODULE(Product, &in_place_class)->base);

@@ -32,7 +32,8 @@ typedef enum {
 static way failing;
 static const char own_sentence[] = "it failed because it should";
 
-/* Fails in the chosen way. Returns whether the function has to return a result all the same. */
+/* Fails in the chosen way. Returns true if the calling function must return a result nevertheless.
+ */
 static bool goes_on(void) {
     switch (failing) {
     case SAYS_WHY:

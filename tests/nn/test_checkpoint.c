@@ -725,8 +725,8 @@ START_TEST(test_no_part_of_a_recorded_step) {
 }
 END_TEST
 
-/* Two weights can't be loaded into one that is tied, as in rg_module_load: one of them would be
- * lost. */
+/* A file with two weights doesn't load into a model where the two are tied, since one of them would
+ * be lost. rg_module_load refuses such a file as well. */
 START_TEST(test_a_tied_weight_from_two) {
     RG_SCOPE();
     make_folder();
@@ -783,8 +783,8 @@ static void check_saved(bool done) {
     ck_assert_double_eq(other.step, steps);
 }
 
-/* Asserts that the run has all of the file if `done`, and else that it hasn't changed. Then gives
- * the run its earlier values again. */
+/* Asserts that the run has all values of the file if `done` is true, and that it hasn't changed if
+ * `done` is false. Then gives the run its earlier values again. */
 static void check_loaded(bool done) {
     RG_SCOPE();
     ck_assert(is_as(&other, done ? &run_was : &other_was));

@@ -226,7 +226,8 @@ END_TEST
 
 /* ---- places in a list --------------------------------------------------------------- */
 
-/* As in Python, place -n is the first one, and a module that is inserted at place n is the last. */
+/* As in Python, index -n is the first of n modules. A module inserted at index n becomes the last
+ * one. */
 START_TEST(test_first_and_last_places) {
     RG_SCOPE();
     rg_sequential *s = rg_nn_sequential(rg_nn_relu(), rg_nn_tanh());

@@ -359,8 +359,8 @@ START_TEST(test_not_registered) {
 }
 END_TEST
 
-/* A submodule of two trees is copied with the second one. In the copy, its parameters are named by
- * its place in the second tree. */
+/* A module is in two trees, and the second tree is copied. In the copy, the module's parameters are
+ * named by their path in the second tree. */
 START_TEST(test_part_of_another_tree) {
     RG_SCOPE();
     rg_sequential *part = rg_nn_sequential(rg_nn_relu());

@@ -245,7 +245,8 @@ START_TEST(test_state_refused) {
              "index 1 is -1.0, but expected");
     ck_fails(rg_random_split(10, 2, ((double[]){ NAN, 10 })).n >= 0, RG_VALUE_ERROR, sum);
     ck_fails(rg_random_split(10, 2, half_too_many).n >= 0, RG_VALUE_ERROR, sum);
-    /* Only as many lengths are read as there are parts. */
+    /* The array may be longer than the number of parts. The elements beyond that number aren't
+     * read. */
     const double two[] = { 0.5, 0.5, NAN }, all_of_ten[] = { 3, 7, NAN };
     ck_assert_int_eq(rg_random_split(10, 2, two).n, 2);
     ck_assert_int_eq(rg_random_split(10, 2, all_of_ten).n, 2);

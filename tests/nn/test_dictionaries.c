@@ -1,6 +1,7 @@
 /*
- * test_dictionaries.c: a list of tensors by name is a dictionary, whose keys differ: each function
- * that takes one refuses a name that comes twice, and changes nothing.
+ * test_dictionaries.c: a list of tensors by name is a dictionary, so no two entries may have the
+ * same name. Each function that takes such a list refuses a name that comes twice, and changes
+ * nothing.
  */
 #include "tests/scratch.h"
 #include "tests/test.h"

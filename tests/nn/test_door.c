@@ -410,8 +410,8 @@ static void calls_there(int signal) {
     result_there = rg_call(called_there, rg_ones(1));
 }
 
-/* A program may run on a stack of its own, at lower addresses than the thread's stack. This isn't
- * taken for the end of the thread's stack. */
+/* A program may run on a stack of its own, at lower addresses than the thread's stack. A call on
+ * such a stack doesn't fail as if the thread's stack were used up. */
 START_TEST(test_another_stack) {
     /* ThreadSanitizer forbids signal handlers that allocate memory. */
     if (!CAN_RECUR)
@@ -429,8 +429,8 @@ START_TEST(test_another_stack) {
 }
 END_TEST
 
-/* Keywords in which an absent tensor was left out have NULL there: the message names the option. If
- * NULL comes from a call that failed, the message of that call stays. */
+/* If keywords leave out an absent tensor, its field is NULL, and the error message names the field.
+ * If the NULL comes from a call that failed, the error of that call stays. */
 START_TEST(test_keywords_without_tensors) {
     rg_tensor *x = rg_ones(5, 2, 4);
     rg_multihead_attention *attention = rg_nn_multihead_attention(4, 2);

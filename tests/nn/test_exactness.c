@@ -153,8 +153,8 @@ static exact_error error_of(rg_tensor *y, rg_tensor *z, bool by_element) {
     return (exact_error){ sqrt(e.rms), e.worst };
 }
 
-/* Returns the limit of our root mean square, where PyTorch's is `torch`: half as much again, and a
- * little more, since the errors of few elements vary by chance. */
+/* Returns the limit of our root mean square error, where PyTorch's is `torch`. The limit is 1.5
+ * times PyTorch's and a little more, since the errors of few elements vary by chance. */
 static double most_of(double torch, int64_t n) {
     return 1.5 * torch + 0.25 + 0.5 / sqrt((double)n);
 }
@@ -214,8 +214,9 @@ static const char *const plain[] = {
     "unique_dim",    "nonzero",       "searchsorted",  "floor_divide",
 };
 
-/* These ops are gradients of ops in the table, which call the same kernels without the op.
- * row_norms has the same bits as norm (tests/tensor/test_reduce.c). */
+/* Each of these ops is the gradient of an op in the table. A backward run of that op calls the same
+ * kernel without the gradient's op. row_norms has the same bits as norm
+ * (tests/tensor/test_reduce.c). */
 static const char *const within[] = { "conv_input", "conv_weight", "fold", "interleave",
                                       "unindex", "unstride", "row_norms" };
 

@@ -1,8 +1,8 @@
 /*
- * test_fields.c: a program assigns something else to a module's fields, or registers it there: what
- * is absent, of another kind, class, shape or dtype. The module's call then fails with a sentence
- * or computes what the fields say, and never crashes. (Fields that aren't registered are const:
- * tests/refused checks that.)
+ * test_fields.c: a program assigns other values to a module's fields, or registers other values
+ * there: absent ones, or ones of another kind, class, shape or dtype. A call of the module then
+ * fails with an error message, or computes what the fields say. It never crashes. (Fields that
+ * aren't registered are const: tests/refused checks that.)
  */
 #include "nn/registry.h"
 #include "regard.h"
@@ -101,7 +101,8 @@ static void *odd_child(int i) {
 
 static int failures, successes;
 
-/* Puts something else in the place, calls the module, and puts back what was there. */
+/* Puts the i-th odd tensor or module into the entry's field, calls m, and restores the field.
+ * Asserts that the call has either returned a result or set an error. */
 static void try_value(const example *e, void *m, const rg_named_module *at, const rg_entry *entry,
                       int i) {
     RG_SCOPE();

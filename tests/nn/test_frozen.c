@@ -163,7 +163,8 @@ static bool freeze_and_thaw(void) {
 START_TEST(test_memory_denied) { ck_assert(deny_in_turn(freeze_and_thaw, NULL) > 10); }
 END_TEST
 
-/* A gradient penalty on w. Its recording has other tensor structs with w's leaf. */
+/* Adds a gradient penalty to w's gradient. A recording of this step has tensor structs besides w
+ * that belong to the same leaf. */
 static void penalty(void *w) {
     rg_tensor *g = rg_grad(rg_sum(rg_pow(w, 3.)), w, .create_graph = true);
     rg_backward(rg_sum(rg_square(g)));

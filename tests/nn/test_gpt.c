@@ -51,7 +51,8 @@ START_TEST(test_calling) {
     ck_assert(y.loss == RG_NONE && rg_equal(rg_call(m, tokens()), y.logits));
     ck_assert(
         rg_equal(rg_call(m, tokens(), targets()), rg_gpt_forward(m, tokens(), targets()).loss));
-    /* A hook gets one input without targets, and two with targets. */
+    /* Without targets, the call has one input, and with targets it has two. A hook gets all of
+     * them. */
     int inputs = 0;
     ck_assert(rg_register_forward_hook((rg_module *)m, count_inputs, &inputs) >= 0);
     rg_gpt_forward(m, tokens(), RG_NONE);
@@ -179,7 +180,7 @@ START_TEST(test_what_generation_reads) {
 }
 END_TEST
 
-/* If there is one row, generation ends with it. If there is none, generation doesn't end early. */
+/* With one row, generation ends when that row ends. Without rows, generation doesn't end early. */
 START_TEST(test_few_rows) {
     static const double p[] = { 0.2, 0.4, 0.1, 0.3 };
     rg_gpt *m = always(p);
@@ -290,7 +291,7 @@ START_TEST(test_cache) {
         ck_assert_msg(far < twin_limit(dtype), "%g", far);
         ck_fails(rg_gpt_cached(m, rg_narrow(idx, 1, 0, 2), cache, 39), RG_RUNTIME_ERROR,
                  "Cannot forward sequence of length 41");
-        /* All layers would write to one memory. */
+        /* In this cache all layers share the same memory, so the cache is refused. */
         rg_tensor *one = rg_expand_dims(rg_narrow(cache, 0, 0, 1), rg_shape(cache));
         ck_fails(rg_gpt_cached(m, rg_narrow(idx, 1, 0, 2), one, 0), RG_RUNTIME_ERROR,
                  "more than one element of the cache refers to a single memory location");

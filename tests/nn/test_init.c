@@ -120,8 +120,7 @@ START_TEST(test_what_they_refuse) {
         ck_fails(inits[i].fill(RG_NONE), RG_TYPE_ERROR, "got RG_NONE");
         ck_ok(inits[i].fill(rg_empty(3, 0)));
     }
-    /* If there is nothing to fill, the fans aren't computed, for which the tensor has too few
-     * dims. */
+    /* The tensor has no elements, so its fans aren't computed. It has too few dims for them. */
     ck_ok(rg_nn_init_kaiming_uniform_(rg_empty(0)));
 }
 END_TEST

@@ -252,8 +252,8 @@ START_TEST(test_second_order) {
         RG_SCOPE();
         rg_tensor *x[8];
         checked = &layers[i];
-        /* The gradients of these layers aren't derivatives: a row is left out, or divided by its
-         * count. */
+        /* The gradients of these embeddings aren't derivatives. The gradient of one row is left
+         * out, or is divided by the count of the row's index. */
         if (strncmp(checked->name, "embedding_", 10) == 0)
             continue;
         rg_manual_seed(1);
@@ -446,7 +446,7 @@ START_TEST(test_a_state_without_batches) {
     ck_ok(rg_module_load(s, scratch("old.safetensors")));
     scratch_end();
     ck_assert(rg_item(bn->num_batches_tracked) == 7 && rg_at(bn->running_var, 0) == 2 * var);
-    /* Other values must be there. */
+    /* A state that lacks any other value is refused. */
     ck_fails(rg_load_state_dict(s, (rg_named_list){ n - 1, some }, true), RG_RUNTIME_ERROR,
              "Missing key(s) in state_dict: \"1.bias\". ");
     rg_batch_norm_module *copy = rg_deepcopy(bn);
@@ -471,8 +471,8 @@ START_TEST(test_a_batch_norm_without_memory) {
 }
 END_TEST
 
-/* Modules of max pooling return the indices of the maxima, too, if they are called with
- * keywords. */
+/* If modules of max pooling are called with keywords, they also return the indices of the maxima.
+ */
 START_TEST(test_places_of_the_greatest) {
     rg_tensor *x = rg_reshape(rg_sin(rg_arange(2 * 3 * 4 * 6)), 2, 3, 4, 6);
     rg_tensor *row = rg_select(x, 2, 1);

@@ -160,7 +160,7 @@ START_TEST(test_load_state_dict_complains_as_torch) {
 }
 END_TEST
 
-/* Asserts that torch's complaint lists these keys, and no others, after its words. */
+/* Asserts that PyTorch's error of this case lists these keys after `words`, and no others. */
 static void listed(const char *name, const char *words, rg_names keys) {
     char want[2000] = "";
     size_t n = 0;

@@ -546,9 +546,9 @@ START_TEST(test_clipping) {
     rg_list l = RG_LIST(rg_requires_grad_(rg_zeros(2, 2), true),
                         rg_requires_grad_(rg_zeros(3), true), rg_requires_grad_(rg_zeros(2), true));
     const double inf = INFINITY, norm_type[] = { 2, 1, inf, 3.5, -inf };
-    /* torch.nn.utils.clip_grad_norm_ with a norm of at most 2 returns these norms, and makes these
-     * last elements of the last gradient. The gradients are [[1, -2], [3, -4]], None and [0.5, 6].
-     */
+    /* For the gradients [[1, -2], [3, -4]], None and [0.5, 6], torch.nn.utils.clip_grad_norm_ with
+     * a norm of at most 2 returns total[]. It changes the last element of the last gradient to
+     * last[]. */
     const double total[] = { 8.139410018920898, 16.5, 6, 6.542354583740234, 0.5 };
     const double last[] = { 1.4743082523345947, 0.727272629737854, 1.999999761581421,
                             1.8342018127441406, 6 };
@@ -1637,7 +1637,8 @@ static int warnings_of_loop(way clears, extra also) {
     return end_of_count();
 }
 
-/* A step warns of gradients that nothing has cleared since the last one, and of no others. */
+/* A step warns of gradients that nothing has cleared since the previous step. It warns of no other
+ * gradients. */
 START_TEST(test_warns_of_old_gradients) {
     for (way clears = 0; clears < WAYS; clears++)
         for (extra also = 0; also < EXTRAS; also++)
@@ -1691,7 +1692,8 @@ START_TEST(test_warns_of_no_pair_of_networks) {
 }
 END_TEST
 
-/* Two parameters have their gradients in one buffer, and an optimizer each. There is no warning. */
+/* The gradients of two parameters share one buffer. Each parameter has its own optimizer, and the
+ * optimizers' steps give no warning. */
 START_TEST(test_warns_of_no_shared_buffer) {
     loop one = loop_begin(BY_ZERO, NOTHING), two = loop_begin(BY_ZERO, NOTHING);
     rg_tensor *flat = rg_keep(rg_zeros(2, 1, 3));
@@ -1781,7 +1783,8 @@ START_TEST(test_warns_of_a_nan_loss) {
 }
 END_TEST
 
-/* As in torch, the sums of all groups begin with the value with which Adagrad was made. */
+/* As in torch, the sums of all groups begin with the initial_accumulator_value that
+ * rg_optim_adagrad got. The option of a later group has no effect on them. */
 START_TEST(test_adagrad_sums_begin) {
     RG_SCOPE();
     rg_tensor *w[3];

@@ -442,7 +442,8 @@ START_TEST(test_a_checkpoint_that_fails) {
 }
 END_TEST
 
-/* Each option has a row that says how it is saved, and that leads to its own number. */
+/* Each option has a row in rgi_options, with the option's name, its kind, and its offset in an
+ * array of doubles. */
 START_TEST(test_options_have_rows) {
     for (int k = 0; k < RG_OPTION_COUNT; k++) {
         ck_assert_msg(rgi_options[k].name, "nn/optim/optimizer.c: option %d has no row", k);

@@ -397,8 +397,8 @@ static rg_tensor *notes_point(rg_tensor *x, const char *name, void *context) {
     return RG_NONE;
 }
 
-/* Returns true for a value that is used together with later values, though these don't depend on
- * it. */
+/* Returns true if some values that are computed after this point don't depend on it. For example,
+ * keys are computed after queries, but not from them. */
 static bool stands_beside_others(const char *point) {
     static const char *const beside[] = { "transformer.wte", "hook_embed", "hook_q", "hook_k" };
     for (int i = 0; i < 4; i++)

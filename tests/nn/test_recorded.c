@@ -146,7 +146,7 @@ static void checks_gradients(void *x_) {
 }
 
 /* A step that reads a number from a tensor can't be recorded, since each run would use the number
- * of the time of the recording. A plain number in the program can be recorded. */
+ * that was read during the recording. A step with a constant number can be recorded. */
 START_TEST(test_numbers_of_tensors) {
 #define ROW(name, call) name,
     static const char *const names[] = { NUMBERS(ROW) };
@@ -370,7 +370,7 @@ static int look_into(const char *path, const char *header) {
     return found;
 }
 
-/* Returns whether the file was given before. */
+/* Returns whether an earlier call was given the same file. */
 static bool was_given(const char *path) {
     static ino_t given[500];
     static int n;
@@ -466,7 +466,8 @@ static void drops(void *t, void *none) {
 static int hook_id;
 static rg_hooks_guard hook_scope;
 
-/* HOOK(name, begin, end): a kind of hook, how it is put in force, and how it is removed. */
+/* HOOK(name, begin, end) defines a kind of hook. `begin` registers the hook, and `end` removes it.
+ */
 #define HOOK(name, begin, end)                                \
     static void begins_##name(void) { ck_ok((begin, true)); } \
     static void ends_##name(void) { ck_ok((end, true)); }
@@ -510,7 +511,7 @@ static const struct {
     { begins_anomaly, ends_anomaly, "anomaly mode can't check" },
 };
 
-/* Another model's step, of which no hook above is a part. */
+/* Another model's step, which calls none of the hooks above. */
 static void step_beside(void *model) { rg_call((rg_sequential *)model, hooked.beside); }
 
 static rg_replay *hooked_make(void) {

@@ -541,8 +541,8 @@ END_TEST
 /* Returns how often the op was called since the profile began. */
 static double calls_of(const char *op) { return (double)rg_profile_cost(op).calls; }
 
-/* If all sequences of a batch have the same length, nothing is cut. If no step is missing, nothing
- * is padded. */
+/* If all sequences of a batch have the same length, the layer cuts nothing. If no sequence lacks a
+ * step, no padding is added. */
 START_TEST(test_what_needs_no_cutting) {
     rg_tensor *x = rg_randn(4, 2, 3);
     rg_rnn_module *m = rg_nn_rnn(3, 2);

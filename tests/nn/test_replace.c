@@ -219,8 +219,8 @@ START_TEST(test_module_list) {
 }
 END_TEST
 
-/* The compiler refuses a tensor in a list of modules. If the tensor has lost its type, the library
- * refuses it. */
+/* The compiler refuses a tensor in a list of modules. If the tensor is passed as a void *, the
+ * library refuses it. */
 START_TEST(test_tensors_among_modules) {
     void *x = rg_ones(2), *y = rg_ones_dims(RG_DIMS(2), RG_FLOAT64);
     ck_fails(rg_nn_sequential(rg_nn_relu(), x, rg_nn_relu()), RG_TYPE_ERROR,

@@ -548,7 +548,8 @@ static void carries_on(void *context) {
     rg_error_clear();
 }
 
-/* A run would add to the constant once more. So recording must fail, or `two` was denied memory. */
+/* Each run would add 1 to the constant `two` again. So the recording must fail, unless the step was
+ * denied memory for `two`. */
 static void adds_to_a_constant(void *context) {
     rg_tensor *w = context, *two = rg_full(RG_DIMS(4), 2);
     if (two)
@@ -1079,8 +1080,8 @@ START_TEST(test_rounds_take_turns) {
 }
 END_TEST
 
-/* The gradient of a tensor that doesn't retain it is absent. Asking for it is allowed in a
- * recording. */
+/* If a tensor doesn't retain its gradient, rg_grad_of returns RG_NONE. A recorded step may call
+ * rg_grad_of for such a tensor. */
 static bool was_absent;
 static void asks_for_no_gradient(void *w) {
     rg_tensor *h = rg_mul(w, 2);
@@ -1202,8 +1203,8 @@ START_TEST(test_outputs_stay_as_they_lie) {
 }
 END_TEST
 
-/* A run notices that a recorded tensor has another dtype, or other data while the step still uses
- * its old data: in a saved value or in a view. */
+/* A run fails if a recorded tensor was given data of another dtype. It also fails if the tensor was
+ * given other data while a saved value or a view in the step has the old data. */
 static rg_tensor *parameter;
 static rg_optim *descent;
 static void learns(void *view) {
@@ -1280,8 +1281,8 @@ START_TEST(test_runs_without_memory) {
 }
 END_TEST
 
-/* A backward function of the program's returns two gradients that share memory. One of the two is
- * then added to. */
+/* A backward function of the program returns two gradients that share memory. The step then adds to
+ * one of the two. */
 static bool shares_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     (void)ctx;
     out[0] = rg_add(in[0], in[1]);
@@ -1375,8 +1376,9 @@ static void adds_and_reads(void *w) {
     rg_mul_(rg_grad_of(w), 3);
 }
 
-/* A gradient that the program has set, and also holds itself, must be the leaf's when a repetition
- * reads it: also if it was set before the tensor required grad. */
+/* The program sets a leaf's gradient and also holds the gradient itself. A repetition that reads
+ * this gradient fails if the leaf has another gradient by then. That holds even if the gradient was
+ * set before the tensor required grad. */
 START_TEST(test_given_before_grad_is_required) {
     RG_SCOPE();
     for (int before = 0; before < 2; before++) {
@@ -1597,8 +1599,8 @@ static void given_a_gradient(void *context) {
     rg_backward_many(2, roots, given, (rg_backward_options){ .gradient = RG_NONE });
 }
 
-/* One gradient reaches the leaf a itself, and w as a view. Another gradient is then added to that
- * of w. */
+/* One gradient becomes the gradient of the leaf a, and reaches w as a view of the same memory. Then
+ * another gradient is added to w's. */
 static void two_have_it(void *context) {
     outside *o = context;
     rg_set_grad(o->w, RG_NONE);
@@ -1745,8 +1747,8 @@ static void by_gaussian_nll(void *w) {
     rg_backward(rg_gaussian_nll_loss(w, checked[0], rg_mul(checked[1], 1)));
 }
 
-/* A run looks at the values of which a loss refuses some, as the step itself does. It fails before
- * gradients change. */
+/* Some losses refuse certain values. A run checks these values as the step itself does, and fails
+ * before gradients change. */
 START_TEST(test_refused_values) {
     static const struct {
         void (*step)(void *w);

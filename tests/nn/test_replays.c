@@ -241,7 +241,7 @@ END_TEST
 
 static rg_replays *running;
 
-/* Does one of several things, most of which fail. *context is its number. */
+/* Does the thing with the number *context. Most of these things fail. */
 static rg_tensor *fails(rg_tensor *const in[], void *context) {
     switch (*(int *)context) {
     case 1: return rg_matmul(in[0], rg_ones(7, 7));

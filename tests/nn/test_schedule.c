@@ -427,8 +427,8 @@ START_TEST(test_options_at_their_bounds) {
 }
 END_TEST
 
-/* Fails unless a schedule of this kind refuses another value of the option if, and only if, it
- * doesn't have the option. `byte` is the first byte of the option in q. */
+/* Changes the option in q, and makes a schedule of this kind. Asserts that the option is refused as
+ * unexpected exactly if this kind of schedule lacks it. `byte` is the option's first byte in q. */
 static void check_option(rg_optim *o, rg_schedule_kind kind, const char *name,
                          rg_schedule_options *q, char *byte) {
     *byte ^= 1;

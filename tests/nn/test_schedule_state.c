@@ -199,8 +199,8 @@ START_TEST(test_own_states) {
 }
 END_TEST
 
-/* Loading a state computes pct_start from the ends of the phases. If it differs from the schedule's
- * value only by rounding, the schedule's value stays. */
+/* Loading a state computes pct_start from the ends of the phases. If the result differs from the
+ * schedule's pct_start only by rounding, the schedule's own value stays. */
 START_TEST(test_share_of_the_way_up) {
     for (int steps = 7; steps < 60; steps++) {
         RG_SCOPE();
@@ -454,7 +454,8 @@ static bool may_lack(const char *key, rg_schedule_kind kind) {
     return key[0] == '_' && strncmp(key, "_milestones.", 12) != 0;
 }
 
-/* A state is refused if it lacks a key, unless may_lack allows that, or the key has no tensor. */
+/* A state that lacks a key is refused, except for keys that may_lack allows and keys whose value is
+ * RG_NONE. */
 START_TEST(test_each_key_is_needed) {
     for (size_t i = 0; i < RG_COUNT(made); i++) {
         rg_schedule *s = new_schedule(i, 3);

@@ -124,7 +124,7 @@ static void read_case(transformer_case *c, golden_file *f, char *words) {
     c->g = c->nograd ? NULL : golden_field(f, ':');
 }
 
-/* ---- what regard makes of it ----------------------------------------------------- */
+/* ---- the same case in regard ----------------------------------------------------- */
 
 static bool is_kind(const transformer_case *c, const char *kind) { return !strcmp(c->kind, kind); }
 
@@ -454,7 +454,7 @@ START_TEST(test_bad_arguments) {
     ck_fails(rg_nn_transformer(.d_model = 4, .nhead = 3), RG_RUNTIME_ERROR,
              "embed_dim must be divisible by num_heads");
     ck_fails(rg_nn_transformer(.activation = NULL), RG_TYPE_ERROR, "a function as activation");
-    /* The sentence is about the first part that can't be made. */
+    /* The error is about the first submodule that can't be made. */
     ck_fails(rg_nn_transformer(.d_model = -1), RG_VALUE_ERROR,
              "embed_dim and num_heads must be greater than 0, got embed_dim=-1");
     ck_fails(rg_nn_transformer(.d_model = -1, .custom_encoder = rg_nn_relu()), RG_VALUE_ERROR,
@@ -591,8 +591,8 @@ static bool cuts_off(rg_transformer_encoder *m, bool masked) {
     return rg_item(rg_sum(rg_abs(rg_select(rg_select(y, 0, 1), 0, 2)))) == 0;
 }
 
-/* On its fast path, torch sets padded positions to zero. FAST is a layer for which that path is
- * open. */
+/* FAST makes a layer for which torch can take its fast path. On this path, torch sets padded
+ * positions to zero. */
 #define FAST(heads, ...)                                                                 \
     rg_nn_transformer_encoder_layer(4, heads, .dim_feedforward = 3, .batch_first = true, \
                                     __VA_ARGS__)
@@ -903,7 +903,7 @@ START_TEST(test_bad_caches) {
     other.tgt = rg_zeros(2, 2, 3, 2, 2, 2);
     ck_fails(rg_transformer_decoder_forward(m, x, x, .cache = &other), RG_RUNTIME_ERROR,
              "expected a cache of (2, 2, positions, 2), but got torch.Size([3, 2, 2, 2])");
-    /* Two layers would write to one memory. */
+    /* In this cache two layers share the same memory, so the cache is refused. */
     other.tgt = rg_expand_dims(rg_zeros(1, 2, 2, 2, 3, 2), RG_DIMS(2, 2, 2, 2, 3, 2));
     ck_fails(rg_transformer_decoder_forward(m, x, x, .cache = &other), RG_RUNTIME_ERROR,
              "more than one element of the cache's tgt refers to a single memory location");

@@ -156,7 +156,8 @@ static void goes_on_after_reading(void) {
     rg_print(rg_exp(y));
 }
 
-/* A rule of the library fails, and goes on with its NULL, while an earlier failure is unread. */
+/* The rule of exp fails in a backward run, and goes on with the NULL of its failed call. An earlier
+ * failure is still unread. */
 static void goes_back_after_a_failure(void) {
     rg_tensor *y = rg_exp(rg_requires_grad_(rg_ones(2), true));
     wrong();
@@ -201,7 +202,8 @@ static void fails_twice_in_one_call(void) {
     rg_margin_ranking_loss(rg_eq(rg_ones(2), 1), rg_eq(rg_ones(3), 1), rg_eq(rg_ones(3), 1));
 }
 
-/* The function that fails is named once, though it goes on with its NULL. */
+/* cross_entropy fails, and passes the NULL of its failed call on to other calls. The report names
+ * cross_entropy once. */
 static void computes_a_loss(void) {
     rg_backward(rg_cross_entropy(rg_ones(3, 4), rg_literal([ 0, 1 ])));
 }
@@ -239,7 +241,7 @@ static void gives_its_own_number(void) {
     rg_eye(-1, 2);
 }
 
-/* A rule that reads several values of a freed graph fails once. */
+/* The rule of cross_entropy reads several values of a freed graph. Only one failure is reported. */
 static void goes_back_again(void) {
     rg_tensor *x = rg_requires_grad_(rg_ones(2, 3), true), *target = rg_literal([0, 1]);
     rg_tensor *loss = rg_cross_entropy(x, target);
@@ -256,7 +258,7 @@ static void calls_modules(void) {
     rg_module_free(model);
 }
 
-/* The failure was there before the call of the module. */
+/* A call has failed before the module is called. */
 static void calls_after_a_failure(void) {
     rg_sequential *model = rg_nn_sequential(rg_nn_linear(4, 2));
     wrong();
@@ -453,8 +455,8 @@ static const struct {
       "linear: mat1 and mat2 shapes cannot be multiplied (6x3 and 4x2)\n" },
 };
 
-/* Returns how many hints a program gets with its report: one, if the report names the failure that
- * the program hasn't read, and calls can be found. */
+/* Returns the number of hints that a program's report has. It is 1 if the report names the failure
+ * that the program hasn't read, and if the C library can list calls. Otherwise it is 0. */
 static int hints_with(const char *text) {
 #if __has_include(<execinfo.h>)
     const char *line = strstr(text, "regard: ");
@@ -583,7 +585,8 @@ static void prints_text(void) {
     dprintf(STDERR_FILENO, "%s\n", text ? text : "no text");
 }
 
-/* A program prints such a text at once, and puts(NULL) would end it: the report comes before. */
+/* A program may pass the text to puts at once, and puts(NULL) would end the program. So the failure
+ * is reported before the function returns NULL. */
 START_TEST(test_texts) {
     static const char *(*const functions[])(rg_tensor *t) = {
         rg_repr,     rg_repr_shape, rg_repr_numpy, rg_repr_tf,    rg_str,       rg_graph_dot,

@@ -258,8 +258,8 @@ static void test_buffers_that_stay(void) {
     rg_module_free(d);
 }
 
-/* Notes how many bytes were sent. The gradients of a batch are sent while its last backward run
- * goes on. */
+/* A hook. Stores how many bytes the distributed module has sent when the hook is called. A batch's
+ * gradients are sent while its last backward run goes on. */
 static rg_tensor *note_bytes(rg_tensor *gradient, void *context) {
     const rg_distributed *d = ((void **)context)[0];
     *(int64_t *)((void **)context)[1] = d->bytes_sent;

@@ -115,7 +115,7 @@ static void test_disagreement(void) {
         FAILS(rg_all_reduce_(rg_ones(2)), text);
     }
     HOLDS(rg_barrier());
-    /* An unread failure from before doesn't make a call fail, and stays unread. */
+    /* A failure that was unread before the call doesn't make the call fail, and stays unread. */
     if (odd)
         rg_matmul(rg_ones(2, 3), rg_ones(2, 3));
     HOLDS(rg_barrier() && rg_all_reduce_(rg_ones(2)));
