@@ -35,8 +35,8 @@ END_TEST
 typedef struct {
     const char *name;
     rg_multihead_attention_options how;
-    /* `attn` and `padding` say what the masks are: of bool (b), of floats (f), or causal (c). The
-     * digit in `attn` is the number of that mask's dims. */
+    /* `attn` and `padding` have the kinds of the masks: b for bool, f for floats, and c for causal.
+     * The digit in `attn` is the number of that mask's dims. */
     const char *attn, *padding;
     /* `fast` asks for no weights, and `each` asks for the weights of each head. */
     bool cross, train, fast, each, causal;
@@ -243,9 +243,9 @@ START_TEST(test_negative_dropout) {
 }
 END_TEST
 
-/* The inputs come piece by piece, and each query sees the keys up to its own position. Once the
- * cache is complete, each query sees all keys in the cache, and the arguments key and value aren't
- * read. The results are the same with and without weights. */
+/* In calls with a cache, the inputs come piece by piece, and each query sees the keys up to its own
+ * position. Once the cache is complete, each query sees all keys in the cache, and the arguments
+ * key and value aren't read. The results are the same with and without weights. */
 START_TEST(test_cache) {
     static const int sizes[][4] = { { 1, 2, 2 }, { 2, 1, 2 }, { 3, 2 }, { 5 }, { 1, 1, 1, 2 } };
     rg_set_default_dtype(RG_FLOAT64);

@@ -34,7 +34,8 @@ static bool called(const char *text) {
     return same;
 }
 
-/* A hook notes its name, and multiplies the gradient by `times` unless that is 0. */
+/* The context of a hook. The hook notes its name, and multiplies the gradient by `times` unless
+ * `times` is 0. */
 typedef struct {
     const char *name;
     double times;

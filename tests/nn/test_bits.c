@@ -187,8 +187,8 @@ START_TEST(test_attention) {
 }
 END_TEST
 
-/* AdamW steps over many elements. A GPT as wide as GPT-2 computes the logits of one token at a
- * time, with a cache of keys and values. */
+/* Compares AdamW's step of many elements, and the logits that a GPT as wide as GPT-2 computes for
+ * one token at a time, with a cache of keys and values. */
 START_TEST(test_optimizer_and_token) {
     int64_t n = sized(100000, 100000, (3 << 20) + 5), width = sized(24, 768, 768);
     rg_tensor *start = rg_randn(n), *slope = rg_randn(n), *stepped = NULL, *said = NULL,

@@ -94,7 +94,8 @@ static void check_batch(golden_file *f, char *at) {
     free(ids);
 }
 
-/* The lengths may be a literal with commas. */
+/* The lengths may be a compound literal, even though rg_random_split is a macro and the literal has
+ * commas. */
 START_TEST(test_literal_lengths) {
     rg_list parts = rg_random_split(5, 2, (double[]){ 2, 3 });
     ck_assert(parts.n == 2 && rg_size(parts.v[0], 0) == 2 && rg_size(parts.v[1], 0) == 3);

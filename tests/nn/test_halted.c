@@ -195,8 +195,8 @@ START_TEST(test_a_loop_that_only_reads) {
 }
 END_TEST
 
-/* A failed question about a tensor, or a failed load of a file, doesn't halt training: the program
- * may go on without the file. */
+/* A failed rg_size, or a failed load of a file, doesn't halt training. The program may go on
+ * without the file. */
 START_TEST(test_what_does_not_halt) {
     begin();
     ck_assert(rg_load_file(scratch("absent")).n < 0);

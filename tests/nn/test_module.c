@@ -416,7 +416,8 @@ static rg_tensor *failing(rg_module *m, rg_list in, rg_tensor *y, void *context)
     return NULL;
 }
 
-/* The context of a hook may be the address of a literal with commas. */
+/* The context of a hook may be the address of a compound literal such as this one, which has
+ * commas. */
 typedef struct {
     double factor, more;
 } line;

@@ -1570,7 +1570,8 @@ static const char old_gradients[] = "step: the gradients contain those of the la
 
 /* The way in which each step clears the gradients. BY_SCALING halves them instead. */
 typedef enum { BY_OPTIMIZER, BY_MODULE, BY_ZERO, BY_SET_GRAD, BY_SCALING, NEVER, WAYS } way;
-/* Additional work between the backward runs and the step. */
+/* Additional work in a step: clipping before the optimizer's step, or a second optimizer's step
+ * after it. */
 typedef enum { NOTHING, CLIP_NORM, CLIP_VALUE, TWO_OPTIMIZERS, EXTRAS } extra;
 
 typedef struct {
@@ -1619,8 +1620,9 @@ static void loop_end(loop *l) {
     rg_module_free(l->m);
 }
 
-/* Returns the number of warnings in a loop. Some of its steps have 1 or 2 more backward runs. One
- * more optimizer step follows after the gradients were cleared. */
+/* Returns the number of warnings in a loop. Some of its steps have 1 or 2 more backward runs. After
+ * step 3, the gradients are cleared and the optimizer steps once more, unless the loop never
+ * clears. */
 static int warnings_of_loop(way clears, extra also) {
     loop l = loop_begin(clears, also);
     begin_to_count(old_gradients);

@@ -102,7 +102,8 @@ static const struct {
     { "the saved hooks", pops_saved_hooks },
 };
 
-/* Calls the function `deed`, which frees an object, once. Does nothing unless `armed` is set. */
+/* The first call of act() after `armed` was set calls deed(), which frees an object. Other calls do
+ * nothing. */
 static bool armed;
 static void (*deed)(void);
 static void act(void) {

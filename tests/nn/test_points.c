@@ -23,8 +23,8 @@ static rg_gpt *small(void) {
     return m;
 }
 
-/* Compares the tensors with the numbers of the case name + suffix. Unlike in twin_near, infinities
- * may be equal. */
+/* Compares the tensors with the numbers of the case name + suffix. Unlike twin_near, accepts
+ * infinities that are equal to the expected ones. */
 static void near(const char *name, const char *suffix, int n, rg_tensor *const t[]) {
     golden_file f = golden_find(TWIN_DATA, "%s%s", name, suffix);
     char *numbers = golden_field(&f, ':');

@@ -291,7 +291,7 @@ START_TEST(test_ways_to_call) {
 }
 END_TEST
 
-/* Puts zeros in the place of the output and of the last c. */
+/* Replaces the output and the last c by zeros. */
 static rg_tensor *clear_both(rg_module *m, rg_list in, rg_tensor *y, void *context) {
     (void)in;
     rg_rnn_keywords *k = rg_keywords_of_call(m);

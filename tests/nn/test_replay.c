@@ -536,7 +536,7 @@ START_TEST(test_without_memory) {
 }
 END_TEST
 
-/* If a call in a step fails, the step may forget the error and go on. Then each run does what the
+/* If a call in a step fails, the step may clear the error and go on. Then each run does what the
  * step did while it was recorded, or the recording fails. */
 static bool went_without;
 static void carries_on(void *context) {
@@ -619,8 +619,8 @@ static void goes_back_twice(void *context) {
     rg_error_clear();
 }
 
-/* A step forgets an error. Each run must leave the gradients that the step left while it was
- * recorded. */
+/* A step clears an error and goes on. Each run must leave the gradients that the step left while it
+ * was recorded. */
 START_TEST(test_forgotten_runs_back) {
     rg_tensor *w[2] = { rg_requires_grad_(rg_full(RG_DIMS(2), 3.0), true),
                         rg_requires_grad_(rg_full(RG_DIMS(2), 5.0), true) };
@@ -1061,8 +1061,8 @@ static void *many_rounds(rg_tensor *w, int n) {
 static void two_rounds(void *w) { many_rounds(w, 2); }
 static void nine_rounds(void *w) { many_rounds(w, 9); }
 
-/* When a round has ended, its memory is reused by the next round, including that of a graph with
- * views. */
+/* A round of a step is a scope with a forward and a backward run. The next round reuses the memory
+ * of a round that has ended, including that of a graph with views. */
 START_TEST(test_rounds_take_turns) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_randn(128, 128), true);
@@ -1563,7 +1563,7 @@ static void forgets_a_refusal(void *w) {
     rg_error_clear();
 }
 
-/* A refused call fails, and the step may forget its error. The recording fails all the same. */
+/* A refused call fails, and the step may clear its error. The recording fails nevertheless. */
 START_TEST(test_refused_deeds_fail) {
     RG_SCOPE();
     went_on = true;

@@ -56,7 +56,8 @@ static bool is_right(int i) {
     return ok && rg_equal(rg_call(models[i], input()), of_one[i]);
 }
 
-/* Also runs backward into the parameters, if they require grad. */
+/* Calls each model, and compares its results. If `into_parameters`, also runs backward into the
+ * parameters. */
 static void *use_models(void *into_parameters) {
     bool ok = true;
     for (int turn = 0; turn < TURNS; turn++)

@@ -493,8 +493,8 @@ static int count_below(rg_named_list file, const char *name) {
     return rg_named_below(file, name).n;
 }
 
-/* In torch's state of LBFGS, "al" has a place for each pair that may be kept, and "ro" has one for
- * each pair that is kept. */
+/* In torch's state of LBFGS, "al" has as many entries as LBFGS may keep pairs of directions and
+ * steps. "ro" has one entry for each pair that it has kept. */
 START_TEST(test_lists_of_lbfgs) {
     RG_SCOPE();
     scratch_begin();

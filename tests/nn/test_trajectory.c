@@ -150,9 +150,8 @@ static double between_threads(const char *name) {
     return far;
 }
 
-/* Compares the losses. In float64, they differ from PyTorch's by at most the limit. In float32,
- * they differ by at most three times as much as PyTorch's losses with one thread from those with
- * two. */
+/* Compares the losses. In float64, they differ from PyTorch's by at most the limit. In float32, the
+ * limit is three times the distance between PyTorch's losses with one thread and those with two. */
 static void follow(const char *name, void (*learn)(double losses[]), double limit) {
     double far = farthest(name, learn, RG_FLOAT64);
     ck_assert_msg(far <= limit, "%s in float64 is off by %g", name, far);
