@@ -2,8 +2,8 @@
  * fuzz_ops.c: calls every public function with arguments that make no sense: shapes that don't fit,
  * dims out of range, extreme numbers, NaN, other dtypes, views, NULL, RG_NONE, tensors whose scope
  * has ended, failing memory. Each call gives a result, or an error whose message names the
- * function, and in the end nothing is alive. A failure that the program hasn't read stays, whatever
- * the call does.
+ * function. When the program ends, no tensor is alive. If the program hasn't read a failure, the
+ * failure stays, whatever the next call does.
  *
  *     build/tests/fuzz/fuzz_ops [calls] [seed]
  *

@@ -160,8 +160,8 @@ static rg_tensor *notes_length(rg_tensor *x, const char *name, void *lengths) {
     return RG_NONE;
 }
 
-/* Generation reads each token once, until the window moves. The result isn't copied if generation
- * doesn't end early. */
+/* Generation reads each token once, until there are more tokens than the window holds. The result
+ * isn't copied if generation doesn't end early. */
 START_TEST(test_what_generation_reads) {
     rg_gpt *m = small(true, 0);
     char lengths[40] = "";

@@ -366,7 +366,8 @@ static int open_counted(const char *path, int flags, mode_t mode) {
     return open_before(path, flags, mode);
 }
 
-/* Begins a test. Lengthens the thread's own lists first, so that no load lengthens them. */
+/* Begins a test. Lengthens the thread's lists of scopes and of tensors first, so that no load
+ * lengthens them. */
 static void begin(void) {
     const size_t outer = rg_scope_begin();
     scratch_begin();

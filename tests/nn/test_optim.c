@@ -255,7 +255,7 @@ END_TEST
 
 enum { MOST_CALLS = 64 };
 
-/* The losses and slopes that a closure returns, one for each call. If n is 0, the loss is -x.
+/* The closure returns n losses and n slopes in turn, again and again. If n is 0, the loss is -x.
  * `place` has the value of x at each call of the closure, and then the last value of x. */
 typedef struct {
     rg_tensor *x;
@@ -291,7 +291,7 @@ static int count_elsewhere(const script *s, char *places, int number) {
 }
 
 /* Makes two steps of LBFGS, whose options are in `words`. The closure returns the losses and slopes
- * of the next field. */
+ * of the next field of f. */
 static int follow_script(char *words, golden_file *f, int number) {
     RG_SCOPE();
     script s = { .x = rg_requires_grad_(rg_zeros_dims(RG_DIMS(1), RG_FLOAT64), true) };

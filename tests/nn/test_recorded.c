@@ -312,8 +312,9 @@ END_TEST
 
 /* ---- the functions in the headers ---------------------------------------------------------- */
 
-/* These functions take a path in a module, or a text that makes no tensor of the program's data.
- * The text of a literal or an index is a constant of the step, as a number is. */
+/* These functions aren't listed in once.def. They take a path in a module, a text of which no
+ * tensor is made, or the text of a literal or an index. The text of a literal or an index is a
+ * constant of the step, as a number is. */
 static const char *const others[] = { "rg_get_submodule", "rg_get_parameter",      "rg_get_buffer",
                                       "rg_parse",         "rg_parse_dtype",        "rg_index_text",
                                       "rg_index_item",    "rg_vocabulary_new_with" };

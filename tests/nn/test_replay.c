@@ -884,7 +884,7 @@ static void wild_drop(wild *w) {
     rg_drop(w->place);
 }
 
-/* Returns all that the program can see after a step, in one tensor. */
+/* Returns the parameters, the gradients and the kept results after a step, in one tensor. */
 static rg_tensor *wild_seen(wild *w) {
     RG_SCOPE();
     RG_NO_GRAD();

@@ -118,7 +118,8 @@ START_TEST(test_pictures) {
                "[[0,0.25,null,1e999,-1e999,1.235e+05]]]");
     ck_ok(rg_report_picture(r, "n", 0, rg_reshape(rg_arange(4), 2, 1, 2)));
     has_record("[\"picture\",\"n\",0,[],[],1,2,[[0,1],[2,3]]]");
-    /* Each of the 128 pixels is the mean of two elements, and has no name of a column. */
+    /* Each of the 128 pixels is the mean of two elements. The 256 names of columns aren't written.
+     */
     const char *names[256];
     for (int i = 0; i < 256; i++)
         names[i] = "name";

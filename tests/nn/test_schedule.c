@@ -94,7 +94,7 @@ static rg_schedule *chained_sequence(rg_optim *o) {
 #define FOLLOW_BOTH(name, ...)               \
     FOLLOW(name, false, plain, __VA_ARGS__); \
     FOLLOW(name ".closed", false, closed, __VA_ARGS__)
-/* Follows a schedule that has a momentum. */
+/* Follows a schedule that has a momentum twice: with SGD and with Adam. */
 #define FOLLOW_CYCLE(name, ...)              \
     FOLLOW(name, false, plain, __VA_ARGS__); \
     FOLLOW(name ".adam", true, plain, __VA_ARGS__)

@@ -235,7 +235,8 @@ static void check_keys(const transformer_case *c, void *m) {
     ck_assert_str_eq(keys, c->keys);
 }
 
-/* Compares the output and its gradients. Where `strided` is true, the inputs are strided. */
+/* Compares the output and its gradients with PyTorch's. If `strided` is true, the inputs are
+ * strided. */
 static void compare(const transformer_case *c, void *m, rg_dtype dtype, bool strided) {
     RG_SCOPE();
     rg_tensor *x[MOST_INPUTS], *wanted[TWIN_MOST * 4], *g[TWIN_MOST * 4];

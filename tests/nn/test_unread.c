@@ -118,7 +118,8 @@ static void trains(void) {
     rg_optim_free(o);
 }
 
-/* The backward run fails. The step, which it halts, reports the same failure. */
+/* The backward run fails, which halts the training. The optimizer's step reports the same failure.
+ */
 static void halts(void) {
     rg_tensor *w = rg_requires_grad_(rg_ones(4, 2), true);
     rg_optim *o = rg_optim_sgd(RG_LIST(w), .lr = 0.1);

@@ -50,9 +50,9 @@ static bool one_batch(const training *t) {
 
 /* ---- a rank alone ---------------------------------------------------------------------- */
 
-/* Runs `others` batches, and then one more with this request for memory denied. If
- * `gradients_stay`, the gradients of the earlier batches aren't cleared. Returns whether the last
- * batch succeeded. */
+/* Runs `others` batches, and then one batch in which the memory request with the number `request`
+ * is denied. If `gradients_stay`, the gradients of the earlier batches aren't cleared. Returns
+ * whether the last batch succeeded. */
 static bool batch_denied(int others, bool gradients_stay, int64_t request) {
     RG_SCOPE();
     training t = begin_training();
