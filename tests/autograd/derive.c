@@ -40,7 +40,7 @@ static double draw(char kind, uint64_t *state, int64_t i, int64_t n) {
     case 'p': return 0.1 + 2 * uniform(state);
     case 'u': return 0.05 + 0.9 * uniform(state);
     case 's': return 1.9 * uniform(state) - 0.95;
-    /* The divisor isn't a multiple of 7, so i * 7 has another remainder for each i. */
+    /* The divisor isn't a multiple of 7, so i * 7 has a different remainder for each i. */
     case 'd': return 0.17 * (double)((i * 7 + 3) % (n % 7 ? n : n + 1)) - 0.31;
     case 'z':
         shift = 0.1 + 0.3 * uniform(state);
@@ -599,7 +599,7 @@ int derive_alone(const rg_op *op, const rg_sample *s) {
 
 /* ---- writes ---------------------------------------------------------------------- */
 
-/* Returns numel elements of a buffer from `first` on, in that shape. */
+/* Returns a view of numel elements of the buffer, from `first` on, in this shape. */
 static rg_tensor *part_of(rg_tensor *buffer, int64_t first, rg_dims shape, int64_t numel) {
     return rg_view_dims(rg_narrow(buffer, 0, first, numel), shape);
 }
@@ -673,7 +673,8 @@ int derive_overlap(const rg_op *op, const rg_sample *s) {
     return faults;
 }
 
-/* Writes other values over a leaf or an index, as nobody should between forward and backward. */
+/* Writes other values over a leaf or an index. No program should do this between forward and
+ * backward. */
 static bool overwrite(rg_tensor *t) {
     RG_NO_GRAD();
     if (t->dtype == RG_BOOL)
@@ -762,8 +763,9 @@ int derive_written(const rg_op *op, const rg_sample *s) {
     return after_a_write(&w, op, s);
 }
 
-/* The same for an index that is out of bounds, which was written through rg_data. max_pool's
- * backward doesn't check its indices, which would cost a tenth of its instructions. */
+/* An index is set out of bounds through rg_data before backward. If backward doesn't read the
+ * index, the gradients stay the same. Otherwise an error refuses the run. max_pool is left out: its
+ * backward doesn't check indices, since the checks would cost a tenth of its instructions. */
 int derive_poked(const rg_op *op, const rg_sample *s) {
     const overwriting w = { poke, "out of bounds", false };
     return strcmp(op->name, "max_pool") == 0 ? 0 : after_a_write(&w, op, s);
@@ -884,7 +886,8 @@ static rg_tensor *unpack_but_one(void *packed, void *context) {
 }
 
 /* Runs the op forward and backward, and withholds the saved value number `turn`. Returns the number
- * of faults, and sets *all if fewer values were unpacked, so that none was withheld. */
+ * of faults. Sets *all to whether the run unpacked fewer than `turn` values, so none was
+ * withheld. */
 static int run_withheld(application a, int turn, bool *all) {
     RG_SCOPE();
     withheld w = { .turn = turn };

@@ -20,6 +20,6 @@ derive_check derive_first_order, derive_second_order, derive_layouts, derive_flo
     derive_inner, derive_alone, derive_overlap, derive_written, derive_poked,
     derive_out_of_memory, derive_withheld;
 
-/* Returns whether a backward run of the sample uses the fused derivative: it makes one call, or at
- * most half of the calls that a run with create_graph makes. */
+/* Returns whether a backward run of the sample uses the fused derivative. Such a run makes one
+ * call, or at most half of the calls that a run with create_graph makes. */
 bool derive_is_fused(const rg_op *op, const rg_sample *sample);

@@ -56,9 +56,9 @@ START_TEST(test_attention_lies_as_its_query_does) {
 }
 END_TEST
 
-/* For some of these shapes torch reads beyond k and v. It refuses other shapes for an odd reason.
- * Here batches and heads broadcast as in a product, and masks as in a sum. Lengths that differ are
- * refused. */
+/* torch reads beyond k and v for some of these shapes, and refuses other shapes for an odd reason.
+ * regard broadcasts batches and heads as rg_matmul does, and masks as rg_add does. It refuses k and
+ * v of different lengths. */
 START_TEST(test_attention_broadcasts) {
     rg_tensor *q = rg_randn(2, 3, 5, 4), *k = rg_randn(2, 3, 6, 4), *v = rg_randn(2, 3, 6, 4);
     rg_tensor *first_k = rg_narrow(k, 0, 0, 1), *first_v = rg_narrow(v, 0, 0, 1);

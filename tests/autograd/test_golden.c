@@ -433,8 +433,8 @@ static void check_case(op_case *c, const op_call *f) {
     }
 }
 
-static char directory[512]; /* The cases lie in this folder, */
-static char layouts[512];   /* and those that are about strides in this one. */
+static char directory[512]; /* The folder of the cases. */
+static char layouts[512];   /* The folder of the cases that are about strides. */
 
 static void check_function(const op_call *f, const char *folder) {
     golden_file file;

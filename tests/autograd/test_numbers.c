@@ -97,7 +97,7 @@ START_TEST(test_cosine_in_a_replay) {
 }
 END_TEST
 
-/* A variance that is one number gives the same as a tensor of it, in x's precision. */
+/* A variance that is one number gives the same loss as a tensor of x's dtype filled with it. */
 START_TEST(test_variance_as_a_number) {
     rg_tensor *x = rg_to(rg_arange(4.), RG_FLOAT64), *zero = rg_zeros_like(x);
     rg_tensor *many = rg_full_like(x, 0.3);
@@ -318,8 +318,8 @@ START_TEST(test_strides_of_new_dims) {
 }
 END_TEST
 
-/* A side can be padded by reflection with fewer elements than the dim has, and circularly with at
- * most as many. */
+/* Reflection pads a side with fewer elements than the dim has. Circular padding pads a side with at
+ * most as many elements as the dim has. */
 START_TEST(test_paddings_at_their_limits) {
     rg_tensor *x = rg_literal([[[ 1., 2., 3. ]]]);
     ck_ok(PAD(2, 2, RG_REFLECT));

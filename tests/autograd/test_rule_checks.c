@@ -1,6 +1,7 @@
 /*
- * test_rule_checks.c: rg_function_check names each rule that an op breaks, and the input or output
- * where it breaks it. The op has two inputs and two outputs, and each mistake is planted at either.
+ * test_rule_checks.c: rg_function_check names the rule that an op breaks, and the input or output
+ * at which the op breaks the rule. The op has two inputs and two outputs. Each mistake is planted
+ * at the first and at the second of them.
  */
 #include "autograd/tools/function.h"
 #include "tensor/base.h"
@@ -449,8 +450,8 @@ static bool first_narrow_forward(rg_function_context *ctx, rg_tensor *const in[]
     return out[0] && rg_fill_(rg_slice(out[0], 0, 1, rg_size(out[0], 0), 1), 1);
 }
 
-/* y = the sum of n, times a. n is a whole number, so the check doesn't require that n may lie in
- * memory with gaps. Backward reads n itself, not a saved copy. */
+/* y = the sum of n, times a. n has whole numbers, so the check doesn't call forward with an n that
+ * has gaps in memory. Backward reads n itself, not a saved copy. */
 static bool times_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     *(rg_tensor **)rg_function_state(ctx) = in[1];
     if (!rg_is_contiguous(in[1]) || has_zero_stride(in[1]))
@@ -817,8 +818,8 @@ START_TEST(test_spare_memory) {
 }
 END_TEST
 
-/* The check denies requests for memory until a call makes fewer. This last call fails for another
- * reason. */
+/* The check denies request 1 for memory, then request 2, and so on, until a call makes fewer
+ * requests. Here forward fails in this last call, for another reason than memory. */
 START_TEST(test_failure_in_the_last_call) {
     static rg_function_class twins[3];
     rg_tensor *a = wave(2, 3, 0.3), *b = wave(2, 3, 0.9);

@@ -212,7 +212,7 @@ static rg_tensor *laid_out(rg_tensor *x, layout how) {
 
 enum {
     SLOTS = 12,      /* The maximum number of tensors of a case. */
-    PLACES = 6,      /* The maximum number of dims of one size in them. */
+    PLACES = 6,      /* The maximum number of dims of one size in a case. */
     SIGNATURES = 4,  /* The maximum number of cases of a function. */
     VARIANTS = 3,    /* The maximum number of sets of dims that grow, for a size in a case. */
     SOME = 1 << 9,   /* From this number of elements on, a third of the sizes is tried. */
@@ -237,8 +237,8 @@ static struct {
     slot slots[SLOTS];
     int long_sizes;     /* The number of sets of dims that are yet to be tried at long sizes. */
     int64_t size, from; /* Dims of size `from` get the size `size`. */
-    bool renamed;       /* Size arguments of `from` also become `size`. */
-    bool inplace, typed; /* The call writes over its first tensor; the call takes a dtype. */
+    bool renamed;       /* Arguments that give the size `from` also become `size`. */
+    bool inplace, typed; /* inplace: writes over its first tensor. typed: takes a dtype. */
     layout g;
     rg_tensor *cotangent[OP_OUTPUTS];
 } larger;
@@ -728,8 +728,8 @@ static void try_size(int64_t size, bool goes_apart) {
     count->cases++;
 }
 
-/* Returns whether the function accepts the case at the least size. Sets *goes_apart if the results
- * are those of the pieces. */
+/* Returns whether the function accepts the case at the least size. Sets *goes_apart to
+ * whether pieces of the case give the same results as the whole case. */
 static bool takes(bool *goes_apart) {
     RG_SCOPE();
     outcome o;

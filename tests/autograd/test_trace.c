@@ -14,9 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Frame i of the stack is at this address. Its letter says what it is: p is a function of the
- * program, s one without a name, l a public function of the library, r one whose name begins with
- * r alone, and ? isn't known. */
+/* Frame i of the stack has the address &frames[i], and its letter stack[i] gives its kind. p is a
+ * function of the program, s a function without a name, and l a public function of the library. r
+ * is a function named rgb, which only looks like the library's, and ? is unknown. */
 static char frames[64];
 static const char *stack;
 static const char *program = "/usr/bin/program";
@@ -113,7 +113,7 @@ START_TEST(test_backward) {
 }
 END_TEST
 
-/* If memory is denied, the error says only that there is no memory, or it is the whole message. */
+/* If a request for memory is denied, the error is RG_OUT_OF_MEMORY or the whole message. */
 START_TEST(test_without_memory) {
     rg_tensor *zero = rg_zeros(2);
     stack = "pspsp";

@@ -129,7 +129,8 @@ typedef struct {
 } pass;
 enum { PASS_MOST = 64 << 20 }; /* The elements of an array that no cache can hold. */
 
-/* With AVX2 at most, loads are of 32 bytes. Loads of 64 bytes would be a fifth slower. */
+/* These functions are compiled for AVX2 at most, so their loads have 32 bytes. Loads of 64 bytes
+ * would be a fifth slower. */
 #ifdef __x86_64__
 #define EVERY_SET __attribute__((target_clones("avx2", "default")))
 #else
@@ -775,7 +776,7 @@ static double block(double bytes) {
  * weights 4 v d, and the embedding of positions 4 t d, with t indices of eight bytes.
  *
  * `held` is what lives when backward begins, each tensor in a block of its own. A layer holds five
- * streams (into the norms, into attention's first product and into c_fc, out of attention), q, k
+ * streams: the inputs of both norms, of qkv and of c_fc, and attention's output. It also holds q, k
  * and v together, gelu's x and y, and attention's logarithm for each row and head. The end holds
  * the norm's x and y, the logits, their logarithms, the loss, and the positions. */
 static growth_cost gpt_theory(const growth *g) {

@@ -1,12 +1,12 @@
 /*
- * gpt2.c: regard's half of gpt2.py, which tells it on standard input what to do, a line each, and
- * reads a line of answer for each. Texts are in hexadecimal.
+ * gpt2.c: regard's half of gpt2.py, which writes commands to this program's standard input. Each
+ * command is a line, and the program answers each with a line. Texts are in hexadecimal.
  *
  *     folder PATH      opens a folder's tokenizer, and answers with its number of tokens
  *     file PATH        opens a tokenizer.json, and answers with its number of tokens
  *     encode TEXT      answers with the ids of the text's tokens
  *     decode IDS..     answers with the text of the ids
- *     stream IDS..     does so too, but decodes one token at a time
+ *     stream IDS..     answers as decode does, but decodes one token at a time
  *     model PATH       opens a folder's model, and answers with its number of parameters
  *     logits IDS..     answers with the logits behind the last id
  *     greedy IDS..     answers with the ids, and 20 generated ones

@@ -1,6 +1,6 @@
 /*
  * bits.c: trains a small GPT, a convolution with a norm, and an LSTM, and prints each weight in
- * full. Built with the library and with regard.c, it prints the same.
+ * full. It must print the same whether it is built with the library or with regard.c.
  */
 #include "regard.h"
 

@@ -484,7 +484,7 @@ static void *release_20_headers(void *unused) {
     return unused;
 }
 
-/* When a thread ends, the free headers that it keeps don't get lost, either. */
+/* When a thread ends, the free headers that it keeps aren't lost. */
 START_TEST(test_no_header_gets_lost) {
     int64_t calls = 0;
     if (rgi_pool_bypassed() || rg_slow())
@@ -524,8 +524,8 @@ static void *ask_for_the_rest(void *calls) {
 }
 
 /* Leaves 9 KB of the thread's first chunk, which are too few for 64 headers, so a second chunk is
- * taken. Of the five blocks of 4 KB at the end, two come from those 9 KB, and three were left by
- * the thread before. */
+ * taken. Of the five blocks of 4 KB at the end, two come from those 9 KB, and three are free
+ * blocks that the previous thread left. */
 static void *ask_for_two_chunks(void *calls) {
     void *block[48];
     const int64_t before = rg_memory_stats().system_calls;
@@ -856,8 +856,8 @@ static bool bypassed_beside(const char *preloaded) {
     return WEXITSTATUS(status);
 }
 
-/* Of libraries that are loaded before a program, only valgrind's make the pool be bypassed. In a
- * build with a sanitizer it always is. */
+/* The pool is bypassed if LD_PRELOAD has a library of valgrind's, and not for other libraries. A
+ * build with a sanitizer, or with RG_DEBUG, always bypasses the pool. */
 START_TEST(test_pool_beside_others) {
     const char *fork = getenv("CK_FORK");
     if ((fork && strcmp(fork, "no") == 0) || rg_emulated())

@@ -622,8 +622,8 @@ START_TEST(test_bad_archives) {
              "member \"npy\": its name doesn't end with .npy");
     ck_fails(rg_load_npz(with_member("x.npz", file, n)).n != -1, RG_IO_ERROR,
              "member \"x.npz\": its name doesn't end with .npy");
-    /* In an archive's entry, the bytes before a short name are a part of its offset. With these
-     * offsets they and the name would read ".npy". */
+    /* In an archive's directory, a member's name comes after the bytes of the member's offset. With
+     * these offsets and short names, the last bytes before the name and the name read ".npy". */
     static const struct {
         const char *name;
         uint64_t place;

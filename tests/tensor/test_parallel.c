@@ -1,6 +1,6 @@
 /* test_parallel.c: work that is divided among threads. Every part is done once, whatever the number
- * of threads, also inside other such work. A kernel gives the same bits at 1 to 16 threads.
- * test_workers.c tests the threads themselves. */
+ * of threads, and also if the work is a part of other divided work. A kernel gives the same bits at
+ * 1 to 16 threads. test_workers.c tests the threads themselves. */
 #include "tests/test.h"
 #include "tensor/system/system.h"
 #include "tensor/threads/workers.h"
@@ -314,8 +314,9 @@ END_TEST
 static const char *const variables[] = { "REGARD_THREADS", "REGARD_NUM_THREADS",
                                          "OMP_NUM_THREADS" };
 
-/* Returns the number of threads of a process in whose environment variable number i has the value
- * `asked`, and the later variables have 5. If `asked` is NULL, none of them is set. */
+/* Returns the number of threads of a process in which variables[i] has the value `asked`. Variables
+ * after it have the value 5, and those before it aren't set. If `asked` is NULL, no variable is
+ * set. */
 static int threads_for(int i, const char *asked) {
     pid_t child = fork();
     ck_assert_int_ge(child, 0);
@@ -364,9 +365,9 @@ static void note_warning(const char *message) {
     rg_set_num_threads(rg_get_num_threads()); /* A handler may call the library. */
 }
 
-/* Runs a process in whose environment `variable` has this value and the others aren't set. The
- * process calls all functions that read the environment. Returns the number of its warnings, and
- * copies the last one to `text`. */
+/* Runs a process in which `variable` has this value and the other ones of `variables` aren't set.
+ * The process calls all functions that read the environment. Returns the number of its warnings,
+ * and copies the last one to `text`. */
 static int warnings_for(const char *variable, const char *value, char text[256]) {
     int out[2], status;
     ck_assert_int_eq(pipe(out), 0);

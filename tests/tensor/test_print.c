@@ -91,9 +91,9 @@ static long long first_digits(double v, int n, bool rounded) {
     return strtoll(digits, NULL, 10);
 }
 
-/* Asserts that no shorter digits read as v, and that the result is the closest to v among digits of
- * its length. If the closest digits read as another number, the result is the next number of that
- * length above. */
+/* Asserts that the result of rgi_digits_shortest reads as v, and that no number with fewer digits
+ * does. Of the numbers with as many digits, the result must be the closest to v. If the closest
+ * doesn't read as v, the result must be the next larger one. */
 static void check_shortest(double v, bool single) {
     const rg_digits s = rgi_digits_shortest(v, single ? RG_FLOAT32 : RG_FLOAT64);
     char text[32] = "";

@@ -407,7 +407,7 @@ START_TEST(test_rounded_ranges) {
         rg_tensor *high = rg_randint_dims(whole[i] - 1, whole[i] + 6, RG_DIMS(9), dtype, g);
         ck_assert(rg_equal(low, rg_full_dims(RG_DIMS(9), (double)-whole[i], dtype)));
         ck_assert(rg_equal(high, rg_full_dims(RG_DIMS(9), (double)whole[i], dtype)));
-        /* The number next to this bound is rounded to the bound, which therefore stays. */
+        /* last + 1 is rounded to `last`, so the range still begins at `last`. */
         const int64_t last = i ? 1ll << 53 : 1ll << 24;
         rg_tensor *from = rg_randint_dims(last, last + 4, RG_DIMS(9), dtype, g);
         ck_assert(rg_equal(from, rg_full_dims(RG_DIMS(9), (double)last, dtype)));
@@ -519,7 +519,7 @@ START_TEST(test_errors) {
     ck_fails(rg_trunc_normal_(x, 0, 0, -2, 2), RG_RUNTIME_ERROR, "trunc_normal_: division by zero");
     ck_fails(rg_trunc_normal_(x, 0, 1, 2, -2), RG_RUNTIME_ERROR,
              "uniform_ expects to return a [from, to) range");
-    rg_manual_seed(0); /* Seed 0 may give such a number, so it is set first. */
+    rg_manual_seed(0); /* Another seed might give a normal below -5. */
     ck_fails(rg_trunc_normal_(one, 0, 1, -1e30, -5), RG_RUNTIME_ERROR,
              "rounds were not enough: almost nothing in "
              "[-1e+30, -5] is likely");

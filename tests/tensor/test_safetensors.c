@@ -497,8 +497,7 @@ START_TEST(test_cut_anywhere) {
 }
 END_TEST
 
-/* In a header, each byte is replaced with every other. The file is read, or refused with a
- * sentence. */
+/* Each byte of a file takes every value in turn. The file is read, or refused with RG_IO_ERROR. */
 START_TEST(test_any_byte) {
     scratch_begin();
     size_t n;

@@ -601,7 +601,7 @@ static const struct {
       { NARROW_PLACE, NARROW_PACKED, ENTRY_FIELD(8), { ARCHIVE_ENTRY, 63, 4, 0x000C0001 } },
       "it has two 64-bit extra fields" },
     { true, { ENTRY_FIELD(20) }, "its 64-bit extra field is too short" },
-    /* In 64 bits, the sum of the directory's offset and size overflows to the right end. */
+    /* The sum of the directory's offset and size wraps around in 64 bits to the right number. */
     { true,
       { { ARCHIVE_END64, 40, 8, UINT64_MAX }, { ARCHIVE_END64, 48, 8, 282 } },
       "its directory should end at byte 281" },
