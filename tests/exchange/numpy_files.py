@@ -3,8 +3,8 @@
 
 200 random dicts (odd shapes, every dtype of either byte order, both orders of dims, views, names
 that are Unicode and very long) are written by np.savez or np.savez_compressed, read by regard,
-written by regard and read by NumPy, and so is each of their arrays as a .npy. Elements are the same
-to the bit. Where regard has the dtype, its .npy is NumPy's, byte for byte.
+written by regard and read by NumPy. Each of their arrays goes the same way as a .npy. Elements are
+the same to the bit. Where regard has the dtype, its .npy is NumPy's, byte for byte.
 """
 import os
 import random

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """torch_files.py LIBRARY: regard and the installed PyTorch read each other's files.
 
-Of 200 random state_dicts (odd shapes, every dtype, names that are empty, Unicode and very long,
-views, transposes, ties), each is written by torch, read by regard, written by regard and read by
-torch with weights_only=True. Elements are the same to the bit; sizes, strides and what shares
-memory stay. Where regard has every dtype, the pickle is torch's own, byte for byte. Checkpoints are
-read, too.
+200 random state_dicts (odd shapes, every dtype, names that are empty, Unicode and very long, views,
+transposes, ties) are written by torch, read by regard, written by regard and read by torch with
+weights_only=True. Elements are the same to the bit. Sizes and strides stay, and tensors that shared
+memory still share it. Where regard has every dtype, the pickle is torch's own, byte for byte.
+Checkpoints are read, too.
 """
 import collections
 import ctypes

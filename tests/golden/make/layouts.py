@@ -160,9 +160,9 @@ def relaid(case, style, rng):
 
 # ---- what isn't compared -------------------------------------------------------------
 
-# The outputs of these functions are contiguous here. In torch they lie as columns, as its sorting
-# leaves them, or with the channels of images last. (The output of unfold differs only if there is a
-# single window, whose stride torch chooses otherwise.)
+# The outputs of these functions are contiguous here. In torch some lie as columns, some as torch's
+# sorting leaves them, and some with the channels of images last. (The output of unfold differs only
+# if there is a single window, whose stride torch chooses otherwise.)
 OUTPUTS_APART = (
     r"nonzero|kron|quantile_with|unique_dim|rms_norm|binary_cross_entropy_with_logits_with|"
     r"conv\w+|\w*pool\d\w+|unfold"

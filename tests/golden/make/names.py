@@ -268,7 +268,7 @@ def method_like(name):
 
 
 def by_rule(name, header):
-    """Returns what the rules find for the name, or for what is left without its endings."""
+    """Returns what the rules find for the name. If they find nothing, its endings are removed."""
     while True:
         found = []
         if name.startswith("nn_init_"):

@@ -386,7 +386,7 @@ def case_lines(case, ctypes):
 
 
 def skeleton(case):
-    """Returns what a case looks like: cases with the same look are worth little together."""
+    """Returns what a case looks like. Of cases that look the same, one or few are enough."""
 
     def look(a):
         if isinstance(a, torch.Tensor):

@@ -380,8 +380,8 @@ CALLS.update(
         "std_dim": lambda x, dim, c, keep: torch.std(x, dim, correction=c, keepdim=keep),
         "std_dims": lambda x, dim, c, keep: torch.std(x, dim, correction=c, keepdim=keep),
         "norm_p": lambda x, p: torch.norm(x, p),
-        # F.group_norm refuses a single value per channel, which torch.group_norm doesn't. But for
-        # groups = 0 it divides by zero.
+        # Only F.group_norm refuses a single value per channel, as our function does. With groups =
+        # 0 F.group_norm divides by zero, so torch.group_norm is called.
         "group_norm": lambda x, groups, *rest: (F if groups else torch).group_norm(
             x, groups, *rest
         ),
@@ -390,7 +390,7 @@ CALLS.update(
         "addmm": lambda c, a, b, beta, alpha: torch.addmm(c, a, b, beta=beta, alpha=alpha),
         "baddbmm": lambda c, a, b, beta, alpha: torch.baddbmm(c, a, b, beta=beta, alpha=alpha),
         "einsum_list": lambda equation, operands: torch.einsum(equation, *operands),
-        # A zero of torch's softshrink has a sign by its place in the tensor.
+        # The sign of a zero from torch's softshrink depends on its place. Adding 0 clears the sign.
         "softshrink": lambda x, lambd: F.softshrink(x, lambd) + 0.0,
         "T": lambda x: x.T,
         "mT": lambda x: x.mT,

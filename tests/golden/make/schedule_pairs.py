@@ -6,7 +6,8 @@
 
 The ways of use are `both`, where a step is one of each schedule; `later`, where the first schedule
 makes four steps before the second is made; `sequence`, a SequentialLR of both whose milestone is 3;
-and `closed`, where the first schedule goes to the epochs EPOCHS, if it has a closed form.
+and `closed`, where a step is first.step(epoch) with the next of EPOCHS. `closed` needs a schedule
+that has a closed form.
 test_schedule_pairs.c makes the same schedules.
 """
 

@@ -1,7 +1,7 @@
-"""Writes top.txt: which of equal values torch.topk shows, for many sizes and few distinct values.
+"""Writes top.txt: which of equal values torch.topk returns, for many sizes and few distinct values.
 
-= 17 2 3 0 1 1 a8c7f832       of the 17 numbers of values(17, 3, 0) the first 2, the largest (1)
-                              ones, sorted (1); and the hash of their indices
+= 17 2 3 0 1 1 a8c7f832       topk of the 17 numbers of values(17, 3, 0), with k = 2, largest = 1
+                              and sorted = 1, and the hash of the indices that it returns
 """
 
 import itertools

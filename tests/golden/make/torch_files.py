@@ -7,7 +7,7 @@ is in them, in the words of test_torch_file.c:
 : 1.0 2.0 3.0 4.0 5.0 6.0          and these elements;
 - "a.note" none                    this has no tensor.
 = sparse.pt -1                     the file is refused
-> it makes a sparse tensor         with a sentence in which this is.
+> it makes a sparse tensor         with a sentence that contains this text.
 """
 
 import collections

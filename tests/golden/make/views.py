@@ -260,8 +260,8 @@ class Program:
 
     @staticmethod
     def overlap(x, y):
-        """Returns whether y has elements of x, but isn't x. PyTorch reads such ones before or after
-        they are written, as it happens."""
+        """Returns whether y has elements of x, but isn't x. PyTorch reads such
+        elements before or after they are written, in no fixed order."""
         if (x.data_ptr(), x.shape, x.stride()) == (y.data_ptr(), y.shape, y.stride()):
             return False
         if not Program.share(x, y):
