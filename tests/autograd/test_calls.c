@@ -189,7 +189,8 @@ START_TEST(test_long_lists) {
 }
 END_TEST
 
-/* An error about a list is about its first tensor that doesn't fit, whichever group has it. */
+/* Long lists are joined in groups. An error names the first tensor of the whole list that doesn't
+ * fit, whichever group has it. */
 START_TEST(test_long_lists_that_fail) {
     enum { N = RG_MAX_INPUTS + 10 };
     static rg_tensor *v[N];

@@ -359,8 +359,9 @@ static void change_inputs(op_case *c, double by) {
 }
 
 /* A call either can't be recorded, or its recording gives the same values on other inputs as a
- * direct call. Printed texts aren't compared. The view of the recording was made before a write to
- * its base, and so prints as grad_fn=<Invalid>, as in torch. The view of the direct call is new. */
+ * direct call. Results are detached before they are printed and compared, since their grad_fn may
+ * differ. A view in the recording was made before a write to its base, and prints as
+ * grad_fn=<Invalid>, as in torch. The view of the direct call is new. */
 static void check_replay(op_case *c, const op_call *f) {
     RG_SCOPE();
     RG_NO_GRAD();

@@ -585,7 +585,7 @@ START_TEST(test_wrong_factors) {
         { 1. / 3, 3, 0, "input is 0.333333 times the numerical one" },
         { -1, 3, 0, "input is the numerical one with the wrong sign" },
         { -1, 1, 0, "input is the numerical one with the wrong sign" },
-        { 2, 1, 0, NULL }, /* A single value is always some multiple. */
+        { 2, 1, 0, NULL }, /* Any two single values differ by a factor. */
         { 2, 3, 1, NULL },
         { -1, 3, 1, NULL },
         { 0, 3, 0, NULL },

@@ -1,7 +1,7 @@
 /*
  * test_rule_checks.c: rg_function_check names the rule that an op breaks, and the input or output
  * at which the op breaks the rule. The op has two inputs and two outputs. Each mistake is planted
- * at the first and at the second of them.
+ * at the first input or output, and then at the second.
  */
 #include "autograd/tools/function.h"
 #include "tensor/base.h"
@@ -834,9 +834,9 @@ START_TEST(test_failure_in_the_last_call) {
 }
 END_TEST
 
-/* Denies each request for memory of a check in turn. A check that is denied memory fails. The
- * check's last runs deny memory themselves, which replaces the denial of this function, so the
- * check passes from there on. If `wrong` isn't NULL, the check fails with that error, or for lack
+/* Denies each request for memory of a check in turn. A check that is denied memory fails. The last
+ * runs of a check deny memory themselves, which cancels the denial of this function. A check that
+ * reaches these runs passes. If `wrong` isn't NULL, the check fails with that error, or for lack
  * of memory. */
 static void deny_to_check(rg_function_class *cls, const void *args, rg_list inputs,
                           const char *wrong) {
@@ -899,7 +899,7 @@ START_TEST(test_memory_denied_to_checks) {
 }
 END_TEST
 
-/* A check that is denied memory fails. The check's last runs deny memory themselves, which replaces
+/* A check that is denied memory fails. The last runs of a check deny memory themselves, which cancels
  * the denial of this test. */
 START_TEST(test_memory_denied) {
     static rg_function_class twin;

@@ -324,8 +324,8 @@ END_TEST
 typedef struct {
     rg_tensor *w;
     int calls;
-    int always; /* Each call saves this number of values more. */
-    int more;   /* Each call but the first saves this number of values more. */
+    int always; /* Each call saves this number of further values. */
+    int more;   /* Each call after the first saves this number of further values. */
     bool changes, drops_out;
 } block;
 

@@ -728,8 +728,8 @@ static void try_size(int64_t size, bool goes_apart) {
     count->cases++;
 }
 
-/* Returns whether the function accepts the case at the least size. Sets *goes_apart to
- * whether pieces of the case give the same results as the whole case. */
+/* Returns whether the function accepts the case at the least size. Sets *goes_apart to whether
+ * pieces of the case give the same results as the whole case. */
 static bool takes(bool *goes_apart) {
     RG_SCOPE();
     outcome o;
@@ -761,7 +761,7 @@ static bool grows_slowly(void) {
     return elements[1] <= 2 * elements[0];
 }
 
-/* Tries a long size. Kernels may choose another way for much work, and the way depends on the
+/* Tries a long size. Kernels may compute large tensors in another way, which also depends on the
  * layout. */
 static void try_long(int64_t size) {
     RG_SCOPE();
@@ -791,8 +791,8 @@ static void try_variant(void) {
     }
 }
 
-/* Makes dims of size `from` larger, for a few of the sets of such dims that the function
- * accepts. */
+/* Tries sets of the dims that have the size `from`, and makes the dims of a set larger. Stops after
+ * VARIANTS sets that the function accepts. */
 static void try_from(int64_t from) {
     struct {
         int slot, dim;

@@ -726,8 +726,8 @@ typedef struct {
     int64_t at; /* The number that grows: one of the four below, or the number of nodes. */
     int64_t layers, width, batch, length;
 } growth;
-/* A node and its tensor take about 900 bytes. The nodes of a sweep "nodes-" therefore fit into the
- * cache in its name, or into no cache. */
+/* A node and its tensor take about 900 bytes. The nodes of "nodes-L2" therefore fit into the L2
+ * cache, those of "nodes-L3" into the L3 cache, and those of "nodes-RAM" into no cache. */
 static const growth growths[] = {
     { "length", 32, 2, 128, 4, 32 },    { "length", 64, 2, 128, 4, 64 },
     { "length", 96, 2, 128, 4, 96 },    { "length", 128, 2, 128, 4, 128 },

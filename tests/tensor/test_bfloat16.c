@@ -156,8 +156,8 @@ START_TEST(test_products) {
 }
 END_TEST
 
-/* "highest" and "high" give the products of float32. A product has the same bits in a batch
- * as alone. An infinity in an operand makes infinity or NaN, as in float32. */
+/* "highest" and "high" give the products of float32. A product has the same bits in a batch as
+ * alone. An infinity in an operand makes infinity or NaN, as in float32. */
 START_TEST(test_batches) {
     RG_SCOPE();
     rg_tensor *a = rg_randn(3, 40, 70), *b = rg_randn(3, 70, 50), *y[3];

@@ -223,7 +223,7 @@ static bool place(rg_tensor *y, rg_tensor *const in[]) {
 }
 
 /* Each dim is reduced in turn. The order in which a sum adds its elements may depend on the number
- * of the tensor's columns, but not on how many of these columns one task of a thread has. */
+ * of the tensor's columns, but not on the number of columns that one thread computes. */
 START_TEST(test_reductions) {
     static const int64_t shapes[][3] = {
         { 1, 768, 128 }, { 1, 1000, 1003 }, { 64, 333, 47 }, { 8, 2, 50003 }, { 3, 37, 1037 }
