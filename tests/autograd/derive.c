@@ -854,9 +854,9 @@ static int without_memory(application a) {
 }
 
 /* Each request for memory is denied in turn, in runs with contiguous and with strided inputs. Many
- * ops copy strided inputs, which needs memory. Ops with `some_strides` refuse strided inputs. With create_graph the gradients are computed by the rules, and not by
- * `fused`. Each output is differentiated alone, so the gradients of the other outputs are zeros,
- * which also take memory. */
+ * ops copy strided inputs, which needs memory. Ops with `some_strides` refuse strided inputs. With
+ * create_graph the gradients are computed by the rules, and not by `fused`. Each output is
+ * differentiated alone, so the gradients of the other outputs are zeros, which also take memory. */
 int derive_out_of_memory(const rg_op *op, const rg_sample *s) {
     int faults = 0;
     for (int k = 0; k < outputs_of(op); k++) {

@@ -899,8 +899,8 @@ START_TEST(test_memory_denied_to_checks) {
 }
 END_TEST
 
-/* A check that is denied memory fails. The last runs of a check deny memory themselves, which cancels
- * the denial of this test. */
+/* A check that is denied memory fails. The last runs of a check deny memory themselves, which
+ * cancels the denial of this test. */
 START_TEST(test_memory_denied) {
     static rg_function_class twin;
     const twin_args args = { 0 };
