@@ -88,8 +88,8 @@ static rg_tensor *norm_rule_x(const rg_step *s, rg_tensor *g) {
     return rg_reshape_dims(rg_mul(rstd, rg_sub(g, along)), rgi_input_dims(s, 0));
 }
 
-/* Sums t over all elements that have the same weight. Gives the result the shape of the input,
- * weight or bias, whose gradient this step computes. */
+/* Sums t over all elements that have the same weight. Gives the result the shape of the weight
+ * or bias, whichever this step computes the gradient of. */
 static rg_tensor *norm_gather(const rg_step *s, rg_tensor *t) {
     const struct norm_attr *a = s->attr;
     t = rg_reshape(t, a->batch, a->groups, a->channels, a->per);

@@ -1,9 +1,9 @@
 /*
- * reduce.c: reduces a tensor over the dims in a mask. It cuts the tensor into blocks of two dims.
- * The first dim of a block is reduced: the loop of a kind of reduction combines the block with y.
- * Each kind is defined in another file (sums.c, products.c, extremes.c or norms.c), so that a
- * program links only the kinds that it calls. moments.c and logsumexp.c compute means, variances
- * and the logarithm of sums of exponentials from such reductions.
+ * reduce.c: reduces a tensor x over the dims in a mask, into the tensor y. It cuts x into blocks
+ * of two dims, of which the first is reduced. Each kind of reduction has a loop that combines a
+ * block with elements of y. Each kind is defined in another file (sums.c, products.c, extremes.c
+ * or norms.c), so that a program links only the kinds that it calls. moments.c and logsumexp.c
+ * compute means, variances and the logarithm of sums of exponentials from such reductions.
  */
 #include "reduce.h"
 #include "tensor/shape.h"

@@ -233,7 +233,8 @@ static void op_read_argument(op_case *c, golden_file *f, char kind, char *rest) 
     case 'L': a->dims = golden_dims(rest); break;
     case 'y':
         a->i = golden_dtype(rest);
-        /* A function that gets the dtype float32 computes in it, whatever its arguments are. */
+        /* A function with "_as" in its name computes in the dtype that is passed to it, even if its
+         * tensors are float64. */
         c->single |= a->i == RG_FLOAT32 && strstr(c->function, "_as");
         break;
     case 's': a->s = rest; break;

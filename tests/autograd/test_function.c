@@ -1239,7 +1239,8 @@ START_TEST(test_no_gradient_comes_by) {
 }
 END_TEST
 
-/* Each output has its own gradient, whichever outputs have their gradients requested. */
+/* rg_grad gives an output of the function the right gradient, whether it is requested alone or
+ * together with that of another output. */
 START_TEST(test_gradients_by_outputs) {
     const blend_args args = { 0.5 };
     rg_tensor *x = input(2, 3), *w = input(2, 3), *y[3];

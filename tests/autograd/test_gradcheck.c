@@ -633,7 +633,8 @@ static rg_tensor *loops(rg_tensor *const in[], void *unused) {
     return rg_function_apply(&product, NULL, in[0], in[1]);
 }
 
-/* The gradients of gradgradcheck are numbered as in torch, and have the indices of their inputs. */
+/* In gradgradcheck's error message the outputs are the gradients. As in torch, only inputs that
+ * require grad are counted. An element's indices are those in the input. */
 START_TEST(test_a_backward_with_loops) {
     rg_tensor *in[] = { input(2, 3), input(2, 3) };
     rg_memory_may_stay = 1; /* The class of an op stays. */

@@ -49,7 +49,7 @@ static void print_shapes(int n, rg_tensor *const t[]) {
     }
 }
 
-/* Applies the row to the sample's inputs, of which those of floating point become `dtype`. Returns
+/* Converts the sample's floating-point inputs to `dtype`, and applies the op to all inputs. Returns
  * the number of inputs, or -1 if the op refuses them. */
 static int apply(const rg_op *op, const rg_sample *s, rg_dtype dtype, rg_tensor *in[],
                  rg_tensor *out[]) {

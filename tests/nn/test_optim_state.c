@@ -97,9 +97,10 @@ START_TEST(test_every_key_is_loaded) {
 }
 END_TEST
 
-/* A load of a state that lacks a key changes nothing. As in torch, two kinds of keys may be absent:
- * decoupled_weight_decay, which older states lack, and the whole state of a parameter. For SGD,
- * Lion and Muon that state is a single key. */
+/* A load of a state that lacks a required key fails and changes nothing. As in torch,
+ * decoupled_weight_decay may be absent, because older states lack it, and so may the whole state of
+ * a parameter. With SGD, Lion and Muon a parameter's state is a single key, so this key may be
+ * absent. */
 START_TEST(test_no_key_is_missed) {
     for (int kind = RG_SGD; kind <= RG_MUON; kind++) {
         RG_SCOPE();

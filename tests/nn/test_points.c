@@ -723,7 +723,7 @@ static rg_tensor *many_forward(rg_module *m, rg_tensor *x) {
 }
 static const rg_module_class many_class = { .name = "Many", .forward = many_forward };
 
-/* Keeps more values than the run makes tensors. */
+/* Caches 30 values, although the run makes no new tensor for them: each value is x. */
 static bool cache_of_many(void) {
     RG_SCOPE();
     triple *m = RG_MODULE(triple, &many_class);

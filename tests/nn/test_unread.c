@@ -148,7 +148,8 @@ static void fails_twice(void) {
     rg_ones(-1);
 }
 
-/* The program reads the failure, and goes on with its NULL twice. */
+/* The program reads the failure, but still uses the NULL that the failed call returned. It reads
+ * the new failure as well, and uses the NULL once more. */
 static void goes_on_after_reading(void) {
     rg_tensor *y = wrong();
     rg_error();

@@ -395,8 +395,8 @@ START_TEST(test_truncated) {
 }
 END_TEST
 
-/* If a float type has no number next to a bound, the range begins or ends at the next number
- * inside, which is the only number in these ranges. */
+/* If a float type rounds low + 1 or high - 1 to a number outside the range, this bound becomes the
+ * type's nearest number inside the range. */
 START_TEST(test_rounded_ranges) {
     static const int64_t whole[] = { 1ll << 26, 1ll << 55 };
     for (int i = 0; i < 2; i++) {

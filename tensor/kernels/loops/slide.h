@@ -53,8 +53,9 @@ K_INLINE void K_NAME(slide_step)(VECTOR *sum, T a, const T *b) {
 
 /* ---- y = w x + bias ----------------------------------------------------------------------- */
 
-/* y = w x for m <= rows rows of w (channels of y) and one or two vectors of windows. x points to
- * the first window in the padded copy; term l of a sum reads at offset p->at[l] from its window.
+/* Computes y = w x for m channels of y, which are rows of w, and for `vectors` vectors of windows,
+ * 1 or 2. The tile is compiled for `rows` rows; m is at most that. x points to the first window in
+ * the padded copy. Term l of a sum reads at offset p->at[l] from its window.
  * The second vector begins `second` elements behind the first, in x and in y. */
 K_INLINE void K_NAME(slide_tile)(const conv_plan *p, T *y, int64_t y_row, const T *w, const T *x,
                                  int64_t second, int64_t m, const int rows, const int vectors) {
