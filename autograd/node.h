@@ -66,8 +66,7 @@ struct rg_node {
     /* The list of observers' notes. For most nodes it is NULL. */
     rg_note *notes;
     /* `run` is the address of the backward run to which the node belongs at the moment, or 0.
-     * `slot` is then the index of the node's first output among the outputs of all nodes of the
-     * run. */
+     * `slot` is then the index of the node's first output among all outputs of the run's nodes. */
     _Atomic uintptr_t run;
     size_t slot;
     /* The next node in the thread's list of nodes that are to be destroyed. */
@@ -97,8 +96,7 @@ bool rgi_record(const rg_call *c, size_t attr_size);
 bool rgi_record_needing(const rg_call *c, size_t attr_size, uint32_t needs);
 /* Returns a new leaf for t, with one reference, which belongs to the caller. */
 rg_node *rgi_leaf_new(const rg_tensor *t);
-/* Stores t's strides in t's leaf. If t has no gaps, the gradient gets the same strides, as in
- * torch. */
+/* Stores t's strides in t's leaf. As in torch, they are the gradient's if t has no gaps. */
 void rgi_leaf_lie_as(rg_node *leaf, const rg_tensor *t);
 /* Returns the strides that the leaf's gradient is to have, or NULL if it is to be contiguous. */
 static inline const int64_t *rgi_leaf_strides(const rg_node *leaf) {

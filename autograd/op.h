@@ -202,8 +202,7 @@ extern const int rgi_n_ops;
         (int)(sizeof((int64_t[]){ __VA_ARGS__ }) / sizeof(int64_t)), { __VA_ARGS__ } \
     }
 #define RG_ATTR(s, ident) ((const struct ident##_attr *)(s)->attr)
-/* Sets two fields of the row of an op whose output element i depends only on the elements i of the
- * inputs. */
+/* Sets two fields of an op whose output element i depends only on the inputs' elements i. */
 #define RG_ELEMENTWISE .inplace = true, .laid_between = true
 /* Initializers for fields of an rg_op. RG_MADE(ident) sets `shape` and `forward` to ident_shape and
  * ident_forward. RG_WITH sets attr_size, the size of the attributes. RG_NAMED does the same, and
@@ -344,8 +343,7 @@ rg_dtype rgi_input_dtype(const rg_step *s, int input);
 rg_tensor *rgi_input_zeros(const rg_step *s);
 /* Returns whether a fused derivative has to compute the gradient of this input. */
 static inline bool rgi_wants(const rg_step *s, int input) { return s->wanted >> input & 1; }
-/* A rule that returns g itself. The engine then sums g over broadcast dims, and converts its
- * dtype. */
+/* A rule that returns g. The engine then sums g over broadcast dims, and converts its dtype. */
 rg_rule rgi_rule_same;
 
 /* ---- the thread's grad mode -------------------------------------------------------- */

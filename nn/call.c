@@ -199,8 +199,7 @@ typedef struct call_frame {
     struct call_frame *outer;
     rg_module *m;
     void *keywords;
-    /* True if rg_module_free was called for m during this call. Then m is freed when the call
-     * ends. */
+    /* True if rg_module_free was called for m meanwhile. Then the end of this call frees m. */
     bool frees;
 } call_frame;
 static __thread call_frame *calling __attribute__((tls_model("initial-exec")));

@@ -218,8 +218,7 @@ typedef bool rg_full_backward_hook(rg_module *m, int n, rg_tensor *grad_input[],
 int rg_register_full_backward_hook(rg_module *m, rg_full_backward_hook *hook, void *context);
 int rg_register_full_backward_pre_hook(rg_module *m, rg_full_backward_pre_hook *hook,
                                        void *context);
-/* Removes a forward, pre-forward or backward hook by its id. Fails and returns false if m has no
- * such hook. */
+/* Removes a forward, pre-forward or backward hook by its id. Fails if m has no such hook. */
 bool rg_remove_forward_hook(rg_module *m, int id);
 
 /* ---- functions on a module and all modules below it ---------------------------- */
@@ -233,11 +232,9 @@ void rg_zero_grad(void *m);
  * views of the same memory no longer share memory afterwards. Returns false on failure; then
  * nothing is converted. */
 bool rg_module_to(void *m, rg_dtype dtype);
-/* Returns the number of elements in all parameters. A shared parameter counts once. Returns -1 on
- * failure. */
+/* Returns the number of elements in all parameters, each counted once, or -1 on failure. */
 int64_t rg_num_parameters(void *m);
-/* Calls f for m and each module below it, children before their parents. f must not be left by
- * longjmp. */
+/* Calls f for m and each module below it, children before parents. f must not call longjmp. */
 void rg_apply_to_modules(void *m, void (*f)(rg_module *m, void *context), void *context);
 
 /* A list of modules with their paths. The scope owns the arrays and names of all lists that the

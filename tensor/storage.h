@@ -16,8 +16,7 @@
 static inline rg_tensor *rgi_header_new(void);
 /* Sets contiguous strides for t's shape, and allocates its storage. Returns false if that fails. */
 bool rgi_allocate(rg_tensor *t);
-/* Returns a contiguous tensor with one reference. Its elements are uninitialised. Returns NULL on
- * failure. */
+/* Returns a contiguous tensor with one reference, or NULL. Its elements are uninitialised. */
 rg_tensor *rgi_new(rg_dtype dtype, int ndim, const int64_t *size);
 /* Does the same as rgi_new. If it fails, the error names the op `op`. */
 rg_tensor *rgi_new_named(const char *op, rg_dtype dtype, int ndim, const int64_t *size);
@@ -143,8 +142,7 @@ static inline bool rgi_use_gradient(const rg_tensor *grad) {
     return again;
 }
 
-/* Initialises the header `a` as an alias of t. The header may be in any memory, such as on the
- * stack. */
+/* Initialises the header `a`, which may be in any memory, as an alias of t. */
 static inline void rgi_alias_begin(rg_tensor *a, const rg_tensor *t) {
     RG_COUNT_UP(&t->storage->refs, 1);
     a->storage = t->storage;

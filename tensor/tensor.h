@@ -305,8 +305,7 @@ rg_tensor *rg_full_like(rg_tensor *x, rg_tensor *value);
  * step, start + 2 * step, .. as far as `end`, which is not included. */
 rg_tensor *rg_arange(rg_tensor *end);
 rg_tensor *rg_arange_step(rg_tensor *start, rg_tensor *end, rg_tensor *step);
-/* Return the same numbers in the given dtype. For int64, start, end and step are truncated
- * first. */
+/* Return the same numbers in a dtype. For int64, start, end and step are truncated first. */
 rg_tensor *rg_arange_as(rg_tensor *end, rg_dtype dtype);
 rg_tensor *rg_arange_step_as(rg_tensor *start, rg_tensor *end, rg_tensor *step, rg_dtype dtype);
 /* rg_linspace returns `steps` evenly spaced numbers from start to end, both included (or only
@@ -453,8 +452,7 @@ rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g);
 /* ---- printing --------------------------------------------------------------------------
  * The innermost scope owns a string that one of these functions returns. A function that returns a
  * string returns NULL on failure, as all functions do. Since puts(NULL) crashes, these functions,
- * rg_module_repr, rg_graph_dot and those that decode tokens write the failure to standard error
- * first. */
+ * rg_module_repr, rg_graph_dot and those that decode tokens first write the failure to stderr. */
 typedef struct rg_printoptions {
     int precision, threshold, edgeitems, linewidth;
     int sci_mode; /* Scientific notation: never (0), always (1), or as torch does (-1). */
