@@ -8,10 +8,6 @@ K_SUMS_IN_T;
 #define LANES K_NAME(lanes)
 #define VALUE K_NAME(value)
 
-/* NORM_APART begins a function that isn't inlined. Some lengths of rows have code of their own, and
- * each of them would contain a copy of the function. */
-#define NORM_APART static __attribute__((noinline))
-
 /* The operands of one row, and the numbers that were computed from them. The functions below
  * compute an element of a result from a ROW and the element's index. */
 typedef struct {
@@ -25,9 +21,9 @@ typedef struct {
 
 /* ---- mean and deviation -------------------------------------------------------------------------
  * A row is read in chunks of NORM_CHUNK vectors, each of K_LANES lanes. For each lane, the mean of
- * a chunk and its sum of squares around that mean are combined with the mean and the sum of squares
- * of the chunks before. At the end the means and sums of all lanes are combined, and then also the
- * mean and the sum of squares of the elements that don't fill a chunk. */
+ * a chunk and its sum of squares around that mean are combined with those of the chunks before. At
+ * the end the lanes are combined in the same way, and so is the rest of the row, which doesn't fill
+ * a chunk. */
 
 K_INLINE T K_NAME(norm_x)(const void *row, int64_t i) {
     const ROW *r = row;
@@ -128,18 +124,6 @@ K_INLINE T K_NAME(norm_in_channel)(const void *row, int64_t i) {
     return K_NAME(norm_h)(r, i) * r->scale + r->shift;
 }
 
-/* Writes a row whose weights and biases apply to z->per consecutive elements each. */
-NORM_APART void K_NAME(norm_write_channels)(const k_norm_rows *z, T *y, ROW row) {
-    const int64_t per = z->per;
-    for (int64_t c = 0; c < z->n / per; c++) {
-        row.scale = row.weight ? row.weight[c] : 1;
-        row.shift = row.bias ? row.bias[c] : 0;
-        K_NAME(write_row)(y, per, false, K_NAME(norm_in_channel), &row);
-        row.x += per;
-        y += per;
-    }
-}
-
 /* y = h * weight + bias, for a row of n elements. Each weight and bias applies to z->per
  * consecutive elements. A weight that is NULL counts as 1, and a bias that is NULL as 0. */
 K_INLINE void K_NAME(norm_write)(const k_norm_rows *z, bool stream, T *y, ROW row,
@@ -158,7 +142,14 @@ K_INLINE void K_NAME(norm_write)(const k_norm_rows *z, bool stream, T *y, ROW ro
         K_NAME(write_row)(y, n, false, K_NAME(norm_in_channel), &row);
         return;
     }
-    K_NAME(norm_write_channels)(z, y, row);
+    const int64_t per = z->per;
+    for (int64_t c = 0; c < n / per; c++) {
+        row.scale = row.weight ? row.weight[c] : 1;
+        row.shift = row.bias ? row.bias[c] : 0;
+        K_NAME(write_row)(y, per, false, K_NAME(norm_in_channel), &row);
+        row.x += per;
+        y += per;
+    }
 }
 
 K_INLINE void K_NAME(norm_rows)(const norm_work *work, int64_t begin, int64_t end,
@@ -184,15 +175,12 @@ K_INLINE void K_NAME(norm_rows)(const norm_work *work, int64_t begin, int64_t en
 }
 
 /* Computes rows begin to end - 1. Some row lengths have separate code, in which a row stays in
- * registers. This code is left out if the compiler doesn't optimise, because then no row would stay
- * in registers. */
+ * registers. */
 static void K_NAME(norm)(const norm_work *work, int64_t begin, int64_t end) {
     switch (work->z->n) {
-#ifdef __OPTIMIZE__
     case 16: K_NAME(norm_rows)(work, begin, end, 16); break;
     case 32: K_NAME(norm_rows)(work, begin, end, 32); break;
     case 64: K_NAME(norm_rows)(work, begin, end, 64); break;
-#endif
     default: K_NAME(norm_rows)(work, begin, end, work->z->n); break;
     }
 }
@@ -280,10 +268,10 @@ K_INLINE void K_NAME(norm_add_columns)(double *restrict to, int64_t n, const ROW
     }
 }
 
-/* Adds a row's terms to the gradients of weights and biases, which are sums over rows. This
- * function is for z->per > 1: each weight and bias applies to several elements. */
-NORM_APART void K_NAME(norm_add_channels)(const k_norm_rows *z, double *gweight, double *gbias,
-                                          ROW row) {
+/* Adds a row's part to the gradients of weights and biases, for z->per > 1, that is, if each weight
+ * and bias applies to several elements. */
+K_INLINE void K_NAME(norm_add_channels)(const k_norm_rows *z, double *gweight, double *gbias,
+                                        ROW row) {
     for (int64_t c = 0; c < z->n / z->per; c++) {
         if (gweight)
             gweight[c] += (double)K_NAME(sum_of)(z->per, K_NAME(norm_gh), &row);
@@ -294,7 +282,7 @@ NORM_APART void K_NAME(norm_add_channels)(const k_norm_rows *z, double *gweight,
     }
 }
 
-/* Computes gx of rows begin to end - 1, which have n elements, and adds the terms of these rows to
+/* Computes gx of rows begin to end - 1, which have n elements, and adds the part of these rows to
  * the gradients of weights and biases. Each of the three gradients may be NULL. */
 K_INLINE void K_NAME(norm_backward_rows)(const norm_slopes *work, int64_t begin, int64_t end,
                                          double *gweight, double *gbias, const int64_t n) {
@@ -333,11 +321,9 @@ K_INLINE void K_NAME(norm_backward_rows)(const norm_slopes *work, int64_t begin,
 static void K_NAME(norm_backward)(const norm_slopes *work, int64_t begin, int64_t end,
                                   double *gweight, double *gbias) {
     switch (work->z->n) {
-#ifdef __OPTIMIZE__
     case 16: K_NAME(norm_backward_rows)(work, begin, end, gweight, gbias, 16); break;
     case 32: K_NAME(norm_backward_rows)(work, begin, end, gweight, gbias, 32); break;
     case 64: K_NAME(norm_backward_rows)(work, begin, end, gweight, gbias, 64); break;
-#endif
     default: K_NAME(norm_backward_rows)(work, begin, end, gweight, gbias, work->z->n); break;
     }
 }
@@ -345,4 +331,3 @@ static void K_NAME(norm_backward)(const norm_slopes *work, int64_t begin, int64_
 #undef ROW
 #undef LANES
 #undef VALUE
-#undef NORM_APART
