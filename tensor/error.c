@@ -60,9 +60,10 @@ static void call_handler(rg_thread *me, rg_code code, const char *line, bool sta
         look_at_failure(me);
 }
 
-/* `line` is an "op: sentence", whose sentence begins at `at`. Returns whether the sentence names
- * the op again, as some of torch's messages do: it then begins with "op(): " or "op: ". When the
- * names are compared, a leading "torch." and underscores around a name are ignored. */
+/* Returns whether the sentence in a line "op: sentence" names the op again. Some of torch's
+ * messages do so; they begin with "op(): " or "op: ". `at` is the index of the sentence in the
+ * line. A leading "torch." and underscores around a name are ignored when the names are
+ * compared. */
 static bool names_op_twice(const char *line, size_t at) {
     const char *again = line + at;
     if (strncmp(again, "torch.", 6) == 0)

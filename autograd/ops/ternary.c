@@ -101,9 +101,7 @@ rg_tensor *(rg_masked_fill)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {
     struct masked_fill_attr a = masked_fill_attributes(value, false);
     rg_tensor *y = RG_COMPOSITE("masked_fill",
                                 RG_APPLY(masked_fill, &a, x, mask, masked_fill_value(x, value)));
-    RG_FAIL_IF(y && rgi_is_in_graph(value) && !rgi_grad_off && !rgi_is_float(x->dtype),
-               "masked_fill", "Autograd not support dtype: %s", rgi_scalar_name(x->dtype));
-    return y;
+    return y && rgi_want_tracked("masked_fill", value, x->dtype) ? y : NULL;
 }
 
 rg_tensor *(rg_masked_fill_)(rg_tensor *x, rg_tensor *mask, rg_tensor *value) {

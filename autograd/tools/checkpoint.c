@@ -167,8 +167,8 @@ static region *region_new(rg_function *f, void *context, int n, rg_tensor *const
     region *r = rgi_alloc(sizeof *r, RG_MEM_OTHER);
     if (!r)
         return NULL;
-    *r = (region){ .refs = 1, .f = f, .context = context };
-    r->preserve_rng_state = preserve_rng_state;
+    *r =
+        (region){ .refs = 1, .f = f, .context = context, .preserve_rng_state = preserve_rng_state };
     bool ok = true;
     for (int i = 0; i < n && ok; i++) {
         rg_tensor *t = inputs[i];

@@ -15,7 +15,7 @@ bool rgi_want_maybe_batched(const char *op, const char *what, const rg_tensor *t
 }
 
 bool rgi_want_tensor_or_none(const char *op, const char *what, rg_tensor *t) {
-    RG_FAIL_AS_IF(RG_TYPE_ERROR, !t && !rgi_failed(), op,
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, !t && !rgi_null_is_explained(), op,
                   "expected %s to be a tensor or RG_NONE but got NULL", what);
     return rgi_check_optional(t, op);
 }

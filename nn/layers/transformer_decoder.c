@@ -221,8 +221,7 @@ static rg_tensor *decoder_run(rg_module *m, rg_tensor *tgt, rg_tensor *memory,
                               const rg_tgt_options *o) {
     rg_transformer_decoder *self = (rg_transformer_decoder *)m;
     const char *op = "transformer_decoder";
-    if (!rgi_check(tgt, op)
-        || !rgi_want_layers(op, "layers", self->layers))
+    if (!rgi_check(tgt, op) || !rgi_want_layers(op, "layers", self->layers))
         return NULL;
     int n = self->layers->n;
     RG_FAIL_INDEX_IF(!n, op, "index 0 is out of range");

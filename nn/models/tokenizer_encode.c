@@ -188,10 +188,10 @@ static bool encode_rest(encoding *e, const rg_added_tokens *a, const char *p, co
     return encode_piece(e, p, (size_t)(end - p));
 }
 
-/* Encodes a text. Finds the tokens of `a` in it, from left to right, and at each place the longest.
- * Calls encode_rest for the text between the tokens. If a token strips the white space on its
- * right, the search for the next token still begins directly after the token, in this white space.
- * Hugging Face's tokenizers do the same. */
+/* Encodes a text. Searches it from left to right for the tokens of `a`. If several tokens begin at
+ * the same character, takes the longest. Calls encode_rest for the text between the tokens. If a
+ * token strips the white space on its right, the search for the next token still begins directly
+ * after the token, in this white space. Hugging Face's tokenizers do the same. */
 static bool encode_between(encoding *e, const rg_added_tokens *a, const char *p, const char *end) {
     const char *begin = p, *done = p;
     while (a->n > 0 && p < end) {

@@ -228,10 +228,10 @@ static bool is_flat(const line_search *l, const line_point *p) {
     return fabs(p->slope) <= -slope_falls_to * l->from.slope;
 }
 
-/* Tries larger and larger positions, beginning with t. Ends with the last two points in `ends`, as
- * soon as a point that satisfies the Wolfe conditions must lie between them. If ends[1] itself
- * satisfies the conditions, sets *done to true. If no more tries are left, `ends` are the beginning
- * of the line and the last point that was tried. Returns false on failure. */
+/* Tries larger and larger positions, beginning with t, until a point that satisfies the Wolfe
+ * conditions must lie between the last two points. Stores these two points in ends[]. If ends[1]
+ * itself satisfies the conditions, sets *done to true. If no more tries are left, stores the
+ * beginning of the line and the last point that was tried. Returns false on failure. */
 static bool bracket_line(line_search *l, double t, line_point ends[2], bool *done) {
     line_point last = l->from, p;
     if (!evaluate_at(l, t, &p))

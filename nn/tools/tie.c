@@ -33,22 +33,21 @@ void rgi_unlist_module(rg_module *m) {
 }
 
 bool rgi_grow_entries(rg_registry *r) {
-    enum { FEWEST = 64 };
-    rg_entry *before = r->entries;
-    const size_t room = r->room, more = RG_MAX(2 * room, (size_t)FEWEST);
-    if (r->n < room)
+    rg_entry *before = r->entries, *v = NULL;
+    const size_t room_before = r->room;
+    size_t room = 0;
+    if (r->n < room_before)
         return true;
     /* The lock isn't held here: a request that fails may call a function of the program. */
-    rg_entry *v = rgi_alloc(more * sizeof *v, RG_MEM_OTHER);
-    if (!v)
+    if (!rgi_grow((void **)&v, &room, RG_MAX(1, 2 * room_before), sizeof *v))
         return false;
     if (before)
         memcpy(v, before, r->n * sizeof *v);
     rgi_lock(RG_LOCK_MODULES);
     r->entries = v;
-    r->room = more;
+    r->room = room;
     rgi_unlock(RG_LOCK_MODULES);
-    rgi_free(before, room * sizeof *before, RG_MEM_OTHER);
+    rgi_free(before, room_before * sizeof *before, RG_MEM_OTHER);
     return true;
 }
 

@@ -49,8 +49,8 @@ static inline bool rgi_is_utf8(const char *text, size_t n) {
     return text == end;
 }
 
-/* Writes the character with the number `code` to p, and returns the number of its bytes, which is
- * at most 4. */
+/* Writes the character with the code point `code` to p in UTF-8. Returns the number of bytes that
+ * it has written, at most 4. */
 static inline size_t rgi_utf8_write(char *p, uint32_t code) {
     static const uint8_t lead[] = { 0, 0, 0xC0, 0xE0, 0xF0 };
     if (code < 0x80) {

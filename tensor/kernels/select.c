@@ -144,8 +144,8 @@ static bool select_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x
         return false;
     if (values->numel == 0)
         return true;
-    /* A ranked item is two int64 numbers. n is limited so that 2 * n can't overflow, since x may be
-     * an expanded view with more elements than fit into memory. */
+    /* The buffer has two int64 numbers for each element. n is limited so that 2 * n can't overflow,
+     * since x may be an expanded view with more elements than fit into memory. */
     int64_t numbers = 2 * RG_MIN(c.n, INT64_MAX / 64);
     rg_tensor *room = rgi_new(RG_INT64, 1, &numbers);
     if (!room)

@@ -105,9 +105,9 @@ static bool sort_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, 
         return false;
     if (values->numel == 0)
         return true;
-    /* A ranked item is two int64 numbers, and a full sort needs scratch memory for as many items
-     * again. n is limited so that the number of int64 numbers can't overflow, since x may be an
-     * expanded view with more elements than fit into memory. */
+    /* The buffer has two int64 numbers for each element, and a full sort needs twice as many. n is
+     * limited so that the number of int64 numbers can't overflow, since x may be an expanded view
+     * with more elements than fit into memory. */
     int64_t numbers = RG_MIN(c.n, INT64_MAX / 64) * (c.top ? 2 : 4);
     rg_tensor *room = rgi_new(RG_INT64, 1, &numbers);
     if (!room)
