@@ -36,11 +36,11 @@ __attribute__((cold)) rg_tensor *rgi_fail_for_inputs_of(const rg_module_class *c
     char missing[100] = "";
     for (int i = n; i < takes; i++) {
         const size_t at = strlen(missing);
-        const char *before = takes - n > 2 ? ", and " : " and ";
-        if (i < takes - 1)
-            before = ", ";
+        const char *before = ", ";
         if (i == n)
             before = ": ";
+        else if (i == takes - 1)
+            before = takes - n > 2 ? ", and " : " and ";
         snprintf(missing + at, sizeof missing - at, "%s'%s'", before, names[i]);
     }
     return fail_for_inputs(c, n, takes, missing);

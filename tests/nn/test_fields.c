@@ -25,7 +25,7 @@ static rg_transformer *small_transformer(void) {
     return rg_nn_transformer(.d_model = 2, .nhead = 1, .num_encoder_layers = 1,
                              .num_decoder_layers = 1, .dim_feedforward = 2, .dropout = 0);
 }
-static void *rg_eval_of(void *m) {
+static void *in_eval_mode(void *m) {
     rg_eval(m);
     rg_module_requires_grad_(m, false);
     return m;
