@@ -83,7 +83,7 @@ static bool pool_is_busy(int64_t now) {
 /* Times in nanoseconds. A thread spins for POOL_SPIN before it sleeps, or for POOL_SPIN_BUSY if the
  * machine is busy. If two consecutive reads of the clock are more than POOL_LOST apart, the thread
  * has lost its core between them. */
-enum { POOL_SPIN = 400000, POOL_SPIN_BUSY = 4000, POOL_LOST = 300000 };
+enum { POOL_SPIN = 1000000, POOL_SPIN_BUSY = 4000, POOL_LOST = 300000 };
 
 /* Spins until the word isn't `value`, or the time for spinning is over. Returns the word. */
 static uintptr_t pool_spin(_Atomic uintptr_t *word, uintptr_t value) {
