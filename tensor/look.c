@@ -133,7 +133,10 @@ double rg_at_dims(rg_tensor *t, rg_dims index) {
 /* ---- reading all elements ---------------------------------------------------------- */
 
 void *rg_data(rg_tensor *t) {
-    return rgi_may_do_once("data") && rgi_check(t, "data") ? t->data : NULL;
+    if (!rgi_may_do_once("data") || !rgi_check(t, "data"))
+        return NULL;
+    rgi_expose(t);
+    return t->data;
 }
 
 bool(rg_copy_out)(rg_tensor *t, void *to, size_t bytes) {

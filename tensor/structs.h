@@ -12,7 +12,9 @@
 
 /* A storage. A block of memory begins with these fields, and `bytes` bytes of data follow them.
  * `version` counts the writes to the data, and `mutation` is the name of the function that wrote
- * last. `inference` is set if the storage was made in inference mode. `stepped` is used if the data
+ * last. `inference` is set if the storage was made in inference mode. `exposed` is set once the
+ * program has got a pointer to the data, by which it may write without a count, and if a hook has
+ * returned the data in place of a saved value. `stepped` is used if the data
  * is a gradient. It is 2 * (version + 1) if an optimizer's step has used this version of the
  * gradient, and 2 * (version + 1) + 1 if backward runs have added to the gradient since that step.
  * With any other value, neither is the case. */
@@ -23,6 +25,7 @@ typedef struct rg_storage {
     size_t bytes;
     void *data;
     bool inference;
+    atomic_bool exposed;
     uint32_t stepped;
 } rg_storage;
 
@@ -125,6 +128,18 @@ static inline rg_tensor *rgi_base_of(const rg_tensor *t) {
 /* Returns t's name, or NULL if it has none. */
 static inline const char *rgi_name_of(const rg_tensor *t) {
     return t->flags & RG_NAMED && *t->label->name ? t->label->name : NULL;
+}
+
+/* Returns whether t's elements are certainly those that were written when t was made. */
+static inline bool rgi_is_as_made(const rg_tensor *t) {
+    return t->storage->version == 0
+           && !atomic_load_explicit(&t->storage->exposed, memory_order_relaxed);
+}
+
+/* Marks t's storage as exposed (see rg_storage). */
+static inline void rgi_expose(rg_tensor *t) {
+    if (!atomic_load_explicit(&t->storage->exposed, memory_order_relaxed))
+        atomic_store_explicit(&t->storage->exposed, true, memory_order_relaxed);
 }
 
 /* Returns whether t is a view whose storage was written to after the view got its history. */

@@ -87,15 +87,28 @@ static bool max_unpool_shape(rg_call *c) {
     return true;
 }
 
+/* Fails if an index is outside its plane. The check is left out for indices that are as max_pool
+ * wrote them, since it costs 7% of a backward run. */
+static bool max_unpool_within(const k_pool *p, const rg_tensor *indices) {
+    const int64_t *size = p->window.size;
+    int64_t bad;
+    RG_FAIL_IF(!rgi_is_as_made(indices) && !k_index_within(indices, 0, size[0] * size[1], &bad),
+               NULL, "index %lld is out of bounds for a plane of size %lldx%lld", (long long)bad,
+               (long long)size[0], (long long)size[1]);
+    return true;
+}
+
 static bool max_unpool_forward(rg_call *c) {
+    const k_pool *p = &RG_ATTR(c, pool)->p;
     if (c->in[0]->numel == 0) {
         rgi_fill_zero(c->out[0]);
         return true;
     }
+    if (!max_unpool_within(p, c->in[1]))
+        return false;
     rg_tensor *g = rgi_contiguous_copy(c->in[0], (rg_dtype)c->in[0]->dtype);
     rg_tensor *indices = rgi_contiguous_copy(c->in[1], RG_INT64);
-    const bool ok = g && indices
-                    && k_max_pool_backward(&RG_ATTR(c, pool)->p, c->out[0], indices, g);
+    const bool ok = g && indices && k_max_pool_backward(p, c->out[0], indices, g);
     rgi_release(g);
     rgi_release(indices);
     return ok;

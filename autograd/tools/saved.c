@@ -167,6 +167,7 @@ static bool unpack_value(rg_node *n, packed_values *p, int i) {
         rgi_copy_elements(as_saved, t);
         t = as_saved;
     }
+    rgi_expose(t);
     rgi_alias_begin(header, t);
     header->flags &= (uint8_t)~RG_WEAK;
     n->saved[i] = header;

@@ -764,11 +764,78 @@ int derive_written(const rg_op *op, const rg_sample *s) {
 }
 
 /* An index is set out of bounds through rg_data before backward. If backward doesn't read the
- * index, the gradients stay the same. Otherwise an error refuses the run. max_pool is left out: its
- * backward doesn't check indices, since the checks would cost a tenth of its instructions. */
+ * index, the gradients stay the same. Otherwise an error refuses the run. */
 int derive_poked(const rg_op *op, const rg_sample *s) {
     const overwriting w = { poke, "out of bounds", false };
-    return strcmp(op->name, "max_pool") == 0 ? 0 : after_a_write(&w, op, s);
+    return after_a_write(&w, op, s);
+}
+
+/* A step for a recording: it applies the op, and differentiates the outputs by the inputs. v[k] is
+ * the cotangent of output k. */
+typedef struct {
+    application a;
+    rg_tensor *in[RG_MAX_INPUTS], *out[RG_MAX_OUTPUTS], *v[RG_MAX_OUTPUTS];
+} forth_and_back;
+
+static void go_forth_and_back(void *context) {
+    forth_and_back *f = context;
+    rg_tensor *y[RG_MAX_OUTPUTS], *v[RG_MAX_OUTPUTS], *x[RG_MAX_INPUTS], *gradient[RG_MAX_INPUTS];
+    int k = 0;
+    if (!apply_all(&f->a, f->in, f->out))
+        return;
+    for (int i = 0; i < outputs_of(f->a.op); i++)
+        if (f->out[i]->history) {
+            v[k] = f->v[i];
+            y[k++] = f->out[i];
+        }
+    const int m = inputs_with_history(f->a.n, f->in, x);
+    if (k && m)
+        rg_grad_many(k, y, v, m, x, gradient, (rg_backward_options){ .allow_unused = true });
+}
+
+/* Records the step, sets an element of an input out of the bounds of indices, and runs the
+ * recording. The run must fail if a call of the step would fail. Returns the number of faults. */
+static int check_poked_replay(forth_and_back *f, rg_tensor *index) {
+    const application *a = &f->a;
+    rg_tensor *out[RG_MAX_OUTPUTS];
+    int faults = 0;
+    rg_replay *r = rg_record(go_forth_and_back, f);
+    if (!r)
+        return fault(a->op, a->sample, "poked replay", rg_error());
+    derive_checks++;
+    poke(index);
+    const bool ran = rg_replay_run(r);
+    if (!ran && !strstr(rg_error(), "out of bounds"))
+        faults = fault(a->op, a->sample, "poked replay", rg_error());
+    rg_error_clear();
+    if (ran && !apply_all(a, f->in, out))
+        faults = fault(a->op, a->sample, "poked replay", "an index out of bounds, and no error");
+    rg_error_clear();
+    rg_replay_free(r);
+    return faults;
+}
+
+/* An index of a recorded step is set out of bounds through rg_data. If the step's forward reads the
+ * index, an error must refuse the next run of the recording. */
+int derive_poked_replay(const rg_op *op, const rg_sample *s) {
+    int faults = 0, n = 1;
+    for (int i = 0; !op->by_value && i < n; i++) {
+        RG_SCOPE();
+        forth_and_back f = { .a = { .op = op, .sample = s } };
+        f.a.n = derive_inputs(s->inputs, RG_FLOAT64, f.in);
+        n = f.a.n;
+        if (f.in[i] == RG_NONE || f.in[i]->dtype != RG_INT64 || !f.in[i]->numel)
+            continue;
+        if (!apply_all(&f.a, f.in, f.out))
+            return fault(op, s, "poked replay", rg_error());
+        /* An op whose results have no elements reads no element at an index. */
+        if (!f.out[0]->numel)
+            continue;
+        for (int k = 0; k < outputs_of(op); k++)
+            f.v[k] = cotangent_of(f.out[k]);
+        faults += check_poked_replay(&f, f.in[i]);
+    }
+    return faults;
 }
 
 /* Gives each leaf a gradient, which a failed run must leave alone. */

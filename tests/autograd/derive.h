@@ -18,7 +18,7 @@ typedef int derive_check(const rg_op *op, const rg_sample *sample);
 derive_check derive_first_order, derive_second_order, derive_layouts, derive_float32, derive_fused,
     derive_null, derive_leaves_nothing, derive_only_results, derive_no_gradient, derive_inplace,
     derive_inner, derive_alone, derive_overlap, derive_written, derive_poked,
-    derive_out_of_memory, derive_withheld;
+    derive_poked_replay, derive_out_of_memory, derive_withheld;
 
 /* Returns whether a backward run of the sample uses the fused derivative. Such a run makes one
  * call, or at most half of the calls that a run with create_graph makes. */

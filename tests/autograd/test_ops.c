@@ -39,6 +39,7 @@ EVERY_OP(alone)
 EVERY_OP(overlap)
 EVERY_OP(written)
 EVERY_OP(poked)
+EVERY_OP(poked_replay)
 EVERY_OP(out_of_memory)
 EVERY_OP(withheld)
 
@@ -284,6 +285,6 @@ END_TEST
 RG_TESTS(ops, test_too_many_inputs, test_rows_are_complete, test_first_order, test_second_order,
          test_layouts, test_float32, test_fused, test_null, test_leaves_nothing, test_only_results,
          test_no_gradient, test_inplace, test_inner, test_alone, test_overlap, test_written,
-         test_poked, test_out_of_memory, test_withheld, test_fused_are_taken,
+         test_poked, test_poked_replay, test_out_of_memory, test_withheld, test_fused_are_taken,
          test_falsified_rules_are_rejected, test_wrong_second_derivatives_are_rejected,
          test_wrong_fused_derivatives_are_rejected)

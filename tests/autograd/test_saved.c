@@ -23,7 +23,7 @@ static rg_tensor *leaf(int64_t n, int64_t m) {
 typedef struct {
     int packed, unpacked, dropped;
     int fail_at; /* The call of a hook that fails, or 0. */
-    enum { KEEP, HALVE, TURN, FAIL_TO_PACK, WRITE, WRONG_SHAPE, FAIL_TO_UNPACK } how;
+    enum { KEEP, HALVE, TURN, FAIL_TO_PACK, WRITE, WRONG_SHAPE, FAIL_TO_UNPACK, MOVE } how;
 } counts;
 
 static void *pack(rg_tensor *t, void *context) {
@@ -44,6 +44,8 @@ static rg_tensor *unpack(void *packed, void *context) {
         return NULL;
     if (c->how == WRONG_SHAPE)
         return rg_ones(7);
+    if (c->how == MOVE)
+        return rg_add(packed, 1000000);
     if (c->how == TURN)
         return rg_t(rg_contiguous(rg_t(packed)));
     return c->how == HALVE ? rg_to(packed, RG_FLOAT64) : packed;
@@ -316,6 +318,20 @@ START_TEST(test_hooks_that_fail) {
     ck_fails(rg_push_saved_hooks((rg_saved_hooks){ pack, NULL, NULL, NULL }), RG_TYPE_ERROR,
              "expected pack and unpack");
     rg_pop_saved_hooks();
+}
+END_TEST
+
+/* max_pool trusts the indices that it has saved itself, but not those of a hook. */
+START_TEST(test_unpacked_indices_are_checked) {
+    counts c = { .how = MOVE };
+    RG_SCOPE();
+    rg_tensor *y;
+    {
+        RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, &c }));
+        y = rg_max_pool1d(leaf(2, 6), 2);
+    }
+    ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR,
+             "is out of bounds for a plane of size 1x6");
 }
 END_TEST
 
@@ -734,12 +750,12 @@ START_TEST(test_nothing_to_pack) {
 END_TEST
 
 RG_TESTS(saved, test_a_value_comes_back_turned, test_nothing_to_pack,
-         test_taken_away_once_too_often, test_checkpoints_without_memory,
-         test_a_way_back_that_fails_draws_nothing, test_checkpoints_walked_in_parts,
-         test_values_left_without_memory, test_hooks_see_what_is_saved,
-         test_packed_values_are_freed, test_guards, test_hooks_in_odd_places,
-         test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less, test_values_asked_for,
-         test_hooks_that_fail, test_checkpoints_give_the_same_bits,
+         test_unpacked_indices_are_checked, test_taken_away_once_too_often,
+         test_checkpoints_without_memory, test_a_way_back_that_fails_draws_nothing,
+         test_checkpoints_walked_in_parts, test_values_left_without_memory,
+         test_hooks_see_what_is_saved, test_packed_values_are_freed, test_guards,
+         test_hooks_in_odd_places, test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less,
+         test_values_asked_for, test_hooks_that_fail, test_checkpoints_give_the_same_bits,
          test_checkpoints_of_second_order, test_checkpoints_within, test_what_checkpoints_refuse,
          test_odd_functions_in_checkpoints, test_random_state_of_checkpoints,
          test_generators_of_checkpoints, test_checkpoints_are_not_recorded,
