@@ -413,10 +413,9 @@ bool rg_generator_set_state(rg_generator *g, rg_tensor *state);
 
 /* rg_rand draws from the uniform distribution on [0, 1), and rg_randn from the normal distribution
  * with mean 0 and standard deviation 1. rg_randint draws integers from low to high - 1. rg_randperm
- * returns the integers from 0 to n - 1 in random order. rg_bernoulli returns a tensor of ones and
- * zeros, where an element is 1 with the probability in p. rg_multinomial draws indices; each row of
+ * returns the integers from 0 to n - 1 in random order. rg_multinomial draws indices; each row of
  * `weights` has the weights of the indices. A function whose name ends with _ fills t with random
- * numbers, and returns t. */
+ * numbers, and returns t. (rg_bernoulli is in autograd/ops/ops.h.) */
 rg_tensor *rg_rand_dims(rg_dims shape, rg_dtype dtype, rg_generator *g);
 rg_tensor *rg_randn_dims(rg_dims shape, rg_dtype dtype, rg_generator *g);
 #define rg_rand(...) rg_rand_dims(RG_DIMS(__VA_ARGS__), rg_default_dtype(), rg_default_generator())
@@ -430,8 +429,6 @@ rg_tensor *rg_randint_dims(int64_t low, int64_t high, rg_dims shape, rg_dtype dt
     rg_randint_dims(low, high, RG_DIMS(__VA_ARGS__), RG_INT64, rg_default_generator())
 rg_tensor *rg_randperm_with(int64_t n, rg_generator *g);
 #define rg_randperm(n) rg_randperm_with(n, rg_default_generator())
-rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g);
-#define rg_bernoulli(p) rg_bernoulli_with(p, rg_default_generator())
 rg_tensor *rg_multinomial_with(rg_tensor *weights, int64_t draws, bool replacement,
                                rg_generator *g);
 #define rg_multinomial(weights, draws, replacement) \

@@ -657,6 +657,9 @@ rg_tensor *rg_pairwise_distance(rg_tensor *a, rg_tensor *b, double p, double eps
 /* rg_dropout(x, p, training) returns x times a random mask. An element of the mask is 0 with
  * probability p, and otherwise 1 / (1 - p). If training is false, returns x. */
 rg_tensor *rg_dropout_with(rg_tensor *x, double p, bool training, rg_generator *g);
+/* rg_bernoulli(p) returns a tensor of ones and zeros, where an element is 1 with the probability in
+ * p. The gradient of p is 0. */
+rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g);
 
 /* rg_scaled_dot_product_attention(q, k, v, .is_causal = true) returns softmax(scale q k^T + mask)
  * v. A mask of floats is added as in this formula. A bool mask is true where a query may attend to

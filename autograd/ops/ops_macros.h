@@ -44,6 +44,7 @@ static inline rg_list rg_list_of(int n, rg_tensor *const v[]) {
 #define rg_long(x)                 rg_to(x, RG_INT64)
 #define rg_bool(x)                 rg_to(x, RG_BOOL)
 #define rg_dropout(x, p, training) rg_dropout_with(x, p, training, rg_default_generator())
+#define rg_bernoulli(p)            rg_bernoulli_with(p, rg_default_generator())
 
 /* ---- arguments from left to right: see tensor/arguments/arguments.h ------------------ */
 

@@ -78,3 +78,9 @@ bool rgi_fill_integers(rg_tensor *t, const double p[], rg_generator *g, const ch
 /* Fills t with numbers that are uniform in [0, 1), drawn in t's dtype. Fails and returns false if
  * t's dtype isn't floating, unless t is empty. */
 bool rgi_fill_unit(rg_tensor *t, rg_generator *g, const char *op);
+
+/* ---- sample.c -------------------------------------------------------------------------------- */
+
+/* Returns what rg_bernoulli_with returns, but without a history. An element is 1 if its probability
+ * in p is greater than a uniform number, which is drawn in p's dtype; otherwise it is 0. */
+rg_tensor *rgi_draw_bernoulli(rg_tensor *p, rg_generator *g);

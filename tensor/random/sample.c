@@ -70,9 +70,7 @@ static bool bernoulli_check(rg_tensor *p, const char *op) {
     return true;
 }
 
-/* Returns a tensor of ones and zeros. An element is 1 if its probability in p is greater than a
- * uniform number, which is drawn in p's dtype; otherwise it is 0. */
-rg_tensor *rg_bernoulli_with(rg_tensor *p, rg_generator *g) {
+rg_tensor *rgi_draw_bernoulli(rg_tensor *p, rg_generator *g) {
     const char *op = "bernoulli";
     if (!rgi_may_do_once(op) || !rgi_check(p, op)
         || !rgi_want_dtype(op, !p->numel || rgi_is_float(p->dtype), p->dtype))

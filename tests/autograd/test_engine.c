@@ -1260,8 +1260,26 @@ START_TEST(test_gradients_of_skipped_tensors) {
 }
 END_TEST
 
+/* The node and the zeros are torch's. Otherwise p would have no gradient. */
+START_TEST(test_draws_have_gradients_of_zeros) {
+    RG_SCOPE();
+    rg_tensor *p = rg_requires_grad_(rg_full(RG_DIMS(3), 0.5), true);
+    rg_tensor *drawn = rg_bernoulli(p);
+    ck_assert_str_eq(rg_grad_fn(drawn), "BernoulliBackward0");
+    ck_ok(rg_backward(rg_sum(drawn)));
+    ck_assert(rg_equal(rg_grad_of(p), rg_zeros(3)));
+    {
+        RG_NO_GRAD();
+        ck_assert(!rg_requires_grad(rg_bernoulli(p)));
+    }
+    ck_assert(!rg_requires_grad(rg_bernoulli(rg_detach(p))));
+    ck_assert(!rg_requires_grad(rg_multinomial(p, 2, false)));
+    ck_assert(!rg_requires_grad(rg_rand_like(p)) && !rg_requires_grad(rg_randn_like(p)));
+}
+END_TEST
+
 RG_TESTS_UNGUARDED(
-    engine, test_gradients_of_skipped_tensors,
+    engine, test_gradients_of_skipped_tensors, test_draws_have_gradients_of_zeros,
     test_a_hook_without_memory, test_many_nodes_without_memory,
     test_dtypes_of_first_gradients, test_hooks_are_not_recorded, test_gradients_are_kept_once,
     test_many_leaves, test_accumulates_and_zeroes, test_what_takes_no_part_has_no_sign,

@@ -2,6 +2,7 @@
  * an observer refuses isn't done. */
 #include "tests/test.h"
 #include "tensor/observer.h"
+#include "tensor/random/random.h"
 #include "tensor/scope.h"
 #include "tensor/storage.h"
 
@@ -77,7 +78,7 @@ START_TEST(test_who_refuses) {
     ck_fails(rg_generator_seed(g, 1), RG_NOT_IMPLEMENTED, "generator_seed: refused");
     ck_fails(rg_generator_set_state(g, state), RG_NOT_IMPLEMENTED, "generator_set_state: refused");
     ck_fails(rg_randperm(3), RG_NOT_IMPLEMENTED, "randperm: refused");
-    ck_fails(rg_bernoulli(t), RG_NOT_IMPLEMENTED, "bernoulli: refused");
+    ck_fails(rgi_draw_bernoulli(t, g), RG_NOT_IMPLEMENTED, "bernoulli: refused");
     ck_fails(rg_multinomial(t, 1, true), RG_NOT_IMPLEMENTED, "multinomial: refused");
     rgi_set_observer(NULL);
     other = rg_generator_state(g);

@@ -6,6 +6,7 @@
 #include "tensor/error.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/memory.h"
+#include "tensor/random/random.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
 #include "tensor/storage.h"
@@ -122,7 +123,7 @@ static rg_tensor *called(const golden *r, rg_generator *g) {
     if (strcmp(kind, "randperm") == 0)
         return rg_randperm_with(r->n[0], g);
     if (strcmp(kind, "bernoulli") == 0)
-        return rg_bernoulli_with(chances(r), g);
+        return rgi_draw_bernoulli(chances(r), g);
     if (strcmp(kind, "multinomial") == 0)
         return rg_multinomial_with(chances(r), (int64_t)r->a[0], r->a[1] != 0, g);
     if (strcmp(kind, "uniform_") == 0)
@@ -284,7 +285,7 @@ START_TEST(test_draws_at_the_edge) {
         if (way < 2)
             rg_bernoulli_with_(t, way ? nextafter(u, 1) : u, g);
         else if (way < 4)
-            t = rg_bernoulli_with(way == 3 ? above : chance, g);
+            t = rgi_draw_bernoulli(way == 3 ? above : chance, g);
         else
             t = rg_multinomial_with(way == 5 ? below : shares, 2, true, g);
         ck_assert_msg(rgi_load_f64(t->data, t->dtype) == way % 2, "way %d", way);
@@ -488,11 +489,12 @@ START_TEST(test_errors) {
              "bernoulli_ expects p to be in [0, 1], but got p=1.5");
     ck_fails(rg_bernoulli_(x, NAN), RG_RUNTIME_ERROR,
              "bernoulli_ expects p to be in [0, 1], but got p=nan");
-    ck_fails(rg_bernoulli(rg_full(RG_DIMS(2), 2.0)), RG_RUNTIME_ERROR,
+    rg_generator *g = rg_default_generator();
+    ck_fails(rgi_draw_bernoulli(rg_full(RG_DIMS(2), 2.0), g), RG_RUNTIME_ERROR,
              "Expected p_in >= 0 && p_in <= 1 to be true");
-    ck_fails(rg_bernoulli(rg_full(RG_DIMS(2), NAN)), RG_RUNTIME_ERROR,
+    ck_fails(rgi_draw_bernoulli(rg_full(RG_DIMS(2), NAN), g), RG_RUNTIME_ERROR,
              "Expected p_in >= 0 && p_in <= 1 to be true");
-    ck_fails(rg_bernoulli(i), RG_NOT_IMPLEMENTED, "not implemented for 'Long'");
+    ck_fails(rgi_draw_bernoulli(i, g), RG_NOT_IMPLEMENTED, "not implemented for 'Long'");
     ck_fails(rg_randint(5, 5, 2), RG_RUNTIME_ERROR,
              "randint: random_ expects 'from' to be less than 'to', but got from=5 >= to=5");
     ck_fails(rg_randint_dims(5, 5, RG_DIMS(2), RG_FLOAT32, rg_default_generator()),
@@ -660,7 +662,7 @@ END_TEST
 static rg_tensor *called_on(rg_tensor *x, const golden *r, bool again) {
     rg_generator *g = rg_default_generator();
     if (strcmp(r->kind, "bernoulli") == 0)
-        return rg_bernoulli_with(x, g);
+        return rgi_draw_bernoulli(x, g);
     if (strcmp(r->kind, "multinomial") == 0)
         return rg_multinomial_with(x, 3, again, g);
     if (strcmp(r->kind, "trunc_normal_") == 0)
