@@ -140,14 +140,17 @@ rg_tensor *(rg_leaky_relu_)(rg_tensor *x, double negative_slope) {
  * each channel (dim 1). */
 
 static rg_tensor *prelu_rule_x(const rg_step *s, rg_tensor *g) {
-    rg_tensor *x = rgi_saved(s, 0);
-    rg_tensor *w = rgi_saved(s, 1);
-    return rg_where(rg_gt(x, 0), g, rg_mul(w, g));
+    return RG_APPLY(prelu_grad, RG_NO_ATTR, g, rgi_saved(s, 0), rgi_saved(s, 1));
 }
 
+/* Where x is 0, gw is x g, but is differentiated as 0, as in torch. */
 static rg_tensor *prelu_rule_w(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rgi_saved(s, 0);
-    return rg_masked_fill(rg_mul(x, g), rg_gt(x, 0), 0);
+    rg_tensor *gw = rg_masked_fill(rg_mul(x, g), rg_gt(x, 0), 0);
+    if (!s->create_graph)
+        return gw;
+    rg_tensor *above = rg_ge(x, 0);
+    return rg_where(above, rg_detach(gw), rg_mul(rg_masked_fill(x, above, 0), g));
 }
 
 static bool prelu_fused(const rg_step *s, rg_tensor *gin[]) {
@@ -170,6 +173,29 @@ RG_OP(prelu, .doc = "x > 0 ? x : w x", .node = "PreluKernelBackward0", .n_in = 2
       .fused = prelu_fused,
       .grad = { RG_RULE(RG_IN(0) | RG_IN(1), prelu_rule_x), RG_RULE(RG_IN(0), prelu_rule_w) },
       SAMPLES_2("z", "", NULL));
+
+/* ---- prelu_grad: x > 0 ? g : w g, the gradient of prelu's x. With v for the gradient of the
+ *      result, gg = x >= 0 ? v : w v, gx = 0, gw = x >= 0 ? 0 : g v. At x = 0 these don't fit the
+ *      formula, but are torch's ------------------------------------------------- */
+
+static rg_tensor *prelu_grad_rule_g(const rg_step *s, rg_tensor *v) {
+    return rg_where(rg_ge(rgi_saved(s, 1), 0), v, rg_mul(rgi_saved(s, 2), v));
+}
+
+static rg_tensor *prelu_grad_rule_x(const rg_step *s, rg_tensor *v) {
+    (void)s;
+    return rg_zeros_like(v);
+}
+
+static rg_tensor *prelu_grad_rule_w(const rg_step *s, rg_tensor *v) {
+    return rg_masked_fill(rg_mul(rgi_saved(s, 0), v), rg_ge(rgi_saved(s, 1), 0), 0);
+}
+
+RG_OP(prelu_grad, .doc = "x > 0 ? g : w g", .node = "PreluKernelBackwardBackward0", .n_in = 3,
+      .laid_between = true, .shape = rgi_shape_broadcast_floats, .kernel = &k_prelu_grad,
+      .grad = { RG_RULE(RG_IN(1) | RG_IN(2), prelu_grad_rule_g), RG_RULE(0, prelu_grad_rule_x),
+                RG_RULE(RG_IN(0) | RG_IN(1), prelu_grad_rule_w) },
+      SAMPLES_3("z", NULL));
 
 static bool prelu_check(const rg_tensor *x, const rg_tensor *weight) {
     RG_FAIL_IF(x->dtype != weight->dtype, "prelu",

@@ -615,7 +615,39 @@ START_TEST(test_lerp_from_the_nearer_end) {
 }
 END_TEST
 
+/* ---- prelu where x is 0 ---------------------------------------------------------- */
+
+#define F32(...) rg_literal_as(RG_FLOAT32, __VA_ARGS__)
+
+/* Asserts that t has the elements of `want`, where -99 stands for NaN. */
+static void expect(rg_tensor *t, rg_tensor *want) {
+    ck_assert_msg(rg_equal(rg_where(rg_isnan(t), -99, t), want), "%s", rg_str(t));
+}
+
+/* The derivatives of prelu's gradients by x, w and g have torch's values: where x is 0, w doesn't
+ * count, although it counts in the gradients themselves. */
+START_TEST(test_second_derivatives_of_prelu) {
+    RG_SCOPE();
+    rg_tensor *x = rg_requires_grad_(F32([0, -0.0, 1, -2, inf, nan]), true);
+    rg_tensor *w = rg_requires_grad_(F32([0.25]), true);
+    rg_tensor *g = rg_requires_grad_(rg_full(RG_DIMS(6), 3.0), true);
+    rg_tensor *y = rg_prelu(x, w);
+    rg_tensor *v = rg_full(RG_DIMS(6), 5.0);
+    rg_tensor *gx = rg_grad(y, x, .gradient = g, .create_graph = true, .retain_graph = true);
+    rg_tensor *gw = rg_grad(y, w, .gradient = g, .create_graph = true);
+    expect(gx, F32([0.75, 0.75, 3, 0.75, 3, 0.75]));
+    ck_assert_str_eq(rg_grad_fn(gx), "PreluKernelBackwardBackward0");
+    expect(rg_grad(gx, x, .gradient = v, .retain_graph = true), rg_zeros(6));
+    expect(rg_grad(gx, w, .gradient = v, .retain_graph = true), F32([30.]));
+    expect(rg_grad(gx, g, .gradient = v), F32([5, 5, 5, 1.25, 5, 1.25]));
+    rg_tensor *u = F32([7.]);
+    expect(rg_grad(gw, x, .gradient = u, .retain_graph = true), F32([0, 0, 0, 21, 0, 21.]));
+    expect(rg_grad(gw, g, .gradient = u), F32([0, 0, 0, -14, 0, -99.]));
+}
+END_TEST
+
 RG_TESTS(numbers, test_product_of_one, test_factors_come_first, test_lerp_from_the_nearer_end,
+         test_second_derivatives_of_prelu,
          test_convolutions_of_whole_numbers, test_eps_below_zero, test_lists_of_an_array,
          test_losses_warn_of_shapes, test_unsigned_numbers,
          test_cosine_of_large_numbers, test_cosine_gradients_at_any_scale, test_cosine_in_a_replay,
