@@ -73,6 +73,7 @@ PARAMETERS = {
     "scaled_dot_product_attention_with": [TENSOR, TENSOR, TENSOR, TENSOR, DOUBLE, INT, DOUBLE, INT],
     "embedding_with": [TENSOR, TENSOR, INT, DOUBLE, DOUBLE, INT],
     "dropout_with": [TENSOR, DOUBLE, INT],
+    "bernoulli_with": [TENSOR],
     "repeat_interleave_with": [TENSOR, TENSOR, INT, INT],
     "meshgrid_with": [TENSOR, "text"],
     **{
@@ -461,6 +462,7 @@ CALLS.update(
         "layer_norm": lambda x, shape, w, b, eps: F.layer_norm(x, shape, w, b, eps),
         "rms_norm": lambda x, shape, w, eps: F.rms_norm(x, shape, w, None if eps < 0 else eps),
         "dropout_with": lambda x, p, training: F.dropout(x, p, bool(training)),
+        "bernoulli_with": torch.bernoulli,
         "scaled_dot_product_attention_with": attention,
         "joint_attention": lambda x, heads, causal: F.scaled_dot_product_attention(
             *x.unflatten(2, (3, heads, -1)).permute(2, 0, 3, 1, 4), is_causal=bool(causal)
@@ -2581,6 +2583,7 @@ def normalizing():
             yield Case("prelu", grid(*shape), grid(*w))
     special = T([nan, inf, -inf, 0.0, -0.0, 1e300, -1e300], f64)
     yield Case("prelu", special, T([0.5], f64), flags=["first"])
+    yield Case("prelu", T([0.0, -0.0, 1.0, -2.0], f64), T([0.25], f64))
     yield Case("prelu", grid(2, 3), grid(3, dtype=f32))
     yield Case("prelu", grid(2, 3, dtype=f32), grid(3, dtype=f32))
     yield Case("prelu", grid(4, 3).detach().t().requires_grad_(), grid(4))
@@ -2642,6 +2645,12 @@ def normalizing():
     yield Case("dropout_with", T([1, 2]), 0.5, True)
     yield Case("dropout_with", no_elements(0, 2), 0.5, True)
     yield Case("dropout_with", turned(grid(3, 4)), 0.5, True)
+    chances = [[0.0, 0.25, 0.5], [0.75, 1.0, 0.3]]
+    for x in (chances, 0.5, [], [[0.5], [1.5]], [nan], [-0.25]):
+        yield Case("bernoulli_with", T(x, f64))
+        yield Case("bernoulli_with", T(x, f32).detach())
+    yield Case("bernoulli_with", turned(T(chances, f64)))
+    yield Case("bernoulli_with", T([0, 1]))
 
 
 def attending():
