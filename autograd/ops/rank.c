@@ -238,6 +238,16 @@ static rg_tensor *quantile_at(rg_tensor *sorted, rg_tensor *ranks, enum quantile
     return mode == LINEAR ? rg_lerp(y, above, rg_sub(ranks, below)) : rg_lerp(y, above, 0.5);
 }
 
+/* Returns the ranks of the fractions q in rows that are sorted along the last dim. In a row with a
+ * NaN, which is sorted last, the rank is that of the NaN. While a training step is recorded, a
+ * fraction outside [0, 1] gets a rank that rg_gather refuses, since a run of the recording doesn't
+ * call quantile_within for new fractions. */
+static rg_tensor *quantile_ranks(rg_tensor *sorted, rg_tensor *q) {
+    const double last = (double)sorted->size[sorted->ndim - 1] - 1;
+    rg_tensor *ranks = rg_masked_fill(rg_mul(q, last), rg_any_dim(rg_isnan(sorted), -1, true), last);
+    return rgi_this.observer ? rg_masked_fill(ranks, rg_ne(q, rg_clamp(q, 0, 1)), -1) : ranks;
+}
+
 static rg_tensor *quantile(rg_tensor *x, rg_tensor *q, const rg_quantile_options *o) {
     enum quantile_mode mode;
     int dim = -1;
@@ -254,9 +264,7 @@ static rg_tensor *quantile(rg_tensor *x, rg_tensor *q, const rg_quantile_options
     rg_tensor *sorted = rg_sort(lines, -1, false).values;
     if (!sorted)
         return NULL;
-    double last = (double)sorted->size[sorted->ndim - 1] - 1;
-    rg_tensor *ranks = rg_mul(rg_reshape(rg_to(q, x->dtype), q->numel), last);
-    ranks = rg_masked_fill(ranks, rg_any_dim(rg_isnan(sorted), -1, true), last);
+    rg_tensor *ranks = quantile_ranks(sorted, rg_reshape(rg_to(q, x->dtype), q->numel));
     rg_tensor *y = rg_movedim(quantile_at(sorted, ranks, mode), -1, 0);
     return rgi_reshape_own("SqueezeBackward4", y, shape);
 }
