@@ -244,7 +244,8 @@ static rg_tensor *quantile_at(rg_tensor *sorted, rg_tensor *ranks, enum quantile
  * call quantile_within for new fractions. */
 static rg_tensor *quantile_ranks(rg_tensor *sorted, rg_tensor *q) {
     const double last = (double)sorted->size[sorted->ndim - 1] - 1;
-    rg_tensor *ranks = rg_masked_fill(rg_mul(q, last), rg_any_dim(rg_isnan(sorted), -1, true), last);
+    rg_tensor *has_nan = rg_any_dim(rg_isnan(sorted), -1, true);
+    rg_tensor *ranks = rg_masked_fill(rg_mul(q, last), has_nan, last);
     return rgi_this.observer ? rg_masked_fill(ranks, rg_ne(q, rg_clamp(q, 0, 1)), -1) : ranks;
 }
 

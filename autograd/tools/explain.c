@@ -42,48 +42,65 @@ static rg_tensor *whole_gradient(const rg_paths *p, rg_tensor *w) {
     return rg_escape(sum);
 }
 
-/* A path, as it is returned to the user, and the index of its last step in the array `step` of
- * rg_paths. */
+/* A path, as it is returned to the user, the norm of its contribution, and the index of its last
+ * step in the array `step` of rg_paths. */
 typedef struct {
     rg_gradient_path path;
+    double norm;
     int step;
 } told_path;
 
-static int by_size(const void *a, const void *b) {
+/* All n paths, the largest first, but without the merged paths (RG_REST). `merged` is the norm of
+ * the merged paths, and `norms` the sum of the norms of all contributions. If `cancel` is set, this
+ * sum is over CANCELLED times the gradient's norm. The text and the drawing then have norms in
+ * place of shares, which would be huge. */
+typedef struct {
+    told_path v[RG_MOST_PATHS + 1];
+    int n;
+    double merged, norms;
+    bool cancel;
+} told_paths;
+
+#define CANCELLED 1000
+
+static int by_norm(const void *a, const void *b) {
     const told_path *x = a, *y = b;
-    if (x->path.size != y->path.size)
-        return x->path.size > y->path.size ? -1 : 1;
+    if (x->norm != y->norm)
+        return x->norm > y->norm ? -1 : 1;
     return x->step - y->step;
 }
 
-/* Stores all paths in told[], the largest first. The merged paths (RG_REST) are left out, and the
- * sum of their shares is stored in e->rest. If the gradient is 0 or not finite, all shares and
- * sizes are NAN. Returns the number of paths, or -1 on failure. */
-static int list_paths(const rg_paths *p, rg_explanation *e, told_path told[]) {
+/* Lists all paths, and stores the sum of the shares of the merged paths in e->rest. If the gradient
+ * is 0 or not finite, all shares and sizes are NAN. Returns false on failure. */
+static bool list_paths(const rg_paths *p, rg_explanation *e, told_paths *told) {
     RG_SCOPE();
     const double *g = rgi_doubles(e->gradient);
     int64_t numel = rg_numel(e->gradient);
-    int n = 0;
     if (!g)
-        return -1;
+        return false;
     double square = rgi_inner_product(numel, g, g);
     bool shared = square > 0 && isfinite(square);
+    *told = (told_paths){ .n = 0 };
     e->rest = shared ? 0 : NAN;
     for (int i = 0; i < p->of_w.n; i++) {
         RG_SCOPE();
         const path_part *part = &p->of_w.v[i];
         const double *c = rgi_doubles(part->g);
         if (!c)
-            return -1;
+            return false;
         double share = shared ? rgi_inner_product(numel, c, g) / square : NAN;
         double size = shared ? part->norm / sqrt(square) : NAN;
-        if (part->step == RG_REST)
-            e->rest = share;
-        else
-            told[n++] = (told_path){ { NULL, share, size }, part->step };
+        told->norms += part->norm;
+        if (part->step != RG_REST) {
+            told->v[told->n++] = (told_path){ { NULL, share, size }, part->norm, part->step };
+            continue;
+        }
+        e->rest = share;
+        told->merged = part->norm;
     }
-    qsort(told, (size_t)n, sizeof *told, by_size);
-    return n;
+    told->cancel = isfinite(told->norms) && told->norms > CANCELLED * sqrt(square);
+    qsort(told->v, (size_t)told->n, sizeof told->v[0], by_norm);
+    return true;
 }
 
 /* ---- comparison with finite differences -------------------------------------------------- */
@@ -218,17 +235,38 @@ static void write_verdict(rg_text *t, const rg_explanation *e, const rg_explain_
                      e->agrees ? "agree" : "DISAGREE", rgi_number_of_digits(2, e->off));
 }
 
-static const char *write_text(const rg_explanation *e, const rg_explain_options *o, rg_tensor *w,
-                              double norm, bool unread) {
+/* Writes a line for each path, with its share and size. */
+static void write_shares(rg_text *t, const rg_explanation *e, double norm) {
+    if (isnan(e->rest))
+        rgi_text_add(t, "it is %s: there are no shares\n", norm == 0 ? "zero" : "not finite");
+    rgi_text_add(t, "   share   size   path from the loss\n");
+    for (int i = 0; i < e->n; i++)
+        rgi_text_add(t, "%7.1f%% %6.2f   %s\n", 100 * e->v[i].share, e->v[i].size, e->v[i].ops);
+    rgi_text_add(t, "%7.1f%%          all others\n", 100 * e->rest);
+}
+
+/* Writes a line for each path, with the norm of its contribution. */
+static void write_norms(rg_text *t, const rg_explanation *e, const told_paths *told) {
+    double others = told->merged;
+    rgi_text_add(t, "its paths cancel: the norms of their contributions add up to %s\n",
+                 rgi_number_of_digits(4, told->norms));
+    rgi_text_add(t, "           norm   path from the loss\n");
+    for (int i = 0; i < e->n; i++)
+        rgi_text_add(t, "%15s   %s\n", rgi_number_of_digits(4, told->v[i].norm), e->v[i].ops);
+    for (int i = e->n; i < told->n; i++)
+        others += told->v[i].norm;
+    rgi_text_add(t, "%15s   all others\n", rgi_number_of_digits(4, others));
+}
+
+static const char *write_text(const rg_explanation *e, const told_paths *told,
+                              const rg_explain_options *o, rg_tensor *w, double norm, bool unread) {
     rg_text t = { 0 };
     rgi_text_add(&t, "%s: a gradient of %s, norm %s\n", name_of(w), RG_SHAPE_TEXT(w),
                  rgi_number_of_digits(4, norm));
-    if (isnan(e->rest))
-        rgi_text_add(&t, "it is %s: there are no shares\n", norm == 0 ? "zero" : "not finite");
-    rgi_text_add(&t, "   share   size   path from the loss\n");
-    for (int i = 0; i < e->n; i++)
-        rgi_text_add(&t, "%7.1f%% %6.2f   %s\n", 100 * e->v[i].share, e->v[i].size, e->v[i].ops);
-    rgi_text_add(&t, "%7.1f%%          all others\n", 100 * e->rest);
+    if (told->cancel)
+        write_norms(&t, e, told);
+    else
+        write_shares(&t, e, norm);
     if (e->first_zero)
         rgi_text_add(&t, "first zero on the way back: %s\n", e->first_zero);
     if (e->first_not_finite)
@@ -250,9 +288,23 @@ static void add_to_steps(const rg_paths *p, int step, double share, double share
     }
 }
 
-/* Returns the drawing. Paths that begin with the same steps are drawn as one, up to the step where
- * they part. Returns NULL if memory ran out. */
-static const char *write_dot(const rg_paths *p, int n, const told_path told[], rg_tensor *w) {
+/* Returns the share of a path or, if paths cancel, its part of the sum of norms. */
+static double drawn_share(const told_paths *told, int i) {
+    return told->cancel ? told->v[i].norm / told->norms : told->v[i].path.share;
+}
+
+/* Adds the label of an edge through which paths with this sum of shares lead. If paths cancel, the
+ * label is the sum of their norms. */
+static void add_share(rg_text *t, const told_paths *told, double share) {
+    if (told->cancel)
+        rgi_text_add(t, "label=\"norms %s\"", rgi_number_of_digits(4, share * told->norms));
+    else
+        rgi_text_add(t, "label=\"%.1f%%\"", 100 * share);
+}
+
+/* Returns the drawing of the n largest paths. Paths that begin with the same steps are drawn as
+ * one, up to the step where they part. Returns NULL if memory ran out. */
+static const char *write_dot(const rg_paths *p, int n, const told_paths *told, rg_tensor *w) {
     double *shares = rgi_scope_alloc(p->n_steps * sizeof *shares);
     bool *used = shares ? rgi_scope_alloc(p->n_steps * sizeof *used) : NULL;
     rg_text t = { 0 };
@@ -263,7 +315,7 @@ static const char *write_dot(const rg_paths *p, int n, const told_path told[], r
         used[i] = false;
     }
     for (int i = 0; i < n; i++)
-        add_to_steps(p, told[i].step, told[i].path.share, shares, used);
+        add_to_steps(p, told->v[i].step, drawn_share(told, i), shares, used);
     rgi_text_add(&t, "digraph regard {\n    rankdir=TB\n    node [fontname=\"sans-serif\"]\n"
                      "    s0 [shape=box, label=\"loss\"]\n"
                      "    w [shape=box, style=filled, fillcolor=lightblue, label=\"");
@@ -274,13 +326,17 @@ static const char *write_dot(const rg_paths *p, int n, const told_path told[], r
             continue;
         rgi_text_add(&t, "    s%zu [label=\"", i);
         rgi_add_label(&t, p->step[i].op);
-        rgi_text_add(&t, "\"]\n    s%d -> s%zu [label=\"%.1f%%\", penwidth=%.2f]\n",
-                     p->step[i].before, i, 100 * shares[i],
+        rgi_text_add(&t, "\"]\n    s%d -> s%zu [", p->step[i].before, i);
+        add_share(&t, told, shares[i]);
+        rgi_text_add(&t, ", penwidth=%.2f]\n",
                      1 + 4 * fmin(isnan(shares[i]) ? 0 : fabs(shares[i]), 1));
     }
-    for (int i = 0; i < n; i++)
-        rgi_text_add(&t, "    s%d -> w [label=\"%.1f%%\"%s]\n", told[i].step,
-                     100 * told[i].path.share, told[i].path.share < 0 ? ", color=red" : "");
+    for (int i = 0; i < n; i++) {
+        const double share = drawn_share(told, i);
+        rgi_text_add(&t, "    s%d -> w [", told->v[i].step);
+        add_share(&t, told, share);
+        rgi_text_add(&t, "%s]\n", share < 0 ? ", color=red" : "");
+    }
     rgi_text_add(&t, "}\n");
     return rgi_text_own(&t);
 }
@@ -307,20 +363,19 @@ static double norm_of_gradient(rg_tensor *t) {
  * fewer. Returns false on failure. */
 static bool tell_explanation(rg_explanation *e, const rg_paths *p, const rg_explain_options *o,
                              rg_tensor *w) {
-    told_path told[RG_MOST_PATHS + 1];
+    told_paths told;
     e->gradient = whole_gradient(p, w);
-    int all = e->gradient ? list_paths(p, e, told) : -1;
-    if (all < 0)
+    if (!e->gradient || !list_paths(p, e, &told))
         return false;
-    e->n = (int)RG_MIN(all, o->paths);
-    for (int i = e->n; i < all; i++)
-        e->rest += told[i].path.share;
+    e->n = (int)RG_MIN(told.n, o->paths);
+    for (int i = e->n; i < told.n; i++)
+        e->rest += told.v[i].path.share;
     rg_gradient_path *v = rgi_scope_alloc((size_t)e->n * sizeof *v);
     if (!v)
         return false;
     for (int i = 0; i < e->n; i++) {
-        v[i] = told[i].path;
-        v[i].ops = ops_of(p, told[i].step);
+        v[i] = told.v[i].path;
+        v[i].ops = ops_of(p, told.v[i].step);
         if (!v[i].ops)
             return false;
     }
@@ -331,8 +386,8 @@ static bool tell_explanation(rg_explanation *e, const rg_paths *p, const rg_expl
         || !own_first(&e->first_not_finite, p->not_finite) || !own_first(&e->first_huge, p->huge)
         || !judge(e, o, w, &unread))
         return false;
-    e->text = write_text(e, o, w, norm, unread);
-    e->dot = write_dot(p, e->n, told, w);
+    e->text = write_text(e, &told, o, w, norm, unread);
+    e->dot = write_dot(p, e->n, &told, w);
     return e->text && e->dot;
 }
 

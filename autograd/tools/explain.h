@@ -13,8 +13,10 @@
  *
  * so that the shares of all paths add up to 1. A path that works against the gradient has a share
  * below 0. Paths that cancel each other have sizes above their shares. If G is 0 or not finite,
- * shares and sizes are NAN. If more than 24 paths meet at one output of a node, the smallest are
- * merged: they aren't listed, and their share is part of the field `rest`.
+ * shares and sizes are NAN. If the norms |c| add up to over 1000 |G|, the text says that the paths
+ * cancel, and the text and the drawing have the norms in place of the shares. If more than 24 paths
+ * meet at one output of a node, the smallest are merged: they aren't listed, and their share is
+ * part of the field `rest`.
  *
  * rg_explain calls no hooks on gradients, and the graph keeps its saved values.
  */

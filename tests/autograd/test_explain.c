@@ -554,6 +554,33 @@ START_TEST(test_no_shares) {
 }
 END_TEST
 
+/* If the contributions of paths nearly cancel, their shares would be huge, so that the text and the
+ * drawing have their norms instead. The first gradient is 0, and the second 1e-4 of a
+ * contribution. The third is large enough for shares. */
+START_TEST(test_norms_of_paths_that_cancel) {
+    rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(4), RG_FLOAT64), true);
+    const double less[] = { 3, 3 - 3e-4, 3 - 0.03 };
+    for (int i = 0; i < RG_COUNT(less); i++) {
+        rg_tensor *loss = rg_sum(rg_sub(rg_mul(w, 3), rg_div(w, 1 / less[i])));
+        rg_explanation e = rg_explain(loss, w, .paths = i ? 2 : 1);
+        const bool cancel = i < 2;
+        ck_assert_msg(!strstr(e.text, "%") == cancel && !strstr(e.dot, "%") == cancel, "%s%s",
+                      e.text, e.dot);
+        const char *summed = i ? "its paths cancel: the norms of their contributions add up to 12\n"
+                                 "           norm   path from the loss\n"
+                                 "              6   sum <- sub <- mul\n"
+                                 "          5.999   sum <- sub <- div\n"
+                                 "              0   all others\n"
+                               : "its paths cancel: the norms of their contributions add up to 12\n"
+                                 "           norm   path from the loss\n"
+                                 "              6   sum <- sub <- div\n"
+                                 "              6   all others\n";
+        ck_assert_msg(!strstr(e.text, summed) == !cancel, "%s", e.text);
+        ck_assert(!strstr(e.dot, "[label=\"norms 6\"") == !cancel);
+    }
+}
+END_TEST
+
 /* If the gradient is infinite, there are no shares. */
 START_TEST(test_shares_of_infinity) {
     rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);
@@ -744,10 +771,10 @@ START_TEST(test_unread) {
 END_TEST
 
 RG_TESTS(explain, test_unread, test_inputs_of_the_function, test_no_shares, test_long_names,
-         test_nodes_beside_several_outputs, test_long_paths, test_verdict_of_nothing,
-         test_verdict_without_a_value, test_verdict_at_the_tolerance, test_shares_of_infinity,
-         test_nothing_is_recorded, test_one_path_of_several, test_shares, test_packed,
-         test_more_paths_than_are_kept, test_paths_of_one_size, test_picture,
+         test_norms_of_paths_that_cancel, test_nodes_beside_several_outputs, test_long_paths,
+         test_verdict_of_nothing, test_verdict_without_a_value, test_verdict_at_the_tolerance,
+         test_shares_of_infinity, test_nothing_is_recorded, test_one_path_of_several, test_shares,
+         test_packed, test_more_paths_than_are_kept, test_paths_of_one_size, test_picture,
          test_the_largest_are_kept, test_places_of_w, test_where_a_gradient_is_lost, test_verdicts,
          test_refusals, test_out_of_memory, test_graphs, test_loss_is_a_leaf, test_with_traces,
          test_values_that_are_gone)
