@@ -322,7 +322,8 @@ rg_tensor *rg_scalar_dtype(double number, rg_dtype dtype);
 /* rg_literal([[1, 0], [0, 2.5]]) makes a tensor from numbers that are written as in Python. It
  * can't read variables; rg_from makes a tensor from their values. torch.tensor's rules determine
  * the dtype, unless it is given (rg_literal_as). rg_parse makes a tensor from a string: a literal,
- * or what torch, NumPy or TensorFlow prints for a tensor. */
+ * or what torch, NumPy or TensorFlow prints for a tensor. Floats in array(..) without a dtype are
+ * float64, as in NumPy. */
 rg_tensor *rg_parse(const char *text);
 rg_tensor *rg_parse_dtype(const char *text, rg_dtype dtype);
 #define rg_literal(...)           rg_parse(#__VA_ARGS__)

@@ -48,6 +48,9 @@ typedef struct parser {
      * string names no dtype, and named.n is -1 if it names no shape. */
     int dtype;
     rg_dims named;
+    /* The dtype of floats if the string names none: the default dtype or, for an array of NumPy,
+     * float64, which NumPy doesn't print. */
+    rg_dtype floating;
     /* Places in the string: the first integer and the first float that don't fit into an int64, and
      * the first integer that is too large for a double. Each is NULL if there is none. */
     const char *wide_int, *wide_float, *huge;
@@ -398,8 +401,11 @@ static bool parse_text(parser *s) {
     parse_space(s);
     if (parse_take(s, "Parameter containing:"))
         parse_space(s);
-    for (int i = 0; i < RG_COUNT(names) && !named; i++)
+    for (int i = 0; i < RG_COUNT(names) && !named; i++) {
         named = parse_take(s, names[i]);
+        if (named && strstr(names[i], "array("))
+            s->floating = RG_FLOAT64;
+    }
     parse_space(s);
     if (!parse_value(s, 0))
         return false;
@@ -452,12 +458,12 @@ static bool parse_fits(parser *s, rg_dtype dtype) {
     return s->code == RG_OK;
 }
 
-/* Returns the dtype that the string names. If it names none, returns the default dtype if an
+/* Returns the dtype that the string names. If it names none, returns the dtype of floats if an
  * element is floating or a list is empty, and otherwise int64 or bool. */
 static rg_dtype parse_dtype_found(const parser *s) {
     if (s->dtype >= 0)
         return (rg_dtype)s->dtype;
-    return rgi_is_float(s->kind) ? rg_default_dtype() : s->kind;
+    return rgi_is_float(s->kind) ? s->floating : s->kind;
 }
 
 /* Returns a tensor of the elements that were read. Returns NULL if there was a fault, or if memory
@@ -482,9 +488,11 @@ static rg_tensor *parse_tensor(const char *text, int dtype) {
     RG_AS("parse");
     if (!rgi_given(text, "parse", "a text"))
         return NULL;
-    parser s = {
-        .at = text, .shape = { -1, { -1, -1, -1, -1, -1, -1, -1, -1 } }, .dtype = -1, .named.n = -1
-    };
+    parser s = { .at = text,
+                 .shape = { -1, { -1, -1, -1, -1, -1, -1, -1, -1 } },
+                 .dtype = -1,
+                 .named.n = -1,
+                 .floating = rg_default_dtype() };
     rg_tensor *t = NULL;
     if (parse_text(&s))
         t = parse_made(&s, dtype < 0 ? parse_dtype_found(&s) : (rg_dtype)dtype);

@@ -171,6 +171,10 @@ START_TEST(test_forms) {
     ck_assert_str_eq(read("array([1., 2.], dtype=np.float64)"),
                      "tensor([1., 2.], dtype=torch.float64)");
     ck_assert_str_eq(read("array([[1, 2]], shape=( 1 , 2 , ) )"), "tensor([[1, 2]])");
+    ck_assert_str_eq(read("array([1., 2.])"), "tensor([1., 2.], dtype=torch.float64)");
+    ck_assert_str_eq(read("np.array([])"), "tensor([], dtype=torch.float64)");
+    ck_assert_str_eq(read("array([1., 2.], dtype=float32)"), "tensor([1., 2.])");
+    ck_assert_str_eq(read("[1. 2.]"), "tensor([1., 2.])");
     ck_assert_str_eq(read("array([2, 0], dtype=bool)"), "tensor([ True, False])");
     ck_assert_str_eq(read("[[], [1]]"), "parse: expected sequence of length 0 at dim 1 (got 1)");
     ck_assert_str_eq(read("[[1], []]"), "parse: expected sequence of length 1 at dim 1 (got 0)");
