@@ -263,6 +263,7 @@ rg_tensor *rg_get_buffer(void *m, const char *path);
 rg_named_list rg_state_dict(void *m);
 /* Copies each value of the list to the module's tensor of the same name. Fails with torch's list of
  * errors, and copies nothing, if a shape differs or, with `strict`, a name is missing or unknown.
+ * Also copies nothing if one of the module's tensors can't be written to.
  * BatchNorm's num_batches_tracked, which old versions of torch didn't save, may be missing: the
  * module keeps its own.
  * Also fails if a name occurs twice in the list; every function that loads a list checks this. */

@@ -7,6 +7,7 @@
 #include "tensor/error.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
+#include "tensor/storage.h"
 #include "tensor/text/text.h"
 
 #include <stdlib.h>
@@ -215,8 +216,12 @@ static bool state_fits(rg_module_load *l, bool strict) {
                        "Error(s) in loading state_dict for %s:%s", l->module->cls->name, text);
 }
 
+/* Copies the values. If a tensor can't be written to, fails before it copies any. */
 static bool copy_values(const rg_module_load *l) {
     rg_named_list own = l->own.list;
+    for (int i = 0; i < own.n; i++)
+        if (tensor_named(&l->dict, own.v[i].name) && !rgi_may_write(own.v[i].tensor, NULL))
+            return false;
     for (int i = 0; i < own.n; i++) {
         rg_tensor *from = tensor_named(&l->dict, own.v[i].name);
         if (from && !rg_copy_(own.v[i].tensor, from))

@@ -943,6 +943,21 @@ START_TEST(test_next_names) {
 }
 END_TEST
 
+/* The last tensor of the module can't be written to, since its elements share an address. Then no
+ * tensor is loaded. */
+START_TEST(test_state_that_cannot_be_written) {
+    RG_SCOPE();
+    rg_linear_module *m = rg_nn_linear(2, 3), *from = rg_nn_linear(2, 3);
+    rg_tensor *before = rg_clone(rg_detach(m->weight));
+    ck_ok(rg_set_data(m->bias, rg_expand(rg_ones(1), 3)));
+    ck_fails(rg_load_state_dict(m, rg_state_dict(from), true), RG_RUNTIME_ERROR,
+             "load_state_dict: unsupported operation");
+    ck_assert(rg_equal(m->weight, before));
+    rg_module_free(m);
+    rg_module_free(from);
+}
+END_TEST
+
 /* A state with two values for one name is refused, and nothing is loaded. rg_module_requires_grad_
  * succeeds for a module without parameters. rg_remove_forward_hook refuses NULL. */
 START_TEST(test_twice_and_nothing) {
@@ -1052,12 +1067,13 @@ START_TEST(test_use_by_threads) {
 }
 END_TEST
 
-RG_TESTS(module, test_use_by_threads, test_load_where_nothing_can_be_written, test_names_and_repr,
-         test_nested_repr, test_load_state_dict_complains_as_torch, test_keys_that_are_left_out,
+RG_TESTS(module, test_use_by_threads, test_state_that_cannot_be_written,
+         test_load_where_nothing_can_be_written, test_names_and_repr, test_nested_repr,
+         test_load_state_dict_complains_as_torch, test_keys_that_are_left_out,
          test_states_are_copied, test_modes_and_gradients, test_tied_parameters,
-        test_tie_takes_only_registered_fields, test_hooks,
-         test_literal_contexts, test_hooks_that_return, test_failed_lists,
-         test_results_outlive_the_module, test_released_modules, test_without_ready,
-         test_what_cannot_be_registered, test_out_of_memory, test_anomaly_names_the_module,
-         test_fields_of_others, test_children_of_others, test_first_of_many, test_next_names,
-         test_twice_and_nothing, test_places_move, test_long_names, test_refused_without_memory)
+         test_tie_takes_only_registered_fields, test_hooks, test_literal_contexts,
+         test_hooks_that_return, test_failed_lists, test_results_outlive_the_module,
+         test_released_modules, test_without_ready, test_what_cannot_be_registered,
+         test_out_of_memory, test_anomaly_names_the_module, test_fields_of_others,
+         test_children_of_others, test_first_of_many, test_next_names, test_twice_and_nothing,
+         test_places_move, test_long_names, test_refused_without_memory)
