@@ -78,7 +78,7 @@ STEPS          := $(BUILD)/tests/steps/test_steps
 COUNTED        := tensor/map.c nn/optim/optimizer.c nn/optim/optim_state.c nn/optim/saved.c \
                   $(addprefix autograd/,hook_list.c hooks.c call_hooks.c collect.c leaf_table.c) \
                   $(addprefix nn/,module.c names.c tree.c state.c containers.c call.c) \
-                  $(addprefix nn/tools/,convert.c copy.c repr.c tie.c)
+                  $(addprefix nn/tools/,convert.c copy.c repr.c requires_grad.c tie.c)
 TESTS          += $(STEPS)
 # These run under mpirun.
 TOGETHER       := $(call programs,tests/parallel/*.c)

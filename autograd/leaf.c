@@ -22,11 +22,14 @@ static void note_change(rg_tensor *t) {
 
 /* Makes t, which has no history, a leaf that requires grad. Returns false if memory ran out. */
 static bool make_leaf(rg_tensor *t) {
-    if (rgi_leaf_of(t)) {
-        rgi_thaw(t);
-        return rgi_rename(&t->history->name, rgi_name_of(t));
+    rg_node *n = rgi_leaf_of(t);
+    if (n) {
+        const bool named = rgi_rename(&n->base.name, rgi_name_of(t));
+        if (named)
+            rgi_thaw(t);
+        return named;
     }
-    rg_node *n = rgi_leaf_new(t);
+    n = rgi_leaf_new(t);
     if (!n)
         return false;
     if (rgi_rename(&n->base.name, rgi_name_of(t)))

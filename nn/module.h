@@ -226,6 +226,8 @@ bool rg_remove_forward_hook(rg_module *m, int id);
 /* Sets the mode of m and of all modules below it: training if `on`, else evaluation. */
 void rg_train(void *m, bool on);
 #define rg_eval(m) rg_train(m, false)
+/* Sets requires_grad of all parameters. On failure, returns false, and undoes the changes that were
+ * made. A change stays only if memory runs out while it is undone. */
 bool rg_module_requires_grad_(void *m, bool on);
 void rg_zero_grad(void *m);
 /* Converts floating point parameters, buffers and their gradients to the dtype. Tensors that were

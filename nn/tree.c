@@ -257,13 +257,3 @@ void(rg_zero_grad)(void *m) {
     RG_AS("zero_grad");
     rg_apply_to_modules(m, clear_grads, NULL);
 }
-
-bool(rg_module_requires_grad_)(void *m, bool on) {
-    RG_AS("module_requires_grad_");
-    RG_SCOPE();
-    rg_named_list l = rg_named_parameters(m);
-    for (int i = 0; i < l.n; i++)
-        if (!rg_requires_grad_(l.v[i].tensor, on))
-            return false;
-    return l.n >= 0;
-}

@@ -229,6 +229,42 @@ START_TEST(test_recorded_for_good) {
 }
 END_TEST
 
-RG_TESTS(frozen, test_gradient_and_hooks_stay, test_graphs_of_before, test_gradient_is_used,
-         test_gradients_that_are_set, test_names_and_views, test_released, test_memory_denied,
-         test_other_headers_of_the_leaf, test_recorded, test_recorded_for_good)
+/* Sets requires_grad of all parameters. A call that fails must have changed none of them, and all
+ * must have kept their gradients. Some parameters have a name or a hook, and one is frozen
+ * before. */
+static bool set_all(void *m, bool on) {
+    rg_list all = rg_parameters(m);
+    bool before[8];
+    if (all.n < 0)
+        return false;
+    for (int i = 0; i < all.n; i++)
+        before[i] = rg_requires_grad(all.v[i]);
+    const bool done = rg_module_requires_grad_(m, on);
+    for (int i = 0; i < all.n; i++) {
+        ck_assert_msg(rg_requires_grad(all.v[i]) == (done ? on : before[i]), "parameter %d", i);
+        ck_assert((rg_grad_of(all.v[i]) == RG_NONE) == (i == 2));
+    }
+    return done;
+}
+
+static bool freeze_all(void) {
+    rg_sequential *m = rg_nn_sequential(rg_nn_linear(2, 2), rg_nn_relu(), rg_nn_linear(2, 2));
+    if (!m)
+        return false;
+    rg_linear_module *first = (rg_linear_module *)m->v[0], *second = (rg_linear_module *)m->v[2];
+    const bool made = rg_set_name(first->bias, "bias")
+                      && rg_register_hook(first->weight, doubled, NULL) >= 0
+                      && rg_requires_grad_(second->weight, false)
+                      && rg_backward(rg_sum(rg_call(m, rg_ones(3, 2))));
+    const bool set = made && set_all(m, false) && set_all(m, true);
+    rg_module_free(m);
+    return set;
+}
+
+START_TEST(test_all_or_none) { ck_assert(deny_in_turn(freeze_all, NULL) > 10); }
+END_TEST
+
+RG_TESTS(frozen, test_gradient_and_hooks_stay, test_all_or_none, test_graphs_of_before,
+         test_gradient_is_used, test_gradients_that_are_set, test_names_and_views, test_released,
+         test_memory_denied, test_other_headers_of_the_leaf, test_recorded,
+         test_recorded_for_good)
