@@ -7,7 +7,8 @@
  *
  * Braces are accepted in the place of brackets. The separators of a list are either all commas, or
  * all white space without a comma, as NumPy prints them. requires_grad and grad_fn are ignored, so
- * the result has no history. print.c writes tensors as such strings.
+ * the result has no history. print.c writes tensors as such strings. This file is long because the
+ * parts of the parser share one state.
  */
 #include "c_locale.h"
 #include "tensor/dtype.h"
