@@ -230,7 +230,7 @@ static void show_progress(training *t, const corpus *c, rg_progress *progress) {
 static double learn_batch(const training *t, rg_pair b) {
     RG_SCOPE();
     rg_tensor *losses = rg_zeros_dims(RG_DIMS(t->all->shards), RG_FLOAT64);
-    double *loss = rg_data(losses);
+    double *loss = rg_data_as(double, losses);
     RG_FOR (int i = 0; i < t->all->local; i++) {
         rg_tensor *x = rg_distributed_part(t->all, b.first);
         rg_tensor *y = rg_distributed_part(t->all, b.second);
@@ -243,7 +243,7 @@ static double learn_batch(const training *t, rg_pair b) {
 
 static void train(training *t, const corpus *c) {
     rg_progress progress = rg_progress_begin(stdout, steps);
-    double *losses = rg_data(t->losses);
+    double *losses = rg_data_as(double, t->losses);
     RG_FOR (int64_t step = (int64_t)t->step; step < steps; step++) {
         set_rate(t->optimizer, step);
         rg_pair b = rg_get_batch(c->learn, batch, block);

@@ -64,7 +64,7 @@ static void measure(rg_tensor *const in[], rg_tensor *g, double eps, rg_tensor *
     RG_NO_GRAD();
     for (int i = 0; i < INPUTS; i++) {
         grad[i] = rg_zeros_like(in[i]);
-        double *p = rg_data(in[i]), *slope = rg_data(grad[i]);
+        double *p = rg_data_as(double, in[i]), *slope = rg_data_as(double, grad[i]);
         RG_FOR (int64_t at = 0; at < rg_numel(in[i]); at++) {
             double before = p[at];
             p[at] = before + eps;

@@ -92,7 +92,7 @@ static void report_heads(rg_report *report, rg_gpt *model, int64_t step) {
 /* ---- learning ------------------------------------------------------------------------ */
 
 static void learn(rg_gpt *model, rg_tensor *all_losses, rg_report *report) {
-    double *losses = rg_data(all_losses);
+    double *losses = rg_data_as(double, all_losses);
     rg_optim *optimizer = rg_optim_adamw(rg_parameters(model), .lr = lr);
     rg_progress progress = rg_progress_begin(stdout, steps);
     RG_FOR (int64_t step = 0; step < steps; step++) {

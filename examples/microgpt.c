@@ -40,7 +40,7 @@ typedef struct {
 
 static rg_tensor *add_weights(gpt *m, python_random *r, int64_t rows, int64_t columns) {
     rg_tensor *w = rg_zeros_dims(RG_DIMS(rows, columns), RG_FLOAT64);
-    double *v = rg_data(w);
+    double *v = rg_data_as(double, w);
     for (int64_t i = 0; i < rows * columns; i++)
         v[i] = python_gauss(r, 0, 0.08);
     w = rg_requires_grad_(rg_to(w, fast ? RG_FLOAT32 : RG_FLOAT64), true);
@@ -156,7 +156,7 @@ static void print_sample(const gpt *m, const rg_vocabulary *alphabet, python_ran
     RG_FOR (int n = 1; n <= BLOCK; n++) {
         rg_tensor *logits = rg_select(forward(m, rg_from(tokens, n)), 0, -1);
         rg_tensor *chances = rg_double(rg_softmax(rg_div(logits, temperature), -1));
-        tokens[n] = python_choice(r, alphabet->n, rg_data(chances));
+        tokens[n] = python_choice(r, alphabet->n, rg_data_as(double, chances));
         if (tokens[n] == alphabet->unknown)
             break;
         fputs(alphabet->tokens[tokens[n]], stdout);

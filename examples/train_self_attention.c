@@ -220,7 +220,7 @@ static rg_tensor *loss_of_shard(const training *t, const lesson *l, int shard) {
 /* Runs backward for each shard's loss, and returns the mean of the losses. */
 static double learn(const training *t, const lesson *l) {
     rg_tensor *losses = rg_zeros_dims(RG_DIMS(t->all->shards), RG_FLOAT64);
-    double *of_shard = rg_data(losses);
+    double *of_shard = rg_data_as(double, losses);
     RG_FOR (int i = 0; i < t->all->local; i++) {
         const int shard = t->all->first + i;
         rg_tensor *loss = loss_of_shard(t, l, shard);
@@ -265,7 +265,7 @@ static void report_model(const training *t, const lesson *l, const rg_vocabulary
 
 static void train(training *t, const lesson *l, const rg_vocabulary *vocabulary) {
     const int64_t steps = rg_numel(t->losses);
-    double *losses = rg_data(t->losses);
+    double *losses = rg_data_as(double, t->losses);
     rg_progress progress = rg_progress_begin(stdout, steps);
     RG_FOR (int64_t step = (int64_t)t->step; step < steps; step++) {
         rg_optim_zero_grad(t->optimizer);

@@ -139,6 +139,18 @@ void *rg_data(rg_tensor *t) {
     return t->data;
 }
 
+void *(rg_data_dtype)(rg_tensor *t, rg_dtype dtype) {
+    static const char op[] = "data_as";
+    if (!rgi_may_do_once(op) || !rgi_check(t, op) || !rgi_check_dtype(op, dtype))
+        return NULL;
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, t->dtype != dtype, op,
+                  "expected elements of dtype %s, but the tensor has dtype %s: rg_to converts it",
+                  rg_dtype_name(dtype), rg_dtype_name((rg_dtype)t->dtype));
+    RG_FAIL_IF(!(t->flags & RG_CONTIGUOUS), op,
+               "the tensor isn't contiguous: rg_contiguous puts its elements in row-major order");
+    return t->data;
+}
+
 bool(rg_copy_out)(rg_tensor *t, void *to, size_t bytes) {
     if (!rgi_may_do_once("copy_out") || !rgi_check(t, "copy_out"))
         return false;

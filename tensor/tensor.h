@@ -368,11 +368,16 @@ int64_t rg_item_int(rg_tensor *t);
 /* Returns the element at an index: rg_at(t, 0, 2). Returns NaN on failure. */
 double rg_at_dims(rg_tensor *t, rg_dims index);
 #define rg_at(t, ...) rg_at_dims(t, RG_DIMS(__VA_ARGS__))
-/* Returns a pointer to the first element in the tensor's own memory. Strides say where the other
- * elements are; in rg_contiguous(t) they are in row-major order. Returns NULL on failure. The
- * pointer's type must be that of the elements: a float * is for RG_FLOAT32 only, and reads wrong
- * numbers from a tensor of another dtype without an error. rg_float(t) or rg_double(t) converts a
- * tensor first. rg_at and rg_item read an element of any dtype. */
+/* rg_data_as(float, t) returns a float *, which points to t's elements in the tensor's own memory,
+ * in row-major order. The type is float for RG_FLOAT32, double for RG_FLOAT64, int64_t for RG_INT64
+ * and bool for RG_BOOL, and may be const. Fails and returns NULL if t has another dtype or isn't
+ * contiguous: rg_float(t) or rg_double(t) converts a tensor first, and rg_contiguous(t) orders its
+ * elements. rg_at and rg_item read an element of any dtype. rg_data_dtype, which rg_data_as calls,
+ * takes the dtype. */
+void *rg_data_dtype(rg_tensor *t, rg_dtype dtype);
+/* Returns a pointer to the first element in the tensor's own memory, whatever t's dtype and strides
+ * are. A pointer of the wrong type reads wrong numbers, without an error. Strides say where the
+ * other elements are. Returns NULL on failure. */
 void *rg_data(rg_tensor *t);
 /* Copies all elements in row-major order to `to`, which has room for `bytes` bytes. Returns false
  * on failure, for example if the elements don't fit. */

@@ -52,7 +52,7 @@ bool rgi_pixels(rg_tensor *t, int64_t most_rows, int64_t most_columns, rg_pixels
         return false;
     const int64_t rows = rg_size(all, 0), columns = rg_size(all, 1);
     const int64_t high = RG_MIN(rows, most_rows), wide = RG_MIN(columns, most_columns);
-    const double *elements = rg_data(all);
+    const double *elements = rg_data_as(double, all);
     double *v = rgi_scope_alloc((size_t)(high * wide) * sizeof *v);
     if (!v)
         return false;
@@ -137,7 +137,7 @@ bool rgi_curve(const char *op, rg_tensor *y, rg_curve *c) {
     rg_tensor *all = rg_contiguous(rg_double(y));
     if (!all)
         return false;
-    *c = (rg_curve){ .n = rg_numel(all), .y = rg_data(all) };
+    *c = (rg_curve){ .n = rg_numel(all), .y = rg_data_as(double, all) };
     bool any = true; /* 0 is on the axis from the beginning. */
     for (int64_t i = 0; i < c->n; i++) {
         c->missing += !isfinite(c->y[i]);

@@ -258,6 +258,20 @@ static inline int rgi_nearest_int_of_unsigned(unsigned long long n) {
               rg_from_bool)(data, RG_DIMS(__VA_ARGS__)))
 #endif
 
+#define RG_DATA_THESE_ "rg_data_as gives elements as float, double, int64_t or bool"
+#ifndef __cplusplus
+/* clang-format off */
+#define RG_DATA_DTYPE_(type)                                                    \
+    _Generic((type *)0, float *: RG_FLOAT32, const float *: RG_FLOAT32,         \
+             double *: RG_FLOAT64, const double *: RG_FLOAT64,                  \
+             int64_t *: RG_INT64, const int64_t *: RG_INT64,                    \
+             bool *: RG_BOOL, const bool *: RG_BOOL, default: RG_NO_DTYPE)
+/* clang-format on */
+#define rg_data_as(type, t)                                            \
+    ((void)RG_REQUIRE_(RG_DATA_DTYPE_(type) != RG_NO_DTYPE, RG_DATA_THESE_), \
+     (type *)rg_data_dtype(t, RG_DATA_DTYPE_(type)))
+#endif
+
 #define rg_scope_end(mark) rg_scope_end(RG_WHOLE(mark))
 #define rg_scope_copy(...) rg_scope_copy(RG_CHECKED_2(RG_ANY, RG_WHOLE, __VA_ARGS__))
 #define rg_empty_dims(...) rg_empty_dims(RG_CHECKED_2(RG_ANY, RG_A_DTYPE, __VA_ARGS__))
@@ -275,6 +289,7 @@ static inline int rgi_nearest_int_of_unsigned(unsigned long long n) {
 #define rg_set_default_dtype(dtype)    rg_set_default_dtype(RG_A_DTYPE(dtype))
 #define rg_size(t, dim)                rg_size(t, RG_INT(dim))
 #define rg_stride(t, dim)              rg_stride(t, RG_INT(dim))
+#define rg_data_dtype(t, dtype)        rg_data_dtype(t, RG_A_DTYPE(dtype))
 #define rg_copy_out(t, ...)            rg_copy_out(t, RG_CHECKED_2(RG_ANY, RG_WHOLE, __VA_ARGS__))
 #define rg_equal(a, b)                 RG_IN_ORDER_2(rg_equal, __COUNTER__, a, b)
 #define rg_allclose(a, b, rtol, atol) \
@@ -447,4 +462,16 @@ template <typename T> static inline rg_tensor *rg_from_any(const T *, rg_dims) {
     return nullptr;
 }
 #define rg_from(data, ...) rg_from_any(data, RG_DIMS(__VA_ARGS__))
+
+template <typename T> static inline T *rg_data_of_type(rg_tensor *t) {
+    using type = std::remove_const_t<T>;
+    constexpr rg_dtype dtype = std::is_same<type, float>::value     ? RG_FLOAT32
+                               : std::is_same<type, double>::value  ? RG_FLOAT64
+                               : std::is_same<type, int64_t>::value ? RG_INT64
+                               : std::is_same<type, bool>::value    ? RG_BOOL
+                                                                    : RG_NO_DTYPE;
+    static_assert(dtype != RG_NO_DTYPE, RG_DATA_THESE_);
+    return (T *)rg_data_dtype(t, dtype);
+}
+#define rg_data_as(type, t) rg_data_of_type<type>(t)
 #endif

@@ -304,6 +304,7 @@ static rg_tokens *tokens;
 ONCE(item, rg_item(rg_sum(w)))
 ONCE(at, rg_at(w, 0))
 ONCE(data, rg_data(w))
+ONCE(data_as, rg_data_as(float, w))
 ONCE(copy_out, rg_copy_out(w, (float[2]){ 0 }, 8))
 ONCE(str, rg_str(w))
 ONCE(str_of_number, rg_str(rg_sum(w)))
@@ -354,6 +355,7 @@ START_TEST(test_once_alone) {
         { once_item, "item" },
         { once_at, "at" },
         { once_data, "data" },
+        { once_data_as, "data_as" },
         { once_copy_out, "copy_out" },
         { once_str, "str" },
         { once_str_of_number, "str" },

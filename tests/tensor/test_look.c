@@ -52,6 +52,42 @@ START_TEST(test_looking) {
 }
 END_TEST
 
+/* Each dtype's elements are read through a pointer of its own type, and no other. */
+START_TEST(test_elements_of_a_type) {
+    rg_tensor *t[] = { [RG_BOOL] = rg_from(((bool[]){ true, false }), 2),
+                       [RG_INT64] = rg_from(((int64_t[]){ 3, INT64_MIN }), 2),
+                       [RG_FLOAT32] = rg_from(((float[]){ 0.5f, -1 }), 2),
+                       [RG_FLOAT64] = rg_from(((double[]){ 1e300, 2 }), 2) };
+    for (int d = 0; d < RG_DTYPE_COUNT; d++) {
+        const bool *b = rg_data_as(const bool, t[d]);
+        ck_assert_msg(d == RG_BOOL ? b[0] && !b[1] : !b, "a dtype read as bool");
+        rg_error_clear();
+        const int64_t *i = rg_data_as(const int64_t, t[d]);
+        ck_assert_msg(d == RG_INT64 ? i[0] == 3 && i[1] == INT64_MIN : !i, "a dtype read as int64");
+        rg_error_clear();
+        float *f = rg_data_as(float, t[d]);
+        ck_assert_msg(d == RG_FLOAT32 ? f[0] == 0.5f && f[1] == -1 : !f, "a dtype read as float");
+        rg_error_clear();
+        const double *g = rg_data_as(double, t[d]);
+        ck_assert_msg(d == RG_FLOAT64 ? g[0] == 1e300 && g[1] == 2 : !g, "a dtype read as double");
+        rg_error_clear();
+        ck_assert_ptr_eq((rg_data_dtype)(t[d], (rg_dtype)d), rg_data(t[d]));
+    }
+    ck_fails(rg_data_as(float, t[RG_FLOAT64]), RG_TYPE_ERROR,
+             "data_as: expected elements of dtype torch.float32, but the tensor has dtype "
+             "torch.float64: rg_to converts it");
+    ck_fails(rg_data_dtype(t[RG_BOOL], (rg_dtype)9), RG_TYPE_ERROR,
+             "data_as: argument 'dtype' must be an rg_dtype, not 9");
+    rg_tensor *m = rg_zeros(2, 3);
+    ck_fails(rg_data_as(float, transposed(m)), RG_RUNTIME_ERROR,
+             "data_as: the tensor isn't contiguous: rg_contiguous puts its elements in row-major "
+             "order");
+    float *v = rg_data_as(float, m);
+    v[5] = 7;
+    ck_assert(rg_at(transposed(m), 2, 1) == 7);
+}
+END_TEST
+
 START_TEST(test_looking_errors) {
     rg_tensor *m = rg_zeros(2, 3), *s = rg_scalar(1.5);
     ck_fails(!isnan(rg_item(m)), RG_RUNTIME_ERROR,
@@ -105,6 +141,7 @@ START_TEST(test_looking_errors) {
         ck_fails(rg_item_int(bad[i]) != -1, code, text);
         ck_fails(!isnan(rg_at(bad[i], 0)), code, text);
         ck_fails(rg_data(bad[i]), code, text);
+        ck_fails(rg_data_as(float, bad[i]), code, text);
         ck_fails(rg_copy_out(bad[i], &bad, 100), code, text);
         ck_fails(rg_equal(m, bad[i]), code, text);
         ck_fails(rg_equal(bad[i], m), code, text);
@@ -280,6 +317,6 @@ START_TEST(test_fewer_dims) {
 }
 END_TEST
 
-RG_TESTS(look, test_looking, test_looking_errors, test_looking_at_too_much, test_equal,
-         test_allclose, test_comparing_needs_memory, test_of_nothing, test_close_in_its_dtype,
-         test_fewer_dims)
+RG_TESTS(look, test_looking, test_elements_of_a_type, test_looking_errors,
+         test_looking_at_too_much, test_equal, test_allclose, test_comparing_needs_memory,
+         test_of_nothing, test_close_in_its_dtype, test_fewer_dims)
