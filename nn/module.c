@@ -242,8 +242,10 @@ static rg_entry *put_value(rg_module *m, rg_entry_kind kind, const char *name, v
     *place = value;
     if (kind == RG_ENTRY_CHILD)
         rgi_join_parent(m, e, value);
-    if (before)
+    if (before) {
+        rgi_replacements++;
         rg_module_free(release_value(m, kind, before));
+    }
     return e;
 }
 

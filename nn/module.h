@@ -24,9 +24,10 @@
  *
  *     RG_CHILD(model, head, rg_nn_linear(3, 5));
  *
- * If that fails, the module stays as it was. If a registered field is assigned to in another way,
- * functions on all modules, such as rg_parameters, fail and name the field. A tensor in a field
- * that was never registered is no parameter, even if it requires grad: as in torch without
+ * If that fails, the module stays as it was. An optimizer that has the old parameters goes on with
+ * them: rg_optim_add_group gives it the new ones. If a registered field is assigned to in another
+ * way, functions on all modules, such as rg_parameters, fail and name the field. A tensor in a
+ * field that was never registered is no parameter, even if it requires grad: as in torch without
  * nn.Parameter, rg_parameters leaves it out, and no optimizer updates it.
  *
  * A field that isn't registered gets its value from RG_MODULE(Scale, &scale_class, .n = n). A

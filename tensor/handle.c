@@ -12,6 +12,8 @@ _Static_assert(offsetof(rg_handle, kind) >= offsetof(rg_free_block, keeps_state)
                    && sizeof(rg_handle) <= offsetof(rg_free_block, batch),
                "a free block keeps what a handle's header says");
 
+atomic_uint rgi_replacements;
+
 typedef struct {
     const char *article_and_name, *name, *released;
 } handle_words;

@@ -7,6 +7,8 @@
 
 #include "error.h"
 
+#include <stdatomic.h>
+
 /* Each row has the kind's name in capitals, the article and the name for error messages, and how a
  * program releases such a handle. The way of releasing appears in the error message if a released
  * handle is used. */
@@ -55,6 +57,10 @@ bool rgi_refuse_handle(const void *it, const char *op, rg_handle_kind kind) __at
 static inline bool rgi_handle_given(const void *it, const char *op, rg_handle_kind kind) {
     return RG_LIKELY(rgi_is_handle(it, kind)) || rgi_refuse_handle(it, op, kind);
 }
+
+/* Counts how often a parameter, buffer or child of a module has been replaced by another value, in
+ * all modules. An optimizer compares the count, since it may still have the old parameter. */
+extern atomic_uint rgi_replacements;
 
 /* Returns a string such as "a tensor" or "an optimizer", for error messages about a wrong
  * pointer. */

@@ -216,6 +216,7 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) 
         rgi_set_reference(param, list.v[i]);
     }
     o->groups[o->n_groups++] = group;
+    o->replacements = atomic_load_explicit(&rgi_replacements, memory_order_relaxed);
     return true;
 }
 

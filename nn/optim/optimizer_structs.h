@@ -121,6 +121,10 @@ struct rg_optim {
      * after the program has freed the optimizer. */
     int holders;
     bool has_stepped; /* Set once a step has found a gradient. */
+    /* rgi_replacements when the last group was added, and whether a step has warned of a lost
+     * parameter. */
+    unsigned replacements;
+    bool warned_of_lost;
 };
 /* Iterates over all slots: for (RG_EACH_SLOT(slot, o)). */
 #define RG_EACH_SLOT(slot, o)         \

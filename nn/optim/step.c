@@ -137,10 +137,55 @@ static __attribute__((cold)) void warn_of_no_gradient(void) {
                      "call rg_backward before it, on a loss that depends on these parameters");
 }
 
+/* Returns whether the parameter was a module's, but now only the optimizer refers to it, and it has
+ * no gradient or one that an earlier step used. Nothing can compute a new gradient for it. */
+static bool is_lost(const rg_tensor *param) {
+    if (!(param->flags & RG_IS_PARAMETER)
+        || atomic_load_explicit(&param->refs, memory_order_relaxed) != 1)
+        return false;
+    rg_tensor *const *grad = rgi_grad_place(param);
+    return !grad || !*grad || rgi_gradient_is_used(*grad);
+}
+
+/* A lost parameter alone is no mistake: the program may have freed a module and go on training the
+ * others. It is one if a value of a module has been replaced since the optimizer's last group was
+ * added, and the parameter is in this group. (If it isn't, this group may have the new parameter.)
+ * It is also one if all parameters are lost. */
+static __attribute__((cold)) void warn_of_lost(rg_optim *o, bool replaced) {
+    const rg_optim_slot *lost = NULL;
+    size_t n = 0;
+    for (RG_EACH_SLOT(slot, o)) {
+        if (!is_lost(slot->param))
+            continue;
+        n++;
+        if (!lost && replaced && slot->group == o->n_groups - 1)
+            lost = slot;
+    }
+    if (n == o->n_slots)
+        lost = o->slots;
+    if (!lost)
+        return;
+    o->warned_of_lost = true;
+    rgi_warn("step",
+             "training no longer changes the optimizer's parameter '%s': its module was freed or "
+             "has another value in its place. Make the optimizer anew, or add the new parameters "
+             "with rg_optim_add_group",
+             rg_name(lost->param));
+}
+
+/* Warns, once for each optimizer, of a lost parameter. A step calls this before it computes. */
+static void notice_lost(rg_optim *o) {
+    const bool replaced
+        = o->replacements != atomic_load_explicit(&rgi_replacements, memory_order_relaxed);
+    if (RG_UNLIKELY((replaced || is_lost(o->slots->param)) && !o->warned_of_lost))
+        warn_of_lost(o, replaced);
+}
+
 /* Makes the step for each parameter that has a gradient. Also warns if a gradient still contains
  * one that an earlier step used, because the program hasn't zeroed it. Returns false on failure. */
 RG_HOT static bool step_all(rg_optim *o) {
     RG_SCOPE();
+    notice_lost(o);
     for (RG_EACH_SLOT(slot, o))
         if (!gather_operands(o, slot))
             return false;
@@ -196,8 +241,10 @@ static rg_tensor *step_closure(rg_optim *o, rg_closure *closure, void *context) 
     static const char op[] = "step_closure";
     if (!rgi_handle_given(o, op, RG_HANDLE_OPTIM) || !RG_GIVEN_FUNCTION(closure, op))
         return NULL;
-    if (o->row->step_by_closure)
+    if (o->row->step_by_closure) {
+        notice_lost(o);
         return o->row->step_by_closure(o, closure, context);
+    }
     rg_tensor *loss;
     const int64_t before = rgi_failures();
     o->holders++;

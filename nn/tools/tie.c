@@ -4,6 +4,7 @@
  */
 #include "nn/registry.h"
 #include "tensor/error.h"
+#include "tensor/handle.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/shape.h"
@@ -75,6 +76,7 @@ bool rg_tie(rg_tensor **place, rg_tensor *parameter) {
                      RG_SHAPE_TEXT(*place), rg_dtype_name((*place)->dtype),
                      RG_SHAPE_TEXT(parameter), rg_dtype_name(parameter->dtype));
     rg_keep(parameter);
+    rgi_replacements++;
     rgi_drop_as(*place, RG_MODULE_FREED);
     *place = parameter;
     return true;

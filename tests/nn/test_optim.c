@@ -1765,6 +1765,160 @@ START_TEST(test_warns_of_no_gradient) {
 }
 END_TEST
 
+/* ---- parameters that modules no longer have --------------------------------------------- */
+
+typedef struct {
+    rg_module base;
+    rg_linear_module *body, *head;
+} two_layers;
+
+static rg_tensor *two_layers_forward(rg_module *m, rg_tensor *x) {
+    return rg_call(((two_layers *)m)->head, rg_call(((two_layers *)m)->body, x));
+}
+
+static const rg_module_class two_layers_class = { .name = "TwoLayers",
+                                                  .forward = two_layers_forward };
+
+static two_layers *two_layers_new(void) {
+    two_layers *self = RG_MODULE(two_layers, &two_layers_class);
+    RG_CHILD(self, body, rg_nn_linear(3, 3));
+    RG_CHILD(self, head, rg_nn_linear(3, 3));
+    return RG_READY(self);
+}
+
+/* A model and its optimizer. The optimizer may also have the parameters of `apart`, which get no
+ * gradients. */
+typedef struct {
+    two_layers *m;
+    rg_optim *o;
+    rg_linear_module *apart;
+    rg_tensor *kept;
+} trained;
+
+static void no_change(trained *t) { (void)t; }
+
+static void new_weight(trained *t) { RG_PARAMETER(t->m->head, weight, rg_ones(3, 3)); }
+
+static void kept_weight(trained *t) {
+    t->kept = rg_keep(t->m->head->weight);
+    new_weight(t);
+}
+
+static void tied_weight(trained *t) { ck_ok(rg_tie(&t->m->head->weight, t->m->body->weight)); }
+
+static void new_head(trained *t) { RG_CHILD(t->m, head, rg_nn_linear(3, 3)); }
+
+static void new_head_in_group(trained *t) {
+    new_head(t);
+    ck_ok(rg_optim_add_group(t->o, rg_parameters(t->m->head)));
+}
+
+static void group_of_new_head(trained *t) {
+    rg_linear_module *head = rg_nn_linear(3, 3);
+    ck_ok(rg_optim_add_group(t->o, rg_parameters(head)));
+    RG_CHILD(t->m, head, head);
+}
+
+static void copied_model(trained *t) {
+    two_layers *copy = rg_deepcopy(t->m);
+    rg_module_free(t->m);
+    t->m = copy;
+}
+
+static void part_freed(trained *t) {
+    rg_module_free(t->apart);
+    t->apart = NULL;
+}
+
+static trained trained_begin(bool with_apart) {
+    trained t = { .m = two_layers_new(), .apart = rg_nn_linear(1, 1) };
+    rg_list of_m = rg_parameters(t.m), of_apart = rg_parameters(t.apart);
+    rg_tensor *all[] = { of_apart.v[0], of_apart.v[1], of_m.v[0], of_m.v[1], of_m.v[2], of_m.v[3] };
+    t.o = rg_optim_sgd(with_apart ? rg_list_of(6, all) : of_m);
+    return t;
+}
+
+static void trained_end(trained *t) {
+    if (t->kept)
+        rg_drop(t->kept);
+    rg_optim_free(t->o);
+    rg_module_free(t->apart);
+    rg_module_free(t->m);
+}
+
+/* Returns the number of warnings of the parameter, in three steps after the change. A name of ""
+ * stands for every parameter. */
+static int warnings_of_change(void (*change)(trained *t), bool clears_model, const char *name) {
+    static char line[128];
+    trained t = trained_begin(change != copied_model);
+    snprintf(line, sizeof line, "step: training no longer changes the optimizer's parameter '%s",
+             name);
+    begin_to_count(line);
+    RG_FOR (int i = 0; i < 6; i++) {
+        if (i == 3)
+            change(&t);
+        if (clears_model)
+            rg_zero_grad(t.m);
+        else
+            rg_optim_zero_grad(t.o);
+        ck_ok(rg_backward(rg_sum(rg_call(t.m, rg_ones(2, 3)))));
+        ck_ok(rg_optim_step(t.o));
+        ck_assert(i >= 3 || warnings == 0);
+    }
+    trained_end(&t);
+    return end_of_count();
+}
+
+/* A step warns once if a module has another value in the place of a parameter that the optimizer
+ * still has, however the gradients are cleared. It doesn't warn if the program may know that: if it
+ * keeps the parameter, has added a group since, or has only freed a module. */
+START_TEST(test_warns_of_lost_parameters) {
+    static const struct {
+        void (*change)(trained *t);
+        const char *name; /* The parameter of which a step warns, or "" if none does. */
+    } cases[] = {
+        { no_change, "" },
+        { new_weight, "head.weight'" },
+        { tied_weight, "head.weight'" },
+        { new_head, "head.weight'" },
+        { copied_model, "body.weight'" },
+        { kept_weight, "" },
+        { new_head_in_group, "" },
+        { group_of_new_head, "" },
+        { part_freed, "" },
+    };
+    for (size_t i = 0; i < RG_COUNT(cases); i++)
+        for (int k = 0; k < 2; k++) {
+            RG_SCOPE();
+            int n = warnings_of_change(cases[i].change, k, cases[i].name);
+            ck_assert_msg(n == (*cases[i].name != 0), "case %zu, %d: %d warnings", i, k, n);
+        }
+}
+END_TEST
+
+static rg_tensor *closure_of_trained(void *context) {
+    const trained *t = context;
+    rg_optim_zero_grad(t->o);
+    rg_tensor *loss = rg_mean(rg_square(rg_call(t->m, rg_ones(2, 3))));
+    rg_backward(loss);
+    return loss;
+}
+
+START_TEST(test_warns_of_lost_parameters_of_lbfgs) {
+    trained t = { .m = two_layers_new() };
+    t.o = rg_optim_lbfgs(rg_parameters(t.m), .max_iter = 2);
+    begin_to_count("step: training no longer changes the optimizer's parameter 'head.weight'");
+    RG_FOR (int i = 0; i < 4; i++) {
+        if (i == 2)
+            new_weight(&t);
+        ck_ok(rg_optim_step_closure(t.o, closure_of_trained, &t));
+        ck_assert_int_eq(warnings, i >= 2);
+    }
+    trained_end(&t);
+    end_of_count();
+}
+END_TEST
+
 /* A loss that is NaN gives a warning. No warning is given for other losses, a failed run, a
  * gradient that the program gives, or a NaN that isn't the loss. */
 START_TEST(test_warns_of_a_nan_loss) {
@@ -1813,14 +1967,15 @@ END_TEST
 
 RG_TESTS(optim, test_adagrad_sums_begin, test_warns_of_old_gradients, test_warns_of_no_replay,
          test_warns_of_no_pair_of_networks, test_warns_of_no_shared_buffer, test_warns_of_closures,
-         test_warns_of_a_nan_loss, test_warns_of_no_gradient, test_trajectories, test_lbfgs,
-         test_lbfgs_scripts, test_groups, test_strides, test_state, test_state_names,
-         test_clipping_without_memory, test_clipping, test_errors, test_newer_errors,
-         test_muon_at_the_edges, test_muon_of_square_matrices, test_muon_without_memory,
-         test_muon_of_large_matrices, test_lbfgs_first_step, test_lbfgs_at_its_tolerance,
-         test_lbfgs_state, test_lbfgs_on_the_flat, test_lbfgs_pairs, test_lbfgs_fails,
-         test_lbfgs_puts_back, test_lbfgs_without_pairs, test_lbfgs_steps_of_a_search,
-         test_out_of_memory, test_what_retains_its_gradient, test_steps_leave_nothing,
-         test_released_optimizers, test_the_first_metric_is_the_best, test_radam_begins,
-         test_nadam_products, test_products_apart, test_lbfgs_is_not_recorded,
+         test_warns_of_a_nan_loss, test_warns_of_no_gradient, test_warns_of_lost_parameters,
+         test_warns_of_lost_parameters_of_lbfgs,
+         test_trajectories, test_lbfgs, test_lbfgs_scripts, test_groups, test_strides, test_state,
+         test_state_names, test_clipping_without_memory, test_clipping, test_errors,
+         test_newer_errors, test_muon_at_the_edges, test_muon_of_square_matrices,
+         test_muon_without_memory, test_muon_of_large_matrices, test_lbfgs_first_step,
+         test_lbfgs_at_its_tolerance, test_lbfgs_state, test_lbfgs_on_the_flat, test_lbfgs_pairs,
+         test_lbfgs_fails, test_lbfgs_puts_back, test_lbfgs_without_pairs,
+         test_lbfgs_steps_of_a_search, test_out_of_memory, test_what_retains_its_gradient,
+         test_steps_leave_nothing, test_released_optimizers, test_the_first_metric_is_the_best,
+         test_radam_begins, test_nadam_products, test_products_apart, test_lbfgs_is_not_recorded,
          test_clipping_what_cannot_be_written)
