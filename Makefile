@@ -422,11 +422,12 @@ print-public:
 print-mpi-public:
 	@echo $(filter-out %/parallel.h,$(MPI_PUBLIC))
 
-# The compilers of C and C++ refuse the lines that must not compile, and options have the same
-# defaults in both languages.
-test-refused:
+# The compilers of C and C++ refuse the lines that must not compile, options have the same
+# defaults in both languages, and calls with numbers that aren't values of an enum fail.
+test-refused: $(STATIC)
 	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" tests/refused
 	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" RUN="$(RUN)" tests/defaults
+	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" RUN="$(RUN)" tests/enums $(STATIC)
 
 # Options that are literals live as long as the call that they are given to.
 test-literals: $(STATIC)

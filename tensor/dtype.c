@@ -53,7 +53,7 @@ static int rank_of(rg_dtype d) {
 }
 
 RG_HOT int(rg_promote_types)(rg_dtype a, rg_dtype b) {
-    if (!is_dtype(a) || !is_dtype(b))
+    if (!rgi_check_dtype("promote_types", a) || !rgi_check_dtype("promote_types", b))
         return rgi_failed_count();
     return rank_of(a) > rank_of(b) ? a : b;
 }

@@ -93,7 +93,7 @@ rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...) {
         op = rgi_applying;
     if (rgi_named_as)
         op = rgi_named_as;
-    if (code == RG_OK)
+    if ((unsigned)code - 1 >= RG_IO_ERROR)
         code = RG_RUNTIME_ERROR;
     va_list args;
     va_start(args, format);

@@ -139,7 +139,7 @@ void *rg_data(rg_tensor *t) {
     return t->data;
 }
 
-void *(rg_data_dtype)(rg_tensor *t, rg_dtype dtype) {
+void *(rg_data_as_dtype)(rg_tensor *t, rg_dtype dtype) {
     static const char op[] = "data_as";
     if (!rgi_may_do_once(op) || !rgi_check(t, op) || !rgi_check_dtype(op, dtype))
         return NULL;

@@ -139,6 +139,8 @@ static bool subscript_count(rg_tensor *x, subscript_items *list) {
     for (int k = 0; k < list->n; k++) {
         rg_index_kind kind = list->item[k].kind;
         rg_tensor *t = list->item[k].tensor;
+        RG_FAIL_AS_IF(RG_TYPE_ERROR, (unsigned)kind > RG_INDEX_BOOL, "index",
+                      "there is no kind %d of items", (int)kind);
         if (kind == RG_INDEX_NUMBER || kind == RG_INDEX_SLICE)
             list->named++;
         if (kind != RG_INDEX_TENSOR)

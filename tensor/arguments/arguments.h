@@ -261,15 +261,15 @@ static inline int rgi_nearest_int_of_unsigned(unsigned long long n) {
 #define RG_DATA_THESE_ "rg_data_as gives elements as float, double, int64_t or bool"
 #ifndef __cplusplus
 /* clang-format off */
-#define RG_DATA_DTYPE_(type)                                                    \
-    _Generic((type *)0, float *: RG_FLOAT32, const float *: RG_FLOAT32,         \
-             double *: RG_FLOAT64, const double *: RG_FLOAT64,                  \
-             int64_t *: RG_INT64, const int64_t *: RG_INT64,                    \
+#define RG_DATA_DTYPE_(type)                                            \
+    _Generic((type *)0, float *: RG_FLOAT32, const float *: RG_FLOAT32, \
+             double *: RG_FLOAT64, const double *: RG_FLOAT64,          \
+             int64_t *: RG_INT64, const int64_t *: RG_INT64,            \
              bool *: RG_BOOL, const bool *: RG_BOOL, default: RG_NO_DTYPE)
 /* clang-format on */
-#define rg_data_as(type, t)                                            \
+#define rg_data_as(type, t)                                                  \
     ((void)RG_REQUIRE_(RG_DATA_DTYPE_(type) != RG_NO_DTYPE, RG_DATA_THESE_), \
-     (type *)rg_data_dtype(t, RG_DATA_DTYPE_(type)))
+     (type *)rg_data_as_dtype(t, RG_DATA_DTYPE_(type)))
 #endif
 
 #define rg_scope_end(mark) rg_scope_end(RG_WHOLE(mark))
@@ -289,7 +289,7 @@ static inline int rgi_nearest_int_of_unsigned(unsigned long long n) {
 #define rg_set_default_dtype(dtype)    rg_set_default_dtype(RG_A_DTYPE(dtype))
 #define rg_size(t, dim)                rg_size(t, RG_INT(dim))
 #define rg_stride(t, dim)              rg_stride(t, RG_INT(dim))
-#define rg_data_dtype(t, dtype)        rg_data_dtype(t, RG_A_DTYPE(dtype))
+#define rg_data_as_dtype(t, dtype)        rg_data_as_dtype(t, RG_A_DTYPE(dtype))
 #define rg_copy_out(t, ...)            rg_copy_out(t, RG_CHECKED_2(RG_ANY, RG_WHOLE, __VA_ARGS__))
 #define rg_equal(a, b)                 RG_IN_ORDER_2(rg_equal, __COUNTER__, a, b)
 #define rg_allclose(a, b, rtol, atol) \
@@ -471,7 +471,7 @@ template <typename T> static inline T *rg_data_of_type(rg_tensor *t) {
                                : std::is_same<type, bool>::value    ? RG_BOOL
                                                                     : RG_NO_DTYPE;
     static_assert(dtype != RG_NO_DTYPE, RG_DATA_THESE_);
-    return (T *)rg_data_dtype(t, dtype);
+    return (T *)rg_data_as_dtype(t, dtype);
 }
 #define rg_data_as(type, t) rg_data_of_type<type>(t)
 #endif

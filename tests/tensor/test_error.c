@@ -282,6 +282,10 @@ START_TEST(test_failing_without_a_sentence) {
     ck_assert_ptr_null(rg_fail(RG_OK, NULL, NULL));
     ck_assert_int_eq(rg_error_code(), RG_RUNTIME_ERROR);
     ck_assert_str_eq(rg_error(), "");
+    for (int code = -1; code <= 99; code += 100) {
+        rg_fail((rg_code)code, "op", "an error whose code is no rg_code");
+        ck_assert_int_eq(rg_error_code(), RG_RUNTIME_ERROR);
+    }
 }
 END_TEST
 

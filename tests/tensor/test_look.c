@@ -71,12 +71,12 @@ START_TEST(test_elements_of_a_type) {
         const double *g = rg_data_as(double, t[d]);
         ck_assert_msg(d == RG_FLOAT64 ? g[0] == 1e300 && g[1] == 2 : !g, "a dtype read as double");
         rg_error_clear();
-        ck_assert_ptr_eq((rg_data_dtype)(t[d], (rg_dtype)d), rg_data(t[d]));
+        ck_assert_ptr_eq((rg_data_as_dtype)(t[d], (rg_dtype)d), rg_data(t[d]));
     }
     ck_fails(rg_data_as(float, t[RG_FLOAT64]), RG_TYPE_ERROR,
              "data_as: expected elements of dtype torch.float32, but the tensor has dtype "
              "torch.float64: rg_to converts it");
-    ck_fails(rg_data_dtype(t[RG_BOOL], (rg_dtype)9), RG_TYPE_ERROR,
+    ck_fails(rg_data_as_dtype(t[RG_BOOL], (rg_dtype)9), RG_TYPE_ERROR,
              "data_as: argument 'dtype' must be an rg_dtype, not 9");
     rg_tensor *m = rg_zeros(2, 3);
     ck_fails(rg_data_as(float, transposed(m)), RG_RUNTIME_ERROR,

@@ -103,7 +103,7 @@ OTHERS = {
     "torch.Tensor.__getitem__": "at at_dims index index_items slice",
     "torch.Tensor.__setitem__": "set_item_ set_items_",
     "slice": "RG_SLICE",
-    "torch.Tensor.numpy": "copy_out data_as data_dtype",
+    "torch.Tensor.numpy": "copy_out data_as data_as_dtype",
     "torch.Tensor._version": "version",
     "torch.Generator": "generator_new",
     "torch.nn.init.trunc_normal_": "trunc_normal_ trunc_normal_with_",
