@@ -63,8 +63,9 @@
 #else
 #define RG_OPTIONS
 #endif
-#define RG_BY_ITS_NAME_ \
-    "an option goes by its name, as .bias does in rg_nn_linear(3, 4, .bias = false)"
+#define RG_BY_ITS_NAME_                                                                   \
+    "an option goes by its name, as .bias does in rg_nn_linear(3, 4, .bias = false); and a " \
+    "literal with commas is in parentheses, as in ((rg_tensor *[]){ x, y })"
 #ifdef __cplusplus
 class rg_options_go_by_name {
     __extension__ bool nothing[0] __attribute__((unused));
@@ -133,7 +134,8 @@ typedef long long rg_flag;
 /* RG_KEYWORDS makes a struct of options from the arguments. In C the defaults come from the
  * argument `defaults`, in C++ from the struct's definition. The macro opens no block around the
  * arguments. Therefore a literal among them, such as an array, lives to the end of the caller's
- * block in C, and to the end of the full expression in C++. */
+ * block in C, and to the end of the full expression in C++. The check in C comes before the
+ * arguments, so that its sentence comes before the compiler's own errors. */
 #ifdef __cplusplus
 #define RG_KEYWORDS(type, defaults, ...) \
     __extension__ type { __VA_ARGS__ }
@@ -167,10 +169,11 @@ typedef long long rg_flag;
 #endif
 #define RG_QUIETLY_ (void)__extension__({ RG_QUIET_ RG_STRICT_ 0; })
 #define RG_LOUDLY_  __extension__({ RG_LOUD_ 0; })
-#define RG_KEYWORDS(type, defaults, ...)                            \
-    (*(RG_QUIETLY_, &(type)RG_OPEN_ RG_STRIP_ defaults, __VA_ARGS__ \
-    }                                                               \
-                        + RG_REQUIRE_(RG_IS_NAMED_(#__VA_ARGS__), RG_BY_ITS_NAME_) + RG_LOUDLY_))
+#define RG_KEYWORDS(type, defaults, ...)                                            \
+    (*(RG_QUIETLY_, (void)RG_REQUIRE_(RG_IS_NAMED_(#__VA_ARGS__), RG_BY_ITS_NAME_), \
+       &(type)RG_OPEN_ RG_STRIP_ defaults, __VA_ARGS__                              \
+    }                                                                               \
+                        + RG_LOUDLY_))
 #define RG_STRIP_(...)     __VA_ARGS__
 /* RG_IS_NAMED_ is true if `text`, the arguments written as a string, is empty or begins with a dot,
  * as an option by name does. */
