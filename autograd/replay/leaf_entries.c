@@ -64,6 +64,8 @@ static bool leaf_again(void *context) {
         rgi_count_write(now, "backward");
     if (adds)
         rgi_gradient_was_added_to(now);
+    else if (now)
+        now->storage->stepped = 0; /* No optimizer's step has used the new gradient. */
     if (*grad == now)
         return true;
     if (now)

@@ -1928,21 +1928,48 @@ static void clears_and_steps(void *w) {
     steps_without_clearing(w);
 }
 
+static void clears_and_adds(void *w) {
+    rg_optim_zero_grad(descent);
+    rg_backward(rg_sum(rg_mul(w, w)));
+    steps_without_clearing(w);
+}
+static void adds_and_clears(void *w) {
+    clears_and_adds(w);
+    rg_optim_zero_grad(descent);
+}
+/* Adds to one gradient after a step that has used another one. */
+static rg_optim *other_descent;
+static rg_tensor *other_weight;
+static void steps_in_turn(void *w) {
+    rg_optim_zero_grad(descent);
+    rg_optim_zero_grad(other_descent);
+    rg_backward(rg_sum(rg_mul(w, other_weight)));
+    rg_optim_step(descent);
+    rg_backward(rg_sum(rg_mul(other_weight, other_weight)));
+    rg_optim_step(other_descent);
+    rg_optim_zero_grad(descent);
+    rg_optim_zero_grad(other_descent);
+}
+
 START_TEST(test_runs_warn_of_gradients) {
     rg_tensor *w = rg_requires_grad_(rg_ones(2), true);
+    other_weight = rg_requires_grad_(rg_ones(2), true);
     descent = rg_optim_sgd(RG_LIST(w));
+    other_descent = rg_optim_sgd(RG_LIST(other_weight));
     rg_on_warning(counts_warnings);
-    void (*const steps[])(void *) = { clears_and_steps, steps_without_clearing };
+    void (*const steps[])(void *) = { clears_and_steps, clears_and_adds, adds_and_clears,
+                                      steps_in_turn, steps_without_clearing };
     for (int i = 0; i < RG_COUNT(steps); i++) {
         rg_optim_zero_grad(descent);
         rg_replay *r = rg_record(steps[i], w);
         ck_ok(rg_replay_run(r));
         ck_ok(rg_replay_run(r));
-        ck_assert_int_eq(warnings_of_gradients, i);
+        ck_assert_int_eq(warnings_of_gradients, steps[i] == steps_without_clearing);
         rg_replay_free(r);
     }
     rg_on_warning(NULL);
     rg_optim_free(descent);
+    rg_optim_free(other_descent);
 }
 END_TEST
 
