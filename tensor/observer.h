@@ -35,8 +35,9 @@ struct rg_observer {
     /* Reports that all elements of `to` were overwritten with the elements of `from`, or with zeros
      * if `from` is NULL. */
     bool (*copied)(rg_observer *o, rg_tensor *to, rg_tensor *from, const char *op);
-    /* Reports an operation that overwrites all elements of t, or that writes no tensor if t is
-     * NULL. Returns true if the observer keeps the operation's context. */
+    /* Reports an operation that works on no tensor but t, and that overwrites all elements of t if
+     * it writes to t. If t is NULL, the operation may read any tensor, but writes to none that was
+     * made under this observer. Returns true if the observer keeps the operation's context. */
     bool (*did)(rg_observer *o, rg_tensor *t, const char *op, const rg_operation *operation);
 };
 

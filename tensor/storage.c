@@ -221,7 +221,7 @@ void rgi_gradient_was_scaled(rg_tensor *grad) {
 
 void rgi_gradient_was_added_to(rg_tensor *grad) {
     rg_storage *s = grad->storage;
-    if (s->stepped / 2 == s->version && !(grad->flags & RG_VIEW))
+    if (s->stepped / 2 == s->version && !(grad->flags & RG_VIEW) && rgi_fills_storage(grad))
         s->stepped = 2 * s->version + 3;
 }
 

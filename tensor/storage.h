@@ -137,8 +137,8 @@ static inline bool rgi_gradient_is_used(const rg_tensor *grad) {
 
 /* Records that an optimizer's step uses the gradient. Returns true if the gradient still contains
  * what an earlier step used. That is so if, since that step, backward runs have added to the
- * gradient, and all other writes have only scaled it, as clipping does. Returns false for views,
- * such as parts of one buffer. */
+ * gradient, and all other writes have only scaled it, as clipping does. Returns false for parts of
+ * one buffer. */
 static inline bool rgi_use_gradient(const rg_tensor *grad) {
     rg_storage *s = grad->storage;
     const uint32_t used = 2 * s->version + 2;

@@ -24,6 +24,8 @@ typedef struct {
      * removed this gradient, a call of the step wouldn't write to it. So a repetition doesn't write
      * to it either, but takes a new tensor (renew_sum), unless `read` is true. */
     bool found;
+    /* True if `sum` was made for this entry, since the leaf had no gradient. */
+    bool made;
     /* True if `found` is true, and the program had set that gradient (rg_set_grad) and also used
      * the tensor or its memory elsewhere. */
     bool shared;
@@ -119,11 +121,15 @@ static void find_sum(rg_replay *r, noted_leaf *n) {
         return;
     n->found = found && n->first;
     n->shared = n->found && is_shared(n->leaf);
-    if (!found) {
+    n->made = !found;
+    r->in_entry = true;
+    if (n->made) {
         rgi_copy_elements(n->sum, g);
         rgi_recording_makes_anew(r, n->sum, "backward");
+        rgi_plan_keep_alone(&r->plan, n->sum->storage);
     }
     rgi_recording_hold(r, n->sum);
+    r->in_entry = false;
 }
 
 /* Adds an entry that makes g the leaf's gradient, or removes the gradient if g is NULL. Returns the
@@ -134,7 +140,9 @@ static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
         return NULL;
     *n = (noted_leaf){ .leaf = leaf, .g = g };
     rgi_node_retain(leaf);
+    r->in_entry = true;
     rgi_recording_hold(r, g);
+    r->in_entry = false;
     return n;
 }
 
@@ -174,7 +182,7 @@ rg_tensor *rgi_recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor 
 /* Notes that t has the gradient `grad` at the beginning of the step (NULL: t has none), and that t
  * must have the same gradient before each repetition. Does nothing if the step has made t. */
 static void expect(rg_replay *r, rg_tensor *t, rg_tensor *grad) {
-    if (rgi_pointers_have(&r->pool, t->storage) || rgi_recording_is_constant(r, t))
+    if (rgi_plan_has(&r->plan, t->storage) || rgi_recording_is_constant(r, t))
         return;
     for (size_t i = 0; i < r->n_reads; i++)
         if (r->reads[i].t == t)
@@ -217,6 +225,14 @@ void rgi_recorder_read_gradient(rg_graph_observer *o, rg_tensor *t, rg_tensor *g
         n->read = true;
         if (n->shared)
             expect(r, t, n->sum);
+    }
+}
+
+void rgi_recording_leaves_out_sums(rg_replay *r) {
+    for (size_t i = 0; i < r->n_entries; i++) {
+        const noted_leaf *n = r->entries[i].redo == leaf_again ? r->entries[i].context : NULL;
+        if (n && n->made)
+            rgi_pointers_remove(&r->live, n->sum);
     }
 }
 

@@ -1,13 +1,10 @@
 /*
- * recording.c: the tensors and the memory of a recording. replay.c adds the entries, which are the
- * operations of the recorded step, and repeats them.
+ * recording.c: the tensors of a recording. replay.c adds the entries, which are the operations of
+ * the recorded step, and repeats them. plan.c plans the memory of outputs.
  *
- * A recording has a pool of storages. While a step is recorded, each output gets its memory from
- * the pool. If only the recording still uses a storage, a later output of about that size gets it,
- * just as the allocator reuses memory in an unrecorded step. The recording holds a reference to
- * every tensor that an entry works on. Once this is the only reference to a tensor, the program has
- * released the tensor, and the recording releases the tensor's storage. The recording looks for
- * such tensors whenever a scope ends.
+ * The recording holds a reference to every tensor that an entry works on. Once this is the only
+ * reference to a tensor, the program has released the tensor, and the recording releases the
+ * tensor's storage. The recording looks for such tensors whenever a scope ends.
  */
 #include "recording.h"
 #include "tensor/memory.h"
@@ -38,7 +35,7 @@ bool rgi_pointers_have(const rg_pointers *list, const void *it) {
     return pointers_find(list, it) < list->n;
 }
 
-static void pointers_remove(rg_pointers *list, const void *it) {
+void rgi_pointers_remove(rg_pointers *list, const void *it) {
     size_t at = pointers_find(list, it);
     if (at == list->n)
         return;
@@ -76,38 +73,38 @@ void *rgi_recording_note(rg_replay *r, rg_redo *redo, void (*drop)(void *), size
     return context;
 }
 
-/* ---- the pool of storages -------------------------------------------- */
+/* ---- the memory of outputs ------------------------------------------------------------ */
 
-static bool is_in_pool(const rg_replay *r, const rg_storage *s) {
-    return rgi_pointers_have(&r->pool, s);
+static bool is_planned(const rg_replay *r, const rg_storage *s) {
+    return rgi_plan_has(&r->plan, s);
 }
 
+/* The number of the entry for which tensors are held now. */
+static size_t present_entry(const rg_replay *r) { return r->n_entries - r->in_entry; }
+
 void rgi_recording_hold(rg_replay *r, rg_tensor *t) {
-    if (!t || t == RG_NONE || rgi_pointers_have(&r->live, t))
+    if (!t || t == RG_NONE)
         return;
-    if (!pointers_add(r, &r->held, t))
+    const bool planned = rgi_plan_use(&r->plan, t->storage, present_entry(r));
+    if (rgi_pointers_have(&r->live, t) || !pointers_add(r, &r->held, t))
         return;
     rgi_retain(t);
-    if (is_in_pool(r, t->storage))
+    if (planned)
         pointers_add(r, &r->live, t);
 }
 
-/* Marks t as released, and releases t's reference to its storage, which is in the pool. The header
- * itself isn't freed, since entries work on it. */
-static void mark_released(rg_tensor *t) {
-    rgi_forget_history(t);
-    if (t->flags & RG_VIEW)
-        rgi_view_leave(t);
-    t->state = RG_DEAD;
-    rgi_storage_release(t->storage);
-}
+void rgi_recording_may_use_all(rg_replay *r) { rgi_plan_use_all(&r->plan, present_entry(r)); }
 
-/* Goes through the tensors with memory from the pool, and marks as released those that only the
+/* Goes through the tensors with storages of the plan, and marks as released those that only the
  * recording still holds. When a tensor is released, its history and its base are released as well.
  * They may hold other tensors, which can be released only after that. Most of these tensors are
  * older, so the loop goes from the newest tensor to the oldest. Tensors that the loop misses are
  * found at the next call. */
 void rgi_recording_reap(rg_replay *r) {
+    if (!rgi_plan_make_room(&r->plan, r->live.n)) {
+        r->failed = true;
+        return;
+    }
     rg_tensor **live = (rg_tensor **)r->live.v;
     size_t first = r->live.n;
     for (size_t i = r->live.n; i-- > 0;) {
@@ -115,63 +112,44 @@ void rgi_recording_reap(rg_replay *r) {
         if (t->refs > 1)
             live[--first] = t;
         else
-            mark_released(t);
+            rgi_plan_release(&r->plan, t);
     }
-    if (first == 0)
-        return;
-    r->live.n -= first;
-    memmove(live, live + first, r->live.n * sizeof *live);
+    if (first > 0) {
+        r->live.n -= first;
+        memmove(live, live + first, r->live.n * sizeof *live);
+    }
+    rgi_plan_end_lives(&r->plan);
 }
 
-/* Returns the smallest unused storage of the pool that has at least `bytes` bytes, but not more
- * than about twice as many. Returns NULL if there is none. */
-static rg_storage *spare_storage(const rg_replay *r, size_t bytes) {
-    rg_storage *best = NULL;
-    for (size_t i = r->pool.n; i-- > 0;) {
-        rg_storage *s = r->pool.v[i];
-        bool suits = s->bytes >= bytes && s->bytes / 2 <= bytes;
-        if (s->refs == 1 && suits && (!best || s->bytes < best->bytes))
-            best = s;
-    }
-    return best;
+/* Adds a storage to the plan. Returns false if memory ran out. */
+static bool plan_storage(rg_replay *r, rg_storage *s) {
+    if (rgi_plan_add(&r->plan, s, present_entry(r), r->only_own_memory))
+        return true;
+    r->failed = true;
+    return false;
 }
 
-/* Allocates a storage for t, and adds it to the pool. A constant that was freed may have had the
- * same address; therefore the address is removed from the list of constants. Returns false if
- * memory ran out. */
-static bool allocate_new(rg_replay *r, rg_tensor *t, size_t bytes) {
+/* A constant that was freed may have had the address of the new storage; therefore the address is
+ * removed from the list of constants. */
+bool rgi_recording_allocate(rg_replay *r, rg_tensor *t, size_t bytes) {
     rg_storage *s = rgi_alloc(RG_STORAGE_HEADER + bytes, RG_MEM_STORAGE);
     if (!s)
         return false;
     rgi_storage_begin(t, s, bytes);
-    pointers_remove(&r->constants, s);
-    if (!pointers_add(r, &r->pool, s))
+    rgi_pointers_remove(&r->constants, s);
+    if (!plan_storage(r, s))
         return false;
-    RG_COUNT_UP(&s->refs, 1);
-    return true;
-}
-
-bool rgi_recording_allocate(rg_replay *r, rg_tensor *t, size_t bytes) {
-    rg_storage *spare = r->only_new_memory ? NULL : spare_storage(r, bytes);
-    if (spare) {
-        RG_COUNT_UP(&spare->refs, 1);
-        spare->inference = rgi_this.inference;
-        t->storage = spare;
-        t->data = spare->data;
-    } else if (!allocate_new(r, t, bytes)) {
-        return false;
-    }
     rgi_recording_hold(r, t);
     return true;
 }
 
 /* If the step reads a gradient before it makes one, a repetition may read the gradient that the
  * previous repetition has made. That gradient is made by an entry after the read. If the gradient
- * had the memory of an output that is computed before the read, the repetition would write over the
- * gradient before reading it. Therefore all outputs get new memory from now on. */
+ * shared memory with an output that is computed before the read, the repetition would write over
+ * the gradient before reading it. Therefore outputs share no memory from now on. */
 void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
-    if (!grad || !is_in_pool(r, grad->storage))
-        r->only_new_memory = true;
+    if (!grad || !is_planned(r, grad->storage))
+        r->only_own_memory = true;
 }
 
 /* ---- constants: tensors that the step uses, but doesn't compute ------------------- */
@@ -194,8 +172,8 @@ bool rgi_recording_makes_anew(rg_replay *r, const rg_tensor *t, const char *op) 
         if (held->storage == t->storage)
             return rgi_recording_refuse(r, op, "");
     }
-    pointers_remove(&r->constants, t->storage);
-    return true;
+    rgi_pointers_remove(&r->constants, t->storage);
+    return !rgi_fills_storage(t) || plan_storage(r, t->storage);
 }
 
 /* ---- outputs that the program holds -------------------------------------------------- */
@@ -239,11 +217,11 @@ void rgi_recording_changes(rg_replay *r, rg_tensor *t) {
         r->failed = true;
         return;
     }
-    /* The step has made t if t has memory of the pool and isn't a leaf. A tensor without history on
-     * which no entry works also counts as made by the step, because it may be new. */
+    /* The step has made t if the plan has t's storage and t isn't a leaf. A tensor without history
+     * on which no entry works also counts as made by the step, because it may be new. */
     const bool before = t->history;
-    const bool computed = is_in_pool(r, t->storage) && !(before && !rgi_node_of(t)->op);
-    const bool used = rgi_pointers_have(&r->held, t) && !is_in_pool(r, t->storage);
+    const bool computed = is_planned(r, t->storage) && !(before && !rgi_node_of(t)->op);
+    const bool used = rgi_pointers_have(&r->held, t) && !is_planned(r, t->storage);
     r->changed[r->n_changed++] = (rg_replay_change){ t, before, computed || (!before && !used) };
     rgi_recording_hold(r, t);
 }
@@ -252,7 +230,7 @@ bool rgi_recording_made_leaf(const rg_replay *r, const rg_node *leaf) {
     for (size_t i = 0; i < r->n_changed; i++) {
         const rg_tensor *t = r->changed[i].t;
         if (leaf_of(t) == leaf)
-            return is_in_pool(r, t->storage) || rgi_recording_is_constant(r, t);
+            return is_planned(r, t->storage) || rgi_recording_is_constant(r, t);
     }
     return false;
 }
@@ -307,26 +285,31 @@ static bool note_data(rg_replay *r) {
     return true;
 }
 
-void rgi_recording_settle(rg_replay *r) {
-    for (size_t i = 0; i < r->held.n; i++) {
-        rg_tensor *t = r->held.v[i];
-        if (t->state != RG_DEAD)
+/* Returns the bytes of the constants that the recording holds, and frees the list of constants. */
+static size_t constant_bytes(rg_replay *r) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < r->held.n && r->constants.n; i++) {
+        const rg_storage *s = ((const rg_tensor *)r->held.v[i])->storage;
+        if (!rgi_pointers_have(&r->constants, s))
             continue;
-        t->state = RG_ALIVE;
-        RG_COUNT_UP(&t->storage->refs, 1);
+        bytes += s->bytes;
+        rgi_pointers_remove(&r->constants, s);
     }
+    rgi_pointers_free(&r->constants);
+    return bytes;
+}
+
+void rgi_recording_settle(rg_replay *r) {
+    r->constant_bytes = constant_bytes(r);
+    r->failed = !rgi_plan_settle(&r->plan) || r->failed;
     r->changes = rgi_changes();
     r->failed = !note_data(r) || r->failed;
-    for (size_t i = 0; i < r->pool.n; i++)
-        rgi_storage_release(r->pool.v[i]);
     for (size_t i = 0; i < r->n_leaves; i++)
         rgi_node_release(r->leaves[i].leaf);
     rgi_free(r->leaves, r->leaf_room * sizeof *r->leaves, RG_MEM_OTHER);
     rgi_free(r->changed, r->changed_room * sizeof *r->changed, RG_MEM_OTHER);
     leave_out_stale_views(r);
     leave_out_empty_entries(r);
-    rgi_pointers_free(&r->pool);
-    rgi_pointers_free(&r->constants);
 }
 
 /* ---- hooks that were registered, and data that a tensor was given, after the recording ---- */
@@ -406,6 +389,18 @@ bool rgi_recording_fits(rg_replay *r) {
         return false;
     r->changes = changes;
     return true;
+}
+
+/* ---- the bytes of a recording, and its end ----------------------------------------- */
+
+size_t rgi_recording_bytes(const rg_replay *r) {
+    size_t bytes = r->plan.block_bytes + r->plan.own_bytes + r->constant_bytes;
+    for (size_t i = 0; i < r->n_entries; i++)
+        bytes += r->entries[i].bytes;
+    bytes += r->entry_room * sizeof *r->entries + r->read_room * sizeof *r->reads;
+    bytes += r->held.n * sizeof *r->data + r->n_strides * sizeof *r->strides;
+    bytes += (r->called.room + r->live.room + r->held.room) * sizeof(void *);
+    return bytes + r->plan.n_released * RG_HEADER_BYTES + sizeof *r;
 }
 
 void rgi_recording_free(rg_replay *r) {

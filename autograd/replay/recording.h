@@ -8,6 +8,7 @@
 #include "autograd/graph_observer.h"
 #include "autograd/hooks.h"
 #include "tensor/observer.h"
+#include "plan.h"
 #include "replay.h"
 
 /* A list of n pointers. The array v has room for `room` of them. */
@@ -75,8 +76,15 @@ struct rg_replay {
     bool failed;
     /* Set while the recorded step is being repeated. */
     atomic_bool running;
-    /* True if each output gets a new storage, even if a storage of the pool is free. */
-    bool only_new_memory;
+    /* True if outputs from now on keep storages of their own, in which no other output lies. */
+    bool only_own_memory;
+    /* Set while tensors are held or allocated for the entry that was added last. While it isn't
+     * set, they are held or allocated for the entry that is added next. */
+    bool in_entry;
+    /* The memory of the outputs. */
+    rg_plan plan;
+    /* The bytes of the constants that the recording holds. */
+    size_t constant_bytes;
     rg_replay_entry *entries;
     size_t n_entries, entry_room;
     /* The tensors that entries work on. The recording holds one reference for each element of the
@@ -95,7 +103,7 @@ struct rg_replay {
     /* The numbers of hooks (rg_hook_count) of the modules that the step has called. The recording
      * holds a reference to each. */
     rg_pointers called;
-    /* The held tensors that have memory from the pool and may still be in use by the program. */
+    /* The held tensors that have a storage of the plan and may still be in use by the program. */
     rg_pointers live;
     /* The lists from here on are freed once the step is recorded. */
     rg_replay_leaf *leaves;
@@ -105,8 +113,6 @@ struct rg_replay {
     size_t up_to_operation;
     rg_replay_change *changed;
     size_t n_changed, changed_room;
-    /* The storages from which outputs get their memory. The recording holds a reference to each. */
-    rg_pointers pool;
     /* The storages of constants: tensors that the step made and that no repetition makes again. */
     rg_pointers constants;
 };
@@ -117,6 +123,8 @@ static inline rg_replay *rgi_recording_of(void *recorder) {
 }
 
 bool rgi_pointers_have(const rg_pointers *list, const void *it);
+/* Removes the pointer from the list, if it is in it. */
+void rgi_pointers_remove(rg_pointers *list, const void *it);
 void rgi_pointers_free(rg_pointers *list);
 
 /* Fails, and marks the recording as failed, because `op` can't be part of a recorded step. The
@@ -126,26 +134,28 @@ bool rgi_recording_refuse(rg_replay *r, const char *op, const char *instead);
  * recording has failed. If memory runs out, the recording fails. */
 void *rgi_recording_note(rg_replay *r, rg_redo *redo, void (*drop)(void *), size_t bytes);
 
-/* Takes a reference to t, a tensor on which an entry works. Does nothing if t is NULL or
- * RG_NONE. */
+/* Takes a reference to t, a tensor on which an entry works. The entry is the one that is added next
+ * or, if r->in_entry, the one that was added last. Does nothing if t is NULL or RG_NONE. */
 void rgi_recording_hold(rg_replay *r, rg_tensor *t);
-/* Gives t a storage from the pool, or a new one, which joins the pool. Returns false if memory ran
- * out. Requires that in every repetition an entry writes to t before any entry reads t, and that
- * this entry writes to nothing but outputs of its operation. */
+/* Tells the recording that this entry may also work on tensors that aren't held for it. */
+void rgi_recording_may_use_all(rg_replay *r);
+/* Gives t a new storage, which joins the plan. Returns false if memory ran out. Requires that in
+ * every repetition an entry writes to t before any entry reads t, and that this entry writes to
+ * nothing but outputs of its operation. The entry is the one for which tensors are held now. */
 bool rgi_recording_allocate(rg_replay *r, rg_tensor *t, size_t bytes);
 /* Tells the recording that the step reads a gradient of a leaf or another tensor. `grad` is NULL if
  * the tensor has none. */
 void rgi_recording_reads(rg_replay *r, const rg_tensor *grad);
-/* Marks as released the tensors with memory from the pool that only the recording still holds, and
- * gives their storages back to the pool. */
+/* Marks as released the tensors with storages of the plan that only the recording still holds, and
+ * frees the storages that no other tensor uses. */
 void rgi_recording_reap(rg_replay *r);
 /* Makes t a constant of the recording. If memory runs out, returns false and marks the recording as
  * failed. */
 bool rgi_recording_adds_constant(rg_replay *r, const rg_tensor *t);
 /* Returns whether t is a constant: the step made t, and no repetition makes it again. */
 bool rgi_recording_is_constant(const rg_replay *r, const rg_tensor *t);
-/* Tells the recording that in every repetition an entry writes to all of t, so that t is no longer
- * a constant. Fails if t was a constant and an entry has read t. */
+/* Tells the recording that in every repetition an entry writes to all of t. If t was a constant, it
+ * no longer is one, and its storage joins the plan. Fails if an entry has read the constant. */
 bool rgi_recording_makes_anew(rg_replay *r, const rg_tensor *t, const char *op);
 /* Returns whether the step has made the leaf's tensor. In each repetition such a leaf begins
  * without a gradient. */
@@ -157,8 +167,8 @@ void rgi_recording_calls(rg_replay *r, rg_hook_list *hooks);
 /* Fails if the step has changed requires_grad of a tensor that it didn't make, and hasn't changed
  * it back. Another call of such a step would do something else. */
 bool rgi_recording_leaves_as_found(const rg_replay *r);
-/* Ends the recording. From now on its storages belong to its tensors, and tensors that were marked
- * as released are alive again. */
+/* Ends the recording. Carries out the plan of its memory. From now on its storages belong to its
+ * tensors, and tensors that were marked as released are alive again. */
 void rgi_recording_settle(rg_replay *r);
 /* rgi_recording_counts_writes is called before a repetition. It counts a write to each output that
  * the program may hold, so that backward fails for a graph that has saved the output's old value.
@@ -177,6 +187,8 @@ bool rgi_recording_is_current(const rg_replay *r);
  * hook. On success, sets r->changes, so that the check needn't be done again before the next
  * change. */
 bool rgi_recording_fits(rg_replay *r);
+/* Returns the bytes that rg_replay_bytes returns. */
+size_t rgi_recording_bytes(const rg_replay *r);
 /* Frees the recording, and releases the tensors that it holds. */
 void rgi_recording_free(rg_replay *r);
 
@@ -186,6 +198,9 @@ void rgi_recording_free(rg_replay *r);
  * called. */
 rg_tensor *rgi_recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g);
 void rgi_recorder_read_gradient(rg_graph_observer *o, rg_tensor *t, rg_tensor *grad, bool again);
+/* Removes from the list `live` the gradients of leaves to which a run adds, if the leaf still has
+ * the gradient of an earlier run. They aren't outputs, which each run computes anew. */
+void rgi_recording_leaves_out_sums(rg_replay *r);
 /* Fails unless each tensor in r->reads has the same gradient as before the step was recorded: the
  * same tensor, or none if it had none. */
 bool rgi_recording_finds_gradients(const rg_replay *r);

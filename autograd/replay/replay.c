@@ -62,11 +62,11 @@ static bool recorder_copied(rg_observer *o, rg_tensor *to, rg_tensor *from, cons
     rg_replay *r = rgi_recording_of(o);
     if (!rgi_recording_makes_anew(r, to, op))
         return false;
+    rgi_recording_hold(r, to);
+    rgi_recording_hold(r, from);
     noted_copy *c = rgi_recording_note(r, copy_again, NULL, sizeof *c);
     if (c)
         *c = (noted_copy){ to, from };
-    rgi_recording_hold(r, to);
-    rgi_recording_hold(r, from);
     return true;
 }
 
@@ -74,13 +74,15 @@ static bool recorder_did(rg_observer *o, rg_tensor *t, const char *op,
                          const rg_operation *operation) {
     rg_replay *r = rgi_recording_of(o);
     const bool anew = !t || rgi_recording_makes_anew(r, t, op);
+    rgi_recording_hold(r, t);
+    if (!t)
+        rgi_recording_may_use_all(r);
     void *context = anew ? rgi_recording_note(r, operation->redo, operation->drop, operation->bytes)
                          : NULL;
     if (context)
         memcpy(context, operation->context, operation->bytes);
     if (!t)
         r->up_to_operation = r->n_entries;
-    rgi_recording_hold(r, t);
     return context != NULL;
 }
 
@@ -137,6 +139,17 @@ static bool recorder_may_update(rg_graph_observer *o, const rg_tensor *t, const 
     return !rgi_recording_is_constant(r, t) || rgi_recording_refuse(r, op, "");
 }
 
+/* Suits the memory to a call of a user's op, whose forward is called in each repetition. The
+ * forward may work on tensors that aren't its inputs. The inputs keep storages of their own: the
+ * forward may keep them, and the library finds by their storages whether it has written to an
+ * input, or returned one. */
+static void suit_user(rg_replay *r, const rg_call *c) {
+    rgi_recording_may_use_all(r);
+    for (int i = 0; i < c->n_in; i++)
+        if (c->in[i] != RG_NONE)
+            rgi_plan_keep(&r->plan, c->in[i]->storage);
+}
+
 /* Adds an entry for the call. Fails and returns false if the shape of the op's output depends on
  * values. Adds no entry if the output is a view: its memory is that of its base, so it needs no
  * repetition. */
@@ -147,6 +160,8 @@ static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t att
         rgi_recording_hold(r, c->in[i]);
     for (int k = 0; k < c->n_out; k++)
         rgi_recording_hold(r, c->out[k]);
+    if (c->op->together)
+        suit_user(r, c);
     if (c->op->by_value)
         return rgi_recording_refuse(r, c->op->name, "");
     if (c->op->view)
@@ -258,12 +273,14 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
     n->copy.saved = n->saved;
     n->copy.version = NULL;
     rgi_node_retain(n->original);
+    r->in_entry = true;
+    if (s->op->together)
+        rgi_recording_may_use_all(r);
     for (int k = 0; k < node->n_out; k++) {
         n->g[k] = s->g[k];
         rgi_recording_hold(r, n->g[k]);
     }
-    /* The buffer needn't be held here, since the recorder allocated the buffer, and already holds
-     * it. */
+    rgi_recording_hold(r, buffer);
     for (int i = 0; i < node->n_saved; i++) {
         n->saved[i] = node->saved[i] ? rgi_alias(node->saved[i]) : NULL;
         rgi_recording_hold(r, n->saved[i]);
@@ -272,6 +289,7 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
     n->first = r->held.n;
     rgi_set_observer(&r->collector.observer.tensors);
     bool ok = do_step(s, gin, rule, buffer);
+    r->in_entry = false;
     rgi_set_observer(&o->tensors);
     /* If a step fails, the recording may have only some of the step's tensors. Therefore the
      * recording is marked as failed, in case the program ignores the failure. */
@@ -279,8 +297,8 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
     return ok;
 }
 
-/* See `references` in graph_observer.h. Returns 1 if t's memory is from the recording's pool, since
- * the recording holds one reference to t. Otherwise returns -1. */
+/* See `references` in graph_observer.h. Returns 1 if t's storage is one of the plan's, since the
+ * recording holds one reference to t, and one to the storage. Otherwise returns -1. */
 static int recorder_references(rg_graph_observer *o, const rg_tensor *t) {
     return rgi_pointers_have(&(rgi_recording_of(o))->live, t) ? 1 : -1;
 }
@@ -334,6 +352,7 @@ rg_replay *rg_record(void (*step)(void *context), void *context) {
     rgi_set_observer(NULL);
     const bool same = rgi_failures() != before || rgi_recording_leaves_as_found(r);
     rgi_recording_settle(r);
+    rgi_recording_leaves_out_sums(r);
     if (rgi_called(same && !r->failed, before, RG_RUNTIME_ERROR, "record",
                    "a call in the step failed, and the step cleared its error"))
         return r;
@@ -393,4 +412,15 @@ void rg_replay_free(rg_replay *r) {
         return;
     }
     rgi_recording_free(r);
+}
+
+int64_t rg_replay_bytes(const rg_replay *r) {
+    return rgi_handle_given(r, "replay_bytes", RG_HANDLE_REPLAY) ? (int64_t)rgi_recording_bytes(r)
+                                                                 : rgi_failed_count();
+}
+
+int64_t rg_replay_live_bytes(const rg_replay *r) {
+    return rgi_handle_given(r, "replay_live_bytes", RG_HANDLE_REPLAY)
+               ? (int64_t)r->plan.most_bytes
+               : rgi_failed_count();
 }

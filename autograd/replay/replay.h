@@ -51,6 +51,22 @@ bool rg_replay_run(rg_replay *r);
  * RG_RELEASED, unless the memory is already used for something else. */
 void rg_replay_free(rg_replay *r);
 
+/* rg_replay_bytes returns the bytes of memory that the recording r holds. They are those of the
+ * results of the step, of constants that the step made, of the entries, and of headers of released
+ * tensors. A result that the program may hold longer, such as the loss or a gradient that the step
+ * leaves to a parameter, has memory of its own. The other results are in one block, in which
+ * results that aren't in use at the same time share room, or in the memory of a result of the
+ * former kind that the step computes later. What existed before the step, such as weights and
+ * inputs, doesn't count, nor does the graph.
+ *
+ * rg_replay_live_bytes returns the largest sum of bytes of results that are in use at one time. A
+ * result is in use from the call that computes it to the last call that reads it. One that the
+ * program may hold longer is in use all the time. The results take hardly more than this sum.
+ *
+ * Both return -1 if they fail. */
+int64_t rg_replay_bytes(const rg_replay *r);
+int64_t rg_replay_live_bytes(const rg_replay *r);
+
 /* The recordings of one step, one for each shape of its inputs:
  *
  *     rg_replays *replays = rg_replays_new(step, &model);

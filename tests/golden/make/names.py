@@ -184,7 +184,7 @@ ABSENT = {
     "abort_on_error training_halted halt_training abort_ranks_on_error",
     "it is Python's warnings": "print_warning on_warning",
     "torch counts the memory of CUDA alone": "live_tensors memory_stats memory_reset_peak "
-    "memory_trim memory_fail_at",
+    "memory_trim memory_fail_at replay_bytes replay_live_bytes",
     "regard's own": "dtype_name set_name set_load_limit get_load_limit named_below profile_cost "
     "graph_dot graph_save explain explain_with tie move_places num_parameters keywords_of_call "
     "joint_attention lstm_scan gru_scan rnn_scan transformer_decoder_cache save_checkpoint "
