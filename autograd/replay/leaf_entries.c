@@ -122,14 +122,12 @@ static void find_sum(rg_replay *r, noted_leaf *n) {
     n->found = found && n->first;
     n->shared = n->found && is_shared(n->leaf);
     n->made = !found;
-    r->in_entry = true;
     if (n->made) {
         rgi_copy_elements(n->sum, g);
         rgi_recording_makes_anew(r, n->sum, "backward");
         rgi_plan_keep_alone(&r->plan, n->sum->storage);
     }
     rgi_recording_hold(r, n->sum);
-    r->in_entry = false;
 }
 
 /* Adds an entry that makes g the leaf's gradient, or removes the gradient if g is NULL. Returns the
@@ -140,9 +138,7 @@ static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
         return NULL;
     *n = (noted_leaf){ .leaf = leaf, .g = g };
     rgi_node_retain(leaf);
-    r->in_entry = true;
     rgi_recording_hold(r, g);
-    r->in_entry = false;
     return n;
 }
 

@@ -14,9 +14,10 @@
 
 #include "autograd/node.h"
 
-/* The life of a storage that was freed while the step was recorded: the numbers of the first and of
- * the last entry that work on it. `bytes` is a multiple of 64. The life has its place at `offset`
- * in the planned block or, if `host` isn't 0, in element number host - 1 of `in_use`. */
+/* The life of a storage that was freed while the step was recorded. `first` and `last` are the
+ * numbers of the first and of the last entry that work on it, as rgi_plan_add and rgi_plan_use were
+ * given them. `bytes` is a multiple of 64. The life has its place at `offset` in the planned block
+ * or, if `host` isn't 0, in element number host - 1 of `in_use`. */
 typedef struct rg_plan_life {
     size_t first, last, bytes, offset, host;
 } rg_plan_life;

@@ -79,13 +79,10 @@ static bool is_planned(const rg_replay *r, const rg_storage *s) {
     return rgi_plan_has(&r->plan, s);
 }
 
-/* The number of the entry for which tensors are held now. */
-static size_t present_entry(const rg_replay *r) { return r->n_entries - r->in_entry; }
-
 void rgi_recording_hold(rg_replay *r, rg_tensor *t) {
     if (!t || t == RG_NONE)
         return;
-    const bool planned = rgi_plan_use(&r->plan, t->storage, present_entry(r));
+    const bool planned = rgi_plan_use(&r->plan, t->storage, r->n_entries);
     if (rgi_pointers_have(&r->live, t) || !pointers_add(r, &r->held, t))
         return;
     rgi_retain(t);
@@ -93,7 +90,7 @@ void rgi_recording_hold(rg_replay *r, rg_tensor *t) {
         pointers_add(r, &r->live, t);
 }
 
-void rgi_recording_may_use_all(rg_replay *r) { rgi_plan_use_all(&r->plan, present_entry(r)); }
+void rgi_recording_may_use_all(rg_replay *r) { rgi_plan_use_all(&r->plan, r->n_entries); }
 
 /* Goes through the tensors with storages of the plan, and marks as released those that only the
  * recording still holds. When a tensor is released, its history and its base are released as well.
@@ -123,7 +120,7 @@ void rgi_recording_reap(rg_replay *r) {
 
 /* Adds a storage to the plan. Returns false if memory ran out. */
 static bool plan_storage(rg_replay *r, rg_storage *s) {
-    if (rgi_plan_add(&r->plan, s, present_entry(r), r->only_own_memory))
+    if (rgi_plan_add(&r->plan, s, r->n_entries, r->only_own_memory))
         return true;
     r->failed = true;
     return false;

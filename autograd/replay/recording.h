@@ -78,9 +78,6 @@ struct rg_replay {
     atomic_bool running;
     /* True if outputs from now on keep storages of their own, in which no other output lies. */
     bool only_own_memory;
-    /* Set while tensors are held or allocated for the entry that was added last. While it isn't
-     * set, they are held or allocated for the entry that is added next. */
-    bool in_entry;
     /* The memory of the outputs. */
     rg_plan plan;
     /* The bytes of the constants that the recording holds. */
@@ -134,14 +131,16 @@ bool rgi_recording_refuse(rg_replay *r, const char *op, const char *instead);
  * recording has failed. If memory runs out, the recording fails. */
 void *rgi_recording_note(rg_replay *r, rg_redo *redo, void (*drop)(void *), size_t bytes);
 
-/* Takes a reference to t, a tensor on which an entry works. The entry is the one that is added next
- * or, if r->in_entry, the one that was added last. Does nothing if t is NULL or RG_NONE. */
+/* Takes a reference to t, a tensor on which an entry works. Does nothing if t is NULL or RG_NONE.
+ * Requires that all tensors of an entry are held and allocated before the entry is added, or that
+ * all are held and allocated after it, before the next entry is added. Then two tensors of one
+ * entry don't share memory. */
 void rgi_recording_hold(rg_replay *r, rg_tensor *t);
 /* Tells the recording that this entry may also work on tensors that aren't held for it. */
 void rgi_recording_may_use_all(rg_replay *r);
 /* Gives t a new storage, which joins the plan. Returns false if memory ran out. Requires that in
  * every repetition an entry writes to t before any entry reads t, and that this entry writes to
- * nothing but outputs of its operation. The entry is the one for which tensors are held now. */
+ * nothing but outputs of its operation. */
 bool rgi_recording_allocate(rg_replay *r, rg_tensor *t, size_t bytes);
 /* Tells the recording that the step reads a gradient of a leaf or another tensor. `grad` is NULL if
  * the tensor has none. */

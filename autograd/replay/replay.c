@@ -273,7 +273,6 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
     n->copy.saved = n->saved;
     n->copy.version = NULL;
     rgi_node_retain(n->original);
-    r->in_entry = true;
     if (s->op->together)
         rgi_recording_may_use_all(r);
     for (int k = 0; k < node->n_out; k++) {
@@ -289,7 +288,6 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
     n->first = r->held.n;
     rgi_set_observer(&r->collector.observer.tensors);
     bool ok = do_step(s, gin, rule, buffer);
-    r->in_entry = false;
     rgi_set_observer(&o->tensors);
     /* If a step fails, the recording may have only some of the step's tensors. Therefore the
      * recording is marked as failed, in case the program ignores the failure. */

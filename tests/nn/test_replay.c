@@ -1559,6 +1559,72 @@ START_TEST(test_constants_are_told_apart) {
 }
 END_TEST
 
+/* A user's op that reads two tensors which aren't its inputs, one in each of its functions, and
+ * writes to its last input. */
+static rg_tensor *beside[2];
+static bool beside_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    (void)ctx;
+    rg_add_(in[2], 1);
+    out[0] = rg_mul(rg_add(rg_add(in[0], in[1]), in[2]), beside[0]);
+    return out[0];
+}
+static bool beside_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    (void)ctx;
+    gin[0] = gin[1] = rg_mul(g[0], beside[1]);
+    return gin[0];
+}
+static rg_function_class reads_beside = { .name = "ReadsBeside",
+                                          .forward = beside_forward,
+                                          .backward = beside_backward };
+
+typedef struct {
+    rg_tensor *w, *x, *loss;
+} user_step;
+static void steps_with_user_op(void *context) {
+    user_step *s = context;
+    beside[0] = rg_keep(rg_exp(s->x));
+    beside[1] = rg_keep(rg_sin(s->x));
+    rg_drop(rg_tanh(s->x));
+    rg_tensor *in[] = { rg_mul(s->w, s->x), rg_mul(s->w, 2), rg_tanh(s->x) };
+    rg_tensor *y = rg_function_apply_list(&reads_beside, NULL, (rg_list){ 3, in });
+    for (int i = 0; i < 3; i++)
+        rg_drop(in[i]);
+    rg_drop(beside[0]);
+    y = rg_mul(rg_tanh(rg_square(y)), 3);
+    rg_set_grad(s->w, RG_NONE);
+    rg_tensor *loss = rg_sum(y);
+    rg_backward(loss);
+    rg_drop(beside[1]);
+    rg_drop(s->loss);
+    s->loss = rg_keep(loss);
+}
+
+/* What a user's op reads beside its inputs keeps its values until the op has run. The op's own
+ * writes aren't taken for writes to another input. */
+START_TEST(test_user_ops_read_beside) {
+    enum { USER_RUNS = 4 };
+    RG_SCOPE();
+    rg_memory_may_stay = 1;
+    user_step s = { .w = rg_requires_grad_(rg_randn(16), true), .x = rg_randn(16) };
+    rg_tensor *first_x = rg_clone(s.x), *losses[USER_RUNS], *grads[USER_RUNS];
+    for (int i = 0; i < USER_RUNS; i++) {
+        steps_with_user_op(&s);
+        losses[i] = rg_clone(rg_detach(s.loss));
+        grads[i] = rg_clone(rg_grad_of(s.w));
+        rg_mul_(s.x, 0.7);
+    }
+    rg_copy_(s.x, first_x);
+    rg_replay *r = rg_record(steps_with_user_op, &s);
+    for (int i = 0; i < USER_RUNS; i++) {
+        ck_ok(i == 0 ? r != NULL : rg_replay_run(r));
+        ck_assert(rg_equal(losses[i], s.loss) && rg_equal(grads[i], rg_grad_of(s.w)));
+        rg_mul_(s.x, 0.7);
+    }
+    rg_replay_free(r);
+    rg_drop(s.loss);
+}
+END_TEST
+
 static bool went_on;
 static void forgets_a_refusal(void *w) {
     rg_tensor *half = rg_full(RG_DIMS(3), 0.5);
@@ -1986,6 +2052,6 @@ RG_TESTS(replay, test_runs_count_writes_to_outputs, test_runs_count_writes_to_in
          test_constants_are_told_apart, test_runs_write_to_their_own, test_data_that_lie_otherwise,
          test_outputs_stay_as_they_lie, test_gradients_that_share_memory,
          test_given_gradients_are_held, test_given_before_grad_is_required,
-         test_lent_memory_has_its_mode, test_results_share_memory,
+         test_lent_memory_has_its_mode, test_results_share_memory, test_user_ops_read_beside,
          test_absent_gradients, test_three_roots, test_a_gradient_from_outside_stays,
          test_graph_from_outside, test_indices, test_refused_values, test_released_recordings)
