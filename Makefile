@@ -322,6 +322,21 @@ $(call compiled,$(filter-out $(FASTER) nn/parallel/%,$(ROOMS))): override CFLAGS
 # eight that stands for a longer one. Neither does harm, and UBSan would stop at both.
 $(BUILD)/tensor/map.o: override CFLAGS += -fno-sanitize=shift,bounds
 
+# The text of the loops, which a program that writes steps as C links: as items, and as the bytes
+# of a file that gzip makes of them.
+EXPORT := $(BUILD)/autograd/export
+$(EXPORT)/loops.txt: $(addprefix autograd/export/,loops loops.awk by_hand.txt) \
+                     $(wildcard tensor/*.h tensor/*/*.h tensor/kernels/*/* tensor/kernels/*.[cd]*) \
+                     $(CLEAN)
+	@mkdir -p $(@D)
+	$(call Q,write,$@) CC="$(CC)" autograd/export/loops $@
+
+$(EXPORT)/loops.inc: $(EXPORT)/loops.txt
+	@gzip -9n <$< | od -An -v -tu1 | sed 's/ *\([0-9][0-9]*\)/\1,/g' >$@
+
+$(EXPORT)/loop_text.o: $(EXPORT)/loops.inc
+$(EXPORT)/loop_text.o: override CFLAGS += -I$(EXPORT)
+
 define archive
 $(BUILD)/libregard-$(1).a: $(call objects,$(1))
 	@rm -f $$@
@@ -502,8 +517,8 @@ $(BUILD)/demo/train_self_attention: $(BUILD)/examples/train_self_attention.o $(D
 	    cp $(BUILD)/examples/train_self_attention $@; }
 
 ## one-file   the library as two files, build/one-file/regard.c and regard.h
-one-file: | stb
-	@CC="$(CC)" STB="$(STB)" tests/one_file/write $(BUILD)/one-file $(PUBLIC)
+one-file: $(EXPORT)/loops.inc | stb
+	@CC="$(CC)" STB="$(STB)" tests/one_file/write $(BUILD)/one-file $< $(PUBLIC)
 
 # Programs that are built with these two print what they print with the library. ALL=1 compiles them
 # for all instruction sets, too, and with the other compilers that are here.

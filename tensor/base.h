@@ -44,9 +44,9 @@
 /* An empty asm statement. It stands in a loop over a few items, so that GCC doesn't replace the
  * loop by a call of memset or memcpy. */
 #define RG_FEW() __asm__ volatile("")
-#define RG_SWAP(a, b)            \
-    do {                         \
-        __auto_type swap_ = (a); \
-        (a) = (b);               \
-        (b) = swap_;             \
+#define RG_SWAP(a, b)              \
+    do {                           \
+        __typeof__(a) swap_ = (a); \
+        (a) = (b);                 \
+        (b) = swap_;               \
     } while (0)

@@ -135,7 +135,9 @@ static bool complete_page(rg_report *r, const char *op) {
     }
     RG_FAIL_AS_IF(RG_IO_ERROR, !S_ISREG(status.st_mode), op, "'%s': it is no regular file",
                   r->path);
-    const rg_file file = { op, r->path, r->fd, (uint64_t)status.st_size };
+    const rg_file file = {
+        .op = op, .path = r->path, .fd = r->fd, .bytes = (uint64_t)status.st_size
+    };
     const size_t n = (size_t)RG_MIN(file.bytes, 4 * (uint64_t)sizeof page_text);
     char *head = rgi_alloc(n + 1, RG_MEM_OTHER);
     rg_text rest = { 0 };

@@ -64,6 +64,10 @@ bool rgi_file_read(const rg_file *f, uint64_t at, void *to, size_t n) {
     if (at > f->bytes || n > f->bytes - at)
         return rgi_file_refuse(f, "it ends at byte %llu, but byte %llu is needed",
                                (unsigned long long)f->bytes, (unsigned long long)at + n);
+    if (f->memory) {
+        memcpy(to, f->memory + at, n);
+        return true;
+    }
     while (n > 0) {
         ssize_t got = rgi_system.pread(f->fd, next, RG_MIN(n, (size_t)1 << 30), (off_t)at);
         if (got < 0 && errno == EINTR)

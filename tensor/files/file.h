@@ -22,7 +22,8 @@ void rgi_fail_errno(const char *op, int number, const char *path);
 typedef struct {
     const char *op, *path;
     int fd;
-    uint64_t bytes; /* The size of the file when it was opened. */
+    uint64_t bytes;        /* The size of the file when it was opened. */
+    const uint8_t *memory; /* The file's bytes, if they are in memory; else NULL. */
 } rg_file;
 
 /* Opens a regular file for reading. If that fails, returns false, and there is nothing to close. */

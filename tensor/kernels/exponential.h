@@ -10,13 +10,13 @@
  *     TIMES            k_exp_least * TIMES and k_exp_most * TIMES limit the exponential's argument
  *     TIMES_EXPM1      k_exp_most * TIMES_EXPM1 is the upper limit of expm1's argument
  *     LN2_HIGH         ln 2, rounded to few bits, so that its product with an exponent is exact
+ *     LN2_LOW          ln 2 - LN2_HIGH
  *     LOG10_2_HIGH     log10 2, rounded to few bits
+ *     LOG10_2_LOW      log10 2 - LOG10_2_HIGH
+ *     LOG2_E_LOW       log2 e - (T)M_LOG2E
+ *     LOG10_E_LOW      log10 e - (T)M_LOG10E
  *     LOG1P_LEAST      for |x| less than this, ln(1 + x) is x - x^2 / 2 to the last bit
  */
-
-#define LN2     0.693147180559945309417L
-#define LOG10_2 0.301029995663981195214L
-#define LOG2_E  1.44269504088896340736L
 
 /* Splits e^x into 2^n * e^r with |r| <= ln(2) / 2 (or, if `two`, splits 2^x in the same way).
  * Stores r in *r. Stores in *power the bits of a T whose exponent field is n plus the argument
@@ -30,7 +30,7 @@ K_INLINE T K_TYPED(k_exp_parts)(T x, const bool two, int bias, T *r, UINT *power
     if (two)
         *r = (x - n) * (T)M_LN2;
     else
-        *r = K_TYPED(k_step)(n, -(T)(LN2 - LN2_HIGH), K_TYPED(k_step)(n, -(T)LN2_HIGH, x));
+        *r = K_TYPED(k_step)(n, -(T)LN2_LOW, K_TYPED(k_step)(n, -(T)LN2_HIGH, x));
     return K_TYPED(k_exp_fit)(*r);
 }
 
@@ -40,8 +40,8 @@ K_INLINE T K_TYPED(k_exp_parts)(T x, const bool two, int bias, T *r, UINT *power
  * otherwise; if `halved`, it is half of this number. */
 K_INLINE T K_TYPED(k_exp_whole)(T x, const bool two, const bool halved) {
     const T unit = two ? (T)M_LOG2E : 1;
-    const T least = k_exp_least * TIMES * unit;
-    const T most = (k_exp_most + halved) * TIMES * unit;
+    const T least = (T)(k_exp_least * TIMES) * unit;
+    const T most = (T)((k_exp_most + halved) * TIMES) * unit;
     T t = x > most ? most : x;
     /* At the lower limit, power + lift is 0. A T with these bits is 0, so the factor is 0, and the
      * result as well. */
@@ -63,7 +63,7 @@ K_INLINE T K_TYPED(k_exp2)(T x) { return K_TYPED(k_exp_whole)(x, true, false); }
 /* Returns e^x - 1 = 2^n * (e^r - 1) + (2^n - 1), where e^x is 2^n * e^r (see k_exp_parts). Half of
  * the result is computed and then doubled, because 2^n overflows for the largest n. */
 K_INLINE T K_TYPED(k_expm1)(T x) {
-    const T most = k_exp_most * TIMES_EXPM1;
+    const T most = (T)k_exp_most * TIMES_EXPM1;
     T t = x > most ? most : x;
     t = t < -40 ? -40 : t;
     T r;
@@ -79,15 +79,12 @@ K_INLINE T K_TYPED(k_cosh)(T x) {
 }
 
 /* Returns the logarithm of x = 2^n * (1 + r), for a finite x > 0, with sqrt(1/2) <= 1 + r <
- * sqrt(2). `of_two` and `of_e` are the logarithms of 2 and of e to the wanted base. For accuracy,
- * each of them is used as a sum of a rounded part and a small rest; `high` is the rounded part of
- * `of_two`. */
-K_INLINE T K_TYPED(k_log_inner)(T x, const T high, const long double of_two,
-                                const long double of_e) {
+ * sqrt(2). The logarithm of 2 to the wanted base is high + low, and that of e is unit + rest, where
+ * `low` and `rest` are small. */
+K_INLINE T K_TYPED(k_log_inner)(T x, const T high, const T low, const T unit, const T rest) {
     const T least = K_TYPED(k_from_bits)((INT)1 << POINT);
     const T whole = K_TYPED(k_from_bits)((INT)(POINT + 2 * HALF - 1) << POINT);
     const INT root = K_TYPED(k_bits)((T)M_SQRT1_2);
-    const T unit = (T)of_e;
     /* `scaled` isn't subnormal, even if x is. */
     const T scaled = x < least ? x * (T)((UINT)1 << POINT) : x;
     const UINT bits = (UINT)K_TYPED(k_bits)(scaled) + (UINT)(K_TYPED(k_bits)((T)1) - root);
@@ -95,11 +92,11 @@ K_INLINE T K_TYPED(k_log_inner)(T x, const T high, const long double of_two,
                 - (whole + 2 * HALF - 1) - (x < least ? POINT : 0);
     const T r = K_TYPED(k_from_bits)((INT)(bits & (((UINT)1 << POINT) - 1)) + root) - 1;
     T p = K_TYPED(k_log_fit)(r);
-    if (of_e == 1)
+    if (unit == 1)
         p = r - p;
     else
-        p = K_TYPED(k_step)(r, unit, K_TYPED(k_step)(r, (T)(of_e - unit), -p * unit));
-    return K_TYPED(k_step)(n, high, K_TYPED(k_step)(n, (T)(of_two - high), p));
+        p = K_TYPED(k_step)(r, unit, K_TYPED(k_step)(r, rest, -p * unit));
+    return K_TYPED(k_step)(n, high, K_TYPED(k_step)(n, low, p));
 }
 
 /* Returns the logarithm of any x. p is the result of k_log_inner for x. That result is right only
@@ -111,16 +108,16 @@ K_INLINE T K_TYPED(k_log_outer)(T x, T p) {
 }
 
 K_INLINE T K_TYPED(k_log)(T x) {
-    return K_TYPED(k_log_outer)(x, K_TYPED(k_log_inner)(x, (T)LN2_HIGH, LN2, 1));
+    return K_TYPED(k_log_outer)(x, K_TYPED(k_log_inner)(x, (T)LN2_HIGH, (T)LN2_LOW, 1, 0));
 }
 
 K_INLINE T K_TYPED(k_log2)(T x) {
-    return K_TYPED(k_log_outer)(x, K_TYPED(k_log_inner)(x, 1, 1, LOG2_E));
+    return K_TYPED(k_log_outer)(x, K_TYPED(k_log_inner)(x, 1, 0, (T)M_LOG2E, (T)LOG2_E_LOW));
 }
 
 K_INLINE T K_TYPED(k_log10)(T x) {
-    const T inner = K_TYPED(k_log_inner)(x, (T)LOG10_2_HIGH, LOG10_2, LOG10_2 / LN2);
-    return K_TYPED(k_log_outer)(x, inner);
+    return K_TYPED(k_log_outer)(x, K_TYPED(k_log_inner)(x, (T)LOG10_2_HIGH, (T)LOG10_2_LOW,
+                                                        (T)M_LOG10E, (T)LOG10_E_LOW));
 }
 
 /* Returns ln(1 + x). u is 1 + x, rounded. `lost`, its rounding error, is added back as lost / u.
@@ -159,9 +156,6 @@ static inline T K_TYPED(k_trunc)(T x) {
     return copysign(r > a ? r - 1 : r, x);
 }
 
-#undef LN2
-#undef LOG10_2
-#undef LOG2_E
 #undef T
 #undef K_TYPED
 #undef INT
@@ -171,5 +165,9 @@ static inline T K_TYPED(k_trunc)(T x) {
 #undef TIMES
 #undef TIMES_EXPM1
 #undef LN2_HIGH
+#undef LN2_LOW
 #undef LOG10_2_HIGH
+#undef LOG10_2_LOW
+#undef LOG2_E_LOW
+#undef LOG10_E_LOW
 #undef LOG1P_LEAST

@@ -12,14 +12,10 @@
  */
 #pragma once
 
-#include "tensor/base.h"
+#include "kernels.h"
 
 #include <math.h>
 
-enum { SHARE_DEGREE = 5, SHARE_PIECES = 15 };
-/* The coefficients: a row for each power of u, with a column for each piece. Behind the pieces is
- * one more column, which stays 0, because the tail is 0 there. */
-typedef float share_pieces[SHARE_DEGREE + 2][SHARE_PIECES + 1];
 static share_pieces share_gelu, share_gelu_grad, share_gelu_tanh, share_gelu_tanh_grad;
 
 #define SHARE_RISE (2 * M_SQRT1_2 * M_2_SQRTPI) /* 2 sqrt(2 / pi) */
@@ -67,4 +63,18 @@ __attribute__((constructor)) static void share_fit_all(void) {
     share_fit(share_gelu_grad, true, share_of_normal_slope);
     share_fit(share_gelu_tanh, false, share_of_tanh);
     share_fit(share_gelu_tanh_grad, true, share_of_tanh_slope);
+}
+
+const share_pieces *k_share_pieces(const char *name, size_t n) {
+    static const struct {
+        const char *name;
+        const share_pieces *pieces;
+    } all[] = { { "share_gelu", &share_gelu },
+                { "share_gelu_grad", &share_gelu_grad },
+                { "share_gelu_tanh", &share_gelu_tanh },
+                { "share_gelu_tanh_grad", &share_gelu_tanh_grad } };
+    int i = 0;
+    while (strlen(all[i].name) != n || memcmp(all[i].name, name, n))
+        i++;
+    return all[i].pieces;
 }

@@ -152,6 +152,12 @@ extern const rg_kernel k_threshold_grad, k_shrink_grad;
  * these two operands. k_prelu_grad computes the gradient of x, and k_glu_grad the gradient of the
  * gate. */
 extern const rg_kernel k_prelu, k_prelu_grad, k_glu, k_glu_grad;
+/* The coefficients of the polynomials that gelu.h explains: a row for each power of u, with a
+ * column for each piece. Behind the pieces is one more column, which stays 0, because the tail is 0
+ * there. k_share_pieces returns a table by its name, of n characters, such as "share_gelu". */
+enum { SHARE_DEGREE = 5, SHARE_PIECES = 15 };
+typedef float share_pieces[SHARE_DEGREE + 2][SHARE_PIECES + 1];
+const share_pieces *k_share_pieces(const char *name, size_t n);
 
 /* ---- binary.c, special.c ---- */
 extern const rg_kernel k_sub, k_div_floor, k_div_trunc, k_remainder, k_fmod, k_pow, k_xlogy;

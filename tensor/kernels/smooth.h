@@ -118,7 +118,11 @@ K_INLINE double k_log_fit_double(double r) {
 #define TIMES        1
 #define TIMES_EXPM1  1
 #define LN2_HIGH     0.693359375
+#define LN2_LOW      -0.000212194442f
 #define LOG10_2_HIGH 0.301025390625
+#define LOG10_2_LOW  4.60503907e-06f
+#define LOG2_E_LOW   1.92596303e-08f
+#define LOG10_E_LOW  -1.010305e-08f
 #define LOG1P_LEAST  1e-4
 #include "exponential.h"
 
@@ -131,7 +135,11 @@ K_INLINE double k_log_fit_double(double r) {
 #define TIMES        8
 #define TIMES_EXPM1  7.977
 #define LN2_HIGH     0x1.62e42feep-1
+#define LN2_LOW      0x1.a39ef358p-33
 #define LOG10_2_HIGH 0x1.34413509f78p-2
+#define LOG10_2_LOW  0x1.fef32p-46
+#define LOG2_E_LOW   0x1.78p-56
+#define LOG10_E_LOW  0x1.96p-57
 #define LOG1P_LEAST  1e-9
 #include "exponential.h"
 
@@ -224,7 +232,7 @@ K_INLINE float k_pow_float(float a, float b) {
     const float none = k_either(b == 0, 1, NAN);
     const float of_zero = k_either(b < 0, INFINITY, k_either(b > 0, 0, none));
     const float of_infinity = k_either(b > 0, INFINITY, k_either(b < 0, 0, none));
-    const double y = b * k_log_inner_double(fabsf(a), 1, 1, 1.44269504088896340736L);
+    const double y = (double)b * k_log_inner_double((double)fabsf(a), 1, 0, M_LOG2E, 0x1.78p-56);
     const double t = y > 1000 ? 1000 : y;
     double r;
     uint64_t power;

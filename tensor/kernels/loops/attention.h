@@ -138,7 +138,7 @@ static void K_NAME(attention_maxima)(QUERIES *tile, const attention_stretch *str
         VECTOR greatest = *(VECTOR *)(tile->most + i);
         for (int64_t j = 0; j < seen; j++) {
             VECTOR x = *(VECTOR *)(tile->scores + j * SIDE + i);
-            __auto_type more = x > greatest;
+            __typeof__(x > greatest) more = x > greatest;
             greatest = (VECTOR)((more & (__typeof__(more))x)
                                 | (~more & (__typeof__(more))greatest));
         }
@@ -287,7 +287,7 @@ typedef struct {
     const T *q_rows, *g_rows, *k_rows;
     int64_t q_row, g_row, k_row;
     const T *lse;
-    T *k_turned, *v_turned, *weights, *slopes, *lost;
+    T *keys_turned, *values_turned, *weights, *slopes, *lost;
     T *gq, *gk, *gv;
     T *q_room, *k_room, *g_room;
 } K_NAME(attention_head);
@@ -307,8 +307,8 @@ static void K_NAME(attention_head_begin)(HEAD *h, char *room) {
     h->mask = attention_part(plan->mask, h->head, plan);
     h->wide = K_NAME(attention_whole)(h->q.size);
     h->wide_v = K_NAME(attention_whole)(h->v.size);
-    h->k_turned = K_NAME(attention_take)(&room, h->q.size * SIDE);
-    h->v_turned = K_NAME(attention_take)(&room, h->v.size * SIDE);
+    h->keys_turned = K_NAME(attention_take)(&room, h->q.size * SIDE);
+    h->values_turned = K_NAME(attention_take)(&room, h->v.size * SIDE);
     h->weights = K_NAME(attention_take)(&room, ATTENTION_ALONG * SIDE);
     h->slopes = K_NAME(attention_take)(&room, ATTENTION_ALONG * SIDE);
     h->gk = K_NAME(attention_take)(&room, SIDE * h->wide);
@@ -360,10 +360,10 @@ static void K_NAME(attention_two_scores)(const HEAD *h, const attention_stretch 
                                   .a_col = 1,
                                   .b_row = SIDE,
                                   .y_row = SIDE };
-        attention_product(h->plan, sizes, h->weights + i * SIDE, q, h->k_turned, false);
+        attention_product(h->plan, sizes, h->weights + i * SIDE, q, h->keys_turned, false);
         sizes.k = h->v.size;
         sizes.a_row = h->g_row;
-        attention_product(h->plan, sizes, h->slopes + i * SIDE, g, h->v_turned, false);
+        attention_product(h->plan, sizes, h->slopes + i * SIDE, g, h->values_turned, false);
     }
 }
 
@@ -445,8 +445,8 @@ static void K_NAME(attention_backward_tile)(HEAD *h, int64_t from, int64_t n) {
     const attention_plan *plan = h->plan;
     const int64_t lanes = K_NAME(attention_whole)(n);
     const T scale = (T)plan->scale;
-    K_NAME(attention_turn)(plan, &h->k, from, n, plan->scale, h->k_turned);
-    K_NAME(attention_turn)(plan, &h->v, from, n, 1, h->v_turned);
+    K_NAME(attention_turn)(plan, &h->k, from, n, plan->scale, h->keys_turned);
+    K_NAME(attention_turn)(plan, &h->v, from, n, 1, h->values_turned);
     h->k_rows = K_NAME(attention_rows)(&h->k, from, n, h->k_room, &h->k_row);
     memset(h->gk, 0, (size_t)(SIDE * h->wide) * sizeof(T));
     memset(h->gv, 0, (size_t)(SIDE * h->wide_v) * sizeof(T));

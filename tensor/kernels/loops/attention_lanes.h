@@ -231,7 +231,7 @@ static void K_NAME(lanes_hide)(const GROUP *group, int64_t first, int64_t reach)
 /* Returns the greater of x and `least` in each lane, or `least` in lanes where one of them is
  * NaN. */
 K_INLINE VECTOR K_NAME(lanes_greater)(VECTOR x, VECTOR least) {
-    const __auto_type more = x > least;
+    const __typeof__(x > least) more = x > least;
     return (VECTOR)((more & (__typeof__(more))x) | (~more & (__typeof__(more))least));
 }
 
@@ -257,7 +257,7 @@ static void K_NAME(lanes_weights)(VECTOR *scores, int64_t reach, VECTOR most[ROW
             most[i] = K_NAME(lanes_greater)(scores[j * ROWS + i], most[i]);
         /* If all scores of a query are -infinity or NaN, its maximum is -infinity. With this shift,
          * e^(score - shift) would be NaN, so the shift is 0. */
-        const __auto_type seen = most[i] > (VECTOR){ 0 } - (T)INFINITY;
+        const __typeof__(most[i] > most[i]) seen = most[i] > (VECTOR){ 0 } - (T)INFINITY;
         shift[i] = (VECTOR)(seen & (__typeof__(seen))most[i]);
         total[i] = (VECTOR){ 0 };
     }

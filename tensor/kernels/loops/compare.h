@@ -37,7 +37,7 @@ K_INLINE bool K_NAME(gt)(T a, T b) { return a > b; }
 K_INLINE bool K_NAME(ge)(T a, T b) { return a >= b; }
 K_INLINE bool K_NAME(logical_and)(T a, T b) { return (a != 0) & (b != 0); }
 K_INLINE bool K_NAME(logical_or)(T a, T b) { return (a != 0) | (b != 0); }
-K_INLINE bool K_NAME(logical_xor)(T a, T b) { return !a != !b; }
+K_INLINE bool K_NAME(logical_xor)(T a, T b) { return (a == 0) != (b == 0); }
 
 #define PREDICATE(name, ...)  K_MAP_1(name)
 #define COMPARISON(name, ...) K_MAP_2(name)

@@ -6,7 +6,7 @@
  * integer. Torch does the same on x86, whose instruction returns this value. */
 K_INLINE T K_NAME(convert_one)(S x) {
 #if K_FROM_FLOAT && !K_IS_FLOAT && !K_IS_BOOL
-    const double v = x;
+    const double v = (double)x;
     return v >= (double)K_LEAST && v < -(double)K_LEAST ? (T)v : K_LEAST;
 #else
     return (T)x;

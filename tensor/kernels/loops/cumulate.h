@@ -113,7 +113,7 @@ static void K_NAME(recur)(char *const p[], const int64_t s[], int64_t lines, con
 #if K_IS_FLOAT
 static void K_NAME(logcumsumexp)(char *const p[], const int64_t s[], int64_t lines,
                                  const void *context) {
-    K_NAME(cumulate_lines)(p, s, lines, context, -INFINITY, K_NAME(cumulate_logaddexp));
+    K_NAME(cumulate_lines)(p, s, lines, context, -(TOTAL)INFINITY, K_NAME(cumulate_logaddexp));
 }
 #endif
 

@@ -80,7 +80,7 @@ static void K_NAME(distance_rows)(const distance_context *c, int64_t begin, int6
 typedef T K_NAME(distance_slope)(T d, T g, T y, T p);
 
 K_INLINE T K_NAME(distance_sign)(T d) {
-    const T sign = (d > 0) - (d < 0);
+    const T sign = (T)((d > 0) - (d < 0));
     return d != d ? d : sign;
 }
 
@@ -138,7 +138,7 @@ static void K_NAME(distance_grad_rows)(const distance_context *c, int64_t begin,
             K_NAME(distance_slopes)(to, a, b, g, y, step, c, K_NAME(distance_slope_sum));
         else if (c->p == 2)
             K_NAME(distance_slopes)(to, a, b, g, y, step, c, K_NAME(distance_slope_square));
-        else if (isinf(c->p))
+        else if (isinf((double)c->p))
             K_NAME(distance_slopes)(to, a, b, g, y, step, c, K_NAME(distance_slope_most));
         else
             K_NAME(distance_slopes)(to, a, b, g, y, step, c, K_NAME(distance_slope_power));

@@ -79,7 +79,7 @@ K_INLINE void K_NAME(pool_begin)(const k_window *z, T *max, WHERE *at, int64_t r
                                  int64_t n) {
     const WHERE top = (WHERE)(K_NAME(pool_first_tap)(z, 0, row) * z->dilation[0] * z->size[1]);
     for (int64_t i = 0; i < n; i++) {
-        max[i] = K_LEAST;
+        max[i] = (T)K_LEAST;
         at[i] = top;
     }
     for (int64_t i = 0; i < n && (col + i) * z->stride[1] < z->padding[1]; i++)
@@ -170,7 +170,7 @@ K_INLINE void K_NAME(pool_max_run)(const k_window *z, T *y, int64_t *indices, co
  * window's elements along the two dims, for dilation 1 (see pool_span in pool.c). */
 K_INLINE void K_NAME(pool_max_one)(T *y, int64_t *index, const T *x, int64_t width, pool_span down,
                                    pool_span across) {
-    T max = K_LEAST;
+    T max = (T)K_LEAST;
     int64_t at = down.begin * width + across.begin;
     for (int64_t h = down.begin; h < down.end; h++)
         for (int64_t w = across.begin; w < across.end; w++) {

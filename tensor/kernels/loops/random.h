@@ -18,7 +18,7 @@ static void K_NAME(random_stretch)(void *numbers, int n, double low_given, doubl
     T *y = numbers;
     const T low = (T)low_given;
     const T high = (T)high_given;
-    K_NAME(random_scale)(y, n, high - low, low);
+    K_NAME(random_scale)(y, n, (double)(high - low), (double)low);
     for (int i = 0; i < n; i++)
         y[i] = y[i] == high ? low : y[i];
 }

@@ -21,7 +21,7 @@ static void K_NAME(arange)(void *to, int64_t n, double start, double step) {
     for (; i < n - n % (2 * LANES); i += LANES) {
         const T first = (T)fma(step, (double)i, start);
         for (int l = 0; l < LANES; l++)
-            y[i + l] = (T)fma(step, l, first);
+            y[i + l] = (T)fma(step, l, (double)first);
     }
     for (; i < n; i++)
         y[i] = (T)fma(step, (double)i, start);

@@ -8,7 +8,7 @@ static void K_NAME(rank)(k_ranked *q, const char *x, int64_t step, int64_t n, bo
     for (int64_t i = 0; i < n; i++) {
         const T element = *(const T *)(x + i * step);
 #if K_IS_FLOAT
-        q[i].key = k_rank(element, descending);
+        q[i].key = k_rank((double)element, descending);
 #else
         q[i].key = (int64_t)element ^ -(int64_t)descending;
 #endif

@@ -9,7 +9,7 @@ K_INLINE T K_NAME(sign)(T x) {
 #if K_IS_BOOL
     return x;
 #else
-    return (x > 0) - (x < 0);
+    return (T)((x > 0) - (x < 0));
 #endif
 }
 
