@@ -98,7 +98,8 @@ CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
 CHECKS  := run-tests test-names test-notebooks test-examples test-pages test-guide test-refused \
-           test-debugger test-literals test-wrong test-report test-one-file test-parallel
+           test-debugger test-literals test-wrong test-report test-one-file test-export \
+           test-parallel
 GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo one-file deps \
            size style fmt install uninstall clean sets musl arm64 windows musl-deps arm64-deps \
            windows-deps mpi-deps docs-deps write-docs \
@@ -459,6 +460,10 @@ test-wrong: $(STATIC)
 # A browser, where there is one, shows the page of a run, also where it is cut short.
 test-report: $(STATIC)
 	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" RUN="$(RUN)" tests/report/run $(BUILD)
+
+# The text of the loops, for files in C that the library writes.
+test-export: $(STATIC)
+	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" RUN="$(RUN)" tests/export/run $(BUILD)
 
 # A debugger stops at rg_fail where the library itself fails, and prints tensors and modules.
 test-debugger: $(BUILD)/examples/gpt2 all

@@ -36,7 +36,7 @@ typedef struct {
     rg_map names;
 } loop_archive;
 
-/* ---- opening the archive ----------------------------------------------------------------------*/
+/* --- opening the archive ---------------------------------------------------------------------*/
 
 /* Returns the number of bytes that the archive inflates to, which is its last four bytes. */
 static size_t inflated_bytes(void) {
@@ -114,7 +114,7 @@ static void close_archive(loop_archive *a) {
     rgi_free(a->text, a->bytes, RG_MEM_OTHER);
 }
 
-/* ---- what is wanted ---------------------------------------------------------------------------*/
+/* ---- the items that are wanted --------------------------------------------------------------- */
 
 static void want(loop_archive *a, int item) {
     if (a->items[item].wanted)

@@ -386,7 +386,7 @@ function find_needs(k,    s, word, tag, n, i, list) {
             word = "struct:" word
         }
         if (!(word in home)) {
-            if (word in declared) outside[word] = outside[word] " " k
+            if (word in declared && s ~ /^\(/) outside[word] = outside[word] item_names[k]
             continue
         }
         if (word in clashes) fail(word " is two things: items " home[word] clashes[word])
@@ -466,10 +466,7 @@ END {
             is_loop[home[word]]
     mark(home["head"])
     for (k = 1; k <= items; k++) if (k in is_loop) mark(k)
-    for (word in outside) {
-        if (word ~ /^(bool|false|true)$/) continue
-        print "autograd/export/loops: " word " is needed by" outside[word] >"/dev/stderr"
-    }
+    for (word in outside) fail(word " isn't in the kernels, and is needed by" outside[word])
     count = 0
     for (k = 1; k <= items; k++) if (k in marked) place[k] = count++
     for (k = 1; k <= items; k++) {

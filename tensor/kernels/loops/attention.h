@@ -282,9 +282,9 @@ typedef struct {
     const attention_plan *plan;
     attention_matrix q, k, v, g, y, mask;
     int64_t head, wide, wide_v;
-    /* q_rows and g_rows hold all rows of the head; k_rows holds the rows of the tile. Their rows
+    /* q_rows and g_rows hold all rows of the head; tile_rows holds the rows of the tile. Their rows
      * are q_row, g_row and k_row elements apart. */
-    const T *q_rows, *g_rows, *k_rows;
+    const T *q_rows, *g_rows, *tile_rows;
     int64_t q_row, g_row, k_row;
     const T *lse;
     T *keys_turned, *values_turned, *weights, *slopes, *lost;
@@ -435,7 +435,7 @@ static void K_NAME(attention_query_gradient)(const HEAD *h, const attention_stre
                                         .a_col = 1,
                                         .b_row = h->k_row,
                                         .y_row = h->wide };
-        attention_product(h->plan, sizes, gq, h->slopes + i * SIDE, h->k_rows, true);
+        attention_product(h->plan, sizes, gq, h->slopes + i * SIDE, h->tile_rows, true);
     }
 }
 
@@ -447,7 +447,7 @@ static void K_NAME(attention_backward_tile)(HEAD *h, int64_t from, int64_t n) {
     const T scale = (T)plan->scale;
     K_NAME(attention_turn)(plan, &h->k, from, n, plan->scale, h->keys_turned);
     K_NAME(attention_turn)(plan, &h->v, from, n, 1, h->values_turned);
-    h->k_rows = K_NAME(attention_rows)(&h->k, from, n, h->k_room, &h->k_row);
+    h->tile_rows = K_NAME(attention_rows)(&h->k, from, n, h->k_room, &h->k_row);
     memset(h->gk, 0, (size_t)(SIDE * h->wide) * sizeof(T));
     memset(h->gv, 0, (size_t)(SIDE * h->wide_v) * sizeof(T));
     for (int64_t first = plan->causal ? from : 0; first < plan->queries; first += ATTENTION_ALONG) {
