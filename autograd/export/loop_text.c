@@ -36,7 +36,7 @@ typedef struct {
     rg_map names;
 } loop_archive;
 
-/* --- opening the archive ---------------------------------------------------------------------*/
+/* ---- opening the archive --------------------------------------------------------------------- */
 
 /* Returns the number of bytes that the archive inflates to, which is its last four bytes. */
 static size_t inflated_bytes(void) {
@@ -75,7 +75,7 @@ static char *next_item(char *at) {
 static bool read_names(loop_archive *a, loop_item *item, char *line) {
     item->is_loop = !strncmp(line, "@loop", 5);
     item->wanted = !strncmp(line, "@head", 5);
-    item->needs = strchr(line, ':') + 1;
+    item->needs = strstr(line, " :") + 2;
     size_t n;
     for (char *name = strchr(line, ' ') + 1; *name != ':'; name += n + 1) {
         n = strcspn(name, " ");

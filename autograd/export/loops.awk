@@ -15,7 +15,8 @@ FILENAME ~ /by_hand/ {
         sub(/^@[a-z]+ /, "", by_hand)
         if ($1 == "@at") stands[by_hand]
         if ($1 == "@first") order[++firsts] = by_hand
-    } else if (by_hand != "") hand[by_hand] = hand[by_hand] (by_hand in hand ? "\n" : "") $0
+        hand[by_hand] = ""
+    } else if (by_hand != "") hand[by_hand] = hand[by_hand] (hand[by_hand] == "" ? "" : "\n") $0
     next
 }
 
@@ -310,8 +311,16 @@ function is_double(s,    word) {
     return 0
 }
 
+# What a table or a driver names is a loop.
+function name_loops(s) {
+    while (match(s, /[A-Za-z0-9_]+_plain[^A-Za-z0-9_]/)) {
+        named[substr(s, RSTART, RLENGTH - 7)]
+        s = substr(s, RSTART + RLENGTH - 1)
+    }
+}
+
 # Keeps the current item, if it is a new one.
-function keep_item(    i, k, n, is_plain, is_float, is_by_hand) {
+function keep_item(    i, k, n, is_float, is_by_hand) {
     if (text in known) return
     known[text]
     find_names(code)
@@ -330,6 +339,7 @@ function keep_item(    i, k, n, is_plain, is_float, is_by_hand) {
     }
     if (names == "" || substr(names, 2) in stands && substr(names, 2) in home) return
     keep_first()
+    if (names !~ /_plain( |$)/) name_loops(code)
     if (substr(names, 2) in hand) {
         text = hand[substr(names, 2)]
         code = without_comments(text)
@@ -340,7 +350,6 @@ function keep_item(    i, k, n, is_plain, is_float, is_by_hand) {
         text = with_math(text, is_float)
         code = with_math(code, is_float)
     }
-    is_plain = names ~ /_plain( |$)/
     k = substr(names, 2)
     k = k in slot ? slot[k] : ++items
     item_text[k] = text
@@ -353,14 +362,6 @@ function keep_item(    i, k, n, is_plain, is_float, is_by_hand) {
     for (i = 1; i <= n; i++) {
         if (words[i] in home) clashes[words[i]] = clashes[words[i]] " " k
         else home[words[i]] = k
-    }
-    # What a table or a driver names is a loop.
-    if (!is_plain) {
-        s = code
-        while (match(s, /[A-Za-z0-9_]+_plain[^A-Za-z0-9_]/)) {
-            named[substr(s, RSTART, RLENGTH - 7)]
-            s = substr(s, RSTART + RLENGTH - 1)
-        }
     }
 }
 
@@ -476,6 +477,9 @@ END {
         for (i = 1; i <= n; i++) line = line " " place[list[i]]
         if (item_names[k] == " head") sub(/part/, "head", line)
         print line
-        print shown(k)
+        text = shown(k)
+        print text
+        # A blank line follows what has several lines.
+        if (text ~ /\n/) print ""
     }
 }
