@@ -19,14 +19,15 @@ typedef struct {
 typedef void softmax_loop(const softmax_rows *z, char *const p[], int64_t rows);
 
 enum {
-    SOFTMAX_SIDE = 256,  /* The maximum number of rows in a block, if rows aren't contiguous. */
-    SOFTMAX_ROOM = 4096, /* The maximum length of a row whose exponentials a buffer can hold. */
+    SOFTMAX_SIDE = 256, /* The maximum number of rows in a block, if rows aren't contiguous. */
     /* The number of elements of each row that softmax_stream processes in one iteration. */
     SOFTMAX_STEP = 64,
     /* A processor may take the addresses of a load and a store for equal if they differ by a
      * multiple of this number. */
     SOFTMAX_PAGE = 4096,
 };
+/* The maximum length of a row whose exponentials a buffer can hold. */
+enum { SOFTMAX_ROOM = 4096 };
 
 #define K_LOOPS "loops/softmax.h"
 #define K_TYPES_FLOATS

@@ -26,26 +26,56 @@ static float draw_float(void) {
     return x;
 }
 
+/* Returns a double of random bits, or one with few bits and an exponent near that of 1 or of the
+ * least double. */
+static double draw_double(void) {
+    const uint64_t bits = (uint64_t)draw() << 32 | draw();
+    const uint64_t few = (bits & 0x80f0000000000000) + (draw() & 3);
+    const uint64_t chosen[] = { few + 0x38f0000000000000, few + 0x3ff0000000000000,
+                                few & 0x8030000000000003, bits & 0x800fffffffffffff,
+                                bits & 0x807fffffffffffff, bits };
+    double x;
+    memcpy(&x, &chosen[draw() % 6], sizeof x);
+    return x;
+}
+
 static int wrong;
 
 /* Counts and prints a wrong result of a function of a, b and c. Any NaN is as good as another. */
-static void compare(const char *name, double got, double right, float a, float b, float c) {
+static void compare(const char *name, double got, double right, double a, double b, double c) {
     if (memcmp(&got, &right, sizeof got) == 0 || (got != got && right != right))
         return;
     if (!wrong++)
-        printf("tests/export: math_%s(%a, %a, %a) is %a, not %a\n", name, (double)a, (double)b,
-               (double)c, got, right);
+        printf("tests/export: math_%s(%a, %a, %a) is %a, not %a\n", name, a, b, c, got, right);
+}
+
+static void compare_floats(float a, float b, float c) {
+    compare("fma_float", math_fma_float(a, b, c), fmaf(a, b, c), a, b, c);
+    compare("sqrt_float", math_sqrt_float(a), sqrtf(a), a, 0, 0);
+    compare("floor_float", math_floor_float(a), floorf(a), a, 0, 0);
+    compare("fmod_float", math_fmod_float(a, b), fmodf(a, b), a, b, 0);
+}
+
+static void compare_doubles(double a, double b, double c) {
+    compare("fma_double", math_fma_double(a, b, c), fma(a, b, c), a, b, c);
+    compare("fma_double", math_fma_double(a, b, -a * b), fma(a, b, -a * b), a, b, -a * b);
+    compare("sqrt_double", math_sqrt_double(a), sqrt(a), a, 0, 0);
+    compare("floor_double", math_floor_double(a), floor(a), a, 0, 0);
+    compare("fmod_double", math_fmod_double(a, b), fmod(a, b), a, b, 0);
 }
 
 int main(void) {
-    for (int i = 0; i < 3000000; i++) {
-        const float a = draw_float();
-        const float b = draw_float();
-        const float c = draw_float();
-        compare("fma_float", (double)math_fma_float(a, b, c), (double)fmaf(a, b, c), a, b, c);
-        compare("sqrt_float", (double)math_sqrt_float(a), (double)sqrtf(a), a, 0, 0);
-        compare("sqrt_double", math_sqrt_double((double)a * (double)b),
-                sqrt((double)a * (double)b), a, b, 0);
+    static const double special[] = { 0.0, -0.0, 1, -1.5, 0x1p-1074, -0x1p1023, INFINITY, NAN };
+    for (int i = 0; i < 512; i++) {
+        const double a = special[i & 7];
+        const double b = special[i >> 3 & 7];
+        const double c = special[i >> 6];
+        compare_doubles(a, b, c);
+        compare_floats((float)a, (float)b, (float)c);
+    }
+    for (int i = 0; i < 1000000; i++) {
+        compare_floats(draw_float(), draw_float(), draw_float());
+        compare_doubles(draw_double(), draw_double(), draw_double());
     }
     return wrong != 0;
 }
