@@ -423,7 +423,7 @@ function broken(s,    result, depth, parens, c, indent) {
         if (c == "(") parens++
         else if (c == ")") {
             parens--
-            if (s !~ /^[;,)[.]/ && s !~ /^->/) result = result " "
+            if (s !~ /^([;,).]|\[)/ && s !~ /^->/) result = result " "
         } else {
             if (c == "{") depth++
             if (parens) result = result " "
@@ -451,7 +451,7 @@ function shown(k,    s) {
     if (item_is_global[k]) s = with_static(s)
     gsub(/[\001\002]/, "", s)
     # C99 has no anonymous unions.
-    if (s ~ /\n    };/) sub(/\n    union {/, "\n    __extension__ union {", s)
+    if (s ~ /\n    };/) sub(/\n    union [{]/, "\n    __extension__ union {", s)
     if (s !~ /\n/ && length(s) > 100 && item_is_function[k]) s = broken(s)
     gsub(/static inline __attribute__\(\(always_inline\)\)/, "K_INLINE", s)
     gsub(/ +\n/, "\n", s)
