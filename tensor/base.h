@@ -34,8 +34,10 @@
 #define RG_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define RG_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define RG_COUNT(a)    ((int)(sizeof(a) / sizeof((a)[0])))
-#define RG_MIN(a, b)   ((a) < (b) ? (a) : (b))
-#define RG_MAX(a, b)   ((a) > (b) ? (a) : (b))
+#ifndef RG_MIN /* The text of loops, which autograd/export/loops writes, keeps these two names. */
+#define RG_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define RG_MAX(a, b) ((a) > (b) ? (a) : (b))
+#endif
 /* Marks a function that most calls execute, even those on small tensors. The linker places such
  * functions next to each other. Functions that are scattered in memory may compete for lines of the
  * processor's instruction cache: with scattered functions, the backward of a small sum took 10 %

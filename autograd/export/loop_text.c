@@ -9,6 +9,7 @@
 #include "tensor/kernels/kernels.h"
 #include "tensor/map.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 static const uint8_t archive[] = {

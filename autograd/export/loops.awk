@@ -47,6 +47,13 @@ function without_comments(s,    result, p) {
 # then repeats the line's number. Such parts are joined again.
 
 function flush() {
+    # Preprocessors lose the blanks before a pragma, or add some.
+    if (held ~ /^ *K_(UNROLL|INDEPENDENT)/) {
+        sub(/^ */, "", held)
+        held = blanks(deeper) held
+    }
+    if (match(held, /[^ ]/))
+        deeper = RSTART - 1 + (held ~ /([{]|else)$|^ *(if|for|while) .*\)$/ ? 4 : 0)
     if (held_at != "") split_line(held)
     held = held_at = ""
 }
@@ -75,8 +82,6 @@ function flush() {
 {
     at = file ":" number++
     if (at == held_at) {
-        # Clang writes a pragma without the blanks before it.
-        if (held ~ /^K_/ && match($0, /^ +/)) held = substr($0, 1, RLENGTH) held
         sub(/^ */, "")
         if (held ~ /[^ ]/) sub(/ *$/, "", held)
         held = held " " $0

@@ -74,4 +74,21 @@ START_TEST(test_unknown) {
 }
 END_TEST
 
-RG_TESTS(loop_text, test_every_loop, test_once, test_tables, test_unknown)
+/* If memory runs out at any request, the call fails, and leaves nothing behind. */
+START_TEST(test_without_memory) {
+    const char *const names[] = { "gelu_loop_float" };
+    bool done = false;
+    for (int64_t n = 1; !done; n++) {
+        rg_text text = { 0 };
+        rg_memory_fail_at(n);
+        done = rgi_loop_text(&text, "step", 1, names);
+        rg_memory_fail_at(0);
+        ck_assert_int_eq(rg_error_code(), done ? RG_OK : RG_OUT_OF_MEMORY);
+        rg_error_clear();
+        rgi_text_free(&text);
+    }
+}
+END_TEST
+
+RG_TESTS(loop_text, test_every_loop, test_once, test_tables, test_unknown,
+         test_without_memory)
