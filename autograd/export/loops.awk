@@ -47,13 +47,8 @@ function without_comments(s,    result, p) {
 # then repeats the line's number. Such parts are joined again.
 
 function flush() {
-    # Preprocessors lose the blanks before a pragma, or add some.
-    if (held ~ /^ *K_(UNROLL|INDEPENDENT)/) {
-        sub(/^ */, "", held)
-        held = blanks(deeper) held
-    }
-    if (match(held, /[^ ]/))
-        deeper = RSTART - 1 + (held ~ /([{]|else)$|^ *(if|for|while) .*\)$/ ? 4 : 0)
+    # Clang writes a pragma without the blanks before it.
+    if (held ~ /^K_(UNROLL|INDEPENDENT)/) held = blanks(4 * braces) held
     if (held_at != "") split_line(held)
     held = held_at = ""
 }
