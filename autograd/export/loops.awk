@@ -34,6 +34,7 @@ function keep_first(    i) {
     firsts = 0
 }
 
+# Returns a text without its comments.
 function without_comments(s,    result, p) {
     while ((p = index(s, "/*"))) {
         result = result substr(s, 1, p - 1)
@@ -96,12 +97,14 @@ function add(s, is_code) {
     if (is_code) code = code s
 }
 
+# Keeps the item, and begins another one.
 function end_item() {
     keep_item()
     text = code = first = ""
     braces = parens = 0
 }
 
+# Adds a line to the current item, and ends each item that ends in this line.
 function split_line(line,    c, p, begins) {
     if (code == "" && !in_comment) {
         if (line !~ /[^ ]/) {
@@ -169,7 +172,7 @@ function is_body(head) {
     return head ~ /\)$/ && head !~ /=/
 }
 
-# Returns the code without the innards of brackets of a kind.
+# Returns the code without what is between brackets of a kind.
 function without(c, begin, end,    depth, i, n, part, result) {
     n = length(c)
     for (i = 1; i <= n; i++) {
@@ -208,14 +211,12 @@ function find_names(c,    flat, n, i) {
     sub(/^ /, "", c)
     while (match(c, /__attribute__ *\(\(/)) {
         n = RSTART
-        flat = without(substr(c, n), "(", ")")
-        # What follows the attribute is as long as what follows its brackets.
-        sub(/^[^(]*\(\)/, "", flat)
         c = substr(c, 1, n - 1) after_brackets(substr(c, n))
     }
     # A public function has its name in brackets.
     if (match(c, /\([A-Za-z0-9_]+\)\(/))
-        c = substr(c, 1, RSTART - 1) substr(c, RSTART + 1, RLENGTH - 3) substr(c, RSTART + RLENGTH - 1)
+        c = substr(c, 1, RSTART - 1) substr(c, RSTART + 1, RLENGTH - 3) \
+            substr(c, RSTART + RLENGTH - 1)
     if (c ~ /^_Static_assert/ || c ~ /^;$/) return
     if (match(c, /^(typedef )?(static )?(const )?(struct|union|enum) [A-Za-z0-9_]+ *\{/)) {
         flat = substr(c, RSTART, RLENGTH - 1)
@@ -293,8 +294,10 @@ function with_math(s, is_float,    result, word) {
         }
         sub(/\($/, "", word)
         if (word == "llabs") word = "__builtin_llabs"
-        else if (word ~ /f$/ && word !~ /^(erf|isinf)$/) word = "math_" substr(word, 1, length(word) - 1) "_float"
-        else word = "math_" word (is_float && !is_double(s) ? "_float" : "_double")
+        else if (word ~ /f$/ && word !~ /^(erf|isinf)$/) {
+            sub(/f$/, "_float", word)
+            word = "math_" word
+        } else word = "math_" word (is_float && !is_double(s) ? "_float" : "_double")
         result = result word "("
     }
     return result s
@@ -344,6 +347,7 @@ function keep_item(    i, k, n, is_float, is_by_hand) {
         text = hand[substr(names, 2)]
         code = without_comments(text)
         is_by_hand = 1
+        taken[substr(names, 2)]
     }
     is_float = names ~ /_float(_plain)?( |$)/
     if (code ~ math_call) {
@@ -393,7 +397,6 @@ function find_needs(k,    s, word, tag, n, i, list) {
         if (word in clashes) fail(word " is two things: items " home[word] clashes[word])
         n = home[word]
         if (n != k && !index(list, " " n " ")) list = list n " "
-        # A typedef of a struct needs it where it is used by its fields.
     }
     needs[k] = list
 }
@@ -406,7 +409,7 @@ function mark(k,    n, i, list) {
     n = split(needs[k], list, " ")
     for (i = 1; i <= n; i++) {
         if (list[i] > k + 0 && item_is_function[list[i]])
-            print(item_names[k] " stands before what it needs: " item_names[list[i]]) >"/dev/stderr"
+            fail(item_names[k] " stands before what it needs:" item_names[list[i]])
         mark(list[i])
     }
 }
@@ -414,10 +417,10 @@ function mark(k,    n, i, list) {
 # ---- text --------------------------------------------------------------------------------------
 
 # Writes each statement of a macro's line in a line of its own.
-function broken(s,    result, depth, parens, c, indent) {
+function broken(s,    result, depth, parens, c) {
     while (match(s, /[{}();] */)) {
         c = substr(s, RSTART, 1)
-        if (c == "}") indent = --depth
+        if (c == "}") depth--
         result = result substr(s, 1, RSTART - 1) c
         s = substr(s, RSTART + RLENGTH)
         if (c == "(") parens++
@@ -436,7 +439,7 @@ function broken(s,    result, depth, parens, c, indent) {
 function blanks(n) { return substr("                                                  ", 1, n) }
 
 # Writes `static` before an item that other files see, behind the comment before it.
-function with_static(s,    comment, p) {
+function with_static(s,    comment) {
     while (match(s, /^[ \n]*\001[^\002]*\002/)) {
         comment = comment substr(s, 1, RLENGTH)
         s = substr(s, RLENGTH + 1)
@@ -445,6 +448,7 @@ function with_static(s,    comment, p) {
     return comment substr(s, 1, RLENGTH) "static " substr(s, RLENGTH + 1)
 }
 
+# Returns an item's text as the archive has it.
 function shown(k,    s) {
     s = item_text[k]
     if (item_is_by_hand[k]) return s
@@ -467,6 +471,7 @@ END {
             is_loop[home[word]]
     mark(home["head"])
     for (k = 1; k <= items; k++) if (k in is_loop) mark(k)
+    for (word in hand) if (!(word in taken)) fail("the kernels have no " word ", which is by hand")
     for (word in outside) fail(word " isn't in the kernels, and is needed by" outside[word])
     count = 0
     for (k = 1; k <= items; k++) if (k in marked) place[k] = count++
