@@ -33,6 +33,7 @@ LAYERS   := tensor autograd nn
 PUBLIC   := regard.h tensor/keywords.h tensor/tensor.h tensor/arguments/arguments.h \
             tensor/files/files.h \
             $(addprefix autograd/,autograd.h ops/ops.h ops/ops_macros.h replay/replay.h) \
+            autograd/export/to_c.h \
             $(addprefix autograd/tools/,function.h functional.h saved.h explain.h) \
             $(addprefix nn/,nn.h module.h containers.h tools/vector.h inside/points.h) \
             $(addprefix nn/layers/,layers.h losses.h init.h attention.h positions.h) \
@@ -318,6 +319,17 @@ FASTER := tensor/files/inflate.c nn/optim/step.c \
 ROOMS  := $(wildcard $(addsuffix /*.c,tensor/text tensor/files tensor/files/torch autograd/tools \
           autograd/ops nn/*))
 $(call compiled,$(filter-out $(FASTER) nn/parallel/%,$(ROOMS))): override CFLAGS += $(SMALL)
+
+# What a program calls seldom, or what waits for a file, is compiled at -Os.
+SMALLEST := $(if $(filter -O3,$(CFLAGS)),-Os)
+SELDOM   := $(wildcard $(addsuffix /*.c,tensor/text tensor/files tensor/files/torch \
+            tensor/messages nn/report nn/save nn/data nn/tools nn/optim nn/models \
+            autograd/export)) autograd/replay/lower.c tensor/kernels/trace.c \
+            $(patsubst %,autograd/tools/%.c,anomaly check_run explain function_check gradcheck \
+            graphviz paths profile_file rule_checks)
+OFTEN    := tensor/text/digits.c $(addprefix nn/optim/,optimizers.c clip.c) \
+            $(addprefix nn/models/,batches.c gpt_generate.c tokenizer_encode.c bpe.c)
+$(call compiled,$(filter-out $(FASTER) $(OFTEN),$(SELDOM))): override CFLAGS += $(SMALLEST)
 
 # stb_ds, of which this file is made, shifts bytes into the sign bit, and indexes past an array of
 # eight that stands for a longer one. Neither does harm, and UBSan would stop at both.

@@ -1,6 +1,5 @@
 /*
- * leaf.c: leaves and their gradients: requires_grad, detach, data and .grad. (The nodes of leaves
- * are made in node.c.)
+ * leaf.c: leaves: requires_grad, detach, data and .grad. node.c makes the nodes of leaves.
  */
 #include "frozen.h"
 #include "graph_observer.h"
@@ -23,12 +22,11 @@ static void note_change(rg_tensor *t) {
 /* Makes t, which has no history, a leaf that requires grad. Returns false if memory ran out. */
 static bool make_leaf(rg_tensor *t) {
     rg_node *n = rgi_leaf_of(t);
-    if (n) {
-        const bool named = rgi_rename(&n->base.name, rgi_name_of(t));
-        if (named)
-            rgi_thaw(t);
+    const bool named = n && rgi_rename(&n->base.name, rgi_name_of(t));
+    if (named)
+        rgi_thaw(t);
+    if (n)
         return named;
-    }
     n = rgi_leaf_new(t);
     if (!n)
         return false;

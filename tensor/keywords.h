@@ -63,7 +63,7 @@
 #else
 #define RG_OPTIONS
 #endif
-#define RG_BY_ITS_NAME_                                                                   \
+#define RG_BY_ITS_NAME_                                                                      \
     "an option goes by its name, as .bias does in rg_nn_linear(3, 4, .bias = false); and a " \
     "literal with commas is in parentheses, as in ((rg_tensor *[]){ x, y })"
 #ifdef __cplusplus

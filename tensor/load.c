@@ -50,7 +50,7 @@ void rgi_load_end(rg_load *load) {
     if (me->load != load)
         return;
     me->load = NULL;
-    me->watched = me->fail_at != 0;
+    me->watched = me->fail_at || me->told;
 }
 
 void rgi_load_reads(uint64_t bytes) {

@@ -148,6 +148,7 @@ void *(rg_data_as_dtype)(rg_tensor *t, rg_dtype dtype) {
                   rg_dtype_name(dtype), rg_dtype_name((rg_dtype)t->dtype));
     RG_FAIL_IF(!(t->flags & RG_CONTIGUOUS), op,
                "the tensor isn't contiguous: rg_contiguous puts its elements in row-major order");
+    rgi_expose(t);
     return t->data;
 }
 

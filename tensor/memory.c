@@ -323,7 +323,7 @@ static bool fails_now(rg_thread *me) {
     if (!me->fail_at)
         return false;
     me->fail_at--;
-    me->watched = me->fail_at || me->load;
+    me->watched = me->fail_at || me->load || me->told;
     return me->fail_at == 0;
 }
 
@@ -355,7 +355,15 @@ void *rgi_alloc(size_t bytes, rg_class cls) {
     if (RG_UNLIKELY(rgi_memory_guarded))
         memset(block, NONSENSE, bypass ? bytes : size);
     rgi_count_bytes(me, cls, true, (int64_t)size, 0);
+    if (RG_UNLIKELY(me->told != NULL))
+        me->told(block, bytes);
     return block;
+}
+
+void rgi_watch_blocks(void (*told)(void *block, size_t bytes)) {
+    rg_thread *me = rgi_thread_get();
+    me->told = told;
+    me->watched = me->fail_at || me->load || told;
 }
 
 static void header_free(rg_thread *me, void *header) {
@@ -524,5 +532,5 @@ void rg_memory_reset_peak(void) {
 void(rg_memory_fail_at)(int64_t n) {
     rg_thread *me = rgi_thread_get();
     me->fail_at = n;
-    me->watched = n || me->load;
+    me->watched = n || me->load || me->told;
 }

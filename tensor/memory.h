@@ -27,6 +27,8 @@ static inline void rgi_free_fast(void *block, size_t bytes, rg_class cls);
  * has room for *capacity items. If *capacity is less than `want`, moves the items to a new block
  * with at least twice the capacity. If memory runs out, returns false and changes nothing. */
 bool rgi_grow(void **block, size_t *capacity, size_t want, size_t item);
+/* From now on, `told` is called with each block that the thread allocates. NULL ends this. */
+void rgi_watch_blocks(void (*told)(void *block, size_t bytes));
 /* Returns a block of `bytes` bytes, aligned to 64 bytes, that the innermost scope owns. `bytes` may
  * be 0. Returns NULL if memory runs out. */
 void *rgi_scope_alloc(size_t bytes);

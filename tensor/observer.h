@@ -9,13 +9,15 @@
 
 /* An operation that an observer can repeat by calling redo(context); redo returns false if it
  * fails. `bytes` is the size of the context. An observer that keeps the operation makes a copy of
- * the context. Before the observer frees the copy, it calls drop(copy), unless `drop` is NULL. */
+ * the context. Before the observer frees the copy, it calls drop(copy), unless `drop` is NULL.
+ * `is_stateless` is set if redo changes nothing but the elements of tensors. */
 typedef bool rg_redo(void *context);
 typedef struct rg_operation {
     rg_redo *redo;
     void (*drop)(void *context);
     const void *context;
     size_t bytes;
+    bool is_stateless;
 } rg_operation;
 
 /* An observer. Functions that are NULL aren't called. If `make`, `allocate`, `may_do_once` or

@@ -113,8 +113,11 @@ typedef struct rg_thread {
 
     /* load.c: the loading of a file that is in progress, or NULL if there is none. */
     struct rg_load *load;
-    /* Nonzero while a request for memory may have to fail because of `fail_at` or of `load`. While
-     * it is nonzero, each request calls rgi_alloc, which checks both. */
+    /* Called with each block that the thread allocates, unless it is NULL (rgi_watch_blocks). */
+    void (*told)(void *block, size_t bytes);
+    /* Nonzero while a request for memory may have to fail because of `fail_at` or of `load`, and
+     * while `told` is called. While it is nonzero, each request calls rgi_alloc, which looks at all
+     * three. */
     int64_t watched;
 
     /* memory.c: counters. Only this thread writes them, except that rg_memory_reset_peak resets the

@@ -62,10 +62,10 @@ static bool cross_entropy_fused(const rg_step *s, rg_tensor *gin[]) {
     x = rgi_own(rgi_contiguous_copy(x, dtype));
     if (!x)
         return false;
-    if (!rgi_nll_begin(&z, s->attr, rgi_saved(s, 1), rgi_saved(s, 2)))
+    if (!rgi_nll_begin(&z, s->attr, dtype, rgi_saved(s, 1), rgi_saved(s, 2)))
         return false;
     gin[0] = rgi_new(dtype, shape.n, shape.v);
-    return gin[0] && k_cross_entropy_backward(&z.targets, gin[0], shifts, x, g, z.scale);
+    return gin[0] && k_cross_entropy_backward(&z.targets, gin[0], shifts, x, g);
 }
 
 RG_OP(cross_entropy, RG_NAMED(nll_loss),
@@ -128,12 +128,14 @@ static rg_tensor *cross_entropy_uniform(rg_tensor *p, rg_tensor *t, const rg_los
         y = rg_sum(y);
     if (o->reduction != RG_MEAN)
         return y;
+    double total;
     k_nll_targets z = { .target = rg_contiguous(t),
                         .weight = rgi_is_none(o->weight) ? NULL : o->weight,
-                        .ignore = o->ignore_index };
-    if (!z.target || !rgi_may_do_once("cross_entropy"))
+                        .ignore = o->ignore_index,
+                        .total = &total };
+    if (!y || !z.target || !rgi_may_do_once("cross_entropy") || !k_nll_total(&z, y->dtype))
         return NULL;
-    return rg_div(y, k_nll_total(&z));
+    return rg_div(y, total);
 }
 
 /* Returns (1 - s) nll_loss(log_softmax(x)) + s / classes * (the sum of the losses of all classes),

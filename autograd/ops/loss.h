@@ -76,11 +76,11 @@ struct nll_loss_attr {
     }
 
 /* The arguments of nll_loss's kernels: `targets`, the targets and their classes' weights, and
- * `scale`, the factor by which g is multiplied. `scale` is 1 / (the sum of the targets' weights) if
- * the reduction is the mean, and otherwise 1. */
+ * `total`, the sum of the targets' weights, to which targets.total points if the reduction is the
+ * mean. */
 typedef struct {
     k_nll_targets targets;
-    double scale;
+    double total;
 } rg_nll;
 
 /* The state of the forward functions of nll_loss and cross_entropy: the arguments of the kernel, a
@@ -99,7 +99,8 @@ bool rgi_nll_shape(rg_call *c);
 /* rgi_nll_begin fills in *z, and rgi_nll_forward_begin fills in *f. Both return false on failure.
  * The caller's scope owns the tensors that they allocate. rgi_nll_forward_end computes the call's
  * output from f->each, the losses. */
-bool rgi_nll_begin(rg_nll *z, const struct nll_loss_attr *a, rg_tensor *target, rg_tensor *weight);
+bool rgi_nll_begin(rg_nll *z, const struct nll_loss_attr *a, rg_dtype dtype, rg_tensor *target,
+                   rg_tensor *weight);
 bool rgi_nll_forward_begin(rg_nll_forward *f, rg_call *c);
 void rgi_nll_forward_end(const rg_nll_forward *f, rg_call *c);
 

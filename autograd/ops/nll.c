@@ -40,7 +40,13 @@ static bool nll_within(const rg_tensor *target, const struct nll_loss_attr *a) {
     return true;
 }
 
-bool rgi_nll_begin(rg_nll *z, const struct nll_loss_attr *a, rg_tensor *target, rg_tensor *weight) {
+/* Returns the place of the total. While loops are traced, it must be a block of its own. */
+static double *nll_place_of_total(rg_nll *z) {
+    return RG_LIKELY(k_set_now() != K_TRACED) ? &z->total : rgi_scope_alloc(sizeof z->total);
+}
+
+bool rgi_nll_begin(rg_nll *z, const struct nll_loss_attr *a, rg_dtype dtype, rg_tensor *target,
+                   rg_tensor *weight) {
     if (!target || !weight)
         return false;
     target = rgi_own(rgi_contiguous_copy(target, RG_INT64));
@@ -51,8 +57,10 @@ bool rgi_nll_begin(rg_nll *z, const struct nll_loss_attr *a, rg_tensor *target, 
                                   .classes = a->classes,
                                   .inner = a->inner,
                                   .ignore = a->ignore };
-    z->scale = a->reduction == RG_MEAN ? 1 / k_nll_total(&z->targets) : 1;
-    return true;
+    if (a->reduction != RG_MEAN)
+        return true;
+    z->targets.total = nll_place_of_total(z);
+    return z->targets.total && k_nll_total(&z->targets, dtype);
 }
 
 bool rgi_nll_forward_begin(rg_nll_forward *f, rg_call *c) {
@@ -60,7 +68,7 @@ bool rgi_nll_forward_begin(rg_nll_forward *f, rg_call *c) {
     rg_tensor *y = c->out[0];
     f->x = rgi_own(rgi_contiguous_copy(c->in[0], y->dtype));
     rg_tensor *target = rgi_own(rgi_contiguous_copy(c->in[1], RG_INT64));
-    if (!f->x || !target || !rgi_nll_begin(&f->nll, a, target, c->in[2]))
+    if (!f->x || !target || !rgi_nll_begin(&f->nll, a, y->dtype, target, c->in[2]))
         return false;
     f->each = a->reduction == RG_EACH ? y : rgi_own(rgi_new(y->dtype, 1, &target->numel));
     return f->each;
@@ -71,7 +79,7 @@ void rgi_nll_forward_end(const rg_nll_forward *f, rg_call *c) {
     if (f->each != y)
         k_sum(y, f->each, 1);
     if (RG_ATTR(c, nll_loss)->reduction == RG_MEAN)
-        rgi_store_f64(y->data, y->dtype, rgi_load_f64(y->data, y->dtype) * f->nll.scale);
+        k_nll_mean(&f->nll.targets, y);
 }
 
 /* The gradient of x: for each target t that isn't ignored, -weight[t] g at class t; elsewhere 0. If
@@ -81,17 +89,18 @@ rg_tensor *rgi_nll_rule(const rg_step *s, rg_tensor *g) {
     rg_dims shape = rgi_input_dims(s, 0);
     rg_tensor *t = rgi_saved(s, 1);
     rg_tensor *weight = rgi_saved(s, 2);
-    rg_nll z;
-    if (!rgi_nll_begin(&z, a, t, weight))
-        return NULL;
     rg_tensor *ignored = rg_eq(t, a->ignore);
     t = rg_masked_fill(t, ignored, 0);
-    rg_tensor *minus = rg_full_like(rg_to(t, rgi_input_dtype(s, 0)), -z.scale);
-    g = rg_mul(g, rg_masked_fill(minus, ignored, 0));
-    if (!rgi_is_none(weight)) {
-        rg_tensor *of_targets = rg_index_select(weight, 0, rg_flatten(t, 0, -1));
-        g = rg_mul(g, rg_reshape_dims(of_targets, rg_shape(t)));
+    rg_tensor *weights;
+    if (rgi_is_none(weight))
+        weights = rg_full_like(rg_to(t, rgi_input_dtype(s, 0)), 1);
+    else
+        weights = rg_reshape_dims(rg_index_select(weight, 0, rg_flatten(t, 0, -1)), rg_shape(t));
+    if (a->reduction == RG_MEAN) {
+        rg_tensor *total = rg_sum(rg_double(rg_masked_fill(weights, ignored, 0)));
+        weights = rg_mul(weights, rg_to(rg_reciprocal(total), rgi_input_dtype(s, 0)));
     }
+    g = rg_neg(rg_mul(g, rg_masked_fill(weights, ignored, 0)));
     if (shape.n == 1)
         return rg_scatter(rgi_input_zeros(s), 0, t, g);
     return rg_scatter(rgi_input_zeros(s), 1, rg_unsqueeze(t, 1), rg_unsqueeze(g, 1));
@@ -155,12 +164,12 @@ static bool nll_loss_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_dtype dtype = rgi_input_dtype(s, 0);
     rg_tensor *g = rgi_own(rgi_contiguous_copy(s->g[0], dtype));
     rg_nll z;
-    if (!g || !rgi_nll_begin(&z, s->attr, rgi_saved(s, 1), rgi_saved(s, 2)))
+    if (!g || !rgi_nll_begin(&z, s->attr, dtype, rgi_saved(s, 1), rgi_saved(s, 2)))
         return false;
     gin[0] = rgi_new(dtype, shape.n, shape.v);
     if (!gin[0])
         return false;
-    return k_nll_backward(&z.targets, gin[0], g, z.scale);
+    return k_nll_backward(&z.targets, gin[0], g);
 }
 
 RG_OP(nll_loss, RG_NAMED(nll_loss), .doc = "-weight[t] x[t]", .node = "NllLossBackward0", .n_in = 3,

@@ -119,13 +119,13 @@ static bool sum_fused(const rg_step *s, rg_tensor *gin[]) {
     if (!gin[0])
         return false;
     /* For float32, the usual dtype, this loop takes less time than the call below. */
-    if (g->dtype == RG_FLOAT32) {
+    if (g->dtype == RG_FLOAT32 && k_set_now() != K_TRACED) {
         float v = *(const float *)g->data;
         float *to = (float *)gin[0]->data;
         for (int64_t i = 0; i < gin[0]->numel; i++)
             to[i] = v;
     } else {
-        rgi_fill_number(gin[0], rgi_load_f64(g->data, g->dtype), 0);
+        rgi_copy_elements(gin[0], g);
     }
     return true;
 }

@@ -5,6 +5,7 @@
  * The rest of the recorder is in replay.c.
  */
 #include "recording.h"
+#include "tensor/memory.h"
 
 /* The context of an entry that changes a leaf's gradient. If `sum` is NULL, a repetition makes g
  * the leaf's gradient, or removes the gradient if g is NULL. If `sum` isn't NULL, a repetition adds
@@ -133,7 +134,7 @@ static void find_sum(rg_replay *r, noted_leaf *n) {
 /* Adds an entry that makes g the leaf's gradient, or removes the gradient if g is NULL. Returns the
  * entry's context, or NULL if the recording has failed. */
 static noted_leaf *note_leaf(rg_replay *r, rg_node *leaf, rg_tensor *g) {
-    noted_leaf *n = rgi_recording_note(r, leaf_again, drop_leaf, sizeof *n);
+    noted_leaf *n = rgi_recording_note(r, "backward", leaf_again, drop_leaf, sizeof *n);
     if (!n)
         return NULL;
     *n = (noted_leaf){ .leaf = leaf, .g = g };
@@ -244,6 +245,28 @@ bool rgi_recording_finds_gradients(const rg_replay *r) {
                    read->grad ? "there" : "absent", now ? if_present : "absent");
     }
     return true;
+}
+
+rg_tensor **rgi_recording_takes_gradients(const rg_replay *r) {
+    rg_tensor **grads = rgi_alloc((r->n_entries + 1) * sizeof *grads, RG_MEM_OTHER);
+    for (size_t i = 0; grads && i < r->n_entries; i++) {
+        const noted_leaf *n = r->entries[i].redo == leaf_again ? r->entries[i].context : NULL;
+        grads[i] = n ? n->leaf->grad : NULL;
+        if (grads[i])
+            rgi_retain(grads[i]);
+    }
+    return grads;
+}
+
+void rgi_recording_puts_gradients_back(const rg_replay *r, rg_tensor **grads) {
+    for (size_t i = 0; i < r->n_entries; i++) {
+        const noted_leaf *n = r->entries[i].redo == leaf_again ? r->entries[i].context : NULL;
+        if (!n)
+            continue;
+        rgi_release(n->leaf->grad);
+        n->leaf->grad = grads[i];
+    }
+    rgi_free(grads, (r->n_entries + 1) * sizeof *grads, RG_MEM_OTHER);
 }
 
 /* ---- gradients that the program gives to leaves after the recording ---------------------- */

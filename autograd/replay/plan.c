@@ -25,6 +25,11 @@ static rg_plan_storage *find_planned(const rg_plan *p, const rg_storage *s) {
 
 bool rgi_plan_has(const rg_plan *p, const rg_storage *s) { return find_planned(p, s); }
 
+bool rgi_plan_computes(const rg_plan *p, const rg_storage *s) {
+    const rg_plan_storage *planned = find_planned(p, s);
+    return planned && !planned->alone;
+}
+
 bool rgi_plan_add(rg_plan *p, rg_storage *s, size_t first, bool own) {
     if (!rgi_grow((void **)&p->in_use, &p->in_use_room, p->n_in_use + 1, sizeof *p->in_use))
         return false;
@@ -237,7 +242,7 @@ static int longest_first(const void *a, const void *b) {
 /* Places all lives up to `tries` times, until the block is almost as small as possible. After each
  * time, the life that ends at the end of the block is moved forward in the order, to its beginning
  * or half of the way to it. */
-static void search(placing *p, size_t enough, size_t tries) {
+static void search_orders(placing *p, size_t enough, size_t tries) {
     for (size_t i = 0; i < tries && p->least > enough; i++) {
         const size_t from = place_all(p), to = i % 2 ? 0 : from / 2;
         rg_plan_life *life = p->order[from];
@@ -264,7 +269,7 @@ static void search_all(placing *p, size_t n_lives, size_t most) {
     for (int k = 0; k < RG_COUNT(orders); k++) {
         set_order(p, n_lives, orders[k]);
         const size_t possible = p->n ? WORK / (p->n * p->n) : 1;
-        search(p, most + most / 64, RG_MAX(1, RG_MIN(possible, TRIES)));
+        search_orders(p, most + most / 64, RG_MAX(1, RG_MIN(possible, TRIES)));
     }
 }
 

@@ -55,6 +55,9 @@ typedef struct rg_plan {
 
 /* Returns whether the storage is one of the plan's storages that are in use. */
 bool rgi_plan_has(const rg_plan *p, const rg_storage *s);
+/* Returns whether the storage is one of them, and no run reads what an earlier run has left there.
+ */
+bool rgi_plan_computes(const rg_plan *p, const rg_storage *s);
 /* Adds a storage, to which the entry number `first` writes, and takes a reference to it. Returns
  * false if memory ran out. */
 bool rgi_plan_add(rg_plan *p, rg_storage *s, size_t first, bool own);

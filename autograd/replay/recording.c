@@ -56,7 +56,8 @@ bool rgi_recording_refuse(rg_replay *r, const char *op, const char *instead) {
                     "can't be part of a recorded step: a run could not do it again%s", instead);
 }
 
-void *rgi_recording_note(rg_replay *r, rg_redo *redo, void (*drop)(void *), size_t bytes) {
+void *rgi_recording_note(rg_replay *r, const char *op, rg_redo *redo, void (*drop)(void *),
+                         size_t bytes) {
     if (r->failed)
         return NULL;
     /* The recording counts as failed until the entry is added. */
@@ -68,7 +69,9 @@ void *rgi_recording_note(rg_replay *r, rg_redo *redo, void (*drop)(void *), size
         rgi_free(context, bytes, RG_MEM_OTHER);
         return NULL;
     }
-    r->entries[r->n_entries++] = (rg_replay_entry){ redo, drop, context, bytes };
+    r->entries[r->n_entries++] = (rg_replay_entry){
+        .op = op, .redo = redo, .drop = drop, .context = context, .bytes = bytes
+    };
     r->failed = false;
     return context;
 }
@@ -263,19 +266,31 @@ static void leave_out_empty_entries(rg_replay *r) {
     r->n_entries = n;
 }
 
+/* Notes which of the held tensors are computed anew in each repetition. Tensors without a storage
+ * are among them: they get parts of the planned memory. Returns false if memory ran out. */
+static bool note_computed(rg_replay *r) {
+    r->data = rgi_alloc(r->held.n * sizeof *r->data, RG_MEM_OTHER);
+    for (size_t i = 0; r->data && i < r->held.n; i++) {
+        const rg_tensor *t = r->held.v[i];
+        r->data[i].computed = !t->storage || rgi_plan_computes(&r->plan, t->storage);
+    }
+    return r->data || !r->held.n;
+}
+
 /* Notes the storage, the dtype, the leaf and the strides of each held tensor. Before later
  * repetitions, the tensors are compared with these notes. Returns false if memory ran out. */
 static bool note_data(rg_replay *r) {
     for (size_t i = 0; i < r->held.n; i++)
         r->n_strides += ((const rg_tensor *)r->held.v[i])->ndim;
-    r->data = rgi_alloc(r->held.n * sizeof *r->data, RG_MEM_OTHER);
     r->strides = rgi_alloc(r->n_strides * sizeof *r->strides, RG_MEM_OTHER);
     if ((!r->data && r->held.n) || (!r->strides && r->n_strides))
         return false;
     int64_t *stride = r->strides;
     for (size_t i = 0; i < r->held.n; i++) {
         const rg_tensor *t = r->held.v[i];
-        r->data[i] = (rg_replay_data){ t->storage, (rg_dtype)t->dtype, leaf_of(t) };
+        r->data[i].storage = t->storage;
+        r->data[i].dtype = (rg_dtype)t->dtype;
+        r->data[i].leaf = leaf_of(t);
         memcpy(stride, t->stride, t->ndim * sizeof *stride);
         stride += t->ndim;
     }
@@ -298,6 +313,7 @@ static size_t constant_bytes(rg_replay *r) {
 
 void rgi_recording_settle(rg_replay *r) {
     r->constant_bytes = constant_bytes(r);
+    r->failed = !note_computed(r) || r->failed;
     r->failed = !rgi_plan_settle(&r->plan) || r->failed;
     r->changes = rgi_changes();
     r->failed = !note_data(r) || r->failed;

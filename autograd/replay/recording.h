@@ -17,10 +17,13 @@ typedef struct rg_pointers {
     size_t n, room;
 } rg_pointers;
 
-/* One operation of the recorded step. Each repetition calls redo(context). When the recording is
- * freed, drop(context) is called unless drop is NULL. Then the context, which has `bytes` bytes, is
- * freed. */
+/* One operation of the recorded step, by the function `op`. Each repetition calls redo(context).
+ * When the recording is freed, drop(context) is called unless drop is NULL. Then the context, which
+ * has `bytes` bytes, is freed. `has_state` is set if a repetition changes anything besides the
+ * memory of tensors, such as a generator. */
 typedef struct rg_replay_entry {
+    const char *op;
+    bool has_state;
     rg_redo *redo;
     void (*drop)(void *context);
     void *context;
@@ -61,9 +64,11 @@ typedef struct rg_step_observer {
 } rg_step_observer;
 
 /* The state of a held tensor when the step was recorded: its storage, its dtype, and its node if it
- * was a leaf that required grad. */
+ * was a leaf that required grad. `computed` is set if each repetition writes to the
+ * tensor before it reads it. */
 typedef struct rg_replay_data {
     const rg_storage *storage;
+    bool computed;
     rg_dtype dtype;
     const rg_node *leaf;
 } rg_replay_data;
@@ -129,7 +134,8 @@ void rgi_pointers_free(rg_pointers *list);
 bool rgi_recording_refuse(rg_replay *r, const char *op, const char *instead);
 /* Adds an entry. Returns the entry's context, which the caller fills in. Returns NULL if the
  * recording has failed. If memory runs out, the recording fails. */
-void *rgi_recording_note(rg_replay *r, rg_redo *redo, void (*drop)(void *), size_t bytes);
+void *rgi_recording_note(rg_replay *r, const char *op, rg_redo *redo, void (*drop)(void *),
+                         size_t bytes);
 
 /* Takes a reference to t, a tensor on which an entry works. Does nothing if t is NULL or RG_NONE.
  * Requires that all tensors of an entry are held and allocated before the entry is added, or that
@@ -209,8 +215,17 @@ bool rgi_recording_finds_gradients(const rg_replay *r);
  * repetition would write the sum to other memory than a call of the step. */
 bool rgi_recording_suits_gradients(const rg_replay *r);
 
+/* Returns the gradients of the leaves whose gradients the entries change, an element for each
+ * entry, and takes references to them. Returns NULL if memory ran out.
+ * rgi_recording_puts_gradients_back makes them the leaves' gradients again, and frees the list. */
+rg_tensor **rgi_recording_takes_gradients(const rg_replay *r);
+void rgi_recording_puts_gradients_back(const rg_replay *r, rg_tensor **grads);
+
 /* ---- recordings that no longer fit (replay.c) --------------------------------------------- */
 
+/* Repeats the step, as rg_replay_run does after it has checked its argument. If `now` isn't NULL,
+ * *now is the index of the entry that is being repeated. */
+bool rgi_replay_repeat(rg_replay *r, size_t *now);
 /* Returns whether rg_replay_run would fail because gradients, data or requires_grad have changed
  * since the step was recorded. Recording the step again then helps. Sets no error. */
 bool rgi_replay_is_outdated(rg_replay *r);

@@ -64,7 +64,7 @@ static bool recorder_copied(rg_observer *o, rg_tensor *to, rg_tensor *from, cons
         return false;
     rgi_recording_hold(r, to);
     rgi_recording_hold(r, from);
-    noted_copy *c = rgi_recording_note(r, copy_again, NULL, sizeof *c);
+    noted_copy *c = rgi_recording_note(r, op, copy_again, NULL, sizeof *c);
     if (c)
         *c = (noted_copy){ to, from };
     return true;
@@ -77,10 +77,12 @@ static bool recorder_did(rg_observer *o, rg_tensor *t, const char *op,
     rgi_recording_hold(r, t);
     if (!t)
         rgi_recording_may_use_all(r);
-    void *context = anew ? rgi_recording_note(r, operation->redo, operation->drop, operation->bytes)
-                         : NULL;
-    if (context)
+    void *context =
+        anew ? rgi_recording_note(r, op, operation->redo, operation->drop, operation->bytes) : NULL;
+    if (context) {
         memcpy(context, operation->context, operation->bytes);
+        r->entries[r->n_entries - 1].has_state = !operation->is_stateless;
+    }
     if (!t)
         r->up_to_operation = r->n_entries;
     return context != NULL;
@@ -170,7 +172,7 @@ static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t att
     rg_redo *redo = c->op->refuses_values ? checked_call_again : call_again;
     if (c->n_in && c->out[0]->storage == c->in[0]->storage)
         redo = write_again;
-    noted_call *n = rgi_recording_note(r, redo, NULL, sizeof *n + in_size + attr_size);
+    noted_call *n = rgi_recording_note(r, c->op->name, redo, NULL, sizeof *n + in_size + attr_size);
     if (!n)
         return true;
     n->call = *c;
@@ -262,7 +264,7 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
     const rg_node *node = s->node;
     size_t room = node->n_saved * sizeof(rg_tensor *);
     rg_redo *redo = s->op->together ? user_step_again : step_again;
-    noted_step *n = rgi_recording_note(r, redo, drop_node, sizeof *n + room);
+    noted_step *n = rgi_recording_note(r, node->op->name, redo, drop_node, sizeof *n + room);
     if (!n)
         return false;
     *n = (noted_step){
@@ -358,7 +360,7 @@ rg_replay *rg_record(void (*step)(void *context), void *context) {
     return NULL;
 }
 
-static bool repeat(rg_replay *r) {
+bool rgi_replay_repeat(rg_replay *r, size_t *now) {
     bool ok = r->changes == rgi_changes()
               || (rgi_recording_suits_gradients(r) && rgi_recording_fits(r));
     ok = ok && rgi_recording_finds_gradients(r);
@@ -366,8 +368,11 @@ static bool repeat(rg_replay *r) {
     if (ok)
         rgi_recording_counts_writes(r);
     size_t mark = rg_scope_begin();
-    for (size_t i = 0; ok && i < r->n_entries; i++)
+    for (size_t i = 0; ok && i < r->n_entries; i++) {
+        if (RG_UNLIKELY(now != NULL))
+            *now = i;
         ok = r->entries[i].redo(r->entries[i].context);
+    }
     rg_scope_end(mark);
     rgi_recording_renews_views(r);
     return ok;
@@ -378,7 +383,7 @@ static bool repeat(rg_replay *r) {
 static bool repeat_alone(rg_replay *r) {
     RG_FAIL_IF(atomic_exchange(&r->running, true), "replay_run",
                "this recorded step is running already; its tensors can't be used twice at once");
-    const bool ok = repeat(r);
+    const bool ok = rgi_replay_repeat(r, NULL);
     r->running = false;
     return ok;
 }

@@ -3,7 +3,7 @@
  * makes and repeats a single recording.
  */
 #include "recording.h"
-#include "autograd/inputs.h"
+#include "autograd/tools/inputs.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/map.h"
 #include "tensor/handle.h"

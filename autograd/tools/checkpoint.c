@@ -5,7 +5,7 @@
  * number. When a backward run asks for a value, f is called a second time, and a hook gathers the
  * values in the same order.
  */
-#include "autograd/inputs.h"
+#include "autograd/tools/inputs.h"
 #include "saved.h"
 #include "autograd/rebase.h"
 #include "tensor/memory.h"

@@ -5,7 +5,7 @@
  */
 #include "explain.h"
 #include "graphviz.h"
-#include "autograd/inputs.h"
+#include "autograd/tools/inputs.h"
 #include "autograd/rebase.h"
 #include "paths.h"
 #include "tensor/dtype.h"

@@ -6,7 +6,7 @@
  * first.
  */
 #include "functional.h"
-#include "autograd/inputs.h"
+#include "autograd/tools/inputs.h"
 #include "autograd/rebase.h"
 #include "autograd/ops/ops.h"
 #include "tensor/memory.h"

@@ -6,7 +6,7 @@
  * This file is long because gradgradcheck is a gradcheck of the function's derivative, and works
  * on the same structs.
  */
-#include "autograd/inputs.h"
+#include "autograd/tools/inputs.h"
 #include "autograd/rebase.h"
 #include "tensor/dtype.h"
 #include "tensor/messages/callback.h"

@@ -5,7 +5,7 @@
 #include "data.h"
 
 #include "load_loader.h"
-#include "nn/python_text.h"
+#include "tensor/text/python_text.h"
 #include "nn/state.h"
 #include "tensor/dtype.h"
 #include "tensor/error.h"

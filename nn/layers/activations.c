@@ -6,7 +6,7 @@
  */
 #include "layers.h"
 #include "plain.h"
-#include "nn/python_text.h"
+#include "tensor/text/python_text.h"
 #include "tensor/error.h"
 
 #include <stdio.h>

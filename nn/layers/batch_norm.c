@@ -3,7 +3,7 @@
  * of batches are buffers. (The norms without buffers are in norm.c.)
  */
 #include "layers.h"
-#include "nn/python_text.h"
+#include "tensor/text/python_text.h"
 #include "nn/registry.h"
 #include "tensor/error.h"
 #include "tensor/observer.h"

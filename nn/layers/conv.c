@@ -5,7 +5,7 @@
 #include "layers.h"
 #include "init.h"
 #include "autograd/checks.h"
-#include "nn/python_text.h"
+#include "tensor/text/python_text.h"
 #include "tensor/error.h"
 #include "tensor/shape.h"
 

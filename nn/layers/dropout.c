@@ -3,7 +3,7 @@
  * other elements are multiplied by 1 / (1 - p). In evaluation mode x is returned.
  */
 #include "child.h"
-#include "nn/python_text.h"
+#include "tensor/text/python_text.h"
 #include "tensor/error.h"
 
 #include <stdio.h>

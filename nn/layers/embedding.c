@@ -3,7 +3,7 @@
  */
 #include "layers.h"
 #include "undrawn.h"
-#include "nn/python_text.h"
+#include "tensor/text/python_text.h"
 #include "tensor/error.h"
 
 #include <stdio.h>

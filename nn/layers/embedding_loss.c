@@ -3,7 +3,7 @@
  * numbers by their order.
  */
 #include "losses.h"
-#include "nn/python_text.h"
+#include "tensor/text/python_text.h"
 #include "tensor/error.h"
 
 /* ---- CosineEmbeddingLoss and MarginRankingLoss of `a`, `b` and target ---------- */

@@ -3,7 +3,7 @@
  */
 #include "linear.h"
 #include "init.h"
-#include "nn/python_text.h"
+#include "tensor/text/python_text.h"
 #include "tensor/error.h"
 
 #include <math.h>

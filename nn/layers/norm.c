@@ -3,7 +3,7 @@
  */
 #include "layers.h"
 #include "tensor/error.h"
-#include "nn/python_text.h"
+#include "tensor/text/python_text.h"
 #include "tensor/shape.h"
 
 #include <stdio.h>

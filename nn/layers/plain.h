@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "nn/python_text.h"
+#include "tensor/text/python_text.h"
 #include "tensor/error.h"
 
 #include <limits.h>

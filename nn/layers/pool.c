@@ -4,7 +4,7 @@
  */
 #include "layers.h"
 #include "autograd/checks.h"
-#include "nn/python_text.h"
+#include "tensor/text/python_text.h"
 #include "nn/registry.h"
 #include "tensor/error.h"
 

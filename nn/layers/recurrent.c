@@ -6,7 +6,7 @@
  */
 #include "packed.h"
 #include "init.h"
-#include "nn/python_text.h"
+#include "tensor/text/python_text.h"
 #include "recurrent_parts.h"
 #include "sequence_checks.h"
 #include "nn/registry.h"

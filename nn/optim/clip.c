@@ -4,7 +4,7 @@
  */
 #include "clip.h"
 #include "tensor/error.h"
-#include "nn/python_text.h"
+#include "tensor/text/python_text.h"
 #include "tensor/memory.h"
 #include "tensor/opaque.h"
 

@@ -7,7 +7,7 @@
 #include "tensor/observer.h"
 #include "tensor/opaque.h"
 #include "tensor/messages/warning.h"
-#include "nn/python_text.h"
+#include "tensor/text/python_text.h"
 
 #include <math.h>
 #include <string.h>

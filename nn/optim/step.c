@@ -218,8 +218,19 @@ RG_HOT static bool step_all(rg_optim *o) {
 static bool optimizer_step_again(void *context) { return step_all(*(rg_optim **)context); }
 static void drop_optimizer(void *context) { rgi_optim_let_go(*(rg_optim **)context); }
 
+/* Returns whether the optimizer counts the steps of none of its parameters. */
+static bool counts_no_steps(const rg_optim *o) {
+    for (RG_EACH_SLOT(slot, o))
+        if (takes_state(o, slot, 0) || o->row->factor)
+            return false;
+    return true;
+}
+
 static void observe_step(rg_optim *o) {
-    rg_operation operation = { optimizer_step_again, drop_optimizer, &o, sizeof o };
+    if (!rgi_this.observer)
+        return;
+    rg_operation operation = { optimizer_step_again, drop_optimizer, &o, sizeof o,
+                               counts_no_steps(o) };
     if (rgi_observe_operation(NULL, "step", &operation))
         o->holders++;
 }

@@ -31,7 +31,9 @@ bool rg_set_float32_matmul_precision(const char *precision) {
 #ifdef K_X86
 #include "loops/bfloat16.h"
 
-bool k_has_bfloat16(void) { return k_set >= K_AVX512 && __builtin_cpu_supports("avx512bf16"); }
+bool k_has_bfloat16(void) {
+    return k_set_now() == K_AVX512 && __builtin_cpu_supports("avx512bf16");
+}
 
 /* Returns the size in bytes of a worker's scratch memory. It holds one panel (see loops/bfloat16.h)
  * of BF_LANES rows of the product's first matrix, and at most `columns` columns of the second one.

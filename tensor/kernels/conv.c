@@ -195,7 +195,8 @@ static bool slide_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, co
     p.bias = bias ? bias->data : NULL;
     const int64_t items = SLIDE_TILE * (p.rows * p.width + SLIDE_SLACK) + z->in * p.plane
                           + SLIDE_SLACK;
-    return slide_run(&p, dtype, z->batch * z->groups * p.stretches, items, loops[dtype][k_set]);
+    return slide_run(&p, dtype, z->batch * z->groups * p.stretches, items,
+                     K_LOOP_OF(loops, dtype, "conv"));
 }
 
 /* ---- convolutions of integers ---------------------------------------------------------- */
@@ -379,7 +380,7 @@ bool k_convolve_weight(const k_conv *z, rg_tensor *gw, const rg_tensor *x, const
     if (slides)
         ok = slide_run(&p, dtype, parts,
                        p.wide * p.rows * z->window.to[1] + p.channels * p.plane + SLIDE_SLACK,
-                       slide_loops[dtype][k_set]);
+                       K_LOOP_OF(slide_loops, dtype, "conv"));
     else
         ok = conv_run(&p, dtype, parts, conv_steps(&p) / (double)parts,
                       (p.channels * p.taps + p.wide) * p.stretch, work);

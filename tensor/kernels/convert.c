@@ -12,5 +12,7 @@
 
 rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from) {
     static rg_loop *const loops[][K_DTYPES] = K_BASE_PAIRS(convert);
+    if (RG_UNLIKELY(k_set_now() == K_TRACED))
+        return (rg_loop *)k_other_loop(&loops[to][from], false, k_copy_table(to), NULL, from);
     return loops[to][from];
 }

@@ -12,7 +12,7 @@ void rgi_copy_elements(rg_tensor *to, const rg_tensor *from) {
 }
 
 RG_HOT void rgi_fill_zero(rg_tensor *t) {
-    if (t->flags & RG_CONTIGUOUS)
+    if (t->flags & RG_CONTIGUOUS && k_set_now() != K_TRACED)
         memset(t->data, 0, (size_t)t->numel * rgi_sizeof(t->dtype));
     else
         rgi_fill_number(t, 0, 0);

@@ -116,8 +116,8 @@ K_INLINE T K_TYPED(k_log2)(T x) {
 }
 
 K_INLINE T K_TYPED(k_log10)(T x) {
-    return K_TYPED(k_log_outer)(x, K_TYPED(k_log_inner)(x, (T)LOG10_2_HIGH, (T)LOG10_2_LOW,
-                                                        (T)M_LOG10E, (T)LOG10_E_LOW));
+    return K_TYPED(k_log_outer)(
+        x, K_TYPED(k_log_inner)(x, (T)LOG10_2_HIGH, (T)LOG10_2_LOW, (T)M_LOG10E, (T)LOG10_E_LOW));
 }
 
 /* Returns ln(1 + x). u is 1 + x, rounded. `lost`, its rounding error, is added back as lost / u.

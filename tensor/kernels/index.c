@@ -51,7 +51,12 @@ static rg_loop *index_loop(k_index_how how, rg_dtype dtype) {
         [K_ADD] = K_BASE_ALL(index_add),     [K_MULTIPLY] = K_BASE_ALL(index_multiply),
         [K_GREATER] = K_BASE_ALL(index_max), [K_LESSER] = K_BASE_ALL(index_min),
     };
-    return K_BASE_LOOP_OF(loops[how], dtype, "index");
+    static const char *const names[] = {
+        [K_GET] = "index_get_loops",     [K_PUT] = "index_put_loops",
+        [K_ADD] = "index_add_loops",     [K_MULTIPLY] = "index_multiply_loops",
+        [K_GREATER] = "index_max_loops", [K_LESSER] = "index_min_loops",
+    };
+    return K_BASE_LOOP_NAMED(loops[how], names[how], dtype, "index");
 }
 
 /* `row`, `base` and `index` have the same shape. For each position in this shape, applies the

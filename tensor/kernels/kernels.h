@@ -277,6 +277,11 @@ bool k_batch_normalize_backward(const k_batch_norm *z, rg_tensor *gx, rg_tensor 
  * K_HUBER, and the smallest denominator for K_BCE. The operands are broadcast; weight and `by` may
  * be NULL. Returns false if there is no loop for the dtype. */
 typedef enum { K_MSE, K_SMOOTH_L1, K_HUBER, K_BCE, K_BCE_LOGITS } k_loss_kind;
+/* The context of a loss's loop: the arguments of k_loss that aren't operands. */
+typedef struct k_loss_context {
+    k_loss_kind kind;
+    double c, scale;
+} k_loss_context;
 bool k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor *t,
             const rg_tensor *weight, const rg_tensor *by, double c, double scale);
 /* distance.c: y = sum(|a_i - b_j|^p)^(1/p) for all rows a_i and b_j of contiguous (batches of)
@@ -290,21 +295,41 @@ bool k_distance_backward(rg_tensor *ga, const rg_tensor *g, const rg_tensor *a, 
 
 /* nll.c: losses of classes, for contiguous x of shape (batch, classes, inner) and target of shape
  * (batch, inner). An element whose target equals `ignore` has no loss. `weight`, which has a weight
- * for each class, may be NULL. k_nll_total returns the sum of the weights of the targets that
- * aren't ignored. The other functions return false if there is no loop for the dtype. */
+ * for each class and x's dtype, may be NULL. *total divides the gradient, unless `total` is NULL.
+ * The functions return false if there is no loop for the dtype. */
 typedef struct k_nll_targets {
     rg_tensor *target, *weight;
     int64_t classes, inner, ignore;
+    double *total;
 } k_nll_targets;
-double k_nll_total(const k_nll_targets *z);
+/* Sets *total to the sum of the weights of the targets that aren't ignored. `dtype` is x's dtype.
+ */
+bool k_nll_total(const k_nll_targets *z, rg_dtype dtype);
+/* Multiplies the number y by 1 / *total. */
+bool k_nll_mean(const k_nll_targets *z, rg_tensor *y);
 bool k_nll(const k_nll_targets *z, rg_tensor *y, rg_tensor *x);
-bool k_nll_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *g, double scale);
+bool k_nll_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *g);
 /* Cross entropy: k_nll of log_softmax(x) for x of shape (batch, classes), without storing the
  * log_softmax. Forward writes two numbers for each row to `shifts`, of shape (batch, 2). The sum of
  * the two is ln sum_i e^x_i, which log_softmax subtracts from the row. Backward reads `shifts`. */
 bool k_cross_entropy(const k_nll_targets *z, rg_tensor *y, rg_tensor *shifts, rg_tensor *x);
 bool k_cross_entropy_backward(const k_nll_targets *z, rg_tensor *gx, rg_tensor *shifts,
-                              rg_tensor *x, rg_tensor *g, double scale);
+                              rg_tensor *x, rg_tensor *g);
+
+/* The arguments of the loops of nll.c. y is the output: the losses, or the gradient of x. The other
+ * fields are as in k_nll_targets, k_nll and k_cross_entropy; fields that a loop doesn't use are
+ * NULL. `own_g` is set if g has an element for each target, and not one for all. */
+typedef struct k_nll_rows {
+    void *y, *shifts;
+    const void *x, *g;
+    bool own_g;
+    const int64_t *target;
+    const char *weight;
+    int64_t weight_step; /* The distance in bytes from one class's weight to the next. */
+    int64_t classes, inner, ignore;
+    double *total;
+} k_nll_rows;
+typedef void k_nll_loop(const k_nll_rows *z, int64_t begin, int64_t end);
 
 /* ---- matmul.c ----
  * Matrix products of the last two dims, for each item of a batch, with any strides. */
@@ -423,7 +448,7 @@ typedef void k_recurrent_pack(void *to, const void *from, int64_t rows, int64_t 
 /* ---- bfloat16.c ----
  * Products of float32 matrices in which the factors are rounded to bfloat16. */
 /* Returns whether products can use the processor's instruction for bfloat16: it must have one, and
- * the current instruction set, k_set, must be K_AVX512 or above. */
+ * the current instruction set, k_set, must be K_AVX512. */
 bool k_has_bfloat16(void);
 /* Returns the size in bytes of a worker's scratch memory for tiles of `columns` columns. Returns 0
  * if the product must be computed in float32 instead: if k_has_bfloat16 returns false, if the

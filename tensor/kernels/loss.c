@@ -7,11 +7,6 @@
 /* The position of each operand in the loop's array of operands. */
 enum { LOSS_Y, LOSS_X, LOSS_TARGET, LOSS_WEIGHT, LOSS_BY, LOSS_OPERANDS };
 
-typedef struct {
-    k_loss_kind kind;
-    double c, scale;
-} loss_context;
-
 #define K_LOOPS "loops/loss.h"
 #define K_TYPES_FLOATS
 #include "sets.h"
@@ -25,7 +20,8 @@ static rg_tensor ones[K_DTYPES] = { RG_FLOAT_DTYPES(ONE, ) };
 
 bool k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor *t,
             const rg_tensor *weight, const rg_tensor *by, double c, double scale) {
-    rg_loop *loop = K_LOOP_OF(slope ? loss_slope_loops : loss_loops, y->dtype, "loss");
+    rg_loop *loop = slope ? K_LOOP_OF(loss_slope_loops, y->dtype, "loss")
+                          : K_LOOP_OF(loss_loops, y->dtype, "loss");
     if (!loop)
         return false;
     rg_tensor *one = &ones[y->dtype];
@@ -37,6 +33,6 @@ bool k_loss(k_loss_kind kind, bool slope, rg_tensor *y, rg_tensor *x, rg_tensor 
         [LOSS_BY] = by ? (rg_tensor *)by : one,
     };
     rgi_each_apart(LOSS_OPERANDS, all, loop,
-                   &(loss_context){ .kind = kind, .c = c, .scale = scale });
+                   &(k_loss_context){ .kind = kind, .c = c, .scale = scale });
     return true;
 }

@@ -64,13 +64,13 @@ typedef struct {
 #include "sets.h"
 
 k_product *k_direct_product(rg_dtype dtype) {
-    static k_product *const products[K_DTYPES][K_SETS] = K_TABLE_FLOATS(matmul_direct);
-    return K_LOOP_OF(products, dtype, "addmm_impl_cpu_");
+    static k_product *const matmul_direct_loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(matmul_direct);
+    return K_LOOP_OF(matmul_direct_loops, dtype, "addmm_impl_cpu_");
 }
 
 k_turn *k_direct_turn(rg_dtype dtype) {
-    static k_turn *const turns[K_DTYPES][K_SETS] = K_TABLE_FLOATS(matmul_turn);
-    return K_LOOP_OF(turns, dtype, "addmm_impl_cpu_");
+    static k_turn *const matmul_turn_loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(matmul_turn);
+    return K_LOOP_OF(matmul_turn_loops, dtype, "addmm_impl_cpu_");
 }
 
 rg_tensor k_turned(const rg_tensor *t) {
@@ -249,7 +249,8 @@ static bool matmul_stays_in_place(const k_product_sizes *z) {
 /* Selects the loop that computes the tiles, and the size of its scratch memory. Returns false if
  * there is no loop for the dtype. */
 static bool matmul_choose(matmul_plan *p) {
-    static matmul_product *const products[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(matmul_product);
+    static matmul_product *const matmul_product_loops[K_DTYPES][K_SETS] =
+        K_TABLE_NUMBERS(matmul_product);
     const rg_dtype dtype = p->y->dtype;
     const k_product_sizes *z = &p->z;
     /* Only products of float32 matrices may be computed with factors rounded to bfloat16. */
@@ -261,7 +262,7 @@ static bool matmul_choose(matmul_plan *p) {
     if (!matmul_stays_in_place(z))
         p->bytes = (size_t)(RG_MIN(z->k, MATMUL_KC) * matmul_lines(z->m, p->columns))
                    * rgi_sizeof(dtype);
-    p->product = K_LOOP_OF(products, dtype, "addmm_impl_cpu_");
+    p->product = K_LOOP_OF(matmul_product_loops, dtype, "addmm_impl_cpu_");
     return p->product != NULL;
 }
 
@@ -323,7 +324,7 @@ static __attribute__((noinline)) bool matmul_any(rg_tensor *y, const rg_tensor *
 
 bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool turn_a,
                    const rg_tensor *b, bool turn_b, double alpha, double beta) {
-    static matmul_tiny *const tiny[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(matmul_tiny);
+    static matmul_tiny *const matmul_tiny_loops[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(matmul_tiny);
     const int64_t k = a->size[a->ndim - 1 - turn_a];
     const bool one_matrix = a->ndim + b->ndim + y->ndim <= 6;
     /* If y is empty or the sums are empty (k = 0), the product isn't counted as tiny: y->numel * k
@@ -331,7 +332,7 @@ bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool tu
     const bool few_steps = k <= MATMUL_TINY_K && (uint64_t)(y->numel * k) - 1 < MATMUL_TINY;
     if (RG_UNLIKELY(!one_matrix || !few_steps || y->stride[1] != 1 || alpha != 1 || beta != 0))
         return matmul_any(y, c, a, turn_a, b, turn_b, alpha, beta, false);
-    matmul_tiny *product = K_LOOP_OF(tiny, y->dtype, "addmm_impl_cpu_");
+    matmul_tiny *product = K_LOOP_OF(matmul_tiny_loops, y->dtype, "addmm_impl_cpu_");
     if (!product)
         return false;
     const k_product_sizes z = matmul_sizes(y, a, turn_a, b, turn_b);

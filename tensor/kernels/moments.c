@@ -10,7 +10,7 @@
 #define K_BASE_ONLY
 #include "sets.h"
 
-static finish_loop *const divide_loops[K_DTYPES] = K_BASE_FLOATS(moments_divide);
+static finish_loop *const moments_divide_loops[K_DTYPES] = K_BASE_FLOATS(moments_divide);
 
 /* Returns how many elements of x are reduced to one element of y. */
 static double moments_count(const rg_tensor *y, const rg_tensor *x) {
@@ -18,7 +18,8 @@ static double moments_count(const rg_tensor *y, const rg_tensor *x) {
 }
 
 bool k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
-    return k_reduce(&k_sums, y, x, dims) && k_finish(divide_loops, y, moments_count(y, x), NULL);
+    return k_reduce(&k_sums, y, x, dims)
+           && k_finish(K_FINISH_LOOP(moments_divide_loops, y), y, moments_count(y, x), NULL);
 }
 
 /* Computes m2 = sum((x - mean)^2) over the dims. Returns false if there is no loop for x's
@@ -42,8 +43,10 @@ bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, b
     rg_tensor *mean = rgi_new_like(y, RG_FLOAT64);
     rg_tensor *m2 = rgi_new_like(y, RG_FLOAT64);
     bool ok = mean && m2 && k_reduce(&k_wide_sums, mean, x, dims)
-              && k_finish(divide_loops, mean, n, NULL) && moments_spread(m2, mean, x, dims)
-              && k_finish(divide_loops, m2, RG_MAX(0, n - correction), NULL)
+              && k_finish(K_FINISH_LOOP(moments_divide_loops, mean), mean, n, NULL)
+              && moments_spread(m2, mean, x, dims)
+              && k_finish(K_FINISH_LOOP(moments_divide_loops, m2), m2, RG_MAX(0, n - correction),
+                          NULL)
               && (!root || k_run(k_sqrt, m2, m2));
     if (ok)
         rgi_copy_elements(y, m2);

@@ -13,11 +13,11 @@
 #define K_BASE_ONLY
 #include "sets.h"
 
-const k_reduction k_norms_0 = { 0, 0, K_TABLE_FLOATS(norm0) };
-const k_reduction k_norms_1 = { 0, 0, K_TABLE_FLOATS(norm1) };
-const k_reduction k_norms_2 = { 0, 0, K_TABLE_FLOATS(norm2) };
-const k_reduction k_norms_max = { 0, 0, K_TABLE_FLOATS(max_norm) };
-const k_reduction k_norms_min = { INFINITY, 0, K_TABLE_FLOATS(min_norm) };
+const k_reduction k_norms_0 = { "norm0", 0, 0, K_TABLE_FLOATS(norm0) };
+const k_reduction k_norms_1 = { "norm1", 0, 0, K_TABLE_FLOATS(norm1) };
+const k_reduction k_norms_2 = { "norm2", 0, 0, K_TABLE_FLOATS(norm2) };
+const k_reduction k_norms_max = { "max_norm", 0, 0, K_TABLE_FLOATS(max_norm) };
+const k_reduction k_norms_min = { "min_norm", INFINITY, 0, K_TABLE_FLOATS(min_norm) };
 
 /* Returns the reduction that computes the norm of order p; if it is k_norms_2, which sums squares,
  * k_norm takes the root of the sum afterwards. Returns NULL if there is no such reduction; then the
@@ -47,7 +47,7 @@ static const k_reduction *pass_kind(double p, bool one_number) {
 }
 
 bool k_norm_in_passes(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p) {
-    static finish_loop *const loops[K_DTYPES] = K_BASE_FLOATS(norm_power);
+    static finish_loop *const norm_power_loops[K_DTYPES] = K_BASE_FLOATS(norm_power);
     const k_reduction *kind = pass_kind(p, x->numel == y->numel);
     const bool of_powers = kind == &k_sums && p != 1;
     rg_tensor *powers = rgi_new_like(x, x->dtype);
@@ -66,7 +66,8 @@ bool k_norm_in_passes(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p)
     rgi_release(powers);
     if (!ok || !of_powers)
         return ok;
-    return p == 2 ? k_run(k_sqrt, y, y) : k_finish(loops, y, 1 / p, NULL);
+    return p == 2 ? k_run(k_sqrt, y, y)
+                  : k_finish(K_FINISH_LOOP(norm_power_loops, y), y, 1 / p, NULL);
 }
 
 bool k_norm(rg_tensor *y, const rg_tensor *x, uint32_t dims, double p) {

@@ -15,24 +15,31 @@
 #include "sets.h"
 
 struct k_optimizer {
+    const char *name;
     k_optimizer_loop *loops[K_DTYPES][K_SETS];
 };
-const k_optimizer k_sgd = { K_NARROW_FLOATS(sgd) };
-const k_optimizer k_adam = { K_NARROW_FLOATS(adam) };
-const k_optimizer k_rmsprop = { K_NARROW_FLOATS(rmsprop) };
-const k_optimizer k_adagrad = { K_NARROW_FLOATS(adagrad) };
-const k_optimizer k_lion = { K_NARROW_FLOATS(lion) };
-const k_optimizer k_nadam = { K_NARROW_FLOATS(nadam) };
-const k_optimizer k_radam = { K_NARROW_FLOATS(radam) };
-const k_optimizer k_muon = { K_NARROW_FLOATS(muon) };
-const k_optimizer k_muon_update = { K_NARROW_FLOATS(muon_update) };
-const k_optimizer k_round_to_bfloat16 = { K_NARROW_FLOATS(round_to_bfloat16) };
-const k_optimizer k_combine_to_bfloat16 = { K_NARROW_FLOATS(combine_to_bfloat16) };
-const k_optimizer k_average_lerp = { K_NARROW_FLOATS(average_lerp) };
-const k_optimizer k_average_mean = { K_NARROW_FLOATS(average_mean) };
+const k_optimizer k_sgd = { "sgd", K_NARROW_FLOATS(sgd) };
+const k_optimizer k_adam = { "adam", K_NARROW_FLOATS(adam) };
+const k_optimizer k_rmsprop = { "rmsprop", K_NARROW_FLOATS(rmsprop) };
+const k_optimizer k_adagrad = { "adagrad", K_NARROW_FLOATS(adagrad) };
+const k_optimizer k_lion = { "lion", K_NARROW_FLOATS(lion) };
+const k_optimizer k_nadam = { "nadam", K_NARROW_FLOATS(nadam) };
+const k_optimizer k_radam = { "radam", K_NARROW_FLOATS(radam) };
+const k_optimizer k_muon = { "muon", K_NARROW_FLOATS(muon) };
+const k_optimizer k_muon_update = { "muon_update", K_NARROW_FLOATS(muon_update) };
+const k_optimizer k_round_to_bfloat16 = { "round_to_bfloat16", K_NARROW_FLOATS(round_to_bfloat16) };
+const k_optimizer k_combine_to_bfloat16 = { "combine_to_bfloat16",
+                                            K_NARROW_FLOATS(combine_to_bfloat16) };
+const k_optimizer k_average_lerp = { "average_lerp", K_NARROW_FLOATS(average_lerp) };
+const k_optimizer k_average_mean = { "average_mean", K_NARROW_FLOATS(average_mean) };
 
 k_optimizer_loop *k_optimizer_loop_of(const k_optimizer *which, rg_dtype dtype) {
-    return which->loops[dtype][k_set];
+    return which->loops[dtype][0] ? K_LOOP_OF(which->loops, dtype, "step") : NULL;
+}
+
+const char *k_optimizer_name(const void *row, rg_dtype dtype) {
+    const char *loops = (const char *)row - (size_t)dtype * sizeof((k_optimizer *)0)->loops[0];
+    return ((const k_optimizer *)(const void *)(loops - offsetof(k_optimizer, loops)))->name;
 }
 
 typedef struct optimizer_part {

@@ -114,6 +114,8 @@ typedef struct k_optimizer_numbers {
  * tensors t[], which k_optimizer_numbers explains. */
 typedef void k_optimizer_loop(char *const at[], int64_t n, const k_optimizer_numbers *z);
 /* Returns the loop of the optimizer `which` for this dtype, or NULL if there is none. */
+/* Returns the name of the loops in whose table `row` is the row of this dtype, such as "sgd". */
+const char *k_optimizer_name(const void *row, rg_dtype dtype);
 k_optimizer_loop *k_optimizer_loop_of(const k_optimizer *which, rg_dtype dtype);
 
 /* Updates the parameter t[0] and its state t[2] .. t[n - 1] from its gradient t[1]. Requires that

@@ -7,4 +7,4 @@
 #define K_TYPES_ALL
 #include "sets.h"
 
-const k_reduction k_products = { 1, 1, K_TABLE_ALL(prod) };
+const k_reduction k_products = { "prod", 1, 1, K_TABLE_ALL(prod) };

@@ -18,18 +18,18 @@
 
 void k_random_twist(uint32_t *words) {
     static void (*const twist[K_SETS])(uint32_t *) = K_BY_SET(random_twist);
-    twist[k_set](words);
+    K_LOOP_OF_SET(twist)(words);
 }
 
 void k_random_temper(const uint32_t *from, uint32_t *to, int n) {
     static void (*const temper[K_SETS])(const uint32_t *, uint32_t *,
                                         int) = K_BY_SET(random_temper);
-    temper[k_set](from, to, n);
+    K_LOOP_OF_SET(temper)(from, to, n);
 }
 
 void k_random_floats(const uint32_t *words, float *to, int n) {
     static void (*const floats[K_SETS])(const uint32_t *, float *, int) = K_BY_SET(random_floats);
-    floats[k_set](words, to, n);
+    K_LOOP_OF_SET(floats)(words, to, n);
 }
 
 typedef void random_linear(void *y, int n, double a, double b);

@@ -172,9 +172,7 @@ RG_HOT bool k_reduce(const k_reduction *kind, rg_tensor *y, const rg_tensor *x, 
     return true;
 }
 
-bool k_finish(finish_loop *const loops[K_DTYPES], rg_tensor *y, double number,
-              const rg_tensor *other) {
-    finish_loop *loop = K_BASE_LOOP_OF(loops, y->dtype, "reduce");
+bool k_finish(finish_loop *loop, rg_tensor *y, double number, const rg_tensor *other) {
     if (loop)
         loop(y->data, y->numel, number, other ? other->data : NULL);
     return loop;

@@ -32,9 +32,10 @@ rg_tensor k_reduce_kept(const rg_tensor *y, const rg_tensor *x, uint32_t dims);
 void k_reduce_blocks(rg_tensor *y, const rg_tensor *x, uint32_t dims, reduce_loop *loop,
                      const void *context);
 
-/* A kind of reduction: the value with which y is filled first (`unit` if y is floating, otherwise
- * `integer`), and the loops. */
+/* A kind of reduction: the name of its loops, the value with which y is filled first (`unit` if y
+ * is floating, otherwise `integer`), and the loops. */
 struct k_reduction {
+    const char *name;
     double unit;
     int64_t integer;
     reduce_loop *loops[K_DTYPES][K_SETS];
@@ -42,10 +43,10 @@ struct k_reduction {
 
 /* A finish_loop changes n elements of y in place. It uses the parameter `number`, or the elements
  * of another tensor, `other`. k_finish runs such a loop on all elements of the contiguous tensor y;
- * it returns false if there is no loop for the dtype. */
+ * it returns false if the loop is NULL. */
 typedef void finish_loop(void *y, int64_t n, double number, const void *other);
-bool k_finish(finish_loop *const loops[K_DTYPES], rg_tensor *y, double number,
-              const rg_tensor *other);
+bool k_finish(finish_loop *loop, rg_tensor *y, double number, const rg_tensor *other);
+#define K_FINISH_LOOP(table, y) K_BASE_LOOP_OF(table, (y)->dtype, "reduce")
 
 /* ---- the order of sums (see loops/sum.h) ----------------------------------------------------- */
 

@@ -15,8 +15,6 @@
 
 /* ---- the instruction set --------------------------------------------------------------------- */
 
-int k_set;
-
 #define SET_NAME(set, suffix, ...)    [set] = #suffix,
 #define SET_IN_LINE(set, suffix, ...) " " #suffix
 #define IF_PRESENT(set, suffix, ...) \
@@ -65,14 +63,9 @@ __attribute__((constructor)) static void choose_set(void) {
         rgi_warn("REGARD_CPU", "%s", wrong);
 }
 
-void k_not_implemented(const char *name, rg_dtype dtype) {
-    rgi_fail(RG_NOT_IMPLEMENTED, NULL, "\"%s\" not implemented for '%s'", name,
-             rgi_scalar_name(dtype));
-}
-
 static rg_loop *stream_loop_of_set(void) {
     static rg_loop *const loops[K_SETS] = K_BY_SET(stream_loop);
-    return loops[k_set];
+    return K_LOOP_OF_SET(loops);
 }
 
 /* ---- tasks for the threads ------------------------------------------------------------------- */

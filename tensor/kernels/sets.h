@@ -112,6 +112,23 @@ extern int k_set;
 enum { K_SET_TEXT = 128 };
 void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]);
 
+/* The value of k_set while a thread traces the loops that its kernels call (see trace.h). The
+ * macros that look up a loop then call k_other_loop, which gives that thread a function that notes
+ * the call, and any other thread the loop of its set. */
+enum { K_TRACED = K_SETS };
+/* Returns k_set, which another thread may set to K_TRACED at the same time. */
+static inline int k_set_now(void) { return __atomic_load_n(&k_set, __ATOMIC_RELAXED); }
+typedef void k_function(void);
+enum { K_NO_DTYPE = RG_DTYPE_COUNT };
+/* Returns the function that a thread gets in place of a loop while it traces. `row` is the loop's
+ * place in its table, and `table` the expression that names the table. `dtype` is K_NO_DTYPE for a
+ * loop that isn't compiled for several types. */
+typedef k_function *k_tracer(const void *row, k_function *loop, const char *table, int dtype);
+/* The name of the table of loops that copy elements to a dtype. */
+#define k_copy_table(to) rg_dtype_name(to)
+/* Begins tracing in this thread; `by` returns the functions. NULL ends it. */
+void k_trace_by(k_tracer *by);
+
 /* ---- tables, by dtype and set; every loop in a table must have been compiled ----------------- */
 
 /* K_BY_SET(f) is an array of the functions f_sse2, f_avx2, .., indexed by the set.
@@ -193,24 +210,42 @@ _Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtyp
 
 /* Returns a table's loop for a dtype in the current set. If the table has none, fails with torch's
  * message, which contains the kernel's name `name`, and returns NULL. */
-#define K_LOOP_OF(table, dtype, name)               \
-    __extension__({                                 \
-        const rg_dtype dtype_ = (rg_dtype)(dtype);  \
-        __auto_type loop_ = (table)[dtype_][k_set]; \
-        if (RG_UNLIKELY(!loop_))                    \
-            k_not_implemented(name, dtype_);        \
-        loop_;                                      \
+#define K_LOOP_OF(table, dtype, name)                                                             \
+    __extension__({                                                                               \
+        const rg_dtype dtype_ = (rg_dtype)(dtype);                                                \
+        const int set_ = k_set_now();                                                             \
+        __typeof__(&*(table)[0][0]) loop_ = RG_LIKELY(set_ != K_TRACED) ? (table)[dtype_][set_]   \
+                                                                        : NULL;                   \
+        if (RG_UNLIKELY(!loop_))                                                                  \
+            loop_ = (__typeof__(loop_))k_other_loop((table)[dtype_], true, #table, name, dtype_); \
+        loop_;                                                                                    \
     })
 /* K_BASE_LOOP_OF does the same as K_LOOP_OF, for a table [dtype] of loops that are compiled with
  * K_BASE_ONLY, that is, only for the first instruction set. */
-#define K_BASE_LOOP_OF(table, dtype, name)         \
-    __extension__({                                \
-        const rg_dtype dtype_ = (rg_dtype)(dtype); \
-        __auto_type loop_ = (table)[dtype_];       \
-        if (RG_UNLIKELY(!loop_))                   \
-            k_not_implemented(name, dtype_);       \
-        loop_;                                     \
+#define K_BASE_LOOP_OF(table, dtype, name) K_BASE_LOOP_NAMED(table, #table, dtype, name)
+/* The same for one of several tables; `loops` is the name that the table would have alone. */
+#define K_BASE_LOOP_NAMED(table, loops, dtype, name)                                               \
+    __extension__({                                                                                \
+        const rg_dtype dtype_ = (rg_dtype)(dtype);                                                 \
+        __typeof__(&*(table)[0]) loop_ = (table)[dtype_];                                          \
+        if (RG_UNLIKELY(!loop_ || k_set_now() == K_TRACED))                                        \
+            loop_ = (__typeof__(loop_))k_other_loop(&(table)[dtype_], false, loops, name, dtype_); \
+        loop_;                                                                                     \
     })
+/* Returns the loop of an array [set] in the current set. */
+#define K_LOOP_OF_SET(array)                                                                \
+    __extension__({                                                                         \
+        const int set_ = k_set_now();                                                       \
+        __typeof__(&*(array)[0]) loop_ = (array)[RG_LIKELY(set_ != K_TRACED) ? set_ : 0];   \
+        if (RG_UNLIKELY(set_ == K_TRACED))                                                  \
+            loop_ = (__typeof__(loop_))k_other_loop(array, true, #array, NULL, K_NO_DTYPE); \
+        loop_;                                                                              \
+    })
+/* The slow path of these macros. `row` is a loop in a table, or the array of its loops by set if
+ * `by_set`; `table` is the expression that names the table. If there is no loop, fails as
+ * k_not_implemented does, and returns NULL. */
+k_function *k_other_loop(const void *row, bool by_set, const char *table, const char *name,
+                         int dtype) __attribute__((cold));
 /* Fails with torch's message, for int64: "name" not implemented for 'Long'. */
 void k_not_implemented(const char *name, rg_dtype dtype) __attribute__((cold));
 

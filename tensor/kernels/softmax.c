@@ -5,19 +5,6 @@
  */
 #include "lanes.h"
 
-/* The layout of the rows. A row is the n elements along the dim, which are `step` elements apart in
- * memory. */
-typedef struct {
-    int64_t n, step;
-    k_softmax_kind kind;
-    bool last;   /* Set if the dim is the last one, so that rows are contiguous. */
-    bool stream; /* Set if the output is written past the caches. */
-} softmax_rows;
-
-/* Computes `rows` rows. p[0] points to the first row of the output; p[1] and p[2] point to the
- * first rows of the inputs. */
-typedef void softmax_loop(const softmax_rows *z, char *const p[], int64_t rows);
-
 enum {
     SOFTMAX_SIDE = 256, /* The maximum number of rows in a block, if rows aren't contiguous. */
     /* The number of elements of each row that softmax_stream processes in one iteration. */
@@ -114,7 +101,7 @@ bool k_softmax(rg_tensor *y, const rg_tensor *x, int dim, k_softmax_kind kind) {
         return loop;
     const softmax_rows z = softmax_rows_of(y, dim, kind);
     if (softmax_is_short(&z, y) && kind != K_SAFE_SOFTMAX)
-        loop = softmax_short_loops[k_set];
+        loop = K_LOOP_OF_SET(softmax_short_loops);
     softmax_all_rows(loop, &z, y, x, x);
     return true;
 }
@@ -126,7 +113,7 @@ bool k_softmax_backward(rg_tensor *gx, const rg_tensor *g, const rg_tensor *y, i
         return loop;
     const softmax_rows z = softmax_rows_of(gx, dim, kind);
     if (softmax_is_short(&z, gx))
-        loop = softmax_backward_short_loops[k_set];
+        loop = K_LOOP_OF_SET(softmax_backward_short_loops);
     softmax_all_rows(loop, &z, gx, g, y);
     return true;
 }

@@ -13,15 +13,18 @@
 #define K_TYPES_NUMBERS
 #include "sets.h"
 
-const k_reduction k_sums = { 0, 0, K_TABLE_ALL(sum) };
+const k_reduction k_sums = { "sum", 0, 0, K_TABLE_ALL(sum) };
 const k_reduction k_wide_sums = {
-    0, 0, { [RG_FLOAT32] = K_BY_SET(wide_sum_float), [RG_FLOAT64] = K_BY_SET(sum_double) }
+    "wide_sum",
+    0,
+    0,
+    { [RG_FLOAT32] = K_BY_SET(wide_sum_float), [RG_FLOAT64] = K_BY_SET(sum_double) }
 };
-const k_reduction k_nansums = { 0,
+const k_reduction k_nansums = { "nansum",
                                 0,
-                                { RG_BOOL_DTYPES(K_TABLE_ROW, sum)
-                                      RG_INTEGER_DTYPES(K_TABLE_ROW, sum)
-                                          RG_FLOAT_DTYPES(K_TABLE_ROW, nansum) } };
+                                0,
+                                { RG_BOOL_DTYPES(K_TABLE_ROW, sum) RG_INTEGER_DTYPES(
+                                    K_TABLE_ROW, sum) RG_FLOAT_DTYPES(K_TABLE_ROW, nansum) } };
 const k_reduction k_counts = {
-    0, 0, { RG_BOOL_DTYPES(K_TABLE_ROW, sum) RG_NUMBER_DTYPES(K_TABLE_ROW, count) }
+    "count", 0, 0, { RG_BOOL_DTYPES(K_TABLE_ROW, sum) RG_NUMBER_DTYPES(K_TABLE_ROW, count) }
 };

@@ -64,6 +64,8 @@ bool rgi_gather_workers;
 
 bool rgi_in_job(void) { return inside; }
 
+void rgi_work_alone(bool alone) { inside = alone; }
+
 /* ---- waiting ----------------------------------------------------------------------------- */
 
 static inline void pool_pause(void) {

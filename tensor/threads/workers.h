@@ -29,6 +29,9 @@ enum { RG_MOST_THREADS = 512 };
 
 /* Returns whether the calling thread is computing a part of a job. */
 bool rgi_in_job(void);
+/* If `alone`, the calling thread computes all work itself from now on, as it does while it computes
+ * a part of a job. */
+void rgi_work_alone(bool alone);
 
 /* Lets the next job try again to start workers whose threads the system has refused to start. */
 void rgi_retry_workers(void);

@@ -90,5 +90,4 @@ START_TEST(test_without_memory) {
 }
 END_TEST
 
-RG_TESTS(loop_text, test_every_loop, test_once, test_tables, test_unknown,
-         test_without_memory)
+RG_TESTS(loop_text, test_every_loop, test_once, test_tables, test_unknown, test_without_memory)

@@ -294,6 +294,7 @@ static const struct {
     { "conv2d_with", LONG, "its work grows with the square, where the window grows, too" },
     { "std_dim", SINGLES, "the slope is steep where two numbers are nearly the same" },
     { "std_dims", SINGLES, "the slope is steep where two numbers are nearly the same" },
+    { "bernoulli_with", SINGLES, "a draw near the probability is on the other side of it" },
     { "round_decimals", SINGLES, "float32 rounds to the other side" },
 };
 

@@ -72,7 +72,8 @@ static int64_t differs(int i, int64_t n, const int spread[4]) {
     const rg_dtype dtype = maps[i].dtype;
     static const double numbers[] = { 0.3, 1.7, 2 };
     const bool compares = is_in(" isnan isinf isfinite logical_not eq ne lt le gt ge logical_and "
-                                "logical_or logical_xor ", k->name);
+                                "logical_or logical_xor ",
+                                k->name);
     const bool divides = is_in(" div_floor div_trunc remainder fmod ", k->name);
     const size_t size = compares ? 1 : rgi_sizeof(dtype);
     char *p[5];

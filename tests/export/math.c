@@ -32,8 +32,8 @@ static float draw_float(void) {
 static double draw_double(void) {
     const uint64_t bits = (uint64_t)draw() << 32 | draw();
     const uint64_t few = (bits & 0x80f0000000000000) + (draw() & 3);
-    const uint64_t chosen[] = { few + 0x38f0000000000000, few + 0x3ff0000000000000,
-                                few & 0x8030000000000003, bits & 0x800fffffffffffff,
+    const uint64_t chosen[] = { few + 0x38f0000000000000,  few + 0x3ff0000000000000,
+                                few & 0x8030000000000003,  bits & 0x800fffffffffffff,
                                 bits & 0x807fffffffffffff, bits };
     double x;
     memcpy(&x, &chosen[draw() % 6], sizeof x);

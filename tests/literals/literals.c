@@ -98,6 +98,54 @@ ROW(rg_explain_options, inputs) {
     return rg_explain(loss, w, .f = sum_of_product, .inputs = RG_LIST(x, w)).agrees;
 }
 
+/* A recorded step that adds an input to a parameter. */
+typedef struct addition {
+    rg_tensor *w, *x, *y;
+    rg_replay *recorded;
+} addition;
+
+static void add_again(void *context) {
+    addition *a = (addition *)context;
+    a->y = rg_keep(rg_add(a->w, a->x));
+}
+
+static addition recorded_addition(void) {
+    addition a = { rg_ones(2), rg_ones(2), NULL, NULL };
+    a.recorded = rg_record(add_again, &a);
+    return a;
+}
+
+/* Frees the recording, and returns whether it was written to a file that has the text. */
+static bool wrote(addition a, bool done, const char *text) {
+    static char bytes[1 << 16];
+    FILE *f = fopen(in_folder("step.c"), "rb");
+    const size_t n = f ? fread(bytes, 1, sizeof bytes - 1, f) : 0;
+    bytes[n] = 0;
+    if (f)
+        fclose(f);
+    rg_replay_free(a.recorded);
+    rg_drop(a.y);
+    return done && strstr(bytes, text);
+}
+
+ROW(rg_replay_to_c_options, name) {
+    addition a = recorded_addition();
+    return wrote(a, rg_replay_to_c(a.recorded, in_folder("step.c"), .name = TEXT("plus")),
+                 "plus_step(");
+}
+
+ROW(rg_replay_to_c_options, inputs) {
+    addition a = recorded_addition();
+    return wrote(a, rg_replay_to_c(a.recorded, in_folder("step.c"), .inputs = RG_LIST(a.x)),
+                 "const float *input0");
+}
+
+ROW(rg_replay_to_c_options, parameters) {
+    addition a = recorded_addition();
+    return wrote(a, rg_replay_to_c(a.recorded, in_folder("step.c"), .parameters = RG_LIST(a.w)),
+                 "step_step(");
+}
+
 ROW(rg_tokens_options, dtype) {
     const uint32_t ids[] = { 1, 2, 3 };
     if (!write_file("tokens", ids, sizeof ids))

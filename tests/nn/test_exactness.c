@@ -196,6 +196,7 @@ static void check_case(golden_file *f, char *words, bool met[]) {
  * round them to integers. */
 static const char *const plain[] = {
     "neg",           "abs",           "sign",          "floor",         "ceil",
+    "bernoulli",
     "round",         "trunc",         "nan_to_num",    "relu",          "hardtanh",
     "hardshrink",    "threshold",     "div_floor",     "div_trunc",     "maximum",
     "minimum",       "fmax",          "fmin",          "isnan",         "isinf",
@@ -218,7 +219,7 @@ static const char *const plain[] = {
  * kernel without the gradient's op. row_norms has the same bits as norm
  * (tests/tensor/test_reduce.c). */
 static const char *const within[] = { "conv_input", "conv_weight", "fold", "interleave",
-                                      "unindex", "unstride", "row_norms" };
+                                      "unindex", "unstride", "row_norms", "prelu_grad" };
 
 static bool names(int n, const char *const list[], const char *name) {
     bool found = false;

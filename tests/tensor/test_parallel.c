@@ -140,9 +140,9 @@ static bool cross_entropy(rg_tensor *y, rg_tensor *const in[]) {
     RG_SCOPE();
     rg_tensor *losses = rg_empty_dims(RG_DIMS(y->size[0]), y->dtype),
               *shifts = rg_empty_dims(RG_DIMS(y->size[0], 2), y->dtype);
-    const k_nll_targets z = { in[1], NULL, y->size[1], 1, 0 };
+    const k_nll_targets z = { in[1], NULL, y->size[1], 1, 0, NULL };
     k_cross_entropy(&z, losses, shifts, in[0]);
-    return k_cross_entropy_backward(&z, y, shifts, in[0], losses, 1);
+    return k_cross_entropy_backward(&z, y, shifts, in[0], losses);
 }
 
 static bool softmax(rg_tensor *y, rg_tensor *const in[]) {

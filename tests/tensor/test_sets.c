@@ -662,13 +662,14 @@ static void try_cross_entropy(int64_t n, rg_dtype dtype, double shift, bool weig
     }
     for (int64_t i = 0; i < x->numel; i++)
         rgi_store_f64(x->data + i * (int64_t)rgi_sizeof(dtype), dtype, value(x, i) + shift);
-    const k_nll_targets z = { target, weighted ? weight : NULL, n, 1, -1 };
+    double total = 0.5;
+    const k_nll_targets z = { target, weighted ? weight : NULL, n, 1, -1, &total };
     for (k_set = 0; k_set <= best; k_set++) {
         rg_tensor *y = rgi_own(rgi_new(dtype, 1, target->size)),
                   *shifts = rgi_own(rgi_new(dtype, 2, (int64_t[]){ ROWS, 2 }));
         rg_tensor *gx = rgi_own(rgi_new(dtype, 2, x->size));
         k_cross_entropy(&z, y, shifts, x);
-        k_cross_entropy_backward(&z, gx, shifts, x, g, 2);
+        k_cross_entropy_backward(&z, gx, shifts, x, g);
         if (k_set) {
             check_bits(y, plain[0], "cross_entropy");
             check_bits(shifts, plain[1], "shifts");

@@ -4,6 +4,11 @@
  * max + ln sum_i e^(x_i - max) of each row. The row's shift is two numbers whose sum is lse.
  */
 
+/* Returns the weight of the class that is target i, which isn't to be ignored. */
+K_INLINE double K_NAME(cross_entropy_weight)(const k_nll_rows *z, int64_t i) {
+    return z->weight ? (double)*(const T *)(z->weight + z->target[i] * z->weight_step) : 1;
+}
+
 /* Stores the two numbers of a row's shift: lse rounded to T, and the rounding error. If |max| is
  * 1024 or more, even a double would lose digits of log_total in max + log_total. In that case, and
  * if max is NaN, stores max and log_total instead. */
@@ -22,13 +27,12 @@ K_INLINE void K_NAME(store_shift)(T *shift, T max, T log_total) {
  * log_total = ln sum_i e^(x_i - max). If t is to be ignored, y = 0. Also stores the row's shift.
  * The maximum of the next row is computed before this row's logarithm, so that the processor can
  * begin with the next row's powers while it still computes the logarithm. */
-static void K_NAME(cross_entropy)(const nll_work *work, int64_t begin, int64_t end) {
-    const k_nll_targets *z = work->z;
+static void K_NAME(cross_entropy)(const k_nll_rows *z, int64_t begin, int64_t end) {
     const int64_t n = z->classes;
-    const int64_t *target = (const int64_t *)z->target->data;
-    T *y = (T *)work->y->data;
-    T *shift = (T *)work->shifts->data;
-    const T *x = (const T *)work->x->data + begin * n;
+    const int64_t *target = z->target;
+    T *y = (T *)z->y;
+    T *shift = (T *)z->shifts;
+    const T *x = (const T *)z->x + begin * n;
     T max = begin < end ? K_NAME(greatest)(x, n) : 0;
     for (int64_t r = begin; r < end; r++, x += n) {
         const T total = K_NAME(sum_of_powers)(x, n, max);
@@ -37,7 +41,8 @@ static void K_NAME(cross_entropy)(const nll_work *work, int64_t begin, int64_t e
         K_NAME(store_shift)(shift + 2 * r, max, log_total);
         y[r] = 0;
         if (target[r] != z->ignore)
-            y[r] = (T)(-(double)(x[target[r]] - max - log_total) * nll_weight(z, r));
+            y[r] =
+                (T)(-(double)(x[target[r]] - max - log_total) * K_NAME(cross_entropy_weight)(z, r));
         max = next_max;
     }
 }
@@ -53,20 +58,20 @@ K_INLINE void K_NAME(cross_entropy_gradient)(T *restrict gx, const T *restrict x
 }
 
 /* gx[i] = (e^(x[i] - lse) - (i == t)) * own, where t is the row's target. own =
- * weight[t] * g * work->scale, or 0 if t is to be ignored. */
-static void K_NAME(cross_entropy_backward)(const nll_work *work, int64_t begin, int64_t end) {
-    const k_nll_targets *z = work->z;
+ * weight[t] * g / *z->total, or 0 if t is to be ignored. */
+static void K_NAME(cross_entropy_backward)(const k_nll_rows *z, int64_t begin, int64_t end) {
     const int64_t n = z->classes;
-    const int64_t *target = (const int64_t *)z->target->data;
-    const T *g = (const T *)work->g->data;
-    const T *shift = (const T *)work->shifts->data;
+    const int64_t *target = z->target;
+    const T *g = (const T *)z->g;
+    const T *shift = (const T *)z->shifts;
+    const double scale = z->total ? 1 / *z->total : 1;
     for (int64_t r = begin; r < end; r++) {
         const bool counts = target[r] != z->ignore;
-        const T *x = (const T *)work->x->data + r * n;
-        T *gx = (T *)work->y->data + r * n;
+        const T *x = (const T *)z->x + r * n;
+        T *gx = (T *)z->y + r * n;
         double own = 0;
         if (counts)
-            own = (double)g[work->g->ndim ? r : 0] * work->scale * nll_weight(z, r);
+            own = (double)g[z->own_g ? r : 0] * scale * K_NAME(cross_entropy_weight)(z, r);
         K_NAME(cross_entropy_gradient)(gx, x, n, shift + 2 * r, (T)own);
         if (counts)
             gx[target[r]] -= (T)own;

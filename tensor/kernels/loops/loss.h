@@ -70,7 +70,7 @@ K_INLINE T K_NAME(slope_bce_logits)(const ELEMENT *e) {
 /* ---- loops: y[i] = value(x[i], target[i], by[i] * scale) * weight[i] ------------------------- */
 
 K_INLINE void K_NAME(loss_steps)(char *const p[], const int64_t s[], int64_t n,
-                                 const loss_context *k, LOSS *value) {
+                                 const k_loss_context *k, LOSS *value) {
     const T c = (T)k->c;
     const T scale = (T)k->scale;
     K_INDEPENDENT
@@ -89,7 +89,7 @@ K_INLINE void K_NAME(loss_steps)(char *const p[], const int64_t s[], int64_t n,
  * elements of y, x and the target are contiguous. The weight and `by` must either both be
  * contiguous or both be single numbers. */
 K_INLINE void K_NAME(loss_each)(char *const p[], const int64_t s[], int64_t n,
-                                const loss_context *k, LOSS *value) {
+                                const k_loss_context *k, LOSS *value) {
     const int64_t size = sizeof(T);
     const int64_t numbers[LOSS_OPERANDS] = {
         [LOSS_Y] = size,
@@ -113,7 +113,7 @@ K_INLINE bool K_NAME(loss_lies_well)(const int64_t s[]) {
 
 static void K_NAME(loss)(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const int bytes[LOSS_OPERANDS] = { sizeof(T), sizeof(T), sizeof(T), sizeof(T), sizeof(T) };
-    const loss_context *k = context;
+    const k_loss_context *k = context;
     if (!K_NAME(loss_lies_well)(s)) {
         k_run_beside(K_NAME(loss), LOSS_OPERANDS, bytes, p, s, n, context);
         return;
@@ -129,7 +129,7 @@ static void K_NAME(loss)(char *const p[], const int64_t s[], int64_t n, const vo
 
 static void K_NAME(loss_slope)(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const int bytes[LOSS_OPERANDS] = { sizeof(T), sizeof(T), sizeof(T), sizeof(T), sizeof(T) };
-    const loss_context *k = context;
+    const k_loss_context *k = context;
     if (!K_NAME(loss_lies_well)(s)) {
         k_run_beside(K_NAME(loss_slope), LOSS_OPERANDS, bytes, p, s, n, context);
         return;

@@ -1,7 +1,7 @@
 /*
  * places.c: rg_move_places tells a module that registered fields have moved with a block of memory.
  */
-#include "registry.h"
+#include "nn/registry.h"
 #include "tensor/threads/lock.h"
 
 bool(rg_move_places)(rg_module *m, const void *from, void *to, size_t bytes) {

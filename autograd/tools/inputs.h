@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "autograd.h"
+#include "autograd/autograd.h"
 
 /* The number of NULLs after the inputs. */
 enum { RG_INPUTS_BEHIND = 16 };

@@ -1,0 +1,432 @@
+/*
+ * to_c.c: writes a lowered step (autograd/replay/lower.h) as a C file: the text of each loop that
+ * the step calls, the values with which the memory begins, and a function that makes the calls.
+ */
+#include "to_c.h"
+#include "loop_text.h"
+#include "autograd/replay/lower.h"
+#include "tensor/files/file.h"
+#include "tensor/handle.h"
+#include "tensor/messages/callback.h"
+#include "tensor/observer.h"
+#include "tensor/text/text.h"
+
+#include <ctype.h>
+
+/* The name of the function in error messages. */
+static const char function[] = "replay_to_c";
+
+/* The file that is being written. offset[i] is the offset of region i in the step's memory. */
+typedef struct {
+    const rg_lowered *l;
+    const rg_replay_to_c_options *o;
+    rg_text text;
+    char capitals[64];
+    int64_t *offset, bytes;
+} c_file;
+
+/* ---- the plan of the memory --------------------------------------------------------- */
+
+enum { PLACE_ALIGNMENT = 64 };
+
+static void place_region(c_file *f, size_t i) {
+    if (f->offset[i] >= 0)
+        return;
+    f->offset[i] = f->bytes;
+    const int64_t bytes = (int64_t)f->l->trace.regions[i].bytes;
+    f->bytes += (bytes + PLACE_ALIGNMENT - 1) / PLACE_ALIGNMENT * PLACE_ALIGNMENT;
+}
+
+static int c_region_of(const c_file *f, const rg_tensor *t) {
+    for (size_t i = 0; i < f->l->n; i++)
+        if (f->l->storages[i] == t->storage)
+            return (int)i;
+    return -1;
+}
+
+/* Gives each region a place: first the parameters, then what has values at the beginning, then all
+ * else that a call uses. */
+static void place_regions(c_file *f) {
+    const k_trace *t = &f->l->trace;
+    for (size_t i = 0; i < t->n_regions; i++)
+        f->offset[i] = -1;
+    for (int i = 0; i < f->o->parameters.n; i++)
+        place_region(f, (size_t)c_region_of(f, f->o->parameters.v[i]));
+    for (size_t i = 0; i < f->l->n; i++)
+        if (!f->l->computed[i])
+            place_region(f, i);
+    for (size_t i = 0; i < t->n_values; i++)
+        if (t->values[i].kind == K_PLACE)
+            place_region(f, (size_t)t->values[i].region);
+    for (int i = 0; i < f->o->inputs.n; i++)
+        place_region(f, (size_t)c_region_of(f, f->o->inputs.v[i]));
+    if (f->o->output != RG_NONE)
+        place_region(f, (size_t)c_region_of(f, f->o->output));
+}
+
+/* ---- numbers and arguments ------------------------------------------------------------ */
+
+static const char *c_type(rg_dtype dtype) {
+#define TYPE(NAME, suffix, type, ...) [RG_##NAME] = #type,
+    static const char *const types[] = { RG_DTYPES(TYPE, ) };
+    return types[dtype];
+}
+
+static void add_c_number(rg_text *text, double x) {
+    if (x != x)
+        rgi_text_add(text, "NAN");
+    else if (x - x != 0)
+        rgi_text_add(text, x < 0 ? "-INFINITY" : "INFINITY");
+    else
+        rgi_text_add(text, "%a", x);
+}
+
+/* Adds the address of an element. */
+static void add_element(rg_text *text, const k_value *v) {
+    const rg_dtype dtype = v->dtype;
+    rgi_text_add(text, "(char *)(%s[]){ ", c_type(dtype));
+    if (rgi_is_float(dtype))
+        add_c_number(text, rgi_load_f64(&v->bits, dtype));
+    else
+        rgi_text_add(text, "%lld", (long long)rgi_load_i64(&v->bits, dtype));
+    rgi_text_add(text, " }");
+}
+
+/* The number of bytes by which a place moves from one call of a run of calls to the next. */
+typedef int64_t place_step;
+
+/* Adds an address in the step's memory. A field of a struct may be a pointer of any type. */
+static void add_c_place(c_file *f, const k_value *v, place_step step, bool is_field) {
+    rgi_text_add(&f->text, "%sm + %lld", is_field ? "(void *)(" : "",
+                 (long long)(f->offset[v->region] + v->offset));
+    if (step)
+        rgi_text_add(&f->text, " + i * (%lld)", (long long)step);
+    rgi_text_add(&f->text, "%s", is_field ? ")" : "");
+}
+
+static void add_c_value(c_file *f, const k_value *v, place_step step, bool is_field) {
+    rg_text *text = &f->text;
+    switch (v->kind) {
+    case K_PLACE: add_c_place(f, v, step, is_field); break;
+    case K_NULL: rgi_text_add(text, "0"); break;
+    case K_DOUBLE: add_c_number(text, v->number); break;
+    case K_BOOL:
+    case K_INT:
+    case K_INT64: rgi_text_add(text, "%lld", (long long)v->whole); break;
+    case K_ELEMENT: add_element(text, v); break;
+    case K_BEGIN:
+    case K_END: break;
+    }
+}
+
+static bool is_array(const char *type) {
+    return strcmp(type, "char *") == 0 || strcmp(type, "int64_t") == 0
+           || strcmp(type, "double") == 0;
+}
+
+/* Adds the arguments of a call; steps[i] belongs to value i. */
+static void add_arguments(c_file *f, const k_traced_call *c, const place_step steps[]) {
+    const k_value *v = f->l->trace.values + c->first;
+    bool first = true, in_struct = false;
+    for (size_t i = 0; i < c->count; i++) {
+        if (v[i].kind == K_END) {
+            rgi_text_add(&f->text, " }");
+            in_struct = false;
+            continue;
+        }
+        in_struct = v[i].kind == K_BEGIN ? v[i].type && !is_array(v[i].type) : in_struct;
+        rgi_text_add(&f->text, "%s", first ? "" : ", ");
+        first = v[i].kind == K_BEGIN;
+        if (first && !v[i].type)
+            rgi_text_add(&f->text, "{ ");
+        else if (first && is_array(v[i].type))
+            rgi_text_add(&f->text, "(%s[]){ ", v[i].type);
+        else if (first)
+            rgi_text_add(&f->text, "&(const %s){ ", v[i].type);
+        else
+            add_c_value(f, &v[i], steps[i], in_struct);
+    }
+}
+
+/* ---- runs of calls --------------------------------------------------------------------- */
+
+/* The greatest number of values of a call. */
+enum { MOST_VALUES = 64 };
+
+/* Returns whether call b is the same as call a but for the offsets of places. Then sets steps[i] to
+ * the difference for value i. */
+static bool differ_by_places(const k_trace *t, const k_traced_call *a, const k_traced_call *b,
+                             place_step steps[MOST_VALUES]) {
+    if (strcmp(a->loop, b->loop) != 0 || a->dtype != b->dtype || a->from != b->from
+        || a->count != b->count || a->count > MOST_VALUES)
+        return false;
+    for (size_t i = 0; i < a->count; i++) {
+        const k_value *x = &t->values[a->first + i], *y = &t->values[b->first + i];
+        steps[i] = 0;
+        if (x->kind != y->kind || x->region != y->region)
+            return false;
+        if (x->kind == K_PLACE)
+            steps[i] = y->offset - x->offset;
+        else if (x->kind != K_BEGIN && x->kind != K_END && x->bits != y->bits)
+            return false;
+    }
+    return true;
+}
+
+/* Returns how many calls from call number `first` on differ by the same steps each. */
+static size_t run_length(const k_trace *t, size_t first, place_step steps[MOST_VALUES]) {
+    memset(steps, 0, MOST_VALUES * sizeof *steps);
+    place_step next[MOST_VALUES];
+    size_t n = 1;
+    while (first + n < t->n_calls
+           && differ_by_places(t, &t->calls[first + n - 1], &t->calls[first + n], next)) {
+        if (n == 1)
+            memcpy(steps, next, sizeof next);
+        else if (memcmp(steps, next, t->calls[first].count * sizeof *steps) != 0)
+            break;
+        n++;
+    }
+    if (n == 1)
+        memset(steps, 0, MOST_VALUES * sizeof *steps);
+    return n;
+}
+
+static const char *suffix_of(int dtype) {
+#define SUFFIX(NAME, suffix, ...) [RG_##NAME] = "_" #suffix,
+    static const char *const suffixes[RG_DTYPE_COUNT + 1] = { RG_DTYPES(SUFFIX, )[K_NO_DTYPE] =
+                                                                  "" };
+    return suffixes[dtype];
+}
+
+/* Writes the name of the loop of a call. */
+static void loop_name(const k_traced_call *c, char name[80]) {
+    if (strcmp(c->loop, "convert") == 0)
+        snprintf(name, 80, "convert%s%s", suffix_of(c->dtype), suffix_of(c->from));
+    else
+        snprintf(name, 80, "%s%s", c->loop, suffix_of(c->dtype));
+}
+
+static void add_calls(c_file *f) {
+    const k_trace *t = &f->l->trace;
+    place_step steps[MOST_VALUES];
+    for (size_t i = 0; i < t->n_calls;) {
+        const size_t n = run_length(t, i, steps);
+        char name[80];
+        loop_name(&t->calls[i], name);
+        if (n > 1)
+            rgi_text_add(&f->text, "    for (int64_t i = 0; i < %zu; i++)\n    ", n);
+        rgi_text_add(&f->text, "    %s(", name);
+        add_arguments(f, &t->calls[i], steps);
+        rgi_text_add(&f->text, ");\n");
+        i += n;
+    }
+}
+
+/* ---- the file ----------------------------------------------------------------------------- */
+
+/* Adds the values with which a region begins, as 32-bit words. Returns the number of words. */
+static size_t add_words(c_file *f, size_t region, size_t before) {
+    const k_region *r = &f->l->trace.regions[region];
+    const size_t words = (r->bytes + 3) / 4;
+    for (size_t i = 0; i < words; i++) {
+        uint32_t word = 0;
+        memcpy(&word, r->begin + 4 * i, RG_MIN(4, r->bytes - 4 * i));
+        rgi_text_add(&f->text, "%s0x%08x,", (before + i) % 8 ? " " : "\n    ", word);
+    }
+    return words;
+}
+
+static bool has_values(const c_file *f, size_t region) {
+    return f->offset[region] >= 0 && !f->l->computed[region] && f->l->trace.regions[region].bytes;
+}
+
+static void add_begin(c_file *f) {
+    const char *name = f->o->name;
+    size_t words = 0;
+    rgi_text_add(&f->text, "static const uint32_t %s_values[] = {", name);
+    for (size_t i = 0; i < f->l->n; i++)
+        if (has_values(f, i))
+            words += add_words(f, i, words);
+    rgi_text_add(&f->text, "%s\n};\n\nvoid %s_begin(void *memory) {\n", words ? "" : " 0", name);
+    rgi_text_add(&f->text, "    char *m = memory;\n    (void)m;\n");
+    words = 0;
+    for (size_t i = 0; i < f->l->n; i++) {
+        if (!has_values(f, i))
+            continue;
+        const size_t bytes = f->l->trace.regions[i].bytes;
+        rgi_text_add(&f->text, "    memcpy(m + %lld, %s_values + %zu, %zu);\n",
+                     (long long)f->offset[i], name, words, bytes);
+        words += (bytes + 3) / 4;
+    }
+    rgi_text_add(&f->text, "}\n\n");
+}
+
+static int64_t offset_of(const c_file *f, const rg_tensor *t) {
+    const int region = c_region_of(f, t);
+    return f->offset[region] + (t->data - f->l->trace.regions[region].begin);
+}
+
+static void add_step(c_file *f) {
+    const rg_list in = f->o->inputs;
+    const rg_tensor *y = f->o->output;
+    if (y == RG_NONE)
+        rgi_text_add(&f->text, "void %s_step(void *memory", f->o->name);
+    else
+        rgi_text_add(&f->text, "const %s *%s_step(void *memory", c_type((rg_dtype)y->dtype),
+                     f->o->name);
+    for (int i = 0; i < in.n; i++)
+        rgi_text_add(&f->text, ", const %s *input%d", c_type((rg_dtype)in.v[i]->dtype), i);
+    rgi_text_add(&f->text, ") {\n    char *m = memory;\n");
+    for (int i = 0; i < in.n; i++)
+        rgi_text_add(&f->text, "    memmove(m + %lld, input%d, %zu);\n",
+                     (long long)offset_of(f, in.v[i]), i,
+                     (size_t)in.v[i]->numel * rgi_sizeof((rg_dtype)in.v[i]->dtype));
+    add_calls(f);
+    if (y != RG_NONE)
+        rgi_text_add(&f->text, "    return (const %s *)(void *)(m + %lld);\n",
+                     c_type((rg_dtype)y->dtype), (long long)offset_of(f, y));
+    rgi_text_add(&f->text, "}\n");
+}
+
+static void add_head(c_file *f) {
+    const k_trace *t = &f->l->trace;
+    rgi_text_add(&f->text,
+                 "/*\n * %s_step: a recorded step, written by regard's rg_replay_to_c. It makes "
+                 "%zu calls of\n"
+                 " * loops on %lld bytes of memory. Compile it without -ffast-math, and for a "
+                 "processor with fused\n * multiply-adds with -ffp-contract=off.\n */\n",
+                 f->o->name, t->n_calls, (long long)f->bytes);
+}
+
+/* Adds the program that -DNAME_SELF_TEST makes of the file. */
+static void add_self_test(c_file *f) {
+    const rg_list in = f->o->inputs;
+    const rg_tensor *y = f->o->output;
+    const char *name = f->o->name;
+    rgi_text_add(&f->text,
+                 "\n#ifdef %s_SELF_TEST\n#include <stdio.h>\n\n"
+                 "#ifndef %s_STEPS\n#define %s_STEPS 3\n#endif\n\nint main(void) {\n"
+                 "    static uint64_t memory[%s_BYTES / 8 + 8];\n"
+                 "    char *m = (char *)memory + (64 - (uintptr_t)memory %% 64) %% 64;\n"
+                 "    %s_begin(m);\n    for (int i = 0; i < %s_STEPS; i++) {\n        ",
+                 f->capitals, f->capitals, f->capitals, f->capitals, name, f->capitals);
+    if (y != RG_NONE)
+        rgi_text_add(&f->text, "const %s *y = ", c_type((rg_dtype)y->dtype));
+    rgi_text_add(&f->text, "%s_step(m", name);
+    for (int i = 0; i < in.n; i++)
+        rgi_text_add(&f->text, ", (const void *)(m + %lld)", (long long)offset_of(f, in.v[i]));
+    rgi_text_add(&f->text, ");\n");
+    if (y != RG_NONE)
+        rgi_text_add(&f->text,
+                     "        for (int k = 0; k < %lld; k++)\n"
+                     "            printf(\"%%a\\n\", (double)y[k]);\n",
+                     (long long)y->numel);
+    rgi_text_add(&f->text, "    }\n    return 0;\n}\n#endif\n");
+}
+
+/* Adds the text of the loops that the step calls. */
+static bool add_loops(c_file *f) {
+    const k_trace *t = &f->l->trace;
+    RG_SCOPE();
+    char(*names)[80] = rgi_scope_alloc((t->n_calls + 1) * sizeof *names);
+    const char **list = rgi_scope_alloc((t->n_calls + 1) * sizeof *list);
+    if (!names || !list)
+        return false;
+    int n = 0;
+    for (size_t i = 0; i < t->n_calls; i++) {
+        list[n] = names[n];
+        loop_name(&t->calls[i], names[n]);
+        bool known = false;
+        for (int k = 0; k < n && !known; k++)
+            known = strcmp(names[k], names[n]) == 0;
+        n += !known;
+    }
+    return rgi_loop_text(&f->text, function, n, list);
+}
+
+static bool make_c_text(c_file *f) {
+    place_regions(f);
+    add_head(f);
+    if (!add_loops(f))
+        return false;
+    rgi_text_add(&f->text, "\nenum { %s_BYTES = %lld };\n\n", f->capitals, (long long)f->bytes);
+    add_begin(f);
+    add_step(f);
+    add_self_test(f);
+    return !f->text.failed;
+}
+
+/* Returns whether s can begin a name in C. */
+static bool is_name(const char *s) {
+    if (!s || !(isalpha((unsigned char)*s) || *s == '_'))
+        return false;
+    size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+    return !s[n] && n < sizeof((c_file *)0)->capitals;
+}
+
+/* Checks a tensor of the options. */
+static bool is_contiguous_given(rg_tensor *t, const char *what) {
+    if (!rgi_given_tensor(t, function))
+        return false;
+    RG_FAIL_VALUE_IF(!(t->flags & RG_CONTIGUOUS), function, "%s isn't contiguous", what);
+    return true;
+}
+
+static bool are_given(const rg_replay_to_c_options *o) {
+    if (!rgi_given_list(o->inputs.n, o->inputs.v, function)
+        || !rgi_given_list(o->parameters.n, o->parameters.v, function))
+        return false;
+    for (int i = 0; i < o->inputs.n; i++)
+        if (!is_contiguous_given(o->inputs.v[i], "an input"))
+            return false;
+    for (int i = 0; i < o->parameters.n; i++)
+        if (!is_contiguous_given(o->parameters.v[i], "a parameter"))
+            return false;
+    return o->output == RG_NONE || is_contiguous_given(o->output, "the output");
+}
+
+/* Checks that the step works on the tensors of the options. */
+static bool are_in_step(const rg_lowered *l, const rg_replay_to_c_options *o) {
+    const c_file f = { .l = l, .o = o };
+    for (int i = 0; i < o->inputs.n; i++)
+        RG_FAIL_VALUE_IF(c_region_of(&f, o->inputs.v[i]) < 0, function,
+                         "the step doesn't use inputs[%d]", i);
+    for (int i = 0; i < o->parameters.n; i++)
+        RG_FAIL_VALUE_IF(c_region_of(&f, o->parameters.v[i]) < 0, function,
+                         "the step doesn't use parameters[%d]", i);
+    RG_FAIL_VALUE_IF(o->output != RG_NONE && c_region_of(&f, o->output) < 0, function,
+                     "the step doesn't compute the output");
+    return true;
+}
+
+/* Writes the lowered step to the file at `path`. */
+static bool write_file(const rg_lowered *l, const char *path, const rg_replay_to_c_options *o) {
+    RG_SCOPE();
+    c_file f = { .l = l, .o = o };
+    for (size_t i = 0; o->name[i]; i++)
+        f.capitals[i] = (char)toupper((unsigned char)o->name[i]);
+    f.offset = rgi_scope_alloc((l->trace.n_regions + 1) * sizeof *f.offset);
+    bool ok = f.offset && are_in_step(l, o) && make_c_text(&f);
+    rg_writer w;
+    ok = ok && rgi_writer_begin(&w, function, path);
+    if (ok) {
+        rgi_write(&w, f.text.v, f.text.n);
+        ok = rgi_writer_end(&w);
+    }
+    rgi_text_free(&f.text);
+    return ok;
+}
+
+bool rg_replay_to_c_with(rg_replay *r, const char *path, rg_replay_to_c_options o) {
+    if (rgi_training_halted() || !rgi_may_do_once(function)
+        || !rgi_handle_given(r, function, RG_HANDLE_REPLAY) || !rgi_given_path(path, function))
+        return false;
+    RG_FAIL_VALUE_IF(!is_name(o.name), function, "%s can't begin a name in C",
+                     o.name ? o.name : "NULL");
+    rg_lowered l;
+    if (!are_given(&o) || !rgi_replay_lower(r, o.inputs, &l))
+        return false;
+    const bool ok = write_file(&l, path, &o);
+    rgi_lowered_free(&l);
+    return ok;
+}

@@ -1,0 +1,52 @@
+/*
+ * to_c.h: writes a recorded step as a C file that needs no library.
+ */
+#pragma once
+
+#include "../replay/replay.h"
+#include "../ops/ops.h"
+#pragma GCC system_header
+
+RG_PUBLIC_BEGIN
+
+typedef struct RG_OPTIONS rg_replay_to_c_options {
+    RG_BY_NAME;
+    /* The beginning of all names in the file. */
+    const char *name RG_DEFAULT("step");
+    /* The tensors that the program writes to between the steps, in the order of the arguments of
+     * the function NAME_step. */
+    rg_list inputs RG_DEFAULT({});
+    /* The tensors whose memory comes first, such as the parameters of a model in state_dict's
+     * order. */
+    rg_list parameters RG_DEFAULT({});
+    /* The tensor that the step computes for its caller, such as the loss. NAME_step returns the
+     * address of its elements. */
+    rg_tensor *output RG_DEFAULT(RG_NONE);
+} rg_replay_to_c_options;
+
+/* Writes the recorded step to a C99 file, which does what rg_replay_run does, with the bits that it
+ * has in the first instruction set (REGARD_CPU=sse2 on x86-64). The file allocates no memory, and
+ * calls no function of a library but memcpy and its like. It declares
+ *
+ *     NAME_BYTES                        the size of the memory for parameters and all else
+ *     void NAME_begin(void *memory)     copies the present values of all tensors into the memory
+ *     const float *NAME_step(void *memory, const float *input0, const int64_t *input1, ...)
+ *                                       makes a step, and returns the elements of `output`
+ *
+ * where the memory is aligned to 64 bytes. With -DNAME_SELF_TEST the file is a program, which makes
+ * three steps on the present inputs, and prints the output after each. The checks of values that a
+ * run makes, such as of indices, aren't in the file: its inputs must be valid.
+ *
+ * For the time being, a step may consist of elementwise functions, copies, sums, means, maxima,
+ * softmax, products of matrices, elementwise losses, and SGD without momentum. Anything else is
+ * refused with its name, and so is a step that has a state of its own (random numbers, the step
+ * counts of other optimizers). To find the calls of the step's loops, the function repeats the step
+ * on the recording's own tensors, which get their elements and their gradients back; for graphs
+ * that have saved a result of the step, it counts as a run. Returns false if it fails. */
+bool rg_replay_to_c_with(rg_replay *r, const char *path, rg_replay_to_c_options options);
+#define rg_replay_to_c(r, path, ...) \
+    rg_replay_to_c_with(             \
+        r, path,                     \
+        RG_KEYWORDS(rg_replay_to_c_options, (.name = "step", .output = RG_NONE), __VA_ARGS__))
+
+RG_PUBLIC_END

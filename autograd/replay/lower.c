@@ -1,0 +1,269 @@
+/*
+ * lower.c: lowers a recorded step: finds the calls of loops that a repetition of the step makes,
+ * with all of their arguments. These calls must compute what the repetition computes, also after
+ * further steps and with other inputs. An operation whose calls depend on values, or that computes
+ * without loops, doesn't pass.
+ */
+#include "lower.h"
+#include "recording.h"
+#include "tensor/memory.h"
+#include "tensor/messages/callback.h"
+
+/* The function that each failure names. */
+static const char name[] = "replay_to_c";
+
+/* ---- the memory of a step ---------------------------------------------------------- */
+
+/* The number of the storage's region, or -1. */
+static int region_of_storage(const rg_lowered *l, const rg_storage *s) {
+    for (size_t i = 0; i < l->n; i++)
+        if (l->storages[i] == s)
+            return (int)i;
+    return -1;
+}
+
+/* Makes a region of each storage that the recording's tensors use. Returns false if memory ran
+ * out. */
+static bool find_regions(const rg_replay *r, rg_lowered *l) {
+    l->room = r->held.n;
+    l->storages = rgi_alloc(r->held.n * sizeof *l->storages, RG_MEM_OTHER);
+    l->computed = rgi_alloc(r->held.n * sizeof *l->computed, RG_MEM_OTHER);
+    if (!l->storages || !l->computed)
+        return false;
+    for (size_t i = 0; i < r->held.n; i++) {
+        const rg_storage *s = ((const rg_tensor *)r->held.v[i])->storage;
+        if (region_of_storage(l, s) >= 0)
+            continue;
+        if (k_trace_region(&l->trace, s->data, s->bytes, false) < 0)
+            return false;
+        l->computed[l->n] = r->data[i].computed;
+        l->storages[l->n++] = s;
+    }
+    return true;
+}
+
+/* Copies of all regions that are storages. */
+typedef struct {
+    char *bytes;
+    size_t size;
+} memory_copy;
+
+static memory_copy copy_memory(const rg_lowered *l) {
+    memory_copy c = { NULL, 1 };
+    for (size_t i = 0; i < l->n; i++)
+        c.size += l->trace.regions[i].bytes;
+    c.bytes = rgi_alloc(c.size, RG_MEM_OTHER);
+    char *to = c.bytes;
+    for (size_t i = 0; i < l->n && to; i++) {
+        memcpy(to, l->trace.regions[i].begin, l->trace.regions[i].bytes);
+        to += l->trace.regions[i].bytes;
+    }
+    return c;
+}
+
+static void put_back(const rg_lowered *l, const memory_copy *c) {
+    const char *from = c->bytes;
+    for (size_t i = 0; i < l->n; i++) {
+        memcpy(l->trace.regions[i].begin, from, l->trace.regions[i].bytes);
+        from += l->trace.regions[i].bytes;
+    }
+}
+
+static bool memory_equals(const rg_lowered *l, const memory_copy *c) {
+    const char *from = c->bytes;
+    for (size_t i = 0; i < l->n; i++) {
+        if (memcmp(l->trace.regions[i].begin, from, l->trace.regions[i].bytes) != 0)
+            return false;
+        from += l->trace.regions[i].bytes;
+    }
+    return true;
+}
+
+static void free_copy(memory_copy *c) { rgi_free(c->bytes, c->size, RG_MEM_OTHER); }
+
+/* ---- runs of the step ----------------------------------------------------------------- */
+
+/* Repeats the step with the loops of the first set, which the trace notes, too. */
+static k_function *first_set(const void *row, k_function *loop, const char *table, int dtype) {
+    (void)row;
+    (void)table;
+    (void)dtype;
+    return loop;
+}
+
+static bool run_alone(rg_replay *r, k_trace *t) {
+    if (t)
+        k_trace_begin(t);
+    else
+        k_trace_by(first_set);
+    const bool ok = rgi_replay_repeat(r, t ? &t->mark : NULL);
+    if (t)
+        k_trace_end(t);
+    else
+        k_trace_by(NULL);
+    return ok;
+}
+
+/* Makes the calls of the entries first .. last - 1. Returns false if memory ran out. */
+static bool run_calls(const k_trace *t, size_t first, size_t last) {
+    const size_t bytes = t->n_regions * sizeof(char *);
+    char **temporary = rgi_alloc(bytes, RG_MEM_OTHER);
+    bool ok = temporary;
+    for (size_t i = 0; temporary && i < t->n_regions; i++) {
+        temporary[i] = t->regions[i].temporary ? rgi_alloc(t->regions[i].bytes, RG_MEM_OTHER)
+                                               : NULL;
+        ok = ok && (temporary[i] || !t->regions[i].temporary);
+        if (temporary[i])
+            memset(temporary[i], 0, t->regions[i].bytes);
+    }
+    if (ok)
+        k_trace_repeat(t, first, last, temporary);
+    for (size_t i = 0; temporary && i < t->n_regions; i++)
+        rgi_free(temporary[i], t->regions[i].bytes, RG_MEM_OTHER);
+    rgi_free(temporary, bytes, RG_MEM_OTHER);
+    return ok;
+}
+
+/* Moves the elements of each input by one place; the last one stays, so that it is there twice.
+ * Each index stays within its bounds. */
+static void turn_inputs(rg_list inputs) {
+    for (int i = 0; i < inputs.n; i++) {
+        rg_tensor *t = inputs.v[i];
+        const size_t size = rgi_sizeof((rg_dtype)t->dtype);
+        const size_t rest = t->numel ? ((size_t)t->numel - 1) * size : 0;
+        memmove(t->data, t->data + size, rest);
+    }
+}
+
+/* Sets to zero what the step computes, so that nothing of an earlier step is left: the calls must
+ * write it. An index of zero is valid. */
+static void clear_results(const rg_lowered *l) {
+    for (size_t i = 0; i < l->n; i++)
+        if (l->computed[i])
+            memset(l->trace.regions[i].begin, 0, l->trace.regions[i].bytes);
+}
+
+/* Fails for the operation with index `at`. */
+static bool refuse_entry(const rg_replay *r, size_t at, const char *because) {
+    return rgi_fail(RG_NOT_IMPLEMENTED, name, "no C can be written yet for %s, which %s",
+                    r->entries[at].op, because);
+}
+
+/* Returns the index of the first entry that computes something else than the calls that it made
+ * while the step was traced. Requires that there is one. */
+static size_t find_other(rg_replay *r, const rg_lowered *l) {
+    for (size_t i = 0; i + 1 < r->n_entries; i++) {
+        memory_copy before = copy_memory(l);
+        k_trace_by(first_set);
+        const bool done = before.bytes && r->entries[i].redo(r->entries[i].context);
+        k_trace_by(NULL);
+        memory_copy wanted = done ? copy_memory(l) : (memory_copy){ NULL, 0 };
+        if (wanted.bytes)
+            put_back(l, &before);
+        const bool same = wanted.bytes && run_calls(&l->trace, i, i + 1)
+                          && memory_equals(l, &wanted);
+        if (wanted.bytes)
+            put_back(l, &wanted);
+        free_copy(&before);
+        free_copy(&wanted);
+        if (!same)
+            return i;
+    }
+    return r->n_entries - 1;
+}
+
+/* Repeats the step on the present memory, makes the calls on the same memory, and compares what
+ * both have computed. */
+static bool calls_compute_it(rg_replay *r, const rg_lowered *l) {
+    clear_results(l);
+    memory_copy before = copy_memory(l);
+    bool ok = before.bytes && run_alone(r, NULL);
+    memory_copy wanted = ok ? copy_memory(l) : (memory_copy){ NULL, 0 };
+    ok = wanted.bytes;
+    if (ok) {
+        put_back(l, &before);
+        ok = run_calls(&l->trace, 0, r->n_entries);
+    }
+    if (ok && !memory_equals(l, &wanted)) {
+        put_back(l, &before);
+        ok = refuse_entry(r, find_other(r, l),
+                          "computes without the library's loops, or calls them as values say");
+    }
+    free_copy(&before);
+    free_copy(&wanted);
+    return ok;
+}
+
+/* Compares the step and its calls on the memory as it is and, since numbers that were read from
+ * memory would stay as they are in the calls, after one and two steps with other inputs. */
+static bool calls_compute_all(rg_replay *r, const rg_lowered *l, rg_list inputs) {
+    for (int turn = 0; turn < 3; turn++) {
+        if (!calls_compute_it(r, l))
+            return false;
+        turn_inputs(inputs);
+    }
+    return true;
+}
+
+static bool trace_step(rg_replay *r, rg_lowered *l) {
+    if (!run_alone(r, &l->trace))
+        return false;
+    const k_trace *t = &l->trace;
+    if (t->failed && *t->refused)
+        return refuse_entry(r, t->refused_at,
+                            "calls a loop with other arguments than the usual ones");
+    return !t->failed;
+}
+
+static bool lower_from(rg_replay *r, rg_list inputs, rg_lowered *l) {
+    if (!find_regions(r, l))
+        return false;
+    memory_copy before = copy_memory(l);
+    if (!before.bytes)
+        return false;
+    bool ok = trace_step(r, l);
+    put_back(l, &before);
+    ok = ok && calls_compute_all(r, l, inputs);
+    put_back(l, &before);
+    free_copy(&before);
+    return ok;
+}
+
+/* Lowers the step, and leaves the leaves with the gradients that they have. */
+static bool lower_alone(rg_replay *r, rg_list inputs, rg_lowered *l) {
+    rg_tensor **grads = rgi_recording_takes_gradients(r);
+    if (!grads)
+        return false;
+    const bool ok = lower_from(r, inputs, l);
+    rgi_recording_puts_gradients_back(r, grads);
+    return ok;
+}
+
+/* Set while a thread lowers a step: only one thread can trace its loops. */
+static atomic_bool lowering;
+
+bool rgi_replay_lower(rg_replay *r, rg_list inputs, rg_lowered *to) {
+    *to = (rg_lowered){ .n = 0 };
+    for (size_t i = 0; i < r->n_entries; i++)
+        RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, r->entries[i].has_state, name,
+                      "no C can be written yet for %s, which keeps a state of its own",
+                      r->entries[i].op);
+    RG_FAIL_IF(atomic_exchange(&lowering, true), name, "another thread is writing a step");
+    bool ok = !atomic_exchange(&r->running, true);
+    if (ok) {
+        ok = lower_alone(r, inputs, to);
+        r->running = false;
+    } else {
+        rgi_fail(RG_RUNTIME_ERROR, name, "the recorded step is running");
+    }
+    lowering = false;
+    if (!ok)
+        rgi_lowered_free(to);
+    return ok;
+}
+
+void rgi_lowered_free(rg_lowered *l) {
+    rgi_free(l->storages, l->room * sizeof *l->storages, RG_MEM_OTHER);
+    rgi_free(l->computed, l->room * sizeof *l->computed, RG_MEM_OTHER);
+    k_trace_free(&l->trace);
+}

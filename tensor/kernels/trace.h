@@ -1,0 +1,82 @@
+/*
+ * trace.h: notes which loops a thread's kernels call, and with which arguments. While a thread
+ * traces, k_set is K_TRACED, and the macros that look up a loop (K_LOOP_OF and its kin, in sets.h)
+ * give it a function that notes the call and then calls the loop of the first set. Other threads
+ * get their loops as always.
+ *
+ * An argument is noted as one or more values: an address becomes a place in one of the regions of
+ * memory that the trace knows, an array or a struct becomes the values of its elements between
+ * K_BEGIN and K_END. So the calls can be made again on other memory (k_trace_repeat), or be written
+ * as text.
+ */
+#pragma once
+
+#include "kernels.h"
+
+typedef enum k_value_kind {
+    K_PLACE, /* An address: `offset` bytes behind the beginning of region number `region`. */
+    K_NULL,
+    K_INT64,
+    K_INT,
+    K_BOOL,
+    K_DOUBLE,
+    K_ELEMENT, /* The address of an element that the call reads; `bits` are the element's bytes. */
+    K_BEGIN,   /* The address of an array or a struct; its values follow, up to K_END. */
+    K_END
+} k_value_kind;
+
+typedef struct k_value {
+    k_value_kind kind;
+    int region;
+    rg_dtype dtype; /* The dtype of an element. */
+    /* The C type of an array's elements or of a struct; NULL for a struct inside a struct. */
+    const char *type;
+    union {
+        int64_t offset, whole;
+        double number;
+        uint64_t bits;
+    };
+} k_value;
+
+/* A call of a loop. The loop's name ends with `dtype` (unless that is K_NO_DTYPE) and, if it
+ * converts, with `from`. Its values are the elements first .. first + count - 1 of the trace's
+ * values. `loop` is the loop's name without type and set, such as "softmax"; `mark` is the value
+ * that trace->mark had. */
+typedef struct k_traced_call {
+    char loop[40];
+    int dtype, from;
+    const struct k_signature *signature;
+    k_function *function;
+    size_t first, count, mark;
+} k_traced_call;
+
+/* A block of memory. `temporary` is set if it was allocated during the trace. */
+typedef struct k_region {
+    char *begin;
+    size_t bytes;
+    bool temporary;
+} k_region;
+
+typedef struct k_trace {
+    k_traced_call *calls;
+    k_value *values;
+    k_region *regions;
+    size_t n_calls, calls_room, n_values, values_room, n_regions, regions_room;
+    size_t mark;
+    /* Set if a call can't be noted: `refused` names the loop, and refused_at is the mark. If memory
+     * ran out, `refused` is "". */
+    bool failed;
+    char refused[40];
+    size_t refused_at;
+} k_trace;
+
+/* Adds a region, and returns its number, or -1 if memory ran out. */
+int k_trace_region(k_trace *t, void *begin, size_t bytes, bool temporary);
+/* From k_trace_begin to k_trace_end, the calling thread notes its calls of loops in t, and computes
+ * alone. Requires that no other thread traces. */
+void k_trace_begin(k_trace *t);
+void k_trace_end(k_trace *t);
+/* Makes the noted calls with the marks first .. last - 1 again, on the regions' memory.
+ * temporary[i] is the address for region i, if that region is temporary. */
+void k_trace_repeat(const k_trace *t, size_t first, size_t last, char *const temporary[]);
+void k_trace_free(k_trace *t);

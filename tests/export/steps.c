@@ -1,0 +1,134 @@
+/*
+ * steps.c: steps that tests/export/run compiles as C. `steps FOLDER NAME N` writes the step NAME to
+ * FOLDER/NAME.c, and prints the losses of N repetitions, which the file must print, too. `steps`
+ * prints the names.
+ */
+#include "regard.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_PARAMETERS = 8, MOST_INPUTS = 2 };
+
+typedef struct model model;
+struct model {
+    rg_tensor *p[MOST_PARAMETERS], *input[MOST_INPUTS], *loss;
+    int n, inputs;
+    rg_optim *optimizer;
+    rg_tensor *(*forward)(model *m);
+};
+
+static rg_tensor *parameter(model *m, rg_dims shape, double scale) {
+    rg_tensor *t = rg_mul(rg_randn_dims(shape, RG_FLOAT32, rg_default_generator()), scale);
+    m->p[m->n++] = rg_keep(rg_requires_grad_(t, true));
+    return t;
+}
+
+static void input(model *m, rg_tensor *t) { m->input[m->inputs++] = rg_keep(t); }
+
+static void step(void *context) {
+    model *m = context;
+    rg_optim_zero_grad(m->optimizer);
+    rg_tensor *loss = m->forward(m);
+    rg_backward(loss);
+    rg_optim_step(m->optimizer);
+    if (!m->loss)
+        m->loss = rg_keep(rg_detach(loss));
+}
+
+/* ---- the notebook's layer -------------------------------------------------------------- */
+
+static rg_tensor *attention_forward(model *m) {
+    rg_tensor *x = m->input[0];
+    rg_tensor *scores = rg_matmul(rg_matmul(x, m->p[0]), rg_T(rg_matmul(x, m->p[1])));
+    rg_tensor *weights = rg_softmax(rg_div(scores, 1.4142135), -1);
+    return rg_mse_loss(rg_matmul(weights, rg_matmul(x, m->p[2])), m->input[1]);
+}
+
+static void attention(model *m) {
+    parameter(m, RG_DIMS(3, 2), 1);
+    parameter(m, RG_DIMS(3, 2), 1);
+    parameter(m, RG_DIMS(3, 4), 1);
+    input(m, rg_randn(6, 3));
+    input(m, rg_randn(6, 4));
+    m->forward = attention_forward;
+}
+
+/* ---- an embedding, two layers, and a loss of classes -------------------------------------- */
+
+static rg_tensor *mlp_forward(model *m) {
+    rg_tensor *x = rg_flatten(rg_embedding(m->input[0], m->p[0]), 1, -1);
+    rg_tensor *hidden = rg_relu(rg_linear(x, m->p[1], m->p[2]));
+    return rg_cross_entropy(rg_linear(hidden, m->p[3], m->p[4]), m->input[1]);
+}
+
+static void mlp(model *m) {
+    parameter(m, RG_DIMS(27, 10), 1);
+    parameter(m, RG_DIMS(64, 30), 0.2);
+    parameter(m, RG_DIMS(64), 0.1);
+    parameter(m, RG_DIMS(27, 64), 0.2);
+    parameter(m, RG_DIMS(27), 0.1);
+    input(m, rg_randint(0, 27, 32, 3));
+    input(m, rg_randint(0, 27, 32));
+    m->forward = mlp_forward;
+}
+
+/* ---- elementwise functions, sums over dims, means, a clamp, a product of thin matrices ------- */
+
+static rg_tensor *mixed_forward(model *m) {
+    rg_tensor *x = rg_tanh(rg_matmul(m->input[0], m->p[0]));
+    rg_tensor *y = rg_gelu(rg_add(x, rg_mean_dim(x, 1, true)));
+    rg_tensor *z = rg_mul(rg_sigmoid(y), rg_exp(rg_mul(x, -0.5)));
+    z = rg_div(rg_sum_dim(z, 0, false), rg_add(rg_square(m->p[1]), 1));
+    return rg_add(rg_mean(rg_clamp(z, -2, 30)), rg_sum(rg_square(m->p[1])));
+}
+
+static void mixed(model *m) {
+    parameter(m, RG_DIMS(5, 40), 0.5);
+    parameter(m, RG_DIMS(40), 0.5);
+    input(m, rg_randn(70, 5));
+    m->forward = mixed_forward;
+}
+
+/* ---- the program --------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    void (*make)(model *m);
+    double momentum;
+} steps[] = {
+    { "attention", attention, 0 },
+    { "mlp", mlp, 0 },
+    { "mixed", mixed, 0 },
+};
+
+static int write_step(const char *folder, int i, int n) {
+    model m = { .n = 0 };
+    char path[4096];
+    rg_manual_seed(7);
+    steps[i].make(&m);
+    rg_list parameters = { m.n, m.p }, inputs = { m.inputs, m.input };
+    m.optimizer = rg_optim_sgd(parameters, .lr = 0.05, .momentum = steps[i].momentum);
+    rg_replay *r = rg_record(step, &m);
+    snprintf(path, sizeof path, "%s/%s.c", folder, steps[i].name);
+    if (!r
+        || !rg_replay_to_c(r, path, .name = steps[i].name, .inputs = inputs,
+                           .parameters = parameters, .output = m.loss))
+        return EXIT_FAILURE;
+    for (int k = 0; k < n && rg_replay_run(r); k++)
+        printf("%a\n", rg_item(m.loss));
+    rg_replay_free(r);
+    rg_optim_free(m.optimizer);
+    return EXIT_SUCCESS;
+}
+
+int main(int argc, char **argv) {
+    for (int i = 0; i < (int)(sizeof steps / sizeof *steps); i++) {
+        if (argc < 4)
+            puts(steps[i].name);
+        else if (strcmp(steps[i].name, argv[2]) == 0)
+            return write_step(argv[1], i, atoi(argv[3]));
+    }
+    return argc < 4 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,235 @@
+/*
+ * test_to_c.c: steps that are written as C files: what is refused, and that the recording stays as
+ * it was. tests/export/ compiles such files, and compares what they compute.
+ */
+#include "regard.h"
+#include "tensor/base.h"
+#include "tests/in_turn.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- steps ----------------------------------------------------------------------------- */
+
+typedef struct {
+    rg_tensor *w, *x, *loss;
+    rg_optim *optimizer;
+    rg_tensor *(*forward)(rg_tensor *w, rg_tensor *x);
+} training;
+
+static rg_tensor *product(rg_tensor *w, rg_tensor *x) { return rg_tanh(rg_matmul(x, w)); }
+static rg_tensor *dropped(rg_tensor *w, rg_tensor *x) {
+    return rg_dropout(product(w, x), 0.5, true);
+}
+static rg_tensor *cumulated(rg_tensor *w, rg_tensor *x) { return rg_cumsum(product(w, x), 0); }
+static rg_tensor *upper(rg_tensor *w, rg_tensor *x) { return rg_triu(product(w, x), 0); }
+/* The gradient of the sum is a number of the parameter, which a loop would get as it is now. */
+static rg_tensor *weighed(rg_tensor *w, rg_tensor *x) {
+    return rg_mul(rg_sum(rg_square(x)), rg_select(rg_flatten(w, 0, -1), 0, 0));
+}
+
+static void step(void *context) {
+    training *t = context;
+    rg_optim_zero_grad(t->optimizer);
+    rg_tensor *loss = rg_sum(t->forward(t->w, t->x));
+    rg_backward(loss);
+    rg_optim_step(t->optimizer);
+    if (!t->loss)
+        t->loss = rg_keep(rg_detach(loss));
+}
+
+enum { SGD, ADAM };
+
+/* Makes the tensors and the optimizer of a step, and records it. */
+static rg_replay *recorded(training *t, rg_tensor *(*forward)(rg_tensor *, rg_tensor *), int kind) {
+    *t = (training){ .forward = forward };
+    t->w = rg_requires_grad_(rg_full(RG_DIMS(3, 2), 0.25), true);
+    t->x = rg_div(rg_reshape(rg_arange(12), 4, 3), 12);
+    rg_list parameters = { 1, &t->w };
+    t->optimizer = kind == ADAM ? rg_optim_adam(parameters) : rg_optim_sgd(parameters, .lr = 0.1);
+    return t->optimizer ? rg_record(step, t) : NULL;
+}
+
+static void end(training *t, rg_replay *r) {
+    rg_replay_free(r);
+    rg_drop(t->loss);
+    rg_optim_free(t->optimizer);
+}
+
+/* ---- what is refused ------------------------------------------------------------------------ */
+
+static const struct {
+    rg_tensor *(*forward)(rg_tensor *, rg_tensor *);
+    int kind;
+    const char *sentence;
+} refused[] = {
+    { dropped, SGD, "replay_to_c: no C can be written yet for bernoulli_, which keeps a state" },
+    { product, ADAM, "replay_to_c: no C can be written yet for step, which keeps a state" },
+    { cumulated, SGD, "replay_to_c: no C can be written yet for cumsum, which calls" },
+    { upper, SGD, "replay_to_c: no C can be written yet for triu, which computes" },
+};
+
+START_TEST(test_refused) {
+    scratch_begin();
+    for (int i = 0; i < RG_COUNT(refused); i++) {
+        training t;
+        rg_replay *r = recorded(&t, refused[i].forward, refused[i].kind);
+        ck_ok(r);
+        rg_tensor *w = rg_clone(rg_detach(t.w));
+        ck_fails(rg_replay_to_c(r, scratch("step.c"), .output = t.loss), RG_NOT_IMPLEMENTED,
+                 refused[i].sentence);
+        ck_assert(rg_equal(w, t.w));
+        ck_assert_int_eq(scratch_files(), 0);
+        ck_ok(rg_replay_run(r));
+        end(&t, r);
+    }
+    scratch_end();
+}
+END_TEST
+
+/* What a loop is given in place of a number that the step computes is found out. */
+START_TEST(test_computed_numbers) {
+    scratch_begin();
+    training t;
+    rg_replay *r = recorded(&t, weighed, SGD);
+    ck_ok(r);
+    const bool written = rg_replay_to_c(r, scratch("step.c"), .inputs = RG_LIST(t.x));
+    ck_assert_msg(written || rg_error_code() == RG_NOT_IMPLEMENTED, "%s", rg_error());
+    rg_error_clear();
+    end(&t, r);
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_options) {
+    scratch_begin();
+    training t;
+    rg_replay *r = recorded(&t, product, SGD);
+    rg_tensor *other = rg_ones(3), *turned = rg_T(t.x), *gone = rg_keep(rg_ones(2));
+    rg_drop(gone);
+    ck_ok(r);
+    ck_fails(rg_replay_to_c(NULL, scratch("step.c")), RG_TYPE_ERROR, "replay_to_c: ");
+    ck_fails(rg_replay_to_c(r, NULL), RG_TYPE_ERROR, "replay_to_c: ");
+    ck_fails(rg_replay_to_c(r, scratch("no/step.c")), RG_IO_ERROR, "replay_to_c: ");
+    ck_fails(rg_replay_to_c(r, scratch("step.c"), .name = "1st"), RG_VALUE_ERROR,
+             "replay_to_c: 1st can't begin a name in C");
+    ck_fails(rg_replay_to_c(r, scratch("step.c"), .name = "a b"), RG_VALUE_ERROR, "a name in C");
+    ck_fails(rg_replay_to_c(r, scratch("step.c"), .name = NULL), RG_VALUE_ERROR, "a name in C");
+    ck_fails(rg_replay_to_c(r, scratch("step.c"), .inputs = RG_LIST(turned)), RG_VALUE_ERROR,
+             "replay_to_c: an input isn't contiguous");
+    ck_fails(rg_replay_to_c(r, scratch("step.c"), .inputs = RG_LIST(other)), RG_VALUE_ERROR,
+             "replay_to_c: the step doesn't use inputs[0]");
+    ck_fails(rg_replay_to_c(r, scratch("step.c"), .parameters = RG_LIST(t.w, other)),
+             RG_VALUE_ERROR, "replay_to_c: the step doesn't use parameters[1]");
+    ck_fails(rg_replay_to_c(r, scratch("step.c"), .output = other), RG_VALUE_ERROR,
+             "replay_to_c: the step doesn't compute the output");
+    ck_fails(rg_replay_to_c(r, scratch("step.c"), .output = gone), RG_RELEASED, "replay_to_c: ");
+    ck_assert_int_eq(scratch_files(), 0);
+    end(&t, r);
+    scratch_end();
+}
+END_TEST
+
+/* ---- what stays as it was ------------------------------------------------------------------ */
+
+/* A step and its recording go on as if nothing had been written. */
+START_TEST(test_unchanged) {
+    scratch_begin();
+    float losses[2][3];
+    for (int writes = 0; writes < 2; writes++) {
+        training t;
+        rg_replay *r = recorded(&t, product, SGD);
+        ck_ok(r);
+        for (int i = 0; i < 3; i++) {
+            if (writes)
+                ck_ok(rg_replay_to_c(r, scratch("step.c"), .inputs = RG_LIST(t.x),
+                                     .parameters = RG_LIST(t.w), .output = t.loss));
+            ck_ok(rg_replay_run(r));
+            losses[writes][i] = (float)rg_item(t.loss);
+        }
+        end(&t, r);
+    }
+    ck_assert(memcmp(losses[0], losses[1], sizeof losses[0]) == 0);
+    scratch_end();
+}
+END_TEST
+
+/* A gradient that was absent is absent after it, too. */
+START_TEST(test_gradients_stay) {
+    scratch_begin();
+    training t;
+    rg_replay *r = recorded(&t, product, SGD);
+    ck_ok(r);
+    rg_tensor *before = rg_grad_of(t.w);
+    rg_tensor *values = rg_clone(before);
+    ck_ok(rg_replay_to_c(r, scratch("step.c")));
+    ck_assert(rg_grad_of(t.w) == before && rg_equal(before, values));
+    rg_optim_zero_grad(t.optimizer);
+    ck_ok(rg_replay_to_c(r, scratch("step.c")));
+    ck_assert(rg_grad_of(t.w) == RG_NONE);
+    end(&t, r);
+    scratch_end();
+}
+END_TEST
+
+static bool writes_a_step(void) {
+    training t;
+    rg_replay *r = recorded(&t, product, SGD);
+    const bool done = r && t.loss
+                      && rg_replay_to_c(r, scratch("step.c"), .inputs = RG_LIST(t.x),
+                                        .parameters = RG_LIST(t.w), .output = t.loss);
+    rg_replay_free(r);
+    if (t.loss)
+        rg_drop(t.loss);
+    if (t.optimizer)
+        rg_optim_free(t.optimizer);
+    return done;
+}
+
+START_TEST(test_without_memory) {
+    scratch_begin();
+    ck_assert_int_gt(deny_in_turn(writes_a_step, NULL), 50);
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_without_files) {
+    scratch_begin();
+    ck_assert_int_gt(fail_in_turn(writes_a_step, NULL), 5);
+    scratch_end();
+}
+END_TEST
+
+/* Other threads get their own loops while this one writes. */
+static void *multiply(void *wanted) {
+    rg_manual_seed(3);
+    for (int i = 0; i < 200; i++) {
+        RG_SCOPE();
+        rg_tensor *y = rg_matmul(rg_ones(20, 30), rg_full(RG_DIMS(30, 20), 0.1));
+        ck_assert(rg_item(rg_select(rg_flatten(y, 0, -1), 0, 7)) == *(double *)wanted);
+    }
+    return NULL;
+}
+
+START_TEST(test_beside_threads) {
+    scratch_begin();
+    training t;
+    pthread_t thread;
+    rg_replay *r = recorded(&t, product, SGD);
+    rg_tensor *y = rg_matmul(rg_ones(20, 30), rg_full(RG_DIMS(30, 20), 0.1));
+    double wanted = rg_item(rg_select(rg_flatten(y, 0, -1), 0, 7));
+    ck_ok(r);
+    ck_assert_int_eq(pthread_create(&thread, NULL, multiply, &wanted), 0);
+    for (int i = 0; i < 20; i++)
+        ck_ok(rg_replay_to_c(r, scratch("step.c"), .output = t.loss));
+    pthread_join(thread, NULL);
+    end(&t, r);
+    scratch_end();
+}
+END_TEST
+
+RG_TESTS(to_c, test_refused, test_computed_numbers, test_options, test_unchanged,
+         test_gradients_stay, test_without_memory, test_without_files, test_beside_threads)
