@@ -29,7 +29,7 @@ struct rg_graph_observer {
     /* ---- the thread's observer ---- */
     rg_observer tensors;
     /* Called when the function with the name `op` is about to write over t's values. */
-    bool (*may_update)(rg_graph_observer *o, const rg_tensor *t, const char *op);
+    bool (*may_update)(rg_graph_observer *o, rg_tensor *t, const char *op);
     /* Called when a call has computed its outputs. `alike` says whether its inputs suit
      * rgi_run_alike. */
     bool (*computed)(rg_graph_observer *o, const rg_call *c, size_t attr_size, bool alike);

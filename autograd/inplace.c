@@ -10,8 +10,7 @@
 /* ---- whether a write is allowed ----------------------------------------------------- */
 
 /* Fails with torch's error message if a write to t can't be recorded. This is so if t is a leaf
- * that requires grad, a view of such a leaf, or a view whose history can't follow its base's
- * history. */
+ * that requires grad, a view of such a leaf, or a view whose history can't follow its base's. */
 static bool may_record_write(const rg_tensor *t, const char *op) {
     bool view = t->flags & RG_VIEW;
     const rg_tensor *base = view ? rgi_base_of(t) : t;

@@ -62,6 +62,8 @@ static rg_history *exchange_history(rg_tensor *t, const rg_tensor *after) {
     rg_history *before = t->history;
     if (before)
         rgi_move_retained(t, after);
+    else
+        rgi_count_change();
     t->history = after->history;
     t->output = after->output;
     return before;

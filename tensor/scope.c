@@ -113,8 +113,7 @@ static inline void end_inside(rg_thread *me, size_t depth, size_t level) {
         tell_and_free_blocks(me, level);
 }
 
-/* Ends the scope with this mark and the scopes inside it. Returns false if there is no such
- * scope. */
+/* Ends the scope with this mark and the scopes inside it. Returns false if there is none. */
 static inline bool end_scope(rg_thread *me, size_t mark) {
     if (RG_UNLIKELY(mark >= me->scopes))
         return false;

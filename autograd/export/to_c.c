@@ -16,25 +16,26 @@
 /* The name of the function in error messages. */
 static const char function[] = "replay_to_c";
 
-/* The file that is being written. offset[i] is the offset of region i in the step's memory. */
+/* The file that is being written. offset[i] is the offset of region i in the step's memory, of
+ * which the first `parameters` bytes are the parameters. */
 typedef struct {
     const rg_lowered *l;
     const rg_replay_to_c_options *o;
     rg_text text;
     char capitals[64];
-    int64_t *offset, bytes;
+    int64_t *offset, bytes, parameters;
 } c_file;
 
 /* ---- the plan of the memory --------------------------------------------------------- */
 
-enum { PLACE_ALIGNMENT = 64 };
+/* The alignment in bytes of what isn't a parameter: a cache line. */
+enum { LINE = 64 };
 
-static void place_region(c_file *f, size_t i) {
+static void place_region(c_file *f, size_t i, int64_t alignment) {
     if (f->offset[i] >= 0)
         return;
-    f->offset[i] = f->bytes;
-    const int64_t bytes = (int64_t)f->l->trace.regions[i].bytes;
-    f->bytes += (bytes + PLACE_ALIGNMENT - 1) / PLACE_ALIGNMENT * PLACE_ALIGNMENT;
+    f->offset[i] = (f->bytes + alignment - 1) / alignment * alignment;
+    f->bytes = f->offset[i] + (int64_t)f->l->trace.regions[i].bytes;
 }
 
 static int c_region_of(const c_file *f, const rg_tensor *t) {
@@ -44,24 +45,26 @@ static int c_region_of(const c_file *f, const rg_tensor *t) {
     return -1;
 }
 
-/* Gives each region a place: first the parameters, then what has values at the beginning, then all
- * else that a call uses. */
+/* Gives each region a place: first the parameters, without gaps between those of one dtype, then
+ * what has values at the beginning, then all else that a call uses. */
 static void place_regions(c_file *f) {
     const k_trace *t = &f->l->trace;
     for (size_t i = 0; i < t->n_regions; i++)
         f->offset[i] = -1;
     for (int i = 0; i < f->o->parameters.n; i++)
-        place_region(f, (size_t)c_region_of(f, f->o->parameters.v[i]));
+        place_region(f, (size_t)c_region_of(f, f->o->parameters.v[i]),
+                     (int64_t)rgi_sizeof((rg_dtype)f->o->parameters.v[i]->dtype));
+    f->parameters = f->bytes;
     for (size_t i = 0; i < f->l->n; i++)
         if (!f->l->computed[i])
-            place_region(f, i);
+            place_region(f, i, LINE);
     for (size_t i = 0; i < t->n_values; i++)
         if (t->values[i].kind == K_PLACE)
-            place_region(f, (size_t)t->values[i].region);
+            place_region(f, (size_t)t->values[i].region, LINE);
     for (int i = 0; i < f->o->inputs.n; i++)
-        place_region(f, (size_t)c_region_of(f, f->o->inputs.v[i]));
+        place_region(f, (size_t)c_region_of(f, f->o->inputs.v[i]), LINE);
     if (f->o->output != RG_NONE)
-        place_region(f, (size_t)c_region_of(f, f->o->output));
+        place_region(f, (size_t)c_region_of(f, f->o->output), LINE);
 }
 
 /* ---- numbers and arguments ------------------------------------------------------------ */
@@ -349,7 +352,8 @@ static bool make_c_text(c_file *f) {
     add_head(f);
     if (!add_loops(f))
         return false;
-    rgi_text_add(&f->text, "\nenum { %s_BYTES = %lld };\n\n", f->capitals, (long long)f->bytes);
+    rgi_text_add(&f->text, "\nenum { %s_BYTES = %lld, %s_PARAMETERS = %lld };\n\n", f->capitals,
+                 (long long)f->bytes, f->capitals, (long long)f->parameters);
     add_begin(f);
     add_step(f);
     add_self_test(f);
@@ -372,6 +376,30 @@ static bool is_contiguous_given(rg_tensor *t, const char *what) {
     return true;
 }
 
+/* Returns whether two tensors have bytes in common. Requires that both are contiguous. */
+static bool c_overlap(const rg_tensor *a, const rg_tensor *b) {
+    const char *a_end = a->data + (size_t)a->numel * rgi_sizeof((rg_dtype)a->dtype);
+    const char *b_end = b->data + (size_t)b->numel * rgi_sizeof((rg_dtype)b->dtype);
+    return a->data < b_end && b->data < a_end;
+}
+
+/* Checks that inputs and parameters have memory of their own. */
+static bool are_apart(const rg_replay_to_c_options *o) {
+    for (int i = 0; i < o->inputs.n; i++) {
+        for (int k = 0; k < i; k++)
+            RG_FAIL_VALUE_IF(c_overlap(o->inputs.v[i], o->inputs.v[k]), function,
+                             "inputs[%d] shares memory with inputs[%d]", i, k);
+        for (int k = 0; k < o->parameters.n; k++)
+            RG_FAIL_VALUE_IF(c_overlap(o->inputs.v[i], o->parameters.v[k]), function,
+                             "inputs[%d] shares memory with parameters[%d]", i, k);
+    }
+    for (int i = 0; i < o->parameters.n; i++)
+        for (int k = 0; k < i; k++)
+            RG_FAIL_VALUE_IF(o->parameters.v[i]->storage == o->parameters.v[k]->storage, function,
+                             "parameters[%d] shares memory with parameters[%d]", i, k);
+    return true;
+}
+
 static bool are_given(const rg_replay_to_c_options *o) {
     if (!rgi_given_list(o->inputs.n, o->inputs.v, function)
         || !rgi_given_list(o->parameters.n, o->parameters.v, function))
@@ -382,7 +410,9 @@ static bool are_given(const rg_replay_to_c_options *o) {
     for (int i = 0; i < o->parameters.n; i++)
         if (!is_contiguous_given(o->parameters.v[i], "a parameter"))
             return false;
-    return o->output == RG_NONE || is_contiguous_given(o->output, "the output");
+    if (o->output != RG_NONE && !is_contiguous_given(o->output, "the output"))
+        return false;
+    return are_apart(o);
 }
 
 /* Checks that the step works on the tensors of the options. */

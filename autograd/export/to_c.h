@@ -17,7 +17,7 @@ typedef struct RG_OPTIONS rg_replay_to_c_options {
      * the function NAME_step. */
     rg_list inputs RG_DEFAULT({});
     /* The tensors whose memory comes first, such as the parameters of a model in state_dict's
-     * order. */
+     * order. Inputs and parameters must not share memory. */
     rg_list parameters RG_DEFAULT({});
     /* The tensor that the step computes for its caller, such as the loss. NAME_step returns the
      * address of its elements. */
@@ -25,24 +25,29 @@ typedef struct RG_OPTIONS rg_replay_to_c_options {
 } rg_replay_to_c_options;
 
 /* Writes the recorded step to a C99 file, which does what rg_replay_run does, with the bits that it
- * has in the first instruction set (REGARD_CPU=sse2 on x86-64). The file allocates no memory, and
- * calls no function of a library but memcpy and its like. It declares
+ * has in the first instruction set (REGARD_CPU=sse2 on x86-64). The file allocates no memory. It
+ * calls memcpy and its like, and for a few elementwise functions libm (docs/export.md lists them).
+ * It declares
  *
  *     NAME_BYTES                        the size of the memory for parameters and all else
+ *     NAME_PARAMETERS                   the size of the parameters, which come first, without gaps
+ *                                       between those of one dtype
  *     void NAME_begin(void *memory)     copies the present values of all tensors into the memory
  *     const float *NAME_step(void *memory, const float *input0, const int64_t *input1, ...)
  *                                       makes a step, and returns the elements of `output`
  *
- * where the memory is aligned to 64 bytes. With -DNAME_SELF_TEST the file is a program, which makes
- * three steps on the present inputs, and prints the output after each. The checks of values that a
- * run makes, such as of indices, aren't in the file: its inputs must be valid.
+ * where the memory is aligned to 64 bytes. With -DNAME_SELF_TEST the file is a program, which
+ * makes three steps on the present inputs, and prints the output after each. The checks of values
+ * that a run makes, such as of indices, aren't in the file: its inputs must be valid. Numbers that
+ * aren't in tensors, such as the learning rate, stay as they are when the file is written.
  *
- * For the time being, a step may consist of elementwise functions, copies, sums, means, maxima,
- * softmax, products of matrices, elementwise losses, and SGD without momentum. Anything else is
- * refused with its name, and so is a step that has a state of its own (random numbers, the step
- * counts of other optimizers). To find the calls of the step's loops, the function repeats the step
- * on the recording's own tensors, which get their elements and their gradients back; for graphs
- * that have saved a result of the step, it counts as a run. Returns false if it fails. */
+ * For the time being, a step may consist of elementwise functions, copies, elements at indices,
+ * sums, means, maxima, softmax, products of matrices, elementwise losses, cross entropy, and SGD
+ * without momentum. Anything else is refused with its name, and so is a step that has a state of
+ * its own (random numbers, the step counts of other optimizers). To find the calls of the step's
+ * loops, the function repeats the step on the recording's own tensors, which get their elements
+ * and their gradients back; for graphs that have saved a result of the step, it counts as a run.
+ * Returns false if it fails. */
 bool rg_replay_to_c_with(rg_replay *r, const char *path, rg_replay_to_c_options options);
 #define rg_replay_to_c(r, path, ...) \
     rg_replay_to_c_with(             \

@@ -133,7 +133,10 @@ static rg_tensor *cross_entropy_uniform(rg_tensor *p, rg_tensor *t, const rg_los
                         .weight = rgi_is_none(o->weight) ? NULL : o->weight,
                         .ignore = o->ignore_index,
                         .total = &total };
-    if (!y || !z.target || !rgi_may_do_once("cross_entropy") || !k_nll_total(&z, y->dtype))
+    static const char advice[] = ", since label_smoothing reads the targets for the mean; take "
+                                 "rg_mean of the losses with .reduction = RG_EACH";
+    if (!y || !z.target || !rgi_may_do_once_or("cross_entropy", advice)
+        || !k_nll_total(&z, y->dtype))
         return NULL;
     return rg_div(y, total);
 }

@@ -238,7 +238,7 @@ bool rgi_recording_made_leaf(const rg_replay *r, const rg_node *leaf) {
 bool rgi_recording_leaves_as_found(const rg_replay *r) {
     for (size_t i = 0; i < r->n_changed; i++) {
         const rg_replay_change *c = &r->changed[i];
-        const bool now = leaf_of(c->t) != NULL;
+        const bool now = c->t->history != NULL;
         RG_FAIL_IF(!c->made && c->before != now, "record",
                    "requires_grad of a tensor is %s at the beginning of the step, and %s at its "
                    "end; a repetition can't follow that: change it back within the step, or change "
@@ -291,6 +291,7 @@ static bool note_data(rg_replay *r) {
         r->data[i].storage = t->storage;
         r->data[i].dtype = (rg_dtype)t->dtype;
         r->data[i].leaf = leaf_of(t);
+        r->data[i].tracked = t->history != NULL;
         memcpy(stride, t->stride, t->ndim * sizeof *stride);
         stride += t->ndim;
     }
@@ -387,7 +388,9 @@ bool rgi_recording_is_current(const rg_replay *r) {
                    "replay_run",
                    "a tensor has been given other data since the step was recorded, while its "
                    "views or saved values have the old data; record the step again");
-        RG_FAIL_IF(leaf_of(t) != r->data[i].leaf, "replay_run",
+        const bool settled = !(t->flags & RG_VIEW) && !r->data[i].computed;
+        const bool other = settled && (t->history != NULL) != r->data[i].tracked;
+        RG_FAIL_IF(leaf_of(t) != r->data[i].leaf || other, "replay_run",
                    "requires_grad of a tensor has been changed since the step was recorded; record "
                    "the step again");
     }

@@ -64,11 +64,11 @@ typedef struct rg_step_observer {
 } rg_step_observer;
 
 /* The state of a held tensor when the step was recorded: its storage, its dtype, and its node if it
- * was a leaf that required grad. `computed` is set if each repetition writes to the
- * tensor before it reads it. */
+ * was a leaf that required grad. `tracked` is set if it had a history, and `computed` if each
+ * repetition writes to the tensor before it reads it. */
 typedef struct rg_replay_data {
     const rg_storage *storage;
-    bool computed;
+    bool computed, tracked;
     rg_dtype dtype;
     const rg_node *leaf;
 } rg_replay_data;

@@ -136,8 +136,12 @@ static bool write_again(void *context) {
     return c->op->refuses_values ? checked_call_again(context) : call_again(context);
 }
 
-static bool recorder_may_update(rg_graph_observer *o, const rg_tensor *t, const char *op) {
+/* Called before a write to t. If the step has read t before, and the write gives t a history, the
+ * next call of the step would begin with that history. */
+static bool recorder_may_update(rg_graph_observer *o, rg_tensor *t, const char *op) {
     rg_replay *r = rgi_recording_of(o);
+    if (!t->history && rgi_pointers_have(&r->held, t))
+        rgi_recording_changes(r, t);
     return !rgi_recording_is_constant(r, t) || rgi_recording_refuse(r, op, "");
 }
 

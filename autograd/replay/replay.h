@@ -18,7 +18,7 @@ RG_PUBLIC_BEGIN
  * that you want to read, such as the loss; the memory of all other results is used again. Each run
  * writes over the results that you keep. If a graph outside of the step has saved such a result,
  * the run counts as an in-place write, and backward through that graph fails. Random numbers are
- * drawn anew.
+ * drawn anew. Grad mode and inference mode have no effect on a run.
  *
  * A run fails, before it has changed anything, if one of four properties of a tensor of the step
  * has changed since the step was recorded; then record the step again. First, its dtype

@@ -142,7 +142,7 @@ static void step_of_shape(void *context) {
     const shape_recording *c = context;
     const int64_t before = rgi_failures();
     rg_tensor *y = c->replays->step(c->shape->inputs, c->replays->context);
-    if (!rgi_called(y, before, RG_TYPE_ERROR, replays_run, "expected a tensor but got NULL")
+    if (!rgi_called(y, before, RG_TYPE_ERROR, replays_run, "the step returned NULL")
         || (y != RG_NONE && !rgi_check(y, replays_run)))
         return;
     if (y != RG_NONE)

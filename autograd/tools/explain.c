@@ -406,16 +406,24 @@ static bool may_explain(rg_tensor *loss, rg_tensor *w, const rg_explain_options 
     return rgi_given_list(o->inputs.n, o->inputs.v, "explain");
 }
 
+/* Returns the explanation of a call that has failed. Its text is the failure's message, so that it
+ * can be printed. */
+static rg_explanation no_explanation(void) {
+    const char *message = rg_error_peek();
+    char *text = rgi_scope_alloc(strlen(message) + 1);
+    return (rg_explanation){
+        .n = -1, .off = NAN, .text = text ? strcpy(text, message) : "explain: failed", .dot = ""
+    };
+}
+
 rg_explanation rg_explain_with(rg_tensor *loss, rg_tensor *w, rg_explain_options options) {
     rg_explanation e = { .n = -1, .off = NAN };
     rg_paths p = { .step = NULL };
     RG_AS("explain");
     if (!may_explain(loss, w, &options))
-        return e;
+        return no_explanation();
     RG_NO_GRAD();
     bool ok = rgi_find_paths(&p, loss, w, options.huge) && tell_explanation(&e, &p, &options, w);
     rgi_paths_free(&p);
-    if (!ok)
-        e = (rg_explanation){ .n = -1, .off = NAN };
-    return e;
+    return ok ? e : no_explanation();
 }

@@ -64,8 +64,8 @@ typedef struct rg_explanation {
      * If there is no verdict, `off` is NAN and `agrees` is false. */
     double off;
     bool agrees;
-    const char *text; /* the whole explanation in words */
-    const char *dot;  /* a drawing of it in Graphviz's language */
+    const char *text; /* The whole explanation in words or, on failure, the error's message. */
+    const char *dot;  /* A drawing of it in Graphviz's language; "" on failure. */
 } rg_explanation;
 /* The scope owns the strings, the paths and the gradient in the result. */
 rg_explanation rg_explain_with(rg_tensor *loss, rg_tensor *w, rg_explain_options options);

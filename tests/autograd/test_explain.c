@@ -630,7 +630,7 @@ static void deny_each(rg_tensor *loss, rg_tensor *w, rg_function *f, rg_tensor *
             rg_memory_fail_at(0);
             ok = e.n >= 0;
             /* An explanation that failed has no results. */
-            ck_assert(ok || (!e.gradient && !e.v && !e.text && !e.dot && !e.first_zero));
+            ck_assert(ok || (!e.gradient && !e.v && e.text && !*e.dot && !e.first_zero));
             ck_assert(ok || (isnan(e.off) && !e.agrees && !e.first_not_finite && !e.first_huge));
         }
         ck_assert_msg(rg_error_code() == (ok ? RG_OK : RG_OUT_OF_MEMORY), "request %d: %s",

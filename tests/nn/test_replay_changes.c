@@ -248,4 +248,71 @@ START_TEST(test_changed_gradients) {
 }
 END_TEST
 
-RG_TESTS(replay_changes, test_changed_gradients)
+/* ---- histories ---------------------------------------------------------------------------- */
+
+/* The state of a network that goes on from call to call. */
+typedef struct {
+    rg_tensor *w, *state;
+    bool detaches, reads;
+} network;
+
+static void goes_on(void *context) {
+    network *n = context;
+    rg_set_grad(n->w, RG_NONE);
+    rg_tensor *next = rg_tanh(n->reads ? rg_mul(n->w, rg_clone(n->state)) : rg_mul(n->w, 2));
+    rg_copy_(n->state, n->detaches ? rg_detach(next) : next);
+    rg_backward(rg_sum(next));
+}
+
+static rg_replay *record_network(network *n, bool detaches, bool reads) {
+    *n = (network){ .detaches = detaches, .reads = reads };
+    n->w = rg_requires_grad_(rg_full(RG_DIMS(3), 0.5), true);
+    n->state = rg_ones(3);
+    return rg_record(goes_on, n);
+}
+
+/* A step that reads a tensor and then gives it a history would read that history in its next call.
+ * A step that doesn't read it writes over the history. */
+START_TEST(test_history_of_a_state) {
+    network n;
+    ck_fails(record_network(&n, false, true), RG_RUNTIME_ERROR,
+             "record: requires_grad of a tensor is false at the beginning of the step, and true");
+    for (int detaches = 0; detaches < 2; detaches++) {
+        rg_replay *r = record_network(&n, detaches, detaches);
+        ck_ok(r);
+        for (int i = 0; i < 3; i++)
+            ck_ok(rg_replay_run(r));
+        rg_replay_free(r);
+    }
+}
+END_TEST
+
+static void multiplies(void *context) {
+    network *n = context;
+    rg_set_grad(n->w, RG_NONE);
+    rg_backward(rg_sum(rg_mul(rg_clone(n->state), n->w)));
+}
+
+/* An input that is written to between two runs, by a function that is recorded in the graph, would
+ * pass its gradient on in a call of the step. */
+START_TEST(test_history_of_an_input) {
+    network n = { .w = rg_requires_grad_(rg_ones(3), true), .state = rg_zeros(3) };
+    rg_tensor *encoder = rg_requires_grad_(rg_ones(3), true);
+    rg_replay *r = rg_record(multiplies, &n);
+    ck_ok(r);
+    ck_ok(rg_replay_run(r));
+    ck_ok(rg_copy_(n.state, rg_mul(encoder, 2)));
+    ck_fails(rg_replay_run(r), RG_RUNTIME_ERROR,
+             "replay_run: requires_grad of a tensor has been changed");
+    rg_replay_free(r);
+    r = rg_record(multiplies, &n); /* with the history that the state has now */
+    ck_ok(r);
+    rg_detach_(n.state);
+    ck_fails(rg_replay_run(r), RG_RUNTIME_ERROR,
+             "replay_run: requires_grad of a tensor has been changed");
+    rg_replay_free(r);
+}
+END_TEST
+
+RG_TESTS(replay_changes, test_changed_gradients, test_history_of_a_state,
+         test_history_of_an_input)

@@ -126,6 +126,13 @@ START_TEST(test_options) {
              RG_VALUE_ERROR, "replay_to_c: the step doesn't use parameters[1]");
     ck_fails(rg_replay_to_c(r, scratch("step.c"), .output = other), RG_VALUE_ERROR,
              "replay_to_c: the step doesn't compute the output");
+    ck_fails(rg_replay_to_c(r, scratch("step.c"), .inputs = RG_LIST(t.x, t.x)), RG_VALUE_ERROR,
+             "replay_to_c: inputs[1] shares memory with inputs[0]");
+    ck_fails(rg_replay_to_c(r, scratch("step.c"), .inputs = RG_LIST(t.x, t.w),
+                            .parameters = RG_LIST(t.w)),
+             RG_VALUE_ERROR, "replay_to_c: inputs[1] shares memory with parameters[0]");
+    ck_fails(rg_replay_to_c(r, scratch("step.c"), .parameters = RG_LIST(t.w, rg_detach(t.w))),
+             RG_VALUE_ERROR, "replay_to_c: parameters[1] shares memory with parameters[0]");
     ck_fails(rg_replay_to_c(r, scratch("step.c"), .output = gone), RG_RELEASED, "replay_to_c: ");
     ck_assert_int_eq(scratch_files(), 0);
     end(&t, r);
