@@ -67,6 +67,10 @@ function flush() {
     next
 }
 /^#pragma/ {
+    if ($3 ~ /^(visibility|diagnostic)$/) {
+        number++
+        next
+    }
     if ($2 " " $3 == "GCC unroll") $0 = "K_UNROLL(" $4 ")"
     else if ($2 " " $3 == "GCC ivdep") $0 = "K_INDEPENDENT"
     else {
