@@ -324,7 +324,8 @@ static rg_avg_pool_options any_avg_pool_options(void) {
 #define MARGIN_OPTIONS(type, k) ARG(50, MARGIN_OPTIONS_(type))
 #define MARGIN_OPTIONS_(type) \
     (type) { .reduction = (rg_reduction)any(5), .margin = odd_number() }
-#define TO_C_OPTIONS ((rg_replay_to_c_options){ .name = any_path(), .output = tensor() })
+#define TO_C_OPTIONS ARG(50, TO_C_OPTIONS_)
+#define TO_C_OPTIONS_ ((rg_replay_to_c_options){ .name = "step", .output = tensor() })
 #define OPTIONS ARG(50, OPTIONS_)
 #define OPTIONS_                                                         \
     (rg_backward_options) {                                              \
