@@ -108,8 +108,7 @@ bool rg_retain_grad(rg_tensor *t) {
 
 bool rg_retains_grad(rg_tensor *t) { return rgi_check(t, "retains_grad") && rgi_retained(t); }
 
-/* Set once rg_register_hook was called for any leaf. Until then, a run needn't look for leaves with
- * hooks. */
+/* Set once rg_register_hook was called for a leaf. Until then, no run looks for hooks of leaves. */
 static atomic_bool leaves_were_hooked;
 
 RG_HOT bool rgi_were_leaves_hooked(void) {

@@ -15,8 +15,7 @@ static __thread struct {
     bool draining;
 } graph_thread __attribute__((tls_model("initial-exec")));
 
-/* A tensor header's reference, as it is counted in `refs`: 1 in the low half, 1 in the high
- * half. */
+/* A tensor header's reference, as `refs` counts it: 1 in the low half, 1 in the high half. */
 static const int64_t HEADER_REF = ((int64_t)1 << 32) + 1;
 
 /* ---- a node as a tensor's history -------------------------------------------------- */

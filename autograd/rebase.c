@@ -62,8 +62,6 @@ static rg_history *exchange_history(rg_tensor *t, const rg_tensor *after) {
     rg_history *before = t->history;
     if (before)
         rgi_move_retained(t, after);
-    else
-        rgi_count_change();
     t->history = after->history;
     t->output = after->output;
     return before;
@@ -179,7 +177,11 @@ bool rgi_renew_slowly(rg_tensor *t, const char *op) {
     follows = follows && place_in_base(t, &at);
     if (follows && !record_view(&after, t, &at, rgi_base_of(t)))
         return false;
-    if (follows && !retain_alike(&after, t)) {
+    /* Another thread may renew the view now: its history is read under the lock. */
+    rgi_lock(RG_LOCK_VIEWS);
+    const bool retained = rgi_retained(t);
+    rgi_unlock(RG_LOCK_VIEWS);
+    if (follows && retained && !rgi_retain_grad(&after)) {
         rgi_forget_history(&after);
         return false;
     }
@@ -277,6 +279,8 @@ bool rgi_rebase_begin(rg_rebase *r, rg_tensor *t, rg_tensor *value) {
 
 void rgi_rebase_end(rg_rebase *r) {
     rg_tensor *t = r->t;
+    if (!rgi_history_of(t))
+        rgi_count_change();
     if (r->base_after.history)
         release_history(exchange_history(rgi_base_of(t), &r->base_after));
     release_history(exchange_history(t, &r->after));

@@ -34,7 +34,7 @@
 #define RG_LIKELY(x)   __builtin_expect(!!(x), 1)
 #define RG_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define RG_COUNT(a)    ((int)(sizeof(a) / sizeof((a)[0])))
-#ifndef RG_MIN /* The text of loops, which autograd/export/loops writes, keeps these two names. */
+#ifndef RG_MIN /* autograd/export/loops defines both names as themselves, to keep them. */
 #define RG_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define RG_MAX(a, b) ((a) > (b) ? (a) : (b))
 #endif

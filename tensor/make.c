@@ -14,8 +14,7 @@
 
 /* ---- numbers ---------------------------------------------------------------------- */
 
-/* The number in a 0-d tensor, as a double and as an integer, since a double can't hold every int64
- * exactly. */
+/* The number in a 0-d tensor, as a double and as an integer: a double can't hold every int64. */
 typedef struct making_number {
     rg_dtype dtype;
     double d;

@@ -14,8 +14,7 @@
 
 /* ---- memory for stb_ds --------------------------------------------------------- */
 
-/* A block of memory that belongs to a map. The blocks of a map form a linked list, and are freed
- * together. */
+/* A block of memory of a map. The map's blocks form a linked list, and are freed together. */
 typedef struct rg_map_block {
     struct rg_map_block *next;
     size_t bytes;

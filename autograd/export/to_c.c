@@ -39,10 +39,7 @@ static void place_region(c_file *f, size_t i, int64_t alignment) {
 }
 
 static int c_region_of(const c_file *f, const rg_tensor *t) {
-    for (size_t i = 0; i < f->l->n; i++)
-        if (f->l->storages[i] == t->storage)
-            return (int)i;
-    return -1;
+    return rgi_lowered_region(f->l, t->storage);
 }
 
 /* Gives each region a place: first the parameters, without gaps between those of one dtype, then
@@ -95,7 +92,8 @@ static void add_element(rg_text *text, const k_value *v) {
     rgi_text_add(text, " }");
 }
 
-/* The number of bytes by which a place moves from one call of a run of calls to the next. */
+/* The distance in bytes between the addresses that an argument has in two neighbouring calls. The
+ * calls of a run differ by such distances alone. */
 typedef int64_t place_step;
 
 /* Adds an address in the step's memory. A field of a struct may be a pointer of any type. */
@@ -160,8 +158,7 @@ enum { MOST_VALUES = 64 };
  * the difference for value i. */
 static bool differ_by_places(const k_trace *t, const k_traced_call *a, const k_traced_call *b,
                              place_step steps[MOST_VALUES]) {
-    if (strcmp(a->loop, b->loop) != 0 || a->dtype != b->dtype || a->from != b->from
-        || a->count != b->count || a->count > MOST_VALUES)
+    if (strcmp(a->loop, b->loop) != 0 || a->count != b->count || a->count > MOST_VALUES)
         return false;
     for (size_t i = 0; i < a->count; i++) {
         const k_value *x = &t->values[a->first + i], *y = &t->values[b->first + i];
@@ -194,31 +191,14 @@ static size_t run_length(const k_trace *t, size_t first, place_step steps[MOST_V
     return n;
 }
 
-static const char *suffix_of(int dtype) {
-#define SUFFIX(NAME, suffix, ...) [RG_##NAME] = "_" #suffix,
-    static const char *const suffixes[RG_DTYPE_COUNT + 1] = { RG_DTYPES(SUFFIX, )[K_NO_DTYPE] =
-                                                                  "" };
-    return suffixes[dtype];
-}
-
-/* Writes the name of the loop of a call. */
-static void loop_name(const k_traced_call *c, char name[80]) {
-    if (strcmp(c->loop, "convert") == 0)
-        snprintf(name, 80, "convert%s%s", suffix_of(c->dtype), suffix_of(c->from));
-    else
-        snprintf(name, 80, "%s%s", c->loop, suffix_of(c->dtype));
-}
-
 static void add_calls(c_file *f) {
     const k_trace *t = &f->l->trace;
     place_step steps[MOST_VALUES];
     for (size_t i = 0; i < t->n_calls;) {
         const size_t n = run_length(t, i, steps);
-        char name[80];
-        loop_name(&t->calls[i], name);
         if (n > 1)
             rgi_text_add(&f->text, "    for (int64_t i = 0; i < %zu; i++)\n    ", n);
-        rgi_text_add(&f->text, "    %s(", name);
+        rgi_text_add(&f->text, "    %s(", t->calls[i].loop);
         add_arguments(f, &t->calls[i], steps);
         rgi_text_add(&f->text, ");\n");
         i += n;
@@ -331,20 +311,12 @@ static void add_self_test(c_file *f) {
 static bool add_loops(c_file *f) {
     const k_trace *t = &f->l->trace;
     RG_SCOPE();
-    char(*names)[80] = rgi_scope_alloc((t->n_calls + 1) * sizeof *names);
-    const char **list = rgi_scope_alloc((t->n_calls + 1) * sizeof *list);
-    if (!names || !list)
+    const char **names = rgi_scope_alloc((t->n_calls + 1) * sizeof *names);
+    if (!names)
         return false;
-    int n = 0;
-    for (size_t i = 0; i < t->n_calls; i++) {
-        list[n] = names[n];
-        loop_name(&t->calls[i], names[n]);
-        bool known = false;
-        for (int k = 0; k < n && !known; k++)
-            known = strcmp(names[k], names[n]) == 0;
-        n += !known;
-    }
-    return rgi_loop_text(&f->text, function, n, list);
+    for (size_t i = 0; i < t->n_calls; i++)
+        names[i] = t->calls[i].loop;
+    return rgi_loop_text(&f->text, function, (int)t->n_calls, names);
 }
 
 static bool make_c_text(c_file *f) {

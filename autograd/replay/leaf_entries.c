@@ -78,6 +78,11 @@ static bool leaf_again(void *context) {
     return true;
 }
 
+/* Returns the entry's context if it changes a leaf's gradient, and NULL otherwise. */
+static noted_leaf *leaf_change_of(const rg_replay_entry *e) {
+    return e->redo == leaf_again ? e->context : NULL;
+}
+
 /* ---- leaves whose gradients the step changes ------------------------------------------ */
 
 /* Returns the leaf's element in r->leaves, or NULL if the step hasn't changed the leaf's gradient
@@ -194,12 +199,6 @@ static void expect(rg_replay *r, rg_tensor *t, rg_tensor *grad) {
     r->reads[r->n_reads++] = (rg_replay_read){ t, grad };
 }
 
-/* Returns e's context if e is an entry that changes this leaf's gradient, and NULL otherwise. */
-static noted_leaf *entry_of_leaf(const rg_replay_entry *e, const rg_node *leaf) {
-    noted_leaf *n = e->redo == leaf_again ? e->context : NULL;
-    return n && n->leaf == leaf ? n : NULL;
-}
-
 /* Notes that the step reads t's gradient. If the step hasn't changed this gradient before, t must
  * have the same gradient before each repetition. If the step has added to it, entries may work on
  * the tensor `sum`. If `sum` is a gradient that the program set and also uses elsewhere (`shared`),
@@ -216,8 +215,8 @@ void rgi_recorder_read_gradient(rg_graph_observer *o, rg_tensor *t, rg_tensor *g
         return;
     }
     for (size_t i = 0; i < r->n_entries; i++) {
-        noted_leaf *n = entry_of_leaf(&r->entries[i], leaf);
-        if (!n)
+        noted_leaf *n = leaf_change_of(&r->entries[i]);
+        if (!n || n->leaf != leaf)
             continue;
         n->read = true;
         if (n->shared)
@@ -227,7 +226,7 @@ void rgi_recorder_read_gradient(rg_graph_observer *o, rg_tensor *t, rg_tensor *g
 
 void rgi_recording_leaves_out_sums(rg_replay *r) {
     for (size_t i = 0; i < r->n_entries; i++) {
-        const noted_leaf *n = r->entries[i].redo == leaf_again ? r->entries[i].context : NULL;
+        const noted_leaf *n = leaf_change_of(&r->entries[i]);
         if (n && n->made)
             rgi_pointers_remove(&r->live, n->sum);
     }
@@ -250,7 +249,7 @@ bool rgi_recording_finds_gradients(const rg_replay *r) {
 rg_tensor **rgi_recording_takes_gradients(const rg_replay *r) {
     rg_tensor **grads = rgi_alloc((r->n_entries + 1) * sizeof *grads, RG_MEM_OTHER);
     for (size_t i = 0; grads && i < r->n_entries; i++) {
-        const noted_leaf *n = r->entries[i].redo == leaf_again ? r->entries[i].context : NULL;
+        const noted_leaf *n = leaf_change_of(&r->entries[i]);
         grads[i] = n ? n->leaf->grad : NULL;
         if (grads[i])
             rgi_retain(grads[i]);
@@ -260,7 +259,7 @@ rg_tensor **rgi_recording_takes_gradients(const rg_replay *r) {
 
 void rgi_recording_puts_gradients_back(const rg_replay *r, rg_tensor **grads) {
     for (size_t i = 0; i < r->n_entries; i++) {
-        const noted_leaf *n = r->entries[i].redo == leaf_again ? r->entries[i].context : NULL;
+        const noted_leaf *n = leaf_change_of(&r->entries[i]);
         if (!n)
             continue;
         rgi_release(n->leaf->grad);
@@ -286,7 +285,7 @@ static bool uses_memory_of(const rg_replay *r, const rg_tensor *t) {
  * set, where the program would see it. */
 bool rgi_recording_suits_gradients(const rg_replay *r) {
     for (size_t i = 0; i < r->n_entries; i++) {
-        const noted_leaf *n = r->entries[i].redo == leaf_again ? r->entries[i].context : NULL;
+        const noted_leaf *n = leaf_change_of(&r->entries[i]);
         const rg_tensor *given = n && n->first ? n->leaf->grad : NULL;
         if (!given || given == n->sum)
             continue;

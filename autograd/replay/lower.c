@@ -14,8 +14,7 @@ static const char name[] = "replay_to_c";
 
 /* ---- the memory of a step ---------------------------------------------------------- */
 
-/* The number of the storage's region, or -1. */
-static int region_of_storage(const rg_lowered *l, const rg_storage *s) {
+int rgi_lowered_region(const rg_lowered *l, const rg_storage *s) {
     for (size_t i = 0; i < l->n; i++)
         if (l->storages[i] == s)
             return (int)i;
@@ -32,8 +31,11 @@ static bool find_regions(const rg_replay *r, rg_lowered *l) {
         return false;
     for (size_t i = 0; i < r->held.n; i++) {
         const rg_storage *s = ((const rg_tensor *)r->held.v[i])->storage;
-        if (region_of_storage(l, s) >= 0)
+        const int known = rgi_lowered_region(l, s);
+        if (known >= 0) {
+            l->computed[known] = l->computed[known] && r->data[i].computed;
             continue;
+        }
         if (k_trace_region(&l->trace, s->data, s->bytes, false) < 0)
             return false;
         l->computed[l->n] = r->data[i].computed;
@@ -83,7 +85,7 @@ static void free_copy(memory_copy *c) { rgi_free(c->bytes, c->size, RG_MEM_OTHER
 
 /* ---- runs of the step ----------------------------------------------------------------- */
 
-/* Repeats the step with the loops of the first set, which the trace notes, too. */
+/* A tracer that notes nothing, and gives the thread the loops of the first set. */
 static k_function *first_set(const void *row, k_function *loop, const char *table, int dtype) {
     (void)row;
     (void)table;
@@ -91,14 +93,16 @@ static k_function *first_set(const void *row, k_function *loop, const char *tabl
     return loop;
 }
 
-static bool run_alone(rg_replay *r, k_trace *t) {
+/* Repeats the step with the loops of the first set. Notes their calls in t, unless t is NULL. */
+static bool run_in_first_set(rg_replay *r, k_trace *t) {
     if (t)
         k_trace_begin(t);
     else
         k_trace_by(first_set);
-    const bool ok = rgi_replay_repeat(r, t ? &t->mark : NULL);
+    size_t now;
+    const bool ok = rgi_replay_repeat(r, t ? &t->mark : &now);
     if (t)
-        k_trace_end(t);
+        k_trace_end();
     else
         k_trace_by(NULL);
     return ok;
@@ -177,7 +181,7 @@ static size_t find_other(rg_replay *r, const rg_lowered *l) {
 static bool calls_compute_it(rg_replay *r, const rg_lowered *l) {
     clear_results(l);
     memory_copy before = copy_memory(l);
-    bool ok = before.bytes && run_alone(r, NULL);
+    bool ok = before.bytes && run_in_first_set(r, NULL);
     memory_copy wanted = ok ? copy_memory(l) : (memory_copy){ NULL, 0 };
     ok = wanted.bytes;
     if (ok) {
@@ -206,7 +210,7 @@ static bool calls_compute_all(rg_replay *r, const rg_lowered *l, rg_list inputs)
 }
 
 static bool trace_step(rg_replay *r, rg_lowered *l) {
-    if (!run_alone(r, &l->trace))
+    if (!run_in_first_set(r, &l->trace))
         return false;
     const k_trace *t = &l->trace;
     if (t->failed && *t->refused)

@@ -21,4 +21,6 @@ typedef struct rg_lowered {
  * the calls, repeats the step on the recording's tensors, and gives them their old elements again.
  * Fails and returns false if an operation of the step can't be lowered. */
 bool rgi_replay_lower(rg_replay *r, rg_list inputs, rg_lowered *to);
+/* Returns the number of the storage's region, or -1 if the step doesn't use the storage. */
+int rgi_lowered_region(const rg_lowered *l, const rg_storage *s);
 void rgi_lowered_free(rg_lowered *l);

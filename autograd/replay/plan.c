@@ -213,8 +213,8 @@ static size_t place_all(placing *p) {
 
 static size_t length_of(const rg_plan_life *life) { return life->last - life->first + 1; }
 
-/* Orders lives that `a` and `b` point to: the life with the greater key comes first, then the one
- * that begins first. */
+/* Compares two lives for qsort. The life with the greater key comes first; of two lives with one
+ * key, the life that begins first. */
 static int compare_keys(const void *a, const void *b, size_t key_a, size_t key_b) {
     const rg_plan_life *x = *(rg_plan_life *const *)a, *y = *(rg_plan_life *const *)b;
     if (key_a != key_b)

@@ -88,6 +88,6 @@ bool rgi_plan_settle(rg_plan *p);
  * no common bytes, and that a life with a host ends before the host's first entry. Changes the
  * order of in_use. Returns the bytes of the block, or SIZE_MAX if memory ran out. */
 size_t rgi_plan_place(rg_plan *p);
-/* Returns the largest sum of bytes of those lives that have a common entry and no host. Returns
- * SIZE_MAX if memory ran out. */
+/* Returns the largest number of bytes that the lives without a host have together at one entry.
+ * Returns SIZE_MAX if memory ran out. */
 size_t rgi_plan_most(const rg_plan_life *lives, size_t n);

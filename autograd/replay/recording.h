@@ -203,8 +203,8 @@ void rgi_recording_free(rg_replay *r);
  * called. */
 rg_tensor *rgi_recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor *g);
 void rgi_recorder_read_gradient(rg_graph_observer *o, rg_tensor *t, rg_tensor *grad, bool again);
-/* Removes from the list `live` the gradients of leaves to which a run adds, if the leaf still has
- * the gradient of an earlier run. They aren't outputs, which each run computes anew. */
+/* A run adds to the gradient of a leaf that still has the gradient of an earlier run. Removes such
+ * gradients from the list `live`, which is for outputs that each run computes anew. */
 void rgi_recording_leaves_out_sums(rg_replay *r);
 /* Fails unless each tensor in r->reads has the same gradient as before the step was recorded: the
  * same tensor, or none if it had none. */
@@ -223,8 +223,8 @@ void rgi_recording_puts_gradients_back(const rg_replay *r, rg_tensor **grads);
 
 /* ---- recordings that no longer fit (replay.c) --------------------------------------------- */
 
-/* Repeats the step, as rg_replay_run does after it has checked its argument. If `now` isn't NULL,
- * *now is the index of the entry that is being repeated. */
+/* Repeats the step, as rg_replay_run does after it has checked its argument. *now is the index of
+ * the entry that is being repeated. */
 bool rgi_replay_repeat(rg_replay *r, size_t *now);
 /* Returns whether rg_replay_run would fail because gradients, data or requires_grad have changed
  * since the step was recorded. Recording the step again then helps. Sets no error. */

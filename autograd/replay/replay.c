@@ -373,8 +373,7 @@ bool rgi_replay_repeat(rg_replay *r, size_t *now) {
         rgi_recording_counts_writes(r);
     size_t mark = rg_scope_begin();
     for (size_t i = 0; ok && i < r->n_entries; i++) {
-        if (RG_UNLIKELY(now != NULL))
-            *now = i;
+        *now = i;
         ok = r->entries[i].redo(r->entries[i].context);
     }
     rg_scope_end(mark);
@@ -387,7 +386,8 @@ bool rgi_replay_repeat(rg_replay *r, size_t *now) {
 static bool repeat_alone(rg_replay *r) {
     RG_FAIL_IF(atomic_exchange(&r->running, true), "replay_run",
                "this recorded step is running already; its tensors can't be used twice at once");
-    const bool ok = rgi_replay_repeat(r, NULL);
+    size_t now;
+    const bool ok = rgi_replay_repeat(r, &now);
     r->running = false;
     return ok;
 }

@@ -38,8 +38,7 @@ k_optimizer_loop *k_optimizer_loop_of(const k_optimizer *which, rg_dtype dtype) 
 }
 
 const char *k_optimizer_name(const void *row, rg_dtype dtype) {
-    const char *loops = (const char *)row - (size_t)dtype * sizeof((k_optimizer *)0)->loops[0];
-    return ((const k_optimizer *)(const void *)(loops - offsetof(k_optimizer, loops)))->name;
+    return K_HOLDER(k_optimizer, loops, row, dtype)->name;
 }
 
 typedef struct optimizer_part {

@@ -124,8 +124,11 @@ enum { K_NO_DTYPE = RG_DTYPE_COUNT };
  * place in its table, and `table` the expression that names the table. `dtype` is K_NO_DTYPE for a
  * loop that isn't compiled for several types. */
 typedef k_function *k_tracer(const void *row, k_function *loop, const char *table, int dtype);
-/* The name of the table of loops that copy elements to a dtype. */
-#define k_copy_table(to) rg_dtype_name(to)
+/* Returns the struct whose field `field`, a table by dtype and set, has the row `row` of a dtype.
+ */
+#define K_HOLDER(type, field, row, dtype)                                   \
+    ((const type *)(const void *)((const char *)(row)-offsetof(type, field) \
+                                  - (size_t)(dtype) * sizeof((const type *)0)->field[0]))
 /* Begins tracing in this thread; `by` returns the functions. NULL ends it. */
 void k_trace_by(k_tracer *by);
 

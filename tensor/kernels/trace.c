@@ -14,26 +14,17 @@
 
 #include <stdio.h>
 
-/* The trace of the thread that traces, and the loop for which each tracing function stands. */
+/* The trace of the thread that traces. Only one thread does at a time. */
 static k_trace *tracing;
 /* Set while a loop runs whose call was noted. */
 static bool in_loop;
 
-/* A signature: how its calls are noted, and how they are made again from their arguments. */
-typedef union {
-    void *address;
-    int64_t whole;
-    double number;
-} trace_argument;
-
-typedef struct k_signature {
-    void (*call)(k_function *loop, const trace_argument a[]);
-} k_signature;
-
-/* The loop for which a tracing function stands. */
+/* The loop whose calls a tracing function notes: its name in the text of loops, the dtype of its
+ * operands, how many operands it has, and the loop itself. */
 typedef struct {
-    char loop[40];
-    int dtype, from, operands;
+    char name[K_LOOP_NAME];
+    rg_dtype dtype;
+    int operands;
     k_function *function;
 } trace_loop;
 
@@ -61,16 +52,18 @@ static int trace_region_at(const k_trace *t, const char *at) {
 
 /* Marks the trace as failed, because calls of this loop can't be noted. */
 static void trace_refuse(const char *loop) {
-    if (!tracing->failed)
+    if (!tracing->failed) {
         snprintf(tracing->refused, sizeof tracing->refused, "%s", loop);
-    if (!tracing->failed)
         tracing->refused_at = tracing->mark;
+    }
     tracing->failed = true;
 }
 
+static void note_null(void) { note_value((k_value){ .kind = K_NULL }); }
+
 static void note_place(const void *at, const char *loop) {
     if (!at) {
-        note_value((k_value){ .kind = K_NULL });
+        note_null();
         return;
     }
     const int region = trace_region_at(tracing, at);
@@ -102,21 +95,34 @@ static void note_operand(const char *at, int64_t step, int64_t n, rg_dtype dtype
     note_value(v);
 }
 
-/* Begins the note of a call. */
-static void note_call(const trace_loop *of, const k_signature *signature) {
+/* Notes n whole numbers, as an array. */
+static void note_array(const int64_t v[], int n) {
+    note_begin("int64_t");
+    for (int i = 0; i < n; i++)
+        note_int64(v[i]);
+    note_end();
+}
+
+/* Notes n addresses, as an array. */
+static void note_addresses(char *const p[], int n, const char *loop) {
+    note_begin("char *");
+    for (int i = 0; i < n; i++)
+        note_place(p[i], loop);
+    note_end();
+}
+
+/* Begins the note of a call of the loop; `call` makes the call again. */
+static void note_call(const trace_loop *of, k_call *call) {
     k_trace *t = tracing;
     if (!rgi_grow((void **)&t->calls, &t->calls_room, t->n_calls + 1, sizeof *t->calls)) {
         t->failed = true;
         return;
     }
     k_traced_call *c = &t->calls[t->n_calls++];
-    *c = (k_traced_call){ .dtype = of->dtype,
-                          .from = of->from,
-                          .signature = signature,
-                          .function = of->function,
-                          .first = t->n_values,
-                          .mark = t->mark };
-    memcpy(c->loop, of->loop, sizeof c->loop);
+    *c = (k_traced_call){
+        .call = call, .function = of->function, .first = t->n_values, .mark = t->mark
+    };
+    memcpy(c->loop, of->name, sizeof c->loop);
 }
 
 /* Ends the note of a call. The loop is called next; what it calls itself isn't noted. */
@@ -131,34 +137,34 @@ static void note_call_ends(void) {
 
 static trace_loop map_loop;
 
-static void call_map(k_function *loop, const trace_argument a[]) {
+static void call_map(k_function *loop, const k_argument a[]) {
     ((rg_loop *)loop)(a[0].address, a[1].address, a[2].whole, a[3].address);
 }
 
-static const k_signature map_signature = { call_map };
-
-static void trace_map(char *const p[], const int64_t s[], int64_t n, const void *context) {
-    const trace_loop *of = &map_loop;
-    note_call(of, &map_signature);
+/* Begins the note of a call with these operands, up to its context, which the caller notes. */
+static void note_map(const trace_loop *of, char *const p[], const int64_t s[], int64_t n) {
+    note_call(of, call_map);
     note_begin("char *");
     for (int k = 0; k < of->operands; k++)
-        note_operand(p[k], s[k], n, (rg_dtype)of->from, of->loop);
+        note_operand(p[k], s[k], n, of->dtype, of->name);
     note_end();
-    note_begin("int64_t");
-    for (int k = 0; k < of->operands; k++)
-        note_int64(s[k]);
-    note_end();
+    note_array(s, of->operands);
     note_int64(n);
-    if (context) {
+}
+
+static void trace_map(char *const p[], const int64_t s[], int64_t n, const void *context) {
+    const double *numbers = context;
+    note_map(&map_loop, p, s, n);
+    if (numbers) {
         note_begin("double");
         for (int k = 0; k < 3; k++)
-            note_double(((const double *)context)[k]);
+            note_double(numbers[k]);
         note_end();
     } else {
-        note_value((k_value){ .kind = K_NULL });
+        note_null();
     }
     note_call_ends();
-    ((rg_loop *)of->function)(p, s, n, context);
+    ((rg_loop *)map_loop.function)(p, s, n, context);
     in_loop = false;
 }
 
@@ -166,43 +172,39 @@ static void trace_map(char *const p[], const int64_t s[], int64_t n, const void 
 
 static trace_loop reduce_loop_of, finish_loop_of;
 
-static void call_reduce(k_function *loop, const trace_argument a[]) {
+static void call_reduce(k_function *loop, const k_argument a[]) {
     ((reduce_loop *)loop)(a[0].address, a[1].address, a[2].address);
 }
 
-static const k_signature reduce_signature = { call_reduce };
-
 static void trace_reduce(char *y, const char *x, const reduce_block *b) {
     const trace_loop *of = &reduce_loop_of;
-    note_call(of, &reduce_signature);
-    note_place(y, of->loop);
-    note_place(x, of->loop);
+    note_call(of, call_reduce);
+    note_place(y, of->name);
+    note_place(x, of->name);
     note_begin("reduce_block");
     note_int64(b->n0);
     note_int64(b->step0);
     note_int64(b->n1);
     note_int64(b->step1);
     note_int64(b->y_step);
-    note_place(b->context, of->loop);
+    note_place(b->context, of->name);
     note_end();
     note_call_ends();
     ((reduce_loop *)of->function)(y, x, b);
     in_loop = false;
 }
 
-static void call_finish(k_function *loop, const trace_argument a[]) {
+static void call_finish(k_function *loop, const k_argument a[]) {
     ((finish_loop *)loop)(a[0].address, a[1].whole, a[2].number, a[3].address);
 }
 
-static const k_signature finish_signature = { call_finish };
-
 static void trace_finish(void *y, int64_t n, double number, const void *other) {
     const trace_loop *of = &finish_loop_of;
-    note_call(of, &finish_signature);
-    note_place(y, of->loop);
+    note_call(of, call_finish);
+    note_place(y, of->name);
     note_int64(n);
     note_double(number);
-    note_place(other, of->loop);
+    note_place(other, of->name);
     note_call_ends();
     ((finish_loop *)of->function)(y, n, number, other);
     in_loop = false;
@@ -212,15 +214,13 @@ static void trace_finish(void *y, int64_t n, double number, const void *other) {
 
 static trace_loop softmax_loop_of;
 
-static void call_softmax(k_function *loop, const trace_argument a[]) {
+static void call_softmax(k_function *loop, const k_argument a[]) {
     ((softmax_loop *)loop)(a[0].address, a[1].address, a[2].whole);
 }
 
-static const k_signature softmax_signature = { call_softmax };
-
 static void trace_softmax(const softmax_rows *z, char *const p[], int64_t rows) {
     const trace_loop *of = &softmax_loop_of;
-    note_call(of, &softmax_signature);
+    note_call(of, call_softmax);
     note_begin("softmax_rows");
     note_int64(z->n);
     note_int64(z->step);
@@ -228,10 +228,7 @@ static void trace_softmax(const softmax_rows *z, char *const p[], int64_t rows) 
     note_bool(z->last);
     note_bool(z->stream);
     note_end();
-    note_begin("char *");
-    for (int k = 0; k < 3; k++)
-        note_place(p[k], of->loop);
-    note_end();
+    note_addresses(p, of->operands, of->name);
     note_int64(rows);
     note_call_ends();
     ((softmax_loop *)of->function)(z, p, rows);
@@ -256,43 +253,39 @@ static void note_sizes(const k_product_sizes *z) {
     note_end();
 }
 
-static void call_product(k_function *loop, const trace_argument a[]) {
+static void call_product(k_function *loop, const k_argument a[]) {
     ((matmul_product *)loop)(a[0].address, a[1].address, a[2].address, a[3].address, a[4].address,
                              a[5].number, a[6].number, a[7].address);
 }
 
-static const k_signature product_signature = { call_product };
-
 static void trace_product(const k_product_sizes *z, void *y, const void *c, const void *a,
                           const void *b, double alpha, double beta, void *room) {
     const trace_loop *of = &product_loop;
-    note_call(of, &product_signature);
+    note_call(of, call_product);
     note_sizes(z);
-    note_place(y, of->loop);
-    note_place(c, of->loop);
-    note_place(a, of->loop);
-    note_place(b, of->loop);
+    note_place(y, of->name);
+    note_place(c, of->name);
+    note_place(a, of->name);
+    note_place(b, of->name);
     note_double(alpha);
     note_double(beta);
-    note_place(room, of->loop);
+    note_place(room, of->name);
     note_call_ends();
     ((matmul_product *)of->function)(z, y, c, a, b, alpha, beta, room);
     in_loop = false;
 }
 
-static void call_tiny(k_function *loop, const trace_argument a[]) {
+static void call_tiny(k_function *loop, const k_argument a[]) {
     ((matmul_tiny *)loop)(a[0].address, a[1].address, a[2].address, a[3].address);
 }
 
-static const k_signature tiny_signature = { call_tiny };
-
 static void trace_tiny(const k_product_sizes *z, void *y, const void *a, const void *b) {
     const trace_loop *of = &tiny_loop;
-    note_call(of, &tiny_signature);
+    note_call(of, call_tiny);
     note_sizes(z);
-    note_place(y, of->loop);
-    note_place(a, of->loop);
-    note_place(b, of->loop);
+    note_place(y, of->name);
+    note_place(a, of->name);
+    note_place(b, of->name);
     note_call_ends();
     ((matmul_tiny *)of->function)(z, y, a, b);
     in_loop = false;
@@ -303,25 +296,15 @@ static void trace_tiny(const k_product_sizes *z, void *y, const void *a, const v
 static trace_loop loss_loop_of;
 
 static void trace_loss(char *const p[], const int64_t s[], int64_t n, const void *context) {
-    const trace_loop *of = &loss_loop_of;
     const k_loss_context *k = context;
-    note_call(of, &map_signature);
-    note_begin("char *");
-    for (int i = 0; i < of->operands; i++)
-        note_operand(p[i], s[i], n, (rg_dtype)of->dtype, of->loop);
-    note_end();
-    note_begin("int64_t");
-    for (int i = 0; i < of->operands; i++)
-        note_int64(s[i]);
-    note_end();
-    note_int64(n);
+    note_map(&loss_loop_of, p, s, n);
     note_begin("k_loss_context");
     note_int((int)k->kind);
     note_double(k->c);
     note_double(k->scale);
     note_end();
     note_call_ends();
-    ((rg_loop *)of->function)(p, s, n, context);
+    ((rg_loop *)loss_loop_of.function)(p, s, n, context);
     in_loop = false;
 }
 
@@ -329,28 +312,26 @@ static void trace_loss(char *const p[], const int64_t s[], int64_t n, const void
 
 static trace_loop nll_loop_of;
 
-static void call_nll(k_function *loop, const trace_argument a[]) {
+static void call_nll(k_function *loop, const k_argument a[]) {
     ((k_nll_loop *)loop)(a[0].address, a[1].whole, a[2].whole);
 }
 
-static const k_signature nll_signature = { call_nll };
-
 static void trace_nll(const k_nll_rows *z, int64_t first, int64_t last) {
     const trace_loop *of = &nll_loop_of;
-    note_call(of, &nll_signature);
+    note_call(of, call_nll);
     note_begin("k_nll_rows");
-    note_place(z->y, of->loop);
-    note_place(z->shifts, of->loop);
-    note_place(z->x, of->loop);
-    note_place(z->g, of->loop);
+    note_place(z->y, of->name);
+    note_place(z->shifts, of->name);
+    note_place(z->x, of->name);
+    note_place(z->g, of->name);
     note_bool(z->own_g);
-    note_place(z->target, of->loop);
-    note_place(z->weight, of->loop);
+    note_place(z->target, of->name);
+    note_place(z->weight, of->name);
     note_int64(z->weight_step);
     note_int64(z->classes);
     note_int64(z->inner);
     note_int64(z->ignore);
-    note_place(z->total, of->loop);
+    note_place(z->total, of->name);
     note_end();
     note_int64(first);
     note_int64(last);
@@ -363,43 +344,33 @@ static void trace_nll(const k_nll_rows *z, int64_t first, int64_t last) {
 
 static trace_loop index_loop_of;
 
+/* The loop reads and writes elements behind the address of its second operand, which therefore
+ * isn't noted as a number. */
 static void trace_index(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const trace_loop *of = &index_loop_of;
-    note_call(of, &map_signature);
-    note_begin("char *");
-    for (int i = 0; i < of->operands; i++)
-        note_place(p[i], of->loop);
-    note_end();
-    note_begin("int64_t");
-    for (int i = 0; i < of->operands; i++)
-        note_int64(s[i]);
-    note_end();
+    note_call(of, call_map);
+    note_addresses(p, of->operands, of->name);
+    note_array(s, of->operands);
     note_int64(n);
-    note_begin("int64_t");
-    note_int64(*(const int64_t *)context);
-    note_end();
+    note_array(context, 1);
     note_call_ends();
     ((rg_loop *)of->function)(p, s, n, context);
     in_loop = false;
 }
 
-/* ---- steps of optimizers --------------------------------------------------------------------- */
+/* ---- steps of SGD ---------------------------------------------------------------------------- */
 
-static trace_loop optimizer_loop; /* SGD's. Other optimizers count their steps. */
+/* The loop of SGD, the only optimizer that doesn't count its steps. */
+static trace_loop optimizer_loop;
 
-static void call_optimizer(k_function *loop, const trace_argument a[]) {
+static void call_optimizer(k_function *loop, const k_argument a[]) {
     ((k_optimizer_loop *)loop)(a[0].address, a[1].whole, a[2].address);
 }
 
-static const k_signature optimizer_signature = { call_optimizer };
-
 static void trace_optimizer(char *const at[], int64_t n, const k_optimizer_numbers *z) {
     const trace_loop *of = &optimizer_loop;
-    note_call(of, &optimizer_signature);
-    note_begin("char *");
-    for (int k = 0; k < of->operands + z->sgd.has_buffer; k++)
-        note_place(at[k], of->loop);
-    note_end();
+    note_call(of, call_optimizer);
+    note_addresses(at, of->operands + z->sgd.has_buffer, of->name);
     note_int64(n);
     note_begin("k_optimizer_numbers");
     note_double(z->sign);
@@ -420,7 +391,7 @@ static void trace_optimizer(char *const at[], int64_t n, const k_optimizer_numbe
     in_loop = false;
 }
 
-/* ---- the function that notes the calls of a loop ----------------------------------------- */
+/* ---- the function that notes the calls of a loop --------------------------------------------- */
 
 /* A loop whose table is named after it: softmax_loops has the loops `softmax`. */
 typedef struct {
@@ -431,7 +402,15 @@ typedef struct {
     bool by_size; /* Set if elements of the same size share a loop. */
 } trace_row;
 
+#define SUFFIX(NAME, suffix, ...) [RG_##NAME] = #suffix,
+static const char *const dtype_suffixes[] = { RG_DTYPES(SUFFIX, ) };
+
+/* clang-format would break the rows of RG_DTYPES. */
+/* clang-format off */
+#define CONVERT(NAME, suffix, ...) \
+    { "convert_" #suffix, 2, (k_function *)trace_map, &map_loop, false },
 static const trace_row trace_rows[] = {
+    RG_DTYPES(CONVERT, )
     { "softmax", 3, (k_function *)trace_softmax, &softmax_loop_of, false },
     { "softmax_backward", 3, (k_function *)trace_softmax, &softmax_loop_of, false },
     { "softmax_short", 3, (k_function *)trace_softmax, &softmax_loop_of, false },
@@ -451,68 +430,60 @@ static const trace_row trace_rows[] = {
     { "index_add", 3, (k_function *)trace_index, &index_loop_of, false },
     { "moments_divide", 0, (k_function *)trace_finish, &finish_loop_of, false },
 };
+/* clang-format on */
 
-/* Sets what a tracing function stands for, and returns the function. */
-static k_function *trace_stand_in(trace_loop *of, k_function *note, const char *loop, int dtype,
-                                  int from, int operands, k_function *function) {
-    *of = (trace_loop){ .dtype = dtype, .from = from, .operands = operands, .function = function };
-    snprintf(of->loop, sizeof of->loop, "%s", loop);
+/* Makes `note` the function that notes the calls of the loop, and returns it. The loop's name is
+ * `base` with an end for its type: "_float" or, for loops that only copy elements, "_uint32". */
+static k_function *trace_with(trace_loop *of, k_function *note, const char *base, int dtype,
+                              bool by_size, int operands, k_function *loop) {
+    *of = (trace_loop){ .dtype = (rg_dtype)dtype, .operands = operands, .function = loop };
+    if (dtype == K_NO_DTYPE)
+        snprintf(of->name, sizeof of->name, "%s", base);
+    else if (by_size)
+        snprintf(of->name, sizeof of->name, "%s_uint%zu", base, 8 * rgi_sizeof((rg_dtype)dtype));
+    else
+        snprintf(of->name, sizeof of->name, "%s_%s", base, dtype_suffixes[dtype]);
     return note;
 }
-
-/* Returns the struct whose field `by_dtype` or `loops` has the row `row`, of a table by dtype and
- * set. */
-#define HOLDER(type, field, row, dtype)                                     \
-    ((const type *)(const void *)((const char *)(row)-offsetof(type, field) \
-                                  - (size_t)(dtype) * sizeof((const type *)0)->field[0]))
 
 /* Returns whether elements of the same size share the kernel's loops, which only copy them. */
 static bool is_by_size(const rg_kernel *k) {
     return k->by_dtype[RG_INT64][0] == k->by_dtype[RG_FLOAT64][0];
 }
 
-static k_function *trace_choose(const void *row, k_function *loop, const char *table, int dtype) {
-    char name[40];
-    if (in_loop)
-        return loop;
-    if (strcmp(table, "k->by_dtype") == 0) {
-        const rg_kernel *k = HOLDER(rg_kernel, by_dtype, row, dtype);
-        const bool by_size = is_by_size(k);
-        if (by_size)
-            snprintf(name, sizeof name, "%s_loop_uint%zu", k->name,
-                     8 * rgi_sizeof((rg_dtype)dtype));
-        else
-            snprintf(name, sizeof name, "%s_loop", k->name);
-        return trace_stand_in(&map_loop, (k_function *)trace_map, name,
-                              by_size ? K_NO_DTYPE : dtype, dtype, k->n + 1, loop);
-    }
-    if (strcmp(table, "kind->loops") == 0) {
-        const k_reduction *k = HOLDER(k_reduction, loops, row, dtype);
-        return trace_stand_in(&reduce_loop_of, (k_function *)trace_reduce, k->name, dtype, dtype, 2,
-                              loop);
-    }
-    if (strcmp(table, "which->loops") == 0
-        && strcmp(k_optimizer_name(row, (rg_dtype)dtype), "sgd") == 0)
-        return trace_stand_in(&optimizer_loop, (k_function *)trace_optimizer, "sgd", dtype, dtype,
-                              2, loop);
-    for (int to = 0; to < RG_DTYPE_COUNT; to++)
-        if (table == k_copy_table((rg_dtype)to))
-            return trace_stand_in(&map_loop, (k_function *)trace_map, "convert", to, dtype, 2,
-                                  loop);
+/* Returns the function for a loop of a table that has a name. */
+static k_function *trace_named(k_function *loop, const char *table, int dtype) {
     for (int i = 0; i < RG_COUNT(trace_rows); i++) {
-        const size_t n = strlen(trace_rows[i].loop);
-        if (strncmp(table, trace_rows[i].loop, n) != 0 || strcmp(table + n, "_loops") != 0)
-            continue;
-        snprintf(name, sizeof name, "%s", trace_rows[i].loop);
-        if (trace_rows[i].by_size)
-            snprintf(name, sizeof name, "%s_uint%zu", trace_rows[i].loop,
-                     8 * rgi_sizeof((rg_dtype)dtype));
-        return trace_stand_in(trace_rows[i].of, trace_rows[i].note, name,
-                              trace_rows[i].by_size ? K_NO_DTYPE : dtype, dtype,
-                              trace_rows[i].operands, loop);
+        const trace_row *row = &trace_rows[i];
+        const size_t n = strlen(row->loop);
+        if (strncmp(table, row->loop, n) == 0 && strcmp(table + n, "_loops") == 0)
+            return trace_with(row->of, row->note, row->loop, dtype, row->by_size, row->operands,
+                              loop);
     }
     trace_refuse(table);
     return loop;
+}
+
+static k_function *trace_choose(const void *row, k_function *loop, const char *table, int dtype) {
+    if (in_loop)
+        return loop;
+    if (strcmp(table, "k->by_dtype") == 0) {
+        const rg_kernel *k = K_HOLDER(rg_kernel, by_dtype, row, dtype);
+        char base[K_LOOP_NAME];
+        snprintf(base, sizeof base, "%s_loop", k->name);
+        return trace_with(&map_loop, (k_function *)trace_map, base, dtype, is_by_size(k), k->n + 1,
+                          loop);
+    }
+    if (strcmp(table, "kind->loops") == 0) {
+        const k_reduction *k = K_HOLDER(k_reduction, loops, row, dtype);
+        return trace_with(&reduce_loop_of, (k_function *)trace_reduce, k->name, dtype, false, 2,
+                          loop);
+    }
+    if (strcmp(table, "which->loops") == 0
+        && strcmp(k_optimizer_name(row, (rg_dtype)dtype), "sgd") == 0)
+        return trace_with(&optimizer_loop, (k_function *)trace_optimizer, "sgd", dtype, false, 2,
+                          loop);
+    return trace_named(loop, table, dtype);
 }
 
 /* ---- regions, the beginning and the end ------------------------------------------------------ */
@@ -529,12 +500,9 @@ int k_trace_region(k_trace *t, void *begin, size_t bytes, bool temporary) {
 /* Called with each block that the thread allocates while it traces. The blocks of the trace's own
  * lists are among them, and do no harm. */
 static void tell_block(void *block, size_t bytes) {
-    k_trace *t = tracing;
-    tracing = NULL;
     rgi_watch_blocks(NULL);
-    k_trace_region(t, block, bytes, true);
+    k_trace_region(tracing, block, bytes, true);
     rgi_watch_blocks(tell_block);
-    tracing = t;
 }
 
 void k_trace_begin(k_trace *t) {
@@ -544,8 +512,7 @@ void k_trace_begin(k_trace *t) {
     rgi_watch_blocks(tell_block);
 }
 
-void k_trace_end(k_trace *t) {
-    (void)t;
+void k_trace_end(void) {
     rgi_watch_blocks(NULL);
     k_trace_by(NULL);
     rgi_work_alone(false);
@@ -597,12 +564,12 @@ static void repeat_value(trace_room *room, const k_trace *t, const k_value *v,
 }
 
 static void repeat_call(const k_trace *t, const k_traced_call *c, char *const temporary[]) {
-    trace_argument a[12];
+    k_argument a[12];
     trace_room room = { .used = 0 };
     int n = 0;
     const k_value *v = t->values + c->first;
     for (size_t i = 0; i < c->count; i++) {
-        trace_argument *to = &a[n++];
+        k_argument *to = &a[n++];
         if (v[i].kind == K_BEGIN) {
             room.used = (room.used + 7) / 8 * 8;
             to->address = room.bytes + room.used;
@@ -621,7 +588,7 @@ static void repeat_call(const k_trace *t, const k_traced_call *c, char *const te
             to->whole = v[i].whole;
         }
     }
-    c->signature->call(c->function, a);
+    c->call(c->function, a);
 }
 
 void k_trace_repeat(const k_trace *t, size_t first, size_t last, char *const temporary[]) {

@@ -38,14 +38,22 @@ typedef struct k_value {
     };
 } k_value;
 
-/* A call of a loop. The loop's name ends with `dtype` (unless that is K_NO_DTYPE) and, if it
- * converts, with `from`. Its values are the elements first .. first + count - 1 of the trace's
- * values. `loop` is the loop's name without type and set, such as "softmax"; `mark` is the value
- * that trace->mark had. */
+/* The room for a loop's name, such as "softmax_float". */
+enum { K_LOOP_NAME = 64 };
+
+/* An argument of a call that is made again. A k_call casts the function to the loop's type. */
+typedef union k_argument {
+    void *address;
+    int64_t whole;
+    double number;
+} k_argument;
+typedef void k_call(k_function *loop, const k_argument a[]);
+
+/* A call of a loop. Its values are the elements first .. first + count - 1 of the trace's values.
+ * `mark` is the value that trace->mark had. `call` makes the call again, with other arguments. */
 typedef struct k_traced_call {
-    char loop[40];
-    int dtype, from;
-    const struct k_signature *signature;
+    char loop[K_LOOP_NAME];
+    k_call *call;
     k_function *function;
     size_t first, count, mark;
 } k_traced_call;
@@ -66,7 +74,7 @@ typedef struct k_trace {
     /* Set if a call can't be noted: `refused` names the loop, and refused_at is the mark. If memory
      * ran out, `refused` is "". */
     bool failed;
-    char refused[40];
+    char refused[K_LOOP_NAME];
     size_t refused_at;
 } k_trace;
 
@@ -75,7 +83,7 @@ int k_trace_region(k_trace *t, void *begin, size_t bytes, bool temporary);
 /* From k_trace_begin to k_trace_end, the calling thread notes its calls of loops in t, and computes
  * alone. Requires that no other thread traces. */
 void k_trace_begin(k_trace *t);
-void k_trace_end(k_trace *t);
+void k_trace_end(void);
 /* Makes the noted calls with the marks first .. last - 1 again, on the regions' memory.
  * temporary[i] is the address for region i, if that region is temporary. */
 void k_trace_repeat(const k_trace *t, size_t first, size_t last, char *const temporary[]);
