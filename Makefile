@@ -324,14 +324,14 @@ $(call compiled,$(filter-out $(FASTER) nn/parallel/%,$(ROOMS))): override CFLAGS
 SMALLEST := $(if $(filter -O3,$(CFLAGS)),-Os)
 SELDOM   := $(wildcard $(addsuffix /*.c,tensor/text tensor/files tensor/files/torch \
             tensor/messages nn/report nn/save nn/data nn/tools nn/optim nn/models \
-            autograd/export)) $(addprefix autograd/replay/,lower.c plan.c recording.c) \
+            autograd/export)) $(addprefix autograd/replay/,lower.c plan.c) \
             tensor/kernels/trace.c \
             $(patsubst %,autograd/tools/%.c,anomaly check_run explain function_check gradcheck \
             graphviz paths profile_file rule_checks)
 SELDOM   += $(patsubst %,nn/layers/%.c,transformer transformer_decoder transformer_encoder \
             transformer_model packed positions recurrent_cells sequence_checks init child pool \
             conv batch_norm multihead_attention) autograd/ops/einsum.c autograd/ops/subscript_text.c
-OFTEN    := tensor/text/digits.c $(addprefix nn/optim/,optimizers.c clip.c) \
+OFTEN    := tensor/text/digits.c $(addprefix nn/optim/,optimizer.c optimizers.c clip.c) \
             $(addprefix nn/models/,batches.c gpt_generate.c tokenizer_encode.c bpe.c)
 $(call compiled,$(filter-out $(FASTER) $(OFTEN),$(SELDOM))): override CFLAGS += $(SMALLEST)
 

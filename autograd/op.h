@@ -260,8 +260,7 @@ static inline bool rgi_run_alike(const rg_call *c) {
         p[i + 1] = c->in[i]->data;
         steps[i + 1] = c->in[i]->ndim ? size : 0;
     }
-    const int set = k_set_now();
-    rg_loop *loop = set == K_TRACED ? NULL : c->op->kernel->by_dtype[y->dtype][set];
+    rg_loop *loop = c->op->kernel->by_dtype[y->dtype][k_set_now()];
     if (RG_UNLIKELY(!loop || y->numel >= RG_LARGE))
         return k_run_with(c->op->kernel, y, c->in, NULL);
     loop(p, steps, y->numel, NULL);

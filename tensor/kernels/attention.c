@@ -213,10 +213,11 @@ static bool attention_run(attention_plan *plan, rg_work *work, int64_t parts, in
 bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tensor *g,
               const rg_tensor *g_lse, rg_tensor *const gin[], rg_tensor *const in[],
               const rg_tensor *mask) {
-    static rg_work *const forward[K_DTYPES][K_SETS] = K_TABLE_FLOATS(attention_forward);
-    static rg_work *const backward[K_DTYPES][K_SETS] = K_TABLE_FLOATS(attention_backward);
-    static rg_work *const lanes[K_DTYPES][K_SETS] = K_TABLE_FLOATS(attention_lanes_forward);
-    static rg_work *const lanes_back[K_DTYPES][K_SETS] = K_TABLE_FLOATS(attention_lanes_backward);
+    static rg_work *const forward[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(attention_forward);
+    static rg_work *const backward[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(attention_backward);
+    static rg_work *const lanes[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(attention_lanes_forward);
+    static rg_work *const lanes_back[K_DTYPES][K_COLUMNS] =
+        K_TABLE_FLOATS(attention_lanes_backward);
     const rg_tensor *q = in[0];
     if (q->numel == 0 || y->numel == 0)
         return true;

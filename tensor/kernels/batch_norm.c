@@ -39,7 +39,7 @@ static bool batch_run(const k_batch_norm *z, rg_work *loop, batch_work *work) {
 
 bool k_batch_normalize(const k_batch_norm *z, rg_tensor *y, rg_tensor *mean, rg_tensor *var,
                        const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias) {
-    static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(batch_forward);
+    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(batch_forward);
     batch_work work = { .z = z,
                         .y = y->data,
                         .x = x->data,
@@ -56,7 +56,7 @@ bool k_batch_normalize_backward(const k_batch_norm *z, rg_tensor *gx, rg_tensor 
                                 rg_tensor *gbias, const rg_tensor *g, const rg_tensor *x,
                                 const rg_tensor *weight, const rg_tensor *mean,
                                 const rg_tensor *var) {
-    static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(batch_backward);
+    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(batch_backward);
     batch_work work = { .z = z,
                         .y = batch_data(gx),
                         .gweight = batch_data(gweight),

@@ -186,7 +186,7 @@ static bool slide_run(conv_plan *p, rg_dtype dtype, int64_t parts, int64_t items
 
 static bool slide_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *w,
                            const rg_tensor *bias) {
-    static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(slide_forward);
+    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(slide_forward);
     const rg_dtype dtype = (rg_dtype)y->dtype;
     conv_plan p = slide_plan_of(z, dtype, INT64_MAX);
     p.y = y->data;
@@ -230,7 +230,7 @@ static void whole_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, co
 
 bool k_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *w,
                 const rg_tensor *bias) {
-    static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(conv_forward);
+    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(conv_forward);
     const rg_dtype dtype = (rg_dtype)y->dtype;
     const bool whole = rgi_is_integer(dtype);
     if (whole && y->numel > 0)
@@ -298,7 +298,7 @@ static bool conv_of_gradient(const k_conv *z, rg_tensor *gx, const rg_tensor *g,
 }
 
 bool k_convolve_input(const k_conv *z, rg_tensor *gx, const rg_tensor *g, const rg_tensor *w) {
-    static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(conv_backward_input);
+    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(conv_backward_input);
     const rg_dtype dtype = (rg_dtype)gx->dtype;
     rg_work *work = K_LOOP_OF(loops, dtype, "conv");
     if (!work || gx->numel == 0)
@@ -348,8 +348,8 @@ static void conv_join_shares(const conv_plan *p, rg_tensor *gw, rg_tensor *sums)
 }
 
 bool k_convolve_weight(const k_conv *z, rg_tensor *gw, const rg_tensor *x, const rg_tensor *g) {
-    static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(conv_backward_weight);
-    static rg_work *const slide_loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(slide_weight);
+    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(conv_backward_weight);
+    static rg_work *const slide_loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(slide_weight);
     const rg_dtype dtype = (rg_dtype)gw->dtype;
     rg_work *work = K_LOOP_OF(loops, dtype, "conv");
     if (!work || gw->numel == 0)

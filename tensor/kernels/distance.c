@@ -60,7 +60,7 @@ static bool distance_run(const distance_context *c, int64_t rows, distance_loop 
 }
 
 bool k_distance(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, double p) {
-    static distance_loop *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(distance_rows);
+    static distance_loop *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(distance_rows);
     distance_context c = distance_of(a, b, p);
     c.y = y->data;
     return y->numel == 0
@@ -69,7 +69,7 @@ bool k_distance(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, double p) 
 
 bool k_distance_backward(rg_tensor *ga, const rg_tensor *g, const rg_tensor *a, const rg_tensor *b,
                          const rg_tensor *y, double p, bool turned) {
-    static distance_loop *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(distance_grad_rows);
+    static distance_loop *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(distance_grad_rows);
     distance_context c = distance_of(a, b, p);
     c.turned = turned;
     c.g = g->data;

@@ -19,7 +19,7 @@ const k_reduction k_greatest = { "max", -INFINITY, INT64_MIN, K_TABLE_ALL(max) }
 const k_reduction k_least = { "min", INFINITY, INT64_MAX, K_TABLE_ALL(min) };
 
 bool k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest) {
-    static reduce_loop *const loops[K_DTYPES][K_SETS] = K_TABLE_ALL(place);
+    static reduce_loop *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_ALL(place);
     reduce_loop *loop = K_LOOP_OF(loops, x->dtype, "max");
     if (!loop)
         return false;

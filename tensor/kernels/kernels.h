@@ -19,7 +19,7 @@ typedef struct rg_kernel {
     const char *name;
     int n;
     bool light;
-    rg_loop *by_dtype[K_DTYPES][K_SETS];
+    rg_loop *by_dtype[K_DTYPES][K_COLUMNS];
 } rg_kernel;
 
 /* K_KERNEL and K_LIGHT_KERNEL define the kernel k_op, which has n operands, from the loops whose

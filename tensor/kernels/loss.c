@@ -11,8 +11,8 @@ enum { LOSS_Y, LOSS_X, LOSS_TARGET, LOSS_WEIGHT, LOSS_BY, LOSS_OPERANDS };
 #define K_TYPES_FLOATS
 #include "sets.h"
 
-static rg_loop *const loss_loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(loss);
-static rg_loop *const loss_slope_loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(loss_slope);
+static rg_loop *const loss_loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(loss);
+static rg_loop *const loss_slope_loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(loss_slope);
 
 /* The number 1 in each floating dtype, for operands that are NULL. */
 #define ONE(NAME, suffix, type, ...) [RG_##NAME] = RG_NUMBER(RG_##NAME, &(const type){ 1 }),

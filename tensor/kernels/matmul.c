@@ -64,12 +64,13 @@ typedef struct {
 #include "sets.h"
 
 k_product *k_direct_product(rg_dtype dtype) {
-    static k_product *const matmul_direct_loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(matmul_direct);
+    static k_product *const matmul_direct_loops[K_DTYPES][K_COLUMNS] =
+        K_TABLE_FLOATS(matmul_direct);
     return K_LOOP_OF(matmul_direct_loops, dtype, "addmm_impl_cpu_");
 }
 
 k_turn *k_direct_turn(rg_dtype dtype) {
-    static k_turn *const matmul_turn_loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(matmul_turn);
+    static k_turn *const matmul_turn_loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(matmul_turn);
     return K_LOOP_OF(matmul_turn_loops, dtype, "addmm_impl_cpu_");
 }
 
@@ -249,7 +250,7 @@ static bool matmul_stays_in_place(const k_product_sizes *z) {
 /* Selects the loop that computes the tiles, and the size of its scratch memory. Returns false if
  * there is no loop for the dtype. */
 static bool matmul_choose(matmul_plan *p) {
-    static matmul_product *const matmul_product_loops[K_DTYPES][K_SETS] =
+    static matmul_product *const matmul_product_loops[K_DTYPES][K_COLUMNS] =
         K_TABLE_NUMBERS(matmul_product);
     const rg_dtype dtype = p->y->dtype;
     const k_product_sizes *z = &p->z;
@@ -324,7 +325,7 @@ static __attribute__((noinline)) bool matmul_any(rg_tensor *y, const rg_tensor *
 
 bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool turn_a,
                    const rg_tensor *b, bool turn_b, double alpha, double beta) {
-    static matmul_tiny *const matmul_tiny_loops[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(matmul_tiny);
+    static matmul_tiny *const matmul_tiny_loops[K_DTYPES][K_COLUMNS] = K_TABLE_NUMBERS(matmul_tiny);
     const int64_t k = a->size[a->ndim - 1 - turn_a];
     const bool one_matrix = a->ndim + b->ndim + y->ndim <= 6;
     /* If y is empty or the sums are empty (k = 0), the product isn't counted as tiny: y->numel * k

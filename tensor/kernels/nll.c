@@ -18,8 +18,8 @@ static k_nll_loop *const nll_loops[K_DTYPES] = K_BASE_FLOATS(nll);
 static k_nll_loop *const nll_backward_loops[K_DTYPES] = K_BASE_FLOATS(nll_backward);
 static k_nll_loop *const nll_total_loops[K_DTYPES] = K_BASE_FLOATS(nll_total);
 static k_nll_loop *const nll_mean_loops[K_DTYPES] = K_BASE_FLOATS(nll_mean);
-static k_nll_loop *const cross_entropy_loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(cross_entropy);
-static k_nll_loop *const cross_entropy_backward_loops[K_DTYPES][K_SETS] =
+static k_nll_loop *const cross_entropy_loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(cross_entropy);
+static k_nll_loop *const cross_entropy_backward_loops[K_DTYPES][K_COLUMNS] =
     K_TABLE_FLOATS(cross_entropy_backward);
 
 typedef struct {

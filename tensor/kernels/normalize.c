@@ -38,8 +38,8 @@ typedef void norm_backward_loop(const norm_slopes *work, int64_t begin, int64_t 
 #define K_TYPES_FLOATS
 #include "sets.h"
 
-static norm_loop *const norm_loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(norm);
-static norm_backward_loop *const norm_backward_loops[K_DTYPES][K_SETS] =
+static norm_loop *const norm_loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(norm);
+static norm_backward_loop *const norm_backward_loops[K_DTYPES][K_COLUMNS] =
     K_TABLE_FLOATS(norm_backward);
 
 typedef struct {

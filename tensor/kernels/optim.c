@@ -16,7 +16,7 @@
 
 struct k_optimizer {
     const char *name;
-    k_optimizer_loop *loops[K_DTYPES][K_SETS];
+    k_optimizer_loop *loops[K_DTYPES][K_COLUMNS];
 };
 const k_optimizer k_sgd = { "sgd", K_NARROW_FLOATS(sgd) };
 const k_optimizer k_adam = { "adam", K_NARROW_FLOATS(adam) };
@@ -34,7 +34,9 @@ const k_optimizer k_average_lerp = { "average_lerp", K_NARROW_FLOATS(average_ler
 const k_optimizer k_average_mean = { "average_mean", K_NARROW_FLOATS(average_mean) };
 
 k_optimizer_loop *k_optimizer_loop_of(const k_optimizer *which, rg_dtype dtype) {
-    return which->loops[dtype][0] ? K_LOOP_OF(which->loops, dtype, "step") : NULL;
+    k_optimizer_loop *loop = which->loops[dtype][k_set_now()];
+    const bool is_traced = !loop && which->loops[dtype][0];
+    return is_traced ? K_LOOP_OF(which->loops, dtype, "step") : loop;
 }
 
 const char *k_optimizer_name(const void *row, rg_dtype dtype) {

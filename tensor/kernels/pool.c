@@ -69,22 +69,22 @@ bool k_max_pool(const k_pool *p, rg_tensor *y, rg_tensor *indices, const rg_tens
     const double plane = (double)p->window.size[0] * (double)p->window.size[1];
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, rgi_sizeof(y->dtype) == 4 && plane > INT32_MAX, NULL,
                   "a plane of %.0f elements is too large", plane);
-    static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(pool_max);
+    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_NUMBERS(pool_max);
     return pool_run(p, K_LOOP_OF(loops, y->dtype, "max_pool2d"), y, indices, x);
 }
 
 bool k_max_pool_backward(const k_pool *p, rg_tensor *gx, const rg_tensor *indices,
                          const rg_tensor *g) {
-    static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(pool_max_backward);
+    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_NUMBERS(pool_max_backward);
     return pool_run(p, K_LOOP_OF(loops, gx->dtype, "max_pool2d"), gx, indices, g);
 }
 
 bool k_mean_pool(const k_pool *p, rg_tensor *y, const rg_tensor *x) {
-    static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(pool_mean);
+    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_NUMBERS(pool_mean);
     return pool_run(p, K_LOOP_OF(loops, y->dtype, "avg_pool2d"), y, NULL, x);
 }
 
 bool k_mean_pool_backward(const k_pool *p, rg_tensor *gx, const rg_tensor *g) {
-    static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_NUMBERS(pool_mean_backward);
+    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_NUMBERS(pool_mean_backward);
     return pool_run(p, K_LOOP_OF(loops, gx->dtype, "avg_pool2d"), gx, NULL, g);
 }

@@ -17,39 +17,40 @@
 #include "sets.h"
 
 void k_random_twist(uint32_t *words) {
-    static void (*const twist[K_SETS])(uint32_t *) = K_BY_SET(random_twist);
+    static void (*const twist[K_COLUMNS])(uint32_t *) = K_BY_SET(random_twist);
     K_LOOP_OF_SET(twist)(words);
 }
 
 void k_random_temper(const uint32_t *from, uint32_t *to, int n) {
-    static void (*const temper[K_SETS])(const uint32_t *, uint32_t *,
-                                        int) = K_BY_SET(random_temper);
+    static void (*const temper[K_COLUMNS])(const uint32_t *, uint32_t *,
+                                           int) = K_BY_SET(random_temper);
     K_LOOP_OF_SET(temper)(from, to, n);
 }
 
 void k_random_floats(const uint32_t *words, float *to, int n) {
-    static void (*const floats[K_SETS])(const uint32_t *, float *, int) = K_BY_SET(random_floats);
+    static void (*const floats[K_COLUMNS])(const uint32_t *, float *,
+                                           int) = K_BY_SET(random_floats);
     K_LOOP_OF_SET(floats)(words, to, n);
 }
 
 typedef void random_linear(void *y, int n, double a, double b);
 
 void k_random_scale(rg_dtype dtype, void *y, int n, double scale, double shift) {
-    static random_linear *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(random_scale);
+    static random_linear *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(random_scale);
     random_linear *loop = K_LOOP_OF(loops, dtype, "random_scale");
     if (loop)
         loop(y, n, scale, shift);
 }
 
 void k_random_stretch(rg_dtype dtype, void *y, int n, double low, double high) {
-    static random_linear *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(random_stretch);
+    static random_linear *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(random_stretch);
     random_linear *loop = K_LOOP_OF(loops, dtype, "random_stretch");
     if (loop)
         loop(y, n, low, high);
 }
 
 void k_random_normals(rg_dtype dtype, void *y, int n) {
-    static void (*const loops[K_DTYPES][K_SETS])(void *, int) = K_TABLE_FLOATS(random_normals);
+    static void (*const loops[K_DTYPES][K_COLUMNS])(void *, int) = K_TABLE_FLOATS(random_normals);
     __auto_type loop = K_LOOP_OF(loops, dtype, "random_normals");
     if (loop)
         loop(y, n);
@@ -57,9 +58,9 @@ void k_random_normals(rg_dtype dtype, void *y, int n) {
 
 bool k_random_truncate(const k_truncation *r, rg_tensor *accepted, const rg_tensor *candidates,
                        const rg_tensor *uniforms, rg_tensor *pending) {
-    static bool (*const loops[K_DTYPES][K_SETS])(const k_truncation *, int64_t, void *,
-                                                 const void *, const void *,
-                                                 bool *) = K_TABLE_FLOATS(random_truncate);
+    static bool (*const loops[K_DTYPES][K_COLUMNS])(const k_truncation *, int64_t, void *,
+                                                    const void *, const void *,
+                                                    bool *) = K_TABLE_FLOATS(random_truncate);
     if (accepted->numel == 0)
         return false;
     __auto_type loop = K_LOOP_OF(loops, accepted->dtype, "random_truncate");

@@ -14,7 +14,7 @@ typedef void range_whole_loop(void *to, int64_t n, int64_t start, int64_t step);
 #include "sets.h"
 
 bool k_arange(rg_tensor *y, double start, double step) {
-    static range_loop *const loops[K_DTYPES][K_SETS] = K_NARROW_FLOATS(arange);
+    static range_loop *const loops[K_DTYPES][K_COLUMNS] = K_NARROW_FLOATS(arange);
     range_loop *loop = K_LOOP_OF(loops, y->dtype, "arange");
     if (loop)
         loop(y->data, y->numel, start, step);
@@ -22,7 +22,7 @@ bool k_arange(rg_tensor *y, double start, double step) {
 }
 
 bool k_arange_integers(rg_tensor *y, int64_t start, int64_t step) {
-    static range_whole_loop *const loops[K_DTYPES][K_SETS] = K_NARROW_INTEGERS(arange_whole);
+    static range_whole_loop *const loops[K_DTYPES][K_COLUMNS] = K_NARROW_INTEGERS(arange_whole);
     range_whole_loop *loop = K_LOOP_OF(loops, y->dtype, "arange");
     if (loop)
         loop(y->data, y->numel, start, step);
@@ -30,7 +30,7 @@ bool k_arange_integers(rg_tensor *y, int64_t start, int64_t step) {
 }
 
 bool k_linspace(rg_tensor *y, double start, double end) {
-    static range_loop *const loops[K_DTYPES][K_SETS] = K_NARROW_NUMBERS(linspace);
+    static range_loop *const loops[K_DTYPES][K_COLUMNS] = K_NARROW_NUMBERS(linspace);
     range_loop *loop = K_LOOP_OF(loops, y->dtype, "linspace");
     if (loop)
         loop(y->data, y->numel, start, end);

@@ -58,7 +58,7 @@ static int64_t recur_panels(int64_t n) { return (n + RECUR_PANEL - 1) / RECUR_PA
  * memory runs out, or if there is no loop for the dtype. */
 static bool recur_run(recur_plan *p, const rg_tensor *weight, bool turned, int64_t room,
                       rg_work *work) {
-    static k_recurrent_pack *const packs[K_DTYPES][K_SETS] = K_TABLE_FLOATS(recur_pack);
+    static k_recurrent_pack *const packs[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(recur_pack);
     const k_recurrent *z = p->z;
     const rg_dtype dtype = (rg_dtype)weight->dtype;
     k_recurrent_pack *pack = K_LOOP_OF(packs, dtype, "recurrent");
@@ -95,7 +95,7 @@ static recur_plan recur_plan_of(const k_recurrent *z) {
 
 bool k_recur(const k_recurrent *z, const k_recurrent_values *v, const rg_tensor *gates_in,
              const rg_tensor *weight, const rg_tensor *bias) {
-    static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(recur_forward);
+    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(recur_forward);
     recur_plan p = recur_plan_of(z);
     p.gates_in = gates_in->data;
     p.bias = recur_data(bias);
@@ -110,7 +110,7 @@ bool k_recur(const k_recurrent *z, const k_recurrent_values *v, const rg_tensor 
 
 bool k_recur_backward(const k_recurrent *z, const k_recurrent_values *v,
                       const k_recurrent_gradients *g, const rg_tensor *weight) {
-    static rg_work *const loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(recur_backward);
+    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(recur_backward);
     recur_plan p = recur_plan_of(z);
     p.h_0 = v->h_0->data;
     p.c_0 = recur_data(v->c_0);

@@ -38,7 +38,7 @@ struct k_reduction {
     const char *name;
     double unit;
     int64_t integer;
-    reduce_loop *loops[K_DTYPES][K_SETS];
+    reduce_loop *loops[K_DTYPES][K_COLUMNS];
 };
 
 /* A finish_loop changes n elements of y in place. It uses the parameter `number`, or the elements

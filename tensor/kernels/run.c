@@ -64,7 +64,7 @@ __attribute__((constructor)) static void choose_set(void) {
 }
 
 static rg_loop *stream_loop_of_set(void) {
-    static rg_loop *const loops[K_SETS] = K_BY_SET(stream_loop);
+    static rg_loop *const loops[K_COLUMNS] = K_BY_SET(stream_loop);
     return K_LOOP_OF_SET(loops);
 }
 

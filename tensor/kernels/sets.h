@@ -10,7 +10,7 @@
  *     #define K_TYPES_FLOATS
  *     #include "sets.h"
  *
- *     static softmax_loop *const softmax_loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(softmax);
+ *     static softmax_loop *const softmax_loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(softmax);
  *     ...
  *     softmax_loop *loop = K_LOOP_OF(softmax_loops, x->dtype, "softmax");
  *     if (!loop)
@@ -112,10 +112,10 @@ extern int k_set;
 enum { K_SET_TEXT = 128 };
 void k_choose_set(const char *asked, int best, char wrong[K_SET_TEXT]);
 
-/* The value of k_set while a thread traces the loops that its kernels call (see trace.h). The
- * macros that look up a loop then call k_other_loop, which gives that thread a function that notes
- * the call, and any other thread the loop of its set. */
-enum { K_TRACED = K_SETS };
+/* The value of k_set while a thread traces the loops that its kernels call (see trace.h). Tables
+ * have a column for it, which is NULL: so the macros that look up a loop call k_other_loop, which
+ * gives that thread a function that notes the call, and any other thread the loop of its set. */
+enum { K_TRACED = K_SETS, K_COLUMNS };
 /* Returns k_set, which another thread may set to K_TRACED at the same time. */
 static inline int k_set_now(void) { return __atomic_load_n(&k_set, __ATOMIC_RELAXED); }
 typedef void k_function(void);
@@ -216,9 +216,7 @@ _Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtyp
 #define K_LOOP_OF(table, dtype, name)                                                             \
     __extension__({                                                                               \
         const rg_dtype dtype_ = (rg_dtype)(dtype);                                                \
-        const int set_ = k_set_now();                                                             \
-        __typeof__(&*(table)[0][0]) loop_ = RG_LIKELY(set_ != K_TRACED) ? (table)[dtype_][set_]   \
-                                                                        : NULL;                   \
+        __typeof__(&*(table)[0][0]) loop_ = (table)[dtype_][k_set_now()];                         \
         if (RG_UNLIKELY(!loop_))                                                                  \
             loop_ = (__typeof__(loop_))k_other_loop((table)[dtype_], true, #table, name, dtype_); \
         loop_;                                                                                    \
@@ -238,9 +236,8 @@ _Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtyp
 /* Returns the loop of an array [set] in the current set. */
 #define K_LOOP_OF_SET(array)                                                                \
     __extension__({                                                                         \
-        const int set_ = k_set_now();                                                       \
-        __typeof__(&*(array)[0]) loop_ = (array)[RG_LIKELY(set_ != K_TRACED) ? set_ : 0];   \
-        if (RG_UNLIKELY(set_ == K_TRACED))                                                  \
+        __typeof__(&*(array)[0]) loop_ = (array)[k_set_now()];                              \
+        if (RG_UNLIKELY(!loop_))                                                            \
             loop_ = (__typeof__(loop_))k_other_loop(array, true, #array, NULL, K_NO_DTYPE); \
         loop_;                                                                              \
     })

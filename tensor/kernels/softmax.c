@@ -24,11 +24,12 @@ enum { SOFTMAX_ROOM = 4096 };
 #define K_TYPES_NONE
 #include "sets.h"
 
-static softmax_loop *const softmax_loops[K_DTYPES][K_SETS] = K_TABLE_FLOATS(softmax);
-static softmax_loop *const softmax_backward_loops[K_DTYPES][K_SETS] =
+static softmax_loop *const softmax_loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(softmax);
+static softmax_loop *const softmax_backward_loops[K_DTYPES][K_COLUMNS] =
     K_TABLE_FLOATS(softmax_backward);
-static softmax_loop *const softmax_short_loops[K_SETS] = K_BY_SET(softmax_short);
-static softmax_loop *const softmax_backward_short_loops[K_SETS] = K_BY_SET(softmax_backward_short);
+static softmax_loop *const softmax_short_loops[K_COLUMNS] = K_BY_SET(softmax_short);
+static softmax_loop *const softmax_backward_short_loops[K_COLUMNS] =
+    K_BY_SET(softmax_backward_short);
 
 /* The operands of a call, which all its tasks share. p[0] is the output. `element` is the size of
  * an element in bytes. If the dim isn't the last one, `step` rows are interleaved in memory: first
