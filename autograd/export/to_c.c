@@ -3,6 +3,7 @@
  * the step calls, the values with which the memory begins, and a function that makes the calls.
  */
 #include "to_c.h"
+#include "c_calls.h"
 #include "loop_text.h"
 #include "autograd/replay/lower.h"
 #include "tensor/files/file.h"
@@ -64,147 +65,6 @@ static void place_regions(c_file *f) {
         place_region(f, (size_t)c_region_of(f, f->o->output), LINE);
 }
 
-/* ---- numbers and arguments ------------------------------------------------------------ */
-
-static const char *c_type(rg_dtype dtype) {
-#define TYPE(NAME, suffix, type, ...) [RG_##NAME] = #type,
-    static const char *const types[] = { RG_DTYPES(TYPE, ) };
-    return types[dtype];
-}
-
-static void add_c_number(rg_text *text, double x) {
-    if (x != x)
-        rgi_text_add(text, "NAN");
-    else if (x - x != 0)
-        rgi_text_add(text, x < 0 ? "-INFINITY" : "INFINITY");
-    else
-        rgi_text_add(text, "%a", x);
-}
-
-/* Adds the address of an element. */
-static void add_element(rg_text *text, const k_value *v) {
-    const rg_dtype dtype = v->dtype;
-    rgi_text_add(text, "(char *)(%s[]){ ", c_type(dtype));
-    if (rgi_is_float(dtype))
-        add_c_number(text, rgi_load_f64(&v->bits, dtype));
-    else
-        rgi_text_add(text, "%lld", (long long)rgi_load_i64(&v->bits, dtype));
-    rgi_text_add(text, " }");
-}
-
-/* The distance in bytes between the addresses that an argument has in two neighbouring calls. The
- * calls of a run differ by such distances alone. */
-typedef int64_t place_step;
-
-/* Adds an address in the step's memory. A field of a struct may be a pointer of any type. */
-static void add_c_place(c_file *f, const k_value *v, place_step step, bool is_field) {
-    rgi_text_add(&f->text, "%sm + %lld", is_field ? "(void *)(" : "",
-                 (long long)(f->offset[v->region] + v->offset));
-    if (step)
-        rgi_text_add(&f->text, " + i * (%lld)", (long long)step);
-    rgi_text_add(&f->text, "%s", is_field ? ")" : "");
-}
-
-static void add_c_value(c_file *f, const k_value *v, place_step step, bool is_field) {
-    rg_text *text = &f->text;
-    switch (v->kind) {
-    case K_PLACE: add_c_place(f, v, step, is_field); break;
-    case K_NULL: rgi_text_add(text, "0"); break;
-    case K_DOUBLE: add_c_number(text, v->number); break;
-    case K_BOOL:
-    case K_INT:
-    case K_INT64: rgi_text_add(text, "%lld", (long long)v->whole); break;
-    case K_ELEMENT: add_element(text, v); break;
-    case K_BEGIN:
-    case K_END: break;
-    }
-}
-
-static bool is_array(const char *type) {
-    return strcmp(type, "char *") == 0 || strcmp(type, "int64_t") == 0
-           || strcmp(type, "double") == 0;
-}
-
-/* Adds the arguments of a call; steps[i] belongs to value i. */
-static void add_arguments(c_file *f, const k_traced_call *c, const place_step steps[]) {
-    const k_value *v = f->l->trace.values + c->first;
-    bool first = true, in_struct = false;
-    for (size_t i = 0; i < c->count; i++) {
-        if (v[i].kind == K_END) {
-            rgi_text_add(&f->text, " }");
-            in_struct = false;
-            continue;
-        }
-        in_struct = v[i].kind == K_BEGIN ? v[i].type && !is_array(v[i].type) : in_struct;
-        rgi_text_add(&f->text, "%s", first ? "" : ", ");
-        first = v[i].kind == K_BEGIN;
-        if (first && !v[i].type)
-            rgi_text_add(&f->text, "{ ");
-        else if (first && is_array(v[i].type))
-            rgi_text_add(&f->text, "(%s[]){ ", v[i].type);
-        else if (first)
-            rgi_text_add(&f->text, "&(const %s){ ", v[i].type);
-        else
-            add_c_value(f, &v[i], steps[i], in_struct);
-    }
-}
-
-/* ---- runs of calls --------------------------------------------------------------------- */
-
-/* The greatest number of values of a call. */
-enum { MOST_VALUES = 64 };
-
-/* Returns whether call b is the same as call a but for the offsets of places. Then sets steps[i] to
- * the difference for value i. */
-static bool differ_by_places(const k_trace *t, const k_traced_call *a, const k_traced_call *b,
-                             place_step steps[MOST_VALUES]) {
-    if (strcmp(a->loop, b->loop) != 0 || a->count != b->count || a->count > MOST_VALUES)
-        return false;
-    for (size_t i = 0; i < a->count; i++) {
-        const k_value *x = &t->values[a->first + i], *y = &t->values[b->first + i];
-        steps[i] = 0;
-        if (x->kind != y->kind || x->region != y->region)
-            return false;
-        if (x->kind == K_PLACE)
-            steps[i] = y->offset - x->offset;
-        else if (x->kind != K_BEGIN && x->kind != K_END && x->bits != y->bits)
-            return false;
-    }
-    return true;
-}
-
-/* Returns how many calls from call number `first` on differ by the same steps each. */
-static size_t run_length(const k_trace *t, size_t first, place_step steps[MOST_VALUES]) {
-    memset(steps, 0, MOST_VALUES * sizeof *steps);
-    place_step next[MOST_VALUES];
-    size_t n = 1;
-    while (first + n < t->n_calls
-           && differ_by_places(t, &t->calls[first + n - 1], &t->calls[first + n], next)) {
-        if (n == 1)
-            memcpy(steps, next, sizeof next);
-        else if (memcmp(steps, next, t->calls[first].count * sizeof *steps) != 0)
-            break;
-        n++;
-    }
-    if (n == 1)
-        memset(steps, 0, MOST_VALUES * sizeof *steps);
-    return n;
-}
-
-static void add_calls(c_file *f) {
-    const k_trace *t = &f->l->trace;
-    place_step steps[MOST_VALUES];
-    for (size_t i = 0; i < t->n_calls;) {
-        const size_t n = run_length(t, i, steps);
-        if (n > 1)
-            rgi_text_add(&f->text, "    for (int64_t i = 0; i < %zu; i++)\n    ", n);
-        rgi_text_add(&f->text, "    %s(", t->calls[i].loop);
-        add_arguments(f, &t->calls[i], steps);
-        rgi_text_add(&f->text, ");\n");
-        i += n;
-    }
-}
-
 /* ---- the file ----------------------------------------------------------------------------- */
 
 /* Adds the values with which a region begins, as 32-bit words. Returns the number of words. */
@@ -255,19 +115,20 @@ static void add_step(c_file *f) {
     if (y == RG_NONE)
         rgi_text_add(&f->text, "void %s_step(void *memory", f->o->name);
     else
-        rgi_text_add(&f->text, "const %s *%s_step(void *memory", c_type((rg_dtype)y->dtype),
+        rgi_text_add(&f->text, "const %s *%s_step(void *memory", rgi_c_type((rg_dtype)y->dtype),
                      f->o->name);
     for (int i = 0; i < in.n; i++)
-        rgi_text_add(&f->text, ", const %s *input%d", c_type((rg_dtype)in.v[i]->dtype), i);
+        rgi_text_add(&f->text, ", const %s *input%d", rgi_c_type((rg_dtype)in.v[i]->dtype), i);
     rgi_text_add(&f->text, ") {\n    char *m = memory;\n");
     for (int i = 0; i < in.n; i++)
         rgi_text_add(&f->text, "    memmove(m + %lld, input%d, %zu);\n",
                      (long long)offset_of(f, in.v[i]), i,
                      (size_t)in.v[i]->numel * rgi_sizeof((rg_dtype)in.v[i]->dtype));
-    add_calls(f);
+    const c_calls calls = { &f->text, &f->l->trace, f->offset };
+    rgi_c_calls_add(&calls, 0, f->l->trace.n_calls);
     if (y != RG_NONE)
         rgi_text_add(&f->text, "    return (const %s *)(void *)(m + %lld);\n",
-                     c_type((rg_dtype)y->dtype), (long long)offset_of(f, y));
+                     rgi_c_type((rg_dtype)y->dtype), (long long)offset_of(f, y));
     rgi_text_add(&f->text, "}\n");
 }
 
@@ -294,7 +155,7 @@ static void add_self_test(c_file *f) {
                  "    %s_begin(m);\n    for (int i = 0; i < %s_STEPS; i++) {\n        ",
                  f->capitals, f->capitals, f->capitals, f->capitals, name, f->capitals);
     if (y != RG_NONE)
-        rgi_text_add(&f->text, "const %s *y = ", c_type((rg_dtype)y->dtype));
+        rgi_text_add(&f->text, "const %s *y = ", rgi_c_type((rg_dtype)y->dtype));
     rgi_text_add(&f->text, "%s_step(m", name);
     for (int i = 0; i < in.n; i++)
         rgi_text_add(&f->text, ", (const void *)(m + %lld)", (long long)offset_of(f, in.v[i]));
