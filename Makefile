@@ -33,7 +33,7 @@ LAYERS   := tensor autograd nn
 PUBLIC   := regard.h tensor/keywords.h tensor/tensor.h tensor/arguments/arguments.h \
             tensor/files/files.h \
             $(addprefix autograd/,autograd.h ops/ops.h ops/ops_macros.h replay/replay.h) \
-            autograd/export/to_c.h \
+            autograd/export/to_c.h autograd/export/compile.h \
             $(addprefix autograd/tools/,function.h functional.h saved.h explain.h) \
             $(addprefix nn/,nn.h module.h containers.h tools/vector.h inside/points.h) \
             $(addprefix nn/layers/,layers.h losses.h init.h attention.h positions.h) \

@@ -7,6 +7,7 @@
 #include "tensor/files/files.h"
 #include "autograd/autograd.h"
 #include "autograd/replay/replay.h"
+#include "autograd/export/compile.h"
 #include "autograd/export/to_c.h"
 #include "autograd/ops/ops.h"
 #include "autograd/tools/function.h"

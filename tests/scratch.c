@@ -25,28 +25,31 @@ const char *scratch(const char *name) {
     return path;
 }
 
-/* Calls `see`, unless it is NULL, with the path of each file. Returns the number of files. */
-static int each_file(int (*see)(const char *path)) {
+int scratch_files(void) {
     DIR *files = opendir(folder);
     int n = 0;
     ck_assert(files != NULL);
-    for (struct dirent *file; (file = readdir(files));) {
-        if (!strcmp(file->d_name, ".") || !strcmp(file->d_name, ".."))
-            continue;
-        n++;
-        if (see)
-            see(scratch(file->d_name));
-    }
+    for (struct dirent *file; (file = readdir(files));)
+        n += strcmp(file->d_name, ".") != 0 && strcmp(file->d_name, "..") != 0;
     closedir(files);
     return n;
 }
 
-int scratch_files(void) { return each_file(NULL); }
-
-void scratch_end(void) {
-    each_file(remove);
-    ck_assert(rmdir(folder) == 0);
+/* Removes a file, or a folder with all that is in it. */
+static void remove_all(const char *path) {
+    DIR *files = opendir(path);
+    for (struct dirent *file; files && (file = readdir(files));) {
+        char below[1200];
+        snprintf(below, sizeof below, "%s/%s", path, file->d_name);
+        if (strcmp(file->d_name, ".") != 0 && strcmp(file->d_name, "..") != 0)
+            remove_all(below);
+    }
+    if (files)
+        closedir(files);
+    ck_assert_msg((files ? rmdir(path) : remove(path)) == 0, "cannot remove %s", path);
 }
+
+void scratch_end(void) { remove_all(folder); }
 
 const char *scratch_write(const char *name, const void *bytes, size_t n) {
     const char *path = scratch(name);

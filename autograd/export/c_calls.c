@@ -38,25 +38,28 @@ typedef int64_t place_step;
 
 /* Adds an address in the step's memory. A field of a struct may be a pointer of any type. */
 static void add_c_place(const c_calls *c, const k_value *v, place_step step, bool is_field) {
-    rgi_text_add(c->text, "%sm + %lld", is_field ? "(void *)(" : "",
-                 (long long)(c->offset[v->region] + v->offset));
+    const char *cast = is_field ? "(void *)(" : "";
+    if (c->offset)
+        rgi_text_add(c->text, "%sm + %lld", cast, (long long)(c->offset[v->region] + v->offset));
+    else
+        rgi_text_add(c->text, "%sr[%d] + %lld", cast, v->region, (long long)v->offset);
     if (step)
         rgi_text_add(c->text, " + i * (%lld)", (long long)step);
     rgi_text_add(c->text, "%s", is_field ? ")" : "");
 }
 
-static void add_c_value(const c_calls *c, const k_value *v, place_step step, bool is_field) {
-    rg_text *text = c->text;
+/* Adds an argument or an element other than a place. */
+static void add_c_value(rg_text *text, const k_value *v) {
     switch (v->kind) {
-    case K_PLACE: add_c_place(c, v, step, is_field); break;
+    case K_PLACE:
+    case K_BEGIN:
+    case K_END: break;
     case K_NULL: rgi_text_add(text, "0"); break;
     case K_DOUBLE: add_c_number(text, v->number); break;
     case K_BOOL:
     case K_INT:
     case K_INT64: rgi_text_add(text, "%lld", (long long)v->whole); break;
     case K_ELEMENT: add_element(text, v); break;
-    case K_BEGIN:
-    case K_END: break;
     }
 }
 
@@ -66,10 +69,13 @@ static bool is_array(const char *type) {
 }
 
 /* Adds the arguments of a call. steps[i] belongs to value i; if the call isn't one of a run,
- * `steps` is NULL. */
-static void add_arguments(const c_calls *c, const k_traced_call *call, const place_step steps[]) {
+ * `steps` is NULL. If `as_parameters` is true, the places are p0, p1, .. in the order of the
+ * values. */
+static void add_arguments(const c_calls *c, const k_traced_call *call, const place_step steps[],
+                          bool as_parameters) {
     const k_value *v = c->trace->values + call->first;
     bool first = true, in_struct = false;
+    int places = 0;
     for (size_t i = 0; i < call->count; i++) {
         if (v[i].kind == K_END) {
             rgi_text_add(c->text, " }");
@@ -85,12 +91,16 @@ static void add_arguments(const c_calls *c, const k_traced_call *call, const pla
             rgi_text_add(c->text, "(%s[]){ ", v[i].type);
         else if (first)
             rgi_text_add(c->text, "&(const %s){ ", v[i].type);
+        else if (v[i].kind == K_PLACE && as_parameters)
+            rgi_text_add(c->text, "%sp%d", in_struct ? "(void *)" : "", places++);
+        else if (v[i].kind == K_PLACE)
+            add_c_place(c, &v[i], steps ? steps[i] : 0, in_struct);
         else
-            add_c_value(c, &v[i], steps ? steps[i] : 0, in_struct);
+            add_c_value(c->text, &v[i]);
     }
 }
 
-/* ---- runs of calls --------------------------------------------------------------------- */
+/* ---- runs of calls -------------------------------------------------------------------- */
 
 /* The greatest number of values of a call. */
 enum { MOST_VALUES = 64 };
@@ -99,7 +109,8 @@ enum { MOST_VALUES = 64 };
  * the difference for value i. */
 static bool differ_by_places(const k_trace *t, const k_traced_call *a, const k_traced_call *b,
                              place_step steps[MOST_VALUES]) {
-    if (strcmp(a->loop, b->loop) != 0 || a->count != b->count || a->count > MOST_VALUES)
+    if (strcmp(a->loop, b->loop) != 0 || a->function != b->function || a->count != b->count
+        || a->count > MOST_VALUES)
         return false;
     for (size_t i = 0; i < a->count; i++) {
         const k_value *x = &t->values[a->first + i], *y = &t->values[b->first + i];
@@ -131,6 +142,25 @@ static size_t run_length(const k_trace *t, size_t first, size_t last,
     return n;
 }
 
+/* Adds the call number i as a call of its kind's function. */
+static void add_kind_call(const c_calls *c, size_t i, const place_step steps[]) {
+    const k_traced_call *call = &c->trace->calls[i];
+    const k_value *v = c->trace->values + call->first;
+    rgi_text_add(c->text, "    call%d(f", c->kind[i]);
+    for (size_t k = 0; k < call->count; k++)
+        if (v[k].kind == K_PLACE) {
+            rgi_text_add(c->text, ", ");
+            add_c_place(c, &v[k], steps ? steps[k] : 0, false);
+        }
+    rgi_text_add(c->text, ");\n");
+}
+
+static void add_loop_call(const c_calls *c, size_t i, const place_step steps[]) {
+    rgi_text_add(c->text, "    %s(", c->trace->calls[i].loop);
+    add_arguments(c, &c->trace->calls[i], steps, false);
+    rgi_text_add(c->text, ");\n");
+}
+
 void rgi_c_calls_add(const c_calls *c, size_t first, size_t last) {
     const k_trace *t = c->trace;
     place_step steps[MOST_VALUES];
@@ -138,9 +168,54 @@ void rgi_c_calls_add(const c_calls *c, size_t first, size_t last) {
         const size_t n = run_length(t, i, last, steps);
         if (n > 1)
             rgi_text_add(c->text, "    for (int64_t i = 0; i < %zu; i++)\n    ", n);
-        rgi_text_add(c->text, "    %s(", t->calls[i].loop);
-        add_arguments(c, &t->calls[i], n > 1 ? steps : NULL);
-        rgi_text_add(c->text, ");\n");
+        if (c->kind)
+            add_kind_call(c, i, n > 1 ? steps : NULL);
+        else
+            add_loop_call(c, i, n > 1 ? steps : NULL);
         i += n;
     }
+}
+
+/* ---- kinds of calls ------------------------------------------------------------------- */
+
+static bool are_alike(const k_trace *t, const k_traced_call *a, const k_traced_call *b) {
+    if (a->function != b->function || a->count != b->count || strcmp(a->loop, b->loop) != 0)
+        return false;
+    for (size_t i = 0; i < a->count; i++) {
+        const k_value *x = &t->values[a->first + i], *y = &t->values[b->first + i];
+        const bool has_bits = x->kind != K_PLACE && x->kind != K_BEGIN && x->kind != K_END;
+        if (x->kind != y->kind || (has_bits && x->bits != y->bits))
+            return false;
+    }
+    return true;
+}
+
+int rgi_c_call_kinds(const k_trace *t, int kind[], size_t first[]) {
+    int n = 0;
+    for (size_t i = 0; i < t->n_calls; i++) {
+        kind[i] = 0;
+        while (kind[i] < n && !are_alike(t, &t->calls[i], &t->calls[first[kind[i]]]))
+            kind[i]++;
+        if (kind[i] == n)
+            first[n++] = i;
+    }
+    return n;
+}
+
+void rgi_c_calls_define(const c_calls *c, size_t call, int pointer) {
+    const k_traced_call *of = &c->trace->calls[call];
+    int places = 0;
+    rgi_text_add(c->text,
+                 "\nstatic __attribute__((noinline, flatten)) void call%d(library_loop *const f[]",
+                 c->kind[call]);
+    for (size_t i = 0; i < of->count; i++)
+        if (c->trace->values[of->first + i].kind == K_PLACE)
+            rgi_text_add(c->text, ", char *p%d", places++);
+    rgi_text_add(c->text, ") {\n");
+    if (pointer >= 0)
+        rgi_text_add(c->text, "    ((__typeof__(&%s))f[%d])(", of->loop, pointer);
+    else
+        rgi_text_add(c->text, "    %s(", of->loop);
+    add_arguments(c, of, NULL, true);
+    rgi_text_add(c->text, ");\n}\n");
 }

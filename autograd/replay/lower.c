@@ -21,13 +21,12 @@ int rgi_lowered_region(const rg_lowered *l, const rg_storage *s) {
     return -1;
 }
 
-/* Makes a region of each storage that the recording's tensors use. Returns false if memory ran
- * out. */
-static bool find_regions(const rg_replay *r, rg_lowered *l) {
+bool rgi_lowered_begin(const rg_replay *r, rg_lowered *l) {
     l->room = r->held.n;
     l->storages = rgi_alloc(r->held.n * sizeof *l->storages, RG_MEM_OTHER);
     l->computed = rgi_alloc(r->held.n * sizeof *l->computed, RG_MEM_OTHER);
-    if (!l->storages || !l->computed)
+    l->tensors = rgi_alloc(r->held.n * sizeof *l->tensors, RG_MEM_OTHER);
+    if (!l->storages || !l->computed || !l->tensors)
         return false;
     for (size_t i = 0; i < r->held.n; i++) {
         const rg_storage *s = ((const rg_tensor *)r->held.v[i])->storage;
@@ -39,19 +38,14 @@ static bool find_regions(const rg_replay *r, rg_lowered *l) {
         if (k_trace_region(&l->trace, s->data, s->bytes, false) < 0)
             return false;
         l->computed[l->n] = r->data[i].computed;
+        l->tensors[l->n] = r->held.v[i];
         l->storages[l->n++] = s;
     }
     return true;
 }
 
-/* Copies of all regions that are storages. */
-typedef struct {
-    char *bytes;
-    size_t size;
-} memory_copy;
-
-static memory_copy copy_memory(const rg_lowered *l) {
-    memory_copy c = { NULL, 1 };
+rg_memory_copy rgi_lowered_copy(const rg_lowered *l) {
+    rg_memory_copy c = { NULL, 1 };
     for (size_t i = 0; i < l->n; i++)
         c.size += l->trace.regions[i].bytes;
     c.bytes = rgi_alloc(c.size, RG_MEM_OTHER);
@@ -63,7 +57,7 @@ static memory_copy copy_memory(const rg_lowered *l) {
     return c;
 }
 
-static void put_back(const rg_lowered *l, const memory_copy *c) {
+void rgi_lowered_put_back(const rg_lowered *l, const rg_memory_copy *c) {
     const char *from = c->bytes;
     for (size_t i = 0; i < l->n; i++) {
         memcpy(l->trace.regions[i].begin, from, l->trace.regions[i].bytes);
@@ -71,7 +65,7 @@ static void put_back(const rg_lowered *l, const memory_copy *c) {
     }
 }
 
-static bool memory_equals(const rg_lowered *l, const memory_copy *c) {
+bool rgi_lowered_equals(const rg_lowered *l, const rg_memory_copy *c) {
     const char *from = c->bytes;
     for (size_t i = 0; i < l->n; i++) {
         if (memcmp(l->trace.regions[i].begin, from, l->trace.regions[i].bytes) != 0)
@@ -81,7 +75,7 @@ static bool memory_equals(const rg_lowered *l, const memory_copy *c) {
     return true;
 }
 
-static void free_copy(memory_copy *c) { rgi_free(c->bytes, c->size, RG_MEM_OTHER); }
+void rgi_lowered_free_copy(rg_memory_copy *c) { rgi_free(c->bytes, c->size, RG_MEM_OTHER); }
 
 /* ---- runs of the step ----------------------------------------------------------------- */
 
@@ -96,20 +90,19 @@ static k_function *first_set(const void *row, k_function *loop, const char *tabl
 /* Repeats the step with the loops of the first set. Notes their calls in t, unless t is NULL. */
 static bool run_in_first_set(rg_replay *r, k_trace *t) {
     if (t)
-        k_trace_begin(t);
+        k_trace_begin(t, false);
     else
-        k_trace_by(first_set);
+        k_trace_by(first_set, false);
     size_t now;
     const bool ok = rgi_replay_repeat(r, t ? &t->mark : &now);
     if (t)
         k_trace_end();
     else
-        k_trace_by(NULL);
+        k_trace_by(NULL, false);
     return ok;
 }
 
-/* Makes the calls of the entries first .. last - 1. Returns false if memory ran out. */
-static bool run_calls(const k_trace *t, size_t first, size_t last) {
+bool rgi_lowered_run(const k_trace *t, size_t first, size_t last) {
     const size_t bytes = t->n_regions * sizeof(char *);
     char **temporary = rgi_alloc(bytes, RG_MEM_OTHER);
     bool ok = temporary;
@@ -157,19 +150,19 @@ static bool refuse_entry(const rg_replay *r, size_t at, const char *because) {
  * while the step was traced. Requires that there is one. */
 static size_t find_other(rg_replay *r, const rg_lowered *l) {
     for (size_t i = 0; i + 1 < r->n_entries; i++) {
-        memory_copy before = copy_memory(l);
-        k_trace_by(first_set);
+        rg_memory_copy before = rgi_lowered_copy(l);
+        k_trace_by(first_set, false);
         const bool done = before.bytes && r->entries[i].redo(r->entries[i].context);
-        k_trace_by(NULL);
-        memory_copy wanted = done ? copy_memory(l) : (memory_copy){ NULL, 0 };
+        k_trace_by(NULL, false);
+        rg_memory_copy wanted = done ? rgi_lowered_copy(l) : (rg_memory_copy){ NULL, 0 };
         if (wanted.bytes)
-            put_back(l, &before);
-        const bool same = wanted.bytes && run_calls(&l->trace, i, i + 1)
-                          && memory_equals(l, &wanted);
+            rgi_lowered_put_back(l, &before);
+        const bool same = wanted.bytes && rgi_lowered_run(&l->trace, i, i + 1)
+                          && rgi_lowered_equals(l, &wanted);
         if (wanted.bytes)
-            put_back(l, &wanted);
-        free_copy(&before);
-        free_copy(&wanted);
+            rgi_lowered_put_back(l, &wanted);
+        rgi_lowered_free_copy(&before);
+        rgi_lowered_free_copy(&wanted);
         if (!same)
             return i;
     }
@@ -180,21 +173,21 @@ static size_t find_other(rg_replay *r, const rg_lowered *l) {
  * both have computed. */
 static bool calls_compute_it(rg_replay *r, const rg_lowered *l) {
     clear_results(l);
-    memory_copy before = copy_memory(l);
+    rg_memory_copy before = rgi_lowered_copy(l);
     bool ok = before.bytes && run_in_first_set(r, NULL);
-    memory_copy wanted = ok ? copy_memory(l) : (memory_copy){ NULL, 0 };
+    rg_memory_copy wanted = ok ? rgi_lowered_copy(l) : (rg_memory_copy){ NULL, 0 };
     ok = wanted.bytes;
     if (ok) {
-        put_back(l, &before);
-        ok = run_calls(&l->trace, 0, r->n_entries);
+        rgi_lowered_put_back(l, &before);
+        ok = rgi_lowered_run(&l->trace, 0, r->n_entries);
     }
-    if (ok && !memory_equals(l, &wanted)) {
-        put_back(l, &before);
+    if (ok && !rgi_lowered_equals(l, &wanted)) {
+        rgi_lowered_put_back(l, &before);
         ok = refuse_entry(r, find_other(r, l),
                           "computes without the library's loops, or calls them as values say");
     }
-    free_copy(&before);
-    free_copy(&wanted);
+    rgi_lowered_free_copy(&before);
+    rgi_lowered_free_copy(&wanted);
     return ok;
 }
 
@@ -220,16 +213,16 @@ static bool trace_step(rg_replay *r, rg_lowered *l) {
 }
 
 static bool lower_from(rg_replay *r, rg_list inputs, rg_lowered *l) {
-    if (!find_regions(r, l))
+    if (!rgi_lowered_begin(r, l))
         return false;
-    memory_copy before = copy_memory(l);
+    rg_memory_copy before = rgi_lowered_copy(l);
     if (!before.bytes)
         return false;
     bool ok = trace_step(r, l);
-    put_back(l, &before);
+    rgi_lowered_put_back(l, &before);
     ok = ok && calls_compute_all(r, l, inputs);
-    put_back(l, &before);
-    free_copy(&before);
+    rgi_lowered_put_back(l, &before);
+    rgi_lowered_free_copy(&before);
     return ok;
 }
 
@@ -246,21 +239,42 @@ static bool lower_alone(rg_replay *r, rg_list inputs, rg_lowered *l) {
 /* Set while a thread lowers a step: only one thread can trace its loops. */
 static atomic_bool lowering;
 
-bool rgi_replay_lower(rg_replay *r, rg_list inputs, rg_lowered *to) {
-    *to = (rg_lowered){ .n = 0 };
+bool rgi_may_lower(rg_replay *r, const char *op) {
+    RG_FAIL_IF(atomic_exchange(&lowering, true), op, "another thread is writing a step");
+    if (atomic_exchange(&r->running, true)) {
+        lowering = false;
+        return rgi_fail(RG_RUNTIME_ERROR, op, "the recorded step is running");
+    }
+    if (r->uncompile) {
+        r->entries = r->original;
+        r->n_entries = r->n_original;
+    }
+    return true;
+}
+
+void rgi_lowering_ends(rg_replay *r) {
+    if (r->uncompile) {
+        r->entries = r->replacing;
+        r->n_entries = r->n_replacing;
+    }
+    r->running = false;
+    lowering = false;
+}
+
+static bool is_stateless(const rg_replay *r) {
     for (size_t i = 0; i < r->n_entries; i++)
         RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, r->entries[i].has_state, name,
                       "no C can be written yet for %s, which keeps a state of its own",
                       r->entries[i].op);
-    RG_FAIL_IF(atomic_exchange(&lowering, true), name, "another thread is writing a step");
-    bool ok = !atomic_exchange(&r->running, true);
-    if (ok) {
-        ok = lower_alone(r, inputs, to);
-        r->running = false;
-    } else {
-        rgi_fail(RG_RUNTIME_ERROR, name, "the recorded step is running");
-    }
-    lowering = false;
+    return true;
+}
+
+bool rgi_replay_lower(rg_replay *r, rg_list inputs, rg_lowered *to) {
+    *to = (rg_lowered){ .n = 0 };
+    if (!rgi_may_lower(r, name))
+        return false;
+    const bool ok = is_stateless(r) && lower_alone(r, inputs, to);
+    rgi_lowering_ends(r);
     if (!ok)
         rgi_lowered_free(to);
     return ok;
@@ -269,5 +283,6 @@ bool rgi_replay_lower(rg_replay *r, rg_list inputs, rg_lowered *to) {
 void rgi_lowered_free(rg_lowered *l) {
     rgi_free(l->storages, l->room * sizeof *l->storages, RG_MEM_OTHER);
     rgi_free(l->computed, l->room * sizeof *l->computed, RG_MEM_OTHER);
+    rgi_free(l->tensors, l->room * sizeof *l->tensors, RG_MEM_OTHER);
     k_trace_free(&l->trace);
 }

@@ -9,11 +9,13 @@
 /* A lowered step. `trace` has its calls of loops. The trace's first n regions are the storages of
  * the tensors that the recording holds; the others are temporary blocks. storages[i] is the storage
  * of region i, and computed[i] is set if the region needs no values at the beginning of the step.
- * The two arrays have room for `room` elements. */
+ * tensors[i] is one of the tensors that use the storage. The arrays have room for `room`
+ * elements. */
 typedef struct rg_lowered {
     k_trace trace;
     const rg_storage **storages;
     bool *computed;
+    rg_tensor **tensors;
     size_t n, room;
 } rg_lowered;
 
@@ -24,3 +26,27 @@ bool rgi_replay_lower(rg_replay *r, rg_list inputs, rg_lowered *to);
 /* Returns the number of the storage's region, or -1 if the step doesn't use the storage. */
 int rgi_lowered_region(const rg_lowered *l, const rg_storage *s);
 void rgi_lowered_free(rg_lowered *l);
+
+/* ---- for parts.c ----------------------------------------------------------------------- */
+
+/* rgi_may_lower takes the right to lower the recorded step, which rgi_lowering_ends gives back.
+ * Fails, and returns false, if another thread has it, or if the step is running. */
+bool rgi_may_lower(rg_replay *r, const char *op);
+void rgi_lowering_ends(rg_replay *r);
+/* Makes a region of each storage that the recording's tensors use. Returns false if memory ran
+ * out. */
+bool rgi_lowered_begin(const rg_replay *r, rg_lowered *l);
+/* Makes the calls of the entries first .. last - 1. Returns false if memory ran out. */
+bool rgi_lowered_run(const k_trace *t, size_t first, size_t last);
+
+/* A copy of all regions that are storages; bytes is NULL if memory ran out. */
+typedef struct {
+    char *bytes;
+    size_t size;
+} rg_memory_copy;
+rg_memory_copy rgi_lowered_copy(const rg_lowered *l);
+/* Writes the copy into the regions again. */
+void rgi_lowered_put_back(const rg_lowered *l, const rg_memory_copy *c);
+/* Returns whether the regions are equal to the copy. */
+bool rgi_lowered_equals(const rg_lowered *l, const rg_memory_copy *c);
+void rgi_lowered_free_copy(rg_memory_copy *c);

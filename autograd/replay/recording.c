@@ -410,9 +410,11 @@ bool rgi_recording_fits(rg_replay *r) {
 /* ---- the bytes of a recording, and its end ----------------------------------------- */
 
 size_t rgi_recording_bytes(const rg_replay *r) {
-    size_t bytes = r->plan.block_bytes + r->plan.own_bytes + r->constant_bytes;
-    for (size_t i = 0; i < r->n_entries; i++)
-        bytes += r->entries[i].bytes;
+    size_t bytes = r->plan.block_bytes + r->plan.own_bytes + r->constant_bytes + r->compiled_bytes;
+    const rg_replay_entry *entries = r->uncompile ? r->original : r->entries;
+    const size_t n_entries = r->uncompile ? r->n_original : r->n_entries;
+    for (size_t i = 0; i < n_entries; i++)
+        bytes += entries[i].bytes;
     bytes += r->entry_room * sizeof *r->entries + r->read_room * sizeof *r->reads;
     bytes += r->held.n * sizeof *r->data + r->n_strides * sizeof *r->strides;
     bytes += (r->called.room + r->live.room + r->held.room) * sizeof(void *);
@@ -420,6 +422,8 @@ size_t rgi_recording_bytes(const rg_replay *r) {
 }
 
 void rgi_recording_free(rg_replay *r) {
+    if (r->uncompile)
+        r->uncompile(r);
     for (size_t i = 0; i < r->n_entries; i++)
         end_entry(&r->entries[i]);
     for (size_t i = 0; i < r->n_reads; i++) {

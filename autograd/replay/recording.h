@@ -117,6 +117,14 @@ struct rg_replay {
     size_t n_changed, changed_room;
     /* The storages of constants: tensors that the step made and that no repetition makes again. */
     rg_pointers constants;
+    /* If the step was compiled, `entries` are those of the compiled step, except while it is being
+     * lowered, and `original` are those that were recorded. uncompile(r) makes the latter the
+     * entries again, and frees the compiled step. */
+    rg_replay_entry *original, *replacing;
+    size_t n_original, n_replacing;
+    void *compiled;
+    size_t compiled_bytes;
+    void (*uncompile)(rg_replay *r);
 };
 
 /* Returns the recording of which this recorder is a field. */
@@ -220,6 +228,19 @@ bool rgi_recording_suits_gradients(const rg_replay *r);
  * rgi_recording_puts_gradients_back makes them the leaves' gradients again, and frees the list. */
 rg_tensor **rgi_recording_takes_gradients(const rg_replay *r);
 void rgi_recording_puts_gradients_back(const rg_replay *r, rg_tensor **grads);
+
+/* The operands of an entry of which a run does nothing but compute outputs from inputs. For a
+ * backward step, `in` are the saved values, and `out` the gradients of the op's outputs.
+ * If `check` isn't NULL, check(context) must be called first: it fails if values of the inputs
+ * aren't valid. If checks_itself is true, the computation itself may fail for such values. */
+typedef struct rg_computation {
+    rg_redo *check;
+    bool checks_itself;
+    rg_tensor *const *in, *const *out;
+    int n_in, n_out;
+} rg_computation;
+/* Sets *to, and returns whether the entry is such a computation. */
+bool rgi_entry_computes(const rg_replay_entry *e, rg_computation *to);
 
 /* ---- recordings that no longer fit (replay.c) --------------------------------------------- */
 

@@ -111,10 +111,9 @@ static bool call_again(void *context) {
     return true;
 }
 
-/* Repeats a call of an op whose shape function checks values such as indices. First calls the shape
- * function again, with dummy outputs, and fails if new values aren't valid. Then repeats the call
- * as call_again does. */
-static bool checked_call_again(void *context) {
+/* Calls the op's shape function again, with dummy outputs, and fails if new values of the inputs
+ * aren't valid. */
+static bool check_call(void *context) {
     rg_call again = ((const noted_call *)context)->call;
     rg_tensor like[RG_MAX_OUTPUTS];
     for (int k = 0; k < again.n_out; k++) {
@@ -125,8 +124,11 @@ static bool checked_call_again(void *context) {
         again.out[k] = &like[k];
     }
     RG_AS(again.op->name);
-    return again.op->shape(&again) && call_again(context);
+    return again.op->shape(&again);
 }
+
+/* Repeats a call of an op whose shape function checks values such as indices. */
+static bool checked_call_again(void *context) { return check_call(context) && call_again(context); }
 
 /* Repeats a call that writes its output over its first input. Counts the write, so that a backward
  * run fails if its graph has saved the old values of this input. */
@@ -299,6 +301,36 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
      * recording is marked as failed, in case the program ignores the failure. */
     r->failed = r->failed || !ok;
     return ok;
+}
+
+/* Returns whether a forward function of an op may check values: those of whole numbers. */
+static bool checks_values(const rg_call *c) {
+    for (int i = 0; i < c->n_in && c->op->forward; i++)
+        if (c->in[i] != RG_NONE && rgi_is_index((rg_dtype)c->in[i]->dtype))
+            return true;
+    return false;
+}
+
+bool rgi_entry_computes(const rg_replay_entry *e, rg_computation *to) {
+    *to = (rg_computation){ .check = e->redo == checked_call_again ? check_call : NULL };
+    if (e->redo == call_again || to->check) {
+        const rg_call *c = &((const noted_call *)e->context)->call;
+        to->in = c->in;
+        to->n_in = c->n_in;
+        to->out = c->out;
+        to->n_out = c->n_out;
+        to->checks_itself = !to->check && checks_values(c);
+        return !c->op->together;
+    }
+    if (e->redo == step_again) {
+        const noted_step *n = e->context;
+        to->in = n->saved;
+        to->n_in = n->copy.n_saved;
+        to->out = n->g;
+        to->n_out = n->copy.n_out;
+        return true;
+    }
+    return false;
 }
 
 /* See `references` in graph_observer.h. Returns 1 if t's storage is one of the plan's, since the

@@ -16,11 +16,14 @@ void k_not_implemented(const char *name, rg_dtype dtype) {
 
 /* The set in which the loops of other threads run while k_set is K_TRACED. */
 static int untraced_set;
+/* The set whose loops the tracer is given. */
+static int traced_set;
 static _Thread_local k_tracer *tracer;
 
-void k_trace_by(k_tracer *by) {
+void k_trace_by(k_tracer *by, bool in_own_set) {
     if (by)
         untraced_set = k_set;
+    traced_set = in_own_set ? untraced_set : 0;
     tracer = by;
     __atomic_store_n(&k_set, by ? K_TRACED : untraced_set, __ATOMIC_RELEASE);
 }
@@ -35,5 +38,5 @@ k_function *k_other_loop(const void *row, bool by_set, const char *table, const 
     __atomic_thread_fence(__ATOMIC_ACQUIRE); /* for untraced_set */
     if (!tracer)
         return loops[by_set ? untraced_set : 0];
-    return tracer(row, loops[0], table, dtype);
+    return tracer(row, loops[by_set ? traced_set : 0], table, dtype);
 }

@@ -129,8 +129,10 @@ typedef k_function *k_tracer(const void *row, k_function *loop, const char *tabl
 #define K_HOLDER(type, field, row, dtype)                                   \
     ((const type *)(const void *)((const char *)(row)-offsetof(type, field) \
                                   - (size_t)(dtype) * sizeof((const type *)0)->field[0]))
-/* Begins tracing in this thread; `by` returns the functions. NULL ends it. */
-void k_trace_by(k_tracer *by);
+/* Begins tracing in this thread; `by` returns the functions. NULL ends it. The loops that `by` is
+ * given are those of the first set or, if in_own_set is true, those of the set in which other
+ * threads run. */
+void k_trace_by(k_tracer *by, bool in_own_set);
 
 /* ---- tables, by dtype and set; every loop in a table must have been compiled ----------------- */
 

@@ -505,16 +505,16 @@ static void tell_block(void *block, size_t bytes) {
     rgi_watch_blocks(tell_block);
 }
 
-void k_trace_begin(k_trace *t) {
+void k_trace_begin(k_trace *t, bool in_own_set) {
     tracing = t;
     rgi_work_alone(true);
-    k_trace_by(trace_choose);
+    k_trace_by(trace_choose, in_own_set);
     rgi_watch_blocks(tell_block);
 }
 
 void k_trace_end(void) {
     rgi_watch_blocks(NULL);
-    k_trace_by(NULL);
+    k_trace_by(NULL, false);
     rgi_work_alone(false);
     tracing = NULL;
 }

@@ -82,7 +82,7 @@ typedef struct k_trace {
 int k_trace_region(k_trace *t, void *begin, size_t bytes, bool temporary);
 /* From k_trace_begin to k_trace_end, the calling thread notes its calls of loops in t, and computes
  * alone. Requires that no other thread traces. */
-void k_trace_begin(k_trace *t);
+void k_trace_begin(k_trace *t, bool in_own_set);
 void k_trace_end(void);
 /* Makes the noted calls with the marks first .. last - 1 again, on the regions' memory.
  * temporary[i] is the address for region i, if that region is temporary. */

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #if __has_include(<execinfo.h>)
@@ -212,6 +214,28 @@ void rgi_write_error(const char *format, ...) {
 
 bool rgi_is_terminal(FILE *stream) { return isatty(fileno(stream)); }
 
+/* ---- programs and compiled code ------------------------------------------------------------ */
+
+int rgi_run_program(const char *const argv[]) {
+    pid_t child;
+    int status;
+    if (posix_spawnp(&child, argv[0], NULL, NULL, (char *const *)argv, environ) != 0)
+        return -1;
+    while (waitpid(child, &status, 0) < 0)
+        if (errno != EINTR)
+            return -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+void *rgi_load_code(const char *path) { return dlopen(path, RTLD_NOW | RTLD_LOCAL); }
+
+void *rgi_find_code(void *code, const char *name) { return dlsym(code, name); }
+
+void rgi_unload_code(void *code) {
+    if (code)
+        dlclose(code);
+}
+
 /* ---- numbers with a decimal point ---------------------------------------------------------- */
 
 /* The C locale is made at the first call, and is never freed. */
@@ -254,6 +278,11 @@ char *rgi_real_path(const char *path) {
 
 /* AT_EACCESS asks for the effective user, as open does. */
 bool rgi_is_writable(const char *path) { return faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) == 0; }
+
+bool rgi_make_folder(const char *path) {
+    struct stat status;
+    return mkdir(path, S_IRWXU) == 0 || (stat(path, &status) == 0 && S_ISDIR(status.st_mode));
+}
 
 void rgi_set_permissions(int fd, mode_t mode) { (void)!fchmod(fd, mode); }
 

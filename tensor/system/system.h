@@ -80,6 +80,18 @@ void rgi_write_error(const char *format, ...) __attribute__((format(printf, 1, 2
 /* Returns whether the stream is a terminal. */
 bool rgi_is_terminal(FILE *stream);
 
+/* ---- programs and compiled code ------------------------------------------------------------ */
+
+/* Runs the program argv[0], which is looked for in PATH, with the arguments argv[1] to the last one
+ * before a NULL. Returns its exit status, or -1 if it couldn't be started or was killed. On Windows
+ * always returns -1. */
+int rgi_run_program(const char *const argv[]);
+/* rgi_load_code loads a shared library, and returns a handle, or NULL on failure. rgi_find_code
+ * returns the address of a name in it, or NULL. On Windows no library can be loaded. */
+void *rgi_load_code(const char *path);
+void *rgi_find_code(void *code, const char *name);
+void rgi_unload_code(void *code);
+
 /* ---- numbers with a decimal point ---------------------------------------------------------- */
 
 /* rgi_locale_c sets the calling thread's locale to the C locale, and returns the locale that the
@@ -131,6 +143,8 @@ char *rgi_real_path(const char *path);
 /* Returns whether the process may write to the file at the path. If not, sets errno to the cause,
  * which may also be that there is no file, or that the system can't tell. */
 bool rgi_is_writable(const char *path);
+/* Makes a folder that only its owner can use. Returns whether there is a folder at the path now. */
+bool rgi_make_folder(const char *path);
 /* Gives an open file these permissions. Failure is ignored. On Windows does nothing. */
 void rgi_set_permissions(int fd, mode_t mode);
 

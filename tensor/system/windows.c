@@ -100,6 +100,26 @@ void rgi_write_error(const char *format, ...) {
 
 bool rgi_is_terminal(FILE *stream) { return _isatty(_fileno(stream)); }
 
+/* ---- programs and compiled code ------------------------------------------------------------ */
+
+int rgi_run_program(const char *const argv[]) {
+    (void)argv;
+    return -1;
+}
+
+void *rgi_load_code(const char *path) {
+    (void)path;
+    return NULL;
+}
+
+void *rgi_find_code(void *code, const char *name) {
+    (void)code;
+    (void)name;
+    return NULL;
+}
+
+void rgi_unload_code(void *code) { (void)code; }
+
 /* ---- numbers with a decimal point ---------------------------------------------------------- */
 
 rg_locale rgi_locale_c(void) {
@@ -258,6 +278,11 @@ char *rgi_real_path(const char *path) { return _strdup(path); }
 bool rgi_is_writable(const char *path) {
     enum { FOR_WRITING = 2 };
     return _access(path, FOR_WRITING) == 0;
+}
+
+bool rgi_make_folder(const char *path) {
+    (void)path;
+    return false;
 }
 
 void rgi_set_permissions(int fd, mode_t mode) {

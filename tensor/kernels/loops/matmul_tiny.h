@@ -224,6 +224,39 @@ static void K_NAME(matmul_tiny)(const k_product_sizes *z, void *to, const void *
 #undef VECTOR
 #undef LANES
 
+#elif defined RG_LOOPS_AS_TEXT && K_IS_FLOAT
+
+/* In the text of the loops all sizes are constants for the compiler, so that it unrolls these
+ * loops. The products are rounded before they are added, in any set; but AVX-512 computes some of
+ * the products by matmul_thin (see matmul_turns above). */
+static void K_NAME(matmul_tiny)(const k_product_sizes *z, void *to, const void *left,
+                                const void *right) {
+    enum { STRIP = 32 / sizeof(T) };
+    T *y = to;
+    const T *a = left;
+    const T *b = right;
+    const bool turns = z->b_row == 1 && z->b_col == z->k
+                       && RG_MIN(z->n, STRIP) * z->k <= 2 * (int64_t)(64 / sizeof(T));
+    if (K_VECTOR_BYTES == 64 && z->b_col != 1 && !turns) {
+        K_NAME(matmul_thin)(z, y, y, a, b, 1, 0);
+        return;
+    }
+    for (int64_t j = 0; j < z->n; j += STRIP) {
+        const int64_t n = RG_MIN(z->n - j, STRIP);
+        T rows[MATMUL_TINY_K][STRIP] = { { 0 } };
+        for (int64_t l = 0; l < z->k; l++)
+            for (int64_t c = 0; c < n; c++)
+                rows[l][c] = b[l * z->b_row + (j + c) * z->b_col];
+        for (int64_t i = 0; i < z->m; i++) {
+            T sum[STRIP] = { 0 };
+            for (int64_t l = 0; l < z->k; l++)
+                for (int c = 0; c < STRIP; c++)
+                    sum[c] += a[i * z->a_row + l * z->a_col] * rows[l][c];
+            memcpy(y + i * z->y_row + j, sum, (size_t)n * sizeof(T));
+        }
+    }
+}
+
 #else
 
 static void K_NAME(matmul_tiny)(const k_product_sizes *z, void *y, const void *a, const void *b) {

@@ -7,9 +7,12 @@
 static inline bool k_has_plain(void) { return true; }
 #endif
 
-#define K_SET_SUFFIX   plain
+#define K_SET_SUFFIX plain
+/* In the text of the loops (autograd/export/loops) these two stay names. */
+#ifndef RG_LOOPS_AS_TEXT
 #define K_VECTOR_BYTES 16
 #define K_TILE_ROWS    4
+#endif
 
 #ifdef __clang__
 #pragma clang attribute push

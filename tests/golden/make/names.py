@@ -198,7 +198,7 @@ ABSENT = {
     "matplotlib is the nearest": "print_curve print_curve_with save_curve save_curve_with "
     "print_heat_map print_heat_map_with save_heat_map save_heat_map_with",
     "it is tqdm's": "progress_begin progress_show progress_due progress_note progress_end",
-    "torch.compile is the nearest": "record replay_run replays_new replays_run",
+    "torch.compile is the nearest": "record replay_compile replay_run replays_new replays_run",
     "it is TensorFlow's text": "repr_tf",
     "TransformerLens has it": "hook_point run_with_hooks run_with_hooks_list run_with_cache "
     "run_with_cache_list cache_get",

@@ -1,0 +1,132 @@
+/*
+ * code_cache.c: compiles C at run time. A compiled file is kept beside the C file of which it was
+ * made, in the folder of the user's caches, under a name that is made of a hash of the C file. It
+ * is used again if the C file there is equal to the one that is to be compiled.
+ */
+#include "code_cache.h"
+
+#include "tensor/error.h"
+#include "tensor/files/file.h"
+#include "tensor/messages/warning.h"
+#include "tensor/scope.h"
+#include "tensor/system/system.h"
+#include "tensor/text/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- names ---------------------------------------------------------------------------- */
+
+/* Makes the folder for compiled files, and returns its path, or NULL on failure. */
+static const char *cache_folder(void) {
+    const char *caches = getenv("XDG_CACHE_HOME");
+    const char *home = getenv("HOME");
+    rg_text path = { 0 };
+    if (caches && *caches == '/')
+        rgi_text_add(&path, "%s", caches);
+    else if (home && *home)
+        rgi_text_add(&path, "%s/.cache", home);
+    else
+        return NULL;
+    const char *parent = rgi_text_own(&path);
+    rg_text below = { 0 };
+    rgi_text_add(&below, "%s/regard", parent ? parent : "");
+    const char *folder = rgi_text_own(&below);
+    const bool is_made = parent && folder && rgi_make_folder(parent) && rgi_make_folder(folder);
+    return is_made ? folder : NULL;
+}
+
+/* The 64-bit FNV-1a hash. */
+static uint64_t hash(const char *text, size_t n) {
+    uint64_t h = 0xcbf29ce484222325;
+    for (size_t i = 0; i < n; i++)
+        h = (h ^ (unsigned char)text[i]) * 0x100000001b3;
+    return h;
+}
+
+static const char *path_in(const char *folder, uint64_t name, const char *end) {
+    rg_text path = { 0 };
+    rgi_text_add(&path, "%s/%016llx%s", folder, (unsigned long long)name, end);
+    return rgi_text_own(&path);
+}
+
+/* ---- compiling ------------------------------------------------------------------------ */
+
+/* Sets *same to whether the file at the path has this text. Returns false if memory ran out. */
+static bool has_text(const char *op, const char *path, const char *text, size_t n, bool *same) {
+    rg_failure aside;
+    rgi_set_failure_aside(&aside);
+    size_t length;
+    const char *there = rgi_file_text(op, path, &length);
+    *same = there && length == n && memcmp(there, text, n) == 0;
+    const bool had_memory = rgi_this.failure.code != RG_OUT_OF_MEMORY;
+    if (had_memory)
+        rgi_forget_failure();
+    rgi_bring_failure_back(&aside);
+    return had_memory;
+}
+
+static bool write_c_file(const char *op, const char *path, const char *text, size_t n) {
+    rg_writer w;
+    if (!rgi_writer_begin(&w, op, path))
+        return false;
+    rgi_write(&w, text, n);
+    return rgi_writer_end(&w);
+}
+
+/* Runs the compiler. `options` is changed. Returns whether it made the file `to`. */
+static bool run_compiler(const char *op, const char *from, const char *to, char *options) {
+    enum { MOST = 32 };
+    const char *argv[MOST + 8] = { "cc", "-std=gnu11", "-O3", "-shared", "-fPIC", "-w" };
+    int n = 6;
+    char *rest = options;
+    for (char *option; n < MOST && (option = strtok_r(rest, " ", &rest));)
+        argv[n++] = option;
+    argv[n++] = "-o";
+    argv[n++] = to;
+    argv[n++] = from;
+    const int status = rgi_run_program(argv);
+    if (status)
+        rgi_warn(op, "the compiler cc %s, so the step runs as before",
+                 status < 0 ? "can't be started" : "failed");
+    return status == 0;
+}
+
+/* Compiles the text to a new file, and then gives the two files their names. So other processes
+ * that compile the same text see none or all of it. */
+static void *compile_to(const char *op, const char *folder, uint64_t name, const char *text,
+                        size_t n, const char *options) {
+    const uint64_t own = name ^ (uint64_t)rgi_process() << 32;
+    const char *new_c = path_in(folder, own, ".new.c");
+    const char *new_so = path_in(folder, own, ".new.so");
+    const char *c = path_in(folder, name, ".c");
+    const char *so = path_in(folder, name, ".so");
+    rg_text copy = { 0 };
+    rgi_text_add(&copy, "%s", options);
+    char *words = rgi_text_own(&copy);
+    if (!new_c || !new_so || !c || !so || !words || !write_c_file(op, new_c, text, n))
+        return NULL;
+    const bool done = run_compiler(op, new_c, new_so, words) && rgi_system.rename(new_so, so) == 0
+                      && rgi_system.rename(new_c, c) == 0;
+    if (!done)
+        rgi_system.unlink(new_c);
+    return done ? rgi_load_code(so) : NULL;
+}
+
+void *rgi_compile(const char *op, const char *text, size_t n, const char *options) {
+    RG_SCOPE();
+    const char *folder = cache_folder();
+    if (!folder) {
+        rgi_warn(op, "there is no folder for compiled files (set XDG_CACHE_HOME or HOME), so the "
+                     "step runs as before");
+        return NULL;
+    }
+    const uint64_t name = hash(text, n);
+    const char *c = path_in(folder, name, ".c");
+    const char *so = path_in(folder, name, ".so");
+    bool same;
+    if (!c || !so || !has_text(op, c, text, n, &same))
+        return NULL;
+    void *code = same ? rgi_load_code(so) : NULL;
+    return code ? code : compile_to(op, folder, name, text, n, options);
+}

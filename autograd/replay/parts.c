@@ -1,0 +1,231 @@
+/*
+ * parts.c: lowers single operations of a recorded step: finds the calls of loops that a run of each
+ * operation makes. In contrast to lower.c, an operation that can't be lowered is left out, and the
+ * loops are those of the running instruction set.
+ *
+ * Only operations that compute outputs from inputs are run here. Those that draw random numbers,
+ * change gradients of leaves or update parameters are never run, so that the program notices
+ * nothing.
+ */
+#include "parts.h"
+#include "recording.h"
+#include "tensor/memory.h"
+#include "tensor/messages/callback.h"
+
+#include <string.h>
+
+/* An operation is small if its operands have at most SMALL_BYTES bytes, and its products of
+ * matrices at most SMALL_PRODUCT multiplications. A larger one isn't lowered: its time is that of
+ * its loops, which threads can share. */
+enum { SMALL_BYTES = 64 << 10, SMALL_PRODUCT = 1 << 16 };
+
+/* ---- the entries that are lowered -------------------------------------------------------- */
+
+static size_t operand_bytes(rg_tensor *const *t, int n) {
+    size_t bytes = 0;
+    for (int i = 0; i < n; i++)
+        if (t[i] && t[i] != RG_NONE)
+            bytes += (size_t)t[i]->numel * rgi_sizeof((rg_dtype)t[i]->dtype);
+    return bytes;
+}
+
+/* Returns whether an input is a tensor of integers that the step computes. The integers may be
+ * indices, which aren't valid if the entry that computes them isn't run. */
+static bool reads_computed_integers(const rg_lowered *l, const rg_computation *c) {
+    for (int i = 0; i < c->n_in; i++) {
+        const rg_tensor *t = c->in[i];
+        if (t && t != RG_NONE && rgi_is_index((rg_dtype)t->dtype)
+            && l->computed[rgi_lowered_region(l, t->storage)])
+            return true;
+    }
+    return false;
+}
+
+static bool is_small(const rg_computation *c) {
+    return operand_bytes(c->in, c->n_in) + operand_bytes(c->out, c->n_out) <= SMALL_BYTES;
+}
+
+/* Returns the multiplications of the products among the calls from number `first` on. */
+static double multiplications(const k_trace *t, size_t first) {
+    double sum = 0;
+    for (size_t i = first; i < t->n_calls; i++) {
+        const k_value *v = &t->values[t->calls[i].first];
+        if (t->calls[i].count > 3 && v->kind == K_BEGIN && v->type
+            && strcmp(v->type, "k_product_sizes") == 0)
+            sum += (double)v[1].whole * (double)v[2].whole * (double)v[3].whole;
+    }
+    return sum;
+}
+
+/* ---- finding the calls ---------------------------------------------------------------- */
+
+/* Runs entry i, and notes its calls. Returns false, and notes none, if it can't be lowered. */
+static bool lower_entry(rg_replay *r, rg_lowered *l, size_t i) {
+    k_trace *t = &l->trace;
+    const size_t calls = t->n_calls, regions = t->n_regions;
+    rg_failure aside;
+    rgi_set_failure_aside(&aside);
+    t->mark = i;
+    k_trace_begin(t, true);
+    const bool done = r->entries[i].redo(r->entries[i].context);
+    k_trace_end();
+    t->failed = t->failed || rgi_this.failure.code == RG_OUT_OF_MEMORY;
+    if (rgi_this.failure.code != RG_OUT_OF_MEMORY)
+        rgi_forget_failure();
+    rgi_bring_failure_back(&aside);
+    if (done && !t->failed && multiplications(t, calls) <= SMALL_PRODUCT)
+        return true;
+    t->n_calls = calls;
+    t->n_regions = regions;
+    t->failed = t->failed && !*t->refused;
+    *t->refused = 0;
+    return false;
+}
+
+/* ---- comparing ------------------------------------------------------------------------ */
+
+/* Writes over all that the step computes, so that nothing of an earlier run is left: what is
+ * compared must be written. The bytes are a float of 0.75, a true bool or an integer of 0. */
+static void write_over_results(const rg_lowered *l) {
+    static const struct {
+        rg_dtype dtype;
+        int byte;
+    } fill[] = { { RG_FLOAT32, 0x3f }, { RG_FLOAT64, 0x3f }, { RG_BOOL, 1 }, { RG_INT64, 0 } };
+    for (int k = 0; k < RG_COUNT(fill); k++)
+        for (size_t i = 0; i < l->n; i++)
+            if (l->computed[i] && l->tensors[i]->dtype == fill[k].dtype)
+                memset(l->trace.regions[i].begin, fill[k].byte, l->trace.regions[i].bytes);
+}
+
+/* Changes the elements of a tensor that the step doesn't compute. Indices stay valid: each element
+ * moves by one place, and the last one is there twice. A single float becomes smaller. */
+static void change_elements(const rg_tensor *t, const k_region *region) {
+    const size_t size = rgi_sizeof((rg_dtype)t->dtype);
+    if (region->bytes >= 2 * size)
+        memmove(region->begin, region->begin + size, region->bytes - size);
+    else if (region->bytes == size && rgi_is_float((rg_dtype)t->dtype))
+        rgi_store_f64(region->begin, (rg_dtype)t->dtype,
+                      0.75 * rgi_load_f64(region->begin, (rg_dtype)t->dtype));
+}
+
+static void change_inputs(const rg_lowered *l) {
+    for (size_t i = 0; i < l->n; i++)
+        if (!l->computed[i])
+            change_elements(l->tensors[i], &l->trace.regions[i]);
+}
+
+/* Runs the entries first .. last - 1, and then `run` on the same memory. Sets *equal to false
+ * unless both compute the same, and leaves what the entries have computed. Returns false if memory
+ * ran out. */
+static bool compare_range(rg_replay *r, const rg_lowered *l, size_t first, size_t last,
+                          rg_run_range *run, void *context, bool *equal) {
+    rg_memory_copy before = rgi_lowered_copy(l);
+    bool done = before.bytes;
+    for (size_t i = first; i < last && done; i++)
+        done = r->entries[i].redo(r->entries[i].context);
+    rg_memory_copy wanted = before.bytes ? rgi_lowered_copy(l) : (rg_memory_copy){ NULL, 0 };
+    if (wanted.bytes) {
+        rgi_lowered_put_back(l, &before);
+        *equal = *equal && done && run(context, first, last) && rgi_lowered_equals(l, &wanted);
+        rgi_lowered_put_back(l, &wanted);
+    }
+    const bool had_memory = wanted.bytes && rgi_this.failure.code != RG_OUT_OF_MEMORY;
+    rgi_lowered_free_copy(&before);
+    rgi_lowered_free_copy(&wanted);
+    return had_memory;
+}
+
+/* Compares each range once, in the order of the step. Returns false if memory ran out. */
+static bool compare_once(rg_replay *r, const rg_parts *p, const bool begins[], rg_run_range *run,
+                         void *context, bool equal[]) {
+    size_t end;
+    for (size_t i = 0; i < p->n; i = end) {
+        end = i + 1;
+        if (begins[i]) {
+            while (end < p->n && p->is_lowered[end] && !begins[end])
+                end++;
+            if (!compare_range(r, &p->lowered, i, end, run, context, &equal[i]))
+                return false;
+        } else if (p->computes[i]) {
+            r->entries[i].redo(r->entries[i].context);
+        }
+    }
+    return rgi_this.failure.code != RG_OUT_OF_MEMORY;
+}
+
+bool rgi_parts_compare(rg_replay *r, const rg_parts *p, const bool begins[], rg_run_range *run,
+                       void *context, bool equal[]) {
+    enum { TURNS = 3 };
+    const rg_lowered *l = &p->lowered;
+    rg_memory_copy before = rgi_lowered_copy(l);
+    if (!before.bytes)
+        return false;
+    rg_failure aside;
+    rgi_set_failure_aside(&aside);
+    size_t mark = rg_scope_begin();
+    memset(equal, true, p->n);
+    bool had_memory = true;
+    for (int turn = 0; turn < TURNS && had_memory; turn++) {
+        write_over_results(l);
+        had_memory = compare_once(r, p, begins, run, context, equal);
+        change_inputs(l);
+    }
+    rg_scope_end(mark);
+    if (had_memory)
+        rgi_forget_failure();
+    rgi_bring_failure_back(&aside);
+    rgi_lowered_put_back(l, &before);
+    rgi_lowered_free_copy(&before);
+    return had_memory;
+}
+
+/* ---- lowering ------------------------------------------------------------------------- */
+
+/* Makes the calls of the entries first .. last - 1. */
+static bool make_calls(void *context, size_t first, size_t last) {
+    return rgi_lowered_run(context, first, last);
+}
+
+/* Leaves out each entry whose calls compute something else than the entry. */
+static bool leave_out_others(rg_replay *r, rg_parts *p) {
+    bool *equal = rgi_alloc(p->n * sizeof *equal, RG_MEM_OTHER);
+    const bool done =
+        equal && rgi_parts_compare(r, p, p->is_lowered, make_calls, &p->lowered.trace, equal);
+    for (size_t i = 0; i < p->n && done; i++)
+        p->is_lowered[i] = p->is_lowered[i] && equal[i];
+    rgi_free(equal, p->n * sizeof *equal, RG_MEM_OTHER);
+    return done;
+}
+
+/* Finds the calls of the entries that can be lowered. Returns false if memory ran out. */
+static bool find_calls(rg_replay *r, rg_parts *p) {
+    rg_lowered *l = &p->lowered;
+    rg_memory_copy before = rgi_lowered_copy(l);
+    if (!before.bytes)
+        return false;
+    size_t mark = rg_scope_begin();
+    for (size_t i = 0; i < p->n && !l->trace.failed; i++) {
+        rg_computation c;
+        p->computes[i] = rgi_entry_computes(&r->entries[i], &c) && !reads_computed_integers(l, &c);
+        p->is_lowered[i] = p->computes[i] && !c.checks_itself && is_small(&c)
+                           && lower_entry(r, l, i);
+    }
+    rg_scope_end(mark);
+    rgi_lowered_put_back(l, &before);
+    rgi_lowered_free_copy(&before);
+    return !l->trace.failed;
+}
+
+bool rgi_parts_lower(rg_replay *r, rg_parts *to) {
+    *to = (rg_parts){ .n = r->n_entries };
+    to->is_lowered = rgi_alloc(to->n * sizeof *to->is_lowered, RG_MEM_OTHER);
+    to->computes = rgi_alloc(to->n * sizeof *to->computes, RG_MEM_OTHER);
+    return to->is_lowered && to->computes && rgi_lowered_begin(r, &to->lowered) && find_calls(r, to)
+           && leave_out_others(r, to);
+}
+
+void rgi_parts_free(rg_parts *p) {
+    rgi_lowered_free(&p->lowered);
+    rgi_free(p->is_lowered, p->n * sizeof *p->is_lowered, RG_MEM_OTHER);
+    rgi_free(p->computes, p->n * sizeof *p->computes, RG_MEM_OTHER);
+}

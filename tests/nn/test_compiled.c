@@ -1,0 +1,231 @@
+/*
+ * test_compiled.c: trainings whose step is compiled: their losses have the bits of the recorded
+ * step, and what a run checks, the compiled step checks, too. Compiling again, without a compiler,
+ * and without memory. tests/autograd/test_compile.c compiles all ops.
+ */
+#include "regard.h"
+#include "tests/in_turn.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Compiled files go into a folder of the test. */
+static void begin(void) {
+    scratch_begin();
+    setenv("XDG_CACHE_HOME", scratch(""), 1);
+}
+
+/* ---- a training ----------------------------------------------------------------------- */
+
+/* Classes of words: an embedding, attention, a layer norm and dropout. */
+typedef struct {
+    rg_tensor *table, *w, *words, *targets, *loss;
+    rg_optim *optimizer;
+    bool drops;
+} training;
+
+enum { WORDS = 11, WIDTH = 8, LENGTH = 6 };
+
+static void train(void *context) {
+    training *t = context;
+    rg_optim_zero_grad(t->optimizer);
+    rg_tensor *x = rg_layer_norm(rg_embedding(t->words, t->table), RG_DIMS(WIDTH), RG_NONE, RG_NONE,
+                                 1e-5);
+    rg_tensor *y = rg_matmul(rg_softmax(rg_matmul(x, rg_T(x)), -1), rg_gelu(x));
+    if (t->drops)
+        y = rg_dropout(y, 0.25, true);
+    rg_tensor *loss = rg_cross_entropy(rg_matmul(y, t->w), t->targets);
+    rg_backward(loss);
+    rg_optim_step(t->optimizer);
+    if (!t->loss)
+        t->loss = rg_keep(rg_detach(loss));
+}
+
+static rg_replay *recorded(training *t, bool drops) {
+    rg_manual_seed(5);
+    *t = (training){ .drops = drops };
+    t->table = rg_requires_grad_(rg_randn(WORDS, WIDTH), true);
+    t->w = rg_requires_grad_(rg_randn(WIDTH, 3), true);
+    t->words = rg_randint(0, WORDS, LENGTH);
+    t->targets = rg_randint(0, 3, LENGTH);
+    t->optimizer = rg_optim_adamw(RG_LIST(t->table, t->w), .lr = 0.02);
+    return t->optimizer ? rg_record(train, t) : NULL;
+}
+
+static void end(training *t, rg_replay *r) {
+    rg_replay_free(r);
+    if (t->loss)
+        rg_drop(t->loss);
+    rg_optim_free(t->optimizer);
+}
+
+/* Trains for some steps; between them the program changes the words, the rate and gradients. */
+static void losses_of(training *t, rg_replay *r, float losses[], int n) {
+    for (int i = 0; i < n; i++) {
+        int64_t *words = rg_data_as(int64_t, t->words);
+        words[i % LENGTH] = (words[i % LENGTH] + i) % WORDS;
+        rg_optim_group(t->optimizer, 0)->lr = 0.02 / (1 + i / 10);
+        if (i % 7 == 0)
+            rg_set_grad(t->w, RG_NONE);
+        ck_ok(rg_replay_run(r));
+        losses[i] = (float)rg_item(t->loss);
+    }
+}
+
+START_TEST(test_training) {
+    enum { STEPS = 200 };
+    float losses[2][STEPS];
+    begin();
+    for (int compiled = 0; compiled < 2; compiled++) {
+        training t;
+        rg_replay *r = recorded(&t, true);
+        ck_ok(r);
+        if (compiled)
+            ck_ok(rg_replay_compile(r));
+        losses_of(&t, r, losses[compiled], STEPS);
+        end(&t, r);
+    }
+    ck_assert(memcmp(losses[0], losses[1], sizeof losses[0]) == 0);
+    ck_assert(losses[0][STEPS - 1] < losses[0][0]);
+    scratch_end();
+}
+END_TEST
+
+/* ---- what a run still checks ---------------------------------------------------------- */
+
+START_TEST(test_wrong_index) {
+    begin();
+    training t;
+    rg_replay *r = recorded(&t, false);
+    ck_ok(r && rg_replay_compile(r));
+    rg_data_as(int64_t, t.words)[2] = WORDS;
+    ck_fails(rg_replay_run(r), RG_INDEX_ERROR,
+             "embedding: index 11 is out of bounds for dimension 0 with size 11");
+    rg_data_as(int64_t, t.words)[2] = 0;
+    rg_data_as(int64_t, t.targets)[1] = 3;
+    ck_fails(rg_replay_run(r), RG_INDEX_ERROR, "nll_loss: Target 3 is out of bounds");
+    rg_data_as(int64_t, t.targets)[1] = 0;
+    ck_ok(rg_replay_run(r));
+    end(&t, r);
+    scratch_end();
+}
+END_TEST
+
+/* An input that was given other data is read there. */
+static void double_it(void *context) {
+    rg_tensor **t = context;
+    rg_copy_(t[1], rg_mul(rg_add(t[0], 1), 2));
+}
+
+START_TEST(test_other_data) {
+    begin();
+    rg_tensor *t[] = { rg_ones(3), rg_zeros(3) };
+    rg_replay *r = rg_record(double_it, t);
+    ck_ok(r && rg_replay_compile(r));
+    ck_ok(rg_set_data(t[0], rg_full(RG_DIMS(3), 4.0)));
+    ck_ok(rg_replay_run(r));
+    ck_assert(rg_equal(t[1], rg_full(RG_DIMS(3), 10.0)));
+    rg_fill_(t[0], 5);
+    ck_ok(rg_replay_run(r));
+    ck_assert(rg_equal(t[1], rg_full(RG_DIMS(3), 12.0)));
+    rg_replay_free(r);
+    scratch_end();
+}
+END_TEST
+
+/* ---- compiling again, and without a compiler ------------------------------------------ */
+
+static int files(void) {
+    int n = 0;
+    char path[300];
+    snprintf(path, sizeof path, "ls %s/regard | wc -l", scratch(""));
+    FILE *lines = popen(path, "r");
+    ck_assert_int_eq(fscanf(lines, "%d", &n), 1);
+    pclose(lines);
+    return n;
+}
+
+/* The compiled files are used again, unless they were made of another text. */
+START_TEST(test_again) {
+    begin();
+    training t;
+    rg_replay *r = recorded(&t, false);
+    ck_ok(r && rg_replay_compile(r) && rg_replay_compile(r));
+    ck_assert_int_eq(files(), 2);
+    const char *path = strdup(getenv("PATH"));
+    setenv("PATH", "/nowhere", 1);
+    ck_ok(rg_replay_compile(r));
+    ck_ok(rg_replay_run(r));
+    setenv("PATH", path, 1);
+    free((char *)path);
+    char command[300];
+    snprintf(command, sizeof command, "for f in %s/regard/*.c; do echo >>$f; done", scratch(""));
+    ck_assert_int_eq(system(command), 0);
+    ck_ok(rg_replay_compile(r));
+    ck_assert_int_eq(files(), 2);
+    ck_ok(rg_replay_run(r));
+    end(&t, r);
+    scratch_end();
+}
+END_TEST
+
+/* Without a compiler, or a folder for its files, the step runs as before. */
+START_TEST(test_without_compiler) {
+    begin();
+    training t;
+    rg_replay *r = recorded(&t, false);
+    const char *path = strdup(getenv("PATH"));
+    const char *home = strdup(getenv("HOME") ? getenv("HOME") : "/");
+    setenv("PATH", "/nowhere", 1);
+    ck_assert(!rg_replay_compile(r) && !rg_error_code());
+    ck_ok(rg_replay_run(r));
+    setenv("PATH", path, 1);
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("HOME");
+    ck_assert(!rg_replay_compile(r) && !rg_error_code());
+    setenv("HOME", home, 1);
+    ck_ok(rg_replay_run(r));
+    free((char *)path);
+    free((char *)home);
+    end(&t, r);
+    scratch_end();
+}
+END_TEST
+
+static bool compiles_a_step(void) {
+    training t;
+    rg_replay *r = recorded(&t, false);
+    const bool done = r && t.loss && rg_replay_compile(r) && rg_replay_run(r);
+    if (t.optimizer)
+        end(&t, r);
+    return done;
+}
+
+START_TEST(test_without_memory) {
+    begin();
+    training t;
+    rg_replay *r = recorded(&t, false);
+    ck_ok(r && rg_replay_compile(r));
+    end(&t, r);
+    ck_assert_int_gt(deny_in_turn(compiles_a_step, NULL), 100);
+    scratch_end();
+}
+END_TEST
+
+START_TEST(test_wrong_arguments) {
+    begin();
+    training t;
+    rg_replay *r = recorded(&t, false);
+    ck_fails(rg_replay_compile(NULL), RG_TYPE_ERROR, "replay_compile: ");
+    rg_set_data(t.w, rg_double(rg_zeros(WIDTH, 3)));
+    ck_fails(rg_replay_compile(r), RG_RUNTIME_ERROR, "");
+    end(&t, r);
+    scratch_end();
+}
+END_TEST
+
+RG_TESTS(compiled, test_training, test_wrong_index, test_other_data, test_again,
+         test_without_compiler, test_without_memory, test_wrong_arguments)
