@@ -32,8 +32,8 @@ static void add_element(rg_text *text, const k_value *v) {
     rgi_text_add(text, " }");
 }
 
-/* The distance in bytes between the addresses that an argument has in two neighbouring calls. The
- * calls of a run differ by such distances alone. */
+/* The difference between the values that an argument has in two neighbouring calls: between whole
+ * numbers, or in bytes between addresses. The calls of a run differ by such differences alone. */
 typedef int64_t place_step;
 
 /* Adds an address in the step's memory. A field of a struct may be a pointer of any type. */
@@ -48,8 +48,18 @@ static void add_c_place(const c_calls *c, const k_value *v, place_step step, boo
     rgi_text_add(c->text, "%s", is_field ? ")" : "");
 }
 
+static void add_c_whole(rg_text *text, int64_t x, place_step step) {
+    if (x == INT64_MIN)
+        rgi_text_add(text, "INT64_MIN");
+    else
+        rgi_text_add(text, "%lld", (long long)x);
+    if (step)
+        rgi_text_add(text, " + i * (%lld)", (long long)step);
+}
+
 /* Adds an argument or an element other than a place. */
-static void add_c_value(rg_text *text, const k_value *v) {
+static void add_c_value(rg_text *text, const k_value *v, place_step step) {
+    char loop[K_LOOP_NAME];
     switch (v->kind) {
     case K_PLACE:
     case K_BEGIN:
@@ -58,7 +68,11 @@ static void add_c_value(rg_text *text, const k_value *v) {
     case K_DOUBLE: add_c_number(text, v->number); break;
     case K_BOOL:
     case K_INT:
-    case K_INT64: rgi_text_add(text, "%lld", (long long)v->whole); break;
+    case K_INT64: add_c_whole(text, v->whole, step); break;
+    case K_FUNCTION:
+        k_trace_function_name(v, loop);
+        rgi_text_add(text, "%s", loop);
+        break;
     case K_ELEMENT: add_element(text, v); break;
     }
 }
@@ -68,45 +82,56 @@ static bool is_array(const char *type) {
            || strcmp(type, "double") == 0;
 }
 
+/* Adds the beginning of an array or of a struct. */
+static void add_c_group(rg_text *text, const char *type) {
+    if (!type)
+        rgi_text_add(text, "{ ");
+    else if (is_array(type))
+        rgi_text_add(text, "(%s[]){ ", type);
+    else
+        rgi_text_add(text, "&(%s){ ", type);
+}
+
+/* The greatest number of structs and arrays inside each other. */
+enum { MOST_DEEP = 8 };
+
 /* Adds the arguments of a call. steps[i] belongs to value i; if the call isn't one of a run,
  * `steps` is NULL. If `as_parameters` is true, the places are p0, p1, .. in the order of the
  * values. */
 static void add_arguments(const c_calls *c, const k_traced_call *call, const place_step steps[],
                           bool as_parameters) {
     const k_value *v = c->trace->values + call->first;
-    bool first = true, in_struct = false;
-    int places = 0;
+    bool first = true, in_struct[MOST_DEEP] = { false };
+    int depth = 0, places = 0;
     for (size_t i = 0; i < call->count; i++) {
         if (v[i].kind == K_END) {
             rgi_text_add(c->text, " }");
-            in_struct = false;
+            depth--;
             continue;
         }
-        in_struct = v[i].kind == K_BEGIN ? v[i].type && !is_array(v[i].type) : in_struct;
         rgi_text_add(c->text, "%s", first ? "" : ", ");
         first = v[i].kind == K_BEGIN;
-        if (first && !v[i].type)
-            rgi_text_add(c->text, "{ ");
-        else if (first && is_array(v[i].type))
-            rgi_text_add(c->text, "(%s[]){ ", v[i].type);
-        else if (first)
-            rgi_text_add(c->text, "&(const %s){ ", v[i].type);
-        else if (v[i].kind == K_PLACE && as_parameters)
-            rgi_text_add(c->text, "%sp%d", in_struct ? "(void *)" : "", places++);
-        else if (v[i].kind == K_PLACE)
-            add_c_place(c, &v[i], steps ? steps[i] : 0, in_struct);
-        else
-            add_c_value(c->text, &v[i]);
+        if (first) {
+            add_c_group(c->text, v[i].type);
+            depth++;
+            in_struct[depth] = v[i].type ? !is_array(v[i].type) : in_struct[depth - 1];
+        } else if (v[i].kind == K_PLACE && as_parameters) {
+            rgi_text_add(c->text, "%sp%d", in_struct[depth] ? "(void *)" : "", places++);
+        } else if (v[i].kind == K_PLACE) {
+            add_c_place(c, &v[i], steps ? steps[i] : 0, in_struct[depth]);
+        } else {
+            add_c_value(c->text, &v[i], steps ? steps[i] : 0);
+        }
     }
 }
 
 /* ---- runs of calls -------------------------------------------------------------------- */
 
 /* The greatest number of values of a call. */
-enum { MOST_VALUES = 64 };
+enum { MOST_VALUES = 160 };
 
-/* Returns whether call b is the same as call a but for the offsets of places. Then sets steps[i] to
- * the difference for value i. */
+/* Returns whether call b is the same as call a but for the offsets of places and for whole numbers.
+ * Then sets steps[i] to the difference for value i. */
 static bool differ_by_places(const k_trace *t, const k_traced_call *a, const k_traced_call *b,
                              place_step steps[MOST_VALUES]) {
     if (strcmp(a->loop, b->loop) != 0 || a->function != b->function || a->count != b->count
@@ -119,6 +144,8 @@ static bool differ_by_places(const k_trace *t, const k_traced_call *a, const k_t
             return false;
         if (x->kind == K_PLACE)
             steps[i] = y->offset - x->offset;
+        else if (x->kind == K_INT64)
+            steps[i] = (int64_t)((uint64_t)y->whole - (uint64_t)x->whole);
         else if (x->kind != K_BEGIN && x->kind != K_END && x->bits != y->bits)
             return false;
     }
@@ -126,12 +153,14 @@ static bool differ_by_places(const k_trace *t, const k_traced_call *a, const k_t
 }
 
 /* Returns how many of the calls number first .. last - 1 differ by the same steps each, from the
- * first one on. Sets steps[] if there are more than one. */
-static size_t run_length(const k_trace *t, size_t first, size_t last,
+ * first one on, and are of one kind, if there are kinds. Sets steps[] if there are more than one.
+ */
+static size_t run_length(const c_calls *c, size_t first, size_t last,
                          place_step steps[MOST_VALUES]) {
+    const k_trace *t = c->trace;
     place_step next[MOST_VALUES];
     size_t n = 1;
-    while (first + n < last
+    while (first + n < last && (!c->kind || c->kind[first + n] == c->kind[first])
            && differ_by_places(t, &t->calls[first + n - 1], &t->calls[first + n], next)) {
         if (n == 1)
             memcpy(steps, next, sizeof next);
@@ -165,7 +194,7 @@ void rgi_c_calls_add(const c_calls *c, size_t first, size_t last) {
     const k_trace *t = c->trace;
     place_step steps[MOST_VALUES];
     for (size_t i = first; i < last;) {
-        const size_t n = run_length(t, i, last, steps);
+        const size_t n = run_length(c, i, last, steps);
         if (n > 1)
             rgi_text_add(c->text, "    for (int64_t i = 0; i < %zu; i++)\n    ", n);
         if (c->kind)

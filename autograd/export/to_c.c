@@ -172,12 +172,22 @@ static void add_self_test(c_file *f) {
 static bool add_loops(c_file *f) {
     const k_trace *t = &f->l->trace;
     RG_SCOPE();
-    const char **names = rgi_scope_alloc((t->n_calls + 1) * sizeof *names);
-    if (!names)
+    int functions = 0, n = (int)t->n_calls;
+    for (size_t i = 0; i < t->n_values; i++)
+        functions += t->values[i].kind == K_FUNCTION;
+    const char **names = rgi_scope_alloc((size_t)(n + functions + 1) * sizeof *names);
+    char(*of_functions)[K_LOOP_NAME] = rgi_scope_alloc((size_t)(functions + 1) * K_LOOP_NAME);
+    if (!names || !of_functions)
         return false;
-    for (size_t i = 0; i < t->n_calls; i++)
+    for (int i = 0; i < n; i++)
         names[i] = t->calls[i].loop;
-    return rgi_loop_text(&f->text, function, (int)t->n_calls, names);
+    for (size_t i = 0; i < t->n_values; i++) {
+        if (t->values[i].kind != K_FUNCTION)
+            continue;
+        k_trace_function_name(&t->values[i], *of_functions);
+        names[n++] = *of_functions++;
+    }
+    return rgi_loop_text(&f->text, function, n, names);
 }
 
 static bool make_c_text(c_file *f) {

@@ -105,9 +105,10 @@ static rg_tensor *norm_rule_weight(const rg_step *s, rg_tensor *g) {
 static rg_tensor *norm_rule_bias(const rg_step *s, rg_tensor *g) { return norm_gather(s, g); }
 
 /* Stores n sums as the elements of `to`, the gradient of a weight or bias. */
-static void norm_store(rg_tensor *to, const double *sums, size_t n) {
-    for (size_t k = 0; k < n; k++)
-        rgi_store_f64(to->data + k * rgi_sizeof(to->dtype), to->dtype, sums[k]);
+static void norm_store(rg_tensor *to, double *sums, size_t n) {
+    const int64_t steps[] = { (int64_t)rgi_sizeof(to->dtype), sizeof *sums };
+    rgi_copy_loop(to->dtype, RG_FLOAT64)((char *[]){ to->data, (char *)sums }, steps, (int64_t)n,
+                                         NULL);
 }
 
 /* Computes the gradients that are wanted. t holds contiguous copies of x, w and g; w may be NULL.
@@ -155,7 +156,7 @@ static bool norm_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *t[3] = { norm_contiguous(x), norm_contiguous(w), norm_contiguous(s->g[0]) };
     bool ok = sums && t[0] && (t[1] || rgi_is_none(w)) && t[2];
     if (ok) {
-        memset(sums, 0, bytes);
+        rgi_clear(sums, bytes);
         ok = norm_backward(s, gin, t, sums, weights);
     }
     for (int i = 0; i < 3; i++)

@@ -110,8 +110,9 @@ bool rgi_lowered_run(const k_trace *t, size_t first, size_t last) {
         temporary[i] = t->regions[i].temporary ? rgi_alloc(t->regions[i].bytes, RG_MEM_OTHER)
                                                : NULL;
         ok = ok && (temporary[i] || !t->regions[i].temporary);
+        /* Temporary memory has any values, such as those of an earlier step. */
         if (temporary[i])
-            memset(temporary[i], 0, t->regions[i].bytes);
+            memset(temporary[i], 0xff, t->regions[i].bytes);
     }
     if (ok)
         k_trace_repeat(t, first, last, temporary);

@@ -6,7 +6,7 @@
  * from lse. loops/attention.h computes a tile; loops/attention_lanes.h handles short and narrow
  * heads, one head in each vector lane.
  */
-#include "kernels.h"
+#include "plans.h"
 #include "tensor/memory.h"
 #include "smooth.h"
 
@@ -29,24 +29,6 @@ typedef struct {
     const char *data;
     int64_t row, col, size;
 } attention_matrix;
-
-/* The plan of one call of k_attend, which all its tasks read: the tensors, their sizes, and
- * matmul.c's functions for their dtype. */
-typedef struct {
-    rg_tensor *const *in, *const *gin;
-    const rg_tensor *y, *lse, *g, *g_lse, *mask;
-    /* The number of queries and keys of a head, and the number of heads in each item of the batch.
-     * The queries of a head are split into `tiles` tiles. */
-    int64_t queries, keys, heads, tiles;
-    int64_t all_heads; /* The number of heads in all items of the batch together. */
-    double scale;
-    bool causal;
-    k_product *product;
-    k_turn *turn;
-    /* Scratch memory for all workers, of `bytes` bytes for each worker. */
-    char *room;
-    size_t bytes;
-} attention_plan;
 
 /* In forward, a tile of queries is combined with one stretch of keys after the other. In backward,
  * a tile of keys is combined with stretches of queries. A stretch has n keys or queries, beginning
@@ -81,24 +63,17 @@ static inline int64_t attention_seen(const attention_plan *plan, const attention
     return RG_MIN(n, end);
 }
 
-/* Returns t's matrix for head number `head`; the heads of all items of the batch are numbered one
- * after the other. If t has no dim of heads, or size 1 in this dim, all heads of an item share a
- * matrix. If t has no dim of the batch, or size 1 in this dim, all items share their matrices.
- * Returns an empty matrix if t is NULL. */
-static attention_matrix attention_part(const rg_tensor *t, int64_t head,
+/* Returns the operand's matrix for head number `head`; the heads of all items of the batch are
+ * numbered one after the other. */
+static attention_matrix attention_part(const attention_operand *t, int64_t head,
                                        const attention_plan *plan) {
-    if (!t)
-        return (attention_matrix){ 0 };
-    const int n = t->ndim;
-    const int64_t at[] = { head / plan->heads, head % plan->heads };
-    int64_t offset = 0;
-    for (int d = RG_MAX(0, n - 4); d < n - 2; d++)
-        if (t->size[d] != 1)
-            offset += at[d - (n - 4)] * t->stride[d];
-    return (attention_matrix){ .data = t->data + offset * (int64_t)rgi_sizeof(t->dtype),
-                               .row = t->size[n - 2] == 1 ? 0 : t->stride[n - 2],
-                               .col = t->size[n - 1] == 1 ? 0 : t->stride[n - 1],
-                               .size = t->size[n - 1] };
+    const int64_t item = head / plan->heads;
+    return (attention_matrix){
+        .data = t->data ? t->data + item * t->item + (head - item * plan->heads) * t->head : NULL,
+        .row = t->row,
+        .col = t->col,
+        .size = t->size
+    };
 }
 
 /* The matrices of the heads that are in the lanes of a vector: one address for each lane. All
@@ -108,25 +83,21 @@ typedef struct {
     int64_t row, col, size;
 } attention_lanes;
 
-/* Returns t's matrices for `heads` heads, beginning at head `first`. Lanes without a head get the
- * matrix of the first head. */
-static attention_lanes attention_find_lanes(const attention_plan *plan, const rg_tensor *t,
+/* Returns the operand's matrices for `heads` heads, beginning at head `first`. Lanes without a head
+ * get the matrix of the first head. */
+static attention_lanes attention_find_lanes(const attention_plan *plan, const attention_operand *t,
                                             int64_t first, int heads, int lanes) {
     const attention_matrix from = attention_part(t, first, plan);
-    const int n = t->ndim;
-    const int64_t item = (int64_t)rgi_sizeof(t->dtype);
-    const int64_t of_head = n > 2 && t->size[n - 3] != 1 ? t->stride[n - 3] * item : 0;
-    const int64_t of_batch = n > 3 && t->size[n - 4] != 1 ? t->stride[n - 4] * item : 0;
     attention_lanes found = { .row = from.row, .col = from.col, .size = from.size };
     int64_t head = first % plan->heads;
     const char *data = from.data;
     for (int l = 0; l < lanes; l++) {
         found.data[l] = l < heads ? data : from.data;
-        data += of_head;
+        data += t->head;
         head++;
         if (head == plan->heads) {
             head = 0;
-            data += of_batch - plan->heads * of_head;
+            data += t->item - plan->heads * t->head;
         }
     }
     return found;
@@ -160,14 +131,16 @@ static void attention_product(const attention_plan *plan, k_product_sizes sizes,
 /* Returns the cost of a task, as a number of elementary operations. A task is a tile of queries in
  * forward, and a head in backward. Each score costs `wide` operations. */
 static int64_t attention_steps(const attention_plan *plan, int64_t wide) {
-    return (plan->g ? plan->queries : ATTENTION_SIDE) * plan->keys * wide;
+    return (plan->g.data ? plan->queries : ATTENTION_SIDE) * plan->keys * wide;
 }
 
-/* Returns the number of bytes that a worker needs for its tiles. */
-static size_t attention_room(const attention_plan *plan, int64_t wide) {
-    const int64_t rows = 2 * (ATTENTION_SIDE + ATTENTION_ALONG) + (plan->g ? 3 * plan->queries : 0);
+/* Returns the number of bytes that a worker needs for its tiles, whose elements have `item`
+ * bytes. */
+static size_t attention_room(const attention_plan *plan, int64_t wide, size_t item) {
+    const int64_t of_queries = plan->g.data ? 3 * plan->queries : 0;
+    const int64_t rows = 2 * (ATTENTION_SIDE + ATTENTION_ALONG) + of_queries;
     const int64_t scores = 2 * ATTENTION_ALONG * ATTENTION_SIDE;
-    return (size_t)(wide * rows + scores) * rgi_sizeof(plan->in[0]->dtype);
+    return (size_t)(wide * rows + scores) * item;
 }
 
 /* ---- attention by lanes ---------------------------------------------------------------------- */
@@ -176,11 +149,11 @@ static size_t attention_room(const attention_plan *plan, int64_t wide) {
  * there are too few heads. The tiles of long and wide heads fill vectors better. As measured, lanes
  * are faster if the fraction of lanes that are used is at least sqrt(length * width) / 32. Here,
  * length is the number of queries or of keys, whichever is larger, and width is the size of a row
- * of q or of v, whichever is larger. */
-static bool attention_by_lanes(const attention_plan *plan) {
+ * of q or of v, whichever is larger. Elements have `item` bytes. */
+static bool attention_by_lanes(const attention_plan *plan, int64_t item) {
     const int64_t length = RG_MAX(plan->queries, plan->keys);
-    const int64_t width = RG_MAX(plan->in[0]->size[3], plan->in[2]->size[3]);
-    const int64_t at_once = 64 / (int64_t)rgi_sizeof(plan->in[0]->dtype);
+    const int64_t width = RG_MAX(plan->in[0].size, plan->in[2].size);
+    const int64_t at_once = 64 / item;
     const double lanes = (double)((plan->all_heads - 1) / at_once + 1) * (double)at_once;
     const double filled = (double)plan->all_heads / lanes;
     return (double)length * (double)width <= 1024 * filled * filled;
@@ -188,10 +161,10 @@ static bool attention_by_lanes(const attention_plan *plan) {
 
 /* Returns the number of bytes that a worker needs for a group of heads. */
 static size_t attention_lanes_room(const attention_plan *plan) {
-    const int64_t wide = attention_whole_rows(plan->in[0]->size[3])
-                         + attention_whole_rows(plan->in[2]->size[3]);
+    const int64_t wide = attention_whole_rows(plan->in[0].size)
+                         + attention_whole_rows(plan->in[2].size);
     const int64_t rows = attention_whole_rows(plan->queries) + attention_whole_rows(plan->keys);
-    return (size_t)(rows * (wide * (plan->g ? 2 : 1) + 2 * ATTENTION_ROWS + 2)) * 64;
+    return (size_t)(rows * (wide * (plan->g.data ? 2 : 1) + 2 * ATTENTION_ROWS + 2)) * 64;
 }
 
 /* Runs `work` for tasks 0 to parts - 1, on several threads. `steps` is the cost of a task in
@@ -210,24 +183,41 @@ static bool attention_run(attention_plan *plan, rg_work *work, int64_t parts, in
     return true;
 }
 
+/* Returns t as an operand. If t has no dim of heads, or size 1 in this dim, all heads of an item
+ * share a matrix. If t has no dim of the batch, or size 1 in this dim, all items share their
+ * matrices. */
+static attention_operand attention_operand_of(const rg_tensor *t) {
+    if (!t)
+        return (attention_operand){ .data = NULL };
+    const int n = t->ndim;
+    const int64_t bytes = (int64_t)rgi_sizeof(t->dtype);
+    return (attention_operand){ .data = t->data,
+                                .item = n > 3 && t->size[n - 4] != 1 ? t->stride[n - 4] * bytes : 0,
+                                .head = n > 2 && t->size[n - 3] != 1 ? t->stride[n - 3] * bytes : 0,
+                                .row = t->size[n - 2] == 1 ? 0 : t->stride[n - 2],
+                                .col = t->size[n - 1] == 1 ? 0 : t->stride[n - 1],
+                                .size = t->size[n - 1] };
+}
+
+typedef rg_work *attention_table[K_DTYPES][K_COLUMNS];
+static attention_table const attention_forward_loops = K_TABLE_FLOATS(attention_forward);
+static attention_table const attention_backward_loops = K_TABLE_FLOATS(attention_backward);
+static attention_table const attention_lanes_forward_loops =
+    K_TABLE_FLOATS(attention_lanes_forward);
+static attention_table const attention_lanes_backward_loops =
+    K_TABLE_FLOATS(attention_lanes_backward);
+
 bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tensor *g,
               const rg_tensor *g_lse, rg_tensor *const gin[], rg_tensor *const in[],
               const rg_tensor *mask) {
-    static rg_work *const forward[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(attention_forward);
-    static rg_work *const backward[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(attention_backward);
-    static rg_work *const lanes[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(attention_lanes_forward);
-    static rg_work *const lanes_back[K_DTYPES][K_COLUMNS] =
-        K_TABLE_FLOATS(attention_lanes_backward);
     const rg_tensor *q = in[0];
     if (q->numel == 0 || y->numel == 0)
         return true;
-    attention_plan plan = { .in = in,
-                            .gin = gin,
-                            .y = y,
-                            .lse = lse,
-                            .g = g,
-                            .g_lse = g_lse,
-                            .mask = mask,
+    attention_plan plan = { .y = attention_operand_of(y),
+                            .g = attention_operand_of(g),
+                            .mask = attention_operand_of(mask),
+                            .lse = lse->data,
+                            .g_lse = g_lse ? g_lse->data : NULL,
                             .queries = q->size[2],
                             .keys = in[1]->size[2],
                             .heads = q->size[1],
@@ -237,17 +227,25 @@ bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tenso
                             .causal = a->causal,
                             .product = k_direct_product(q->dtype),
                             .turn = k_direct_turn(q->dtype) };
+    for (int i = 0; i < 3; i++) {
+        plan.in[i] = attention_operand_of(in[i]);
+        if (g)
+            plan.gin[i] = attention_operand_of(gin[i]);
+    }
     const int64_t wide = q->size[3] + in[2]->size[3] + 32;
-    if (attention_by_lanes(&plan)) {
-        rg_work *work = K_LOOP_OF(g ? lanes_back : lanes, q->dtype, "attention");
+    const size_t item = rgi_sizeof(q->dtype);
+    if (attention_by_lanes(&plan, (int64_t)item)) {
+        rg_work *work = g ? K_LOOP_OF(attention_lanes_backward_loops, q->dtype, "attention")
+                          : K_LOOP_OF(attention_lanes_forward_loops, q->dtype, "attention");
         return work
                && attention_run(&plan, work, (plan.all_heads - 1) / ATTENTION_LANES + 1,
                                 ATTENTION_LANES * plan.queries * plan.keys * wide,
                                 attention_lanes_room(&plan));
     }
-    rg_work *work = K_LOOP_OF(g ? backward : forward, q->dtype, "attention");
+    rg_work *work = g ? K_LOOP_OF(attention_backward_loops, q->dtype, "attention")
+                      : K_LOOP_OF(attention_forward_loops, q->dtype, "attention");
     if (!work || !plan.product || !plan.turn)
         return false;
     return attention_run(&plan, work, plan.all_heads * (g ? 1 : plan.tiles),
-                         attention_steps(&plan, wide), attention_room(&plan, wide));
+                         attention_steps(&plan, wide), attention_room(&plan, wide, item));
 }

@@ -3,24 +3,13 @@
  * batch has `per` elements in each channel. loops/batch_norm.h computes the tasks; a task is
  * BATCH_CHANNELS channels.
  */
-#include "kernels.h"
+#include "plans.h"
 
 #include <math.h>
 
 /* BATCH_CHANNELS is the number of channels of a task. BATCH_LANES is the number of partial sums
  * into which each sum is split. */
 enum { BATCH_CHANNELS = 16, BATCH_LANES = 16 };
-
-/* The arguments of k_batch_normalize and k_batch_normalize_backward. Each tensor is given by a
- * pointer to its elements, or NULL if the caller passes none. In forward, mean_made and var_made
- * are the same addresses as mean and var; in training, forward writes the mean and the variance
- * there. In backward, mean_made and var_made are NULL, and y is the gradient of x. */
-typedef struct {
-    const k_batch_norm *z;
-    char *y, *gweight, *gbias;
-    const char *x, *g, *weight, *bias, *mean, *var;
-    char *mean_made, *var_made;
-} batch_work;
 
 #define K_LOOPS "loops/batch_norm.h"
 #define K_TYPES_FLOATS
@@ -39,7 +28,7 @@ static bool batch_run(const k_batch_norm *z, rg_work *loop, batch_work *work) {
 
 bool k_batch_normalize(const k_batch_norm *z, rg_tensor *y, rg_tensor *mean, rg_tensor *var,
                        const rg_tensor *x, const rg_tensor *weight, const rg_tensor *bias) {
-    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(batch_forward);
+    static rg_work *const batch_forward_loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(batch_forward);
     batch_work work = { .z = z,
                         .y = y->data,
                         .x = x->data,
@@ -49,14 +38,15 @@ bool k_batch_normalize(const k_batch_norm *z, rg_tensor *y, rg_tensor *mean, rg_
                         .var = var->data,
                         .mean_made = mean->data,
                         .var_made = var->data };
-    return batch_run(z, K_LOOP_OF(loops, y->dtype, "batch_norm"), &work);
+    return batch_run(z, K_LOOP_OF(batch_forward_loops, y->dtype, "batch_norm"), &work);
 }
 
 bool k_batch_normalize_backward(const k_batch_norm *z, rg_tensor *gx, rg_tensor *gweight,
                                 rg_tensor *gbias, const rg_tensor *g, const rg_tensor *x,
                                 const rg_tensor *weight, const rg_tensor *mean,
                                 const rg_tensor *var) {
-    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(batch_backward);
+    static rg_work *const batch_backward_loops[K_DTYPES][K_COLUMNS] =
+        K_TABLE_FLOATS(batch_backward);
     batch_work work = { .z = z,
                         .y = batch_data(gx),
                         .gweight = batch_data(gweight),
@@ -66,5 +56,5 @@ bool k_batch_normalize_backward(const k_batch_norm *z, rg_tensor *gx, rg_tensor 
                         .weight = batch_data(weight),
                         .mean = mean->data,
                         .var = var->data };
-    return batch_run(z, K_LOOP_OF(loops, g->dtype, "batch_norm"), &work);
+    return batch_run(z, K_LOOP_OF(batch_backward_loops, g->dtype, "batch_norm"), &work);
 }

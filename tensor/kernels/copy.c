@@ -6,14 +6,23 @@
 #include "kernels.h"
 #include "tensor/storage.h"
 
+#define K_LOOPS "loops/clear.h"
+#define K_TYPES_NONE
+#define K_BASE_ONLY
+#include "sets.h"
+
 void rgi_copy_elements(rg_tensor *to, const rg_tensor *from) {
     rg_loop *loop = rgi_copy_loop(to->dtype, from->dtype);
     k_run_apart(true, false, 2, (rg_tensor *[]){ to, (rg_tensor *)from }, loop, NULL);
 }
 
+RG_HOT void rgi_clear(void *to, size_t bytes) {
+    K_BASE_LOOP(clear)((char *[]){ to }, (int64_t[]){ 1 }, (int64_t)bytes, NULL);
+}
+
 RG_HOT void rgi_fill_zero(rg_tensor *t) {
-    if (t->flags & RG_CONTIGUOUS && k_set_now() != K_TRACED)
-        memset(t->data, 0, (size_t)t->numel * rgi_sizeof(t->dtype));
+    if (t->flags & RG_CONTIGUOUS)
+        rgi_clear(t->data, (size_t)t->numel * rgi_sizeof(t->dtype));
     else
         rgi_fill_number(t, 0, 0);
 }

@@ -9,6 +9,9 @@
  * converted to the dtype of `to`. */
 void rgi_copy_elements(rg_tensor *to, const rg_tensor *from);
 void rgi_fill_zero(rg_tensor *t);
+/* Sets bytes to 0, as memset does. A recorded step can only be written as C if it clears memory by
+ * this function. */
+void rgi_clear(void *to, size_t bytes);
 /* Fills t with `value` if t is floating, or else with `integer`. */
 void rgi_fill_number(rg_tensor *t, double value, int64_t integer);
 /* If t is contiguous and of this dtype, adds a reference to t and returns t. Otherwise returns a

@@ -243,6 +243,15 @@ _Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtyp
             loop_ = (__typeof__(loop_))k_other_loop(array, true, #array, NULL, K_NO_DTYPE); \
         loop_;                                                                              \
     })
+/* Returns the loop f of a file that is compiled for no type (K_TYPES_NONE) and with K_BASE_ONLY. */
+#define K_BASE_LOOP(f)                                                                           \
+    __extension__({                                                                              \
+        static __typeof__(&K_IN_BASE(f)) const row_[] = { K_IN_BASE(f) };                        \
+        __typeof__(&K_IN_BASE(f)) loop_ = row_[0];                                               \
+        if (RG_UNLIKELY(k_set_now() == K_TRACED))                                                \
+            loop_ = (__typeof__(loop_))k_other_loop(row_, false, #f "_loops", NULL, K_NO_DTYPE); \
+        loop_;                                                                                   \
+    })
 /* The slow path of these macros. `row` is a loop in a table, or the array of its loops by set if
  * `by_set`; `table` is the expression that names the table. If there is no loop, fails as
  * k_not_implemented does, and returns NULL. */

@@ -9,6 +9,7 @@
 #include "lanes.h"
 #include "optim.h"
 #include "reduce.h"
+#include "trace_structs.h"
 #include "tensor/memory.h"
 #include "tensor/threads/workers.h"
 
@@ -20,11 +21,13 @@ static k_trace *tracing;
 static bool in_loop;
 
 /* The loop whose calls a tracing function notes: its name in the text of loops, the dtype of its
- * operands, how many operands it has, and the loop itself. */
+ * operands, how many operands it has, the struct or the array that it reads, or NULL, and the loop
+ * itself. */
 typedef struct {
     char name[K_LOOP_NAME];
     rg_dtype dtype;
     int operands;
+    const k_struct *reads;
     k_function *function;
 } trace_loop;
 
@@ -76,7 +79,6 @@ static void note_place(const void *at, const char *loop) {
 }
 
 static void note_int64(int64_t x) { note_value((k_value){ .kind = K_INT64, .whole = x }); }
-static void note_int(int x) { note_value((k_value){ .kind = K_INT, .whole = x }); }
 static void note_bool(bool x) { note_value((k_value){ .kind = K_BOOL, .whole = x }); }
 static void note_double(double x) { note_value((k_value){ .kind = K_DOUBLE, .number = x }); }
 static void note_begin(const char *type) { note_value((k_value){ .kind = K_BEGIN, .type = type }); }
@@ -111,6 +113,103 @@ static void note_addresses(char *const p[], int n, const char *loop) {
     note_end();
 }
 
+/* ---- structs --------------------------------------------------------------------------------- */
+
+/* A loop that other loops call by its address. Its name is `base` with an end for its type. */
+typedef struct {
+    const char *base;
+    rg_dtype dtype;
+    k_function *function;
+} trace_function;
+
+/* The functions that the thread looked up last. */
+enum { TRACE_FUNCTIONS = 4 };
+static trace_function functions[TRACE_FUNCTIONS];
+static size_t n_functions;
+
+static void note_function(k_function *function, const char *loop) {
+    for (int i = 0; i < TRACE_FUNCTIONS; i++) {
+        const trace_function *f = &functions[i];
+        if (f->base && f->function == function) {
+            note_value((k_value){
+                .kind = K_FUNCTION, .type = f->base, .dtype = f->dtype, .function = function });
+            return;
+        }
+    }
+    trace_refuse(loop);
+}
+
+static void note_struct(const k_struct *s, const char *at, const char *type, const char *loop);
+
+/* Notes the number at this address. */
+static void note_number(k_value_kind kind, const char *at) {
+    k_value v = { .kind = kind };
+    int small;
+    bool truth;
+    if (kind == K_INT) {
+        memcpy(&small, at, sizeof small);
+        v.whole = small;
+    } else if (kind == K_BOOL) {
+        memcpy(&truth, at, sizeof truth);
+        v.whole = truth;
+    } else {
+        memcpy(&v.bits, at, sizeof v.bits);
+    }
+    note_value(v);
+}
+
+/* Notes an address that a field holds. */
+static void note_pointer(const k_field *f, const char *at, const char *loop) {
+    void *address;
+    memcpy(&address, at, sizeof address);
+    if (!address)
+        note_null();
+    else if (f->of)
+        note_struct(f->of, address, f->of->type, loop);
+    else
+        note_place(address, loop);
+}
+
+static void note_field(const k_field *f, const char *at, const char *loop) {
+    k_function *function;
+    if (f->kind == K_PLACE) {
+        note_pointer(f, at, loop);
+    } else if (f->kind == K_BEGIN) {
+        note_struct(f->of, at, NULL, loop);
+    } else if (f->kind == K_FUNCTION) {
+        memcpy(&function, at, sizeof function);
+        if (function)
+            note_function(function, loop);
+        else
+            note_null();
+    } else {
+        note_number(f->kind, at);
+    }
+}
+
+/* Notes the fields of the struct at this address. `type` is NULL for a struct inside a struct. */
+static void note_struct(const k_struct *s, const char *at, const char *type, const char *loop) {
+    note_begin(type);
+    for (int i = 0; i < s->n; i++) {
+        const k_field *f = &s->fields[i];
+        if (f->count > 1)
+            note_begin(NULL);
+        for (int k = 0; k < f->count; k++)
+            note_field(f, at + f->offset + k * f->size, loop);
+        if (f->count > 1)
+            note_end();
+    }
+    note_end();
+}
+
+/* Notes the struct that the loop reads, or NULL if it reads none. */
+static void note_reads(const trace_loop *of, const void *at) {
+    if (of->reads && at)
+        note_struct(of->reads, at, of->reads->type, of->name);
+    else
+        note_null();
+}
+
 /* Begins the note of a call of the loop; `call` makes the call again. */
 static void note_call(const trace_loop *of, k_call *call) {
     k_trace *t = tracing;
@@ -141,8 +240,8 @@ static void call_map(k_function *loop, const k_argument a[]) {
     ((rg_loop *)loop)(a[0].address, a[1].address, a[2].whole, a[3].address);
 }
 
-/* Begins the note of a call with these operands, up to its context, which the caller notes. */
-static void note_map(const trace_loop *of, char *const p[], const int64_t s[], int64_t n) {
+static void trace_map(char *const p[], const int64_t s[], int64_t n, const void *context) {
+    const trace_loop *of = &map_loop;
     note_call(of, call_map);
     note_begin("char *");
     for (int k = 0; k < of->operands; k++)
@@ -150,21 +249,23 @@ static void note_map(const trace_loop *of, char *const p[], const int64_t s[], i
     note_end();
     note_array(s, of->operands);
     note_int64(n);
+    note_reads(of, context);
+    note_call_ends();
+    ((rg_loop *)of->function)(p, s, n, context);
+    in_loop = false;
 }
 
-static void trace_map(char *const p[], const int64_t s[], int64_t n, const void *context) {
-    const double *numbers = context;
-    note_map(&map_loop, p, s, n);
-    if (numbers) {
-        note_begin("double");
-        for (int k = 0; k < 3; k++)
-            note_double(numbers[k]);
-        note_end();
-    } else {
-        note_null();
-    }
+/* The same for a loop that reads or writes other elements than these, behind the addresses of its
+ * operands, which therefore aren't noted as numbers. */
+static void trace_places(char *const p[], const int64_t s[], int64_t n, const void *context) {
+    const trace_loop *of = &map_loop;
+    note_call(of, call_map);
+    note_addresses(p, of->operands, of->name);
+    note_array(s, of->operands);
+    note_int64(n);
+    note_reads(of, context);
     note_call_ends();
-    ((rg_loop *)map_loop.function)(p, s, n, context);
+    ((rg_loop *)of->function)(p, s, n, context);
     in_loop = false;
 }
 
@@ -181,14 +282,7 @@ static void trace_reduce(char *y, const char *x, const reduce_block *b) {
     note_call(of, call_reduce);
     note_place(y, of->name);
     note_place(x, of->name);
-    note_begin("reduce_block");
-    note_int64(b->n0);
-    note_int64(b->step0);
-    note_int64(b->n1);
-    note_int64(b->step1);
-    note_int64(b->y_step);
-    note_place(b->context, of->name);
-    note_end();
+    note_reads(of, b);
     note_call_ends();
     ((reduce_loop *)of->function)(y, x, b);
     in_loop = false;
@@ -221,13 +315,7 @@ static void call_softmax(k_function *loop, const k_argument a[]) {
 static void trace_softmax(const softmax_rows *z, char *const p[], int64_t rows) {
     const trace_loop *of = &softmax_loop_of;
     note_call(of, call_softmax);
-    note_begin("softmax_rows");
-    note_int64(z->n);
-    note_int64(z->step);
-    note_int((int)z->kind);
-    note_bool(z->last);
-    note_bool(z->stream);
-    note_end();
+    note_reads(of, z);
     note_addresses(p, of->operands, of->name);
     note_int64(rows);
     note_call_ends();
@@ -243,16 +331,6 @@ typedef void matmul_tiny(const k_product_sizes *z, void *y, const void *a, const
 
 static trace_loop product_loop, tiny_loop;
 
-static void note_sizes(const k_product_sizes *z) {
-    const int64_t v[] = { z->m,     z->n,     z->k,     z->y_row, z->y_col,
-                          z->a_row, z->a_col, z->b_row, z->b_col, z->c_row };
-    _Static_assert(sizeof v == sizeof *z, "each field is noted");
-    note_begin("k_product_sizes");
-    for (int i = 0; i < RG_COUNT(v); i++)
-        note_int64(v[i]);
-    note_end();
-}
-
 static void call_product(k_function *loop, const k_argument a[]) {
     ((matmul_product *)loop)(a[0].address, a[1].address, a[2].address, a[3].address, a[4].address,
                              a[5].number, a[6].number, a[7].address);
@@ -262,7 +340,7 @@ static void trace_product(const k_product_sizes *z, void *y, const void *c, cons
                           const void *b, double alpha, double beta, void *room) {
     const trace_loop *of = &product_loop;
     note_call(of, call_product);
-    note_sizes(z);
+    note_reads(of, z);
     note_place(y, of->name);
     note_place(c, of->name);
     note_place(a, of->name);
@@ -282,7 +360,7 @@ static void call_tiny(k_function *loop, const k_argument a[]) {
 static void trace_tiny(const k_product_sizes *z, void *y, const void *a, const void *b) {
     const trace_loop *of = &tiny_loop;
     note_call(of, call_tiny);
-    note_sizes(z);
+    note_reads(of, z);
     note_place(y, of->name);
     note_place(a, of->name);
     note_place(b, of->name);
@@ -291,20 +369,23 @@ static void trace_tiny(const k_product_sizes *z, void *y, const void *a, const v
     in_loop = false;
 }
 
-/* ---- elementwise losses ---------------------------------------------------------------------- */
+/* ---- tasks for the threads ------------------------------------------------------------------- */
 
-static trace_loop loss_loop_of;
+static trace_loop work_loop;
 
-static void trace_loss(char *const p[], const int64_t s[], int64_t n, const void *context) {
-    const k_loss_context *k = context;
-    note_map(&loss_loop_of, p, s, n);
-    note_begin("k_loss_context");
-    note_int((int)k->kind);
-    note_double(k->c);
-    note_double(k->scale);
-    note_end();
+static void call_work(k_function *loop, const k_argument a[]) {
+    ((rg_work *)loop)(a[0].address, a[1].whole, a[2].whole, 0);
+}
+
+static void trace_work(void *context, int64_t begin, int64_t end, int worker) {
+    const trace_loop *of = &work_loop;
+    note_call(of, call_work);
+    note_reads(of, context);
+    note_int64(begin);
+    note_int64(end);
+    note_int64(0);
     note_call_ends();
-    ((rg_loop *)loss_loop_of.function)(p, s, n, context);
+    ((rg_work *)of->function)(context, begin, end, worker);
     in_loop = false;
 }
 
@@ -319,42 +400,11 @@ static void call_nll(k_function *loop, const k_argument a[]) {
 static void trace_nll(const k_nll_rows *z, int64_t first, int64_t last) {
     const trace_loop *of = &nll_loop_of;
     note_call(of, call_nll);
-    note_begin("k_nll_rows");
-    note_place(z->y, of->name);
-    note_place(z->shifts, of->name);
-    note_place(z->x, of->name);
-    note_place(z->g, of->name);
-    note_bool(z->own_g);
-    note_place(z->target, of->name);
-    note_place(z->weight, of->name);
-    note_int64(z->weight_step);
-    note_int64(z->classes);
-    note_int64(z->inner);
-    note_int64(z->ignore);
-    note_place(z->total, of->name);
-    note_end();
+    note_reads(of, z);
     note_int64(first);
     note_int64(last);
     note_call_ends();
     ((k_nll_loop *)of->function)(z, first, last);
-    in_loop = false;
-}
-
-/* ---- elements at indices --------------------------------------------------------------------- */
-
-static trace_loop index_loop_of;
-
-/* The loop reads and writes elements behind the address of its second operand, which therefore
- * isn't noted as a number. */
-static void trace_index(char *const p[], const int64_t s[], int64_t n, const void *context) {
-    const trace_loop *of = &index_loop_of;
-    note_call(of, call_map);
-    note_addresses(p, of->operands, of->name);
-    note_array(s, of->operands);
-    note_int64(n);
-    note_array(context, 1);
-    note_call_ends();
-    ((rg_loop *)of->function)(p, s, n, context);
     in_loop = false;
 }
 
@@ -393,42 +443,69 @@ static void trace_optimizer(char *const at[], int64_t n, const k_optimizer_numbe
 
 /* ---- the function that notes the calls of a loop --------------------------------------------- */
 
-/* A loop whose table is named after it: softmax_loops has the loops `softmax`. */
+/* A loop whose table is named after it: softmax_loops has the loops `softmax`. If `note` is NULL,
+ * other loops call it by its address. */
 typedef struct {
     const char *loop;
     int operands;
     k_function *note;
     trace_loop *of;
+    const k_struct *reads;
     bool by_size; /* Set if elements of the same size share a loop. */
 } trace_row;
 
 #define SUFFIX(NAME, suffix, ...) [RG_##NAME] = #suffix,
 static const char *const dtype_suffixes[] = { RG_DTYPES(SUFFIX, ) };
 
+#define ROW(name, operands, note, of, reads, by_size) \
+    { name, operands, (k_function *)note, of, reads, by_size },
+/* The rows of the signatures that several loops have. The loops of PLACES and COPIES are those of
+ * trace_places, and those of COPIES serve all elements of one size. */
+/* clang-format off */
+#define MAP(name, operands, reads)    ROW(name, operands, trace_map, &map_loop, reads, false)
+#define PLACES(name, operands, reads) ROW(name, operands, trace_places, &map_loop, reads, false)
+#define COPIES(name, operands, reads) ROW(name, operands, trace_places, &map_loop, reads, true)
+#define FINISH(name)                  ROW(name, 0, trace_finish, &finish_loop_of, NULL, false)
+#define WORK(name, reads)             ROW(name, 0, trace_work, &work_loop, reads, false)
+#define NLL(name)     ROW(name, 0, trace_nll, &nll_loop_of, &k_nll_rows_struct, false)
+#define SOFTMAX(name) ROW(name, 3, trace_softmax, &softmax_loop_of, &k_softmax_rows_struct, false)
+#define BY_ADDRESS(name)              ROW(name, 0, NULL, NULL, NULL, false)
+
 /* clang-format would break the rows of RG_DTYPES. */
 /* clang-format off */
-#define CONVERT(NAME, suffix, ...) \
-    { "convert_" #suffix, 2, (k_function *)trace_map, &map_loop, false },
+#define CONVERT(NAME, suffix, ...) MAP("convert_" #suffix, 2, NULL)
 static const trace_row trace_rows[] = {
     RG_DTYPES(CONVERT, )
-    { "softmax", 3, (k_function *)trace_softmax, &softmax_loop_of, false },
-    { "softmax_backward", 3, (k_function *)trace_softmax, &softmax_loop_of, false },
-    { "softmax_short", 3, (k_function *)trace_softmax, &softmax_loop_of, false },
-    { "softmax_backward_short", 3, (k_function *)trace_softmax, &softmax_loop_of, false },
-    { "matmul_product", 0, (k_function *)trace_product, &product_loop, false },
-    { "matmul_tiny", 0, (k_function *)trace_tiny, &tiny_loop, false },
-    { "loss", 5, (k_function *)trace_loss, &loss_loop_of, false },
-    { "loss_slope", 5, (k_function *)trace_loss, &loss_loop_of, false },
-    { "nll", 0, (k_function *)trace_nll, &nll_loop_of, false },
-    { "nll_backward", 0, (k_function *)trace_nll, &nll_loop_of, false },
-    { "nll_total", 0, (k_function *)trace_nll, &nll_loop_of, false },
-    { "nll_mean", 0, (k_function *)trace_nll, &nll_loop_of, false },
-    { "cross_entropy", 0, (k_function *)trace_nll, &nll_loop_of, false },
-    { "cross_entropy_backward", 0, (k_function *)trace_nll, &nll_loop_of, false },
-    { "index_get", 3, (k_function *)trace_index, &index_loop_of, true },
-    { "index_put", 3, (k_function *)trace_index, &index_loop_of, true },
-    { "index_add", 3, (k_function *)trace_index, &index_loop_of, false },
-    { "moments_divide", 0, (k_function *)trace_finish, &finish_loop_of, false },
+    SOFTMAX("softmax")
+    SOFTMAX("softmax_backward")
+    SOFTMAX("softmax_short")
+    SOFTMAX("softmax_backward_short")
+    ROW("matmul_product", 0, trace_product, &product_loop, &k_product_sizes_struct, false)
+    ROW("matmul_tiny", 0, trace_tiny, &tiny_loop, &k_product_sizes_struct, false)
+    BY_ADDRESS("matmul_direct")
+    BY_ADDRESS("matmul_turn")
+    MAP("loss", 5, &k_loss_context_struct)
+    MAP("loss_slope", 5, &k_loss_context_struct)
+    NLL("nll")
+    NLL("nll_backward")
+    NLL("nll_total")
+    NLL("nll_mean")
+    NLL("cross_entropy")
+    NLL("cross_entropy_backward")
+    COPIES("index_get", 3, &k_step_struct)
+    COPIES("index_put", 3, &k_step_struct)
+    PLACES("index_add", 3, &k_step_struct)
+    FINISH("moments_divide")
+    WORK("norm", &k_norm_work_struct)
+    WORK("norm_backward", &k_norm_slopes_struct)
+    WORK("norm_join", &k_norm_slopes_struct)
+    WORK("batch_forward", &k_batch_work_struct)
+    WORK("batch_backward", &k_batch_work_struct)
+    WORK("attention_forward", &k_attention_plan_struct)
+    WORK("attention_backward", &k_attention_plan_struct)
+    WORK("attention_lanes_forward", &k_attention_plan_struct)
+    WORK("attention_lanes_backward", &k_attention_plan_struct)
+    PLACES("clear", 1, NULL)
 };
 /* clang-format on */
 
@@ -451,14 +528,25 @@ static bool is_by_size(const rg_kernel *k) {
     return k->by_dtype[RG_INT64][0] == k->by_dtype[RG_FLOAT64][0];
 }
 
+/* Returns the function for a loop of this row. A loop that others call by its address stays as it
+ * is. */
+static k_function *trace_row_of(const trace_row *row, int dtype, k_function *loop) {
+    if (!row->note) {
+        functions[n_functions++ % TRACE_FUNCTIONS] =
+            (trace_function){ .base = row->loop, .dtype = (rg_dtype)dtype, .function = loop };
+        return loop;
+    }
+    trace_with(row->of, row->note, row->loop, dtype, row->by_size, row->operands, loop);
+    row->of->reads = row->reads;
+    return row->note;
+}
+
 /* Returns the function for a loop of a table that has a name. */
 static k_function *trace_named(k_function *loop, const char *table, int dtype) {
     for (int i = 0; i < RG_COUNT(trace_rows); i++) {
-        const trace_row *row = &trace_rows[i];
-        const size_t n = strlen(row->loop);
-        if (strncmp(table, row->loop, n) == 0 && strcmp(table + n, "_loops") == 0)
-            return trace_with(row->of, row->note, row->loop, dtype, row->by_size, row->operands,
-                              loop);
+        const size_t n = strlen(trace_rows[i].loop);
+        if (strncmp(table, trace_rows[i].loop, n) == 0 && strcmp(table + n, "_loops") == 0)
+            return trace_row_of(&trace_rows[i], dtype, loop);
     }
     trace_refuse(table);
     return loop;
@@ -471,13 +559,15 @@ static k_function *trace_choose(const void *row, k_function *loop, const char *t
         const rg_kernel *k = K_HOLDER(rg_kernel, by_dtype, row, dtype);
         char base[K_LOOP_NAME];
         snprintf(base, sizeof base, "%s_loop", k->name);
-        return trace_with(&map_loop, (k_function *)trace_map, base, dtype, is_by_size(k), k->n + 1,
-                          loop);
+        trace_with(&map_loop, NULL, base, dtype, is_by_size(k), k->n + 1, loop);
+        map_loop.reads = &k_numbers_struct;
+        return (k_function *)trace_map;
     }
     if (strcmp(table, "kind->loops") == 0) {
         const k_reduction *k = K_HOLDER(k_reduction, loops, row, dtype);
-        return trace_with(&reduce_loop_of, (k_function *)trace_reduce, k->name, dtype, false, 2,
-                          loop);
+        trace_with(&reduce_loop_of, NULL, k->name, dtype, false, 2, loop);
+        reduce_loop_of.reads = &k_reduce_block_struct;
+        return (k_function *)trace_reduce;
     }
     if (strcmp(table, "which->loops") == 0
         && strcmp(k_optimizer_name(row, (rg_dtype)dtype), "sgd") == 0)
@@ -523,15 +613,35 @@ void k_trace_end(void) {
 
 /* Room for the arrays and structs of one call. */
 typedef struct {
-    _Alignas(8) char bytes[512];
+    _Alignas(8) char bytes[2048];
     size_t used;
 } trace_room;
 
-/* Adds an element of an array or a struct, at the next multiple of its size. */
-static void repeat_put(trace_room *room, const void *element, size_t size) {
-    room->used = (room->used + size - 1) / size * size;
-    memcpy(room->bytes + room->used, element, size);
-    room->used += size;
+static size_t rounded_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+
+static size_t value_bytes(k_value_kind kind) {
+    if (kind == K_BOOL)
+        return sizeof(bool);
+    return kind == K_INT ? sizeof(int) : sizeof(int64_t);
+}
+
+/* Returns the size of the array or the struct that begins at v, and sets *values to the number of
+ * its values. */
+static size_t group_bytes(const k_value *v, size_t *values) {
+    size_t bytes = 0, i = 1;
+    while (v[i].kind != K_END) {
+        size_t n = 1;
+        if (v[i].kind == K_BEGIN) {
+            const size_t inner = group_bytes(&v[i], &n);
+            bytes = rounded_up(bytes, 8) + (v[i].type ? sizeof(void *) : inner);
+        } else {
+            const size_t size = value_bytes(v[i].kind);
+            bytes = rounded_up(bytes, size) + size;
+        }
+        i += n;
+    }
+    *values = i + 1;
+    return rounded_up(bytes, 8);
 }
 
 static char *address_of(const k_trace *t, const k_value *v, char *const temporary[]) {
@@ -539,56 +649,84 @@ static char *address_of(const k_trace *t, const k_value *v, char *const temporar
     return (r->temporary ? temporary[v->region] : r->begin) + v->offset;
 }
 
-static void repeat_value(trace_room *room, const k_trace *t, const k_value *v,
-                         char *const temporary[]) {
+/* Writes a value to the address, except one that begins a group. */
+static void repeat_value(char *to, const k_trace *t, const k_value *v, char *const temporary[]) {
     const int small = (int)v->whole;
     const bool truth = v->whole != 0;
     char *address = NULL;
     switch (v->kind) {
     case K_PLACE:
         address = address_of(t, v, temporary);
-        repeat_put(room, &address, sizeof address);
+        memcpy(to, &address, sizeof address);
         break;
     case K_ELEMENT:
         address = (char *)&v->bits;
-        repeat_put(room, &address, sizeof address);
+        memcpy(to, &address, sizeof address);
         break;
-    case K_NULL: repeat_put(room, &address, sizeof address); break;
-    case K_INT64: repeat_put(room, &v->whole, sizeof v->whole); break;
-    case K_INT: repeat_put(room, &small, sizeof small); break;
-    case K_BOOL: repeat_put(room, &truth, sizeof truth); break;
-    case K_DOUBLE: repeat_put(room, &v->number, sizeof v->number); break;
+    case K_NULL: memcpy(to, &address, sizeof address); break;
+    case K_FUNCTION: memcpy(to, &v->function, sizeof v->function); break;
+    case K_INT: memcpy(to, &small, sizeof small); break;
+    case K_BOOL: memcpy(to, &truth, sizeof truth); break;
+    case K_DOUBLE:
+    case K_INT64: memcpy(to, &v->bits, sizeof v->bits); break;
     case K_BEGIN:
     case K_END: break;
     }
 }
 
+/* Makes the array or the struct that begins at v: at `to` or, if that is NULL, in new room. Returns
+ * its address. */
+static char *repeat_group(trace_room *room, char *to, const k_trace *t, const k_value *v,
+                          char *const temporary[]) {
+    size_t values, n, at = 0;
+    const size_t bytes = group_bytes(v, &values);
+    if (!to) {
+        to = room->bytes + room->used;
+        room->used += bytes;
+    }
+    for (size_t i = 1; i < values - 1; i += n) {
+        n = 1;
+        if (v[i].kind == K_BEGIN) {
+            const size_t inner = group_bytes(&v[i], &n);
+            at = rounded_up(at, 8);
+            char *group = repeat_group(room, v[i].type ? NULL : to + at, t, &v[i], temporary);
+            if (v[i].type)
+                memcpy(to + at, &group, sizeof group);
+            at += v[i].type ? sizeof group : inner;
+        } else {
+            const size_t size = value_bytes(v[i].kind);
+            at = rounded_up(at, size);
+            repeat_value(to + at, t, &v[i], temporary);
+            at += size;
+        }
+    }
+    return to;
+}
+
 static void repeat_call(const k_trace *t, const k_traced_call *c, char *const temporary[]) {
     k_argument a[12];
     trace_room room = { .used = 0 };
-    int n = 0;
     const k_value *v = t->values + c->first;
-    for (size_t i = 0; i < c->count; i++) {
-        k_argument *to = &a[n++];
+    int count = 0;
+    for (size_t i = 0, n; i < c->count; i += n) {
+        k_argument *to = &a[count++];
+        n = 1;
         if (v[i].kind == K_BEGIN) {
-            room.used = (room.used + 7) / 8 * 8;
-            to->address = room.bytes + room.used;
-            for (int depth = 1; depth; i++) {
-                const k_value_kind kind = v[i + 1].kind;
-                depth += (kind == K_BEGIN) - (kind == K_END);
-                repeat_value(&room, t, &v[i + 1], temporary);
-            }
-        } else if (v[i].kind == K_PLACE) {
-            to->address = address_of(t, &v[i], temporary);
-        } else if (v[i].kind == K_NULL) {
-            to->address = NULL;
-        } else if (v[i].kind == K_DOUBLE) {
-            to->number = v[i].number;
+            to->address = repeat_group(&room, NULL, t, &v[i], temporary);
+            group_bytes(&v[i], &n);
+        } else if (v[i].kind == K_DOUBLE || v[i].kind == K_PLACE || v[i].kind == K_NULL) {
+            repeat_value((char *)to, t, &v[i], temporary);
         } else {
             to->whole = v[i].whole;
         }
     }
     c->call(c->function, a);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+void k_trace_function_name(const k_value *v, char name[K_LOOP_NAME]) {
+    snprintf(name, K_LOOP_NAME, "%s_%s", v->type, dtype_suffixes[v->dtype]);
 }
 
 void k_trace_repeat(const k_trace *t, size_t first, size_t last, char *const temporary[]) {

@@ -7,7 +7,7 @@
  * An argument is noted as one or more values: an address becomes a place in one of the regions of
  * memory that the trace knows, an array or a struct becomes the values of its elements between
  * K_BEGIN and K_END. So the calls can be made again on other memory (k_trace_repeat), or be written
- * as text.
+ * as text. plans.h has the structs that loops read, and trace_structs.h describes their fields.
  */
 #pragma once
 
@@ -20,8 +20,9 @@ typedef enum k_value_kind {
     K_INT,
     K_BOOL,
     K_DOUBLE,
-    K_ELEMENT, /* The address of an element that the call reads; `bits` are the element's bytes. */
-    K_BEGIN,   /* The address of an array or a struct; its values follow, up to K_END. */
+    K_ELEMENT,  /* The address of an element that the call reads; `bits` are the element's bytes. */
+    K_FUNCTION, /* The address of a loop of k_trace_function_name. */
+    K_BEGIN,    /* The address of an array or a struct; its values follow, up to K_END. */
     K_END
 } k_value_kind;
 
@@ -29,12 +30,14 @@ typedef struct k_value {
     k_value_kind kind;
     int region;
     rg_dtype dtype; /* The dtype of an element. */
-    /* The C type of an array's elements or of a struct; NULL for a struct inside a struct. */
+    /* The type in C of an array's elements or of a struct, NULL for a struct or an array inside a
+     * struct; the first part of a function's name. */
     const char *type;
     union {
         int64_t offset, whole;
         double number;
         uint64_t bits;
+        k_function *function;
     };
 } k_value;
 
@@ -87,4 +90,6 @@ void k_trace_end(void);
 /* Makes the noted calls with the marks first .. last - 1 again, on the regions' memory.
  * temporary[i] is the address for region i, if that region is temporary. */
 void k_trace_repeat(const k_trace *t, size_t first, size_t last, char *const temporary[]);
+/* Writes the name of a K_FUNCTION's loop in the text of loops. */
+void k_trace_function_name(const k_value *v, char name[K_LOOP_NAME]);
 void k_trace_free(k_trace *t);

@@ -9,12 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_PARAMETERS = 8, MOST_INPUTS = 2 };
+enum { MOST_PARAMETERS = 16, MOST_INPUTS = 3 };
 
+/* A model has parameters of its own, or those of a module. */
 typedef struct model model;
 struct model {
     rg_tensor *p[MOST_PARAMETERS], *input[MOST_INPUTS], *loss;
     int n, inputs;
+    rg_module *module;
     rg_optim *optimizer;
     rg_tensor *(*forward)(model *m);
 };
@@ -91,6 +93,98 @@ static void mixed(model *m) {
     m->forward = mixed_forward;
 }
 
+/* ---- the norms -------------------------------------------------------------------------- */
+
+static rg_tensor *norms_forward(model *m) {
+    rg_tensor *x = rg_mul(m->input[0], m->p[0]);
+    rg_batch_norm_options batch = {
+        .weight = m->p[1], .bias = m->p[2], .training = true, .momentum = 0.1, .eps = 1e-5
+    };
+    x = rg_batch_norm_with(x, m->input[1], m->input[2], batch);
+    x = rg_group_norm(rg_add(x, m->input[0]), 3, m->p[1], m->p[2], 1e-5);
+    x = rg_layer_norm(rg_add(rg_tanh(x), m->p[0]), RG_DIMS(40), m->p[3], m->p[4], 1e-5);
+    return rg_mean(rg_square(rg_sub(rg_rms_norm(x, RG_DIMS(40), m->p[3], RG_OWN_EPS), 0.5)));
+}
+
+static void norms(model *m) {
+    parameter(m, RG_DIMS(40), 1);
+    for (int i = 0; i < 2; i++)
+        parameter(m, RG_DIMS(6), 1);
+    for (int i = 0; i < 2; i++)
+        parameter(m, RG_DIMS(40), 1);
+    input(m, rg_randn(5, 6, 40));
+    input(m, rg_zeros(6));
+    input(m, rg_ones(6));
+    m->forward = norms_forward;
+}
+
+/* ---- attention: short heads and long ones, with masks -------------------------------------- */
+
+static rg_tensor *heads_forward(model *m) {
+    rg_tensor *short_heads = rg_scaled_dot_product_attention(m->p[0], m->p[1], m->p[2],
+                                                             .is_causal = true);
+    rg_tensor *masked = rg_scaled_dot_product_attention(m->p[0], m->p[1], m->p[2],
+                                                        .attn_mask = m->input[0]);
+    rg_tensor *long_heads = rg_scaled_dot_product_attention(m->p[3], m->p[4], m->p[5],
+                                                            .is_causal = true);
+    rg_tensor *all = rg_scaled_dot_product_attention(m->p[3], m->p[4], m->p[5],
+                                                     .attn_mask = m->input[1]);
+    rg_tensor *narrow = rg_mean(rg_square(rg_sub(rg_add(short_heads, masked), 1)));
+    return rg_add(narrow, rg_mean(rg_square(rg_sub(rg_add(long_heads, all), 1))));
+}
+
+static void heads(model *m) {
+    for (int i = 0; i < 3; i++)
+        parameter(m, RG_DIMS(3, 2, 5, 4), 1);
+    for (int i = 0; i < 3; i++)
+        parameter(m, RG_DIMS(1, 1, 70, 30), 1);
+    input(m, rg_randn(5, 5));
+    input(m, rg_randn(70, 70));
+    m->forward = heads_forward;
+}
+
+/* ---- microgpt: the model of examples/microgpt.c -------------------------------------------- */
+
+static rg_tensor *unit(rg_tensor *x) { return rg_rms_norm(x, RG_DIMS(16), RG_NONE, 1e-5); }
+
+static rg_tensor *microgpt_forward(model *m) {
+    rg_tensor *x = unit(rg_add(rg_embedding(m->input[0], m->p[0]), m->p[1]));
+    rg_tensor *qkv = rg_unsqueeze(rg_linear(unit(x), m->p[3], RG_NONE), 0);
+    rg_tensor *out = rg_squeeze_dim(rg_joint_attention(qkv, 4, true), 0);
+    x = rg_add(x, rg_linear(out, m->p[4], RG_NONE));
+    rg_tensor *hidden = rg_relu(rg_linear(unit(x), m->p[5], RG_NONE));
+    x = rg_add(x, rg_linear(hidden, m->p[6], RG_NONE));
+    return rg_cross_entropy(rg_linear(x, m->p[2], RG_NONE), m->input[1]);
+}
+
+static void microgpt(model *m) {
+    parameter(m, RG_DIMS(27, 16), 0.08);
+    parameter(m, RG_DIMS(16, 16), 0.08);
+    parameter(m, RG_DIMS(27, 16), 0.08);
+    parameter(m, RG_DIMS(48, 16), 0.08);
+    parameter(m, RG_DIMS(16, 16), 0.08);
+    parameter(m, RG_DIMS(64, 16), 0.08);
+    parameter(m, RG_DIMS(16, 64), 0.08);
+    input(m, rg_randint(0, 27, 16));
+    input(m, rg_randint(0, 27, 16));
+    m->forward = microgpt_forward;
+}
+
+/* ---- modules ------------------------------------------------------------------------------- */
+
+static rg_tensor *gpt_forward(model *m) {
+    return rg_gpt_forward((rg_gpt *)m->module, m->input[0], m->input[1]).loss;
+}
+
+static void gpt(model *m) {
+    m->module = &rg_nn_gpt(.block_size = 24, .vocab_size = 27, .n_layer = 2, .n_head = 4,
+                           .n_embd = 32)
+                     ->base;
+    input(m, rg_randint(0, 27, 2, 24));
+    input(m, rg_randint(0, 27, 2, 24));
+    m->forward = gpt_forward;
+}
+
 /* ---- the program --------------------------------------------------------------------------- */
 
 static const struct {
@@ -101,6 +195,10 @@ static const struct {
     { "attention", attention, 0 },
     { "mlp", mlp, 0 },
     { "mixed", mixed, 0 },
+    { "norms", norms, 0 },
+    { "heads", heads, 0 },
+    { "microgpt", microgpt, 0 },
+    { "gpt", gpt, 0 },
 };
 
 static int write_step(const char *folder, int i, int n) {
@@ -109,17 +207,23 @@ static int write_step(const char *folder, int i, int n) {
     rg_manual_seed(7);
     steps[i].make(&m);
     rg_list parameters = { m.n, m.p }, inputs = { m.inputs, m.input };
+    if (m.module)
+        parameters = rg_parameters(m.module);
     m.optimizer = rg_optim_sgd(parameters, .lr = 0.05, .momentum = steps[i].momentum);
     rg_replay *r = rg_record(step, &m);
     snprintf(path, sizeof path, "%s/%s.c", folder, steps[i].name);
     if (!r
         || !rg_replay_to_c(r, path, .name = steps[i].name, .inputs = inputs,
-                           .parameters = parameters, .output = m.loss))
+                           .parameters = parameters, .output = m.loss)) {
+        fprintf(stderr, "%s\n", rg_error());
         return EXIT_FAILURE;
+    }
     for (int k = 0; k < n && rg_replay_run(r); k++)
         printf("%a\n", rg_item(m.loss));
     rg_replay_free(r);
     rg_optim_free(m.optimizer);
+    if (m.module)
+        rg_module_free(m.module);
     return EXIT_SUCCESS;
 }
 

@@ -47,10 +47,11 @@ static void K_NAME(attention_turn)(const attention_plan *plan, const attention_m
 }
 
 /* Multiplies n rows, which are `wide` elements apart, by `scale`, and writes them to t's matrix for
- * this head, beginning at row `from`. Does nothing if t is NULL. */
-static void K_NAME(attention_write)(const attention_plan *plan, const rg_tensor *t, int64_t head,
-                                    int64_t from, int64_t n, const T *rows, int64_t wide, T scale) {
-    if (!t)
+ * this head, beginning at row `from`. Does nothing if t has no elements. */
+static void K_NAME(attention_write)(const attention_plan *plan, const attention_operand *t,
+                                    int64_t head, int64_t from, int64_t n, const T *rows,
+                                    int64_t wide, T scale) {
+    if (!t->data)
         return;
     const attention_matrix to = attention_part(t, head, plan);
     for (int64_t i = 0; i < n; i++)
@@ -215,10 +216,10 @@ static void K_NAME(attention_forward_begin)(QUERIES *tile, int64_t head, int64_t
     tile->first = first;
     tile->n = RG_MIN(plan->queries - first, SIDE);
     tile->lanes = K_NAME(attention_whole)(tile->n);
-    tile->q = attention_part(plan->in[0], head, plan);
-    tile->k = attention_part(plan->in[1], head, plan);
-    tile->v = attention_part(plan->in[2], head, plan);
-    tile->mask = attention_part(plan->mask, head, plan);
+    tile->q = attention_part(&plan->in[0], head, plan);
+    tile->k = attention_part(&plan->in[1], head, plan);
+    tile->v = attention_part(&plan->in[2], head, plan);
+    tile->mask = attention_part(&plan->mask, head, plan);
     K_NAME(attention_turn)(plan, &tile->q, first, tile->n, plan->scale, tile->turned);
     memset(tile->out, 0, (size_t)(SIDE * tile->wide_v) * sizeof(T));
     for (int i = 0; i < SIDE; i++) {
@@ -232,7 +233,7 @@ static void K_NAME(attention_forward_begin)(QUERIES *tile, int64_t head, int64_t
 static void K_NAME(attention_forward_end)(const QUERIES *tile) {
     const attention_plan *plan = tile->plan;
     const int64_t wide = tile->wide_v;
-    T *lse = (T *)plan->lse->data + tile->head * plan->queries + tile->first;
+    T *lse = (T *)plan->lse + tile->head * plan->queries + tile->first;
     for (int64_t i = 0; i < tile->n; i++) {
         const T total = tile->total[i];
         const T share = total == 0 ? 0 : 1 / total;
@@ -240,15 +241,15 @@ static void K_NAME(attention_forward_end)(const QUERIES *tile) {
             tile->out[i * wide + j] *= share;
         lse[i] = total == 0 ? 0 : tile->most[i] + K_TYPED(k_log)(total);
     }
-    K_NAME(attention_write)(plan, plan->y, tile->head, tile->first, tile->n, tile->out, wide, 1);
+    K_NAME(attention_write)(plan, &plan->y, tile->head, tile->first, tile->n, tile->out, wide, 1);
 }
 
 /* Computes y and lse of tiles begin to end - 1. */
 static void K_NAME(attention_forward)(void *context, int64_t begin, int64_t end, int worker) {
     const attention_plan *plan = context;
     char *room = plan->room + (size_t)worker * plan->bytes;
-    QUERIES tile = { .plan = plan, .wide_v = K_NAME(attention_whole)(plan->in[2]->size[3]) };
-    tile.turned = K_NAME(attention_take)(&room, plan->in[0]->size[3] * SIDE);
+    QUERIES tile = { .plan = plan, .wide_v = K_NAME(attention_whole)(plan->in[2].size) };
+    tile.turned = K_NAME(attention_take)(&room, plan->in[0].size * SIDE);
     tile.scores = K_NAME(attention_take)(&room, ATTENTION_ALONG * SIDE);
     tile.out = K_NAME(attention_take)(&room, SIDE * tile.wide_v);
     tile.v_room = K_NAME(attention_take)(&room, ATTENTION_ALONG * tile.wide_v);
@@ -299,12 +300,12 @@ typedef struct {
 static void K_NAME(attention_head_begin)(HEAD *h, char *room) {
     const attention_plan *plan = h->plan;
     const int64_t queries = plan->queries;
-    h->q = attention_part(plan->in[0], h->head, plan);
-    h->k = attention_part(plan->in[1], h->head, plan);
-    h->v = attention_part(plan->in[2], h->head, plan);
-    h->g = attention_part(plan->g, h->head, plan);
-    h->y = attention_part(plan->y, h->head, plan);
-    h->mask = attention_part(plan->mask, h->head, plan);
+    h->q = attention_part(&plan->in[0], h->head, plan);
+    h->k = attention_part(&plan->in[1], h->head, plan);
+    h->v = attention_part(&plan->in[2], h->head, plan);
+    h->g = attention_part(&plan->g, h->head, plan);
+    h->y = attention_part(&plan->y, h->head, plan);
+    h->mask = attention_part(&plan->mask, h->head, plan);
     h->wide = K_NAME(attention_whole)(h->q.size);
     h->wide_v = K_NAME(attention_whole)(h->v.size);
     h->keys_turned = K_NAME(attention_take)(&room, h->q.size * SIDE);
@@ -318,7 +319,7 @@ static void K_NAME(attention_head_begin)(HEAD *h, char *room) {
     h->gq = K_NAME(attention_take)(&room, queries * h->wide);
     h->q_room = K_NAME(attention_take)(&room, queries * h->wide);
     h->g_room = K_NAME(attention_take)(&room, queries * h->wide_v);
-    h->lse = (const T *)plan->lse->data + h->head * queries;
+    h->lse = (const T *)plan->lse + h->head * queries;
     h->q_rows = K_NAME(attention_rows)(&h->q, 0, queries, h->q_room, &h->q_row);
     h->g_rows = K_NAME(attention_rows)(&h->g, 0, queries, h->g_room, &h->g_row);
     memset(h->gq, 0, (size_t)(queries * h->wide) * sizeof(T));
@@ -328,7 +329,7 @@ static void K_NAME(attention_head_begin)(HEAD *h, char *room) {
  * scratch memory for a row of y. */
 static void K_NAME(attention_lost)(HEAD *h) {
     const attention_plan *plan = h->plan;
-    const T *g_lse = plan->g_lse ? (const T *)plan->g_lse->data + h->head * plan->queries : NULL;
+    const T *g_lse = plan->g_lse ? (const T *)plan->g_lse + h->head * plan->queries : NULL;
     for (int64_t i = 0; i < plan->queries; i++) {
         int64_t y_row;
         const T *y = K_NAME(attention_rows)(&h->y, i, 1, h->gv, &y_row);
@@ -412,12 +413,12 @@ static void K_NAME(attention_key_gradients)(const HEAD *h, const attention_stret
                                   .a_col = SIDE,
                                   .b_row = h->g_row,
                                   .y_row = h->wide_v };
-        if (plan->gin[2])
+        if (plan->gin[2].data)
             attention_product(plan, sizes, h->gv + j * h->wide_v, h->weights + at, g, true);
         sizes.n = h->wide;
         sizes.b_row = h->q_row;
         sizes.y_row = h->wide;
-        if (plan->gin[1])
+        if (plan->gin[1].data)
             attention_product(plan, sizes, h->gk + j * h->wide, h->slopes + at, q, true);
     }
 }
@@ -425,7 +426,7 @@ static void K_NAME(attention_key_gradients)(const HEAD *h, const attention_stret
 /* gq += s k, for a stretch of queries and the tile's n keys. */
 static void K_NAME(attention_query_gradient)(const HEAD *h, const attention_stretch *stretch,
                                              int64_t n, int64_t lanes) {
-    for (int64_t i = 0; h->plan->gin[0] && i < stretch->n; i += stretch->block) {
+    for (int64_t i = 0; h->plan->gin[0].data && i < stretch->n; i += stretch->block) {
         const int64_t seen = attention_seen(h->plan, stretch, lanes, i);
         T *gq = h->gq + (stretch->from + i) * h->wide;
         const k_product_sizes sizes = { .m = RG_MIN(stretch->block, stretch->n - i),
@@ -458,8 +459,8 @@ static void K_NAME(attention_backward_tile)(HEAD *h, int64_t from, int64_t n) {
         K_NAME(attention_key_gradients)(h, &stretch, n);
         K_NAME(attention_query_gradient)(h, &stretch, n, lanes);
     }
-    K_NAME(attention_write)(plan, plan->gin[1], h->head, from, n, h->gk, h->wide, scale);
-    K_NAME(attention_write)(plan, plan->gin[2], h->head, from, n, h->gv, h->wide_v, 1);
+    K_NAME(attention_write)(plan, &plan->gin[1], h->head, from, n, h->gk, h->wide, scale);
+    K_NAME(attention_write)(plan, &plan->gin[2], h->head, from, n, h->gv, h->wide_v, 1);
 }
 
 /* Computes the gradients of heads begin to end - 1. */
@@ -472,7 +473,7 @@ static void K_NAME(attention_backward)(void *context, int64_t begin, int64_t end
         K_NAME(attention_lost)(&h);
         for (int64_t from = 0; from < plan->keys; from += SIDE)
             K_NAME(attention_backward_tile)(&h, from, RG_MIN(plan->keys - from, SIDE));
-        K_NAME(attention_write)(plan, plan->gin[0], head, 0, plan->queries, h.gq, h.wide, scale);
+        K_NAME(attention_write)(plan, &plan->gin[0], head, 0, plan->queries, h.gq, h.wide, scale);
     }
 }
 

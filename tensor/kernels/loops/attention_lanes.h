@@ -182,24 +182,24 @@ static VECTOR *K_NAME(lanes_take)(char **room, int64_t n) {
 
 /* Returns t's matrices for the group's heads. Lanes without a head get the matrix of the first
  * head. */
-static attention_lanes K_NAME(lanes_of)(const GROUP *group, const rg_tensor *t) {
+static attention_lanes K_NAME(lanes_of)(const GROUP *group, const attention_operand *t) {
     return attention_find_lanes(group->plan, t, group->first, group->heads, LANES);
 }
 
 /* Reads n rows of t into `to` (see lanes_read), and adds rows of zeros up to a multiple of
  * ATTENTION_ROWS. */
-static void K_NAME(lanes_load)(const GROUP *group, const rg_tensor *t, int64_t n, int64_t wide,
-                               VECTOR *to) {
+static void K_NAME(lanes_load)(const GROUP *group, const attention_operand *t, int64_t n,
+                               int64_t wide, VECTOR *to) {
     const attention_lanes from = K_NAME(lanes_of)(group, t);
     K_NAME(lanes_read)(&from, n, wide, to);
     for (int64_t at = n * wide; at < attention_whole_rows(n) * wide; at++)
         to[at] = (VECTOR){ 0 };
 }
 
-/* Writes n rows of each of the group's heads to t. Does nothing if t is NULL. */
-static void K_NAME(lanes_save)(const GROUP *group, const rg_tensor *t, int64_t n, int64_t wide,
-                               const VECTOR *from) {
-    if (!t)
+/* Writes n rows of each of the group's heads to t. Does nothing if t has no elements. */
+static void K_NAME(lanes_save)(const GROUP *group, const attention_operand *t, int64_t n,
+                               int64_t wide, const VECTOR *from) {
+    if (!t->data)
         return;
     const attention_lanes to = K_NAME(lanes_of)(group, t);
     K_NAME(lanes_write)(&to, n, wide, group->heads, from);
@@ -218,7 +218,7 @@ static void K_NAME(lanes_hide)(const GROUP *group, int64_t first, int64_t reach)
     const attention_lanes *mask = &group->mask;
     const int64_t rows = RG_MIN(ROWS, plan->queries - first);
     VECTOR *scores = group->scores;
-    for (int64_t j = 0; plan->mask && j < reach; j++)
+    for (int64_t j = 0; plan->mask.data && j < reach; j++)
         for (int64_t i = 0; i < rows; i++)
             for (int l = 0; l < LANES; l++)
                 ((T *)(scores + j * ROWS + i))[l] +=
@@ -292,8 +292,8 @@ static GROUP K_NAME(lanes_begin)(const attention_plan *plan, int64_t first, int 
     GROUP group = { .plan = plan,
                     .first = first,
                     .heads = (int)RG_MIN(LANES, plan->all_heads - first),
-                    .wide = attention_whole_rows(plan->in[0]->size[3]),
-                    .wide_v = attention_whole_rows(plan->in[2]->size[3]) };
+                    .wide = attention_whole_rows(plan->in[0].size),
+                    .wide_v = attention_whole_rows(plan->in[2].size) };
     const int64_t queries = attention_whole_rows(plan->queries);
     const int64_t keys = attention_whole_rows(plan->keys);
     group.q = K_NAME(lanes_take)(&room, queries * group.wide);
@@ -301,7 +301,7 @@ static GROUP K_NAME(lanes_begin)(const attention_plan *plan, int64_t first, int 
     group.v = K_NAME(lanes_take)(&room, keys * group.wide_v);
     group.lse = K_NAME(lanes_take)(&room, queries);
     group.scores = K_NAME(lanes_take)(&room, keys * ROWS);
-    if (plan->g) {
+    if (plan->g.data) {
         group.g = K_NAME(lanes_take)(&room, queries * group.wide_v);
         group.g_lse = K_NAME(lanes_take)(&room, queries);
         group.slopes = K_NAME(lanes_take)(&room, keys * ROWS);
@@ -311,20 +311,20 @@ static GROUP K_NAME(lanes_begin)(const attention_plan *plan, int64_t first, int 
     } else {
         group.y = K_NAME(lanes_take)(&room, queries * group.wide_v);
     }
-    K_NAME(lanes_load)(&group, plan->in[0], plan->queries, group.wide, group.q);
-    K_NAME(lanes_load)(&group, plan->in[1], plan->keys, group.wide, group.k);
-    K_NAME(lanes_load)(&group, plan->in[2], plan->keys, group.wide_v, group.v);
+    K_NAME(lanes_load)(&group, &plan->in[0], plan->queries, group.wide, group.q);
+    K_NAME(lanes_load)(&group, &plan->in[1], plan->keys, group.wide, group.k);
+    K_NAME(lanes_load)(&group, &plan->in[2], plan->keys, group.wide_v, group.v);
     for (int64_t at = 0; at < queries * group.wide; at++)
         group.q[at] *= (T)plan->scale;
-    if (plan->mask)
-        group.mask = K_NAME(lanes_of)(&group, plan->mask);
+    if (plan->mask.data)
+        group.mask = K_NAME(lanes_of)(&group, &plan->mask);
     return group;
 }
 
 /* Computes y and lse of the group whose first head is `first`. */
 static void K_NAME(lanes_forward)(const attention_plan *plan, int64_t first, int worker) {
     GROUP group = K_NAME(lanes_begin)(plan, first, worker);
-    const int64_t size = plan->in[0]->size[3];
+    const int64_t size = plan->in[0].size;
     for (int64_t i = 0; i < plan->queries; i += ROWS) {
         const int64_t reach = K_NAME(lanes_reach)(plan, i);
         const VECTOR *q = group.q + i * group.wide;
@@ -336,8 +336,8 @@ static void K_NAME(lanes_forward)(const attention_plan *plan, int64_t first, int
         K_NAME(lanes_mix)(group.y + i * group.wide_v, group.scores, group.v, reach, group.wide_v);
         K_NAME(lanes_divide)(&group, i, most, total);
     }
-    K_NAME(lanes_save)(&group, plan->y, plan->queries, group.wide_v, group.y);
-    T *lse = (T *)plan->lse->data + first * plan->queries;
+    K_NAME(lanes_save)(&group, &plan->y, plan->queries, group.wide_v, group.y);
+    T *lse = (T *)plan->lse + first * plan->queries;
     for (int l = 0; l < group.heads; l++)
         for (int64_t i = 0; i < plan->queries; i++)
             lse[l * plan->queries + i] = ((const T *)(group.lse + i))[l];
@@ -352,15 +352,15 @@ static void K_NAME(attention_lanes_forward)(void *context, int64_t begin, int64_
 
 /* ---- backward: the gradients --------------------------------------------------------------- */
 
-/* Reads the group's numbers from t into `to`, or sets them to 0 if t is NULL. t is a contiguous
- * tensor with one number for each query of each head. */
-static void K_NAME(lanes_numbers)(const GROUP *group, const rg_tensor *t, VECTOR *to) {
+/* Reads the group's numbers from t into `to`, or sets them to 0 if t is NULL. t has one number for
+ * each query of each head. */
+static void K_NAME(lanes_numbers)(const GROUP *group, const char *t, VECTOR *to) {
     const int64_t n = group->plan->queries;
     for (int64_t i = 0; i < attention_whole_rows(n); i++)
         to[i] = (VECTOR){ 0 };
     if (!t)
         return;
-    const T *from = (const T *)t->data + group->first * n;
+    const T *from = (const T *)t + group->first * n;
     for (int l = 0; l < LANES; l++)
         for (int64_t i = 0; i < n; i++)
             ((T *)(to + i))[l] = from[(l < group->heads ? l : 0) * n + i];
@@ -405,22 +405,22 @@ static void K_NAME(lanes_gradients)(const GROUP *group, int64_t first) {
     const VECTOR *q = group->q + first * wide;
     const VECTOR *g = group->g + first * wide_v;
     VECTOR *gq = group->gq + first * wide;
-    K_NAME(lanes_dots)(group->scores, q, group->k, reach, plan->in[0]->size[3], wide);
-    K_NAME(lanes_dots)(group->slopes, g, group->v, reach, plan->in[2]->size[3], wide_v);
+    K_NAME(lanes_dots)(group->scores, q, group->k, reach, plan->in[0].size, wide);
+    K_NAME(lanes_dots)(group->slopes, g, group->v, reach, plan->in[2].size, wide_v);
     K_NAME(lanes_hide)(group, first, reach);
     K_NAME(lanes_slopes)(group, first, reach);
-    if (plan->gin[0])
+    if (plan->gin[0].data)
         K_NAME(lanes_mix)(gq, group->slopes, group->k, reach, wide);
-    if (plan->gin[1])
+    if (plan->gin[1].data)
         K_NAME(lanes_spread)(group->gk, group->slopes, q, reach, wide);
-    if (plan->gin[2])
+    if (plan->gin[2].data)
         K_NAME(lanes_spread)(group->gv, group->scores, g, reach, wide_v);
 }
 
 /* Computes the gradients of the group whose first head is `first`. */
 static void K_NAME(lanes_backward)(const attention_plan *plan, int64_t first, int worker) {
     GROUP group = K_NAME(lanes_begin)(plan, first, worker);
-    K_NAME(lanes_load)(&group, plan->g, plan->queries, group.wide_v, group.g);
+    K_NAME(lanes_load)(&group, &plan->g, plan->queries, group.wide_v, group.g);
     K_NAME(lanes_numbers)(&group, plan->lse, group.lse);
     K_NAME(lanes_numbers)(&group, plan->g_lse, group.g_lse);
     memset(group.gk, 0, (size_t)(plan->keys * group.wide) * sizeof(VECTOR));
@@ -429,9 +429,9 @@ static void K_NAME(lanes_backward)(const attention_plan *plan, int64_t first, in
         K_NAME(lanes_gradients)(&group, i);
     for (int64_t at = 0; at < plan->queries * group.wide; at++)
         group.gq[at] *= (T)plan->scale;
-    K_NAME(lanes_save)(&group, plan->gin[0], plan->queries, group.wide, group.gq);
-    K_NAME(lanes_save)(&group, plan->gin[1], plan->keys, group.wide, group.gk);
-    K_NAME(lanes_save)(&group, plan->gin[2], plan->keys, group.wide_v, group.gv);
+    K_NAME(lanes_save)(&group, &plan->gin[0], plan->queries, group.wide, group.gq);
+    K_NAME(lanes_save)(&group, &plan->gin[1], plan->keys, group.wide, group.gk);
+    K_NAME(lanes_save)(&group, &plan->gin[2], plan->keys, group.wide_v, group.gv);
 }
 
 static void K_NAME(attention_lanes_backward)(void *context, int64_t begin, int64_t end,

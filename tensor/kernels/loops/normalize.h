@@ -176,13 +176,17 @@ K_INLINE void K_NAME(norm_rows)(const norm_work *work, int64_t begin, int64_t en
 
 /* Computes rows begin to end - 1. Some row lengths have separate code, in which a row stays in
  * registers. */
-static void K_NAME(norm)(const norm_work *work, int64_t begin, int64_t end) {
+static void K_NAME(norm)(void *context, int64_t begin, int64_t end, int worker) {
+    const norm_work *work = context;
+    (void)worker;
     switch (work->z->n) {
     case 16: K_NAME(norm_rows)(work, begin, end, 16); break;
     case 32: K_NAME(norm_rows)(work, begin, end, 32); break;
     case 64: K_NAME(norm_rows)(work, begin, end, 64); break;
     default: K_NAME(norm_rows)(work, begin, end, work->z->n); break;
     }
+    if (work->stream)
+        k_stream_end();
 }
 
 /* ---- backward: gx = rstd * (gw - mean(gw) - h * mean(gw * h)), where gw = g * weight ----------
@@ -318,14 +322,20 @@ K_INLINE void K_NAME(norm_backward_rows)(const norm_slopes *work, int64_t begin,
     }
 }
 
-static void K_NAME(norm_backward)(const norm_slopes *work, int64_t begin, int64_t end,
-                                  double *gweight, double *gbias) {
+/* Computes a part: the rows begin to end - 1. */
+static void K_NAME(norm_backward)(void *context, int64_t begin, int64_t end, int worker) {
+    const norm_slopes *work = context;
+    double *gweight = norm_sums(work->gweight, work->z, begin / work->grain);
+    double *gbias = norm_sums(work->gbias, work->z, begin / work->grain);
+    (void)worker;
     switch (work->z->n) {
     case 16: K_NAME(norm_backward_rows)(work, begin, end, gweight, gbias, 16); break;
     case 32: K_NAME(norm_backward_rows)(work, begin, end, gweight, gbias, 32); break;
     case 64: K_NAME(norm_backward_rows)(work, begin, end, gweight, gbias, 64); break;
     default: K_NAME(norm_backward_rows)(work, begin, end, gweight, gbias, work->z->n); break;
     }
+    if (work->stream)
+        k_stream_end();
 }
 
 #undef ROW

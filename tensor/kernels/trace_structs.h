@@ -1,0 +1,29 @@
+/*
+ * trace_structs.h: the fields of the structs and arrays that loops read, for trace.c.
+ */
+#pragma once
+
+#include "trace.h"
+
+typedef struct k_struct k_struct;
+
+/* A field of `count` elements, of which each has `size` bytes. Its kind is one of k_value_kind:
+ * K_PLACE is an address, of a struct if `of` isn't NULL, and K_BEGIN a struct inside the struct. */
+typedef struct k_field {
+    k_value_kind kind;
+    short offset, size, count;
+    const k_struct *of;
+} k_field;
+
+/* The n fields, in the order that they have in the struct, and the type's name. A loop gets the
+ * struct's address as an argument of this type. */
+struct k_struct {
+    const char *type;
+    int n;
+    const k_field *fields;
+};
+
+extern const k_struct k_numbers_struct, k_step_struct, k_reduce_block_struct;
+extern const k_struct k_product_sizes_struct, k_loss_context_struct, k_softmax_rows_struct;
+extern const k_struct k_nll_rows_struct, k_norm_work_struct, k_norm_slopes_struct;
+extern const k_struct k_batch_work_struct, k_attention_plan_struct;
