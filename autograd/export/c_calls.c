@@ -3,6 +3,7 @@
  * other, and whose arguments differ by equal steps, become a for loop.
  */
 #include "c_calls.h"
+#include "loop_text.h"
 
 /* ---- numbers and arguments ------------------------------------------------------------ */
 
@@ -191,7 +192,6 @@ static void add_loop_call(const c_calls *c, size_t i, const place_step steps[]) 
 }
 
 void rgi_c_calls_add(const c_calls *c, size_t first, size_t last) {
-    const k_trace *t = c->trace;
     place_step steps[MOST_VALUES];
     for (size_t i = first; i < last;) {
         const size_t n = run_length(c, i, last, steps);
@@ -247,4 +247,26 @@ void rgi_c_calls_define(const c_calls *c, size_t call, int pointer) {
         rgi_text_add(c->text, "    %s(", of->loop);
     add_arguments(c, of, NULL, true);
     rgi_text_add(c->text, ");\n}\n");
+}
+
+/* ---- the text of loops ---------------------------------------------------------------- */
+
+bool rgi_c_loops_add(rg_text *text, const char *op, const k_trace *t) {
+    RG_SCOPE();
+    int functions = 0, n = (int)t->n_calls;
+    for (size_t i = 0; i < t->n_values; i++)
+        functions += t->values[i].kind == K_FUNCTION;
+    const char **names = rgi_scope_alloc((size_t)(n + functions + 1) * sizeof *names);
+    char(*of_functions)[K_LOOP_NAME] = rgi_scope_alloc((size_t)(functions + 1) * K_LOOP_NAME);
+    if (!names || !of_functions)
+        return false;
+    for (int i = 0; i < n; i++)
+        names[i] = t->calls[i].loop;
+    for (size_t i = 0; i < t->n_values; i++) {
+        if (t->values[i].kind != K_FUNCTION)
+            continue;
+        k_trace_function_name(&t->values[i], *of_functions);
+        names[n++] = *of_functions++;
+    }
+    return rgi_loop_text(text, op, n, names);
 }

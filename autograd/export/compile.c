@@ -10,7 +10,6 @@
 #include "compile.h"
 #include "c_calls.h"
 #include "code_cache.h"
-#include "loop_text.h"
 #include "autograd/replay/parts.h"
 #include "autograd/replay/recording.h"
 #include "tensor/files/file.h"
@@ -87,15 +86,6 @@ typedef struct {
     int n;
 } call_kinds;
 
-static bool add_loop_texts(rg_text *text, const k_trace *t) {
-    const char **names = rgi_scope_alloc((t->n_calls + 1) * sizeof *names);
-    if (!names)
-        return false;
-    for (size_t i = 0; i < t->n_calls; i++)
-        names[i] = t->calls[i].loop;
-    return rgi_loop_text(text, compile_name, (int)t->n_calls, names);
-}
-
 /* Adds a function for each kind of call. */
 static void add_kinds(rg_text *text, const c_calls *calls, const call_kinds *kinds) {
     rgi_text_add(text, "\ntypedef void library_loop(void);\n");
@@ -153,7 +143,7 @@ static void *compile_parts(const compiled_step *s, const rg_parts *p, const call
     rg_text text = { 0 };
     add_options(&text);
     void *code = NULL;
-    if (add_loop_texts(&text, &p->lowered.trace)) {
+    if (rgi_c_loops_add(&text, compile_name, &p->lowered.trace)) {
         add_parts(&text, s, p, kinds);
         char options[256];
         snprintf(options, sizeof options, "-ffp-contract=off -fno-math-errno -fno-trapping-math %s",

@@ -4,7 +4,6 @@
  */
 #include "to_c.h"
 #include "c_calls.h"
-#include "loop_text.h"
 #include "autograd/replay/lower.h"
 #include "tensor/files/file.h"
 #include "tensor/handle.h"
@@ -168,32 +167,10 @@ static void add_self_test(c_file *f) {
     rgi_text_add(&f->text, "    }\n    return 0;\n}\n#endif\n");
 }
 
-/* Adds the text of the loops that the step calls. */
-static bool add_loops(c_file *f) {
-    const k_trace *t = &f->l->trace;
-    RG_SCOPE();
-    int functions = 0, n = (int)t->n_calls;
-    for (size_t i = 0; i < t->n_values; i++)
-        functions += t->values[i].kind == K_FUNCTION;
-    const char **names = rgi_scope_alloc((size_t)(n + functions + 1) * sizeof *names);
-    char(*of_functions)[K_LOOP_NAME] = rgi_scope_alloc((size_t)(functions + 1) * K_LOOP_NAME);
-    if (!names || !of_functions)
-        return false;
-    for (int i = 0; i < n; i++)
-        names[i] = t->calls[i].loop;
-    for (size_t i = 0; i < t->n_values; i++) {
-        if (t->values[i].kind != K_FUNCTION)
-            continue;
-        k_trace_function_name(&t->values[i], *of_functions);
-        names[n++] = *of_functions++;
-    }
-    return rgi_loop_text(&f->text, function, n, names);
-}
-
 static bool make_c_text(c_file *f) {
     place_regions(f);
     add_head(f);
-    if (!add_loops(f))
+    if (!rgi_c_loops_add(&f->text, function, &f->l->trace))
         return false;
     rgi_text_add(&f->text, "\nenum { %s_BYTES = %lld, %s_PARAMETERS = %lld };\n\n", f->capitals,
                  (long long)f->bytes, f->capitals, (long long)f->parameters);
