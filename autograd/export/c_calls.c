@@ -185,10 +185,12 @@ static void add_kind_call(const c_calls *c, size_t i, const place_step steps[]) 
     rgi_text_add(c->text, ");\n");
 }
 
+/* Adds a call as a block, so that the arrays and structs among its arguments share their place on
+ * the stack with those of the other calls. */
 static void add_loop_call(const c_calls *c, size_t i, const place_step steps[]) {
-    rgi_text_add(c->text, "    %s(", c->trace->calls[i].loop);
+    rgi_text_add(c->text, "    { %s(", c->trace->calls[i].loop);
     add_arguments(c, &c->trace->calls[i], steps, false);
-    rgi_text_add(c->text, ");\n");
+    rgi_text_add(c->text, "); }\n");
 }
 
 void rgi_c_calls_add(const c_calls *c, size_t first, size_t last) {
