@@ -102,8 +102,8 @@ CHECKS  := run-tests test-names test-notebooks test-examples test-pages test-gui
            test-debugger test-literals test-wrong test-report test-one-file test-export \
            test-parallel
 GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo one-file deps \
-           size style fmt install uninstall clean sets musl arm64 windows mcu musl-deps arm64-deps \
-           windows-deps mcu-deps mpi-deps docs-deps write-docs \
+           size style fmt install uninstall clean sets musl arm64 windows mcu web musl-deps \
+           arm64-deps windows-deps mcu-deps web-deps mpi-deps docs-deps write-docs \
            install-core install-mpi test-leaks $(CHECKS) \
            run-threads run-fuzzers run-valgrind run-bare run-alone
 .PHONY: $(GOALS) programs stb print-public print-mpi-public
@@ -502,6 +502,12 @@ mcu: mcu-deps $(BUILD)/examples/learners
 	@tests/mcu $(BUILD)
 mcu-deps:
 	@tests/deps gcc-arm-none-eabi libnewlib-arm-none-eabi qemu-system-arm
+
+## web        a page in which exported steps train, build/web/index.html
+web: web-deps $(BUILD)/examples/learners
+	@tests/web $(BUILD)
+web-deps:
+	@tests/deps clang lld
 
 ## bench      regard beside PyTorch; ROWS=w0 for some of the rows; MICROGPT=FILE for that program
 bench: $(BUILD)/bench-static $(BUILD)/bench-shared $(BUILD)/examples/microgpt

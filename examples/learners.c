@@ -31,26 +31,30 @@ enum { PLACES = 8, WORDS = 8, DIM = 8, DIM_KQ = 4, DIM_V = 8 };
 typedef struct {
     rg_tensor *word, *place, *w_query, *w_key, *w_value, *project, *bias;
     rg_tensor *words, *hidden, *targets;
-    rg_tensor *loss, *attention;
+    /* What the step computes: the loss, the attention weights, and the scores that the layer gives
+     * each word at each place, of shape (PLACES, WORDS). */
+    rg_tensor *loss, *attention, *scores;
     rg_optim *optimizer;
 } guesser;
 
-static rg_tensor *weights(rg_tensor *values) { return rg_requires_grad_(values, true); }
+static rg_tensor *weights(int64_t rows, int64_t columns, double deviation) {
+    return rg_requires_grad_(rg_mul(rg_randn(rows, columns), deviation), true);
+}
 
 /* The embeddings are small, so that attention is uniform at first. */
 static guesser new_guesser(void) {
-    return (guesser){
-        .word = weights(rg_mul(rg_randn(WORDS, DIM), 0.1)),
-        .place = weights(rg_mul(rg_randn(PLACES, DIM), 0.1)),
-        .w_query = weights(rg_randn(DIM, DIM_KQ)),
-        .w_key = weights(rg_randn(DIM, DIM_KQ)),
-        .w_value = weights(rg_randn(DIM, DIM_V)),
-        .project = weights(rg_div(rg_randn(WORDS, DIM_V), sqrt(DIM_V))),
-        .bias = weights(rg_zeros(WORDS)),
-        .words = rg_zeros_dims(RG_DIMS(PLACES), RG_INT64),
-        .hidden = rg_zeros_dims(RG_DIMS(PLACES, PLACES), RG_BOOL),
-        .targets = rg_zeros_dims(RG_DIMS(PLACES), RG_INT64),
-    };
+    guesser g = { .loss = NULL };
+    g.word = weights(WORDS, DIM, 0.1);
+    g.place = weights(PLACES, DIM, 0.1);
+    g.w_query = weights(DIM, DIM_KQ, 1);
+    g.w_key = weights(DIM, DIM_KQ, 1);
+    g.w_value = weights(DIM, DIM_V, 1);
+    g.project = weights(WORDS, DIM_V, 1 / sqrt(DIM_V));
+    g.bias = rg_requires_grad_(rg_zeros(WORDS), true);
+    g.words = rg_zeros_dims(RG_DIMS(PLACES), RG_INT64);
+    g.hidden = rg_zeros_dims(RG_DIMS(PLACES, PLACES), RG_BOOL);
+    g.targets = rg_zeros_dims(RG_DIMS(PLACES), RG_INT64);
+    return g;
 }
 
 /* Sets the inputs to a sentence of the words 0, 1, .., n - 1. */
@@ -70,17 +74,18 @@ static void step_of_guesser(void *context) {
     rg_tensor *x = rg_add(rg_embedding(g->words, g->word), g->place);
     rg_tensor *queries = rg_matmul(g->place, g->w_query);
     rg_tensor *keys = rg_matmul(x, g->w_key);
-    rg_tensor *scores = rg_masked_fill(rg_matmul(queries, rg_T(keys)), g->hidden, -INFINITY);
-    rg_tensor *attention = rg_softmax(rg_div(scores, sqrt(DIM_KQ)), -1);
+    rg_tensor *products = rg_masked_fill(rg_matmul(queries, rg_T(keys)), g->hidden, -INFINITY);
+    rg_tensor *attention = rg_softmax(rg_div(products, sqrt(DIM_KQ)), -1);
     rg_tensor *contexts = rg_matmul(attention, rg_matmul(x, g->w_value));
-    rg_tensor *guesses = rg_linear(contexts, g->project, g->bias);
-    rg_tensor *loss = rg_cross_entropy(guesses, g->targets);
+    rg_tensor *scores = rg_linear(contexts, g->project, g->bias);
+    rg_tensor *loss = rg_cross_entropy(scores, g->targets);
     rg_optim_zero_grad(g->optimizer);
     rg_backward(loss);
     rg_optim_step(g->optimizer);
     if (!g->loss) {
         g->loss = rg_keep(rg_detach(loss));
         g->attention = rg_keep(rg_detach(attention));
+        g->scores = rg_keep(rg_detach(scores));
     }
 }
 
@@ -95,11 +100,11 @@ static void write_number(FILE *f, double x) {
 /* Writes a step to the file NAME.c in the folder, and the losses of its next repetitions to
  * NAME.txt. */
 static void write_step(const char *name, rg_replay *r, rg_list parameters, rg_list inputs,
-                       rg_tensor *loss) {
+                       rg_tensor *loss, rg_list more) {
     char path[4096];
     snprintf(path, sizeof path, "%s/%s.c", out, name);
     rg_replay_to_c(r, path, .name = name, .parameters = parameters, .inputs = inputs,
-                   .output = loss);
+                   .output = loss, .more_outputs = more);
     printf("wrote %s\n", path);
     snprintf(path, sizeof path, "%s/%s.txt", out, name);
     FILE *f = fopen(path, "w");
@@ -117,10 +122,12 @@ static void write_guesser(void) {
     g.optimizer = rg_optim_sgd(parameters, .lr = 0.1);
     give_sentence(&g, 6);
     rg_replay *r = rg_record(step_of_guesser, &g);
-    write_step("self_attention", r, parameters, RG_LIST(g.words, g.hidden, g.targets), g.loss);
+    write_step("self_attention", r, parameters, RG_LIST(g.words, g.hidden, g.targets), g.loss,
+               RG_LIST(g.attention, g.scores));
     rg_replay_free(r);
     rg_drop(g.loss);
     rg_drop(g.attention);
+    rg_drop(g.scores);
     rg_optim_free(g.optimizer);
 }
 

@@ -39,18 +39,19 @@ typedef struct {
 
 /* ---- opening the archive --------------------------------------------------------------------- */
 
-/* Returns the number of bytes that the archive inflates to, which is its last four bytes. */
-static size_t inflated_bytes(void) {
-    size_t bytes = 0;
-    for (int i = 0; i < 4; i++)
-        bytes |= (size_t)archive[sizeof archive - GZIP_TAIL + GZIP_CHECKSUM + i] << 8 * i;
-    return bytes;
+/* Returns the number that the archive has in four bytes from `at` on. */
+static uint32_t number_at(size_t at) {
+    uint32_t number = 0;
+    for (size_t i = 0; i < 4; i++)
+        number |= (uint32_t)archive[at + i] << 8 * i;
+    return number;
 }
 
 static bool inflate_archive(loop_archive *a, const char *op) {
     const rg_file file = { .op = op, .path = "loops", .memory = archive, .bytes = sizeof archive };
     rg_inflate *inflate = rgi_alloc(sizeof *inflate, RG_MEM_OTHER);
-    a->bytes = inflated_bytes() + 1;
+    /* The last four bytes are the number of bytes that the archive inflates to. */
+    a->bytes = (size_t)number_at(sizeof archive - GZIP_TAIL + GZIP_CHECKSUM) + 1;
     a->text = inflate ? rgi_alloc(a->bytes, RG_MEM_OTHER) : NULL;
     bool done = false;
     if (a->text) {
@@ -174,14 +175,32 @@ static void add_loop_text(rg_text *to, const char *text, size_t n) {
     rgi_text_add(to, "%.*s", (int)(end - text), text);
 }
 
+/* Appends the wanted items. A program can include several written files, and then compiles each
+ * item once: each is between #ifndef and #endif. Items have numbers, which mean the same in files
+ * of one archive, whose checksum the text has. */
+static void add_wanted(rg_text *to, const loop_archive *a) {
+    const uint32_t checksum = number_at(sizeof archive - GZIP_TAIL);
+    rgi_text_add(to,
+                 "#if defined RG_LOOPS && RG_LOOPS != 0x%08x\n"
+                 "#error \"files that different versions of regard have written can't be included "
+                 "together\"\n#endif\n#define RG_LOOPS 0x%08x\n",
+                 checksum, checksum);
+    for (int i = 0; i < a->count; i++) {
+        if (!a->items[i].wanted)
+            continue;
+        rgi_text_add(to, "#ifndef RG_LOOPS_%d\n#define RG_LOOPS_%d\n", i, i);
+        add_loop_text(to, a->items[i].text, a->items[i].n);
+        rgi_text_add(to, "#endif\n");
+    }
+}
+
 bool rgi_loop_text(rg_text *to, const char *op, int count, const char *const names[]) {
     loop_archive a = { 0 };
     bool done = inflate_archive(&a, op) && read_items(&a);
     for (int i = 0; i < count && done; i++)
         done = want_loop(&a, op, names[i]);
-    for (int i = 0; i < a.count && done; i++)
-        if (a.items[i].wanted)
-            add_loop_text(to, a.items[i].text, a.items[i].n);
+    if (done)
+        add_wanted(to, &a);
     close_archive(&a);
     return done && !to->failed;
 }

@@ -62,6 +62,8 @@ static void place_regions(c_file *f) {
         place_region(f, (size_t)c_region_of(f, f->o->inputs.v[i]), LINE);
     if (f->o->output != RG_NONE)
         place_region(f, (size_t)c_region_of(f, f->o->output), LINE);
+    for (int i = 0; i < f->o->more_outputs.n; i++)
+        place_region(f, (size_t)c_region_of(f, f->o->more_outputs.v[i]), LINE);
 }
 
 /* ---- the file ----------------------------------------------------------------------------- */
@@ -131,6 +133,18 @@ static void add_step(c_file *f) {
     rgi_text_add(&f->text, "}\n");
 }
 
+/* Adds the functions NAME_output1, NAME_output2 .. */
+static void add_more_outputs(c_file *f) {
+    for (int i = 0; i < f->o->more_outputs.n; i++) {
+        const rg_tensor *y = f->o->more_outputs.v[i];
+        const char *type = rgi_c_type((rg_dtype)y->dtype);
+        rgi_text_add(&f->text,
+                     "\nconst %s *%s_output%d(const void *memory) {\n"
+                     "    return (const %s *)(const void *)((const char *)memory + %lld);\n}\n",
+                     type, f->o->name, i + 1, type, (long long)offset_of(f, y));
+    }
+}
+
 static void add_head(c_file *f) {
     const k_trace *t = &f->l->trace;
     rgi_text_add(&f->text,
@@ -176,6 +190,7 @@ static bool make_c_text(c_file *f) {
                  (long long)f->bytes, f->capitals, (long long)f->parameters);
     add_begin(f);
     add_step(f);
+    add_more_outputs(f);
     add_self_test(f);
     return !f->text.failed;
 }
@@ -222,7 +237,8 @@ static bool are_apart(const rg_replay_to_c_options *o) {
 
 static bool are_given(const rg_replay_to_c_options *o) {
     if (!rgi_given_list(o->inputs.n, o->inputs.v, function)
-        || !rgi_given_list(o->parameters.n, o->parameters.v, function))
+        || !rgi_given_list(o->parameters.n, o->parameters.v, function)
+        || !rgi_given_list(o->more_outputs.n, o->more_outputs.v, function))
         return false;
     for (int i = 0; i < o->inputs.n; i++)
         if (!is_contiguous_given(o->inputs.v[i], "an input"))
@@ -232,6 +248,9 @@ static bool are_given(const rg_replay_to_c_options *o) {
             return false;
     if (o->output != RG_NONE && !is_contiguous_given(o->output, "the output"))
         return false;
+    for (int i = 0; i < o->more_outputs.n; i++)
+        if (!is_contiguous_given(o->more_outputs.v[i], "an output"))
+            return false;
     return are_apart(o);
 }
 
@@ -246,6 +265,9 @@ static bool are_in_step(const rg_lowered *l, const rg_replay_to_c_options *o) {
                          "the step doesn't use parameters[%d]", i);
     RG_FAIL_VALUE_IF(o->output != RG_NONE && c_region_of(&f, o->output) < 0, function,
                      "the step doesn't compute the output");
+    for (int i = 0; i < o->more_outputs.n; i++)
+        RG_FAIL_VALUE_IF(c_region_of(&f, o->more_outputs.v[i]) < 0, function,
+                         "the step doesn't compute more_outputs[%d]", i);
     return true;
 }
 

@@ -22,6 +22,9 @@ typedef struct RG_OPTIONS rg_replay_to_c_options {
     /* The tensor that the step computes for its caller, such as the loss. NAME_step returns the
      * address of its elements. */
     rg_tensor *output RG_DEFAULT(RG_NONE);
+    /* More tensors that the caller reads after a step, such as attention weights. The program must
+     * hold them (rg_keep). The functions NAME_output1, NAME_output2, .. return their elements. */
+    rg_list more_outputs RG_DEFAULT({});
 } rg_replay_to_c_options;
 
 /* Writes the recorded step to a C99 file, which does what rg_replay_run does, with the bits that it
@@ -35,6 +38,9 @@ typedef struct RG_OPTIONS rg_replay_to_c_options {
  *     void NAME_begin(void *memory)     copies the present values of all tensors into the memory
  *     const float *NAME_step(void *memory, const float *input0, const int64_t *input1, ...)
  *                                       makes a step, and returns the elements of `output`
+ *     const float *NAME_output1(const void *memory)
+ *                                       returns the elements of more_outputs[0]; they stay as they
+ *                                       are up to the next step
  *
  * where the memory is aligned to 64 bytes. With -DNAME_SELF_TEST the file is a program, which
  * makes three steps on the present inputs, and prints the output after each. The checks of values

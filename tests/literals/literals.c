@@ -146,6 +146,12 @@ ROW(rg_replay_to_c_options, parameters) {
                  "step_step(");
 }
 
+ROW(rg_replay_to_c_options, more_outputs) {
+    addition a = recorded_addition();
+    return wrote(a, rg_replay_to_c(a.recorded, in_folder("step.c"), .more_outputs = RG_LIST(a.w)),
+                 "const float *step_output1(const void *memory)");
+}
+
 ROW(rg_tokens_options, dtype) {
     const uint32_t ids[] = { 1, 2, 3 };
     if (!write_file("tokens", ids, sizeof ids))

@@ -126,6 +126,10 @@ START_TEST(test_options) {
              RG_VALUE_ERROR, "replay_to_c: the step doesn't use parameters[1]");
     ck_fails(rg_replay_to_c(r, scratch("step.c"), .output = other), RG_VALUE_ERROR,
              "replay_to_c: the step doesn't compute the output");
+    ck_fails(rg_replay_to_c(r, scratch("step.c"), .more_outputs = RG_LIST(t.loss, other)),
+             RG_VALUE_ERROR, "replay_to_c: the step doesn't compute more_outputs[1]");
+    ck_fails(rg_replay_to_c(r, scratch("step.c"), .more_outputs = RG_LIST(turned)), RG_VALUE_ERROR,
+             "replay_to_c: an output isn't contiguous");
     ck_fails(rg_replay_to_c(r, scratch("step.c"), .inputs = RG_LIST(t.x, t.x)), RG_VALUE_ERROR,
              "replay_to_c: inputs[1] shares memory with inputs[0]");
     ck_fails(rg_replay_to_c(r, scratch("step.c"), .inputs = RG_LIST(t.x, t.w),
