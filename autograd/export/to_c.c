@@ -4,7 +4,7 @@
  */
 #include "to_c.h"
 #include "c_calls.h"
-#include "autograd/replay/lower.h"
+#include "c_memory.h"
 #include "tensor/files/file.h"
 #include "tensor/handle.h"
 #include "tensor/messages/callback.h"
@@ -16,54 +16,17 @@
 /* The name of the function in error messages. */
 static const char function[] = "replay_to_c";
 
-/* The file that is being written. offset[i] is the offset of region i in the step's memory, of
- * which the first `parameters` bytes are the parameters. */
+/* The file that is being written. */
 typedef struct {
     const rg_lowered *l;
     const rg_replay_to_c_options *o;
     rg_text text;
     char capitals[64];
-    int64_t *offset, bytes, parameters;
+    c_memory memory;
 } c_file;
-
-/* ---- the plan of the memory --------------------------------------------------------- */
-
-/* The alignment in bytes of what isn't a parameter: a cache line. */
-enum { LINE = 64 };
-
-static void place_region(c_file *f, size_t i, int64_t alignment) {
-    if (f->offset[i] >= 0)
-        return;
-    f->offset[i] = (f->bytes + alignment - 1) / alignment * alignment;
-    f->bytes = f->offset[i] + (int64_t)f->l->trace.regions[i].bytes;
-}
 
 static int c_region_of(const c_file *f, const rg_tensor *t) {
     return rgi_lowered_region(f->l, t->storage);
-}
-
-/* Gives each region a place: first the parameters, without gaps between those of one dtype, then
- * what has values at the beginning, then all else that a call uses. */
-static void place_regions(c_file *f) {
-    const k_trace *t = &f->l->trace;
-    for (size_t i = 0; i < t->n_regions; i++)
-        f->offset[i] = -1;
-    for (int i = 0; i < f->o->parameters.n; i++)
-        place_region(f, (size_t)c_region_of(f, f->o->parameters.v[i]),
-                     (int64_t)rgi_sizeof((rg_dtype)f->o->parameters.v[i]->dtype));
-    f->parameters = f->bytes;
-    for (size_t i = 0; i < f->l->n; i++)
-        if (!f->l->computed[i])
-            place_region(f, i, LINE);
-    for (size_t i = 0; i < t->n_values; i++)
-        if (t->values[i].kind == K_PLACE)
-            place_region(f, (size_t)t->values[i].region, LINE);
-    for (int i = 0; i < f->o->inputs.n; i++)
-        place_region(f, (size_t)c_region_of(f, f->o->inputs.v[i]), LINE);
-    if (f->o->output != RG_NONE)
-        place_region(f, (size_t)c_region_of(f, f->o->output), LINE);
-    for (int i = 0; i < f->o->more_outputs.n; i++)
-        place_region(f, (size_t)c_region_of(f, f->o->more_outputs.v[i]), LINE);
 }
 
 /* ---- the file ----------------------------------------------------------------------------- */
@@ -81,7 +44,8 @@ static size_t add_words(c_file *f, size_t region, size_t before) {
 }
 
 static bool has_values(const c_file *f, size_t region) {
-    return f->offset[region] >= 0 && !f->l->computed[region] && f->l->trace.regions[region].bytes;
+    return f->memory.offset[region] >= 0 && !f->l->computed[region]
+           && f->l->trace.regions[region].bytes;
 }
 
 static void add_begin(c_file *f) {
@@ -99,7 +63,7 @@ static void add_begin(c_file *f) {
             continue;
         const size_t bytes = f->l->trace.regions[i].bytes;
         rgi_text_add(&f->text, "    memcpy(m + %lld, %s_values + %zu, %zu);\n",
-                     (long long)f->offset[i], name, words, bytes);
+                     (long long)f->memory.offset[i], name, words, bytes);
         words += (bytes + 3) / 4;
     }
     rgi_text_add(&f->text, "}\n\n");
@@ -107,7 +71,7 @@ static void add_begin(c_file *f) {
 
 static int64_t offset_of(const c_file *f, const rg_tensor *t) {
     const int region = c_region_of(f, t);
-    return f->offset[region] + (t->data - f->l->trace.regions[region].begin);
+    return f->memory.offset[region] + (t->data - f->l->trace.regions[region].begin);
 }
 
 static void add_step(c_file *f) {
@@ -125,7 +89,7 @@ static void add_step(c_file *f) {
         rgi_text_add(&f->text, "    memmove(m + %lld, input%d, %zu);\n",
                      (long long)offset_of(f, in.v[i]), i,
                      (size_t)in.v[i]->numel * rgi_sizeof((rg_dtype)in.v[i]->dtype));
-    const c_calls calls = { &f->text, &f->l->trace, f->offset, NULL };
+    const c_calls calls = { &f->text, &f->l->trace, f->memory.offset, NULL };
     rgi_c_calls_add(&calls, 0, f->l->trace.n_calls);
     if (y != RG_NONE)
         rgi_text_add(&f->text, "    return (const %s *)(void *)(m + %lld);\n",
@@ -150,9 +114,10 @@ static void add_head(c_file *f) {
     rgi_text_add(&f->text,
                  "/*\n * %s_step: a recorded step, written by regard's rg_replay_to_c. It makes "
                  "%zu calls of\n"
-                 " * loops on %lld bytes of memory. Compile it without -ffast-math, and for a "
-                 "processor with fused\n * multiply-adds with -ffp-contract=off.\n */\n",
-                 f->o->name, t->n_calls, (long long)f->bytes);
+                 " * loops on %lld bytes of memory, of which at most %lld are in use at one time. "
+                 "Compile it\n * without -ffast-math, and for a "
+                 "processor with fused multiply-adds with -ffp-contract=off.\n */\n",
+                 f->o->name, t->n_calls, (long long)f->memory.bytes, (long long)f->memory.most);
 }
 
 /* Adds the program that -DNAME_SELF_TEST makes of the file. */
@@ -182,12 +147,13 @@ static void add_self_test(c_file *f) {
 }
 
 static bool make_c_text(c_file *f) {
-    place_regions(f);
+    if (!rgi_c_memory_plan(&f->memory, f->l, f->o))
+        return false;
     add_head(f);
     if (!rgi_c_loops_add(&f->text, function, &f->l->trace))
         return false;
     rgi_text_add(&f->text, "\nenum { %s_BYTES = %lld, %s_PARAMETERS = %lld };\n\n", f->capitals,
-                 (long long)f->bytes, f->capitals, (long long)f->parameters);
+                 (long long)f->memory.bytes, f->capitals, (long long)f->memory.parameters);
     add_begin(f);
     add_step(f);
     add_more_outputs(f);
@@ -277,8 +243,8 @@ static bool write_file(const rg_lowered *l, const char *path, const rg_replay_to
     c_file f = { .l = l, .o = o };
     for (size_t i = 0; o->name[i]; i++)
         f.capitals[i] = (char)toupper((unsigned char)o->name[i]);
-    f.offset = rgi_scope_alloc((l->trace.n_regions + 1) * sizeof *f.offset);
-    bool ok = f.offset && are_in_step(l, o) && make_c_text(&f);
+    f.memory.offset = rgi_scope_alloc((l->trace.n_regions + 1) * sizeof *f.memory.offset);
+    bool ok = f.memory.offset && are_in_step(l, o) && make_c_text(&f);
     rg_writer w;
     ok = ok && rgi_writer_begin(&w, function, path);
     if (ok) {

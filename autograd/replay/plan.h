@@ -1,6 +1,6 @@
 /*
- * plan.h: the memory of the results of a recorded step. Only the files of this folder include it,
- * and its test.
+ * plan.h: the memory of the results of a recorded step. Besides the files of this folder, its test
+ * includes it, and autograd/export/c_memory.c, which only places lives.
  *
  * While a step is recorded, each result has a storage of its own, which is freed once the program
  * and the graph have released it. The plan notes the first and the last entry that works on each
