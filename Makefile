@@ -307,7 +307,8 @@ $(BUILD)/tensor/kernels/%.o: override CFLAGS += $(LINES)
 
 # At -O3 GCC unrolls what its vectors leave of a loop, which makes kernels larger by half and no
 # faster. These are compiled at -O2, with -O3's vectors; their loops that must be unrolled say so.
-SMALLER := sums norms extremes products activations special compare binary ternary unary random
+SMALLER := sums norms extremes products activations special compare binary ternary unary random \
+           optim
 SMALL   := $(if $(CLANG),,$(if $(filter -O3,$(CFLAGS)),-O2 -ftree-vectorize \
            -fvect-cost-model=dynamic -fno-tree-loop-distribute-patterns))
 $(SMALLER:%=$(BUILD)/tensor/kernels/%.o): override CFLAGS += $(SMALL)
@@ -325,7 +326,7 @@ SMALLEST := $(if $(filter -O3,$(CFLAGS)),-Os)
 SELDOM   := $(wildcard $(addsuffix /*.c,tensor/text tensor/files tensor/files/torch \
             tensor/messages nn/report nn/save nn/data nn/tools nn/optim nn/models \
             autograd/export)) $(addprefix autograd/replay/,lower.c plan.c) \
-            tensor/kernels/trace.c \
+            $(addprefix tensor/kernels/,trace.c steps.c) \
             $(patsubst %,autograd/tools/%.c,anomaly check_run explain function_check gradcheck \
             graphviz paths profile_file rule_checks)
 SELDOM   += $(patsubst %,nn/layers/%.c,transformer transformer_decoder transformer_encoder \

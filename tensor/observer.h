@@ -8,16 +8,17 @@
 #include "thread.h"
 
 /* An operation that an observer can repeat by calling redo(context); redo returns false if it
- * fails. `bytes` is the size of the context. An observer that keeps the operation makes a copy of
- * the context. Before the observer frees the copy, it calls drop(copy), unless `drop` is NULL.
- * `is_stateless` is set if redo changes nothing but the elements of tensors. */
+ * fails. `bytes` is the size of the context. An observer that keeps the operation copies the
+ * context. Before it frees the copy, it calls drop(copy), unless `drop` is NULL. `state` can be
+ * NULL, too. state(context, i, &bytes) returns block number i of the memory that redo uses besides
+ * its tensor, or NULL if there are no more. */
 typedef bool rg_redo(void *context);
 typedef struct rg_operation {
     rg_redo *redo;
     void (*drop)(void *context);
     const void *context;
     size_t bytes;
-    bool is_stateless;
+    void *(*state)(void *context, size_t i, size_t *bytes);
 } rg_operation;
 
 /* An observer. Functions that are NULL aren't called. If `make`, `allocate`, `may_do_once` or

@@ -37,16 +37,16 @@ static void add_element(rg_text *text, const k_value *v) {
  * numbers, or in bytes between addresses. The calls of a run differ by such differences alone. */
 typedef int64_t place_step;
 
-/* Adds an address in the step's memory. A field of a struct may be a pointer of any type. */
-static void add_c_place(const c_calls *c, const k_value *v, place_step step, bool is_field) {
-    const char *cast = is_field ? "(void *)(" : "";
+/* Adds an address in the step's memory, of the type char * if `is_char`, else void *. */
+static void add_c_place(const c_calls *c, const k_value *v, place_step step, bool is_char) {
+    const char *cast = is_char ? "" : "(void *)(";
     if (c->offset)
         rgi_text_add(c->text, "%sm + %lld", cast, (long long)(c->offset[v->region] + v->offset));
     else
         rgi_text_add(c->text, "%sr[%d] + %lld", cast, v->region, (long long)v->offset);
     if (step)
         rgi_text_add(c->text, " + i * (%lld)", (long long)step);
-    rgi_text_add(c->text, "%s", is_field ? ")" : "");
+    rgi_text_add(c->text, "%s", is_char ? "" : ")");
 }
 
 static void add_c_whole(rg_text *text, int64_t x, place_step step) {
@@ -87,6 +87,8 @@ static bool is_array(const char *type) {
 static void add_c_group(rg_text *text, const char *type) {
     if (!type)
         rgi_text_add(text, "{ ");
+    else if (*type == '.')
+        rgi_text_add(text, "%s = { ", type);
     else if (is_array(type))
         rgi_text_add(text, "(%s[]){ ", type);
     else
@@ -102,7 +104,7 @@ enum { MOST_DEEP = 8 };
 static void add_arguments(const c_calls *c, const k_traced_call *call, const place_step steps[],
                           bool as_parameters) {
     const k_value *v = c->trace->values + call->first;
-    bool first = true, in_struct[MOST_DEEP] = { false };
+    bool first = true, in_chars[MOST_DEEP] = { false };
     int depth = 0, places = 0;
     for (size_t i = 0; i < call->count; i++) {
         if (v[i].kind == K_END) {
@@ -115,11 +117,11 @@ static void add_arguments(const c_calls *c, const k_traced_call *call, const pla
         if (first) {
             add_c_group(c->text, v[i].type);
             depth++;
-            in_struct[depth] = v[i].type ? !is_array(v[i].type) : in_struct[depth - 1];
+            in_chars[depth] = v[i].type ? strcmp(v[i].type, "char *") == 0 : in_chars[depth - 1];
         } else if (v[i].kind == K_PLACE && as_parameters) {
-            rgi_text_add(c->text, "%sp%d", in_struct[depth] ? "(void *)" : "", places++);
+            rgi_text_add(c->text, "%sp%d", in_chars[depth] ? "" : "(void *)", places++);
         } else if (v[i].kind == K_PLACE) {
-            add_c_place(c, &v[i], steps ? steps[i] : 0, in_struct[depth]);
+            add_c_place(c, &v[i], steps ? steps[i] : 0, in_chars[depth]);
         } else {
             add_c_value(c->text, &v[i], steps ? steps[i] : 0);
         }
@@ -131,23 +133,27 @@ static void add_arguments(const c_calls *c, const k_traced_call *call, const pla
 /* The greatest number of values of a call. */
 enum { MOST_VALUES = 160 };
 
-/* Returns whether call b is the same as call a but for the offsets of places and for whole numbers.
- * Then sets steps[i] to the difference for value i. */
-static bool differ_by_places(const k_trace *t, const k_traced_call *a, const k_traced_call *b,
+/* Returns whether call b is the same as call a but for places and whole numbers. Then sets steps[i]
+ * to the difference for value i. Places in two regions have a distance if the step's memory is one
+ * block. */
+static bool differ_by_places(const c_calls *c, const k_traced_call *a, const k_traced_call *b,
                              place_step steps[MOST_VALUES]) {
+    const k_trace *t = c->trace;
     if (strcmp(a->loop, b->loop) != 0 || a->function != b->function || a->count != b->count
         || a->count > MOST_VALUES)
         return false;
     for (size_t i = 0; i < a->count; i++) {
         const k_value *x = &t->values[a->first + i], *y = &t->values[b->first + i];
         steps[i] = 0;
-        if (x->kind != y->kind || x->region != y->region)
+        if (x->kind != y->kind || (x->region != y->region && !c->offset))
             return false;
         if (x->kind == K_PLACE)
             steps[i] = y->offset - x->offset;
-        else if (x->kind == K_INT64)
+        if (x->kind == K_PLACE && c->offset)
+            steps[i] += c->offset[y->region] - c->offset[x->region];
+        if (x->kind == K_INT64)
             steps[i] = (int64_t)((uint64_t)y->whole - (uint64_t)x->whole);
-        else if (x->kind != K_BEGIN && x->kind != K_END && x->bits != y->bits)
+        else if (x->kind != K_PLACE && x->kind != K_BEGIN && x->kind != K_END && x->bits != y->bits)
             return false;
     }
     return true;
@@ -162,7 +168,7 @@ static size_t run_length(const c_calls *c, size_t first, size_t last,
     place_step next[MOST_VALUES];
     size_t n = 1;
     while (first + n < last && (!c->kind || c->kind[first + n] == c->kind[first])
-           && differ_by_places(t, &t->calls[first + n - 1], &t->calls[first + n], next)) {
+           && differ_by_places(c, &t->calls[first + n - 1], &t->calls[first + n], next)) {
         if (n == 1)
             memcpy(steps, next, sizeof next);
         else if (memcmp(steps, next, t->calls[first].count * sizeof *steps) != 0)
@@ -180,7 +186,7 @@ static void add_kind_call(const c_calls *c, size_t i, const place_step steps[]) 
     for (size_t k = 0; k < call->count; k++)
         if (v[k].kind == K_PLACE) {
             rgi_text_add(c->text, ", ");
-            add_c_place(c, &v[k], steps ? steps[k] : 0, false);
+            add_c_place(c, &v[k], steps ? steps[k] : 0, true);
         }
     rgi_text_add(c->text, ");\n");
 }
@@ -188,9 +194,9 @@ static void add_kind_call(const c_calls *c, size_t i, const place_step steps[]) 
 /* Adds a call as a block, so that the arrays and structs among its arguments share their place on
  * the stack with those of the other calls. */
 static void add_loop_call(const c_calls *c, size_t i, const place_step steps[]) {
-    rgi_text_add(c->text, "    { %s(", c->trace->calls[i].loop);
+    rgi_text_add(c->text, "    K_CALL(%s(", c->trace->calls[i].loop);
     add_arguments(c, &c->trace->calls[i], steps, false);
-    rgi_text_add(c->text, "); }\n");
+    rgi_text_add(c->text, "));\n");
 }
 
 void rgi_c_calls_add(const c_calls *c, size_t first, size_t last) {

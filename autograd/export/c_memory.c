@@ -24,7 +24,9 @@ static void place_region(c_memory *m, const rg_lowered *l, int i, int64_t alignm
 }
 
 /* Returns whether the region needs no values at the beginning of the step. */
-static bool begins_empty(const rg_lowered *l, int i) { return (size_t)i >= l->n || l->computed[i]; }
+static bool begins_empty(const rg_lowered *l, int i) {
+    return (size_t)i >= l->n || l->known[i].computed;
+}
 
 /* Places the regions that have values between the steps: first the parameters, without gaps between
  * those of one dtype. */

@@ -146,7 +146,8 @@ static void *compile_parts(const compiled_step *s, const rg_parts *p, const call
     if (rgi_c_loops_add(&text, compile_name, &p->lowered.trace)) {
         add_parts(&text, s, p, kinds);
         char options[256];
-        snprintf(options, sizeof options, "-ffp-contract=off -fno-math-errno -fno-trapping-math %s",
+        snprintf(options, sizeof options,
+                 "-ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing %s",
                  set_options());
         code = text.failed ? NULL : rgi_compile(compile_name, text.v, text.n, options);
     }

@@ -44,7 +44,7 @@ static size_t add_words(c_file *f, size_t region, size_t before) {
 }
 
 static bool has_values(const c_file *f, size_t region) {
-    return f->memory.offset[region] >= 0 && !f->l->computed[region]
+    return f->memory.offset[region] >= 0 && !f->l->known[region].computed
            && f->l->trace.regions[region].bytes;
 }
 

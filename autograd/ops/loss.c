@@ -39,7 +39,7 @@ bool rgi_loss_values(const rg_value_check *check) {
     if (!check->flag || !values_again((void *)check))
         return false;
     rgi_observe_operation((rg_tensor *)check->flag, check->op,
-                          &(rg_operation){ values_again, NULL, check, sizeof *check, true });
+                          &(rg_operation){ values_again, NULL, check, sizeof *check, NULL });
     return true;
 }
 

@@ -16,32 +16,55 @@ static const char name[] = "replay_to_c";
 
 int rgi_lowered_region(const rg_lowered *l, const rg_storage *s) {
     for (size_t i = 0; i < l->n; i++)
-        if (l->storages[i] == s)
+        if (l->known[i].storage == s)
             return (int)i;
     return -1;
 }
 
-bool rgi_lowered_begin(const rg_replay *r, rg_lowered *l) {
-    l->room = r->held.n;
-    l->storages = rgi_alloc(r->held.n * sizeof *l->storages, RG_MEM_OTHER);
-    l->computed = rgi_alloc(r->held.n * sizeof *l->computed, RG_MEM_OTHER);
-    l->tensors = rgi_alloc(r->held.n * sizeof *l->tensors, RG_MEM_OTHER);
-    if (!l->storages || !l->computed || !l->tensors)
+/* Adds a region of memory that is there before the step. `t` is NULL if it isn't a tensor's.
+ * Returns false if memory ran out. */
+static bool add_region(rg_lowered *l, void *begin, size_t bytes, rg_tensor *t, bool computed) {
+    if (!rgi_grow((void **)&l->known, &l->room, l->n + 1, sizeof *l->known)
+        || k_trace_region(&l->trace, begin, bytes, false) < 0)
         return false;
+    l->known[l->n++] = (rg_known_region){ t ? t->storage : NULL, t, computed };
+    return true;
+}
+
+bool rgi_lowered_begin(const rg_replay *r, rg_lowered *l) {
     for (size_t i = 0; i < r->held.n; i++) {
-        const rg_storage *s = ((const rg_tensor *)r->held.v[i])->storage;
+        rg_tensor *t = r->held.v[i];
+        const rg_storage *s = t->storage;
         const int known = rgi_lowered_region(l, s);
-        if (known >= 0) {
-            l->computed[known] = l->computed[known] && r->data[i].computed;
-            continue;
-        }
-        if (k_trace_region(&l->trace, s->data, s->bytes, false) < 0)
+        if (known >= 0)
+            l->known[known].computed = l->known[known].computed && r->data[i].computed;
+        else if (!add_region(l, s->data, s->bytes, t, r->data[i].computed))
             return false;
-        l->computed[l->n] = r->data[i].computed;
-        l->tensors[l->n] = r->held.v[i];
-        l->storages[l->n++] = s;
     }
     return true;
+}
+
+/* Returns the number of the region that begins at this address, or -1. */
+static int region_from(const rg_lowered *l, const void *begin) {
+    for (size_t i = 0; i < l->n; i++)
+        if (l->trace.regions[i].begin == begin)
+            return (int)i;
+    return -1;
+}
+
+/* Makes a region of each other block of memory that an entry uses. It isn't computed, since the
+ * entry may read what the last step has left there. Returns false if memory ran out. */
+static bool find_blocks(const rg_replay *r, rg_lowered *l) {
+    const int64_t failures = rgi_failures();
+    for (size_t i = 0; i < r->n_entries; i++) {
+        const rg_replay_entry *e = &r->entries[i];
+        void *block;
+        size_t bytes;
+        for (size_t k = 0; e->state && (block = e->state(e->context, k, &bytes)); k++)
+            if (region_from(l, block) < 0 && !add_region(l, block, bytes, NULL, false))
+                return false;
+    }
+    return rgi_failures() == failures;
 }
 
 rg_memory_copy rgi_lowered_copy(const rg_lowered *l) {
@@ -137,7 +160,7 @@ static void turn_inputs(rg_list inputs) {
  * write it. An index of zero is valid. */
 static void clear_results(const rg_lowered *l) {
     for (size_t i = 0; i < l->n; i++)
-        if (l->computed[i])
+        if (l->known[i].computed)
             memset(l->trace.regions[i].begin, 0, l->trace.regions[i].bytes);
 }
 
@@ -214,7 +237,7 @@ static bool trace_step(rg_replay *r, rg_lowered *l) {
 }
 
 static bool lower_from(rg_replay *r, rg_list inputs, rg_lowered *l) {
-    if (!rgi_lowered_begin(r, l))
+    if (!rgi_lowered_begin(r, l) || !find_blocks(r, l))
         return false;
     rg_memory_copy before = rgi_lowered_copy(l);
     if (!before.bytes)
@@ -262,19 +285,11 @@ void rgi_lowering_ends(rg_replay *r) {
     lowering = false;
 }
 
-static bool is_stateless(const rg_replay *r) {
-    for (size_t i = 0; i < r->n_entries; i++)
-        RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, r->entries[i].has_state, name,
-                      "no C can be written yet for %s, which keeps a state of its own",
-                      r->entries[i].op);
-    return true;
-}
-
 bool rgi_replay_lower(rg_replay *r, rg_list inputs, rg_lowered *to) {
     *to = (rg_lowered){ .n = 0 };
     if (!rgi_may_lower(r, name))
         return false;
-    const bool ok = is_stateless(r) && lower_alone(r, inputs, to);
+    const bool ok = lower_alone(r, inputs, to);
     rgi_lowering_ends(r);
     if (!ok)
         rgi_lowered_free(to);
@@ -282,8 +297,6 @@ bool rgi_replay_lower(rg_replay *r, rg_list inputs, rg_lowered *to) {
 }
 
 void rgi_lowered_free(rg_lowered *l) {
-    rgi_free(l->storages, l->room * sizeof *l->storages, RG_MEM_OTHER);
-    rgi_free(l->computed, l->room * sizeof *l->computed, RG_MEM_OTHER);
-    rgi_free(l->tensors, l->room * sizeof *l->tensors, RG_MEM_OTHER);
+    rgi_free(l->known, l->room * sizeof *l->known, RG_MEM_OTHER);
     k_trace_free(&l->trace);
 }

@@ -6,16 +6,21 @@
 #include "replay.h"
 #include "tensor/kernels/trace.h"
 
-/* A lowered step. `trace` has its calls of loops. The trace's first n regions are the storages of
- * the tensors that the recording holds; the others are temporary blocks. storages[i] is the storage
- * of region i, and computed[i] is set if the region needs no values at the beginning of the step.
- * tensors[i] is one of the tensors that use the storage. The arrays have room for `room`
- * elements. */
+/* A region that is there before the step: the memory of a storage, or another block of memory, in
+ * which an entry keeps a state, such as an optimizer's count of steps; then `storage` and `tensor`
+ * are NULL. `tensor` is one of the tensors that use the storage. `computed` is set if the region
+ * needs no values at the beginning of the step. */
+typedef struct rg_known_region {
+    const rg_storage *storage;
+    rg_tensor *tensor;
+    bool computed;
+} rg_known_region;
+
+/* A lowered step. `trace` has its calls of loops. known[i] describes the trace's region i, for the
+ * first n regions; the others are temporary blocks. */
 typedef struct rg_lowered {
     k_trace trace;
-    const rg_storage **storages;
-    bool *computed;
-    rg_tensor **tensors;
+    rg_known_region *known;
     size_t n, room;
 } rg_lowered;
 
@@ -39,7 +44,7 @@ bool rgi_lowered_begin(const rg_replay *r, rg_lowered *l);
 /* Makes the calls of the entries first .. last - 1. Returns false if memory ran out. */
 bool rgi_lowered_run(const k_trace *t, size_t first, size_t last);
 
-/* A copy of all regions that are storages; bytes is NULL if memory ran out. */
+/* A copy of all known regions; bytes is NULL if memory ran out. */
 typedef struct {
     char *bytes;
     size_t size;

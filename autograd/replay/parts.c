@@ -35,7 +35,7 @@ static bool reads_computed_integers(const rg_lowered *l, const rg_computation *c
     for (int i = 0; i < c->n_in; i++) {
         const rg_tensor *t = c->in[i];
         if (t && t != RG_NONE && rgi_is_index((rg_dtype)t->dtype)
-            && l->computed[rgi_lowered_region(l, t->storage)])
+            && l->known[rgi_lowered_region(l, t->storage)].computed)
             return true;
     }
     return false;
@@ -93,7 +93,7 @@ static void write_over_results(const rg_lowered *l) {
     } fill[] = { { RG_FLOAT32, 0x3f }, { RG_FLOAT64, 0x3f }, { RG_BOOL, 1 }, { RG_INT64, 0 } };
     for (int k = 0; k < RG_COUNT(fill); k++)
         for (size_t i = 0; i < l->n; i++)
-            if (l->computed[i] && l->tensors[i]->dtype == fill[k].dtype)
+            if (l->known[i].computed && l->known[i].tensor->dtype == fill[k].dtype)
                 memset(l->trace.regions[i].begin, fill[k].byte, l->trace.regions[i].bytes);
 }
 
@@ -110,8 +110,8 @@ static void change_elements(const rg_tensor *t, const k_region *region) {
 
 static void change_inputs(const rg_lowered *l) {
     for (size_t i = 0; i < l->n; i++)
-        if (!l->computed[i])
-            change_elements(l->tensors[i], &l->trace.regions[i]);
+        if (!l->known[i].computed)
+            change_elements(l->known[i].tensor, &l->trace.regions[i]);
 }
 
 /* Runs the entries first .. last - 1, and then `run` on the same memory. Sets *equal to false

@@ -19,12 +19,11 @@ typedef struct rg_pointers {
 
 /* One operation of the recorded step, by the function `op`. Each repetition calls redo(context).
  * When the recording is freed, drop(context) is called unless drop is NULL. Then the context, which
- * has `bytes` bytes, is freed. `has_state` is set if a repetition changes anything besides the
- * memory of tensors, such as a generator. */
+ * has `bytes` bytes, is freed. `state` is that of rg_operation. */
 typedef struct rg_replay_entry {
     const char *op;
-    bool has_state;
     rg_redo *redo;
+    void *(*state)(void *context, size_t i, size_t *bytes);
     void (*drop)(void *context);
     void *context;
     size_t bytes;

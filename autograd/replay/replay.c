@@ -81,7 +81,7 @@ static bool recorder_did(rg_observer *o, rg_tensor *t, const char *op,
         anew ? rgi_recording_note(r, op, operation->redo, operation->drop, operation->bytes) : NULL;
     if (context) {
         memcpy(context, operation->context, operation->bytes);
-        r->entries[r->n_entries - 1].has_state = !operation->is_stateless;
+        r->entries[r->n_entries - 1].state = operation->state;
     }
     if (!t)
         r->up_to_operation = r->n_entries;

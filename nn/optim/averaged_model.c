@@ -137,8 +137,7 @@ static void average_pair(const rg_averaged_model *m, const averaged_pair *pair, 
     else if (pair->next)
         rgi_copy_elements(pair->average, pair->next);
     else
-        k_optimizer_step(k_optimizer_loop_of(which, rg_dtype_of(pair->average)), 2,
-                         (rg_tensor *[]){ pair->average, pair->current }, &z);
+        k_optimizer_step(which, 2, (rg_tensor *[]){ pair->average, pair->current }, &z);
     rgi_count_write(pair->average, averaged_op);
 }
 

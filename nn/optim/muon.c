@@ -12,9 +12,7 @@
 
 #include <math.h>
 
-static void round_to_bfloat16(rg_tensor *t) {
-    k_optimizer_step(k_optimizer_loop_of(&k_round_to_bfloat16, t->dtype), 1, &t, NULL);
-}
+static void round_to_bfloat16(rg_tensor *t) { k_optimizer_step(&k_round_to_bfloat16, 1, &t, NULL); }
 
 /* Divides x by its Frobenius norm, so that no singular value is above 1, apart from rounding. If
  * eps is larger than the norm, divides by eps. */
@@ -87,8 +85,7 @@ static bool symmetric_product(rg_tensor *y, const rg_tensor *x) {
  * once at the end, as torch.addmm does. */
 static void combine(rg_tensor *y, rg_tensor *c, double alpha, double beta) {
     const k_optimizer_numbers z = { .combined = { .alpha = alpha, .beta = beta } };
-    k_optimizer_step(k_optimizer_loop_of(&k_combine_to_bfloat16, y->dtype), 2,
-                     (rg_tensor *[]){ y, c }, &z);
+    k_optimizer_step(&k_combine_to_bfloat16, 2, (rg_tensor *[]){ y, c }, &z);
 }
 
 /* Makes ns_steps steps. Each replaces x by a x + (b x x^T + c (x x^T)^2) x, where x x^T and the
@@ -128,8 +125,8 @@ rg_tensor *rgi_muon_update(const rg_param_group *g, const rg_optim_slot *slot,
     rg_tensor *update = rgi_own(rgi_new_like(slot->param, slot->param->dtype));
     if (!update || !update->numel)
         return update ? rg_escape(update) : NULL;
-    k_optimizer_step(k_optimizer_loop_of(&k_muon_update, update->dtype), 3,
-                     (rg_tensor *[]){ update, slot->operand[1], slot->operand[2] }, z);
+    rg_tensor *operands[] = { update, slot->operand[1], slot->operand[2] };
+    k_optimizer_step(&k_muon_update, 3, operands, z);
     rg_tensor turned = k_turned(update);
     rg_tensor *x = rgi_own(rgi_contiguous_copy(tall ? &turned : update, RG_FLOAT32));
     if (!x)

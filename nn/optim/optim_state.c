@@ -24,10 +24,11 @@ enum { MOST_SLOT_ROWS = RG_OPTIM_STATES + 2 };
 static int slot_rows(const rg_optim *o, rg_saved rows[MOST_SLOT_ROWS]) {
     int n = 0;
     if (o->row->saves_step)
-        rows[n++] = (rg_saved){ "step", RG_SAVED_SCALAR, offsetof(rg_optim_slot, step), NULL };
-    if (o->row->factor)
-        rows[n++] = (rg_saved){ "mu_product", RG_SAVED_SCALAR, offsetof(rg_optim_slot, product),
+        rows[n++] = (rg_saved){ "step", RG_SAVED_SCALAR, offsetof(rg_optim_slot, count.step),
                                 NULL };
+    if (o->row->has_product)
+        rows[n++] = (rg_saved){ "mu_product", RG_SAVED_SCALAR,
+                                offsetof(rg_optim_slot, count.product), NULL };
     for (int k = 0; k < RG_OPTIM_STATES && o->row->states[k].name; k++)
         rows[n++] = (rg_saved){ o->row->states[k].name, RG_SAVED_TENSOR,
                                 offsetof(rg_optim_slot, state) + (size_t)k * sizeof(rg_tensor *),
@@ -226,8 +227,7 @@ static bool add_slot_entries(rg_optim_load *l, size_t i) {
     rg_saved rows[MOST_SLOT_ROWS];
     const int n = slot_rows(l->optim, rows);
     bool ok = true;
-    slot->step = 0;
-    slot->product = 0;
+    slot->count = (k_optimizer_count){ 0, 0 };
     for (int k = 0; k < RG_OPTIM_STATES; k++)
         slot->state[k] = NULL;
     for (int r = 0, k = 0; ok && r < n; r++) {
@@ -391,11 +391,11 @@ rg_optim_load *rgi_optim_load_begin(rg_optim *o, rg_named_list dict, bool torchs
 static void put_loaded_slot(const rg_optim *o, rg_optim_slot *slot, const rg_optim_slot *loaded) {
     for (int k = 0; k < RG_OPTIM_STATES; k++)
         rgi_set_reference(&slot->state[k], loaded->state[k]);
-    slot->product = loaded->product;
+    slot->count.product = loaded->count.product;
     /* The states of SGD, Lion and Muon don't contain the number of steps. For these optimizers it
      * only matters whether the next step is the parameter's first one, and it isn't if a state
      * tensor was loaded. */
-    slot->step = o->row->saves_step ? loaded->step : loaded->state[0] != NULL;
+    slot->count.step = o->row->saves_step ? loaded->count.step : loaded->state[0] != NULL;
 }
 
 static void put_loaded(const rg_optim_load *l) {

@@ -55,26 +55,24 @@ typedef struct rg_optim_slot {
     /* The parameter and its state tensors. State tensors that the parameter doesn't have are
      * NULL. */
     rg_tensor *param, *state[RG_OPTIM_STATES];
-    /* The number of steps that were made with this parameter. SGD counts only steps with momentum.
-     * If saves_step of the optimizer's row is false, the number isn't saved, and is 0 or 1 after
-     * loading. */
-    double step;
-    /* Used by NAdam: the product of its momenta in all steps up to now. The function `factor` of
-     * rg_optim_row returns a step's momentum. */
-    double product;
+    /* The number of steps that were made with this parameter, and NAdam's product. SGD counts only
+     * steps with momentum, and some other optimizers none. If saves_step of the optimizer's row is
+     * false, the number isn't saved, and is 0 or 1 after loading. */
+    k_optimizer_count count;
     size_t group; /* The index of the parameter's group. */
     /* The tensors on which the current step works: the parameter, its gradient, the states that the
      * options require, and what the row's function `update` returned. n_operands is 0 if the
      * parameter has no gradient. */
     rg_tensor *operand[RG_OPTIM_STATES + 3];
     int n_operands;
-    k_optimizer_loop *loop;
 } rg_optim_slot;
 
 typedef struct rg_optim_row {
     rg_optim_kind kind;
     const char *name;
     const k_optimizer *kernel;
+    /* The loops that count the steps, or NULL if no number of a step depends on the count. */
+    const k_steps *steps;
     /* The default options. Options that the optimizer doesn't have are unset. */
     rg_param_group defaults;
     /* The state tensors of a parameter. If `needs` is an option, such as RG_OPTION_momentum, the
@@ -85,9 +83,7 @@ typedef struct rg_optim_row {
     } states[RG_OPTIM_STATES];
     bool saves_step;       /* Set if state_dict includes the number of steps, as in torch. */
     bool has_first_states; /* Set if state_dict has states before the first step, as in torch. */
-    /* Returns the factor by which step number `step` multiplies slot->product: NAdam's momentum in
-     * that step. NULL in all other optimizers. */
-    double (*factor)(const rg_param_group *g, double step);
+    bool has_product;      /* Set if the optimizer has a product of momenta, as NAdam. */
     /* Computes a parameter's update before the kernel runs; it must not change the operands that
      * are there already. The update becomes the kernel's last operand. The scope owns it. Returns
      * NULL on failure. The field is NULL if there is no such update. */
@@ -97,8 +93,8 @@ typedef struct rg_optim_row {
      * the closure returned, or NULL on failure. The field is NULL if the kernel makes the step. A
      * row with this function has neither a kernel nor state tensors. */
     rg_tensor *(*step_by_closure)(rg_optim *o, rg_closure *closure, void *context);
-    /* Sets the fields of *z that only this optimizer's kernel reads, and may change the common ones
-     * (sign, weight_decay, rate), which are set before the call. */
+    /* Sets the fields of *z that only this optimizer's loops read, and may change the common ones,
+     * which are set before the call. Leaves out the numbers that depend on the count of steps. */
     void (*numbers)(k_optimizer_numbers *z, const rg_param_group *g, const rg_optim_slot *slot);
 } rg_optim_row;
 /* Makes an optimizer of the class that `row` describes (optimizers.c has the rows). Returns NULL on
@@ -120,6 +116,8 @@ struct rg_optim {
      * step. The closure of LBFGS's step could free the optimizer. A recording can repeat its step
      * after the program has freed the optimizer. */
     int holders;
+    /* The numbers of a step: those that depend on the count of steps, and those that don't. */
+    k_optimizer_numbers counted_numbers, numbers;
     bool has_stepped; /* Set once a step has found a gradient. */
     /* rgi_replacements when the last group was added, and whether a step has warned of a lost
      * parameter. */

@@ -12,18 +12,11 @@
  * these two defaults. */
 #define OPTIONS(...) .defaults = { RG_NO_OPTIONS_, .weight_decay = 0, .maximize = 0, __VA_ARGS__ }
 
-/* Returns 1 - beta^step, the divisor that corrects the bias of a running mean that began as 0.
- * |beta|^step is at most e^(step * (|beta| - 1)). If this bound is below e^-38, subtracting
- * beta^step from 1 gives 1 after rounding, so 1 is returned without a call of pow. */
-static double correction(double beta, double step) {
-    return step * (1 - fabs(beta)) > 38 ? 1 : 1 - pow(beta, step);
-}
-
 static void sgd_numbers(k_optimizer_numbers *z, const rg_param_group *g,
                         const rg_optim_slot *slot) {
+    (void)slot;
     z->sgd.momentum = g->momentum;
     z->sgd.entering = 1 - g->dampening;
-    z->sgd.first = slot->step == 1;
     z->sgd.nesterov = g->nesterov != 0;
     z->sgd.has_buffer = g->momentum != 0;
 }
@@ -40,52 +33,39 @@ static double shrink_of(k_optimizer_numbers *z, const rg_param_group *g) {
 
 static void adam_numbers(k_optimizer_numbers *z, const rg_param_group *g,
                          const rg_optim_slot *slot) {
-    double root = correction(g->betas[1], slot->step);
-    z->rate /= correction(g->betas[0], slot->step);
+    (void)slot;
+    z->beta1 = g->betas[0];
+    z->beta2 = g->betas[1];
     z->adam.mean_entering = 1 - g->betas[0];
     z->adam.square_kept = g->betas[1];
     z->adam.square_entering = 1 - g->betas[1];
-    z->adam.root_correction = root == 1 ? 1 : pow(root, 0.5);
     z->adam.eps = g->eps;
     z->adam.shrink = shrink_of(z, g);
     z->adam.amsgrad = g->amsgrad != 0;
 }
 
-/* Returns the momentum that NAdam uses at this step. */
-static double nadam_momentum(const rg_param_group *g, double step) {
-    return g->betas[0] * (1 - 0.5 * pow(0.96, step * g->momentum_decay));
-}
-
 static void nadam_numbers(k_optimizer_numbers *z, const rg_param_group *g,
                           const rg_optim_slot *slot) {
-    const double now = nadam_momentum(g, slot->step);
-    const double next = nadam_momentum(g, slot->step + 1);
+    (void)slot;
+    z->beta1 = g->betas[0];
+    z->beta2 = g->betas[1];
+    z->decay = g->momentum_decay;
     z->nadam.mean_entering = 1 - g->betas[0];
     z->nadam.square_kept = g->betas[1];
     z->nadam.square_entering = 1 - g->betas[1];
-    z->nadam.square_correction = correction(g->betas[1], slot->step);
     z->nadam.eps = g->eps;
-    z->nadam.gradient_rate = z->rate * (1 - now) / (1 - slot->product);
-    z->nadam.mean_rate = z->rate * next / (1 - slot->product * next);
     z->nadam.shrink = shrink_of(z, g);
 }
 
-/* Sets the numbers of RAdam's kernel. In the first steps the estimate of the variance is too
- * uncertain; then `rectified` is false, and the step isn't divided by the root of the estimate. */
 static void radam_numbers(k_optimizer_numbers *z, const rg_param_group *g,
                           const rg_optim_slot *slot) {
-    const double last = 2 / (1 - g->betas[1]) - 1;
-    const double kept = pow(g->betas[1], slot->step);
-    const double length = last - 2 * slot->step * kept / (1 - kept);
+    (void)slot;
+    z->beta1 = g->betas[0];
+    z->beta2 = g->betas[1];
     z->radam.mean_entering = 1 - g->betas[0];
-    z->radam.mean_correction = correction(g->betas[0], slot->step);
     z->radam.square_kept = g->betas[1];
     z->radam.square_entering = 1 - g->betas[1];
-    z->radam.root_correction = pow(1 - kept, 0.5);
     z->radam.eps = g->eps;
-    z->radam.rectified = length > 5;
-    z->radam.rectification =
-        pow((length - 4) * (length - 2) * last / ((last - 4) * (last - 2) * length), 0.5);
     z->radam.shrink = shrink_of(z, g);
 }
 
@@ -102,7 +82,8 @@ static void rmsprop_numbers(k_optimizer_numbers *z, const rg_param_group *g,
 
 static void adagrad_numbers(k_optimizer_numbers *z, const rg_param_group *g,
                             const rg_optim_slot *slot) {
-    z->rate /= 1 + (slot->step - 1) * g->lr_decay;
+    (void)slot;
+    z->decay = g->lr_decay;
     z->adagrad.eps = g->eps;
 }
 
@@ -139,6 +120,7 @@ static const rg_optim_row sgd_row = {
     .kind = RG_SGD,
     .name = "SGD",
     .kernel = &k_sgd,
+    .steps = &k_sgd_steps,
     .numbers = sgd_numbers,
     OPTIONS(.lr = 1e-3, .momentum = 0, .dampening = 0, .nesterov = 0),
     .states = { { "momentum_buffer", RG_OPTION_momentum } },
@@ -148,6 +130,7 @@ static const rg_optim_row adam_row = {
     .kind = RG_ADAM,
     .name = "Adam",
     .kernel = &k_adam,
+    .steps = &k_adam_steps,
     .numbers = adam_numbers,
     OPTIONS(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .amsgrad = 0,
             .decoupled_weight_decay = 0),
@@ -161,9 +144,10 @@ static const rg_optim_row adamw_row = {
     .kind = RG_ADAMW,
     .name = "AdamW",
     .kernel = &k_adam,
+    .steps = &k_adam_steps,
     .numbers = adam_numbers,
-    OPTIONS(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .weight_decay = 0.01,
-            .amsgrad = 0, .decoupled_weight_decay = 1),
+    OPTIONS(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .weight_decay = 0.01, .amsgrad = 0,
+            .decoupled_weight_decay = 1),
     .states = { { "exp_avg", RG_ALWAYS },
                 { "exp_avg_sq", RG_ALWAYS },
                 { "max_exp_avg_sq", RG_OPTION_amsgrad } },
@@ -186,6 +170,7 @@ static const rg_optim_row adagrad_row = {
     .kind = RG_ADAGRAD,
     .name = "Adagrad",
     .kernel = &k_adagrad,
+    .steps = &k_adagrad_steps,
     .numbers = adagrad_numbers,
     OPTIONS(.lr = 0.01, .lr_decay = 0, .initial_accumulator_value = 0, .eps = 1e-10),
     .states = { { "sum", RG_ALWAYS } },
@@ -206,18 +191,20 @@ static const rg_optim_row nadam_row = {
     .kind = RG_NADAM,
     .name = "NAdam",
     .kernel = &k_nadam,
+    .steps = &k_nadam_steps,
     .numbers = nadam_numbers,
     OPTIONS(.lr = 2e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .momentum_decay = 4e-3,
             .decoupled_weight_decay = 0),
     .states = { { "exp_avg", RG_ALWAYS }, { "exp_avg_sq", RG_ALWAYS } },
     .saves_step = true,
-    .factor = nadam_momentum,
+    .has_product = true,
 };
 
 static const rg_optim_row radam_row = {
     .kind = RG_RADAM,
     .name = "RAdam",
     .kernel = &k_radam,
+    .steps = &k_radam_steps,
     .numbers = radam_numbers,
     OPTIONS(.lr = 1e-3, .betas = { 0.9, 0.999 }, .eps = 1e-8, .decoupled_weight_decay = 0),
     .states = { { "exp_avg", RG_ALWAYS }, { "exp_avg_sq", RG_ALWAYS } },
@@ -229,9 +216,9 @@ static const rg_optim_row muon_row = {
     .name = "Muon",
     .kernel = &k_muon,
     .numbers = muon_numbers,
-    .defaults = { RG_NO_OPTIONS_, .lr = 1e-3, .weight_decay = 0.1, .momentum = 0.95,
-                  .nesterov = 1, .eps = 1e-7, .ns_coefficients = { 3.4445, -4.775, 2.0315 },
-                  .ns_steps = 5, .match_rms_adamw = 0 },
+    .defaults = { RG_NO_OPTIONS_, .lr = 1e-3, .weight_decay = 0.1, .momentum = 0.95, .nesterov = 1,
+                  .eps = 1e-7, .ns_coefficients = { 3.4445, -4.775, 2.0315 }, .ns_steps = 5,
+                  .match_rms_adamw = 0 },
     .states = { { "momentum_buffer", RG_ALWAYS } },
     .update = rgi_muon_update,
 };
@@ -240,9 +227,8 @@ static const rg_optim_row lbfgs_row = {
     .kind = RG_LBFGS,
     .name = "LBFGS",
     .step_by_closure = rgi_lbfgs_step,
-    .defaults = { RG_NO_OPTIONS_, .lr = 1, .max_iter = 20, .max_eval = 25,
-                  .tolerance_grad = 1e-7, .tolerance_change = 1e-9, .history_size = 100,
-                  .strong_wolfe = 0 },
+    .defaults = { RG_NO_OPTIONS_, .lr = 1, .max_iter = 20, .max_eval = 25, .tolerance_grad = 1e-7,
+                  .tolerance_change = 1e-9, .history_size = 100, .strong_wolfe = 0 },
 };
 RG_LOUD_
 

@@ -12,6 +12,8 @@
 #include "tensor/shape.h"
 #include "tensor/storage.h"
 
+#include <float.h>
+
 /* Returns whether the optimizer keeps its k-th state tensor for this parameter. That can depend on
  * an option of the parameter's group. */
 static bool takes_state(const rg_optim *o, const rg_optim_slot *slot, int k) {
@@ -57,8 +59,7 @@ static bool gather_operands(const rg_optim *o, rg_optim_slot *slot) {
         return false;
     if (grad == RG_NONE)
         return true;
-    slot->loop = k_optimizer_loop_of(o->row->kernel, slot->param->dtype);
-    if (!slot->loop)
+    if (!rgi_is_float(slot->param->dtype))
         return rgi_lacks_dtype(o->row->name, slot->param->dtype);
     int n = 0;
     slot->operand[n++] = slot->param;
@@ -80,15 +81,13 @@ static bool gather_operands(const rg_optim *o, rg_optim_slot *slot) {
     return rgi_may_overwrite(p, o->row->name);
 }
 
-static k_optimizer_numbers numbers_of(const rg_optim *o, const rg_optim_slot *slot) {
+/* Sets *z to the numbers of the slot's step, but for those that depend on the count of steps. */
+static void give_numbers(const rg_optim *o, const rg_optim_slot *slot, k_optimizer_numbers *z) {
     const rg_param_group *g = &o->groups[slot->group].options;
-    k_optimizer_numbers z = {
-        .sign = rgi_option_set(g->maximize) && g->maximize != 0 ? -1 : 1,
-        .weight_decay = g->weight_decay,
-        .rate = -g->lr,
-    };
-    o->row->numbers(&z, g, slot);
-    return z;
+    z->sign = rgi_option_set(g->maximize) && g->maximize != 0 ? -1 : 1;
+    z->weight_decay = g->weight_decay;
+    z->rate = -g->lr;
+    o->row->numbers(z, g, slot);
 }
 
 /* Calls the row's function `update` for each parameter that has a gradient, and appends the tensor
@@ -98,7 +97,8 @@ static bool add_updates(const rg_optim *o) {
     for (RG_EACH_SLOT(slot, o)) {
         if (!slot->n_operands)
             continue;
-        const k_optimizer_numbers z = numbers_of(o, slot);
+        k_optimizer_numbers z = { 0 };
+        give_numbers(o, slot, &z);
         rg_tensor *update = o->row->update(&o->groups[slot->group].options, slot, &z);
         if (!update)
             return false;
@@ -107,27 +107,55 @@ static bool add_updates(const rg_optim *o) {
     return true;
 }
 
-/* Counts a step of the parameter. A step of SGD without momentum isn't counted, so that the first
- * step with momentum, which initializes the momentum buffer, is step 1. Also updates NAdam's
- * product of momenta: torch keeps it in the default dtype, so the product and its factors are
- * rounded to that dtype. */
-static void count_step(const rg_optim *o, rg_optim_slot *slot) {
-    if (takes_state(o, slot, 0))
-        slot->step++;
-    if (!o->row->factor)
-        return;
-    const rg_dtype dtype = rg_default_dtype();
-    const double product = slot->step == 1 ? 1 : slot->product;
-    const double factor = o->row->factor(&o->groups[slot->group].options, slot->step);
-    slot->product = rgi_rounded(rgi_rounded(product, dtype) * rgi_rounded(factor, dtype), dtype);
+/* Returns whether the optimizer counts the steps of this parameter. A step of SGD without momentum
+ * isn't counted, so that the first step with momentum, which initializes the momentum buffer, is
+ * step 1. */
+static bool counts(const rg_optim *o, const rg_optim_slot *slot) {
+    return o->row->steps && takes_state(o, slot, 0);
+}
+
+/* Counts a step of the parameter. Torch keeps NAdam's product in the default dtype. */
+static void count_step(const rg_optim *o, rg_optim_slot *slot, k_count_loop *count) {
+    const rg_param_group *g = &o->groups[slot->group].options;
+    if (o->row->has_product)
+        count(&slot->count, g->betas[0], g->momentum_decay,
+              rgi_mantissa_bits(rg_default_dtype()) == FLT_MANT_DIG);
+    else
+        count(&slot->count, 0, 0, false);
 }
 
 /* Returns whether the kernel's numbers for slot `a` can also be used for slot `b`. Usually they can
  * if both parameters are in one group and have made the same number of steps. They can't if the row
  * has a function `update`, because then the numbers also depend on the parameter's shape. */
 static bool same_numbers(const rg_optim *o, const rg_optim_slot *a, const rg_optim_slot *b) {
-    return a->group == b->group && a->step == b->step && a->product == b->product
-           && !o->row->update;
+    return a->group == b->group && a->count.step == b->count.step
+           && a->count.product == b->count.product && !o->row->update;
+}
+
+/* Makes the step for each parameter that has a gradient, and returns whether there was one. */
+static bool step_slots(rg_optim *o) {
+    k_count_loop *count = o->row->steps ? k_count_loop_of(o->row->steps) : NULL;
+    const rg_optim_slot *last = NULL;
+    k_optimizer_numbers *z = NULL;
+    for (RG_EACH_SLOT(slot, o)) {
+        if (!slot->n_operands)
+            continue;
+        const bool counted = counts(o, slot);
+        if (counted)
+            count_step(o, slot, count);
+        if (!last || !same_numbers(o, last, slot)) {
+            z = counted ? &o->counted_numbers : &o->numbers;
+            give_numbers(o, slot, z);
+            if (counted)
+                k_step_numbers(o->row->steps, z, &slot->count, z);
+        }
+        last = slot;
+        k_optimizer_step(o->row->kernel, slot->n_operands, slot->operand, z);
+        rgi_count_write(slot->param, "step");
+        if (RG_UNLIKELY(rgi_use_gradient(slot->operand[1])))
+            rgi_warn_of_gradients();
+    }
+    return last;
 }
 
 /* Called if no step of the optimizer has found a gradient, as when the program has forgotten the
@@ -175,14 +203,14 @@ static __attribute__((cold)) void warn_of_lost(rg_optim *o, bool replaced) {
 
 /* Warns, once for each optimizer, of a lost parameter. A step calls this before it computes. */
 static void notice_lost(rg_optim *o) {
-    const bool replaced
-        = o->replacements != atomic_load_explicit(&rgi_replacements, memory_order_relaxed);
+    const bool replaced = o->replacements
+                          != atomic_load_explicit(&rgi_replacements, memory_order_relaxed);
     if (RG_UNLIKELY((replaced || is_lost(o->slots->param)) && !o->warned_of_lost))
         warn_of_lost(o, replaced);
 }
 
-/* Makes the step for each parameter that has a gradient. Also warns if a gradient still contains
- * one that an earlier step used, because the program hasn't zeroed it. Returns false on failure. */
+/* Makes a step of the optimizer. Also warns if a gradient still contains one that an earlier step
+ * used, because the program hasn't zeroed it. Returns false on failure. */
 RG_HOT static bool step_all(rg_optim *o) {
     RG_SCOPE();
     notice_lost(o);
@@ -191,21 +219,7 @@ RG_HOT static bool step_all(rg_optim *o) {
             return false;
     if (o->row->update && !add_updates(o))
         return false;
-    const rg_optim_slot *last = NULL;
-    k_optimizer_numbers z;
-    for (RG_EACH_SLOT(slot, o)) {
-        if (!slot->n_operands)
-            continue;
-        count_step(o, slot);
-        if (!last || !same_numbers(o, last, slot))
-            z = numbers_of(o, slot);
-        last = slot;
-        k_optimizer_step(slot->loop, slot->n_operands, slot->operand, &z);
-        rgi_count_write(slot->param, "step");
-        if (RG_UNLIKELY(rgi_use_gradient(slot->operand[1])))
-            rgi_warn_of_gradients();
-    }
-    if (RG_LIKELY(last != NULL))
+    if (RG_LIKELY(step_slots(o)))
         o->has_stepped = true;
     else if (!o->has_stepped && o->n_slots)
         warn_of_no_gradient();
@@ -218,19 +232,41 @@ RG_HOT static bool step_all(rg_optim *o) {
 static bool optimizer_step_again(void *context) { return step_all(*(rg_optim **)context); }
 static void drop_optimizer(void *context) { rgi_optim_let_go(*(rg_optim **)context); }
 
-/* Returns whether the optimizer counts the steps of none of its parameters. */
-static bool counts_no_steps(const rg_optim *o) {
-    for (RG_EACH_SLOT(slot, o))
-        if (takes_state(o, slot, 0) || o->row->factor)
-            return false;
-    return true;
+/* Returns block number i of the memory on which the optimizer's next step works, or NULL if there
+ * are no more: for each slot the count of steps, the parameter, its gradient and its state, then
+ * the numbers of the step. Makes the states that are missing; returns NULL if that fails. */
+static void *optimizer_block(void *context, size_t i, size_t *bytes) {
+    rg_optim *o = *(rg_optim **)context;
+    enum { COUNT, PARAMETER, GRADIENT, STATES, BLOCKS = STATES + RG_OPTIM_STATES };
+    if (i / BLOCKS > o->n_slots || (i / BLOCKS == o->n_slots && i % BLOCKS))
+        return NULL;
+    *bytes = sizeof o->counted_numbers;
+    if (i / BLOCKS == o->n_slots)
+        return &o->counted_numbers;
+    rg_optim_slot *slot = &o->slots[i / BLOCKS];
+    const int k = (int)(i % BLOCKS);
+    const rg_tensor *t = slot->param;
+    if (k == GRADIENT && *rgi_grad_place(t))
+        t = *rgi_grad_place(t);
+    const bool is_state = k >= STATES && o->row->states[k - STATES].name;
+    if (is_state && slot->n_operands && takes_state(o, slot, k - STATES)) {
+        t = state_of(o, slot, k - STATES);
+        if (!t)
+            return NULL;
+    }
+    if (k == COUNT) {
+        *bytes = sizeof slot->count;
+        return &slot->count;
+    }
+    *bytes = t->storage->bytes;
+    return t->storage->data;
 }
 
 static void observe_step(rg_optim *o) {
     if (!rgi_this.observer)
         return;
     rg_operation operation = { optimizer_step_again, drop_optimizer, &o, sizeof o,
-                               counts_no_steps(o) };
+                               optimizer_block };
     if (rgi_observe_operation(NULL, "step", &operation))
         o->holders++;
 }

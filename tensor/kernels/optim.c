@@ -33,12 +33,6 @@ const k_optimizer k_combine_to_bfloat16 = { "combine_to_bfloat16",
 const k_optimizer k_average_lerp = { "average_lerp", K_NARROW_FLOATS(average_lerp) };
 const k_optimizer k_average_mean = { "average_mean", K_NARROW_FLOATS(average_mean) };
 
-k_optimizer_loop *k_optimizer_loop_of(const k_optimizer *which, rg_dtype dtype) {
-    k_optimizer_loop *loop = which->loops[dtype][k_set_now()];
-    const bool is_traced = !loop && which->loops[dtype][0];
-    return is_traced ? K_LOOP_OF(which->loops, dtype, "step") : loop;
-}
-
 const char *k_optimizer_name(const void *row, rg_dtype dtype) {
     return K_HOLDER(k_optimizer, loops, row, dtype)->name;
 }
@@ -76,8 +70,9 @@ static bool all_contiguous(int n, rg_tensor *const t[]) {
     return true;
 }
 
-RG_HOT void k_optimizer_step(k_optimizer_loop *loop, int n, rg_tensor *const t[],
+RG_HOT void k_optimizer_step(const k_optimizer *which, int n, rg_tensor *const t[],
                              const k_optimizer_numbers *z) {
+    k_optimizer_loop *loop = K_LOOP_OF(which->loops, t[0]->dtype, which->name);
     if (t[0]->numel >= RG_LARGE || !all_contiguous(n, t)) {
         optimizer_part part = { loop, n, (int64_t)rgi_sizeof(t[0]->dtype), z };
         rgi_each_apart(n, t, optimizer_run, &part);

@@ -20,6 +20,9 @@ extern const k_optimizer k_average_lerp, k_average_mean;
  * for these two factors end with `kept` and `entering`. If there is only a field for `entering`,
  * the factor `kept` is 1 - entering. In SGD, the factor `kept` is the momentum. */
 typedef struct k_optimizer_numbers {
+    /* beta1, beta2, and Adagrad's lr_decay or NAdam's momentum_decay: what the loops of k_steps
+     * need. They are 0 if the optimizer lacks them. */
+    double beta1, beta2, decay;
     /* The factor of the gradient: -1 if the objective is maximized, otherwise 1. */
     double sign;
     /* The factor of the parameter in the term that is added to the gradient; in Lion that term is
@@ -110,15 +113,38 @@ typedef struct k_optimizer_numbers {
     };
 } k_optimizer_numbers;
 
+/* The number of steps that an optimizer has made with a parameter, and the product of NAdam's
+ * momenta in all of these steps. `step` is a whole number. */
+typedef struct k_optimizer_count {
+    double step, product;
+} k_optimizer_count;
+
+/* The loops that count an optimizer's steps, and that compute the numbers of a step from the count.
+ * An optimizer whose numbers are always the same has none. */
+typedef struct k_steps k_steps;
+extern const k_steps k_sgd_steps, k_adam_steps, k_adagrad_steps, k_nadam_steps, k_radam_steps;
+
+/* Counts a step. NAdam's loop reads beta1 and the momentum_decay, and rounds its product to float32
+ * if `in_float`. */
+typedef void k_count_loop(k_optimizer_count *count, double beta1, double decay, bool in_float);
+k_count_loop *k_count_loop_of(const k_steps *which);
+/* Sets *z to the numbers of step count->step: those in *given, and those that depend on the count.
+ * `given` can be z. */
+typedef void k_numbers_loop(k_optimizer_numbers *z, const k_optimizer_count *count,
+                            const k_optimizer_numbers *given);
+void k_step_numbers(const k_steps *which, k_optimizer_numbers *z, const k_optimizer_count *count,
+                    const k_optimizer_numbers *given);
+/* Returns the name of the loop that counts, or that computes numbers, in whose array by set `row`
+ * is. */
+const char *k_count_loop_name(const void *row);
+const char *k_numbers_loop_name(const void *row);
+
 /* Computes a step for n contiguous elements. at[] are the addresses of these elements in the
  * tensors t[], which k_optimizer_numbers explains. */
 typedef void k_optimizer_loop(char *const at[], int64_t n, const k_optimizer_numbers *z);
-/* Returns the loop of the optimizer `which` for this dtype, or NULL if there is none. */
 /* Returns the name of the loops in whose table `row` is the row of this dtype, such as "sgd". */
 const char *k_optimizer_name(const void *row, rg_dtype dtype);
-k_optimizer_loop *k_optimizer_loop_of(const k_optimizer *which, rg_dtype dtype);
-
 /* Updates the parameter t[0] and its state t[2] .. t[n - 1] from its gradient t[1]. Requires that
- * all tensors have the parameter's shape and the loop's dtype. */
-void k_optimizer_step(k_optimizer_loop *loop, int n, rg_tensor *const t[],
+ * all tensors have the parameter's shape and dtype, which is a floating one. */
+void k_optimizer_step(const k_optimizer *which, int n, rg_tensor *const t[],
                       const k_optimizer_numbers *z);

@@ -408,10 +408,67 @@ static void trace_nll(const k_nll_rows *z, int64_t first, int64_t last) {
     in_loop = false;
 }
 
-/* ---- steps of SGD ---------------------------------------------------------------------------- */
+/* ---- steps of optimizers --------------------------------------------------------------------- */
 
-/* The loop of SGD, the only optimizer that doesn't count its steps. */
-static trace_loop optimizer_loop;
+/* The numbers of an optimizer's loop: the field of k_optimizer_numbers that it reads, which has so
+ * many doubles, and behind them bools. The loop has `operands` operands, and one more for each of
+ * the last `optional` bools that is set. */
+typedef struct {
+    const char *loop, *field;
+    int operands, optional, doubles, bools;
+} optimizer_row;
+
+static const optimizer_row optimizer_rows[] = {
+    { "sgd", ".sgd", 2, 1, 2, 3 },
+    { "adam", ".adam", 4, 1, 6, 1 },
+    { "rmsprop", ".rmsprop", 3, 2, 4, 2 },
+    { "adagrad", ".adagrad", 3, 0, 1, 0 },
+    { "lion", ".lion", 3, 0, 4, 0 },
+    { "nadam", ".nadam", 4, 0, 8, 0 },
+    { "radam", ".radam", 4, 0, 8, 1 },
+    { "muon", ".muon", 4, 0, 3, 1 },
+    { "muon_update", ".muon", 3, 0, 3, 1 },
+    { "round_to_bfloat16", NULL, 1, 0, 0, 0 },
+    { "combine_to_bfloat16", ".combined", 2, 0, 2, 0 },
+    { "average_lerp", ".averaged", 2, 0, 2, 0 },
+    { "average_mean", ".averaged", 2, 0, 2, 0 },
+};
+
+static trace_loop optimizer_loop, count_loop, numbers_loop;
+/* The rows of the numbers that these loops read. */
+static const optimizer_row *optimizer_of, *numbers_of;
+
+/* Returns the row of a loop: "adam" for "adam" and "adam_numbers". */
+static const optimizer_row *optimizer_row_of(const char *loop) {
+    const optimizer_row *row = NULL;
+    for (int i = 0; i < RG_COUNT(optimizer_rows); i++) {
+        const size_t n = strlen(optimizer_rows[i].loop);
+        if (strncmp(loop, optimizer_rows[i].loop, n) == 0 && (!loop[n] || loop[n] == '_'))
+            row = &optimizer_rows[i];
+    }
+    return row;
+}
+
+/* Returns the field that the loop reads. Each field of the union begins where the union does. */
+static const double *field_of(const k_optimizer_numbers *z) { return &z->sgd.momentum; }
+
+static const bool *bools_of(const optimizer_row *row, const k_optimizer_numbers *z) {
+    return (const bool *)(field_of(z) + row->doubles);
+}
+
+static void note_numbers(const optimizer_row *row, const k_optimizer_numbers *z) {
+    const double common[] = { z->beta1, z->beta2, z->decay, z->sign, z->weight_decay, z->rate };
+    note_begin("k_optimizer_numbers");
+    for (int i = 0; i < RG_COUNT(common); i++)
+        note_double(common[i]);
+    note_begin(row->field);
+    for (int i = 0; i < row->doubles; i++)
+        note_double(field_of(z)[i]);
+    for (int i = 0; i < row->bools; i++)
+        note_bool(bools_of(row, z)[i]);
+    note_end();
+    note_end();
+}
 
 static void call_optimizer(k_function *loop, const k_argument a[]) {
     ((k_optimizer_loop *)loop)(a[0].address, a[1].whole, a[2].address);
@@ -419,25 +476,52 @@ static void call_optimizer(k_function *loop, const k_argument a[]) {
 
 static void trace_optimizer(char *const at[], int64_t n, const k_optimizer_numbers *z) {
     const trace_loop *of = &optimizer_loop;
+    const optimizer_row *row = optimizer_of;
+    int operands = row->operands;
+    for (int i = row->bools - row->optional; i < row->bools; i++)
+        operands += bools_of(row, z)[i];
     note_call(of, call_optimizer);
-    note_addresses(at, of->operands + z->sgd.has_buffer, of->name);
+    note_addresses(at, operands, of->name);
     note_int64(n);
-    note_begin("k_optimizer_numbers");
-    note_double(z->sign);
-    note_double(z->weight_decay);
-    note_double(z->rate);
-    note_begin(NULL);
-    note_begin(NULL);
-    note_double(z->sgd.momentum);
-    note_double(z->sgd.entering);
-    note_bool(z->sgd.first);
-    note_bool(z->sgd.nesterov);
-    note_bool(z->sgd.has_buffer);
-    note_end();
-    note_end();
-    note_end();
+    if (!z || trace_region_at(tracing, (const char *)z) >= 0)
+        note_place(z, of->name);
+    else
+        note_numbers(row, z);
     note_call_ends();
     ((k_optimizer_loop *)of->function)(at, n, z);
+    in_loop = false;
+}
+
+static void call_count(k_function *loop, const k_argument a[]) {
+    ((k_count_loop *)loop)(a[0].address, a[1].number, a[2].number, a[3].whole != 0);
+}
+
+static void trace_count(k_optimizer_count *count, double beta1, double decay, bool in_float) {
+    const trace_loop *of = &count_loop;
+    note_call(of, call_count);
+    note_place(count, of->name);
+    note_double(beta1);
+    note_double(decay);
+    note_bool(in_float);
+    note_call_ends();
+    ((k_count_loop *)of->function)(count, beta1, decay, in_float);
+    in_loop = false;
+}
+
+static void call_numbers(k_function *loop, const k_argument a[]) {
+    ((k_numbers_loop *)loop)(a[0].address, a[1].address, a[2].address);
+}
+
+/* The given numbers are noted as numbers, since a step begins with them. */
+static void trace_numbers(k_optimizer_numbers *z, const k_optimizer_count *count,
+                          const k_optimizer_numbers *given) {
+    const trace_loop *of = &numbers_loop;
+    note_call(of, call_numbers);
+    note_place(z, of->name);
+    note_place(count, of->name);
+    note_numbers(numbers_of, given);
+    note_call_ends();
+    ((k_numbers_loop *)of->function)(z, count, given);
     in_loop = false;
 }
 
@@ -569,10 +653,21 @@ static k_function *trace_choose(const void *row, k_function *loop, const char *t
         reduce_loop_of.reads = &k_reduce_block_struct;
         return (k_function *)trace_reduce;
     }
-    if (strcmp(table, "which->loops") == 0
-        && strcmp(k_optimizer_name(row, (rg_dtype)dtype), "sgd") == 0)
-        return trace_with(&optimizer_loop, (k_function *)trace_optimizer, "sgd", dtype, false, 2,
+    if (strcmp(table, "which->loops") == 0) {
+        const char *name = k_optimizer_name(row, (rg_dtype)dtype);
+        optimizer_of = optimizer_row_of(name);
+        return trace_with(&optimizer_loop, (k_function *)trace_optimizer, name, dtype, false, 0,
                           loop);
+    }
+    if (strcmp(table, "which->count") == 0) {
+        const char *name = k_count_loop_name(row);
+        return trace_with(&count_loop, (k_function *)trace_count, name, dtype, false, 0, loop);
+    }
+    if (strcmp(table, "which->numbers") == 0) {
+        const char *name = k_numbers_loop_name(row);
+        numbers_of = optimizer_row_of(name);
+        return trace_with(&numbers_loop, (k_function *)trace_numbers, name, dtype, false, 0, loop);
+    }
     return trace_named(loop, table, dtype);
 }
 

@@ -30,8 +30,9 @@ typedef struct k_value {
     k_value_kind kind;
     int region;
     rg_dtype dtype; /* The dtype of an element. */
-    /* The type in C of an array's elements or of a struct, NULL for a struct or an array inside a
-     * struct; the first part of a function's name. */
+    /* The C type of an array's elements or of a struct; the first part of a function's name. For a
+     * struct or an array inside a struct it is NULL or, if that is a field of a union, the field's
+     * name with a point before it. */
     const char *type;
     union {
         int64_t offset, whole;

@@ -183,22 +183,64 @@ static void gpt(model *m) {
     input(m, rg_randint(0, 27, 2, 24));
     input(m, rg_randint(0, 27, 2, 24));
     m->forward = gpt_forward;
-}
+    /* ---- optimizers -------------------------------------------------------------------------- */
+
+    static rg_optim *sgd(rg_list p) { return rg_optim_sgd(p, .lr = 0.05); }
+    static rg_optim *momentum(rg_list p) {
+        return rg_optim_sgd(p, .lr = 0.01, .momentum = 0.9, .dampening = 0.1, .weight_decay = 1e-3);
+    }
+    static rg_optim *nesterov(rg_list p) {
+        return rg_optim_sgd(p, .lr = 0.01, .momentum = 0.9, .nesterov = true);
+    }
+    static rg_optim *adam(rg_list p) { return rg_optim_adam(p, .lr = 0.01); }
+    static rg_optim *adam_maximized(rg_list p) {
+        return rg_optim_adam(p, .lr = 1e-3, .betas = { 0.8, 0.95 }, .weight_decay = 0.1,
+                             .amsgrad = true, .maximize = true);
+    }
+    static rg_optim *adamw(rg_list p) { return rg_optim_adamw(p, .lr = 0.01); }
+    static rg_optim *rmsprop(rg_list p) { return rg_optim_rmsprop(p, .lr = 1e-3); }
+    static rg_optim *rmsprop_centered(rg_list p) {
+        return rg_optim_rmsprop(p, .lr = 1e-3, .momentum = 0.5, .centered = true);
+    }
+    static rg_optim *adagrad(rg_list p) { return rg_optim_adagrad(p, .lr = 0.1, .lr_decay = 0.01); }
+    static rg_optim *lion(rg_list p) { return rg_optim_lion(p, .lr = 1e-3, .weight_decay = 0.1); }
+    static rg_optim *nadam(rg_list p) { return rg_optim_nadam(p, .lr = 0.01); }
+    static rg_optim *radam(rg_list p) { return rg_optim_radam(p, .lr = 0.01); }
+
+    /* Two groups with other options, of which the second one has a momentum. */
+    static rg_optim *groups(rg_list p) {
+        const rg_list first = { p.n - 1, p.v }, last = { 1, p.v + p.n - 1 };
+        rg_optim *o = rg_optim_sgd(first, .lr = 0.05);
+        rg_optim_add_group(o, last, .lr = 0.01, .momentum = 0.9);
+        return o;
+    }
 
 /* ---- the program --------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
     void (*make)(model *m);
-    double momentum;
+    rg_optim *(*optimizer)(rg_list parameters);
 } steps[] = {
-    { "attention", attention, 0 },
-    { "mlp", mlp, 0 },
-    { "mixed", mixed, 0 },
-    { "norms", norms, 0 },
-    { "heads", heads, 0 },
-    { "microgpt", microgpt, 0 },
-    { "gpt", gpt, 0 },
+    { "attention", attention, sgd },
+    { "attention_adam", attention, adam },
+    { "mlp", mlp, sgd },
+    { "mlp_adamw", mlp, adamw },
+    { "mixed", mixed, sgd },
+    { "norms", norms, sgd },
+    { "heads", heads, sgd },
+    { "microgpt", microgpt, adam },
+    { "gpt", gpt, adamw },
+    { "momentum", attention, momentum },
+    { "nesterov", attention, nesterov },
+    { "adam_maximized", attention, adam_maximized },
+    { "rmsprop", attention, rmsprop },
+    { "rmsprop_centered", attention, rmsprop_centered },
+    { "adagrad", attention, adagrad },
+    { "lion", attention, lion },
+    { "nadam", attention, nadam },
+    { "radam", attention, radam },
+    { "groups", mlp, groups },
 };
 
 static int write_step(const char *folder, int i, int n) {
@@ -209,7 +251,7 @@ static int write_step(const char *folder, int i, int n) {
     rg_list parameters = { m.n, m.p }, inputs = { m.inputs, m.input };
     if (m.module)
         parameters = rg_parameters(m.module);
-    m.optimizer = rg_optim_sgd(parameters, .lr = 0.05, .momentum = steps[i].momentum);
+    m.optimizer = steps[i].optimizer(parameters);
     rg_replay *r = rg_record(step, &m);
     snprintf(path, sizeof path, "%s/%s.c", folder, steps[i].name);
     if (!r

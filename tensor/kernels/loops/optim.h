@@ -44,15 +44,14 @@ K_INLINE void K_NAME(sgd_plain)(char *const at[], int64_t n, const k_optimizer_n
     }
 }
 
-K_INLINE void K_NAME(sgd_momentum)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
+K_INLINE void K_NAME(sgd_with)(char *const at[], int64_t n, const k_optimizer_numbers *z,
+                               const bool first, const bool nesterov) {
     T *restrict p = (T *)at[0];
     T *restrict gradient = (T *)at[1];
     T *restrict buffer = (T *)at[2];
     const K_NAME(optim_common) common = K_NAME(optim_common_of)(z);
     const T momentum = (T)z->sgd.momentum;
     const T entering = (T)z->sgd.entering;
-    const bool first = z->sgd.first;
-    const bool nesterov = z->sgd.nesterov;
     for (int64_t i = 0; i < n; i++) {
         const T g = K_NAME(optim_gradient)(gradient[i], p[i], common);
         buffer[i] = first ? g : fma(entering, g, buffer[i] * momentum);
@@ -61,10 +60,14 @@ K_INLINE void K_NAME(sgd_momentum)(char *const at[], int64_t n, const k_optimize
 }
 
 static void K_NAME(sgd)(char *const at[], int64_t n, const k_optimizer_numbers *z) {
-    if (z->sgd.has_buffer)
-        K_NAME(sgd_momentum)(at, n, z);
-    else
+    if (!z->sgd.has_buffer)
         K_NAME(sgd_plain)(at, n, z);
+    else if (z->sgd.first)
+        K_NAME(sgd_with)(at, n, z, true, z->sgd.nesterov);
+    else if (z->sgd.nesterov)
+        K_NAME(sgd_with)(at, n, z, false, true);
+    else
+        K_NAME(sgd_with)(at, n, z, false, false);
 }
 
 /* ---- Adam ---------------------------------------------------------------------- */
