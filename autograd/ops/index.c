@@ -104,40 +104,6 @@ bool rgi_index_layout(const char *op, const rg_tensor *t, const struct index_att
     return true;
 }
 
-/* The first index that is out of bounds. `at` is its value. `dim` is the number of the index tensor
- * that holds it, and `size` the size of the dim that this tensor indexes. `where` points to the
- * index's element in the tensor of offsets; it is NULL if all indices are in bounds. */
-typedef struct {
-    int dim;
-    int64_t at, size;
-    const char *where;
-} index_bad;
-
-/* The context of index_offsets, which goes through one index tensor. `dim` is the number of this
- * tensor. `size` and `stride` are those of the dim of t that this tensor indexes. */
-typedef struct {
-    int dim;
-    int64_t size, stride;
-    index_bad *bad;
-} index_dim;
-
-/* A loop over n indices (p[1]) of one index tensor. Adds index * stride to each offset (p[0]); a
- * negative index counts from the end. An index that is out of bounds isn't added. It is stored in
- * *c->bad, unless *c->bad already holds an index that belongs to the same or an earlier element of
- * the offsets. */
-static void index_offsets(char *const p[], const int64_t s[], int64_t n, const void *context) {
-    const index_dim *c = context;
-    for (int64_t i = 0; i < n; i++) {
-        int64_t at = *(const int64_t *)(p[1] + i * s[1]);
-        if (at < -c->size || at >= c->size) {
-            if (!c->bad->where || p[0] + i * s[0] < c->bad->where)
-                *c->bad = (index_bad){ c->dim, at, c->size, p[0] + i * s[0] };
-        } else {
-            *(int64_t *)(p[0] + i * s[0]) += (at < 0 ? at + c->size : at) * c->stride;
-        }
-    }
-}
-
 bool rgi_index_move(k_index_how how, const char *op, rg_tensor *row, const rg_tensor *t,
                     const struct index_attr *a, int k, rg_tensor *const index[]) {
     rg_index_layout p;
@@ -150,10 +116,10 @@ bool rgi_index_move(k_index_how how, const char *op, rg_tensor *row, const rg_te
     rg_tensor *offsets = rg_zeros_dims(p.offsets, RG_INT64);
     if (!offsets)
         return false;
-    index_bad bad = { .where = NULL };
+    k_index_bad bad = { .where = NULL };
     for (int i = 0; i < k; i++)
-        rgi_each(2, (rg_tensor *[]){ offsets, index[i] }, index_offsets,
-                 &(index_dim){ i, t->size[a->dim[i]], t->stride[a->dim[i]], &bad });
+        k_index_offsets(offsets, index[i],
+                        &(k_index_dim){ i, t->size[a->dim[i]], t->stride[a->dim[i]], &bad });
     RG_FAIL_INDEX_IF(bad.where, op, "index %lld is out of bounds for dimension %d with size %lld",
                      (long long)bad.at, bad.dim, (long long)bad.size);
     return k_index_slices(how, row, &p.t, p.at, offsets);

@@ -86,36 +86,18 @@ static bool pad_shape(rg_call *c) {
     return rgi_check_sizes(NULL, &size);
 }
 
-/* Returns the index in x of the element that position j of the padded dim gets. n is x's size along
- * the dim. In circular mode, a negative padding first removes elements, and only the elements that
- * are left are repeated. */
-static int64_t pad_index(rg_pad_mode mode, int64_t j, int64_t n, int64_t left, int64_t right) {
-    int64_t i;
-    bool far_behind = __builtin_sub_overflow(j, left, &i);
-    if (mode == RG_REPLICATE)
-        return far_behind ? n - 1 : RG_MAX(RG_MIN(i, n - 1), 0);
-    if (mode == RG_CIRCULAR) {
-        int64_t crop = RG_MAX(-left, 0);
-        int64_t kept = n - crop - RG_MAX(-right, 0);
-        return crop + ((i - crop) % kept + kept) % kept;
-    }
-    if (i < 0)
-        return -i;
-    return i < n ? i : 2 * (n - 1) - i;
-}
-
 /* Returns a vector with the index in x for each position of the padded dim d, whose size in x is
  * n. */
 static rg_tensor *pad_indices(const struct pad_attr *a, int ndim, int d, int64_t n) {
     int64_t left = pad_at(a, ndim, d, false);
     int64_t right = pad_at(a, ndim, d, true);
     int64_t size = n + (left + right);
+    static const k_pad_kind kinds[] = { [RG_REFLECT] = K_PAD_REFLECT,
+                                        [RG_REPLICATE] = K_PAD_REPLICATE,
+                                        [RG_CIRCULAR] = K_PAD_CIRCULAR };
     rg_tensor *index = rgi_new(RG_INT64, 1, &size);
-    if (!index)
-        return NULL;
-    int64_t *at = (int64_t *)(void *)index->data;
-    for (int64_t j = 0; j < size; j++)
-        at[j] = pad_index(a->mode, j, n, left, right);
+    if (index)
+        k_pad_indices(index, kinds[a->mode], n, left, right);
     return index;
 }
 

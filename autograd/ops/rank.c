@@ -135,13 +135,11 @@ static bool median_forward(rg_call *c) {
     x = rgi_own(rgi_contiguous_copy(x, x->dtype));
     if (!x)
         return false;
-    int64_t place;
     rg_tensor line = rgi_flat(x);
     rg_tensor value = rgi_header_of(y);
-    rg_tensor index = RG_NUMBER(RG_INT64, &place);
+    rg_tensor *index = rgi_own(rgi_new(RG_INT64, 1, (int64_t[]){ 1 }));
     rgi_take_part(&value, &(rg_part){ RG_PART_NEW(0) });
-    rgi_take_part(&index, &(rg_part){ RG_PART_NEW(0) });
-    return k_median(&value, &index, &line, 0);
+    return index && k_median(&value, index, &line, 0);
 }
 
 static rg_tensor *median_rule(const rg_step *s, rg_tensor *g) {

@@ -91,10 +91,12 @@ static rg_tensor *recurrent_before(const k_recurrent *z, const rg_tensor *y, rg_
     rg_tensor *before = rgi_new_like(y, (rg_dtype)y->dtype);
     if (!before)
         return NULL;
-    const size_t first = rgi_bytes_of(h_0);
-    const size_t rest = rgi_bytes_of(y) - first;
-    memcpy(before->data + (z->reverse ? rest : 0), h_0->data, first);
-    memcpy(before->data + (z->reverse ? 0 : first), y->data + (z->reverse ? first : 0), rest);
+    rg_tensor from = rgi_header_of(h_0);
+    rgi_take_part(&from, &(rg_part){ RG_PART_NEW(0) });
+    k_copy_into(before, &from, 0, z->reverse ? z->steps - 1 : 0);
+    from = rgi_header_of(y);
+    rgi_take_part(&from, &(rg_part){ RG_PART_RANGE(0, z->reverse, z->steps - 1, 1) });
+    k_copy_into(before, &from, 0, !z->reverse);
     return before;
 }
 

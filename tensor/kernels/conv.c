@@ -7,7 +7,7 @@
  * (im2col), for a stretch of pixels of y at a time (loops/conv.h). A tap is a position in the
  * convolution's kernel.
  */
-#include "kernels.h"
+#include "plans.h"
 #include "tensor/memory.h"
 #include "tensor/storage.h"
 #include "window.h"
@@ -41,44 +41,17 @@ enum {
     SLIDE_TILE = 8
 };
 
-/* The plan of a call, which all its tasks share and read. */
-typedef struct {
-    const k_conv *z;
-    /* The elements of the tensors. For the gradient of x by im2col, y points to this gradient, x to
-     * the gradient of y, and w to the transposed weights (groups, terms, out). For the gradient of
-     * w, w points to the gradient of y, and y to the sums (shares, groups, terms, wide). */
-    char *y;
-    const char *x, *w, *bias;
-    /* `taps` is the number of taps of a kernel. `terms` is the number of terms in the sum of an
-     * output element: the channels of x in a group, times the taps. `pixels` is the number of
-     * pixels of an image of y. */
-    int64_t taps, terms, pixels;
-    /* The number of pixels in a stretch, and the number of stretches of an image. */
-    int64_t stretch, stretches;
-    /* The layout for stride 1, where a stretch is a strip of `rows` rows of windows. The copy of x
-     * has lines of `width` elements. The part for one channel is a plane of `plane` elements. Term
-     * l of a sum reads the element at offset at[l] from the window's first element. */
-    int64_t rows, width, plane;
-    int64_t *at;
-    /* The gradients are computed in blocks of `channels` channels of x. Each group has `blocks`
-     * such blocks. */
-    int64_t channels, blocks;
-    /* The number of parts into which the batch is split for the gradient of w. Each part has sums
-     * of its own, and a row of these sums has `wide` elements. */
-    int64_t shares, wide;
-    k_product *product;
-    k_turn *turn;
-    /* Scratch memory for all workers, of `bytes` bytes for each worker. */
-    char *room;
-    size_t bytes;
-} conv_plan;
-
 #define K_LOOPS "loops/conv.h"
 #define K_TYPES_FLOATS
 #include "sets.h"
 
 #define K_LOOPS "loops/slide.h"
 #define K_TYPES_FLOATS
+#include "sets.h"
+
+#define K_LOOPS "loops/conv_turn.h"
+#define K_TYPES_NONE
+#define K_BASE_ONLY
 #include "sets.h"
 
 /* Returns a plan with the fields that both methods have in common. */
@@ -168,17 +141,11 @@ static conv_plan slide_plan_of(const k_conv *z, rg_dtype dtype, int64_t windows)
 /* Computes the offset p->at[l] of each term l, and then runs all tasks with conv_run. Returns false
  * if memory runs out. */
 static bool slide_run(conv_plan *p, rg_dtype dtype, int64_t parts, int64_t items, rg_work *work) {
-    const k_window *w = &p->z->window;
     const size_t bytes = (size_t)p->terms * sizeof *p->at;
     p->at = rgi_alloc(bytes, RG_MEM_OTHER);
     if (!p->at)
         return false;
-    for (int64_t l = 0; l < p->terms; l++) {
-        const int64_t down = l % p->taps / w->kernel[1];
-        const int64_t across = l % w->kernel[1];
-        p->at[l] = l / p->taps * p->plane + down * w->dilation[0] * p->width
-                   + across * w->dilation[1];
-    }
+    K_BASE_LOOP(slide_offsets)(p, 0, p->terms, 0);
     bool ok = conv_run(p, dtype, parts, conv_steps(p) / (double)parts, items, work);
     rgi_free(p->at, bytes, RG_MEM_OTHER);
     return ok;
@@ -186,7 +153,7 @@ static bool slide_run(conv_plan *p, rg_dtype dtype, int64_t parts, int64_t items
 
 static bool slide_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *w,
                            const rg_tensor *bias) {
-    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(slide_forward);
+    static rg_work *const slide_forward_loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(slide_forward);
     const rg_dtype dtype = (rg_dtype)y->dtype;
     conv_plan p = slide_plan_of(z, dtype, INT64_MAX);
     p.y = y->data;
@@ -196,17 +163,10 @@ static bool slide_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, co
     const int64_t items = SLIDE_TILE * (p.rows * p.width + SLIDE_SLACK) + z->in * p.plane
                           + SLIDE_SLACK;
     return slide_run(&p, dtype, z->batch * z->groups * p.stretches, items,
-                     K_LOOP_OF(loops, dtype, "conv"));
+                     K_LOOP_OF(slide_forward_loops, dtype, "conv"));
 }
 
 /* ---- convolutions of integers ---------------------------------------------------------- */
-
-/* The arguments of a convolution of integers. Products and sums wrap around on overflow. */
-typedef struct {
-    const k_conv *z;
-    void *y;
-    const void *x, *w, *bias;
-} conv_whole;
 
 #define K_LOOPS "loops/conv_whole.h"
 #define K_TYPES_INTEGERS
@@ -215,7 +175,7 @@ typedef struct {
 
 static void whole_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *w,
                            const rg_tensor *bias) {
-    static rg_work *const loops[K_DTYPES] = K_BASE_INTEGERS(whole_forward);
+    static rg_work *const whole_forward_loops[K_DTYPES] = K_BASE_INTEGERS(whole_forward);
     conv_whole p = {
         .z = z, .y = y->data, .x = x->data, .w = w->data, .bias = bias ? bias->data : NULL
     };
@@ -223,21 +183,22 @@ static void whole_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, co
     const double steps = (double)w->numel / (double)(z->groups * z->out) * (double)y->numel
                          / (double)parts;
     const int64_t grain = RG_MAX(1, (int64_t)(0x1p17 / RG_MAX(1, steps)));
-    rgi_parallel(parts, grain, rgi_workers(parts, grain), loops[y->dtype], &p);
+    rgi_parallel(parts, grain, rgi_workers(parts, grain),
+                 K_BASE_LOOP_OF(whole_forward_loops, y->dtype, "conv"), &p);
 }
 
 /* ---- convolutions and their gradients --------------------------------------------------- */
 
 bool k_convolve(const k_conv *z, rg_tensor *y, const rg_tensor *x, const rg_tensor *w,
                 const rg_tensor *bias) {
-    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(conv_forward);
+    static rg_work *const conv_forward_loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(conv_forward);
     const rg_dtype dtype = (rg_dtype)y->dtype;
     const bool whole = rgi_is_integer(dtype);
     if (whole && y->numel > 0)
         whole_convolve(z, y, x, w, bias);
     if (whole)
         return true;
-    rg_work *work = K_LOOP_OF(loops, dtype, "conv");
+    rg_work *work = K_LOOP_OF(conv_forward_loops, dtype, "conv");
     if (!work || y->numel == 0)
         return work;
     if (slide_pays(z))
@@ -262,19 +223,6 @@ static void conv_cut_channels(conv_plan *p, int64_t rows) {
     p->channels = (p->z->in - 1) / p->blocks + 1;
 }
 
-/* Writes to `to` the weights with which a convolution of g computes the gradient of x: w, with the
- * dims of inputs and outputs exchanged, and with the taps in reverse order. */
-static void conv_turn_taps(const k_conv *z, rg_dtype dtype, char *to, const char *w) {
-    const size_t item = rgi_sizeof(dtype);
-    const int64_t taps = z->window.kernel[0] * z->window.kernel[1];
-    const int64_t step = z->in * taps;
-    for (int64_t group = 0; group < z->groups; group++, w += (size_t)(z->out * step) * item)
-        for (int64_t i = 0; i < z->in; i++)
-            for (int64_t o = 0; o < z->out; o++)
-                for (int64_t tap = taps - 1; tap >= 0; tap--, to += item)
-                    memcpy(to, w + (size_t)(o * step + i * taps + tap) * item, item);
-}
-
 /* Computes the gradient of x as a convolution of g, the gradient of y. Requires stride 1. */
 static bool conv_of_gradient(const k_conv *z, rg_tensor *gx, const rg_tensor *g,
                              const rg_tensor *w) {
@@ -291,16 +239,18 @@ static bool conv_of_gradient(const k_conv *z, rg_tensor *gx, const rg_tensor *g,
     rg_tensor *weights = rgi_new(w->dtype, 1, (int64_t[]){ w->numel });
     if (!weights)
         return false;
-    conv_turn_taps(z, (rg_dtype)w->dtype, weights->data, w->data);
+    conv_taps taps = { z, weights->data, w->data, (int64_t)rgi_sizeof(w->dtype) };
+    K_BASE_LOOP(conv_turn_taps)(&taps, 0, z->groups, 0);
     const bool ok = slide_convolve(&turned, gx, g, weights, NULL);
     rgi_release(weights);
     return ok;
 }
 
 bool k_convolve_input(const k_conv *z, rg_tensor *gx, const rg_tensor *g, const rg_tensor *w) {
-    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(conv_backward_input);
+    static rg_work *const conv_backward_input_loops[K_DTYPES][K_COLUMNS] =
+        K_TABLE_FLOATS(conv_backward_input);
     const rg_dtype dtype = (rg_dtype)gx->dtype;
-    rg_work *work = K_LOOP_OF(loops, dtype, "conv");
+    rg_work *work = K_LOOP_OF(conv_backward_input_loops, dtype, "conv");
     if (!work || gx->numel == 0)
         return work;
     if (slide_pays(z) && g->numel > 0)
@@ -313,10 +263,18 @@ bool k_convolve_input(const k_conv *z, rg_tensor *gx, const rg_tensor *g, const 
     char *turned = rgi_alloc(bytes, RG_MEM_OTHER);
     if (!turned)
         return false;
-    for (int64_t i = 0; i < z->groups; i++) {
-        const size_t at = (size_t)(i * z->out * p.terms) * item;
-        p.turn(turned + at, z->out, w->data + at, p.terms, 1, z->out, p.terms, 1);
-    }
+    const int64_t step = z->out * p.terms * (int64_t)item;
+    conv_turning weights = { .turn = p.turn,
+                             .to = turned,
+                             .from = w->data,
+                             .to_group = step,
+                             .from_group = step,
+                             .to_row = z->out,
+                             .row = p.terms,
+                             .col = 1,
+                             .n = z->out,
+                             .k = p.terms };
+    K_BASE_LOOP(conv_turn)(&weights, 0, z->groups, 0);
     p.y = gx->data;
     p.x = g->data;
     p.w = turned;
@@ -340,18 +298,25 @@ static void conv_join_shares(const conv_plan *p, rg_tensor *gw, rg_tensor *sums)
         more.data += (size_t)(share * sum.numel) * item;
         k_run(k_add, &sum, &sum, &more);
     }
-    for (int64_t i = 0; i < z->groups; i++) {
-        char *to = gw->data + (size_t)(i * z->out * p->terms) * item;
-        const char *from = p->y + (size_t)(i * p->terms * p->wide) * item;
-        p->turn(to, p->terms, from, p->wide, 1, p->terms, z->out, 1);
-    }
+    conv_turning turning = { .turn = p->turn,
+                             .to = gw->data,
+                             .from = p->y,
+                             .to_group = z->out * p->terms * (int64_t)item,
+                             .from_group = p->terms * p->wide * (int64_t)item,
+                             .to_row = p->terms,
+                             .row = p->wide,
+                             .col = 1,
+                             .n = p->terms,
+                             .k = z->out };
+    K_BASE_LOOP(conv_turn)(&turning, 0, z->groups, 0);
 }
 
 bool k_convolve_weight(const k_conv *z, rg_tensor *gw, const rg_tensor *x, const rg_tensor *g) {
-    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(conv_backward_weight);
-    static rg_work *const slide_loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(slide_weight);
+    static rg_work *const conv_backward_weight_loops[K_DTYPES][K_COLUMNS] =
+        K_TABLE_FLOATS(conv_backward_weight);
+    static rg_work *const slide_weight_loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(slide_weight);
     const rg_dtype dtype = (rg_dtype)gw->dtype;
-    rg_work *work = K_LOOP_OF(loops, dtype, "conv");
+    rg_work *work = K_LOOP_OF(conv_backward_weight_loops, dtype, "conv");
     if (!work || gw->numel == 0)
         return work;
     if (g->numel == 0) {
@@ -380,7 +345,7 @@ bool k_convolve_weight(const k_conv *z, rg_tensor *gw, const rg_tensor *x, const
     if (slides)
         ok = slide_run(&p, dtype, parts,
                        p.wide * p.rows * z->window.to[1] + p.channels * p.plane + SLIDE_SLACK,
-                       K_LOOP_OF(slide_loops, dtype, "conv"));
+                       K_LOOP_OF(slide_weight_loops, dtype, "conv"));
     else
         ok = conv_run(&p, dtype, parts, conv_steps(&p) / (double)parts,
                       (p.channels * p.taps + p.wide) * p.stretch, work);

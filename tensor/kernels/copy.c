@@ -3,7 +3,7 @@
  */
 #include "copy.h"
 
-#include "kernels.h"
+#include "plans.h"
 #include "tensor/storage.h"
 
 #define K_LOOPS "loops/clear.h"
@@ -17,7 +17,10 @@ void rgi_copy_elements(rg_tensor *to, const rg_tensor *from) {
 }
 
 RG_HOT void rgi_clear(void *to, size_t bytes) {
-    K_BASE_LOOP(clear)((char *[]){ to }, (int64_t[]){ 1 }, (int64_t)bytes, NULL);
+    if (RG_LIKELY(k_set_now() != K_TRACED))
+        memset(to, 0, bytes);
+    else if (bytes)
+        K_BASE_LOOP(clear)(&(clearing){ to }, 0, (int64_t)bytes, 0);
 }
 
 RG_HOT void rgi_fill_zero(rg_tensor *t) {

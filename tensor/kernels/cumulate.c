@@ -1,7 +1,7 @@
 /*
  * cumulate.c: running sums, products and recurrences along one dim.
  */
-#include "kernels.h"
+#include "plans.h"
 
 #include <math.h>
 
@@ -9,13 +9,6 @@
 
 /* The number of adjacent lines (see below) that are computed together. */
 enum { CUMULATE_COLUMNS = 1024 };
-
-/* A line is the n elements along the dim. step[0], step[1] and step[2] are the distances in bytes
- * from one element of a line to the next in y, x and z. They are negative if the elements are read
- * in reverse order. */
-typedef struct {
-    int64_t n, step[3];
-} cumulate_along;
 
 #define K_LOOPS "loops/cumulate.h"
 #define K_TYPES_ALL
@@ -30,7 +23,13 @@ bool k_cumulate(rg_tensor *y, const rg_tensor *x, const rg_tensor *z, int dim, b
         [K_RECUR] = K_BASE_ALL(recur),
         [K_LOGCUMSUMEXP] = K_BASE_FLOATS(logcumsumexp),
     };
-    rg_loop *loop = K_BASE_LOOP_OF(loops[what], x->dtype, "cumulate");
+    static const char *const names[] = {
+        [K_CUMSUM] = "cumsum_loops",
+        [K_CUMPROD] = "cumprod_loops",
+        [K_RECUR] = "recur_loops",
+        [K_LOGCUMSUMEXP] = "logcumsumexp_loops",
+    };
+    rg_loop *loop = K_BASE_LOOP_NAMED(loops[what], names[what], x->dtype, "cumulate");
     if (!loop)
         return false;
     cumulate_along along = { .n = y->ndim ? y->size[dim] : 1 };

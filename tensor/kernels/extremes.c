@@ -1,15 +1,8 @@
 /*
  * extremes.c: maxima and minima over dims, and their indices along one dim.
  */
+#include "plans.h"
 #include "reduce.h"
-
-/* The results of k_max_dim, to which its loops write: the maxima (or minima, if `smallest`), and
- * their indices in the same order. */
-typedef struct {
-    char *values;
-    int64_t *indices;
-    bool smallest;
-} place_context;
 
 #define K_LOOPS "loops/extremes.h"
 #define K_TYPES_ALL
@@ -19,8 +12,8 @@ const k_reduction k_greatest = { "max", -INFINITY, INT64_MIN, K_TABLE_ALL(max) }
 const k_reduction k_least = { "min", INFINITY, INT64_MAX, K_TABLE_ALL(min) };
 
 bool k_max_dim(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim, bool smallest) {
-    static reduce_loop *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_ALL(place);
-    reduce_loop *loop = K_LOOP_OF(loops, x->dtype, "max");
+    static reduce_loop *const place_loops[K_DTYPES][K_COLUMNS] = K_TABLE_ALL(place);
+    reduce_loop *loop = K_LOOP_OF(place_loops, x->dtype, "max");
     if (!loop)
         return false;
     const place_context c = { .values = values->data,

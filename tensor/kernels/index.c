@@ -1,7 +1,8 @@
 /*
- * index.c: copies into slices, clearing of triangles, and elements that are selected by indices.
+ * index.c: copies into slices, clearing of triangles, indices of padded dims, and elements that are
+ * selected by indices.
  */
-#include "kernels.h"
+#include "plans.h"
 #include "tensor/shape.h"
 
 void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start) {
@@ -12,25 +13,28 @@ void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start) {
     rgi_copy_elements(&part, x);
 }
 
+#define K_LOOPS "loops/index_lines.h"
+#define K_TYPES_NONE
+#define K_BASE_ONLY
+#include "sets.h"
+
 void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above) {
     if (y->numel == 0)
         return;
-    const int64_t rows = y->size[y->ndim - 2];
-    const int64_t columns = y->size[y->ndim - 1];
-    const int64_t bytes = (int64_t)rgi_sizeof(y->dtype);
-    diagonal = RG_MAX(RG_MIN(diagonal, columns), -rows);
-    const int64_t lines = y->numel / columns;
-    for (int64_t i = 0; i < lines; i++) {
-        /* The column at which the row is cut. If the elements above the diagonal are cleared, this
-         * is the first column above the diagonal; if the elements below are cleared, it is the
-         * column of the diagonal. */
-        int64_t keep = RG_MAX(RG_MIN(i % rows + diagonal + above, columns), 0);
-        char *row = y->data + i * columns * bytes;
-        if (above)
-            memset(row + keep * bytes, 0, (size_t)((columns - keep) * bytes));
-        else
-            memset(row, 0, (size_t)(keep * bytes));
-    }
+    triangle_rows z = { .y = y->data,
+                        .rows = y->size[y->ndim - 2],
+                        .columns = y->size[y->ndim - 1],
+                        .bytes = (int64_t)rgi_sizeof(y->dtype),
+                        .above = above };
+    z.diagonal = RG_MAX(RG_MIN(diagonal, z.columns), -z.rows);
+    K_BASE_LOOP(clear_triangle)(&z, 0, y->numel / z.columns, 0);
+}
+
+void k_pad_indices(rg_tensor *index, k_pad_kind kind, int64_t n, int64_t left, int64_t right) {
+    pad_positions z = {
+        .to = (int64_t *)(void *)index->data, .n = n, .left = left, .right = right, .kind = kind
+    };
+    K_BASE_LOOP(pad_indices)(&z, 0, index->numel, 0);
 }
 
 /* ---- elements at indices --------------------------------------------------------- */
@@ -128,6 +132,10 @@ bool k_index_slices(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim
     return index_all(how, row, &base, &along, t->ndim ? t->stride[dim] : 0);
 }
 
+void k_index_offsets(rg_tensor *offsets, const rg_tensor *index, const k_index_dim *dim) {
+    rgi_each(2, (rg_tensor *[]){ offsets, (rg_tensor *)index }, K_BASE_LOOP(index_offsets), dim);
+}
+
 /* ---- checking indices ------------------------------------------------------------------------ */
 
 typedef struct {
@@ -144,8 +152,7 @@ K_INLINE uint64_t index_outside(const char *at, int64_t stride, int64_t n, const
     const uint64_t high = (uint64_t)c->high - 1;
     uint64_t outside = 0;
     /* An unrolled loop needs half as many instructions. */
-    _Pragma("GCC unroll 16")
-    for (int64_t i = 0; i < n; i++) {
+    _Pragma("GCC unroll 16") for (int64_t i = 0; i < n; i++) {
         uint64_t v = *(const uint64_t *)(at + i * stride);
         outside |= (v - low) | (high - v);
     }

@@ -529,6 +529,29 @@ bool k_index_within(const rg_tensor *index, int64_t low, int64_t high, int64_t *
 /* For each matrix in the last two dims of a contiguous tensor, sets the elements above a diagonal
  * to 0, or, if `above` is false, the elements below it. */
 void k_clear_triangle(rg_tensor *y, int64_t diagonal, bool above);
+/* Writes to `index`, for each position of a dim of size n that is padded by `left` and `right`, the
+ * index of the element that it gets. */
+typedef enum { K_PAD_REFLECT, K_PAD_REPLICATE, K_PAD_CIRCULAR } k_pad_kind;
+void k_pad_indices(rg_tensor *index, k_pad_kind kind, int64_t n, int64_t left, int64_t right);
+
+/* The first index that is out of bounds. `at` is its value. `dim` is the number of the index tensor
+ * that holds it, and `size` the size of the dim that this tensor indexes. `where` points to the
+ * index's element in the tensor of offsets; it is NULL if all indices are in bounds. */
+typedef struct {
+    int dim;
+    int64_t at, size;
+    const char *where;
+} k_index_bad;
+/* One of several index tensors: its number `dim`, the size and the stride of the dim that it
+ * indexes, and where an index that is out of bounds is stored. */
+typedef struct {
+    int dim;
+    int64_t size, stride;
+    k_index_bad *bad;
+} k_index_dim;
+/* Adds index * stride to the offsets, for each element of an index tensor of int64, which are
+ * broadcast to the offsets. A negative index counts from the end. */
+void k_index_offsets(rg_tensor *offsets, const rg_tensor *index, const k_index_dim *dim);
 /* Copies x to a slice of y: y.narrow(dim, start, x.size(dim)) = x. */
 void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start);
 
@@ -551,6 +574,10 @@ static inline int64_t k_rank(double v, bool descending) {
     int64_t key = v != v ? INT64_MAX : bits.i ^ (bits.i >> 63 & INT64_MAX);
     return key ^ -(int64_t)descending;
 }
+
+/* A loop of k_searchsorted. */
+typedef void k_search_loop(int64_t *to, const void *sorted, const void *values, int64_t n,
+                           int64_t count, int64_t per_row, bool right);
 
 /* Computes the ranked items of n elements. The elements are `step` bytes apart, beginning at x. */
 typedef void k_ranks(k_ranked *q, const char *x, int64_t step, int64_t n, bool descending);

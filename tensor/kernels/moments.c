@@ -26,8 +26,8 @@ bool k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims) {
  * dtype. */
 static bool moments_spread(rg_tensor *m2, const rg_tensor *mean, const rg_tensor *x,
                            uint32_t dims) {
-    static rg_loop *const loops[K_DTYPES] = K_BASE_FLOATS(spread);
-    rg_loop *loop = K_BASE_LOOP_OF(loops, x->dtype, "var");
+    static rg_loop *const spread_loops[K_DTYPES] = K_BASE_FLOATS(spread);
+    rg_loop *loop = K_BASE_LOOP_OF(spread_loops, x->dtype, "var");
     if (!loop)
         return false;
     rg_tensor around = k_reduce_kept(mean, x, dims);

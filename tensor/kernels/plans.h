@@ -7,6 +7,13 @@
 
 #include "kernels.h"
 
+/* ---- copy.c ---- */
+
+/* The bytes that are set to 0. */
+typedef struct {
+    char *to;
+} clearing;
+
 /* ---- normalize.c ---- */
 
 /* The operands of k_normalize. groups, n and per are fields of z. Each group of rows has n / per
@@ -74,3 +81,169 @@ typedef struct {
     char *room;
     size_t bytes;
 } attention_plan;
+
+/* ---- conv.c ---- */
+
+/* The plan of a call, which all its tasks share and read. */
+typedef struct {
+    const k_conv *z;
+    /* The elements of the tensors. For the gradient of x by im2col, y points to this gradient, x to
+     * the gradient of y, and w to the transposed weights (groups, terms, out). For the gradient of
+     * w, w points to the gradient of y, and y to the sums (shares, groups, terms, wide). */
+    char *y;
+    const char *x, *w, *bias;
+    /* `taps` is the number of taps of a kernel. `terms` is the number of terms in the sum of an
+     * output element: the channels of x in a group, times the taps. `pixels` is the number of
+     * pixels of an image of y. */
+    int64_t taps, terms, pixels;
+    /* The number of pixels in a stretch, and the number of stretches of an image. */
+    int64_t stretch, stretches;
+    /* The layout for stride 1, where a stretch is a strip of `rows` rows of windows. The copy of x
+     * has lines of `width` elements. The part for one channel is a plane of `plane` elements. Term
+     * l of a sum reads the element at offset at[l] from the window's first element. */
+    int64_t rows, width, plane;
+    int64_t *at;
+    /* The gradients are computed in blocks of `channels` channels of x. Each group has `blocks`
+     * such blocks. */
+    int64_t channels, blocks;
+    /* The number of parts into which the batch is split for the gradient of w. Each part has sums
+     * of its own, and a row of these sums has `wide` elements. */
+    int64_t shares, wide;
+    k_product *product;
+    k_turn *turn;
+    /* Scratch memory for all workers, of `bytes` bytes for each worker. */
+    char *room;
+    size_t bytes;
+} conv_plan;
+
+/* The arguments of a convolution of integers. Products and sums wrap around on overflow. */
+typedef struct {
+    const k_conv *z;
+    void *y;
+    const void *x, *w, *bias;
+} conv_whole;
+
+/* A matrix of n rows and k columns for each group, which is transposed. `from` and `to` are the
+ * first group's matrices; the next ones begin from_group and to_group bytes further on. row, col
+ * and to_row are as in k_turn. */
+typedef struct {
+    k_turn *turn;
+    char *to;
+    const char *from;
+    int64_t to_group, from_group, to_row, row, col, n, k;
+} conv_turning;
+
+/* The weights of conv_turn_taps: `to` and `from`, whose elements have `bytes` bytes. */
+typedef struct {
+    const k_conv *z;
+    char *to;
+    const char *from;
+    int64_t bytes;
+} conv_taps;
+
+/* ---- pool.c ---- */
+
+/* The operands of a call, which all its tasks share. A task is a range of planes. */
+typedef struct {
+    const k_pool *p;
+    char *y, *x;
+    int64_t *indices;
+} pool_work;
+
+/* ---- recurrent.c ---- */
+
+/* The plan of a call, which all its tasks share. The pointers lead to the elements of contiguous
+ * tensors, which are named as in kernels.h, and to the packed weights. `room` is scratch memory for
+ * all workers, of `bytes` bytes for each worker. */
+typedef struct {
+    const k_recurrent *z;
+    const char *gates_in, *bias, *h_0, *c_0, *weight;
+    char *y, *c, *gates;
+    const char *g_y, *g_c;
+    char *g_in, *g_hidden, *g_h_0, *g_c_0;
+    /* gates_wide is the length of a row of gates, which forward uses, and from_wide the length of a
+     * row of weights, which backward uses. Both are rounded up to whole panels. */
+    int64_t gates_wide, from_wide;
+    k_product *product;
+    char *room;
+    size_t bytes;
+} recur_plan;
+
+/* ---- distance.c ---- */
+
+/* The operands of a call. In each item of the batch, matrix a has `rows` rows and b has `others`
+ * rows, all of n elements. Forward writes to y the distance of each row of a from each row of b.
+ * Backward reads y and its gradient g, and writes the gradient of a to `to`. If `turned`, g and y
+ * are transposed: they have one row for each row of b. */
+typedef struct {
+    int64_t rows, others, n;
+    double p;
+    bool turned;
+    const char *a, *b, *g;
+    char *y, *to;
+} distance_context;
+
+/* ---- cumulate.c ---- */
+
+/* A line is the n elements along the dim. step[0], step[1] and step[2] are the distances in bytes
+ * from one element of a line to the next in y, x and z. They are negative if the elements are read
+ * in reverse order. */
+typedef struct {
+    int64_t n, step[3];
+} cumulate_along;
+
+/* ---- extremes.c ---- */
+
+/* The results of k_max_dim, to which its loops write: the maxima (or minima, if `smallest`), and
+ * their indices in the same order. */
+typedef struct {
+    char *values;
+    int64_t *indices;
+    bool smallest;
+} place_context;
+
+/* ---- sort.c and select.c ---- */
+
+/* The lines of a call: each has n elements of `bytes` bytes. `rank` computes the keys of a line,
+ * and `room` has the ranked items of the current line. The first k elements of the sorted order are
+ * wanted, in order if `sorted`. If `top`, k_top finds only these, without sorting the rest.
+ * step[0], step[1] and step[2] are the distances in bytes from one element of a line to the next in
+ * values, indices and x. */
+typedef struct {
+    k_ranked *room;
+    k_ranks *rank;
+    int64_t n, k, step[3];
+    size_t bytes;
+    bool descending, sorted, top;
+} sort_context;
+
+/* The lines of a call: each has n elements of `bytes` bytes. step[0], step[1] and step[2] are the
+ * distances in bytes from one element of a line to the next in values, indices and x. k is the
+ * place that the selected element has in ascending order, counted from 1; if k is 0, the median is
+ * selected. `rank` computes a key for each element of a line: an integer that sorts as the element
+ * does. `room` has the keys of the current line, each with the index of its element. `floats` is
+ * set if x is floating, so that a line may have a NaN. */
+typedef struct {
+    k_ranked *room;
+    k_ranks *rank;
+    int64_t n, k, step[3];
+    size_t bytes;
+    bool floats;
+} select_context;
+
+/* ---- index.c ---- */
+
+/* The matrices of y, whose elements have `bytes` bytes. Elements above the diagonal are cleared if
+ * `above`, else elements below it. */
+typedef struct {
+    char *y;
+    int64_t rows, columns, bytes, diagonal;
+    bool above;
+} triangle_rows;
+
+/* The dim of size n that is padded, and the indices of its new positions. */
+typedef struct {
+    int64_t *to;
+    int64_t n, left, right;
+    k_pad_kind kind;
+} pad_positions;

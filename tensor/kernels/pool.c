@@ -2,7 +2,7 @@
  * pool.c: max pooling and mean pooling, which compute the maximum or the mean of windows that slide
  * over planes, and their gradients. loops/pool.h computes a row of windows.
  */
-#include "kernels.h"
+#include "plans.h"
 #include "tensor/error.h"
 #include "window.h"
 
@@ -40,13 +40,6 @@ static inline bool pool_one_by_one(const k_pool *p) {
     return p->adaptive || (z->to[1] < POOL_FEW && z->dilation[0] == 1 && z->dilation[1] == 1);
 }
 
-/* The operands of a call, which all its tasks share. A task is a range of planes. */
-typedef struct {
-    const k_pool *p;
-    char *y, *x;
-    int64_t *indices;
-} pool_work;
-
 #define K_LOOPS "loops/pool.h"
 #define K_TYPES_NUMBERS
 #include "sets.h"
@@ -69,22 +62,24 @@ bool k_max_pool(const k_pool *p, rg_tensor *y, rg_tensor *indices, const rg_tens
     const double plane = (double)p->window.size[0] * (double)p->window.size[1];
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, rgi_sizeof(y->dtype) == 4 && plane > INT32_MAX, NULL,
                   "a plane of %.0f elements is too large", plane);
-    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_NUMBERS(pool_max);
-    return pool_run(p, K_LOOP_OF(loops, y->dtype, "max_pool2d"), y, indices, x);
+    static rg_work *const pool_max_loops[K_DTYPES][K_COLUMNS] = K_TABLE_NUMBERS(pool_max);
+    return pool_run(p, K_LOOP_OF(pool_max_loops, y->dtype, "max_pool2d"), y, indices, x);
 }
 
 bool k_max_pool_backward(const k_pool *p, rg_tensor *gx, const rg_tensor *indices,
                          const rg_tensor *g) {
-    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_NUMBERS(pool_max_backward);
-    return pool_run(p, K_LOOP_OF(loops, gx->dtype, "max_pool2d"), gx, indices, g);
+    static rg_work *const pool_max_backward_loops[K_DTYPES][K_COLUMNS] =
+        K_TABLE_NUMBERS(pool_max_backward);
+    return pool_run(p, K_LOOP_OF(pool_max_backward_loops, gx->dtype, "max_pool2d"), gx, indices, g);
 }
 
 bool k_mean_pool(const k_pool *p, rg_tensor *y, const rg_tensor *x) {
-    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_NUMBERS(pool_mean);
-    return pool_run(p, K_LOOP_OF(loops, y->dtype, "avg_pool2d"), y, NULL, x);
+    static rg_work *const pool_mean_loops[K_DTYPES][K_COLUMNS] = K_TABLE_NUMBERS(pool_mean);
+    return pool_run(p, K_LOOP_OF(pool_mean_loops, y->dtype, "avg_pool2d"), y, NULL, x);
 }
 
 bool k_mean_pool_backward(const k_pool *p, rg_tensor *gx, const rg_tensor *g) {
-    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_NUMBERS(pool_mean_backward);
-    return pool_run(p, K_LOOP_OF(loops, gx->dtype, "avg_pool2d"), gx, NULL, g);
+    static rg_work *const pool_mean_backward_loops[K_DTYPES][K_COLUMNS] =
+        K_TABLE_NUMBERS(pool_mean_backward);
+    return pool_run(p, K_LOOP_OF(pool_mean_backward_loops, gx->dtype, "avg_pool2d"), gx, NULL, g);
 }

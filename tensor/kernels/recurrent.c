@@ -3,7 +3,7 @@
  * computes all time steps for some rows of the batch. So no time step waits for another thread, and
  * the weights stay in the thread's L2 cache. loops/recurrent.h computes the rows.
  */
-#include "kernels.h"
+#include "plans.h"
 #include "smooth.h"
 #include "tensor/memory.h"
 
@@ -15,23 +15,6 @@ enum {
     RECUR_ROUND = 8,
     RECUR_MOST = 64
 };
-
-/* The plan of a call, which all its tasks share. The pointers lead to the elements of contiguous
- * tensors, which are named as in kernels.h, and to the packed weights. `room` is scratch memory for
- * all workers, of `bytes` bytes for each worker. */
-typedef struct {
-    const k_recurrent *z;
-    const char *gates_in, *bias, *h_0, *c_0, *weight;
-    char *y, *c, *gates;
-    const char *g_y, *g_c;
-    char *g_in, *g_hidden, *g_h_0, *g_c_0;
-    /* gates_wide is the length of a row of gates, which forward uses, and from_wide the length of a
-     * row of weights, which backward uses. Both are rounded up to whole panels. */
-    int64_t gates_wide, from_wide;
-    k_product *product;
-    char *room;
-    size_t bytes;
-} recur_plan;
 
 /* Returns the number of gates for each hidden element. */
 static int recur_gates(k_recurrent_kind kind) {
@@ -58,10 +41,11 @@ static int64_t recur_panels(int64_t n) { return (n + RECUR_PANEL - 1) / RECUR_PA
  * memory runs out, or if there is no loop for the dtype. */
 static bool recur_run(recur_plan *p, const rg_tensor *weight, bool turned, int64_t room,
                       rg_work *work) {
-    static k_recurrent_pack *const packs[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(recur_pack);
+    static k_recurrent_pack *const recur_pack_loops[K_DTYPES][K_COLUMNS] =
+        K_TABLE_FLOATS(recur_pack);
     const k_recurrent *z = p->z;
     const rg_dtype dtype = (rg_dtype)weight->dtype;
-    k_recurrent_pack *pack = K_LOOP_OF(packs, dtype, "recurrent");
+    k_recurrent_pack *pack = K_LOOP_OF(recur_pack_loops, dtype, "recurrent");
     p->product = k_direct_product(dtype);
     if (!work || !pack || !p->product)
         return false;
@@ -95,7 +79,7 @@ static recur_plan recur_plan_of(const k_recurrent *z) {
 
 bool k_recur(const k_recurrent *z, const k_recurrent_values *v, const rg_tensor *gates_in,
              const rg_tensor *weight, const rg_tensor *bias) {
-    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(recur_forward);
+    static rg_work *const recur_forward_loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(recur_forward);
     recur_plan p = recur_plan_of(z);
     p.gates_in = gates_in->data;
     p.bias = recur_data(bias);
@@ -104,13 +88,14 @@ bool k_recur(const k_recurrent *z, const k_recurrent_values *v, const rg_tensor 
     p.y = v->y->data;
     p.c = recur_data(v->c);
     p.gates = recur_data(v->gates);
-    rg_work *work = K_LOOP_OF(loops, weight->dtype, "recurrent");
+    rg_work *work = K_LOOP_OF(recur_forward_loops, weight->dtype, "recurrent");
     return recur_run(&p, weight, true, p.gates_wide, work);
 }
 
 bool k_recur_backward(const k_recurrent *z, const k_recurrent_values *v,
                       const k_recurrent_gradients *g, const rg_tensor *weight) {
-    static rg_work *const loops[K_DTYPES][K_COLUMNS] = K_TABLE_FLOATS(recur_backward);
+    static rg_work *const recur_backward_loops[K_DTYPES][K_COLUMNS] =
+        K_TABLE_FLOATS(recur_backward);
     recur_plan p = recur_plan_of(z);
     p.h_0 = v->h_0->data;
     p.c_0 = recur_data(v->c_0);
@@ -123,6 +108,6 @@ bool k_recur_backward(const k_recurrent *z, const k_recurrent_values *v,
     p.g_hidden = g->hidden->data;
     p.g_h_0 = g->h_0->data;
     p.g_c_0 = recur_data(g->c_0);
-    rg_work *work = K_LOOP_OF(loops, weight->dtype, "recurrent");
+    rg_work *work = K_LOOP_OF(recur_backward_loops, weight->dtype, "recurrent");
     return recur_run(&p, weight, false, p.from_wide + 2 * z->hidden, work);
 }

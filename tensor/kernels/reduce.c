@@ -173,7 +173,7 @@ RG_HOT bool k_reduce(const k_reduction *kind, rg_tensor *y, const rg_tensor *x, 
 }
 
 bool k_finish(finish_loop *loop, rg_tensor *y, double number, const rg_tensor *other) {
-    if (loop)
+    if (loop && y->numel)
         loop(y->data, y->numel, number, other ? other->data : NULL);
     return loop;
 }

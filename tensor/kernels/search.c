@@ -10,14 +10,11 @@
 
 /* ---- searchsorted ---------------------------------------------------------------------- */
 
-typedef void search_loop(int64_t *to, const void *sorted, const void *values, int64_t n,
-                         int64_t count, int64_t per_row, bool right);
-
 bool k_searchsorted(rg_tensor *y, const rg_tensor *sorted, const rg_tensor *values, bool right) {
-    static search_loop *const loops[K_DTYPES] = K_BASE_NUMBERS(search);
+    static k_search_loop *const search_loops[K_DTYPES] = K_BASE_NUMBERS(search);
     if (values->numel == 0)
         return true;
-    search_loop *loop = K_BASE_LOOP_OF(loops, values->dtype, "searchsorted");
+    k_search_loop *loop = K_BASE_LOOP_OF(search_loops, values->dtype, "searchsorted");
     if (!loop)
         return false;
     int64_t n = sorted->size[sorted->ndim - 1];

@@ -2,7 +2,7 @@
  * select.c: the k-th smallest element along one dim, and the median. (Whole lines are sorted by
  * sort.c.)
  */
-#include "kernels.h"
+#include "plans.h"
 #include "tensor/storage.h"
 
 /* ---- the k-th smallest of n items ------------------------------------------------------------ */
@@ -65,20 +65,6 @@ static void select_kth(k_ranked *q, int64_t n, int64_t k) {
 
 /* ---- the lines along a dim ------------------------------------------------------------------- */
 
-/* The lines of a call: each has n elements of `bytes` bytes. step[0], step[1] and step[2] are the
- * distances in bytes from one element of a line to the next in values, indices and x. k is the
- * place that the selected element has in ascending order, counted from 1; if k is 0, the median is
- * selected. `rank` computes a key for each element of a line: an integer that sorts as the element
- * does. `room` has the keys of the current line, each with the index of its element. `floats` is
- * set if x is floating, so that a line may have a NaN. */
-typedef struct {
-    k_ranked *room;
-    k_ranks *rank;
-    int64_t n, k, step[3];
-    size_t bytes;
-    bool floats;
-} select_context;
-
 /* Returns the index of the first NaN among n ranked items, or -1 if there is none. The key of a NaN
  * is INT64_MAX. */
 static int64_t select_nan(const k_ranked *q, int64_t n) {
@@ -122,17 +108,10 @@ static int64_t select_place(const select_context *c, const char *x) {
     return c->room[c->k - 1].index;
 }
 
-/* Finds the k-th smallest element, or the median, in each of `lines` lines. p[] are the addresses
- * of values, indices and x. */
-static void select_lines(char *const p[], const int64_t s[], int64_t lines, const void *context) {
-    const select_context *c = context;
-    for (int64_t j = 0; j < lines; j++) {
-        const char *x = p[2] + j * s[2];
-        const int64_t at = select_place(c, x);
-        memcpy(p[0] + j * s[0], x + at * c->step[2], c->bytes);
-        *(int64_t *)(p[1] + j * s[1]) = at;
-    }
-}
+#define K_LOOPS "loops/select_lines.h"
+#define K_TYPES_NONE
+#define K_BASE_ONLY
+#include "sets.h"
 
 static bool select_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim,
                        int64_t k) {
@@ -152,7 +131,7 @@ static bool select_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x
         return false;
     c.room = (k_ranked *)(void *)room->data;
     rg_tensor *t[] = { values, indices, (rg_tensor *)x };
-    k_lines(3, t, dim, false, c.step, select_lines, &c);
+    k_lines(3, t, dim, false, c.step, K_BASE_LOOP(select_lines), &c);
     rgi_release(room);
     return true;
 }

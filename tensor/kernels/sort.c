@@ -2,6 +2,7 @@
  * sort.c: sorts along one dim, and finds the first k elements of the sorted order (with top.c).
  */
 #include "merge_sort.h"
+#include "plans.h"
 #include "tensor/storage.h"
 
 #define K_LOOPS "loops/rank.h"
@@ -10,8 +11,8 @@
 #include "sets.h"
 
 k_ranks *k_ranks_of(rg_dtype dtype) {
-    static k_ranks *const loops[K_DTYPES] = K_BASE_ALL(rank);
-    return K_BASE_LOOP_OF(loops, dtype, "sort");
+    static k_ranks *const rank_loops[K_DTYPES] = K_BASE_ALL(rank);
+    return K_BASE_LOOP_OF(rank_loops, dtype, "sort");
 }
 
 /* ---- sorting by key -------------------------------------------------------------------------- */
@@ -62,38 +63,10 @@ k_ranked *k_sort_ranked(k_ranked *q, k_ranked *aside, int64_t n) {
 
 /* ---- the lines along a dim ------------------------------------------------------------------- */
 
-/* The lines of a call: each has n elements of `bytes` bytes. `rank` computes the keys of a line,
- * and `room` has the ranked items of the current line. The first k elements of the sorted order are
- * wanted, in order if `sorted`. If `top`, k_top finds only these, without sorting the rest.
- * step[0], step[1] and step[2] are the distances in bytes from one element of a line to the next in
- * values, indices and x. */
-typedef struct {
-    k_ranked *room;
-    k_ranks *rank;
-    int64_t n, k, step[3];
-    size_t bytes;
-    bool descending, sorted, top;
-} sort_context;
-
-/* Sorts each of `lines` lines. p[] are the addresses of values, indices and x. */
-static void sort_lines(char *const p[], const int64_t s[], int64_t lines, const void *context) {
-    const sort_context *c = context;
-    for (int64_t j = 0; j < lines; j++) {
-        char *values = p[0] + j * s[0];
-        char *indices = p[1] + j * s[1];
-        const char *x = p[2] + j * s[2];
-        k_ranked *q = c->room;
-        c->rank(q, x, c->step[2], c->n, c->descending);
-        if (c->top)
-            k_top(q, c->n, c->k, c->sorted);
-        else
-            q = k_sort_ranked(q, q + c->n, c->n);
-        for (int64_t i = 0; i < c->k; i++) {
-            memcpy(values + i * c->step[0], x + q[i].index * c->step[2], c->bytes);
-            *(int64_t *)(indices + i * c->step[1]) = q[i].index;
-        }
-    }
-}
+#define K_LOOPS "loops/sort_lines.h"
+#define K_TYPES_NONE
+#define K_BASE_ONLY
+#include "sets.h"
 
 static bool sort_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, int dim,
                      sort_context c) {
@@ -114,7 +87,7 @@ static bool sort_run(rg_tensor *values, rg_tensor *indices, const rg_tensor *x, 
         return false;
     c.room = (k_ranked *)(void *)room->data;
     rg_tensor *t[] = { values, indices, (rg_tensor *)x };
-    k_lines(3, t, dim, false, c.step, sort_lines, &c);
+    k_lines(3, t, dim, false, c.step, K_BASE_LOOP(sort_lines), &c);
     rgi_release(room);
     return true;
 }

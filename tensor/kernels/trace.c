@@ -174,6 +174,8 @@ static void note_field(const k_field *f, const char *at, const char *loop) {
     k_function *function;
     if (f->kind == K_PLACE) {
         note_pointer(f, at, loop);
+    } else if (f->kind == K_NULL) {
+        note_null();
     } else if (f->kind == K_BEGIN) {
         note_struct(f->of, at, NULL, loop);
     } else if (f->kind == K_FUNCTION) {
@@ -256,11 +258,15 @@ static void trace_map(char *const p[], const int64_t s[], int64_t n, const void 
 }
 
 /* The same for a loop that reads or writes other elements than these, behind the addresses of its
- * operands, which therefore aren't noted as numbers. */
+ * operands but the first, which therefore aren't noted as numbers. */
 static void trace_places(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const trace_loop *of = &map_loop;
     note_call(of, call_map);
-    note_addresses(p, of->operands, of->name);
+    note_begin("char *");
+    note_operand(p[0], s[0], n, of->dtype, of->name);
+    for (int k = 1; k < of->operands; k++)
+        note_place(p[k], of->name);
+    note_end();
     note_array(s, of->operands);
     note_int64(n);
     note_reads(of, context);
@@ -323,6 +329,48 @@ static void trace_softmax(const softmax_rows *z, char *const p[], int64_t rows) 
     in_loop = false;
 }
 
+/* ---- searches and packed weights ------------------------------------------------------------- */
+
+static trace_loop search_loop_of, pack_loop_of;
+
+static void call_search(k_function *loop, const k_argument a[]) {
+    ((k_search_loop *)loop)(a[0].address, a[1].address, a[2].address, a[3].whole, a[4].whole,
+                            a[5].whole, a[6].whole);
+}
+
+static void trace_search(int64_t *to, const void *sorted, const void *values, int64_t n,
+                         int64_t count, int64_t per_row, bool right) {
+    const trace_loop *of = &search_loop_of;
+    note_call(of, call_search);
+    note_place(to, of->name);
+    note_place(sorted, of->name);
+    note_place(values, of->name);
+    note_int64(n);
+    note_int64(count);
+    note_int64(per_row);
+    note_bool(right);
+    note_call_ends();
+    ((k_search_loop *)of->function)(to, sorted, values, n, count, per_row, right);
+    in_loop = false;
+}
+
+static void call_pack(k_function *loop, const k_argument a[]) {
+    ((k_recurrent_pack *)loop)(a[0].address, a[1].address, a[2].whole, a[3].whole, a[4].whole);
+}
+
+static void trace_pack(void *to, const void *from, int64_t rows, int64_t columns, bool turned) {
+    const trace_loop *of = &pack_loop_of;
+    note_call(of, call_pack);
+    note_place(to, of->name);
+    note_place(from, of->name);
+    note_int64(rows);
+    note_int64(columns);
+    note_bool(turned);
+    note_call_ends();
+    ((k_recurrent_pack *)of->function)(to, from, rows, columns, turned);
+    in_loop = false;
+}
+
 /* ---- products of matrices -------------------------------------------------------------------- */
 
 typedef void matmul_product(const k_product_sizes *z, void *y, const void *c, const void *a,
@@ -371,22 +419,32 @@ static void trace_tiny(const k_product_sizes *z, void *y, const void *a, const v
 
 /* ---- tasks for the threads ------------------------------------------------------------------- */
 
-static trace_loop work_loop;
+static trace_loop work_loop, aside_loop;
 
 static void call_work(k_function *loop, const k_argument a[]) {
     ((rg_work *)loop)(a[0].address, a[1].whole, a[2].whole, 0);
 }
 
-static void trace_work(void *context, int64_t begin, int64_t end, int worker) {
-    const trace_loop *of = &work_loop;
+static void note_work(const trace_loop *of, void *context, int64_t begin, int64_t end) {
     note_call(of, call_work);
     note_reads(of, context);
     note_int64(begin);
     note_int64(end);
     note_int64(0);
     note_call_ends();
-    ((rg_work *)of->function)(context, begin, end, worker);
+    ((rg_work *)of->function)(context, begin, end, 0);
     in_loop = false;
+}
+
+static void trace_work(void *context, int64_t begin, int64_t end, int worker) {
+    (void)worker;
+    note_work(&work_loop, context, begin, end);
+}
+
+/* The same for a loop that a kernel may look up and call while it holds another one. */
+static void trace_aside(void *context, int64_t begin, int64_t end, int worker) {
+    (void)worker;
+    note_work(&aside_loop, context, begin, end);
 }
 
 /* ---- losses of classes ----------------------------------------------------------------------- */
@@ -551,6 +609,7 @@ static const char *const dtype_suffixes[] = { RG_DTYPES(SUFFIX, ) };
 #define COPIES(name, operands, reads) ROW(name, operands, trace_places, &map_loop, reads, true)
 #define FINISH(name)                  ROW(name, 0, trace_finish, &finish_loop_of, NULL, false)
 #define WORK(name, reads)             ROW(name, 0, trace_work, &work_loop, reads, false)
+#define ASIDE(name, reads)            ROW(name, 0, trace_aside, &aside_loop, reads, false)
 #define NLL(name)     ROW(name, 0, trace_nll, &nll_loop_of, &k_nll_rows_struct, false)
 #define SOFTMAX(name) ROW(name, 3, trace_softmax, &softmax_loop_of, &k_softmax_rows_struct, false)
 #define BY_ADDRESS(name)              ROW(name, 0, NULL, NULL, NULL, false)
@@ -582,14 +641,52 @@ static const trace_row trace_rows[] = {
     FINISH("moments_divide")
     WORK("norm", &k_norm_work_struct)
     WORK("norm_backward", &k_norm_slopes_struct)
-    WORK("norm_join", &k_norm_slopes_struct)
+    ASIDE("norm_join", &k_norm_slopes_struct)
     WORK("batch_forward", &k_batch_work_struct)
     WORK("batch_backward", &k_batch_work_struct)
     WORK("attention_forward", &k_attention_plan_struct)
     WORK("attention_backward", &k_attention_plan_struct)
     WORK("attention_lanes_forward", &k_attention_plan_struct)
     WORK("attention_lanes_backward", &k_attention_plan_struct)
-    PLACES("clear", 1, NULL)
+    ASIDE("clear", &k_clearing_struct)
+    WORK("slide_forward", &k_conv_plan_struct)
+    WORK("slide_weight", &k_conv_plan_struct)
+    ASIDE("slide_offsets", &k_conv_plan_struct)
+    WORK("conv_forward", &k_conv_plan_struct)
+    WORK("conv_backward_input", &k_conv_plan_struct)
+    WORK("conv_backward_weight", &k_conv_plan_struct)
+    ASIDE("conv_turn", &k_conv_turning_struct)
+    ASIDE("conv_turn_taps", &k_conv_taps_struct)
+    WORK("whole_forward", &k_conv_whole_struct)
+    WORK("pool_max", &k_pool_work_struct)
+    WORK("pool_max_backward", &k_pool_work_struct)
+    WORK("pool_mean", &k_pool_work_struct)
+    WORK("pool_mean_backward", &k_pool_work_struct)
+    WORK("recur_forward", &k_recur_plan_struct)
+    WORK("recur_backward", &k_recur_plan_struct)
+    ROW("recur_pack", 0, trace_pack, &pack_loop_of, NULL, false)
+    WORK("distance_rows", &k_distance_struct)
+    WORK("distance_grad_rows", &k_distance_struct)
+    PLACES("cumsum", 3, &k_cumulate_along_struct)
+    PLACES("cumprod", 3, &k_cumulate_along_struct)
+    PLACES("recur", 3, &k_cumulate_along_struct)
+    PLACES("logcumsumexp", 3, &k_cumulate_along_struct)
+    ROW("place", 0, trace_reduce, &reduce_loop_of, &k_place_block_struct, false)
+    PLACES("spread", 3, NULL)
+    FINISH("norm_power")
+    FINISH("logsumexp_finite")
+    FINISH("logsumexp_log")
+    FINISH("counts_reach")
+    PLACES("index_multiply", 3, &k_step_struct)
+    PLACES("index_max", 3, &k_step_struct)
+    PLACES("index_min", 3, &k_step_struct)
+    PLACES("index_offsets", 2, &k_index_dim_struct)
+    WORK("clear_triangle", &k_triangle_struct)
+    WORK("pad_indices", &k_pad_positions_struct)
+    ROW("search", 0, trace_search, &search_loop_of, NULL, false)
+    BY_ADDRESS("rank")
+    PLACES("sort_lines", 3, &k_sort_struct)
+    PLACES("select_lines", 3, &k_select_struct)
 };
 /* clang-format on */
 

@@ -183,37 +183,113 @@ static void gpt(model *m) {
     input(m, rg_randint(0, 27, 2, 24));
     input(m, rg_randint(0, 27, 2, 24));
     m->forward = gpt_forward;
-    /* ---- optimizers -------------------------------------------------------------------------- */
+}
 
-    static rg_optim *sgd(rg_list p) { return rg_optim_sgd(p, .lr = 0.05); }
-    static rg_optim *momentum(rg_list p) {
-        return rg_optim_sgd(p, .lr = 0.01, .momentum = 0.9, .dampening = 0.1, .weight_decay = 1e-3);
-    }
-    static rg_optim *nesterov(rg_list p) {
-        return rg_optim_sgd(p, .lr = 0.01, .momentum = 0.9, .nesterov = true);
-    }
-    static rg_optim *adam(rg_list p) { return rg_optim_adam(p, .lr = 0.01); }
-    static rg_optim *adam_maximized(rg_list p) {
-        return rg_optim_adam(p, .lr = 1e-3, .betas = { 0.8, 0.95 }, .weight_decay = 0.1,
-                             .amsgrad = true, .maximize = true);
-    }
-    static rg_optim *adamw(rg_list p) { return rg_optim_adamw(p, .lr = 0.01); }
-    static rg_optim *rmsprop(rg_list p) { return rg_optim_rmsprop(p, .lr = 1e-3); }
-    static rg_optim *rmsprop_centered(rg_list p) {
-        return rg_optim_rmsprop(p, .lr = 1e-3, .momentum = 0.5, .centered = true);
-    }
-    static rg_optim *adagrad(rg_list p) { return rg_optim_adagrad(p, .lr = 0.1, .lr_decay = 0.01); }
-    static rg_optim *lion(rg_list p) { return rg_optim_lion(p, .lr = 1e-3, .weight_decay = 0.1); }
-    static rg_optim *nadam(rg_list p) { return rg_optim_nadam(p, .lr = 0.01); }
-    static rg_optim *radam(rg_list p) { return rg_optim_radam(p, .lr = 0.01); }
+static rg_tensor *lenet_forward(model *m) {
+    return rg_cross_entropy(rg_call(m->module, m->input[0]), m->input[1]);
+}
 
-    /* Two groups with other options, of which the second one has a momentum. */
-    static rg_optim *groups(rg_list p) {
-        const rg_list first = { p.n - 1, p.v }, last = { 1, p.v + p.n - 1 };
-        rg_optim *o = rg_optim_sgd(first, .lr = 0.05);
-        rg_optim_add_group(o, last, .lr = 0.01, .momentum = 0.9);
-        return o;
-    }
+static void lenet(model *m) {
+    m->module = (rg_module *)rg_nn_sequential(
+        rg_nn_conv2d(1, 6, 5, .padding = 2), rg_nn_relu(), rg_nn_max_pool2d(2),
+        rg_nn_conv2d(6, 16, 5, .stride = 2), rg_nn_relu(), rg_nn_avg_pool2d(2),
+        rg_nn_flatten(1, -1), rg_nn_linear(64, 20), rg_nn_relu(), rg_nn_linear(20, 10));
+    input(m, rg_randn(3, 1, 28, 28));
+    input(m, rg_randint(0, 10, 3));
+    m->forward = lenet_forward;
+}
+
+static rg_tensor *lstm_forward(model *m) {
+    rg_rnn_module *lstm = (rg_rnn_module *)m->module;
+    return rg_mse_loss(rg_lstm_forward(lstm, m->input[0]).output, m->input[1]);
+}
+
+static void lstm(model *m) {
+    m->module = &rg_nn_lstm(8, 16, .num_layers = 2)->base;
+    input(m, rg_randn(12, 4, 8));
+    input(m, rg_randn(12, 4, 16));
+    m->forward = lstm_forward;
+}
+
+static rg_tensor *gru_forward(model *m) {
+    rg_rnn_module *gru = (rg_rnn_module *)m->module;
+    return rg_mse_loss(rg_gru_forward(gru, m->input[0]).output, m->input[1]);
+}
+
+static void gru(model *m) {
+    m->module = &rg_nn_gru(5, 9, .bidirectional = true)->base;
+    input(m, rg_randn(7, 3, 5));
+    input(m, rg_randn(7, 3, 18));
+    m->forward = gru_forward;
+}
+
+static rg_tensor *encoder_forward(model *m) {
+    return rg_mse_loss(rg_call(m->module, m->input[0]), m->input[1]);
+}
+
+static void encoder(model *m) {
+    rg_transformer_encoder_layer *layer =
+        rg_nn_transformer_encoder_layer(16, 4, .dim_feedforward = 32, .dropout = 0);
+    m->module = &rg_nn_transformer_encoder(layer, 2)->base;
+    input(m, rg_randn(10, 4, 16));
+    input(m, rg_randn(10, 4, 16));
+    m->forward = encoder_forward;
+}
+
+/* ---- ops that look for elements, and running sums ------------------------------------------- */
+
+static rg_tensor *places_forward(model *m) {
+    rg_tensor *x = rg_mul(m->input[0], m->p[0]);
+    rg_tensor *sorted = rg_sort(x, 1, false).values;
+    rg_tensor *top = rg_topk(x, 3, 1, true, true).values;
+    rg_tensor *most = rg_max_dim(x, 0, false).values;
+    rg_tensor *third = rg_kthvalue(x, 3, 1, false).values;
+    rg_tensor *sums = rg_logcumsumexp(rg_cumsum(rg_tril(x, 1), 1), 0);
+    rg_tensor *padded = rg_pad(rg_mul(sorted, m->input[0]), 1, 2);
+    rg_tensor *spread = rg_add(rg_std(padded), rg_norm(x));
+    rg_tensor *apart = rg_mean(rg_cdist(x, sums));
+    rg_tensor *all = rg_add(rg_add(rg_mean(top), rg_mean(most)), rg_add(rg_mean(third), spread));
+    return rg_add(rg_add(rg_mean(rg_square(sums)), rg_logsumexp(rg_flatten(x, 0, -1), 0, false)),
+                  rg_add(all, apart));
+}
+
+static void places(model *m) {
+    parameter(m, RG_DIMS(9), 1);
+    input(m, rg_randn(7, 9));
+    m->forward = places_forward;
+}
+
+/* ---- optimizers -------------------------------------------------------------------------- */
+
+static rg_optim *sgd(rg_list p) { return rg_optim_sgd(p, .lr = 0.05); }
+static rg_optim *momentum(rg_list p) {
+    return rg_optim_sgd(p, .lr = 0.01, .momentum = 0.9, .dampening = 0.1, .weight_decay = 1e-3);
+}
+static rg_optim *nesterov(rg_list p) {
+    return rg_optim_sgd(p, .lr = 0.01, .momentum = 0.9, .nesterov = true);
+}
+static rg_optim *adam(rg_list p) { return rg_optim_adam(p, .lr = 0.01); }
+static rg_optim *adam_maximized(rg_list p) {
+    return rg_optim_adam(p, .lr = 1e-3, .betas = { 0.8, 0.95 }, .weight_decay = 0.1,
+                         .amsgrad = true, .maximize = true);
+}
+static rg_optim *adamw(rg_list p) { return rg_optim_adamw(p, .lr = 0.01); }
+static rg_optim *rmsprop(rg_list p) { return rg_optim_rmsprop(p, .lr = 1e-3); }
+static rg_optim *rmsprop_centered(rg_list p) {
+    return rg_optim_rmsprop(p, .lr = 1e-3, .momentum = 0.5, .centered = true);
+}
+static rg_optim *adagrad(rg_list p) { return rg_optim_adagrad(p, .lr = 0.1, .lr_decay = 0.01); }
+static rg_optim *lion(rg_list p) { return rg_optim_lion(p, .lr = 1e-3, .weight_decay = 0.1); }
+static rg_optim *nadam(rg_list p) { return rg_optim_nadam(p, .lr = 0.01); }
+static rg_optim *radam(rg_list p) { return rg_optim_radam(p, .lr = 0.01); }
+
+/* Two groups with other options, of which the second one has a momentum. */
+static rg_optim *groups(rg_list p) {
+    const rg_list first = { p.n - 1, p.v }, last = { 1, p.v + p.n - 1 };
+    rg_optim *o = rg_optim_sgd(first, .lr = 0.05);
+    rg_optim_add_group(o, last, .lr = 0.01, .momentum = 0.9);
+    return o;
+}
 
 /* ---- the program --------------------------------------------------------------------------- */
 
@@ -241,6 +317,11 @@ static const struct {
     { "nadam", attention, nadam },
     { "radam", attention, radam },
     { "groups", mlp, groups },
+    { "lenet", lenet, momentum },
+    { "lstm", lstm, adam },
+    { "gru", gru, sgd },
+    { "encoder", encoder, adamw },
+    { "places", places, sgd },
 };
 
 static int write_step(const char *folder, int i, int n) {

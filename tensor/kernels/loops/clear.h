@@ -1,9 +1,9 @@
 /*
- * loops/clear.h: sets n bytes to 0.
+ * loops/clear.h: sets the bytes begin to end - 1 to 0.
  */
 
-static void K_IN_SET(clear)(char *const p[], const int64_t s[], int64_t n, const void *context) {
-    (void)s;
-    (void)context;
-    memset(p[0], 0, (size_t)n);
+static void K_IN_SET(clear)(void *context, int64_t begin, int64_t end, int worker) {
+    const clearing *c = context;
+    (void)worker;
+    memset(c->to + begin, 0, (size_t)(end - begin));
 }

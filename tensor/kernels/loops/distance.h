@@ -65,7 +65,9 @@ static T K_NAME(distance_of_rows)(const T *a, const T *b, int64_t n, T p) {
 }
 
 /* Computes the distances from rows begin to end - 1 of a to each row of b. */
-static void K_NAME(distance_rows)(const distance_context *c, int64_t begin, int64_t end) {
+static void K_NAME(distance_rows)(void *context, int64_t begin, int64_t end, int worker) {
+    const distance_context *c = context;
+    (void)worker;
     for (int64_t i = begin; i < end; i++) {
         const T *a = (const T *)c->a + i * c->n;
         const T *b = (const T *)c->b + i / c->rows * c->others * c->n;
@@ -123,7 +125,9 @@ K_INLINE void K_NAME(distance_slopes)(T *to, const T *a, const T *b, const T *g,
 
 /* Computes the gradients of rows begin to end - 1 of a. If c->turned, g and y are transposed: they
  * have one row for each row of b. */
-static void K_NAME(distance_grad_rows)(const distance_context *c, int64_t begin, int64_t end) {
+static void K_NAME(distance_grad_rows)(void *context, int64_t begin, int64_t end, int worker) {
+    const distance_context *c = context;
+    (void)worker;
     for (int64_t i = begin; i < end; i++) {
         const int64_t batch = i / c->rows;
         const int64_t row = i % c->rows;
