@@ -74,6 +74,7 @@ function flush() {
     if ($2 " " $3 == "GCC unroll") $0 = "K_UNROLL(" $4 ")"
     else if ($2 " " $3 == "GCC ivdep") $0 = "K_INDEPENDENT"
     else {
+        flush()
         if (code != "") fail("a pragma that has no macro here: " $0)
         number++
         next

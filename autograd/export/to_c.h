@@ -48,12 +48,12 @@ typedef struct RG_OPTIONS rg_replay_to_c_options {
  * aren't in tensors, such as the learning rate, stay as they are when the file is written.
  *
  * For the time being, a step may consist of elementwise functions, copies, elements at indices,
- * sums, means, maxima, softmax, products of matrices, elementwise losses, cross entropy, and steps
- * of optimizers. Anything else is refused with its name, such as random numbers. An optimizer's
- * count of steps and its moments are in the memory, too. To find the calls of the step's loops, the
- * function repeats the step on the recording's own tensors, which get their elements and their
- * gradients back; for graphs that have saved a result of the step, it counts as a run.
- * Returns false if it fails. */
+ * sums, means, maxima, softmax, products of matrices, elementwise losses, cross entropy, steps of
+ * optimizers, and uniform, normal and Bernoulli random numbers. Anything else is refused with its
+ * name. An optimizer's count of steps and its moments are in the memory, too, and so is the state
+ * of a random generator. To find the calls of the step's loops, the function repeats the step on
+ * the recording's own tensors, which get their elements and their gradients back; for graphs that
+ * have saved a result of the step, it counts as a run. Returns false if it fails. */
 bool rg_replay_to_c_with(rg_replay *r, const char *path, rg_replay_to_c_options options);
 #define rg_replay_to_c(r, path, ...) \
     rg_replay_to_c_with(             \

@@ -477,6 +477,35 @@ bool k_attend(const k_attention *a, rg_tensor *y, rg_tensor *lse, const rg_tenso
 
 /* ---- random.c: random words of mt19937, and conversions of uniform numbers, in place --------- */
 enum { K_RANDOM_WORDS = 624 };
+/* The greatest number of random numbers that are drawn at once. A buffer for them fits into the L1
+ * cache. */
+enum { K_RANDOM_CHUNK = 512 };
+/* A generator's place in its stream of random words. The fields lie at the same places on every
+ * machine. */
+typedef struct k_random_stream {
+    uint64_t seed;
+    /* The second normal number of a pair, if has_normal is set: it is kept for the next draw. */
+    double normal;
+    /* The number of words left in the block, plus 1, as in torch's state: 1 means that the block is
+     * used up. 0 means that the generator hasn't been seeded yet. */
+    int left;
+    /* The index of the next word in the block. */
+    int next;
+    bool has_normal;
+    /* The block of words. It is aligned so that a vector of words doesn't cross a cache line. */
+    uint32_t word[K_RANDOM_WORDS] __attribute__((aligned(64)));
+} k_random_stream;
+/* Draws n random words. */
+void k_random_words(k_random_stream *s, uint32_t *to, int n);
+/* Draws n doubles in [0, 1), at most K_RANDOM_CHUNK. */
+void k_random_doubles(k_random_stream *s, double *to, int n);
+/* Fills n elements, which are `step` bytes apart. The parameters are a and b: the bounds of uniform
+ * numbers, mean and standard deviation of normal ones, or the probability of 1. Blocks of normal
+ * numbers are for at least sixteen contiguous elements. */
+typedef enum { K_UNIFORM, K_NORMAL_BLOCKS, K_NORMAL_PAIRS, K_BERNOULLI } k_distribution;
+typedef void k_random_fill(k_random_stream *s, char *to, int64_t step, int64_t n, double a,
+                           double b);
+k_random_fill *k_random_fill_of(k_distribution which, rg_dtype dtype);
 /* Replaces a block of K_RANDOM_WORDS words of the generator's state with the next block. */
 void k_random_twist(uint32_t *words);
 /* Computes n random words from n words of a block of the state. */

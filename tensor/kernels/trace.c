@@ -532,19 +532,28 @@ static void call_optimizer(k_function *loop, const k_argument a[]) {
     ((k_optimizer_loop *)loop)(a[0].address, a[1].whole, a[2].address);
 }
 
-static void trace_optimizer(char *const at[], int64_t n, const k_optimizer_numbers *z) {
-    const trace_loop *of = &optimizer_loop;
-    const optimizer_row *row = optimizer_of;
+/* Notes the addresses of the operands. For one that the loop doesn't read this time it notes NULL,
+ * since a compiler may not know that it isn't read. */
+static void note_optimizer_operands(const optimizer_row *row, char *const at[],
+                                    const k_optimizer_numbers *z) {
     int operands = row->operands;
     for (int i = row->bools - row->optional; i < row->bools; i++)
         operands += bools_of(row, z)[i];
+    note_begin("char *");
+    for (int k = 0; k < row->operands + row->optional; k++)
+        note_place(k < operands ? at[k] : NULL, row->loop);
+    note_end();
+}
+
+static void trace_optimizer(char *const at[], int64_t n, const k_optimizer_numbers *z) {
+    const trace_loop *of = &optimizer_loop;
     note_call(of, call_optimizer);
-    note_addresses(at, operands, of->name);
+    note_optimizer_operands(optimizer_of, at, z);
     note_int64(n);
     if (!z || trace_region_at(tracing, (const char *)z) >= 0)
         note_place(z, of->name);
     else
-        note_numbers(row, z);
+        note_numbers(optimizer_of, z);
     note_call_ends();
     ((k_optimizer_loop *)of->function)(at, n, z);
     in_loop = false;
@@ -580,6 +589,30 @@ static void trace_numbers(k_optimizer_numbers *z, const k_optimizer_count *count
     note_numbers(numbers_of, given);
     note_call_ends();
     ((k_numbers_loop *)of->function)(z, count, given);
+    in_loop = false;
+}
+
+/* ---- random numbers -------------------------------------------------------------------------- */
+
+static trace_loop random_loop_of;
+
+static void call_random(k_function *loop, const k_argument a[]) {
+    ((k_random_fill *)loop)(a[0].address, a[1].address, a[2].whole, a[3].whole, a[4].number,
+                            a[5].number);
+}
+
+static void trace_random(k_random_stream *s, char *to, int64_t step, int64_t n, double a,
+                         double b) {
+    const trace_loop *of = &random_loop_of;
+    note_call(of, call_random);
+    note_place(s, of->name);
+    note_place(to, of->name);
+    note_int64(step);
+    note_int64(n);
+    note_double(a);
+    note_double(b);
+    note_call_ends();
+    ((k_random_fill *)of->function)(s, to, step, n, a, b);
     in_loop = false;
 }
 
@@ -687,6 +720,10 @@ static const trace_row trace_rows[] = {
     BY_ADDRESS("rank")
     PLACES("sort_lines", 3, &k_sort_struct)
     PLACES("select_lines", 3, &k_select_struct)
+    ROW("random_uniform", 0, trace_random, &random_loop_of, NULL, false)
+    ROW("random_blocks", 0, trace_random, &random_loop_of, NULL, false)
+    ROW("random_pairs", 0, trace_random, &random_loop_of, NULL, false)
+    ROW("random_bernoulli", 0, trace_random, &random_loop_of, NULL, false)
 };
 /* clang-format on */
 
@@ -817,6 +854,10 @@ static size_t value_bytes(k_value_kind kind) {
     return kind == K_INT ? sizeof(int) : sizeof(int64_t);
 }
 
+/* Returns whether the array or the struct that begins at v lies in the struct around it, which
+ * otherwise has its address. */
+static bool lies_inside(const k_value *v) { return !v->type || *v->type == '.'; }
+
 /* Returns the size of the array or the struct that begins at v, and sets *values to the number of
  * its values. */
 static size_t group_bytes(const k_value *v, size_t *values) {
@@ -825,7 +866,7 @@ static size_t group_bytes(const k_value *v, size_t *values) {
         size_t n = 1;
         if (v[i].kind == K_BEGIN) {
             const size_t inner = group_bytes(&v[i], &n);
-            bytes = rounded_up(bytes, 8) + (v[i].type ? sizeof(void *) : inner);
+            bytes = rounded_up(bytes, 8) + (lies_inside(&v[i]) ? inner : sizeof(void *));
         } else {
             const size_t size = value_bytes(v[i].kind);
             bytes = rounded_up(bytes, size) + size;
@@ -881,10 +922,11 @@ static char *repeat_group(trace_room *room, char *to, const k_trace *t, const k_
         if (v[i].kind == K_BEGIN) {
             const size_t inner = group_bytes(&v[i], &n);
             at = rounded_up(at, 8);
-            char *group = repeat_group(room, v[i].type ? NULL : to + at, t, &v[i], temporary);
-            if (v[i].type)
+            const bool inside = lies_inside(&v[i]);
+            char *group = repeat_group(room, inside ? to + at : NULL, t, &v[i], temporary);
+            if (!inside)
                 memcpy(to + at, &group, sizeof group);
-            at += v[i].type ? sizeof group : inner;
+            at += inside ? inner : sizeof group;
         } else {
             const size_t size = value_bytes(v[i].kind);
             at = rounded_up(at, size);

@@ -19,51 +19,6 @@
 
 typedef void random_draw(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p);
 
-/* Draws numbers that are uniform in [0, 1). */
-static void draw_unit(rg_generator *g, rg_dtype dtype, void *to, int n) {
-    static void (*const draws[])(rg_generator * g, void *to, int n) = RG_BY_FLOAT(rgi_draw);
-    draws[dtype](g, to, n);
-}
-
-/* Draws u * (p[1] - p[0]) + p[0] for a uniform u in [0, 1), where the product and the sum together
- * are rounded once. If a result is p[1] because of rounding, it is replaced by p[0], since p[1] is
- * outside the interval. */
-static void draw_uniform(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
-    draw_unit(g, dtype, to, n);
-    if (p[0] != 0 || p[1] != 1)
-        k_random_stretch(dtype, to, n, p[0], p[1]);
-}
-
-/* Draws normal numbers with mean p[0] and standard deviation p[1]. n must be a multiple of
- * sixteen. */
-static void draw_normal_blocks(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
-    draw_unit(g, dtype, to, n);
-    k_random_normals(dtype, to, n);
-    if (p[0] != 0 || p[1] != 1)
-        k_random_scale(dtype, to, n, p[1], p[0]);
-}
-
-/* Draws normal numbers with mean p[0] and standard deviation p[1], in pairs. The numbers are
- * written as doubles, whatever the tensor's dtype is. If only the first number of a pair is needed,
- * the generator keeps the second one for the next call. */
-static void draw_normal_pairs(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
-    double *y = to;
-    (void)dtype;
-    for (int i = 0; i < n; i++) {
-        double z = g->stream.normal;
-        if (!g->stream.has_normal) {
-            double u[2];
-            rgi_draw_double(g, u, 2);
-            double radius = sqrt(-2 * log1p(-u[1]));
-            double theta = 2 * M_PI * u[0];
-            z = radius * cos(theta);
-            g->stream.normal = radius * sin(theta);
-        }
-        g->stream.has_normal = !g->stream.has_normal;
-        y[i] = fma(z, p[1], p[0]);
-    }
-}
-
 /* Draws -log(1 - u) / p[0] for a uniform u in [0, 1). */
 static void draw_exponential(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
     double *y = to;
@@ -72,16 +27,6 @@ static void draw_exponential(rg_generator *g, rg_dtype dtype, void *to, int n, c
     rgi_draw_double(g, y, n);
     for (int i = 0; i < n; i++)
         y[i] = scale * log1p(-y[i]);
-}
-
-/* Draws bools that are true with probability p[0]. Each is u < p[0], for a uniform u in [0, 1). */
-static void draw_bernoulli(rg_generator *g, rg_dtype dtype, void *to, int n, const double *p) {
-    bool *y = to;
-    double u[RANDOM_CHUNK];
-    (void)dtype;
-    rgi_draw_double(g, u, n);
-    for (int i = 0; i < n; i++)
-        y[i] = u[i] < p[0];
 }
 
 /* Draws integers: base + word % range, where p[] has the bytes of a random_range with `base` and
@@ -133,18 +78,16 @@ static void random_line(char *const p[], const int64_t step[], int64_t n, const 
     }
 }
 
-/* Fills n contiguous elements, at least sixteen, in blocks of sixteen. If n isn't a multiple of
- * sixteen, does the same as torch: draws words for the last n % 16 elements and discards these
- * words, and then draws the last sixteen elements again. */
-static void random_blocks(char *const p[], const int64_t step[], int64_t n, const void *context) {
-    const random_source *s = context;
-    int64_t rest = n % 16;
-    random_line(p, step, n - rest, context);
-    if (rest) {
-        uint32_t unused[32];
-        rgi_draw_words(s->g, unused, (int)(rest * step[0] / (int64_t)sizeof *unused));
-        s->draw(s->g, s->drawn, p[0] + (n - 16) * step[0], 16, s->p);
-    }
+/* A loop of tensor/kernels/ that fills, with the parameters of its distribution. */
+typedef struct random_loop {
+    k_random_fill *fill;
+    k_random_stream *stream;
+    double a, b;
+} random_loop;
+
+static void random_run(char *const p[], const int64_t step[], int64_t n, const void *context) {
+    const random_loop *l = context;
+    l->fill(l->stream, p[0], step[0], n, l->a, l->b);
 }
 
 /* Makes `sorted` a header for t's elements, with the dims in their order in memory, because torch
@@ -162,33 +105,47 @@ static bool random_order(const rg_tensor *t, rg_tensor *sorted) {
     return same;
 }
 
-/* Fills t with numbers that `draw` draws in the dtype `drawn`, converted to t's dtype. Fails and
- * returns false if g is NULL or was freed. */
-static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw *draw,
-                      rg_dtype drawn, const double *p) {
+/* Calls `fill` for the elements of t in the order in which torch fills them. Fails and returns
+ * false if g is NULL or was freed. */
+static bool fill_each(rg_tensor *t, rg_generator *g, const char *op, rg_loop *fill,
+                      const void *context) {
+    rg_tensor sorted;
     if (!rgi_generator_lock(g, op))
         return false;
-    random_source source = { .g = g,
-                             .draw = draw,
-                             .p = p,
-                             .drawn = drawn,
-                             .held = t->dtype,
-                             .store = rgi_copy_loop(t->dtype, drawn) };
-    rg_tensor sorted;
     if (!(t->flags & RG_CONTIGUOUS)) {
         random_order(t, &sorted);
         t = &sorted;
     }
-    rgi_each(1, &t, draw == draw_normal_blocks ? random_blocks : random_line, &source);
+    rgi_each(1, &t, fill, context);
     rgi_generator_unlock(g);
     return true;
+}
+
+/* Fills t with numbers that `draw` draws in the dtype `drawn`, converted to t's dtype. */
+static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw *draw,
+                      rg_dtype drawn, const double *p) {
+    const random_source source = { .g = g,
+                                   .draw = draw,
+                                   .p = p,
+                                   .drawn = drawn,
+                                   .held = t->dtype,
+                                   .store = rgi_copy_loop(t->dtype, drawn) };
+    return fill_each(t, g, op, random_line, &source);
+}
+
+/* Fills t by a loop of tensor/kernels/. */
+static bool fill_by(rg_tensor *t, rg_generator *g, const char *op, k_distribution which, double a,
+                    double b) {
+    const random_loop loop = { k_random_fill_of(which, t->dtype), g ? &g->stream : NULL, a, b };
+    return fill_each(t, g, op, random_run, &loop);
 }
 
 /* ---- distributions: check the parameters as torch does, then fill ---------------- */
 
 bool rgi_fill_unit(rg_tensor *t, rg_generator *g, const char *op) {
-    return rgi_want_dtype(op, !t->numel || rgi_is_float(t->dtype), t->dtype)
-           && fill_with(t, g, op, draw_uniform, t->dtype, (double[]){ 0, 1 });
+    if (!rgi_want_dtype(op, !t->numel || rgi_is_float(t->dtype), t->dtype))
+        return false;
+    return fill_by(t, g, op, t->numel ? K_UNIFORM : K_BERNOULLI, 0, 1);
 }
 
 bool rgi_fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
@@ -206,7 +163,7 @@ bool rgi_fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const cha
                "uniform_ expects to-from <= std::numeric_limits<%s>::max(), but found to=%s "
                "and from=%s which result in to-from to exceed the limit",
                rgi_scalar_name(t->dtype), rgi_number(high), rgi_number(low));
-    return fill_with(t, g, op, draw_uniform, t->dtype, p);
+    return fill_by(t, g, op, K_UNIFORM, p[0], p[1]);
 }
 
 /* Fills t with normal numbers of mean p[0] and standard deviation p[1]. A contiguous tensor of at
@@ -215,9 +172,10 @@ bool rgi_fill_normal(rg_tensor *t, const double p[], rg_generator *g, const char
     RG_FAIL_IF(!(p[1] >= 0), op, "normal expects std >= 0.0, but found std %s", rgi_number(p[1]));
     if (!rgi_want_dtype(op, !t->numel || rgi_is_float(t->dtype), t->dtype))
         return false;
-    if (t->numel < 16 || !(t->flags & RG_CONTIGUOUS))
-        return fill_with(t, g, op, draw_normal_pairs, RG_FLOAT64, p);
-    return fill_with(t, g, op, draw_normal_blocks, t->dtype, p);
+    if (!t->numel)
+        return fill_by(t, g, op, K_BERNOULLI, 0, 0);
+    const bool in_blocks = t->numel >= 16 && t->flags & RG_CONTIGUOUS;
+    return fill_by(t, g, op, in_blocks ? K_NORMAL_BLOCKS : K_NORMAL_PAIRS, p[0], p[1]);
 }
 
 bool rgi_fill_exponential(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
@@ -233,7 +191,7 @@ bool rgi_fill_exponential(rg_tensor *t, const double p[], rg_generator *g, const
 bool rgi_fill_bernoulli(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
     RG_FAIL_IF(!(p[0] >= 0 && p[0] <= 1), op, "bernoulli_ expects p to be in [0, 1], but got p=%s",
                rgi_number(p[0]));
-    return fill_with(t, g, op, draw_bernoulli, RG_BOOL, p);
+    return fill_by(t, g, op, K_BERNOULLI, p[0], 0);
 }
 
 bool rgi_fill_integers(rg_tensor *t, const double p[], rg_generator *g, const char *op) {

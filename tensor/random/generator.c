@@ -22,7 +22,7 @@ __attribute__((constructor(103))) static void begin_default_generator(void) {
 /* ---- drawing random words -------------------------------------------------------- */
 
 static void mt_seed(rg_generator *g, uint64_t seed) {
-    rg_stream *s = &g->stream;
+    k_random_stream *s = &g->stream;
     s->seed = seed;
     s->word[0] = (uint32_t)seed;
     for (uint32_t i = 1; i < K_RANDOM_WORDS; i++)
@@ -32,22 +32,7 @@ static void mt_seed(rg_generator *g, uint64_t seed) {
     s->has_normal = false;
 }
 
-void rgi_draw_words(rg_generator *g, uint32_t *to, int n) {
-    rg_stream *s = &g->stream;
-    while (n > 0) {
-        if (s->left == 1) {
-            k_random_twist(s->word);
-            s->left = K_RANDOM_WORDS + 1;
-            s->next = 0;
-        }
-        int m = RG_MIN(n, s->left - 1);
-        k_random_temper(s->word + s->next, to, m);
-        s->left -= m;
-        s->next += m;
-        to += m;
-        n -= m;
-    }
-}
+void rgi_draw_words(rg_generator *g, uint32_t *to, int n) { k_random_words(&g->stream, to, n); }
 
 /* Draws n pairs of words, each as one 64-bit number. The first word becomes the high half. */
 void rgi_draw_pairs(rg_generator *g, uint64_t *to, int n) {
@@ -57,21 +42,7 @@ void rgi_draw_pairs(rg_generator *g, uint64_t *to, int n) {
         to[i] = (uint64_t)words[2 * i] << 32 | words[2 * i + 1];
 }
 
-/* Draws floats in [0, 1): a float is the low 24 bits of a word, divided by 2^24. */
-void rgi_draw_float(rg_generator *g, void *to, int n) {
-    uint32_t words[RANDOM_CHUNK];
-    rgi_draw_words(g, words, n);
-    k_random_floats(words, to, n);
-}
-
-/* Draws doubles in [0, 1): a double is the low 53 bits of a pair of words, divided by 2^53. */
-void rgi_draw_double(rg_generator *g, void *to, int n) {
-    double *uniform = to;
-    uint64_t pairs[RANDOM_CHUNK];
-    rgi_draw_pairs(g, pairs, n);
-    for (int i = 0; i < n; i++)
-        uniform[i] = (double)(int64_t)(pairs[i] & 0x1fffffffffffff) * 0x1p-53;
-}
+void rgi_draw_double(rg_generator *g, double *to, int n) { k_random_doubles(&g->stream, to, n); }
 
 /* ---- generators ------------------------------------------------------------------ */
 
@@ -159,7 +130,7 @@ rg_tensor *rg_generator_state(rg_generator *g) {
         || !rgi_handle_given(g, "generator_state", RG_HANDLE_GENERATOR))
         return NULL;
     lock_stream(g);
-    const rg_stream s = g->stream;
+    const k_random_stream s = g->stream;
     rgi_generator_unlock(g);
     generator_image image = { .seed = s.seed,
                               .left = s.left,
@@ -197,7 +168,7 @@ bool rg_generator_set_state(rg_generator *g, rg_tensor *state) {
     if (!rgi_may_do_once(op) || !rgi_check(state, op) || !generator_read_image(state, &image, op)
         || !rgi_generator_lock(g, op))
         return false;
-    rg_stream *s = &g->stream;
+    k_random_stream *s = &g->stream;
     s->seed = image.seed;
     s->left = image.left;
     s->next = (int)image.next;

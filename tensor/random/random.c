@@ -4,6 +4,7 @@
  * and draws by given probabilities are in sample.c.
  */
 #include "random.h"
+#include "tensor/handle.h"
 #include "tensor/observer.h"
 #include "tensor/scope.h"
 #include "tensor/storage.h"
@@ -30,6 +31,15 @@ static bool fill_again(void *context) {
     return f->fill(f->t, f->p, f->g, f->op);
 }
 
+/* The only block of memory that a fill uses besides its tensor is the generator's stream. */
+static void *filling_block(void *context, size_t i, size_t *bytes) {
+    const filling *f = context;
+    if (i > 0 || !rgi_handle_given(f->g, f->op, RG_HANDLE_GENERATOR))
+        return NULL;
+    *bytes = sizeof f->g->stream;
+    return &f->g->stream;
+}
+
 /* Reports to the observer how t was filled, so that a replay can fill it again. The replay draws
  * new numbers. */
 static void observe_fill(rg_tensor *t, random_fill *fill, const double p[4], rg_generator *g,
@@ -37,8 +47,10 @@ static void observe_fill(rg_tensor *t, random_fill *fill, const double p[4], rg_
     if (RG_LIKELY(!rgi_this.observer))
         return;
     filling f = { t, fill, { p[0], p[1], p[2], p[3] }, g, op };
-    rgi_observe_operation(t, op,
-                          &(rg_operation){ .redo = fill_again, .context = &f, .bytes = sizeof f });
+    const rg_operation operation = {
+        .redo = fill_again, .context = &f, .bytes = sizeof f, .state = filling_block
+    };
+    rgi_observe_operation(t, op, &operation);
 }
 
 /* ---- filling tensors in place ---------------------------------------------------- */

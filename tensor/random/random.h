@@ -15,25 +15,10 @@
 
 /* ---- generator.c: mt19937 --------------------------------------------------------- */
 
-/* A generator's place in its stream of random words. */
-typedef struct rg_stream {
-    uint64_t seed;
-    /* The number of words left in the block, plus 1, as in torch's state: 1 means that the block is
-     * used up. 0 means that the generator hasn't been seeded yet. */
-    int left;
-    /* The index of the next word in the block. */
-    int next;
-    /* Set if the second normal number of a pair is kept, in `normal`, for the next draw. */
-    bool has_normal;
-    double normal;
-    /* The block of words. It is aligned so that a vector of words doesn't cross a cache line. */
-    uint32_t word[K_RANDOM_WORDS] __attribute__((aligned(64)));
-} rg_stream;
-
 struct rg_generator {
     rg_handle handle;
     rg_own_lock lock;
-    rg_stream stream;
+    k_random_stream stream;
 };
 
 /* Locks the generator and returns true. If the generator was never seeded, first seeds it with
@@ -43,17 +28,14 @@ struct rg_generator {
 bool rgi_generator_lock(rg_generator *g, const char *op);
 void rgi_generator_unlock(rg_generator *g);
 
-/* The greatest number of random numbers that are drawn at once. A buffer for them fits into the L1
- * cache. */
-enum { RANDOM_CHUNK = 512 };
+enum { RANDOM_CHUNK = K_RANDOM_CHUNK };
 
 /* Draw n numbers from a generator, which must be locked. rgi_draw_words draws words of 32 bits, for
  * any n. The others require n <= RANDOM_CHUNK. rgi_draw_pairs makes each 64-bit number from two
- * words. rgi_draw_float and rgi_draw_double draw floats and doubles that are uniform in [0, 1). */
+ * words. rgi_draw_double draws doubles that are uniform in [0, 1). */
 void rgi_draw_words(rg_generator *g, uint32_t *to, int n);
 void rgi_draw_pairs(rg_generator *g, uint64_t *to, int n);
-void rgi_draw_float(rg_generator *g, void *to, int n);
-void rgi_draw_double(rg_generator *g, void *to, int n);
+void rgi_draw_double(rg_generator *g, double *to, int n);
 
 /* ---- distributions.c: fills ---------------------------------------------------------------------
  * A fill function checks the parameters p[] of the distribution as torch does, and fills t with

@@ -10,7 +10,7 @@
 struct rg_rewound {
     rg_rewound *next;
     rg_generator *generator;
-    rg_stream stream;
+    k_random_stream stream;
 };
 
 void rgi_rewind_begin(rg_rewind *r) {

@@ -257,7 +257,24 @@ static void places(model *m) {
     parameter(m, RG_DIMS(9), 1);
     input(m, rg_randn(7, 9));
     m->forward = places_forward;
-}
+
+    /* ---- random numbers: dropout, noise in pairs and in blocks, uniform numbers, a mask ---------- */
+
+    static rg_tensor *drawn_forward(model * m) {
+        rg_tensor *x = rg_dropout(rg_tanh(rg_matmul(m->input[0], m->p[0])), 0.3, true);
+        x = rg_add(x, rg_mul(rg_randn(7, 5), 0.1));
+        x = rg_add(x, rg_mul(rg_add(rg_randn(5), rg_rand(7, 5)), 0.1));
+        rg_tensor *shifts = rg_uniform_(rg_empty(7, 5), -0.1, 0.2);
+        rg_tensor *mask = rg_bernoulli_(rg_empty(7, 5), 0.9);
+        return rg_mse_loss(rg_mul(rg_add(x, shifts), mask), m->input[1]);
+    }
+
+    static void drawn(model * m) {
+        parameter(m, RG_DIMS(3, 5), 1);
+        input(m, rg_randn(7, 3));
+        input(m, rg_randn(7, 5));
+        m->forward = drawn_forward;
+    }
 
 /* ---- optimizers -------------------------------------------------------------------------- */
 
@@ -307,6 +324,7 @@ static const struct {
     { "heads", heads, sgd },
     { "microgpt", microgpt, adam },
     { "gpt", gpt, adamw },
+    { "drawn", drawn, adam },
     { "momentum", attention, momentum },
     { "nesterov", attention, nesterov },
     { "adam_maximized", attention, adam_maximized },
