@@ -8,7 +8,11 @@
  * The model self_attention guesses each word of a sentence from the others, as `make demo` does. A
  * sentence has at most PLACES words, which are whole numbers below WORDS. The layer is the
  * notebook's (examples/notebooks/self_attention_module.c).
+ *
+ * The model microgpt learns names and makes up new ones, as examples/microgpt.c does. It has two
+ * files: one trains, and the other computes which letter may come next.
  */
+#include "few_names.h"
 #include "options.h"
 
 static int64_t steps = 400, seed = 123;
@@ -19,6 +23,49 @@ static const option options[] = {
     { "seed", WHOLE, &seed, 0, 1e15, "of the random numbers" },
     { "out", TEXT, &out, 0, 0, "folder for the files" },
 };
+
+/* ---- files ---------------------------------------------------------------------- */
+
+/* Writes a line for a number: its bits, which only the same number has, and its value. */
+static void write_number(FILE *f, double x) {
+    const float number = (float)x;
+    uint32_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    fprintf(f, "0x%08x  %.4f\n", bits, x);
+}
+
+static const char *path_of(const char *name, const char *ending) {
+    static char path[4096];
+    snprintf(path, sizeof path, "%s/%s%s", out, name, ending);
+    return path;
+}
+
+/* Writes a step to the file NAME.c in the folder. */
+static void write_step(const char *name, rg_replay *r, rg_list parameters, rg_list inputs,
+                       rg_tensor *output, rg_list more) {
+    const char *path = path_of(name, ".c");
+    rg_replay_to_c(r, path, .name = name, .parameters = parameters, .inputs = inputs,
+                   .output = output, .more_outputs = more);
+    printf("wrote %s\n", path);
+}
+
+/* Writes the losses of the step's next repetitions to NAME.txt. Before repetition i, calls
+ * give(context, i), if give isn't NULL. */
+static void write_losses(const char *name, rg_replay *r, rg_tensor *loss,
+                         void (*give)(void *context, int64_t i), void *context) {
+    const char *path = path_of(name, ".txt");
+    FILE *f = fopen(path, "w");
+    if (!f)
+        refuse("can't write '%s': %s", path, strerror(errno));
+    for (int64_t i = 0; i < steps; i++) {
+        if (give)
+            give(context, i);
+        rg_replay_run(r);
+        write_number(f, rg_item(loss));
+    }
+    fclose(f);
+    printf("wrote %s: after %lld steps the loss is %.4f\n", path, (long long)steps, rg_item(loss));
+}
 
 /* ---- a layer that guesses words ---------------------------------------------------- */
 
@@ -70,6 +117,7 @@ static void give_sentence(guesser *g, int n) {
 /* One step of training. The query of a place is made of the place alone, since its word is to be
  * guessed. Keys and values are made of words and places. */
 static void step_of_guesser(void *context) {
+    RG_SCOPE();
     guesser *g = context;
     rg_tensor *x = rg_add(rg_embedding(g->words, g->word), g->place);
     rg_tensor *queries = rg_matmul(g->place, g->w_query);
@@ -89,33 +137,6 @@ static void step_of_guesser(void *context) {
     }
 }
 
-/* Writes a line for a number: its bits, which only the same number has, and its value. */
-static void write_number(FILE *f, double x) {
-    const float number = (float)x;
-    uint32_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    fprintf(f, "0x%08x  %.4f\n", bits, x);
-}
-
-/* Writes a step to the file NAME.c in the folder, and the losses of its next repetitions to
- * NAME.txt. */
-static void write_step(const char *name, rg_replay *r, rg_list parameters, rg_list inputs,
-                       rg_tensor *loss, rg_list more) {
-    char path[4096];
-    snprintf(path, sizeof path, "%s/%s.c", out, name);
-    rg_replay_to_c(r, path, .name = name, .parameters = parameters, .inputs = inputs,
-                   .output = loss, .more_outputs = more);
-    printf("wrote %s\n", path);
-    snprintf(path, sizeof path, "%s/%s.txt", out, name);
-    FILE *f = fopen(path, "w");
-    if (!f)
-        refuse("can't write '%s': %s", path, strerror(errno));
-    for (int64_t i = 0; i < steps && rg_replay_run(r); i++)
-        write_number(f, rg_item(loss));
-    fclose(f);
-    printf("wrote %s: after %lld steps the loss is %.4f\n", path, (long long)steps, rg_item(loss));
-}
-
 static void write_guesser(void) {
     guesser g = new_guesser();
     rg_list parameters = RG_LIST(g.word, g.place, g.w_query, g.w_key, g.w_value, g.project, g.bias);
@@ -124,11 +145,105 @@ static void write_guesser(void) {
     rg_replay *r = rg_record(step_of_guesser, &g);
     write_step("self_attention", r, parameters, RG_LIST(g.words, g.hidden, g.targets), g.loss,
                RG_LIST(g.attention, g.scores));
+    write_losses("self_attention", r, g.loss, NULL, NULL);
     rg_replay_free(r);
     rg_drop(g.loss);
     rg_drop(g.attention);
     rg_drop(g.scores);
     rg_optim_free(g.optimizer);
+}
+
+/* ---- a GPT that makes up names ----------------------------------------------------- */
+
+/* A token is a letter, 0 for a, .. 25 for z, or MARK, which begins and ends each name. */
+enum { MARK = 26, TOKENS = 27, BLOCK = 16, WIDTH = 16, HEADS = 4 };
+
+/* The model of examples/microgpt.c. In a step of training, targets[i] is the token that follows
+ * after tokens[i], or -100 behind the name. A step of use computes chances[i, t], the chance that
+ * token t follows after tokens[0], .. tokens[i]. A low temperature makes likely tokens likelier. */
+typedef struct {
+    rg_tensor *token, *place, *logits, *qkv, *out, *up, *down;
+    rg_tensor *tokens, *targets, *temperature;
+    rg_tensor *loss, *chances;
+    rg_optim *optimizer;
+} microgpt;
+
+static microgpt new_microgpt(void) {
+    microgpt m = { .loss = NULL };
+    m.token = weights(TOKENS, WIDTH, 0.08);
+    m.place = weights(BLOCK, WIDTH, 0.08);
+    m.logits = weights(TOKENS, WIDTH, 0.08);
+    m.qkv = weights(3 * WIDTH, WIDTH, 0.08);
+    m.out = weights(WIDTH, WIDTH, 0.08);
+    m.up = weights(4 * WIDTH, WIDTH, 0.08);
+    m.down = weights(WIDTH, 4 * WIDTH, 0.08);
+    m.tokens = rg_zeros_dims(RG_DIMS(BLOCK), RG_INT64);
+    m.targets = rg_zeros_dims(RG_DIMS(BLOCK), RG_INT64);
+    m.temperature = rg_full(RG_DIMS(1), 0.5);
+    return m;
+}
+
+static rg_tensor *linear(rg_tensor *x, rg_tensor *w) { return rg_linear(x, w, RG_NONE); }
+static rg_tensor *norm(rg_tensor *x) { return rg_rms_norm(x, RG_DIMS(WIDTH), RG_NONE, 1e-5); }
+
+static rg_tensor *logits_of(const microgpt *m) {
+    rg_tensor *x = norm(rg_add(rg_embedding(m->tokens, m->token), m->place));
+    rg_tensor *qkv = rg_unsqueeze(linear(norm(x), m->qkv), 0);
+    rg_tensor *attention = rg_squeeze_dim(rg_joint_attention(qkv, HEADS, true), 0);
+    x = rg_add(x, linear(attention, m->out));
+    x = rg_add(x, linear(rg_relu(linear(norm(x), m->up)), m->down));
+    return linear(x, m->logits);
+}
+
+static void train_microgpt(void *context) {
+    RG_SCOPE();
+    microgpt *m = context;
+    rg_tensor *loss = rg_cross_entropy(logits_of(m), m->targets);
+    rg_optim_zero_grad(m->optimizer);
+    rg_backward(loss);
+    rg_optim_step(m->optimizer);
+    if (!m->loss)
+        m->loss = rg_keep(rg_detach(loss));
+}
+
+static void use_microgpt(void *context) {
+    RG_SCOPE();
+    microgpt *m = context;
+    RG_NO_GRAD();
+    rg_tensor *chances = rg_softmax(rg_div(logits_of(m), m->temperature), -1);
+    if (!m->chances)
+        m->chances = rg_keep(chances);
+}
+
+/* Sets tokens and targets to those of a name. */
+static void give_name(void *context, int64_t i) {
+    microgpt *m = context;
+    const char *name = few_names[i % FEW_NAMES];
+    const int n = (int)strlen(name);
+    int64_t *tokens = rg_data_as(int64_t, m->tokens), *targets = rg_data_as(int64_t, m->targets);
+    for (int k = 0; k < BLOCK; k++) {
+        tokens[k] = k > 0 && k <= n ? name[k - 1] - 'a' : MARK;
+        targets[k] = k > n ? -100 : MARK;
+        if (k < n)
+            targets[k] = name[k] - 'a';
+    }
+}
+
+static void write_microgpt(void) {
+    microgpt m = new_microgpt();
+    rg_list parameters = RG_LIST(m.token, m.place, m.logits, m.qkv, m.out, m.up, m.down);
+    m.optimizer = rg_optim_sgd(parameters, .lr = 0.05);
+    give_name(&m, 0);
+    rg_replay *train = rg_record(train_microgpt, &m), *use = rg_record(use_microgpt, &m);
+    write_step("microgpt", train, parameters, RG_LIST(m.tokens, m.targets), m.loss, RG_LIST());
+    write_step("microgpt_use", use, parameters, RG_LIST(m.tokens, m.temperature), m.chances,
+               RG_LIST());
+    write_losses("microgpt", train, m.loss, give_name, &m);
+    rg_replay_free(train);
+    rg_replay_free(use);
+    rg_drop(m.loss);
+    rg_drop(m.chances);
+    rg_optim_free(m.optimizer);
 }
 
 int main(int argc, char *argv[]) {
@@ -138,4 +253,5 @@ int main(int argc, char *argv[]) {
     rg_manual_seed((uint64_t)seed);
     make_folder(out);
     write_guesser();
+    write_microgpt();
 }

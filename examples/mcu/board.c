@@ -63,13 +63,6 @@ __attribute__((section(".vectors"), used)) static const void *const vectors[16] 
     (const void *)board_fault,
 };
 
-uint32_t stack_used(void) {
-    const volatile uint32_t *at = board_bss_end;
-    while (*at == unused)
-        at++;
-    return (uint32_t)((char *)board_stack - (const char *)(uintptr_t)at);
-}
-
 /* ---- printing ------------------------------------------------------------------------- */
 
 void print(const char *text) { call_debugger(WRITE_TEXT, text); }
@@ -88,15 +81,33 @@ static void print_digits(uint32_t x, uint32_t base, int least, int width) {
     print(text + at);
 }
 
-void print_whole(uint32_t x, int width) { print_digits(x, 10, 1, width); }
-
-void print_float(float x) {
+void print_step(uint32_t step, float loss) {
     uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    const uint32_t parts = (uint32_t)(x * 10000 + 0.5f);
+    memcpy(&bits, &loss, sizeof bits);
+    const uint32_t parts = (uint32_t)(loss * 10000 + 0.5f);
+    print("step ");
+    print_digits(step, 10, 1, 4);
+    print("  loss ");
     print_digits(parts / 10000, 10, 1, 0);
     print(".");
     print_digits(parts % 10000, 10, 4, 0);
     print("  0x");
     print_digits(bits, 16, 8, 0);
+    print("\n");
+}
+
+/* Returns the largest number of bytes that the stack has had since the start. */
+static uint32_t stack_used(void) {
+    const volatile uint32_t *at = board_bss_end;
+    while (*at == unused)
+        at++;
+    return (uint32_t)((char *)board_stack - (const char *)(uintptr_t)at);
+}
+
+void print_memory(uint32_t bytes_of_step) {
+    print("memory of the step ");
+    print_digits(bytes_of_step, 10, 1, 0);
+    print(", of the stack ");
+    print_digits(stack_used(), 10, 1, 0);
+    print(" bytes\n");
 }

@@ -8,13 +8,11 @@
 
 void print(const char *text);
 
-/* Prints a whole number of at least 0, in a column of `width` characters. */
-void print_whole(uint32_t x, int width);
+/* Prints a line with a step's number and its loss: four decimals, and the 32 bits. The loss is at
+ * least 0 and below 400,000. */
+void print_step(uint32_t step, float loss);
 
-/* Prints a number of at least 0 and below 400,000 with four decimals, and its 32 bits. */
-void print_float(float x);
-
-/* Returns the largest number of bytes that the stack has had since the start. */
-uint32_t stack_used(void);
+/* Prints a line with the sizes of a step's memory, and of the stack up to now. */
+void print_memory(uint32_t bytes_of_step);
 
 int main(void);

@@ -2,7 +2,7 @@
  * guess_words.c: the notebook's layer learns a sentence on a microcontroller. The file
  * self_attention.c, which build/examples/learners writes, has the training.
  */
-#include "board.h"
+#include "mcu/board.h"
 #include "self_attention.c"
 
 enum { PLACES = 8, WORDS_OF_SENTENCE = 6, STEPS = 400 };
@@ -20,18 +20,8 @@ int main(void) {
         for (int k = 0; k < PLACES; k++)
             hidden[i * PLACES + k] = k == i || k >= WORDS_OF_SENTENCE;
     self_attention_begin(memory);
-    for (uint32_t step = 1; step <= STEPS; step++) {
-        const float *loss = self_attention_step(memory, words, hidden, targets);
-        print("step ");
-        print_whole(step, 4);
-        print("  loss ");
-        print_float(*loss);
-        print("\n");
-    }
-    print("memory of the step ");
-    print_whole(SELF_ATTENTION_BYTES, 0);
-    print(", of the stack ");
-    print_whole(stack_used(), 0);
-    print(" bytes\n");
+    for (uint32_t step = 1; step <= STEPS; step++)
+        print_step(step, *self_attention_step(memory, words, hidden, targets));
+    print_memory(SELF_ATTENTION_BYTES);
     return 0;
 }

@@ -3,6 +3,9 @@
  * C library nor an operating system. Each function that returns an address gives the script a place
  * to write inputs to, or to read results from.
  */
+#include "few_names.h"
+#include "microgpt.c"
+#include "microgpt_use.c"
 #include "self_attention.c"
 
 #define EXPORT(name) __attribute__((export_name(#name))) name
@@ -53,3 +56,27 @@ float EXPORT(attention_step)(void) {
 }
 const float *EXPORT(attention_weights)(void) { return self_attention_output1(attention_memory); }
 const float *EXPORT(attention_scores)(void) { return self_attention_output2(attention_memory); }
+
+/* ---- the GPT that makes up names -------------------------------------------------------- */
+
+enum { BLOCK = 16 };
+
+static char training[MICROGPT_BYTES] __attribute__((aligned(64)));
+static char use[MICROGPT_USE_BYTES] __attribute__((aligned(64)));
+static int64_t tokens[BLOCK], next_tokens[BLOCK];
+
+const char *EXPORT(gpt_first_name)(int i) { return i < FEW_NAMES ? few_names[i] : ""; }
+int64_t *EXPORT(gpt_tokens)(void) { return tokens; }
+int64_t *EXPORT(gpt_targets)(void) { return next_tokens; }
+void EXPORT(gpt_begin)(void) {
+    microgpt_begin(training);
+    microgpt_use_begin(use);
+}
+float EXPORT(gpt_step)(void) { return *microgpt_step(training, tokens, next_tokens); }
+
+/* Returns the chances of the tokens that may follow. The parameters come first in both memories, in
+ * one order. */
+const float *EXPORT(gpt_chances)(float temperature) {
+    memcpy(use, training, MICROGPT_PARAMETERS);
+    return microgpt_use_step(use, tokens, &temperature);
+}

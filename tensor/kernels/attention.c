@@ -164,7 +164,8 @@ static size_t attention_lanes_room(const attention_plan *plan) {
     const int64_t wide = attention_whole_rows(plan->in[0].size)
                          + attention_whole_rows(plan->in[2].size);
     const int64_t rows = attention_whole_rows(plan->queries) + attention_whole_rows(plan->keys);
-    return (size_t)(rows * (wide * (plan->g.data ? 2 : 1) + 2 * ATTENTION_ROWS + 2)) * 64;
+    return (size_t)(rows * (wide * (plan->g.data ? 2 : 1) + 2 * ATTENTION_ROWS + 2)
+                    * k_widest_vectors());
 }
 
 /* Runs `work` for tasks 0 to parts - 1, on several threads. `steps` is the cost of a task in

@@ -20,6 +20,8 @@ static int untraced_set;
 static int traced_set;
 static _Thread_local k_tracer *tracer;
 
+int k_widest_vectors(void) { return tracer && traced_set == 0 ? 16 : 64; }
+
 void k_trace_by(k_tracer *by, bool in_own_set) {
     if (by)
         untraced_set = k_set;
