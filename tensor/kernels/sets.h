@@ -134,7 +134,7 @@ typedef k_function *k_tracer(const void *row, k_function *loop, const char *tabl
  * threads run. */
 void k_trace_by(k_tracer *by, bool in_own_set);
 /* Returns the bytes of the widest vectors that the loops of this thread may have: those of the
- * first set while it traces that one, otherwise those of any set. Kernels make room for so many. */
+ * first set while it traces that one, otherwise those of any set. Kernels make room for them. */
 int k_widest_vectors(void);
 
 /* ---- tables, by dtype and set; every loop in a table must have been compiled ----------------- */
