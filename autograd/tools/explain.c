@@ -381,8 +381,9 @@ static bool tell_explanation(rg_explanation *e, const rg_paths *p, const rg_expl
     }
     e->v = v;
     const double norm = norm_of_gradient(e->gradient);
+    const bool is_over = norm == 0 && *p->overwritten;
     bool unread = false;
-    if (norm < 0 || !own_first(&e->first_zero, p->zero)
+    if (norm < 0 || !own_first(&e->first_zero, is_over ? p->overwritten : p->zero)
         || !own_first(&e->first_not_finite, p->not_finite) || !own_first(&e->first_huge, p->huge)
         || !judge(e, o, w, &unread))
         return false;

@@ -56,7 +56,9 @@ typedef struct rg_explanation {
     rg_tensor *gradient; /* The gradient of w: the sum over all paths. */
     /* The first step on the way back from the loss that computed a gradient of all zeros, one that
      * isn't finite, or a huge one. Each field is a string such as "relu, input 0 of [3, 4]", or
-     * NULL if there was no such step. */
+     * NULL if there was no such step. The gradient of values that were later overwritten in place
+     * is zero. first_zero names such a step only if w's whole gradient is zero. The step's op is
+     * then "replace", "copy_slices" or "set_item". */
     const char *first_zero, *first_not_finite, *first_huge;
     /* The largest difference between the gradient and central differences of f. They are compared
      * along the gradient's own direction and four random ones. The difference is divided by the

@@ -166,9 +166,9 @@ static size_t place_number(const path_run *r, const rg_edge *e) {
 
 /* If `is` is true and `text` is still empty, writes to `text` the name of node n's op, the number
  * of the input, and the input's shape. Called for the gradient of each input, summed over all
- * parts, once for each of three kinds of gradients: zero, not finite, and huge. `is` says whether
- * the gradient is of that kind. `text` is the field of rg_paths that describes the first step with
- * such a gradient. */
+ * parts, once for each kind of gradient that rg_paths has a field for. `is` says whether the
+ * gradient is of that kind. `text` is the field of rg_paths that describes the first step with such
+ * a gradient. */
 static void tell_first(char text[128], bool is, const rg_node *n, int input) {
     char shape[192];
     if (!is || *text)
@@ -178,12 +178,23 @@ static void tell_first(char text[128], bool is, const rg_node *n, int input) {
              rgi_shape_text(m->ndim, m->size, shape));
 }
 
-static bool tell_of_total(path_run *r, const rg_node *n, int input, rg_tensor *total) {
+/* Returns whether the input of node n has the values that an op in place wrote over. */
+static bool was_overwritten(const rg_node *n, int input) {
+    const rg_op *op = n->op;
+    return input == 0 && (RG_IS(op, replace) || RG_IS(op, copy_slices) || RG_IS(op, set_item));
+}
+
+/* Tells of the total gradient of an input. `from_zero` is set if the gradients of the node's
+ * outputs were zero already. Then an earlier step, or an overwritten value, made the zeros. */
+static bool tell_of_total(path_run *r, const rg_node *n, int input, rg_tensor *total,
+                          bool from_zero) {
     gradient_kind is;
     if (!measure_gradient(total, &is))
         return false;
     rg_paths *p = r->paths;
-    tell_first(p->zero, is.zero && total->numel, n, input);
+    const bool zero = is.zero && total->numel && !from_zero, over = was_overwritten(n, input);
+    tell_first(p->overwritten, zero && over && !*p->zero, n, input);
+    tell_first(p->zero, zero && !over, n, input);
     tell_first(p->not_finite, !is.finite, n, input);
     tell_first(p->huge, is.finite && is.top > r->huge, n, input);
     return true;
@@ -226,14 +237,16 @@ static bool walk_parts(path_run *r, rg_node *n) {
         return false;
     for (int i = 0; i < n->n_in; i++)
         totals[i] = NULL;
-    bool ok = true;
+    bool ok = true, from_zero = true;
     for (int k = 0; k < n->n_out; k++) {
         path_parts *parts = r->parts[n->slot + (size_t)k];
-        for (int i = 0; parts && i < parts->n && ok; i++)
+        for (int i = 0; parts && i < parts->n && ok; i++) {
+            from_zero = from_zero && parts->v[i].norm == 0 && parts->v[i].g->numel;
             ok = step_for_part(r, n, k, &parts->v[i], totals);
+        }
     }
     for (int i = 0; i < n->n_in; i++) {
-        ok = ok && (!totals[i] || tell_of_total(r, n, i, totals[i]));
+        ok = ok && (!totals[i] || tell_of_total(r, n, i, totals[i], from_zero));
         rgi_release(totals[i]);
     }
     return ok;

@@ -35,12 +35,14 @@ typedef struct {
 
 /* The paths from a loss to w: the tree of their steps, with n_steps elements, and the gradients of
  * the paths, which end at w. zero, not_finite and huge describe the first step that computed such a
- * gradient (see rg_explanation); they are "" if there was none. */
+ * gradient (see rg_explanation); they are "" if there was none. `zero` leaves out the gradients of
+ * values that an op in place wrote over. `overwritten` describes the first of these that was zero,
+ * and is "" if a step that `zero` describes came before it. */
 typedef struct {
     path_step *step;
     size_t n_steps, room;
     path_parts of_w;
-    char zero[128], not_finite[128], huge[128];
+    char zero[128], overwritten[128], not_finite[128], huge[128];
 } rg_paths;
 
 /* Finds the paths from the loss to w. Requires that grad mode is off. The caller frees *p

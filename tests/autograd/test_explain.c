@@ -501,6 +501,34 @@ START_TEST(test_verdicts) {
 }
 END_TEST
 
+/* The values that a write in place replaces get a gradient of zeros. This isn't where the gradient
+ * of w is lost, unless nothing else reaches w. */
+START_TEST(test_overwritten_values_are_no_lost_gradient) {
+    rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(2, 3), RG_FLOAT64), true);
+    rg_tensor *row = rg_select(rg_mul(w, 3), 0, 1), *y[8];
+    for (int i = 0; i < 8; i++)
+        y[i] = rg_mul(w, 2);
+    rg_copy_(rg_select(y[0], 0, 0), row);
+    rg_copy_(y[1], rg_mul(w, 3));
+    rg_copy_(rg_view(y[2], 6), rg_view(rg_mul(w, 3), 6));
+    rg_mul_(rg_view(y[3], 6), 3);
+    rg_set_item_(y[4], row, 0);
+    rg_zero_(rg_select(y[5], 0, 0));
+    for (int i = 0; i < 6; i++) {
+        rg_explanation e = rg_explain(rg_sum(y[i]), w);
+        ck_assert_msg(e.n > 0 && !e.first_zero, "%d: %s", i, e.text);
+        ck_assert(!strstr(e.text, "first zero"));
+    }
+    /* A later zero of another kind is named. */
+    rg_copy_(y[6], rg_add(w, rg_relu(rg_neg(w))));
+    ck_assert_str_eq(rg_explain(rg_sum(y[6]), w).first_zero, "relu, input 0 of [2, 3]");
+    rg_fill_(y[7], 3);
+    ck_assert_str_eq(rg_explain(rg_sum(y[7]), w).first_zero, "replace, input 0 of [2, 3]");
+    rg_explanation e = rg_explain(rg_sum(rg_mul(y[7], 0)), w);
+    ck_assert_str_eq(e.first_zero, "mul, input 0 of [2, 3]");
+}
+END_TEST
+
 /* A gradient of zero has no direction. It agrees if the slope along other directions is zero, too.
  * A gradient that leaves an element out differs along another direction. */
 START_TEST(test_verdict_of_nothing) {
@@ -775,6 +803,7 @@ RG_TESTS(explain, test_unread, test_inputs_of_the_function, test_no_shares, test
          test_verdict_of_nothing, test_verdict_without_a_value, test_verdict_at_the_tolerance,
          test_shares_of_infinity, test_nothing_is_recorded, test_one_path_of_several, test_shares,
          test_packed, test_more_paths_than_are_kept, test_paths_of_one_size, test_picture,
-         test_the_largest_are_kept, test_places_of_w, test_where_a_gradient_is_lost, test_verdicts,
-         test_refusals, test_out_of_memory, test_graphs, test_loss_is_a_leaf, test_with_traces,
+         test_the_largest_are_kept, test_places_of_w, test_where_a_gradient_is_lost,
+         test_overwritten_values_are_no_lost_gradient, test_verdicts, test_refusals,
+         test_out_of_memory, test_graphs, test_loss_is_a_leaf, test_with_traces,
          test_values_that_are_gone)
