@@ -120,5 +120,3 @@ bool rgi_given_list(int64_t n, const void *v, const char *op);
 extern const rg_list rgi_list_failed;
 /* Returns whether the list is valid and every tensor in it passes rgi_check (structs.h). */
 bool rgi_check_list(rg_list list, const char *op);
-/* Calls rgi_check, for files that don't see the struct of a tensor, and returns its result. */
-bool rgi_given_tensor(rg_tensor *t, const char *op);

@@ -36,7 +36,7 @@ bool rgi_check_slow(rg_tensor *t, const char *op) {
     return rgi_fail(RG_TYPE_ERROR, op, "expected a tensor but got %s", rgi_name_of_pointer(t));
 }
 
-bool rgi_given_tensor(rg_tensor *t, const char *op) { return rgi_check(t, op); }
+bool rg_check_tensor(rg_tensor *t, const char *op) { return rgi_check(t, op); }
 
 /* The elements of the list that a function returns if it fails. A caller that reads an element
  * without checking the list gets NULL, as from any function that has failed. */

@@ -189,6 +189,9 @@ void rg_error_clear(void);
  * or a module of yours ends with `return rg_fail(..);` if it fails. */
 rg_tensor *rg_fail(rg_code code, const char *op, const char *format, ...)
     __attribute__((format(printf, 3, 4), cold));
+/* Returns whether t is a tensor that can be used. Fails, with a message that begins with `op`, if t
+ * is NULL, RG_NONE or released. */
+bool rg_check_tensor(rg_tensor *t, const char *op);
 
 /* An error handler is called with each failure. It either returns or ends the program. If a call
  * fails inside the handler, the handler isn't called for that failure; the first failure stays the

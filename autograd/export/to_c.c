@@ -171,7 +171,7 @@ static bool is_name(const char *s) {
 
 /* Checks a tensor of the options. */
 static bool is_contiguous_given(rg_tensor *t, const char *what) {
-    if (!rgi_given_tensor(t, function))
+    if (!rg_check_tensor(t, function))
         return false;
     RG_FAIL_VALUE_IF(!(t->flags & RG_CONTIGUOUS), function, "%s isn't contiguous", what);
     return true;

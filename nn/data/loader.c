@@ -43,7 +43,7 @@ static int64_t count_items(rg_list tensors, const char *op) {
         return -1;
     for (int i = 0; i < tensors.n; i++) {
         rg_tensor *t = tensors.v[i];
-        if (!rgi_given_tensor(t, op))
+        if (!rg_check_tensor(t, op))
             return -1;
         if (rg_ndim(t) == 0 || (n >= 0 && rg_size(t, 0) != n)) {
             rgi_fail(RG_VALUE_ERROR, op, "Size mismatch between tensors");
@@ -245,7 +245,7 @@ static rg_tensor *loader_value(rg_named_list dict, const char *key, int ndim) {
         rg_tensor *t = dict.v[i].tensor;
         if (strcmp(dict.v[i].name, key) != 0)
             continue;
-        if (!rgi_given_tensor(t, op))
+        if (!rg_check_tensor(t, op))
             return NULL;
         RG_FAIL_VALUE_IF(!rgi_is_index(rg_dtype_of(t)) || rg_ndim(t) != ndim, op,
                          "\"%s\" is no int64 tensor with %d dims", key, ndim);

@@ -150,7 +150,7 @@ rg_pair(rg_tokens_windows)(const rg_tokens *tokens, rg_tensor *starts, int64_t b
     const char *op = "tokens_windows";
     RG_SCOPE();
     if (!rgi_may_do_once(op) || !rgi_handle_given(tokens, op, RG_HANDLE_TOKENS)
-        || !rgi_given_tensor(starts, op))
+        || !rg_check_tensor(starts, op))
         return no_windows;
     if (!rgi_is_index(rg_dtype_of(starts)) || rg_ndim(starts) != 1) {
         rg_fail(RG_TYPE_ERROR, op,

@@ -207,7 +207,7 @@ static rg_tensor *gpt_block_forward_with(rg_module *m, rg_list in, void *keyword
 /* Fails and returns false unless idx is (batch, length) with length > 0, `position` isn't negative,
  * and position + length is at most block_size. */
 static bool gpt_check_idx(const rg_gpt *self, rg_tensor *idx, int64_t position) {
-    if (!rgi_given_tensor(idx, "gpt"))
+    if (!rg_check_tensor(idx, "gpt"))
         return false;
     RG_FAIL_IF(rg_ndim(idx) != 2 || rg_size(idx, 1) == 0, "gpt",
                "expected idx of (batch, length), with a length of at least 1, but got %s",
@@ -334,7 +334,7 @@ static bool gpt_check_cache(rg_gpt *self, rg_tensor *idx, rg_tensor *cache) {
 rg_tensor *(rg_gpt_cached)(rg_gpt *self, rg_tensor *idx, rg_tensor *cache, int64_t position) {
     RG_NO_GRAD();
     if (!rgi_module_given((rg_module *)self, "gpt_cached")
-        || !rgi_given_tensor(cache, "gpt_cached") || !gpt_check_idx(self, idx, position)
+        || !rg_check_tensor(cache, "gpt_cached") || !gpt_check_idx(self, idx, position)
         || !gpt_check_cache(self, idx, cache))
         return NULL;
     gpt_keywords k = { { cache, position }, RG_NONE };

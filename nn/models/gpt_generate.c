@@ -12,7 +12,7 @@
 
 static bool generate_check(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
                            const rg_generate_options *o) {
-    if (!rgi_given(self, "gpt_generate", "a module") || !rgi_given_tensor(idx, "gpt_generate"))
+    if (!rgi_given(self, "gpt_generate", "a module") || !rg_check_tensor(idx, "gpt_generate"))
         return false;
     RG_FAIL_IF(rg_ndim(idx) != 2 || !rgi_is_index(rg_dtype_of(idx)), "gpt_generate",
                "expected idx of (batch, length) and dtype torch.int64, but got %s and %s",

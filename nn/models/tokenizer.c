@@ -178,7 +178,7 @@ static const char *decode_ids(const rg_tokenizer *t, const int64_t *ids, int64_t
 static const char *decode_tensor(const rg_tokenizer *t, rg_tensor *ids,
                                  rg_tokenizer_decode_options o) {
     if (!rgi_handle_given(t, "tokenizer_decode", RG_HANDLE_TOKENIZER)
-        || !rgi_given_tensor(ids, "tokenizer_decode"))
+        || !rg_check_tensor(ids, "tokenizer_decode"))
         return NULL;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !rgi_is_index(rg_dtype_of(ids)), "tokenizer_decode",
                   "expected indices of dtype torch.int64 but got %s",

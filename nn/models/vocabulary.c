@@ -188,7 +188,7 @@ static bool decode_to(rg_text *text, const rg_vocabulary *v, const int64_t *inde
 
 static const char *decode_words(const rg_vocabulary *v, rg_tensor *indices) {
     if (!rgi_handle_given(v, "decode", RG_HANDLE_VOCABULARY)
-        || !rgi_given_tensor(indices, "decode"))
+        || !rg_check_tensor(indices, "decode"))
         return NULL;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !rgi_is_index(rg_dtype_of(indices)), "decode",
                   "expected indices of dtype torch.int64 but got %s",

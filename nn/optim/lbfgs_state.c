@@ -215,7 +215,7 @@ static bool read_lbfgs_entries(lbfgs_read *l, rg_named_list dict) {
             continue;
         if (f->listed && place >= l->s->n)
             return lbfgs_refuse("Unexpected", e->name + sizeof lbfgs_prefix - 1);
-        if (!rgi_given_tensor(e->tensor, "load_state_dict") || !read_lbfgs_entry(l, f, place, e))
+        if (!rg_check_tensor(e->tensor, "load_state_dict") || !read_lbfgs_entry(l, f, place, e))
             return false;
     }
     return is_whole(l);

@@ -319,7 +319,7 @@ static bool check_groups(const rg_optim *o, rg_named_list dict) {
  * of a parameter is copied. Fails and returns false if there is no such entry, or the size is
  * wrong. */
 static bool load_value(rg_optim_load *l, rg_named loaded) {
-    if (!rgi_given_tensor(loaded.tensor, load_op))
+    if (!rg_check_tensor(loaded.tensor, load_op))
         return false;
     const int64_t at = rgi_map_name(&l->places, loaded.name);
     RG_FAIL_IF(at < 0, load_op,

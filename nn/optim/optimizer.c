@@ -117,7 +117,7 @@ static bool fill_slots(rg_optim *o, rg_list list) {
             return false;
     for (size_t i = 0; i < (size_t)list.n; i++) {
         rg_tensor *param = list.v[i];
-        if (!rgi_given_tensor(param, o->row->name) || !check_param(o, o->n_slots + i, param))
+        if (!rg_check_tensor(param, o->row->name) || !check_param(o, o->n_slots + i, param))
             return false;
         o->slots[o->n_slots + i] = (rg_optim_slot){ .param = param, .group = o->n_groups };
     }

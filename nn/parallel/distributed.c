@@ -234,10 +234,9 @@ rg_distributed *(rg_nn_distributed_with)(void *model, rg_distributed_options o) 
 /* ---- a shard's part of a batch --------------------------------------------------------- */
 
 rg_tensor *rg_distributed_part(const rg_distributed *d, rg_tensor *batch) {
-    const int ndim = rg_ndim(batch);
-    if (ndim < 0)
+    if (!rg_check_tensor(batch, "distributed_part"))
         return NULL;
-    const int64_t rows = ndim ? rg_size(batch, 0) : 1;
+    const int64_t rows = rg_ndim(batch) ? rg_size(batch, 0) : 1;
     if (rows % d->shards)
         return rg_fail(RG_VALUE_ERROR, "distributed_part",
                        "a batch of %lld rows can't be cut into %d equal shards", (long long)rows,

@@ -169,14 +169,32 @@ bool rgi_all_ok(const char *op, bool ok) {
 
 /* ---- collective functions -------------------------------------------------------------- */
 
-/* Returns a contiguous copy of t, which can be sent. Fails if t is NULL or RG_NONE, or has more
- * elements than a message can have. */
+/* Returns whether elements of t may share memory: whether the stride of a dim isn't larger than the
+ * largest offset that the dims with smaller strides can reach together. */
+static bool overlaps_itself(rg_tensor *t) {
+    const rg_dims size = rg_shape(t);
+    for (int d = 0; d < size.n; d++) {
+        int64_t reach = 0;
+        for (int e = 0; e < size.n; e++) {
+            const int64_t more = rg_stride(t, d) - rg_stride(t, e);
+            if (size.v[e] > 1 && (more > 0 || (more == 0 && e < d)))
+                reach += (size.v[e] - 1) * rg_stride(t, e);
+        }
+        if (size.v[d] > 1 && rg_stride(t, d) <= reach)
+            return true;
+    }
+    return false;
+}
+
+/* Returns a contiguous copy of t, which can be sent. Fails if t can't be used, has more elements
+ * than a message can have, or can't take the result. */
 static rg_tensor *copy_to_send(const char *op, rg_tensor *t) {
-    if (!t && !rg_error_peek()[0])
-        return rg_fail(RG_TYPE_ERROR, op, "expected a tensor but got NULL");
-    if (t == RG_NONE)
-        return rg_fail(RG_TYPE_ERROR, op, "expected a tensor but got RG_NONE");
-    rg_tensor *copy = t ? rg_contiguous(rg_clone(t)) : NULL;
+    if (!rg_check_tensor(t, op))
+        return NULL;
+    if (overlaps_itself(t))
+        return rg_fail(RG_RUNTIME_ERROR, op,
+                       "elements of the tensor share memory, as after rg_expand: rg_clone it");
+    rg_tensor *copy = rg_contiguous(rg_clone(t));
     if (copy && rg_numel(copy) > INT_MAX)
         return rg_fail(RG_VALUE_ERROR, op, "a tensor of %lld elements is too large for a message",
                        (long long)rg_numel(copy));

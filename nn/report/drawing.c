@@ -83,7 +83,7 @@ bool rgi_labels_given(const char *op, rg_names names, int64_t size, const char *
 
 bool rgi_heat_map(const char *op, rg_tensor *t, int64_t most_columns, rg_heat_map_options *o,
                   rg_pixels *p) {
-    if (!rgi_given_tensor(t, op))
+    if (!rg_check_tensor(t, op))
         return false;
     RG_FAIL_IF(rg_ndim(t) != 2, op, "expected a matrix, but got a tensor with %d dims", rg_ndim(t));
     RG_FAIL_IF(rg_numel(t) == 0, op, "a tensor of shape %s has no elements", RG_SIZES_TEXT(t));
@@ -130,7 +130,7 @@ void rgi_write_cell(double v, char text[32]) {
 /* ---- curves ---------------------------------------------------------------------------- */
 
 bool rgi_curve(const char *op, rg_tensor *y, rg_curve *c) {
-    if (!rgi_given_tensor(y, op))
+    if (!rg_check_tensor(y, op))
         return false;
     RG_FAIL_IF(rg_ndim(y) != 1, op, "expected a vector, but got a tensor with %d dims", rg_ndim(y));
     RG_FAIL_IF(rg_numel(y) == 0, op, "a tensor of shape %s has no elements", RG_SIZES_TEXT(y));

@@ -64,7 +64,7 @@ static bool add_panels(rg_text *record, rg_tensor *t) {
 bool(rg_report_picture_with)(rg_report *r, const char *name, int64_t step, rg_tensor *t,
                              rg_report_picture_options o) {
     const char *op = "report_picture";
-    if (!rgi_report_given(r, name, op) || !rgi_given_tensor(t, op))
+    if (!rgi_report_given(r, name, op) || !rg_check_tensor(t, op))
         return false;
     RG_FAIL_IF(rg_ndim(t) != 2 && rg_ndim(t) != 3, op,
                "expected a matrix or several, but got a tensor with %d dims", rg_ndim(t));
@@ -164,7 +164,7 @@ static bool append_histogram(rg_report *r, const char *op, const char *name, int
 
 bool(rg_report_histogram)(rg_report *r, const char *name, int64_t step, rg_tensor *t) {
     const char *op = "report_histogram";
-    return rgi_report_given(r, name, op) && rgi_given_tensor(t, op)
+    return rgi_report_given(r, name, op) && rg_check_tensor(t, op)
            && append_histogram(r, op, name, step, t);
 }
 

@@ -44,7 +44,7 @@ bool rgi_checkpoint_given(const rg_training *run, const char *op) {
         return false;
     for (int i = 0; i < run->tensors.n; i++)
         if (!rgi_given(run->tensors.v[i].name, op, "a name")
-            || !rgi_given_tensor(run->tensors.v[i].tensor, op))
+            || !rg_check_tensor(run->tensors.v[i].tensor, op))
             return false;
     for (int i = 0; i < run->numbers.n; i++)
         if (!rgi_given(run->numbers.v[i].name, op, "a name")

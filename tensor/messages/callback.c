@@ -23,5 +23,5 @@ bool rgi_judge_call(bool ok, int64_t before, rg_code code, const char *op, const
 
 bool rgi_returned(rg_tensor *t, int64_t before, const char *op) {
     return rgi_called(t, before, RG_TYPE_ERROR, op, "expected a tensor but got NULL")
-           && rgi_given_tensor(t, op);
+           && rg_check_tensor(t, op);
 }

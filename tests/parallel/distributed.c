@@ -357,7 +357,8 @@ static void test_refusals(void) {
     rg_tensor *x = make_batch(), *w = rg_parameters(model).v[0];
     FAILS(rg_distributed_part(d, rg_ones(6, 3)), "a batch of 6 rows can't be cut into 4");
     FAILS(rg_distributed_part(d, rg_scalar(1.)), "a batch of 1 rows can't be cut into 4");
-    FAILS(rg_distributed_part(d, NULL), "expected a tensor but got NULL");
+    FAILS(rg_distributed_part(d, NULL), "distributed_part: expected a tensor but got NULL");
+    FAILS(rg_distributed_part(d, RG_NONE), "distributed_part: expected a tensor but got RG_NONE");
     rg_tensor *loss = loss_of(d, rg_distributed_part(d, x));
     HOLDS(rg_grad(loss, w, .retain_graph = true));
     FAILS(rg_backward(loss), "a parameter's gradient arrives twice");

@@ -78,6 +78,12 @@ static void test_broadcast(void) {
 
 /* ---- failures -------------------------------------------------------------------------- */
 
+/* Returns a tensor that has been released. */
+static rg_tensor *gone(void) {
+    RG_SCOPE();
+    return rg_ones(2);
+}
+
 /* If the calls of the ranks don't agree, they fail on all ranks. The ranks can go on afterwards. */
 static void test_disagreement(void) {
     RG_SCOPE();
@@ -90,9 +96,17 @@ static void test_disagreement(void) {
     FAILS(rg_all_reduce_(RG_NONE), "all_reduce_: expected a tensor but got RG_NONE");
     FAILS(rg_broadcast_(RG_NONE, 0), "broadcast_: expected a tensor but got RG_NONE");
     FAILS(rg_init_process_group(), "initialize the process group twice");
+    rg_tensor *expanded = rg_expand(rg_ones(1), 3), *released = gone();
+    FAILS(rg_all_reduce_(released), "all_reduce_: tensor released with its scope");
+    FAILS(rg_broadcast_(released, 0), "broadcast_: tensor released with its scope");
+    FAILS(rg_all_reduce_(expanded), "all_reduce_: elements of the tensor share memory");
+    FAILS(rg_broadcast_(expanded, 0), "broadcast_: elements of the tensor share memory");
+    HOLDS(rg_all_reduce_(rg_T(rg_ones(2, 3))) && rg_all_reduce_(rg_slice(rg_ones(9), 0, 0, 9, 2)));
     if (size == 1)
         return;
     char text[200];
+    snprintf(text, sizeof text, "rank %d failed: all_reduce_: elements of the tensor", size - 1);
+    FAILS(rg_all_reduce_(odd ? expanded : rg_ones(3)), odd ? text + 15 : text);
     snprintf(text, sizeof text,
              "all_reduce_: rank 0 has torch.float32 [2, 3], but rank %d has torch.float32 [6]",
              size - 1);
