@@ -32,7 +32,7 @@ static bool guard_write(rg_tensor *t, const char *op) {
     if (!may_record_write(t, op) || !rgi_renew(t, op))
         return false;
     return rgi_fail(RG_RUNTIME_ERROR, op,
-                    "a result of %s would be overwritten, which is not recorded. "
+                    "a tensor with grad_fn=<%s> would be overwritten, which is not recorded. "
                     "Use rg_detach or RG_NO_GRAD.",
                     rgi_node_name(rgi_node_of(t)));
 }

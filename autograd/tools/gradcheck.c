@@ -423,6 +423,14 @@ static const rg_tensor *place_of(const check *c, const outputs *y, mismatch *wor
     return y->v[worst->output];
 }
 
+/* Returns the name of the output's node. In a gradgradcheck, the program didn't make the output,
+ * which is a vector of gradients. */
+static const char *origin_of_output(const check *c, const rg_tensor *output) {
+    if (c->second)
+        return "the outputs are the gradients of the inputs";
+    return output->history ? rgi_node_name(rgi_node_of(output)) : "a result without history";
+}
+
 static bool report_mismatch(const check *c, const outputs *y, bool any, const jacobian *j,
                             const uint32_t versions[], mismatch *worst) {
     const rg_tensor *output = y->v[worst->output];
@@ -444,7 +452,7 @@ static bool report_mismatch(const check *c, const outputs *y, bool any, const ja
         any ? "" : "Numerical gradient for function expected to be zero. ", worst->output,
         worst->input, name ? ", " : "", name ? name : "", RG_DIMS_TEXT(&out), RG_DIMS_TEXT(&in),
         rgi_number_of_digits(12, worst->analytic), rgi_number_of_digits(12, worst->numeric),
-        output->history ? rgi_node_name(rgi_node_of(output)) : "a result without history", cause);
+        origin_of_output(c, output), cause);
 }
 
 static bool jacobian_check(const check *c, const outputs *y, const uint32_t versions[]) {

@@ -968,7 +968,7 @@ START_TEST(test_in_place_is_refused) {
     ck_fails(rg_uniform_(x, 0, 1), RG_RUNTIME_ERROR,
              "uniform_: a leaf Variable that requires grad is being used in");
     ck_fails(rg_uniform_(rg_mul(x, 2), 0, 1), RG_RUNTIME_ERROR,
-             "a result of MulBackward0 would be overwritten");
+             "a tensor with grad_fn=<MulBackward0> would be overwritten");
     ck_fails(rg_add_(v, 1), RG_RUNTIME_ERROR,
              "a view of a leaf Variable that requires grad is being used in an in-place operation");
     ck_fails(rg_add_(rg_expand(rg_zeros(1), 3), 1), RG_RUNTIME_ERROR,

@@ -630,7 +630,7 @@ START_TEST(test_draws_over_stale_views) {
     rg_tensor *b = rg_zeros(2), *v = rg_select(b, 0, 0);
     ck_ok(rg_add_(b, rg_requires_grad_(rg_ones(2), true)));
     ck_fails(rg_uniform_(v, 0, 1), RG_RUNTIME_ERROR,
-             "uniform_: a result of AsStridedBackward0 would be overwritten");
+             "uniform_: a tensor with grad_fn=<AsStridedBackward0> would be overwritten");
 }
 END_TEST
 
