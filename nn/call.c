@@ -5,6 +5,7 @@
 #include "registry.h"
 #include "tensor/memory.h"
 #include "tensor/messages/callback.h"
+#include "tensor/messages/unread.h"
 #include "tensor/observer.h"
 #include "tensor/scope.h"
 #include "tensor/structs.h"
@@ -185,10 +186,13 @@ __attribute__((noinline, cold)) static const char *describe_module(rg_module *m)
 
 /* Adds m's path to the message of a failure inside m's call. Adds nothing if m isn't the child of a
  * module, or in anomaly mode, whose messages have the path already. `before` is the number of
- * failures before the call. */
+ * failures before the call. The functions that forward has then called with NULL are forgotten: the
+ * caller of m knows only that m has failed. */
 __attribute__((noinline, cold)) static void name_place(const rg_module *m, int64_t before) {
     char place[RG_PATH_ROOM] = "module ";
     const size_t n = strlen(place);
+    if (rgi_this.failure.number > before)
+        rgi_null_stayed_inside(0);
     if (rgi_module_path(m, place + n, sizeof place - n) && !rg_is_anomaly_enabled())
         rgi_failed_inside(before, place);
 }

@@ -298,6 +298,31 @@ static void explains(void) {
     rg_tensor *w = rg_requires_grad_(rg_double(rg_ones(2)), true);
     rg_explain(rg_sum(rg_exp(w)), w, .f = fails_with);
 }
+typedef struct {
+    rg_module base;
+} wordless_module;
+/* A forward that goes on with NULL. The functions that it calls are of no interest to its caller. */
+static rg_tensor *goes_on_forward(rg_module *m, rg_tensor *x) {
+    return m ? rg_softmax(rg_exp(rg_matmul(x, rg_ones(4, 2))), -1) : NULL;
+}
+static void calls_a_module(void) {
+    static const rg_module_class goes_on = { .name = "GoesOn", .forward = goes_on_forward };
+    wordless_module *m = RG_MODULE(wordless_module, &goes_on);
+    rg_print(rg_sum(rg_call(m, rg_ones(6, 3))));
+    rg_module_free(m);
+}
+static void calls_a_layer(void) {
+    void *layer = rg_nn_transformer_encoder_layer(8, 2, .dim_feedforward = 4);
+    rg_print(rg_sum(rg_call(layer, rg_ones(2, 3, 5))));
+    rg_module_free(layer);
+}
+static void calls_a_module_later(void) {
+    static const rg_module_class goes_on = { .name = "GoesOn", .forward = goes_on_forward };
+    wordless_module *m = RG_MODULE(wordless_module, &goes_on);
+    rg_tensor *y = rg_sin(wrong());
+    rg_print(rg_call(m, y));
+    rg_module_free(m);
+}
 static void checks_gradients(void) {
     rg_tensor *w = rg_requires_grad_(rg_double(rg_ones(2)), true);
     rg_gradcheck(fails_with, NULL, 1, &w);
@@ -338,9 +363,6 @@ static void fails_in_repr(rg_module *m, char *text, size_t room) {
     snprintf(text, room, "%d", m != NULL);
     wrong();
 }
-typedef struct {
-    rg_module base;
-} wordless_module;
 static void prints_module(void) {
     static const rg_module_class wordless = { .name = "Wordless", .extra_repr = fails_in_repr };
     rg_module_repr(RG_MODULE(wordless_module, &wordless));
@@ -436,6 +458,11 @@ static const struct {
       "supported. Use the `^` or `logical_xor()` operator instead.\n" },
     { computes_a_loss, "regard: cross_entropy: Expected input batch_size (3) to match target "
                        "batch_size (2). (NULL then reached backward)\n" },
+    { calls_a_module, MATMUL " (NULL then reached sum, print)\n" },
+    { calls_a_layer,
+      "regard: multihead_attention: was expecting embedding dimension of 8, but got 5 (in module "
+      "self_attn) (NULL then reached sum, print)\n" },
+    { calls_a_module_later, MATMUL " (NULL then reached sin, GoesOn, print)\n" },
     { reaches_two_sums, MATMUL " (NULL then reached cumsum, sum)\n" },
     { reads_the_first, LATER ABSENT },
     { clears_both, "" },
