@@ -85,6 +85,9 @@ rg_entry *rgi_add_entry(rg_registry *r, rg_entry entry);
 /* Puts m into the list of all modules, and takes it out again (tools/tie.c). */
 void rgi_list_module(rg_module *m);
 void rgi_unlist_module(rg_module *m);
+/* Returns whether the program has assigned over this parameter: no field of a module holds it, and
+ * a field with its name, without the path, holds a tensor that isn't registered as a parameter. */
+bool rgi_is_assigned_over(const rg_tensor *parameter);
 /* Makes room for one more entry. Other threads may search the list of all modules meanwhile.
  * Returns false if memory runs out. */
 bool rgi_grow_entries(rg_registry *r);

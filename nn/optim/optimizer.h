@@ -121,10 +121,11 @@ void rg_optim_free(rg_optim *o);
 /* Updates each parameter that has a gradient. Returns false on failure; then no parameter has
  * changed. Warns if a gradient still contains a gradient that an earlier step used, because the
  * program ran backward again without clearing the gradients. Also warns if no parameter has a
- * gradient, and none had one in an earlier step. Also
- * warns of a module's parameter to which only the optimizer refers and which gets no new gradient,
- * if it is in the last group and a value of a module was replaced after this group was added, or if
- * all parameters are like that, because their module was freed. */
+ * gradient, and none had one in an earlier step. Also warns of a module's parameter to which only
+ * the optimizer refers and which gets no new gradient, if it is in the last group and a value of a
+ * module was replaced after this group was added, or if all parameters are like that, because their
+ * module was freed. Also warns if a parameter has no gradient, and the program has assigned a
+ * tensor that isn't a parameter to its module's field. */
 bool rg_optim_step(rg_optim *o);
 /* Makes a step as torch's step(closure) does. Calls the closure, which must clear the gradients,
  * compute the loss, run backward, and return the loss; then updates the parameters. LBFGS calls the

@@ -65,6 +65,8 @@ typedef struct rg_optim_slot {
      * parameter has no gradient. */
     rg_tensor *operand[RG_OPTIM_STATES + 3];
     int n_operands;
+    /* Set once a step has found no gradient for the parameter and has looked for its field. */
+    bool looked_for;
 } rg_optim_slot;
 
 typedef struct rg_optim_row {

@@ -4,6 +4,7 @@
  */
 #include "optimizer_structs.h"
 #include "autograd/frozen.h"
+#include "nn/registry.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/messages/callback.h"
@@ -132,14 +133,34 @@ static bool same_numbers(const rg_optim *o, const rg_optim_slot *a, const rg_opt
            && a->count.product == b->count.product && !o->row->update;
 }
 
+/* Called for a parameter without a gradient. Warns, once for each optimizer, if the program has
+ * assigned another tensor to the field of a module that held the parameter. The search takes long
+ * in a large model, so it is made only once for each parameter. */
+static __attribute__((noinline, cold)) void notice_assigned(rg_optim *o, rg_optim_slot *slot) {
+    const rg_tensor *param = slot->param;
+    if (slot->looked_for || o->warned_of_lost || !(param->flags & RG_IS_PARAMETER))
+        return;
+    slot->looked_for = true;
+    if (!rgi_is_assigned_over(param))
+        return;
+    o->warned_of_lost = true;
+    rgi_warn("step",
+             "training no longer changes the optimizer's parameter '%s': its module has another "
+             "tensor in its field, which isn't registered. RG_PARAMETER puts a tensor there; then "
+             "make the optimizer anew, or add the parameter with rg_optim_add_group",
+             rg_name(slot->param));
+}
+
 /* Makes the step for each parameter that has a gradient, and returns whether there was one. */
 static bool step_slots(rg_optim *o) {
     k_count_loop *count = o->row->steps ? k_count_loop_of(o->row->steps) : NULL;
     const rg_optim_slot *last = NULL;
     k_optimizer_numbers *z = NULL;
     for (RG_EACH_SLOT(slot, o)) {
-        if (!slot->n_operands)
+        if (!slot->n_operands) {
+            notice_assigned(o, slot);
             continue;
+        }
         const bool counted = counts(o, slot);
         if (counted)
             count_step(o, slot, count);

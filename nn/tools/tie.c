@@ -63,6 +63,23 @@ static bool holds_parameter(rg_tensor *const *place) {
     return found;
 }
 
+bool rgi_is_assigned_over(const rg_tensor *parameter) {
+    const char *path = rgi_name_of(parameter), *dot = path ? strrchr(path, '.') : NULL;
+    const char *name = dot ? dot + 1 : path;
+    bool held = false, other = false;
+    rgi_lock(RG_LOCK_MODULES);
+    for (const rg_module *m = modules; name && m && !held; m = m->registry->next)
+        for (RG_EACH_ENTRY(e, m)) {
+            const rg_tensor *t = *e->place;
+            if (e->kind != RG_ENTRY_PARAMETER || !t || t == RG_NONE)
+                continue;
+            held |= t == parameter;
+            other |= !(t->flags & RG_IS_PARAMETER) && strcmp(e->name, name) == 0;
+        }
+    rgi_unlock(RG_LOCK_MODULES);
+    return other && !held;
+}
+
 bool rg_tie(rg_tensor **place, rg_tensor *parameter) {
     const char *op = "tie";
     if (!rgi_given(place, op, "a place") || !rgi_check(*place, op) || !rgi_check(parameter, op))

@@ -1896,6 +1896,31 @@ START_TEST(test_warns_of_lost_parameters) {
 }
 END_TEST
 
+/* A plain assignment to a field takes the parameter out of the module, but not out of the
+ * optimizer. The first step that finds no gradient for it warns. */
+START_TEST(test_warns_of_an_assigned_tensor) {
+    static const char said[] = "step: training no longer changes the optimizer's parameter "
+                               "'head.weight': its module has another tensor in its field";
+    for (int requires = 0; requires < 2; requires++) {
+        trained t = trained_begin(true);
+        rg_tensor *before = t.m->head->weight;
+        rg_tensor *other = rg_requires_grad_(rg_ones(3, 3), requires);
+        begin_to_count(said);
+        RG_FOR (int i = 0; i < 6; i++) {
+            if (i == 3)
+                t.m->head->weight = other;
+            rg_optim_zero_grad(t.o);
+            ck_ok(rg_backward(rg_sum(rg_call(t.m, rg_ones(2, 3)))));
+            ck_ok(rg_optim_step(t.o));
+            ck_assert_int_eq(warnings, i >= 3);
+        }
+        t.m->head->weight = before;
+        trained_end(&t);
+        end_of_count();
+    }
+}
+END_TEST
+
 static rg_tensor *closure_of_trained(void *context) {
     const trained *t = context;
     rg_optim_zero_grad(t->o);
@@ -1968,7 +1993,7 @@ END_TEST
 RG_TESTS(optim, test_adagrad_sums_begin, test_warns_of_old_gradients, test_warns_of_no_replay,
          test_warns_of_no_pair_of_networks, test_warns_of_no_shared_buffer, test_warns_of_closures,
          test_warns_of_a_nan_loss, test_warns_of_no_gradient, test_warns_of_lost_parameters,
-         test_warns_of_lost_parameters_of_lbfgs,
+         test_warns_of_lost_parameters_of_lbfgs, test_warns_of_an_assigned_tensor,
          test_trajectories, test_lbfgs, test_lbfgs_scripts, test_groups, test_strides, test_state,
          test_state_names, test_clipping_without_memory, test_clipping, test_errors,
          test_newer_errors, test_muon_at_the_edges, test_muon_of_square_matrices,
