@@ -60,7 +60,7 @@ RG_OP(binary_cross_entropy, .doc = "-weight (t ln x + (1 - t) ln(1 - x))",
 static bool bce_within_unit(rg_tensor *t, const char *sentence) {
     RG_SCOPE();
     rg_tensor *inside = rg_all(rg_logical_and(rg_ge(rg_detach(t), 0), rg_le(rg_detach(t), 1)));
-    return rgi_loss_values(&(rg_value_check){
+    return rgi_check_values(&(rg_value_check){
         inside, true, RG_RUNTIME_ERROR, "binary_cross_entropy", sentence });
 }
 

@@ -12,7 +12,7 @@
 static bool gaussian_check_signs(rg_tensor *var) {
     RG_SCOPE();
     rg_tensor *negative = rg_any(rg_lt(rg_detach(var), 0));
-    return rgi_loss_values(&(rg_value_check){ negative, false, RG_VALUE_ERROR, "gaussian_nll_loss",
+    return rgi_check_values(&(rg_value_check){ negative, false, RG_VALUE_ERROR, "gaussian_nll_loss",
                                               "var has negative entry/entries" });
 }
 

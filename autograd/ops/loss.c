@@ -35,7 +35,7 @@ static bool values_again(void *context) {
     return true;
 }
 
-bool rgi_loss_values(const rg_value_check *check) {
+bool rgi_check_values(const rg_value_check *check) {
     if (!check->flag || !values_again((void *)check))
         return false;
     rgi_observe_operation((rg_tensor *)check->flag, check->op,

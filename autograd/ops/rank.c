@@ -3,6 +3,7 @@
  * quantiles. (The largest and the smallest are in extreme.c, sorting in sort.c.) In the headings, g
  * is the gradient of the result.
  */
+#include "loss.h"
 #include "reduce.h"
 
 #include "autograd/checks.h"
@@ -193,15 +194,13 @@ static bool quantile_check(rg_tensor *x, rg_tensor *q, const char *interpolation
     return number || rgi_want_same_dtype(NULL, "q", q, "input", x);
 }
 
-/* Fails if an element of q isn't in [0, 1]. */
-static bool quantile_within(const rg_tensor *q) {
-    for (int64_t i = 0; i < q->numel; i++) {
-        int64_t step = q->ndim ? q->stride[0] * (int64_t)rgi_sizeof(q->dtype) : 0;
-        double value = rgi_load_f64(q->data + i * step, q->dtype);
-        RG_FAIL_IF(!(value >= 0 && value <= 1), NULL,
-                   "quantile() q values must be in the range [0, 1]");
-    }
-    return true;
+/* Fails if an element of q isn't in [0, 1]. A recorded step checks new elements in each run. */
+static bool quantile_within(rg_tensor *q) {
+    RG_SCOPE();
+    q = rg_detach(q);
+    rg_tensor *outside = rg_any(rg_ne(q, rg_clamp(q, 0, 1)));
+    return rgi_check_values(&(rg_value_check){ outside, false, RG_RUNTIME_ERROR, "quantile",
+                                               "quantile() q values must be in the range [0, 1]" });
 }
 
 /* Returns the shape of the result: q's size, if q is a vector, followed by x's sizes. The size of
@@ -237,14 +236,11 @@ static rg_tensor *quantile_at(rg_tensor *sorted, rg_tensor *ranks, enum quantile
 }
 
 /* Returns the ranks of the fractions q in rows that are sorted along the last dim. In a row with a
- * NaN, which is sorted last, the rank is that of the NaN. While a training step is recorded, a
- * fraction outside [0, 1] gets a rank that rg_gather refuses, since a run of the recording doesn't
- * call quantile_within for new fractions. */
+ * NaN, which is sorted last, the rank is that of the NaN. */
 static rg_tensor *quantile_ranks(rg_tensor *sorted, rg_tensor *q) {
     const double last = (double)sorted->size[sorted->ndim - 1] - 1;
     rg_tensor *has_nan = rg_any_dim(rg_isnan(sorted), -1, true);
-    rg_tensor *ranks = rg_masked_fill(rg_mul(q, last), has_nan, last);
-    return rgi_this.observer ? rg_masked_fill(ranks, rg_ne(q, rg_clamp(q, 0, 1)), -1) : ranks;
+    return rg_masked_fill(rg_mul(q, last), has_nan, last);
 }
 
 static rg_tensor *quantile(rg_tensor *x, rg_tensor *q, const rg_quantile_options *o) {

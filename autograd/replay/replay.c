@@ -92,10 +92,12 @@ static bool recorder_did(rg_observer *o, rg_tensor *t, const char *op,
 
 /* The entry of a call, whose inputs are in[]. A repetition computes the outputs again: by the op's
  * forward if it has one, otherwise by its kernel. `alike` is true if the inputs suited
- * rgi_run_alike (autograd/op.h) when the call was recorded. */
+ * rgi_run_alike (autograd/op.h) when the call was recorded. `named` is the name of the function
+ * that the step called, which may call several ops. */
 typedef struct {
     rg_call call;
     bool alike;
+    const char *named;
     rg_tensor *in[];
 } noted_call;
 
@@ -111,10 +113,18 @@ static bool call_again(void *context) {
     return true;
 }
 
+/* Repeats a call that another function of the library made, so that a failure of the op's forward
+ * names that function. */
+static bool named_call_again(void *context) {
+    RG_AS(((const noted_call *)context)->named);
+    return call_again(context);
+}
+
 /* Calls the op's shape function again, with dummy outputs, and fails if new values of the inputs
  * aren't valid. */
 static bool check_call(void *context) {
-    rg_call again = ((const noted_call *)context)->call;
+    const noted_call *n = context;
+    rg_call again = n->call;
     rg_tensor like[RG_MAX_OUTPUTS];
     for (int k = 0; k < again.n_out; k++) {
         like[k].dtype = again.out[k]->dtype;
@@ -123,7 +133,7 @@ static bool check_call(void *context) {
         like[k].flags = RG_CONTIGUOUS | RG_PLAIN;
         again.out[k] = &like[k];
     }
-    RG_AS(again.op->name);
+    RG_AS(n->named);
     return again.op->shape(&again);
 }
 
@@ -175,7 +185,9 @@ static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t att
     if (c->op->view)
         return true;
     size_t in_size = (size_t)c->n_in * sizeof(rg_tensor *);
-    rg_redo *redo = c->op->refuses_values ? checked_call_again : call_again;
+    rg_redo *redo = rgi_named_as && c->op->forward ? named_call_again : call_again;
+    if (c->op->refuses_values)
+        redo = checked_call_again;
     if (c->n_in && c->out[0]->storage == c->in[0]->storage)
         redo = write_again;
     noted_call *n = rgi_recording_note(r, c->op->name, redo, NULL, sizeof *n + in_size + attr_size);
@@ -184,6 +196,7 @@ static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t att
     n->call = *c;
     n->call.given = NULL;
     n->alike = alike;
+    n->named = rgi_named_as ? rgi_named_as : c->op->name;
     n->call.in = n->in;
     n->call.attr = n->in + c->n_in;
     memcpy(n->in, c->in, in_size);

@@ -1783,8 +1783,8 @@ START_TEST(test_indices) {
         { "index_fill", at_index_fill },
         { "index_copy", at_index_copy },
         { "index", at_index },
-        { "index", at_take },
-        { "nll_loss", at_nll_loss },
+        { "take", at_take },
+        { "cross_entropy", at_nll_loss },
     };
     rg_tensor *w = rg_requires_grad_(rg_randn(4, 2), true);
     at = rg_zeros_dims(RG_DIMS(2), RG_INT64);
@@ -1817,7 +1817,11 @@ static void by_gaussian_nll(void *w) {
     rg_backward(rg_gaussian_nll_loss(w, checked[0], rg_mul(checked[1], 1)));
 }
 
-/* Some losses refuse certain values. A run checks these values as the step itself does, and fails
+static void by_quantile(void *w) {
+    rg_backward(rg_sum(rg_quantile(rg_mul(w, checked[0]), checked[1])));
+}
+
+/* Some functions refuse certain values. A run checks these values as the step itself does, and fails
  * before gradients change. */
 START_TEST(test_refused_values) {
     static const struct {
@@ -1833,6 +1837,8 @@ START_TEST(test_refused_values) {
         { by_binary_cross_entropy, 1, NAN,
           "binary_cross_entropy: all elements of target should be between 0 and 1" },
         { by_gaussian_nll, 1, -0.5, "gaussian_nll_loss: var has negative entry/entries" },
+        { by_quantile, 1, 1.25, "quantile: quantile() q values must be in the range [0, 1]" },
+        { by_quantile, 1, NAN, "quantile: quantile() q values must be in the range [0, 1]" },
     };
     rg_tensor *w = rg_requires_grad_(rg_full(RG_DIMS(2), 0.5), true);
     for (int i = 0; i < 2; i++)
