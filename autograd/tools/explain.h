@@ -71,8 +71,11 @@ typedef struct rg_explanation {
 } rg_explanation;
 /* The scope owns the strings, the paths and the gradient in the result. */
 rg_explanation rg_explain_with(rg_tensor *loss, rg_tensor *w, rg_explain_options options);
-#define rg_explain(loss, w, ...) \
-    rg_explain_with(loss, w,     \
-                    RG_KEYWORDS(rg_explain_options, (.paths = 8, .huge = 1e6), __VA_ARGS__))
+static inline rg_explanation rgi_explain(rg_tensors_in_order t, rg_explain_options options) {
+    return rg_explain_with(t.a, t.b, options);
+}
+#define rg_explain(loss, w, ...)               \
+    rgi_explain(RG_PAIR(__COUNTER__, loss, w), \
+                RG_KEYWORDS(rg_explain_options, (.paths = 8, .huge = 1e6), __VA_ARGS__))
 
 RG_PUBLIC_END

@@ -116,8 +116,14 @@ rg_attended rg_multihead_attention_forward_with(rg_multihead_attention *m, rg_te
                 (.key_padding_mask = RG_NONE, .need_weights = true, .attn_mask = RG_NONE, \
                  .average_attn_weights = true),                                           \
                 __VA_ARGS__)
-#define rg_multihead_attention_forward(m, query, key, value, ...) \
-    rg_multihead_attention_forward_with(m, query, key, value, RG_MULTIHEAD_(__VA_ARGS__))
+static inline rg_attended rgi_multihead_attention_forward(rg_multihead_attention *m,
+                                                          rg_tensors_in_order t,
+                                                          rg_multihead_options o) {
+    return rg_multihead_attention_forward_with(m, t.a, t.b, t.c, o);
+}
+#define rg_multihead_attention_forward(m, query, key, value, ...)                 \
+    rgi_multihead_attention_forward(m, RG_TRIPLE(__COUNTER__, query, key, value), \
+                                    RG_MULTIHEAD_(__VA_ARGS__))
 /* Returns an n * n mask: -inf above the diagonal, and 0 elsewhere. With it as attn_mask, no query
  * attends to later positions. */
 rg_tensor *rg_generate_square_subsequent_mask(int64_t n);

@@ -171,8 +171,14 @@ typedef struct RG_OPTIONS rg_tgt_options {
 rg_tensor *rg_transformer_decoder_layer_forward_with(rg_transformer_decoder_layer *m,
                                                      rg_tensor *tgt, rg_tensor *memory,
                                                      rg_tgt_options o);
-#define rg_transformer_decoder_layer_forward(m, tgt, memory, ...) \
-    rg_transformer_decoder_layer_forward_with(m, tgt, memory, RG_TGT_(__VA_ARGS__))
+static inline rg_tensor *
+rgi_transformer_decoder_layer_forward(rg_transformer_decoder_layer *m, rg_tensors_in_order t,
+                                      rg_tgt_options o) {
+    return rg_transformer_decoder_layer_forward_with(m, t.a, t.b, o);
+}
+#define rg_transformer_decoder_layer_forward(m, tgt, memory, ...)               \
+    rgi_transformer_decoder_layer_forward(m, RG_PAIR(__COUNTER__, tgt, memory), \
+                                          RG_TGT_(__VA_ARGS__))
 
 /* ---- TransformerDecoder: num_layers copies of a layer, and a norm --------------------
  * The constructor makes num_layers deep copies of the layer and frees the layer. The decoder owns
@@ -194,8 +200,13 @@ rg_transformer_decoder *rg_nn_transformer_decoder_with(void *layer, int64_t num_
         layer, num_layers, RG_KEYWORDS(rg_decoder_options, (.norm = RG_NONE), __VA_ARGS__))
 rg_tensor *rg_transformer_decoder_forward_with(rg_transformer_decoder *m, rg_tensor *tgt,
                                                rg_tensor *memory, rg_tgt_options o);
+static inline rg_tensor *
+rgi_transformer_decoder_forward(rg_transformer_decoder *m, rg_tensors_in_order t,
+                                rg_tgt_options o) {
+    return rg_transformer_decoder_forward_with(m, t.a, t.b, o);
+}
 #define rg_transformer_decoder_forward(m, tgt, memory, ...) \
-    rg_transformer_decoder_forward_with(m, tgt, memory, RG_TGT_(__VA_ARGS__))
+    rgi_transformer_decoder_forward(m, RG_PAIR(__COUNTER__, tgt, memory), RG_TGT_(__VA_ARGS__))
 /* Returns a cache that holds the memory, and has room for `positions` positions of tgt:
  *
  *     rg_decoder_cache cache = rg_transformer_decoder_cache(decoder, memory, 100);

@@ -171,7 +171,12 @@ static inline int rgi_nearest_int_of_unsigned(unsigned long long n) {
  *     RG_BEHIND_2            a module stands before two tensors
  *
  * A function that writes to an object to which an option points, such as a cache, isn't called by
- * these macros. A literal for such an option must live to the end of the caller's block. */
+ * these macros: a literal for such an option must live to the end of the caller's block. Its macro
+ * makes one argument of the tensors, by RG_PAIR or RG_TRIPLE, and passes it with the options to an
+ * inline function. Here too the order is open between the tensors and the options. */
+typedef struct rg_tensors_in_order {
+    rg_tensor *a, *b, *c;
+} rg_tensors_in_order;
 #ifdef __cplusplus
 #define RG_IN_ORDER_2(f, n, a, b, ...) (rg_in_order{ (a), (b) }.two(f __VA_OPT__(, ) __VA_ARGS__))
 #define RG_IN_ORDER_3(f, n, a, b, c, ...) \
@@ -184,6 +189,8 @@ static inline int rgi_nearest_int_of_unsigned(unsigned long long n) {
     (rg_in_order{ (a), (b), (c) }.around_three(f, dim __VA_OPT__(, ) __VA_ARGS__))
 #define RG_BEHIND_2(f, n, m, a, b, ...) \
     (rg_in_order{ (a), (b) }.behind_two(f, m __VA_OPT__(, ) __VA_ARGS__))
+#define RG_PAIR(n, a, b)      (rg_tensors_in_order{ (a), (b), NULL })
+#define RG_TRIPLE(n, a, b, c) (rg_tensors_in_order{ (a), (b), (c) })
 #else
 #define RG_IN_ORDER_2(f, n, a, b, ...)    RG_IN_ORDER_2_(f, n, a, b __VA_OPT__(, ) __VA_ARGS__)
 #define RG_IN_ORDER_3(f, n, a, b, c, ...) RG_IN_ORDER_3_(f, n, a, b, c __VA_OPT__(, ) __VA_ARGS__)
@@ -223,6 +230,18 @@ static inline int rgi_nearest_int_of_unsigned(unsigned long long n) {
     __extension__({                                        \
         RG_TWO_(n, a, b);                                  \
         f(m, rg_a##n, rg_b##n __VA_OPT__(, ) __VA_ARGS__); \
+    })
+#define RG_PAIR(n, a, b)      RG_PAIR_(n, a, b)
+#define RG_TRIPLE(n, a, b, c) RG_TRIPLE_(n, a, b, c)
+#define RG_PAIR_(n, a, b)                                \
+    __extension__({                                      \
+        RG_TWO_(n, a, b);                                \
+        (rg_tensors_in_order){ rg_a##n, rg_b##n, NULL }; \
+    })
+#define RG_TRIPLE_(n, a, b, c)                              \
+    __extension__({                                         \
+        RG_THREE_(n, a, b, c);                              \
+        (rg_tensors_in_order){ rg_a##n, rg_b##n, rg_c##n }; \
     })
 #define RG_TWO_(n, a, b)      \
     rg_tensor *rg_a##n = (a); \
