@@ -31,7 +31,7 @@ LIBS := -lm -ldl -pthread
 LAYERS   := tensor autograd nn
 # These headers are for programs, and are installed; all others are private.
 PUBLIC   := regard.h tensor/keywords.h tensor/tensor.h tensor/arguments/arguments.h \
-            tensor/files/files.h \
+            tensor/text/print.h tensor/files/files.h \
             $(addprefix autograd/,autograd.h ops/ops.h ops/ops_macros.h replay/replay.h) \
             autograd/export/to_c.h autograd/export/compile.h \
             $(addprefix autograd/tools/,function.h functional.h saved.h explain.h) \

@@ -454,31 +454,6 @@ rg_tensor *rg_exponential_with_(rg_tensor *t, double rate, rg_generator *g);
 rg_tensor *rg_bernoulli_with_(rg_tensor *t, double p, rg_generator *g);
 #define rg_bernoulli_(t, p) rg_bernoulli_with_(t, p, rg_default_generator())
 
-/* ---- printing --------------------------------------------------------------------------
- * The innermost scope owns a string that one of these functions returns. A function that returns a
- * string returns NULL on failure, as all functions do. Since puts(NULL) crashes, these functions,
- * rg_module_repr, rg_graph_dot and those that decode tokens first write the failure to stderr. */
-typedef struct rg_printoptions {
-    int precision, threshold, edgeitems, linewidth;
-    int sci_mode; /* Scientific notation: never (0), always (1), or as torch does (-1). */
-} rg_printoptions;
-
-/* Writes rg_repr(t) and a newline to standard output, and flushes the stream. rg_error() tells if
- * writing fails. For RG_NONE, rg_print writes "None", and rg_repr and rg_str return "None". */
-void rg_print(rg_tensor *t);
-/* Returns what torch prints for t, such as tensor([1., 2.]). */
-const char *rg_repr(rg_tensor *t);
-/* Returns the shape as torch prints it, such as torch.Size([6, 3]). */
-const char *rg_repr_shape(rg_tensor *t);
-/* Returns what NumPy prints for t, such as [[1. 0.]\n [0. 2.]] */
-const char *rg_repr_numpy(rg_tensor *t);
-/* Returns what TensorFlow prints for t, such as tf.Tensor([1. 0.], shape=(2,), dtype=float32). */
-const char *rg_repr_tf(rg_tensor *t);
-/* Returns what Python's format(t) returns. For a 0-d tensor that is the number alone. */
-const char *rg_str(rg_tensor *t);
-rg_printoptions rg_get_printoptions(void);
-void rg_set_printoptions(rg_printoptions options);
-
 /* ---- memory ---------------------------------------------------------------------------- */
 typedef struct rg_memory {
     int64_t now, peak;                       /* The bytes in use now, and their peak since the last
@@ -535,4 +510,5 @@ static inline rg_tensor *rg_wrap_void(const void *t) { return (rg_tensor *)(uint
 
 RG_PUBLIC_END
 
+#include "text/print.h"
 #include "arguments/arguments.h"

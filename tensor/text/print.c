@@ -4,6 +4,7 @@
  * determines their format and width; a second pass writes them. digits.c writes a single number.
  * parse.c reads such strings back.
  */
+#include "print.h"
 #include "c_locale.h"
 #include "digits.h"
 #include "tensor/memory.h"
@@ -27,12 +28,15 @@ static rg_printoptions print_options = {
 
 rg_printoptions rg_get_printoptions(void) { return print_options; }
 
-void rg_set_printoptions(rg_printoptions o) {
+static int given_or(int option, int before) { return option == RG_UNCHANGED ? before : option; }
+
+void rg_set_printoptions_with(rg_printoptions o) {
+    const rg_printoptions before = print_options;
     print_options = (rg_printoptions){
-        .precision = RG_MIN(o.precision, RG_PRECISION_MAX),
-        .threshold = RG_MAX(o.threshold, 0),
-        .edgeitems = o.edgeitems,
-        .linewidth = RG_MAX(o.linewidth, 0),
+        .precision = RG_MIN(given_or(o.precision, before.precision), RG_PRECISION_MAX),
+        .threshold = RG_MAX(given_or(o.threshold, before.threshold), 0),
+        .edgeitems = given_or(o.edgeitems, before.edgeitems),
+        .linewidth = RG_MAX(given_or(o.linewidth, before.linewidth), 0),
         .sci_mode = o.sci_mode < 0 ? -1 : o.sci_mode > 0,
     };
 }

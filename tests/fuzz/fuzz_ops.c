@@ -707,13 +707,16 @@ static const char *any_repr(rg_tensor *t) {
 }
 
 static rg_tensor *does_options(void) {
-    rg_printoptions o = { (int)odd_integer(), (int)odd_integer(), (int)odd_integer(),
-                          (int)odd_integer(), (int)odd_integer() };
+    rg_printoptions o = { .precision = (int)odd_integer(),
+                          .threshold = (int)odd_integer(),
+                          .edgeitems = (int)odd_integer(),
+                          .linewidth = (int)odd_integer(),
+                          .sci_mode = (int)odd_integer() };
     rg_printoptions before = rg_get_printoptions();
-    rg_set_printoptions(o);
+    rg_set_printoptions_with(o);
     const char *s = rg_error_code() ? NULL : any_repr(tensor());
     bool failed = rg_error_code() != RG_OK;
-    rg_set_printoptions(before);
+    rg_set_printoptions_with(before);
     return s && !failed ? RG_NONE : NULL;
 }
 

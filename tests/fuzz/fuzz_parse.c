@@ -36,14 +36,14 @@ static void fuzz_parse(const char *text) {
     }
     fuzz_read++;
     parse_require(code == RG_OK, "an error in spite of a result", text);
-    rg_set_printoptions((rg_printoptions){ 17, INT_MAX, 3, 80, 1 });
+    rg_set_printoptions(.precision = 17, .threshold = INT_MAX, .sci_mode = 1);
     rg_tensor *back = rg_parse(rg_repr(t));
     parse_require(back && back->dtype == t->dtype && rgi_same_shape(back, t), "doesn't come back",
                   text);
     parse_require(strcmp(rg_repr(back), rg_repr(t)) == 0, "comes back as another", text);
     for (int d = RG_BOOL; d <= RG_FLOAT64; d++)
         rg_parse_dtype(text, (rg_dtype)d);
-    rg_set_printoptions((rg_printoptions){ 4, 10, 1, 20, -1 });
+    rg_set_printoptions(.precision = 4, .threshold = 10, .edgeitems = 1, .linewidth = 20);
     parse_require(rg_repr(t) && rg_repr_numpy(t) && rg_repr_tf(t) && rg_str(t), "doesn't print",
                   text);
 }

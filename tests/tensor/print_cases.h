@@ -13,7 +13,9 @@
 
 #include <stdio.h>
 
-static const rg_printoptions print_standard = { 4, 1000, 3, 80, -1 };
+static const rg_printoptions print_standard = {
+    .precision = 4, .threshold = 1000, .edgeitems = 3, .linewidth = 80, .sci_mode = -1
+};
 
 typedef struct print_case {
     const char *kind; /* repr, str, numpy or tf. */
@@ -102,6 +104,6 @@ static bool print_case_next(golden_file *f, print_case *c) {
 }
 
 static void print_reset(void) {
-    rg_set_printoptions(print_standard);
+    rg_set_printoptions_with(print_standard);
     rg_set_default_dtype(RG_FLOAT32);
 }

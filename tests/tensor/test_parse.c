@@ -11,7 +11,9 @@
 #include <math.h>
 
 #define OF_VARIABLES "; rg_from makes a tensor of variables' values"
-static const rg_printoptions exact = { 17, INT_MAX, 3, 80, 1 };
+static const rg_printoptions exact = {
+    .precision = 17, .threshold = INT_MAX, .edgeitems = 3, .linewidth = 80, .sci_mode = 1
+};
 
 static bool same_bits(const rg_tensor *a, rg_tensor *b) {
     if (a->dtype != b->dtype || !rgi_same_shape(a, b))
@@ -63,7 +65,7 @@ static bool literal_agrees(const char *dtype, const char *literal, const char *e
 START_TEST(test_golden) {
     int n = 0, wrong = 0;
     golden_file f = golden_open("parse");
-    rg_set_printoptions(exact);
+    rg_set_printoptions_with(exact);
     for (char *words = golden_case(&f); words; words = golden_case(&f)) {
         const char *dtype = golden_word(&words);
         const char *literal = words;
@@ -90,7 +92,7 @@ START_TEST(test_round_trips) {
         if (!print_case_next(&f, &c))
             break;
         rg_set_default_dtype(c.default_dtype);
-        rg_set_printoptions(exact);
+        rg_set_printoptions_with(exact);
         rg_tensor *back = rg_parse(rg_repr(c.t));
         ck_ok(back);
         ck_assert_msg(same_bits(back, c.t), "line %d: the exact text gives another tensor", c.line);

@@ -27,7 +27,7 @@ START_TEST(test_golden) {
         RG_SCOPE();
         if (!print_case_next(&f, &c))
             break;
-        rg_set_printoptions(c.options);
+        rg_set_printoptions_with(c.options);
         rg_set_default_dtype(c.default_dtype);
         const char *text = text_of(&c);
         ck_ok(text);
@@ -48,29 +48,51 @@ START_TEST(test_shape) {
 END_TEST
 
 START_TEST(test_options_are_clamped) {
-    rg_set_printoptions((rg_printoptions){ INT_MAX, INT_MIN, 0, INT_MIN, 7 });
+    rg_set_printoptions(.precision = INT_MAX, .threshold = -1, .edgeitems = 0, .linewidth = -9,
+                        .sci_mode = 7);
     rg_printoptions o = rg_get_printoptions();
     ck_assert(o.precision == 1000 && o.threshold == 0 && o.edgeitems == 0);
     ck_assert(o.linewidth == 0 && o.sci_mode == 1);
     ck_ok(rg_repr(rg_full_dims(RG_DIMS(2, 2), 1e-300, RG_FLOAT64)));
-    rg_set_printoptions((rg_printoptions){ INT_MAX, INT_MAX, INT_MAX, INT_MAX, -7 });
+    rg_set_printoptions(.precision = INT_MAX, .threshold = INT_MAX, .edgeitems = INT_MAX,
+                        .linewidth = INT_MAX, .sci_mode = -7);
     ck_assert_int_eq(rg_get_printoptions().sci_mode, -1);
     ck_ok(rg_repr(rg_full_dims(RG_DIMS(2, 2), -1.7e308, RG_FLOAT64)));
-    rg_set_printoptions((rg_printoptions){ 1000, 1000, 3, 80, 0 });
+    rg_set_printoptions(.precision = 1000, .threshold = 1000, .edgeitems = 3, .linewidth = 80,
+                        .sci_mode = 0);
     const char *text = rg_repr(rg_full_dims(RG_DIMS(1), -1.5e308 / 7, RG_FLOAT64));
     ck_assert_uint_eq(strlen(text), strlen("tensor([-.],\n       dtype=torch.float64)") + 308);
 }
 END_TEST
 
+/* Options that aren't given stay as they are, except for sci_mode: as in torch. */
+START_TEST(test_options_by_name) {
+    const rg_printoptions before = rg_get_printoptions();
+    rg_tensor *x = rg_full_dims(RG_DIMS(1), 1.23456, RG_FLOAT32);
+    ck_assert_str_eq(rg_repr(x), "tensor([1.2346])");
+    rg_set_printoptions(.precision = 2, .sci_mode = 1);
+    ck_assert_str_eq(rg_repr(x), "tensor([1.23e+00])");
+    rg_set_printoptions(.edgeitems = 1, .threshold = 2);
+    ck_assert_str_eq(rg_repr(x), "tensor([1.23])");
+    ck_assert_str_eq(rg_repr(rg_arange(9)), "tensor([0,  ..., 8])");
+    rg_set_printoptions();
+    rg_printoptions o = rg_get_printoptions();
+    ck_assert(o.precision == 2 && o.threshold == 2 && o.edgeitems == 1);
+    ck_assert(o.linewidth == 80 && o.sci_mode == -1);
+    rg_set_printoptions_with(before);
+    ck_assert_str_eq(rg_repr(x), "tensor([1.2346])");
+}
+END_TEST
+
 /* A negative edgeitems cuts a row as Python's slices do. With several dims torch fails. */
 START_TEST(test_negative_edgeitems) {
-    rg_set_printoptions((rg_printoptions){ 4, 3, -1, 80, -1 });
+    rg_set_printoptions(.precision = 4, .threshold = 3, .edgeitems = -1);
     ck_assert_int_eq(rg_get_printoptions().edgeitems, -1);
     ck_fails(rg_repr(rg_ones(2, 3)), RG_RUNTIME_ERROR,
              "repr: stack expects a non-empty TensorList");
     ck_ok(rg_repr(rg_ones(1, 3)));
     ck_ok(rg_repr_numpy(rg_ones(40, 50)));
-    rg_set_printoptions((rg_printoptions){ 4, 0, INT_MIN, 80, -1 });
+    rg_set_printoptions(.precision = 4, .threshold = 0, .edgeitems = INT_MIN + 1);
     ck_assert_str_eq(rg_repr(rg_ones(6)), "tensor([ ...])");
 }
 END_TEST
@@ -210,7 +232,7 @@ START_TEST(test_bad_arguments) {
     ck_fails(rg_repr_numpy(NULL), RG_TYPE_ERROR, "repr_numpy: ");
     ck_fails(rg_repr_tf(NULL), RG_TYPE_ERROR, "repr_tf: ");
     /* Python refuses '{:.-1f}' with this sentence. */
-    rg_set_printoptions((rg_printoptions){ -1, 1000, 3, 80, -1 });
+    rg_set_printoptions(.precision = -1);
     ck_fails(rg_repr(rg_scalar(1.5)), RG_VALUE_ERROR, "repr: Format specifier missing precision");
     ck_assert_str_eq(rg_repr(rg_ones(2)), "tensor([1., 1.])");
     ck_assert_str_eq(rg_repr(rg_arange(2)), "tensor([0, 1])");
@@ -300,6 +322,7 @@ START_TEST(test_output_that_is_full_or_closed) {
 END_TEST
 
 RG_TESTS(print, test_output_that_is_full_or_closed,
-         test_golden, test_shape, test_options_are_clamped, test_negative_edgeitems,
+         test_golden, test_shape, test_options_are_clamped, test_options_by_name,
+         test_negative_edgeitems,
          test_shortest_digits, test_locale, test_stale_view, test_any_stride, test_none,
          test_bad_arguments, test_out_of_memory, test_print)
