@@ -301,7 +301,7 @@ LIGHTLY := -O0
 # After `clean`, where that is asked for first, everything is compiled again.
 $(BUILD)/%.o: %.c Makefile $(CLEAN) | stb
 	@mkdir -p $(@D)
-	$(call Q,compile,$<) $(CC) $(CFLAGS) -MMD -MP -c $< -o $@
+	$(call Q,compile,'$<$(count)') $(CC) $(CFLAGS) -MMD -MP -c $< -o $@
 
 $(BUILD)/tensor/kernels/%.o: override CFLAGS += $(LINES)
 
@@ -542,6 +542,13 @@ demo: $(BUILD)/demo/train_self_attention
 # are compiled for it. `make style` tells where the list is out of date. Then, and where a linker
 # can't leave out what is not needed, the whole library is linked.
 DEMO_NEEDS := $(call compiled,$(wildcard $(shell cat tests/demo_needs)))
+# The line for a file of the library that wasn't compiled before tells how far the work has come, as
+# in "compile nn/module.c (150 of 295)".
+LIBRARY    := $(if $(filter demo,$(firstword $(filter-out clean,$(MAKECMDGOALS)))),$(DEMO_NEEDS), \
+              $(foreach l,$(LAYERS),$(call objects,$(l)))) $(PARALLEL)
+TO_COMPILE := $(if $(CLEAN),$(LIBRARY),$(filter-out $(wildcard $(LIBRARY)),$(LIBRARY)))
+count       = $(if $(filter $@,$(TO_COMPILE)),$(eval BEGUN += $@) ($(words $(BEGUN)) of \
+              $(words $(TO_COMPILE))))
 $(BUILD)/demo/train_self_attention: $(BUILD)/examples/train_self_attention.o $(DEMO_NEEDS) \
                                     $(PARALLEL)
 	@mkdir -p $(@D)
