@@ -4,7 +4,6 @@
  * determines their format and width; a second pass writes them. digits.c writes a single number.
  * parse.c reads such strings back.
  */
-#include "print.h"
 #include "c_locale.h"
 #include "digits.h"
 #include "tensor/memory.h"
@@ -25,20 +24,17 @@
 static rg_printoptions print_options = {
     .precision = 4, .threshold = 1000, .edgeitems = 3, .linewidth = 80, .sci_mode = -1
 };
-
 rg_printoptions rg_get_printoptions(void) { return print_options; }
 
 static int given_or(int option, int before) { return option == RG_UNCHANGED ? before : option; }
 
 void rg_set_printoptions_with(rg_printoptions o) {
-    const rg_printoptions before = print_options;
-    print_options = (rg_printoptions){
-        .precision = RG_MIN(given_or(o.precision, before.precision), RG_PRECISION_MAX),
-        .threshold = RG_MAX(given_or(o.threshold, before.threshold), 0),
-        .edgeitems = given_or(o.edgeitems, before.edgeitems),
-        .linewidth = RG_MAX(given_or(o.linewidth, before.linewidth), 0),
-        .sci_mode = o.sci_mode < 0 ? -1 : o.sci_mode > 0,
-    };
+    rg_printoptions *p = &print_options;
+    p->sci_mode = o.sci_mode < 0 ? -1 : o.sci_mode > 0;
+    p->precision = RG_MIN(given_or(o.precision, p->precision), RG_PRECISION_MAX);
+    p->threshold = RG_MAX(given_or(o.threshold, p->threshold), 0);
+    p->edgeitems = given_or(o.edgeitems, p->edgeitems);
+    p->linewidth = RG_MAX(given_or(o.linewidth, p->linewidth), 0);
 }
 
 /* ---- the state of the printer ---------------------------------------------------- */

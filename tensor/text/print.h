@@ -26,7 +26,7 @@ const char *rg_repr_tf(rg_tensor *t);
 /* Returns what Python's format(t) returns. For a 0-d tensor that is the number alone. */
 const char *rg_str(rg_tensor *t);
 
-/* ---- how tensors are printed -----------------------------------------------------------
+/* ---- options of printing ---------------------------------------------------------------
  * As in torch, rg_set_printoptions(.precision = 2, .sci_mode = 0) leaves the other options as they
  * are, except for sci_mode, which becomes -1 if it isn't given. rg_set_printoptions_with sets all
  * options, such as those that rg_get_printoptions has returned. */

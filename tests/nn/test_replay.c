@@ -1821,8 +1821,8 @@ static void by_quantile(void *w) {
     rg_backward(rg_sum(rg_quantile(rg_mul(w, checked[0]), checked[1])));
 }
 
-/* Some functions refuse certain values. A run checks these values as the step itself does, and fails
- * before gradients change. */
+/* Some functions refuse certain values. A run checks these values as the step itself does, and
+ * fails before gradients change. */
 START_TEST(test_refused_values) {
     static const struct {
         void (*step)(void *w);

@@ -301,7 +301,7 @@ static void explains(void) {
 typedef struct {
     rg_module base;
 } wordless_module;
-/* A forward that goes on with NULL. The functions that it calls are of no interest to its caller. */
+/* A forward that goes on with NULL. Its caller has no interest in the functions that it calls. */
 static rg_tensor *goes_on_forward(rg_module *m, rg_tensor *x) {
     return m ? rg_softmax(rg_exp(rg_matmul(x, rg_ones(4, 2))), -1) : NULL;
 }

@@ -180,8 +180,8 @@ ABSENT = {
     "wrap_unsigned wrap_bool wrap_tensor wrap_void index_text index_number index_unsigned "
     "index_tensor index_bool index_slice index_item sizes_of_dims sizes_of_number list_of "
     "named_list_of module_ready",
-    "Python raises exceptions": "error error_peek error_code error_clear fail check_tensor on_error "
-    "print_error abort_on_error training_halted halt_training abort_ranks_on_error",
+    "Python raises exceptions": "error error_peek error_code error_clear fail check_tensor "
+    "on_error print_error abort_on_error training_halted halt_training abort_ranks_on_error",
     "it is Python's warnings": "print_warning on_warning",
     "torch counts the memory of CUDA alone": "live_tensors memory_stats memory_reset_peak "
     "memory_trim memory_fail_at replay_bytes replay_live_bytes",
