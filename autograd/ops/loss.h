@@ -45,8 +45,8 @@ bool rgi_loss_fused(const rg_step *s, rg_tensor *gin[], k_loss_kind kind);
 rg_tensor *rgi_loss_gradient(const rg_step *s, rg_tensor *slope, rg_tensor *g);
 
 /* A check of the values of arguments, such as a loss's. Ops have computed `flag`, a bool tensor
- * with one element, from the arguments. Its element must equal `good`. If it doesn't, the function named
- * `op` fails with `code` and `sentence`. Both strings must stay in memory. */
+ * with one element, from the arguments. Its element must equal `good`. If it doesn't, the function
+ * named `op` fails with `code` and `sentence`. Both strings must stay in memory. */
 typedef struct {
     const rg_tensor *flag;
     bool good;
