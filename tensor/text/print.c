@@ -26,7 +26,7 @@ static rg_printoptions print_options = {
 };
 rg_printoptions rg_get_printoptions(void) { return print_options; }
 
-static int given_or(int option, int before) { return option == RG_UNCHANGED ? before : option; }
+static int given_or(int64_t o, int64_t was) { return rgi_nearest_int(o == RG_UNCHANGED ? was : o); }
 
 void rg_set_printoptions_with(rg_printoptions o) {
     rg_printoptions *p = &print_options;
@@ -412,9 +412,9 @@ static const char *print_torch(rg_tensor *t) {
     const rg_printoptions o = print_options;
     printer p = { .t = t,
                   .cut = t->numel > o.threshold,
-                  .edge = o.edgeitems,
-                  .linewidth = o.linewidth,
-                  .precision = o.precision,
+                  .edge = (int)o.edgeitems,
+                  .linewidth = (int)o.linewidth,
+                  .precision = (int)o.precision,
                   .indent = 8 };
     RG_FAIL_IF(p.cut && p.edge < 0 && t->ndim > 1, "repr", "stack expects a non-empty TensorList");
     if (t->flags & RG_IS_PARAMETER)

@@ -34,15 +34,15 @@ enum { RG_UNCHANGED = -__INT_MAX__ - 1 };
 typedef struct RG_OPTIONS rg_printoptions {
     RG_BY_NAME;
     /* The number of digits behind the point. */
-    int precision RG_DEFAULT(RG_UNCHANGED);
+    int64_t precision RG_DEFAULT(RG_UNCHANGED);
     /* The number of elements above which only the ends of each dim are printed. */
-    int threshold RG_DEFAULT(RG_UNCHANGED);
+    int64_t threshold RG_DEFAULT(RG_UNCHANGED);
     /* The number of elements at each end. */
-    int edgeitems RG_DEFAULT(RG_UNCHANGED);
+    int64_t edgeitems RG_DEFAULT(RG_UNCHANGED);
     /* The number of characters in a line. */
-    int linewidth RG_DEFAULT(RG_UNCHANGED);
+    int64_t linewidth RG_DEFAULT(RG_UNCHANGED);
     /* Scientific notation: never (0), always (1), or as torch does (-1). */
-    int sci_mode RG_DEFAULT(-1);
+    int64_t sci_mode RG_DEFAULT(-1);
 } rg_printoptions;
 rg_printoptions rg_get_printoptions(void);
 void rg_set_printoptions_with(rg_printoptions options);
