@@ -326,7 +326,7 @@ static bool checks_values(const rg_call *c) {
 
 bool rgi_entry_computes(const rg_replay_entry *e, rg_computation *to) {
     *to = (rg_computation){ .check = e->redo == checked_call_again ? check_call : NULL };
-    if (e->redo == call_again || to->check) {
+    if (e->redo == call_again || e->redo == named_call_again || to->check) {
         const rg_call *c = &((const noted_call *)e->context)->call;
         to->in = c->in;
         to->n_in = c->n_in;
