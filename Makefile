@@ -85,6 +85,11 @@ TESTS          += $(STEPS)
 TOGETHER       := $(call programs,tests/parallel/*.c)
 EXAMPLES       := $(call programs,examples/*.c examples/notebooks/*.c)
 NOTEBOOKS      := $(patsubst examples/notebooks/%.c,%,$(sort $(wildcard examples/notebooks/*.c)))
+# The library as one file is compiled in these ways (tests/one_file/compile): with ALL=1 for all
+# instruction sets, too, and with the other compilers that are here.
+ONE_FILE       := plain $(if $(ALL),sets \
+                  $(foreach c,clang musl-gcc,$(if $(shell command -v $(c)),$(c))))
+ONE_FILE       := $(ONE_FILE:%=$(BUILD)/one-file/%.o)
 # Other files of tests/ and of a layer's folder there are shared by the layer's tests. BARE=1 takes
 # the part of Check that is in tests/bare, for targets for which there is no Check.
 BARE_CHECK     := tests/bare/check.c tests/bare/windows/posix.c
@@ -113,9 +118,16 @@ GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs d
 all: $(STATIC) $(SHARED) $(MPI_STATIC) $(MPI_SHARED)
 
 # Goals that are asked for together run one after another, so that what they print keeps apart.
-# Their programs are still compiled side by side, but after `clean` where that comes first.
+# Their programs are still compiled side by side, but after `clean` where that comes first. The
+# checks of `make test` run side by side, since most of them use one core; GNU make 4 keeps together
+# what each prints. The many processes of test-parallel need all cores: it runs last, and alone.
+BESIDE = SIDE_BY_SIDE=1 $(if $(filter output-sync,$(.FEATURES)),-Otarget)
 asked := $(filter $(GOALS),$(MAKECMDGOALS))
+ifeq ($(SIDE_BY_SIDE),)
 $(foreach g,$(asked),$(eval $(g): | $(before))$(eval before := $(g)))
+else
+test-parallel: | $(filter-out test-parallel,$(asked))
+endif
 CLEAN := $(filter clean,$(firstword $(asked)))
 
 help:
@@ -125,12 +137,13 @@ help:
 ## test       every test, with what it needs installed first
 test: deps
 	@$(MAKE) --no-print-directory programs
-	@began=$$(date +%s); $(MAKE) --no-print-directory $(CHECKS) || { \
+	@began=$$(date +%s); $(MAKE) --no-print-directory $(BESIDE) $(CHECKS) || { \
 	    echo "make test: a test failed, as the lines above say"; exit 1; }; \
 	    tests/verdict $$began $(if $(filter run-tests,$(CHECKS)),$(RAN:%=%.txt))
 
-# The programs of the checks are built before the first check runs.
-programs: $(TESTS) $(CXXTEST) $(STATIC) $(SHARED) $(BUILD)/tests/fuzz/fuzz_ops $(EXAMPLES) \
+# The programs of the checks are built before the first check runs. What takes longest begins first.
+programs: $(if $(filter test-one-file,$(CHECKS)),$(ONE_FILE)) $(TESTS) $(CXXTEST) $(STATIC) \
+          $(SHARED) $(BUILD)/tests/fuzz/fuzz_ops $(EXAMPLES) \
           $(if $(MPI),$(TOGETHER) $(MPI_STATIC) $(MPI_SHARED))
 
 # Test programs run side by side, and what each of them prints keeps together. SKIP names some that
@@ -165,9 +178,15 @@ asan: deps
 LONG_SANITIZED = bits parallel trajectory bfloat16 transformers golden gradcheck rule_checks sets \
                  matmul
 
-## tsan       the tests that start threads, under ThreadSanitizer
+# The quick forms of tsan and musl compile the loops for the plain set alone, in a quarter of the
+# time. Work is divided among threads in the same way in every set, and all sets call the same few
+# functions of libm. Objects for one set have a folder of their own, since others don't fit them.
+IN_ONE_SET = $(if $(QUICK),-plain)
+
+## tsan       the tests that start threads, under ThreadSanitizer; QUICK=1: in one set
 tsan: deps
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan CFLAGS="-O1 -g1 -fsanitize=thread" run-threads
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/tsan$(IN_ONE_SET) \
+	    CFLAGS="-O1 -g1 -fsanitize=thread $(if $(QUICK),-DRG_ONLY_PLAIN)" run-threads
 
 # Of test_denied's threads one runs after the other, and it takes many minutes there. The thread of
 # test_deep runs alone, on a stack that is too small for TSan's frames.
@@ -187,18 +206,22 @@ test-names: $(BUILD)/tests/fuzz/fuzz_ops $(SHARED)
 	@$< 150000
 
 run-fuzzers: $(FUZZERS)
-	@for f in $(FUZZERS); do $$f $(FUZZ) || exit 1; done
+	@$(MAKE) -k --no-print-directory $(FUZZERS:%=%.fuzzed)
+%.fuzzed: %
+	@$< $(FUZZ) >$@.txt 2>&1; status=$$?; cat $@.txt; exit $$status
 
 ## valgrind   every test under valgrind, where a leak is a failure; QUICK=1: without the long ones
+# The programs are those of `make test`.
 valgrind: deps
 	@tests/deps valgrind
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)/valgrind CFLAGS="-O1 -gdwarf-4" run-valgrind
+	@$(MAKE) --no-print-directory run-valgrind
 
 # QUICK=1 leaves these tests out, which take long under valgrind; most run under the sanitizers.
 LONG_CHECKED = ops engine golden sets parallel foreign torch_file attention gpt layers init \
                transformer transformers trajectory optim checkpoint conv gradcheck gpt_folder \
                replays denied recurrent copy rule_checks bfloat16 npy profile points walk \
-               steps parse print replay functional random reduce sizes
+               steps parse print replay functional random reduce sizes loop_text \
+               load_limit exactness deep
 LEAKS        = valgrind -q --leak-check=full --error-exitcode=9 \
                --show-leak-kinds=definite,indirect,possible
 # A fork's child would count the parent's threads as leaks. Tests of threads set their number.
@@ -208,21 +231,25 @@ run-valgrind:
 test-leaks: $(TOGETHER)
 	@tests/parallel/leaks $(BUILD)
 
-## sets       every test in each instruction set below the best; QUICK=1: test programs alone
+## sets       every test in each instruction set below the best; QUICK=1: short forms of most tests
 sets: deps
 	@$(MAKE) --no-print-directory programs
-	@tests/sets $(firstword $(TESTS)) $(MAKE) --no-print-directory \
+	@$(if $(QUICK),EMULATED=1) tests/sets $(firstword $(TESTS)) $(MAKE) --no-print-directory \
 	    SKIP="$(if $(QUICK),$(SAME_IN_SETS))" \
 	    $(if $(QUICK),run-tests,$(filter-out test-parallel,$(CHECKS)))
 
-# QUICK=1 leaves these tests out, which take long and in which no loop of numbers is asked.
-SAME_IN_SETS = denied safetensors zip torch_file
+# QUICK=1 runs the test programs alone, and asks them for the short forms that they have for
+# emulators: test_sets, in `make test`, has compared the sets at every size. It leaves out these
+# tests, which take long and in which no loop of numbers is asked.
+SAME_IN_SETS = denied safetensors zip torch_file loop_text
 
 # On other targets a warning is an error, for nobody reads what their compilers say.
-ELSEWHERE = --no-print-directory BARE=1 CXX= BUILD=$(BUILD)/$@ \
+ELSEWHERE = --no-print-directory BARE=1 CXX= BUILD=$(BUILD)/$@$(FOLDER_ELSEWHERE) \
             CFLAGS="$(if $(QUICK),-O1,-O2) -Werror $(FLAGS_ELSEWHERE)"
 
-## musl       every test with musl as the C library; QUICK=1: without the long ones
+## musl       every test with musl as the C library; QUICK=1: without the long ones, in one set
+musl: FLAGS_ELSEWHERE = $(if $(QUICK),-DRG_ONLY_PLAIN)
+musl: FOLDER_ELSEWHERE = $(IN_ONE_SET)
 musl: musl-deps
 	@$(MAKE) $(ELSEWHERE) CC=musl-gcc SKIP="$(if $(QUICK),$(LONG_ELSEWHERE))" \
 	    run-bare run-tests test-notebooks $(if $(QUICK),,test-examples)
@@ -558,14 +585,19 @@ $(BUILD)/demo/train_self_attention: $(BUILD)/examples/train_self_attention.o $(D
 	    cp $(BUILD)/examples/train_self_attention $@; }
 
 ## one-file   the library as two files, build/one-file/regard.c and regard.h
-one-file: $(EXPORT)/loops.inc | stb
-	@CC="$(CC)" STB="$(STB)" tests/one_file/write $(BUILD)/one-file $< $(PUBLIC)
+one-file: $(BUILD)/one-file/regard.c
+$(BUILD)/one-file/regard.c: $(EXPORT)/loops.inc tests/one_file/write LICENSE $(PUBLIC) \
+                            $(foreach d,* */* */*/*,$(wildcard $(LAYERS:%=%/$(d).[chdi]*))) \
+                            $(CLEAN) | stb
+	$(call Q,write,$@) CC="$(CC)" STB="$(STB)" tests/one_file/write $(@D) $< $(PUBLIC)
 
-# Programs that are built with these two print what they print with the library. ALL=1 compiles them
-# for all instruction sets, too, and with the other compilers that are here.
-test-one-file: one-file $(STATIC) $(BUILD)/tests/fuzz/fuzz_ops
+$(ONE_FILE): $(BUILD)/one-file/%.o: $(BUILD)/one-file/regard.c tests/one_file/compile
+	@CC="$(CC)" tests/one_file/compile $(BUILD)/one-file $*
+
+# Programs that are built with these two print what they print with the library.
+test-one-file: $(ONE_FILE) $(STATIC) $(BUILD)/tests/fuzz/fuzz_ops
 	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" CFLAGS="$(CFLAGS)" \
-	    tests/one_file/run $(BUILD) $(ALL)
+	    tests/one_file/run $(BUILD) $(ONE_FILE)
 
 ## deps       installs what the tests need: check libstb-dev pkg-config
 deps:
