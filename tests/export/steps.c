@@ -257,26 +257,27 @@ static void places(model *m) {
     parameter(m, RG_DIMS(9), 1);
     input(m, rg_randn(7, 9));
     m->forward = places_forward;
+}
 
-    /* ---- random numbers: dropout, noise in pairs and in blocks, uniform numbers, a mask ---------- */
+/* ---- random numbers: dropout, noise in pairs and in blocks, uniform numbers, a mask --- */
 
-    static rg_tensor *drawn_forward(model * m) {
-        rg_tensor *x = rg_dropout(rg_tanh(rg_matmul(m->input[0], m->p[0])), 0.3, true);
-        x = rg_add(x, rg_mul(rg_randn(7, 5), 0.1));
-        x = rg_add(x, rg_mul(rg_add(rg_randn(5), rg_rand(7, 5)), 0.1));
-        rg_tensor *shifts = rg_uniform_(rg_empty(7, 5), -0.1, 0.2);
-        rg_tensor *mask = rg_bernoulli_(rg_empty(7, 5), 0.9);
-        return rg_mse_loss(rg_mul(rg_add(x, shifts), mask), m->input[1]);
-    }
+static rg_tensor *drawn_forward(model *m) {
+    rg_tensor *x = rg_dropout(rg_tanh(rg_matmul(m->input[0], m->p[0])), 0.3, true);
+    x = rg_add(x, rg_mul(rg_randn(7, 5), 0.1));
+    x = rg_add(x, rg_mul(rg_add(rg_randn(5), rg_rand(7, 5)), 0.1));
+    rg_tensor *shifts = rg_uniform_(rg_empty(7, 5), -0.1, 0.2);
+    rg_tensor *mask = rg_bernoulli_(rg_empty(7, 5), 0.9);
+    return rg_mse_loss(rg_mul(rg_add(x, shifts), mask), m->input[1]);
+}
 
-    static void drawn(model * m) {
-        parameter(m, RG_DIMS(3, 5), 1);
-        input(m, rg_randn(7, 3));
-        input(m, rg_randn(7, 5));
-        m->forward = drawn_forward;
-    }
+static void drawn(model *m) {
+    parameter(m, RG_DIMS(3, 5), 1);
+    input(m, rg_randn(7, 3));
+    input(m, rg_randn(7, 5));
+    m->forward = drawn_forward;
+}
 
-/* ---- optimizers -------------------------------------------------------------------------- */
+/* ---- optimizers ---------------------------------------------------------------------- */
 
 static rg_optim *sgd(rg_list p) { return rg_optim_sgd(p, .lr = 0.05); }
 static rg_optim *momentum(rg_list p) {
