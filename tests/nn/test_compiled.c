@@ -106,7 +106,7 @@ START_TEST(test_wrong_index) {
              "embedding: index 11 is out of bounds for dimension 0 with size 11");
     rg_data_as(int64_t, t.words)[2] = 0;
     rg_data_as(int64_t, t.targets)[1] = 3;
-    ck_fails(rg_replay_run(r), RG_INDEX_ERROR, "nll_loss: Target 3 is out of bounds");
+    ck_fails(rg_replay_run(r), RG_INDEX_ERROR, "cross_entropy: Target 3 is out of bounds");
     rg_data_as(int64_t, t.targets)[1] = 0;
     ck_ok(rg_replay_run(r));
     end(&t, r);
