@@ -47,13 +47,13 @@ typedef struct RG_OPTIONS rg_replay_to_c_options {
  * that a run makes, such as of indices, aren't in the file: its inputs must be valid. Numbers that
  * aren't in tensors, such as the learning rate, stay as they are when the file is written.
  *
- * For the time being, a step may consist of elementwise functions, copies, elements at indices,
- * sums, means, maxima, softmax, products of matrices, elementwise losses, cross entropy, steps of
- * optimizers, and uniform, normal and Bernoulli random numbers. Anything else is refused with its
- * name. An optimizer's count of steps and its moments are in the memory, too, and so is the state
- * of a random generator. To find the calls of the step's loops, the function repeats the step on
- * the recording's own tensors, which get their elements and their gradients back; for graphs that
- * have saved a result of the step, it counts as a run. Returns false if it fails. */
+ * A step may consist of the library's operations, forward and backward, of steps of all optimizers
+ * but Muon and LBFGS, and of uniform, normal and Bernoulli random numbers. Anything else is refused
+ * with its name, such as an op of the program that computes without the library's functions. An
+ * optimizer's count of steps and its moments are in the memory, too, and so is the state of a
+ * random generator. To find the calls of the step's loops, the function repeats the step on the
+ * recording's own tensors, which get their elements and their gradients back; for graphs that have
+ * saved a result of the step, it counts as a run. Returns false if it fails. */
 bool rg_replay_to_c_with(rg_replay *r, const char *path, rg_replay_to_c_options options);
 #define rg_replay_to_c(r, path, ...) \
     rg_replay_to_c_with(             \

@@ -79,6 +79,16 @@ static bool recurrent_forward(rg_call *c) {
 
 /* ---- the derivative of all three ops, in one pass -------------------------------- */
 
+/* Copies n elements of `from`, from number `of` on, to the elements of `to` from number `at` on.
+ * Requires contiguous tensors of one dtype. */
+static void recurrent_copy(rg_tensor *to, int64_t at, const rg_tensor *from, int64_t of,
+                           int64_t n) {
+    const rg_dtype dtype = (rg_dtype)to->dtype;
+    const int64_t item = (int64_t)rgi_sizeof(dtype);
+    char *const p[] = { to->data + at * item, from->data + of * item };
+    rgi_copy_loop(dtype, dtype)(p, (int64_t[]){ item, item }, n, NULL);
+}
+
 /* Returns a new tensor (steps, batch, hidden) with the hidden state from which each time step
  * starts. The time step that is computed first starts from h_0. Each later one starts from the
  * result of the time step computed before it. If there is only one time step, returns a new
@@ -91,12 +101,10 @@ static rg_tensor *recurrent_before(const k_recurrent *z, const rg_tensor *y, rg_
     rg_tensor *before = rgi_new_like(y, (rg_dtype)y->dtype);
     if (!before)
         return NULL;
-    rg_tensor from = rgi_header_of(h_0);
-    rgi_take_part(&from, &(rg_part){ RG_PART_NEW(0) });
-    k_copy_into(before, &from, 0, z->reverse ? z->steps - 1 : 0);
-    from = rgi_header_of(y);
-    rgi_take_part(&from, &(rg_part){ RG_PART_RANGE(0, z->reverse, z->steps - 1, 1) });
-    k_copy_into(before, &from, 0, !z->reverse);
+    const int64_t first = h_0->numel;
+    const int64_t rest = y->numel - first;
+    recurrent_copy(before, z->reverse ? rest : 0, h_0, 0, first);
+    recurrent_copy(before, z->reverse ? 0 : first, y, z->reverse ? first : 0, rest);
     return before;
 }
 

@@ -54,6 +54,13 @@ enum {
 #define K_BASE_ONLY
 #include "sets.h"
 
+#define K_LOOPS "loops/conv_taps.h"
+#define K_TYPES_SIZES
+#define K_BASE_ONLY
+#include "sets.h"
+
+static rg_work *const conv_turn_taps_loops[K_DTYPES] = K_BASE_SIZES(conv_turn_taps);
+
 /* Returns a plan with the fields that both methods have in common. */
 static conv_plan conv_plan_begin(const k_conv *z, rg_dtype dtype) {
     const int64_t taps = z->window.kernel[0] * z->window.kernel[1];
@@ -239,8 +246,8 @@ static bool conv_of_gradient(const k_conv *z, rg_tensor *gx, const rg_tensor *g,
     rg_tensor *weights = rgi_new(w->dtype, 1, (int64_t[]){ w->numel });
     if (!weights)
         return false;
-    conv_taps taps = { z, weights->data, w->data, (int64_t)rgi_sizeof(w->dtype) };
-    K_BASE_LOOP(conv_turn_taps)(&taps, 0, z->groups, 0);
+    conv_taps taps = { z, weights->data, w->data };
+    K_BASE_LOOP_OF(conv_turn_taps_loops, w->dtype, "conv")(&taps, 0, z->groups, 0);
     const bool ok = slide_convolve(&turned, gx, g, weights, NULL);
     rgi_release(weights);
     return ok;

@@ -133,12 +133,11 @@ typedef struct {
     int64_t to_group, from_group, to_row, row, col, n, k;
 } conv_turning;
 
-/* The weights of conv_turn_taps: `to` and `from`, whose elements have `bytes` bytes. */
+/* The weights that conv_turn_taps reads and writes. */
 typedef struct {
     const k_conv *z;
     char *to;
     const char *from;
-    int64_t bytes;
 } conv_taps;
 
 /* ---- pool.c ---- */

@@ -690,7 +690,7 @@ static const trace_row trace_rows[] = {
     WORK("conv_backward_input", &k_conv_plan_struct)
     WORK("conv_backward_weight", &k_conv_plan_struct)
     ASIDE("conv_turn", &k_conv_turning_struct)
-    ASIDE("conv_turn_taps", &k_conv_taps_struct)
+    ROW("conv_turn_taps", 0, trace_aside, &aside_loop, &k_conv_taps_struct, true)
     WORK("whole_forward", &k_conv_whole_struct)
     WORK("pool_max", &k_pool_work_struct)
     WORK("pool_max_backward", &k_pool_work_struct)

@@ -128,122 +128,216 @@ static STRUCT(attention_operand_struct, "attention_operand", attention_operand_f
     };
 STRUCT(k_attention_plan_struct, "attention_plan", attention_plan_fields)
 
-static const k_field window_fields[] = { WHOLES(k_window, size, 2) WHOLES(k_window, to, 2)
-                                             WHOLES(k_window, kernel, 2) WHOLES(k_window, stride, 2)
-                                                 WHOLES(k_window, padding, 2)
-                                                     WHOLES(k_window, dilation, 2) };
+static const k_field window_fields[] = {
+    WHOLES(k_window, size, 2)
+    WHOLES(k_window, to, 2)
+    WHOLES(k_window, kernel, 2)
+    WHOLES(k_window, stride, 2)
+    WHOLES(k_window, padding, 2)
+    WHOLES(k_window, dilation, 2)
+};
 static STRUCT(window_struct, "k_window", window_fields)
 
-    static const k_field conv_fields[] = { FIELD(k_conv, batch) FIELD(k_conv, groups)
-                                               FIELD(k_conv, in) FIELD(k_conv, out)
-                                                   PARTS(k_conv, window, 1, &window_struct) };
+static const k_field conv_fields[] = {
+    FIELD(k_conv, batch)
+    FIELD(k_conv, groups)
+    FIELD(k_conv, in)
+    FIELD(k_conv, out)
+    PARTS(k_conv, window, 1, &window_struct)
+};
 static STRUCT(conv_struct, "const k_conv", conv_fields)
 
-    static const k_field conv_plan_fields[] = {
-        POINTS(conv_plan, z, &conv_struct) FIELD(conv_plan, y) FIELD(conv_plan, x)
-            FIELD(conv_plan, w) FIELD(conv_plan, bias) FIELD(conv_plan, taps)
-                FIELD(conv_plan, terms) FIELD(conv_plan, pixels) FIELD(conv_plan, stretch)
-                    FIELD(conv_plan, stretches) FIELD(conv_plan, rows) FIELD(conv_plan, width)
-                        FIELD(conv_plan, plane) FIELD(conv_plan, at) FIELD(conv_plan, channels)
-                            FIELD(conv_plan, blocks) FIELD(conv_plan, shares) FIELD(conv_plan, wide)
-                                CALLS(conv_plan, product) CALLS(conv_plan, turn)
-                                    FIELD(conv_plan, room) FIELD(conv_plan, bytes)
-    };
+static const k_field conv_plan_fields[] = {
+    POINTS(conv_plan, z, &conv_struct)
+    FIELD(conv_plan, y)
+    FIELD(conv_plan, x)
+    FIELD(conv_plan, w)
+    FIELD(conv_plan, bias)
+    FIELD(conv_plan, taps)
+    FIELD(conv_plan, terms)
+    FIELD(conv_plan, pixels)
+    FIELD(conv_plan, stretch)
+    FIELD(conv_plan, stretches)
+    FIELD(conv_plan, rows)
+    FIELD(conv_plan, width)
+    FIELD(conv_plan, plane)
+    FIELD(conv_plan, at)
+    FIELD(conv_plan, channels)
+    FIELD(conv_plan, blocks)
+    FIELD(conv_plan, shares)
+    FIELD(conv_plan, wide)
+    CALLS(conv_plan, product)
+    CALLS(conv_plan, turn)
+    FIELD(conv_plan, room)
+    FIELD(conv_plan, bytes)
+};
 STRUCT(k_conv_plan_struct, "conv_plan", conv_plan_fields)
 
-static const k_field conv_whole_fields[] = { POINTS(conv_whole, z, &conv_struct) FIELD(
-    conv_whole, y) FIELD(conv_whole, x) FIELD(conv_whole, w) FIELD(conv_whole, bias) };
+static const k_field conv_whole_fields[] = {
+    POINTS(conv_whole, z, &conv_struct)
+    FIELD(conv_whole, y)
+    FIELD(conv_whole, x)
+    FIELD(conv_whole, w)
+    FIELD(conv_whole, bias)
+};
 STRUCT(k_conv_whole_struct, "conv_whole", conv_whole_fields)
 
 static const k_field conv_turning_fields[] = {
-    CALLS(conv_turning, turn) FIELD(conv_turning, to) FIELD(conv_turning, from)
-        FIELD(conv_turning, to_group) FIELD(conv_turning, from_group) FIELD(conv_turning, to_row)
-            FIELD(conv_turning, row) FIELD(conv_turning, col) FIELD(conv_turning, n)
-                FIELD(conv_turning, k)
+    CALLS(conv_turning, turn)
+    FIELD(conv_turning, to)
+    FIELD(conv_turning, from)
+    FIELD(conv_turning, to_group)
+    FIELD(conv_turning, from_group)
+    FIELD(conv_turning, to_row)
+    FIELD(conv_turning, row)
+    FIELD(conv_turning, col)
+    FIELD(conv_turning, n)
+    FIELD(conv_turning, k)
 };
 STRUCT(k_conv_turning_struct, "conv_turning", conv_turning_fields)
 
-static const k_field conv_taps_fields[] = { POINTS(conv_taps, z, &conv_struct) FIELD(conv_taps, to)
-                                                FIELD(conv_taps, from) FIELD(conv_taps, bytes) };
+static const k_field conv_taps_fields[] = {
+    POINTS(conv_taps, z, &conv_struct)
+    FIELD(conv_taps, to)
+    FIELD(conv_taps, from)
+};
 STRUCT(k_conv_taps_struct, "conv_taps", conv_taps_fields)
 
-static const k_field pool_fields[] = { FIELD(k_pool, planes)
-                                           PARTS(k_pool, window, 1, &window_struct)
-                                               FIELD(k_pool, adaptive) FIELD(k_pool, count_padding)
-                                                   FIELD(k_pool, divisor) };
+static const k_field pool_fields[] = {
+    FIELD(k_pool, planes)
+    PARTS(k_pool, window, 1, &window_struct)
+    FIELD(k_pool, adaptive)
+    FIELD(k_pool, count_padding)
+    FIELD(k_pool, divisor)
+};
 static STRUCT(pool_struct, "const k_pool", pool_fields)
 
-    static const k_field pool_work_fields[] = { POINTS(pool_work, p, &pool_struct)
-                                                    FIELD(pool_work, y) FIELD(pool_work, x)
-                                                        FIELD(pool_work, indices) };
+static const k_field pool_work_fields[] = {
+    POINTS(pool_work, p, &pool_struct)
+    FIELD(pool_work, y)
+    FIELD(pool_work, x)
+    FIELD(pool_work, indices)
+};
 STRUCT(k_pool_work_struct, "pool_work", pool_work_fields)
 
-static const k_field recurrent_fields[] = { FIELD(k_recurrent, kind) FIELD(k_recurrent, steps)
-                                                FIELD(k_recurrent, batch) FIELD(k_recurrent, hidden)
-                                                    FIELD(k_recurrent, from)
-                                                        FIELD(k_recurrent, reverse) };
+static const k_field recurrent_fields[] = {
+    FIELD(k_recurrent, kind)
+    FIELD(k_recurrent, steps)
+    FIELD(k_recurrent, batch)
+    FIELD(k_recurrent, hidden)
+    FIELD(k_recurrent, from)
+    FIELD(k_recurrent, reverse)
+};
 static STRUCT(recurrent_struct, "const k_recurrent", recurrent_fields)
 
-    static const k_field recur_plan_fields[] = {
-        POINTS(recur_plan, z, &recurrent_struct) FIELD(recur_plan, gates_in) FIELD(recur_plan, bias)
-            FIELD(recur_plan, h_0) FIELD(recur_plan, c_0) FIELD(recur_plan, weight)
-                FIELD(recur_plan, y) FIELD(recur_plan, c) FIELD(recur_plan, gates)
-                    FIELD(recur_plan, g_y) FIELD(recur_plan, g_c) FIELD(recur_plan, g_in)
-                        FIELD(recur_plan, g_hidden) FIELD(recur_plan, g_h_0)
-                            FIELD(recur_plan, g_c_0) FIELD(recur_plan, gates_wide)
-                                FIELD(recur_plan, from_wide) CALLS(recur_plan, product)
-                                    FIELD(recur_plan, room) FIELD(recur_plan, bytes)
-    };
+static const k_field recur_plan_fields[] = {
+    POINTS(recur_plan, z, &recurrent_struct)
+    FIELD(recur_plan, gates_in)
+    FIELD(recur_plan, bias)
+    FIELD(recur_plan, h_0)
+    FIELD(recur_plan, c_0)
+    FIELD(recur_plan, weight)
+    FIELD(recur_plan, y)
+    FIELD(recur_plan, c)
+    FIELD(recur_plan, gates)
+    FIELD(recur_plan, g_y)
+    FIELD(recur_plan, g_c)
+    FIELD(recur_plan, g_in)
+    FIELD(recur_plan, g_hidden)
+    FIELD(recur_plan, g_h_0)
+    FIELD(recur_plan, g_c_0)
+    FIELD(recur_plan, gates_wide)
+    FIELD(recur_plan, from_wide)
+    CALLS(recur_plan, product)
+    FIELD(recur_plan, room)
+    FIELD(recur_plan, bytes)
+};
 STRUCT(k_recur_plan_struct, "recur_plan", recur_plan_fields)
 
 static const k_field distance_fields[] = {
-    FIELD(distance_context, rows) FIELD(distance_context, others) FIELD(distance_context, n)
-        FIELD(distance_context, p) FIELD(distance_context, turned) FIELD(distance_context, a)
-            FIELD(distance_context, b) FIELD(distance_context, g) FIELD(distance_context, y)
-                FIELD(distance_context, to)
+    FIELD(distance_context, rows)
+    FIELD(distance_context, others)
+    FIELD(distance_context, n)
+    FIELD(distance_context, p)
+    FIELD(distance_context, turned)
+    FIELD(distance_context, a)
+    FIELD(distance_context, b)
+    FIELD(distance_context, g)
+    FIELD(distance_context, y)
+    FIELD(distance_context, to)
 };
 STRUCT(k_distance_struct, "distance_context", distance_fields)
 
-static const k_field cumulate_along_fields[] = { FIELD(cumulate_along, n)
-                                                     WHOLES(cumulate_along, step, 3) };
+static const k_field cumulate_along_fields[] = {
+    FIELD(cumulate_along, n)
+    WHOLES(cumulate_along, step, 3)
+};
 STRUCT(k_cumulate_along_struct, "const cumulate_along", cumulate_along_fields)
 
-static const k_field place_context_fields[] = { FIELD(place_context, values) FIELD(
-    place_context, indices) FIELD(place_context, smallest) };
+static const k_field place_context_fields[] = {
+    FIELD(place_context, values)
+    FIELD(place_context, indices)
+    FIELD(place_context, smallest)
+};
 static STRUCT(place_context_struct, "const place_context", place_context_fields)
 
-    static const k_field place_block_fields[] = {
-        FIELD(reduce_block, n0) FIELD(reduce_block, step0) FIELD(reduce_block, n1)
-            FIELD(reduce_block, step1) FIELD(reduce_block, y_step)
-                POINTS(reduce_block, context, &place_context_struct)
-    };
+static const k_field place_block_fields[] = {
+    FIELD(reduce_block, n0)
+    FIELD(reduce_block, step0)
+    FIELD(reduce_block, n1)
+    FIELD(reduce_block, step1)
+    FIELD(reduce_block, y_step)
+    POINTS(reduce_block, context, &place_context_struct)
+};
 STRUCT(k_place_block_struct, "const reduce_block", place_block_fields)
 
 static const k_field sort_fields[] = {
-    FIELD(sort_context, room) CALLS(sort_context, rank) FIELD(sort_context, n)
-        FIELD(sort_context, k) WHOLES(sort_context, step, 3) FIELD(sort_context, bytes)
-            FIELD(sort_context, descending) FIELD(sort_context, sorted) FIELD(sort_context, top)
+    FIELD(sort_context, room)
+    CALLS(sort_context, rank)
+    FIELD(sort_context, n)
+    FIELD(sort_context, k)
+    WHOLES(sort_context, step, 3)
+    FIELD(sort_context, bytes)
+    FIELD(sort_context, descending)
+    FIELD(sort_context, sorted)
+    FIELD(sort_context, top)
 };
 STRUCT(k_sort_struct, "const sort_context", sort_fields)
 
-static const k_field select_fields[] = { FIELD(select_context, room) CALLS(select_context, rank)
-                                             FIELD(select_context, n) FIELD(select_context, k)
-                                                 WHOLES(select_context, step, 3)
-                                                     FIELD(select_context, bytes)
-                                                         FIELD(select_context, floats) };
+static const k_field select_fields[] = {
+    FIELD(select_context, room)
+    CALLS(select_context, rank)
+    FIELD(select_context, n)
+    FIELD(select_context, k)
+    WHOLES(select_context, step, 3)
+    FIELD(select_context, bytes)
+    FIELD(select_context, floats)
+};
 STRUCT(k_select_struct, "const select_context", select_fields)
 
-static const k_field triangle_fields[] = { FIELD(triangle_rows, y) FIELD(triangle_rows, rows) FIELD(
-    triangle_rows, columns) FIELD(triangle_rows, bytes) FIELD(triangle_rows, diagonal)
-                                               FIELD(triangle_rows, above) };
+static const k_field triangle_fields[] = {
+    FIELD(triangle_rows, y)
+    FIELD(triangle_rows, rows)
+    FIELD(triangle_rows, columns)
+    FIELD(triangle_rows, bytes)
+    FIELD(triangle_rows, diagonal)
+    FIELD(triangle_rows, above)
+};
 STRUCT(k_triangle_struct, "triangle_rows", triangle_fields)
 
-static const k_field pad_positions_fields[] = { FIELD(pad_positions, to) FIELD(pad_positions, n)
-                                                    FIELD(pad_positions, left)
-                                                        FIELD(pad_positions, right)
-                                                            FIELD(pad_positions, kind) };
+static const k_field pad_positions_fields[] = {
+    FIELD(pad_positions, to)
+    FIELD(pad_positions, n)
+    FIELD(pad_positions, left)
+    FIELD(pad_positions, right)
+    FIELD(pad_positions, kind)
+};
 STRUCT(k_pad_positions_struct, "pad_positions", pad_positions_fields)
 
-static const k_field index_dim_fields[] = { FIELD(k_index_dim, dim) FIELD(k_index_dim, size) FIELD(
-    k_index_dim, stride) UNUSED(k_index_dim, bad) };
+static const k_field index_dim_fields[] = {
+    FIELD(k_index_dim, dim)
+    FIELD(k_index_dim, size)
+    FIELD(k_index_dim, stride)
+    UNUSED(k_index_dim, bad)
+};
 STRUCT(k_index_dim_struct, "const k_index_dim", index_dim_fields)
