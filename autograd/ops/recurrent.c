@@ -3,6 +3,8 @@
  * that a time step costs one matrix product and one loop. The gradient of the weight is one product
  * over all time steps. (Layers with two directions, and sequences of different lengths, are in
  * nn/layers/recurrent.c.)
+ *
+ * This file is long because three ops share what their forwards and derivatives have in common.
  */
 #include "autograd/checks.h"
 #include "autograd/op.h"
