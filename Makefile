@@ -217,7 +217,8 @@ valgrind: deps
 	@$(MAKE) --no-print-directory run-valgrind
 
 # QUICK=1 leaves these tests out, which take long under valgrind; most run under the sanitizers.
-LONG_CHECKED = ops engine golden sets parallel foreign torch_file attention gpt layers init \
+LONG_CHECKED = compile compiled ops engine golden sets parallel foreign torch_file attention gpt \
+               layers init \
                transformer transformers trajectory optim checkpoint conv gradcheck gpt_folder \
                replays denied recurrent copy rule_checks bfloat16 npy profile points walk \
                steps parse print replay functional random reduce sizes loop_text \
@@ -255,7 +256,8 @@ musl: musl-deps
 	    run-bare run-tests test-notebooks $(if $(QUICK),,test-examples)
 
 # QUICK=1 leaves these tests out: they compute much, and little of it is the C library's.
-LONG_ELSEWHERE = bits parallel ops golden trajectory gradcheck sizes
+# (Steps are compiled by cc, for the C library and the processor of this machine.)
+LONG_ELSEWHERE = compile compiled bits parallel ops golden trajectory gradcheck sizes
 
 ## arm64      the tests but two long ones, on an emulated ARM of 64 bits; QUICK=1: but more of them
 arm64: arm64-deps
@@ -292,13 +294,13 @@ LIBS_ON_WINDOWS = -static -lm -pthread -Wl,-o,$$@
 # Test programs that aren't built for Windows: callbacks needs <glob.h>, the others test fork, pipe
 # and dladdr, and Windows has none of these. In tests/bare/windows/left_out.def are single tests of
 # the other programs that can't pass on Windows.
-NOT_ON_WINDOWS = callbacks fork unread trace
+NOT_ON_WINDOWS = compile compiled callbacks fork unread trace
 # Programs that take long in Wine: they compute much, or make many calls for files, which are slow.
 SLOW_ON_WINDOWS = parallel sizes denied ops gradcheck bits sets transformers golden scope \
                   safetensors zip npy attention trajectory conv gpt
 
 # An emulator is twenty times as slow, and these would take many minutes, or one or two.
-LONG_EMULATED = parallel bits
+LONG_EMULATED = compile compiled parallel bits
 SLOW_EMULATED = trajectory golden gpt conv gradcheck transformers torch_file denied ops sets \
                 matmul attention bfloat16 rule_checks sizes
 
