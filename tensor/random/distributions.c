@@ -133,19 +133,19 @@ static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw
     return fill_each(t, g, op, random_line, &source);
 }
 
-/* Fills t by a loop of tensor/kernels/. */
+/* Fills t by a loop of tensor/kernels/. An empty tensor may have any dtype. */
 static bool fill_by(rg_tensor *t, rg_generator *g, const char *op, k_distribution which, double a,
                     double b) {
-    const random_loop loop = { k_random_fill_of(which, t->dtype), g ? &g->stream : NULL, a, b };
+    k_random_fill *fill = t->numel ? k_random_fill_of(which, t->dtype) : NULL;
+    const random_loop loop = { fill, g ? &g->stream : NULL, a, b };
     return fill_each(t, g, op, random_run, &loop);
 }
 
 /* ---- distributions: check the parameters as torch does, then fill ---------------- */
 
 bool rgi_fill_unit(rg_tensor *t, rg_generator *g, const char *op) {
-    if (!rgi_want_dtype(op, !t->numel || rgi_is_float(t->dtype), t->dtype))
-        return false;
-    return fill_by(t, g, op, t->numel ? K_UNIFORM : K_BERNOULLI, 0, 1);
+    return rgi_want_dtype(op, !t->numel || rgi_is_float(t->dtype), t->dtype)
+           && fill_by(t, g, op, K_UNIFORM, 0, 1);
 }
 
 bool rgi_fill_uniform(rg_tensor *t, const double p[], rg_generator *g, const char *op) {
@@ -172,8 +172,6 @@ bool rgi_fill_normal(rg_tensor *t, const double p[], rg_generator *g, const char
     RG_FAIL_IF(!(p[1] >= 0), op, "normal expects std >= 0.0, but found std %s", rgi_number(p[1]));
     if (!rgi_want_dtype(op, !t->numel || rgi_is_float(t->dtype), t->dtype))
         return false;
-    if (!t->numel)
-        return fill_by(t, g, op, K_BERNOULLI, 0, 0);
     const bool in_blocks = t->numel >= 16 && t->flags & RG_CONTIGUOUS;
     return fill_by(t, g, op, in_blocks ? K_NORMAL_BLOCKS : K_NORMAL_PAIRS, p[0], p[1]);
 }
