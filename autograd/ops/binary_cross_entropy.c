@@ -5,6 +5,7 @@
  * the loss, and gx and gt are the gradients of x and t.
  */
 #include "loss.h"
+#include "value_check.h"
 
 #include "autograd/checks.h"
 

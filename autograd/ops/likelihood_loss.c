@@ -4,6 +4,7 @@
  */
 #include "elementwise.h"
 #include "loss.h"
+#include "value_check.h"
 
 /* ---- gaussian_nll_loss: (ln v + (x - t)^2 / v) / 2 with v = max(var, eps); with `full`, ln(2
  *      pi) / 2 is added. var gets its gradient as if v were var, even where v is eps. ---- */

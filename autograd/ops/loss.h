@@ -44,19 +44,6 @@ bool rgi_loss_fused(const rg_step *s, rg_tensor *gin[], k_loss_kind kind);
 /* Returns g * weight * slope, divided by the number of elements if the reduction is the mean. */
 rg_tensor *rgi_loss_gradient(const rg_step *s, rg_tensor *slope, rg_tensor *g);
 
-/* A check of the values of arguments, such as a loss's. Ops have computed `flag`, a bool tensor
- * with one element, from the arguments. Its element must equal `good`. If it doesn't, the function
- * named `op` fails with `code` and `sentence`. Both strings must stay in memory. */
-typedef struct {
-    const rg_tensor *flag;
-    bool good;
-    rg_code code;
-    const char *op, *sentence;
-} rg_value_check;
-/* Fails and returns false unless the check succeeds. If the step is recorded, each repetition
- * checks the flag that it has computed. Returns false if the flag is NULL. */
-bool rgi_check_values(const rg_value_check *check);
-
 /* ---- losses over classes (nll.c, cross_entropy.c) ------------------------------ */
 
 /* The attributes of nll_loss and cross_entropy. x has `classes` classes along its class dim, and

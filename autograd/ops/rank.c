@@ -3,8 +3,8 @@
  * quantiles. (The largest and the smallest are in extreme.c, sorting in sort.c.) In the headings, g
  * is the gradient of the result.
  */
-#include "loss.h"
 #include "reduce.h"
+#include "value_check.h"
 
 #include "autograd/checks.h"
 #include "tensor/text/digits.h"
