@@ -484,7 +484,7 @@ enum { K_RANDOM_CHUNK = 512 };
  * machine. */
 typedef struct k_random_stream {
     uint64_t seed;
-    /* The second normal number of a pair, if has_normal is set: it is kept for the next draw. */
+    /* If has_normal is set, this is the second normal number of a pair, for the next draw. */
     double normal;
     /* The number of words left in the block, plus 1, as in torch's state: 1 means that the block is
      * used up. 0 means that the generator hasn't been seeded yet. */
@@ -578,8 +578,8 @@ typedef struct {
     int64_t size, stride;
     k_index_bad *bad;
 } k_index_dim;
-/* Adds index * stride to the offsets, for each element of an index tensor of int64, which are
- * broadcast to the offsets. A negative index counts from the end. */
+/* Adds to each offset the index that belongs to it, times the stride of the indexed dim. `index` is
+ * a tensor of int64, which is broadcast to the offsets. A negative index counts from the end. */
 void k_index_offsets(rg_tensor *offsets, const rg_tensor *index, const k_index_dim *dim);
 /* Copies x to a slice of y: y.narrow(dim, start, x.size(dim)) = x. */
 void k_copy_into(rg_tensor *y, const rg_tensor *x, int dim, int64_t start);

@@ -20,8 +20,8 @@ extern const k_optimizer k_average_lerp, k_average_mean;
  * for these two factors end with `kept` and `entering`. If there is only a field for `entering`,
  * the factor `kept` is 1 - entering. In SGD, the factor `kept` is the momentum. */
 typedef struct k_optimizer_numbers {
-    /* beta1, beta2, and Adagrad's lr_decay or NAdam's momentum_decay: what the loops of k_steps
-     * need. They are 0 if the optimizer lacks them. */
+    /* The options that the loops of k_steps read. `decay` is Adagrad's lr_decay or NAdam's
+     * momentum_decay. An option that the optimizer doesn't have is 0. */
     double beta1, beta2, decay;
     /* The factor of the gradient: -1 if the objective is maximized, otherwise 1. */
     double sign;

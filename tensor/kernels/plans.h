@@ -16,9 +16,9 @@ typedef struct {
 
 /* ---- normalize.c ---- */
 
-/* The operands of k_normalize. groups, n and per are fields of z. Each group of rows has n / per
- * weights and as many biases, and row r belongs to group r % groups. Each weight and bias applies
- * to `per` consecutive elements of the row. weight and bias may be NULL. */
+/* The operands of k_normalize: the rows of x, the normalized rows y, and the weights and biases,
+ * which may be NULL. Row r belongs to group r % z->groups. A group has z->n / z->per weights and
+ * the same number of biases. Each of them applies to z->per consecutive elements of a row. */
 typedef struct {
     const k_norm_rows *z;
     char *y;
@@ -96,7 +96,7 @@ typedef struct {
      * output element: the channels of x in a group, times the taps. `pixels` is the number of
      * pixels of an image of y. */
     int64_t taps, terms, pixels;
-    /* The number of pixels in a stretch, and the number of stretches of an image. */
+    /* An image of the output is computed in `stretches` parts of `stretch` pixels each. */
     int64_t stretch, stretches;
     /* The layout for stride 1, where a stretch is a strip of `rows` rows of windows. The copy of x
      * has lines of `width` elements. The part for one channel is a plane of `plane` elements. Term
@@ -232,8 +232,8 @@ typedef struct {
 
 /* ---- index.c ---- */
 
-/* The matrices of y, whose elements have `bytes` bytes. Elements above the diagonal are cleared if
- * `above`, else elements below it. */
+/* Matrices of elements of `bytes` bytes each, from y on. The loop clears the elements above the
+ * diagonal if `above` is set, and else the elements below it. */
 typedef struct {
     char *y;
     int64_t rows, columns, bytes, diagonal;

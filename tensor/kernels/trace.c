@@ -468,9 +468,9 @@ static void trace_nll(const k_nll_rows *z, int64_t first, int64_t last) {
 
 /* ---- steps of optimizers --------------------------------------------------------------------- */
 
-/* The numbers of an optimizer's loop: the field of k_optimizer_numbers that it reads, which has so
- * many doubles, and behind them bools. The loop has `operands` operands, and one more for each of
- * the last `optional` bools that is set. */
+/* An optimizer's loop. It reads the field `field` of k_optimizer_numbers, which consists of
+ * `doubles` doubles and, behind them, `bools` bools. The loop has `operands` operands, and one more
+ * for each of the last `optional` bools that is set. */
 typedef struct {
     const char *loop, *field;
     int operands, optional, doubles, bools;
@@ -632,24 +632,25 @@ typedef struct {
 #define SUFFIX(NAME, suffix, ...) [RG_##NAME] = #suffix,
 static const char *const dtype_suffixes[] = { RG_DTYPES(SUFFIX, ) };
 
+/* clang-format would break the rows of RG_DTYPES. */
+/* clang-format off */
 #define ROW(name, operands, note, of, reads, by_size) \
     { name, operands, (k_function *)note, of, reads, by_size },
-/* The rows of the signatures that several loops have. The loops of PLACES and COPIES are those of
- * trace_places, and those of COPIES serve all elements of one size. */
-/* clang-format off */
+/* The rows of loops that have a signature in common. Each macro is named after the part of this
+ * file that notes its calls: COPIES has trace_places, too, for loops that serve all elements of one
+ * size; BY_ADDRESS is for loops that other loops call. */
 #define MAP(name, operands, reads)    ROW(name, operands, trace_map, &map_loop, reads, false)
 #define PLACES(name, operands, reads) ROW(name, operands, trace_places, &map_loop, reads, false)
 #define COPIES(name, operands, reads) ROW(name, operands, trace_places, &map_loop, reads, true)
 #define FINISH(name)                  ROW(name, 0, trace_finish, &finish_loop_of, NULL, false)
 #define WORK(name, reads)             ROW(name, 0, trace_work, &work_loop, reads, false)
 #define ASIDE(name, reads)            ROW(name, 0, trace_aside, &aside_loop, reads, false)
-#define TRACE_NLL(name) ROW(name, 0, trace_nll, &nll_loop_of, &k_nll_rows_struct, false)
+#define RANDOM(name)                  ROW(name, 0, trace_random, &random_loop_of, NULL, false)
+#define BY_ADDRESS(name)              ROW(name, 0, NULL, NULL, NULL, false)
+#define TRACE_NLL(name) \
+    ROW(name, 0, trace_nll, &nll_loop_of, &k_nll_rows_struct, false)
 #define TRACE_SOFTMAX(name) \
     ROW(name, 3, trace_softmax, &softmax_loop_of, &k_softmax_rows_struct, false)
-#define BY_ADDRESS(name)              ROW(name, 0, NULL, NULL, NULL, false)
-
-/* clang-format would break the rows of RG_DTYPES. */
-/* clang-format off */
 #define CONVERT(NAME, suffix, ...) MAP("convert_" #suffix, 2, NULL)
 static const trace_row trace_rows[] = {
     RG_DTYPES(CONVERT, )
@@ -721,10 +722,10 @@ static const trace_row trace_rows[] = {
     BY_ADDRESS("rank")
     PLACES("sort_lines", 3, &k_sort_struct)
     PLACES("select_lines", 3, &k_select_struct)
-    ROW("random_uniform", 0, trace_random, &random_loop_of, NULL, false)
-    ROW("random_blocks", 0, trace_random, &random_loop_of, NULL, false)
-    ROW("random_pairs", 0, trace_random, &random_loop_of, NULL, false)
-    ROW("random_bernoulli", 0, trace_random, &random_loop_of, NULL, false)
+    RANDOM("random_uniform")
+    RANDOM("random_blocks")
+    RANDOM("random_pairs")
+    RANDOM("random_bernoulli")
 };
 /* clang-format on */
 
@@ -847,8 +848,6 @@ typedef struct {
     size_t used;
 } trace_room;
 
-static size_t rounded_up(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
-
 static size_t value_bytes(k_value_kind kind) {
     if (kind == K_BOOL)
         return sizeof(bool);
@@ -867,15 +866,15 @@ static size_t group_bytes(const k_value *v, size_t *values) {
         size_t n = 1;
         if (v[i].kind == K_BEGIN) {
             const size_t inner = group_bytes(&v[i], &n);
-            bytes = rounded_up(bytes, 8) + (lies_inside(&v[i]) ? inner : sizeof(void *));
+            bytes = RG_ROUND_UP(bytes, 8) + (lies_inside(&v[i]) ? inner : sizeof(void *));
         } else {
             const size_t size = value_bytes(v[i].kind);
-            bytes = rounded_up(bytes, size) + size;
+            bytes = RG_ROUND_UP(bytes, size) + size;
         }
         i += n;
     }
     *values = i + 1;
-    return rounded_up(bytes, 8);
+    return RG_ROUND_UP(bytes, 8);
 }
 
 static char *address_of(const k_trace *t, const k_value *v, char *const temporary[]) {
@@ -922,7 +921,7 @@ static char *repeat_group(trace_room *room, char *to, const k_trace *t, const k_
         n = 1;
         if (v[i].kind == K_BEGIN) {
             const size_t inner = group_bytes(&v[i], &n);
-            at = rounded_up(at, 8);
+            at = RG_ROUND_UP(at, 8);
             const bool inside = lies_inside(&v[i]);
             char *group = repeat_group(room, inside ? to + at : NULL, t, &v[i], temporary);
             if (!inside)
@@ -930,7 +929,7 @@ static char *repeat_group(trace_room *room, char *to, const k_trace *t, const k_
             at += inside ? inner : sizeof group;
         } else {
             const size_t size = value_bytes(v[i].kind);
-            at = rounded_up(at, size);
+            at = RG_ROUND_UP(at, size);
             repeat_value(to + at, t, &v[i], temporary);
             at += size;
         }

@@ -35,7 +35,7 @@ K_INLINE K_IN_SET(step_pair) K_IN_SET(step_product)(K_IN_SET(step_pair) a, K_IN_
     return (K_IN_SET(step_pair)){ product, lost + rest };
 }
 
-/* Returns base^n for a whole number n; a negative one counts as 0. For a base from 0 to 1 the
+/* Returns base^n for a whole number n. If n is negative, returns 1. For a base from 0 to 1 the
  * result is the double next to the power, unless the power lies almost in the middle between two
  * doubles. */
 static double K_IN_SET(step_power)(double base, double n) {
