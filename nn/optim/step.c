@@ -253,34 +253,47 @@ RG_HOT static bool step_all(rg_optim *o) {
 static bool optimizer_step_again(void *context) { return step_all(*(rg_optim **)context); }
 static void drop_optimizer(void *context) { rgi_optim_let_go(*(rg_optim **)context); }
 
-/* Returns block number i of the memory on which the optimizer's next step works, or NULL if there
- * are no more: for each slot the count of steps, the parameter, its gradient and its state, then
- * the numbers of the step. Makes the states that are missing; returns NULL if that fails. */
-static void *optimizer_block(void *context, size_t i, size_t *bytes) {
-    rg_optim *o = *(rg_optim **)context;
-    enum { COUNT, PARAMETER, GRADIENT, STATES, BLOCKS = STATES + RG_OPTIM_STATES };
-    if (i / BLOCKS > o->n_slots || (i / BLOCKS == o->n_slots && i % BLOCKS))
-        return NULL;
-    *bytes = sizeof o->counted_numbers;
-    if (i / BLOCKS == o->n_slots)
-        return &o->counted_numbers;
-    rg_optim_slot *slot = &o->slots[i / BLOCKS];
-    const int k = (int)(i % BLOCKS);
-    const rg_tensor *t = slot->param;
-    if (k == GRADIENT && *rgi_grad_place(t))
-        t = *rgi_grad_place(t);
-    const bool is_state = k >= STATES && o->row->states[k - STATES].name;
-    if (is_state && slot->n_operands && takes_state(o, slot, k - STATES)) {
-        t = state_of(o, slot, k - STATES);
-        if (!t)
-            return NULL;
-    }
-    if (k == COUNT) {
+static void *storage_block(const rg_tensor *t, size_t *bytes) {
+    *bytes = t->storage->bytes;
+    return t->storage->data;
+}
+
+/* The blocks of memory on which a step works for a slot. */
+enum { COUNT_BLOCK, PARAMETER_BLOCK, GRADIENT_BLOCK, FIRST_STATE_BLOCK };
+enum { SLOT_BLOCKS = FIRST_STATE_BLOCK + RG_OPTIM_STATES };
+
+/* Returns block number k of the slot. The parameter's block stands for a gradient or a state that
+ * the slot doesn't have. Makes a state that is missing; returns NULL if that fails. */
+static void *slot_block(const rg_optim *o, rg_optim_slot *slot, int k, size_t *bytes) {
+    if (k == COUNT_BLOCK) {
         *bytes = sizeof slot->count;
         return &slot->count;
     }
-    *bytes = t->storage->bytes;
-    return t->storage->data;
+    if (k == PARAMETER_BLOCK)
+        return storage_block(slot->param, bytes);
+    if (k == GRADIENT_BLOCK) {
+        const rg_tensor *grad = *rgi_grad_place(slot->param);
+        return storage_block(grad ? grad : slot->param, bytes);
+    }
+    const int state = k - FIRST_STATE_BLOCK;
+    if (!o->row->states[state].name || !slot->n_operands || !takes_state(o, slot, state))
+        return storage_block(slot->param, bytes);
+    const rg_tensor *t = state_of(o, slot, state);
+    return t ? storage_block(t, bytes) : NULL;
+}
+
+/* Returns block number i of the memory on which the optimizer's next step works: the blocks of each
+ * slot, and behind them the numbers of the step. Returns NULL if there are no more, or if a missing
+ * state can't be made. */
+static void *optimizer_block(void *context, size_t i, size_t *bytes) {
+    rg_optim *o = *(rg_optim **)context;
+    const size_t of_slots = o->n_slots * SLOT_BLOCKS;
+    if (i < of_slots)
+        return slot_block(o, &o->slots[i / SLOT_BLOCKS], (int)(i % SLOT_BLOCKS), bytes);
+    if (i > of_slots)
+        return NULL;
+    *bytes = sizeof o->counted_numbers;
+    return &o->counted_numbers;
 }
 
 static void observe_step(rg_optim *o) {
