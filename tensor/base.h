@@ -37,6 +37,8 @@
 #ifndef RG_MIN /* autograd/export/loops defines both names as themselves, to keep them. */
 #define RG_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define RG_MAX(a, b) ((a) > (b) ? (a) : (b))
+/* The least multiple of `unit` that is at least n, for n >= 0. */
+#define RG_ROUND_UP(n, unit) (((n) + (unit)-1) / (unit) * (unit))
 #endif
 /* Marks a function that most calls execute, even those on small tensors. The linker places such
  * functions next to each other. Functions that are scattered in memory may compete for lines of the

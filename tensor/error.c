@@ -172,6 +172,14 @@ void rgi_bring_failure_back(const rg_failure *aside) {
     rgi_abort_if_asked();
 }
 
+bool rgi_attempt_had_memory(const rg_failure *aside) {
+    const bool had_memory = rgi_this.failure.code != RG_OUT_OF_MEMORY;
+    if (had_memory)
+        rgi_forget_failure();
+    rgi_bring_failure_back(aside);
+    return had_memory;
+}
+
 void rgi_unread_again(void) {
     rg_thread *me = &rgi_this;
     if (!rgi_failed())

@@ -47,6 +47,9 @@ void rgi_restore_failure(const rg_failure *saved);
  * reported after the attempt as usual. */
 void rgi_set_failure_aside(rg_failure *aside);
 void rgi_bring_failure_back(const rg_failure *aside);
+/* Ends an attempt of whose failures only a lack of memory counts: forgets any other failure, and
+ * brings the earlier error back. Returns whether there was memory enough. */
+bool rgi_attempt_had_memory(const rg_failure *aside);
 
 /* Appends the place of a failure, such as " (in module encoder.layers.0)", to the message of the
  * thread's error. Does nothing if that failure is one of the first `before` failures of the thread,

@@ -191,8 +191,9 @@ static void add_kind_call(const c_calls *c, size_t i, const place_step steps[]) 
     rgi_text_add(c->text, ");\n");
 }
 
-/* Adds a call as a block, so that the arrays and structs among its arguments share their place on
- * the stack with those of the other calls. */
+/* Adds the call number i as a call of its loop. K_CALL, which the text of loops defines, makes a
+ * block of it: so the arrays and structs among its arguments use the same stack as those of other
+ * calls. */
 static void add_loop_call(const c_calls *c, size_t i, const place_step steps[]) {
     rgi_text_add(c->text, "    K_CALL(%s(", c->trace->calls[i].loop);
     add_arguments(c, &c->trace->calls[i], steps, false);
@@ -259,22 +260,39 @@ void rgi_c_calls_define(const c_calls *c, size_t call, int pointer) {
 
 /* ---- the text of loops ---------------------------------------------------------------- */
 
+/* Adds to names[] the loops that are arguments of the call, if `names` isn't NULL. Returns their
+ * number. The names are written to room[]. */
+static int functions_of(const k_trace *t, const k_traced_call *call, const char *names[],
+                        char room[][K_LOOP_NAME]) {
+    int n = 0;
+    for (size_t i = 0; i < call->count; i++) {
+        const k_value *v = &t->values[call->first + i];
+        if (v->kind != K_FUNCTION)
+            continue;
+        if (names) {
+            k_trace_function_name(v, room[n]);
+            names[n] = room[n];
+        }
+        n++;
+    }
+    return n;
+}
+
 bool rgi_c_loops_add(rg_text *text, const char *op, const k_trace *t) {
     RG_SCOPE();
-    int functions = 0, n = (int)t->n_calls;
-    for (size_t i = 0; i < t->n_values; i++)
-        functions += t->values[i].kind == K_FUNCTION;
-    const char **names = rgi_scope_alloc((size_t)(n + functions + 1) * sizeof *names);
-    char(*of_functions)[K_LOOP_NAME] = rgi_scope_alloc((size_t)(functions + 1) * K_LOOP_NAME);
-    if (!names || !of_functions)
+    size_t functions = 0;
+    for (size_t i = 0; i < t->n_calls; i++)
+        functions += (size_t)functions_of(t, &t->calls[i], NULL, NULL);
+    const char **names = rgi_scope_alloc((t->n_calls + functions + 1) * sizeof *names);
+    char(*room)[K_LOOP_NAME] = rgi_scope_alloc((functions + 1) * sizeof *room);
+    if (!names || !room)
         return false;
-    for (int i = 0; i < n; i++)
-        names[i] = t->calls[i].loop;
-    for (size_t i = 0; i < t->n_values; i++) {
-        if (t->values[i].kind != K_FUNCTION)
-            continue;
-        k_trace_function_name(&t->values[i], *of_functions);
-        names[n++] = *of_functions++;
+    int n = 0;
+    for (size_t i = 0; i < t->n_calls; i++) {
+        names[n++] = t->calls[i].loop;
+        const int more = functions_of(t, &t->calls[i], names + n, room);
+        n += more;
+        room += more;
     }
     return rgi_loop_text(text, op, n, names);
 }

@@ -12,14 +12,11 @@
  * element's. */
 enum { LINE = 64, ELEMENT = 8 };
 
-/* Returns the least multiple of `to` that is at least `bytes`. */
-static int64_t multiple_from(int64_t bytes, int64_t to) { return (bytes + to - 1) / to * to; }
-
 /* Gives region i a place of its own, at the end. */
 static void place_region(c_memory *m, const rg_lowered *l, int i, int64_t alignment) {
     if (m->offset[i] >= 0)
         return;
-    m->offset[i] = multiple_from(m->bytes, alignment);
+    m->offset[i] = RG_ROUND_UP(m->bytes, alignment);
     m->bytes = m->offset[i] + (int64_t)l->trace.regions[i].bytes;
 }
 
@@ -57,7 +54,7 @@ static void use_region(region_lives *r, const c_memory *m, const rg_lowered *l, 
     if (m->offset[i] >= 0)
         return;
     if (!r->life[i]) {
-        const int64_t bytes = multiple_from((int64_t)l->trace.regions[i].bytes, LINE);
+        const int64_t bytes = RG_ROUND_UP((int64_t)l->trace.regions[i].bytes, LINE);
         r->lives[r->n++] = (rg_plan_life){ .first = call, .last = call, .bytes = (size_t)bytes };
         r->life[i] = r->n;
     }
@@ -85,7 +82,7 @@ static bool place_lives(c_memory *m, const region_lives *r, size_t n_regions) {
     const size_t bytes = most == SIZE_MAX ? SIZE_MAX : rgi_plan_place(&plan);
     if (bytes == SIZE_MAX)
         return false;
-    const int64_t begin = multiple_from(m->bytes, LINE);
+    const int64_t begin = RG_ROUND_UP(m->bytes, LINE);
     for (size_t i = 0; i < n_regions; i++)
         if (r->life[i])
             m->offset[i] = begin + (int64_t)r->lives[r->life[i] - 1].offset;

@@ -59,11 +59,7 @@ static bool has_text(const char *op, const char *path, const char *text, size_t 
     size_t length;
     const char *there = rgi_file_text(op, path, &length);
     *same = there && length == n && memcmp(there, text, n) == 0;
-    const bool had_memory = rgi_this.failure.code != RG_OUT_OF_MEMORY;
-    if (had_memory)
-        rgi_forget_failure();
-    rgi_bring_failure_back(&aside);
-    return had_memory;
+    return rgi_attempt_had_memory(&aside);
 }
 
 static bool write_c_file(const char *op, const char *path, const char *text, size_t n) {
@@ -74,17 +70,14 @@ static bool write_c_file(const char *op, const char *path, const char *text, siz
     return rgi_writer_end(&w);
 }
 
-/* Runs the compiler. `options` is changed. Returns whether it made the file `to`. */
-static bool run_compiler(const char *op, const char *from, const char *to, char *options) {
-    enum { MOST = 32 };
-    const char *argv[MOST + 8] = { "cc", "-std=gnu11", "-O3", "-shared", "-fPIC", "-w" };
-    int n = 6;
-    char *rest = options;
-    for (char *option; n < MOST && (option = strtok_r(rest, " ", &rest));)
-        argv[n++] = option;
-    argv[n++] = "-o";
-    argv[n++] = to;
-    argv[n++] = from;
+/* Runs the compiler. Returns whether it made the file `to`. */
+static bool run_compiler(const char *op, const char *from, const char *to,
+                         const char *const options[]) {
+    const char *argv[RG_MOST_OPTIONS + 10] = { "cc", "-std=gnu11", "-O3", "-shared", "-fPIC",
+                                               "-w", "-o",         to,    from };
+    int n = 9;
+    for (int i = 0; i < RG_MOST_OPTIONS && options[i]; i++)
+        argv[n++] = options[i];
     const int status = rgi_run_program(argv);
     if (status)
         rgi_warn(op, "the compiler cc %s, so the step runs as before",
@@ -95,25 +88,24 @@ static bool run_compiler(const char *op, const char *from, const char *to, char 
 /* Compiles the text to a new file, and then gives the two files their names. So other processes
  * that compile the same text see none or all of it. */
 static void *compile_to(const char *op, const char *folder, uint64_t name, const char *text,
-                        size_t n, const char *options) {
+                        size_t n, const char *const options[]) {
     const uint64_t own = name ^ (uint64_t)rgi_process() << 32;
     const char *new_c = path_in(folder, own, ".new.c");
     const char *new_so = path_in(folder, own, ".new.so");
     const char *c = path_in(folder, name, ".c");
     const char *so = path_in(folder, name, ".so");
-    rg_text copy = { 0 };
-    rgi_text_add(&copy, "%s", options);
-    char *words = rgi_text_own(&copy);
-    if (!new_c || !new_so || !c || !so || !words || !write_c_file(op, new_c, text, n))
+    if (!new_c || !new_so || !c || !so || !write_c_file(op, new_c, text, n))
         return NULL;
-    const bool done = run_compiler(op, new_c, new_so, words) && rgi_system.rename(new_so, so) == 0
+    const bool done = run_compiler(op, new_c, new_so, options) && rgi_system.rename(new_so, so) == 0
                       && rgi_system.rename(new_c, c) == 0;
-    if (!done)
+    if (!done) {
         rgi_system.unlink(new_c);
+        rgi_system.unlink(new_so);
+    }
     return done ? rgi_load_code(so) : NULL;
 }
 
-void *rgi_compile(const char *op, const char *text, size_t n, const char *options) {
+void *rgi_compile(const char *op, const char *text, size_t n, const char *const options[]) {
     RG_SCOPE();
     const char *folder = cache_folder();
     if (!folder) {

@@ -35,18 +35,17 @@ typedef struct {
     part_function *run;
 } compiled_part;
 
-/* The compiled step. begins[i] is set if entry i begins a part, whose number is part_at[i]. A
- * region whose memory belongs to a tensor begins `offset` bytes before the
- * tensor's data. `changes` is the value that rgi_changes() had when base[] was last known to be
- * right. held_region[i] is the region of the recording's held tensor i, and held_offset[i] the
- * offset of its data in the region. */
+/* The compiled step. begins[i] is set if entry i of the recording begins a part, which is parts[i].
+ * Region i of the step's memory begins at base[i]. `changes` is the value that rgi_changes() had
+ * when base[] was last known to be right. held_region[i] is the region of the recording's held
+ * tensor i, and held_offset[i] the offset of its data in the region. `temporary` is the memory of
+ * the regions that belong to no tensor. */
 struct compiled_step {
     rg_replay *replay;
     void *code;
     compiled_part *parts;
-    size_t n_parts;
     bool *begins;
-    size_t *part_at;
+    size_t n_parts;
     char **base;
     size_t n_regions;
     k_function **loops;
@@ -62,15 +61,14 @@ struct compiled_step {
 
 /* ---- the parts ------------------------------------------------------------------------ */
 
-/* Finds the parts. Entry i begins one if it was lowered, and if it has values to check or the entry
- * before it wasn't lowered. */
+/* Sets s->begins and s->n_parts. A part begins at a lowered entry that has values to check, and at
+ * one that follows an entry that isn't lowered. */
 static void find_parts(compiled_step *s, const rg_parts *p) {
     for (size_t i = 0; i < p->n; i++) {
         rg_computation c;
         const bool follows = i > 0 && p->is_lowered[i - 1];
         rgi_entry_computes(&s->replay->entries[i], &c);
         s->begins[i] = p->is_lowered[i] && (!follows || c.check);
-        s->part_at[i] = s->n_parts;
         s->n_parts += s->begins[i];
     }
 }
@@ -110,8 +108,7 @@ static void add_parts(rg_text *text, const compiled_step *s, const rg_parts *p,
         const size_t first = call;
         while (call < t->n_calls && t->calls[call].mark == i)
             call++;
-        if (p->is_lowered[i])
-            rgi_c_calls_add(&calls, first, call);
+        rgi_c_calls_add(&calls, first, call);
     }
     rgi_text_add(text, "}\n\nvoid (*const parts[])(char *const[], library_loop *const[]) = {");
     for (size_t i = 0; i < part; i++)
@@ -121,34 +118,46 @@ static void add_parts(rg_text *text, const compiled_step *s, const rg_parts *p,
 
 /* ---- the compiler --------------------------------------------------------------------- */
 
+/* Each list of options begins with these: compilers must not change how numbers are rounded, nor
+ * exchange accesses of two loops, one of which may write floats where the other reads integers. */
+#define SAME_BITS \
+    "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing"
+
 /* Returns the options of the compiler for the running instruction set. */
-static const char *set_options(void) {
+static const char *const *options_now(void) {
 #ifdef K_X86
+    static const char *const avx512[] = {
+        SAME_BITS, "-mavx512f",           "-mavx512dq",      "-mavx512bw", "-mavx512vl", "-mavx2",
+        "-mfma",   "-DK_VECTOR_BYTES=64", "-DK_TILE_ROWS=8", "-DK_FUSED",  NULL
+    };
+    static const char *const avx2[] = {
+        SAME_BITS, "-mavx2", "-mfma", "-DK_VECTOR_BYTES=32", "-DK_TILE_ROWS=6", "-DK_FUSED", NULL
+    };
     if (k_set_now() == K_AVX512)
-        return "-mavx512f -mavx512dq -mavx512bw -mavx512vl -mavx2 -mfma "
-               "-DK_VECTOR_BYTES=64 -DK_TILE_ROWS=8 -DK_FUSED";
+        return avx512;
     if (k_set_now() == K_AVX2)
-        return "-mavx2 -mfma -DK_VECTOR_BYTES=32 -DK_TILE_ROWS=6 -DK_FUSED";
+        return avx2;
 #endif
-    return "";
+    static const char *const base[] = { SAME_BITS, NULL };
+    return base;
 }
 
-static void add_options(rg_text *text) {
-    rgi_text_add(text, "/* The parts of a recorded step, compiled with: %s */\n", set_options());
+static void add_options(rg_text *text, const char *const options[]) {
+    rgi_text_add(text, "/* The parts of a recorded step, compiled with");
+    for (int i = 0; options[i]; i++)
+        rgi_text_add(text, " %s", options[i]);
+    rgi_text_add(text, " */\n");
 }
 
 /* Writes, compiles and loads the parts. Returns the handle of the code, or NULL on failure. */
 static void *compile_parts(const compiled_step *s, const rg_parts *p, const call_kinds *kinds) {
     RG_SCOPE();
     rg_text text = { 0 };
-    add_options(&text);
+    const char *const *options = options_now();
     void *code = NULL;
+    add_options(&text, options);
     if (rgi_c_loops_add(&text, compile_name, &p->lowered.trace)) {
         add_parts(&text, s, p, kinds);
-        char options[256];
-        snprintf(options, sizeof options,
-                 "-ffp-contract=off -fno-math-errno -fno-trapping-math -fno-strict-aliasing %s",
-                 set_options());
         code = text.failed ? NULL : rgi_compile(compile_name, text.v, text.n, options);
     }
     rgi_text_free(&text);
@@ -185,12 +194,12 @@ static bool run_compiled_part(void *context) {
     return true;
 }
 
-/* Gives each temporary region a place in one block. */
+/* Gives each temporary region a place in one block, at the beginning of a cache line. */
 static bool place_temporaries(compiled_step *s, const rg_lowered *l) {
     enum { LINE = 64 };
     const k_trace *t = &l->trace;
     for (size_t i = l->n; i < t->n_regions; i++)
-        s->temporary_bytes += (t->regions[i].bytes + LINE - 1) / LINE * LINE;
+        s->temporary_bytes += RG_ROUND_UP(t->regions[i].bytes, LINE);
     s->temporary = rgi_alloc(s->temporary_bytes, RG_MEM_OTHER);
     if (!s->temporary)
         return false;
@@ -198,7 +207,7 @@ static bool place_temporaries(compiled_step *s, const rg_lowered *l) {
     char *at = s->temporary;
     for (size_t i = l->n; i < t->n_regions; i++) {
         s->base[i] = at;
-        at += (t->regions[i].bytes + LINE - 1) / LINE * LINE;
+        at += RG_ROUND_UP(t->regions[i].bytes, LINE);
     }
     return true;
 }
@@ -220,7 +229,6 @@ static void free_step(compiled_step *s) {
     rgi_unload_code(s->code);
     rgi_free(s->parts, s->n_entries * sizeof *s->parts, RG_MEM_OTHER);
     rgi_free(s->begins, s->n_entries * sizeof *s->begins, RG_MEM_OTHER);
-    rgi_free(s->part_at, s->n_entries * sizeof *s->part_at, RG_MEM_OTHER);
     rgi_free(s->base, s->n_regions * sizeof *s->base, RG_MEM_OTHER);
     rgi_free(s->loops, s->n_loops * sizeof *s->loops, RG_MEM_OTHER);
     rgi_free(s->held_region, n_held * sizeof *s->held_region, RG_MEM_OTHER);
@@ -248,15 +256,13 @@ static compiled_step *new_step(rg_replay *r, const rg_parts *p) {
     s->n_loops = t->n_calls;
     s->parts = rgi_alloc(s->n_entries * sizeof *s->parts, RG_MEM_OTHER);
     s->begins = rgi_alloc(s->n_entries * sizeof *s->begins, RG_MEM_OTHER);
-    s->part_at = rgi_alloc(s->n_entries * sizeof *s->part_at, RG_MEM_OTHER);
     s->base = rgi_alloc(s->n_regions * sizeof *s->base, RG_MEM_OTHER);
     s->loops = rgi_alloc(s->n_loops * sizeof *s->loops, RG_MEM_OTHER);
     s->held_region = rgi_alloc(r->held.n * sizeof *s->held_region, RG_MEM_OTHER);
     s->held_offset = rgi_alloc(r->held.n * sizeof *s->held_offset, RG_MEM_OTHER);
     s->entries = rgi_alloc(2 * s->n_entries * sizeof *s->entries, RG_MEM_OTHER);
-    if (s->parts && s->begins && s->part_at && s->base && s->loops && s->held_region
-        && s->held_offset && s->entries && place_temporaries(s, &p->lowered)
-        && place_tensors(s, &p->lowered)) {
+    if (s->parts && s->begins && s->base && s->loops && s->held_region && s->held_offset
+        && s->entries && place_temporaries(s, &p->lowered) && place_tensors(s, &p->lowered)) {
         find_parts(s, p);
         return s;
     }
@@ -280,9 +286,8 @@ static size_t make_entries(compiled_step *s, const rg_parts *p) {
         if (c.check)
             s->entries[n++] =
                 (rg_replay_entry){ .op = e->op, .redo = c.check, .context = e->context };
-        s->entries[n++] = (rg_replay_entry){ .op = e->op,
-                                             .redo = run_compiled_part,
-                                             .context = &s->parts[s->part_at[i]] };
+        s->entries[n++] =
+            (rg_replay_entry){ .op = e->op, .redo = run_compiled_part, .context = &s->parts[i] };
     }
     return n;
 }
@@ -313,8 +318,9 @@ static bool load_code_of_parts(compiled_step *s, const rg_parts *p, const call_k
     rgi_unload_code(s->code);
     s->code = compile_parts(s, p, kinds);
     part_function *const *run = s->code ? rgi_find_code(s->code, "parts") : NULL;
-    for (size_t i = 0; i < s->n_parts && run; i++)
-        s->parts[i] = (compiled_part){ s, run[i] };
+    for (size_t i = 0; i < p->n && run; i++)
+        if (s->begins[i])
+            s->parts[i] = (compiled_part){ s, *run++ };
     return run;
 }
 
@@ -322,7 +328,7 @@ static bool load_code_of_parts(compiled_step *s, const rg_parts *p, const call_k
 static bool run_range(void *context, size_t first, size_t last) {
     compiled_step *s = context;
     (void)last;
-    return run_compiled_part(&s->parts[s->part_at[first]]);
+    return run_compiled_part(&s->parts[first]);
 }
 
 /* Compares the parts with the entries. Where a part computes something else, its calls call the
@@ -338,7 +344,7 @@ static bool compare_parts(compiled_step *s, const rg_parts *p, const call_kinds 
         const size_t entry = t->calls[call].mark;
         if (s->begins[entry])
             part = entry;
-        if (!p->is_lowered[entry] || equal[part])
+        if (equal[part])
             continue;
         kinds->by_pointer[kinds->kind[call]] = true;
         *all = false;
@@ -391,9 +397,7 @@ static bool compile(rg_replay *r) {
 
 bool rg_replay_compile(rg_replay *r) {
     if (rgi_training_halted() || !rgi_may_do_once(compile_name)
-        || !rgi_handle_given(r, compile_name, RG_HANDLE_REPLAY))
-        return false;
-    if (!rgi_may_lower(r, compile_name))
+        || !rgi_handle_given(r, compile_name, RG_HANDLE_REPLAY) || !rgi_may_lower(r, compile_name))
         return false;
     const bool is_current = rgi_recording_fits(r);
     if (is_current && r->uncompile)

@@ -201,40 +201,40 @@ static bool are_apart(const rg_replay_to_c_options *o) {
     return true;
 }
 
+/* Checks the tensors of a list of the options. */
+static bool are_contiguous_given(rg_list list, const char *what) {
+    if (!rgi_given_list(list.n, list.v, function))
+        return false;
+    for (int i = 0; i < list.n; i++)
+        if (!is_contiguous_given(list.v[i], what))
+            return false;
+    return true;
+}
+
 static bool are_given(const rg_replay_to_c_options *o) {
-    if (!rgi_given_list(o->inputs.n, o->inputs.v, function)
-        || !rgi_given_list(o->parameters.n, o->parameters.v, function)
-        || !rgi_given_list(o->more_outputs.n, o->more_outputs.v, function))
-        return false;
-    for (int i = 0; i < o->inputs.n; i++)
-        if (!is_contiguous_given(o->inputs.v[i], "an input"))
-            return false;
-    for (int i = 0; i < o->parameters.n; i++)
-        if (!is_contiguous_given(o->parameters.v[i], "a parameter"))
-            return false;
-    if (o->output != RG_NONE && !is_contiguous_given(o->output, "the output"))
-        return false;
-    for (int i = 0; i < o->more_outputs.n; i++)
-        if (!is_contiguous_given(o->more_outputs.v[i], "an output"))
-            return false;
-    return are_apart(o);
+    return are_contiguous_given(o->inputs, "an input")
+           && are_contiguous_given(o->parameters, "a parameter")
+           && (o->output == RG_NONE || is_contiguous_given(o->output, "the output"))
+           && are_contiguous_given(o->more_outputs, "an output") && are_apart(o);
+}
+
+/* Fails if the step has no region for a tensor of the list. `does` is what the step would do with
+ * the tensor, and `option` the name of the list. */
+static bool have_regions(const rg_lowered *l, rg_list list, const char *does, const char *option) {
+    for (int i = 0; i < list.n; i++)
+        RG_FAIL_VALUE_IF(rgi_lowered_region(l, list.v[i]->storage) < 0, function,
+                         "the step doesn't %s %s[%d]", does, option, i);
+    return true;
 }
 
 /* Checks that the step works on the tensors of the options. */
 static bool are_in_step(const rg_lowered *l, const rg_replay_to_c_options *o) {
-    const c_file f = { .l = l, .o = o };
-    for (int i = 0; i < o->inputs.n; i++)
-        RG_FAIL_VALUE_IF(c_region_of(&f, o->inputs.v[i]) < 0, function,
-                         "the step doesn't use inputs[%d]", i);
-    for (int i = 0; i < o->parameters.n; i++)
-        RG_FAIL_VALUE_IF(c_region_of(&f, o->parameters.v[i]) < 0, function,
-                         "the step doesn't use parameters[%d]", i);
-    RG_FAIL_VALUE_IF(o->output != RG_NONE && c_region_of(&f, o->output) < 0, function,
-                     "the step doesn't compute the output");
-    for (int i = 0; i < o->more_outputs.n; i++)
-        RG_FAIL_VALUE_IF(c_region_of(&f, o->more_outputs.v[i]) < 0, function,
-                         "the step doesn't compute more_outputs[%d]", i);
-    return true;
+    if (!have_regions(l, o->inputs, "use", "inputs")
+        || !have_regions(l, o->parameters, "use", "parameters"))
+        return false;
+    RG_FAIL_VALUE_IF(o->output != RG_NONE && rgi_lowered_region(l, o->output->storage) < 0,
+                     function, "the step doesn't compute the output");
+    return have_regions(l, o->more_outputs, "compute", "more_outputs");
 }
 
 /* Writes the lowered step to the file at `path`. */

@@ -125,7 +125,8 @@ static bool run_in_first_set(rg_replay *r, k_trace *t) {
     return ok;
 }
 
-bool rgi_lowered_run(const k_trace *t, size_t first, size_t last) {
+bool rgi_lowered_run(void *trace, size_t first, size_t last) {
+    const k_trace *t = trace;
     const size_t bytes = t->n_regions * sizeof(char *);
     char **temporary = rgi_alloc(bytes, RG_MEM_OTHER);
     bool ok = temporary;
@@ -145,14 +146,16 @@ bool rgi_lowered_run(const k_trace *t, size_t first, size_t last) {
     return ok;
 }
 
-/* Moves the elements of each input by one place; the last one stays, so that it is there twice.
- * Each index stays within its bounds. */
+void rgi_turn_elements(char *data, size_t bytes, rg_dtype dtype) {
+    const size_t size = rgi_sizeof(dtype);
+    if (bytes > size)
+        memmove(data, data + size, bytes - size);
+}
+
 static void turn_inputs(rg_list inputs) {
     for (int i = 0; i < inputs.n; i++) {
-        rg_tensor *t = inputs.v[i];
-        const size_t size = rgi_sizeof((rg_dtype)t->dtype);
-        const size_t rest = t->numel ? ((size_t)t->numel - 1) * size : 0;
-        memmove(t->data, t->data + size, rest);
+        const rg_tensor *t = inputs.v[i];
+        rgi_turn_elements(t->data, rgi_bytes_of(t), (rg_dtype)t->dtype);
     }
 }
 
@@ -170,32 +173,50 @@ static bool refuse_entry(const rg_replay *r, size_t at, const char *because) {
                     r->entries[at].op, because);
 }
 
+bool rgi_lowered_compare(const rg_lowered *l, size_t first, size_t last, rg_run_range *own,
+                         void *own_context, rg_run_range *other, void *other_context, bool *equal) {
+    rg_memory_copy before = rgi_lowered_copy(l);
+    const bool done = before.bytes && own(own_context, first, last);
+    rg_memory_copy wanted = before.bytes ? rgi_lowered_copy(l) : (rg_memory_copy){ NULL, 0 };
+    const bool had_memory = wanted.bytes;
+    *equal = false;
+    if (had_memory) {
+        rgi_lowered_put_back(l, &before);
+        *equal = done && other(other_context, first, last) && rgi_lowered_equals(l, &wanted);
+        rgi_lowered_put_back(l, &wanted);
+    }
+    rgi_lowered_free_copy(&before);
+    rgi_lowered_free_copy(&wanted);
+    return had_memory;
+}
+
+/* Runs entries of the recording `replay` with the loops of the first set. */
+static bool redo_in_first_set(void *replay, size_t first, size_t last) {
+    const rg_replay *r = replay;
+    bool done = true;
+    k_trace_by(first_set, false);
+    for (size_t i = first; i < last && done; i++)
+        done = r->entries[i].redo(r->entries[i].context);
+    k_trace_by(NULL, false);
+    return done;
+}
+
 /* Returns the index of the first entry that computes something else than the calls that it made
  * while the step was traced. Requires that there is one. */
-static size_t find_other(rg_replay *r, const rg_lowered *l) {
-    for (size_t i = 0; i + 1 < r->n_entries; i++) {
-        rg_memory_copy before = rgi_lowered_copy(l);
-        k_trace_by(first_set, false);
-        const bool done = before.bytes && r->entries[i].redo(r->entries[i].context);
-        k_trace_by(NULL, false);
-        rg_memory_copy wanted = done ? rgi_lowered_copy(l) : (rg_memory_copy){ NULL, 0 };
-        if (wanted.bytes)
-            rgi_lowered_put_back(l, &before);
-        const bool same = wanted.bytes && rgi_lowered_run(&l->trace, i, i + 1)
-                          && rgi_lowered_equals(l, &wanted);
-        if (wanted.bytes)
-            rgi_lowered_put_back(l, &wanted);
-        rgi_lowered_free_copy(&before);
-        rgi_lowered_free_copy(&wanted);
-        if (!same)
-            return i;
-    }
-    return r->n_entries - 1;
+static size_t find_other(rg_replay *r, rg_lowered *l) {
+    bool equal = true;
+    size_t i = 0;
+    while (i + 1 < r->n_entries
+           && rgi_lowered_compare(l, i, i + 1, redo_in_first_set, r, rgi_lowered_run, &l->trace,
+                                  &equal)
+           && equal)
+        i++;
+    return i;
 }
 
 /* Repeats the step on the present memory, makes the calls on the same memory, and compares what
  * both have computed. */
-static bool calls_compute_it(rg_replay *r, const rg_lowered *l) {
+static bool calls_compute_it(rg_replay *r, rg_lowered *l) {
     clear_results(l);
     rg_memory_copy before = rgi_lowered_copy(l);
     bool ok = before.bytes && run_in_first_set(r, NULL);
@@ -217,7 +238,7 @@ static bool calls_compute_it(rg_replay *r, const rg_lowered *l) {
 
 /* Compares the step and its calls on the memory as it is and, since numbers that were read from
  * memory would stay as they are in the calls, after one and two steps with other inputs. */
-static bool calls_compute_all(rg_replay *r, const rg_lowered *l, rg_list inputs) {
+static bool calls_compute_all(rg_replay *r, rg_lowered *l, rg_list inputs) {
     for (int turn = 0; turn < 3; turn++) {
         if (!calls_compute_it(r, l))
             return false;

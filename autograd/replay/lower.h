@@ -41,8 +41,9 @@ void rgi_lowering_ends(rg_replay *r);
 /* Makes a region of each storage that the recording's tensors use. Returns false if memory ran
  * out. */
 bool rgi_lowered_begin(const rg_replay *r, rg_lowered *l);
-/* Makes the calls of the entries first .. last - 1. Returns false if memory ran out. */
-bool rgi_lowered_run(const k_trace *t, size_t first, size_t last);
+/* Makes the calls of the entries first .. last - 1 that `trace`, a k_trace, has noted. Returns
+ * false if memory ran out. */
+bool rgi_lowered_run(void *trace, size_t first, size_t last);
 
 /* A copy of all known regions; bytes is NULL if memory ran out. */
 typedef struct {
@@ -55,3 +56,14 @@ void rgi_lowered_put_back(const rg_lowered *l, const rg_memory_copy *c);
 /* Returns whether the regions are equal to the copy. */
 bool rgi_lowered_equals(const rg_lowered *l, const rg_memory_copy *c);
 void rgi_lowered_free_copy(rg_memory_copy *c);
+
+/* Does what the entries first .. last - 1 do. Returns false on failure. */
+typedef bool rg_run_range(void *context, size_t first, size_t last);
+/* Runs the entries first .. last - 1 by `own`, and then by `other` on the same memory. Sets *equal
+ * to whether both succeed and compute the same, and leaves what `own` has computed. Returns false
+ * if memory ran out. */
+bool rgi_lowered_compare(const rg_lowered *l, size_t first, size_t last, rg_run_range *own,
+                         void *own_context, rg_run_range *other, void *other_context, bool *equal);
+/* Moves the elements of a tensor's memory by one place; the last one stays, so that it is there
+ * twice. Each index stays within its bounds. */
+void rgi_turn_elements(char *data, size_t bytes, rg_dtype dtype);

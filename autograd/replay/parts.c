@@ -69,10 +69,8 @@ static bool lower_entry(rg_replay *r, rg_lowered *l, size_t i) {
     k_trace_begin(t, true);
     const bool done = r->entries[i].redo(r->entries[i].context);
     k_trace_end();
-    t->failed = t->failed || rgi_this.failure.code == RG_OUT_OF_MEMORY;
-    if (rgi_this.failure.code != RG_OUT_OF_MEMORY)
-        rgi_forget_failure();
-    rgi_bring_failure_back(&aside);
+    const bool had_memory = rgi_attempt_had_memory(&aside);
+    t->failed = t->failed || !had_memory;
     if (done && !t->failed && multiplications(t, calls) <= SMALL_PRODUCT)
         return true;
     t->n_calls = calls;
@@ -97,15 +95,12 @@ static void write_over_results(const rg_lowered *l) {
                 memset(l->trace.regions[i].begin, fill[k].byte, l->trace.regions[i].bytes);
 }
 
-/* Changes the elements of a tensor that the step doesn't compute. Indices stay valid: each element
- * moves by one place, and the last one is there twice. A single float becomes smaller. */
+/* Changes the elements of a tensor that the step doesn't compute. */
 static void change_elements(const rg_tensor *t, const k_region *region) {
-    const size_t size = rgi_sizeof((rg_dtype)t->dtype);
-    if (region->bytes >= 2 * size)
-        memmove(region->begin, region->begin + size, region->bytes - size);
-    else if (region->bytes == size && rgi_is_float((rg_dtype)t->dtype))
-        rgi_store_f64(region->begin, (rg_dtype)t->dtype,
-                      0.75 * rgi_load_f64(region->begin, (rg_dtype)t->dtype));
+    const rg_dtype dtype = (rg_dtype)t->dtype;
+    rgi_turn_elements(region->begin, region->bytes, dtype);
+    if (region->bytes == rgi_sizeof(dtype) && rgi_is_float(dtype))
+        rgi_store_f64(region->begin, dtype, 0.75 * rgi_load_f64(region->begin, dtype));
 }
 
 static void change_inputs(const rg_lowered *l) {
@@ -114,25 +109,13 @@ static void change_inputs(const rg_lowered *l) {
             change_elements(l->known[i].tensor, &l->trace.regions[i]);
 }
 
-/* Runs the entries first .. last - 1, and then `run` on the same memory. Sets *equal to false
- * unless both compute the same, and leaves what the entries have computed. Returns false if memory
- * ran out. */
-static bool compare_range(rg_replay *r, const rg_lowered *l, size_t first, size_t last,
-                          rg_run_range *run, void *context, bool *equal) {
-    rg_memory_copy before = rgi_lowered_copy(l);
-    bool done = before.bytes;
-    for (size_t i = first; i < last && done; i++)
-        done = r->entries[i].redo(r->entries[i].context);
-    rg_memory_copy wanted = before.bytes ? rgi_lowered_copy(l) : (rg_memory_copy){ NULL, 0 };
-    if (wanted.bytes) {
-        rgi_lowered_put_back(l, &before);
-        *equal = *equal && done && run(context, first, last) && rgi_lowered_equals(l, &wanted);
-        rgi_lowered_put_back(l, &wanted);
-    }
-    const bool had_memory = wanted.bytes && rgi_this.failure.code != RG_OUT_OF_MEMORY;
-    rgi_lowered_free_copy(&before);
-    rgi_lowered_free_copy(&wanted);
-    return had_memory;
+/* Runs entries of the recording `replay`. */
+static bool redo_range(void *replay, size_t first, size_t last) {
+    const rg_replay *r = replay;
+    for (size_t i = first; i < last; i++)
+        if (!r->entries[i].redo(r->entries[i].context))
+            return false;
+    return true;
 }
 
 /* Compares each range once, in the order of the step. Returns false if memory ran out. */
@@ -144,13 +127,15 @@ static bool compare_once(rg_replay *r, const rg_parts *p, const bool begins[], r
         if (begins[i]) {
             while (end < p->n && p->is_lowered[end] && !begins[end])
                 end++;
-            if (!compare_range(r, &p->lowered, i, end, run, context, &equal[i]))
+            bool same;
+            if (!rgi_lowered_compare(&p->lowered, i, end, redo_range, r, run, context, &same))
                 return false;
+            equal[i] = equal[i] && same;
         } else if (p->computes[i]) {
-            r->entries[i].redo(r->entries[i].context);
+            redo_range(r, i, end);
         }
     }
-    return rgi_this.failure.code != RG_OUT_OF_MEMORY;
+    return true;
 }
 
 bool rgi_parts_compare(rg_replay *r, const rg_parts *p, const bool begins[], rg_run_range *run,
@@ -171,9 +156,7 @@ bool rgi_parts_compare(rg_replay *r, const rg_parts *p, const bool begins[], rg_
         change_inputs(l);
     }
     rg_scope_end(mark);
-    if (had_memory)
-        rgi_forget_failure();
-    rgi_bring_failure_back(&aside);
+    had_memory = rgi_attempt_had_memory(&aside) && had_memory;
     rgi_lowered_put_back(l, &before);
     rgi_lowered_free_copy(&before);
     return had_memory;
@@ -181,19 +164,19 @@ bool rgi_parts_compare(rg_replay *r, const rg_parts *p, const bool begins[], rg_
 
 /* ---- lowering ------------------------------------------------------------------------- */
 
-/* Makes the calls of the entries first .. last - 1. */
-static bool make_calls(void *context, size_t first, size_t last) {
-    return rgi_lowered_run(context, first, last);
-}
-
-/* Leaves out each entry whose calls compute something else than the entry. */
+/* Leaves out each entry whose calls compute something else than the entry, and its calls. */
 static bool leave_out_others(rg_replay *r, rg_parts *p) {
+    k_trace *t = &p->lowered.trace;
     bool *equal = rgi_alloc(p->n * sizeof *equal, RG_MEM_OTHER);
-    const bool done =
-        equal && rgi_parts_compare(r, p, p->is_lowered, make_calls, &p->lowered.trace, equal);
+    const bool done = equal && rgi_parts_compare(r, p, p->is_lowered, rgi_lowered_run, t, equal);
     for (size_t i = 0; i < p->n && done; i++)
         p->is_lowered[i] = p->is_lowered[i] && equal[i];
     rgi_free(equal, p->n * sizeof *equal, RG_MEM_OTHER);
+    size_t kept = 0;
+    for (size_t i = 0; i < t->n_calls; i++)
+        if (p->is_lowered[t->calls[i].mark])
+            t->calls[kept++] = t->calls[i];
+    t->n_calls = kept;
     return done;
 }
 

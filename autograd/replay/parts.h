@@ -14,11 +14,10 @@ typedef struct rg_parts {
     size_t n;
 } rg_parts;
 
-/* Lowers what can be lowered. Returns false if memory ran out. */
+/* Lowers the operations of the step that can be lowered; the trace has the calls of these alone.
+ * Returns false if memory ran out. */
 bool rgi_parts_lower(rg_replay *r, rg_parts *to);
 
-/* Does what the entries first .. last - 1 do. Returns false on failure. */
-typedef bool rg_run_range(void *context, size_t first, size_t last);
 /* Compares ranges of lowered entries with `run`. A range begins at each entry i for which begins[i]
  * is set, and ends before the next entry that isn't lowered or begins a range. Sets equal[i] to
  * whether `run` computes for the range that begins at i what its entries compute, also after the

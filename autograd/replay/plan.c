@@ -81,7 +81,7 @@ void rgi_plan_release(rg_plan *p, rg_tensor *t) {
 }
 
 /* Returns the bytes of a storage, rounded up, since each storage begins at a multiple of 64. */
-static size_t bytes_of(const rg_storage *s) { return (s->bytes + 63) / 64 * 64; }
+static size_t bytes_of(const rg_storage *s) { return RG_ROUND_UP(s->bytes, 64); }
 
 /* Notes the life of a storage that is about to be freed. Takes the storage from its released
  * tensors, which are moved to the tensors that have a life. */

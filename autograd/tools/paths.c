@@ -184,8 +184,9 @@ static bool was_overwritten(const rg_node *n, int input) {
     return input == 0 && (RG_IS(op, replace) || RG_IS(op, copy_slices) || RG_IS(op, set_item));
 }
 
-/* Tells of the total gradient of an input. `from_zero` is set if the gradients of the node's
- * outputs were zero already. Then an earlier step, or an overwritten value, made the zeros. */
+/* Reports the total gradient of an input to the caller of the run. `from_zero` is set if the
+ * gradients of the node's outputs were zero already. Then an earlier step, or an overwritten value,
+ * made the zeros. */
 static bool tell_of_total(path_run *r, const rg_node *n, int input, rg_tensor *total,
                           bool from_zero) {
     gradient_kind is;

@@ -82,8 +82,8 @@ bool rgi_is_terminal(FILE *stream);
 
 /* ---- programs and compiled code ------------------------------------------------------------ */
 
-/* Runs the program argv[0], which is looked for in PATH, with the arguments argv[1] to the last one
- * before a NULL. Returns its exit status, or -1 if it couldn't be started or was killed. On Windows
+/* Finds the program argv[0] in PATH, and runs it with the arguments from argv[1] on, up to a NULL.
+ * Returns its exit status, or -1 if it couldn't be started or was killed. On Windows
  * always returns -1. */
 int rgi_run_program(const char *const argv[]);
 /* rgi_load_code loads a shared library, and returns a handle, or NULL on failure. rgi_find_code

@@ -110,7 +110,8 @@ START_TEST(test_refused) {
 }
 END_TEST
 
-/* What a loop is given in place of a number that the step computes is found out. */
+/* The function notices if a loop was given a number that the step computes, which would stay as it
+ * is in the file. */
 START_TEST(test_computed_numbers) {
     scratch_begin();
     training t;
