@@ -298,6 +298,8 @@ static int compare_storages(const void *a, const void *b) {
 
 /* Places lives in the storages that are still in use, from the smallest storage to the largest. */
 static void place_in_hosts(placing *p, rg_plan *plan) {
+    if (plan->n_in_use == 0)
+        return;
     set_order(p, plan->n_lives, largest_first);
     qsort(plan->in_use, plan->n_in_use, sizeof *plan->in_use, compare_storages);
     for (size_t i = 0; i < plan->n_in_use; i++)
