@@ -73,7 +73,7 @@ typedef struct rg_optim_row {
     rg_optim_kind kind;
     const char *name;
     const k_optimizer *kernel;
-    /* The loops that count the steps, or NULL if no number of a step depends on the count. */
+    /* The loops that count the steps. NULL if the count is neither saved nor changes a number. */
     const k_steps *steps;
     /* The default options. Options that the optimizer doesn't have are unset. */
     rg_param_group defaults;

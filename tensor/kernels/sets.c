@@ -2,6 +2,7 @@
  * sets.c: what the macros of sets.h call if a table has no loop, or if a thread traces its loops
  * (trace.h).
  */
+#include <stdatomic.h>
 #include "sets.h"
 #include "tensor/error.h"
 
@@ -15,7 +16,7 @@ void k_not_implemented(const char *name, rg_dtype dtype) {
 /* ---- tracing ---------------------------------------------------------------------------- */
 
 /* The set in which the loops of other threads run while k_set is K_TRACED. */
-static int untraced_set;
+static atomic_int untraced_set;
 /* The set whose loops the tracer is given. */
 static int traced_set;
 static _Thread_local k_tracer *tracer;

@@ -446,6 +446,53 @@ START_TEST(test_state) {
 }
 END_TEST
 
+/* Returns the number of steps in a state_dict, or -1 if it has none. */
+static double saved_steps(rg_optim *o) {
+    rg_named_list d = rg_optim_state_dict(o);
+    for (int i = 0; i < d.n; i++)
+        if (!strcmp(d.v[i].name, "state.0.step"))
+            return rg_item(d.v[i].tensor);
+    return -1;
+}
+
+/* The optimizers whose state_dict has the number of steps in torch. */
+static bool torch_saves_steps(int kind) {
+    return kind != RG_SGD && kind != RG_LION && kind != RG_MUON;
+}
+
+typedef struct {
+    rg_optim *o;
+    rg_tensor *param;
+} repeated;
+
+static void step_once_more(void *context) {
+    repeated *of = context;
+    RG_SCOPE();
+    rg_optim_zero_grad(of->o);
+    rg_backward(rg_sum(of->param));
+    rg_optim_step(of->o);
+}
+
+/* Every step is counted where torch counts it: a plain one, a recorded one, and a repeated one. */
+START_TEST(test_steps_are_counted) {
+    for (int kind = RG_SGD; kind <= RG_RADAM; kind++) {
+        RG_SCOPE();
+        repeated of = { .param = rg_requires_grad_(rg_ones(2, 3), true) };
+        of.o = rg_optim_with((rg_optim_kind)kind, RG_LIST(of.param), RG_PARAM_GROUP_());
+        ck_ok(of.o);
+        step_once_more(&of);
+        step_once_more(&of);
+        rg_replay *r = rg_record(step_once_more, &of);
+        ck_ok(r);
+        ck_ok(rg_replay_run(r));
+        ck_ok(rg_replay_run(r));
+        ck_assert_msg(saved_steps(of.o) == (torch_saves_steps(kind) ? 5 : -1), "kind %d", kind);
+        rg_replay_free(r);
+        rg_optim_free(of.o);
+    }
+}
+END_TEST
+
 START_TEST(test_state_names) {
     RG_SCOPE();
     params p = make_params(RG_FLOAT32);
@@ -1995,8 +2042,8 @@ RG_TESTS(optim, test_adagrad_sums_begin, test_warns_of_old_gradients, test_warns
          test_warns_of_a_nan_loss, test_warns_of_no_gradient, test_warns_of_lost_parameters,
          test_warns_of_lost_parameters_of_lbfgs, test_warns_of_an_assigned_tensor,
          test_trajectories, test_lbfgs, test_lbfgs_scripts, test_groups, test_strides, test_state,
-         test_state_names, test_clipping_without_memory, test_clipping, test_errors,
-         test_newer_errors, test_muon_at_the_edges, test_muon_of_square_matrices,
+         test_steps_are_counted, test_state_names, test_clipping_without_memory, test_clipping,
+         test_errors, test_newer_errors, test_muon_at_the_edges, test_muon_of_square_matrices,
          test_muon_without_memory, test_muon_of_large_matrices, test_lbfgs_first_step,
          test_lbfgs_at_its_tolerance, test_lbfgs_state, test_lbfgs_on_the_flat, test_lbfgs_pairs,
          test_lbfgs_fails, test_lbfgs_puts_back, test_lbfgs_without_pairs,

@@ -94,6 +94,13 @@ K_INLINE void K_IN_SET(step_given)(k_optimizer_numbers *z, const k_optimizer_num
         *z = *given;
 }
 
+/* For an optimizer whose count is only saved: none of its numbers depends on the count. */
+static void K_IN_SET(given_numbers)(k_optimizer_numbers *z, const k_optimizer_count *count,
+                                    const k_optimizer_numbers *given) {
+    (void)count;
+    K_IN_SET(step_given)(z, given);
+}
+
 static void K_IN_SET(sgd_numbers)(k_optimizer_numbers *z, const k_optimizer_count *count,
                                   const k_optimizer_numbers *given) {
     K_IN_SET(step_given)(z, given);
