@@ -33,11 +33,12 @@ static void add_element(rg_text *text, const k_value *v) {
     rgi_text_add(text, " }");
 }
 
-/* The difference between the values that an argument has in two neighbouring calls: between whole
- * numbers, or in bytes between addresses. The calls of a run differ by such differences alone. */
+/* The amount by which an argument grows from one call to the next in a series: a difference
+ * of whole numbers, or of addresses in bytes. */
 typedef int64_t place_step;
 
-/* Adds an address in the step's memory, of the type char * if `is_char`, else void *. */
+/* Adds an address in the step's memory, as a char * if is_char, and else as a void *. In a for
+ * loop, the address grows by `step` bytes in each iteration. */
 static void add_c_place(const c_calls *c, const k_value *v, place_step step, bool is_char) {
     const char *cast = is_char ? "" : "(void *)(";
     if (c->offset)
@@ -58,7 +59,8 @@ static void add_c_whole(rg_text *text, int64_t x, place_step step) {
         rgi_text_add(text, " + i * (%lld)", (long long)step);
 }
 
-/* Adds an argument or an element other than a place. */
+/* Adds a number, a NULL, an element or a loop, which is an argument or lies in an array or a
+ * struct. */
 static void add_c_value(rg_text *text, const k_value *v, place_step step) {
     char loop[K_LOOP_NAME];
     switch (v->kind) {
@@ -95,7 +97,7 @@ static void add_c_group(rg_text *text, const char *type) {
         rgi_text_add(text, "&(%s){ ", type);
 }
 
-/* The greatest number of structs and arrays inside each other. */
+/* One more than the greatest depth of structs and arrays inside each other. */
 enum { MOST_DEEP = 8 };
 
 /* Adds the arguments of a call. steps[i] belongs to value i; if the call isn't one of a run,
@@ -130,12 +132,12 @@ static void add_arguments(const c_calls *c, const k_traced_call *call, const pla
 
 /* ---- runs of calls -------------------------------------------------------------------- */
 
-/* The greatest number of values of a call. */
+/* A call with more values than this is never a part of a series. */
 enum { MOST_VALUES = 160 };
 
-/* Returns whether call b is the same as call a but for places and whole numbers. Then sets steps[i]
- * to the difference for value i. Places in two regions have a distance if the step's memory is one
- * block. */
+/* Returns whether calls a and b differ in nothing but addresses and 64-bit integers, and sets
+ * steps[i] to the difference of value i. If the step's memory isn't one block, addresses in two
+ * regions have no fixed distance, and the calls must have the same regions. */
 static bool differ_by_places(const c_calls *c, const k_traced_call *a, const k_traced_call *b,
                              place_step steps[MOST_VALUES]) {
     const k_trace *t = c->trace;
@@ -159,9 +161,9 @@ static bool differ_by_places(const c_calls *c, const k_traced_call *a, const k_t
     return true;
 }
 
-/* Returns how many of the calls number first .. last - 1 differ by the same steps each, from the
- * first one on, and are of one kind, if there are kinds. Sets steps[] if there are more than one.
- */
+/* Returns the length of the series of calls that begins with number `first` and ends before number
+ * `last`: calls that differ by the same steps, and that are of one kind if there are kinds. Sets
+ * steps[] if the series has more than one call. */
 static size_t run_length(const c_calls *c, size_t first, size_t last,
                          place_step steps[MOST_VALUES]) {
     const k_trace *t = c->trace;
@@ -192,8 +194,8 @@ static void add_kind_call(const c_calls *c, size_t i, const place_step steps[]) 
 }
 
 /* Adds the call number i as a call of its loop. K_CALL, which the text of loops defines, makes a
- * block of it: so the arrays and structs among its arguments use the same stack as those of other
- * calls. */
+ * block of it, so that compilers use the same stack for the arrays and structs among the arguments
+ * of different calls. */
 static void add_loop_call(const c_calls *c, size_t i, const place_step steps[]) {
     rgi_text_add(c->text, "    K_CALL(%s(", c->trace->calls[i].loop);
     add_arguments(c, &c->trace->calls[i], steps, false);

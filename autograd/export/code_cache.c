@@ -17,8 +17,8 @@
 
 /* ---- names ---------------------------------------------------------------------------- */
 
-/* Makes the folder for compiled files, and returns its path, or NULL on failure. */
-static const char *cache_folder(void) {
+/* Makes the folder for compiled files, and returns its path. Warns and returns NULL if it can't. */
+static const char *cache_folder(const char *op) {
     const char *caches = getenv("XDG_CACHE_HOME");
     const char *home = getenv("HOME");
     rg_text path = { 0 };
@@ -26,14 +26,21 @@ static const char *cache_folder(void) {
         rgi_text_add(&path, "%s", caches);
     else if (home && *home)
         rgi_text_add(&path, "%s/.cache", home);
-    else
+    else {
+        rgi_warn(op, "there is no folder for compiled files (set XDG_CACHE_HOME or HOME), so the "
+                     "step runs as before");
         return NULL;
+    }
     const char *parent = rgi_text_own(&path);
     rg_text below = { 0 };
     rgi_text_add(&below, "%s/regard", parent ? parent : "");
     const char *folder = rgi_text_own(&below);
-    const bool is_made = parent && folder && rgi_make_folder(parent) && rgi_make_folder(folder);
-    return is_made ? folder : NULL;
+    if (!parent || !folder)
+        return NULL;
+    if (rgi_make_folder(parent) && rgi_make_folder(folder))
+        return folder;
+    rgi_warn(op, "the folder '%s' can't be made, so the step runs as before", folder);
+    return NULL;
 }
 
 /* The 64-bit FNV-1a hash. */
@@ -85,8 +92,16 @@ static bool run_compiler(const char *op, const char *from, const char *to,
     return status == 0;
 }
 
-/* Compiles the text to a new file, and then gives the two files their names. So other processes
- * that compile the same text see none or all of it. */
+/* Gives a complete file its name. Warns and returns false if that fails. */
+static bool rename_file(const char *op, const char *from, const char *to) {
+    if (rgi_system.rename(from, to) == 0)
+        return true;
+    rgi_warn(op, "the file '%s' can't be renamed to '%s', so the step runs as before", from, to);
+    return false;
+}
+
+/* Compiles under new names, and renames the two files when they are complete. The C file comes
+ * last: another process loads the compiled file only if the C file is there and has its text. */
 static void *compile_to(const char *op, const char *folder, uint64_t name, const char *text,
                         size_t n, const char *const options[]) {
     const uint64_t own = name ^ (uint64_t)rgi_process() << 32;
@@ -96,23 +111,23 @@ static void *compile_to(const char *op, const char *folder, uint64_t name, const
     const char *so = path_in(folder, name, ".so");
     if (!new_c || !new_so || !c || !so || !write_c_file(op, new_c, text, n))
         return NULL;
-    const bool done = run_compiler(op, new_c, new_so, options) && rgi_system.rename(new_so, so) == 0
-                      && rgi_system.rename(new_c, c) == 0;
+    const bool done = run_compiler(op, new_c, new_so, options) && rename_file(op, new_so, so)
+                      && rename_file(op, new_c, c);
     if (!done) {
         rgi_system.unlink(new_c);
         rgi_system.unlink(new_so);
     }
-    return done ? rgi_load_code(so) : NULL;
+    void *code = done ? rgi_load_code(so) : NULL;
+    if (done && !code)
+        rgi_warn(op, "the compiled file '%s' can't be loaded, so the step runs as before", so);
+    return code;
 }
 
 void *rgi_compile(const char *op, const char *text, size_t n, const char *const options[]) {
     RG_SCOPE();
-    const char *folder = cache_folder();
-    if (!folder) {
-        rgi_warn(op, "there is no folder for compiled files (set XDG_CACHE_HOME or HOME), so the "
-                     "step runs as before");
+    const char *folder = cache_folder(op);
+    if (!folder)
         return NULL;
-    }
     const uint64_t name = hash(text, n);
     const char *c = path_in(folder, name, ".c");
     const char *so = path_in(folder, name, ".so");

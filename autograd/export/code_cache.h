@@ -9,9 +9,9 @@
 /* The greatest number of options. */
 enum { RG_MOST_OPTIONS = 32 };
 
-/* Compiles a C file of n bytes by the command cc with these options, behind the last of which there
- * is NULL, and loads the result. If the same file was compiled before, loads the result of that; so
- * the file must name the options, for example in a comment. Returns a handle for rgi_find_code and
- * rgi_unload_code (system.h). If there is no compiler, or if it fails, warns and returns NULL. `op`
- * is named in warnings. */
+/* Compiles the n bytes of C at `text` with the command cc, and loads the result. options[] ends
+ * with NULL. If the same text was compiled before, loads the result of that; the text must
+ * therefore name the options, for example in a comment. Returns a handle for rgi_find_code and
+ * rgi_unload_code (system.h), or NULL: with an error if memory runs out or the C file can't be
+ * written, and with a warning that names `op` in all other cases. */
 void *rgi_compile(const char *op, const char *text, size_t n, const char *const options[]);

@@ -3,9 +3,9 @@
  * (autograd/replay/parts.h), and runs the result in their place.
  *
  * Operations that follow each other become one function, a part. A part calls the loops of its
- * operations, whose sizes and strides are constants for the compiler. It contains the text of these
- * loops. If the text has other bits than the library's loop, which may have intrinsics, the part
- * calls the library's loop instead.
+ * operations with sizes and strides that are constants for the compiler, and the C file has the
+ * text of these loops. In some instruction sets the library's own loop is written in intrinsics and
+ * rounds differently than its text; then the part calls the library's loop by its address.
  */
 #include "compile.h"
 #include "c_calls.h"
@@ -36,10 +36,11 @@ typedef struct {
 } compiled_part;
 
 /* The compiled step. begins[i] is set if entry i of the recording begins a part, which is parts[i].
- * Region i of the step's memory begins at base[i]. `changes` is the value that rgi_changes() had
- * when base[] was last known to be right. held_region[i] is the region of the recording's held
- * tensor i, and held_offset[i] the offset of its data in the region. `temporary` is the memory of
- * the regions that belong to no tensor. */
+ * Region i of the step's memory begins at base[i]. loops[k] is the library's loop for calls of kind
+ * k. `changes` is the value that rgi_changes() had when base[] was last known to be right.
+ * held_region[i] is the region of the recording's held tensor i, and held_offset[i] the offset of
+ * its data in the region. `temporary` is the memory of the regions that belong to no tensor.
+ * `entries` are those that replace the recorded ones. */
 struct compiled_step {
     rg_replay *replay;
     void *code;
@@ -61,8 +62,9 @@ struct compiled_step {
 
 /* ---- the parts ------------------------------------------------------------------------ */
 
-/* Sets s->begins and s->n_parts. A part begins at a lowered entry that has values to check, and at
- * one that follows an entry that isn't lowered. */
+/* Sets s->begins and s->n_parts. A part begins at a lowered entry that follows an entry which isn't
+ * lowered, and at one that has values to check, since make_entries puts the check before the part.
+ */
 static void find_parts(compiled_step *s, const rg_parts *p) {
     for (size_t i = 0; i < p->n; i++) {
         rg_computation c;
@@ -118,8 +120,9 @@ static void add_parts(rg_text *text, const compiled_step *s, const rg_parts *p,
 
 /* ---- the compiler --------------------------------------------------------------------- */
 
-/* Each list of options begins with these: compilers must not change how numbers are rounded, nor
- * exchange accesses of two loops, one of which may write floats where the other reads integers. */
+/* The options of every list. Products and sums must be rounded apart. Accesses of two loops to the
+ * same memory must not be exchanged: one may write floats where the other reads integers. That
+ * errno and traps don't matter lets the compiler vectorise more loops. */
 #define SAME_BITS \
     "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing"
 
@@ -318,6 +321,8 @@ static bool load_code_of_parts(compiled_step *s, const rg_parts *p, const call_k
     rgi_unload_code(s->code);
     s->code = compile_parts(s, p, kinds);
     part_function *const *run = s->code ? rgi_find_code(s->code, "parts") : NULL;
+    if (s->code && !run)
+        rgi_warn(compile_name, "the compiled file has no parts, so the step runs as before");
     for (size_t i = 0; i < p->n && run; i++)
         if (s->begins[i])
             s->parts[i] = (compiled_part){ s, *run++ };
@@ -331,9 +336,9 @@ static bool run_range(void *context, size_t first, size_t last) {
     return run_compiled_part(&s->parts[first]);
 }
 
-/* Compares the parts with the entries. Where a part computes something else, its calls call the
- * loops of the library from now on: in some instruction sets these have intrinsics, and other bits
- * than their text. Sets *all to whether no part differs. Returns false if memory ran out. */
+/* Compares the parts with the entries. For each call in a part that computes something else, sets
+ * by_pointer of the call's kind: when the parts are compiled again, all calls of this kind call the
+ * library's loop. Sets *all to whether no part differs. Returns false if memory ran out. */
 static bool compare_parts(compiled_step *s, const rg_parts *p, const call_kinds *kinds, bool *all) {
     const k_trace *t = &p->lowered.trace;
     bool *equal = rgi_alloc(p->n * sizeof *equal, RG_MEM_OTHER);
@@ -353,8 +358,8 @@ static bool compare_parts(compiled_step *s, const rg_parts *p, const call_kinds 
     return done;
 }
 
-/* Compiles the parts, and compares them with the entries; the second time without the texts of
- * loops that had other bits. */
+/* Compiles the parts, and compares them with the entries. If some differ, does both once more, with
+ * the library's loops in their place. */
 static bool compile_step(compiled_step *s, const rg_parts *p) {
     const size_t n_calls = p->lowered.trace.n_calls;
     call_kinds kinds = { .n = 0 };
@@ -369,7 +374,8 @@ static bool compile_step(compiled_step *s, const rg_parts *p) {
     return done && all;
 }
 
-/* Puts the compiled step in the place of the recorded one. */
+/* Stores the entries of the compiled step in the recording. rgi_lowering_ends makes them those that
+ * a run repeats. */
 static void install(compiled_step *s, const rg_parts *p) {
     rg_replay *r = s->replay;
     const size_t n = make_entries(s, p);

@@ -9,16 +9,17 @@
 RG_PUBLIC_BEGIN
 
 /* Compiles the recorded step r with the command cc. From then on rg_replay_run runs the compiled
- * step on the same tensors, and computes the same bits as before. Operations for which this doesn't
- * pay stay as they are: large ones, whose time is that of their loops, and those that draw random
- * numbers, set gradients or update parameters. Before the compiled step is used, it is compared
- * with the recorded one, three times and with changed inputs.
+ * step on the same tensors, and computes the same bits as before. Some operations stay as they are:
+ * large ones, whose time is that of their loops; those that draw random numbers, set gradients or
+ * update parameters; and those that can't be written as calls of loops. Before the compiled step is
+ * used, it is compared with the recorded one three times, the last two with changed inputs.
  *
  * Compiling takes about a second. The files are kept in $XDG_CACHE_HOME/regard, or in
  * ~/.cache/regard if the variable isn't set, and used again for an equal step.
  *
- * If there is no compiler, or if it fails, the function warns and returns false, and the step runs
- * as before. Returns false and sets an error in other cases. */
+ * Returns false if the step can't be compiled; then it runs as before. If memory runs out, an
+ * argument is wrong or a file can't be written, there is an error. In all other cases, such as a
+ * missing compiler, there is a warning. */
 bool rg_replay_compile(rg_replay *r);
 
 RG_PUBLIC_END

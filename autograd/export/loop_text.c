@@ -16,7 +16,8 @@ static const uint8_t archive[] = {
 #include "loops.inc"
 };
 
-/* gzip writes a head before the deflated bytes, and behind them a checksum and their number. */
+/* gzip writes a header before the deflated bytes. Behind them it writes a checksum and the size of
+ * the inflated text, in 4 bytes each. */
 enum { GZIP_HEAD = 10, GZIP_CHECKSUM = 4, GZIP_TAIL = 8 };
 
 /* An item: the numbers of the items that it needs, as text, and its text of n bytes. */
@@ -73,7 +74,9 @@ static char *next_item(char *at) {
     return at && *at ? at : NULL;
 }
 
-/* Puts the names in an item's line into the map. The line is "@loop NAME... : NUMBER...". */
+/* Puts the names in an item's line into the map. The line is "@KIND NAME... : NUMBER...". Programs
+ * ask for items of the kind "loop". The item "head" is in every text, and a "part" is there if
+ * another item needs it. */
 static bool read_names(loop_archive *a, loop_item *item, char *line) {
     item->is_loop = !strncmp(line, "@loop", 5);
     item->wanted = !strncmp(line, "@head", 5);
@@ -176,8 +179,9 @@ static void add_loop_text(rg_text *to, const char *text, size_t n) {
 }
 
 /* Appends the wanted items. A program can include several written files, and then compiles each
- * item once: each is between #ifndef and #endif. Items have numbers, which mean the same in files
- * of one archive, whose checksum the text has. */
+ * item once: each is between #ifndef and #endif. These need the numbers of items, which are valid
+ * for one archive. So the text also has the archive's checksum, and refuses files of another one.
+ */
 static void add_wanted(rg_text *to, const loop_archive *a) {
     const uint32_t checksum = number_at(sizeof archive - GZIP_TAIL);
     rgi_text_add(to,

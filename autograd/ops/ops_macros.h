@@ -483,6 +483,7 @@ static inline rg_item_index rg_index_item(rg_item_index i) { return i; }
 /* RG_ITEM_(v) converts a value to an rg_item_index, according to the value's type. */
 #define RG_ITEM_TYPES_ \
     "an item in brackets is a whole number, a tensor, a text, a bool or an RG_SLICE"
+#define RG_ITEMS_MISSING_ "the items in brackets are missing: x[:] is rg_index(x, \":\")"
 #ifndef __cplusplus
 /* clang-format off */
 #define RG_ITEM_BY_TYPE_(v, item, tensor, text, yes_no, whole, large, other)   \
@@ -521,10 +522,13 @@ static inline rg_item_index rg_index_item(rg_item_index i) { return i; }
     int rg_c##n = 0;              \
     RG_16_TIMES(RG_ITEMS_OF(n, __VA_ARGS__))
 
+#define RG_REQUIRE_ITEMS_(...) _Static_assert(0 __VA_OPT__(+1), RG_ITEMS_MISSING_)
+
 #define rg_index(x, ...)     RG_INDEX_(__COUNTER__, x, __VA_ARGS__)
 #define RG_INDEX_(n, x, ...) RG_INDEX__(n, x, RG_ITEM_COUNT(__VA_ARGS__), __VA_ARGS__)
 #define RG_INDEX__(n, x, count, ...)               \
     __extension__({                                \
+        RG_REQUIRE_ITEMS_(__VA_ARGS__);            \
         rg_tensor *rg_x##n = (x);                  \
         RG_ITEMS_(n, count, __VA_ARGS__)           \
         rg_index_items(rg_x##n, rg_c##n, rg_i##n); \
@@ -534,6 +538,7 @@ static inline rg_item_index rg_index_item(rg_item_index i) { return i; }
     RG_SET_ITEM__(n, x, value, RG_ITEM_COUNT(__VA_ARGS__), __VA_ARGS__)
 #define RG_SET_ITEM__(n, x, value, count, ...)                      \
     __extension__({                                                 \
+        RG_REQUIRE_ITEMS_(__VA_ARGS__);                             \
         rg_tensor *rg_x##n = (x);                                   \
         __auto_type rg_a##n = (value);                              \
         RG_ITEMS_(n, count, __VA_ARGS__)                            \
@@ -579,7 +584,9 @@ struct rg_indexed {
     rg_item_index items[MOST];
     template <typename... I>
     rg_indexed(rg_tensor *of, rg_tensor *by, I... item)
-        : x(of), value(by), n(sizeof...(I)), items{ rg_index_item(item)... } {}
+        : x(of), value(by), n(sizeof...(I)), items{ rg_index_item(item)... } {
+        static_assert(sizeof...(I) > 0, RG_ITEMS_MISSING_);
+    }
     rg_tensor *get() const { return rg_index_items(x, n, items); }
     rg_tensor *set() const { return rg_set_items_(x, value, n, items); }
 };

@@ -134,7 +134,7 @@ bool rgi_lowered_run(void *trace, size_t first, size_t last) {
         temporary[i] = t->regions[i].temporary ? rgi_alloc(t->regions[i].bytes, RG_MEM_OTHER)
                                                : NULL;
         ok = ok && (temporary[i] || !t->regions[i].temporary);
-        /* Temporary memory has any values, such as those of an earlier step. */
+        /* NaNs: calls that read temporary memory before they write to it compute something else. */
         if (temporary[i])
             memset(temporary[i], 0xff, t->regions[i].bytes);
     }
@@ -159,8 +159,8 @@ static void turn_inputs(rg_list inputs) {
     }
 }
 
-/* Sets to zero what the step computes, so that nothing of an earlier step is left: the calls must
- * write it. An index of zero is valid. */
+/* Sets to zero all that the step computes, so that a result which the calls don't write is noticed.
+ * Zero is a valid index. */
 static void clear_results(const rg_lowered *l) {
     for (size_t i = 0; i < l->n; i++)
         if (l->known[i].computed)
@@ -201,8 +201,8 @@ static bool redo_in_first_set(void *replay, size_t first, size_t last) {
     return done;
 }
 
-/* Returns the index of the first entry that computes something else than the calls that it made
- * while the step was traced. Requires that there is one. */
+/* Returns the index of the first entry whose noted calls compute something else than the entry.
+ * Requires that there is one. If memory runs out, returns the entry that was compared then. */
 static size_t find_other(rg_replay *r, rg_lowered *l) {
     bool equal = true;
     size_t i = 0;
@@ -214,8 +214,8 @@ static size_t find_other(rg_replay *r, rg_lowered *l) {
     return i;
 }
 
-/* Repeats the step on the present memory, makes the calls on the same memory, and compares what
- * both have computed. */
+/* Repeats the step on the present memory, makes the noted calls on the same memory, and compares
+ * the results. */
 static bool calls_compute_it(rg_replay *r, rg_lowered *l) {
     clear_results(l);
     rg_memory_copy before = rgi_lowered_copy(l);
@@ -236,8 +236,9 @@ static bool calls_compute_it(rg_replay *r, rg_lowered *l) {
     return ok;
 }
 
-/* Compares the step and its calls on the memory as it is and, since numbers that were read from
- * memory would stay as they are in the calls, after one and two steps with other inputs. */
+/* Compares the step with its calls three times: on the memory as it is, and after one and two more
+ * steps with other inputs. If a kernel reads a number from memory and passes it to a loop, the
+ * noted call keeps the old number, and a comparison fails. */
 static bool calls_compute_all(rg_replay *r, rg_lowered *l, rg_list inputs) {
     for (int turn = 0; turn < 3; turn++) {
         if (!calls_compute_it(r, l))
@@ -271,7 +272,7 @@ static bool lower_from(rg_replay *r, rg_list inputs, rg_lowered *l) {
     return ok;
 }
 
-/* Lowers the step, and leaves the leaves with the gradients that they have. */
+/* Lowers the step. Afterwards the leaves have the same gradients as before. */
 static bool lower_alone(rg_replay *r, rg_list inputs, rg_lowered *l) {
     rg_tensor **grads = rgi_recording_takes_gradients(r);
     if (!grads)
@@ -281,7 +282,7 @@ static bool lower_alone(rg_replay *r, rg_list inputs, rg_lowered *l) {
     return ok;
 }
 
-/* Set while a thread lowers a step: only one thread can trace its loops. */
+/* Set while a thread lowers a step. Only one may: the variables of trace.c are global. */
 static atomic_bool lowering;
 
 bool rgi_may_lower(rg_replay *r, const char *op) {

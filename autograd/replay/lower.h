@@ -6,10 +6,10 @@
 #include "replay.h"
 #include "tensor/kernels/trace.h"
 
-/* A region that is there before the step: the memory of a storage, or another block of memory, in
- * which an entry keeps a state, such as an optimizer's count of steps; then `storage` and `tensor`
- * are NULL. `tensor` is one of the tensors that use the storage. `computed` is set if the region
- * needs no values at the beginning of the step. */
+/* A region that exists before the step. It is the memory of a storage, which `tensor` and other
+ * tensors use; or it is a block in which an entry keeps a state, such as an optimizer's count of
+ * steps, and then `storage` and `tensor` are NULL. `computed` is set if the step writes to the
+ * region before it reads it. */
 typedef struct rg_known_region {
     const rg_storage *storage;
     rg_tensor *tensor;
@@ -32,10 +32,11 @@ bool rgi_replay_lower(rg_replay *r, rg_list inputs, rg_lowered *to);
 int rgi_lowered_region(const rg_lowered *l, const rg_storage *s);
 void rgi_lowered_free(rg_lowered *l);
 
-/* ---- for parts.c ----------------------------------------------------------------------- */
+/* ---- for parts.c and autograd/export/compile.c ----------------------------------------- */
 
-/* rgi_may_lower takes the right to lower the recorded step, which rgi_lowering_ends gives back.
- * Fails, and returns false, if another thread has it, or if the step is running. */
+/* rgi_may_lower reserves the recorded step for lowering, until rgi_lowering_ends. If the step was
+ * compiled, its entries are the recorded ones meanwhile. Fails and returns false if another thread
+ * is lowering any step, or if this step is running. */
 bool rgi_may_lower(rg_replay *r, const char *op);
 void rgi_lowering_ends(rg_replay *r);
 /* Makes a region of each storage that the recording's tensors use. Returns false if memory ran
@@ -64,6 +65,7 @@ typedef bool rg_run_range(void *context, size_t first, size_t last);
  * if memory ran out. */
 bool rgi_lowered_compare(const rg_lowered *l, size_t first, size_t last, rg_run_range *own,
                          void *own_context, rg_run_range *other, void *other_context, bool *equal);
-/* Moves the elements of a tensor's memory by one place; the last one stays, so that it is there
- * twice. Each index stays within its bounds. */
+/* Moves the elements of a tensor's memory one place towards its beginning: the first one is lost,
+ * and the last one is there twice. The tensor then has other values, and its indices are still
+ * valid. */
 void rgi_turn_elements(char *data, size_t bytes, rg_dtype dtype);

@@ -14,10 +14,9 @@
 
 #include <string.h>
 
-/* An operation is small if its operands have at most SMALL_BYTES bytes, and its products of
- * matrices at most SMALL_PRODUCT multiplications. A larger one isn't lowered: its time is that of
- * its loops, which threads can share. */
-enum { SMALL_BYTES = 64 << 10, SMALL_PRODUCT = 1 << 16 };
+/* An operation is small if its operands have at most SMALL_BYTES bytes. A larger one isn't lowered:
+ * its time is that of its loops, which threads can share. */
+enum { SMALL_BYTES = 64 << 10 };
 
 /* ---- the entries that are lowered -------------------------------------------------------- */
 
@@ -29,8 +28,8 @@ static size_t operand_bytes(rg_tensor *const *t, int n) {
     return bytes;
 }
 
-/* Returns whether an input is a tensor of integers that the step computes. The integers may be
- * indices, which aren't valid if the entry that computes them isn't run. */
+/* Returns whether an input is a tensor of integers that the step itself computes. They may be
+ * indices, and aren't valid ones if the entry that computes them isn't run. */
 static bool reads_computed_integers(const rg_lowered *l, const rg_computation *c) {
     for (int i = 0; i < c->n_in; i++) {
         const rg_tensor *t = c->in[i];
@@ -45,24 +44,12 @@ static bool is_small(const rg_computation *c) {
     return operand_bytes(c->in, c->n_in) + operand_bytes(c->out, c->n_out) <= SMALL_BYTES;
 }
 
-/* Returns the multiplications of the products among the calls from number `first` on. */
-static double multiplications(const k_trace *t, size_t first) {
-    double sum = 0;
-    for (size_t i = first; i < t->n_calls; i++) {
-        const k_value *v = &t->values[t->calls[i].first];
-        if (t->calls[i].count > 3 && v->kind == K_BEGIN && v->type
-            && strcmp(v->type, "k_product_sizes") == 0)
-            sum += (double)v[1].whole * (double)v[2].whole * (double)v[3].whole;
-    }
-    return sum;
-}
-
 /* ---- finding the calls ---------------------------------------------------------------- */
 
 /* Runs entry i, and notes its calls. Returns false, and notes none, if it can't be lowered. */
 static bool lower_entry(rg_replay *r, rg_lowered *l, size_t i) {
     k_trace *t = &l->trace;
-    const size_t calls = t->n_calls, regions = t->n_regions;
+    const size_t calls = t->n_calls, values = t->n_values, regions = t->n_regions;
     rg_failure aside;
     rgi_set_failure_aside(&aside);
     t->mark = i;
@@ -71,10 +58,12 @@ static bool lower_entry(rg_replay *r, rg_lowered *l, size_t i) {
     k_trace_end();
     const bool had_memory = rgi_attempt_had_memory(&aside);
     t->failed = t->failed || !had_memory;
-    if (done && !t->failed && multiplications(t, calls) <= SMALL_PRODUCT)
+    if (done && !t->failed)
         return true;
     t->n_calls = calls;
+    t->n_values = values;
     t->n_regions = regions;
+    /* A call that can't be noted only means that this entry isn't lowered. */
     t->failed = t->failed && !*t->refused;
     *t->refused = 0;
     return false;
@@ -82,8 +71,9 @@ static bool lower_entry(rg_replay *r, rg_lowered *l, size_t i) {
 
 /* ---- comparing ------------------------------------------------------------------------ */
 
-/* Writes over all that the step computes, so that nothing of an earlier run is left: what is
- * compared must be written. The bytes are a float of 0.75, a true bool or an integer of 0. */
+/* Fills all that the step computes with a pattern, so that a comparison fails if the calls don't
+ * write a result. A float32 becomes about 0.75, a float64 about 0.0005, a bool true, and an integer
+ * 0, which is a valid index. */
 static void write_over_results(const rg_lowered *l) {
     static const struct {
         rg_dtype dtype;
@@ -95,7 +85,8 @@ static void write_over_results(const rg_lowered *l) {
                 memset(l->trace.regions[i].begin, fill[k].byte, l->trace.regions[i].bytes);
 }
 
-/* Changes the elements of a tensor that the step doesn't compute. */
+/* Changes an input: moves its elements by one place or, if it has a single floating-point element,
+ * multiplies that by 0.75. */
 static void change_elements(const rg_tensor *t, const k_region *region) {
     const rg_dtype dtype = (rg_dtype)t->dtype;
     rgi_turn_elements(region->begin, region->bytes, dtype);
@@ -164,7 +155,7 @@ bool rgi_parts_compare(rg_replay *r, const rg_parts *p, const bool begins[], rg_
 
 /* ---- lowering ------------------------------------------------------------------------- */
 
-/* Leaves out each entry whose calls compute something else than the entry, and its calls. */
+/* Marks each entry as not lowered whose calls compute something else, and removes these calls. */
 static bool leave_out_others(rg_replay *r, rg_parts *p) {
     k_trace *t = &p->lowered.trace;
     bool *equal = rgi_alloc(p->n * sizeof *equal, RG_MEM_OTHER);

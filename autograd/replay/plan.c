@@ -83,8 +83,8 @@ void rgi_plan_release(rg_plan *p, rg_tensor *t) {
 /* Returns the bytes of a storage, rounded up, since each storage begins at a multiple of 64. */
 static size_t bytes_of(const rg_storage *s) { return RG_ROUND_UP(s->bytes, 64); }
 
-/* Notes the life of a storage that is about to be freed. Takes the storage from its released
- * tensors, which are moved to the tensors that have a life. */
+/* Notes the life of a storage that is about to be freed. Its released tensors lose the storage, and
+ * move to the first n_placed elements of released[], which are the tensors with a life. */
 static void end_life(rg_plan *p, const rg_plan_storage *it) {
     const rg_storage *s = it->storage;
     p->lives[p->n_lives] = (rg_plan_life){ .first = it->first,
@@ -118,8 +118,8 @@ void rgi_plan_end_lives(rg_plan *p) {
 
 /* ---- the largest sum of bytes ------------------------------------------------------ */
 
-/* An event of a life: at the entry number `entry`, `bytes` more bytes are in use, or, if the life
- * has ended before this entry, as many less. */
+/* A change of the bytes that are in use. Either a life begins at the entry number `entry`, and
+ * `bytes` are added, or a life has ended before this entry, and `bytes` are subtracted. */
 typedef struct {
     size_t entry;
     bool begins;
@@ -240,8 +240,8 @@ static int longest_first(const void *a, const void *b) {
 }
 
 /* Places all lives up to `tries` times, until the block is almost as small as possible. After each
- * time, the life that ends at the end of the block is moved forward in the order, to its beginning
- * or half of the way to it. */
+ * time, the life that ends at the end of the block moves forward in order[]: in turn to the front,
+ * and halfway to the front. */
 static void search_orders(placing *p, size_t enough, size_t tries) {
     for (size_t i = 0; i < tries && p->least > enough; i++) {
         const size_t from = place_all(p), to = i % 2 ? 0 : from / 2;
@@ -273,7 +273,8 @@ static void search_all(placing *p, size_t n_lives, size_t most) {
     }
 }
 
-/* Places lives in the storage number `host` of those in use, the largest lives first. */
+/* Places lives in in_use[host - 1], the largest first: those that fit, that end before the first
+ * entry that writes to the storage, and that have no host yet. */
 static void place_in_host(placing *p, const rg_plan_storage *it, size_t host) {
     size_t n = 0;
     for (size_t i = 0; i < p->n; i++) {
@@ -307,7 +308,7 @@ static void place_in_hosts(placing *p, rg_plan *plan) {
             place_in_host(p, &plan->in_use[i], i);
 }
 
-/* Places the lives that have no host in the block. Returns false if memory ran out. */
+/* Gives each life without a host an offset in the block. Returns false if memory ran out. */
 static bool place_in_block(placing *p, size_t n_lives) {
     const size_t most = rgi_plan_most(p->lives, n_lives);
     if (most == SIZE_MAX)

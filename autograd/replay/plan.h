@@ -1,14 +1,15 @@
 /*
- * plan.h: the memory of the results of a recorded step. Besides the files of this folder, its test
- * includes it, and autograd/export/c_memory.c, which only places lives.
+ * plan.h: the memory of the results of a recorded step. It is included in this folder, in its test,
+ * and in autograd/export/c_memory.c, which uses rgi_plan_place and rgi_plan_most alone.
  *
  * While a step is recorded, each result has a storage of its own, which is freed once the program
  * and the graph have released it. The plan notes the first and the last entry that works on each
  * storage. When the step has been recorded, a result whose storage is still in use keeps it, since
  * the program may hold this result longer than the recording. The results whose storages were freed
- * get parts of one block, the planned block, or parts of a storage that is still in use but that
- * later entries write to first. Two results share bytes only if no entry lies between the first and
- * the last entry of both.
+ * get parts of one block, the planned block, or parts of a storage that is still in use. The latter
+ * is possible for a result whose last entry comes before the first entry that writes to that
+ * storage. Two results share bytes only if no entry works on both, and none lies between the first
+ * and the last entry of both.
  */
 #pragma once
 
@@ -55,8 +56,7 @@ typedef struct rg_plan {
 
 /* Returns whether the storage is one of the plan's storages that are in use. */
 bool rgi_plan_has(const rg_plan *p, const rg_storage *s);
-/* Returns whether the storage is one of them, and no run reads what an earlier run has left there.
- */
+/* Returns whether the plan has the storage, and each run writes to it before reading it. */
 bool rgi_plan_computes(const rg_plan *p, const rg_storage *s);
 /* Adds a storage, to which the entry number `first` writes, and takes a reference to it. Returns
  * false if memory ran out. */
@@ -66,8 +66,8 @@ bool rgi_plan_add(rg_plan *p, rg_storage *s, size_t first, bool own);
 bool rgi_plan_use(rg_plan *p, const rg_storage *s, size_t entry);
 /* Notes that the entry with this number may work on any storage that is in use. */
 void rgi_plan_use_all(rg_plan *p, size_t entry);
-/* rgi_plan_keep makes sure that the storage isn't replaced by a part of other memory, and that no
- * other result gets a part of it; rgi_plan_keep_alone makes sure of the latter only. Both do
+/* rgi_plan_keep_alone makes sure that no other result gets a part of the storage. rgi_plan_keep
+ * makes sure, in addition, that the storage isn't replaced by a part of other memory. Both do
  * nothing if the plan doesn't have the storage. */
 void rgi_plan_keep(rg_plan *p, const rg_storage *s);
 void rgi_plan_keep_alone(rg_plan *p, const rg_storage *s);

@@ -158,7 +158,7 @@ static const rg_optim_row rmsprop_row = {
     .kind = RG_RMSPROP,
     .name = "RMSprop",
     .kernel = &k_rmsprop,
-    .steps = &k_counted_steps,
+    .steps = &k_rmsprop_steps,
     .numbers = rmsprop_numbers,
     OPTIONS(.lr = 0.01, .alpha = 0.99, .eps = 1e-8, .momentum = 0, .centered = 0),
     .states = { { "square_avg", RG_ALWAYS },

@@ -120,10 +120,10 @@ typedef struct k_optimizer_count {
 } k_optimizer_count;
 
 /* The loops that count an optimizer's steps, and that compute the numbers of a step from the count.
- * k_counted_steps is for an optimizer whose count is only saved. */
+ * RMSprop's count is only saved. */
 typedef struct k_steps k_steps;
 extern const k_steps k_sgd_steps, k_adam_steps, k_adagrad_steps, k_nadam_steps, k_radam_steps,
-    k_counted_steps;
+    k_rmsprop_steps;
 
 /* Counts a step. NAdam's loop reads beta1 and the momentum_decay, and rounds its product to float32
  * if `in_float`. */

@@ -9,7 +9,7 @@
 
 /* ---- copy.c ---- */
 
-/* The bytes that are set to 0. */
+/* A block of memory. The task that has the numbers begin .. end - 1 sets these bytes to 0. */
 typedef struct {
     char *to;
 } clearing;
@@ -26,8 +26,8 @@ typedef struct {
     bool stream; /* Set if y is written past the caches. */
 } norm_work;
 
-/* The operands of k_normalize_backward. A part is `grain` rows, and has sums of its own in gweight
- * and gbias. */
+/* The operands of k_normalize_backward. The rows are divided into parts of `grain` rows. Each part
+ * has its own sums in gweight and gbias, which are added at the end. */
 typedef struct {
     const k_norm_rows *z;
     char *gx;
@@ -232,15 +232,17 @@ typedef struct {
 
 /* ---- index.c ---- */
 
-/* Matrices of elements of `bytes` bytes each, from y on. The loop clears the elements above the
- * diagonal if `above` is set, and else the elements below it. */
+/* Matrices that follow each other from y on, with elements of `bytes` bytes. The loop clears the
+ * elements above the diagonal if `above` is set, and else those below it. `diagonal` is the
+ * argument of torch.triu. */
 typedef struct {
     char *y;
     int64_t rows, columns, bytes, diagonal;
     bool above;
 } triangle_rows;
 
-/* The dim of size n that is padded, and the indices of its new positions. */
+/* A dim of size n, to which `left` and `right` positions are added. to[j] becomes the index of the
+ * element that position j of the padded dim takes. */
 typedef struct {
     int64_t *to;
     int64_t n, left, right;

@@ -29,8 +29,8 @@ const k_steps k_nadam_steps = { "nadam_count", "nadam_numbers", K_BY_NARROW_SET(
 const k_steps k_radam_steps = { "step_count", "radam_numbers", K_BY_NARROW_SET(step_count),
                                 K_BY_NARROW_SET(radam_numbers) };
 
-const k_steps k_counted_steps = { "step_count", "given_numbers", K_BY_NARROW_SET(step_count),
-                                  K_BY_NARROW_SET(given_numbers) };
+const k_steps k_rmsprop_steps = { "step_count", "rmsprop_numbers", K_BY_NARROW_SET(step_count),
+                                  K_BY_NARROW_SET(rmsprop_numbers) };
 
 k_count_loop *k_count_loop_of(const k_steps *which) { return K_LOOP_OF_SET(which->count); }
 

@@ -15,9 +15,9 @@
 
 #include <stdio.h>
 
-/* The trace of the thread that traces. Only one thread does at a time. */
+/* The trace of the thread that traces, or NULL. Only one thread traces at a time. */
 static k_trace *tracing;
-/* Set while a loop runs whose call was noted. */
+/* True while a noted loop runs. The loops that it looks up itself aren't noted. */
 static bool in_loop;
 
 /* The loop whose calls a tracing function notes: its name in the text of loops, the dtype of its
@@ -33,9 +33,20 @@ typedef struct {
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
+static void tell_block(void *block, size_t bytes);
+
+/* Makes room in a list of a trace, as rgi_grow does. The list's block is none of the step's. */
+static bool grow(void **list, size_t *room, size_t n, size_t size) {
+    rgi_watch_blocks(NULL);
+    const bool done = rgi_grow(list, room, n, size);
+    if (tracing)
+        rgi_watch_blocks(tell_block);
+    return done;
+}
+
 static void note_value(k_value v) {
     k_trace *t = tracing;
-    if (!rgi_grow((void **)&t->values, &t->values_room, t->n_values + 1, sizeof v)) {
+    if (!grow((void **)&t->values, &t->values_room, t->n_values + 1, sizeof v)) {
         t->failed = true;
         return;
     }
@@ -215,7 +226,7 @@ static void note_reads(const trace_loop *of, const void *at) {
 /* Begins the note of a call of the loop; `call` makes the call again. */
 static void note_call(const trace_loop *of, k_call *call) {
     k_trace *t = tracing;
-    if (!rgi_grow((void **)&t->calls, &t->calls_room, t->n_calls + 1, sizeof *t->calls)) {
+    if (!grow((void **)&t->calls, &t->calls_room, t->n_calls + 1, sizeof *t->calls)) {
         t->failed = true;
         return;
     }
@@ -226,7 +237,7 @@ static void note_call(const trace_loop *of, k_call *call) {
     memcpy(c->loop, of->name, sizeof c->loop);
 }
 
-/* Ends the note of a call. The loop is called next; what it calls itself isn't noted. */
+/* Ends the note of a call. The loop is called next, and the loops that it calls aren't noted. */
 static void note_call_ends(void) {
     k_trace *t = tracing;
     if (t->n_calls)
@@ -257,8 +268,9 @@ static void trace_map(char *const p[], const int64_t s[], int64_t n, const void 
     in_loop = false;
 }
 
-/* The same for a loop that reads or writes other elements than these, behind the addresses of its
- * operands but the first, which therefore aren't noted as numbers. */
+/* The same for a loop that reaches other elements than the first n behind each address but the
+ * first, such as those that indices select. These addresses are noted as places in any case:
+ * note_operand would note a single element by its value. */
 static void trace_places(char *const p[], const int64_t s[], int64_t n, const void *context) {
     const trace_loop *of = &map_loop;
     note_call(of, call_map);
@@ -441,7 +453,8 @@ static void trace_work(void *context, int64_t begin, int64_t end, int worker) {
     note_work(&work_loop, context, begin, end);
 }
 
-/* The same for a loop that a kernel may look up and call while it holds another one. */
+/* The same for a loop that a kernel looks up and calls while it has already looked up the loop of
+ * another task, whose name must stay in work_loop. */
 static void trace_aside(void *context, int64_t begin, int64_t end, int worker) {
     (void)worker;
     note_work(&aside_loop, context, begin, end);
@@ -493,10 +506,11 @@ static const optimizer_row optimizer_rows[] = {
 };
 
 static trace_loop optimizer_loop, count_loop, numbers_loop;
-/* The rows of the numbers that these loops read. */
+/* The rows of optimizer_loop and of numbers_loop. */
 static const optimizer_row *optimizer_of, *numbers_of;
 
-/* Returns the row of a loop: "adam" for "adam" and "adam_numbers". */
+/* Returns the row of a loop's optimizer: "adam" for the loops adam and adam_numbers. If several
+ * rows match, as "muon" and "muon_update" do, returns the last one. Requires that there is one. */
 static const optimizer_row *optimizer_row_of(const char *loop) {
     const optimizer_row *row = NULL;
     for (int i = 0; i < RG_COUNT(optimizer_rows); i++) {
@@ -532,8 +546,8 @@ static void call_optimizer(k_function *loop, const k_argument a[]) {
     ((k_optimizer_loop *)loop)(a[0].address, a[1].whole, a[2].address);
 }
 
-/* Notes the addresses of the operands. For one that the loop doesn't read this time it notes NULL,
- * since a compiler may not know that it isn't read. */
+/* Notes the addresses of all operands that the loop can have. For one that this call doesn't have
+ * it notes NULL: with a shorter array, a compiler would warn that the loop reads behind its end. */
 static void note_optimizer_operands(const optimizer_row *row, char *const at[],
                                     const k_optimizer_numbers *z) {
     int operands = row->operands;
@@ -579,7 +593,8 @@ static void call_numbers(k_function *loop, const k_argument a[]) {
     ((k_numbers_loop *)loop)(a[0].address, a[1].address, a[2].address);
 }
 
-/* The given numbers are noted as numbers, since a step begins with them. */
+/* Notes the given numbers by value, since the optimizer sets them before each call, even if z is
+ * `given`. */
 static void trace_numbers(k_optimizer_numbers *z, const k_optimizer_count *count,
                           const k_optimizer_numbers *given) {
     const trace_loop *of = &numbers_loop;
@@ -636,9 +651,9 @@ static const char *const dtype_suffixes[] = { RG_DTYPES(SUFFIX, ) };
 /* clang-format off */
 #define ROW(name, operands, note, of, reads, by_size) \
     { name, operands, (k_function *)note, of, reads, by_size },
-/* The rows of loops that have a signature in common. Each macro is named after the part of this
- * file that notes its calls: COPIES has trace_places, too, for loops that serve all elements of one
- * size; BY_ADDRESS is for loops that other loops call. */
+/* The rows of loops that have a signature in common. Each macro is named after the function above
+ * that notes its calls: MAP after trace_map. PLACES and COPIES both have trace_places; in COPIES,
+ * all elements of one size share a loop. BY_ADDRESS is for loops that other loops call. */
 #define MAP(name, operands, reads)    ROW(name, operands, trace_map, &map_loop, reads, false)
 #define PLACES(name, operands, reads) ROW(name, operands, trace_places, &map_loop, reads, false)
 #define COPIES(name, operands, reads) ROW(name, operands, trace_places, &map_loop, reads, true)
@@ -729,8 +744,9 @@ static const trace_row trace_rows[] = {
 };
 /* clang-format on */
 
-/* Makes `note` the function that notes the calls of the loop, and returns it. The loop's name is
- * `base` with an end for its type: "_float" or, for loops that only copy elements, "_uint32". */
+/* Sets *of to the loop, and returns `note`. The loop's name is `base` with an ending for its type:
+ * "_float" or, for loops that only copy elements, "_uint32". A loop without a dtype has no ending.
+ */
 static k_function *trace_with(trace_loop *of, k_function *note, const char *base, int dtype,
                               bool by_size, int operands, k_function *loop) {
     *of = (trace_loop){ .dtype = (rg_dtype)dtype, .operands = operands, .function = loop };
@@ -810,7 +826,7 @@ static k_function *trace_choose(const void *row, k_function *loop, const char *t
 /* ---- regions, the beginning and the end ------------------------------------------------------ */
 
 int k_trace_region(k_trace *t, void *begin, size_t bytes, bool temporary) {
-    if (!rgi_grow((void **)&t->regions, &t->regions_room, t->n_regions + 1, sizeof *t->regions)) {
+    if (!grow((void **)&t->regions, &t->regions_room, t->n_regions + 1, sizeof *t->regions)) {
         t->failed = true;
         return -1;
     }
@@ -818,13 +834,8 @@ int k_trace_region(k_trace *t, void *begin, size_t bytes, bool temporary) {
     return (int)t->n_regions++;
 }
 
-/* Called with each block that the thread allocates while it traces. The blocks of the trace's own
- * lists are among them, and do no harm. */
-static void tell_block(void *block, size_t bytes) {
-    rgi_watch_blocks(NULL);
-    k_trace_region(tracing, block, bytes, true);
-    rgi_watch_blocks(tell_block);
-}
+/* Called with each block that the thread allocates for the step. */
+static void tell_block(void *block, size_t bytes) { k_trace_region(tracing, block, bytes, true); }
 
 void k_trace_begin(k_trace *t, bool in_own_set) {
     tracing = t;
@@ -957,16 +968,16 @@ static void repeat_call(const k_trace *t, const k_traced_call *c, char *const te
     c->call(c->function, a);
 }
 
-/* ---- names ----------------------------------------------------------------------------------- */
-
-void k_trace_function_name(const k_value *v, char name[K_LOOP_NAME]) {
-    snprintf(name, K_LOOP_NAME, "%s_%s", v->type, dtype_suffixes[v->dtype]);
-}
-
 void k_trace_repeat(const k_trace *t, size_t first, size_t last, char *const temporary[]) {
     for (size_t i = 0; i < t->n_calls; i++)
         if (t->calls[i].mark >= first && t->calls[i].mark < last)
             repeat_call(t, &t->calls[i], temporary);
+}
+
+/* ---- names, and freeing a trace --------------------------------------------------------------- */
+
+void k_trace_function_name(const k_value *v, char name[K_LOOP_NAME]) {
+    snprintf(name, K_LOOP_NAME, "%s_%s", v->type, dtype_suffixes[v->dtype]);
 }
 
 void k_trace_free(k_trace *t) {

@@ -21,8 +21,8 @@ typedef enum k_value_kind {
     K_BOOL,
     K_DOUBLE,
     K_ELEMENT,  /* The address of an element that the call reads; `bits` are the element's bytes. */
-    K_FUNCTION, /* The address of a loop of k_trace_function_name. */
-    K_BEGIN,    /* The address of an array or a struct; its values follow, up to K_END. */
+    K_FUNCTION, /* The address of a loop that another loop calls. */
+    K_BEGIN,    /* An array or a struct, whose values follow, up to K_END. */
     K_END
 } k_value_kind;
 
@@ -30,9 +30,10 @@ typedef struct k_value {
     k_value_kind kind;
     int region;
     rg_dtype dtype; /* The dtype of an element. */
-    /* The C type of an array's elements or of a struct; the first part of a function's name. For a
-     * struct or an array inside a struct it is NULL or, if that is a field of a union, the field's
-     * name with a point before it. */
+    /* K_BEGIN: the C type of the array's elements, or of the struct, of which the call gets the
+     * address. For an array or a struct inside a struct it is NULL, or ".name" if that is a field
+     * of a union. K_FUNCTION: the loop's name without its type; k_trace_function_name returns the
+     * whole name. */
     const char *type;
     union {
         int64_t offset, whole;
@@ -45,7 +46,8 @@ typedef struct k_value {
 /* The room for a loop's name, such as "softmax_float". */
 enum { K_LOOP_NAME = 64 };
 
-/* An argument of a call that is made again. A k_call casts the function to the loop's type. */
+/* An argument of a noted call that is made again. A k_call casts the loop to its type and calls it.
+ */
 typedef union k_argument {
     void *address;
     int64_t whole;
@@ -53,8 +55,9 @@ typedef union k_argument {
 } k_argument;
 typedef void k_call(k_function *loop, const k_argument a[]);
 
-/* A call of a loop. Its values are the elements first .. first + count - 1 of the trace's values.
- * `mark` is the value that trace->mark had. `call` makes the call again, with other arguments. */
+/* A noted call of a loop. Its values are the elements first .. first + count - 1 of the trace's
+ * values. `mark` is the trace's mark at the time of the call. `function` is the loop, and `call`
+ * calls it again with other arguments. */
 typedef struct k_traced_call {
     char loop[K_LOOP_NAME];
     k_call *call;
@@ -74,6 +77,7 @@ typedef struct k_trace {
     k_value *values;
     k_region *regions;
     size_t n_calls, calls_room, n_values, values_room, n_regions, regions_room;
+    /* The mark of the next calls: the index of the recording's entry that is running. */
     size_t mark;
     /* Set if a call can't be noted: `refused` names the loop, and refused_at is the mark. If memory
      * ran out, `refused` is "". */
@@ -84,13 +88,15 @@ typedef struct k_trace {
 
 /* Adds a region, and returns its number, or -1 if memory ran out. */
 int k_trace_region(k_trace *t, void *begin, size_t bytes, bool temporary);
-/* From k_trace_begin to k_trace_end, the calling thread notes its calls of loops in t, and computes
- * alone. Requires that no other thread traces. */
+/* From k_trace_begin to k_trace_end, the calling thread notes its calls of loops in t, and shares
+ * no work with other threads. The loops are those of the first instruction set or, if in_own_set is
+ * true, of the set in which the program runs. No other thread may trace at the same time, since the
+ * functions that note calls are the same for all threads. */
 void k_trace_begin(k_trace *t, bool in_own_set);
 void k_trace_end(void);
 /* Makes the noted calls with the marks first .. last - 1 again, on the regions' memory.
- * temporary[i] is the address for region i, if that region is temporary. */
+ * temporary[i] is the address of region i if that region is temporary. */
 void k_trace_repeat(const k_trace *t, size_t first, size_t last, char *const temporary[]);
-/* Writes the name of a K_FUNCTION's loop in the text of loops. */
+/* Copies to `name` the name that a K_FUNCTION's loop has in the text of loops. */
 void k_trace_function_name(const k_value *v, char name[K_LOOP_NAME]);
 void k_trace_free(k_trace *t);

@@ -24,9 +24,9 @@
 #define ROW(type, field, kind, n, of) \
     { kind, offsetof(type, field), sizeof(((type *)0)->field) / (n), n, of }
 
-/* The rows for a field: a number or the address of elements, n whole numbers, the address of a
- * struct, n structs inside this one, an address that is NULL in the text, and the address of a
- * loop. */
+/* The rows for fields. FIELD is a number or the address of elements, WHOLES an array of n whole
+ * numbers, POINTS the address of a struct, PARTS an array of n structs inside this one, UNUSED an
+ * address that is noted as NULL, and CALLS the address of a loop. */
 #define FIELD(type, field)        ROW(type, field, KIND(type, field), 1, NULL)
 #define WHOLES(type, field, n)    ROW(type, field, K_INT64, n, NULL)
 #define POINTS(type, field, of)   ROW(type, field, K_PLACE, 1, of)

@@ -7,16 +7,17 @@
 
 typedef struct k_struct k_struct;
 
-/* A field of `count` elements, of which each has `size` bytes. Its kind is one of k_value_kind:
- * K_PLACE is an address, of a struct if `of` isn't NULL, and K_BEGIN a struct inside the struct. */
+/* A field of `count` elements, each of `size` bytes. Its kind is one of k_value_kind: K_PLACE is an
+ * address, of a struct if `of` isn't NULL; K_BEGIN is a struct inside the struct; and K_NULL is a
+ * pointer that is always noted as NULL. */
 typedef struct k_field {
     k_value_kind kind;
     short offset, size, count;
     const k_struct *of;
 } k_field;
 
-/* The n fields, in the order that they have in the struct, and the type's name. A loop gets the
- * struct's address as an argument of this type. */
+/* The name of a C type and its n fields, in their order. The loop's argument is a pointer to this
+ * type. */
 struct k_struct {
     const char *type;
     int n;

@@ -4,10 +4,12 @@
  * and without memory. tests/autograd/test_compile.c compiles all ops.
  */
 #include "regard.h"
+#include "tests/faults.h"
 #include "tests/in_turn.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -215,6 +217,76 @@ START_TEST(test_without_memory) {
 }
 END_TEST
 
+static int warnings;
+static void count_warning(const char *message) {
+    ck_assert_msg(strstr(message, "the step runs as before"), "%s", message);
+    warnings++;
+}
+
+/* A step is compiled, or an error or a warning says why not. In each case it runs. */
+static void compiles_or_tells(rg_replay *r) {
+    warnings = 0;
+    rg_on_warning(count_warning);
+    const bool done = rg_replay_compile(r);
+    const bool told = warnings == 1 || rg_error_code() != RG_OK;
+    ck_assert_msg(done != told, "done %d, %d warnings", done, warnings);
+    forget_failure();
+    ck_ok(rg_replay_run(r));
+}
+
+/* Removes all compiled files. */
+static void forget(void) {
+    char command[300];
+    snprintf(command, sizeof command, "rm -rf %s/regard", scratch(""));
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* Each call of the file system fails in turn. */
+START_TEST(test_failing_files) {
+    begin();
+    training t;
+    rg_replay *r = recorded(&t, false);
+    int failed = 0;
+    faults_begin();
+    do {
+        forget();
+        faults = (faulty){ .fail_at = ++failed, .number = EACCES };
+        compiles_or_tells(r);
+    } while (faults.failed);
+    faults_end();
+    ck_assert_int_gt(failed, 5);
+    end(&t, r);
+    scratch_end();
+}
+END_TEST
+
+/* A compiler that makes no library. */
+START_TEST(test_wrong_compiler) {
+    static const char script[] = "#!/bin/sh\n"
+                                 "while [ $1 != -o ]; do shift; done\n"
+                                 "echo no library >$2\n";
+    begin();
+    training t;
+    rg_replay *r = recorded(&t, false);
+    char command[300];
+    snprintf(command, sizeof command, "chmod +x %s", scratch_write("cc", script, strlen(script)));
+    ck_assert_int_eq(system(command), 0);
+    char *path = strdup(getenv("PATH"));
+    snprintf(command, sizeof command, "%s:%s", scratch(""), path);
+    setenv("PATH", command, 1);
+    for (int i = 0; i < 2; i++) {
+        compiles_or_tells(r);
+        ck_assert_int_eq(warnings, 1);
+    }
+    setenv("PATH", path, 1);
+    free(path);
+    compiles_or_tells(r);
+    ck_assert_int_eq(warnings, 0);
+    end(&t, r);
+    scratch_end();
+}
+END_TEST
+
 START_TEST(test_wrong_arguments) {
     begin();
     training t;
@@ -228,4 +300,5 @@ START_TEST(test_wrong_arguments) {
 END_TEST
 
 RG_TESTS(compiled, test_training, test_wrong_index, test_other_data, test_again,
-         test_without_compiler, test_without_memory, test_wrong_arguments)
+         test_without_compiler, test_without_memory, test_failing_files, test_wrong_compiler,
+         test_wrong_arguments)

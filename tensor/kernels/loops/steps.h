@@ -11,14 +11,15 @@ typedef struct {
     double high, low;
 } K_IN_SET(step_pair);
 
-/* Returns a * b - product, which is a double, where `product` is a * b rounded. */
+/* Returns a * b - product, where `product` is a * b rounded. A double has room for this error. */
 K_INLINE double K_IN_SET(step_lost)(double a, double b, double product) {
 #ifdef K_SET_IS_AVX2
     return fma(a, b, -product);
 #else
-    /* Each factor is the sum of two numbers of 26 bits, whose products are exact. */
-    const double many_a = 0x1.000002p27 * a;
-    const double many_b = 0x1.000002p27 * b;
+    /* Veltkamp's splitting: a factor times 2^27 + 1 gives its upper half. Each half has at most 26
+     * bits, so that the products of halves are exact. */
+    const double many_a = 0x1.0000002p27 * a;
+    const double many_b = 0x1.0000002p27 * b;
     const double high_a = many_a - (many_a - a);
     const double high_b = many_b - (many_b - b);
     const double low_a = a - high_a;
@@ -52,8 +53,8 @@ static double K_IN_SET(step_power)(double base, double n) {
 }
 
 /* Returns 1 - beta^step, the divisor that corrects the bias of a running mean that began as 0.
- * |beta|^step is at most e^(step * (|beta| - 1)). If this bound is below e^-38, subtracting
- * beta^step from 1 gives 1 after rounding. */
+ * |beta|^step is at most e^(step * (|beta| - 1)). If this is below e^-38, the result is 1 after
+ * rounding, and the power needn't be computed. */
 static double K_IN_SET(step_correction)(double beta, double step) {
     return step * (1 - fabs(beta)) > 38 ? 1 : 1 - K_IN_SET(step_power)(beta, step);
 }
@@ -74,7 +75,8 @@ static double K_IN_SET(nadam_momentum)(double beta1, double decay, double step) 
     return beta1 * (1 - 0.5 * k_exp_double(step * decay * log_of_base));
 }
 
-/* Also multiplies the product by the momentum of the step. */
+/* Counts a step, and multiplies count->product by the momentum of this step. Torch keeps the
+ * product in the default dtype: if in_float is true, it is rounded to float. */
 static void K_IN_SET(nadam_count)(k_optimizer_count *count, double beta1, double decay,
                                   bool in_float) {
     count->step += 1;
@@ -94,9 +96,9 @@ K_INLINE void K_IN_SET(step_given)(k_optimizer_numbers *z, const k_optimizer_num
         *z = *given;
 }
 
-/* For an optimizer whose count is only saved: none of its numbers depends on the count. */
-static void K_IN_SET(given_numbers)(k_optimizer_numbers *z, const k_optimizer_count *count,
-                                    const k_optimizer_numbers *given) {
+/* RMSprop's count is only saved: none of its numbers depends on it. */
+static void K_IN_SET(rmsprop_numbers)(k_optimizer_numbers *z, const k_optimizer_count *count,
+                                      const k_optimizer_numbers *given) {
     (void)count;
     K_IN_SET(step_given)(z, given);
 }
