@@ -974,7 +974,7 @@ void k_trace_repeat(const k_trace *t, size_t first, size_t last, char *const tem
             repeat_call(t, &t->calls[i], temporary);
 }
 
-/* ---- names, and freeing a trace --------------------------------------------------------------- */
+/* ---- names, and freeing a trace ------------------------------------------------------------ */
 
 void k_trace_function_name(const k_value *v, char name[K_LOOP_NAME]) {
     snprintf(name, K_LOOP_NAME, "%s_%s", v->type, dtype_suffixes[v->dtype]);
