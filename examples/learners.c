@@ -229,12 +229,21 @@ static void give_name(void *context, int64_t i) {
     }
 }
 
+static rg_optim *new_adam(rg_list parameters) {
+    return rg_optim_adam(parameters, .lr = 0.01, .betas = { 0.85, 0.99 });
+}
+
 static void write_microgpt(void) {
     microgpt m = new_microgpt();
     rg_list parameters = RG_LIST(m.token, m.place, m.logits, m.qkv, m.out, m.up, m.down);
-    m.optimizer = rg_optim_sgd(parameters, .lr = 0.05);
+    m.optimizer = new_adam(parameters);
     give_name(&m, 0);
     rg_replay *train = rg_record(train_microgpt, &m), *use = rg_record(use_microgpt, &m);
+    /* Recording has made a step. The moments are set to zero again, since the file has no text for
+     * zeros: 33 KB less flash. */
+    rg_optim *unused = new_adam(parameters);
+    rg_optim_load_state_dict(m.optimizer, rg_optim_state_dict(unused));
+    rg_optim_free(unused);
     write_step("microgpt", train, parameters, RG_LIST(m.tokens, m.targets), m.loss, RG_LIST());
     write_step("microgpt_use", use, parameters, RG_LIST(m.tokens, m.temperature), m.chances,
                RG_LIST());

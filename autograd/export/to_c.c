@@ -48,12 +48,22 @@ static bool has_values(const c_file *f, size_t region) {
            && f->l->trace.regions[region].bytes;
 }
 
+/* Returns whether all bytes of a region are zero, as those of an optimizer's moments are before its
+ * first step. */
+static bool is_zero(const k_region *r) {
+    for (size_t i = 0; i < r->bytes; i++)
+        if (r->begin[i])
+            return false;
+    return true;
+}
+
 static void add_begin(c_file *f) {
     const char *name = f->o->name;
+    const k_region *regions = f->l->trace.regions;
     size_t words = 0;
     rgi_text_add(&f->text, "static const uint32_t %s_values[] = {", name);
     for (size_t i = 0; i < f->l->n; i++)
-        if (has_values(f, i))
+        if (has_values(f, i) && !is_zero(&regions[i]))
             words += add_words(f, i, words);
     rgi_text_add(&f->text, "%s\n};\n\nvoid %s_begin(void *memory) {\n", words ? "" : " 0", name);
     rgi_text_add(&f->text, "    char *m = memory;\n    (void)m;\n");
@@ -61,9 +71,14 @@ static void add_begin(c_file *f) {
     for (size_t i = 0; i < f->l->n; i++) {
         if (!has_values(f, i))
             continue;
-        const size_t bytes = f->l->trace.regions[i].bytes;
-        rgi_text_add(&f->text, "    memcpy(m + %lld, %s_values + %zu, %zu);\n",
-                     (long long)f->memory.offset[i], name, words, bytes);
+        const long long offset = (long long)f->memory.offset[i];
+        const size_t bytes = regions[i].bytes;
+        if (is_zero(&regions[i])) {
+            rgi_text_add(&f->text, "    memset(m + %lld, 0, %zu);\n", offset, bytes);
+            continue;
+        }
+        rgi_text_add(&f->text, "    memcpy(m + %lld, %s_values + %zu, %zu);\n", offset, name, words,
+                     bytes);
         words += (bytes + 3) / 4;
     }
     rgi_text_add(&f->text, "}\n\n");

@@ -53,6 +53,7 @@ static void compare(const char *name, double got, double right, double a, double
 static void compare_floats(float a, float b, float c) {
     compare("fma_float", math_fma_float(a, b, c), fmaf(a, b, c), a, b, c);
     compare("sqrt_float", math_sqrt_float(a), sqrtf(a), a, 0, 0);
+    compare("root", (float)math_root((double)a), sqrtf(a), a, 0, 0);
     compare("floor_float", math_floor_float(a), floorf(a), a, 0, 0);
     compare("fmod_float", math_fmod_float(a, b), fmodf(a, b), a, b, 0);
 }
@@ -61,6 +62,7 @@ static void compare_doubles(double a, double b, double c) {
     compare("fma_double", math_fma_double(a, b, c), fma(a, b, c), a, b, c);
     compare("fma_double", math_fma_double(a, b, -a * b), fma(a, b, -a * b), a, b, -a * b);
     compare("sqrt_double", math_sqrt_double(a), sqrt(a), a, 0, 0);
+    compare("root", math_root(a), sqrt(a), a, 0, 0);
     compare("floor_double", math_floor_double(a), floor(a), a, 0, 0);
     compare("fmod_double", math_fmod_double(a, b), fmod(a, b), a, b, 0);
 }
