@@ -22,6 +22,8 @@ typedef struct {
     const rg_replay_to_c_options *o;
     rg_text text;
     char capitals[64];
+    /* The path of the binary file with the parameters, and its name in its folder. */
+    const char *weights_path, *weights_name;
     c_memory memory;
 } c_file;
 
@@ -43,8 +45,10 @@ static size_t add_words(c_file *f, size_t region, size_t before) {
     return words;
 }
 
+/* Returns whether NAME_begin gives a region the values that the C file has for it. */
 static bool has_values(const c_file *f, size_t region) {
-    return f->memory.offset[region] >= 0 && !f->l->known[region].computed
+    const int64_t least = f->o->weights == RG_IN_FILE ? 0 : f->memory.parameters;
+    return f->memory.offset[region] >= least && !f->l->known[region].computed
            && f->l->trace.regions[region].bytes;
 }
 
@@ -65,8 +69,12 @@ static void add_begin(c_file *f) {
     for (size_t i = 0; i < f->l->n; i++)
         if (has_values(f, i) && !is_zero(&regions[i]))
             words += add_words(f, i, words);
-    rgi_text_add(&f->text, "%s\n};\n\nvoid %s_begin(void *memory) {\n", words ? "" : " 0", name);
+    const bool beside = f->o->weights == RG_BESIDE;
+    rgi_text_add(&f->text, "%s\n};\n\nvoid %s_begin(void *memory%s) {\n", words ? "" : " 0", name,
+                 beside ? ", const void *weights" : "");
     rgi_text_add(&f->text, "    char *m = memory;\n    (void)m;\n");
+    if (beside)
+        rgi_text_add(&f->text, "    memcpy(m, weights, %lld);\n", (long long)f->memory.parameters);
     words = 0;
     for (size_t i = 0; i < f->l->n; i++) {
         if (!has_values(f, i))
@@ -131,8 +139,34 @@ static void add_head(c_file *f) {
                  "%zu calls of\n"
                  " * loops on %lld bytes of memory, of which at most %lld are in use at one time. "
                  "Compile it\n * without -ffast-math, and for a "
-                 "processor with fused multiply-adds with -ffp-contract=off.\n */\n",
+                 "processor with fused multiply-adds with -ffp-contract=off.\n",
                  f->o->name, t->n_calls, (long long)f->memory.bytes, (long long)f->memory.most);
+    if (f->o->weights == RG_BESIDE)
+        rgi_text_add(&f->text,
+                     " *\n * The file %s beside this one has the bytes of the parameters, which "
+                     "%s_begin\n * takes.\n",
+                     f->weights_name, f->o->name);
+    if (f->o->weights == RG_FROM_CALLER)
+        rgi_text_add(&f->text,
+                     " *\n * The caller copies the parameters to the first %s_PARAMETERS bytes of "
+                     "the\n * memory, before the first step.\n",
+                     f->capitals);
+    rgi_text_add(&f->text, " */\n");
+}
+
+/* Adds the beginning of the self-test's memory. Parameters that aren't in the file are read from
+ * the standard input. */
+static void add_begin_of_test(c_file *f) {
+    const char *name = f->o->name;
+    const bool beside = f->o->weights == RG_BESIDE;
+    if (beside)
+        rgi_text_add(&f->text, "    static char weights[%s_PARAMETERS];\n", f->capitals);
+    if (f->o->weights != RG_IN_FILE)
+        rgi_text_add(&f->text,
+                     "    if (fread(%s, 1, %s_PARAMETERS, stdin) != %s_PARAMETERS)\n"
+                     "        return 1;\n",
+                     beside ? "weights" : "m", f->capitals, f->capitals);
+    rgi_text_add(&f->text, "    %s_begin(m%s);\n", name, beside ? ", weights" : "");
 }
 
 /* Adds the program that -DNAME_SELF_TEST makes of the file. */
@@ -144,9 +178,10 @@ static void add_self_test(c_file *f) {
                  "\n#ifdef %s_SELF_TEST\n#include <stdio.h>\n\n"
                  "#ifndef %s_STEPS\n#define %s_STEPS 3\n#endif\n\nint main(void) {\n"
                  "    static uint64_t memory[%s_BYTES / 8 + 8];\n"
-                 "    char *m = (char *)memory + (64 - (uintptr_t)memory %% 64) %% 64;\n"
-                 "    %s_begin(m);\n    for (int i = 0; i < %s_STEPS; i++) {\n        ",
-                 f->capitals, f->capitals, f->capitals, f->capitals, name, f->capitals);
+                 "    char *m = (char *)memory + (64 - (uintptr_t)memory %% 64) %% 64;\n",
+                 f->capitals, f->capitals, f->capitals, f->capitals);
+    add_begin_of_test(f);
+    rgi_text_add(&f->text, "    for (int i = 0; i < %s_STEPS; i++) {\n        ", f->capitals);
     if (y != RG_NONE)
         rgi_text_add(&f->text, "const %s *y = ", rgi_c_type((rg_dtype)y->dtype));
     rgi_text_add(&f->text, "%s_step(m", name);
@@ -233,6 +268,16 @@ static bool are_given(const rg_replay_to_c_options *o) {
            && are_contiguous_given(o->more_outputs, "an output") && are_apart(o);
 }
 
+/* Checks where the parameters' values are to be. */
+static bool have_place(const rg_replay_to_c_options *o) {
+    RG_FAIL_VALUE_IF(o->weights > RG_FROM_CALLER, function, "there is no place %d for weights",
+                     (int)o->weights);
+    RG_FAIL_VALUE_IF(o->weights != RG_IN_FILE && !o->parameters.n, function,
+                     "%s needs the parameters whose values it is about",
+                     o->weights == RG_BESIDE ? "RG_BESIDE" : "RG_FROM_CALLER");
+    return true;
+}
+
 /* Fails if the step has no region for a tensor of the list. `does` is what the step would do with
  * the tensor, and `option` the name of the list. */
 static bool have_regions(const rg_lowered *l, rg_list list, const char *does, const char *option) {
@@ -252,26 +297,73 @@ static bool are_in_step(const rg_lowered *l, const rg_replay_to_c_options *o) {
     return have_regions(l, o->more_outputs, "compute", "more_outputs");
 }
 
+/* Sets the path of the binary file with the parameters: that of the C file, with .weights in place
+ * of .c. Returns false if memory ran out. */
+static bool name_weights(c_file *f, const char *path) {
+    static const char ending[] = ".weights";
+    size_t n = strlen(path);
+    if (n > 2 && strcmp(path + n - 2, ".c") == 0)
+        n -= 2;
+    char *to = rgi_scope_alloc(n + sizeof ending);
+    if (!to)
+        return false;
+    memcpy(to, path, n);
+    memcpy(to + n, ending, sizeof ending);
+    const char *folder_end = strrchr(to, '/');
+    f->weights_path = to;
+    f->weights_name = folder_end ? folder_end + 1 : to;
+    return true;
+}
+
+/* Writes the parameters as they are in the step's memory, with zeros in the gaps. */
+static void write_parameters(const c_file *f, rg_writer *w) {
+    uint64_t at = 0;
+    for (int i = 0; i < f->o->parameters.n; i++) {
+        const size_t region = (size_t)c_region_of(f, f->o->parameters.v[i]);
+        const k_region *r = &f->l->trace.regions[region];
+        for (; at < (uint64_t)f->memory.offset[region]; at++)
+            rgi_write(w, "", 1);
+        rgi_write(w, r->begin, r->bytes);
+        at += r->bytes;
+    }
+}
+
+static bool write_beside(const c_file *f) {
+    rg_writer w;
+    if (!rgi_writer_begin(&w, function, f->weights_path))
+        return false;
+    write_parameters(f, &w);
+    return rgi_writer_end(&w);
+}
+
+/* Writes the files. The C file gets its name last, so that it has the parameters beside it. */
+static bool write_files(const c_file *f, const char *path) {
+    rg_writer w;
+    if (!rgi_writer_begin(&w, function, path))
+        return false;
+    rgi_write(&w, f->text.v, f->text.n);
+    if (f->o->weights == RG_BESIDE && !(rgi_writer_settle(&w) && write_beside(f))) {
+        rgi_writer_cancel(&w);
+        return false;
+    }
+    return rgi_writer_end(&w);
+}
+
 /* Writes the lowered step to the file at `path`. */
-static bool write_file(const rg_lowered *l, const char *path, const rg_replay_to_c_options *o) {
+static bool write_step(const rg_lowered *l, const char *path, const rg_replay_to_c_options *o) {
     RG_SCOPE();
     c_file f = { .l = l, .o = o };
     for (size_t i = 0; o->name[i]; i++)
         f.capitals[i] = (char)toupper((unsigned char)o->name[i]);
     f.memory.offset = rgi_scope_alloc((l->trace.n_regions + 1) * sizeof *f.memory.offset);
-    bool ok = f.memory.offset && are_in_step(l, o) && make_c_text(&f);
-    rg_writer w;
-    ok = ok && rgi_writer_begin(&w, function, path);
-    if (ok) {
-        rgi_write(&w, f.text.v, f.text.n);
-        ok = rgi_writer_end(&w);
-    }
+    const bool ok = f.memory.offset && name_weights(&f, path) && are_in_step(l, o)
+                    && make_c_text(&f) && write_files(&f, path);
     rgi_text_free(&f.text);
     return ok;
 }
 
 bool rg_replay_to_c_with(rg_replay *r, const char *path, rg_replay_to_c_options o) {
-    if (rgi_training_halted() || !rgi_may_do_once(function)
+    if (rgi_training_halted() || !rgi_may_do_once(function) || !have_place(&o)
         || !rgi_handle_given(r, function, RG_HANDLE_REPLAY) || !rgi_given_path(path, function))
         return false;
     RG_FAIL_VALUE_IF(!is_name(o.name), function, "%s can't begin a name in C",
@@ -279,7 +371,7 @@ bool rg_replay_to_c_with(rg_replay *r, const char *path, rg_replay_to_c_options 
     rg_lowered l;
     if (!are_given(&o) || !rgi_replay_lower(r, o.inputs, &l))
         return false;
-    const bool ok = write_file(&l, path, &o);
+    const bool ok = write_step(&l, path, &o);
     rgi_lowered_free(&l);
     return ok;
 }

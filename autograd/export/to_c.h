@@ -9,6 +9,10 @@
 
 RG_PUBLIC_BEGIN
 
+/* The places from which a written step may get the values with which its parameters begin: the C
+ * file; a binary file beside it; or the caller. */
+typedef enum rg_weights_place { RG_IN_FILE, RG_BESIDE, RG_FROM_CALLER } rg_weights_place;
+
 typedef struct RG_OPTIONS rg_replay_to_c_options {
     RG_BY_NAME;
     /* The beginning of all names in the file. */
@@ -25,6 +29,8 @@ typedef struct RG_OPTIONS rg_replay_to_c_options {
     /* More tensors that the caller reads after a step, such as attention weights. The program must
      * hold them (rg_keep). The functions NAME_output1, NAME_output2, .. return their elements. */
     rg_list more_outputs RG_DEFAULT({});
+    /* The place of the parameters' values. RG_BESIDE and RG_FROM_CALLER need `parameters`. */
+    RG_ONE_OF(rg_weights_place) weights RG_DEFAULT(RG_IN_FILE);
 } rg_replay_to_c_options;
 
 /* Writes the recorded step to a C99 file, which does what rg_replay_run does, with the bits that it
@@ -42,8 +48,16 @@ typedef struct RG_OPTIONS rg_replay_to_c_options {
  *                                       returns the elements of more_outputs[0]; they stay as they
  *                                       are up to the next step
  *
- * where the memory is aligned to 64 bytes. With -DNAME_SELF_TEST the file is a program, which
- * makes three steps on the present inputs, and prints the output after each. The checks of values
+ * where the memory is aligned to 64 bytes. With .weights = RG_BESIDE, the parameters' values aren't
+ * in the C file but in a binary file of NAME_PARAMETERS bytes, whose path ends in .weights in place
+ * of .c. The function NAME_begin(void *memory, const void *weights) takes the bytes of this file,
+ * which the program reads or links. With .weights = RG_FROM_CALLER, no file has the values, and
+ * NAME_begin leaves the first NAME_PARAMETERS bytes of the memory as they are: before the first
+ * step, the caller copies the parameters there, in their order.
+ *
+ * With -DNAME_SELF_TEST the file is a program, which makes three steps on the present inputs, and
+ * prints the output after each. It reads parameters that aren't in the file from its standard
+ * input. The checks of values
  * that a run makes, such as of indices, aren't in the file: its inputs must be valid. Numbers that
  * aren't in tensors, such as the learning rate, stay as they are when the file is written.
  *

@@ -1,7 +1,7 @@
 /*
  * steps.c: steps that tests/export/run compiles as C. `steps FOLDER NAME N` writes the step NAME to
- * FOLDER/NAME.c, and prints the losses of N repetitions, which the file must print, too. `steps`
- * prints the names.
+ * FOLDER/NAME.c, and prints the losses of N repetitions, which the file must print, too. A fourth
+ * argument is a number of the enum rg_weights_place. `steps` alone prints the names.
  */
 #include "regard.h"
 
@@ -343,7 +343,7 @@ static const struct {
     { "places", places, sgd },
 };
 
-static int write_step(const char *folder, int i, int n) {
+static int write_step(const char *folder, int i, int n, rg_weights_place place) {
     model m = { .n = 0 };
     char path[4096];
     rg_manual_seed(7);
@@ -356,7 +356,7 @@ static int write_step(const char *folder, int i, int n) {
     snprintf(path, sizeof path, "%s/%s.c", folder, steps[i].name);
     if (!r
         || !rg_replay_to_c(r, path, .name = steps[i].name, .inputs = inputs,
-                           .parameters = parameters, .output = m.loss)) {
+                           .parameters = parameters, .output = m.loss, .weights = place)) {
         fprintf(stderr, "%s\n", rg_error());
         return EXIT_FAILURE;
     }
@@ -374,7 +374,8 @@ int main(int argc, char **argv) {
         if (argc < 4)
             puts(steps[i].name);
         else if (strcmp(steps[i].name, argv[2]) == 0)
-            return write_step(argv[1], i, atoi(argv[3]));
+            return write_step(argv[1], i, atoi(argv[3]),
+                              argc > 4 ? (rg_weights_place)atoi(argv[4]) : RG_IN_FILE);
     }
     return argc < 4 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

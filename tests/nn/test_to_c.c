@@ -159,7 +159,37 @@ START_TEST(test_options) {
     ck_fails(rg_replay_to_c(r, scratch("step.c"), .parameters = RG_LIST(t.w, rg_detach(t.w))),
              RG_VALUE_ERROR, "replay_to_c: parameters[1] shares memory with parameters[0]");
     ck_fails(rg_replay_to_c(r, scratch("step.c"), .output = gone), RG_RELEASED, "replay_to_c: ");
+    ck_fails(rg_replay_to_c(r, scratch("step.c"), .weights = RG_BESIDE), RG_VALUE_ERROR,
+             "replay_to_c: RG_BESIDE needs the parameters whose values it is about");
+    ck_fails(rg_replay_to_c(r, scratch("step.c"), .weights = RG_FROM_CALLER), RG_VALUE_ERROR,
+             "replay_to_c: RG_FROM_CALLER needs the parameters");
     ck_assert_int_eq(scratch_files(), 0);
+    end(&t, r);
+    scratch_end();
+}
+END_TEST
+
+/* ---- a file of the parameters ------------------------------------------------------------- */
+
+/* The file beside the C file has the parameters' bytes, and nothing else. */
+START_TEST(test_weights_beside) {
+    scratch_begin();
+    training t;
+    rg_replay *r = recorded(&t, product, SGD);
+    ck_ok(r && rg_replay_to_c(r, scratch("step.c"), .parameters = RG_LIST(t.w),
+                              .weights = RG_FROM_CALLER));
+    ck_assert_int_eq(scratch_files(), 1);
+    const char *paths[] = { "step.c", "step" };
+    for (int i = 0; i < 2; i++) {
+        ck_ok(rg_replay_to_c(r, scratch(paths[i]), .parameters = RG_LIST(t.w),
+                             .weights = RG_BESIDE));
+        char bytes[64];
+        FILE *f = fopen(scratch("step.weights"), "rb");
+        ck_assert(f && fread(bytes, 1, sizeof bytes, f) == sizeof(float[6]));
+        fclose(f);
+        ck_assert(memcmp(bytes, rg_data_as(float, t.w), sizeof(float[6])) == 0);
+        remove(scratch("step.weights"));
+    }
     end(&t, r);
     scratch_end();
 }
@@ -242,7 +272,8 @@ static bool writes_a_step(void) {
     rg_replay *r = recorded(&t, product, ADAM);
     const bool done = r && t.loss
                       && rg_replay_to_c(r, scratch("step.c"), .inputs = RG_LIST(t.x),
-                                        .parameters = RG_LIST(t.w), .output = t.loss);
+                                        .parameters = RG_LIST(t.w), .output = t.loss,
+                                        .weights = RG_BESIDE);
     rg_replay_free(r);
     if (t.loss)
         rg_drop(t.loss);
@@ -293,5 +324,6 @@ START_TEST(test_beside_threads) {
 }
 END_TEST
 
-RG_TESTS(to_c, test_refused, test_computed_numbers, test_options, test_unchanged, test_new_moments,
-         test_gradients_stay, test_without_memory, test_without_files, test_beside_threads)
+RG_TESTS(to_c, test_refused, test_computed_numbers, test_options, test_weights_beside,
+         test_unchanged, test_new_moments, test_gradients_stay, test_without_memory,
+         test_without_files, test_beside_threads)
