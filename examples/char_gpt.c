@@ -4,6 +4,7 @@
  * with the same seed gets the same weights: tests/bench/char_gpt.py compares them. With `mpirun -n
  * 4`, 4 processes train it together.
  */
+#include "char_model.h"
 #include "ranks.h"
 #include "show.h"
 
@@ -11,10 +12,10 @@
 
 /* ---- options ------------------------------------------------------------------- */
 
-static int64_t steps = 1000, batch = 12, block = 64, layers = 4, heads = 4, dim = 64;
+static int64_t steps = 1000, batch = 12;
 static int64_t warmup = 50, every = 100, seed = 1337, sample = 500, top_k = 0, threads = 1;
 static int64_t shards = 0;
-static double lr = 2e-3, decay = 0.1, clip = 1, dropout = 0.1, temperature = 0.8;
+static double lr = 2e-3, decay = 0.1, clip = 1, temperature = 0.8;
 static const char *prompt = "", *out = "build/char_gpt", *save = "", *resume = "", *load = "";
 
 static const option options[] = {
@@ -85,61 +86,6 @@ static corpus read_corpus(const char *path) {
                (long long)rg_numel(c.all), (long long)block, (long long)(10 * block + 10));
     }
     return c;
-}
-
-/* ---- the model, and its file --------------------------------------------------- */
-
-static rg_gpt *make_model(const rg_vocabulary *vocabulary) {
-    rg_gpt *model = rg_nn_gpt(.block_size = block, .vocab_size = vocabulary->n, .n_layer = layers,
-                              .n_head = heads, .n_embd = dim, .dropout = dropout);
-    if (!model)
-        refuse("%s", rg_error());
-    return model;
-}
-
-/* The metadata of a saved model: the options of the GPT, and its characters. */
-static const struct {
-    const char *key;
-    int64_t *value;
-} shape[] = { { "block", &block }, { "layers", &layers }, { "heads", &heads }, { "dim", &dim } };
-enum { SHAPES = sizeof shape / sizeof *shape };
-
-static void save_model(rg_gpt *model, const rg_vocabulary *vocabulary) {
-    char numbers[SHAPES][24];
-    rg_metadata_pair pairs[SHAPES + 1];
-    RG_SCOPE();
-    for (int i = 0; i < SHAPES; i++) {
-        snprintf(numbers[i], sizeof numbers[i], "%lld", (long long)*shape[i].value);
-        pairs[i] = (rg_metadata_pair){ shape[i].key, numbers[i] };
-    }
-    const char *characters = rg_decode(vocabulary, rg_arange(vocabulary->n));
-    pairs[SHAPES] = (rg_metadata_pair){ "characters", characters };
-    rg_module_save(model, save, .metadata = { SHAPES + 1, pairs });
-}
-
-static const char *text_of(rg_metadata all, const char *key) {
-    for (int i = 0; i < all.n; i++)
-        if (strcmp(all.v[i].key, key) == 0)
-            return all.v[i].value;
-    refuse("'%s' doesn't say its %s: char_gpt --save has not written it", load, key);
-}
-
-/* Makes a model with the options and weights in the file. */
-static rg_gpt *load_model(rg_vocabulary **vocabulary) {
-    rg_safe_file *f = rg_safe_open(load);
-    rg_metadata all = { 0 };
-    if (f)
-        all = rg_safe_metadata(f);
-    rg_safe_close(f);
-    if (rg_error_code())
-        refuse("%s", rg_error());
-    for (int i = 0; i < SHAPES; i++)
-        *shape[i].value = atoll(text_of(all, shape[i].key));
-    *vocabulary = rg_vocabulary_new(text_of(all, "characters"), .characters = true);
-    rg_gpt *model = make_model(*vocabulary);
-    if (!rg_module_load(model, load))
-        refuse("%s", rg_error());
-    return model;
 }
 
 /* ---- training ------------------------------------------------------------------ */
@@ -220,7 +166,7 @@ static void show_progress(training *t, const corpus *c, rg_progress *progress) {
         rg_report_parameters(t->report, (int64_t)t->step, t->model);
     }
     if (*save && loss < t->best && rg_rank() == 0)
-        save_model(t->model, c->vocabulary);
+        save_model(t->model, c->vocabulary, save);
     t->best = fmin(t->best, loss);
     if (*resume)
         with_checkpoint(rg_distributed_save_checkpoint, t);
@@ -326,7 +272,7 @@ int main(int argc, char *argv[]) {
     rg_gpt *model = NULL;
     rg_distributed *all = NULL;
     if (*load)
-        model = load_model(&c.vocabulary);
+        model = load_model(load, &c.vocabulary);
     else
         c = read_corpus(path);
     rg_tensor *begin = encode_prompt(c.vocabulary, c.all);
