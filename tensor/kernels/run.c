@@ -160,7 +160,9 @@ RG_HOT void k_run_apart(bool light, bool pure, int n, rg_tensor *const t[], rg_l
     }
     rg_walk w;
     rgi_walk_make(&w, n, t, true);
-    if (is_short) {
+    /* The ways below use buffers, which a thread that traces could not name; the bits are the
+     * same. */
+    if (is_short || RG_UNLIKELY(k_set_now() == K_TRACED)) {
         rgi_walk_run(&w, loop, context);
         return;
     }

@@ -19,6 +19,10 @@ struct model {
     rg_module *module;
     rg_optim *optimizer;
     rg_tensor *(*forward)(model *m);
+    /* What the step does to the gradients before the optimizer reads them, or NULL. */
+    void (*clip)(model *m);
+    /* Set if a schedule changes the learning rate before the recorded step is written. */
+    bool scheduled;
 };
 
 static rg_tensor *parameter(model *m, rg_dims shape, double scale) {
@@ -34,6 +38,8 @@ static void step(void *context) {
     rg_optim_zero_grad(m->optimizer);
     rg_tensor *loss = m->forward(m);
     rg_backward(loss);
+    if (m->clip)
+        m->clip(m);
     rg_optim_step(m->optimizer);
     if (!m->loss)
         m->loss = rg_keep(rg_detach(loss));
@@ -55,6 +61,27 @@ static void attention(model *m) {
     input(m, rg_randn(6, 3));
     input(m, rg_randn(6, 4));
     m->forward = attention_forward;
+}
+
+/* ---- clipped gradients -------------------------------------------------------------------- */
+
+static void clip(model *m) {
+    const rg_list first = { 2, m->p }, last = { m->n - 2, m->p + 2 };
+    rg_clip_grad_norm_(first, 0.1);
+    rg_clip_grad_norm_(last, 0.2, .norm_type = INFINITY);
+    rg_clip_grad_value_(last, 0.05);
+}
+
+static void clipped(model *m) {
+    attention(m);
+    m->clip = clip;
+}
+
+/* ---- another learning rate ---------------------------------------------------------------- */
+
+static void scheduled(model *m) {
+    attention(m);
+    m->scheduled = true;
 }
 
 /* ---- an embedding, two layers, and a loss of classes -------------------------------------- */
@@ -236,6 +263,64 @@ static void encoder(model *m) {
     m->forward = encoder_forward;
 }
 
+static void encoder_dropout(model *m) {
+    rg_transformer_encoder_layer *layer =
+        rg_nn_transformer_encoder_layer(16, 4, .dim_feedforward = 32, .dropout = 0.1);
+    m->module = &rg_nn_transformer_encoder(layer, 2)->base;
+    input(m, rg_randn(10, 4, 16));
+    input(m, rg_randn(10, 4, 16));
+    m->forward = encoder_forward;
+}
+
+/* ---- tensors that the step makes, and operands with other strides ------------------------- */
+
+static rg_tensor *made_forward(model *m) {
+    rg_tensor *x = rg_add(rg_matmul(m->input[0], m->p[0]), rg_div(rg_arange(12), 12));
+    rg_tensor *lines = rg_outer(rg_linspace(-1, 1, 12, RG_FLOAT32), rg_ones(12));
+    x = rg_matmul(x, rg_add(rg_add(lines, rg_eye(12, 12)), rg_full(RG_DIMS(12, 12), 0.25)));
+    rg_tensor *sums = rg_add(rg_zeros(6, 12), x);
+    return rg_mean(rg_square(rg_sub(rg_div(sums, rg_arange_step(1, 13, 1)), rg_ones(6, 12))));
+}
+
+static void made(model *m) {
+    parameter(m, RG_DIMS(5, 12), 0.1);
+    input(m, rg_randn(6, 5));
+    m->forward = made_forward;
+}
+
+static rg_tensor *turned_forward(model *m) {
+    rg_tensor *x = rg_matmul(rg_T(m->input[0]), rg_T(m->p[0]));
+    rg_tensor *y = rg_matmul(rg_permute(m->input[1], 2, 0, 1), rg_T(x));
+    y = rg_mul(y, rg_expand(rg_unsqueeze(m->p[1], -1), 3, 4, 7));
+    rg_tensor *z = rg_softmax(rg_flip(rg_transpose(y, 1, 2), 0, 2), 1);
+    return rg_sum(rg_square(rg_sub(rg_sum_dim(z, 0, false), rg_narrow(x, 1, 1, 4))));
+}
+
+static void turned(model *m) {
+    parameter(m, RG_DIMS(9, 5), 0.3);
+    parameter(m, RG_DIMS(3, 4), 1);
+    input(m, rg_randn(5, 7));
+    input(m, rg_randn(4, 9, 3));
+    m->forward = turned_forward;
+}
+
+/* ---- operands of more than 16 MB, which are written past the caches -------------------------- */
+
+static rg_tensor *large_forward(model *m) {
+    rg_tensor *x = rg_mul(rg_unsqueeze(m->p[0], 1), m->p[1]);
+    rg_tensor *y = rg_add(rg_sigmoid(x), rg_mul(rg_T(x), 0.5));
+    rg_tensor *z = rg_matmul(m->input[0], rg_softmax(y, -1));
+    rg_tensor *spread = rg_exp(rg_expand(rg_mean(m->p[1]), 2048, 2048));
+    return rg_add(rg_mean(rg_square(rg_sub(y, spread))), rg_mean(rg_square(z)));
+}
+
+static void large(model *m) {
+    parameter(m, RG_DIMS(2048), 1);
+    parameter(m, RG_DIMS(2048), 1);
+    input(m, rg_randn(3, 2048));
+    m->forward = large_forward;
+}
+
 /* ---- ops that look for elements, and running sums ------------------------------------------- */
 
 static rg_tensor *places_forward(model *m) {
@@ -340,7 +425,13 @@ static const struct {
     { "lstm", lstm, adam },
     { "gru", gru, sgd },
     { "encoder", encoder, adamw },
+    { "encoder_dropout", encoder_dropout, adamw },
     { "places", places, sgd },
+    { "clipped", clipped, adam },
+    { "scheduled", scheduled, adam },
+    { "made", made, sgd },
+    { "turned", turned, adamw },
+    { "large", large, sgd },
 };
 
 static int write_step(const char *folder, int i, int n, rg_weights_place place) {
@@ -353,6 +444,8 @@ static int write_step(const char *folder, int i, int n, rg_weights_place place) 
         parameters = rg_parameters(m.module);
     m.optimizer = steps[i].optimizer(parameters);
     rg_replay *r = rg_record(step, &m);
+    if (m.scheduled)
+        rg_schedule_step(rg_optim_exponential_lr(m.optimizer, .gamma = 0.3));
     snprintf(path, sizeof path, "%s/%s.c", folder, steps[i].name);
     if (!r
         || !rg_replay_to_c(r, path, .name = steps[i].name, .inputs = inputs,

@@ -47,6 +47,12 @@ static rg_tensor *doubled(rg_tensor *w, rg_tensor *x) {
 static rg_tensor *waiting(rg_tensor *w, rg_tensor *x) {
     return rg_mul(product(w, x), rg_exponential_(rg_empty(4, 2), 1));
 }
+static rg_tensor *cut(rg_tensor *w, rg_tensor *x) {
+    return rg_mul(product(w, x), rg_trunc_normal_(rg_empty(4, 2), 0, 1, -2, 2));
+}
+static rg_tensor *whole(rg_tensor *w, rg_tensor *x) {
+    return rg_mul(product(w, x), rg_randint(0, 9, 4, 2));
+}
 /* The gradient of the sum is a number of the parameter, which a loop would get as it is now. */
 static rg_tensor *weighed(rg_tensor *w, rg_tensor *x) {
     return rg_mul(rg_sum(rg_square(x)), rg_select(rg_flatten(w, 0, -1), 0, 0));
@@ -89,6 +95,8 @@ static const struct {
 } refused[] = {
     { doubled, SGD, "replay_to_c: no C can be written yet for Twice, which computes" },
     { waiting, SGD, "replay_to_c: no C can be written yet for exponential_, which calls" },
+    { cut, SGD, "replay_to_c: no C can be written yet for trunc_normal_, which " },
+    { whole, SGD, "replay_to_c: no C can be written yet for randint, which " },
 };
 
 START_TEST(test_refused) {
