@@ -184,13 +184,14 @@ START_TEST(test_weights_beside) {
     scratch_begin();
     training t;
     rg_replay *r = recorded(&t, product, SGD);
-    ck_ok(r && rg_replay_to_c(r, scratch("step.c"), .parameters = RG_LIST(t.w),
-                              .weights = RG_FROM_CALLER));
+    ck_ok(r
+          && rg_replay_to_c(r, scratch("step.c"), .parameters = RG_LIST(t.w),
+                            .weights = RG_FROM_CALLER));
     ck_assert_int_eq(scratch_files(), 1);
     const char *paths[] = { "step.c", "step" };
     for (int i = 0; i < 2; i++) {
-        ck_ok(rg_replay_to_c(r, scratch(paths[i]), .parameters = RG_LIST(t.w),
-                             .weights = RG_BESIDE));
+        ck_ok(
+            rg_replay_to_c(r, scratch(paths[i]), .parameters = RG_LIST(t.w), .weights = RG_BESIDE));
         char bytes[64];
         FILE *f = fopen(scratch("step.weights"), "rb");
         ck_assert(f && fread(bytes, 1, sizeof bytes, f) == sizeof(float[6]));
