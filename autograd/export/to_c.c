@@ -5,10 +5,12 @@
 #include "to_c.h"
 #include "c_calls.h"
 #include "c_memory.h"
+#include "tensor/files/crc32.h"
 #include "tensor/files/file.h"
 #include "tensor/handle.h"
 #include "tensor/messages/callback.h"
 #include "tensor/observer.h"
+#include "tensor/shape.h"
 #include "tensor/text/text.h"
 
 #include <ctype.h>
@@ -25,6 +27,7 @@ typedef struct {
     /* The path of the binary file with the parameters, and its name in its folder. */
     const char *weights_path, *weights_name;
     c_memory memory;
+    char *parameters; /* The parameters as they are in the step's memory, with zeros in the gaps. */
 } c_file;
 
 static int c_region_of(const c_file *f, const rg_tensor *t) {
@@ -132,6 +135,30 @@ static void add_more_outputs(c_file *f) {
     }
 }
 
+/* Adds a line for each tensor of a list, with its name and a number, of which `first` is the first.
+ */
+static void add_tensors(c_file *f, rg_list list, const char *name, int first) {
+    for (int i = 0; i < list.n; i++)
+        rgi_text_add(&f->text, " *     %s%d: %s %s at byte %lld\n", name, first + i,
+                     rgi_c_type((rg_dtype)list.v[i]->dtype), RG_SHAPE_TEXT(list.v[i]),
+                     (long long)offset_of(f, list.v[i]));
+}
+
+/* Adds the shapes of all tensors that the caller knows, and a checksum of the parameters. */
+static void add_shapes(c_file *f) {
+    const rg_replay_to_c_options *o = f->o;
+    rg_tensor *y = o->output;
+    if (o->parameters.n || o->inputs.n || y != RG_NONE || o->more_outputs.n)
+        rgi_text_add(&f->text, " *\n * These tensors are in the memory:\n");
+    add_tensors(f, o->parameters, "parameter", 0);
+    add_tensors(f, o->inputs, "input", 0);
+    add_tensors(f, (rg_list){ y != RG_NONE, &y }, "output", 0);
+    add_tensors(f, o->more_outputs, "output", 1);
+    if (f->memory.parameters)
+        rgi_text_add(&f->text, " *\n * The parameters had the CRC-32 0x%08x.\n",
+                     rgi_crc32(0, f->parameters, (size_t)f->memory.parameters));
+}
+
 static void add_head(c_file *f) {
     const k_trace *t = &f->l->trace;
     rgi_text_add(&f->text,
@@ -151,6 +178,7 @@ static void add_head(c_file *f) {
                      " *\n * The caller copies the parameters to the first %s_PARAMETERS bytes of "
                      "the\n * memory, before the first step.\n",
                      f->capitals);
+    add_shapes(f);
     rgi_text_add(&f->text, " */\n");
 }
 
@@ -196,8 +224,22 @@ static void add_self_test(c_file *f) {
     rgi_text_add(&f->text, "    }\n    return 0;\n}\n#endif\n");
 }
 
+/* Sets f->parameters. Returns false if memory ran out. */
+static bool copy_parameters(c_file *f) {
+    f->parameters = rgi_scope_alloc((size_t)f->memory.parameters + 1);
+    if (!f->parameters)
+        return false;
+    memset(f->parameters, 0, (size_t)f->memory.parameters);
+    for (int i = 0; i < f->o->parameters.n; i++) {
+        const int region = c_region_of(f, f->o->parameters.v[i]);
+        const k_region *r = &f->l->trace.regions[region];
+        memcpy(f->parameters + f->memory.offset[region], r->begin, r->bytes);
+    }
+    return true;
+}
+
 static bool make_c_text(c_file *f) {
-    if (!rgi_c_memory_plan(&f->memory, f->l, f->o))
+    if (!rgi_c_memory_plan(&f->memory, f->l, f->o) || !copy_parameters(f))
         return false;
     add_head(f);
     if (!rgi_c_loops_add(&f->text, function, &f->l->trace))
@@ -315,24 +357,11 @@ static bool name_weights(c_file *f, const char *path) {
     return true;
 }
 
-/* Writes the parameters as they are in the step's memory, with zeros in the gaps. */
-static void write_parameters(const c_file *f, rg_writer *w) {
-    uint64_t at = 0;
-    for (int i = 0; i < f->o->parameters.n; i++) {
-        const size_t region = (size_t)c_region_of(f, f->o->parameters.v[i]);
-        const k_region *r = &f->l->trace.regions[region];
-        for (; at < (uint64_t)f->memory.offset[region]; at++)
-            rgi_write(w, "", 1);
-        rgi_write(w, r->begin, r->bytes);
-        at += r->bytes;
-    }
-}
-
 static bool write_beside(const c_file *f) {
     rg_writer w;
     if (!rgi_writer_begin(&w, function, f->weights_path))
         return false;
-    write_parameters(f, &w);
+    rgi_write(&w, f->parameters, (size_t)f->memory.parameters);
     return rgi_writer_end(&w);
 }
 
