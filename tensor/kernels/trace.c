@@ -801,7 +801,10 @@ static k_function *trace_choose(const void *row, k_function *loop, const char *t
     }
     if (strcmp(table, "kind->loops") == 0) {
         const k_reduction *k = K_HOLDER(k_reduction, loops, row, dtype);
-        trace_with(&reduce_loop_of, NULL, k->name, dtype, false, 2, loop);
+        /* For some dtypes, other reductions have the loops of sums. */
+        const bool is_sum = k->loops[dtype][0] == k_sums.loops[dtype][0];
+        const char *name = is_sum ? k_sums.name : k->name;
+        trace_with(&reduce_loop_of, NULL, name, dtype, false, 2, loop);
         reduce_loop_of.reads = &k_reduce_block_struct;
         return (k_function *)trace_reduce;
     }

@@ -1,7 +1,8 @@
 /*
  * test_lower.c: recorded steps as lists of calls of loops. The calls of each op's samples, forward
- * and backward, must compute what the step computes.
+ * and backward, must compute what the step computes, and there must be a text of their loops.
  */
+#include "autograd/export/c_calls.h"
 #include "autograd/replay/lower.h"
 #include "derive.h"
 #include "tests/test.h"
@@ -33,18 +34,22 @@ static void step_of_op(void *context) {
 }
 
 /* Adds 1 to *count if the sample is lowered. A sample that can't be recorded doesn't count. */
-static void lower_sample(const rg_op *op, const rg_sample *sample, int *count) {
+static void lower_sample(const rg_op *op, const rg_sample *sample, rg_dtype dtype, int *count) {
     RG_SCOPE();
     op_step s = { .op = op, .sample = sample };
-    s.n = derive_inputs(sample->inputs, RG_FLOAT32, s.in);
+    s.n = derive_inputs(sample->inputs, dtype, s.in);
     rg_replay *r = s.n < 0 ? NULL : rg_record(step_of_op, &s);
     if (!r) {
         rg_error_clear();
         return;
     }
     rg_lowered lowered;
+    rg_text text = { 0 };
     ck_assert_msg(rgi_replay_lower(r, (rg_list){ 0 }, &lowered), "%s of %s: %s", op->name,
                   sample->inputs, rg_error());
+    ck_assert_msg(rgi_c_loops_add(&text, "step", &lowered.trace), "%s of %s: %s", op->name,
+                  sample->inputs, rg_error());
+    rgi_text_free(&text);
     rgi_lowered_free(&lowered);
     rg_replay_free(r);
     *count += 1;
@@ -54,9 +59,10 @@ START_TEST(test_every_op) {
     int count = 0;
     for (int i = 0; i < rgi_n_ops; i++)
         for (const rg_sample *s = rgi_ops[i]->samples; s && s->inputs; s++)
-            lower_sample(rgi_ops[i], s, &count);
+            for (int double_too = 0; double_too < 2; double_too++)
+                lower_sample(rgi_ops[i], s, double_too ? RG_FLOAT64 : RG_FLOAT32, &count);
     printf("lower: %d samples of ops are lowered\n", count);
-    ck_assert_int_ge(count, 1000);
+    ck_assert_int_ge(count, 2000);
 }
 END_TEST
 
