@@ -28,8 +28,8 @@ static void read_by_program(rg_thread *me) {
         me->failures.read = me->failures.all;
 }
 
-/* Returns whether the program has set a handler, and the thread isn't inside a call of it. */
-static bool has_handler(const rg_thread *me) { return on_error && !me->handling; }
+/* Returns whether the program's handler is told of failures: not inside it, nor in an attempt. */
+static bool has_handler(const rg_thread *me) { return on_error && !me->handling && !me->aside; }
 
 /* Calls the program's handler, if it has set one, with the message `line`. A failure inside the
  * handler neither calls the handler again nor replaces the thread's error. But the handler may
@@ -41,7 +41,7 @@ static void call_handler(rg_thread *me, rg_code code, const char *line, bool sta
     const rg_failure failure = me->failure;
     const rg_failure_count failures = me->failures;
     const char *as = rgi_named_as;
-    if (!handler || me->handling)
+    if (!handler || !has_handler(me))
         return;
     rgi_named_as = NULL;
     me->failure.told = true; /* Set before the call, since the handler may end the program. */
@@ -168,6 +168,8 @@ void rgi_bring_failure_back(const rg_failure *aside) {
     if (!rgi_failed())
         rgi_this.failures = aside->count;
     rgi_this.aside--;
+    if (rgi_failed() && rgi_this.failure.unread)
+        call_handler(&rgi_this, rgi_this.failure.code, rgi_this.failure.message, true);
     rgi_restore_failure(aside);
     rgi_abort_if_asked();
 }

@@ -174,6 +174,28 @@ START_TEST(test_again) {
 }
 END_TEST
 
+/* Nothing that compiling tries, such as a look for the file of an earlier call, is a failure. */
+static int handled;
+static void count_failure(rg_code code, const char *message) {
+    (void)code;
+    (void)message;
+    handled++;
+}
+
+START_TEST(test_error_handler) {
+    begin();
+    training t;
+    rg_replay *r = recorded(&t, true);
+    ck_ok(r);
+    rg_on_error(count_failure);
+    ck_ok(rg_replay_compile(r) && rg_replay_run(r));
+    rg_on_error(NULL);
+    ck_assert_int_eq(handled, 0);
+    end(&t, r);
+    scratch_end();
+}
+END_TEST
+
 /* Without a compiler, or a folder for its files, the step runs as before. */
 START_TEST(test_without_compiler) {
     begin();
@@ -299,6 +321,6 @@ START_TEST(test_wrong_arguments) {
 }
 END_TEST
 
-RG_TESTS(compiled, test_training, test_wrong_index, test_other_data, test_again,
+RG_TESTS(compiled, test_training, test_wrong_index, test_other_data, test_again, test_error_handler,
          test_without_compiler, test_without_memory, test_failing_files, test_wrong_compiler,
          test_wrong_arguments)

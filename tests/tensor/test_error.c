@@ -184,6 +184,31 @@ static void handler(rg_code code, const char *message) {
     snprintf(handled_text, sizeof handled_text, "%s", message);
 }
 
+/* The handler isn't told of a failure that is handled in an attempt, and is told once, afterwards,
+ * of one that an attempt leaves. */
+START_TEST(test_a_handler_and_attempts) {
+    rg_failure aside, inner;
+    rg_on_error(handler);
+    rgi_set_failure_aside(&aside);
+    ck_assert(!rg_eye(-1, 5));
+    rgi_forget_failure();
+    rgi_bring_failure_back(&aside);
+    ck_assert(!handled && !rg_error_code());
+    rgi_set_failure_aside(&aside);
+    rgi_set_failure_aside(&inner);
+    ck_assert(!rg_eye(-1, 5));
+    rgi_bring_failure_back(&inner);
+    ck_assert_int_eq(handled, 0);
+    rgi_bring_failure_back(&aside);
+    ck_assert_int_eq(handled, 1);
+    ck_assert_str_eq(handled_text, rg_error_peek());
+    ck_assert(strstr(handled_text, "eye") && !rgi_this.failure.unread);
+    rg_error_clear();
+    rg_on_error(NULL);
+    handled = 0;
+}
+END_TEST
+
 static void failing_handler(rg_code code, const char *message) {
     handler(code, message);
     ck_assert_int_lt(handled, 10);
@@ -426,10 +451,10 @@ START_TEST(test_errors_belong_to_the_thread) {
 END_TEST
 
 RG_TESTS(error, test_the_first_unread_failure_stays, test_failures_aside,
-         test_a_handler_that_comes_later, test_message_and_code, test_the_outermost_name,
-         test_no_name_comes_twice, test_long_messages_are_cut, test_warnings_come_once_a_place,
-         test_warnings_are_printed, test_long_warnings, test_a_warning_handler_that_fails,
-         test_null_is_silent, test_a_handler_that_fails, test_a_handler_that_clears,
-         test_a_handler_that_clears_and_fails,
+         test_a_handler_and_attempts, test_a_handler_that_comes_later, test_message_and_code,
+         test_the_outermost_name, test_no_name_comes_twice, test_long_messages_are_cut,
+         test_warnings_come_once_a_place, test_warnings_are_printed, test_long_warnings,
+         test_a_warning_handler_that_fails, test_null_is_silent, test_a_handler_that_fails,
+         test_a_handler_that_clears, test_a_handler_that_clears_and_fails,
          test_failing_without_a_sentence, test_long_messages, test_handler,
          test_errors_belong_to_the_thread)
