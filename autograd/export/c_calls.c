@@ -22,6 +22,19 @@ static void add_c_number(rg_text *text, double x) {
         rgi_text_add(text, "%a", x);
 }
 
+/* The difference between the values that an argument has in two neighbouring calls: between whole
+ * numbers, or in bytes between addresses. The calls of a run differ by such differences alone. */
+typedef int64_t place_step;
+
+static void add_c_whole(rg_text *text, int64_t x, place_step step) {
+    if (x == INT64_MIN)
+        rgi_text_add(text, "INT64_MIN");
+    else
+        rgi_text_add(text, "%lld", (long long)x);
+    if (step)
+        rgi_text_add(text, " + i * (%lld)", (long long)step);
+}
+
 /* Adds the address of an element. */
 static void add_element(rg_text *text, const k_value *v) {
     const rg_dtype dtype = v->dtype;
@@ -29,13 +42,9 @@ static void add_element(rg_text *text, const k_value *v) {
     if (rgi_is_float(dtype))
         add_c_number(text, rgi_load_f64(&v->bits, dtype));
     else
-        rgi_text_add(text, "%lld", (long long)rgi_load_i64(&v->bits, dtype));
+        add_c_whole(text, rgi_load_i64(&v->bits, dtype), 0);
     rgi_text_add(text, " }");
 }
-
-/* The amount by which an argument grows from one call to the next in a series: a difference
- * of whole numbers, or of addresses in bytes. */
-typedef int64_t place_step;
 
 /* Adds an address in the step's memory, as a char * if is_char, and else as a void *. In a for
  * loop, the address grows by `step` bytes in each iteration. */
@@ -48,15 +57,6 @@ static void add_c_place(const c_calls *c, const k_value *v, place_step step, boo
     if (step)
         rgi_text_add(c->text, " + i * (%lld)", (long long)step);
     rgi_text_add(c->text, "%s", is_char ? "" : ")");
-}
-
-static void add_c_whole(rg_text *text, int64_t x, place_step step) {
-    if (x == INT64_MIN)
-        rgi_text_add(text, "INT64_MIN");
-    else
-        rgi_text_add(text, "%lld", (long long)x);
-    if (step)
-        rgi_text_add(text, " + i * (%lld)", (long long)step);
 }
 
 /* Adds a number, a NULL, an element or a loop, which is an argument or lies in an array or a
