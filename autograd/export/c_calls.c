@@ -22,11 +22,11 @@ static void add_c_number(rg_text *text, double x) {
         rgi_text_add(text, "%a", x);
 }
 
-/* The difference between the values that an argument has in two neighbouring calls: between whole
- * numbers, or in bytes between addresses. The calls of a run differ by such differences alone. */
-typedef int64_t place_step;
+/* The amount by which an argument grows from one call to the next in a series of similar calls: a
+ * difference of whole numbers, or of addresses in bytes. */
+typedef int64_t value_step;
 
-static void add_c_whole(rg_text *text, int64_t x, place_step step) {
+static void add_c_whole(rg_text *text, int64_t x, value_step step) {
     if (x == INT64_MIN)
         rgi_text_add(text, "INT64_MIN");
     else
@@ -48,7 +48,7 @@ static void add_element(rg_text *text, const k_value *v) {
 
 /* Adds an address in the step's memory, as a char * if is_char, and else as a void *. In a for
  * loop, the address grows by `step` bytes in each iteration. */
-static void add_c_place(const c_calls *c, const k_value *v, place_step step, bool is_char) {
+static void add_c_place(const c_calls *c, const k_value *v, value_step step, bool is_char) {
     const char *cast = is_char ? "" : "(void *)(";
     if (c->offset)
         rgi_text_add(c->text, "%sm + %lld", cast, (long long)(c->offset[v->region] + v->offset));
@@ -61,7 +61,7 @@ static void add_c_place(const c_calls *c, const k_value *v, place_step step, boo
 
 /* Adds a number, a NULL, an element or a loop, which is an argument or lies in an array or a
  * struct. */
-static void add_c_value(rg_text *text, const k_value *v, place_step step) {
+static void add_c_value(rg_text *text, const k_value *v, value_step step) {
     char loop[K_LOOP_NAME];
     switch (v->kind) {
     case K_PLACE:
@@ -103,7 +103,7 @@ enum { MOST_DEEP = 8 };
 /* Adds the arguments of a call. steps[i] belongs to value i; if the call isn't one of a run,
  * `steps` is NULL. If `as_parameters` is true, the places are p0, p1, .. in the order of the
  * values. */
-static void add_arguments(const c_calls *c, const k_traced_call *call, const place_step steps[],
+static void add_arguments(const c_calls *c, const k_traced_call *call, const value_step steps[],
                           bool as_parameters) {
     const k_value *v = c->trace->values + call->first;
     bool first = true, in_chars[MOST_DEEP] = { false };
@@ -139,7 +139,7 @@ enum { MOST_VALUES = 160 };
  * steps[i] to the difference of value i. If the step's memory isn't one block, addresses in two
  * regions have no fixed distance, and the calls must have the same regions. */
 static bool differ_by_places(const c_calls *c, const k_traced_call *a, const k_traced_call *b,
-                             place_step steps[MOST_VALUES]) {
+                             value_step steps[MOST_VALUES]) {
     const k_trace *t = c->trace;
     if (strcmp(a->loop, b->loop) != 0 || a->function != b->function || a->count != b->count
         || a->count > MOST_VALUES)
@@ -165,9 +165,9 @@ static bool differ_by_places(const c_calls *c, const k_traced_call *a, const k_t
  * `last`: calls that differ by the same steps, and that are of one kind if there are kinds. Sets
  * steps[] if the series has more than one call. */
 static size_t run_length(const c_calls *c, size_t first, size_t last,
-                         place_step steps[MOST_VALUES]) {
+                         value_step steps[MOST_VALUES]) {
     const k_trace *t = c->trace;
-    place_step next[MOST_VALUES];
+    value_step next[MOST_VALUES];
     size_t n = 1;
     while (first + n < last && (!c->kind || c->kind[first + n] == c->kind[first])
            && differ_by_places(c, &t->calls[first + n - 1], &t->calls[first + n], next)) {
@@ -181,7 +181,7 @@ static size_t run_length(const c_calls *c, size_t first, size_t last,
 }
 
 /* Adds the call number i as a call of its kind's function. */
-static void add_kind_call(const c_calls *c, size_t i, const place_step steps[]) {
+static void add_kind_call(const c_calls *c, size_t i, const value_step steps[]) {
     const k_traced_call *call = &c->trace->calls[i];
     const k_value *v = c->trace->values + call->first;
     rgi_text_add(c->text, "    call%d(f", c->kind[i]);
@@ -196,14 +196,14 @@ static void add_kind_call(const c_calls *c, size_t i, const place_step steps[]) 
 /* Adds the call number i as a call of its loop. K_CALL, which the text of loops defines, makes a
  * block of it, so that compilers use the same stack for the arrays and structs among the arguments
  * of different calls. */
-static void add_loop_call(const c_calls *c, size_t i, const place_step steps[]) {
+static void add_loop_call(const c_calls *c, size_t i, const value_step steps[]) {
     rgi_text_add(c->text, "    K_CALL(%s(", c->trace->calls[i].loop);
     add_arguments(c, &c->trace->calls[i], steps, false);
     rgi_text_add(c->text, "));\n");
 }
 
 void rgi_c_calls_add(const c_calls *c, size_t first, size_t last) {
-    place_step steps[MOST_VALUES];
+    value_step steps[MOST_VALUES];
     for (size_t i = first; i < last;) {
         const size_t n = run_length(c, i, last, steps);
         if (n > 1)
