@@ -242,7 +242,7 @@ int rgi_c_call_kinds(const k_trace *t, int kind[], size_t first[]) {
     return n;
 }
 
-void rgi_c_calls_define(const c_calls *c, size_t call, int pointer) {
+void rgi_c_calls_define(const c_calls *c, size_t call, int loop_index) {
     const k_traced_call *of = &c->trace->calls[call];
     int places = 0;
     rgi_text_add(c->text,
@@ -252,8 +252,8 @@ void rgi_c_calls_define(const c_calls *c, size_t call, int pointer) {
         if (c->trace->values[of->first + i].kind == K_PLACE)
             rgi_text_add(c->text, ", char *p%d", places++);
     rgi_text_add(c->text, ") {\n");
-    if (pointer >= 0)
-        rgi_text_add(c->text, "    ((__typeof__(&%s))f[%d])(", of->loop, pointer);
+    if (loop_index >= 0)
+        rgi_text_add(c->text, "    ((__typeof__(&%s))f[%d])(", of->loop, loop_index);
     else
         rgi_text_add(c->text, "    %s(", of->loop);
     add_arguments(c, of, NULL, true);

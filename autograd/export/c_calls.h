@@ -8,8 +8,9 @@
 
 /* The text to which calls are added, and the trace that has noted them. In the text, region i of
  * the trace begins at the address m + offset[i] or, if `offset` is NULL, at r[i]. If `kind` is
- * NULL, calls are calls of loops. Otherwise call i is a call of a function that rgi_c_calls_define
- * has added for the kind number kind[i]; its arguments are the array f and the places. */
+ * NULL, each call is written as a call of its loop. Otherwise call i is written as a call of the
+ * function that rgi_c_calls_define has added for the kind number kind[i]. The arguments of this
+ * function are f, the array of the library's loops, and the addresses that the call uses. */
 typedef struct c_calls {
     rg_text *text;
     const k_trace *trace;
@@ -28,5 +29,5 @@ void rgi_c_calls_add(const c_calls *c, size_t first, size_t last);
  * places in memory. Sets first[k] to the first call of kind k. Returns the number of kinds. */
 int rgi_c_call_kinds(const k_trace *t, int kind[], size_t first[]);
 /* Adds the function for the calls of the same kind as this one. The function calls the loop by its
- * name or, if `pointer` isn't negative, by the pointer f[pointer]. */
-void rgi_c_calls_define(const c_calls *c, size_t call, int pointer);
+ * name or, if loop_index isn't negative, by the address f[loop_index]. */
+void rgi_c_calls_define(const c_calls *c, size_t call, int loop_index);

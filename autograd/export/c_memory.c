@@ -8,11 +8,10 @@
 #include "autograd/replay/plan.h"
 #include "tensor/memory.h"
 
-/* The alignment in bytes of regions: of large ones a cache line, of the others the largest
- * element's. */
+/* The alignment in bytes: LINE for regions of LINE bytes and more, ELEMENT for smaller ones. */
 enum { LINE = 64, ELEMENT = 8 };
 
-/* Gives region i a place of its own, at the end. */
+/* Places region i behind all memory that is placed already, unless the region has a place. */
 static void place_region(c_memory *m, const rg_lowered *l, int i, int64_t alignment) {
     if (m->offset[i] >= 0)
         return;
@@ -25,8 +24,8 @@ static bool begins_empty(const rg_lowered *l, int i) {
     return (size_t)i >= l->n || l->known[i].computed;
 }
 
-/* Places the regions that have values between the steps: first the parameters, without gaps between
- * those of one dtype. */
+/* Places the regions whose values last from one step to the next, and the inputs. The parameters
+ * come first, without gaps between neighbours of one dtype. */
 static void place_lasting(c_memory *m, const rg_lowered *l, const rg_replay_to_c_options *o) {
     for (int i = 0; i < o->parameters.n; i++) {
         const rg_tensor *t = o->parameters.v[i];
@@ -75,7 +74,7 @@ static void find_lives(region_lives *r, const c_memory *m, const rg_lowered *l,
         use_region(r, m, l, rgi_lowered_region(l, o->more_outputs.v[i]->storage), t->n_calls);
 }
 
-/* Places the regions that have lives behind those that have places. */
+/* Places the regions that have lives. Their memory begins where that of the other regions ends. */
 static bool place_lives(c_memory *m, const region_lives *r, size_t n_regions) {
     rg_plan plan = { .lives = r->lives, .n_lives = r->n };
     const size_t most = rgi_plan_most(r->lives, r->n);

@@ -7,8 +7,8 @@
 #include "autograd/replay/lower.h"
 
 /* The plan. offset[i] is the offset of region i of the lowered step in the memory, or -1 if the
- * step doesn't use the region. The first `parameters` of the memory's bytes are the parameters, and
- * `most` of the bytes have values that are still needed at one time. */
+ * step doesn't use the region. `bytes` is the size of the memory. Its first `parameters` bytes are
+ * the parameters. `most` is the largest number of bytes that are in use at one time. */
 typedef struct c_memory {
     int64_t *offset, bytes, parameters, most;
 } c_memory;

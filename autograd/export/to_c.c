@@ -10,6 +10,7 @@
 #include "tensor/handle.h"
 #include "tensor/messages/callback.h"
 #include "tensor/observer.h"
+#include "tensor/storage.h"
 #include "tensor/shape.h"
 #include "tensor/text/text.h"
 
@@ -36,7 +37,8 @@ static int c_region_of(const c_file *f, const rg_tensor *t) {
 
 /* ---- the file ----------------------------------------------------------------------------- */
 
-/* Adds the values with which a region begins, as 32-bit words. Returns the number of words. */
+/* Adds the values that a region has before the first step, as 32-bit words. Returns the number of
+ * words. `before` is the number of words that were added before, for the line breaks. */
 static size_t add_words(c_file *f, size_t region, size_t before) {
     const k_region *r = &f->l->trace.regions[region];
     const size_t words = (r->bytes + 3) / 4;
@@ -253,7 +255,7 @@ static bool make_c_text(c_file *f) {
     return !f->text.failed;
 }
 
-/* Returns whether s can begin a name in C. */
+/* Returns whether s can begin a name in C, and fits in the field `capitals` of c_file. */
 static bool is_name(const char *s) {
     if (!s || !(isalpha((unsigned char)*s) || *s == '_'))
         return false;
@@ -269,6 +271,19 @@ static bool is_contiguous_given(rg_tensor *t, const char *what) {
     return true;
 }
 
+/* Checks that no parameter is a part of a larger tensor's memory: NAME_PARAMETERS would have the
+ * bytes of the whole memory. */
+static bool fill_their_memory(rg_list parameters) {
+    for (int i = 0; i < parameters.n; i++) {
+        const rg_tensor *t = parameters.v[i];
+        RG_FAIL_VALUE_IF(rgi_bytes_of(t) != t->storage->bytes, function,
+                         "parameters[%d] is a part of a larger tensor's memory; before recording, "
+                         "give it memory of its own: rg_set_data(p, rg_clone(p))",
+                         i);
+    }
+    return true;
+}
+
 /* Returns whether two tensors have bytes in common. Requires that both are contiguous. */
 static bool c_overlap(const rg_tensor *a, const rg_tensor *b) {
     const char *a_end = a->data + (size_t)a->numel * rgi_sizeof((rg_dtype)a->dtype);
@@ -276,7 +291,7 @@ static bool c_overlap(const rg_tensor *a, const rg_tensor *b) {
     return a->data < b_end && b->data < a_end;
 }
 
-/* Checks that inputs and parameters have memory of their own. */
+/* Fails if two inputs, two parameters, or an input and a parameter share memory. */
 static bool are_apart(const rg_replay_to_c_options *o) {
     for (int i = 0; i < o->inputs.n; i++) {
         for (int k = 0; k < i; k++)
@@ -307,7 +322,8 @@ static bool are_given(const rg_replay_to_c_options *o) {
     return are_contiguous_given(o->inputs, "an input")
            && are_contiguous_given(o->parameters, "a parameter")
            && (o->output == RG_NONE || is_contiguous_given(o->output, "the output"))
-           && are_contiguous_given(o->more_outputs, "an output") && are_apart(o);
+           && are_contiguous_given(o->more_outputs, "an output") && are_apart(o)
+           && fill_their_memory(o->parameters);
 }
 
 /* Checks where the parameters' values are to be. */

@@ -21,7 +21,8 @@ typedef struct RG_OPTIONS rg_replay_to_c_options {
      * the function NAME_step. */
     rg_list inputs RG_DEFAULT({});
     /* The tensors whose memory comes first, such as the parameters of a model in state_dict's
-     * order. Inputs and parameters must not share memory. */
+     * order. None may be a part of a larger tensor's memory, and inputs and parameters must not
+     * share memory with each other. */
     rg_list parameters RG_DEFAULT({});
     /* The tensor that the step computes for its caller, such as the loss. NAME_step returns the
      * address of its elements. */
@@ -33,10 +34,10 @@ typedef struct RG_OPTIONS rg_replay_to_c_options {
     RG_ONE_OF(rg_weights_place) weights RG_DEFAULT(RG_IN_FILE);
 } rg_replay_to_c_options;
 
-/* Writes the recorded step to a C99 file, which does what rg_replay_run does, with the bits that it
- * has in the first instruction set (REGARD_CPU=sse2 on x86-64). The file allocates no memory. It
- * calls memcpy and its like, and for a few elementwise functions libm (docs/export.md lists them).
- * It declares
+/* Writes the recorded step to a file in C99 with extensions that GCC and Clang share. The file
+ * computes what rg_replay_run computes in the first instruction set (REGARD_CPU=sse2 on x86-64),
+ * bit for bit. It allocates no memory. It calls memcpy and its like, and for a few elementwise
+ * functions libm (docs/export.md lists them). It declares
  *
  *     NAME_BYTES                        the size of the memory for parameters and all else
  *     NAME_PARAMETERS                   the size of the parameters, which come first, without gaps
@@ -57,17 +58,19 @@ typedef struct RG_OPTIONS rg_replay_to_c_options {
  *
  * With -DNAME_SELF_TEST the file is a program, which makes three steps on the present inputs, and
  * prints the output after each. It reads parameters that aren't in the file from its standard
- * input. The checks of values
- * that a run makes, such as of indices, aren't in the file: its inputs must be valid. Numbers that
- * aren't in tensors, such as the learning rate, stay as they are when the file is written.
+ * input.
+ *
+ * The checks of values that a run makes, such as of indices, aren't in the file: its inputs must be
+ * valid. Numbers that aren't in tensors, such as the learning rate, stay as they are when the file
+ * is written. An optimizer's count of steps, its moments and the state of a random generator are in
+ * the memory.
  *
  * A step may consist of the library's operations, forward and backward, of steps of all optimizers
- * but Muon and LBFGS, and of uniform, normal and Bernoulli random numbers. Anything else is refused
- * with its name, such as an op of the program that computes without the library's functions. An
- * optimizer's count of steps and its moments are in the memory, too, and so is the state of a
- * random generator. To find the calls of the step's loops, the function repeats the step on the
- * recording's own tensors, which get their elements and their gradients back; for graphs that have
- * saved a result of the step, it counts as a run. Returns false if it fails. */
+ * but Muon and LBFGS, of uniform and normal random numbers, and of dropout. Anything else is
+ * refused with its name, such as an op of the program that computes without the library's
+ * functions. To find the calls of the step's loops, the function repeats the step on its tensors,
+ * and then restores their elements and gradients. As after a run, a backward pass fails through a
+ * graph that has saved a result of the step. Returns false if it fails. */
 bool rg_replay_to_c_with(rg_replay *r, const char *path, rg_replay_to_c_options options);
 #define rg_replay_to_c(r, path, ...) \
     rg_replay_to_c_with(             \

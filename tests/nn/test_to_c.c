@@ -166,6 +166,8 @@ START_TEST(test_options) {
              RG_VALUE_ERROR, "replay_to_c: inputs[1] shares memory with parameters[0]");
     ck_fails(rg_replay_to_c(r, scratch("step.c"), .parameters = RG_LIST(t.w, rg_detach(t.w))),
              RG_VALUE_ERROR, "replay_to_c: parameters[1] shares memory with parameters[0]");
+    ck_fails(rg_replay_to_c(r, scratch("step.c"), .parameters = RG_LIST(rg_narrow(t.w, 0, 0, 1))),
+             RG_VALUE_ERROR, "replay_to_c: parameters[0] is a part of a larger tensor's memory");
     ck_fails(rg_replay_to_c(r, scratch("step.c"), .output = gone), RG_RELEASED, "replay_to_c: ");
     ck_fails(rg_replay_to_c(r, scratch("step.c"), .weights = RG_BESIDE), RG_VALUE_ERROR,
              "replay_to_c: RG_BESIDE needs the parameters whose values it is about");
