@@ -104,8 +104,8 @@ CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
 CHECKS  := run-tests test-names test-notebooks test-examples test-pages test-guide test-refused \
-           test-debugger test-literals test-wrong test-report test-one-file test-export \
-           test-parallel
+           test-debugger test-literals test-wrong test-report test-one-file test-loops \
+           test-export test-graphs test-parallel
 GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo one-file deps \
            size style fmt install uninstall clean sets musl arm64 windows mcu web musl-deps \
            arm64-deps windows-deps mcu-deps web-deps mpi-deps docs-deps write-docs \
@@ -507,9 +507,15 @@ test-wrong: $(STATIC)
 test-report: $(STATIC)
 	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" RUN="$(RUN)" tests/report/run $(BUILD)
 
-# The text of the loops, for files in C that the library writes.
+# The text of the loops, the steps that are written as C with it, and steps of random operations.
+# LONG=1 compiles the steps in more ways, and GRAPHS=10000 makes so many random ones.
+EXPORTING = CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" RUN="$(RUN)"
+test-loops: $(STATIC)
+	@$(EXPORTING) tests/export/loops $(BUILD)
 test-export: $(STATIC)
-	@CC="$(CC)" CFLAGS="$(CFLAGS)" LIBS="$(LIBS)" RUN="$(RUN)" tests/export/run $(BUILD)
+	@$(EXPORTING) LONG="$(LONG)" tests/export/run $(BUILD)
+test-graphs: $(STATIC)
+	@$(EXPORTING) tests/export/random $(BUILD) $(or $(GRAPHS),60)
 
 # A debugger stops at rg_fail where the library itself fails, and prints tensors and modules.
 test-debugger: $(BUILD)/examples/gpt2 all
