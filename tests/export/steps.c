@@ -459,6 +459,11 @@ static int write_step(const char *folder, int i, int n, rg_weights_place place) 
     rg_optim_free(m.optimizer);
     if (m.module)
         rg_module_free(m.module);
+    for (int k = 0; k < m.n; k++)
+        rg_drop(m.p[k]);
+    for (int k = 0; k < m.inputs; k++)
+        rg_drop(m.input[k]);
+    rg_drop(m.loss);
     return EXIT_SUCCESS;
 }
 
