@@ -246,6 +246,31 @@ bool rgi_recording_finds_gradients(const rg_replay *r) {
     return true;
 }
 
+/* Returns whether the leaf has a gradient after the step. Requires that the step changes it. */
+static bool leaves_gradient(const rg_replay *r, const rg_node *leaf) {
+    bool leaves = false;
+    for (size_t i = 0; i < r->n_entries; i++) {
+        const noted_leaf *n = leaf_change_of(&r->entries[i]);
+        if (n && n->leaf == leaf)
+            leaves = n->g;
+    }
+    return leaves;
+}
+
+bool rgi_recording_knows_gradients(const rg_replay *r, const char *op) {
+    for (size_t i = 0; i < r->n_entries; i++) {
+        const noted_leaf *n = leaf_change_of(&r->entries[i]);
+        if (!n || !n->first || n->leaf->grad == n->sum)
+            continue;
+        RG_FAIL_IF(n->leaf->grad, op,
+                   "the step adds to a gradient that the program has set since the step was "
+                   "recorded; remove it first, or record the step again");
+        RG_FAIL_IF(leaves_gradient(r, n->leaf), op,
+                   "the step adds to a gradient that the program has removed; run the step first");
+    }
+    return true;
+}
+
 rg_tensor **rgi_recording_takes_gradients(const rg_replay *r) {
     rg_tensor **grads = rgi_alloc((r->n_entries + 1) * sizeof *grads, RG_MEM_OTHER);
     for (size_t i = 0; grads && i < r->n_entries; i++) {

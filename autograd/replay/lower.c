@@ -274,6 +274,8 @@ static bool lower_from(rg_replay *r, rg_list inputs, rg_lowered *l) {
 
 /* Lowers the step. Afterwards the leaves have the same gradients as before. */
 static bool lower_alone(rg_replay *r, rg_list inputs, rg_lowered *l) {
+    if (!rgi_recording_knows_gradients(r, name))
+        return false;
     rg_tensor **grads = rgi_recording_takes_gradients(r);
     if (!grads)
         return false;

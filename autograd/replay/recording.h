@@ -222,6 +222,9 @@ bool rgi_recording_finds_gradients(const rg_replay *r);
  * repetition would write the sum to other memory than a call of the step. */
 bool rgi_recording_suits_gradients(const rg_replay *r);
 
+/* Fails and returns false if the step adds to a gradient, and the program has set another one or
+ * removed it since. A repetition would then compute something else than the next one. */
+bool rgi_recording_knows_gradients(const rg_replay *r, const char *op);
 /* Returns the gradients of the leaves whose gradients the entries change, an element for each
  * entry, and takes references to them. Returns NULL if memory ran out.
  * rgi_recording_puts_gradients_back makes them the leaves' gradients again, and frees the list. */

@@ -278,6 +278,29 @@ START_TEST(test_gradients_stay) {
 }
 END_TEST
 
+static void add_gradient(void *x) { rg_backward(rg_sum(rg_square(x))); }
+
+/* A step that adds to a gradient isn't written while another gradient is there, or none. */
+START_TEST(test_gradient_set_later) {
+    RG_SCOPE();
+    scratch_begin();
+    rg_tensor *x = rg_requires_grad_(rg_ones(3), true);
+    rg_replay *r = rg_record(add_gradient, x);
+    ck_ok(r);
+    ck_ok(rg_replay_to_c(r, scratch("step.c")));
+    rg_set_grad(x, rg_ones(3));
+    ck_fails(rg_replay_to_c(r, scratch("step.c")), RG_RUNTIME_ERROR,
+             "replay_to_c: the step adds to a gradient that the program has set");
+    rg_set_grad(x, RG_NONE);
+    ck_fails(rg_replay_to_c(r, scratch("step.c")), RG_RUNTIME_ERROR,
+             "replay_to_c: the step adds to a gradient that the program has removed");
+    ck_ok(rg_replay_run(r));
+    ck_ok(rg_replay_to_c(r, scratch("step.c")));
+    rg_replay_free(r);
+    scratch_end();
+}
+END_TEST
+
 static bool writes_a_step(void) {
     training t;
     rg_replay *r = recorded(&t, product, ADAM);
@@ -336,5 +359,5 @@ START_TEST(test_beside_threads) {
 END_TEST
 
 RG_TESTS(to_c, test_refused, test_computed_numbers, test_options, test_weights_beside,
-         test_unchanged, test_new_moments, test_gradients_stay, test_without_memory,
-         test_without_files, test_beside_threads)
+         test_unchanged, test_new_moments, test_gradients_stay, test_gradient_set_later,
+         test_without_memory, test_without_files, test_beside_threads)
