@@ -202,9 +202,158 @@ static void add_loop_call(const c_calls *c, size_t i, const value_step steps[]) 
     rgi_text_add(c->text, "));\n");
 }
 
+/* ---- chains of elementwise calls ------------------------------------------------------ */
+
+/* Elementwise calls that follow each other, of the same number of elements, become one loop, which
+ * makes all of them on one block of elements after the other. What a call reads of the results of
+ * calls before it then comes from the processor's first cache. The bits stay the same, since an
+ * element's result depends on nothing but the elements at its place. */
+enum { BLOCK = 256, LEAST_BLOCKS = 2, MOST_OPERANDS = 8, MOST_CHAINED = 32 };
+
+/* An elementwise call. Operand k begins at the value places[k], and its elements are steps[k] bytes
+ * apart. Value `count` is the number of elements. */
+typedef struct {
+    const k_traced_call *call;
+    const k_value *values;
+    int operands;
+    size_t places, steps, count;
+} c_map;
+
+/* Sets *m, and returns whether call i is elementwise and has many elements. */
+static bool find_map(const c_calls *c, size_t i, c_map *m) {
+    const k_traced_call *call = &c->trace->calls[i];
+    const k_value *v = c->trace->values + call->first;
+    *m = (c_map){ .call = call, .values = v, .places = 1 };
+    if (!strstr(call->loop, "_loop_") || call->count > MOST_VALUES || v[0].kind != K_BEGIN
+        || (c->by_pointer && c->by_pointer[c->kind[i]]))
+        return false;
+    while (v[m->places + (size_t)m->operands].kind != K_END)
+        m->operands++;
+    m->steps = m->places + (size_t)m->operands + 2;
+    m->count = m->steps + (size_t)m->operands + 1;
+    return m->operands <= MOST_OPERANDS && v[m->count].kind == K_INT64
+           && v[m->count].whole >= LEAST_BLOCKS * BLOCK;
+}
+
+/* The bytes that an operand uses: from `first` to before `last`, in a region or, if the step's
+ * memory is one block, in this block. */
+typedef struct {
+    int region;
+    int64_t first, last, step;
+} c_range;
+
+static c_range operand_range(const c_calls *c, const c_map *m, int operand) {
+    enum { LARGEST_ELEMENT = 8 };
+    const k_value *v = &m->values[m->places + (size_t)operand];
+    const int64_t step = m->values[m->steps + (size_t)operand].whole;
+    const int64_t first = v->offset + (c->offset ? c->offset[v->region] : 0);
+    const int64_t end = step * (m->values[m->count].whole - 1);
+    const int64_t apart = step < 0 ? -step : step;
+    const int64_t element = apart && apart < LARGEST_ELEMENT ? apart : LARGEST_ELEMENT;
+    return (c_range){ c->offset ? 0 : v->region, first + RG_MIN(end, 0),
+                      first + RG_MAX(end, 0) + element, step };
+}
+
+/* Returns whether two operands have no bytes in common, or the same elements at the same places. */
+static bool are_blockwise(const c_range *a, const c_range *b) {
+    const bool apart = a->region != b->region || a->last <= b->first || b->last <= a->first;
+    return apart || (a->first == b->first && a->step == b->step && a->step);
+}
+
+/* Returns whether call b can be made on each block right after call a. */
+static bool can_follow(const c_calls *c, const c_map *a, const c_map *b) {
+    if (a->values[a->count].whole != b->values[b->count].whole)
+        return false;
+    for (int i = 0; i < a->operands; i++)
+        for (int k = 0; k < b->operands; k++) {
+            if (a->values[a->places + (size_t)i].kind != K_PLACE
+                || b->values[b->places + (size_t)k].kind != K_PLACE)
+                continue;
+            const c_range of_a = operand_range(c, a, i), of_b = operand_range(c, b, k);
+            const bool read_only = i > 0 && k > 0;
+            if (!read_only && !are_blockwise(&of_a, &of_b))
+                return false;
+        }
+    return true;
+}
+
+/* A run of more calls than this isn't taken apart for a chain. */
+enum { SHORT_RUN = 3 };
+
+/* Returns whether call i can be in a chain. */
+static bool may_be_chained(const c_calls *c, size_t i, size_t last, c_map *m) {
+    value_step steps[MOST_VALUES];
+    return i < last && find_map(c, i, m) && run_length(c, i, last, steps) <= SHORT_RUN;
+}
+
+/* Returns how many calls from `first` on, and before `last`, are a chain. */
+static size_t chain_length(const c_calls *c, size_t first, size_t last) {
+    c_map before, next;
+    size_t n = 0;
+    bool fits = may_be_chained(c, first, last, &next);
+    while (fits) {
+        n++;
+        fits = n < MOST_CHAINED && may_be_chained(c, first + n, last, &next);
+        for (size_t i = first; i < first + n && fits; i++)
+            fits = find_map(c, i, &before) && can_follow(c, &before, &next);
+    }
+    return n;
+}
+
+/* Adds the call on n elements: on the block number i, if n is BLOCK, and else on the elements
+ * behind the last block. */
+static void add_block(const c_calls *c, const c_map *m, int64_t n) {
+    k_value values[MOST_VALUES];
+    value_step steps[MOST_VALUES] = { 0 };
+    const int64_t blocks = m->values[m->count].whole / BLOCK;
+    memcpy(values, m->values, m->call->count * sizeof *values);
+    values[m->count].whole = n;
+    for (int k = 0; k < m->operands; k++) {
+        const size_t place = m->places + (size_t)k;
+        const int64_t bytes = BLOCK * m->values[m->steps + (size_t)k].whole;
+        if (values[place].kind != K_PLACE)
+            continue;
+        if (n == BLOCK)
+            steps[place] = bytes;
+        else
+            values[place].offset += blocks * bytes;
+    }
+    const k_trace trace = { .values = values };
+    const c_calls block = { c->text, &trace, c->offset, NULL, NULL };
+    k_traced_call call = *m->call;
+    call.first = 0;
+    rgi_text_add(c->text, "    K_CALL(%s(", call.loop);
+    add_arguments(&block, &call, steps, false);
+    rgi_text_add(c->text, "));\n");
+}
+
+static void add_chain(const c_calls *c, size_t first, size_t n) {
+    c_map m;
+    find_map(c, first, &m);
+    const int64_t elements = m.values[m.count].whole;
+    rgi_text_add(c->text, "    for (int64_t i = 0; i < %lld; i++) {\n",
+                 (long long)(elements / BLOCK));
+    for (size_t i = first; i < first + n; i++) {
+        find_map(c, i, &m);
+        rgi_text_add(c->text, "    ");
+        add_block(c, &m, BLOCK);
+    }
+    rgi_text_add(c->text, "    }\n");
+    for (size_t i = first; i < first + n && elements % BLOCK; i++) {
+        find_map(c, i, &m);
+        add_block(c, &m, elements % BLOCK);
+    }
+}
+
 void rgi_c_calls_add(const c_calls *c, size_t first, size_t last) {
     value_step steps[MOST_VALUES];
     for (size_t i = first; i < last;) {
+        const size_t chain = chain_length(c, i, last);
+        if (chain > 1) {
+            add_chain(c, i, chain);
+            i += chain;
+            continue;
+        }
         const size_t n = run_length(c, i, last, steps);
         if (n > 1)
             rgi_text_add(c->text, "    for (int64_t i = 0; i < %zu; i++)\n    ", n);

@@ -10,12 +10,15 @@
  * the trace begins at the address m + offset[i] or, if `offset` is NULL, at r[i]. If `kind` is
  * NULL, each call is written as a call of its loop. Otherwise call i is written as a call of the
  * function that rgi_c_calls_define has added for the kind number kind[i]. The arguments of this
- * function are f, the array of the library's loops, and the addresses that the call uses. */
+ * function are f, the array of the library's loops, and the addresses that the call uses. If
+ * `by_pointer` isn't NULL, by_pointer[k] is set for the kinds whose function was added with a
+ * pointer. */
 typedef struct c_calls {
     rg_text *text;
     const k_trace *trace;
     const int64_t *offset;
     const int *kind;
+    const bool *by_pointer;
 } c_calls;
 
 /* Returns the C type of an element, such as "float". */

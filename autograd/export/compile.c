@@ -97,22 +97,28 @@ static void add_kinds(rg_text *text, const c_calls *calls, const call_kinds *kin
 static void add_parts(rg_text *text, const compiled_step *s, const rg_parts *p,
                       const call_kinds *kinds) {
     const k_trace *t = &p->lowered.trace;
-    const c_calls calls = { text, t, NULL, kinds->kind };
+    const c_calls calls = { text, t, NULL, kinds->kind, kinds->by_pointer };
     add_kinds(text, &calls, kinds);
     size_t part = 0, call = 0;
-    for (size_t i = 0; i < p->n; i++) {
-        if (s->begins[i]) {
-            rgi_text_add(text,
-                         "%s\nstatic void part%zu(char *const r[], library_loop *const f[]) {\n",
-                         part ? "}\n" : "", part);
-            part++;
+    for (size_t i = 0; i < p->n;) {
+        if (!s->begins[i]) {
+            i++;
+            continue;
         }
+        rgi_text_add(text,
+                     "\nstatic __attribute__((flatten)) void part%zu(char *const r[], "
+                     "library_loop *const f[]) {\n",
+                     part++);
+        do
+            i++;
+        while (i < p->n && p->is_lowered[i] && !s->begins[i]);
         const size_t first = call;
-        while (call < t->n_calls && t->calls[call].mark == i)
+        while (call < t->n_calls && t->calls[call].mark < i)
             call++;
         rgi_c_calls_add(&calls, first, call);
+        rgi_text_add(text, "}\n");
     }
-    rgi_text_add(text, "}\n\nvoid (*const parts[])(char *const[], library_loop *const[]) = {");
+    rgi_text_add(text, "\nvoid (*const parts[])(char *const[], library_loop *const[]) = {");
     for (size_t i = 0; i < part; i++)
         rgi_text_add(text, "%s part%zu", i ? "," : "", i);
     rgi_text_add(text, " };\n");

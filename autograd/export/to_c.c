@@ -117,7 +117,7 @@ static void add_step(c_file *f) {
         rgi_text_add(&f->text, "    memmove(m + %lld, input%d, %zu);\n",
                      (long long)offset_of(f, in.v[i]), i,
                      (size_t)in.v[i]->numel * rgi_sizeof((rg_dtype)in.v[i]->dtype));
-    const c_calls calls = { &f->text, &f->l->trace, f->memory.offset, NULL };
+    const c_calls calls = { &f->text, &f->l->trace, f->memory.offset, NULL, NULL };
     rgi_c_calls_add(&calls, 0, f->l->trace.n_calls);
     if (y != RG_NONE)
         rgi_text_add(&f->text, "    return (const %s *)(void *)(m + %lld);\n",

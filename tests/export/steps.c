@@ -344,6 +344,27 @@ static void places(model *m) {
     m->forward = places_forward;
 }
 
+/* ---- chains of elementwise calls of many elements, some of them on views that overlap ------- */
+
+static rg_tensor *chains_forward(model *m) {
+    rg_tensor *x = m->input[0], *w = m->p[0];
+    rg_tensor *h = rg_relu(rg_add(rg_mul(x, w), m->p[1]));
+    h = rg_sub(rg_mul(h, w), rg_div(x, 3));
+    rg_tensor *all = rg_flatten(h, 0, -1);
+    rg_tensor *first = rg_narrow(all, 0, 0, 1000), *last = rg_narrow(all, 0, 500, 1000);
+    rg_tensor *products = rg_tanh(rg_add(rg_mul(first, last), first));
+    rg_add_(rg_mul_(m->input[1], 0.99), rg_mul(rg_detach(h), 0.01));
+    return rg_add(rg_mean(rg_square(rg_sub(products, 0.5))), rg_mean(rg_square(h)));
+}
+
+static void chains(model *m) {
+    parameter(m, RG_DIMS(30, 50), 1);
+    parameter(m, RG_DIMS(1), 1);
+    input(m, rg_randn(30, 50));
+    input(m, rg_zeros(30, 50));
+    m->forward = chains_forward;
+}
+
 /* ---- random numbers: dropout, noise in pairs and in blocks, uniform numbers, a mask --- */
 
 static rg_tensor *drawn_forward(model *m) {
@@ -411,6 +432,7 @@ static const struct {
     { "microgpt", microgpt, adam },
     { "gpt", gpt, adamw },
     { "drawn", drawn, adam },
+    { "chains", chains, adam },
     { "momentum", attention, momentum },
     { "nesterov", attention, nesterov },
     { "adam_maximized", attention, adam_maximized },

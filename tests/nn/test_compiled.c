@@ -138,6 +138,41 @@ START_TEST(test_other_data) {
 }
 END_TEST
 
+/* Elementwise operations on many elements become one loop, which goes by blocks of elements. A view
+ * that is shifted against a result must not be read before all blocks are written. */
+static void chain(void *context) {
+    RG_SCOPE();
+    rg_tensor **t = context;
+    rg_tensor *h = rg_relu(rg_add(rg_mul(t[0], 3), t[1]));
+    h = rg_sub(rg_mul(h, t[1]), h);
+    rg_tensor *shifted = rg_narrow(h, 0, 300, 1201);
+    rg_tensor *y = rg_mul(rg_add(shifted, rg_narrow(t[0], 0, 0, 1201)), shifted);
+    rg_copy_(t[2], rg_mul(rg_add(y, rg_narrow(h, 0, 0, 1201)), 2));
+    rg_add_(t[0], rg_mul(t[1], 0.5));
+}
+
+START_TEST(test_chains) {
+    begin();
+    rg_manual_seed(8);
+    rg_tensor *t[2][3];
+    for (int i = 0; i < 3; i++) {
+        t[0][i] = rg_randn(i == 2 ? 1201 : 1501);
+        t[1][i] = rg_clone(t[0][i]);
+    }
+    rg_replay *r = rg_record(chain, t[1]);
+    ck_ok(r && rg_replay_compile(r));
+    chain(t[0]);
+    for (int turn = 0; turn < 3; turn++) {
+        chain(t[0]);
+        ck_ok(rg_replay_run(r));
+        for (int i = 0; i < 3; i++)
+            ck_assert(rg_equal(t[0][i], t[1][i]));
+    }
+    rg_replay_free(r);
+    scratch_end();
+}
+END_TEST
+
 /* ---- compiling again, and without a compiler ------------------------------------------ */
 
 static int files(void) {
@@ -321,6 +356,6 @@ START_TEST(test_wrong_arguments) {
 }
 END_TEST
 
-RG_TESTS(compiled, test_training, test_wrong_index, test_other_data, test_again, test_error_handler,
-         test_without_compiler, test_without_memory, test_failing_files, test_wrong_compiler,
-         test_wrong_arguments)
+RG_TESTS(compiled, test_training, test_wrong_index, test_other_data, test_chains, test_again,
+         test_error_handler, test_without_compiler, test_without_memory, test_failing_files,
+         test_wrong_compiler, test_wrong_arguments)
