@@ -1,12 +1,14 @@
 """PyTorch's side of `make bench`: runs the rows of bench.c with PyTorch's best settings, each in a
 process of its own."""
 
+import functools
 import os
 import statistics
 import sys
 import time
 
 import torch
+import torch._inductor.config
 import torch.nn.functional as F
 from torch import nn
 
@@ -32,7 +34,7 @@ def w0(run):
     return lambda: (run, lambda: 0)
 
 
-def toy(optimizer, **options):
+def toy(optimizer, compiled=False, **options):
     def setup():
         torch.manual_seed(1)
         table = torch.randn(6, 3).requires_grad_()
@@ -44,8 +46,10 @@ def toy(optimizer, **options):
             q, k, v = (F.embedding(idx, table) @ p for p in w)
             return F.mse_loss(torch.softmax(q @ k.T / 2**0.5, -1) @ v, target)
 
+        f = torch.compile(loss) if compiled else loss
+
         def run():
-            y = loss()
+            y = f()
             o.zero_grad()
             y.backward()
             o.step()
@@ -340,6 +344,54 @@ def rows():
         yield name + ", compiled", micro(batch, length, width, compiled=True), 1, True
 
 
+    yield from compiled_steps()
+
+
+def compiled_steps():
+    """Yields the rows of w11: each step as it is and compiled, and the time to compile it."""
+    toys = ("sgd", torch.optim.SGD, 1e-3), ("adam", torch.optim.Adam, 1e-5)
+    steps = [
+        (f"toy layer, {name}", functools.partial(toy, optimizer, lr=lr, fused=True))
+        for name, optimizer, lr in toys
+    ]
+    for sizes in MICRO_STEPS:
+        name = "step of {}x{}, {} wide".format(*sizes)
+        steps.append((name, functools.partial(micro, *sizes)))
+    steps.append(("small gpt step", functools.partial(gpt_step, 4, 4, 128, 65, 12, 64)))
+    for name, setup in steps:
+        yield f"w11 {name}", after_two_steps(setup()), 1, True
+        yield f"w11 {name}, compiled", setup(compiled=True), 1, True
+        yield f"w11 {name}, to compile", to_compile(setup(compiled=True)), 1, True
+
+
+def after_two_steps(setup):
+    """Returns a setup that makes two steps: the number of its row is the loss after them."""
+
+    def warm_up():
+        run, check = setup()
+        run()
+        run()
+        return run, check
+
+    return warm_up
+
+
+def to_compile(setup):
+    """Returns the setup of a row whose run compiles a step and makes it once, without what was
+    compiled before."""
+
+    def compile_anew():
+        torch._inductor.config.force_disable_caches = True
+
+        def run():
+            torch._dynamo.reset()
+            setup()[0]()
+
+        return run, lambda: 0
+
+    return compile_anew
+
+
 def timed(run, n):
     start = time.perf_counter_ns()
     for _ in range(n):
@@ -380,7 +432,7 @@ for row in rows():
             measure(*row)
         except Exception as e:
             print(f"{row[0]}: {e}", file=sys.stderr)
-            os._exit(0 if row[0].endswith("compiled") else 1)
+            os._exit(0 if row[0].endswith(("compiled", "to compile")) else 1)
         os._exit(0)
     if os.waitpid(child, 0)[1]:
         sys.exit(1)
