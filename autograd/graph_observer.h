@@ -53,6 +53,8 @@ struct rg_graph_observer {
     void (*called)(rg_graph_observer *o, rg_hook_list *hooks);
     /* Called when the program is about to change whether t requires grad. */
     void (*before_change)(rg_graph_observer *o, rg_tensor *t);
+    /* Called when the program takes an alias of t without history (rg_detach). */
+    void (*detached)(rg_graph_observer *o, rg_tensor *t);
 
     /* ---- observers of all threads: functions that are called at an event RG_SEES_.. ---- */
     /* RG_SEES_SPANS: a call or a step begins, or ends without failure. An observer that was put in

@@ -1,5 +1,5 @@
 /*
- * leaf.c: leaves: requires_grad, detach, data and .grad. node.c makes the nodes of leaves.
+ * leaf.c: leaves: requires_grad, detach_, data and .grad. node.c makes the nodes of leaves.
  */
 #include "frozen.h"
 #include "graph_observer.h"
@@ -78,8 +78,6 @@ const char *rg_grad_fn(rg_tensor *t) {
         return NULL;
     return rg_is_leaf(t) ? "" : rgi_node_name(rgi_node_of(t));
 }
-
-rg_tensor *rg_detach(rg_tensor *t) { return rgi_check(t, "detach") ? rgi_own(rgi_alias(t)) : NULL; }
 
 rg_tensor *rg_detach_(rg_tensor *t) {
     if (!rgi_check(t, "detach_"))

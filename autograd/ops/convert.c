@@ -1,7 +1,8 @@
 /*
- * convert.c: copies of a tensor in another dtype (to), or in a new storage (clone, contiguous). In
- * the formulas, g is the gradient of the result, and gx the gradient of x.
+ * convert.c: copies of a tensor in another dtype (to), or in a new storage (clone, contiguous); and
+ * detach. In the formulas, g is the gradient of the result, and gx the gradient of x.
  */
+#include "autograd/graph_observer.h"
 #include "autograd/op.h"
 
 /* ---- to: x in another dtype; the engine converts g back ------------------------ */
@@ -88,4 +89,15 @@ rg_tensor *rg_contiguous(rg_tensor *x) {
         return rgi_lend(x);
     RG_AS("contiguous");
     return rgi_contiguous_clone(x);
+}
+
+/* ---- detach: x's elements in x's storage, without a history --------------------- */
+
+rg_tensor *rg_detach(rg_tensor *x) {
+    if (!rgi_check(x, "detach"))
+        return NULL;
+    rg_graph_observer *o = rgi_graph_observer();
+    if (RG_UNLIKELY(o != NULL) && o->detached)
+        o->detached(o, x);
+    return rgi_own(rgi_alias(x));
 }

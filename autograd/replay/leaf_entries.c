@@ -40,12 +40,20 @@ static void drop_leaf(void *context) {
     rgi_node_release(n->leaf);
 }
 
+/* Returns whether a repetition takes a new tensor in place of n->sum when the leaf has no gradient:
+ * the old one was there before the step, or another tensor has got its memory (rg_set_data). */
+static bool must_renew_sum(const noted_leaf *n) {
+    return !n->read && (n->found || (n->renewed && n->renewed->storage->refs > 1));
+}
+
 /* Replaces n->sum by a new tensor, whose elements aren't set. Returns false if memory ran out. */
 static bool renew_sum(noted_leaf *n) {
-    n->renewed = rgi_new_dense_like(n->g, (rg_dtype)n->g->dtype);
-    if (!n->renewed)
+    rg_tensor *made = rgi_new_dense_like(n->g, (rg_dtype)n->g->dtype);
+    if (!made)
         return false;
-    n->sum = n->renewed;
+    rgi_release(n->renewed);
+    n->renewed = made;
+    n->sum = made;
     n->found = false;
     return true;
 }
@@ -54,7 +62,7 @@ static bool leaf_again(void *context) {
     noted_leaf *n = context;
     rg_tensor **grad = &n->leaf->grad;
     const bool adds = n->sum && *grad;
-    if (n->found && !*grad && !n->read && !renew_sum(n))
+    if (n->sum && !*grad && must_renew_sum(n) && !renew_sum(n))
         return false;
     rg_tensor *now = n->sum ? n->sum : n->g;
     if (adds && !n->read)
@@ -181,10 +189,15 @@ rg_tensor *rgi_recorder_gradient(rg_graph_observer *o, rg_node *leaf, rg_tensor 
 
 /* ---- gradients that the step reads ----------------------------------------------------- */
 
+/* Returns whether the step has made t. */
+static bool is_of_step(const rg_replay *r, const rg_tensor *t) {
+    return rgi_plan_has(&r->plan, t->storage) || rgi_recording_is_constant(r, t);
+}
+
 /* Notes that t has the gradient `grad` at the beginning of the step (NULL: t has none), and that t
  * must have the same gradient before each repetition. Does nothing if the step has made t. */
 static void expect(rg_replay *r, rg_tensor *t, rg_tensor *grad) {
-    if (rgi_plan_has(&r->plan, t->storage) || rgi_recording_is_constant(r, t))
+    if (is_of_step(r, t))
         return;
     for (size_t i = 0; i < r->n_reads; i++)
         if (r->reads[i].t == t)
@@ -199,21 +212,32 @@ static void expect(rg_replay *r, rg_tensor *t, rg_tensor *grad) {
     r->reads[r->n_reads++] = (rg_replay_read){ t, grad };
 }
 
+/* Notes that an operation of the step reads t's gradient again in each repetition, before the step
+ * changes it. Does nothing if the step has made t. */
+static void note_read_again(rg_replay *r, rg_tensor *t) {
+    if (is_of_step(r, t) || rgi_pointers_have(&r->read_again, t))
+        return;
+    if (rgi_pointers_add(r, &r->read_again, t))
+        rgi_retain(t);
+}
+
 /* Notes that the step reads t's gradient. If the step hasn't changed this gradient before, t must
- * have the same gradient before each repetition. If the step has added to it, entries may work on
- * the tensor `sum`. If `sum` is a gradient that the program set and also uses elsewhere (`shared`),
- * it must be t's gradient before each repetition. rg_graph_observer explains `again`. */
+ * have the same gradient before each repetition, unless the reader finds the gradient itself
+ * (`again`, which rg_graph_observer explains). If the step has added to it, entries may work on the
+ * tensor `sum`. If `sum` is a gradient that the program set and also uses elsewhere (`shared`), it
+ * must be t's gradient before each repetition. */
 void rgi_recorder_read_gradient(rg_graph_observer *o, rg_tensor *t, rg_tensor *grad, bool again) {
     rg_replay *r = rgi_recording_of(o);
     const rg_node *leaf = rgi_leaf_of(t);
     if (leaf || grad)
         rgi_recording_reads(r, grad);
-    if (again)
-        return;
-    if (!leaf || !known_leaf(r, leaf)) {
+    const bool known = leaf && known_leaf(r, leaf);
+    if (again && !known)
+        note_read_again(r, t);
+    else if (!known)
         expect(r, t, grad);
+    if (again || !known)
         return;
-    }
     for (size_t i = 0; i < r->n_entries; i++) {
         noted_leaf *n = leaf_change_of(&r->entries[i]);
         if (!n || n->leaf != leaf)
@@ -302,6 +326,33 @@ static bool uses_memory_of(const rg_replay *r, const rg_tensor *t) {
     return false;
 }
 
+/* Returns whether the leaf's gradient is one that the step has made for it. */
+static bool has_gradient_of_step(const rg_replay *r, const rg_node *leaf) {
+    for (size_t i = 0; i < r->n_entries; i++) {
+        const noted_leaf *n = leaf_change_of(&r->entries[i]);
+        if (n && n->leaf == leaf && (n->g == leaf->grad || n->sum == leaf->grad))
+            return true;
+    }
+    return false;
+}
+
+/* Fails if an operation such as an optimizer's step works on a gradient or on data that the program
+ * has set, and that share memory with a result of the step: a run writes over the result first. */
+static bool suits_operations(const rg_replay *r) {
+    for (size_t i = 0; i < r->read_again.n; i++) {
+        const rg_tensor *t = r->read_again.v[i];
+        const rg_node *leaf = rgi_leaf_of(t);
+        const bool given = leaf && leaf->given && leaf->grad
+                           && rgi_recording_computes(r, leaf->grad->storage)
+                           && !has_gradient_of_step(r, leaf);
+        RG_FAIL_IF(given || rgi_recording_computes(r, t->storage), "replay_run",
+                   "a tensor has been given a gradient or data that it shares with a result of the "
+                   "step, and a run writes over results; give it a clone, or record the step "
+                   "again");
+    }
+    return true;
+}
+
 /* Checks the gradients that the program has set since the step was recorded and that the step adds
  * to. Two kinds are refused. The first is a gradient in memory of a tensor that the recording
  * holds. A repetition writes over this memory at other times than a call of the step would. The
@@ -322,5 +373,5 @@ bool rgi_recording_suits_gradients(const rg_replay *r) {
                    "and the step doesn't only add to it, but also reads it; copy it into the "
                    "gradient that the step has made (rg_copy_), or record the step again");
     }
-    return true;
+    return suits_operations(r);
 }

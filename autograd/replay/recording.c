@@ -11,9 +11,7 @@
 
 /* ---- lists of pointers ------------------------------------------------------------- */
 
-/* Adds a pointer to the list. If memory runs out, returns false and marks the recording as
- * failed. */
-static bool pointers_add(rg_replay *r, rg_pointers *list, void *it) {
+bool rgi_pointers_add(rg_replay *r, rg_pointers *list, void *it) {
     if (!rgi_grow((void **)&list->v, &list->room, list->n + 1, sizeof *list->v)) {
         r->failed = true;
         return false;
@@ -86,11 +84,16 @@ void rgi_recording_hold(rg_replay *r, rg_tensor *t) {
     if (!t || t == RG_NONE)
         return;
     const bool planned = rgi_plan_use(&r->plan, t->storage, r->n_entries);
-    if (rgi_pointers_have(&r->live, t) || !pointers_add(r, &r->held, t))
+    if (rgi_pointers_have(&r->live, t) || !rgi_pointers_add(r, &r->held, t))
         return;
     rgi_retain(t);
     if (planned)
-        pointers_add(r, &r->live, t);
+        rgi_pointers_add(r, &r->live, t);
+}
+
+void rgi_recording_aliases(rg_replay *r, rg_tensor *t) {
+    if (!is_planned(r, t->storage) && !rgi_recording_is_constant(r, t))
+        rgi_recording_hold(r, t);
 }
 
 void rgi_recording_may_use_all(rg_replay *r) { rgi_plan_use_all(&r->plan, r->n_entries); }
@@ -157,7 +160,7 @@ void rgi_recording_reads(rg_replay *r, const rg_tensor *grad) {
 /* Adds the address of t's storage to the list of constants. The address may be there already, if
  * t's storage has the address of a constant that was freed. */
 bool rgi_recording_adds_constant(rg_replay *r, const rg_tensor *t) {
-    return rgi_recording_is_constant(r, t) || pointers_add(r, &r->constants, t->storage);
+    return rgi_recording_is_constant(r, t) || rgi_pointers_add(r, &r->constants, t->storage);
 }
 
 bool rgi_recording_is_constant(const rg_replay *r, const rg_tensor *t) {
@@ -332,7 +335,7 @@ void rgi_recording_calls(rg_replay *r, rg_hook_list *hooks) {
     rg_hook_count *count = rgi_hook_count_of(hooks);
     if (!count)
         r->failed = true;
-    else if (rgi_pointers_have(&r->called, count) || !pointers_add(r, &r->called, count))
+    else if (rgi_pointers_have(&r->called, count) || !rgi_pointers_add(r, &r->called, count))
         rgi_hook_count_release(count);
 }
 
@@ -372,6 +375,42 @@ static bool lies_as_recorded(const rg_tensor *t, const int64_t *stride) {
     return true;
 }
 
+bool rgi_recording_computes(const rg_replay *r, const rg_storage *s) {
+    for (size_t i = 0; i < r->held.n; i++)
+        if (r->data[i].computed && ((const rg_tensor *)r->held.v[i])->storage == s)
+            return true;
+    return false;
+}
+
+/* Returns whether the held tensor with this index, which has been given other data, shares them
+ * with another held tensor, and a run computes one of the two. A call would compute it in new
+ * memory, but a run writes over the data. */
+static bool shares_with_result(const rg_replay *r, size_t index) {
+    const rg_tensor *t = r->held.v[index];
+    for (size_t i = 0; i < r->held.n; i++) {
+        const rg_tensor *other = r->held.v[i];
+        if (other != t && other->storage == t->storage
+            && (r->data[i].computed || r->data[index].computed))
+            return true;
+    }
+    return false;
+}
+
+/* Fails if the held tensor with this index has been given data that a run can't use. */
+static bool suits_data(const rg_replay *r, size_t index) {
+    const rg_tensor *t = r->held.v[index];
+    const rg_storage *before = r->data[index].storage;
+    if (t->storage == before)
+        return true;
+    RG_FAIL_IF(is_still_used(r, before), "replay_run",
+               "a tensor has been given other data since the step was recorded, while its views "
+               "or saved values have the old data; record the step again");
+    RG_FAIL_IF(shares_with_result(r, index), "replay_run",
+               "a tensor has been given data that it shares with a result of the step, and a run "
+               "writes over results; give it a clone, or record the step again");
+    return true;
+}
+
 bool rgi_recording_is_current(const rg_replay *r) {
     const int64_t *stride = r->strides;
     for (size_t i = 0; i < r->held.n; i++) {
@@ -384,10 +423,8 @@ bool rgi_recording_is_current(const rg_replay *r) {
                    "a tensor has been given data with other strides since the step was recorded; "
                    "record the step again, or copy the data into the tensor (rg_copy_)");
         stride += t->ndim;
-        RG_FAIL_IF(t->storage != r->data[i].storage && is_still_used(r, r->data[i].storage),
-                   "replay_run",
-                   "a tensor has been given other data since the step was recorded, while its "
-                   "views or saved values have the old data; record the step again");
+        if (!suits_data(r, i))
+            return false;
         const bool settled = !(t->flags & RG_VIEW) && !r->data[i].computed;
         const bool other = settled && (t->history != NULL) != r->data[i].tracked;
         RG_FAIL_IF(leaf_of(t) != r->data[i].leaf || other, "replay_run",
@@ -417,7 +454,7 @@ size_t rgi_recording_bytes(const rg_replay *r) {
         bytes += entries[i].bytes;
     bytes += r->entry_room * sizeof *r->entries + r->read_room * sizeof *r->reads;
     bytes += r->held.n * sizeof *r->data + r->n_strides * sizeof *r->strides;
-    bytes += (r->called.room + r->live.room + r->held.room) * sizeof(void *);
+    bytes += (r->called.room + r->live.room + r->held.room + r->read_again.room) * sizeof(void *);
     return bytes + r->plan.n_released * RG_HEADER_BYTES + sizeof *r;
 }
 
@@ -438,6 +475,9 @@ void rgi_recording_free(rg_replay *r) {
         rgi_free(r->data, r->held.n * sizeof *r->data, RG_MEM_OTHER);
     if (r->strides)
         rgi_free(r->strides, r->n_strides * sizeof *r->strides, RG_MEM_OTHER);
+    for (size_t i = 0; i < r->read_again.n; i++)
+        rgi_release_as(r->read_again.v[i], RG_REPLAY_FREED);
+    rgi_pointers_free(&r->read_again);
     for (size_t i = 0; i < r->called.n; i++)
         rgi_hook_count_release(r->called.v[i]);
     rgi_pointers_free(&r->called);

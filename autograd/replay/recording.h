@@ -101,6 +101,9 @@ struct rg_replay {
     size_t n_strides;
     rg_replay_read *reads;
     size_t n_reads, read_room;
+    /* The tensors whose gradients an operation, such as an optimizer's step, finds anew in each
+     * repetition, before the step changes them. The recording holds a reference to each. */
+    rg_pointers read_again;
     /* The numbers of hooks (rg_hook_count) of the modules that the step has called. The recording
      * holds a reference to each. */
     rg_pointers called;
@@ -131,6 +134,9 @@ static inline rg_replay *rgi_recording_of(void *recorder) {
     return (rg_replay *)(void *)((char *)recorder - offsetof(rg_replay, recorder));
 }
 
+/* Adds a pointer to the list. If memory runs out, returns false and marks the recording as
+ * failed. */
+bool rgi_pointers_add(rg_replay *r, rg_pointers *list, void *it);
 bool rgi_pointers_have(const rg_pointers *list, const void *it);
 /* Removes the pointer from the list, if it is in it. */
 void rgi_pointers_remove(rg_pointers *list, const void *it);
@@ -149,6 +155,10 @@ void *rgi_recording_note(rg_replay *r, const char *op, rg_redo *redo, void (*dro
  * all are held and allocated after it, before the next entry is added. Then two tensors of one
  * entry don't share memory. */
 void rgi_recording_hold(rg_replay *r, rg_tensor *t);
+/* Holds t, if t was made before the step, because the step has made an alias of it. If t is given
+ * other data between two runs (rg_set_data), the alias still has the old data, and a run must fail.
+ */
+void rgi_recording_aliases(rg_replay *r, rg_tensor *t);
 /* Tells the recording that this entry may also work on tensors that aren't held for it. */
 void rgi_recording_may_use_all(rg_replay *r);
 /* Gives t a new storage, which joins the plan. Returns false if memory ran out. Requires that in
@@ -192,9 +202,12 @@ void rgi_recording_renews_views(const rg_replay *r);
 /* Checks whether the recorded step can still be repeated: rg_set_data or rg_requires_grad_ may have
  * been called since it was recorded. Fails, and returns false, if a held tensor has another dtype
  * or other strides now, or if its requires_grad was changed. Also fails if a held tensor has
- * another storage now, while other held tensors, such as its views and the values saved for
- * backward, still use the old storage. */
+ * another storage now, in two cases. In the first, other held tensors, such as its views and the
+ * values saved for backward, still use the old storage. In the second, it shares the new storage
+ * with a result that each run computes. */
 bool rgi_recording_is_current(const rg_replay *r);
+/* Returns whether each run computes the elements of this storage. */
+bool rgi_recording_computes(const rg_replay *r, const rg_storage *s);
 /* Checks the same as rgi_recording_is_current, and also fails if a repetition would have to call a
  * hook. On success, sets r->changes, so that the check needn't be done again before the next
  * change. */
@@ -219,7 +232,8 @@ bool rgi_recording_finds_gradients(const rg_replay *r);
 /* Checks the gradients that the program has set since the step was recorded, and to which the step
  * adds. Fails if such a gradient shares memory with a tensor that the recording holds. Also fails
  * if the step reads the sum, and the program also uses the gradient elsewhere. In both cases a
- * repetition would write the sum to other memory than a call of the step. */
+ * repetition would write the sum to other memory than a call of the step. Also fails if an
+ * operation works on a gradient or a parameter that shares memory with a result of the step. */
 bool rgi_recording_suits_gradients(const rg_replay *r);
 
 /* Fails and returns false if the step adds to a gradient, and the program has set another one or

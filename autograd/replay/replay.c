@@ -358,6 +358,10 @@ static void recorder_before_change(rg_graph_observer *o, rg_tensor *t) {
     rgi_recording_changes(rgi_recording_of(o), t);
 }
 
+static void recorder_detached(rg_graph_observer *o, rg_tensor *t) {
+    rgi_recording_aliases(rgi_recording_of(o), t);
+}
+
 static void recorder_called(rg_graph_observer *o, rg_hook_list *hooks) {
     rgi_recording_calls(rgi_recording_of(o), hooks);
 }
@@ -376,6 +380,7 @@ static const rg_graph_observer recorder_calls = {
     .gradient = rgi_recorder_gradient,
     .read_gradient = rgi_recorder_read_gradient,
     .before_change = recorder_before_change,
+    .detached = recorder_detached,
     .called = recorder_called,
 };
 

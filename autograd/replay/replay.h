@@ -23,16 +23,18 @@ RG_PUBLIC_BEGIN
  * A run fails, before it has changed anything, if one of four properties of a tensor of the step
  * has changed since the step was recorded; then record the step again. First, its dtype
  * (rg_set_data, rg_module_to). Second, its strides (rg_set_data): sums would be added in another
- * order. Third, its data, if the step also uses the old data, in a view or for a gradient. Fourth,
- * whether it requires grad (rg_requires_grad_). A run also checks each gradient that the step reads
- * before it makes one (rg_grad_of, rg_clip_grad_norm_). The run fails unless this gradient is the
- * tensor that it was when the step was recorded, or is absent if it was absent then.
+ * order. Third, its data, if the step also uses the old data, in a view or for a gradient, or if the
+ * new data are those of a result of the step, such as a gradient. Fourth, whether it requires grad
+ * (rg_requires_grad_). A run also checks each gradient that the step reads before it makes one
+ * (rg_grad_of, rg_clip_grad_norm_). The run fails unless this gradient is the tensor that it was
+ * when the step was recorded, or is absent if it was absent then.
  *
  * Between two runs, the program may remove gradients, write to them and set others (rg_set_grad).
  * If the step adds to a gradient that was set, a run fails in two cases. In the first, the gradient
  * shares memory with a tensor of the step, such as the gradient of another parameter. In the
- * second, the step reads the sum, and the program also uses the gradient elsewhere. A run also
- * fails in anomaly mode, and while there is a hook that the step would call.
+ * second, the step reads the sum, and the program also uses the gradient elsewhere. A run fails,
+ * too, if an optimizer of the step has a parameter whose gradient was set to a result of the step.
+ * It also fails in anomaly mode, and while there is a hook that the step would call.
  *
  * A step is refused if it does anything that can't be repeated. It must not read values (rg_item,
  * rg_str, rg_repr, and rg_full or rg_index with a tensor in place of a number), make a tensor of

@@ -55,8 +55,22 @@ static void clips_p(void *context) {
     rg_optim_step(t->optim);
 }
 
-static void (*const steps[])(void *) = { accumulates, clears_first, clears_last, goes_back_twice,
-                                         clips,       clips_first,  clips_p };
+static void steps_first(void *context) {
+    things *t = context;
+    rg_optim_step(t->optim);
+    rg_optim_zero_grad(t->optim);
+    rg_backward(loss_of(t));
+}
+static void reads_detached(void *context) {
+    things *t = context;
+    rg_optim_zero_grad(t->optim);
+    rg_backward(rg_sum(rg_mul(rg_mul(t->p, t->q), rg_exp(rg_detach(t->input)))));
+    rg_optim_step(t->optim);
+}
+
+static void (*const steps[])(void *) = { accumulates, clears_first,   clears_last,
+                                         clips,       clips_first,    clips_p,
+                                         steps_first, reads_detached, goes_back_twice };
 
 /* ---- what the program does between two runs ---------------------------------------------- */
 
@@ -119,6 +133,19 @@ static void transposed_data(things *t) {
         rg_set_data(rg_grad_of(t->p), rg_T(rg_full(RG_DIMS(3, 2), 2.0)));
 }
 static void other_leaf_data(things *t) { rg_set_data(t->p, rg_T(rg_full(RG_DIMS(3, 2), 2.0))); }
+static void other_input(things *t) { rg_set_data(t->input, rg_full(RG_DIMS(2, 3), 0.5)); }
+static void input_from_gradient(things *t) {
+    if (rg_grad_of(t->q) != RG_NONE)
+        rg_set_data(t->input, rg_grad_of(t->q));
+}
+static void input_from_lost_gradient(things *t) {
+    input_from_gradient(t);
+    clear_q(t);
+}
+static void data_from_gradient(things *t) {
+    if (rg_grad_of(t->q) != RG_NONE)
+        rg_set_data(t->p, rg_grad_of(t->q));
+}
 static void own_backward(things *t) { rg_backward(loss_of(t)); }
 static void refused_shape(things *t) {
     rg_set_grad(t->p, rg_ones(3, 2));
@@ -133,17 +160,38 @@ typedef struct {
     const char *name;
     void (*call)(things *t);
 } change;
-#define CHANGE(f) { #f, f }
+#define CHANGE(f) \
+    { #f, f }
 static const change changes[] = {
-    CHANGE(nothing),        CHANGE(clear_p),         CHANGE(clear_q),
-    CHANGE(set_new),        CHANGE(set_and_drop),    CHANGE(set_outside),
-    CHANGE(set_view),       CHANGE(set_transposed),  CHANGE(set_outside_twice),
-    CHANGE(set_expanded),   CHANGE(set_as_q),        CHANGE(take_from_q),
-    CHANGE(set_own),        CHANGE(set_own_again),   CHANGE(set_detached),
-    CHANGE(set_parameter),  CHANGE(set_input),       CHANGE(zero),
-    CHANGE(scale),          CHANGE(other_data),      CHANGE(transposed_data),
-    CHANGE(other_leaf_data), CHANGE(own_backward),   CHANGE(refused_shape),
+    CHANGE(nothing),
+    CHANGE(clear_p),
+    CHANGE(clear_q),
+    CHANGE(set_new),
+    CHANGE(set_and_drop),
+    CHANGE(set_outside),
+    CHANGE(set_view),
+    CHANGE(set_transposed),
+    CHANGE(set_outside_twice),
+    CHANGE(set_expanded),
+    CHANGE(set_as_q),
+    CHANGE(take_from_q),
+    CHANGE(set_own),
+    CHANGE(set_own_again),
+    CHANGE(set_detached),
+    CHANGE(set_parameter),
+    CHANGE(set_input),
+    CHANGE(zero),
+    CHANGE(scale),
+    CHANGE(other_data),
+    CHANGE(transposed_data),
+    CHANGE(other_leaf_data),
+    CHANGE(own_backward),
+    CHANGE(refused_shape),
     CHANGE(refused_dtype),
+    CHANGE(other_input),
+    CHANGE(input_from_gradient),
+    CHANGE(data_from_gradient),
+    CHANGE(input_from_lost_gradient),
 };
 
 /* ---- the comparison ------------------------------------------------------------------------ */
@@ -163,8 +211,9 @@ static void see(float *to, rg_tensor *t) {
 static picture picture_of(things *t) {
     picture s;
     RG_SCOPE();
-    rg_tensor *seen[SEEN] = { t->p,     t->q,       rg_grad_of(t->p), rg_grad_of(t->q),
-                              t->input, t->outside };
+    rg_tensor *seen[SEEN] = {
+        t->p, t->q, rg_grad_of(t->p), rg_grad_of(t->q), t->input, t->outside
+    };
     for (int i = 0; i < SEEN; i++)
         see(s.v[i], seen[i]);
     return s;
@@ -218,9 +267,9 @@ static bool runs_as_called(int step, bool given, const change *first, const chan
         const picture before = picture_of(&t);
         ok = rg_replay_run(r);
         const picture after = picture_of(&t);
-        ck_assert_msg(equal(&after, ok ? &called[i] : &before),
-                      "step %d%s, %s, %s: run %d %s", step, given ? ", given" : "", first->name,
-                      second->name, i, ok ? "isn't as the call" : "has failed too late");
+        ck_assert_msg(equal(&after, ok ? &called[i] : &before), "step %d%s, %s, %s: run %d %s",
+                      step, given ? ", given" : "", first->name, second->name, i,
+                      ok ? "isn't as the call" : "has failed too late");
         ck_assert_msg(ok || strstr(rg_error(), "record the step again"), "%s", rg_error());
         rg_error_clear();
     }
@@ -230,6 +279,103 @@ static bool runs_as_called(int step, bool given, const change *first, const chan
 }
 
 static void no_warning(const char *line) { (void)line; }
+
+/* ---- data and gradients that are results of the step ---------------------------------------- */
+
+enum { WIDE = 40 };
+
+/* Each function computes a matrix of a matrix v of its shape. */
+static rg_tensor *by_matmul(rg_tensor *v) { return rg_matmul(v, v); }
+static rg_tensor *by_flip(rg_tensor *v) { return rg_flip(v, 0); }
+static rg_tensor *by_roll(rg_tensor *v) { return rg_roll(v, 3, 0); }
+static rg_tensor *by_transpose(rg_tensor *v) { return rg_contiguous(rg_T(v)); }
+static rg_tensor *by_tanh(rg_tensor *v) { return rg_tanh(v); }
+static rg_tensor *by_detach(rg_tensor *v) { return rg_exp(rg_detach(v)); }
+static rg_tensor *(*const functions[])(rg_tensor *v) = { by_matmul,    by_flip, by_roll,
+                                                         by_transpose, by_tanh, by_detach };
+
+typedef struct {
+    rg_tensor *(*function)(rg_tensor *v);
+    rg_tensor *v, *y;
+} result_step;
+
+static void keeps_result(void *context) {
+    result_step *s = context;
+    s->y = rg_keep(s->function(s->v));
+}
+
+/* An input is given the data of the result, or the result the data of the input. A run would write
+ * over the input while it reads it. */
+START_TEST(test_data_of_a_result) {
+    for (int i = 0; i < RG_COUNT(functions); i++)
+        for (int turned = 0; turned < 2; turned++) {
+            RG_SCOPE();
+            result_step s = { functions[i], rg_randn(WIDE, WIDE), NULL };
+            rg_replay *r = rg_record(keeps_result, &s);
+            ck_ok(r);
+            rg_tensor *before = rg_clone(s.v);
+            ck_ok(turned ? rg_set_data(s.y, s.v) : rg_set_data(s.v, s.y));
+            ck_fails(rg_replay_run(r), RG_RUNTIME_ERROR, "replay_run: a tensor has been given");
+            ck_assert(!turned || rg_equal(s.v, before));
+            rg_replay_free(r);
+            rg_drop(s.y);
+        }
+}
+END_TEST
+
+/* A tensor of which the step reads only a detached alias is given other data. */
+START_TEST(test_data_behind_detach) {
+    result_step s = { by_detach, rg_zeros(2, 2), NULL };
+    rg_replay *r = rg_record(keeps_result, &s);
+    ck_ok(r);
+    ck_ok(rg_set_data(s.v, rg_ones(2, 2)));
+    ck_fails(rg_replay_run(r), RG_RUNTIME_ERROR,
+             "replay_run: a tensor has been given other data since the step was recorded, while");
+    rg_replay_free(r);
+    rg_drop(s.y);
+}
+END_TEST
+
+/* The optimizer's parameter is given a result of the step as its gradient, or as its data. */
+typedef struct {
+    rg_tensor *x, *y, *u;
+    rg_optim *optimizer;
+} update;
+
+static void updates(void *context) {
+    update *s = context;
+    s->y = rg_keep(rg_mul(s->x, 2));
+    rg_optim_step(s->optimizer);
+}
+
+START_TEST(test_gradient_that_is_a_result) {
+    for (int i = 0; i < 3; i++) {
+        update s = { .x = rg_ones(2), .u = rg_requires_grad_(rg_zeros(2), true) };
+        s.optimizer = rg_optim_sgd(RG_LIST(s.u), .lr = 1);
+        rg_set_grad(s.u, rg_zeros(2));
+        rg_replay *r = rg_record(updates, &s);
+        ck_ok(r);
+        if (i == 0)
+            rg_set_grad(s.u, s.y);
+        else if (i == 1)
+            rg_set_data(s.u, s.y);
+        else
+            rg_set_grad(s.u, rg_clone(s.y));
+        rg_mul_(s.x, 10);
+        if (i < 2)
+            ck_fails(rg_replay_run(r), RG_RUNTIME_ERROR,
+                     "replay_run: a tensor has been given a gradient or data that it shares");
+        else
+            ck_ok(rg_replay_run(r));
+        ck_assert_double_eq(rg_at(s.u, 0), i == 0 ? 0 : i == 1 ? 2 : -2);
+        rg_replay_free(r);
+        rg_drop(s.y);
+        rg_optim_free(s.optimizer);
+    }
+}
+END_TEST
+
+/* ---- changes of gradients ----------------------------------------------------------------- */
 
 START_TEST(test_changed_gradients) {
     rg_on_warning(no_warning);
@@ -314,5 +460,5 @@ START_TEST(test_history_of_an_input) {
 }
 END_TEST
 
-RG_TESTS(replay_changes, test_changed_gradients, test_history_of_a_state,
-         test_history_of_an_input)
+RG_TESTS(replay_changes, test_changed_gradients, test_data_of_a_result, test_data_behind_detach,
+         test_gradient_that_is_a_result, test_history_of_a_state, test_history_of_an_input)
