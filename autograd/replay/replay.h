@@ -23,9 +23,9 @@ RG_PUBLIC_BEGIN
  * A run fails, before it has changed anything, if one of four properties of a tensor of the step
  * has changed since the step was recorded; then record the step again. First, its dtype
  * (rg_set_data, rg_module_to). Second, its strides (rg_set_data): sums would be added in another
- * order. Third, its data, if the step also uses the old data, in a view or for a gradient, or if the
- * new data are those of a result of the step, such as a gradient. Fourth, whether it requires grad
- * (rg_requires_grad_). A run also checks each gradient that the step reads before it makes one
+ * order. Third, its data, if the step also uses the old data, in a view or for a gradient, or if
+ * the new data are those of a result of the step, such as a gradient. Fourth, whether it requires
+ * grad (rg_requires_grad_). A run also checks each gradient that the step reads before it makes one
  * (rg_grad_of, rg_clip_grad_norm_). The run fails unless this gradient is the tensor that it was
  * when the step was recorded, or is absent if it was absent then.
  *
