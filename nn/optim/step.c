@@ -186,6 +186,8 @@ static __attribute__((cold)) void warn_of_no_gradient(void) {
                      "call rg_backward before it, on a loss that depends on these parameters");
 }
 
+typedef bool is_lost_function(const rg_tensor *param);
+
 /* Returns whether the parameter was a module's, but now only the optimizer refers to it, and it has
  * no gradient or one that an earlier step used. Nothing can compute a new gradient for it. */
 static bool is_lost(const rg_tensor *param) {
@@ -196,15 +198,24 @@ static bool is_lost(const rg_tensor *param) {
     return !grad || !*grad || rgi_gradient_is_used(*grad);
 }
 
+/* Returns the same for a run of a recorded step, which computes gradients for the parameters that
+ * the step had when it was recorded, and holds references to them. Nothing keeps the parameter any
+ * more: neither a module nor the program (rg_keep). */
+static bool is_lost_in_run(const rg_tensor *param) {
+    return (param->flags & RG_IS_PARAMETER)
+           && atomic_load_explicit(&param->kept, memory_order_relaxed) == 0;
+}
+
 /* A lost parameter alone is no mistake: the program may have freed a module and go on training the
  * others. It is one if a value of a module has been replaced since the optimizer's last group was
  * added, and the parameter is in this group. (If it isn't, this group may have the new parameter.)
  * It is also one if all parameters are lost. */
-static __attribute__((cold)) void warn_of_lost(rg_optim *o, bool replaced) {
+static __attribute__((cold)) void warn_of_lost(rg_optim *o, bool replaced,
+                                               is_lost_function *lost_now) {
     const rg_optim_slot *lost = NULL;
     size_t n = 0;
     for (RG_EACH_SLOT(slot, o)) {
-        if (!is_lost(slot->param))
+        if (!lost_now(slot->param))
             continue;
         n++;
         if (!lost && replaced && slot->group == o->n_groups - 1)
@@ -215,26 +226,32 @@ static __attribute__((cold)) void warn_of_lost(rg_optim *o, bool replaced) {
     if (!lost)
         return;
     o->warned_of_lost = true;
-    rgi_warn("step",
-             "training no longer changes the optimizer's parameter '%s': its module was freed or "
-             "has another value in its place. Make the optimizer anew, or add the new parameters "
-             "with rg_optim_add_group",
-             rg_name(lost->param));
+    if (lost_now == is_lost_in_run)
+        rgi_warn("step",
+                 "the runs of a recorded step train the optimizer's parameter '%s' in vain: its "
+                 "module was freed or has another value in its place. Make the optimizer anew, or "
+                 "add the new parameters with rg_optim_add_group; then record the step again",
+                 rg_name(lost->param));
+    else
+        rgi_warn("step",
+                 "training no longer changes the optimizer's parameter '%s': its module was freed "
+                 "or has another value in its place. Make the optimizer anew, or add the new "
+                 "parameters with rg_optim_add_group",
+                 rg_name(lost->param));
 }
 
 /* Warns, once for each optimizer, of a lost parameter. A step calls this before it computes. */
-static void notice_lost(rg_optim *o) {
+static inline void notice_lost(rg_optim *o, is_lost_function *lost_now) {
     const bool replaced = o->replacements
                           != atomic_load_explicit(&rgi_replacements, memory_order_relaxed);
-    if (RG_UNLIKELY((replaced || is_lost(o->slots->param)) && !o->warned_of_lost))
-        warn_of_lost(o, replaced);
+    if (RG_UNLIKELY((replaced || lost_now(o->slots->param)) && !o->warned_of_lost))
+        warn_of_lost(o, replaced, lost_now);
 }
 
 /* Makes a step of the optimizer. Also warns if a gradient still contains one that an earlier step
  * used, because the program hasn't zeroed it. Returns false on failure. */
 RG_HOT static bool step_all(rg_optim *o) {
     RG_SCOPE();
-    notice_lost(o);
     for (RG_EACH_SLOT(slot, o))
         if (!gather_operands(o, slot))
             return false;
@@ -250,7 +267,11 @@ RG_HOT static bool step_all(rg_optim *o) {
 /* optimizer_step_again repeats a recorded step. The recording is one of the optimizer's holders, so
  * the optimizer still exists even if the program has freed it. drop_optimizer is called when the
  * recording is freed. */
-static bool optimizer_step_again(void *context) { return step_all(*(rg_optim **)context); }
+static bool optimizer_step_again(void *context) {
+    rg_optim *o = *(rg_optim **)context;
+    notice_lost(o, is_lost_in_run);
+    return step_all(o);
+}
 static void drop_optimizer(void *context) { rgi_optim_let_go(*(rg_optim **)context); }
 
 static void *storage_block(const rg_tensor *t, size_t *bytes) {
@@ -311,6 +332,7 @@ static bool step_once(rg_optim *o) {
     RG_FAIL_AS_IF(RG_TYPE_ERROR, o->row->step_by_closure, o->row->name,
                   "%s.step() missing 1 required positional argument: 'closure'", o->row->name);
     observe_step(o);
+    notice_lost(o, is_lost);
     return step_all(o);
 }
 
@@ -323,7 +345,7 @@ static rg_tensor *step_closure(rg_optim *o, rg_closure *closure, void *context) 
     if (!rgi_handle_given(o, op, RG_HANDLE_OPTIM) || !RG_GIVEN_FUNCTION(closure, op))
         return NULL;
     if (o->row->step_by_closure) {
-        notice_lost(o);
+        notice_lost(o, is_lost);
         return o->row->step_by_closure(o, closure, context);
     }
     rg_tensor *loss;

@@ -1968,6 +1968,52 @@ START_TEST(test_warns_of_an_assigned_tensor) {
 }
 END_TEST
 
+static void step_of_trained(void *context) {
+    const trained *t = context;
+    rg_optim_zero_grad(t->o);
+    rg_backward(rg_sum(rg_call(t->m, rg_ones(2, 3))));
+    rg_optim_step(t->o);
+}
+
+static void all_freed(trained *t) {
+    rg_module_free(t->m);
+    t->m = NULL;
+}
+
+/* The runs of a recorded step go on with the old parameters, and one warning says so. */
+START_TEST(test_warns_of_lost_parameters_in_runs) {
+    static const struct {
+        void (*change)(trained *t);
+        const char *name;
+    } cases[] = { { no_change, "" },
+                  { new_weight, "head.weight'" },
+                  { tied_weight, "head.weight'" },
+                  { new_head, "head.weight'" },
+                  { kept_weight, "" },
+                  { all_freed, "body.weight'" },
+                  { part_freed, "" } };
+    for (size_t i = 0; i < RG_COUNT(cases); i++) {
+        RG_SCOPE();
+        char line[128];
+        trained t = trained_begin(cases[i].change != all_freed);
+        snprintf(line, sizeof line,
+                 "step: the runs of a recorded step train the optimizer's parameter '%s",
+                 cases[i].name);
+        begin_to_count(line);
+        rg_replay *r = rg_record(step_of_trained, &t);
+        ck_ok(r && rg_replay_run(r));
+        ck_assert_int_eq(warnings, 0);
+        cases[i].change(&t);
+        for (int k = 0; k < 3; k++)
+            ck_ok(rg_replay_run(r));
+        const int n = end_of_count();
+        ck_assert_msg(n == (*cases[i].name != 0), "case %zu: %d warnings", i, n);
+        rg_replay_free(r);
+        trained_end(&t);
+    }
+}
+END_TEST
+
 static rg_tensor *closure_of_trained(void *context) {
     const trained *t = context;
     rg_optim_zero_grad(t->o);
@@ -2040,7 +2086,8 @@ END_TEST
 RG_TESTS(optim, test_adagrad_sums_begin, test_warns_of_old_gradients, test_warns_of_no_replay,
          test_warns_of_no_pair_of_networks, test_warns_of_no_shared_buffer, test_warns_of_closures,
          test_warns_of_a_nan_loss, test_warns_of_no_gradient, test_warns_of_lost_parameters,
-         test_warns_of_lost_parameters_of_lbfgs, test_warns_of_an_assigned_tensor,
+         test_warns_of_lost_parameters_in_runs, test_warns_of_lost_parameters_of_lbfgs,
+         test_warns_of_an_assigned_tensor,
          test_trajectories, test_lbfgs, test_lbfgs_scripts, test_groups, test_strides, test_state,
          test_steps_are_counted, test_state_names, test_clipping_without_memory, test_clipping,
          test_errors, test_newer_errors, test_muon_at_the_edges, test_muon_of_square_matrices,
