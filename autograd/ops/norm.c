@@ -165,20 +165,42 @@ static bool cosine_needs_scale(const rg_tensor *t, const rg_tensor *norm) {
     return !ordinary && t->numel;
 }
 
-/* Returns, for each row of t along dim, the number by which the row is divided. The number is
- * exactly 1 if the row's largest absolute value is in the safe range. The numbers have no history.
- * This changes no gradient, since the cosine doesn't depend on the numbers. */
-static rg_tensor *cosine_scale(rg_tensor *t, int dim) {
+/* Returns, for each row of x along dim, the number by which the row is divided. A negative dim
+ * stands for one in which x is expanded; then each element is a row. The number is exactly 1 if the
+ * row's largest absolute value is in the safe range. The numbers have no history. This changes no
+ * gradient, since the cosine doesn't depend on the numbers. */
+static rg_tensor *cosine_scale(rg_tensor *x, int dim) {
     RG_NO_GRAD();
-    double far = cosine_far(t);
-    rg_tensor *largest = rg_norm_dim(t, INFINITY, dim, true);
+    double far = cosine_far(x);
+    rg_tensor *largest = dim < 0 ? rg_abs(x) : rg_norm_dim(x, INFINITY, dim, true);
     rg_tensor *scale = rg_div(largest, rg_clamp(largest, 1 / far, far));
     return rg_clamp_min(scale, 1 / (far * far));
 }
 
-/* Returns t / max(norm(t), eps). As in torch, the denominator has norm(t)'s gradient even where its
- * value is eps. Therefore it is computed as norm(t) plus a constant. */
-static rg_tensor *cosine_unit(rg_tensor *t, int dim, double eps) {
+/* Returns x, or a contiguous copy of x if x was expanded: a division of x would make one, too. */
+static rg_tensor *cosine_dense(rg_tensor *x) {
+    for (int d = 0; d < x->ndim; d++)
+        if (x->size[d] > 1 && x->stride[d] == 0)
+            return rg_contiguous(x);
+    return x;
+}
+
+/* Returns x expanded to the shape. */
+static rg_tensor *cosine_wide(rg_tensor *x, const rg_tensor *shape) {
+    if (!x || rgi_same_shape(x, shape))
+        return x;
+    rg_dims dims = { .n = shape->ndim };
+    memcpy(dims.v, shape->size, sizeof dims.v);
+    return rg_expand_dims(x, dims);
+}
+
+/* Returns t / max(norm(t), eps), where t is x, expanded to the shape. As in torch, the denominator
+ * has norm(t)'s gradient even where its value is eps. Therefore it is computed as norm(t) plus a
+ * constant. If a division is needed, x is divided before it is expanded: then t has the same
+ * strides as without a division, and sums are added in the same order. */
+static rg_tensor *cosine_unit(rg_tensor *x, const rg_tensor *shape, int dim, double eps) {
+    x = cosine_dense(x);
+    rg_tensor *t = cosine_wide(x, shape);
     rg_tensor *norm = rg_norm_dim(t, 2, dim, true);
     if (!norm)
         return NULL;
@@ -186,9 +208,10 @@ static rg_tensor *cosine_unit(rg_tensor *t, int dim, double eps) {
         rg_tensor *value = rg_detach(norm);
         return rg_div(t, rg_add(norm, rg_sub(rg_clamp_min(value, eps), value)));
     }
-    rg_tensor *scale = cosine_scale(t, dim);
+    const int expanded = shape->ndim - x->ndim;
+    rg_tensor *scale = cosine_scale(x, dim < 0 ? dim + x->ndim : dim - expanded);
     rg_tensor *least = rg_div(eps, scale);
-    t = rg_div(t, scale);
+    t = cosine_wide(rg_div(x, scale), shape);
     norm = rg_norm_dim(t, 2, dim, true);
     rg_tensor *value = rg_detach(norm);
     return rg_div(t, rg_add(norm, rg_sub(rg_clamp_min(value, least), value)));
@@ -206,18 +229,14 @@ rg_tensor *(rg_cosine_similarity)(rg_tensor *a, rg_tensor *b, int dim, double ep
                rgi_scalar_name(dtype));
     if (!rgi_broadcast_shapes("cosine_similarity", a, b, &wide))
         return NULL;
-    rg_dims shape = { .n = wide.ndim };
-    memcpy(shape.v, wide.size, sizeof shape.v);
     RG_AS("cosine_similarity");
     RG_SCOPE();
     if (!rgi_is_float(a->dtype))
         a = rg_to(a, dtype);
     if (!rgi_is_float(b->dtype))
         b = rg_to(b, dtype);
-    if (a && !rgi_same_shape(a, &wide))
-        a = rg_expand_dims(a, shape);
-    if (b && !rgi_same_shape(b, &wide))
-        b = rg_expand_dims(b, shape);
-    return rg_escape(
-        rg_sum_dim(rg_mul(cosine_unit(a, dim, eps), cosine_unit(b, dim, eps)), dim, false));
+    if (!a || !b)
+        return NULL;
+    return rg_escape(rg_sum_dim(
+        rg_mul(cosine_unit(a, &wide, dim, eps), cosine_unit(b, &wide, dim, eps)), dim, false));
 }

@@ -303,6 +303,58 @@ START_TEST(test_constants) {
 }
 END_TEST
 
+/* Matrices, rows and columns, which cosine_similarity expands, and some in other orders. */
+enum { COSINE_FORMS = 8 };
+static rg_tensor *cosine_operand(int form) {
+    switch (form) {
+    case 0: return rg_randn(8, 7);
+    case 1: return rg_randn(7);
+    case 2: return rg_randn(1, 7);
+    case 3: return rg_randn(8, 1);
+    case 4: return rg_T(rg_randn(7, 8));
+    case 5: return rg_expand(rg_randn(1, 7), 8, 7);
+    case 6: return rg_randn(1);
+    default: return rg_narrow(rg_randn(8, 14), 1, 3, 7);
+    }
+}
+
+typedef struct {
+    rg_tensor *a, *b, *y;
+    int dim;
+} cosine_step;
+
+static void computes_cosine(void *context) {
+    cosine_step *s = context;
+    rg_set_grad(s->a, RG_NONE);
+    rg_tensor *y = rg_cosine_similarity(s->a, s->b, s->dim, 1e-8);
+    rg_backward(rg_sum(y));
+    s->y = rg_keep(rg_detach(y));
+}
+
+/* A recorded step divides the operands by numbers that are usually 1. This changes no bit, neither
+ * of the cosine nor of its gradient. */
+START_TEST(test_bits_of_cosines) {
+    rg_manual_seed(1);
+    for (int i = 0; i < 20 * COSINE_FORMS * COSINE_FORMS; i++) {
+        RG_SCOPE();
+        const int form = i % COSINE_FORMS, other = i / COSINE_FORMS % COSINE_FORMS;
+        rg_tensor *a = cosine_operand(form), *b = cosine_operand(other);
+        if (rg_ndim(rg_add(a, b)) < 2)
+            continue;
+        cosine_step s = { rg_requires_grad_(a, true), b, NULL, i % 3 ? 1 : 0 };
+        computes_cosine(&s);
+        rg_tensor *called = s.y, *gradient = rg_grad_of(a);
+        rg_replay *r = rg_record(computes_cosine, &s);
+        ck_ok(r && rg_replay_run(r));
+        ck_assert_msg(rg_equal(called, s.y) && rg_equal(gradient, rg_grad_of(a)),
+                      "forms %d and %d, dim %d", form, other, s.dim);
+        rg_replay_free(r);
+        rg_drop(called);
+        rg_drop(s.y);
+    }
+}
+END_TEST
+
 /* The error names a function that the step may call instead. */
 START_TEST(test_what_to_do_instead) {
     ck_fails(rg_record(once_rg_from_float, NULL), RG_NOT_IMPLEMENTED,
@@ -611,5 +663,6 @@ END_TEST
 
 RG_TESTS(recorded, test_numbers_of_tensors, test_derivatives, test_numbers_with_a_history,
          test_later_requires_grad, test_once, test_read_only_files, test_constants,
+         test_bits_of_cosines,
          test_what_to_do_instead, test_list, test_later_hooks, test_later_retained,
          test_other_hooks)
