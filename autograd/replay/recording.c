@@ -54,6 +54,13 @@ bool rgi_recording_refuse(rg_replay *r, const char *op, const char *instead) {
                     "can't be part of a recorded step: a run could not do it again%s", instead);
 }
 
+bool rgi_recording_refuse_constant(rg_replay *r, const char *op) {
+    return rgi_recording_refuse(
+        r, op,
+        ", since a run doesn't make this tensor anew (rg_zeros, rg_full and rg_arange, for "
+        "example, are called only once); change a clone of it (rg_clone)");
+}
+
 void *rgi_recording_note(rg_replay *r, const char *op, rg_redo *redo, void (*drop)(void *),
                          size_t bytes) {
     if (r->failed)
@@ -173,7 +180,7 @@ bool rgi_recording_makes_anew(rg_replay *r, const rg_tensor *t, const char *op) 
     for (size_t i = 0; i < r->held.n; i++) {
         const rg_tensor *held = r->held.v[i];
         if (held->storage == t->storage)
-            return rgi_recording_refuse(r, op, "");
+            return rgi_recording_refuse_constant(r, op);
     }
     rgi_pointers_remove(&r->constants, t->storage);
     return !rgi_fills_storage(t) || plan_storage(r, t->storage);

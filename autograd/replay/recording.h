@@ -145,6 +145,8 @@ void rgi_pointers_free(rg_pointers *list);
 /* Fails, and marks the recording as failed, because `op` can't be part of a recorded step. The
  * error message ends with the advice `instead`, which may be "". */
 bool rgi_recording_refuse(rg_replay *r, const char *op, const char *instead);
+/* Does the same for an operation that writes to a constant. */
+bool rgi_recording_refuse_constant(rg_replay *r, const char *op);
 /* Adds an entry. Returns the entry's context, which the caller fills in. Returns NULL if the
  * recording has failed. If memory runs out, the recording fails. */
 void *rgi_recording_note(rg_replay *r, const char *op, rg_redo *redo, void (*drop)(void *),

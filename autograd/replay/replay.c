@@ -154,7 +154,7 @@ static bool recorder_may_update(rg_graph_observer *o, rg_tensor *t, const char *
     rg_replay *r = rgi_recording_of(o);
     if (!t->history && rgi_pointers_have(&r->held, t))
         rgi_recording_changes(r, t);
-    return !rgi_recording_is_constant(r, t) || rgi_recording_refuse(r, op, "");
+    return !rgi_recording_is_constant(r, t) || rgi_recording_refuse_constant(r, op);
 }
 
 /* Suits the memory to a call of a user's op, whose forward is called in each repetition. The

@@ -303,6 +303,43 @@ START_TEST(test_constants) {
 }
 END_TEST
 
+static void adds_to_zeros(void *y) {
+    rg_tensor *sum = rg_zeros(2);
+    rg_add_(sum, at.x);
+    rg_copy_(y, sum);
+}
+
+static void adds_to_a_clone(void *y) {
+    rg_tensor *sum = rg_clone(rg_zeros(2));
+    rg_add_(sum, at.x);
+    rg_copy_(y, sum);
+}
+
+static void fills_what_was_read(void *y) {
+    rg_tensor *sum = rg_ones(2);
+    rg_copy_(y, rg_add(sum, at.x));
+    rg_fill_(sum, 2);
+}
+
+/* A constant that the step changes would have its last values in a run. A clone begins anew. */
+START_TEST(test_changed_constants) {
+    static const char says[] = "_: can't be part of a recorded step: a run could not do it again, "
+                               "since a run doesn't make this tensor anew";
+    at.x = rg_ones(2);
+    rg_tensor *y = rg_zeros(2);
+    ck_fails(rg_record(adds_to_zeros, y), RG_NOT_IMPLEMENTED, says);
+    ck_fails(rg_record(adds_to_zeros, y), RG_NOT_IMPLEMENTED, "change a clone of it (rg_clone)");
+    ck_fails(rg_record(fills_what_was_read, y), RG_NOT_IMPLEMENTED, says);
+    rg_replay *r = rg_record(adds_to_a_clone, y);
+    ck_ok(r);
+    for (int i = 0; i < 2; i++) {
+        ck_ok(rg_replay_run(r));
+        ck_assert(rg_equal(y, rg_ones(2)));
+    }
+    rg_replay_free(r);
+}
+END_TEST
+
 /* Matrices, rows and columns, which cosine_similarity expands, and some in other orders. */
 enum { COSINE_FORMS = 8 };
 static rg_tensor *cosine_operand(int form) {
@@ -663,6 +700,6 @@ END_TEST
 
 RG_TESTS(recorded, test_numbers_of_tensors, test_derivatives, test_numbers_with_a_history,
          test_later_requires_grad, test_once, test_read_only_files, test_constants,
-         test_bits_of_cosines,
+         test_changed_constants, test_bits_of_cosines,
          test_what_to_do_instead, test_list, test_later_hooks, test_later_retained,
          test_other_hooks)
