@@ -78,6 +78,7 @@ FUZZERS        := $(call programs,tests/fuzz/*.c)
 STEPS          := $(BUILD)/tests/steps/test_steps
 COUNTED        := tensor/map.c nn/optim/optimizer.c nn/optim/optim_state.c nn/optim/saved.c \
                   $(addprefix autograd/,hook_list.c hooks.c call_hooks.c collect.c leaf_table.c) \
+                  $(addprefix autograd/replay/,lower.c parts.c) \
                   $(addprefix nn/,module.c names.c tree.c state.c containers.c call.c) \
                   $(addprefix nn/tools/,convert.c copy.c repr.c requires_grad.c tie.c)
 TESTS          += $(STEPS)

@@ -429,21 +429,52 @@ static int functions_of(const k_trace *t, const k_traced_call *call, const char 
     return n;
 }
 
-bool rgi_c_loops_add(rg_text *text, const char *op, const k_trace *t) {
-    RG_SCOPE();
+/* The names of the loops that calls need. Those of call i are v[first[i]] .. v[first[i + 1] - 1].
+ * The innermost scope owns the arrays. */
+typedef struct {
+    const char **v;
+    int *first;
+} loop_names;
+
+/* Returns the names of the loops that the trace's calls need; `v` is NULL if memory ran out. */
+static loop_names names_of(const k_trace *t) {
     size_t functions = 0;
     for (size_t i = 0; i < t->n_calls; i++)
         functions += (size_t)functions_of(t, &t->calls[i], NULL, NULL);
-    const char **names = rgi_scope_alloc((t->n_calls + functions + 1) * sizeof *names);
+    loop_names names = { .first = rgi_scope_alloc((t->n_calls + 1) * sizeof *names.first) };
     char(*room)[K_LOOP_NAME] = rgi_scope_alloc((functions + 1) * sizeof *room);
-    if (!names || !room)
-        return false;
+    if (names.first && room)
+        names.v = rgi_scope_alloc((t->n_calls + functions + 1) * sizeof *names.v);
     int n = 0;
-    for (size_t i = 0; i < t->n_calls; i++) {
-        names[n++] = t->calls[i].loop;
-        const int more = functions_of(t, &t->calls[i], names + n, room);
+    for (size_t i = 0; i < t->n_calls && names.v; i++) {
+        names.first[i] = n;
+        names.v[n++] = t->calls[i].loop;
+        const int more = functions_of(t, &t->calls[i], names.v + n, room);
         n += more;
         room += more;
     }
-    return rgi_loop_text(text, op, n, names);
+    if (names.v)
+        names.first[t->n_calls] = n;
+    return names;
+}
+
+bool rgi_c_loops_add(rg_text *text, const char *op, const k_trace *t) {
+    RG_SCOPE();
+    const loop_names names = names_of(t);
+    return names.v && rgi_loop_text(text, op, names.first[t->n_calls], names.v);
+}
+
+bool rgi_c_loops_find(const char *op, const k_trace *t, bool has_text[]) {
+    RG_SCOPE();
+    const loop_names names = names_of(t);
+    const int n = names.v ? names.first[t->n_calls] : 0;
+    bool *found = rgi_scope_alloc((size_t)n + 1);
+    if (!names.v || !found || !rgi_loops_find(op, n, names.v, found))
+        return false;
+    for (size_t i = 0; i < t->n_calls; i++) {
+        has_text[i] = true;
+        for (int k = names.first[i]; k < names.first[i + 1]; k++)
+            has_text[i] = has_text[i] && found[k];
+    }
+    return true;
 }

@@ -395,9 +395,24 @@ static void install(compiled_step *s, const rg_parts *p) {
     r->uncompile = uncompile;
 }
 
+/* Marks each entry as not lowered that calls a loop without text, and removes its calls. Returns
+ * false if memory ran out. */
+static bool leave_out_loops_without_text(rg_parts *p) {
+    const k_trace *t = &p->lowered.trace;
+    const size_t n = t->n_calls;
+    bool *has_text = rgi_alloc((n + 1) * sizeof *has_text, RG_MEM_OTHER);
+    const bool done = has_text && rgi_c_loops_find(compile_name, t, has_text);
+    for (size_t i = 0; i < n && done; i++)
+        p->is_lowered[t->calls[i].mark] &= has_text[i];
+    rgi_free(has_text, (n + 1) * sizeof *has_text, RG_MEM_OTHER);
+    rgi_parts_remove_calls(p);
+    return done;
+}
+
 static bool compile(rg_replay *r) {
     rg_parts p;
-    compiled_step *s = rgi_parts_lower(r, &p) ? new_step(r, &p) : NULL;
+    const bool lowered = rgi_parts_lower(r, &p) && leave_out_loops_without_text(&p);
+    compiled_step *s = lowered ? new_step(r, &p) : NULL;
     const bool done = s && (!s->n_parts || compile_step(s, &p));
     if (done && s->n_parts)
         install(s, &p);
@@ -411,10 +426,9 @@ bool rg_replay_compile(rg_replay *r) {
     if (rgi_training_halted() || !rgi_may_do_once(compile_name)
         || !rgi_handle_given(r, compile_name, RG_HANDLE_REPLAY) || !rgi_may_lower(r, compile_name))
         return false;
-    const bool is_current = rgi_recording_fits(r);
-    if (is_current && r->uncompile)
+    if (r->uncompile)
         r->uncompile(r);
-    const bool done = is_current && compile(r);
+    const bool done = compile(r);
     rgi_lowering_ends(r);
     return done;
 }

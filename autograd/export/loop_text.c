@@ -128,14 +128,21 @@ static void want(loop_archive *a, int item) {
     a->queue[a->waiting++] = item;
 }
 
-/* Marks the loop of this name, and all that it needs. */
-static bool want_loop(loop_archive *a, const char *op, const char *name) {
+/* Writes the loop's name to `key`, without the plain set's suffix. Returns the number of its item,
+ * or -1 if the archive has no such loop. */
+static int64_t loop_item_of(const loop_archive *a, const char *name, char key[128]) {
     const char *suffix = "_plain";
     const size_t n = strlen(name) - (rgi_ends_with(name, suffix) ? strlen(suffix) : 0);
-    char key[128];
-    snprintf(key, sizeof key, "%.*s", (int)RG_MIN(n, sizeof key - 1), name);
+    snprintf(key, 128, "%.*s", (int)RG_MIN(n, 127), name);
     const int64_t item = rgi_map_name(&a->names, key);
-    if (item < 0 || !a->items[item].is_loop) {
+    return item >= 0 && a->items[item].is_loop ? item : -1;
+}
+
+/* Marks the loop of this name, and all that it needs. */
+static bool want_loop(loop_archive *a, const char *op, const char *name) {
+    char key[128];
+    const int64_t item = loop_item_of(a, name, key);
+    if (item < 0) {
         rgi_fail(RG_RUNTIME_ERROR, op, "there is no text of the loop '%s'", key);
         return false;
     }
@@ -207,6 +214,16 @@ bool rgi_loop_text(rg_text *to, const char *op, int count, const char *const nam
         add_wanted(to, &a);
     close_archive(&a);
     return done && !to->failed;
+}
+
+bool rgi_loops_find(const char *op, int count, const char *const names[], bool found[]) {
+    loop_archive a = { 0 };
+    const bool done = inflate_archive(&a, op) && read_items(&a);
+    char key[128];
+    for (int i = 0; i < count && done; i++)
+        found[i] = loop_item_of(&a, names[i], key) >= 0;
+    close_archive(&a);
+    return done;
 }
 
 bool rgi_loop_names(rg_text *to, const char *op) {

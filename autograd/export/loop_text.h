@@ -14,6 +14,10 @@
  * no loop of that name, or if memory runs out. `op` is the function's name in the failure. */
 bool rgi_loop_text(rg_text *to, const char *op, int count, const char *const names[]);
 
+/* Sets found[i] to whether the archive has a loop with the name names[i], which may end as above.
+ * Returns false if memory runs out. */
+bool rgi_loops_find(const char *op, int count, const char *const names[], bool found[]);
+
 /* Appends the names of all loops to `to`, each with a newline. Fails and returns false if memory
  * runs out. */
 bool rgi_loop_names(rg_text *to, const char *op);

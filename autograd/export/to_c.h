@@ -70,7 +70,8 @@ typedef struct RG_OPTIONS rg_replay_to_c_options {
  * refused with its name, such as an op of the program that computes without the library's
  * functions. To find the calls of the step's loops, the function repeats the step on its tensors,
  * and then restores their elements and gradients. As after a run, a backward pass fails through a
- * graph that has saved a result of the step. Returns false if it fails. */
+ * graph that has saved a result of the step. Only one thread at a time may write a step or compile
+ * one (rg_replay_compile); another call fails meanwhile. Returns false if it fails. */
 bool rg_replay_to_c_with(rg_replay *r, const char *path, rg_replay_to_c_options options);
 #define rg_replay_to_c(r, path, ...) \
     rg_replay_to_c_with(             \

@@ -15,17 +15,15 @@ static const char name[] = "replay_to_c";
 /* ---- the memory of a step ---------------------------------------------------------- */
 
 int rgi_lowered_region(const rg_lowered *l, const rg_storage *s) {
-    for (size_t i = 0; i < l->n; i++)
-        if (l->known[i].storage == s)
-            return (int)i;
-    return -1;
+    return (int)rgi_map_address(&l->numbers, s);
 }
 
 /* Adds a region of memory that is there before the step. `t` is NULL if it isn't a tensor's.
  * Returns false if memory ran out. */
 static bool add_region(rg_lowered *l, void *begin, size_t bytes, rg_tensor *t, bool computed) {
     if (!rgi_grow((void **)&l->known, &l->room, l->n + 1, sizeof *l->known)
-        || k_trace_region(&l->trace, begin, bytes, false) < 0)
+        || k_trace_region(&l->trace, begin, bytes, false) < 0
+        || (t && !rgi_map_put_address(&l->numbers, t->storage, (int64_t)l->n)))
         return false;
     l->known[l->n++] = (rg_known_region){ t ? t->storage : NULL, t, computed };
     return true;
@@ -67,33 +65,46 @@ static bool find_blocks(const rg_replay *r, rg_lowered *l) {
     return rgi_failures() == failures;
 }
 
-rg_memory_copy rgi_lowered_copy(const rg_lowered *l) {
-    rg_memory_copy c = { NULL, 1 };
-    for (size_t i = 0; i < l->n; i++)
-        c.size += l->trace.regions[i].bytes;
+static size_t number_of_regions(const rg_lowered *l, const rg_regions *of) {
+    return of ? of->n : l->n;
+}
+
+/* Returns the i-th of the regions. */
+static const k_region *region_number(const rg_lowered *l, const rg_regions *of, size_t i) {
+    return &l->trace.regions[of ? of->v[i] : i];
+}
+
+rg_memory_copy rgi_lowered_copy(const rg_lowered *l, const rg_regions *of) {
+    rg_memory_copy c = { NULL, 1, of };
+    const size_t n = number_of_regions(l, of);
+    for (size_t i = 0; i < n; i++)
+        c.size += region_number(l, of, i)->bytes;
     c.bytes = rgi_alloc(c.size, RG_MEM_OTHER);
     char *to = c.bytes;
-    for (size_t i = 0; i < l->n && to; i++) {
-        memcpy(to, l->trace.regions[i].begin, l->trace.regions[i].bytes);
-        to += l->trace.regions[i].bytes;
+    for (size_t i = 0; i < n && to; i++) {
+        const k_region *region = region_number(l, of, i);
+        memcpy(to, region->begin, region->bytes);
+        to += region->bytes;
     }
     return c;
 }
 
 void rgi_lowered_put_back(const rg_lowered *l, const rg_memory_copy *c) {
     const char *from = c->bytes;
-    for (size_t i = 0; i < l->n; i++) {
-        memcpy(l->trace.regions[i].begin, from, l->trace.regions[i].bytes);
-        from += l->trace.regions[i].bytes;
+    for (size_t i = 0; i < number_of_regions(l, c->of); i++) {
+        const k_region *region = region_number(l, c->of, i);
+        memcpy(region->begin, from, region->bytes);
+        from += region->bytes;
     }
 }
 
 bool rgi_lowered_equals(const rg_lowered *l, const rg_memory_copy *c) {
     const char *from = c->bytes;
-    for (size_t i = 0; i < l->n; i++) {
-        if (memcmp(l->trace.regions[i].begin, from, l->trace.regions[i].bytes) != 0)
+    for (size_t i = 0; i < number_of_regions(l, c->of); i++) {
+        const k_region *region = region_number(l, c->of, i);
+        if (memcmp(region->begin, from, region->bytes) != 0)
             return false;
-        from += l->trace.regions[i].bytes;
+        from += region->bytes;
     }
     return true;
 }
@@ -125,23 +136,54 @@ static bool run_in_first_set(rg_replay *r, k_trace *t) {
     return ok;
 }
 
+/* Calls act(t, region, temporary) for each temporary region that the noted calls with the marks
+ * first .. last - 1 use, once for each place in it. Returns false as soon as a call does. */
+typedef bool temporary_action(const k_trace *t, int region, char *temporary[]);
+static bool for_temporaries(const k_trace *t, size_t first, size_t last, temporary_action *act,
+                            char *temporary[]) {
+    for (size_t i = k_trace_first(t, first); i < t->n_calls && t->calls[i].mark < last; i++)
+        for (size_t k = 0; k < t->calls[i].count; k++) {
+            const k_value *v = &t->values[t->calls[i].first + k];
+            if (v->kind == K_PLACE && t->regions[v->region].temporary
+                && !act(t, v->region, temporary))
+                return false;
+        }
+    return true;
+}
+
+static bool forget_temporary(const k_trace *t, int region, char *temporary[]) {
+    (void)t;
+    temporary[region] = NULL;
+    return true;
+}
+
+/* Fills the memory with NaNs: calls that read it before they write to it compute something else. */
+static bool make_temporary(const k_trace *t, int region, char *temporary[]) {
+    if (temporary[region])
+        return true;
+    temporary[region] = rgi_alloc(t->regions[region].bytes, RG_MEM_OTHER);
+    if (temporary[region])
+        memset(temporary[region], 0xff, t->regions[region].bytes);
+    return temporary[region];
+}
+
+static bool free_temporary(const k_trace *t, int region, char *temporary[]) {
+    rgi_free(temporary[region], t->regions[region].bytes, RG_MEM_OTHER);
+    temporary[region] = NULL;
+    return true;
+}
+
 bool rgi_lowered_run(void *trace, size_t first, size_t last) {
     const k_trace *t = trace;
     const size_t bytes = t->n_regions * sizeof(char *);
     char **temporary = rgi_alloc(bytes, RG_MEM_OTHER);
-    bool ok = temporary;
-    for (size_t i = 0; temporary && i < t->n_regions; i++) {
-        temporary[i] = t->regions[i].temporary ? rgi_alloc(t->regions[i].bytes, RG_MEM_OTHER)
-                                               : NULL;
-        ok = ok && (temporary[i] || !t->regions[i].temporary);
-        /* NaNs: calls that read temporary memory before they write to it compute something else. */
-        if (temporary[i])
-            memset(temporary[i], 0xff, t->regions[i].bytes);
-    }
+    if (!temporary)
+        return false;
+    for_temporaries(t, first, last, forget_temporary, temporary);
+    const bool ok = for_temporaries(t, first, last, make_temporary, temporary);
     if (ok)
         k_trace_repeat(t, first, last, temporary);
-    for (size_t i = 0; temporary && i < t->n_regions; i++)
-        rgi_free(temporary[i], t->regions[i].bytes, RG_MEM_OTHER);
+    for_temporaries(t, first, last, free_temporary, temporary);
     rgi_free(temporary, bytes, RG_MEM_OTHER);
     return ok;
 }
@@ -173,11 +215,14 @@ static bool refuse_entry(const rg_replay *r, size_t at, const char *because) {
                     r->entries[at].op, because);
 }
 
-bool rgi_lowered_compare(const rg_lowered *l, size_t first, size_t last, rg_run_range *own,
-                         void *own_context, rg_run_range *other, void *other_context, bool *equal) {
-    rg_memory_copy before = rgi_lowered_copy(l);
+bool rgi_lowered_compare(const rg_lowered *l, const rg_regions *of, size_t first, size_t last,
+                         rg_run_range *own, void *own_context, rg_run_range *other,
+                         void *other_context, bool *equal) {
+    rg_memory_copy before = rgi_lowered_copy(l, of);
     const bool done = before.bytes && own(own_context, first, last);
-    rg_memory_copy wanted = before.bytes ? rgi_lowered_copy(l) : (rg_memory_copy){ NULL, 0 };
+    rg_memory_copy wanted = { NULL, 0, of };
+    if (before.bytes)
+        wanted = rgi_lowered_copy(l, of);
     const bool had_memory = wanted.bytes;
     *equal = false;
     if (had_memory) {
@@ -207,8 +252,8 @@ static size_t find_other(rg_replay *r, rg_lowered *l) {
     bool equal = true;
     size_t i = 0;
     while (i + 1 < r->n_entries
-           && rgi_lowered_compare(l, i, i + 1, redo_in_first_set, r, rgi_lowered_run, &l->trace,
-                                  &equal)
+           && rgi_lowered_compare(l, NULL, i, i + 1, redo_in_first_set, r, rgi_lowered_run,
+                                  &l->trace, &equal)
            && equal)
         i++;
     return i;
@@ -218,9 +263,11 @@ static size_t find_other(rg_replay *r, rg_lowered *l) {
  * the results. */
 static bool calls_compute_it(rg_replay *r, rg_lowered *l) {
     clear_results(l);
-    rg_memory_copy before = rgi_lowered_copy(l);
+    rg_memory_copy before = rgi_lowered_copy(l, NULL);
     bool ok = before.bytes && run_in_first_set(r, NULL);
-    rg_memory_copy wanted = ok ? rgi_lowered_copy(l) : (rg_memory_copy){ NULL, 0 };
+    rg_memory_copy wanted = { NULL, 0, NULL };
+    if (ok)
+        wanted = rgi_lowered_copy(l, NULL);
     ok = wanted.bytes;
     if (ok) {
         rgi_lowered_put_back(l, &before);
@@ -261,7 +308,7 @@ static bool trace_step(rg_replay *r, rg_lowered *l) {
 static bool lower_from(rg_replay *r, rg_list inputs, rg_lowered *l) {
     if (!rgi_lowered_begin(r, l) || !find_blocks(r, l))
         return false;
-    rg_memory_copy before = rgi_lowered_copy(l);
+    rg_memory_copy before = rgi_lowered_copy(l, NULL);
     if (!before.bytes)
         return false;
     bool ok = trace_step(r, l);
@@ -272,9 +319,15 @@ static bool lower_from(rg_replay *r, rg_list inputs, rg_lowered *l) {
     return ok;
 }
 
+/* Fails if a run would fail before its first entry. */
+static bool may_lower(rg_replay *r) {
+    RG_AS(name);
+    return rgi_replay_may_repeat(r);
+}
+
 /* Lowers the step. Afterwards the leaves have the same gradients as before. */
 static bool lower_alone(rg_replay *r, rg_list inputs, rg_lowered *l) {
-    if (!rgi_recording_knows_gradients(r, name))
+    if (!may_lower(r) || !rgi_recording_knows_gradients(r, name))
         return false;
     rg_tensor **grads = rgi_recording_takes_gradients(r);
     if (!grads)
@@ -288,7 +341,8 @@ static bool lower_alone(rg_replay *r, rg_list inputs, rg_lowered *l) {
 static atomic_bool lowering;
 
 bool rgi_may_lower(rg_replay *r, const char *op) {
-    RG_FAIL_IF(atomic_exchange(&lowering, true), op, "another thread is writing a step");
+    RG_FAIL_IF(atomic_exchange(&lowering, true), op,
+               "another thread is writing or compiling a step; one thread at a time can do that");
     if (atomic_exchange(&r->running, true)) {
         lowering = false;
         return rgi_fail(RG_RUNTIME_ERROR, op, "the recorded step is running");
@@ -297,7 +351,11 @@ bool rgi_may_lower(rg_replay *r, const char *op) {
         r->entries = r->original;
         r->n_entries = r->n_original;
     }
-    return true;
+    RG_AS(op);
+    if (rgi_recording_fits(r))
+        return true;
+    rgi_lowering_ends(r);
+    return false;
 }
 
 void rgi_lowering_ends(rg_replay *r) {
@@ -321,6 +379,7 @@ bool rgi_replay_lower(rg_replay *r, rg_list inputs, rg_lowered *to) {
 }
 
 void rgi_lowered_free(rg_lowered *l) {
+    rgi_map_free(&l->numbers);
     rgi_free(l->known, l->room * sizeof *l->known, RG_MEM_OTHER);
     k_trace_free(&l->trace);
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "replay.h"
+#include "tensor/map.h"
 #include "tensor/kernels/trace.h"
 
 /* A region that exists before the step. It is the memory of a storage, which `tensor` and other
@@ -22,6 +23,8 @@ typedef struct rg_lowered {
     k_trace trace;
     rg_known_region *known;
     size_t n, room;
+    /* A map from storages to the numbers of their regions. */
+    rg_map numbers;
 } rg_lowered;
 
 /* Lowers the step. `inputs` are the tensors that the program writes to between the steps. To find
@@ -36,7 +39,8 @@ void rgi_lowered_free(rg_lowered *l);
 
 /* rgi_may_lower reserves the recorded step for lowering, until rgi_lowering_ends. If the step was
  * compiled, its entries are the recorded ones meanwhile. Fails and returns false if another thread
- * is lowering any step, or if this step is running. */
+ * is lowering any step, if this step is running, or if it no longer fits (rgi_recording_fits). `op`
+ * is the function that the failure names. */
 bool rgi_may_lower(rg_replay *r, const char *op);
 void rgi_lowering_ends(rg_replay *r);
 /* Makes a region of each storage that the recording's tensors use. Returns false if memory ran
@@ -46,12 +50,19 @@ bool rgi_lowered_begin(const rg_replay *r, rg_lowered *l);
  * false if memory ran out. */
 bool rgi_lowered_run(void *trace, size_t first, size_t last);
 
-/* A copy of all known regions; bytes is NULL if memory ran out. */
+/* The numbers of n known regions. */
+typedef struct {
+    size_t *v, n;
+} rg_regions;
+
+/* A copy of some known regions; bytes is NULL if memory ran out. */
 typedef struct {
     char *bytes;
     size_t size;
+    const rg_regions *of;
 } rg_memory_copy;
-rg_memory_copy rgi_lowered_copy(const rg_lowered *l);
+/* Copies these regions, or all of them if `of` is NULL. */
+rg_memory_copy rgi_lowered_copy(const rg_lowered *l, const rg_regions *of);
 /* Writes the copy into the regions again. */
 void rgi_lowered_put_back(const rg_lowered *l, const rg_memory_copy *c);
 /* Returns whether the regions are equal to the copy. */
@@ -61,10 +72,12 @@ void rgi_lowered_free_copy(rg_memory_copy *c);
 /* Does what the entries first .. last - 1 do. Returns false on failure. */
 typedef bool rg_run_range(void *context, size_t first, size_t last);
 /* Runs the entries first .. last - 1 by `own`, and then by `other` on the same memory. Sets *equal
- * to whether both succeed and compute the same, and leaves what `own` has computed. Returns false
- * if memory ran out. */
-bool rgi_lowered_compare(const rg_lowered *l, size_t first, size_t last, rg_run_range *own,
-                         void *own_context, rg_run_range *other, void *other_context, bool *equal);
+ * to whether both succeed and compute the same, and leaves what `own` has computed. Requires that
+ * the entries work on no other regions than these, unless `of` is NULL. Returns false if memory ran
+ * out. */
+bool rgi_lowered_compare(const rg_lowered *l, const rg_regions *of, size_t first, size_t last,
+                         rg_run_range *own, void *own_context, rg_run_range *other,
+                         void *other_context, bool *equal);
 /* Moves the elements of a tensor's memory one place towards its beginning: the first one is lost,
  * and the last one is there twice. The tensor then has other values, and its indices are still
  * valid. */

@@ -109,9 +109,51 @@ static bool redo_range(void *replay, size_t first, size_t last) {
     return true;
 }
 
+/* A set of known regions. is_in[i] is set if region i is in it. */
+typedef struct {
+    rg_regions list;
+    bool *is_in;
+} region_set;
+
+static void region_set_free(region_set *s, size_t n) {
+    rgi_free(s->list.v, n * sizeof *s->list.v, RG_MEM_OTHER);
+    rgi_free(s->is_in, n * sizeof *s->is_in, RG_MEM_OTHER);
+}
+
+static void empty(region_set *s) {
+    for (size_t i = 0; i < s->list.n; i++)
+        s->is_in[s->list.v[i]] = false;
+    s->list.n = 0;
+}
+
+static void add_regions(region_set *s, const rg_lowered *l, rg_tensor *const *t, size_t n) {
+    for (size_t i = 0; i < n; i++) {
+        if (!t[i] || t[i] == RG_NONE)
+            continue;
+        const size_t region = (size_t)rgi_lowered_region(l, t[i]->storage);
+        if (!s->is_in[region])
+            s->list.v[s->list.n++] = region;
+        s->is_in[region] = true;
+    }
+}
+
+/* Makes `s` the set of the regions on which the entries first .. last - 1 work. */
+static void find_regions(region_set *s, const rg_replay *r, const rg_lowered *l, size_t first,
+                         size_t last) {
+    empty(s);
+    for (size_t i = first; i < last; i++) {
+        rg_computation c;
+        rgi_entry_computes(&r->entries[i], &c);
+        add_regions(s, l, c.in, (size_t)c.n_in);
+        add_regions(s, l, c.out, (size_t)c.n_out);
+        add_regions(s, l, c.made, c.n_made);
+        add_regions(s, l, &c.buffer, 1);
+    }
+}
+
 /* Compares each range once, in the order of the step. Returns false if memory ran out. */
 static bool compare_once(rg_replay *r, const rg_parts *p, const bool begins[], rg_run_range *run,
-                         void *context, bool equal[]) {
+                         void *context, region_set *regions, bool equal[]) {
     size_t end;
     for (size_t i = 0; i < p->n; i = end) {
         end = i + 1;
@@ -119,7 +161,9 @@ static bool compare_once(rg_replay *r, const rg_parts *p, const bool begins[], r
             while (end < p->n && p->is_lowered[end] && !begins[end])
                 end++;
             bool same;
-            if (!rgi_lowered_compare(&p->lowered, i, end, redo_range, r, run, context, &same))
+            find_regions(regions, r, &p->lowered, i, end);
+            if (!rgi_lowered_compare(&p->lowered, &regions->list, i, end, redo_range, r, run,
+                                     context, &same))
                 return false;
             equal[i] = equal[i] && same;
         } else if (p->computes[i]) {
@@ -133,9 +177,18 @@ bool rgi_parts_compare(rg_replay *r, const rg_parts *p, const bool begins[], rg_
                        void *context, bool equal[]) {
     enum { TURNS = 3 };
     const rg_lowered *l = &p->lowered;
-    rg_memory_copy before = rgi_lowered_copy(l);
-    if (!before.bytes)
+    region_set regions = {
+        .list.v = rgi_alloc(l->n * sizeof *regions.list.v, RG_MEM_OTHER),
+        .is_in = rgi_alloc(l->n * sizeof *regions.is_in, RG_MEM_OTHER),
+    };
+    rg_memory_copy before = { NULL, 0, NULL };
+    if (regions.list.v && regions.is_in)
+        before = rgi_lowered_copy(l, NULL);
+    if (!before.bytes) {
+        region_set_free(&regions, l->n);
         return false;
+    }
+    memset(regions.is_in, false, l->n);
     rg_failure aside;
     rgi_set_failure_aside(&aside);
     size_t mark = rg_scope_begin();
@@ -143,17 +196,27 @@ bool rgi_parts_compare(rg_replay *r, const rg_parts *p, const bool begins[], rg_
     bool had_memory = true;
     for (int turn = 0; turn < TURNS && had_memory; turn++) {
         write_over_results(l);
-        had_memory = compare_once(r, p, begins, run, context, equal);
+        had_memory = compare_once(r, p, begins, run, context, &regions, equal);
         change_inputs(l);
     }
     rg_scope_end(mark);
     had_memory = rgi_attempt_had_memory(&aside) && had_memory;
     rgi_lowered_put_back(l, &before);
     rgi_lowered_free_copy(&before);
+    region_set_free(&regions, l->n);
     return had_memory;
 }
 
 /* ---- lowering ------------------------------------------------------------------------- */
+
+void rgi_parts_remove_calls(rg_parts *p) {
+    k_trace *t = &p->lowered.trace;
+    size_t kept = 0;
+    for (size_t i = 0; i < t->n_calls; i++)
+        if (p->is_lowered[t->calls[i].mark])
+            t->calls[kept++] = t->calls[i];
+    t->n_calls = kept;
+}
 
 /* Marks each entry as not lowered whose calls compute something else, and removes these calls. */
 static bool leave_out_others(rg_replay *r, rg_parts *p) {
@@ -163,18 +226,14 @@ static bool leave_out_others(rg_replay *r, rg_parts *p) {
     for (size_t i = 0; i < p->n && done; i++)
         p->is_lowered[i] = p->is_lowered[i] && equal[i];
     rgi_free(equal, p->n * sizeof *equal, RG_MEM_OTHER);
-    size_t kept = 0;
-    for (size_t i = 0; i < t->n_calls; i++)
-        if (p->is_lowered[t->calls[i].mark])
-            t->calls[kept++] = t->calls[i];
-    t->n_calls = kept;
+    rgi_parts_remove_calls(p);
     return done;
 }
 
 /* Finds the calls of the entries that can be lowered. Returns false if memory ran out. */
 static bool find_calls(rg_replay *r, rg_parts *p) {
     rg_lowered *l = &p->lowered;
-    rg_memory_copy before = rgi_lowered_copy(l);
+    rg_memory_copy before = rgi_lowered_copy(l, NULL);
     if (!before.bytes)
         return false;
     size_t mark = rg_scope_begin();

@@ -18,6 +18,9 @@ typedef struct rg_parts {
  * Returns false if memory ran out. */
 bool rgi_parts_lower(rg_replay *r, rg_parts *to);
 
+/* Removes the calls of entries that are no longer marked as lowered. */
+void rgi_parts_remove_calls(rg_parts *p);
+
 /* Compares ranges of lowered entries with `run`. A range begins at each entry i for which begins[i]
  * is set, and ends before the next entry that isn't lowered or begins a range. Sets equal[i] to
  * whether `run` computes for the range that begins at i what its entries compute, also after the

@@ -256,12 +256,18 @@ typedef struct rg_computation {
     bool checks_itself;
     rg_tensor *const *in, *const *out;
     int n_in, n_out;
+    /* The tensors that a backward step makes, and the one to which it adds, or NULL. */
+    rg_tensor *const *made;
+    size_t n_made;
+    rg_tensor *buffer;
 } rg_computation;
 /* Sets *to, and returns whether the entry is such a computation. */
 bool rgi_entry_computes(const rg_replay_entry *e, rg_computation *to);
 
 /* ---- recordings that no longer fit (replay.c) --------------------------------------------- */
 
+/* Fails if rg_replay_run would fail before it has changed anything. */
+bool rgi_replay_may_repeat(rg_replay *r);
 /* Repeats the step, as rg_replay_run does after it has checked its argument. *now is the index of
  * the entry that is being repeated. */
 bool rgi_replay_repeat(rg_replay *r, size_t *now);

@@ -212,13 +212,13 @@ static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t att
  * `fused`. `original` is the step's node, and `copy` is a copy of it. The saved values in the copy
  * are aliases that the recording holds. The copy has no versions, since each repetition may write
  * to the saved values. The tensors that the step allocates are in the recording's list of held
- * tensors, from index `first` on. */
+ * tensors, with the indices `first` to `last` - 1. */
 typedef struct {
     rg_node *original, copy;
     rg_step step;
     const rg_gradient *rule;
     rg_replay *replay;
-    size_t first;
+    size_t first, last;
     rg_tensor *buffer, *g[RG_MAX_OUTPUTS], *saved[];
 } noted_step;
 
@@ -310,6 +310,7 @@ static bool recorder_step(rg_graph_observer *o, const rg_step *s, rg_tensor *gin
     rgi_set_observer(&r->collector.observer.tensors);
     bool ok = do_step(s, gin, rule, buffer);
     rgi_set_observer(&o->tensors);
+    n->last = r->held.n;
     /* If a step fails, the recording may have only some of the step's tensors. Therefore the
      * recording is marked as failed, in case the program ignores the failure. */
     r->failed = r->failed || !ok;
@@ -341,6 +342,9 @@ bool rgi_entry_computes(const rg_replay_entry *e, rg_computation *to) {
         to->n_in = n->copy.n_saved;
         to->out = n->g;
         to->n_out = n->copy.n_out;
+        to->made = (rg_tensor *const *)n->replay->held.v + n->first;
+        to->n_made = n->last - n->first;
+        to->buffer = n->buffer;
         return true;
     }
     return false;
@@ -414,11 +418,17 @@ rg_replay *rg_record(void (*step)(void *context), void *context) {
     return NULL;
 }
 
+static inline bool may_repeat(rg_replay *r) {
+    return (r->changes == rgi_changes()
+            || (rgi_recording_suits_gradients(r) && rgi_recording_fits(r)))
+           && rgi_recording_finds_gradients(r)
+           && (!rgi_is_observed(RG_SEES_REPLAYS) || rgi_may_replay());
+}
+
+bool rgi_replay_may_repeat(rg_replay *r) { return may_repeat(r); }
+
 bool rgi_replay_repeat(rg_replay *r, size_t *now) {
-    bool ok = r->changes == rgi_changes()
-              || (rgi_recording_suits_gradients(r) && rgi_recording_fits(r));
-    ok = ok && rgi_recording_finds_gradients(r);
-    ok = ok && (!rgi_is_observed(RG_SEES_REPLAYS) || rgi_may_replay());
+    bool ok = may_repeat(r);
     if (ok)
         rgi_recording_counts_writes(r);
     size_t mark = rg_scope_begin();

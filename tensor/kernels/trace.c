@@ -971,10 +971,21 @@ static void repeat_call(const k_trace *t, const k_traced_call *c, char *const te
     c->call(c->function, a);
 }
 
+size_t k_trace_first(const k_trace *t, size_t mark) {
+    size_t low = 0, high = t->n_calls;
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (t->calls[middle].mark < mark)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 void k_trace_repeat(const k_trace *t, size_t first, size_t last, char *const temporary[]) {
-    for (size_t i = 0; i < t->n_calls; i++)
-        if (t->calls[i].mark >= first && t->calls[i].mark < last)
-            repeat_call(t, &t->calls[i], temporary);
+    for (size_t i = k_trace_first(t, first); i < t->n_calls && t->calls[i].mark < last; i++)
+        repeat_call(t, &t->calls[i], temporary);
 }
 
 /* ---- names, and freeing a trace ------------------------------------------------------------ */

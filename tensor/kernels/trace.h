@@ -94,8 +94,11 @@ int k_trace_region(k_trace *t, void *begin, size_t bytes, bool temporary);
  * functions that note calls are the same for all threads. */
 void k_trace_begin(k_trace *t, bool in_own_set);
 void k_trace_end(void);
+/* Returns the number of the first call whose mark is `mark` or larger. Requires that the marks of
+ * the calls never decrease. */
+size_t k_trace_first(const k_trace *t, size_t mark);
 /* Makes the noted calls with the marks first .. last - 1 again, on the regions' memory.
- * temporary[i] is the address of region i if that region is temporary. */
+ * temporary[i] is the address of region i if that region is temporary and such a call uses it. */
 void k_trace_repeat(const k_trace *t, size_t first, size_t last, char *const temporary[]);
 /* Copies to `name` the name that a K_FUNCTION's loop has in the text of loops. */
 void k_trace_function_name(const k_value *v, char name[K_LOOP_NAME]);

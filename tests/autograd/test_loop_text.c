@@ -50,6 +50,16 @@ START_TEST(test_once) {
 }
 END_TEST
 
+START_TEST(test_which_loops_there_are) {
+    const char *const names[] = { "sum_float_plain", "no_loop", "sum_double", "k_exp_below_float" };
+    const bool there[] = { true, false, true, false };
+    bool found[4];
+    ck_assert(rgi_loops_find("step", 4, names, found));
+    for (int i = 0; i < 4; i++)
+        ck_assert_msg(found[i] == there[i], "%s", names[i]);
+}
+END_TEST
+
 /* The coefficients of gelu are computed when the program begins, and are constants in the text. */
 START_TEST(test_tables) {
     rg_text text = { 0 };
@@ -90,4 +100,5 @@ START_TEST(test_without_memory) {
 }
 END_TEST
 
-RG_TESTS(loop_text, test_every_loop, test_once, test_tables, test_unknown, test_without_memory)
+RG_TESTS(loop_text, test_every_loop, test_once, test_which_loops_there_are, test_tables,
+         test_unknown, test_without_memory)

@@ -3,10 +3,12 @@
  * number of steps for each, however many there are. A step is a basic block in one of the files
  * that the Makefile lists as COUNTED. The compiler makes each basic block call the function below.
  */
+#include "tests/scratch.h"
 #include "tests/test.h"
 #include "regard.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 static uint64_t steps;
 void __sanitizer_cov_trace_pc(void);
@@ -22,6 +24,7 @@ typedef struct work {
     rg_tensor *x, **list;
     rg_module **children;
     rg_named_list dict;
+    rg_replay *replay;
     int *ids;
 } work;
 
@@ -36,6 +39,7 @@ static uint64_t steps_of(void (*prepare)(work *w, int n), void (*f)(work *w, int
     uint64_t before = steps;
     f(&w, n);
     uint64_t taken = steps - before;
+    rg_replay_free(w.replay);
     rg_optim_free(w.optim);
     rg_optim_free(w.fresh);
     rg_module_free(w.m);
@@ -352,4 +356,43 @@ static void walk_tree(work *w, int n) {
 START_TEST(test_graphs) { is_linear(grow_tree, walk_tree); }
 END_TEST
 
-RG_TESTS(steps, test_modules, test_states, test_optimizers, test_hooks, test_graphs)
+/* ---- compiled steps ----------------------------------------------------------------- */
+
+static int chain_length;
+static void add_in_a_chain(void *context) {
+    rg_tensor *x = context;
+    rg_set_grad(x, RG_NONE);
+    rg_tensor *y = x;
+    for (int i = 0; i < chain_length; i++)
+        y = rg_tanh(rg_add(y, x));
+    rg_backward(rg_sum(y));
+}
+
+static void have_chain(work *w, int n) {
+    w->x = rg_requires_grad_(rg_ones(2), true);
+    chain_length = n;
+    w->replay = rg_record(add_in_a_chain, w->x);
+    ck_ok(w->replay);
+}
+
+static void no_warning(const char *line) { (void)line; }
+
+/* There is no compiler, so that the operations are lowered, compared and written, but not compiled.
+ */
+static void compile_chain(work *w, int n) {
+    (void)n;
+    ck_assert(!rg_replay_compile(w->replay) && rg_error_code() == RG_OK);
+}
+
+START_TEST(test_compiled_steps) {
+    scratch_begin();
+    setenv("XDG_CACHE_HOME", scratch(""), 1);
+    setenv("PATH", scratch(""), 1);
+    rg_on_warning(no_warning);
+    is_linear(have_chain, compile_chain);
+    scratch_end();
+}
+END_TEST
+
+RG_TESTS(steps, test_modules, test_states, test_optimizers, test_hooks, test_graphs,
+         test_compiled_steps)
