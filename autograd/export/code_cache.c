@@ -1,7 +1,9 @@
 /*
  * code_cache.c: compiles C at run time. A compiled file is kept beside the C file of which it was
  * made, in the folder of the user's caches, under a name that is made of a hash of the C file. It
- * is used again if the C file there is equal to the one that is to be compiled.
+ * is used again if the C file there is equal to the one that is to be compiled. The last line of
+ * the C file, its seal, tells the size and a hash of the compiled file. One that was cut short or
+ * damaged isn't loaded: the program would crash.
  */
 #include "code_cache.h"
 
@@ -59,25 +61,62 @@ static const char *path_in(const char *folder, uint64_t name, const char *end) {
 
 /* ---- compiling ------------------------------------------------------------------------ */
 
-/* Sets *same to whether the file at the path has this text. Returns false if memory ran out. */
-static bool has_text(const char *op, const char *path, const char *text, size_t n, bool *same) {
+/* Returns the seal of the compiled file at the path, or NULL if it can't be read. */
+static const char *seal_of(const char *op, const char *path) {
+    size_t bytes;
+    const char *code = rgi_file_text(op, path, &bytes);
+    if (!code)
+        return NULL;
+    rg_text seal = { 0 };
+    rgi_text_add(&seal, "\n/* The compiled file has %zu bytes, with the hash %016llx. */\n", bytes,
+                 (unsigned long long)hash(code, bytes));
+    return rgi_text_own(&seal);
+}
+
+/* Sets *same to whether the C file at the path `c` has this text, and the seal of the compiled file
+ * at the path `so`. Returns false if memory ran out. */
+static bool has_text(const char *op, const char *c, const char *so, const char *text, size_t n,
+                     bool *same) {
     rg_failure aside;
     rgi_set_failure_aside(&aside);
     size_t length;
-    const char *there = rgi_file_text(op, path, &length);
-    *same = there && length == n && memcmp(there, text, n) == 0;
+    const char *there = rgi_file_text(op, c, &length);
+    const bool begins = there && length > n && memcmp(there, text, n) == 0;
+    const char *seal = begins ? seal_of(op, so) : NULL;
+    *same = seal && strcmp(there + n, seal) == 0;
     return rgi_attempt_had_memory(&aside);
 }
 
-static bool write_c_file(const char *op, const char *path, const char *text, size_t n) {
+static bool write_c_file(const char *op, const char *path, const char *text, size_t n,
+                         const char *seal) {
     rg_writer w;
     if (!rgi_writer_begin(&w, op, path))
         return false;
     rgi_write(&w, text, n);
+    rgi_write(&w, seal, strlen(seal));
     return rgi_writer_end(&w);
 }
 
-/* Runs the compiler. Returns whether it made the file `to`. */
+/* Writes the C file once more, with the seal of the compiled file. Warns if that can't be read. */
+static bool seal(const char *op, const char *c, const char *so, const char *text, size_t n) {
+    rg_failure aside;
+    rgi_set_failure_aside(&aside);
+    const char *line = seal_of(op, so);
+    if (!rgi_attempt_had_memory(&aside))
+        return false;
+    if (!line)
+        rgi_warn(op, "the compiler cc has made no file that can be read, so the step runs as "
+                     "before");
+    return line && write_c_file(op, c, text, n, line);
+}
+
+static const char *what_happened(int status) {
+    if (status == RG_NOT_STARTED)
+        return "can't be started";
+    return status == RG_KILLED ? "was killed" : "failed";
+}
+
+/* Runs the compiler. Returns false, and warns, if the compiler fails. */
 static bool run_compiler(const char *op, const char *from, const char *to,
                          const char *const options[]) {
     const char *argv[RG_MOST_OPTIONS + 10] = { "cc", "-std=gnu11", "-O3", "-shared", "-fPIC",
@@ -88,7 +127,7 @@ static bool run_compiler(const char *op, const char *from, const char *to,
     const int status = rgi_run_program(argv);
     if (status)
         rgi_warn(op, "the compiler cc %s, so the step runs as before",
-                 status < 0 ? "can't be started" : "failed");
+                 what_happened(status));
     return status == 0;
 }
 
@@ -109,9 +148,10 @@ static void *compile_to(const char *op, const char *folder, uint64_t name, const
     const char *new_so = path_in(folder, own, ".new.so");
     const char *c = path_in(folder, name, ".c");
     const char *so = path_in(folder, name, ".so");
-    if (!new_c || !new_so || !c || !so || !write_c_file(op, new_c, text, n))
+    if (!new_c || !new_so || !c || !so || !write_c_file(op, new_c, text, n, ""))
         return NULL;
-    const bool done = run_compiler(op, new_c, new_so, options) && rename_file(op, new_so, so)
+    const bool done = run_compiler(op, new_c, new_so, options)
+                      && seal(op, new_c, new_so, text, n) && rename_file(op, new_so, so)
                       && rename_file(op, new_c, c);
     if (!done) {
         rgi_system.unlink(new_c);
@@ -132,7 +172,7 @@ void *rgi_compile(const char *op, const char *text, size_t n, const char *const 
     const char *c = path_in(folder, name, ".c");
     const char *so = path_in(folder, name, ".so");
     bool same;
-    if (!c || !so || !has_text(op, c, text, n, &same))
+    if (!c || !so || !has_text(op, c, so, text, n, &same))
         return NULL;
     void *code = same ? rgi_load_code(so) : NULL;
     return code ? code : compile_to(op, folder, name, text, n, options);

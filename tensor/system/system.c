@@ -220,11 +220,12 @@ int rgi_run_program(const char *const argv[]) {
     pid_t child;
     int status;
     if (posix_spawnp(&child, argv[0], NULL, NULL, (char *const *)argv, environ) != 0)
-        return -1;
+        return RG_NOT_STARTED;
+    /* If SIGCHLD is ignored, waitpid waits for the child's end, and then fails with ECHILD. */
     while (waitpid(child, &status, 0) < 0)
         if (errno != EINTR)
-            return -1;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+            return 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : RG_KILLED;
 }
 
 void *rgi_load_code(const char *path) { return dlopen(path, RTLD_NOW | RTLD_LOCAL); }

@@ -83,8 +83,10 @@ bool rgi_is_terminal(FILE *stream);
 /* ---- programs and compiled code ------------------------------------------------------------ */
 
 /* Finds the program argv[0] in PATH, and runs it with the arguments from argv[1] on, up to a NULL.
- * Returns its exit status, or -1 if it couldn't be started or was killed. On Windows
- * always returns -1. */
+ * Returns its exit status. Returns 0 as well if the status is unknown, because the program ignores
+ * SIGCHLD. Returns RG_NOT_STARTED if it couldn't be started, as always on Windows, and RG_KILLED if
+ * a signal ended it. */
+enum { RG_NOT_STARTED = -1, RG_KILLED = -2 };
 int rgi_run_program(const char *const argv[]);
 /* rgi_load_code loads a shared library, and returns a handle, or NULL on failure. rgi_find_code
  * returns the address of a name in it, or NULL. On Windows no library can be loaded. */

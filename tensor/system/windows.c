@@ -104,7 +104,7 @@ bool rgi_is_terminal(FILE *stream) { return _isatty(_fileno(stream)); }
 
 int rgi_run_program(const char *const argv[]) {
     (void)argv;
-    return -1;
+    return RG_NOT_STARTED;
 }
 
 void *rgi_load_code(const char *path) {

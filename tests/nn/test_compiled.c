@@ -10,6 +10,7 @@
 #include "tests/test.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -317,28 +318,128 @@ START_TEST(test_failing_files) {
 }
 END_TEST
 
-/* A compiler that makes no library. */
-START_TEST(test_wrong_compiler) {
-    static const char script[] = "#!/bin/sh\n"
-                                 "while [ $1 != -o ]; do shift; done\n"
-                                 "echo no library >$2\n";
-    begin();
-    training t;
-    rg_replay *r = recorded(&t, false);
-    char command[300];
+/* Puts a script named cc into PATH, whose only action is this line. Returns the old PATH. */
+static char *put_compiler(const char *line) {
+    char script[200], command[300];
+    snprintf(script, sizeof script, "#!/bin/sh\n%s\n", line);
     snprintf(command, sizeof command, "chmod +x %s", scratch_write("cc", script, strlen(script)));
     ck_assert_int_eq(system(command), 0);
     char *path = strdup(getenv("PATH"));
     snprintf(command, sizeof command, "%s:%s", scratch(""), path);
     setenv("PATH", command, 1);
+    return path;
+}
+
+static void put_path_back(char *path) {
+    setenv("PATH", path, 1);
+    free(path);
+}
+
+/* A compiler that makes no library. */
+START_TEST(test_wrong_compiler) {
+    static const char script[] = "while [ $1 != -o ]; do shift; done; echo no library >$2";
+    begin();
+    training t;
+    rg_replay *r = recorded(&t, false);
+    char *path = put_compiler(script);
     for (int i = 0; i < 2; i++) {
         compiles_or_tells(r);
         ck_assert_int_eq(warnings, 1);
     }
-    setenv("PATH", path, 1);
-    free(path);
+    put_path_back(path);
     compiles_or_tells(r);
     ck_assert_int_eq(warnings, 0);
+    end(&t, r);
+    scratch_end();
+}
+END_TEST
+
+static char last_warning[400];
+static void note_warning(const char *message) {
+    snprintf(last_warning, sizeof last_warning, "%s", message);
+}
+
+/* The warning says what the compiler did. */
+START_TEST(test_what_the_compiler_did) {
+    static const struct {
+        const char *line, *says;
+    } cases[] = { { "kill -9 $$", "the compiler cc was killed" },
+                  { "exit 3", "the compiler cc failed" },
+                  { "exit 0", "the compiler cc has made no file that can be read" } };
+    begin();
+    training t;
+    rg_replay *r = recorded(&t, false);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *path = put_compiler(cases[i].line);
+        rg_on_warning(note_warning);
+        ck_assert(!rg_replay_compile(r));
+        put_path_back(path);
+        ck_assert_msg(strstr(last_warning, cases[i].says), "%s", last_warning);
+    }
+    end(&t, r);
+    scratch_end();
+}
+END_TEST
+
+/* In a program that ignores SIGCHLD, the status of the compiler isn't known. */
+START_TEST(test_ignored_children) {
+    begin();
+    training t;
+    rg_replay *r = recorded(&t, false);
+    signal(SIGCHLD, SIG_IGN);
+    const bool done = rg_replay_compile(r);
+    signal(SIGCHLD, SIG_DFL);
+    ck_ok(done && rg_replay_run(r));
+    end(&t, r);
+    scratch_end();
+}
+END_TEST
+
+/* A compiled file that was cut short or damaged isn't loaded, but compiled again. */
+START_TEST(test_damaged_files) {
+    static const char *const damages[] = { "truncate -s 8000", "truncate -s 4096", "truncate -s 0",
+                                           "sed -i s/part/PART/g", "rm" };
+    begin();
+    training t;
+    rg_replay *r = recorded(&t, false);
+    for (size_t i = 0; i < sizeof damages / sizeof *damages; i++) {
+        ck_ok(rg_replay_compile(r));
+        char command[300];
+        snprintf(command, sizeof command, "%s %s/regard/*.so", damages[i], scratch(""));
+        /* The damage is done to a copy, since the recording has loaded the file. */
+        char copy[700];
+        snprintf(copy, sizeof copy,
+                 "cd %s/regard && for f in *.so; do cp $f $f.x; mv $f.x $f; done", scratch(""));
+        ck_assert_int_eq(system(copy), 0);
+        ck_assert_int_eq(system(command), 0);
+        ck_ok(rg_replay_compile(r));
+        ck_ok(rg_replay_run(r));
+    }
+    end(&t, r);
+    scratch_end();
+}
+END_TEST
+
+static rg_tensor *no_hook(rg_tensor *g, void *context) {
+    (void)context;
+    return g;
+}
+
+/* What a run would refuse is refused in the name of the function that the program called. */
+START_TEST(test_names_in_errors) {
+    begin();
+    training t;
+    rg_replay *r = recorded(&t, false);
+    const int hook = rg_register_hook(t.w, no_hook, NULL);
+    ck_fails(rg_replay_compile(r), RG_NOT_IMPLEMENTED, "replay_compile: a hook has been");
+    ck_fails(rg_replay_to_c(r, scratch("step.c")), RG_NOT_IMPLEMENTED,
+             "replay_to_c: a hook has been");
+    ck_fails(rg_replay_run(r), RG_NOT_IMPLEMENTED, "replay_run: a hook has been");
+    rg_remove_hook(t.w, hook);
+    rg_set_detect_anomaly(true);
+    ck_fails(rg_replay_to_c(r, scratch("step.c")), RG_NOT_IMPLEMENTED, "replay_to_c: anomaly mode");
+    rg_set_detect_anomaly(false);
+    ck_ok(rg_replay_run(r));
     end(&t, r);
     scratch_end();
 }
@@ -358,4 +459,5 @@ END_TEST
 
 RG_TESTS(compiled, test_training, test_wrong_index, test_other_data, test_chains, test_again,
          test_error_handler, test_without_compiler, test_without_memory, test_failing_files,
-         test_wrong_compiler, test_wrong_arguments)
+         test_wrong_compiler, test_what_the_compiler_did, test_ignored_children,
+         test_damaged_files, test_names_in_errors, test_wrong_arguments)
