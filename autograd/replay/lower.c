@@ -65,46 +65,47 @@ static bool find_blocks(const rg_replay *r, rg_lowered *l) {
     return rgi_failures() == failures;
 }
 
-static size_t number_of_regions(const rg_lowered *l, const rg_regions *of) {
+static size_t number_of_ranges(const rg_lowered *l, const rg_ranges *of) {
     return of ? of->n : l->n;
 }
 
-/* Returns the i-th of the regions. */
-static const k_region *region_number(const rg_lowered *l, const rg_regions *of, size_t i) {
-    return &l->trace.regions[of ? of->v[i] : i];
+/* Returns the i-th of the ranges. */
+static rg_range range_number(const rg_lowered *l, const rg_ranges *of, size_t i) {
+    const k_region *region = &l->trace.regions[of ? 0 : i];
+    return of ? of->v[i] : (rg_range){ region->begin, region->bytes };
 }
 
-rg_memory_copy rgi_lowered_copy(const rg_lowered *l, const rg_regions *of) {
+rg_memory_copy rgi_lowered_copy(const rg_lowered *l, const rg_ranges *of) {
     rg_memory_copy c = { NULL, 1, of };
-    const size_t n = number_of_regions(l, of);
+    const size_t n = number_of_ranges(l, of);
     for (size_t i = 0; i < n; i++)
-        c.size += region_number(l, of, i)->bytes;
+        c.size += range_number(l, of, i).bytes;
     c.bytes = rgi_alloc(c.size, RG_MEM_OTHER);
     char *to = c.bytes;
     for (size_t i = 0; i < n && to; i++) {
-        const k_region *region = region_number(l, of, i);
-        memcpy(to, region->begin, region->bytes);
-        to += region->bytes;
+        const rg_range range = range_number(l, of, i);
+        memcpy(to, range.begin, range.bytes);
+        to += range.bytes;
     }
     return c;
 }
 
 void rgi_lowered_put_back(const rg_lowered *l, const rg_memory_copy *c) {
     const char *from = c->bytes;
-    for (size_t i = 0; i < number_of_regions(l, c->of); i++) {
-        const k_region *region = region_number(l, c->of, i);
-        memcpy(region->begin, from, region->bytes);
-        from += region->bytes;
+    for (size_t i = 0; i < number_of_ranges(l, c->of); i++) {
+        const rg_range range = range_number(l, c->of, i);
+        memcpy(range.begin, from, range.bytes);
+        from += range.bytes;
     }
 }
 
 bool rgi_lowered_equals(const rg_lowered *l, const rg_memory_copy *c) {
     const char *from = c->bytes;
-    for (size_t i = 0; i < number_of_regions(l, c->of); i++) {
-        const k_region *region = region_number(l, c->of, i);
-        if (memcmp(region->begin, from, region->bytes) != 0)
+    for (size_t i = 0; i < number_of_ranges(l, c->of); i++) {
+        const rg_range range = range_number(l, c->of, i);
+        if (memcmp(range.begin, from, range.bytes) != 0)
             return false;
-        from += region->bytes;
+        from += range.bytes;
     }
     return true;
 }
@@ -215,7 +216,7 @@ static bool refuse_entry(const rg_replay *r, size_t at, const char *because) {
                     r->entries[at].op, because);
 }
 
-bool rgi_lowered_compare(const rg_lowered *l, const rg_regions *of, size_t first, size_t last,
+bool rgi_lowered_compare(const rg_lowered *l, const rg_ranges *of, size_t first, size_t last,
                          rg_run_range *own, void *own_context, rg_run_range *other,
                          void *other_context, bool *equal) {
     rg_memory_copy before = rgi_lowered_copy(l, of);

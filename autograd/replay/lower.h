@@ -50,19 +50,24 @@ bool rgi_lowered_begin(const rg_replay *r, rg_lowered *l);
  * false if memory ran out. */
 bool rgi_lowered_run(void *trace, size_t first, size_t last);
 
-/* The numbers of n known regions. */
+/* A list of n parts of the known regions. They may overlap. The array v has room for `room`. */
 typedef struct {
-    size_t *v, n;
-} rg_regions;
+    char *begin;
+    size_t bytes;
+} rg_range;
+typedef struct {
+    rg_range *v;
+    size_t n, room;
+} rg_ranges;
 
-/* A copy of some known regions; bytes is NULL if memory ran out. */
+/* A copy of these ranges; bytes is NULL if memory ran out. */
 typedef struct {
     char *bytes;
     size_t size;
-    const rg_regions *of;
+    const rg_ranges *of;
 } rg_memory_copy;
-/* Copies these regions, or all of them if `of` is NULL. */
-rg_memory_copy rgi_lowered_copy(const rg_lowered *l, const rg_regions *of);
+/* Copies these ranges, or all known regions if `of` is NULL. */
+rg_memory_copy rgi_lowered_copy(const rg_lowered *l, const rg_ranges *of);
 /* Writes the copy into the regions again. */
 void rgi_lowered_put_back(const rg_lowered *l, const rg_memory_copy *c);
 /* Returns whether the regions are equal to the copy. */
@@ -73,9 +78,9 @@ void rgi_lowered_free_copy(rg_memory_copy *c);
 typedef bool rg_run_range(void *context, size_t first, size_t last);
 /* Runs the entries first .. last - 1 by `own`, and then by `other` on the same memory. Sets *equal
  * to whether both succeed and compute the same, and leaves what `own` has computed. Requires that
- * the entries work on no other regions than these, unless `of` is NULL. Returns false if memory ran
- * out. */
-bool rgi_lowered_compare(const rg_lowered *l, const rg_regions *of, size_t first, size_t last,
+ * the entries work on no other memory than these ranges, unless `of` is NULL. Returns false if
+ * memory ran out. */
+bool rgi_lowered_compare(const rg_lowered *l, const rg_ranges *of, size_t first, size_t last,
                          rg_run_range *own, void *own_context, rg_run_range *other,
                          void *other_context, bool *equal);
 /* Moves the elements of a tensor's memory one place towards its beginning: the first one is lost,

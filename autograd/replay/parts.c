@@ -109,51 +109,53 @@ static bool redo_range(void *replay, size_t first, size_t last) {
     return true;
 }
 
-/* A set of known regions. is_in[i] is set if region i is in it. */
-typedef struct {
-    rg_regions list;
-    bool *is_in;
-} region_set;
-
-static void region_set_free(region_set *s, size_t n) {
-    rgi_free(s->list.v, n * sizeof *s->list.v, RG_MEM_OTHER);
-    rgi_free(s->is_in, n * sizeof *s->is_in, RG_MEM_OTHER);
-}
-
-static void empty(region_set *s) {
-    for (size_t i = 0; i < s->list.n; i++)
-        s->is_in[s->list.v[i]] = false;
-    s->list.n = 0;
-}
-
-static void add_regions(region_set *s, const rg_lowered *l, rg_tensor *const *t, size_t n) {
+/* Adds the memory of the n tensors, from the first to the last element of each. Returns false if
+ * memory ran out. */
+static bool add_ranges(rg_ranges *ranges, rg_tensor *const *tensors, size_t n) {
+    if (!rgi_grow((void **)&ranges->v, &ranges->room, ranges->n + n, sizeof *ranges->v))
+        return false;
     for (size_t i = 0; i < n; i++) {
-        if (!t[i] || t[i] == RG_NONE)
+        const rg_tensor *t = tensors[i];
+        if (!t || t == RG_NONE || !t->numel)
             continue;
-        const size_t region = (size_t)rgi_lowered_region(l, t[i]->storage);
-        if (!s->is_in[region])
-            s->list.v[s->list.n++] = region;
-        s->is_in[region] = true;
+        int64_t last = 0;
+        for (int d = 0; d < t->ndim; d++)
+            last += (t->size[d] - 1) * t->stride[d];
+        const size_t element = rgi_sizeof((rg_dtype)t->dtype);
+        ranges->v[ranges->n++] = (rg_range){ t->data, ((size_t)last + 1) * element };
     }
+    return true;
 }
 
-/* Makes `s` the set of the regions on which the entries first .. last - 1 work. */
-static void find_regions(region_set *s, const rg_replay *r, const rg_lowered *l, size_t first,
-                         size_t last) {
-    empty(s);
-    for (size_t i = first; i < last; i++) {
+/* Makes the list of the memory on which the entries first .. last - 1 work. Returns false if memory
+ * ran out. */
+static bool find_ranges(rg_ranges *ranges, const rg_replay *r, size_t first, size_t last) {
+    bool ok = true;
+    ranges->n = 0;
+    for (size_t i = first; i < last && ok; i++) {
         rg_computation c;
         rgi_entry_computes(&r->entries[i], &c);
-        add_regions(s, l, c.in, (size_t)c.n_in);
-        add_regions(s, l, c.out, (size_t)c.n_out);
-        add_regions(s, l, c.made, c.n_made);
-        add_regions(s, l, &c.buffer, 1);
+        ok = add_ranges(ranges, c.in, (size_t)c.n_in) && add_ranges(ranges, c.out, (size_t)c.n_out)
+             && add_ranges(ranges, c.made, c.n_made) && add_ranges(ranges, &c.buffer, 1);
     }
+    return ok;
+}
+
+/* With at most FEW_RANGES ranges of entries, all memory is compared, so that a write to other
+ * memory than that of the operands is noticed, too. With more that would take too long. */
+enum { FEW_RANGES = 64 };
+
+static bool are_few(const rg_parts *p, const bool begins[]) {
+    size_t n = 0;
+    for (size_t i = 0; i < p->n; i++)
+        n += begins[i];
+    return n <= FEW_RANGES;
 }
 
 /* Compares each range once, in the order of the step. Returns false if memory ran out. */
 static bool compare_once(rg_replay *r, const rg_parts *p, const bool begins[], rg_run_range *run,
-                         void *context, region_set *regions, bool equal[]) {
+                         void *context, rg_ranges *ranges, bool equal[]) {
+    const bool few = are_few(p, begins);
     size_t end;
     for (size_t i = 0; i < p->n; i = end) {
         end = i + 1;
@@ -161,9 +163,9 @@ static bool compare_once(rg_replay *r, const rg_parts *p, const bool begins[], r
             while (end < p->n && p->is_lowered[end] && !begins[end])
                 end++;
             bool same;
-            find_regions(regions, r, &p->lowered, i, end);
-            if (!rgi_lowered_compare(&p->lowered, &regions->list, i, end, redo_range, r, run,
-                                     context, &same))
+            if (!find_ranges(ranges, r, i, end)
+                || !rgi_lowered_compare(&p->lowered, few ? NULL : ranges, i, end, redo_range, r,
+                                        run, context, &same))
                 return false;
             equal[i] = equal[i] && same;
         } else if (p->computes[i]) {
@@ -177,18 +179,10 @@ bool rgi_parts_compare(rg_replay *r, const rg_parts *p, const bool begins[], rg_
                        void *context, bool equal[]) {
     enum { TURNS = 3 };
     const rg_lowered *l = &p->lowered;
-    region_set regions = {
-        .list.v = rgi_alloc(l->n * sizeof *regions.list.v, RG_MEM_OTHER),
-        .is_in = rgi_alloc(l->n * sizeof *regions.is_in, RG_MEM_OTHER),
-    };
-    rg_memory_copy before = { NULL, 0, NULL };
-    if (regions.list.v && regions.is_in)
-        before = rgi_lowered_copy(l, NULL);
-    if (!before.bytes) {
-        region_set_free(&regions, l->n);
+    rg_ranges ranges = { NULL, 0, 0 };
+    rg_memory_copy before = rgi_lowered_copy(l, NULL);
+    if (!before.bytes)
         return false;
-    }
-    memset(regions.is_in, false, l->n);
     rg_failure aside;
     rgi_set_failure_aside(&aside);
     size_t mark = rg_scope_begin();
@@ -196,14 +190,14 @@ bool rgi_parts_compare(rg_replay *r, const rg_parts *p, const bool begins[], rg_
     bool had_memory = true;
     for (int turn = 0; turn < TURNS && had_memory; turn++) {
         write_over_results(l);
-        had_memory = compare_once(r, p, begins, run, context, &regions, equal);
+        had_memory = compare_once(r, p, begins, run, context, &ranges, equal);
         change_inputs(l);
     }
     rg_scope_end(mark);
     had_memory = rgi_attempt_had_memory(&aside) && had_memory;
     rgi_lowered_put_back(l, &before);
     rgi_lowered_free_copy(&before);
-    region_set_free(&regions, l->n);
+    rgi_free(ranges.v, ranges.room * sizeof *ranges.v, RG_MEM_OTHER);
     return had_memory;
 }
 
