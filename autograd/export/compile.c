@@ -175,29 +175,66 @@ static void *compile_parts(const compiled_step *s, const rg_parts *p, const call
 
 /* ---- the memory ----------------------------------------------------------------------- */
 
+/* The tensor number i that the recording holds. */
+static const rg_tensor *held_tensor(const compiled_step *s, size_t i) {
+    return s->replay->held.v[i];
+}
+
+/* Returns where the region of the held tensor i begins now. */
+static char *begin_now(const compiled_step *s, size_t i) {
+    return held_tensor(s, i)->data - s->held_offset[i];
+}
+
+/* Returns the address behind the last byte of a tensor. */
+static const char *end_of(const rg_tensor *t) {
+    const char *end = t->data + (t->numel ? rgi_sizeof((rg_dtype)t->dtype) : 0);
+    for (int d = 0; d < t->ndim && t->numel; d++)
+        end += (t->size[d] - 1) * t->stride[d] * (int64_t)rgi_sizeof((rg_dtype)t->dtype);
+    return end;
+}
+
+/* Fails if the held tensor i overlaps one of another region: the compiler took them to be apart. */
+static bool is_apart(const compiled_step *s, size_t i) {
+    const rg_tensor *t = held_tensor(s, i);
+    for (size_t k = 0; k < s->replay->held.n; k++) {
+        const rg_tensor *other = held_tensor(s, k);
+        RG_FAIL_IF(s->held_region[k] != s->held_region[i] && t->data < end_of(other)
+                       && other->data < end_of(t),
+                   "replay_run",
+                   "tensors of the compiled step that were apart have been given memory in common; "
+                   "record and compile the step again");
+    }
+    return true;
+}
+
 /* Finds the address at which each region of the tensors begins now. Fails if tensors that shared a
- * region have been given data apart from each other. */
+ * region have been given data apart from each other, or the other way round. */
 static bool find_bases(compiled_step *s) {
-    const rg_pointers *held = &s->replay->held;
+    const size_t n = s->replay->held.n;
     const uint32_t changes = rgi_changes();
-    for (size_t i = 0; i < held->n; i++)
-        s->base[s->held_region[i]] = NULL;
-    for (size_t i = 0; i < held->n; i++) {
-        char **base = &s->base[s->held_region[i]];
-        char *now = ((const rg_tensor *)held->v[i])->data - s->held_offset[i];
-        RG_FAIL_IF(*base && *base != now, "replay_run",
+    for (size_t i = 0; i < n; i++)
+        if (s->base[s->held_region[i]] != begin_now(s, i) && !is_apart(s, i))
+            return false;
+    for (size_t i = 0; i < n; i++)
+        s->base[s->held_region[i]] = begin_now(s, i);
+    for (size_t i = 0; i < n; i++)
+        RG_FAIL_IF(s->base[s->held_region[i]] != begin_now(s, i), "replay_run",
                    "tensors of the compiled step that shared memory have been given other data; "
                    "record and compile the step again");
-        *base = now;
-    }
     s->changes = changes;
     return true;
+}
+
+/* The first entry of the compiled step. A run that fails here has changed nothing. */
+static bool find_tensors(void *context) {
+    compiled_step *s = context;
+    return RG_LIKELY(s->changes == rgi_changes()) || find_bases(s);
 }
 
 static bool run_compiled_part(void *context) {
     const compiled_part *part = context;
     compiled_step *s = part->step;
-    if (RG_UNLIKELY(s->changes != rgi_changes()) && !find_bases(s))
+    if (RG_UNLIKELY(!find_tensors(s)))
         return false;
     part->run(s->base, s->loops);
     return true;
@@ -225,13 +262,18 @@ static bool place_tensors(compiled_step *s, const rg_lowered *l) {
     const rg_pointers *held = &s->replay->held;
     for (size_t i = 0; i < held->n; i++) {
         const rg_tensor *t = held->v[i];
-        s->held_region[i] = rgi_lowered_region(l, t->storage);
-        s->held_offset[i] = t->data - l->trace.regions[s->held_region[i]].begin;
+        const int region = rgi_lowered_region(l, t->storage);
+        s->held_region[i] = region;
+        s->base[region] = l->trace.regions[region].begin;
+        s->held_offset[i] = t->data - s->base[region];
     }
     return find_bases(s);
 }
 
 /* ---- the compiled step ---------------------------------------------------------------- */
+
+/* The greatest number of entries: each recorded one becomes two at most. */
+static size_t entries_room(const compiled_step *s) { return 2 * s->n_entries + 1; }
 
 static void free_step(compiled_step *s) {
     const size_t n_held = s->replay->held.n;
@@ -243,7 +285,7 @@ static void free_step(compiled_step *s) {
     rgi_free(s->held_region, n_held * sizeof *s->held_region, RG_MEM_OTHER);
     rgi_free(s->held_offset, n_held * sizeof *s->held_offset, RG_MEM_OTHER);
     rgi_free(s->temporary, s->temporary_bytes, RG_MEM_OTHER);
-    rgi_free(s->entries, 2 * s->n_entries * sizeof *s->entries, RG_MEM_OTHER);
+    rgi_free(s->entries, entries_room(s) * sizeof *s->entries, RG_MEM_OTHER);
     rgi_free(s, sizeof *s, RG_MEM_OTHER);
 }
 
@@ -269,7 +311,7 @@ static compiled_step *new_step(rg_replay *r, const rg_parts *p) {
     s->loops = rgi_alloc(s->n_loops * sizeof *s->loops, RG_MEM_OTHER);
     s->held_region = rgi_alloc(r->held.n * sizeof *s->held_region, RG_MEM_OTHER);
     s->held_offset = rgi_alloc(r->held.n * sizeof *s->held_offset, RG_MEM_OTHER);
-    s->entries = rgi_alloc(2 * s->n_entries * sizeof *s->entries, RG_MEM_OTHER);
+    s->entries = rgi_alloc(entries_room(s) * sizeof *s->entries, RG_MEM_OTHER);
     if (s->parts && s->begins && s->base && s->loops && s->held_region && s->held_offset
         && s->entries && place_temporaries(s, &p->lowered) && place_tensors(s, &p->lowered)) {
         find_parts(s, p);
@@ -279,11 +321,13 @@ static compiled_step *new_step(rg_replay *r, const rg_parts *p) {
     return NULL;
 }
 
-/* Makes the entries of the compiled step: for each part the check of its first entry's values, if
- * there is one, and the part itself; and all entries that weren't lowered. Returns their number. */
+/* Makes the entries of the compiled step. The first one looks where the tensors are. Then come, for
+ * each part, the check of its first entry's values, if there is one, and the part itself; and all
+ * entries that weren't lowered. Returns their number. */
 static size_t make_entries(compiled_step *s, const rg_parts *p) {
     const rg_replay *r = s->replay;
     size_t n = 0;
+    s->entries[n++] = (rg_replay_entry){ .op = compile_name, .redo = find_tensors, .context = s };
     for (size_t i = 0; i < p->n; i++) {
         const rg_replay_entry *e = &r->entries[i];
         if (!p->is_lowered[i])
@@ -390,7 +434,7 @@ static void install(compiled_step *s, const rg_parts *p) {
     r->replacing = s->entries;
     r->n_replacing = n;
     r->compiled = s;
-    r->compiled_bytes = s->temporary_bytes + 2 * s->n_entries * sizeof *s->entries
+    r->compiled_bytes = s->temporary_bytes + entries_room(s) * sizeof *s->entries
                         + s->n_regions * sizeof *s->base;
     r->uncompile = uncompile;
 }

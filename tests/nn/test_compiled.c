@@ -139,6 +139,35 @@ START_TEST(test_other_data) {
 }
 END_TEST
 
+static void scale_in_place(void *context) {
+    rg_tensor **t = context;
+    rg_mul_(t[0], 2);
+    rg_copy_(t[1], rg_add(t[2], 1));
+}
+
+/* Tensors that were apart when the step was compiled must not overlap. */
+START_TEST(test_overlapping_data) {
+    begin();
+    rg_tensor *t[] = { rg_ones(600), rg_zeros(600), rg_ones(600) };
+    rg_replay *r = rg_record(scale_in_place, t);
+    ck_ok(r && rg_replay_compile(r));
+    rg_tensor *old = rg_detach(t[2]), *room = rg_ones(700);
+    rg_tensor *first = rg_narrow(room, 0, 0, 600), *second = rg_narrow(room, 0, 50, 600);
+    ck_ok(rg_set_data(t[0], first));
+    ck_ok(rg_replay_run(r));
+    ck_ok(rg_set_data(t[2], second));
+    for (int i = 0; i < 2; i++)
+        ck_fails(rg_replay_run(r), RG_RUNTIME_ERROR,
+                 "replay_run: tensors of the compiled step that were apart have been given memory "
+                 "in common");
+    ck_ok(rg_set_data(t[2], old));
+    ck_ok(rg_replay_run(r));
+    ck_assert(rg_item(rg_select(t[0], 0, 0)) == 4 && rg_item(rg_select(t[1], 0, 0)) == 2);
+    rg_replay_free(r);
+    scratch_end();
+}
+END_TEST
+
 /* Elementwise operations on many elements become one loop, which goes by blocks of elements. A view
  * that is shifted against a result must not be read before all blocks are written. */
 static void chain(void *context) {
@@ -457,7 +486,7 @@ START_TEST(test_wrong_arguments) {
 }
 END_TEST
 
-RG_TESTS(compiled, test_training, test_wrong_index, test_other_data, test_chains, test_again,
-         test_error_handler, test_without_compiler, test_without_memory, test_failing_files,
-         test_wrong_compiler, test_what_the_compiler_did, test_ignored_children,
+RG_TESTS(compiled, test_training, test_wrong_index, test_other_data, test_overlapping_data,
+         test_chains, test_again, test_error_handler, test_without_compiler, test_without_memory,
+         test_failing_files, test_wrong_compiler, test_what_the_compiler_did, test_ignored_children,
          test_damaged_files, test_names_in_errors, test_wrong_arguments)
