@@ -223,7 +223,7 @@ LONG_CHECKED = compile compiled ops engine golden sets parallel foreign torch_fi
                transformer transformers trajectory optim checkpoint conv gradcheck gpt_folder \
                replays denied recurrent copy rule_checks bfloat16 npy profile points walk \
                steps parse print replay functional random reduce sizes loop_text \
-               load_limit exactness deep
+               load_limit exactness deep plan replay_changes
 LEAKS        = valgrind -q --leak-check=full --error-exitcode=9 \
                --show-leak-kinds=definite,indirect,possible
 # A fork's child would count the parent's threads as leaks. Tests of threads set their number.
