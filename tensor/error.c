@@ -28,7 +28,8 @@ static void read_by_program(rg_thread *me) {
         me->failures.read = me->failures.all;
 }
 
-/* Returns whether the program's handler is told of failures: not inside it, nor in an attempt. */
+/* Returns whether the program has a handler that is called for a failure now. A failure inside the
+ * handler doesn't call it, nor does one inside an attempt (rgi_set_failure_aside). */
 static bool has_handler(const rg_thread *me) { return on_error && !me->handling && !me->aside; }
 
 /* Calls the program's handler, if it has set one, with the message `line`. A failure inside the

@@ -100,7 +100,7 @@ static void add_c_group(rg_text *text, const char *type) {
 /* One more than the greatest depth of structs and arrays inside each other. */
 enum { MOST_DEEP = 8 };
 
-/* Adds the arguments of a call. steps[i] belongs to value i; if the call isn't one of a run,
+/* Adds the arguments of a call. steps[i] belongs to value i; if the call isn't one of a series,
  * `steps` is NULL. If `as_parameters` is true, the places are p0, p1, .. in the order of the
  * values. */
 static void add_arguments(const c_calls *c, const k_traced_call *call, const value_step steps[],
@@ -130,7 +130,7 @@ static void add_arguments(const c_calls *c, const k_traced_call *call, const val
     }
 }
 
-/* ---- runs of calls -------------------------------------------------------------------- */
+/* ---- series of calls ------------------------------------------------------------------ */
 
 /* A call with more values than this is never a part of a series. */
 enum { MOST_VALUES = 160 };
@@ -164,7 +164,7 @@ static bool differ_by_places(const c_calls *c, const k_traced_call *a, const k_t
 /* Returns the length of the series of calls that begins with number `first` and ends before number
  * `last`: calls that differ by the same steps, and that are of one kind if there are kinds. Sets
  * steps[] if the series has more than one call. */
-static size_t run_length(const c_calls *c, size_t first, size_t last,
+static size_t series_length(const c_calls *c, size_t first, size_t last,
                          value_step steps[MOST_VALUES]) {
     const k_trace *t = c->trace;
     value_step next[MOST_VALUES];
@@ -204,14 +204,17 @@ static void add_loop_call(const c_calls *c, size_t i, const value_step steps[]) 
 
 /* ---- chains of elementwise calls ------------------------------------------------------ */
 
-/* Elementwise calls that follow each other, of the same number of elements, become one loop, which
- * makes all of them on one block of elements after the other. What a call reads of the results of
- * calls before it then comes from the processor's first cache. The bits stay the same, since an
- * element's result depends on nothing but the elements at its place. */
+/* A chain is a list of elementwise calls that follow each other and have the same number of
+ * elements. It is written as one loop over blocks of elements, which makes all calls on a block
+ * before it goes to the next one. A call then finds the results of earlier calls in the first
+ * cache. The bits stay the same, since an element's result only depends on the elements at its
+ * place. */
 enum { BLOCK = 256, LEAST_BLOCKS = 2, MOST_OPERANDS = 8, MOST_CHAINED = 32 };
 
-/* An elementwise call. Operand k begins at the value places[k], and its elements are steps[k] bytes
- * apart. Value `count` is the number of elements. */
+/* An elementwise call. Its values are, in this order: K_BEGIN, the place of each operand, K_END,
+ * K_BEGIN, the step in bytes from one element to the next of each operand, K_END, and the number of
+ * elements. `places` and `steps` are the indices of the first operand's place and step, and `count`
+ * that of the number of elements. */
 typedef struct {
     const k_traced_call *call;
     const k_value *values;
@@ -242,6 +245,8 @@ typedef struct {
     int64_t first, last, step;
 } c_range;
 
+/* Returns the bytes that an operand uses. The size of its elements isn't known, but elements that
+ * are less than LARGEST_ELEMENT bytes apart have no more bytes than that. */
 static c_range operand_range(const c_calls *c, const c_map *m, int operand) {
     enum { LARGEST_ELEMENT = 8 };
     const k_value *v = &m->values[m->places + (size_t)operand];
@@ -277,16 +282,17 @@ static bool can_follow(const c_calls *c, const c_map *a, const c_map *b) {
     return true;
 }
 
-/* A run of more calls than this isn't taken apart for a chain. */
-enum { SHORT_RUN = 3 };
+/* A longer series stays the loop that it is, and its calls are in no chain. */
+enum { SHORT_SERIES = 3 };
 
 /* Returns whether call i can be in a chain. */
 static bool may_be_chained(const c_calls *c, size_t i, size_t last, c_map *m) {
     value_step steps[MOST_VALUES];
-    return i < last && find_map(c, i, m) && run_length(c, i, last, steps) <= SHORT_RUN;
+    return i < last && find_map(c, i, m) && series_length(c, i, last, steps) <= SHORT_SERIES;
 }
 
-/* Returns how many calls from `first` on, and before `last`, are a chain. */
+/* Returns the number of calls in the chain that begins with call `first` and ends before call
+ * `last`. */
 static size_t chain_length(const c_calls *c, size_t first, size_t last) {
     c_map before, next;
     size_t n = 0;
@@ -354,7 +360,7 @@ void rgi_c_calls_add(const c_calls *c, size_t first, size_t last) {
             i += chain;
             continue;
         }
-        const size_t n = run_length(c, i, last, steps);
+        const size_t n = series_length(c, i, last, steps);
         if (n > 1)
             rgi_text_add(c->text, "    for (int64_t i = 0; i < %zu; i++)\n    ", n);
         if (c->kind)

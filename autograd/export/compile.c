@@ -185,21 +185,12 @@ static char *begin_now(const compiled_step *s, size_t i) {
     return held_tensor(s, i)->data - s->held_offset[i];
 }
 
-/* Returns the address behind the last byte of a tensor. */
-static const char *end_of(const rg_tensor *t) {
-    const char *end = t->data + (t->numel ? rgi_sizeof((rg_dtype)t->dtype) : 0);
-    for (int d = 0; d < t->ndim && t->numel; d++)
-        end += (t->size[d] - 1) * t->stride[d] * (int64_t)rgi_sizeof((rg_dtype)t->dtype);
-    return end;
-}
-
 /* Fails if the held tensor i overlaps one of another region: the compiler took them to be apart. */
 static bool is_apart(const compiled_step *s, size_t i) {
     const rg_tensor *t = held_tensor(s, i);
     for (size_t k = 0; k < s->replay->held.n; k++) {
-        const rg_tensor *other = held_tensor(s, k);
-        RG_FAIL_IF(s->held_region[k] != s->held_region[i] && t->data < end_of(other)
-                       && other->data < end_of(t),
+        RG_FAIL_IF(s->held_region[k] != s->held_region[i]
+                       && rgi_lowered_overlap(t, held_tensor(s, k)),
                    "replay_run",
                    "tensors of the compiled step that were apart have been given memory in common; "
                    "record and compile the step again");

@@ -10,8 +10,8 @@
 #include "tensor/handle.h"
 #include "tensor/messages/callback.h"
 #include "tensor/observer.h"
-#include "tensor/storage.h"
 #include "tensor/shape.h"
+#include "tensor/storage.h"
 #include "tensor/text/text.h"
 
 #include <ctype.h>
@@ -116,7 +116,7 @@ static void add_step(c_file *f) {
     for (int i = 0; i < in.n; i++)
         rgi_text_add(&f->text, "    memmove(m + %lld, input%d, %zu);\n",
                      (long long)offset_of(f, in.v[i]), i,
-                     (size_t)in.v[i]->numel * rgi_sizeof((rg_dtype)in.v[i]->dtype));
+                     rgi_bytes_of(in.v[i]));
     const c_calls calls = { &f->text, &f->l->trace, f->memory.offset, NULL, NULL };
     rgi_c_calls_add(&calls, 0, f->l->trace.n_calls);
     if (y != RG_NONE)
@@ -284,21 +284,14 @@ static bool fill_their_memory(rg_list parameters) {
     return true;
 }
 
-/* Returns whether two tensors have bytes in common. Requires that both are contiguous. */
-static bool c_overlap(const rg_tensor *a, const rg_tensor *b) {
-    const char *a_end = a->data + (size_t)a->numel * rgi_sizeof((rg_dtype)a->dtype);
-    const char *b_end = b->data + (size_t)b->numel * rgi_sizeof((rg_dtype)b->dtype);
-    return a->data < b_end && b->data < a_end;
-}
-
 /* Fails if two inputs, two parameters, or an input and a parameter share memory. */
 static bool are_apart(const rg_replay_to_c_options *o) {
     for (int i = 0; i < o->inputs.n; i++) {
         for (int k = 0; k < i; k++)
-            RG_FAIL_VALUE_IF(c_overlap(o->inputs.v[i], o->inputs.v[k]), function,
+            RG_FAIL_VALUE_IF(rgi_lowered_overlap(o->inputs.v[i], o->inputs.v[k]), function,
                              "inputs[%d] shares memory with inputs[%d]", i, k);
         for (int k = 0; k < o->parameters.n; k++)
-            RG_FAIL_VALUE_IF(c_overlap(o->inputs.v[i], o->parameters.v[k]), function,
+            RG_FAIL_VALUE_IF(rgi_lowered_overlap(o->inputs.v[i], o->parameters.v[k]), function,
                              "inputs[%d] shares memory with parameters[%d]", i, k);
     }
     for (int i = 0; i < o->parameters.n; i++)

@@ -18,6 +18,16 @@ int rgi_lowered_region(const rg_lowered *l, const rg_storage *s) {
     return (int)rgi_map_address(&l->numbers, s);
 }
 
+/* Returns the address behind the last element of a tensor. */
+static const char *end_of(const rg_tensor *t) {
+    const size_t size = rgi_sizeof((rg_dtype)t->dtype);
+    return t->data + (t->numel ? (size_t)(rgi_reach(t) + 1) * size : 0);
+}
+
+bool rgi_lowered_overlap(const rg_tensor *a, const rg_tensor *b) {
+    return a->data < end_of(b) && b->data < end_of(a);
+}
+
 /* Adds a region of memory that is there before the step. `t` is NULL if it isn't a tensor's.
  * Returns false if memory ran out. */
 static bool add_region(rg_lowered *l, void *begin, size_t bytes, rg_tensor *t, bool computed) {
@@ -158,7 +168,8 @@ static bool forget_temporary(const k_trace *t, int region, char *temporary[]) {
     return true;
 }
 
-/* Fills the memory with NaNs: calls that read it before they write to it compute something else. */
+/* Allocates the region's memory, and fills it with NaNs. A call that reads it before any call has
+ * written to it then computes NaNs, and the comparison fails. */
 static bool make_temporary(const k_trace *t, int region, char *temporary[]) {
     if (temporary[region])
         return true;
@@ -320,7 +331,7 @@ static bool lower_from(rg_replay *r, rg_list inputs, rg_lowered *l) {
     return ok;
 }
 
-/* Fails if a run would fail before its first entry. */
+/* Makes the checks with which a run begins. */
 static bool may_lower(rg_replay *r) {
     RG_AS(name);
     return rgi_replay_may_repeat(r);

@@ -34,6 +34,9 @@ bool rgi_replay_lower(rg_replay *r, rg_list inputs, rg_lowered *to);
 /* Returns the number of the storage's region, or -1 if the step doesn't use the storage. */
 int rgi_lowered_region(const rg_lowered *l, const rg_storage *s);
 void rgi_lowered_free(rg_lowered *l);
+/* Returns whether the memory from the first to the last element of one tensor overlaps that of the
+ * other. */
+bool rgi_lowered_overlap(const rg_tensor *a, const rg_tensor *b);
 
 /* ---- for parts.c and autograd/export/compile.c ----------------------------------------- */
 

@@ -14,8 +14,8 @@ typedef struct rg_parts {
     size_t n;
 } rg_parts;
 
-/* Lowers the operations of the step that can be lowered; the trace has the calls of these alone.
- * Returns false if memory ran out. */
+/* Lowers those operations of the step that can be lowered. The trace then has the calls of no
+ * others. Returns false if memory ran out. */
 bool rgi_parts_lower(rg_replay *r, rg_parts *to);
 
 /* Removes the calls of entries that are no longer marked as lowered. */

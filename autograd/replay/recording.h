@@ -101,8 +101,8 @@ struct rg_replay {
     size_t n_strides;
     rg_replay_read *reads;
     size_t n_reads, read_room;
-    /* The tensors whose gradients an operation, such as an optimizer's step, finds anew in each
-     * repetition, before the step changes them. The recording holds a reference to each. */
+    /* Tensors whose gradients an operation, such as an optimizer's step, reads in each repetition,
+     * before the step changes them. The recording holds a reference to each. */
     rg_pointers read_again;
     /* The numbers of hooks (rg_hook_count) of the modules that the step has called. The recording
      * holds a reference to each. */

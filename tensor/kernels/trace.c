@@ -35,7 +35,8 @@ typedef struct {
 
 static void tell_block(void *block, size_t bytes);
 
-/* Makes room in a list of a trace, as rgi_grow does. The list's block is none of the step's. */
+/* Makes room in a list of a trace, as rgi_grow does. The list's block isn't noted as memory of the
+ * step. */
 static bool grow(void **list, size_t *room, size_t n, size_t size) {
     rgi_watch_blocks(NULL);
     const bool done = rgi_grow(list, room, n, size);

@@ -254,23 +254,17 @@ static rg_tensor *encoder_forward(model *m) {
     return rg_mse_loss(rg_call(m->module, m->input[0]), m->input[1]);
 }
 
-static void encoder(model *m) {
+static void encoder_with(model *m, double dropout) {
     rg_transformer_encoder_layer *layer =
-        rg_nn_transformer_encoder_layer(16, 4, .dim_feedforward = 32, .dropout = 0);
+        rg_nn_transformer_encoder_layer(16, 4, .dim_feedforward = 32, .dropout = dropout);
     m->module = &rg_nn_transformer_encoder(layer, 2)->base;
     input(m, rg_randn(10, 4, 16));
     input(m, rg_randn(10, 4, 16));
     m->forward = encoder_forward;
 }
 
-static void encoder_dropout(model *m) {
-    rg_transformer_encoder_layer *layer =
-        rg_nn_transformer_encoder_layer(16, 4, .dim_feedforward = 32, .dropout = 0.1);
-    m->module = &rg_nn_transformer_encoder(layer, 2)->base;
-    input(m, rg_randn(10, 4, 16));
-    input(m, rg_randn(10, 4, 16));
-    m->forward = encoder_forward;
-}
+static void encoder(model *m) { encoder_with(m, 0); }
+static void encoder_dropout(model *m) { encoder_with(m, 0.1); }
 
 /* ---- tensors that the step makes, and operands with other strides ------------------------- */
 
