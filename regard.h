@@ -1,7 +1,6 @@
 /* regard.h: includes all public headers. Programs write #include <regard/regard.h>. Programs in the
  * source tree, which are compiled with -I., write #include "regard.h". */
 #pragma once
-#define RG_VERSION "0.1.0"
 
 #include "tensor/tensor.h"
 #include "tensor/files/files.h"

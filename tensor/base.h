@@ -26,8 +26,7 @@
  * Two files of text/ use no tensor, and rooms that stand above text/ in this list include them:
  * c_locale.h (numbers with a decimal point in any locale) and text.h (a string that grows).
  *
- * There is one exception: thread.c, which makes and destroys the state of a thread, calls memory.c
- * and scope.c to initialise and destroy their fields of that state.
+ * One exception: thread.c, which makes a thread's state, calls memory.c and scope.c to do so.
  */
 #pragma once
 

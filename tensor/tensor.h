@@ -43,6 +43,7 @@
 
 RG_PUBLIC_BEGIN
 
+#define RG_VERSION  "0.1.0"
 #define RG_MAX_DIMS 8
 
 typedef struct rg_tensor rg_tensor;

@@ -3,7 +3,6 @@
  * other, and whose arguments differ by equal steps, become a for loop.
  */
 #include "c_calls.h"
-#include "loop_text.h"
 
 /* ---- numbers and arguments ------------------------------------------------------------ */
 
@@ -227,8 +226,8 @@ static bool find_map(const c_calls *c, size_t i, c_map *m) {
     const k_traced_call *call = &c->trace->calls[i];
     const k_value *v = c->trace->values + call->first;
     *m = (c_map){ .call = call, .values = v, .places = 1 };
-    if (!strstr(call->loop, "_loop_") || call->count > MOST_VALUES || v[0].kind != K_BEGIN
-        || (c->by_pointer && c->by_pointer[c->kind[i]]))
+    if (call->text || !strstr(call->loop, "_loop_") || call->count > MOST_VALUES
+        || v[0].kind != K_BEGIN || (c->by_pointer && c->by_pointer[c->kind[i]]))
         return false;
     while (v[m->places + (size_t)m->operands].kind != K_END)
         m->operands++;
@@ -413,74 +412,4 @@ void rgi_c_calls_define(const c_calls *c, size_t call, int loop_index) {
         rgi_text_add(c->text, "    %s(", of->loop);
     add_arguments(c, of, NULL, true);
     rgi_text_add(c->text, ");\n}\n");
-}
-
-/* ---- the text of loops ---------------------------------------------------------------- */
-
-/* Adds to names[] the loops that are arguments of the call, if `names` isn't NULL. Returns their
- * number. The names are written to room[]. */
-static int functions_of(const k_trace *t, const k_traced_call *call, const char *names[],
-                        char room[][K_LOOP_NAME]) {
-    int n = 0;
-    for (size_t i = 0; i < call->count; i++) {
-        const k_value *v = &t->values[call->first + i];
-        if (v->kind != K_FUNCTION)
-            continue;
-        if (names) {
-            k_trace_function_name(v, room[n]);
-            names[n] = room[n];
-        }
-        n++;
-    }
-    return n;
-}
-
-/* The names of the loops that calls need. Those of call i are v[first[i]] .. v[first[i + 1] - 1].
- * The innermost scope owns the arrays. */
-typedef struct {
-    const char **v;
-    int *first;
-} loop_names;
-
-/* Returns the names of the loops that the trace's calls need; `v` is NULL if memory ran out. */
-static loop_names names_of(const k_trace *t) {
-    size_t functions = 0;
-    for (size_t i = 0; i < t->n_calls; i++)
-        functions += (size_t)functions_of(t, &t->calls[i], NULL, NULL);
-    loop_names names = { .first = rgi_scope_alloc((t->n_calls + 1) * sizeof *names.first) };
-    char(*room)[K_LOOP_NAME] = rgi_scope_alloc((functions + 1) * sizeof *room);
-    if (names.first && room)
-        names.v = rgi_scope_alloc((t->n_calls + functions + 1) * sizeof *names.v);
-    int n = 0;
-    for (size_t i = 0; i < t->n_calls && names.v; i++) {
-        names.first[i] = n;
-        names.v[n++] = t->calls[i].loop;
-        const int more = functions_of(t, &t->calls[i], names.v + n, room);
-        n += more;
-        room += more;
-    }
-    if (names.v)
-        names.first[t->n_calls] = n;
-    return names;
-}
-
-bool rgi_c_loops_add(rg_text *text, const char *op, const k_trace *t) {
-    RG_SCOPE();
-    const loop_names names = names_of(t);
-    return names.v && rgi_loop_text(text, op, names.first[t->n_calls], names.v);
-}
-
-bool rgi_c_loops_find(const char *op, const k_trace *t, bool has_text[]) {
-    RG_SCOPE();
-    const loop_names names = names_of(t);
-    const int n = names.v ? names.first[t->n_calls] : 0;
-    bool *found = rgi_scope_alloc((size_t)n + 1);
-    if (!names.v || !found || !rgi_loops_find(op, n, names.v, found))
-        return false;
-    for (size_t i = 0; i < t->n_calls; i++) {
-        has_text[i] = true;
-        for (int k = names.first[i]; k < names.first[i + 1]; k++)
-            has_text[i] = has_text[i] && found[k];
-    }
-    return true;
 }

@@ -23,12 +23,6 @@ typedef struct c_calls {
 
 /* Returns the C type of an element, such as "float". */
 const char *rgi_c_type(rg_dtype dtype);
-/* Adds the text of the loops that the trace's calls need. Returns false on failure; `op` is the
- * function that the failure names. */
-bool rgi_c_loops_add(rg_text *text, const char *op, const k_trace *t);
-/* Sets has_text[i] to whether there is a text of all loops that call i needs. Returns false if
- * memory ran out. */
-bool rgi_c_loops_find(const char *op, const k_trace *t, bool has_text[]);
 /* Adds the calls number first .. last - 1 as statements. */
 void rgi_c_calls_add(const c_calls *c, size_t first, size_t last);
 /* Sets kind[i] to the kind of call i: two calls are of one kind if they are equal but for the

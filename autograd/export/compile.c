@@ -9,6 +9,7 @@
  */
 #include "compile.h"
 #include "c_calls.h"
+#include "c_loops.h"
 #include "code_cache.h"
 #include "autograd/replay/parts.h"
 #include "autograd/replay/recording.h"

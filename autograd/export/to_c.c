@@ -4,6 +4,7 @@
  */
 #include "to_c.h"
 #include "c_calls.h"
+#include "c_loops.h"
 #include "c_memory.h"
 #include "tensor/files/crc32.h"
 #include "tensor/files/file.h"
@@ -164,10 +165,9 @@ static void add_shapes(c_file *f) {
 static void add_head(c_file *f) {
     const k_trace *t = &f->l->trace;
     rgi_text_add(&f->text,
-                 "/*\n * %s_step: a recorded step, written by regard's rg_replay_to_c. It makes "
-                 "%zu calls of\n"
-                 " * loops on %lld bytes of memory, of which at most %lld are in use at one time. "
-                 "Compile it\n * without -ffast-math, and for a "
+                 "/*\n * %s_step: a recorded step, written by rg_replay_to_c of regard " RG_VERSION
+                 ". It makes %zu calls\n * of loops on %lld bytes of memory, of which at most %lld "
+                 "are in use at one time. Compile it\n * without -ffast-math, and for a "
                  "processor with fused multiply-adds with -ffp-contract=off.\n",
                  f->o->name, t->n_calls, (long long)f->memory.bytes, (long long)f->memory.most);
     if (f->o->weights == RG_BESIDE)

@@ -66,12 +66,13 @@ typedef struct RG_OPTIONS rg_replay_to_c_options {
  * the memory.
  *
  * A step may consist of the library's operations, forward and backward, of steps of all optimizers
- * but Muon and LBFGS, of uniform and normal random numbers, and of dropout. Anything else is
- * refused with its name, such as an op of the program that computes without the library's
- * functions. To find the calls of the step's loops, the function repeats the step on its tensors,
- * and then restores their elements and gradients. As after a run, a backward pass fails through a
- * graph that has saved a result of the step. Only one thread at a time may write a step or compile
- * one (rg_replay_compile); another call fails meanwhile. Returns false if it fails. */
+ * but Muon and LBFGS, of uniform and normal random numbers, and of dropout. It may also call loops
+ * that RG_FUNCTION_LOOP has defined (autograd/tools/function.h). Anything else is refused with its
+ * name, such as an op of the program with other loops. To find the calls of the step's loops, the
+ * function repeats the step on its tensors, and then restores their elements and gradients. As
+ * after a run, a backward pass fails through a graph that has saved a result of the step. Only one
+ * thread at a time may write a step or compile one (rg_replay_compile); another call fails
+ * meanwhile. Returns false if it fails. */
 bool rg_replay_to_c_with(rg_replay *r, const char *path, rg_replay_to_c_options options);
 #define rg_replay_to_c(r, path, ...) \
     rg_replay_to_c_with(             \

@@ -101,6 +101,44 @@ bool rg_mark_non_differentiable(rg_function_context *ctx, rg_tensor *output);
 const void *rg_function_args(rg_function_context *ctx);
 void *rg_function_state(rg_function_context *ctx);
 
+/* ---- loops that rg_replay_to_c can write ---------------------------------------------
+ * A recorded step can be written as C if the text of all its loops is known. RG_FUNCTION_LOOP
+ * defines a loop of a program's own op, and keeps its text:
+ *
+ *     RG_FUNCTION_LOOP(echo_rows, (double, double), {
+ *         double *to = (double *)p[0];
+ *         const double *from = (const double *)p[1];
+ *         for (int64_t i = 0; i < n[0]; i++)
+ *             to[i] = from[i] + (i % n[1] ? x[0] * to[i - 1] : 0);
+ *     })
+ *
+ * Forward or backward then runs it on contiguous tensors, whole numbers, and numbers:
+ *
+ *     rg_run_function_loop(&echo_rows, RG_LIST(y, from), RG_DIMS(rg_numel(y), rg_size(y, -1)),
+ *                          1, &args->decay);
+ *
+ * In the loop, p[i] is the address of the first element of tensor i, n[] has the whole numbers, and
+ * x[] the numbers. The list in parentheses has the types of the tensors' elements: float, double,
+ * int64_t or bool. The loop may use nothing else: no variable, function or macro of the program,
+ * and no function of the C library. It must do the same each time that it gets the same numbers and
+ * elements. */
+typedef struct rg_function_loop {
+    const char *name, *types, *text;
+    void (*run)(char *const p[], const int64_t n[], const double x[]);
+} rg_function_loop;
+#define RG_FUNCTION_LOOP(NAME, TYPES, ...)                                                    \
+    static void NAME##_run(char *const p[], const int64_t n[], const double x[]) {            \
+        (void)p;                                                                              \
+        (void)n;                                                                              \
+        (void)x;                                                                              \
+        __VA_ARGS__                                                                           \
+    }                                                                                         \
+    static const rg_function_loop NAME = { #NAME, #TYPES, #__VA_ARGS__, NAME##_run };
+/* Runs the loop on up to 16 tensors and up to 16 numbers. Fails and returns false, without running
+ * it, if a tensor isn't contiguous or has another dtype than the loop takes. */
+bool rg_run_function_loop(const rg_function_loop *loop, rg_list tensors, rg_dims n, int64_t count,
+                          const double x[]);
+
 /* ---- checking an op ------------------------------------------------------------------ */
 
 /* Checks an op as regard's own ops are checked. The op is called with `args` and with copies of the
@@ -136,5 +174,7 @@ bool rg_function_check_with(rg_function_class *cls, const void *args, rg_list in
 
 #define rg_saved_tensor(ctx, i)     rg_saved_tensor(ctx, RG_INT(i))
 #define rg_needs_input_grad(ctx, i) rg_needs_input_grad(ctx, RG_INT(i))
+#define rg_run_function_loop(loop, tensors, ...) \
+    rg_run_function_loop(loop, tensors, RG_CHECKED_3(RG_ANY, RG_INT, RG_ANY, __VA_ARGS__))
 
 RG_PUBLIC_END

@@ -10,6 +10,7 @@
 #include "optim.h"
 #include "reduce.h"
 #include "trace_structs.h"
+#include "tensor/files/crc32.h"
 #include "tensor/memory.h"
 #include "tensor/threads/workers.h"
 
@@ -461,6 +462,49 @@ static void trace_aside(void *context, int64_t begin, int64_t end, int worker) {
     note_work(&aside_loop, context, begin, end);
 }
 
+/* ---- loops that the program defines ---------------------------------------------------------- */
+
+/* The name of the table of such loops, for trace_choose. */
+static const char own_table[] = "own";
+static const k_own_call *own_call;
+
+static void call_own(k_function *loop, const k_argument a[]) {
+    ((k_own_loop *)loop)(a[0].address, a[1].address, a[2].address);
+}
+
+/* Notes the numbers as an array, which has at least one element, as an array in C must have. */
+static void note_own_numbers(const double x[], int n) {
+    note_begin("double");
+    for (int i = 0; i < n; i++)
+        note_double(x[i]);
+    if (n == 0)
+        note_double(0);
+    note_end();
+}
+
+static void trace_own(char *const p[], const int64_t n[], const double x[]) {
+    const k_own_call *own = own_call;
+    trace_loop of = { .function = (k_function *)own->loop };
+    snprintf(of.name, sizeof of.name, "%.*s_%08x", K_OWN_NAME, own->name,
+             rgi_crc32(0, own->text, strlen(own->text)));
+    note_call(&of, call_own);
+    if (!tracing->failed)
+        tracing->calls[tracing->n_calls - 1].text = own->text;
+    note_addresses(p, own->places, of.name);
+    note_array(n, RG_MAX(own->wholes, 1));
+    note_own_numbers(x, own->numbers);
+    note_call_ends();
+    own->loop(p, n, x);
+    in_loop = false;
+}
+
+void k_run_own(const k_own_call *c, char *const p[], const int64_t n[], const double x[]) {
+    k_own_loop *loop = c->loop;
+    if (k_set_now() == K_TRACED)
+        loop = (k_own_loop *)k_other_loop(&c->loop, false, own_table, c->name, K_NO_DTYPE);
+    loop(p, n, x);
+}
+
 /* ---- losses of classes ----------------------------------------------------------------------- */
 
 static trace_loop nll_loop_of;
@@ -792,6 +836,10 @@ static k_function *trace_named(k_function *loop, const char *table, int dtype) {
 static k_function *trace_choose(const void *row, k_function *loop, const char *table, int dtype) {
     if (in_loop)
         return loop;
+    if (table == own_table) {
+        own_call = row; /* The loop is the first field of the call. */
+        return (k_function *)trace_own;
+    }
     if (strcmp(table, "k->by_dtype") == 0) {
         const rg_kernel *k = K_HOLDER(rg_kernel, by_dtype, row, dtype);
         char base[K_LOOP_NAME];

@@ -57,9 +57,11 @@ typedef void k_call(k_function *loop, const k_argument a[]);
 
 /* A noted call of a loop. Its values are the elements first .. first + count - 1 of the trace's
  * values. `mark` is the trace's mark at the time of the call. `function` is the loop, and `call`
- * calls it again with other arguments. */
+ * calls it again with other arguments. `text` is the body of a loop that the program defines, and
+ * NULL for the library's loops. */
 typedef struct k_traced_call {
     char loop[K_LOOP_NAME];
+    const char *text;
     k_call *call;
     k_function *function;
     size_t first, count, mark;
@@ -85,6 +87,19 @@ typedef struct k_trace {
     char refused[K_LOOP_NAME];
     size_t refused_at;
 } k_trace;
+
+/* A call of a loop that the program defines (rg_function_loop). The loop gets `places` addresses,
+ * `wholes` whole numbers and `numbers` numbers. In texts, the loop's name has up to K_OWN_NAME
+ * characters of `name`, and a checksum of `text`. */
+enum { K_OWN_NAME = K_LOOP_NAME - 10 };
+typedef void k_own_loop(char *const p[], const int64_t n[], const double x[]);
+typedef struct k_own_call {
+    k_own_loop *loop;
+    const char *name, *text;
+    int places, wholes, numbers;
+} k_own_call;
+/* Calls the loop, and notes the call if the thread traces. */
+void k_run_own(const k_own_call *c, char *const p[], const int64_t n[], const double x[]);
 
 /* Adds a region, and returns its number, or -1 if memory ran out. */
 int k_trace_region(k_trace *t, void *begin, size_t bytes, bool temporary);

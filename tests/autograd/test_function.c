@@ -1664,7 +1664,66 @@ START_TEST(test_outputs_that_share_memory) {
 }
 END_TEST
 
-RG_TESTS(function, test_outputs_that_share_memory, test_what_reads_too_far,
+/* y[i] = a x[i] + b x[m[i]], of n elements. */
+RG_FUNCTION_LOOP(mixed_rows, (float, float, int64_t, bool), {
+    float *y = (float *)p[0];
+    const float *from = (const float *)p[1];
+    const int64_t *m = (const int64_t *)p[2];
+    const bool *is_wanted = (const bool *)p[3];
+    for (int64_t i = 0; i < n[0]; i++)
+        y[i] = is_wanted[i] ? (float)x[0] * from[i] + (float)x[1] * from[m[i]] : 0;
+})
+RG_FUNCTION_LOOP(ones, (double), {
+    for (int64_t i = 0; i < n[0]; i++)
+        ((double *)p[0])[i] = 1;
+})
+RG_FUNCTION_LOOP(of_bytes, (char), {})
+
+START_TEST(test_loops_with_a_text) {
+    rg_tensor *y = rg_zeros(3), *x = rg_literal([1., 2., 3.]), *m = rg_literal([2, 0, 1]);
+    rg_tensor *is_wanted = rg_literal([True, False, True]);
+    const double ab[] = { 10, 1 };
+    ck_ok(rg_run_function_loop(&mixed_rows, RG_LIST(y, x, m, is_wanted), RG_DIMS(3), 2, ab));
+    ck_assert(rg_equal(y, rg_literal([13., 0., 32.])));
+    rg_tensor *d = rg_zeros_dims(RG_DIMS(2), RG_FLOAT64);
+    rg_tensor *matrix = rg_zeros_dims(RG_DIMS(2, 3), RG_FLOAT64);
+    ck_ok(rg_run_function_loop(&ones, RG_LIST(d), RG_DIMS(2), 0, NULL));
+    ck_assert(rg_equal(d, rg_ones_dims(RG_DIMS(2), RG_FLOAT64)));
+    rg_tensor *empty = rg_zeros_dims(RG_DIMS(0), RG_FLOAT64);
+    ck_ok(rg_run_function_loop(&ones, RG_LIST(empty), RG_DIMS(0), 0, NULL));
+
+    const rg_list all = RG_LIST(y, x, m, is_wanted);
+    rg_tensor *many[17];
+    for (int i = 0; i < 17; i++)
+        many[i] = y;
+    const rg_list too_many = { 17, many };
+    ck_fails(rg_run_function_loop(&mixed_rows, RG_LIST(y, x, m), RG_DIMS(3), 2, ab),
+             RG_VALUE_ERROR,
+             "run_function_loop: loop mixed_rows takes tensors of the types (float, float, "
+             "int64_t, bool), but got 3 tensors");
+    ck_fails(rg_run_function_loop(&mixed_rows, RG_LIST(y, x, x, is_wanted), RG_DIMS(3), 2, ab),
+             RG_VALUE_ERROR, "but tensor 2 has the dtype Float");
+    ck_fails(rg_run_function_loop(&ones, RG_LIST(d, d), RG_DIMS(2), 0, NULL), RG_VALUE_ERROR,
+             "but tensor 1 has the dtype Double");
+    ck_fails(rg_run_function_loop(&of_bytes, RG_LIST(is_wanted), RG_DIMS(2), 0, NULL),
+             RG_VALUE_ERROR, "but tensor 0 has the dtype Bool");
+    ck_fails(rg_run_function_loop(&ones, RG_LIST(rg_T(matrix)), RG_DIMS(6), 0, NULL),
+             RG_VALUE_ERROR, "tensor 0 isn't contiguous; rg_contiguous returns a copy that is");
+    ck_fails(rg_run_function_loop(&ones, too_many, RG_DIMS(6), 0, NULL),
+             RG_VALUE_ERROR, "takes up to 16 tensors and up to 16 numbers, but got 17 and 0");
+    ck_fails(rg_run_function_loop(&mixed_rows, all, RG_DIMS(3), 17, ab), RG_VALUE_ERROR,
+             "but got 4 and 17");
+    ck_fails(rg_run_function_loop(&mixed_rows, all, RG_DIMS(3), -1, ab), RG_VALUE_ERROR,
+             "but got 4 and -1");
+    ck_fails(rg_run_function_loop(&mixed_rows, all, RG_DIMS(3), 2, NULL), RG_TYPE_ERROR, "NULL");
+    ck_fails(rg_run_function_loop(NULL, all, RG_DIMS(3), 2, ab), RG_TYPE_ERROR, "NULL");
+    ck_fails(rg_run_function_loop(&ones, RG_LIST(rg_matmul(y, matrix)), RG_DIMS(3), 0, NULL),
+             RG_RUNTIME_ERROR, "matmul");
+}
+END_TEST
+
+RG_TESTS(function, test_loops_with_a_text, test_outputs_that_share_memory,
+         test_what_reads_too_far,
          test_a_view_and_its_memory, test_state_begins_at_0, test_a_backward_inside_a_backward,
          test_hooks_of_leaves_without_gradient, test_saved_inputs_that_are_outputs,
          test_honest_ops_pass, test_each_mistake_is_named, test_absent_gradients, test_contexts,

@@ -315,6 +315,63 @@ static void large(model *m) {
     m->forward = large_forward;
 }
 
+/* ---- an op of the program, whose loops have a text -------------------------------------- */
+
+/* y[i] = x[i]^2 + decay y[i-1], along the last dim of x. */
+RG_FUNCTION_LOOP(echo, (double, float), {
+    double *y = (double *)p[0];
+    const float *at = (const float *)p[1];
+    for (int64_t i = 0; i < n[0]; i++) {
+        const double square = (double)at[i] * (double)at[i];
+        y[i] = square + (i % n[1] ? x[0] * y[i - 1] : 0);
+    }
+})
+
+/* gx[i] = 2 x[i] s[i], where s[i] = g[i] + decay s[i+1]. */
+RG_FUNCTION_LOOP(echo_back, (float, double, float), {
+    float *gx = (float *)p[0];
+    const double *g = (const double *)p[1];
+    const float *at = (const float *)p[2];
+    double sum = 0;
+    for (int64_t i = n[0] - 1; i >= 0; i--) {
+        sum = g[i] + ((i + 1) % n[1] ? x[0] * sum : 0);
+        gx[i] = (float)(2 * (double)at[i] * sum);
+    }
+})
+
+static const double decay = 0.5;
+
+static bool echo_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    rg_tensor *x = rg_contiguous(in[0]);
+    out[0] = rg_double(rg_empty_like(x));
+    return rg_run_function_loop(&echo, RG_LIST(out[0], x), RG_DIMS(rg_numel(x), rg_size(x, -1)), 1,
+                                &decay)
+           && rg_save_for_backward(ctx, in[0]);
+}
+
+static bool echo_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    rg_tensor *x = rg_contiguous(rg_saved_tensor(ctx, 0));
+    gin[0] = rg_empty_like(x);
+    return rg_run_function_loop(&echo_back, RG_LIST(gin[0], rg_contiguous(g[0]), x),
+                                RG_DIMS(rg_numel(x), rg_size(x, -1)), 1, &decay);
+}
+
+static rg_function_class echo_class = { .name = "Echo",
+                                        .forward = echo_forward,
+                                        .backward = echo_backward,
+                                        .once_differentiable = true };
+
+static rg_tensor *own_forward(model *m) {
+    rg_tensor *x = rg_matmul(m->input[0], m->p[0]);
+    return rg_mean(rg_square(rg_function_apply(&echo_class, NULL, rg_T(x))));
+}
+
+static void own(model *m) {
+    parameter(m, RG_DIMS(3, 4), 1);
+    input(m, rg_randn(6, 3));
+    m->forward = own_forward;
+}
+
 /* ---- ops that look for elements, and running sums ------------------------------------------- */
 
 static rg_tensor *places_forward(model *m) {
@@ -448,6 +505,7 @@ static const struct {
     { "made", made, sgd },
     { "turned", turned, adamw },
     { "large", large, sgd },
+    { "own", own, sgd },
 };
 
 static int write_step(const char *folder, int i, int n, rg_weights_place place) {

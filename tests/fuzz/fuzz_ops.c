@@ -478,6 +478,11 @@ static rg_tensor *does_gradcheck(void) {
     return check(f, NULL, n, any(20) ? x : NULL, o) ? RG_NONE : NULL;
 }
 
+RG_FUNCTION_LOOP(odd_loop, (float, float), {
+    for (int64_t i = 0; i < n[0]; i++)
+        ((float *)p[0])[i] = (float)x[0] * ((float *)p[1])[i];
+})
+
 /* An op that returns all kinds of results, and sometimes none, or nonsense. */
 static bool odd_op_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     int64_t *kept = (int64_t *)rg_function_state(ctx);
@@ -489,6 +494,10 @@ static bool odd_op_forward(rg_function_context *ctx, rg_tensor *const in[], rg_t
         return false;
     if (any(10) == 0)
         return rg_fail(RG_VALUE_ERROR, NULL, "no %d", 3);
+    const double factor = 2;
+    rg_tensor *y = rg_empty_like(in[0]);
+    rg_run_function_loop(any(20) ? &odd_loop : NULL, RG_LIST(y, any(3) ? tensor() : in[0]),
+                         RG_DIMS(any(3)), any(3) - 1, any(5) ? &factor : NULL);
     rg_mark_non_differentiable(ctx, out[any(3)]);
     if (any(20) == 0)
         rg_saved_tensor(ctx, 0);
