@@ -23,9 +23,9 @@ typedef struct rg_hook {
 } rg_hook;
 enum { RG_HOOK_REMOVED = -1 };
 
-/* The number of hooks of a module that was called in a recorded step. The recordings of such steps
- * read it before each repetition, because a repetition can't call hooks. The module's list of hooks
- * and each of these recordings hold a reference to it. */
+/* The number of hooks of a module that was called in a recorded step; it is negative once the
+ * module has been freed. The recordings of such steps read it before each repetition, because a
+ * repetition can't call hooks. They and the module's list of hooks hold a reference to it. */
 typedef struct rg_hook_count {
     atomic_int refs, hooks;
 } rg_hook_count;

@@ -9,9 +9,9 @@
 
 /* An operation that an observer can repeat by calling redo(context); redo returns false if it
  * fails. `bytes` is the size of the context. An observer that keeps the operation copies the
- * context. Before it frees the copy, it calls drop(copy), unless `drop` is NULL. `state` can be
- * NULL, too. state(context, i, &bytes) returns block number i of the memory that redo uses besides
- * its tensor, or NULL if there are no more. */
+ * context. Before it frees the copy, it calls drop(copy), unless `drop` is NULL. `state` and `fits`
+ * can be NULL, too. state(context, i, &bytes) returns block number i of the memory that redo uses
+ * besides its tensor, or NULL. fits(context) fails and returns false if redo can't repeat it. */
 typedef bool rg_redo(void *context);
 typedef struct rg_operation {
     rg_redo *redo;
@@ -19,6 +19,7 @@ typedef struct rg_operation {
     const void *context;
     size_t bytes;
     void *(*state)(void *context, size_t i, size_t *bytes);
+    bool (*fits)(void *context);
 } rg_operation;
 
 /* An observer. Functions that are NULL aren't called. If `make`, `allocate`, `may_do_once` or

@@ -329,23 +329,23 @@ static bool have_place(const rg_replay_to_c_options *o) {
     return true;
 }
 
-/* Fails if the step has no region for a tensor of the list. `does` is what the step would do with
- * the tensor, and `option` the name of the list. */
-static bool have_regions(const rg_lowered *l, rg_list list, const char *does, const char *option) {
+/* Fails if the step has no region for a tensor of the list. `without` is the sentence that says so
+ * of the tensor with a given index. */
+static bool have_regions(const rg_lowered *l, rg_list list, const char *without) {
     for (int i = 0; i < list.n; i++)
-        RG_FAIL_VALUE_IF(rgi_lowered_region(l, list.v[i]->storage) < 0, function,
-                         "the step doesn't %s %s[%d]", does, option, i);
+        RG_FAIL_VALUE_IF(rgi_lowered_region(l, list.v[i]->storage) < 0, function, without, i);
     return true;
 }
 
 /* Checks that the step works on the tensors of the options. */
 static bool are_in_step(const rg_lowered *l, const rg_replay_to_c_options *o) {
-    if (!have_regions(l, o->inputs, "use", "inputs")
-        || !have_regions(l, o->parameters, "use", "parameters"))
+    if (!have_regions(l, o->inputs, "the step doesn't use inputs[%d]")
+        || !have_regions(l, o->parameters,
+                         "the step neither reads parameters[%d] nor computes a gradient of it"))
         return false;
     RG_FAIL_VALUE_IF(o->output != RG_NONE && rgi_lowered_region(l, o->output->storage) < 0,
                      function, "the step doesn't compute the output");
-    return have_regions(l, o->more_outputs, "compute", "more_outputs");
+    return have_regions(l, o->more_outputs, "the step doesn't compute more_outputs[%d]");
 }
 
 /* Sets the path of the binary file with the parameters: that of the C file, with .weights in place

@@ -9,35 +9,69 @@
 
 #include "autograd/checks.h"
 
+/* ---- bce_slope: (x - t) / max((1 - x) x, c), the derivative of binary_cross_entropy by x; as in
+ *      torch, and with e = 1e-12, gx = g (x^2 - 2 x t + t) / ((x + e) (1 - x + e))^2 and
+ *      gt = -g / max((1 - x) x, e) -------------------------------------------- */
+
+struct bce_slope_attr {
+    double c;
+};
+static const double slope_e = 1e-12;
+
+/* Returns a 0-d tensor of the dtype, or NULL if memory ran out. */
+static rg_tensor *slope_number(rg_dtype dtype, double value) {
+    rg_tensor *number = rgi_own(rgi_new(dtype, 0, NULL));
+    if (number)
+        rgi_fill_number(number, value, 0);
+    return number;
+}
+
+static bool bce_slope_forward(rg_call *c) {
+    RG_SCOPE();
+    rg_tensor *y = c->out[0], *x = c->in[0], *t = c->in[1];
+    const rg_dtype dtype = (rg_dtype)y->dtype;
+    rg_tensor *between = rgi_own(rgi_new_like(y, dtype));
+    rg_tensor *one = slope_number(dtype, 1);
+    rg_tensor *least = slope_number(dtype, RG_ATTR(c, bce_slope)->c);
+    return between && one && least && k_run(k_sub, between, one, x)
+           && k_run(k_mul, between, between, x) && k_run(k_maximum, between, between, least)
+           && k_run(k_sub, y, x, t) && k_run(k_div, y, y, between);
+}
+
+static rg_tensor *bce_slope_rule_x(const rg_step *s, rg_tensor *g) {
+    rg_tensor *x = rgi_saved(s, 0);
+    rg_tensor *t = rgi_saved(s, 1);
+    rg_tensor *top = rg_add(rg_sub(rg_square(x), rg_mul(rg_mul(x, t), 2)), t);
+    rg_tensor *below = rg_mul(rg_add(x, slope_e), rg_add(rg_sub(1, x), slope_e));
+    return rg_mul(g, rg_div(top, rg_square(below)));
+}
+
+static rg_tensor *bce_slope_rule_t(const rg_step *s, rg_tensor *g) {
+    rg_tensor *x = rgi_saved(s, 0);
+    return rg_mul(g, rg_div(-1, rg_clamp_min(rg_mul(rg_sub(1, x), x), slope_e)));
+}
+
+RG_OP(bce_slope, .doc = "(x - t) / max((1 - x) x, c)",
+      .node = "BinaryCrossEntropyBackwardBackward0", .n_in = 2, RG_WITH(bce_slope),
+      .typing = RG_PROMOTED, .shape = rgi_shape_broadcast, .forward = bce_slope_forward,
+      .grad = { RG_RULE(RG_IN(0) | RG_IN(1), bce_slope_rule_x),
+                RG_RULE(RG_IN(0), bce_slope_rule_t) },
+      RG_SAMPLES({ "u(2,3) u(2,3)", RG_A(bce_slope, 1e-12f) },
+                 { "u(2,1,3) u(2,1,3)", RG_A(bce_slope, 1e-12f) },
+                 { "u() u()", RG_A(bce_slope, 1e-12f) },
+                 { "u(0,3) u(0,3)", RG_A(bce_slope, 1e-12f) }));
+
 /* ---- binary_cross_entropy: -weight (t ln x + (1 - t) ln(1 - x)), where a logarithm below -100
  *      counts as -100; gx = g weight (x - t) / max((1 - x) x, c) with c = 1e-12,
  *      gt = g weight (ln(1 - x) - ln x) ---------------------------------------- */
 
 static bool bce_forward(rg_call *c) { return rgi_loss_forward(c, K_BCE); }
 
-/* Returns (x - t) / max((1 - x) x, c). Second derivatives need the derivatives of this value, and
- * torch's derivatives differ from those of the formula. With e = 1e-12, torch's derivative by x is
- * by_x = (x^2 - 2 x t + t) / ((x + e) (1 - x + e))^2, and its derivative by t is
- * by_t = -1 / max((1 - x) x, e). To give the result these derivatives, the value, by_x and by_t are
- * computed from detached copies x0 and t0. Then by_x (x - x0) and by_t (t - t0) are added: they are
- * 0, but their derivatives are by_x and by_t. */
-static rg_tensor *bce_slope(rg_tensor *x, rg_tensor *t, double c) {
-    const double e = 1e-12;
-    rg_tensor *x0 = rg_detach(x);
-    rg_tensor *t0 = rg_detach(t);
-    rg_tensor *rest = rg_sub(1, x0);
-    rg_tensor *between = rg_mul(rest, x0);
-    rg_tensor *top = rg_add(rg_sub(rg_square(x0), rg_mul(rg_mul(x0, t0), 2)), t0);
-    rg_tensor *by_x = rg_div(top, rg_square(rg_mul(rg_add(x0, e), rg_add(rest, e))));
-    rg_tensor *by_t = rg_div(-1, rg_clamp_min(between, e));
-    rg_tensor *value = rg_div(rg_sub(x0, t0), rg_clamp_min(between, c));
-    return rg_add(value, rg_add(rg_mul(by_x, rg_sub(x, x0)), rg_mul(by_t, rg_sub(t, t0))));
-}
-
 static rg_tensor *bce_rule_x(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rgi_saved(s, 0);
     rg_tensor *t = rgi_saved(s, 1);
-    return rgi_loss_gradient(s, bce_slope(x, t, RG_ATTR(s, loss)->c), g);
+    const double c = RG_ATTR(s, loss)->c;
+    return rgi_loss_gradient(s, RG_APPLY(bce_slope, RG_A(bce_slope, c), x, t), g);
 }
 
 static rg_tensor *bce_rule_t(const rg_step *s, rg_tensor *g) {

@@ -6,6 +6,7 @@
  * gradients of the prediction x and the target t.
  */
 #include "loss.h"
+#include "elementwise.h"
 
 #include "autograd/checks.h"
 #include "tensor/messages/warning.h"
@@ -27,11 +28,22 @@ bool rgi_loss_check_reduction(const char *name, rg_reduction how) {
     return true;
 }
 
+/* If t is a 0-d tensor with another dtype than `other`, expands it to the shape of `other`. It then
+ * counts like any other tensor when the two dtypes are promoted. */
+static void loss_expand(rg_tensor **t, rg_tensor *other) {
+    if ((*t)->ndim == 0 && other->ndim > 0 && (*t)->dtype != other->dtype
+        && !elementwise_is_number(*t))
+        *t = rg_expand_as(*t, other);
+}
+
 /* Warns if x and target have different shapes. They will be broadcast then, which is seldom what
- * the caller wants. */
-static void loss_compares_shapes(const char *name, const rg_tensor *x, const rg_tensor *target) {
+ * the caller wants. In torch they are broadcast before their dtypes are promoted. */
+static void loss_broadcast(const char *name, rg_tensor **given_x, rg_tensor **given_target) {
+    rg_tensor *x = *given_x, *target = *given_target;
     if (RG_LIKELY(rgi_same_shape(x, target)))
         return;
+    loss_expand(given_x, target);
+    loss_expand(given_target, x);
     rgi_warn(name,
              "Using a target size (torch.Size(%s)) that is different to the input size "
              "(torch.Size(%s)). This will likely lead to incorrect results due to broadcasting. "
@@ -216,7 +228,7 @@ RG_OP(mse_loss, .doc = "(x - t)^2", .node = "MseLossBackward0", .n_in = 2, RG_WI
 rg_tensor *rg_mse_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!rgi_loss_check("mse_loss", x, target, &o))
         return NULL;
-    loss_compares_shapes("mse_loss", x, target);
+    loss_broadcast("mse_loss", &x, &target);
     if (rgi_is_none(o.weight))
         return distance_apply(&rg_op_mse_loss, x, target, o.reduction, 0);
     return RG_COMPOSITE("mse_loss", loss_weighted("mse_loss", rg_pow(rg_sub(x, target), 2),
@@ -228,7 +240,7 @@ rg_tensor *rg_mse_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) 
 rg_tensor *rg_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!rgi_loss_check("l1_loss", x, target, &o))
         return NULL;
-    loss_compares_shapes("l1_loss", x, target);
+    loss_broadcast("l1_loss", &x, &target);
     return RG_COMPOSITE("l1_loss", loss_weighted("l1_loss", rg_abs(rg_sub(x, target)), o.weight,
                                                  o.reduction, true));
 }
@@ -267,7 +279,7 @@ rg_tensor *rg_smooth_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_optio
         return NULL;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !rgi_is_none(o.weight), "smooth_l1_loss",
                   "smooth_l1_loss() got an unexpected keyword argument 'weight'");
-    loss_compares_shapes("smooth_l1_loss", x, target);
+    loss_broadcast("smooth_l1_loss", &x, &target);
     RG_FAIL_IF(!(o.beta >= 0), "smooth_l1_loss",
                "smooth_l1_loss does not support negative values for beta.");
     RG_AS("smooth_l1_loss");
@@ -308,7 +320,7 @@ RG_OP(huber_loss, .doc = "|d| <= delta ? d^2 / 2 : delta (|d| - delta / 2)",
 rg_tensor *rg_huber_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!rgi_loss_check("huber_loss", x, target, &o))
         return NULL;
-    loss_compares_shapes("huber_loss", x, target);
+    loss_broadcast("huber_loss", &x, &target);
     RG_FAIL_IF(!(o.delta > 0), "huber_loss",
                "huber_loss does not support non-positive values for delta.");
     if (!rgi_want_cast("huber_loss", rgi_is_float(x->dtype) || !rgi_is_float(target->dtype),
@@ -347,8 +359,7 @@ rg_tensor *rg_kl_div_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (o.log_target) {
         y = rg_mul(rg_exp(target), rg_sub(target, x));
     } else {
-        rg_tensor *entropy = rg_mul(target, rg_log(target));
-        y = rg_sub(rg_masked_fill(entropy, rg_eq(target, 0), 0), rg_mul(target, x));
+        y = rg_sub(rg_xlogy(target, target), rg_mul(target, x));
     }
     if (o.reduction != RG_BATCHMEAN)
         y = rgi_loss_reduce(y, o.reduction);

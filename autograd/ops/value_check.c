@@ -16,6 +16,8 @@ bool rgi_check_values(const rg_value_check *check) {
     if (!check->flag || !values_again((void *)check))
         return false;
     rgi_observe_operation((rg_tensor *)check->flag, check->op,
-                          &(rg_operation){ values_again, NULL, check, sizeof *check, NULL });
+                          &(rg_operation){ .redo = values_again,
+                                           .context = check,
+                                           .bytes = sizeof *check });
     return true;
 }

@@ -213,8 +213,7 @@ static void leave_out_stale_views(rg_replay *r) {
 
 /* ---- the end of a recording -------------------------------------------------------- */
 
-/* Returns t's node if t is a leaf that requires grad, and else NULL. */
-static const rg_node *leaf_of(const rg_tensor *t) {
+const rg_node *rgi_tensor_leaf(const rg_tensor *t) {
     const rg_node *n = (const rg_node *)t->history;
     return n && !n->op ? n : NULL;
 }
@@ -239,7 +238,7 @@ void rgi_recording_changes(rg_replay *r, rg_tensor *t) {
 bool rgi_recording_made_leaf(const rg_replay *r, const rg_node *leaf) {
     for (size_t i = 0; i < r->n_changed; i++) {
         const rg_tensor *t = r->changed[i].t;
-        if (leaf_of(t) == leaf)
+        if (rgi_tensor_leaf(t) == leaf)
             return is_planned(r, t->storage) || rgi_recording_is_constant(r, t);
     }
     return false;
@@ -300,7 +299,7 @@ static bool note_data(rg_replay *r) {
         const rg_tensor *t = r->held.v[i];
         r->data[i].storage = t->storage;
         r->data[i].dtype = (rg_dtype)t->dtype;
-        r->data[i].leaf = leaf_of(t);
+        r->data[i].leaf = rgi_tensor_leaf(t);
         r->data[i].tracked = t->history != NULL;
         memcpy(stride, t->stride, t->ndim * sizeof *stride);
         stride += t->ndim;
@@ -322,6 +321,17 @@ static size_t constant_bytes(rg_replay *r) {
     return bytes;
 }
 
+/* Forgets the modules that the step has freed. */
+static void forget_freed_modules(rg_replay *r) {
+    for (size_t i = r->called.n; i-- > 0;) {
+        rg_hook_count *count = r->called.v[i];
+        if (count->hooks >= 0)
+            continue;
+        rgi_pointers_remove(&r->called, count);
+        rgi_hook_count_release(count);
+    }
+}
+
 void rgi_recording_settle(rg_replay *r) {
     r->constant_bytes = constant_bytes(r);
     r->failed = !note_computed(r) || r->failed;
@@ -334,9 +344,10 @@ void rgi_recording_settle(rg_replay *r) {
     rgi_free(r->changed, r->changed_room * sizeof *r->changed, RG_MEM_OTHER);
     leave_out_stale_views(r);
     leave_out_empty_entries(r);
+    forget_freed_modules(r);
 }
 
-/* ---- hooks that were registered, and data that a tensor was given, after the recording ---- */
+/* ---- the modules that the step calls ---------------------------------------------------- */
 
 void rgi_recording_calls(rg_replay *r, rg_hook_list *hooks) {
     rg_hook_count *count = rgi_hook_count_of(hooks);
@@ -344,111 +355,6 @@ void rgi_recording_calls(rg_replay *r, rg_hook_list *hooks) {
         r->failed = true;
     else if (rgi_pointers_have(&r->called, count) || !rgi_pointers_add(r, &r->called, count))
         rgi_hook_count_release(count);
-}
-
-/* Fails if a held tensor has a hook, or if a module that the step has called has one. */
-static bool is_without_hooks(const rg_replay *r) {
-    bool hooked = false;
-    for (size_t i = 0; i < r->called.n && !hooked; i++)
-        hooked = ((const rg_hook_count *)r->called.v[i])->hooks > 0;
-    for (size_t i = 0; i < r->held.n && !hooked; i++) {
-        const rg_tensor *t = r->held.v[i];
-        hooked = t->history && rgi_has_hooks((const rg_node *)t->history);
-    }
-    RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, hooked, "replay_run",
-                  "a hook has been registered since the step was recorded, on a tensor of the step "
-                  "or on a module that the step calls, and a run can't call it; remove the hook, "
-                  "or call the step itself");
-    return true;
-}
-
-/* Returns whether a held tensor that had this storage when the step was recorded still has it. A
- * tensor that had another storage at that time doesn't count, even if its present storage has the
- * same address: the address may have been used again. */
-static bool is_still_used(const rg_replay *r, const rg_storage *storage) {
-    for (size_t i = 0; i < r->held.n; i++)
-        if (r->data[i].storage == storage
-            && ((const rg_tensor *)r->held.v[i])->storage == storage)
-            return true;
-    return false;
-}
-
-/* Returns whether t still has the strides stride[]. The stride of a dim of size 1 may differ, since
- * no element's address depends on it. */
-static bool lies_as_recorded(const rg_tensor *t, const int64_t *stride) {
-    for (int d = 0; d < t->ndim; d++)
-        if (t->size[d] != 1 && t->stride[d] != stride[d])
-            return false;
-    return true;
-}
-
-bool rgi_recording_computes(const rg_replay *r, const rg_storage *s) {
-    for (size_t i = 0; i < r->held.n; i++)
-        if (r->data[i].computed && ((const rg_tensor *)r->held.v[i])->storage == s)
-            return true;
-    return false;
-}
-
-/* Returns whether the held tensor with this index, which has been given other data, shares them
- * with another held tensor, and a run computes one of the two. A call would compute it in new
- * memory, but a run writes over the data. */
-static bool shares_with_result(const rg_replay *r, size_t index) {
-    const rg_tensor *t = r->held.v[index];
-    for (size_t i = 0; i < r->held.n; i++) {
-        const rg_tensor *other = r->held.v[i];
-        if (other != t && other->storage == t->storage
-            && (r->data[i].computed || r->data[index].computed))
-            return true;
-    }
-    return false;
-}
-
-/* Fails if the held tensor with this index has been given data that a run can't use. */
-static bool suits_data(const rg_replay *r, size_t index) {
-    const rg_tensor *t = r->held.v[index];
-    const rg_storage *before = r->data[index].storage;
-    if (t->storage == before)
-        return true;
-    RG_FAIL_IF(is_still_used(r, before), "replay_run",
-               "a tensor has been given other data since the step was recorded, while its views "
-               "or saved values have the old data; record the step again");
-    RG_FAIL_IF(shares_with_result(r, index), "replay_run",
-               "a tensor has been given data that it shares with a result of the step, and a run "
-               "writes over results; give it a clone, or record the step again");
-    return true;
-}
-
-bool rgi_recording_is_current(const rg_replay *r) {
-    const int64_t *stride = r->strides;
-    for (size_t i = 0; i < r->held.n; i++) {
-        const rg_tensor *t = r->held.v[i];
-        RG_FAIL_IF(t->dtype != r->data[i].dtype, "replay_run",
-                   "a tensor of dtype %s has been given data of dtype %s since the step was "
-                   "recorded; record the step again",
-                   rg_dtype_name(r->data[i].dtype), rg_dtype_name((rg_dtype)t->dtype));
-        RG_FAIL_IF(!lies_as_recorded(t, stride), "replay_run",
-                   "a tensor has been given data with other strides since the step was recorded; "
-                   "record the step again, or copy the data into the tensor (rg_copy_)");
-        stride += t->ndim;
-        if (!suits_data(r, i))
-            return false;
-        const bool settled = !(t->flags & RG_VIEW) && !r->data[i].computed;
-        const bool other = settled && (t->history != NULL) != r->data[i].tracked;
-        RG_FAIL_IF(leaf_of(t) != r->data[i].leaf || other, "replay_run",
-                   "requires_grad of a tensor has been changed since the step was recorded; record "
-                   "the step again");
-    }
-    return true;
-}
-
-bool rgi_recording_fits(rg_replay *r) {
-    /* The number of changes is read before the comparison. If there is a change during it, the next
-     * call compares the tensors again. */
-    const uint32_t changes = rgi_changes();
-    if (!rgi_recording_is_current(r) || !is_without_hooks(r))
-        return false;
-    r->changes = changes;
-    return true;
 }
 
 /* ---- the bytes of a recording, and its end ----------------------------------------- */

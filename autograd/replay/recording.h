@@ -19,11 +19,12 @@ typedef struct rg_pointers {
 
 /* One operation of the recorded step, by the function `op`. Each repetition calls redo(context).
  * When the recording is freed, drop(context) is called unless drop is NULL. Then the context, which
- * has `bytes` bytes, is freed. `state` is that of rg_operation. */
+ * has `bytes` bytes, is freed. `state` and `fits` are those of rg_operation. */
 typedef struct rg_replay_entry {
     const char *op;
     rg_redo *redo;
     void *(*state)(void *context, size_t i, size_t *bytes);
+    bool (*fits)(void *context);
     void (*drop)(void *context);
     void *context;
     size_t bytes;
@@ -201,12 +202,15 @@ void rgi_recording_settle(rg_replay *r);
  * computed the views anew with their bases. */
 void rgi_recording_counts_writes(const rg_replay *r);
 void rgi_recording_renews_views(const rg_replay *r);
+/* Returns t's node if t is a leaf that requires grad, and else NULL. */
+const rg_node *rgi_tensor_leaf(const rg_tensor *t);
 /* Checks whether the recorded step can still be repeated: rg_set_data or rg_requires_grad_ may have
  * been called since it was recorded. Fails, and returns false, if a held tensor has another dtype
  * or other strides now, or if its requires_grad was changed. Also fails if a held tensor has
  * another storage now, in two cases. In the first, other held tensors, such as its views and the
  * values saved for backward, still use the old storage. In the second, it shares the new storage
- * with a result that each run computes. */
+ * with a result that each run computes. And it fails if a module that the step has called is gone,
+ * or if an operation can't be repeated any more. */
 bool rgi_recording_is_current(const rg_replay *r);
 /* Returns whether each run computes the elements of this storage. */
 bool rgi_recording_computes(const rg_replay *r, const rg_storage *s);

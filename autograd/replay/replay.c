@@ -82,6 +82,7 @@ static bool recorder_did(rg_observer *o, rg_tensor *t, const char *op,
     if (context) {
         memcpy(context, operation->context, operation->bytes);
         r->entries[r->n_entries - 1].state = operation->state;
+        r->entries[r->n_entries - 1].fits = operation->fits;
     }
     if (!t)
         r->up_to_operation = r->n_entries;

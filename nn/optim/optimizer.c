@@ -3,6 +3,7 @@
  * the table of optimizers in optimizers.c.
  */
 #include "optimizer_structs.h"
+#include "autograd/graph_observer.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 #include "tensor/opaque.h"
@@ -216,6 +217,7 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) 
         rgi_set_reference(param, list.v[i]);
     }
     o->groups[o->n_groups++] = group;
+    rgi_count_change();
     o->replacements = atomic_load_explicit(&rgi_replacements, memory_order_relaxed);
     return true;
 }

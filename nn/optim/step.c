@@ -208,8 +208,8 @@ static bool is_lost_in_run(const rg_tensor *param) {
 
 /* A lost parameter alone is no mistake: the program may have freed a module and go on training the
  * others. It is one if a value of a module has been replaced since the optimizer's last group was
- * added, and the parameter is in this group. (If it isn't, this group may have the new parameter.)
- * It is also one if all parameters are lost. */
+ * added, and the parameter is in this group, or this is a run. (Otherwise the last group may have
+ * the new parameter, which a run doesn't use.) It is also one if all parameters are lost. */
 static __attribute__((cold)) void warn_of_lost(rg_optim *o, bool replaced,
                                                is_lost_function *lost_now) {
     const rg_optim_slot *lost = NULL;
@@ -218,7 +218,8 @@ static __attribute__((cold)) void warn_of_lost(rg_optim *o, bool replaced,
         if (!lost_now(slot->param))
             continue;
         n++;
-        if (!lost && replaced && slot->group == o->n_groups - 1)
+        const bool may_have_new = slot->group < o->n_groups - 1 && lost_now != is_lost_in_run;
+        if (!lost && replaced && !may_have_new)
             lost = slot;
     }
     if (n == o->n_slots)
@@ -264,15 +265,33 @@ RG_HOT static bool step_all(rg_optim *o) {
     return true;
 }
 
-/* optimizer_step_again repeats a recorded step. The recording is one of the optimizer's holders, so
- * the optimizer still exists even if the program has freed it. drop_optimizer is called when the
- * recording is freed. */
+/* A recorded step of an optimizer that had n_groups groups then. The recording is one of the
+ * optimizer's holders, so the optimizer still exists even if the program has freed it. */
+typedef struct {
+    rg_optim *optimizer;
+    size_t n_groups;
+} recorded_step;
+
 static bool optimizer_step_again(void *context) {
-    rg_optim *o = *(rg_optim **)context;
+    rg_optim *o = ((const recorded_step *)context)->optimizer;
     notice_lost(o, is_lost_in_run);
     return step_all(o);
 }
-static void drop_optimizer(void *context) { rgi_optim_let_go(*(rg_optim **)context); }
+
+/* Called when the recording is freed. */
+static void drop_optimizer(void *context) {
+    rgi_optim_let_go(((const recorded_step *)context)->optimizer);
+}
+
+/* Fails if the optimizer has got another group. The recorded rg_optim_zero_grad doesn't clear the
+ * gradients of that group, and the recorded backward runs may not compute them. */
+static bool has_its_groups(void *context) {
+    const recorded_step *s = context;
+    RG_FAIL_IF(s->optimizer->n_groups != s->n_groups, "replay_run",
+               "an optimizer of the step has got another group of parameters since the step was "
+               "recorded; record the step again");
+    return true;
+}
 
 static void *storage_block(const rg_tensor *t, size_t *bytes) {
     *bytes = t->storage->bytes;
@@ -307,7 +326,7 @@ static void *slot_block(const rg_optim *o, rg_optim_slot *slot, int k, size_t *b
  * slot, and behind them the numbers of the step. Returns NULL if there are no more, or if a missing
  * state can't be made. */
 static void *optimizer_block(void *context, size_t i, size_t *bytes) {
-    rg_optim *o = *(rg_optim **)context;
+    rg_optim *o = ((const recorded_step *)context)->optimizer;
     const size_t of_slots = o->n_slots * SLOT_BLOCKS;
     if (i < of_slots)
         return slot_block(o, &o->slots[i / SLOT_BLOCKS], (int)(i % SLOT_BLOCKS), bytes);
@@ -320,8 +339,9 @@ static void *optimizer_block(void *context, size_t i, size_t *bytes) {
 static void observe_step(rg_optim *o) {
     if (!rgi_this.observer)
         return;
-    rg_operation operation = { optimizer_step_again, drop_optimizer, &o, sizeof o,
-                               optimizer_block };
+    const recorded_step step = { o, o->n_groups };
+    const rg_operation operation = { optimizer_step_again, drop_optimizer, &step, sizeof step,
+                                     optimizer_block, has_its_groups };
     if (rgi_observe_operation(NULL, "step", &operation))
         o->holders++;
 }

@@ -388,7 +388,7 @@ static int64_t calls_back(const rg_op *op, const rg_sample *s, bool create_graph
 
 bool derive_is_fused(const rg_op *op, const rg_sample *s) {
     const int64_t fused = calls_back(op, s, false), ruled = calls_back(op, s, true);
-    return fused == 1 || (fused > 1 && 2 * fused <= ruled);
+    return fused < ruled;
 }
 
 /* ---- failures -------------------------------------------------------------------- */

@@ -646,7 +646,49 @@ START_TEST(test_second_derivatives_of_prelu) {
 }
 END_TEST
 
-RG_TESTS(numbers, test_product_of_one, test_factors_come_first, test_lerp_from_the_nearer_end,
+/* torch's derivatives of binary_cross_entropy at x = 0.3 and t = 0.6, up to the third. */
+START_TEST(test_third_derivative_of_binary_cross_entropy) {
+    rg_tensor *x = rg_requires_grad_(rg_full_dims(RG_DIMS(1), 0.3, RG_FLOAT64), true);
+    rg_tensor *t = rg_requires_grad_(rg_full_dims(RG_DIMS(1), 0.6, RG_FLOAT64), true);
+    rg_tensor *y = rg_binary_cross_entropy(x, t, .reduction = RG_SUM);
+    const double by_x[] = { -1.4285714285714286, 7.482993197207647, -42.11208292787266 };
+    for (int order = 0; order < 3; order++) {
+        y = rg_grad(y, x, .create_graph = true);
+        ck_assert_double_eq_tol(rg_item(y), by_x[order], 1e-13 * fabs(by_x[order]));
+        if (order == 1)
+            ck_assert_double_eq_tol(rg_item(rg_grad(y, t, .retain_graph = true)),
+                                    9.070294784494118, 1e-12);
+    }
+}
+END_TEST
+
+/* In torch a loss broadcasts its operands before it promotes their dtypes. */
+START_TEST(test_losses_of_a_0d_operand) {
+    rg_tensor *wide = rg_full_dims(RG_DIMS(), 0.1, RG_FLOAT64), *x = rg_ones(3);
+    ck_assert_int_eq(rg_dtype_of(rg_mse_loss(wide, x)), RG_FLOAT64);
+    ck_assert_int_eq(rg_dtype_of(rg_mse_loss(x, wide)), RG_FLOAT64);
+    ck_assert_int_eq(rg_dtype_of(rg_l1_loss(wide, x)), RG_FLOAT64);
+    ck_assert_int_eq(rg_dtype_of(rg_l1_loss(x, wide)), RG_FLOAT64);
+    ck_assert_int_eq(rg_dtype_of(rg_smooth_l1_loss(wide, x)), RG_FLOAT64);
+    ck_assert_int_eq(rg_dtype_of(rg_smooth_l1_loss(x, wide)), RG_FLOAT64);
+    ck_assert_int_eq(rg_dtype_of(rg_mse_loss(rg_ones_dims(RG_DIMS(), RG_FLOAT32), x)), RG_FLOAT32);
+    ck_assert_int_eq(rg_dtype_of(rg_huber_loss(x, wide)), RG_FLOAT32);
+    ck_assert_int_eq(rg_dtype_of(rg_huber_loss(wide, x)), RG_FLOAT64);
+}
+END_TEST
+
+/* A gradient of 0 stays 0 where the logarithm of the target is NaN. */
+START_TEST(test_kl_div_of_a_negative_target) {
+    rg_tensor *t = rg_requires_grad_(rg_literal([-1., 0.5]), true);
+    rg_tensor *each = rg_kl_div(rg_zeros(2), t, .reduction = RG_EACH);
+    ck_ok(rg_backward(rg_select(each, 0, 1)));
+    ck_assert(rg_at(rg_grad_of(t), 0) == 0);
+}
+END_TEST
+
+RG_TESTS(numbers, test_third_derivative_of_binary_cross_entropy, test_losses_of_a_0d_operand,
+         test_kl_div_of_a_negative_target, test_product_of_one, test_factors_come_first,
+         test_lerp_from_the_nearer_end,
          test_second_derivatives_of_prelu,
          test_convolutions_of_whole_numbers, test_eps_below_zero, test_lists_of_an_array,
          test_losses_warn_of_shapes, test_unsigned_numbers,

@@ -493,6 +493,36 @@ START_TEST(test_steps_are_counted) {
 }
 END_TEST
 
+/* A step neither loses nor keeps a tensor, whatever the shape of the parameter: that of a column,
+ * for example, is transposed without a copy. */
+START_TEST(test_parameters_of_all_shapes) {
+    static const rg_dims all[] = { { 1, { 1 } },    { 1, { 5 } },    { 2, { 1, 1 } },
+                                      { 2, { 5, 1 } }, { 2, { 1, 5 } }, { 2, { 4, 2 } },
+                                      { 2, { 2, 4 } }, { 2, { 0, 3 } }, { 2, { 3, 0 } },
+                                      { 4, { 3, 1, 1, 1 } } };
+    for (int kind = RG_SGD; kind <= RG_MUON; kind++)
+        for (int i = 0; i < RG_COUNT(all) * 2; i++) {
+            const rg_dims shape = all[i / 2];
+            if (kind == RG_LBFGS || (kind == RG_MUON && shape.n != 2))
+                continue;
+            const int64_t before = rg_live_tensors();
+            RG_FOR (int once = 0; once < 1; once++) {
+                rg_tensor *w = rg_ones_dims(shape, i % 2 ? RG_FLOAT64 : RG_FLOAT32);
+                rg_requires_grad_(w, true);
+                rg_optim *o = rg_optim_with((rg_optim_kind)kind, RG_LIST(w), RG_PARAM_GROUP_());
+                ck_ok(o);
+                RG_FOR (int step = 0; step < 3; step++) {
+                    rg_optim_zero_grad(o);
+                    ck_ok(rg_backward(rg_sum(rg_square(w))) && rg_optim_step(o));
+                }
+                ck_assert(rg_item(rg_any(rg_isnan(w))) == 0);
+                rg_optim_free(o);
+            }
+            ck_assert_msg(rg_live_tensors() == before, "kind %d, shape %d", kind, i / 2);
+        }
+}
+END_TEST
+
 START_TEST(test_state_names) {
     RG_SCOPE();
     params p = make_params(RG_FLOAT32);
@@ -1980,18 +2010,28 @@ static void all_freed(trained *t) {
     t->m = NULL;
 }
 
-/* The runs of a recorded step go on with the old parameters, and one warning says so. */
+/* The optimizer gets the new weight in a group of its own. The recorded step doesn't use it. */
+static void added_weight(trained *t) {
+    new_weight(t);
+    rg_optim_add_group(t->o, RG_LIST(t->m->head->weight));
+}
+
+/* The runs of a recorded step go on with the old parameters, and one warning says so. If a module
+ * that the step calls is gone, or the optimizer has got another group, runs fail. */
 START_TEST(test_warns_of_lost_parameters_in_runs) {
     static const struct {
         void (*change)(trained *t);
-        const char *name;
-    } cases[] = { { no_change, "" },
-                  { new_weight, "head.weight'" },
-                  { tied_weight, "head.weight'" },
-                  { new_head, "head.weight'" },
-                  { kept_weight, "" },
-                  { all_freed, "body.weight'" },
-                  { part_freed, "" } };
+        const char *name, *fails;
+        bool grouped; /* The optimizer has a second group. */
+    } cases[] = { { no_change, "", NULL, false },
+                  { new_weight, "head.weight'", NULL, false },
+                  { new_weight, "head.weight'", NULL, true },
+                  { tied_weight, "head.weight'", NULL, false },
+                  { kept_weight, "", NULL, false },
+                  { new_head, "", "a module that the step calls has been freed or repl", false },
+                  { all_freed, "", "a module that the step calls has been freed or repl", false },
+                  { part_freed, "", NULL, false },
+                  { added_weight, "", "an optimizer of the step has got another group", false } };
     for (size_t i = 0; i < RG_COUNT(cases); i++) {
         RG_SCOPE();
         char line[128];
@@ -2000,12 +2040,17 @@ START_TEST(test_warns_of_lost_parameters_in_runs) {
                  "step: the runs of a recorded step train the optimizer's parameter '%s",
                  cases[i].name);
         begin_to_count(line);
+        if (cases[i].grouped)
+            ck_ok(rg_optim_add_group(t.o, RG_LIST(rg_requires_grad_(rg_ones(2), true))));
         rg_replay *r = rg_record(step_of_trained, &t);
         ck_ok(r && rg_replay_run(r));
         ck_assert_int_eq(warnings, 0);
         cases[i].change(&t);
         for (int k = 0; k < 3; k++)
-            ck_ok(rg_replay_run(r));
+            if (cases[i].fails)
+                ck_fails(rg_replay_run(r), RG_RUNTIME_ERROR, cases[i].fails);
+            else
+                ck_ok(rg_replay_run(r));
         const int n = end_of_count();
         ck_assert_msg(n == (*cases[i].name != 0), "case %zu: %d warnings", i, n);
         rg_replay_free(r);
@@ -2089,7 +2134,8 @@ RG_TESTS(optim, test_adagrad_sums_begin, test_warns_of_old_gradients, test_warns
          test_warns_of_lost_parameters_in_runs, test_warns_of_lost_parameters_of_lbfgs,
          test_warns_of_an_assigned_tensor,
          test_trajectories, test_lbfgs, test_lbfgs_scripts, test_groups, test_strides, test_state,
-         test_steps_are_counted, test_state_names, test_clipping_without_memory, test_clipping,
+         test_steps_are_counted, test_parameters_of_all_shapes, test_state_names,
+         test_clipping_without_memory, test_clipping,
          test_errors, test_newer_errors, test_muon_at_the_edges, test_muon_of_square_matrices,
          test_muon_without_memory, test_muon_of_large_matrices, test_lbfgs_first_step,
          test_lbfgs_at_its_tolerance, test_lbfgs_state, test_lbfgs_on_the_flat, test_lbfgs_pairs,

@@ -152,7 +152,8 @@ START_TEST(test_options) {
     ck_fails(rg_replay_to_c(r, scratch("step.c"), .inputs = RG_LIST(other)), RG_VALUE_ERROR,
              "replay_to_c: the step doesn't use inputs[0]");
     ck_fails(rg_replay_to_c(r, scratch("step.c"), .parameters = RG_LIST(t.w, other)),
-             RG_VALUE_ERROR, "replay_to_c: the step doesn't use parameters[1]");
+             RG_VALUE_ERROR,
+             "replay_to_c: the step neither reads parameters[1] nor computes a gradient of it");
     ck_fails(rg_replay_to_c(r, scratch("step.c"), .output = other), RG_VALUE_ERROR,
              "replay_to_c: the step doesn't compute the output");
     ck_fails(rg_replay_to_c(r, scratch("step.c"), .more_outputs = RG_LIST(t.loss, other)),
