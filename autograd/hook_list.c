@@ -3,7 +3,6 @@
  */
 #include "graph_observer.h"
 #include "tensor/memory.h"
-#include <limits.h>
 
 void rgi_observe_hooks(rg_hook_list *list) {
     rg_graph_observer *o = rgi_graph_observer();
@@ -98,7 +97,7 @@ void rgi_hook_remove(rg_hook_list *list, rg_hook *hook) {
 }
 
 void rgi_hook_list_free(rg_hook_list *list) {
-    rgi_count_hooks(list->count, INT_MIN / 2);
+    rgi_count_hooks(list->count, -(1 << 30));
     rgi_hook_count_release(list->count);
     rgi_free(list->v, list->room * sizeof *list->v, RG_MEM_OTHER);
     *list = (rg_hook_list){ 0 };

@@ -1,10 +1,9 @@
 /*
  * hook_list.h: the list of hooks of a node or a module. A hook is a function, with a context, that
  * the program registers. Its id is a number that is never used twice in the list. A hook that is
- * being called may add hooks to the list, and remove any of them, itself included. Therefore the
- * code that calls the hooks finds each next hook by its id, not by its index in the array. It reads
- * next_id before the first call, and doesn't call hooks with this id or a higher one, because they
- * were added during the calls.
+ * being called may add hooks to the list, and remove any of them, itself included. So the code that
+ * calls the hooks finds each next hook by its id, not by its index in the array. It reads next_id
+ * before the first call, and doesn't call hooks that are added later: their ids are higher.
  */
 #pragma once
 

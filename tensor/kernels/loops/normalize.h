@@ -174,15 +174,17 @@ K_INLINE void K_NAME(norm_rows)(const norm_work *work, int64_t begin, int64_t en
     }
 }
 
-/* Computes rows begin to end - 1. Some row lengths have separate code, in which a row stays in
- * registers. */
+/* Computes rows begin to end - 1. In float32, some row lengths have separate code, in which a row
+ * stays in registers. */
 static void K_NAME(norm)(void *context, int64_t begin, int64_t end, int worker) {
     const norm_work *work = context;
     (void)worker;
     switch (work->z->n) {
+#if K_SIZE == 4
     case 16: K_NAME(norm_rows)(work, begin, end, 16); break;
     case 32: K_NAME(norm_rows)(work, begin, end, 32); break;
     case 64: K_NAME(norm_rows)(work, begin, end, 64); break;
+#endif
     default: K_NAME(norm_rows)(work, begin, end, work->z->n); break;
     }
     if (work->stream)
@@ -329,9 +331,11 @@ static void K_NAME(norm_backward)(void *context, int64_t begin, int64_t end, int
     double *gbias = norm_sums(work->gbias, work->z, begin / work->grain);
     (void)worker;
     switch (work->z->n) {
+#if K_SIZE == 4
     case 16: K_NAME(norm_backward_rows)(work, begin, end, gweight, gbias, 16); break;
     case 32: K_NAME(norm_backward_rows)(work, begin, end, gweight, gbias, 32); break;
     case 64: K_NAME(norm_backward_rows)(work, begin, end, gweight, gbias, 64); break;
+#endif
     default: K_NAME(norm_backward_rows)(work, begin, end, gweight, gbias, work->z->n); break;
     }
     if (work->stream)
