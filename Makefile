@@ -31,7 +31,8 @@ LIBS := -lm -ldl -pthread
 LAYERS   := tensor autograd nn
 # These headers are for programs, and are installed; all others are private.
 PUBLIC   := regard.h tensor/keywords.h tensor/tensor.h tensor/arguments/arguments.h \
-            tensor/text/print.h tensor/files/files.h \
+            tensor/text/print.h \
+            $(addprefix tensor/files/,files.h json_reader.h) \
             $(addprefix autograd/,autograd.h ops/ops.h ops/ops_macros.h replay/replay.h) \
             autograd/export/to_c.h autograd/export/compile.h \
             $(addprefix autograd/tools/,function.h functional.h saved.h explain.h) \
@@ -355,10 +356,11 @@ $(call compiled,$(filter-out $(FASTER) nn/parallel/%,$(ROOMS))): override CFLAGS
 SMALLEST := $(if $(filter -O3,$(CFLAGS)),-Os)
 SELDOM   := $(wildcard $(addsuffix /*.c,tensor/text tensor/files tensor/files/torch \
             tensor/messages nn/report nn/save nn/data nn/tools nn/optim nn/models \
-            autograd/export)) $(addprefix autograd/replay/,lower.c plan.c) \
+            autograd/export)) $(addprefix autograd/replay/,lower.c plan.c recording.c) \
+            nn/state.c nn/tree.c \
             $(addprefix tensor/kernels/,trace.c steps.c) \
-            $(patsubst %,autograd/tools/%.c,anomaly check_run explain function_check gradcheck \
-            graphviz paths profile_file rule_checks)
+            $(patsubst %,autograd/tools/%.c,anomaly check_run explain function_check functional \
+            gradcheck graphviz paths profile_file rule_checks)
 SELDOM   += $(patsubst %,nn/layers/%.c,transformer transformer_decoder transformer_encoder \
             transformer_model packed positions recurrent_cells sequence_checks init child pool \
             conv batch_norm multihead_attention) autograd/ops/einsum.c autograd/ops/subscript_text.c

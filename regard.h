@@ -4,6 +4,7 @@
 
 #include "tensor/tensor.h"
 #include "tensor/files/files.h"
+#include "tensor/files/json_reader.h"
 #include "autograd/autograd.h"
 #include "autograd/replay/replay.h"
 #include "autograd/export/compile.h"

@@ -165,79 +165,16 @@ static bool read_config(const char *op, const char *folder, rg_gpt_options *o) {
 
 /* ---- finding and opening the files of weights ----------------------------------------- */
 
-/* The files with a model's weights: a single file, or several that an index lists. */
-typedef struct {
-    const char *op;
-    rg_safetensors *v;
-    int n;
-} weight_files;
-
-static bool open_weights(weight_files *w, const char *path) {
-    if (!rgi_safetensors_open(&w->v[w->n], w->op, path))
-        return false;
-    w->n++;
-    return true;
-}
-
-static void close_weights(weight_files *w) {
-    for (int i = 0; i < w->n; i++)
-        rgi_safetensors_close(&w->v[i]);
-}
-
-/* Opens each file that the index f lists. Fails and returns false if the index lists no file, or
- * one that isn't in the index's own folder. */
-static bool open_indexed(weight_files *w, const rg_json_file *f, const char *folder) {
-    const rg_json *j = &f->json;
-    uint32_t weights = rgi_json_find(j, 0, "weight_map");
-    if (!weights)
-        return rgi_file_refuse(&f->file, "it has no \"weight_map\"");
-    if (j->v[weights].kind != RG_JSON_OBJECT)
-        return rgi_file_refuse(&f->file, "its \"weight_map\" is %s, and no object",
-                               RG_JSON_SHOWN(j, weights));
-    if (!j->v[weights].n)
-        return rgi_file_refuse(&f->file, "its \"weight_map\" tells of no file");
-    rg_map known = { 0 };
-    bool ok = true;
-    w->v = rgi_scope_alloc((size_t)j->v[weights].n * sizeof *w->v);
-    for (RG_EACH_JSON(i, j, weights)) {
-        const char *name = rgi_json_text(j, i + 1);
-        if (!w->v)
-            ok = false;
-        else if (!name || !*name || strchr(name, '/'))
-            ok = rgi_file_refuse(&f->file,
-                                 "for tensor \"%s\" \"weight_map\" has %s, which is no file in "
-                                 "this folder",
-                                 RG_SHOWN(j->v[i].v), RG_JSON_SHOWN(j, i + 1));
-        else if (rgi_map_name(&known, name) < 0) {
-            const char *path = rgi_path_in(w->op, folder, name);
-            ok = path && rgi_map_put_name(&known, name, 0) && open_weights(w, path);
-        }
-        if (!ok)
-            break;
-    }
-    rgi_map_free(&known);
-    return ok;
-}
-
-/* Opens the files with the weights in the folder. The caller's scope owns their paths. Returns
- * false on failure. */
-static bool open_folder(weight_files *w, const char *folder) {
-    const char *one = rgi_path_in(w->op, folder, "model.safetensors");
-    const char *index = rgi_path_in(w->op, folder, "model.safetensors.index.json");
-    rg_json_file f;
+/* Opens the files with the weights in the folder: model.safetensors or, if that doesn't exist, the
+ * files that its index lists. The caller's scope owns the path. Returns false on failure. */
+static bool open_folder(rg_shards *w, const char *op, const char *folder) {
+    const char *one = rgi_path_in(op, folder, "model.safetensors");
+    const char *index = rgi_path_in(op, folder, "model.safetensors.index.json");
     bool has_one, has_index = false;
-    if (!one || !index || !rgi_file_there(w->op, one, &has_one)
-        || !(has_one || rgi_file_there(w->op, index, &has_index)))
+    if (!one || !index || !rgi_file_there(op, one, &has_one)
+        || !(has_one || rgi_file_there(op, index, &has_index)))
         return false;
-    if (!has_index) {
-        w->v = rgi_scope_alloc(sizeof *w->v);
-        return w->v && open_weights(w, one);
-    }
-    if (!rgi_json_file_read(&f, w->op, index))
-        return false;
-    bool ok = open_indexed(w, &f, folder);
-    rgi_json_file_free(&f);
-    return ok;
+    return rgi_shards_open(w, op, has_index ? index : one);
 }
 
 static const char *after(const char *name, const char *prefix) {
@@ -248,25 +185,17 @@ static const char *after(const char *name, const char *prefix) {
 /* Finds the tensor `name` in the files. In a file the name may lack the prefix "transformer.". Sets
  * *file to the file that has the tensor. If no file has it, returns NULL without an error, and sets
  * *file to the last file. */
-static const rg_safetensors_entry *find_weight(const weight_files *w, const char *name,
+static const rg_safetensors_entry *find_weight(const rg_shards *w, const char *name,
                                                const rg_safetensors **file) {
-    const char *names[] = { name, after(name, "transformer.") };
-    *file = w->v;
-    for (int i = 0; i < w->n; i++)
-        for (int k = 0; k < RG_COUNT(names); k++) {
-            const rg_safetensors_entry *e = rgi_safetensors_find(&w->v[i], names[k]);
-            *file = &w->v[i];
-            if (e)
-                return e;
-        }
-    return NULL;
+    const rg_safetensors_entry *e = rgi_shards_find(w, name, file);
+    return e ? e : rgi_shards_find(w, after(name, "transformer."), file);
 }
 
 /* ---- checking that all required tensors exist ----------------------------------- */
 
 /* Fails and returns false unless the files have this weight, as a floating-point tensor with the
  * shape of `row`. lm_head.weight needn't exist if it is tied to wte.weight. */
-static bool has_weight(const weight_files *w, const rg_gpt_options *o, const rg_gpt_weight *row) {
+static bool has_weight(const rg_shards *w, const rg_gpt_options *o, const rg_gpt_weight *row) {
     char is[192], should[192];
     const rg_safetensors *s;
     const rg_safetensors_entry *e = find_weight(w, row->name, &s);
@@ -291,7 +220,7 @@ static bool has_weight(const weight_files *w, const rg_gpt_options *o, const rg_
 /* Fails and returns false unless the files have all tensors that the model needs. This is checked
  * before the model is allocated, since a few bytes in config.json can ask for any amount of
  * memory. */
-static bool has_weights(const weight_files *w, const rg_gpt_options *o) {
+static bool has_weights(const rg_shards *w, const rg_gpt_options *o) {
     rg_gpt_weight row;
     for (int64_t i = 0; rgi_gpt_weight(o, i, &row); i++)
         if (!has_weight(w, o, &row))
@@ -316,7 +245,7 @@ static bool read_weight(const rg_safetensors *s, const rg_safetensors_entry *e, 
 /* Checks the files of a model whose lm_head.weight is tied to wte.weight. They needn't contain
  * lm_head.weight. Fails and returns false if they contain it with other values than
  * wte.weight's. */
-static bool check_tied(const weight_files *w, const rg_gpt *m) {
+static bool check_tied(const rg_shards *w, const rg_gpt *m) {
     RG_SCOPE();
     const rg_safetensors *s;
     const rg_safetensors_entry *e = find_weight(w, "lm_head.weight", &s);
@@ -332,7 +261,7 @@ static bool check_tied(const weight_files *w, const rg_gpt *m) {
                                      "\"transformer.wte.weight\", to which config.json ties it");
 }
 
-static bool read_weights(const weight_files *w, rg_gpt *m) {
+static bool read_weights(const rg_shards *w, rg_gpt *m) {
     RG_SCOPE();
     rg_named_list all = rg_state_dict(m);
     for (int i = 0; i < all.n; i++) {
@@ -356,7 +285,7 @@ static bool is_mask(const char *name) {
 
 /* Fails and returns false if the files contain a tensor that the model doesn't have, or contain one
  * twice. Causal masks are ignored. */
-static bool knows_all(const weight_files *w, const rg_gpt *m) {
+static bool knows_all(const rg_shards *w, const rg_gpt *m) {
     RG_SCOPE();
     rg_map known = { 0 };
     rg_named_list all = rg_state_dict((void *)m);
@@ -364,16 +293,17 @@ static bool knows_all(const weight_files *w, const rg_gpt *m) {
     for (int i = 0; ok && i < all.n; i++)
         ok = rgi_map_put_name(&known, after(all.v[i].name, "transformer."), 0);
     for (int i = 0; i < w->n; i++)
-        for (int k = 0; ok && k < w->v[i].n; k++) {
-            const char *name = after(w->v[i].v[k].name, "transformer.");
+        for (int k = 0; ok && k < w->v[i].file.n; k++) {
+            const rg_safetensors *s = &w->v[i].file;
+            const char *name = after(s->v[k].name, "transformer.");
             int64_t times = rgi_map_name(&known, name);
             if (is_mask(name))
                 continue;
             if (times < 0)
-                ok = rgi_file_refuse(&w->v[i].file, "tensor \"%s\" is none of GPT-2's",
-                                     RG_SHOWN(w->v[i].v[k].name));
+                ok = rgi_file_refuse(&s->file, "tensor \"%s\" is none of GPT-2's",
+                                     RG_SHOWN(s->v[k].name));
             else if (times > 0)
-                ok = rgi_file_refuse(&w->v[i].file, "tensor \"%s\" comes twice", RG_SHOWN(name));
+                ok = rgi_file_refuse(&s->file, "tensor \"%s\" comes twice", RG_SHOWN(name));
             else
                 ok = rgi_map_put_name(&known, name, 1);
         }
@@ -392,7 +322,7 @@ static rg_gpt *gpt_undrawn(rg_gpt_options o) {
     return m;
 }
 
-static rg_gpt *gpt_of_files(const weight_files *w, const rg_gpt_options *o) {
+static rg_gpt *gpt_of_files(const rg_shards *w, const rg_gpt_options *o) {
     if (!has_weights(w, o))
         return NULL;
     rg_gpt *m = gpt_undrawn(*o);
@@ -405,15 +335,16 @@ static rg_gpt *gpt_of_files(const weight_files *w, const rg_gpt_options *o) {
 }
 
 rg_gpt *rg_gpt_from_folder(const char *folder) {
-    weight_files w = { .op = "gpt_from_folder" };
-    RG_LOADING(w.op, folder);
+    static const char op[] = "gpt_from_folder";
+    RG_LOADING(op, folder);
     RG_SCOPE();
     rg_gpt_options o;
-    if (!read_config(w.op, folder, &o))
+    rg_shards w;
+    if (!read_config(op, folder, &o) || !open_folder(&w, op, folder))
         return NULL;
-    rg_gpt *m = open_folder(&w, folder) ? gpt_of_files(&w, &o) : NULL;
-    close_weights(&w);
-    if (!m || rgi_gpt_read_generation(m, w.op, folder))
+    rg_gpt *m = gpt_of_files(&w, &o);
+    rgi_shards_close(&w);
+    if (!m || rgi_gpt_read_generation(m, op, folder))
         return m;
     rg_module_free(m);
     return NULL;

@@ -30,7 +30,8 @@ typedef struct RG_OPTIONS rg_module_load_options {
      * returns them. */
     rg_incompatible_keys *keys RG_DEFAULT(NULL);
 } rg_module_load_options;
-/* Copies the values in the file to the module. On failure returns false, and nothing has
+/* Copies the values in the file to the module. The path may name an index of several files, as for
+ * rg_load_file. On failure returns false, and nothing has
  * changed. */
 bool rg_module_load_with(void *m, const char *path, rg_module_load_options o);
 #define rg_module_load(m, path, ...) \

@@ -68,7 +68,9 @@ bool rg_save_file_with(rg_named_list tensors, const char *path, rg_save_file_opt
 #define rg_save_file(tensors, path, ...) \
     rg_save_file_with(tensors, path,     \
                       RG_KEYWORDS(rg_save_file_options, (.metadata = { 0 }), __VA_ARGS__))
-/* Returns all tensors of a file, in the order in which they are stored. On failure .n is -1. */
+/* Returns all tensors of a file, in the order in which they are stored. If the path ends with
+ * ".index.json", such as model.safetensors.index.json, returns the tensors of all files that the
+ * index lists; they must lie in its folder. On failure .n is -1. */
 rg_named_list rg_load_file(const char *path);
 
 /* An open file, from which tensors are read one at a time; only the file's header is held in
@@ -79,15 +81,16 @@ typedef struct rg_names {
     int n;
     const char *const *v;
 } rg_names;
-/* Opens a file. Returns NULL on failure. The program closes the file by rg_safe_close. Several
- * threads may read from an open file at the same time. */
+/* Opens a file, or all files that an index lists, as rg_load_file does. Their tensors are then read
+ * as if they were in one file. Returns NULL on failure. The program closes the file by
+ * rg_safe_close. Several threads may read from an open file at the same time. */
 rg_safe_file *rg_safe_open(const char *path);
 /* Returns the names of the tensors in sorted order. The innermost scope owns the list. A list with
  * .n == -1 means failure. */
 rg_names rg_safe_keys(const rg_safe_file *f);
 rg_tensor *rg_safe_get_tensor(const rg_safe_file *f, const char *name);
-/* Returns the file's metadata. The innermost scope owns the strings. A list with .n == -1 means
- * failure. */
+/* Returns the file's metadata; if an index lists several files, those of the first. The innermost
+ * scope owns the strings. A list with .n == -1 means failure. */
 rg_metadata rg_safe_metadata(const rg_safe_file *f);
 /* Closes the file. Does nothing for NULL. A function that is given the closed file fails with
  * RG_RELEASED, unless the file's memory is already used for something else. */

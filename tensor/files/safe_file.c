@@ -1,6 +1,6 @@
 /*
- * safe_file.c: the public functions that read safetensors files: a whole file at once, or one
- * tensor at a time.
+ * safe_file.c: the public functions that read safetensors files: all tensors at once, or one tensor
+ * at a time.
  */
 #include "safetensors.h"
 
@@ -8,21 +8,23 @@
 #include "tensor/load.h"
 #include "tensor/scope.h"
 
-/* An open file, in one block of memory of `bytes` bytes. `path` is a copy of the caller's path. */
+#include <stdlib.h>
+
+/* An open file, or the files of an index. `path` is a copy of the caller's path. */
 struct rg_safe_file {
     rg_handle handle;
-    rg_safetensors file;
+    rg_shards shards;
     size_t bytes;
     char path[];
 };
 
 rg_named_list rg_load_file(const char *path) {
     RG_LOADING("load_file", path);
-    rg_safetensors s;
-    if (!rgi_safetensors_open(&s, "load_file", path))
+    rg_shards s;
+    if (!rgi_shards_open(&s, "load_file", path))
         return (rg_named_list){ .n = -1 };
-    rg_named_list tensors = rgi_safetensors_read_all(&s);
-    rgi_safetensors_close(&s);
+    rg_named_list tensors = rgi_shards_read_all(&s);
+    rgi_shards_close(&s);
     return tensors;
 }
 
@@ -36,7 +38,7 @@ rg_safe_file *rg_safe_open(const char *path) {
         return NULL;
     *f = (rg_safe_file){ .handle = RG_NEW_HANDLE(SAFE_FILE), .bytes = bytes };
     memcpy(f->path, path, n);
-    if (rgi_safetensors_open(&f->file, "safe_open", f->path))
+    if (rgi_shards_open(&f->shards, "safe_open", f->path))
         return f;
     rgi_free(f, bytes, RG_MEM_OTHER);
     return NULL;
@@ -45,7 +47,7 @@ rg_safe_file *rg_safe_open(const char *path) {
 void rg_safe_close(rg_safe_file *f) {
     if (!f || !rgi_handle_given(f, "safe_close", RG_HANDLE_SAFE_FILE))
         return;
-    rgi_safetensors_close(&f->file);
+    rgi_shards_close(&f->shards);
     rgi_free_handle(&f->handle, f->bytes);
 }
 
@@ -57,23 +59,37 @@ static const char *scope_copy(const char *text) {
     return copy ? memcpy(copy, text, n) : NULL;
 }
 
+static int by_key(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
 rg_names rg_safe_keys(const rg_safe_file *f) {
     const rg_names failed = { .n = -1 };
     if (!rgi_handle_given(f, "safe_keys", RG_HANDLE_SAFE_FILE))
         return failed;
-    const rg_safetensors *s = &f->file;
-    const char **v = rgi_scope_alloc((size_t)s->n * sizeof *v);
-    for (int i = 0; v && i < s->n; i++)
-        if (!(v[i] = scope_copy(s->named[i]->name)))
-            return failed;
-    return v ? (rg_names){ s->n, v } : failed;
+    const rg_shards *s = &f->shards;
+    int n = 0;
+    for (int i = 0; i < s->n; i++)
+        n += s->v[i].file.n;
+    const char **v = rgi_scope_alloc((size_t)n * sizeof *v), **to = v;
+    if (!v)
+        return failed;
+    for (int i = 0; i < s->n; i++)
+        for (int k = 0; k < s->v[i].file.n; k++) {
+            *to = scope_copy(s->v[i].file.named[k]->name);
+            if (!*to++)
+                return failed;
+        }
+    if (s->n > 1)
+        qsort(v, (size_t)n, sizeof *v, by_key);
+    return (rg_names){ n, v };
 }
 
 rg_metadata rg_safe_metadata(const rg_safe_file *f) {
     const rg_metadata failed = { .n = -1 };
     if (!rgi_handle_given(f, "safe_metadata", RG_HANDLE_SAFE_FILE))
         return failed;
-    const rg_metadata m = f->file.metadata;
+    const rg_metadata m = f->shards.v[0].file.metadata;
     rg_metadata_pair *v = rgi_scope_alloc((size_t)m.n * sizeof *v);
     for (int i = 0; v && i < m.n; i++) {
         v[i] = (rg_metadata_pair){ scope_copy(m.v[i].key), scope_copy(m.v[i].value) };
@@ -88,12 +104,13 @@ rg_tensor *rg_safe_get_tensor(const rg_safe_file *f, const char *name) {
     if (!rgi_handle_given(f, op, RG_HANDLE_SAFE_FILE) || !rgi_given(name, op, "a name"))
         return NULL;
     RG_LOADING(op, f->path);
-    rgi_load_reads(f->file.file.bytes);
+    const rg_safetensors *file;
+    const rg_safetensors_entry *e = rgi_shards_find(&f->shards, name, &file);
+    rgi_load_reads(file->file.bytes);
     /* Error messages must name this function, and not rg_safe_open. Its name is set in a copy of
      * the file's state, because other threads may be reading from the same file. */
-    rg_safetensors s = f->file;
+    rg_safetensors s = *file;
     s.file.op = op;
-    const rg_safetensors_entry *e = rgi_safetensors_find(&s, name);
     if (e)
         return rgi_safetensors_read(&s, e);
     return rgi_fail(RG_INDEX_ERROR, op, "'%s': File does not contain tensor %s", f->path,

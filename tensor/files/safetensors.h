@@ -57,6 +57,35 @@ bool rgi_safetensors_read_into(const rg_safetensors *s, const rg_safetensors_ent
  * -1 means failure. */
 rg_named_list rgi_safetensors_read_all(const rg_safetensors *s);
 
+/* ---- several files ---------------------------------------------------------------------- */
+
+/* An open file, and its path, which rg_shards owns. */
+typedef struct rg_shard {
+    rg_safetensors file;
+    char *path;
+    size_t path_bytes;
+} rg_shard;
+
+/* The open files whose tensors belong together: one file, or those that an index lists. No name is
+ * in two of the files. */
+typedef struct rg_shards {
+    rg_shard *v;
+    int n;
+    size_t room;
+} rg_shards;
+
+/* Opens a file or, if the path ends with ".index.json", each file that the index lists. The string
+ * `op` must live as long as the files are open. If opening fails, returns false, and there is
+ * nothing to close. */
+bool rgi_shards_open(rg_shards *s, const char *op, const char *path);
+void rgi_shards_close(rg_shards *s);
+/* Returns the entry of the tensor with this name, and sets *file to its file. If there is none,
+ * returns NULL, which isn't a failure, and sets *file to the last file. */
+const rg_safetensors_entry *rgi_shards_find(const rg_shards *s, const char *name,
+                                            const rg_safetensors **file);
+/* Returns all tensors of all files (see rgi_safetensors_read_all). */
+rg_named_list rgi_shards_read_all(const rg_shards *s);
+
 /* ---- writing a file ------------------------------------------------------------------- */
 
 /* Writes a file to `path`. Returns false on failure; then a file that was at `path` before is

@@ -632,6 +632,7 @@ START_TEST(test_paths) {
     NO_PATH("load_file", rg_load_file(NULL).n >= 0);
     NO_PATH("save_file", rg_save_file(list, NULL));
     NO_PATH("safe_open", rg_safe_open(NULL));
+    NO_PATH("json_load", rg_json_load(NULL));
     NO_PATH("torch_load", rg_torch_load(NULL).n >= 0);
     NO_PATH("torch_save", rg_torch_save(list, NULL));
     NO_PATH("save_checkpoint", rg_save_checkpoint(NULL, (rg_training){ 0 }));

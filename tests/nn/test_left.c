@@ -32,6 +32,7 @@ static struct {
     rg_generator *generator;
     rg_tokens *tokens;
     rg_safe_file *file;
+    const rg_json_document *json;
     rg_report *report;
     FILE *nothing;
     rg_progress progress;
@@ -98,6 +99,7 @@ static void make_objects(void) {
     ck_assert(rg_save_checkpoint(scratch("run"), (rg_training){ .model = o.linear }));
     ck_assert(mkdir(scratch("gpt"), 0700) == 0);
     scratch_write("numbers.csv", "1,2\n3,4\n", 8);
+    o.json = rg_json_load(scratch_write("config.json", "{\"a\": 1}", 8));
     o.tokens = rg_tokens_open(scratch("tokens.npy"));
     o.file = rg_safe_open(scratch("saved"));
     o.report = rg_report_begin(scratch("a.html"));

@@ -244,6 +244,14 @@ static const char *one_line(void) {
     return write_made("line.csv");
 }
 
+static const char *one_array(void) {
+    made.n = 0;
+    put_text("[");
+    put_times("1,", 20000);
+    put_text("1]");
+    return write_made("array.json");
+}
+
 static const char *quoted_cells(void) {
     made.n = 0;
     put_text("\"a,\"\"b\",c\n");
@@ -283,6 +291,7 @@ static const char *saved_run(void) {
 
 static bool load_file(const char *path) { return rg_load_file(path).n > 0; }
 static bool load_tensor(const char *path) { return path && rg_safe_get_tensor(opened, "x"); }
+static bool load_json(const char *path) { return rg_json_load(path); }
 static bool load_npy(const char *path) { return rg_load_npy(path); }
 static bool load_npz(const char *path) { return rg_load_npz(path).n == 1; }
 static bool load_torch(const char *path) { return rg_torch_load(path).n > 0; }
@@ -338,6 +347,7 @@ static const struct {
     { "load_file", bytes_in_safetensors, load_file },
     { "safe_open", empty_tensors, load_open },
     { "safe_get_tensor", bytes_in_safetensors, load_tensor },
+    { "json_load", one_array, load_json },
     { "load_npy", bytes_in_npy, load_npy },
     { "load_npz", bytes_in_npz, load_npz },
     { "torch_load", ints_in_pickle, load_torch },

@@ -344,6 +344,40 @@ START_TEST(test_lazy) {
 }
 END_TEST
 
+/* An index lists several files, whose tensors are read as if they were in one file. */
+START_TEST(test_shards) {
+    static const char index[] = "{\"metadata\": {\"total_size\": 44}, \"weight_map\": {"
+                                "\"a\": \"2.safetensors\", \"b\": \"1.safetensors\","
+                                "\"c\": \"2.safetensors\"}}";
+    scratch_begin();
+    const rg_named b = { "b", rg_ones(3) };
+    const rg_named others[] = { { "a", rg_zeros(2, 2) }, { "c", rg_arange(2) } };
+    ck_ok(rg_save_file(((rg_named_list){ 1, &b }), scratch("1.safetensors")));
+    ck_ok(rg_save_file(((rg_named_list){ 2, others }), scratch("2.safetensors")));
+    const char *path = scratch_write("x.index.json", index, sizeof index - 1);
+    const rg_named_list all = rg_load_file(path);
+    ck_assert_int_eq(all.n, 3);
+    rg_safe_file *f = rg_safe_open(path);
+    const rg_names keys = rg_safe_keys(f);
+    for (int i = 0; i < 3; i++) {
+        ck_assert(keys.v[i][0] == "abc"[i]);
+        ck_ok(same_bits(rg_safe_get_tensor(f, all.v[i].name), all.v[i].tensor));
+    }
+    ck_ok(same_bits(rg_safe_get_tensor(f, "b"), b.tensor));
+    ck_fails(rg_safe_get_tensor(f, "d"), RG_INDEX_ERROR, "x.index.json': File does not contain");
+    rg_safe_close(f);
+    ck_ok(rg_save_file(((rg_named_list){ 1, others }), scratch("1.safetensors")));
+    ck_fails(rg_load_file(path).n >= 0, RG_IO_ERROR, "1.safetensors': it lacks tensor \"b\"");
+    const rg_named twice[] = { b, others[0] };
+    ck_ok(rg_save_file(((rg_named_list){ 2, twice }), scratch("1.safetensors")));
+    ck_fails(rg_safe_open(path), RG_IO_ERROR, "safetensors': tensor \"a\" comes twice");
+    ck_ok(rg_save_file(((rg_named_list){ 1, &b }), scratch("1.safetensors")));
+    remove(scratch("2.safetensors"));
+    ck_fails(rg_load_file(path).n >= 0, RG_IO_ERROR, "load_file: [Errno 2]");
+    scratch_end();
+}
+END_TEST
+
 /* A file may have no tensors at all. */
 START_TEST(test_no_tensors) {
     RG_SCOPE();
@@ -652,5 +686,6 @@ END_TEST
 
 RG_TESTS(safetensors, test_types, test_keys_and_metadata, test_awkward, test_views,
          test_random_bits, test_what_cannot_be_written, test_header_too_long, test_lazy,
-         test_no_tensors, test_closed, test_bad_files, test_bad_lengths, test_cut_anywhere,
-         test_any_byte, test_bad_elements, test_good_files, test_slowly, test_denied, test_inside)
+         test_shards, test_no_tensors, test_closed, test_bad_files, test_bad_lengths,
+         test_cut_anywhere, test_any_byte, test_bad_elements, test_good_files, test_slowly,
+         test_denied, test_inside)

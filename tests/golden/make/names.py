@@ -119,6 +119,7 @@ OTHERS = {
     "safetensors.safe_open.keys": "safe_keys",
     "safetensors.safe_open.get_tensor": "safe_get_tensor",
     "safetensors.safe_open.metadata": "safe_metadata",
+    "json.load": "json_load json_length json_int json_float json_bool json_str",
     "safetensors.torch.save_model": "module_save module_save_with",
     "safetensors.torch.load_model": "module_load module_load_with",
     "numpy.load": "load_npy load_npz",
