@@ -357,13 +357,14 @@ SMALLEST := $(if $(filter -O3,$(CFLAGS)),-Os)
 SELDOM   := $(wildcard $(addsuffix /*.c,tensor/text tensor/files tensor/files/torch \
             tensor/messages nn/report nn/save nn/data nn/tools nn/optim nn/models \
             autograd/export)) $(addprefix autograd/replay/,lower.c plan.c recording.c) \
-            nn/state.c nn/tree.c \
+            $(patsubst %,nn/%.c,backward_hooks names state tree) \
             $(addprefix tensor/kernels/,trace.c steps.c) \
-            $(patsubst %,autograd/tools/%.c,anomaly check_run explain function_check functional \
-            gradcheck graphviz paths profile_file rule_checks)
+            $(patsubst %,autograd/tools/%.c,anomaly check_run checkpoint explain function_check \
+            functional gradcheck graphviz paths profile_file rule_checks)
 SELDOM   += $(patsubst %,nn/layers/%.c,transformer transformer_decoder transformer_encoder \
             transformer_model packed positions recurrent_cells sequence_checks init child pool \
-            conv batch_norm multihead_attention) autograd/ops/einsum.c autograd/ops/subscript_text.c
+            conv batch_norm multihead_attention) \
+            $(patsubst %,autograd/ops/%.c,einsum rotary subscript_text tensordot)
 OFTEN    := tensor/text/digits.c $(addprefix nn/optim/,optimizer.c optimizers.c clip.c) \
             $(addprefix nn/models/,batches.c gpt_generate.c tokenizer_encode.c bpe.c)
 $(call compiled,$(filter-out $(FASTER) $(OFTEN),$(SELDOM))): override CFLAGS += $(SMALLEST)

@@ -619,6 +619,13 @@ rg_tensor *rg_softmin_as(rg_tensor *x, int dim, rg_dtype dtype);
 rg_tensor *rg_log_softmax_as(rg_tensor *x, int dim, rg_dtype dtype);
 /* the first half of x along dim, times sigmoid(the second half) */
 rg_tensor *rg_glu(rg_tensor *x, int dim);
+/* Rotary positions: turns each pair (a, b) of elements of x into (a cos - b sin, b cos + a sin). x
+ * is (.., length, dim). If `interleaved` is true, a pair is two neighbours, elements 2i and 2i + 1
+ * of the last dim, as in GPT-J; otherwise it is elements i and i + dim / 2, as in Llama. cos and
+ * sin have the cosines and sines of the pairs' angles: they are (length, dim / 2), or can be
+ * expanded to the shape of x with half of its last dim. rg_rotary_frequencies
+ * (nn/layers/positions.h) computes the angle by which one position turns each pair. */
+rg_tensor *rg_rotary_embedding(rg_tensor *x, rg_tensor *cos, rg_tensor *sin, bool interleaved);
 /* (x - mean) / sqrt(var + eps) * weight + bias. mean and var are over the last dims of x, whose
  * sizes must be normalized_shape. weight and bias may be RG_NONE. */
 rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias,

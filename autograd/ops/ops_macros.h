@@ -435,6 +435,8 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
 #define rg_softmin_as(x, dim, dtype)     rg_softmin_as(x, RG_INT(dim), RG_A_DTYPE(dtype))
 #define rg_log_softmax_as(x, dim, dtype) rg_log_softmax_as(x, RG_INT(dim), RG_A_DTYPE(dtype))
 #define rg_glu(x, dim)                   rg_glu(x, RG_INT(dim))
+#define rg_rotary_embedding(x, cos, sin, interleaved) \
+    RG_IN_ORDER_3(rg_rotary_embedding, __COUNTER__, x, cos, sin, RG_FLAG(interleaved))
 #define rg_group_norm(x, groups, weight, bias, eps) \
     RG_AROUND_3(rg_group_norm, __COUNTER__, x, RG_WHOLE(groups), weight, bias, RG_REAL(eps))
 #define rg_normalize(x, p, dim, eps) rg_normalize(x, RG_REAL(p), RG_INT(dim), RG_REAL(eps))

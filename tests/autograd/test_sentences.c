@@ -295,6 +295,12 @@ START_TEST(test_layers) {
             "prelu: Mismatch of parameter numbers and input channel size. Found parameter "
             "numbers = 10 and channel size = 4.");
     ck_says(rg_glu(T(3, 5), 1), "glu: Halving dimension must be even, but dimension 1 is size 5");
+    ck_says(rg_rotary_embedding(T(2, 3), T(2, 1), T(2, 1), false),
+            "rotary_embedding: the last dim of x must be even, but x is of shape "
+            "torch.Size([2, 3])");
+    ck_says(rg_rotary_embedding(T(2, 4), T(2, 4), T(2, 2), false),
+            "rotary_embedding: The expanded size of the tensor (2) must match the existing size "
+            "(4) at non-singleton dimension 1.  Target sizes: [2, 2].  Tensor sizes: [2, 4]");
     ck_says(rg_softshrink(T(3), -2.5),
             "softshrink: lambda must be in range [0, 3.40282e+38] for input dtype Float, "
             "but found -2.5");

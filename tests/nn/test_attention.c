@@ -330,6 +330,36 @@ START_TEST(test_positions) {
 }
 END_TEST
 
+/* transformers computes these frequencies for a config of Llama 3, and with linear scaling. */
+START_TEST(test_frequencies) {
+    const double llama[] = { 1,
+                             0.193922758,
+                             0.0376060307,
+                             0.00729266508,
+                             0.000524846022,
+                             3.42810235e-05,
+                             6.64786967e-06,
+                             1.28917316e-06 };
+    const double linear[] = { 0.125, 0.0242403448, 0.00470075384, 0.000911583134 };
+    rg_tensor *f = rg_rotary_frequencies(16, .base = 500000, .factor = 8,
+                                         .original_max_position_embeddings = 8192);
+    for (int i = 0; i < 8; i++)
+        ck_assert_double_eq_tol(rg_item(rg_select(f, 0, i)) / llama[i], 1, 5e-7);
+    f = rg_rotary_frequencies(16, .base = 500000, .factor = 8);
+    for (int i = 0; i < 4; i++)
+        ck_assert_double_eq_tol(rg_item(rg_select(f, 0, i)) / linear[i], 1, 5e-7);
+    ck_fails(rg_rotary_frequencies(3), RG_VALUE_ERROR,
+             "rotary_frequencies: dim must be even, but got 3");
+    ck_fails(rg_rotary_frequencies(-2), RG_VALUE_ERROR, "dim must be even, but got -2");
+    ck_fails(rg_rotary_frequencies(4, .factor = 0), RG_VALUE_ERROR,
+             "factor must be positive and finite, but got 0.0");
+    ck_fails(rg_rotary_frequencies(4, .original_max_position_embeddings = -1), RG_VALUE_ERROR,
+             "original_max_position_embeddings -1 is negative");
+    ck_fails(rg_rotary_frequencies(4, .low_freq_factor = 4, .original_max_position_embeddings = 8),
+             RG_VALUE_ERROR, "high_freq_factor must be above low_freq_factor");
+}
+END_TEST
+
 /* ---- derivatives ----------------------------------------------------------------- */
 
 static rg_tensor *call(rg_tensor *const in[], void *m) { return rg_call(m, in[0]); }
@@ -611,5 +641,5 @@ END_TEST
 
 RG_TESTS(attention, test_self_attention, test_multihead_attention, test_unbatched,
          test_the_same_query_and_key, test_what_is_not_looked_at, test_hooks_that_fail,
-         test_negative_dropout, test_cache, test_positions, test_second_order, test_bad_arguments,
-         test_out_of_memory, test_nan_scores)
+         test_negative_dropout, test_cache, test_positions, test_frequencies, test_second_order,
+         test_bad_arguments, test_out_of_memory, test_nan_scores)

@@ -18,6 +18,7 @@ import torch
 import torch.nn.functional as F
 
 from golden import Golden
+from ops_cases import rotary_embedding
 
 torch.set_num_threads(1)
 
@@ -427,6 +428,11 @@ FUNCTIONS = {
     "optim_radam_long": (
         optimizer(lambda p: torch.optim.RAdam(p, lr=0.1), 12),
         whole(far="c:500:-0.01:0.01 c:500:-1:1"),
+    ),
+    # Its inputs come from the same stream of random numbers as those of the rows above.
+    "rotary_embedding": (
+        lambda x, cos, sin: rotary_embedding(x, cos, sin, False),
+        each(far="f:40,50:-4:4 f:40,25:-1:1 f:40,25:-1:1"),
     ),
 }
 

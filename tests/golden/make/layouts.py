@@ -165,7 +165,7 @@ def relaid(case, style, rng):
 # if there is a single window, whose stride torch chooses otherwise.)
 OUTPUTS_APART = (
     r"nonzero|kron|quantile_with|unique_dim|rms_norm|binary_cross_entropy_with_logits_with|"
-    r"conv\w+|\w*pool\d\w+|unfold"
+    r"conv\w+|\w*pool\d\w+|unfold|rotary_embedding"
 )
 # The name of this function's node depends on the inputs' strides in torch, and here on their sizes.
 LEFT_OUT = {"scaled_dot_product_attention_with"}

@@ -214,7 +214,8 @@ ABSENT = {
     "transformers has it": "gpt_from_folder gpt_to_folder tokenizer_from_folder "
     "tokenizer_from_file tokenizer_size tokenizer_id tokenizer_token tokenizer_encode "
     "tokenizer_encode_with tokenizer_decode tokenizer_decode_with token_stream_begin "
-    "token_stream_add token_stream_end",
+    "token_stream_add token_stream_end rotary_embedding rotary_frequencies "
+    "rotary_frequencies_with",
 }
 
 

@@ -190,6 +190,17 @@ def scanned(gates, h, backward, step):
     return torch.stack(made[::-1] if backward else made)
 
 
+def rotary_embedding(x, cos, sin, interleaved):
+    """Rotary positions as transformers computes them for Llama, and for GPT-J if interleaved."""
+    half = (*x.shape[:-1], x.shape[-1] // 2)
+    cos, sin = cos.expand(half), sin.expand(half)
+    if interleaved:
+        turned = torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2)
+        return x * cos.repeat_interleave(2, -1) + turned * sin.repeat_interleave(2, -1)
+    a, b = x.chunk(2, -1)
+    return x * torch.cat((cos, cos), -1) + torch.cat((-b, a), -1) * torch.cat((sin, sin), -1)
+
+
 def gru_scan(gates, weight, bias, h_0, backward):
     def step(gate, h):
         r, z, n = gate.chunk(3, 1)
@@ -469,6 +480,7 @@ CALLS.update(
         )
         .transpose(1, 2)
         .flatten(2),
+        "rotary_embedding": rotary_embedding,
         "gru_scan": gru_scan,
         "rnn_scan": rnn_scan,
         "full": torch.full,
@@ -2588,6 +2600,19 @@ def normalizing():
     yield Case("prelu", grid(2, 3, dtype=f32), grid(3, dtype=f32))
     yield Case("prelu", grid(4, 3).detach().t().requires_grad_(), grid(4))
     yield Case("prelu", grid(4, 3).detach().t().requires_grad_(), T(0.25, f64, False))
+    for interleaved in (False, True):
+        for shape, angles in (
+            ((2, 3, 4), (3, 2)),
+            ((2, 3, 4), (2, 3, 2)),
+            ((2, 3, 4), (2,)),
+            ((3, 4), (1, 2)),
+            ((4,), ()),
+            ((0, 4), (2,)),
+            ((2, 0), (0,)),
+        ):
+            yield Case("rotary_embedding", grid(*shape), grid(*angles), grid(*angles), interleaved)
+        x = grid(4, 3, dtype=f32).detach().t().requires_grad_()
+        yield Case("rotary_embedding", x, grid(2, dtype=f32), grid(3, 2, dtype=f32), interleaved)
     flat = T([[2.0, 2.0, 2.0], [1.0, 1.0, 1.0]], f64)
     for shape, w, b in (
         ((4,), grid(4), grid(4)),
@@ -3717,6 +3742,12 @@ TOLERANCES = [
 
 # The name of a node differs from torch's. A row has a function, torch's name, ours, and the reason.
 NODES = [
+    (
+        r"rotary_embedding",
+        "AddBackward0",
+        "RotaryEmbeddingBackward",
+        "it is one op, and several in transformers",
+    ),
     (
         r"pairwise_distance",
         "NormBackward1",
