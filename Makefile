@@ -41,7 +41,7 @@ PUBLIC   := regard.h tensor/keywords.h tensor/tensor.h tensor/arguments/argument
             $(addprefix nn/layers/,transformer.h recurrent.h) \
             $(addprefix nn/save/,save.h checkpoint.h) \
             $(addprefix nn/optim/,optim.h optimizer.h clip.h schedule.h averaged_model.h) \
-            nn/data/data.h $(addprefix nn/models/,gpt.h vocabulary.h batches.h) \
+            nn/data/data.h $(addprefix nn/models/,gpt.h sampling.h vocabulary.h batches.h) \
             $(addprefix nn/models/,tokenizer.h gpt_folder.h) \
             $(addprefix nn/report/,pictures.h progress.h report.h)
 sources   = $(sort $(filter-out nn/parallel/%,$(wildcard $(1)/*.c $(1)/*/*.c $(1)/*/*/*.c)))
@@ -366,7 +366,7 @@ SELDOM   += $(patsubst %,nn/layers/%.c,transformer transformer_decoder transform
             conv batch_norm multihead_attention) \
             $(patsubst %,autograd/ops/%.c,einsum rotary subscript_text tensordot)
 OFTEN    := tensor/text/digits.c $(addprefix nn/optim/,optimizer.c optimizers.c clip.c) \
-            $(addprefix nn/models/,batches.c gpt_generate.c tokenizer_encode.c bpe.c)
+            $(addprefix nn/models/,batches.c gpt_generate.c sampling.c tokenizer_encode.c bpe.c)
 $(call compiled,$(filter-out $(FASTER) $(OFTEN),$(SELDOM))): override CFLAGS += $(SMALLEST)
 
 # stb_ds, of which this file is made, shifts bytes into the sign bit, and indexes past an array of

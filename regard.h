@@ -22,6 +22,7 @@
 #include "nn/layers/recurrent.h"
 #include "nn/models/gpt.h"
 #include "nn/models/gpt_folder.h"
+#include "nn/models/sampling.h"
 #include "nn/models/vocabulary.h"
 #include "nn/models/batches.h"
 #include "nn/models/tokenizer.h"

@@ -84,13 +84,12 @@ rg_tensor *rg_gpt_cached(rg_gpt *m, rg_tensor *idx, rg_tensor *cache, int64_t po
 
 typedef struct RG_OPTIONS rg_generate_options {
     RG_BY_NAME;
-    /* The number by which the logits are divided. A negative number is an error. If it is 0, the
-     * most likely token is always chosen. */
+    /* The ways in which a token is drawn: see rg_sample_options in sampling.h. */
     double temperature RG_DEFAULT(1);
-    /* Draw only from the top_k most likely tokens. 0 means all tokens. */
     int64_t top_k RG_DEFAULT(0);
-    /* Draw only from the most likely tokens whose probabilities together reach top_p. */
     double top_p RG_DEFAULT(1);
+    double min_p RG_DEFAULT(0);
+    double repetition_penalty RG_DEFAULT(1);
     /* The source of random numbers. NULL means the default generator. */
     rg_generator *generator RG_DEFAULT(0);
     /* Tokens that end a row, at most 8: for example RG_DIMS(50256), or model->config.eos_token_id
@@ -103,16 +102,17 @@ typedef struct RG_OPTIONS rg_generate_options {
     bool (*each)(rg_tensor *token, void *context) RG_DEFAULT(NULL);
     void *context RG_DEFAULT(NULL);
 } rg_generate_options;
-/* Returns idx, extended by max_new_tokens tokens, or by fewer if generation stops earlier. For each
- * token the logits are divided by the temperature, and limited by top_k and then by top_p, as in
- * Hugging Face's transformers. Then a token is drawn. */
+/* Returns idx, extended by max_new_tokens tokens, or by fewer if generation stops earlier. Each
+ * token is drawn by rg_sample_logits. The repetition_penalty concerns all earlier tokens of the
+ * row. */
 rg_tensor *rg_gpt_generate_with(rg_gpt *m, rg_tensor *idx, int64_t max_new_tokens,
                                 rg_generate_options o);
-#define rg_gpt_generate(m, idx, max_new_tokens, ...)                                     \
-    rg_gpt_generate_with(m, idx, max_new_tokens,                                         \
-                         RG_KEYWORDS(rg_generate_options,                                \
-                                     (.temperature = 1, .top_p = 1, .pad_token_id = -1), \
-                                     __VA_ARGS__))
+#define rg_gpt_generate(m, idx, max_new_tokens, ...)                                             \
+    rg_gpt_generate_with(                                                                        \
+        m, idx, max_new_tokens,                                                                  \
+        RG_KEYWORDS(rg_generate_options,                                                         \
+                    (.temperature = 1, .top_p = 1, .repetition_penalty = 1, .pad_token_id = -1), \
+                    __VA_ARGS__))
 
 /* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 

@@ -3,12 +3,23 @@
  * cache.
  */
 #include "gpt.h"
+#include "sampling_given.h"
 #include "nn/given.h"
 #include "tensor/dtype.h"
 #include "tensor/messages/callback.h"
 #include "tensor/text/digits.h"
 
 #include <math.h>
+
+static rg_sample_options sampling_of(const rg_generate_options *o) {
+    return (rg_sample_options){ .temperature = o->temperature,
+                                .top_k = o->top_k,
+                                .top_p = o->top_p,
+                                .min_p = o->min_p,
+                                .repetition_penalty = o->repetition_penalty,
+                                .previous = RG_NONE,
+                                .generator = o->generator };
+}
 
 static bool generate_check(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
                            const rg_generate_options *o) {
@@ -21,11 +32,9 @@ static bool generate_check(rg_gpt *self, rg_tensor *idx, int64_t max_new_tokens,
                (long long)max_new_tokens);
     RG_FAIL_IF(max_new_tokens > INT64_MAX - rg_size(idx, 1), "gpt_generate",
                "max_new_tokens %lld is too large", (long long)max_new_tokens);
-    RG_FAIL_VALUE_IF(!(o->temperature >= 0), "gpt_generate", "temperature %s is not 0 or more",
-                     rgi_number(o->temperature));
-    RG_FAIL_IF(o->top_k < 0, "gpt_generate", "top_k %lld is negative", (long long)o->top_k);
-    RG_FAIL_VALUE_IF(!(o->top_p >= 0 && o->top_p <= 1), "gpt_generate",
-                     "top_p %s is not from 0 to 1", rgi_number(o->top_p));
+    const rg_sample_options sampling = sampling_of(o);
+    if (!rgi_sampling_given("gpt_generate", &sampling))
+        return false;
     RG_FAIL_VALUE_IF(o->eos_token_id.n < 0 || o->eos_token_id.n > RG_MAX_DIMS, "gpt_generate",
                      "expected up to %d tokens as eos_token_id, but got %d", RG_MAX_DIMS,
                      o->eos_token_id.n);
@@ -50,39 +59,6 @@ static rg_tensor *generate_logits(rg_gpt *self, rg_tensor *all, rg_tensor *cache
     if (t > block)
         return rg_call(self, rg_narrow(all, 1, t - block, block));
     return rg_gpt_cached(self, rg_narrow(all, 1, read, t - read), cache, read);
-}
-
-/* Returns the logits, (batch, vocab_size), with -inf for tokens that must not be drawn. If top_k
- * isn't 0, a token whose logit is lower than the top_k-th highest must not be drawn. Neither must a
- * token outside of the set of most likely tokens whose probabilities together reach top_p. The
- * highest logit is always kept. Returns NULL on failure. */
-static rg_tensor *generate_cut(rg_tensor *logits, int64_t top_k, double top_p) {
-    if (top_k) {
-        rg_tensor *top = rg_topk(logits, top_k, -1, true, true).values;
-        rg_tensor *least = rg_narrow(top, 1, top_k - 1, 1);
-        logits = rg_masked_fill(logits, rg_lt(logits, least), -INFINITY);
-    }
-    if (top_p < 1) {
-        rg_values_indices sorted = rg_sort(logits, -1, false);
-        rg_tensor *below = rg_cumsum(rg_softmax(sorted.values, -1), -1);
-        rg_tensor *out = rg_le(below, 1 - top_p);
-        if (!rg_fill_(rg_narrow(out, 1, rg_size(logits, 1) - 1, 1), 0))
-            return NULL;
-        rg_tensor *mask = rg_scatter(rg_zeros_like(out), 1, sorted.indices, out);
-        logits = rg_masked_fill(logits, mask, -INFINITY);
-    }
-    return logits;
-}
-
-/* Draws the next token of each row from the last logits in `logits`, (batch, t, vocab_size). If the
- * temperature is 0, takes the most likely token instead. Returns the tokens as (batch, 1). */
-static rg_tensor *generate_draw(rg_tensor *logits, int64_t top_k, const rg_generate_options *o) {
-    logits = rg_select(logits, 1, -1);
-    if (o->temperature == 0)
-        return rg_argmax_dim(logits, -1, true);
-    logits = generate_cut(rg_div(logits, o->temperature), top_k, o->top_p);
-    rg_generator *generator = o->generator ? o->generator : rg_default_generator();
-    return rg_multinomial_with(rg_softmax(logits, -1), 1, false, generator);
 }
 
 /* Returns the new tokens `next`, with the padding token in the rows that have ended already. Marks
@@ -115,7 +91,7 @@ rg_tensor *(rg_gpt_generate_with)(rg_gpt *self, rg_tensor *idx, int64_t max_new_
     RG_SCOPE();
     RG_NO_GRAD();
     int64_t length = rg_size(idx, 1), read = 0;
-    int64_t top_k = RG_MIN(o.top_k, self->config.vocab_size);
+    rg_sample_options sampling = sampling_of(&o);
     rg_tensor *cache = rg_gpt_cache(self, rg_size(idx, 0)), *all = rg_pad(idx, 0, max_new_tokens);
     rg_tensor *ended = rg_zeros_dims(RG_DIMS(rg_size(idx, 0), 1), RG_BOOL);
     bool ok = cache && all && ended;
@@ -123,7 +99,9 @@ rg_tensor *(rg_gpt_generate_with)(rg_gpt *self, rg_tensor *idx, int64_t max_new_
     const char *user = rgi_module_begin_use(&self->base, "gpt_generate");
     RG_FOR (int64_t t = length; ok && t < end; t++) {
         rg_tensor *logits = generate_logits(self, all, cache, read, t);
-        rg_tensor *next = generate_fill(generate_draw(logits, top_k, &o), ended, &o);
+        sampling.previous = rg_narrow(all, 1, 0, t);
+        rg_tensor *drawn = rg_sample_logits_with(rg_select(logits, 1, -1), sampling);
+        rg_tensor *next = generate_fill(drawn, ended, &o);
         bool over = false;
         ok = rg_copy_(rg_narrow(all, 1, t, 1), next) && have_ended(ended, &over);
         read = t;
