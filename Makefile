@@ -453,7 +453,7 @@ $(EXCHANGE): $(BUILD)/%: $(BUILD)/%.o $(STATIC)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 ## exchange   files to and from PyTorch, NumPy, safetensors and transformers, where they are
-exchange: $(EXCHANGE) $(SHARED)
+exchange: $(EXCHANGE) $(SHARED) $(BUILD)/examples/decoder
 	@tests/exchange/run $(BUILD)
 
 ## notebooks  the five notebooks' twins, to standard output and to build/notebooks/

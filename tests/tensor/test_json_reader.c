@@ -43,19 +43,11 @@ END_TEST
 
 /* A value that is missing or null has the value that the program gives. */
 START_TEST(test_missing) {
-    static const char *const places[] = { "/none/0",
-                                          "/hidden",
-                                          "/hidden_sizes",
-                                          "/hidden_size/x",
-                                          "/no",
-                                          "/eos_token_id/3",
-                                          "/eos_token_id/-1",
-                                          "/a/b~c",
-                                          "/no/no",
-                                          "/eos_token_id/",
-                                          "/eos_token_id/1x",
-                                          "/"
-                                          "x" };
+    static const char *const places[] = {
+        "/none/0", "/hidden",         "/hidden_sizes",    "/hidden_size/x",
+        "/no",     "/eos_token_id/3", "/eos_token_id/-1", "/a/b~c",
+        "/no/no",  "/eos_token_id/",  "/eos_token_id/1x", "/x"
+    };
     scratch_begin();
     const rg_json_document *j = load(config);
     for (int i = 0; i < RG_COUNT(places); i++) {
