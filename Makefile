@@ -37,7 +37,7 @@ PUBLIC   := regard.h tensor/keywords.h tensor/tensor.h tensor/arguments/argument
             autograd/export/to_c.h autograd/export/compile.h \
             $(addprefix autograd/tools/,function.h functional.h saved.h explain.h) \
             $(addprefix nn/,nn.h module.h containers.h tools/vector.h inside/points.h) \
-            $(addprefix nn/layers/,layers.h losses.h init.h attention.h positions.h) \
+            $(addprefix nn/layers/,layers.h losses.h init.h attention.h kv_cache.h positions.h) \
             $(addprefix nn/layers/,transformer.h recurrent.h) \
             $(addprefix nn/save/,save.h checkpoint.h) \
             $(addprefix nn/optim/,optim.h optimizer.h clip.h schedule.h averaged_model.h) \
@@ -362,8 +362,8 @@ SELDOM   := $(wildcard $(addsuffix /*.c,tensor/text tensor/files tensor/files/to
             $(patsubst %,autograd/tools/%.c,anomaly check_run checkpoint explain function_check \
             functional gradcheck graphviz paths profile_file rule_checks)
 SELDOM   += $(patsubst %,nn/layers/%.c,transformer transformer_decoder transformer_encoder \
-            transformer_model packed positions recurrent_cells sequence_checks init child pool \
-            conv batch_norm multihead_attention) \
+            transformer_model kv_cache packed positions recurrent_cells sequence_checks init child \
+            pool conv batch_norm multihead_attention) \
             $(patsubst %,autograd/ops/%.c,einsum rotary subscript_text tensordot)
 OFTEN    := tensor/text/digits.c $(addprefix nn/optim/,optimizer.c optimizers.c clip.c) \
             $(addprefix nn/models/,batches.c gpt_generate.c sampling.c tokenizer_encode.c bpe.c)

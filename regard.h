@@ -17,6 +17,7 @@
 #include "nn/nn.h"
 #include "nn/layers/init.h"
 #include "nn/layers/attention.h"
+#include "nn/layers/kv_cache.h"
 #include "nn/layers/positions.h"
 #include "nn/layers/transformer.h"
 #include "nn/layers/recurrent.h"

@@ -58,14 +58,7 @@ static rg_tensor *mask_of(int64_t n, int64_t all, int64_t window) {
     return window ? rg_triu(mask, all - n - window + 1) : mask;
 }
 
-/* Returns the keys or values of all tokens, of which x has those from `position` on. */
-static rg_tensor *remember(rg_tensor *cache, rg_tensor *x, int64_t position) {
-    rg_copy_(rg_narrow(cache, 2, position, rg_size(x, 2)), x);
-    return rg_narrow(cache, 2, 0, position + rg_size(x, 2));
-}
-
-static rg_tensor *attention(layer *l, rg_tensor *x, rg_tensor *cos, rg_tensor *sin,
-                            int64_t position, bool cached) {
+static rg_tensor *attention(layer *l, rg_tensor *x, rg_tensor *cos, rg_tensor *sin, bool cached) {
     rg_tensor *y[3];
     for (int i = Q; i <= V; i++) {
         y[i] = rg_unflatten(apply(&l->linear[i], x), 2, RG_DIMS(-1, m.head));
@@ -76,15 +69,15 @@ static rg_tensor *attention(layer *l, rg_tensor *x, rg_tensor *cos, rg_tensor *s
         if (i != V)
             y[i] = rg_rotary_embedding(y[i], cos, sin, false);
     }
-    if (cached) {
-        y[K] = remember(l->keys, y[K], position);
-        y[V] = remember(l->values, y[V], position);
-    }
-    int64_t n = rg_size(x, 1), all = rg_size(y[K], 2);
-    bool plain = n == all && !l->window;
+    rg_keys_values past = { y[K], y[V] };
+    if (cached)
+        past = rg_kv_cache_append(&l->cache, y[K], y[V]);
+    int64_t n = rg_size(x, 1), all = rg_size(past.keys, 2), window = l->cache.window;
+    bool plain = n == all && !window;
     rg_tensor *z = rg_scaled_dot_product_attention(
-        y[Q], y[K], y[V], .attn_mask = plain ? RG_NONE : mask_of(n, all, l->window),
-        .is_causal = plain, .enable_gqa = true);
+        y[Q], past.keys, past.values,
+        .attn_mask = plain || n == 1 ? RG_NONE : mask_of(n, all, window), .is_causal = plain,
+        .enable_gqa = true);
     return apply(&l->linear[O], rg_flatten(rg_transpose(z, 1, 2), 2, 3));
 }
 
@@ -104,7 +97,7 @@ static rg_tensor *forward(rg_tensor *ids, int64_t position, bool cached) {
     rg_tensor *cos = rg_cos(angles), *sin = rg_sin(angles);
     for (int64_t i = 0; i < m.layers; i++) {
         layer *l = &m.layer[i];
-        x = rg_add(x, attention(l, norm(x, l->norm), cos, sin, position, cached));
+        x = rg_add(x, attention(l, norm(x, l->norm), cos, sin, cached));
         x = rg_add(x, mlp(l, norm(x, l->mlp_norm)));
     }
     return rg_linear(norm(x, m.norm), m.unembed, RG_NONE);
@@ -195,10 +188,6 @@ static void write_on(const rg_tokenizer *t, rg_tensor *prompt) {
     RG_SCOPE();
     RG_NO_GRAD();
     rg_tensor *ids = rg_pad(rg_unsqueeze(prompt, 0), 0, tokens);
-    for (int64_t i = 0; i < m.layers && !uncached; i++) {
-        m.layer[i].keys = rg_zeros(1, m.kv_heads, room, m.head);
-        m.layer[i].values = rg_zeros(1, m.kv_heads, room, m.head);
-    }
     rg_token_stream stream = { 0 };
     if (t)
         stream = rg_token_stream_begin(t);
@@ -219,6 +208,8 @@ static void write_on(const rg_tokenizer *t, rg_tensor *prompt) {
         read = uncached ? 0 : n;
     }
     printf("%s\n", t ? rg_token_stream_end(&stream) : "");
+    for (int64_t i = 0; i < m.layers; i++)
+        rg_kv_cache_free(&m.layer[i].cache);
     n -= rg_numel(prompt);
     fprintf(stderr, "%lld tokens, %.1f a second\n", (long long)n, (double)n / (seconds() - begin));
 }

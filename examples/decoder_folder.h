@@ -22,8 +22,7 @@ static const char *const linear_names[] = {
 typedef struct {
     linear linear[LINEARS];
     rg_tensor *norm, *mlp_norm, *q_norm, *k_norm;
-    rg_tensor *keys, *values; /* Those of all tokens up to now: (1, kv_heads, room, head). */
-    int64_t window;           /* The number of tokens that a token attends to; 0 means all. */
+    rg_kv_cache cache; /* The keys and values of earlier tokens. */
 } layer;
 static struct {
     int64_t vocab, dim, inner, layers, heads, kv_heads, head;
@@ -212,7 +211,7 @@ static void read_layer(weights *w, const rg_json_document *j, int i) {
     l->k_norm = take_weight(w, joined("%s.self_attn.k_norm.weight", name), head, !m.has_norms);
     const char *type = rg_json_str(j, joined("/layer_types/%d", i), "full_attention");
     if (strcmp(type, "sliding_attention") == 0)
-        l->window = size_in(j, "/sliding_window", 0);
+        l->cache.window = size_in(j, "/sliding_window", 0);
     else if (strcmp(type, "full_attention"))
         refuse("config.json: a layer of type \"%s\" isn't supported", type);
 }

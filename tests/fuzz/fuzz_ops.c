@@ -715,6 +715,23 @@ static const char *any_repr(rg_tensor *t) {
     return any(2) ? rg_repr_numpy(t) : rg_repr_tf(t);
 }
 
+static rg_tensor *does_kv_cache_append(void) {
+    rg_kv_cache cache = { .window = any(9) ? (int64_t)any(4) : odd_integer() };
+    const rg_keys_values all = rg_kv_cache_append(any(9) ? &cache : NULL, tensor(), tensor());
+    rg_kv_cache_free(&cache);
+    return all.keys;
+}
+
+static rg_tensor *does_kv_cache_rewind(void) {
+    rg_kv_cache cache = { .window = (int64_t)any(4) };
+    rg_tensor *x = rg_ones(1, 1, 5, 2);
+    const bool done = rg_kv_cache_append(&cache, x, x).keys
+                      && rg_kv_cache_rewind(any(9) ? &cache : NULL,
+                                            any(7) ? (int64_t)any(7) : odd_integer());
+    rg_kv_cache_free(&cache);
+    return done ? RG_NONE : NULL;
+}
+
 static rg_tensor *does_options(void) {
     rg_printoptions o = { .precision = (int)odd_integer(),
                           .threshold = (int)odd_integer(),
