@@ -37,6 +37,7 @@ PUBLIC   := regard.h tensor/keywords.h tensor/tensor.h tensor/arguments/argument
             autograd/export/to_c.h autograd/export/compile.h \
             $(addprefix autograd/tools/,function.h functional.h saved.h explain.h) \
             $(addprefix nn/,nn.h module.h containers.h tools/vector.h inside/points.h) \
+            nn/tools/functional_call.h \
             $(addprefix nn/layers/,layers.h losses.h init.h attention.h kv_cache.h positions.h) \
             $(addprefix nn/layers/,transformer.h recurrent.h) \
             $(addprefix nn/save/,save.h checkpoint.h) \

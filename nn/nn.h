@@ -8,5 +8,6 @@
 #include "layers/losses.h"
 #include "data/data.h"
 #include "save/save.h"
+#include "tools/functional_call.h"
 #include "tools/vector.h"
 #include "inside/points.h"

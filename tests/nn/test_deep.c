@@ -59,6 +59,9 @@ static void call_module_free(void) {
     rg_module_free(tower);
     tower = NULL;
 }
+static void call_functional_call_list(void) {
+    rg_functional_call_list(tower, (rg_named_list){ 0 }, RG_LIST(x));
+}
 static void call_module_load_with(void) { rg_module_load(tower, scratch("deep.safetensors")); }
 static void call_module_repr(void) { rg_module_repr(tower); }
 static void call_module_requires_grad_(void) { rg_module_requires_grad_(tower, false); }
@@ -86,12 +89,31 @@ static const struct {
     void (*call)(void);
 } calls[] = {
 #define CALL(name) { "rg_" #name, call_##name }
-    CALL(apply_to_modules), CALL(call_list), CALL(deepcopy), CALL(get_buffer),
-    CALL(get_parameter), CALL(get_submodule), CALL(load_state_dict), CALL(load_state_dict_keys),
-    CALL(module_free), CALL(module_load_with), CALL(module_repr), CALL(module_requires_grad_),
-    CALL(module_save_with), CALL(module_to), CALL(named_buffers), CALL(named_modules),
-    CALL(named_parameters), CALL(num_parameters), CALL(optim_averaged_model_with),
-    CALL(parameters), CALL(register_child), CALL(state_dict), CALL(train), CALL(zero_grad),
+    CALL(apply_to_modules),
+    CALL(call_list),
+    CALL(deepcopy),
+    CALL(functional_call_list),
+    CALL(get_buffer),
+    CALL(get_parameter),
+    CALL(get_submodule),
+    CALL(load_state_dict),
+    CALL(load_state_dict_keys),
+    CALL(module_free),
+    CALL(module_load_with),
+    CALL(module_repr),
+    CALL(module_requires_grad_),
+    CALL(module_save_with),
+    CALL(module_to),
+    CALL(named_buffers),
+    CALL(named_modules),
+    CALL(named_parameters),
+    CALL(num_parameters),
+    CALL(optim_averaged_model_with),
+    CALL(parameters),
+    CALL(register_child),
+    CALL(state_dict),
+    CALL(train),
+    CALL(zero_grad),
 };
 enum { CALLS = (int)(sizeof calls / sizeof *calls) };
 
