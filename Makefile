@@ -367,7 +367,8 @@ SELDOM   += $(patsubst %,nn/layers/%.c,transformer transformer_decoder transform
             pool conv batch_norm multihead_attention) \
             $(patsubst %,autograd/ops/%.c,einsum rotary subscript_text tensordot)
 OFTEN    := tensor/text/digits.c $(addprefix nn/optim/,optimizer.c optimizers.c clip.c) \
-            $(addprefix nn/models/,batches.c gpt_generate.c sampling.c tokenizer_encode.c bpe.c)
+            $(addprefix nn/models/,batches.c gpt_generate.c sampling.c tokenizer_encode.c bpe.c \
+            regex.c aligned.c normalizer.c pretokenizer.c tokenizer_model.c unigram.c)
 $(call compiled,$(filter-out $(FASTER) $(OFTEN),$(SELDOM))): override CFLAGS += $(SMALLEST)
 
 # stb_ds, of which this file is made, shifts bytes into the sign bit, and indexes past an array of

@@ -76,7 +76,7 @@ static const rg_merge *find_merge(const rg_merges *m, uint32_t left, uint32_t ri
 enum { NO_SYMBOL = UINT32_MAX };
 
 typedef struct rg_bpe_symbol {
-    uint32_t token, before, behind;
+    uint32_t token, before, behind, bytes;
     bool gone; /* The symbol was merged into the one before it. */
 } bpe_symbol;
 
@@ -87,12 +87,13 @@ typedef struct rg_bpe_due {
     uint32_t rank, at, made;
 } bpe_due;
 
-bool rgi_bpe_add(rg_bpe *w, uint32_t token) {
+bool rgi_bpe_add(rg_bpe *w, uint32_t token, size_t bytes) {
     RG_FAIL_IF(w->n >= INT32_MAX, "tokenizer_encode", "a word is longer than 2147483647 bytes");
     if (w->n == w->room && !rgi_grow((void **)&w->symbols, &w->room, w->n + 1, sizeof *w->symbols))
         return false;
     uint32_t at = (uint32_t)w->n;
-    w->symbols[at] = (bpe_symbol){ token, at ? at - 1 : NO_SYMBOL, NO_SYMBOL, false };
+    uint32_t before = at ? at - 1 : NO_SYMBOL;
+    w->symbols[at] = (bpe_symbol){ token, before, NO_SYMBOL, (uint32_t)bytes, false };
     if (at > 0)
         w->symbols[at - 1].behind = at;
     w->n++;
@@ -164,6 +165,7 @@ bool rgi_bpe_merge(rg_bpe *w, const rg_merges *m) {
             continue;
         bpe_symbol *left = &w->symbols[due.at], *right = &w->symbols[left->behind];
         left->token = due.made;
+        left->bytes += right->bytes;
         left->behind = right->behind;
         right->gone = true;
         if (left->behind != NO_SYMBOL)
@@ -174,12 +176,13 @@ bool rgi_bpe_merge(rg_bpe *w, const rg_merges *m) {
     return true;
 }
 
-size_t rgi_bpe_take(rg_bpe *w, int64_t *to) {
-    size_t n = 0;
-    for (uint32_t i = w->n ? 0 : NO_SYMBOL; i != NO_SYMBOL; i = w->symbols[i].behind)
-        to[n++] = w->symbols[i].token;
-    w->n = 0;
-    return n;
+bool rgi_bpe_next(const rg_bpe *w, uint32_t *at, int64_t *token, size_t *bytes) {
+    if (w->n == 0 || *at == NO_SYMBOL)
+        return false;
+    *token = w->symbols[*at].token;
+    *bytes = w->symbols[*at].bytes;
+    *at = w->symbols[*at].behind;
+    return true;
 }
 
 void rgi_bpe_free(rg_bpe *w) {

@@ -42,12 +42,13 @@ typedef struct {
     size_t n, room, due, due_room;
 } rg_bpe;
 
-/* Appends a token to the word. Returns false if memory runs out or the word is too long. */
-bool rgi_bpe_add(rg_bpe *w, uint32_t token);
+/* Appends a token, which stands for some bytes of the text, to the word. Returns false if memory
+ * runs out or the word is too long. */
+bool rgi_bpe_add(rg_bpe *w, uint32_t token, size_t bytes);
 /* Merges the word's tokens until no merge is possible, in time O(n log n). Returns false if memory
  * runs out. */
 bool rgi_bpe_merge(rg_bpe *w, const rg_merges *m);
-/* Copies the word's tokens to `to`, and empties the word. `to` must have room for as many tokens as
- * were added (w->n). Returns the number of tokens that are left after the merges. */
-size_t rgi_bpe_take(rg_bpe *w, int64_t *to);
+/* Iterates over the word's tokens: *at must be 0 at first. Sets *token to the next token, and
+ * *bytes to the number of bytes that it stands for. Returns false if there are no more. */
+bool rgi_bpe_next(const rg_bpe *w, uint32_t *at, int64_t *token, size_t *bytes);
 void rgi_bpe_free(rg_bpe *w);

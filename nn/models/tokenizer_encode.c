@@ -1,138 +1,57 @@
 /*
- * tokenizer_encode.c: encodes a text. First finds added tokens, then cuts the text between them
- * into words, and then merges the bytes of each word.
+ * tokenizer_encode.c: encodes a text. First finds added tokens, then normalizes the text between
+ * them and cuts it into words, and then the model makes tokens of each word.
  */
-#include "tokenizer_struct.h"
-#include "unicode.h"
+#include "tokenizer_encode.h"
 #include "tensor/error.h"
 #include "tensor/files/utf8.h"
-#include "autograd/ops/ops.h"
 #include "tensor/memory.h"
 
 #include <string.h>
 
-/* A word whose ids are known. Most words of a text occur several times. So when a short word has
- * been merged, it is stored in the slot of its hash, with the position of its n ids in the output.
- * `bytes` is the word's length. */
+/* A word whose tokens are known. Most words of a text occur several times. So when a short word has
+ * been encoded, it is stored in the slot of its hash, with the position of its n ids in the output.
+ * `bytes` is the word's length. Offsets of tokens differ, so that with them nothing is stored. */
 enum { SEEN_BYTES = 26, SEEN_MOST = 1 << 14 };
-typedef struct {
-    uint32_t at; /* The index of the word's first id in encoding.ids. */
+typedef struct rg_seen_word {
+    uint32_t at; /* The index of the word's first id in ids.v. */
     uint8_t n, bytes;
     char word[SEEN_BYTES];
 } seen_word;
 
-typedef struct {
-    const rg_tokenizer *t;
-    int64_t *ids;
-    size_t n, room;
-    rg_bpe word;
-    char *name; /* A buffer for a word, written as in the vocabulary. */
-    size_t name_room;
-    char *spaced; /* A buffer for a text with a blank put before it. */
-    size_t spaced_room;
-    seen_word *seen;
-    size_t n_seen; /* The number of slots in `seen`, a power of 2. */
-} encoding;
-
 /* ---- encoding words ------------------------------------------------------------------- */
-
-static bool add_id(encoding *e, int64_t id) {
-    if (e->n == e->room && !rgi_grow((void **)&e->ids, &e->room, e->n + 1, sizeof *e->ids))
-        return false;
-    e->ids[e->n++] = id;
-    return true;
-}
-
-/* Returns the id of the word if the whole word is a token of the vocabulary. Returns -1 if it
- * isn't, and -2 if memory runs out. */
-static int64_t whole_word(encoding *e, const char *p, size_t n) {
-    if (n > e->t->longest)
-        return -1;
-    if (!rgi_grow((void **)&e->name, &e->name_room, 2 * n + 1, 1))
-        return -2;
-    char *to = e->name;
-    for (size_t i = 0; i < n; i++)
-        to += rgi_byte_character((unsigned char)p[i], to);
-    *to = 0;
-    int64_t id = rgi_map_name(&e->t->names, e->name);
-    return id >= 0 && e->t->tokens[id].model ? id : -1;
-}
-
-/* Appends the token of each byte of the word to e->word. A byte without a token becomes the unknown
- * token; with fuse_unknown, several such bytes in a row become a single unknown token. If the
- * tokenizer has no unknown token, such a byte is dropped. Returns false on failure. */
-static bool take_bytes(encoding *e, const char *p, size_t n) {
-    const rg_tokenizer *t = e->t;
-    bool unknown = false, ok = true;
-    for (size_t i = 0; ok && i < n; i++) {
-        int64_t id = t->of_byte[(unsigned char)p[i]];
-        if (id < 0 && unknown && t->fuse_unknown)
-            continue;
-        if (id < 0) {
-            unknown = t->unknown >= 0;
-            id = t->unknown;
-        } else {
-            unknown = false;
-        }
-        ok = id < 0 || rgi_bpe_add(&e->word, (uint32_t)id);
-    }
-    return ok;
-}
-
-static bool merge_word(encoding *e, const char *p, size_t n) {
-    int64_t id = e->t->ignore_merges ? whole_word(e, p, n) : -1;
-    if (id != -1)
-        return id >= 0 && add_id(e, id);
-    if (!take_bytes(e, p, n) || !rgi_bpe_merge(&e->word, &e->t->merges)
-        || !rgi_grow((void **)&e->ids, &e->room, e->n + e->word.n, sizeof *e->ids))
-        return false;
-    e->n += rgi_bpe_take(&e->word, e->ids + e->n);
-    return true;
-}
 
 /* Returns the word's slot in the hash table e->seen. The slot may hold this word or another word,
  * or be empty. The caller must check which of these is the case. */
-static seen_word *seen_slot(const encoding *e, const char *p, size_t n) {
+static seen_word *seen_slot(const rg_encoding_run *e, const char *p, size_t n) {
     uint64_t hash = n;
     for (size_t i = 0; i < n; i++)
         hash = (hash ^ (unsigned char)p[i]) * 0x9E3779B97F4A7C15u;
     return &e->seen[(hash >> 32) & (e->n_seen - 1)];
 }
 
-static bool encode_word(encoding *e, const char *p, size_t n) {
-    if (n > SEEN_BYTES || e->n > UINT32_MAX)
-        return merge_word(e, p, n);
-    seen_word *s = seen_slot(e, p, n);
-    size_t at = e->n;
-    if (s->bytes == n && memcmp(s->word, p, n) == 0) {
+static bool model_word(rg_encoding_run *e, const rg_piece *word) {
+    return e->t->model == RG_MODEL_UNIGRAM ? rgi_unigram_word(e->t, &e->model, &e->ids, word)
+                                           : rgi_model_word(e->t, &e->model, &e->ids, word);
+}
+
+static bool encode_word(rg_encoding_run *e, const rg_piece *word) {
+    const size_t n = word->n, at = e->ids.n;
+    if (n > SEEN_BYTES || at > UINT32_MAX || e->ids.aligned)
+        return model_word(e, word);
+    seen_word *s = seen_slot(e, word->v, n);
+    if (s->bytes == n && memcmp(s->word, word->v, n) == 0) {
         for (size_t i = 0; i < s->n; i++)
-            if (!add_id(e, e->ids[s->at + i]))
+            if (!rgi_ids_add(&e->ids, e->ids.v[s->at + i], word, 0, n))
                 return false;
         return true;
     }
-    if (!merge_word(e, p, n))
+    if (!model_word(e, word))
         return false;
-    *s = (seen_word){ (uint32_t)at, (uint8_t)(e->n - at), (uint8_t)n, { 0 } };
-    memcpy(s->word, p, n);
-    return true;
-}
-
-/* Encodes a text that contains no added tokens and isn't empty. If the tokenizer has prefix_space,
- * a blank is put before the text unless it begins with one. */
-static bool encode_piece(encoding *e, const char *p, size_t n) {
-    if (e->t->prefix_space && *p != ' ') {
-        if (!rgi_grow((void **)&e->spaced, &e->spaced_room, n + 1, 1))
-            return false;
-        *e->spaced = ' ';
-        memcpy(e->spaced + 1, p, n);
-        p = e->spaced;
-        n++;
-    }
-    for (const char *end = p + n; p < end; p += n) {
-        n = e->t->words ? rgi_gpt2_word(p, end) : n;
-        if (!encode_word(e, p, n))
-            return false;
-    }
+    if (e->ids.n - at > UINT8_MAX)
+        return true;
+    *s = (seen_word){ (uint32_t)at, (uint8_t)(e->ids.n - at), (uint8_t)n, { 0 } };
+    memcpy(s->word, word->v, n);
     return true;
 }
 
@@ -140,11 +59,10 @@ static bool encode_piece(encoding *e, const char *p, size_t n) {
 
 /* Returns the longest token in `a` with which the text at p begins. Returns NULL if there is
  * none. */
-static const rg_token *added_at(const encoding *e, const rg_added_tokens *a, const char *p,
-                                const char *end) {
+static const rg_added_token *added_at(const rg_added_tokens *a, const char *p, const char *end) {
     unsigned char lead = (unsigned char)*p;
     for (uint32_t i = a->first[lead]; i < a->first[lead + 1]; i++) {
-        const rg_token *token = &e->t->tokens[a->v[i]];
+        const rg_added_token *token = &a->v[i];
         if (token->bytes <= (size_t)(end - p) && memcmp(token->text, p, token->bytes) == 0)
             return token;
     }
@@ -153,66 +71,77 @@ static const rg_token *added_at(const encoding *e, const rg_added_tokens *a, con
 
 /* Returns whether the token, which extends from `from` to `to`, has no word character directly
  * before or after it. The text extends from `begin` to `end`. */
-static bool stands_alone(const char *begin, const char *from, const char *to, const char *end) {
+static bool stands_alone(const rg_unicode *u, const char *begin, const char *from, const char *to,
+                         const char *end) {
     size_t n;
-    bool before = from > begin && rgi_unicode_before(begin, from, &n) & RG_UNICODE_WORD;
-    bool behind = to < end && rgi_unicode_at(to, end, &n) & RG_UNICODE_WORD;
+    bool before = from > begin && rgi_unicode_before(u, begin, from, &n) & RG_UNICODE_WORD;
+    bool behind = to < end && rgi_unicode_at(u, to, end, &n) & RG_UNICODE_WORD;
     return !before && !behind;
 }
 
 /* Returns where the white space that ends at p begins. The text begins at `begin`. */
-static const char *space_before(const char *begin, const char *p) {
+static const char *space_before(const rg_unicode *u, const char *begin, const char *p) {
     size_t n;
-    while (p > begin && (rgi_unicode_before(begin, p, &n) & RG_UNICODE_KINDS) == RG_UNICODE_SPACE)
+    while (p > begin && rgi_unicode_before(u, begin, p, &n) & RG_UNICODE_SPACE)
         p -= n;
     return p;
 }
 
-static const char *space_behind(const char *p, const char *end) {
+static const char *space_behind(const rg_unicode *u, const char *p, const char *end) {
     size_t n;
-    while (p < end && (rgi_unicode_at(p, end, &n) & RG_UNICODE_KINDS) == RG_UNICODE_SPACE)
+    while (p < end && rgi_unicode_at(u, p, end, &n) & RG_UNICODE_SPACE)
         p += n;
     return p;
 }
 
-static bool encode_between(encoding *e, const rg_added_tokens *a, const char *p, const char *end);
+static bool take_word(void *e, const rg_piece *word) { return encode_word(e, word); }
 
-/* Encodes a text in which none of the tokens `a` was found. A text is searched for the tokens
- * e->t->plain first. If `a` is that list, searches the text for the tokens e->t->normalized next.
- * Otherwise both searches are done: cuts the text into words, and encodes the words. */
-static bool encode_rest(encoding *e, const rg_added_tokens *a, const char *p, const char *end) {
-    if (p >= end)
+static bool encode_between(rg_encoding_run *e, const rg_added_tokens *a, const rg_piece *text);
+
+/* Encodes a part of a text in which none of the tokens `a` was found. A text is searched for the
+ * tokens t->plain first. If `a` is that list, normalizes the part and searches it for the tokens
+ * t->normalized next. Otherwise both searches are done: cuts the text into words and encodes the
+ * words. */
+static bool encode_rest(rg_encoding_run *e, const rg_added_tokens *a, const rg_piece *text,
+                        size_t from, size_t to) {
+    const rg_tokenizer *t = e->t;
+    if (from >= to)
         return true;
-    if (a == &e->t->plain)
-        return encode_between(e, &e->t->normalized, p, end);
-    return encode_piece(e, p, (size_t)(end - p));
+    rg_piece part = rgi_piece_part(text, from, to);
+    if (a == &t->plain)
+        return rgi_normalize(t->norms, t->n_norms, &t->unicode, &e->norm, &part)
+               && encode_between(e, &t->normalized, &part);
+    return rgi_pretokenize(t->pres, t->n_pres, e->pre, &part, take_word, e);
 }
 
 /* Encodes a text. Searches it from left to right for the tokens of `a`. If several tokens begin at
  * the same character, takes the longest. Calls encode_rest for the text between the tokens. If a
  * token strips the white space on its right, the search for the next token still begins directly
  * after the token, in this white space. Hugging Face's tokenizers do the same. */
-static bool encode_between(encoding *e, const rg_added_tokens *a, const char *p, const char *end) {
-    const char *begin = p, *done = p;
+static bool encode_between(rg_encoding_run *e, const rg_added_tokens *a, const rg_piece *text) {
+    const rg_unicode *u = &e->t->unicode;
+    const char *begin = text->v, *p = begin, *done = p, *end = p + text->n;
     while (a->n > 0 && p < end) {
-        const rg_token *token = added_at(e, a, p, end);
-        if (!token) {
+        const rg_added_token *found = added_at(a, p, end);
+        if (!found) {
             p++;
             continue;
         }
-        const char *from = p, *to = p + token->bytes;
+        const rg_token *token = &e->t->tokens[found->id];
+        const char *from = p, *to = p + found->bytes;
         p = to;
-        if (token->single_word && !stands_alone(begin, from, to, end))
+        if (token->single_word && !stands_alone(u, begin, from, to, end))
             continue;
         if (token->lstrip)
-            from = RG_MAX(space_before(begin, from), done);
+            from = RG_MAX(space_before(u, begin, from), done);
         if (token->rstrip)
-            to = space_behind(to, end);
-        if (!encode_rest(e, a, done, from) || !add_id(e, token - e->t->tokens))
+            to = space_behind(u, to, end);
+        if (!encode_rest(e, a, text, (size_t)(done - begin), (size_t)(from - begin))
+            || !rgi_ids_add(&e->ids, found->id, text, (size_t)(from - begin), (size_t)(to - begin)))
             return false;
         done = to;
     }
-    return encode_rest(e, a, done, end);
+    return encode_rest(e, a, text, (size_t)(done - begin), (size_t)(end - begin));
 }
 
 /* ---- encoding a whole text ------------------------------------------------------------ */
@@ -229,10 +158,12 @@ static bool check_utf8(const char *text, size_t n) {
     return true;
 }
 
-/* Begins the encoding of a text of n bytes: allocates the slots for known words (seen_word), more
- * of them for a longer text. Returns false if memory runs out. */
-static bool encoding_begin(encoding *e, const rg_tokenizer *t, size_t n) {
-    *e = (encoding){ .t = t, .n_seen = 16 };
+bool rgi_encoding_begin(rg_encoding_run *e, const rg_tokenizer *t, size_t n, bool offsets) {
+    *e = (rg_encoding_run){ .t = t, .n_seen = 16 };
+    e->ids.aligned = offsets;
+    e->norm.text[0].aligned = e->norm.text[1].aligned = offsets || t->by_first;
+    for (size_t i = 0; i < t->n_pres; i++)
+        e->pre[i].aligned = offsets || t->by_first;
     while (e->n_seen < SEEN_MOST && e->n_seen < n / 8)
         e->n_seen *= 2;
     e->seen = rgi_alloc(e->n_seen * sizeof *e->seen, RG_MEM_OTHER);
@@ -241,29 +172,22 @@ static bool encoding_begin(encoding *e, const rg_tokenizer *t, size_t n) {
     return e->seen;
 }
 
-static void encoding_end(encoding *e) {
-    rgi_free(e->ids, e->room * sizeof *e->ids, RG_MEM_OTHER);
-    rgi_free(e->name, e->name_room, RG_MEM_OTHER);
-    rgi_free(e->spaced, e->spaced_room, RG_MEM_OTHER);
-    rgi_free(e->seen, e->n_seen * sizeof *e->seen, RG_MEM_OTHER);
-    rgi_bpe_free(&e->word);
+bool rgi_encode_text(rg_encoding_run *e, const char *text, size_t n) {
+    if (!check_utf8(text, n))
+        return false;
+    RG_FAIL_VALUE_IF(n > UINT32_MAX && e->norm.text[0].aligned, "tokenizer_encode",
+                     "the text has 4 GB or more");
+    const rg_piece piece = { text, n, NULL, 0 };
+    return encode_between(e, &e->t->plain, &piece);
 }
 
-rg_tensor *rg_tokenizer_encode_with(const rg_tokenizer *t, const char *text,
-                                    rg_tokenizer_encode_options o) {
-    RG_AS("tokenizer_encode");
-    if (!rgi_handle_given(t, "tokenizer_encode", RG_HANDLE_TOKENIZER)
-        || !rgi_given(text, "tokenizer_encode", "a text"))
-        return NULL;
-    RG_FAIL_VALUE_IF(o.length < -1, "tokenizer_encode", "the length %lld is negative",
-                     (long long)o.length);
-    size_t n = o.length < 0 ? strlen(text) : (size_t)o.length;
-    if (!check_utf8(text, n))
-        return NULL;
-    encoding e;
-    rg_tensor *ids = NULL;
-    if (encoding_begin(&e, t, n) && encode_between(&e, &t->plain, text, text + n))
-        ids = rg_from_int64(e.ids, RG_DIMS((int64_t)e.n));
-    encoding_end(&e);
-    return ids;
+void rgi_encoding_end(rg_encoding_run *e) {
+    rgi_ids_free(&e->ids);
+    rgi_norm_room_free(&e->norm);
+    for (size_t i = 0; i < RG_PRE_MOST; i++)
+        rgi_aligned_free(&e->pre[i]);
+    rgi_bpe_free(&e->model.word);
+    rgi_free(e->model.name, e->model.name_room, RG_MEM_OTHER);
+    rgi_free(e->model.nodes, e->model.nodes_room * sizeof *e->model.nodes, RG_MEM_OTHER);
+    rgi_free(e->seen, e->n_seen * sizeof *e->seen, RG_MEM_OTHER);
 }

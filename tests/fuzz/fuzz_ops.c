@@ -217,6 +217,13 @@ static const char *text(void) {
     return texts[any(sizeof texts / sizeof texts[0])];
 }
 
+/* Returns a list of up to two texts. */
+static rg_names some_texts(const char *list[2]) {
+    for (int i = 0; i < 2; i++)
+        list[i] = any(9) ? text() : NULL;
+    return (rg_names){ (int)any(3), any(9) ? list : NULL };
+}
+
 static const char *any_path(void) {
     if (any(2))
         return "/dev/null";
@@ -1033,6 +1040,7 @@ static void make_modules(void) {
 #define NUMBER(name, ...) \
     CALL(name, (gives = 0, (rg_##name)(__VA_ARGS__), *rg_error_peek() ? NULL : RG_NONE))
 #define SUCCESS(name, ...) CALL(name, (gives = 0, (rg_##name)(__VA_ARGS__)) ? RG_NONE : NULL)
+#define ENCODING(name, ...) CALL(name, (rg_##name)(__VA_ARGS__).input_ids)
 #define TEXT(name, ...)    CALL(name, (answer = (rg_##name)(__VA_ARGS__)) ? RG_NONE : NULL)
 #define DOES(name)         CALL(name, does_##name())
 #include "tests/autograd/golden.def"

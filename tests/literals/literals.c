@@ -265,12 +265,33 @@ ROW(rg_vocabulary_options, unknown) {
     return right;
 }
 
-ROW(rg_tokenizer_decode_options, length) {
+/* Returns a tokenizer whose only token besides "<|endoftext|>" is "a". */
+static rg_tokenizer *small_tokenizer(void) {
     const char vocabulary[] = "{\"a\": 0}", merges[] = "#version: 0.2\n";
     if (!write_file("vocab.json", vocabulary, sizeof vocabulary - 1)
         || !write_file("merges.txt", merges, sizeof merges - 1))
-        return false;
-    rg_tokenizer *t = rg_tokenizer_from_folder(folder);
+        return NULL;
+    return rg_tokenizer_from_folder(folder);
+}
+
+ROW(rg_tokenizer_encode_options, pair) {
+    rg_tokenizer *t = small_tokenizer();
+    bool right = rg_numel(rg_tokenizer_encode(t, "a", .pair = TEXT("aa"))) == 3;
+    rg_tokenizer_free(t);
+    return right;
+}
+
+ROW(rg_tokenizer_batch_options, pairs) {
+    rg_tokenizer *t = small_tokenizer();
+    const char *one = "a";
+    rg_names texts = { 1, &one };
+    rg_encoding e = rg_tokenizer_encode_batch(t, texts, .pairs = { 1, AT(string, TEXT("aa")) });
+    rg_tokenizer_free(t);
+    return e.input_ids && rg_numel(e.input_ids) == 3;
+}
+
+ROW(rg_tokenizer_decode_options, length) {
+    rg_tokenizer *t = small_tokenizer();
     int64_t *length;
     bool right = rg_tokenizer_decode(t, rg_literal([ 0, 0 ]), .length = length = AT(int64_t, 7))
                  && *length == 2;

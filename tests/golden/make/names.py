@@ -213,7 +213,8 @@ ABSENT = {
     "gpt_generate gpt_generate_with gpt_cache gpt_cached",
     "transformers has it": "gpt_from_folder gpt_to_folder tokenizer_from_folder "
     "tokenizer_from_file tokenizer_size tokenizer_id tokenizer_token tokenizer_encode "
-    "tokenizer_encode_with tokenizer_decode tokenizer_decode_with token_stream_begin "
+    "tokenizer_encode_with tokenizer_encode_batch tokenizer_encode_batch_with "
+    "tokenizer_decode tokenizer_decode_with token_stream_begin "
     "token_stream_add token_stream_end rotary_embedding rotary_frequencies "
     "rotary_frequencies_with sample_logits sample_logits_with "
     "kv_cache_append kv_cache_rewind kv_cache_free",

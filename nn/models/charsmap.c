@@ -1,0 +1,154 @@
+/*
+ * charsmap.c: reads Sentencepiece's table of characters and their replacements, which files have in
+ * base64 as "precompiled_charsmap", and applies it. The table begins with the size of a double
+ * array in bytes; after the array come the replacements.
+ */
+#include "charsmap.h"
+#include "tensor/files/utf8.h"
+#include "tensor/memory.h"
+
+#include <string.h>
+
+/* ---- reading -------------------------------------------------------------------------- */
+
+/* Decodes n characters of base64. Returns the number of bytes, or SIZE_MAX if the text isn't
+ * base64. */
+static size_t from_base64(const char *text, size_t n, uint8_t *to) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    uint32_t bits = 0;
+    size_t made = 0, used = 0;
+    while (n > 0 && text[n - 1] == '=' && used++ < 2)
+        n--;
+    for (size_t i = 0; i < n; i++) {
+        const char *digit = memchr(digits, text[i], 64);
+        if (!digit)
+            return SIZE_MAX;
+        bits = bits << 6 | (uint32_t)(digit - digits);
+        if (i % 4 > 0)
+            to[made++] = (uint8_t)(bits >> (6 - 2 * (i % 4)));
+    }
+    return made;
+}
+
+static uint32_t unit_at(const uint8_t *units, size_t i) {
+    const uint8_t *u = units + 4 * i;
+    return u[0] | (uint32_t)u[1] << 8 | (uint32_t)u[2] << 16 | (uint32_t)u[3] << 24;
+}
+
+bool rgi_charsmap_load(rg_charsmap *c, const rg_file *f, const char *base64, size_t n) {
+    if (!rgi_grow((void **)&c->block, &c->bytes, n + 1, 1))
+        return false;
+    size_t bytes = from_base64(base64, n, c->block);
+    uint32_t size = bytes >= 4 && bytes != SIZE_MAX ? unit_at(c->block, 0) : 0;
+    bool fits = size > 0 && size % 4 == 0 && size < bytes - 4;
+    if (!fits || c->block[bytes - 1] != 0
+        || !rgi_is_utf8((char *)c->block + 4 + size, bytes - 4 - size))
+        return rgi_file_refuse(f, "the normalizer's \"precompiled_charsmap\" isn't one");
+    c->units = c->block + 4;
+    c->n_units = size / 4;
+    c->texts = c->units + size;
+    c->n_texts = bytes - 4 - size;
+    return true;
+}
+
+/* ---- applying ------------------------------------------------------------------------- */
+
+static uint32_t offset_of_unit(uint32_t unit) { return (unit >> 10) << ((unit & (1u << 9)) >> 6); }
+
+/* Returns the replacement of the shortest beginning of these n bytes that the table has. Returns
+ * NULL if it has none. */
+static const char *replacement(const rg_charsmap *c, const char *p, size_t n) {
+    uint32_t at = offset_of_unit(unit_at(c->units, 0));
+    for (size_t i = 0; i < n; i++) {
+        unsigned char byte = (unsigned char)p[i];
+        at ^= byte;
+        if (byte == 0 || at >= c->n_units)
+            return NULL;
+        uint32_t unit = unit_at(c->units, at);
+        if ((unit & (1u << 31 | 0xFF)) != byte)
+            return NULL;
+        at ^= offset_of_unit(unit);
+        if (unit >> 8 & 1) {
+            uint32_t text = at < c->n_units ? unit_at(c->units, at) & ~(1u << 31) : UINT32_MAX;
+            return text < c->n_texts && (c->texts[text] & 0xC0) != 0x80
+                       ? (const char *)c->texts + text
+                       : NULL;
+        }
+    }
+    return NULL;
+}
+
+/* A piece whose characters are being replaced. The next character of the result stands for the one
+ * at offset `at` of the piece. */
+typedef struct {
+    const rg_charsmap *c;
+    rg_aligned *to;
+    const rg_piece *p;
+    size_t at;
+} charsmap_run;
+
+static size_t width_there(const rg_piece *p, size_t at) {
+    uint32_t code;
+    return rgi_utf8_read(p->v + at, p->v + p->n, &code);
+}
+
+/* Appends the replacement of `old` characters of the piece. Its characters stand for those of the
+ * piece one by one, and the last of them for all that are left on the other side. If nothing is
+ * left of the beginning of a piece, the next characters stand for it, as in Hugging Face's
+ * tokenizers. */
+static bool put_replacement(charsmap_run *r, const char *text, size_t old) {
+    const char *end = text + strlen(text);
+    while (text < end) {
+        uint32_t code = 0;
+        text += rgi_utf8_read(text, end, &code);
+        size_t at = old > 0 || r->at == 0 ? r->at : r->at - 1;
+        if (!rgi_aligned_put(r->to, code, r->p, at))
+            return false;
+        if (old > 0) {
+            r->at += width_there(r->p, r->at);
+            old--;
+        }
+    }
+    for (; old > 0 && r->to->n > 0; old--)
+        r->at += width_there(r->p, r->at);
+    return true;
+}
+
+static size_t characters_in(const char *p, size_t n) {
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += (p[i] & 0xC0) != 0x80;
+    return count;
+}
+
+/* Appends what becomes of a cluster of n bytes at p: it is replaced as a whole, if it is short
+ * enough, or character by character. */
+static bool put_cluster(charsmap_run *r, const char *p, size_t n) {
+    enum { LONGEST = 5 };
+    const char *whole = n <= LONGEST ? replacement(r->c, p, n) : NULL;
+    if (whole)
+        return put_replacement(r, whole, characters_in(p, n));
+    for (size_t i = 0, wide; i < n; i += wide) {
+        char same[5] = { 0 };
+        uint32_t code;
+        wide = rgi_utf8_read(p + i, p + n, &code);
+        memcpy(same, p + i, wide);
+        const char *text = replacement(r->c, p + i, wide);
+        bool ok = text || code != 0 ? put_replacement(r, text ? text : same, 1)
+                                    : rgi_aligned_put(r->to, 0, r->p, r->at++);
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+bool rgi_charsmap_apply(const rg_charsmap *c, const rg_unicode *u, rg_aligned *to,
+                        const rg_piece *p) {
+    charsmap_run run = { c, to, p, 0 };
+    for (size_t i = 0, n; i < p->n; i += n) {
+        n = rgi_cluster(u, p->v + i, p->v + p->n);
+        if (!put_cluster(&run, p->v + i, n))
+            return false;
+    }
+    return true;
+}

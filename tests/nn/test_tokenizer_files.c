@@ -1,0 +1,311 @@
+/* test_tokenizer_files.c: tokenizers of the kinds of BERT, Llama 3, Llama 2 and T5 encode and
+ * decode as Hugging Face's tokenizers do, also pairs and batches. Files that use what regard lacks
+ * are refused. tests/exchange/tokenizer_files.py compares many more texts. */
+#include "tests/golden.h"
+#include "tests/in_turn.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+#include "regard.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST = 1000 };
+
+static const char *file_path(const char *name) {
+    static char path[600];
+    snprintf(path, sizeof path, "%s/../files/tokenizers/%s.json", golden_folder(), name);
+    return path;
+}
+
+static void same(const char *what, rg_tensor *t, const int64_t *v, int64_t n) {
+    ck_assert_msg(t, "%s: %s", what, rg_error());
+    ck_assert_msg(rg_numel(t) == n, "%s: %s", what, rg_repr(t));
+    for (int64_t i = 0; i < n; i++)
+        ck_assert_msg(((int64_t *)rg_data(t))[i] == v[i], "%s: number %lld: %s", what, (long long)i,
+                      rg_repr(t));
+}
+
+/* ---- golden cases -------------------------------------------------------------------- */
+
+static void encode_case(const rg_tokenizer *t, golden_file *f, const char *text) {
+    int64_t v[MOST], n = golden_integers(f, ':', v, MOST);
+    same(text, rg_tokenizer_encode(t, text), v, n);
+    n = golden_integers(f, ':', v, MOST);
+    rg_names one = { 1, &text };
+    same(text, rg_tokenizer_encode_batch(t, one, .return_offsets_mapping = true).offset_mapping, v,
+         n);
+}
+
+static void pair_case(const rg_tokenizer *t, golden_file *f, const char *text, const char *other) {
+    int64_t v[MOST], n = golden_integers(f, ':', v, MOST);
+    same(text, rg_tokenizer_encode(t, text, .pair = other), v, n);
+    rg_names one = { 1, &text }, two = { 1, &other };
+    rg_encoding e = rg_tokenizer_encode_batch(t, one, .pairs = two);
+    same(text, e.input_ids, v, n);
+    n = golden_integers(f, ':', v, MOST);
+    same(text, e.token_type_ids, v, n);
+}
+
+static void decode_case(const rg_tokenizer *t, golden_file *f, const char *text) {
+    int64_t v[MOST], n = golden_integers(f, ':', v, MOST);
+    rg_tensor *ids = rg_from_int64(v, RG_DIMS(n));
+    ck_assert_str_eq(rg_tokenizer_decode(t, ids, .skip_special_tokens = true), text);
+    char streamed[4000] = "";
+    rg_token_stream s = rg_token_stream_begin(t);
+    for (int64_t i = 0; i < n; i++)
+        strcat(streamed, rg_token_stream_add(&s, v[i]));
+    strcat(streamed, rg_token_stream_end(&s));
+    ck_assert_str_eq(streamed, rg_tokenizer_decode(t, ids));
+}
+
+static const char *const batch[] = { "The winter's day, O! thou art", "<s>thou<l>   <l> a <w> b<w>",
+                                     "", "  two  blanks\n\nand\tlines " };
+
+static void batch_case(const rg_tokenizer *t, golden_file *f, int64_t length) {
+    int64_t v[MOST], n = golden_integers(f, ':', v, MOST);
+    ck_assert_int_eq(n, 1);
+    rg_names texts = { 4, batch };
+    rg_encoding e = rg_tokenizer_encode_batch(t, texts, .max_length = length);
+    ck_ok(e.input_ids);
+    ck_assert_int_eq(rg_size(e.input_ids, 0), 4);
+    ck_assert_int_eq(rg_size(e.input_ids, 1), v[0]);
+    n = golden_integers(f, ':', v, MOST);
+    same("batch", e.input_ids, v, n);
+    n = golden_integers(f, ':', v, MOST);
+    same("batch", e.attention_mask, v, n);
+}
+
+START_TEST(test_golden) {
+    golden_file f = golden_open("tokenizers");
+    rg_tokenizer *t = NULL;
+    int cases = 0;
+    for (char *at; (at = golden_case(&f)); cases++) {
+        RG_SCOPE();
+        const char *what = golden_word(&at);
+        if (!strcmp(what, "file")) {
+            rg_tokenizer_free(t);
+            t = rg_tokenizer_from_file(file_path(golden_word(&at)));
+            ck_ok(t);
+        } else if (!strcmp(what, "batch")) {
+            batch_case(t, &f, golden_integer(&at));
+        } else {
+            char *text = golden_quoted(&at);
+            if (!strcmp(what, "encode"))
+                encode_case(t, &f, text);
+            else if (!strcmp(what, "decode"))
+                decode_case(t, &f, text);
+            else
+                pair_case(t, &f, text, golden_quoted(&at));
+        }
+    }
+    ck_assert_int_ge(cases, 150);
+    rg_tokenizer_free(t);
+    golden_close(&f);
+}
+END_TEST
+
+/* ---- batches ------------------------------------------------------------------------- */
+
+START_TEST(test_batches) {
+    rg_tokenizer *t = rg_tokenizer_from_file(file_path("llama3"));
+    static const char *const both[] = { "thou", "a b" };
+    rg_names texts = { 2, both }, none = { 0, NULL };
+    rg_encoding e = rg_tokenizer_encode_batch(t, texts, .pad_to = 12, .pad_token_id = 5);
+    ck_assert_int_eq(rg_size(e.input_ids, 1), 12);
+    ck_assert_int_eq(((int64_t *)rg_data(e.input_ids))[23], 5);
+    ck_assert_int_eq(((int64_t *)rg_data(e.special_tokens_mask))[0], 1);
+    ck_assert_int_eq(((int64_t *)rg_data(e.special_tokens_mask))[1], 0);
+    ck_assert_int_eq(((int64_t *)rg_data(e.special_tokens_mask))[23], 1);
+    ck_assert(!e.offset_mapping);
+    int64_t longest = rg_size(rg_tokenizer_encode_batch(t, texts).input_ids, 1);
+    ck_assert_int_lt(longest, 12);
+    ck_assert_int_eq(rg_size(rg_tokenizer_encode_batch(t, texts, .pad_to = 1).input_ids, 1),
+                     longest);
+    e = rg_tokenizer_encode_batch(t, texts, .add_special_tokens = false, .max_length = 0);
+    ck_assert_int_eq(rg_numel(e.input_ids), 0);
+    e = rg_tokenizer_encode_batch(t, none, .return_offsets_mapping = true);
+    ck_assert(e.input_ids && rg_numel(e.input_ids) == 0 && e.offset_mapping);
+    rg_tokenizer_free(t);
+}
+END_TEST
+
+START_TEST(test_bad_batches) {
+    rg_tokenizer *t = rg_tokenizer_from_file(file_path("bert"));
+    static const char *const both[] = { "thou", NULL };
+    static const char *const broken[] = { "a\xff" };
+    rg_names texts = { 1, both }, two = { 2, both }, wrong = { 1, broken };
+    rg_names negative = { -1, NULL }, nowhere = { 2, NULL };
+    ck_fails(rg_tokenizer_encode_batch(NULL, texts).input_ids, RG_TYPE_ERROR,
+             "tokenizer_encode_batch: expected a tokenizer but got NULL");
+    ck_fails(rg_tokenizer_encode_batch(t, two).input_ids, RG_TYPE_ERROR, "expected a text");
+    ck_fails(rg_tokenizer_encode_batch(t, negative).input_ids, RG_VALUE_ERROR, "expected texts");
+    ck_fails(rg_tokenizer_encode_batch(t, nowhere).input_ids, RG_VALUE_ERROR, "expected texts");
+    ck_fails(rg_tokenizer_encode_batch(t, wrong).input_ids, RG_VALUE_ERROR,
+             "tokenizer_encode_batch: the text is no UTF-8 at byte 1");
+    ck_fails(rg_tokenizer_encode_batch(t, texts, .pairs = two).input_ids, RG_VALUE_ERROR,
+             "there are 1 texts but 2 pairs");
+    ck_fails(rg_tokenizer_encode_batch(t, texts, .max_length = -2).input_ids, RG_VALUE_ERROR,
+             "max_length -2 or pad_to -1 is negative");
+    ck_fails(rg_tokenizer_encode_batch(t, texts, .pad_to = -2).input_ids, RG_VALUE_ERROR,
+             "max_length -1 or pad_to -2 is negative");
+    ck_fails(rg_tokenizer_encode_batch(t, texts, .max_length = 1).input_ids, RG_VALUE_ERROR,
+             "max_length is 1, but 2 special tokens are added");
+    ck_fails(rg_tokenizer_encode_batch(t, texts, .pad_token_id = 1000).input_ids, RG_INDEX_ERROR,
+             "pad_token_id 1000 is none of");
+    rg_tokenizer_free(t);
+}
+END_TEST
+
+/* ---- files that are refused ---------------------------------------------------------- */
+
+/* Parts of a file, with single quotes for double ones: the member, its value and the sentence. */
+static const struct {
+    const char *member, *value, *said;
+} bad[] = {
+    { "normalizer", "{'type': 'Replace', 'pattern': {'Regex': '('}, 'content': ''}",
+      "the normalizer's regular expression '(' has no ) at byte 1" },
+    { "normalizer", "{'type': 'Replace', 'pattern': {'String': ''}, 'content': ''}",
+      "the normalizer's pattern is neither a text nor a regular expression" },
+    { "normalizer", "{'type': 'Replace', 'pattern': {'Text': 'a'}, 'content': ''}",
+      "a pattern's 'Text' isn't supported" },
+    { "normalizer", "{'type': 'Sequence', 'normalizers': [{'type': 'NFC'}, 3]}",
+      "the normalizer is no object" },
+    { "normalizer", "{'type': 'BertNormalizer', 'lowercase': true}",
+      "the normalizer has no 'clean_text'" },
+    { "normalizer", "{'type': 'Precompiled', 'precompiled_charsmap': 'AAA='}",
+      "the normalizer's 'precompiled_charsmap' isn't one" },
+    { "normalizer", "{'type': 'Precompiled', 'precompiled_charsmap': '////fwAA'}",
+      "the normalizer's 'precompiled_charsmap' isn't one" },
+    { "normalizer", "{'type': 'Precompiled', 'precompiled_charsmap': '!'}",
+      "the normalizer's 'precompiled_charsmap' isn't one" },
+    { "pre_tokenizer", "{'type': 'Split', 'pattern': {'String': 'a'}, 'behavior': 'Joined'}",
+      "the pre_tokenizer's 'behavior' is 'Joined', which isn't supported" },
+    { "pre_tokenizer", "{'type': 'Metaspace', 'replacement': 'ab'}",
+      "the pre_tokenizer's 'replacement' is 'ab', and no character" },
+    { "pre_tokenizer", "{'type': 'Metaspace', 'replacement': '_', 'prepend_scheme': 'last'}",
+      "the pre_tokenizer's 'prepend_scheme' is 'last', which isn't supported" },
+    { "pre_tokenizer",
+      "{'type': 'Sequence', 'pretokenizers': [{'type': 'BertPreTokenizer'},"
+      " {'type': 'BertPreTokenizer'}, {'type': 'BertPreTokenizer'}, {'type': 'BertPreTokenizer'},"
+      " {'type': 'BertPreTokenizer'}, {'type': 'BertPreTokenizer'}, {'type': 'BertPreTokenizer'},"
+      " {'type': 'BertPreTokenizer'}, {'type': 'BertPreTokenizer'}]}",
+      "the pre_tokenizer has more than 16 steps, which isn't supported" },
+    { "decoder", "{'type': 'Sequence', 'decoders': [{'type': 'Fuse'}, {'type': 'ByteFallback'}]}",
+      "the decoder has a step behind the one that joins the tokens" },
+    { "decoder",
+      "{'type': 'Sequence', 'decoders': [{'type': 'Fuse'},"
+      " {'type': 'Strip', 'content': ' ', 'start': 0, 'stop': 1}]}",
+      "the decoder strips the end of the text, which isn't supported" },
+    { "post_processor", "{'type': 'BertProcessing', 'sep': ['a'], 'cls': ['a', 0]}",
+      "the post_processor's 'sep' isn't a token and its id" },
+    { "post_processor", "{'type': 'BertProcessing', 'sep': ['a', 0], 'cls': ['a', 3]}",
+      "the post_processor has a token with the id 3, and ids are from 0 to 2" },
+    { "post_processor",
+      "{'type': 'Sequence', 'processors': [{'type': 'BertProcessing', 'sep': ['a', 0],"
+      " 'cls': ['a', 0]}, {'type': 'BertProcessing', 'sep': ['a', 0], 'cls': ['a', 0]}]}",
+      "the post_processor has several templates, which isn't supported" },
+    { "truncation", "{'max_length': 3, 'strategy': 'None'}",
+      "the truncation's 'strategy' is 'None', which isn't supported" },
+    { "truncation", "{'max_length': 3, 'strategy': 'OnlyFirst', 'direction': 'Up'}",
+      "the truncation's 'direction' is 'Up', which isn't supported" },
+    { "padding", "{'strategy': 'Most', 'pad_id': 0}",
+      "the padding's 'strategy' is 'Most', which isn't supported" },
+    { "padding", "{'strategy': {'Fixed': 2000000}, 'pad_id': 0}",
+      "the padding is to more than 1048576 tokens" },
+    { "padding", "{'strategy': 'BatchLongest', 'pad_id': 3}",
+      "the padding's 'pad_id' is 3, and there are 3 tokens" },
+    { "model", "{'type': 'WordPiece', 'vocab': {}}", "the model has no 'unk_token'" },
+    { "model", "{'type': 'Unigram', 'vocab': [['a', 0], ['b', 1], ['a', 2]]}",
+      "the token 'a' comes twice" },
+    { "model", "{'type': 'Unigram', 'vocab': [['a', 0], ['b']]}",
+      "token 1 is no pair of a text and a score" },
+    { "model", "{'type': 'Unigram', 'vocab': [['a', 0]], 'unk_id': 1}",
+      "the unk_id is 1, and there are 1 tokens" },
+};
+
+/* Writes a file with three tokens and one other member. */
+static const char *file_with(const char *member, const char *value) {
+    char text[3000];
+    static const char words[] = ", 'model': {'type': 'WordLevel', 'unk_token': 'u', 'vocab': "
+                                "{'a': 0, 'b': 1, 'c': 2}}";
+    const bool model = strcmp(member, "model") == 0;
+    int n = snprintf(text, sizeof text, "{'%s': %s%s}", member, value, model ? "" : words);
+    for (char *c = text; *c; c++)
+        if (*c == '\'')
+            *c = '"';
+    return scratch_write("t.json", text, (size_t)n);
+}
+
+START_TEST(test_bad_files) {
+    scratch_begin();
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char said[300];
+        snprintf(said, sizeof said, "%s", bad[i].said);
+        for (char *c = said; *c; c++) {
+            bool apostrophe = c > said
+                              && ((c[-1] == 'n' && c[1] == 't') || (c[1] == 's' && c[2] == ' '));
+            if (*c == '\'' && !apostrophe)
+                *c = '"';
+        }
+        rg_tokenizer *t = rg_tokenizer_from_file(file_with(bad[i].member, bad[i].value));
+        ck_assert_msg(!t, "%s", bad[i].value);
+        ck_assert_msg(rg_error_code() == RG_IO_ERROR && strstr(rg_error(), said), "%s: %s", said,
+                      rg_error());
+        rg_error_clear();
+    }
+    scratch_end();
+}
+END_TEST
+
+/* Files may be complete, and yet a text can't be encoded. */
+START_TEST(test_texts_without_tokens) {
+    scratch_begin();
+    rg_tokenizer *t = rg_tokenizer_from_file(file_with("decoder", "null"));
+    ck_assert_int_eq(rg_numel(rg_tokenizer_encode(t, "a")), 1);
+    ck_fails(rg_tokenizer_encode(t, "d"), RG_VALUE_ERROR,
+             "tokenizer_encode: the word \"d\" isn't in the vocabulary");
+    ck_assert_str_eq(rg_tokenizer_decode(t, rg_literal([ 0, 2 ])), "a c");
+    rg_tokenizer_free(t);
+    t = rg_tokenizer_from_file(file_with("model", "{'type': 'Unigram', 'vocab': [['a', -1.5]]}"));
+    ck_fails(rg_tokenizer_encode(t, "ad"), RG_VALUE_ERROR,
+             "tokenizer_encode: the character \"d\" isn't in the vocabulary");
+    ck_assert_int_eq(rg_numel(rg_tokenizer_encode(t, "aa")), 2);
+    rg_tokenizer_free(t);
+    t = rg_tokenizer_from_file(file_with(
+        "post_processor", "{'type': 'TemplateProcessing', 'single': [{'Sequence': {'id': 'A'}}]}"));
+    ck_fails(rg_tokenizer_encode(t, "a", .pair = "b"), RG_VALUE_ERROR,
+             "the tokenizer has no template for pairs");
+    rg_tokenizer_free(t);
+    scratch_end();
+}
+END_TEST
+
+/* ---- memory that runs out ------------------------------------------------------------ */
+
+static const char *denied_name;
+
+static bool use_file(void) {
+    static const char *const texts[] = { "The winter's ﬁne day <l> \u00e9e\u0301", "<w> b" };
+    rg_names all = { 2, texts };
+    rg_tokenizer *t = rg_tokenizer_from_file(file_path(denied_name));
+    rg_encoding e = { 0 };
+    if (t)
+        e = rg_tokenizer_encode_batch(t, all, .pairs = all, .return_offsets_mapping = true);
+    bool done = e.input_ids && rg_tokenizer_encode(t, texts[0])
+                && rg_tokenizer_decode(t, e.input_ids);
+    rg_tokenizer_free(t);
+    return done;
+}
+
+START_TEST(test_denied) {
+    static const char *const names[] = { "bert", "llama3", "llama2", "t5" };
+    for (int i = 0; i < 4; i++) {
+        denied_name = names[i];
+        ck_assert_int_gt(deny_in_turn(use_file, NULL), 1);
+    }
+}
+END_TEST
+
+RG_TESTS(tokenizer_files, test_golden, test_batches, test_bad_batches, test_bad_files,
+         test_texts_without_tokens, test_denied)
