@@ -207,6 +207,7 @@ bool rgi_may_write(rg_tensor *t, const char *op) {
 RG_HOT void rgi_count_write(rg_tensor *t, const char *op) {
     t->storage->version++;
     t->storage->mutation = op;
+    t->flags &= (uint8_t)~RG_WEAK; /* A number that was written to is a tensor. */
 }
 
 /* ---- gradients that an optimizer's step has used ------------------------------------- */

@@ -47,8 +47,7 @@ struct rg_history {
 
 enum rg_tensor_flags {
     RG_CONTIGUOUS = 1,
-    RG_WEAK = 2, /* Set for a number in the place of a tensor (rg_wrap_float). In type promotion it
-                  * is weak (rgi_promote). */
+    RG_WEAK = 2, /* Set for a number in the place of a tensor (rg_wrap_float); see rgi_promote. */
     RG_VIEW = 4, /* Set for a view, which shares the storage of another tensor, its base, and gets
                   * its history from the base's. */
     /* Set if the strides of all dims, even those of size 1, are the strides that rgi_set_strides

@@ -151,13 +151,15 @@ static double cosine_far(const rg_tensor *t) {
     return far[t->dtype];
 }
 
-/* Returns whether the norms of t must be computed again, after a division of t (see cosine_scale).
- * `norm` has the norms of the undivided t. The division is needed if a norm is neither 0 nor in the
- * safe range. It is also needed while a training step is recorded for replays, because t may have
- * other values in a replay. Returns false if t has no elements. */
-static bool cosine_needs_scale(const rg_tensor *t, const rg_tensor *norm) {
+/* Returns whether the norms of t, which is x expanded, must be computed again, after a division of
+ * x (see cosine_scale). `norm` has the norms of the undivided t. The division is needed if a norm
+ * is neither 0 nor in the safe range. It is also needed while a training step is recorded for
+ * replays, because x may have other values in a replay. The quotient is dense, and sums of its
+ * elements may be added in another order than those of an x that isn't dense: such an x is always
+ * divided, so that a replay computes the bits of a call. Returns false if t has no elements. */
+static bool cosine_needs_scale(const rg_tensor *x, const rg_tensor *t, const rg_tensor *norm) {
     double far = cosine_far(t);
-    bool ordinary = !rgi_this.observer;
+    bool ordinary = !rgi_this.observer && rgi_is_dense(x);
     for (int64_t i = 0; i < norm->numel && ordinary; i++) {
         double v = rgi_load_f64(norm->data + i * (int64_t)rgi_sizeof(norm->dtype), norm->dtype);
         ordinary = v == 0 || (v > 1 / far && v < far);
@@ -177,18 +179,12 @@ static rg_tensor *cosine_scale(rg_tensor *x, int dim) {
     return rg_clamp_min(scale, 1 / (far * far));
 }
 
-/* Returns x, or a contiguous copy of x if x was expanded: a division of x would make one, too. */
-static rg_tensor *cosine_dense(rg_tensor *x) {
-    for (int d = 0; d < x->ndim; d++)
-        if (x->size[d] > 1 && x->stride[d] == 0)
-            return rg_contiguous(x);
-    return x;
-}
-
-/* Returns x expanded to the shape. */
+/* Returns x expanded to the shape: a view, even if x has that shape. The gradients of its two uses
+ * are added in the view's node, and then to the gradient of x, in the same order with a division of
+ * x (see cosine_scale) as without one. */
 static rg_tensor *cosine_wide(rg_tensor *x, const rg_tensor *shape) {
-    if (!x || rgi_same_shape(x, shape))
-        return x;
+    if (!x)
+        return NULL;
     rg_dims dims = { .n = shape->ndim };
     memcpy(dims.v, shape->size, sizeof dims.v);
     return rg_expand_dims(x, dims);
@@ -199,12 +195,11 @@ static rg_tensor *cosine_wide(rg_tensor *x, const rg_tensor *shape) {
  * constant. If a division is needed, x is divided before it is expanded: then t has the same
  * strides as without a division, and sums are added in the same order. */
 static rg_tensor *cosine_unit(rg_tensor *x, const rg_tensor *shape, int dim, double eps) {
-    x = cosine_dense(x);
     rg_tensor *t = cosine_wide(x, shape);
     rg_tensor *norm = rg_norm_dim(t, 2, dim, true);
     if (!norm)
         return NULL;
-    if (!cosine_needs_scale(t, norm)) {
+    if (!cosine_needs_scale(x, t, norm)) {
         rg_tensor *value = rg_detach(norm);
         return rg_div(t, rg_add(norm, rg_sub(rg_clamp_min(value, eps), value)));
     }

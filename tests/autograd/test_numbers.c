@@ -97,6 +97,39 @@ START_TEST(test_cosine_in_a_replay) {
 }
 END_TEST
 
+typedef struct {
+    rg_tensor *x, *y, *g;
+    int layout;
+} cosine_gradient;
+
+/* Sets g to the gradient of x, which has another use besides the cosine. */
+static void record_cosine_gradient(void *context) {
+    RG_SCOPE();
+    const cosine_gradient *c = context;
+    rg_tensor *x = c->layout == 1 ? rg_T(c->x) : c->x;
+    if (c->layout == 2)
+        x = rg_narrow(x, 1, 0, 7);
+    rg_tensor *cosine = rg_cosine_similarity(x, c->y, 1, 1.5);
+    rg_tensor *loss = rg_add(rg_sum(rg_mul(cosine, 0.3)), rg_sum(rg_square(c->x)));
+    rg_copy_(c->g, rg_grad(loss, c->x));
+}
+
+/* A replay computes the bits of a call: it divides x first, and a call doesn't. */
+START_TEST(test_cosine_gradients_in_a_replay) {
+    for (int layout = 0; layout < 3; layout++) {
+        cosine_gradient c = { .layout = layout, .g = rg_zeros(17, 17) };
+        c.x = rg_requires_grad_(rg_randn(17, 17), true);
+        c.y = rg_randn(17, 1);
+        rg_replay *r = rg_record(record_cosine_gradient, &c);
+        ck_ok(r && rg_replay_run(r));
+        rg_tensor *replayed = rg_clone(c.g);
+        record_cosine_gradient(&c);
+        ck_assert_msg(rg_equal(replayed, c.g), "layout %d", layout);
+        rg_replay_free(r);
+    }
+}
+END_TEST
+
 /* A variance that is one number gives the same loss as a tensor of x's dtype filled with it. */
 START_TEST(test_variance_as_a_number) {
     rg_tensor *x = rg_to(rg_arange(4.), RG_FLOAT64), *zero = rg_zeros_like(x);
@@ -693,6 +726,7 @@ RG_TESTS(numbers, test_third_derivative_of_binary_cross_entropy, test_losses_of_
          test_convolutions_of_whole_numbers, test_eps_below_zero, test_lists_of_an_array,
          test_losses_warn_of_shapes, test_unsigned_numbers,
          test_cosine_of_large_numbers, test_cosine_gradients_at_any_scale, test_cosine_in_a_replay,
+         test_cosine_gradients_in_a_replay,
          test_paddings_that_overflow, test_paddings_at_their_limits, test_cosine_of_whole_numbers,
          test_strides_of_new_dims, test_targets_within_the_unit, test_variance_as_a_number,
          test_powers_with_one, test_slope_of_the_least_numbers, test_kernel_that_just_fits,
