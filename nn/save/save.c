@@ -144,7 +144,8 @@ bool(rg_module_save_with)(void *m, const char *path, rg_save_file_options o) {
             kept[tensors.n++] = *areas[i].it;
         else if (!has_key(o.metadata, areas[i].it->name))
             pairs[metadata.n++] = (rg_metadata_pair){ areas[i].it->name, areas[i].keeper };
-    return rgi_safetensors_write(op, tensors, metadata, path);
+    o.metadata = metadata;
+    return rgi_safetensors_save(op, tensors, path, &o);
 }
 
 /* ---- loading a module --------------------------------------------------------------- */

@@ -60,6 +60,12 @@ typedef struct RG_OPTIONS rg_save_file_options {
     RG_BY_NAME;
     rg_metadata metadata RG_DEFAULT({}); /* Strings to store in the file. An array of n pairs is
                                           * given as { n, pairs }. */
+    /* The most bytes of data that a file may have; 0 means any number. If the tensors have more,
+     * the path must end with ".safetensors". For model.safetensors the files are then
+     * model-00001-of-00003.safetensors and so on, and model.safetensors.index.json, which lists
+     * them and is written last. A tensor that has more bytes gets a file of its own. If such a save
+     * fails, some of the files may have been replaced already. */
+    int64_t max_shard_size RG_DEFAULT(0);
 } rg_save_file_options;
 /* Writes the tensors to a file. Each is written as a whole, even if some of them share memory.
  * Names must be UTF-8, and must differ. Returns false on failure; the file that was there before is

@@ -92,3 +92,6 @@ rg_named_list rgi_shards_read_all(const rg_shards *s);
  * unchanged. */
 bool rgi_safetensors_write(const char *op, rg_named_list tensors, rg_metadata metadata,
                            const char *path);
+/* Does what rg_save_file does with these options. */
+bool rgi_safetensors_save(const char *op, rg_named_list tensors, const char *path,
+                          const rg_save_file_options *o);

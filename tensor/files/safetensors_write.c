@@ -167,6 +167,86 @@ bool rgi_safetensors_write(const char *op, rg_named_list tensors, rg_metadata me
     return ok;
 }
 
+/* ---- writing several files ---------------------------------------------------------------- */
+
+static int64_t data_bytes(const rg_tensor *t) { return t->numel * (int64_t)rgi_sizeof(t->dtype); }
+
+/* Returns the index behind the last tensor of the shard that begins with tensor `begin`. A shard
+ * has at most `most` bytes of data, or a single tensor. */
+static int shard_end(rg_named_list tensors, int begin, int64_t most) {
+    int64_t bytes = data_bytes(tensors.v[begin].tensor);
+    int end = begin + 1;
+    while (end < tensors.n && data_bytes(tensors.v[end].tensor) <= most - bytes)
+        bytes += data_bytes(tensors.v[end++].tensor);
+    return end;
+}
+
+static int count_shards(rg_named_list tensors, int64_t most) {
+    int n = 0;
+    for (int i = 0; i < tensors.n; i = shard_end(tensors, i, most))
+        n++;
+    return n;
+}
+
+/* Writes the shards, and adds the name of each tensor's file to the index. Returns false on
+ * failure. */
+static bool write_shards(const char *op, rg_named_list tensors, const rg_save_file_options *o,
+                         const char *path, int n, rg_text *index) {
+    const char *slash = strrchr(path, '/');
+    const size_t folder = slash ? (size_t)(slash + 1 - path) : 0;
+    const int stem = (int)(strlen(path) - strlen(".safetensors"));
+    int64_t total = 0;
+    for (int i = 0; i < tensors.n; i++)
+        total += data_bytes(tensors.v[i].tensor);
+    rgi_text_add(index, "{\n  \"metadata\": {\n    \"total_size\": %lld\n  },\n", (long long)total);
+    rgi_text_add(index, "  \"weight_map\": {");
+    for (int i = 0, begin = 0, end; i < n; i++, begin = end) {
+        rg_text name = { 0 };
+        rgi_text_add(&name, "%.*s-%05d-of-%05d.safetensors", stem, path, i + 1, n);
+        const char *shard = rgi_text_own(&name);
+        end = shard_end(tensors, begin, o->max_shard_size);
+        const rg_named_list some = { end - begin, tensors.v + begin };
+        if (!shard || !rgi_safetensors_write(op, some, o->metadata, shard))
+            return false;
+        for (int k = begin; k < end; k++) {
+            rgi_text_add(index, "%s\n    ", k ? "," : "");
+            rgi_json_quote(index, tensors.v[k].name);
+            rgi_text_add(index, ": ");
+            rgi_json_quote(index, shard + folder);
+        }
+    }
+    rgi_text_add(index, "\n  }\n}\n");
+    return !index->failed;
+}
+
+bool rgi_safetensors_save(const char *op, rg_named_list tensors, const char *path,
+                          const rg_save_file_options *o) {
+    RG_SCOPE();
+    RG_FAIL_VALUE_IF(o->max_shard_size < 0, op, "max_shard_size %lld is negative",
+                     (long long)o->max_shard_size);
+    if (!o->max_shard_size)
+        return rgi_safetensors_write(op, tensors, o->metadata, path);
+    if (!rgi_given_path(path, op) || !tensors_fit(op, tensors))
+        return false;
+    RG_FAIL_VALUE_IF(!rgi_ends_with(path, ".safetensors"), op,
+                     "'%s' doesn't end with .safetensors, as the path of several files must", path);
+    const int n = count_shards(tensors, o->max_shard_size);
+    if (n <= 1)
+        return rgi_safetensors_write(op, tensors, o->metadata, path);
+    rg_text name = { 0 }, index = { 0 };
+    rgi_text_add(&name, "%s.index.json", path);
+    const char *index_path = rgi_text_own(&name);
+    rg_writer w;
+    bool ok = index_path && write_shards(op, tensors, o, path, n, &index)
+              && rgi_writer_begin(&w, op, index_path);
+    if (ok) {
+        rgi_write(&w, index.v, index.n);
+        ok = rgi_writer_end(&w);
+    }
+    rgi_text_free(&index);
+    return ok;
+}
+
 bool rg_save_file_with(rg_named_list tensors, const char *path, rg_save_file_options o) {
-    return rgi_safetensors_write("save_file", tensors, o.metadata, path);
+    return rgi_safetensors_save("save_file", tensors, path, &o);
 }

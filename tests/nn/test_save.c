@@ -110,6 +110,10 @@ START_TEST(test_names) {
     ck_ok(rg_module_save(tied, scratch("f"), .metadata = { 2, pairs }));
     check_keys(scratch("f"), "a counter other format=pt b=mine part=a ");
     ck_ok(rg_module_load(tied, scratch("f")));
+    ck_ok(rg_module_save(tied, scratch("m.safetensors"), .max_shard_size = 1));
+    ck_ok(rg_module_load(tied, scratch("m.safetensors.index.json")));
+    ck_fails(rg_module_load(m, scratch("m.safetensors.index.json")), RG_RUNTIME_ERROR,
+             "Missing key(s) in state_dict: \"b\", \"part\"");
     rg_module_free(m);
     rg_module_free(tied);
     scratch_end();

@@ -378,6 +378,36 @@ START_TEST(test_shards) {
 }
 END_TEST
 
+/* Tensors that have more bytes than max_shard_size are written into several files and an index. */
+START_TEST(test_save_shards) {
+    scratch_begin();
+    rg_named tensors[] = { { "a", rg_arange(3) }, { "b", rg_ones(2, 3) }, { "c", rg_rand(40) },
+                           { "d", rg_zeros(0) },  { "e", rg_rand(5) },    { "f\"", rg_rand(5) } };
+    const rg_named_list all = { 6, tensors };
+    const char *path = scratch("m.safetensors");
+    ck_ok(rg_save_file(all, path, .max_shard_size = 1000));
+    ck_assert_int_eq(scratch_files(), 1);
+    remove(path);
+    ck_ok(rg_save_file(all, path, .max_shard_size = 48));
+    ck_assert_int_eq(scratch_files(), 4);
+    ck_assert_int_eq(rg_load_file(scratch("m-00001-of-00003.safetensors")).n, 2);
+    rg_named_list back = rg_load_file(scratch("m.safetensors.index.json"));
+    ck_assert_int_eq(back.n, 6);
+    rg_safe_file *f = rg_safe_open(scratch("m.safetensors.index.json"));
+    for (int i = 0; i < 6; i++)
+        ck_ok(same_bits(rg_safe_get_tensor(f, tensors[i].name), tensors[i].tensor));
+    rg_safe_close(f);
+    ck_fails(rg_save_file(all, scratch("m"), .max_shard_size = 48), RG_VALUE_ERROR,
+             "m' doesn't end with .safetensors, as the path of several files must");
+    ck_fails(rg_save_file(all, path, .max_shard_size = -1), RG_VALUE_ERROR,
+             "save_file: max_shard_size -1 is negative");
+    tensors[5].name = "a";
+    ck_fails(rg_save_file(all, path, .max_shard_size = 48), RG_VALUE_ERROR, "save_file:");
+    ck_assert_int_eq(scratch_files(), 4);
+    scratch_end();
+}
+END_TEST
+
 /* A file may have no tensors at all. */
 START_TEST(test_no_tensors) {
     RG_SCOPE();
@@ -645,6 +675,14 @@ static bool look_at_keys(void) {
     return ok;
 }
 
+static bool save_shards(void) {
+    const rg_named tensors[] = { { "a", rg_ones(3) }, { "b", rg_ones(3) } };
+    return tensors[0].tensor && tensors[1].tensor
+           && rg_save_file(((rg_named_list){ 2, tensors }), scratch("f.safetensors"),
+                           .max_shard_size = 12)
+           && rg_load_file(scratch("f.safetensors.index.json")).n == 2;
+}
+
 /* The old file is whole, and there is no other. */
 static void check_saved(bool done) {
     RG_SCOPE();
@@ -660,6 +698,8 @@ START_TEST(test_denied) {
     ck_assert_int_gt(fail_in_turn(use_everything, check_saved), 20);
     ck_assert_int_gt(deny_in_turn(look_at_metadata, NULL), 5);
     ck_assert_int_gt(deny_in_turn(look_at_keys, NULL), 5);
+    ck_assert_int_gt(deny_in_turn(save_shards, NULL), 20);
+    ck_assert_int_gt(fail_in_turn(save_shards, NULL), 20);
     scratch_end();
 }
 END_TEST
@@ -686,6 +726,6 @@ END_TEST
 
 RG_TESTS(safetensors, test_types, test_keys_and_metadata, test_awkward, test_views,
          test_random_bits, test_what_cannot_be_written, test_header_too_long, test_lazy,
-         test_shards, test_no_tensors, test_closed, test_bad_files, test_bad_lengths,
-         test_cut_anywhere, test_any_byte, test_bad_elements, test_good_files, test_slowly,
-         test_denied, test_inside)
+         test_shards, test_save_shards, test_no_tensors, test_closed, test_bad_files,
+         test_bad_lengths, test_cut_anywhere, test_any_byte, test_bad_elements, test_good_files,
+         test_slowly, test_denied, test_inside)
