@@ -23,8 +23,7 @@
  *     text/              printing and parsing
  *     files/             tensors in files: the formats, and the refusal of damaged files
  *
- * Two files of text/ use no tensor, and rooms that stand above text/ in this list include them:
- * c_locale.h (numbers with a decimal point in any locale) and text.h (a string that grows).
+ * Rooms above text/ include two files of it, which use no tensor: c_locale.h and text.h.
  *
  * One exception: thread.c, which makes a thread's state, calls memory.c and scope.c to do so.
  */
