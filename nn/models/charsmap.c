@@ -79,38 +79,52 @@ static const char *replacement(const rg_charsmap *c, const char *p, size_t n) {
 }
 
 /* A piece whose characters are being replaced. The next character of the result stands for the one
- * at offset `at` of the piece. */
+ * at offset `at` of the piece. The last character, `code`, isn't written yet: with a `change` above
+ * 0 it stands for the same as the one before it, and with one of -k for k more. */
 typedef struct {
     const rg_charsmap *c;
     rg_aligned *to;
     const rg_piece *p;
     size_t at;
+    uint32_t code;
+    int64_t change;
+    bool any;
 } charsmap_run;
 
-static size_t width_there(const rg_piece *p, size_t at) {
-    uint32_t code;
-    return rgi_utf8_read(p->v + at, p->v + p->n, &code);
+static bool put_last(charsmap_run *r) {
+    size_t at = r->change > 0 && r->at > 0 ? r->at - 1 : r->at;
+    if (r->any && !rgi_aligned_put(r->to, r->code, r->p, at))
+        return false;
+    for (int64_t i = r->change; r->any && i <= 0; i++) {
+        uint32_t code;
+        r->at += rgi_utf8_read(r->p->v + r->at, r->p->v + r->p->n, &code);
+    }
+    return true;
 }
 
-/* Appends the replacement of `old` characters of the piece. Its characters stand for those of the
- * piece one by one, and the last of them for all that are left on the other side. If nothing is
- * left of the beginning of a piece, the next characters stand for it, as in Hugging Face's
- * tokenizers. */
+/* Adds a character that replaces one of the piece, or comes in addition. */
+static bool put_character(charsmap_run *r, uint32_t code, bool more) {
+    if (!put_last(r))
+        return false;
+    r->code = code;
+    r->change = more;
+    r->any = true;
+    return true;
+}
+
+/* Adds the replacement of `old` characters of the piece. Its characters stand for those of the
+ * piece one by one. If these are more, the last character before stands for what is left; if there
+ * is none, the next characters stand for it, as in Hugging Face's tokenizers. */
 static bool put_replacement(charsmap_run *r, const char *text, size_t old) {
     const char *end = text + strlen(text);
     while (text < end) {
         uint32_t code = 0;
         text += rgi_utf8_read(text, end, &code);
-        size_t at = old > 0 || r->at == 0 ? r->at : r->at - 1;
-        if (!rgi_aligned_put(r->to, code, r->p, at))
+        if (!put_character(r, code, old == 0))
             return false;
-        if (old > 0) {
-            r->at += width_there(r->p, r->at);
-            old--;
-        }
+        old -= old > 0;
     }
-    for (; old > 0 && r->to->n > 0; old--)
-        r->at += width_there(r->p, r->at);
+    r->change -= (int64_t)old;
     return true;
 }
 
@@ -129,14 +143,10 @@ static bool put_cluster(charsmap_run *r, const char *p, size_t n) {
     if (whole)
         return put_replacement(r, whole, characters_in(p, n));
     for (size_t i = 0, wide; i < n; i += wide) {
-        char same[5] = { 0 };
-        uint32_t code;
+        uint32_t code = 0;
         wide = rgi_utf8_read(p + i, p + n, &code);
-        memcpy(same, p + i, wide);
         const char *text = replacement(r->c, p + i, wide);
-        bool ok = text || code != 0 ? put_replacement(r, text ? text : same, 1)
-                                    : rgi_aligned_put(r->to, 0, r->p, r->at++);
-        if (!ok)
+        if (!(text ? put_replacement(r, text, 1) : put_character(r, code, false)))
             return false;
     }
     return true;
@@ -144,11 +154,11 @@ static bool put_cluster(charsmap_run *r, const char *p, size_t n) {
 
 bool rgi_charsmap_apply(const rg_charsmap *c, const rg_unicode *u, rg_aligned *to,
                         const rg_piece *p) {
-    charsmap_run run = { c, to, p, 0 };
+    charsmap_run run = { .c = c, .to = to, .p = p };
     for (size_t i = 0, n; i < p->n; i += n) {
         n = rgi_cluster(u, p->v + i, p->v + p->n);
         if (!put_cluster(&run, p->v + i, n))
             return false;
     }
-    return true;
+    return put_last(&run);
 }

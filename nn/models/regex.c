@@ -41,6 +41,8 @@ static const char *match_times(regex_match *m, const regex_node *set, const char
         p += n;
     if (count < set->least)
         return NULL;
+    if (set->ends)
+        return p;
     for (;;) {
         const char *to = match_at(m, set->next, p);
         if (to || count == set->least || set->possessive || p == begin || m->steps > STEPS_MOST)

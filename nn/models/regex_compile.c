@@ -424,9 +424,14 @@ bool rgi_regex_compile(rg_regex *r, const rg_unicode *u, const rg_file *f, const
     if (part.least == 0)
         return refuse_pattern(&g, "a match of the empty text, which isn't supported,");
     r->begin = part.entry;
-    for (uint32_t i = 1; i < r->n; i++)
+    for (uint32_t i = 1; i < r->n; i++) {
+        uint32_t next = r->nodes[i].next;
+        while (r->nodes[next].kind == NODE_JOIN)
+            next = r->nodes[next].next;
+        r->nodes[i].ends = next == NODE_0_ACCEPTS;
         if (r->nodes[i].kind == NODE_EITHER)
             find_begins(r, i, (uint64_t[2]){ 0 });
+    }
     return true;
 }
 

@@ -25,6 +25,7 @@ typedef struct rg_regex_node {
     node_kind kind;
     uint32_t next, inside;
     bool negated, possessive, begins;
+    bool ends; /* Nothing follows that has to match. */
     uint32_t least, most;
     uint64_t ascii[2], classes[4];
     uint32_t ranges, n_ranges;

@@ -252,6 +252,18 @@ static bool choose_way(const rg_tokenizer *t, batch_way *way, bool pairs, bool s
 
 /* ---- one text ------------------------------------------------------------------------- */
 
+/* Returns the n ids of a row. If they are the text's own, they are copied only once. */
+static rg_tensor *ids_of_row(const rg_encoding_run *e, const batch_way *way, const batch_row *row,
+                             size_t n) {
+    if (n == row->count[0] && n > 0)
+        return rg_from_int64(e->ids.v + row->begin[0], RG_DIMS((int64_t)n));
+    batch_arrays to = { .ids = rgi_scope_alloc(n * sizeof *to.ids) };
+    if (!to.ids)
+        return NULL;
+    put_row(&to, 0, n, e, way, row);
+    return rg_from_int64(to.ids, RG_DIMS((int64_t)n));
+}
+
 static rg_tensor *encode_one(const rg_tokenizer *t, const batch_way *way, const batch_text *texts) {
     RG_SCOPE();
     rg_encoding_run e;
@@ -259,13 +271,8 @@ static rg_tensor *encode_one(const rg_tokenizer *t, const batch_way *way, const 
     size_t n = 0;
     rg_tensor *ids = NULL;
     if (rgi_encoding_begin(&e, t, longest_text(texts, way->texts), false)
-        && encode_rows(&e, way, texts, 1, &row, &n)) {
-        batch_arrays to = { .ids = rgi_scope_alloc(n * sizeof *to.ids) };
-        if (to.ids) {
-            put_row(&to, 0, n, &e, way, row);
-            ids = rg_from_int64(to.ids, RG_DIMS((int64_t)n));
-        }
-    }
+        && encode_rows(&e, way, texts, 1, &row, &n))
+        ids = ids_of_row(&e, way, row, n);
     rgi_encoding_end(&e);
     return ids ? rg_escape(ids) : NULL;
 }

@@ -13,7 +13,7 @@ static const uint8_t packed[] = {
 
 /* gzip writes a header before the deflated bytes. Behind them it writes a checksum and the number
  * of the inflated bytes. */
-enum { GZIP_HEAD = 10, GZIP_TAIL = 8 };
+enum { PACKED_HEAD = 10, PACKED_TAIL = 8 };
 
 /* Hangul syllables decompose and compose by a formula. */
 enum {
@@ -36,7 +36,8 @@ static uint8_t *inflate_tables(const char *op, size_t *n) {
     rg_inflate *inflate = rgi_alloc(sizeof *inflate, RG_MEM_OTHER);
     uint8_t *bytes = inflate ? rgi_alloc(*n, RG_MEM_OTHER) : NULL;
     if (bytes) {
-        rgi_inflate_begin(inflate, &file, GZIP_HEAD, sizeof packed - GZIP_HEAD - GZIP_TAIL, "it");
+        rgi_inflate_begin(inflate, &file, PACKED_HEAD, sizeof packed - PACKED_HEAD - PACKED_TAIL,
+                          "it");
         if (!rgi_inflate_read(inflate, bytes, *n)) {
             rgi_free(bytes, *n, RG_MEM_OTHER);
             bytes = NULL;
