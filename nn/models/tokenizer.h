@@ -16,7 +16,7 @@
  *     models           BPE, WordPiece, Unigram, WordLevel
  *     post-processors  TemplateProcessing, BertProcessing, RobertaProcessing, ByteLevel, Sequence
  *     decoders         ByteLevel, WordPiece, Metaspace, Replace, ByteFallback, Fuse, Strip,
- * Sequence
+ *                      Sequence
  *
  * They are those of BERT, MiniLM, E5, GPT-2, RoBERTa, Llama, Qwen, SmolLM, Gemma, T5 and XLM-R.
  * Regular expressions may have alternatives, groups, (?i:..), lookahead, classes with \p, \s, \d
