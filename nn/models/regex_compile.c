@@ -219,6 +219,17 @@ static void negate(regex_node *set) {
     set->ascii[1] = ~set->ascii[1];
 }
 
+/* Makes \w of the node, or \W. Outside of a class it also matches six characters, such as the
+ * fraction 1/2, as in Onig. */
+static bool make_word(regex_parser *g, uint32_t node, bool negated) {
+    add_property(g->r, node, RG_UNICODE_W, false);
+    bool ok = add_range(g->r, node, 0xB2, 0xB3) && add_range(g->r, node, 0xB9, 0xB9)
+              && add_range(g->r, node, 0xBC, 0xBE);
+    if (ok && negated)
+        negate(&g->r->nodes[node]);
+    return ok;
+}
+
 /* Reads one character or class as a node. */
 static bool parse_set(regex_parser *g, regex_part *part) {
     uint32_t node = add_node(g->r, NODE_SET), c = UINT32_MAX;
@@ -243,6 +254,10 @@ static bool parse_set(regex_parser *g, regex_part *part) {
         if (ok)
             negate(&g->r->nodes[node]);
         return ok;
+    }
+    if (*g->p == '\\' && g->end - g->p > 1 && (g->p[1] | 0x20) == 'w') {
+        g->p += 2;
+        return make_word(g, node, g->p[-1] == 'W');
     }
     return parse_member(g, node, &c) && (c == UINT32_MAX || add_character(g, node, c));
 }

@@ -1,6 +1,8 @@
 /* test_tokenizer_files.c: tokenizers of the kinds of BERT, Llama 3, Llama 2 and T5 encode and
  * decode as Hugging Face's tokenizers do, also pairs and batches. Files that use what regard lacks
  * are refused. tests/exchange/tokenizer_files.py compares many more texts. */
+#include "nn/models/normalizer.h"
+#include "tensor/files/utf8.h"
 #include "tests/golden.h"
 #include "tests/in_turn.h"
 #include "tests/scratch.h"
@@ -76,6 +78,96 @@ static void batch_case(const rg_tokenizer *t, golden_file *f, int64_t length) {
     same("batch", e.attention_mask, v, n);
 }
 
+/* ---- each code point ----------------------------------------------------------------- */
+
+static rg_unicode unicode;
+
+static uint32_t hashed(uint32_t hash, const char *p, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ (unsigned char)p[i]) * 0x01000193;
+    return hash;
+}
+
+/* Sets `steps` to those of the form. Returns their number. */
+static size_t steps_of(const char *form, rg_norm_step steps[2]) {
+    const bool k = strstr(form, "NFK") != NULL, c = form[strlen(form) - 1] == 'C';
+    steps[0] = (rg_norm_step){ .kind = RG_NORM_FORM, .compatible = k, .compose = c };
+    steps[1] = (rg_norm_step){ .kind = RG_NORM_REMOVE, .is = RG_UNICODE_NONSPACING };
+    if (!strcmp(form, "strip_accents"))
+        return 2;
+    if (!strcmp(form, "Lowercase"))
+        steps[0].kind = RG_NORM_LOWER;
+    if (!strcmp(form, "clean_text"))
+        steps[0].kind = RG_NORM_CLEAN;
+    if (!strcmp(form, "chinese"))
+        steps[0].kind = RG_NORM_CHINESE;
+    if (!strcmp(form, "StripAccents"))
+        steps[0] = (rg_norm_step){ .kind = RG_NORM_REMOVE, .is = RG_UNICODE_COMBINING };
+    return 1;
+}
+
+static uint32_t hash_of_form(const char *form) {
+    rg_norm_step steps[2];
+    const size_t n = steps_of(form, steps);
+    rg_norm_room room = { 0 };
+    uint32_t hash = 0x811C9DC5;
+    for (uint32_t code = 0; code < 0x110000; code++) {
+        char text[20], one[5];
+        if (code >= 0xD800 && code < 0xE000)
+            continue;
+        size_t wide = rgi_utf8_write(one, code), length = 2 * wide + 7;
+        memcpy(text, one, wide);
+        memcpy(text + wide, "\u0327\u0301", 4);
+        memcpy(text + wide + 4, one, wide);
+        memcpy(text + 2 * wide + 4, "\u1161", 3);
+        rg_piece p = { text, length, NULL, 0 };
+        ck_each(rgi_normalize(steps, n, &unicode, &room, &p), "%s", rg_error());
+        hash = hashed(code ? hashed(hash, "\n", 1) : hash, p.v, p.n);
+    }
+    rgi_norm_room_free(&room);
+    return hash;
+}
+
+static uint32_t hash_of_class(const char *pattern) {
+    const rg_file f = { .op = "load", .path = "t.json", .fd = -1 };
+    rg_regex r = { 0 };
+    uint32_t hash = 0x811C9DC5;
+    ck_ok(rgi_regex_compile(&r, &unicode, &f, "it", pattern, strlen(pattern)));
+    for (uint32_t code = 0; code < 0x110000; code++) {
+        char one[5];
+        const char *from, *to;
+        if (code >= 0xD800 && code < 0xE000)
+            continue;
+        size_t n = rgi_utf8_write(one, code);
+        rgi_regex_find(&r, one, one + n, &from, &to);
+        hash = hashed(hash, from == one ? "\1" : "\0", 1);
+    }
+    rgi_regex_free(&r);
+    return hash;
+}
+
+START_TEST(test_each_code_point) {
+    golden_file f = golden_open("tokenizers");
+    int cases = 0;
+    ck_assert(rgi_unicode_load(&unicode, "test"));
+    for (char *at; !rg_slow() && (at = golden_case(&f));) {
+        const char *what = golden_word(&at);
+        const bool form = !strcmp(what, "every");
+        int64_t v[1];
+        if (!form && strcmp(what, "class") != 0)
+            continue;
+        const char *name = golden_word(&at);
+        ck_assert_int_eq(golden_integers(&f, ':', v, 1), 1);
+        ck_assert_msg((form ? hash_of_form(name) : hash_of_class(name)) == (uint32_t)v[0], "%s",
+                      name);
+        cases++;
+    }
+    ck_assert(rg_slow() || cases == 27);
+    rgi_unicode_free(&unicode);
+    golden_close(&f);
+}
+END_TEST
+
 START_TEST(test_golden) {
     golden_file f = golden_open("tokenizers");
     rg_tokenizer *t = NULL;
@@ -87,6 +179,8 @@ START_TEST(test_golden) {
             rg_tokenizer_free(t);
             t = rg_tokenizer_from_file(file_path(golden_word(&at)));
             ck_ok(t);
+        } else if (!strcmp(what, "every") || !strcmp(what, "class")) {
+            golden_line(&f);
         } else if (!strcmp(what, "batch")) {
             batch_case(t, &f, golden_integer(&at));
         } else {
@@ -307,5 +401,5 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-RG_TESTS(tokenizer_files, test_golden, test_batches, test_bad_batches, test_bad_files,
-         test_texts_without_tokens, test_denied)
+RG_TESTS(tokenizer_files, test_golden, test_each_code_point, test_batches, test_bad_batches,
+         test_bad_files, test_texts_without_tokens, test_denied)

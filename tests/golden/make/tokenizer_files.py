@@ -8,6 +8,8 @@ tests/golden/files/tokenizers/, and writes what they say into tests/golden/data/
     = batch LENGTH        four of the texts, cut to this length: the length of the rows, the ids,
                           and the attention mask follow
     = decode "TEXT"       the ids that decode to the text without special tokens follow
+    = every FORM          a hash of what the normalizer makes of texts with each code point
+    = class PATTERN       a hash of the code points that the regular expression matches
 """
 import base64
 import json
@@ -168,6 +170,42 @@ def write_cases(f, t):
         numbers(f, [i for e in there for i in e.attention_mask])
 
 
+CODES = [i for i in range(0x110000) if not 0xD800 <= i < 0xE000]
+BERT = {"clean_text": False, "handle_chinese_chars": False, "strip_accents": False,
+        "lowercase": False}
+FORMS = {
+    "NFC": normalizers.NFC(), "NFD": normalizers.NFD(), "NFKC": normalizers.NFKC(),
+    "NFKD": normalizers.NFKD(), "Lowercase": normalizers.Lowercase(),
+    "StripAccents": normalizers.StripAccents(),
+    "clean_text": normalizers.BertNormalizer(**{**BERT, "clean_text": True}),
+    "chinese": normalizers.BertNormalizer(**{**BERT, "handle_chinese_chars": True}),
+    "strip_accents": normalizers.BertNormalizer(**{**BERT, "strip_accents": True}),
+}
+CLASSES = [r"\p{L}", r"\p{Lu}", r"\p{Ll}", r"\p{Lt}", r"\p{Lm}", r"\p{Lo}", r"\p{M}", r"\p{Mn}",
+           r"\p{N}", r"\p{Nd}", r"\p{P}", r"\p{S}", r"\p{Han}", r"\s", r"\d", r"\w",
+           r"[^\s\p{L}\p{N}]", r"(?i:[sk])"]
+
+
+def hashed(data):
+    """Returns the 32 bits of the hash FNV-1a."""
+    h = 0x811C9DC5
+    for b in data:
+        h = (h ^ b) * 0x01000193 & 0xFFFFFFFF
+    return h
+
+
+def write_every(f):
+    for name, form in FORMS.items():
+        f.write(f"= every {name}\n")
+        texts = (form.normalize_str(f"{chr(i)}\u0327\u0301{chr(i)}\u1161") for i in CODES)
+        numbers(f, [hashed("\n".join(texts).encode())])
+    for pattern in CLASSES:
+        split = pre_tokenizers.Split(Regex(pattern), "removed")
+        left = {c for piece, _ in split.pre_tokenize_str("".join(map(chr, CODES))) for c in piece}
+        f.write(f"= class {pattern}\n")
+        numbers(f, [hashed(bytes(chr(i) not in left for i in CODES))])
+
+
 def main():
     os.makedirs(FILES, exist_ok=True)
     with open(os.path.join(HERE, "../data/tokenizers.txt"), "w") as f:
@@ -179,6 +217,7 @@ def main():
                 file.write(json.dumps(json.loads(t.to_str()), ensure_ascii=False) + "\n")
             f.write(f"= file {make.__name__}\n")
             write_cases(f, t)
+        write_every(f)
 
 
 if __name__ == "__main__":

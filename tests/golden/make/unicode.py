@@ -11,7 +11,7 @@ points in ascending order has the differences between them:
 
     classes    the properties of a class, a bit each; its combining class; its kind in clusters
     ranges     the first code point of a range; the class of the code points in it
-    lower      a code point; the code point that it becomes in lower case
+    lower      a code point; its distance to its lower case
     canonical  a code point; how many code points it decomposes into; and then all of these
     compatible the same for compatibility decompositions, where they differ
     composed   the first of two code points; the second; the code point that they compose"""
