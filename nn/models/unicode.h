@@ -82,8 +82,8 @@ typedef struct {
     rg_unicode_column first, second, composed;
 } rg_unicode;
 
-/* Unpacks the tables. `op` is for error messages. Returns false if memory runs out. Then
- * rgi_unicode_free frees what there is. */
+/* Unpacks the tables into *u, which must be all zeros. `op` is for error messages. Returns false if
+ * memory runs out; rgi_unicode_free then frees what there is. */
 bool rgi_unicode_load(rg_unicode *u, const char *op);
 void rgi_unicode_free(rg_unicode *u);
 

@@ -3,6 +3,7 @@
  * and backward, must compute what the step computes, and there must be a text of their loops.
  */
 #include "autograd/export/c_calls.h"
+#include "autograd/export/c_loops.h"
 #include "autograd/replay/lower.h"
 #include "derive.h"
 #include "tests/test.h"
