@@ -179,12 +179,12 @@ static rg_tensor *cosine_scale(rg_tensor *x, int dim) {
     return rg_clamp_min(scale, 1 / (far * far));
 }
 
-/* Returns x expanded to the shape: a view, even if x has that shape. The gradients of its two uses
- * are added in the view's node, and then to the gradient of x, in the same order with a division of
- * x (see cosine_scale) as without one. */
+/* Returns x expanded to the shape. If x has that shape and a history, the result is still a view of
+ * x: the gradients of its two uses are added in the view's node, and then to the gradient of x, in
+ * the same order with a division of x (see cosine_scale) as without one. */
 static rg_tensor *cosine_wide(rg_tensor *x, const rg_tensor *shape) {
-    if (!x)
-        return NULL;
+    if (!x || (rgi_same_shape(x, shape) && (!x->history || rgi_grad_off)))
+        return x;
     rg_dims dims = { .n = shape->ndim };
     memcpy(dims.v, shape->size, sizeof dims.v);
     return rg_expand_dims(x, dims);

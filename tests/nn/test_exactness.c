@@ -219,7 +219,8 @@ static const char *const plain[] = {
  * kernel without the gradient's op. row_norms has the same bits as norm
  * (tests/tensor/test_reduce.c). */
 static const char *const within[] = { "conv_input", "conv_weight", "fold", "interleave",
-                                      "unindex", "unstride", "row_norms", "prelu_grad" };
+                                      "unindex", "unstride", "row_norms", "prelu_grad",
+                                      "bce_slope" };
 
 static bool names(int n, const char *const list[], const char *name) {
     bool found = false;
