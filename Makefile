@@ -455,7 +455,7 @@ $(EXCHANGE): $(BUILD)/%: $(BUILD)/%.o $(STATIC)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 ## exchange   files to and from PyTorch, NumPy, safetensors and transformers, where they are
-exchange: $(EXCHANGE) $(SHARED) $(BUILD)/examples/decoder
+exchange: $(EXCHANGE) $(SHARED) $(BUILD)/examples/decoder $(BUILD)/examples/sentences
 	@tests/exchange/run $(BUILD)
 
 ## notebooks  the five notebooks' twins, to standard output and to build/notebooks/

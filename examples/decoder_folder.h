@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "options.h"
+#include "model_folder.h"
 
 /* ---- the weights ------------------------------------------------------------------ */
 
@@ -37,37 +37,6 @@ static struct {
 } m;
 
 /* ---- config.json ------------------------------------------------------------------ */
-
-/* The texts that `joined` has made. */
-typedef struct kept_text {
-    struct kept_text *before;
-    char v[];
-} kept_text;
-static kept_text *texts;
-
-/* Returns a text that printf would print. It lives as long as the program. */
-static const char *joined(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static const char *joined(const char *format, ...) {
-    char line[4096];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
-    va_end(args);
-    kept_text *t = malloc(sizeof *t + strlen(line) + 1);
-    if (!t)
-        refuse("no memory for a name");
-    t->before = texts;
-    texts = t;
-    return strcpy(t->v, line);
-}
-
-/* Returns the size at this place in a file. Refuses a size that no model has. */
-static int64_t size_in(const rg_json_document *j, const char *at, int64_t otherwise) {
-    int64_t n = rg_json_int(j, at, otherwise);
-    if (n < 1 || n > 1 << 24)
-        refuse("config.json: \"%s\" is %lld, which isn't supported", at + 1, (long long)n);
-    return n;
-}
 
 /* Returns the angles by which one position turns pairs of elements. Newer files have
  * "rope_parameters", older ones "rope_theta" and "rope_scaling". */
@@ -126,52 +95,16 @@ static void read_config(const rg_json_document *j) {
         m.ends = RG_DIMS(rg_json_int(j, "/eos_token_id", -1));
 }
 
-/* An open file of tensors, their names, and which of them have been taken. */
-typedef struct {
-    const char *path;
-    rg_safe_file *file;
-    rg_names names;
-    bool *taken;
-} weights;
-
-static weights open_weights(const char *path) {
-    weights w = { .path = path, .file = rg_safe_open(path) };
-    w.names = rg_safe_keys(w.file);
-    w.taken = calloc((size_t)w.names.n + 1, sizeof *w.taken);
-    return w.taken ? w : (refuse("no memory for names"), w);
-}
-
-/* Closes the file. It must have no tensors but those that were taken. */
-static void close_weights(weights *w) {
-    for (int i = 0; i < w->names.n; i++)
-        if (!w->taken[i] && !strstr(w->names.v[i], "rotary_emb.inv_freq"))
-            refuse("'%s': tensor \"%s\" is none of the model's", w->path, w->names.v[i]);
-    rg_safe_close(w->file);
-    free(w->taken);
-}
-
 /* Reads a tensor, and adds it to a list of n. If the file lacks it, returns RG_NONE if `optional`
  * is true. */
-static rg_tensor *take(weights *w, const char *name, rg_dims shape, bool optional, int *n,
+static rg_tensor *take(weights_file *w, const char *name, rg_dims shape, bool optional, int *n,
                        rg_named **list) {
-    int i = 0;
-    while (i < w->names.n && strcmp(w->names.v[i], name))
-        i++;
-    if (i == w->names.n && optional)
-        return RG_NONE;
-    if (i == w->names.n)
-        refuse("'%s': it lacks tensor \"%s\"", w->path, name);
-    rg_tensor *t = rg_safe_get_tensor(w->file, name);
-    const rg_dims is = rg_shape(t);
-    if (is.n != shape.n || memcmp(is.v, shape.v, (size_t)is.n * sizeof *is.v)
-        || rg_dtype_of(t) == RG_INT64 || rg_dtype_of(t) == RG_BOOL)
-        refuse("'%s': tensor \"%s\" is %s of %s, which doesn't fit to config.json", w->path, name,
-               rg_repr_shape(t), rg_dtype_name(rg_dtype_of(t)));
-    w->taken[i] = true;
+    rg_tensor *t = read_weight(w, name, shape, optional);
+    if (t == RG_NONE)
+        return t;
     *list = realloc(*list, ((size_t)*n + 1) * sizeof **list);
     if (!*list)
         refuse("no memory for tensors");
-    t = rg_to(t, RG_FLOAT32);
     (*list)[(*n)++] = (rg_named){ name, t };
     return t;
 }
@@ -186,11 +119,11 @@ static rg_dims linear_shape(int which) {
     return RG_DIMS(rows[which], columns[which]);
 }
 
-static rg_tensor *take_weight(weights *w, const char *name, rg_dims shape, bool optional) {
+static rg_tensor *take_weight(weights_file *w, const char *name, rg_dims shape, bool optional) {
     return take(w, name, shape, optional, &m.n, &m.all);
 }
 
-static void read_layer(weights *w, const rg_json_document *j, int i) {
+static void read_layer(weights_file *w, const rg_json_document *j, int i) {
     m.layer = realloc(m.layer, ((size_t)i + 1) * sizeof *m.layer);
     if (!m.layer)
         refuse("no memory for layers");
@@ -222,7 +155,7 @@ static void read_folder(const char *folder) {
     read_config(j);
     const char *path = joined("%s/model.safetensors.index.json", folder);
     struct stat s;
-    weights w = open_weights(stat(path, &s) ? joined("%s/model.safetensors", folder) : path);
+    weights_file w = open_weights(stat(path, &s) ? joined("%s/model.safetensors", folder) : path);
     const rg_dims embed = RG_DIMS(m.vocab, m.dim);
     m.embed = take_weight(&w, "model.embed_tokens.weight", embed, false);
     for (int i = 0; i < m.layers; i++)
@@ -279,7 +212,7 @@ static void read_adapter(const char *folder, int64_t *rank, double *alpha) {
     *rank = size_in(j, "/r", 0);
     *alpha = rg_json_float(j, "/lora_alpha", 0);
     m.scale = *alpha / (double)*rank;
-    weights w = open_weights(joined("%s/adapter_model.safetensors", folder));
+    weights_file w = open_weights(joined("%s/adapter_model.safetensors", folder));
     for (int i = 0; i < m.layers; i++)
         for (int k = 0; k < LINEARS; k++) {
             linear *l = &m.layer[i].linear[k];
