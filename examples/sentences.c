@@ -76,17 +76,30 @@ static rg_tensor *mean_of(rg_tensor *x, rg_tensor *mask) {
                   rg_clamp_min(rg_sum_dim(weights, 1, false), 1e-9));
 }
 
+/* Returns the indices of the texts, those of short texts first. Texts of about the same length need
+ * little padding in a batch. */
+static rg_tensor *order_of(rg_names texts) {
+    rg_tensor *lengths = rg_zeros_dims(RG_DIMS(texts.n), RG_INT64);
+    for (int i = 0; i < texts.n; i++)
+        rg_data_as(int64_t, lengths)[i] = (int64_t)strlen(texts.v[i]);
+    return rg_argsort(lengths, 0, false);
+}
+
 /* Returns one vector of length 1 for each text: (texts, dim). */
 static rg_tensor *vectors_of(const rg_tokenizer *t, rg_names texts) {
     RG_SCOPE();
     RG_NO_GRAD();
-    rg_tensor *all = rg_empty(texts.n, m.dim);
+    rg_tensor *all = rg_zeros(texts.n, m.dim), *order = order_of(texts);
     RG_FOR (int64_t i = 0; i < texts.n; i += batch_size) {
         const int n = (int)(texts.n - i < batch_size ? texts.n - i : batch_size);
-        const rg_encoding e = encoding_of(t, (rg_names){ n, texts.v + i });
+        rg_tensor *which = rg_narrow(order, 0, i, n);
+        const char *some[n];
+        for (int k = 0; k < n; k++)
+            some[k] = texts.v[(int64_t)rg_at(which, k)];
+        const rg_encoding e = encoding_of(t, (rg_names){ n, some });
         rg_tensor *x = encode(e);
         x = m.by_first ? rg_select(x, 1, 0) : mean_of(x, e.attention_mask);
-        rg_copy_(rg_narrow(all, 0, i, n), rg_normalize(x, 2, 1, 1e-12));
+        rg_index_copy_(all, 0, which, rg_normalize(x, 2, 1, 1e-12));
     }
     return rg_escape(all);
 }
