@@ -28,22 +28,11 @@ bool rgi_loss_check_reduction(const char *name, rg_reduction how) {
     return true;
 }
 
-/* If t is a 0-d tensor with another dtype than `other`, expands it to the shape of `other`. It then
- * counts like any other tensor when the two dtypes are promoted. */
-static void loss_expand(rg_tensor **t, rg_tensor *other) {
-    if ((*t)->ndim == 0 && other->ndim > 0 && (*t)->dtype != other->dtype
-        && !elementwise_is_number(*t))
-        *t = rg_expand_as(*t, other);
-}
-
 /* Warns if x and target have different shapes. They will be broadcast then, which is seldom what
- * the caller wants. In torch they are broadcast before their dtypes are promoted. */
-static void loss_broadcast(const char *name, rg_tensor **given_x, rg_tensor **given_target) {
-    rg_tensor *x = *given_x, *target = *given_target;
+ * the caller wants. */
+static void loss_compares_shapes(const char *name, const rg_tensor *x, const rg_tensor *target) {
     if (RG_LIKELY(rgi_same_shape(x, target)))
         return;
-    loss_expand(given_x, target);
-    loss_expand(given_target, x);
     rgi_warn(name,
              "Using a target size (torch.Size(%s)) that is different to the input size "
              "(torch.Size(%s)). This will likely lead to incorrect results due to broadcasting. "
@@ -176,6 +165,26 @@ bool rgi_loss_fused(const rg_step *s, rg_tensor *gin[], k_loss_kind kind) {
                   loss_scale(a, gin[0]));
 }
 
+/* ---- losses of a tensor without dims and one with dims ------------------------- */
+
+/* Returns whether x and target have different dtypes, and one of them has no dims and isn't a
+ * number. Torch expands it before it promotes the dtypes, so that it counts like any other. */
+static bool loss_expands(const rg_tensor *x, const rg_tensor *target) {
+    return x->dtype != target->dtype && (x->ndim == 0) != (target->ndim == 0)
+           && !elementwise_is_number(x->ndim ? target : x);
+}
+
+/* Calls the loss with expanded operands. */
+static rg_tensor *loss_of_expanded(rg_tensor *(*loss)(rg_tensor *, rg_tensor *, rg_loss_options),
+                                   rg_tensor *x, rg_tensor *target, rg_loss_options o) {
+    RG_SCOPE();
+    if (x->ndim == 0)
+        x = rg_expand_as(x, target);
+    else
+        target = rg_expand_as(target, x);
+    return rg_escape(loss(x, target, o));
+}
+
 /* ---- losses that measure the distance of x from t ------------------------------ */
 
 #define DISTANCE_SAMPLES(c)                                                                    \
@@ -228,7 +237,9 @@ RG_OP(mse_loss, .doc = "(x - t)^2", .node = "MseLossBackward0", .n_in = 2, RG_WI
 rg_tensor *rg_mse_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!rgi_loss_check("mse_loss", x, target, &o))
         return NULL;
-    loss_broadcast("mse_loss", &x, &target);
+    loss_compares_shapes("mse_loss", x, target);
+    if (loss_expands(x, target))
+        return loss_of_expanded(rg_mse_loss_with, x, target, o);
     if (rgi_is_none(o.weight))
         return distance_apply(&rg_op_mse_loss, x, target, o.reduction, 0);
     return RG_COMPOSITE("mse_loss", loss_weighted("mse_loss", rg_pow(rg_sub(x, target), 2),
@@ -240,7 +251,9 @@ rg_tensor *rg_mse_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) 
 rg_tensor *rg_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!rgi_loss_check("l1_loss", x, target, &o))
         return NULL;
-    loss_broadcast("l1_loss", &x, &target);
+    loss_compares_shapes("l1_loss", x, target);
+    if (loss_expands(x, target))
+        return loss_of_expanded(rg_l1_loss_with, x, target, o);
     return RG_COMPOSITE("l1_loss", loss_weighted("l1_loss", rg_abs(rg_sub(x, target)), o.weight,
                                                  o.reduction, true));
 }
@@ -279,7 +292,9 @@ rg_tensor *rg_smooth_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_optio
         return NULL;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !rgi_is_none(o.weight), "smooth_l1_loss",
                   "smooth_l1_loss() got an unexpected keyword argument 'weight'");
-    loss_broadcast("smooth_l1_loss", &x, &target);
+    loss_compares_shapes("smooth_l1_loss", x, target);
+    if (loss_expands(x, target))
+        return loss_of_expanded(rg_smooth_l1_loss_with, x, target, o);
     RG_FAIL_IF(!(o.beta >= 0), "smooth_l1_loss",
                "smooth_l1_loss does not support negative values for beta.");
     RG_AS("smooth_l1_loss");
@@ -320,7 +335,7 @@ RG_OP(huber_loss, .doc = "|d| <= delta ? d^2 / 2 : delta (|d| - delta / 2)",
 rg_tensor *rg_huber_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
     if (!rgi_loss_check("huber_loss", x, target, &o))
         return NULL;
-    loss_broadcast("huber_loss", &x, &target);
+    loss_compares_shapes("huber_loss", x, target);
     RG_FAIL_IF(!(o.delta > 0), "huber_loss",
                "huber_loss does not support non-positive values for delta.");
     if (!rgi_want_cast("huber_loss", rgi_is_float(x->dtype) || !rgi_is_float(target->dtype),

@@ -1107,7 +1107,8 @@ static bool calls_others(const char *name) {
                                           "gradcheck",     "orders",         "options",
                                           "scopes",        "call_list",      "call_with",
                                           "set_grad",      "function_apply", "jacrev",
-                                          "checkpoint",    "replays_run" };
+                                          "checkpoint",    "replays_run",
+                                          "functional_call_list" };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (!strcmp(name, others[i]))
             return true;
