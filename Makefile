@@ -53,7 +53,7 @@ STATIC   := $(BUILD)/libregard.a
 SHARED   := $(BUILD)/libregard.so
 # A program that was linked with one version runs with every later one that has the same first
 # number, which stands in the shared library's name and in its symbols' version.
-VERSION  := $(shell sed -n 's/^.define RG_VERSION "\(.*\)"/\1/p' tensor/tensor.h)
+VERSION  := $(shell sed -n 's/^.define RG_VERSION *"\(.*\)"/\1/p' tensor/tensor.h)
 MAJOR    := $(firstword $(subst ., ,$(VERSION)))
 
 # nn/parallel/ is a library of its own, for many processes: on MPI where that is found, and else of

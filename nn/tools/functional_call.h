@@ -27,7 +27,6 @@ rg_tensor *rg_functional_call_list(void *m, rg_named_list values, rg_list inputs
 
 /* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */
 
-#define rg_functional_call_list(m, values, inputs) \
-    rg_functional_call_list(RG_A_MODULE_(m), values, inputs)
+#define rg_functional_call_list(m, ...) rg_functional_call_list(RG_A_MODULE_(m), __VA_ARGS__)
 
 RG_PUBLIC_END
