@@ -244,14 +244,14 @@ static head *read_head(lesson *l) {
     return h;
 }
 
-static void print_labels(const rg_tokenizer *t, head *h, lesson *l, rg_names lines) {
+static void print_labels(const rg_tokenizer *t, head *h, lesson l, rg_names lines) {
     RG_NO_GRAD();
-    l->texts = (const char **)lines.v;
+    l.texts = (const char **)lines.v;
     RG_FOR (int64_t i = 0; i < lines.n; i += batch_size) {
         const int64_t end = i + batch_size < lines.n ? i + batch_size : lines.n;
-        rg_tensor *guess = rg_argmax_dim(scores_of(t, h, l, rg_arange_step(i, end, 1)), 1, false);
+        rg_tensor *guess = rg_argmax_dim(scores_of(t, h, &l, rg_arange_step(i, end, 1)), 1, false);
         for (int64_t k = i; k < end; k++)
-            printf("%s\t%s\n", l->labels[(int64_t)rg_at(guess, k - i)], lines.v[k]);
+            printf("%s\t%s\n", l.labels[(int64_t)rg_at(guess, k - i)], lines.v[k]);
     }
 }
 
@@ -276,7 +276,7 @@ int main(int argc, char *argv[]) {
     if (argc == first + 2) {
         const rg_names lines = rg_load_lines(argv[first + 1]);
         if (h)
-            print_labels(t, h, &l, lines);
+            print_labels(t, h, l, lines);
         if (*question || *vectors_file) {
             rg_tensor *vectors = vectors_of(t, lines);
             if (*vectors_file)
@@ -285,6 +285,9 @@ int main(int argc, char *argv[]) {
                 print_nearest(t, lines, vectors);
         }
     }
+    free(l.texts);
+    free(l.labels);
+    free(l.label);
     rg_module_free(h);
     rg_tokenizer_free(t);
 }
