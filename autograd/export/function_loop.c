@@ -6,6 +6,7 @@
 #include "tensor/error.h"
 #include "tensor/handle.h"
 #include "tensor/kernels/trace.h"
+#include "tensor/observer.h"
 #include "tensor/shape.h"
 
 enum { MOST_TENSORS = 16, MOST_NUMBERS = 16 };
@@ -54,10 +55,13 @@ bool (rg_run_function_loop)(const rg_function_loop *loop, rg_list tensors, rg_di
     const double none = 0;
     if (!rgi_given(loop, run_name, "a loop") || !rgi_given_list(tensors.n, tensors.v, run_name))
         return false;
+    RG_FAIL_VALUE_IF(n.n < 0 || n.n > RG_MAX_DIMS, run_name, "got a list of %d whole numbers", n.n);
     RG_FAIL_VALUE_IF(tensors.n > MOST_TENSORS || count < 0 || count > MOST_NUMBERS, run_name,
                      "takes up to %d tensors and up to %d numbers, but got %d and %lld",
                      MOST_TENSORS, MOST_NUMBERS, tensors.n, (long long)count);
     if ((count && !rgi_given(x, run_name, "numbers")) || !find_addresses(loop, tensors, addresses))
+        return false;
+    if (!rgi_may_do_once(run_name))
         return false;
     const k_own_call call = { loop->run, loop->name, loop->text, tensors.n, n.n, (int)count };
     k_run_own(&call, addresses, n.v, count ? x : &none);

@@ -112,7 +112,9 @@ void *rg_function_state(rg_function_context *ctx);
  *             to[i] = from[i] + (i % n[1] ? x[0] * to[i - 1] : 0);
  *     })
  *
- * Forward or backward then runs it on contiguous tensors, whole numbers, and numbers:
+ * Forward or backward then runs it on contiguous tensors, whole numbers, and numbers. The loop may
+ * write to tensors that this function has made, and to no others, since writes aren't counted. A
+ * step that is recorded can't run it outside of an op:
  *
  *     rg_run_function_loop(&echo_rows, RG_LIST(y, from), RG_DIMS(rg_numel(y), rg_size(y, -1)),
  *                          1, &args->decay);

@@ -8,6 +8,7 @@
 #include "autograd/ops/ops.h"
 #include "tensor/base.h"
 #include "tensor/error.h"
+#include "tensor/observer.h"
 
 /* Fails and returns false unless t is (batch, heads, n, size), with the dtype, batch, heads and
  * size of `before`, the memory that the cache has already, if it has some. */
@@ -66,7 +67,7 @@ static bool append_given(const rg_kv_cache *c, rg_tensor *keys, rg_tensor *value
 
 rg_keys_values(rg_kv_cache_append)(rg_kv_cache *c, rg_tensor *keys, rg_tensor *values) {
     const rg_keys_values failed = { NULL, NULL };
-    if (!append_given(c, keys, values))
+    if (!rgi_may_do_once("kv_cache_append") || !append_given(c, keys, values))
         return failed;
     RG_AS("kv_cache_append");
     RG_SCOPE();
@@ -99,17 +100,17 @@ rg_keys_values(rg_kv_cache_append)(rg_kv_cache *c, rg_tensor *keys, rg_tensor *v
 
 bool(rg_kv_cache_rewind)(rg_kv_cache *c, int64_t position) {
     static const char op[] = "kv_cache_rewind";
-    if (!rgi_given(c, op, "a cache"))
+    if (!rgi_given(c, op, "a cache") || !rgi_may_do_once(op))
         return false;
     RG_FAIL_VALUE_IF(position < 0 || position > c->position, op,
                      "the position %lld is not from 0 to %lld", (long long)position,
                      (long long)c->position);
-    const int64_t kept = c->length - (c->position - position);
+    const int64_t kept = RG_MAX(c->length - (c->position - position), 0);
     const int64_t needed = c->window ? RG_MIN(position, c->window - 1) : position;
     RG_FAIL_VALUE_IF(
         kept < needed, op,
         "the token at position %lld attends to %lld tokens, of which the cache has %lld",
-        (long long)position, (long long)needed, (long long)RG_MAX(kept, 0));
+        (long long)position, (long long)needed, (long long)kept);
     c->position = position;
     c->length = kept;
     return true;

@@ -35,8 +35,8 @@ typedef struct rg_keys_values {
 } rg_keys_values;
 /* Appends the keys and values of n tokens, (batch, heads, n, size). The size of values may be
  * another than that of keys. Returns those of all tokens to which these n attend, as views of the
- * cache's memory: (batch, heads, length, size). No gradients reach the cache. If the call fails,
- * the cache is as it was. */
+ * cache's memory: (batch, heads, length, size). No gradients reach the cache. A recorded step can't
+ * append. If the call fails, the cache is as it was. */
 rg_keys_values rg_kv_cache_append(rg_kv_cache *c, rg_tensor *keys, rg_tensor *values);
 /* Forgets the tokens from this position on, which can't be above that of the next token. Fails and
  * returns false if the window has left tokens behind to which the token at this position attends.

@@ -34,6 +34,9 @@ static bool logits_given(const char *op, rg_tensor *logits, rg_tensor *previous)
                    && (rg_ndim(previous) != ndim || !rgi_is_index(rg_dtype_of(previous))),
                op, "expected previous of (batch, n) and dtype torch.int64, but got %s and %s",
                rg_repr_shape(previous), rg_dtype_name(rg_dtype_of(previous)));
+    RG_FAIL_VALUE_IF(previous != RG_NONE && ndim == 2 && rg_size(previous, 0) != rg_size(logits, 0),
+                     op, "the batches of logits and of previous differ: %s and %s",
+                     rg_repr_shape(logits), rg_repr_shape(previous));
     return true;
 }
 

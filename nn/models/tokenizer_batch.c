@@ -322,6 +322,7 @@ static bool apply_options(const rg_tokenizer *t, batch_way *way,
 /* Returns the texts of the batch, row by row. The scope owns the list. */
 static batch_text *batch_texts(rg_names texts, rg_names pairs) {
     RG_FAIL_VALUE_IF(texts.n < 0 || (texts.n > 0 && !texts.v), batch_op, "expected texts");
+    RG_FAIL_VALUE_IF(pairs.n < 0 || (pairs.n > 0 && !pairs.v), batch_op, "expected pairs");
     RG_FAIL_VALUE_IF(pairs.v && pairs.n != texts.n, batch_op, "there are %d texts but %d pairs",
                      texts.n, pairs.n);
     const size_t each = pairs.v ? 2 : 1;

@@ -11,10 +11,12 @@
 
 #include <string.h>
 
-/* A field, and the tensor to which it points before the call. */
+/* A field of a module, the tensor to which it points before the call, and the one to which it
+ * points during the call. The field is found again by its name, since it may move. */
 typedef struct swapped {
-    void **place;
-    void *before;
+    rg_module *module;
+    char name[sizeof((rg_entry *)0)->name];
+    rg_tensor *before, *value;
 } swapped;
 
 /* Writes the module's own tensor of each name in `values` to own[]. Fails and returns false if a
@@ -49,13 +51,28 @@ static int swap(rg_named_modules_list modules, int n, rg_tensor *const own[],
             for (int i = 0; i < n && e->kind != RG_ENTRY_CHILD; i++)
                 if (*e->place == own[i]) {
                     if (list) {
-                        list[found] = (swapped){ e->place, *e->place };
+                        list[found] = (swapped){ .module = modules.v[k].module,
+                                                 .before = *e->place,
+                                                 .value = values[i].tensor };
+                        memcpy(list[found].name, e->name, sizeof e->name);
                         *e->place = values[i].tensor;
                     }
                     found++;
                     break;
                 }
     return found;
+}
+
+/* Points the fields to the module's own tensors again. If the call has put another tensor into a
+ * field, it stays there, and the module's own one is released. */
+static void swap_back(int n, const swapped *list) {
+    for (int i = 0; i < n; i++) {
+        const rg_entry *e = rgi_entry_named(list[i].module, list[i].name);
+        if (e && *e->place == list[i].value)
+            *e->place = list[i].before;
+        else
+            rg_drop(list[i].before);
+    }
 }
 
 /* Calls the module while its fields point to the values. */
@@ -68,12 +85,16 @@ static rg_tensor *call_swapped(void *m, rg_named_list values, rg_list inputs) {
         return NULL;
     const int n = swap(modules, values.n, own, values.v, NULL);
     swapped *list = rgi_scope_alloc((size_t)n * sizeof *list);
-    if (!list)
+    const char **users = rgi_scope_alloc((size_t)modules.n * sizeof *users);
+    if (!list || !users)
         return NULL;
     swap(modules, values.n, own, values.v, list);
+    for (int i = 0; i < modules.n; i++)
+        users[i] = rgi_module_begin_use(modules.v[i].module, op);
     rg_tensor *y = rg_call_list(m, inputs);
-    for (int i = 0; i < n; i++)
-        *list[i].place = list[i].before;
+    swap_back(n, list);
+    for (int i = modules.n; i-- > 0;)
+        rgi_module_end_use(modules.v[i].module, users[i]);
     return rg_escape(y);
 }
 

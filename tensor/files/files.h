@@ -64,7 +64,8 @@ typedef struct RG_OPTIONS rg_save_file_options {
      * the path must end with ".safetensors". For model.safetensors the files are then
      * model-00001-of-00003.safetensors and so on, and model.safetensors.index.json, which lists
      * them and is written last. A tensor that has more bytes gets a file of its own. If such a save
-     * fails, some of the files may have been replaced already. */
+     * fails, some of the files may have been replaced already. Files of an earlier save into
+     * another number of files stay in the folder: remove them, or load the path of the last one. */
     int64_t max_shard_size RG_DEFAULT(0);
 } rg_save_file_options;
 /* Writes the tensors to a file. Each is written as a whole, even if some of them share memory.

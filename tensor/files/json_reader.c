@@ -56,7 +56,8 @@ static uint32_t find_part(const rg_json *j, uint32_t of, const char *part, const
     const rg_json_kind kind = j->v[of].kind;
     char *behind;
     const unsigned long long wanted = strtoull(part, &behind, 10);
-    const bool index = *part >= '0' && *part <= '9' && behind == end;
+    const bool index = *part >= '0' && *part <= '9' && behind == end
+                       && (*part != '0' || end == part + 1);
     uint32_t number = 0;
     if (kind != RG_JSON_OBJECT && !(kind == RG_JSON_ARRAY && index))
         return 0;
@@ -75,6 +76,9 @@ static bool find_value(const rg_json_document *j, const char *op, const char *at
     if (!rgi_given(j, op, "a document") || !rgi_given(at, op, "the place of a value"))
         return false;
     RG_FAIL_VALUE_IF(*at && *at != '/', op, "the place \"%s\" doesn't begin with /", RG_SHOWN(at));
+    for (const char *c = strchr(at, '~'); c; c = strchr(c + 1, '~'))
+        RG_FAIL_VALUE_IF(c[1] != '0' && c[1] != '1', op,
+                         "the place \"%s\" has a ~ that isn't ~0 or ~1", RG_SHOWN(at));
     uint32_t found = 0;
     while (*at) {
         const char *end = at + 1 + strcspn(at + 1, "/");

@@ -1679,6 +1679,10 @@ RG_FUNCTION_LOOP(ones, (double), {
 })
 RG_FUNCTION_LOOP(of_bytes, (char), {})
 
+static void run_ones(void *t) {
+    rg_run_function_loop(&ones, RG_LIST((rg_tensor *)t), RG_DIMS(2), 0, NULL);
+}
+
 START_TEST(test_loops_with_a_text) {
     rg_tensor *y = rg_zeros(3), *x = rg_literal([1., 2., 3.]), *m = rg_literal([2, 0, 1]);
     rg_tensor *is_wanted = rg_literal([True, False, True]);
@@ -1717,6 +1721,14 @@ START_TEST(test_loops_with_a_text) {
              "but got 4 and -1");
     ck_fails(rg_run_function_loop(&mixed_rows, all, RG_DIMS(3), 2, NULL), RG_TYPE_ERROR, "NULL");
     ck_fails(rg_run_function_loop(NULL, all, RG_DIMS(3), 2, ab), RG_TYPE_ERROR, "NULL");
+    rg_dims failed = { .n = -1 };
+    ck_fails(rg_run_function_loop(&ones, RG_LIST(d), failed, 0, NULL), RG_VALUE_ERROR,
+             "got a list of -1 whole numbers");
+    failed.n = 9;
+    ck_fails(rg_run_function_loop(&ones, RG_LIST(d), failed, 0, NULL), RG_VALUE_ERROR,
+             "got a list of 9 whole numbers");
+    ck_fails(rg_record(run_ones, d), RG_NOT_IMPLEMENTED,
+             "run_function_loop: can't be part of a recorded step");
     ck_fails(rg_run_function_loop(&ones, RG_LIST(rg_matmul(y, matrix)), RG_DIMS(3), 0, NULL),
              RG_RUNTIME_ERROR, "matmul");
 }

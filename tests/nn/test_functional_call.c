@@ -91,6 +91,49 @@ START_TEST(test_refused) {
 }
 END_TEST
 
+/* ---- modules that a call changes ----------------------------------------------------------- */
+
+typedef struct {
+    rg_module base;
+    rg_linear_module *layer;
+    rg_tensor *buffer;
+    bool replaces_layer;
+} changing;
+
+static rg_tensor *changing_forward(rg_module *module, rg_tensor *input) {
+    changing *m = (changing *)module;
+    if (m->replaces_layer)
+        RG_CHILD(m, layer, rg_nn_linear(2, 2));
+    else
+        RG_BUFFER(m, buffer, rg_add(m->buffer, 1));
+    return rg_add(rg_call(m->layer, input), m->buffer);
+}
+
+static const rg_module_class changing_class = { .name = "Changing",
+                                                .forward = changing_forward };
+
+/* A tensor that the call puts into a field stays there. A module that it replaces can't be freed
+ * meanwhile. */
+START_TEST(test_changes_in_the_call) {
+    changing *m = RG_MODULE(changing, &changing_class);
+    RG_CHILD(m, layer, rg_nn_linear(2, 2));
+    RG_BUFFER(m, buffer, rg_zeros(2));
+    ck_ok(RG_READY(m));
+    rg_tensor *weight = m->layer->weight, *value = rg_full(RG_DIMS(2), 5.);
+    const rg_named values[] = { { "buffer", value }, { "layer.weight", rg_ones(2, 2) } };
+    ck_ok(rg_functional_call(m, ((rg_named_list){ 2, values }), rg_ones(1, 2)));
+    ck_assert(rg_equal(m->buffer, rg_full(RG_DIMS(2), 6.)) && m->layer->weight == weight);
+    ck_assert(rg_equal(value, rg_full(RG_DIMS(2), 5.)));
+    m->replaces_layer = true;
+    rg_linear_module *layer = m->layer;
+    ck_fails(rg_functional_call(m, ((rg_named_list){ 2, values }), rg_ones(1, 2)),
+             RG_RUNTIME_ERROR, "the module can't be freed while functional_call is working on it");
+    ck_assert(layer->weight == weight && rg_equal(m->buffer, rg_full(RG_DIMS(2), 6.)));
+    rg_module_free(layer);
+    rg_module_free(m);
+}
+END_TEST
+
 static rg_tensor *w, *b;
 static bool use(void) {
     const rg_tensor *before = first->weight;
@@ -108,4 +151,5 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-RG_TESTS(functional_call, test_values, test_derivatives, test_refused, test_denied)
+RG_TESTS(functional_call, test_values, test_derivatives, test_refused, test_changes_in_the_call,
+         test_denied)

@@ -118,6 +118,22 @@ START_TEST(test_refused) {
 }
 END_TEST
 
+static void append_to(void *cache) { rg_kv_cache_append(cache, k, v); }
+static void rewind_to_begin(void *cache) { rg_kv_cache_rewind(cache, 0); }
+
+/* A run would neither append nor rewind, so a recorded step can't do it. */
+START_TEST(test_recorded) {
+    rg_kv_cache c = { 0 };
+    k = rg_ones(1, 1, 2, 1);
+    v = rg_ones(1, 1, 2, 1);
+    ck_ok(rg_kv_cache_append(&c, k, v).keys);
+    ck_fails(rg_record(append_to, &c), RG_NOT_IMPLEMENTED, "kv_cache_append: can't be part of a");
+    ck_fails(rg_record(rewind_to_begin, &c), RG_NOT_IMPLEMENTED, "kv_cache_rewind: can't be part");
+    ck_assert_int_eq(c.position, 2);
+    rg_kv_cache_free(&c);
+}
+END_TEST
+
 static bool use(void) {
     rg_kv_cache c = { .window = 20 };
     bool ok = true;
@@ -137,4 +153,5 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-RG_TESTS(kv_cache, test_append, test_rewind, test_attention, test_refused, test_denied)
+RG_TESTS(kv_cache, test_append, test_rewind, test_attention, test_recorded, test_refused,
+         test_denied)

@@ -82,6 +82,8 @@ START_TEST(test_refused) {
              "expected previous of (batch, n) and dtype torch.int64");
     ck_fails(rg_sample_logits(x, .previous = rg_literal([[0], [12]]), .repetition_penalty = 2),
              RG_RUNTIME_ERROR, "sample_logits: index 12 is out of bounds");
+    ck_fails(rg_sample_logits(x, .previous = rg_literal([[0]]), .repetition_penalty = 2),
+             RG_VALUE_ERROR, "the batches of logits and of previous differ");
     ck_fails(rg_sample_logits(NULL), RG_TYPE_ERROR, "sample_logits: expected a tensor");
 }
 END_TEST

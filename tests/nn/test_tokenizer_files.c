@@ -235,6 +235,10 @@ START_TEST(test_bad_batches) {
     ck_fails(rg_tokenizer_encode_batch(t, two).input_ids, RG_TYPE_ERROR, "expected a text");
     ck_fails(rg_tokenizer_encode_batch(t, negative).input_ids, RG_VALUE_ERROR, "expected texts");
     ck_fails(rg_tokenizer_encode_batch(t, nowhere).input_ids, RG_VALUE_ERROR, "expected texts");
+    ck_fails(rg_tokenizer_encode_batch(t, texts, .pairs = negative).input_ids, RG_VALUE_ERROR,
+             "expected pairs");
+    ck_fails(rg_tokenizer_encode_batch(t, texts, .pairs = nowhere).input_ids, RG_VALUE_ERROR,
+             "expected pairs");
     ck_fails(rg_tokenizer_encode_batch(t, wrong).input_ids, RG_VALUE_ERROR,
              "tokenizer_encode_batch: the text is no UTF-8 at byte 1");
     ck_fails(rg_tokenizer_encode_batch(t, texts, .pairs = two).input_ids, RG_VALUE_ERROR,

@@ -45,7 +45,7 @@ END_TEST
 START_TEST(test_missing) {
     static const char *const places[] = {
         "/none/0", "/hidden",         "/hidden_sizes",    "/hidden_size/x",
-        "/no",     "/eos_token_id/3", "/eos_token_id/-1", "/a/b~c",
+        "/no",     "/eos_token_id/3", "/eos_token_id/-1", "/eos_token_id/01",
         "/no/no",  "/eos_token_id/",  "/eos_token_id/1x", "/x"
     };
     scratch_begin();
@@ -76,6 +76,8 @@ START_TEST(test_refused) {
     ck_fails(rg_json_str(j, "/zero", "a"), RG_IO_ERROR, "is \"a?\", and no string");
     ck_fails(rg_json_int(j, "tied", 1) != -1, RG_VALUE_ERROR,
              "json_int: the place \"tied\" doesn't begin with /");
+    ck_fails(rg_json_int(j, "/a/b~c", 1) != -1, RG_VALUE_ERROR, "has a ~ that isn't ~0 or ~1");
+    ck_fails(rg_json_int(j, "/tied~", 1) != -1, RG_VALUE_ERROR, "has a ~ that isn't ~0 or ~1");
     ck_fails(rg_json_length(NULL, "") != -1, RG_TYPE_ERROR, "json_length: expected a document");
     ck_fails(rg_json_str(j, NULL, "a"), RG_TYPE_ERROR, "json_str: expected the place of a value");
     ck_fails(load("[1, 2"), RG_IO_ERROR, "json_load: '");
