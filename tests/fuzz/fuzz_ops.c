@@ -503,8 +503,10 @@ static bool odd_op_forward(rg_function_context *ctx, rg_tensor *const in[], rg_t
         return rg_fail(RG_VALUE_ERROR, NULL, "no %d", 3);
     const double factor = 2;
     rg_tensor *y = rg_empty_like(in[0]);
-    rg_run_function_loop(any(20) ? &odd_loop : NULL, RG_LIST(y, any(3) ? tensor() : in[0]),
-                         RG_DIMS(any(3)), any(3) - 1, any(5) ? &factor : NULL);
+    rg_tensor *x = any(3) ? tensor() : in[0];
+    const int64_t n = rg_numel(x) < rg_numel(y) ? rg_numel(x) : rg_numel(y);
+    rg_run_function_loop(any(20) ? &odd_loop : NULL, RG_LIST(y, x), RG_DIMS(n > 0 ? n : 0),
+                         any(3) - 1, any(5) ? &factor : NULL);
     rg_mark_non_differentiable(ctx, out[any(3)]);
     if (any(20) == 0)
         rg_saved_tensor(ctx, 0);
