@@ -505,8 +505,10 @@ static bool odd_op_forward(rg_function_context *ctx, rg_tensor *const in[], rg_t
     rg_tensor *y = rg_empty_like(in[0]);
     rg_tensor *x = any(3) ? tensor() : in[0];
     const int64_t n = rg_numel(x) < rg_numel(y) ? rg_numel(x) : rg_numel(y);
-    rg_run_function_loop(any(20) ? &odd_loop : NULL, RG_LIST(y, x), RG_DIMS(n > 0 ? n : 0),
-                         any(3) - 1, any(5) ? &factor : NULL);
+    const int64_t count = any(3) - 1;
+    const rg_function_loop *loop = any(20) ? &odd_loop : NULL;
+    rg_run_function_loop(loop, RG_LIST(y, x), RG_DIMS(n > 0 ? n : 0), count,
+                         any(5) ? &factor : NULL);
     rg_mark_non_differentiable(ctx, out[any(3)]);
     if (any(20) == 0)
         rg_saved_tensor(ctx, 0);
@@ -726,7 +728,8 @@ static const char *any_repr(rg_tensor *t) {
 
 static rg_tensor *does_kv_cache_append(void) {
     rg_kv_cache cache = { .window = any(9) ? (int64_t)any(4) : odd_integer() };
-    const rg_keys_values all = rg_kv_cache_append(any(9) ? &cache : NULL, tensor(), tensor());
+    rg_kv_cache *given = any(9) ? &cache : NULL;
+    const rg_keys_values all = rg_kv_cache_append(given, tensor(), tensor());
     rg_kv_cache_free(&cache);
     return all.keys;
 }
@@ -734,9 +737,9 @@ static rg_tensor *does_kv_cache_append(void) {
 static rg_tensor *does_kv_cache_rewind(void) {
     rg_kv_cache cache = { .window = (int64_t)any(4) };
     rg_tensor *x = rg_ones(1, 1, 5, 2);
-    const bool done = rg_kv_cache_append(&cache, x, x).keys
-                      && rg_kv_cache_rewind(any(9) ? &cache : NULL,
-                                            any(7) ? (int64_t)any(7) : odd_integer());
+    const int64_t position = any(7) ? (int64_t)any(7) : odd_integer();
+    rg_kv_cache *given = any(9) ? &cache : NULL;
+    const bool done = rg_kv_cache_append(&cache, x, x).keys && rg_kv_cache_rewind(given, position);
     rg_kv_cache_free(&cache);
     return done ? RG_NONE : NULL;
 }
