@@ -62,12 +62,7 @@ static rg_tensor *read_frequencies(const rg_json_document *j) {
 
 static void read_config(const rg_json_document *j) {
     static const char *const types[] = { "llama", "qwen2", "qwen3", "gemma" };
-    const char *type = rg_json_str(j, "/model_type", "");
-    bool known = false;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        known |= strcmp(type, types[i]) == 0;
-    if (!known)
-        refuse("config.json: \"model_type\" is \"%s\", which isn't supported", type);
+    const char *type = types[type_in(j, 4, types)];
     m.gemma = strcmp(type, "gemma") == 0;
     m.has_norms = strcmp(type, "qwen3") == 0;
     const char *act = rg_json_str(j, "/hidden_act", m.gemma ? "gelu_pytorch_tanh" : "silu");

@@ -38,12 +38,7 @@ static struct {
 
 static void read_config(const rg_json_document *j) {
     static const char *const types[] = { "bert", "roberta", "xlm-roberta" };
-    const char *type = rg_json_str(j, "/model_type", "");
-    int known = 0;
-    while (known < 3 && strcmp(type, types[known]))
-        known++;
-    if (known == 3)
-        refuse("config.json: \"model_type\" is \"%s\", which isn't supported", type);
+    const int type = type_in(j, 3, types);
     const char *act = rg_json_str(j, "/hidden_act", "gelu");
     m.tanh = strcmp(act, "gelu_new") == 0 || strcmp(act, "gelu_pytorch_tanh") == 0;
     if (!m.tanh && strcmp(act, "gelu"))
@@ -58,7 +53,7 @@ static void read_config(const rg_json_document *j) {
     m.heads = size_in(j, "/num_attention_heads", 0);
     m.eps = rg_json_float(j, "/layer_norm_eps", 1e-12);
     /* In RoBERTa's kind, the positions begin behind the number of the padding token. */
-    m.first_position = known == 0 ? 0 : rg_json_int(j, "/pad_token_id", 1) + 1;
+    m.first_position = type == 0 ? 0 : rg_json_int(j, "/pad_token_id", 1) + 1;
     m.most_tokens = size_in(j, "/max_position_embeddings", 512) - m.first_position;
     if (m.dim % m.heads || m.first_position < 0 || m.most_tokens < 1)
         refuse("config.json: %lld heads of %lld, and %lld tokens from position %lld on, aren't "

@@ -39,6 +39,18 @@ static inline int64_t size_in(const rg_json_document *j, const char *at, int64_t
     return n;
 }
 
+/* Returns the index of config.json's model_type among n types. Refuses a type that isn't one of
+ * them. */
+static inline int type_in(const rg_json_document *j, int n, const char *const types[]) {
+    const char *type = rg_json_str(j, "/model_type", "");
+    int i = 0;
+    while (i < n && strcmp(type, types[i]))
+        i++;
+    if (i == n)
+        refuse("config.json: \"model_type\" is \"%s\", which isn't supported", type);
+    return i;
+}
+
 /* ---- files of weights --------------------------------------------------------------- */
 
 /* An open file of tensors, their names, and which of them have been taken. */

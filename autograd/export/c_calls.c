@@ -164,7 +164,7 @@ static bool differ_by_places(const c_calls *c, const k_traced_call *a, const k_t
  * `last`: calls that differ by the same steps, and that are of one kind if there are kinds. Sets
  * steps[] if the series has more than one call. */
 static size_t series_length(const c_calls *c, size_t first, size_t last,
-                         value_step steps[MOST_VALUES]) {
+                            value_step steps[MOST_VALUES]) {
     const k_trace *t = c->trace;
     value_step next[MOST_VALUES];
     size_t n = 1;

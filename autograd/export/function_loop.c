@@ -2,10 +2,10 @@
  * function_loop.c: runs the loops of users' ops whose text is known, so that a step with such an op
  * can be written as C.
  */
+#include "c_calls.h"
 #include "autograd/tools/function.h"
 #include "tensor/error.h"
 #include "tensor/handle.h"
-#include "tensor/kernels/trace.h"
 #include "tensor/observer.h"
 #include "tensor/shape.h"
 
@@ -16,14 +16,14 @@ static const char run_name[] = "run_function_loop";
 /* Returns the dtype of the elements whose C type is the first name in the list, or RG_NO_DTYPE.
  * Sets *list to what comes behind that name. */
 static rg_dtype next_type(const char **list) {
-#define C_TYPE(NAME, suffix, type, ...) [RG_##NAME] = #type,
-    static const char *const types[] = { RG_DTYPES(C_TYPE, ) };
     const char *name = *list + strspn(*list, "(, ");
     const size_t n = strcspn(name, "), ");
     *list = name + n;
-    for (int dtype = 0; dtype < RG_COUNT(types); dtype++)
-        if (strlen(types[dtype]) == n && strncmp(name, types[dtype], n) == 0)
+    for (int dtype = 0; dtype < RG_DTYPE_COUNT; dtype++) {
+        const char *type = rgi_c_type((rg_dtype)dtype);
+        if (strlen(type) == n && strncmp(name, type, n) == 0)
             return (rg_dtype)dtype;
+    }
     return RG_NO_DTYPE;
 }
 

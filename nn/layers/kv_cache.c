@@ -51,7 +51,7 @@ static void take_memory(rg_tensor *old, rg_tensor *memory) {
         rg_drop(old);
 }
 
-/* Fails and returns false unless the keys and values can be appended. */
+/* Fails and returns false if the cache can't take these keys and values. */
 static bool append_given(const rg_kv_cache *c, rg_tensor *keys, rg_tensor *values) {
     static const char op[] = "kv_cache_append";
     if (!rgi_given(c, op, "a cache") || !rows_given(keys, c->keys)

@@ -53,7 +53,8 @@ static bool add_range(rg_regex *r, uint32_t node, uint32_t first, uint32_t last)
     return true;
 }
 
-/* Adds the characters that have one of the properties, or with `negated` those that have none. */
+/* Adds to a set all characters that have at least one of the properties `is`. If `negated`, adds
+ * all others instead. */
 static void add_property(rg_regex *r, uint32_t node, uint32_t is, bool negated) {
     const rg_unicode *u = r->unicode;
     regex_node *set = &r->nodes[node];

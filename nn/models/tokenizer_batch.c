@@ -10,8 +10,8 @@
 
 #include <string.h>
 
-/* A row of a batch: in the list of all ids, where the one text or the two begin, and how many
- * tokens they have. `n` is the length with special tokens. */
+/* A row of a batch. The tokens of its text number i are count[i] ids from begin[i] on in the list
+ * of all ids. `n` is the number of tokens in the row, special ones included. */
 typedef struct {
     size_t begin[2], count[2], n;
     const char *text[2];

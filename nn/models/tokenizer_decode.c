@@ -215,8 +215,8 @@ static int byte_of(uint32_t code) {
     return itself ? (int)code : -1;
 }
 
-/* Appends to d->raw the bytes for which the characters of a token stand. If one of the characters
- * stands for no byte, appends the token's text as it is. */
+/* Each character of a token in a byte-level vocabulary stands for a byte. Appends these bytes to
+ * d->raw. If one of the characters stands for no byte, appends the token's text as it is. */
 static bool put_bytes(decoding *d, const rg_piece *p) {
     const size_t before = d->raw.n;
     uint32_t code = 0;

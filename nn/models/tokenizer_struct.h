@@ -78,7 +78,7 @@ typedef struct {
 typedef enum { RG_LONGEST_FIRST, RG_ONLY_FIRST, RG_ONLY_SECOND } rg_cut_strategy;
 typedef struct {
     bool given;     /* The file has an object for it. */
-    bool left;      /* Tokens are removed or added on the left, not on the right. */
+    bool left;      /* Tokens are removed or added at the beginning, not at the end. */
     int64_t length; /* The greatest number of tokens, or the number to fill up to. -1 means the
                      * longest row. */
     int64_t multiple, id, type;

@@ -53,7 +53,8 @@ static rg_unicode_column next_column(uint32_t **at) {
     return c;
 }
 
-/* Returns a column whose numbers were packed as differences. */
+/* Returns the next column, whose numbers ascend: the table has the first one, and then the
+ * difference of each number and the one before it. */
 static rg_unicode_column next_ascending(uint32_t **at) {
     rg_unicode_column c = next_column(at);
     for (uint32_t i = 1; i < c.n; i++)

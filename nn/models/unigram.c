@@ -43,7 +43,8 @@ static size_t first_from(const rg_tokenizer *t, size_t low, size_t high, size_t 
     return low;
 }
 
-/* Takes `score` for the way to the offset `to` whose last token is `id`, if it is the best yet. */
+/* Notes a way to the offset `to`, whose last token `id` begins at `from`, unless a way with a score
+ * of at least `score` is known. */
 static void offer(rg_unigram_node *nodes, size_t from, size_t to, uint32_t id, double score) {
     if (!nodes[to].found || score > nodes[to].score)
         nodes[to] = (rg_unigram_node){ score, from, 0, id, true };

@@ -116,10 +116,12 @@ static rg_tensor *orthogonalised(rg_tensor *x, const rg_param_group *g) {
     return x;
 }
 
-/* Returns a contiguous copy of t or, if `turned`, of its transpose. Nothing may keep the transpose,
- * whose header is on the stack. */
-static rg_tensor *muon_copy(rg_tensor *t, bool turned, rg_dtype dtype) {
-    const rg_tensor from = turned ? k_turned(t) : *t;
+/* Returns t in this dtype or, if `turned`, its transpose. The transpose is always copied: its
+ * header is on the stack, so nothing may keep it. */
+static rg_tensor *laid_out(rg_tensor *t, bool turned, rg_dtype dtype) {
+    if (!turned)
+        return rgi_own(rgi_contiguous_copy(t, dtype));
+    const rg_tensor from = k_turned(t);
     rg_tensor *copy = rgi_own(rgi_new_like(&from, dtype));
     if (copy)
         rgi_copy_elements(copy, &from);
@@ -137,10 +139,10 @@ rg_tensor *rgi_muon_update(const rg_param_group *g, const rg_optim_slot *slot,
         return update ? rg_escape(update) : NULL;
     rg_tensor *operands[] = { update, slot->operand[1], slot->operand[2] };
     k_optimizer_step(&k_muon_update, 3, operands, z);
-    rg_tensor *x = muon_copy(update, tall, RG_FLOAT32);
+    rg_tensor *x = laid_out(update, tall, RG_FLOAT32);
     if (!x)
         return NULL;
     divide_by_norm(x, g->eps);
     x = orthogonalised(x, g);
-    return x ? rg_escape(muon_copy(x, tall, slot->param->dtype)) : NULL;
+    return x ? rg_escape(laid_out(x, tall, slot->param->dtype)) : NULL;
 }

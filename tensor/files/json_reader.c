@@ -10,8 +10,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A file that was read. The values point to characters of its text. The scope that owns the
- * document owns the text and the values, too. */
+/* A file that was read. Its values have pointers into its text. One scope owns the document, the
+ * text and the values. */
 struct rg_json_document {
     rg_json json;
     char path[];

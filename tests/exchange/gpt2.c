@@ -13,40 +13,10 @@
  *     ending NUMBERS.. continues several rows until each ends; see the function `ending`
  *     save PATH        writes the model into this folder
  */
-#include "regard.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "lines.h"
 
 static rg_tokenizer *tokenizer;
 static rg_gpt *model;
-
-static int from_digit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
-
-/* Turns hexadecimal digits into bytes, in place. Returns the number of bytes. */
-static int64_t from_hex(char *text) {
-    size_t n = strlen(text) / 2;
-    for (size_t i = 0; i < n; i++)
-        text[i] = (char)(from_digit(text[2 * i]) << 4 | from_digit(text[2 * i + 1]));
-    text[n] = 0;
-    return (int64_t)n;
-}
-
-static void print_hex(const char *text, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        printf("%02x", (unsigned char)text[i]);
-}
-
-/* Returns the numbers of a line as a tensor. */
-static rg_tensor *from_decimals(char *text) {
-    int64_t n = 0, *v = malloc((strlen(text) / 2 + 1) * sizeof *v);
-    for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
-        v[n++] = strtoll(word, NULL, 10);
-    rg_tensor *t = rg_from_int64(v, RG_DIMS(n));
-    free(v);
-    return t;
-}
 
 static bool encode(char *text) {
     int64_t n = from_hex(text);
@@ -132,36 +102,14 @@ static bool ending(char *text) {
     return y;
 }
 
-static const struct {
-    const char *name;
-    bool (*run)(char *text);
-} commands[] = { { "encode", encode },      { "decode", decode },  { "stream", stream },
-                 { "folder", open_folder }, { "file", open_file }, { "model", open_model },
-                 { "save", save_model },    { "logits", logits },  { "greedy", greedy },
-                 { "ending", ending } };
-
-/* Runs one line. If the command fails, the answer is the error. */
-static void run(char *line) {
-    RG_SCOPE();
-    rg_error_clear();
-    line[strcspn(line, "\n")] = 0;
-    char *rest = strchr(line, ' ');
-    if (rest)
-        *rest++ = 0;
-    rest = rest ? rest : line + strlen(line);
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(commands[i].name, line) == 0 && !commands[i].run(rest))
-            printf("error %s", rg_error());
-    printf("\n");
-    fflush(stdout);
-}
+static const command commands[] = { { "encode", encode },   { "decode", decode },
+                                    { "stream", stream },   { "folder", open_folder },
+                                    { "file", open_file },  { "model", open_model },
+                                    { "save", save_model }, { "logits", logits },
+                                    { "greedy", greedy },   { "ending", ending } };
 
 int main(void) {
-    char *line = NULL;
-    size_t room = 0;
-    while (getline(&line, &room, stdin) > 0)
-        run(line);
-    free(line);
+    answer_lines(sizeof commands / sizeof *commands, commands);
     rg_tokenizer_free(tokenizer);
     rg_module_free(model);
 }

@@ -12,43 +12,13 @@
  *                      the elements of the tensors of an encoded batch; with PAIRS, the second half
  *                      of the texts are the second texts
  */
-#include "regard.h"
-
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "lines.h"
 
 static rg_tokenizer *tokenizer;
-
-static int from_digit(char c) { return c <= '9' ? c - '0' : c - 'a' + 10; }
-
-/* Turns hexadecimal digits into bytes, in place. Returns the number of bytes. */
-static int64_t from_hex(char *text) {
-    size_t n = strcmp(text, "-") == 0 ? 0 : strlen(text) / 2;
-    for (size_t i = 0; i < n; i++)
-        text[i] = (char)(from_digit(text[2 * i]) << 4 | from_digit(text[2 * i + 1]));
-    text[n] = 0;
-    return (int64_t)n;
-}
-
-static void print_hex(const char *text, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        printf("%02x", (unsigned char)text[i]);
-}
 
 static void print_numbers(rg_tensor *t) {
     for (int64_t i = 0; t && i < rg_numel(t); i++)
         printf("%lld ", (long long)((int64_t *)rg_data(t))[i]);
-}
-
-/* Returns the numbers of a line as a tensor. */
-static rg_tensor *from_decimals(char *text) {
-    int64_t n = 0, *v = malloc((strlen(text) / 2 + 1) * sizeof *v);
-    for (char *word = strtok(text, " "); word; word = strtok(NULL, " "))
-        v[n++] = strtoll(word, NULL, 10);
-    rg_tensor *t = rg_from_int64(v, RG_DIMS(n));
-    free(v);
-    return t;
 }
 
 static bool file(char *path) {
@@ -129,33 +99,11 @@ static bool batch(char *line) {
     return true;
 }
 
-static const struct {
-    const char *name;
-    bool (*run)(char *text);
-} commands[] = { { "file", file },     { "encode", encode }, { "offsets", offsets },
-                 { "decode", decode }, { "stream", stream }, { "batch", batch } };
-
-/* Runs one line. If the command fails, the answer is the error. */
-static void run(char *line) {
-    RG_SCOPE();
-    rg_error_clear();
-    line[strcspn(line, "\n")] = 0;
-    char *rest = strchr(line, ' ');
-    if (rest)
-        *rest++ = 0;
-    rest = rest ? rest : line + strlen(line);
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++)
-        if (strcmp(commands[i].name, line) == 0 && !commands[i].run(rest))
-            printf("error %s", rg_error());
-    printf("\n");
-    fflush(stdout);
-}
+static const command commands[] = { { "file", file },       { "encode", encode },
+                                    { "offsets", offsets }, { "decode", decode },
+                                    { "stream", stream },   { "batch", batch } };
 
 int main(void) {
-    char *line = NULL;
-    size_t room = 0;
-    while (getline(&line, &room, stdin) > 0)
-        run(line);
-    free(line);
+    answer_lines(sizeof commands / sizeof *commands, commands);
     rg_tokenizer_free(tokenizer);
 }
