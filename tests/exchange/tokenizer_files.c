@@ -84,7 +84,9 @@ static bool batch(char *line) {
         from_hex(word);
     }
     int rows = options[3] ? n / 2 : n;
-    rg_names first = { rows, texts }, pairs = { rows, options[3] ? texts + rows : NULL };
+    rg_names first = { rows, texts }, pairs = { 0 };
+    if (options[3])
+        pairs = (rg_names){ rows, texts + rows };
     rg_encoding e = rg_tokenizer_encode_batch(
         tokenizer, first, .pairs = pairs, .add_special_tokens = options[0] != 0,
         .max_length = options[1], .pad_to = options[2], .return_offsets_mapping = true);
