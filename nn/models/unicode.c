@@ -129,6 +129,7 @@ bool rgi_unicode_load(rg_unicode *u, const char *op) {
 void rgi_unicode_free(rg_unicode *u) {
     rgi_free(u->numbers, u->room * sizeof *u->numbers, RG_MEM_OTHER);
     rgi_free(u->in_block, u->blocks * sizeof *u->in_block, RG_MEM_OTHER);
+    *u = (rg_unicode){ 0 };
 }
 
 /* ---- looking up ----------------------------------------------------------------------- */
