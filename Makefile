@@ -40,7 +40,7 @@ PUBLIC   := regard.h tensor/keywords.h tensor/tensor.h tensor/arguments/argument
             nn/tools/functional_call.h \
             $(addprefix nn/layers/,layers.h losses.h init.h attention.h kv_cache.h positions.h) \
             $(addprefix nn/layers/,transformer.h recurrent.h) \
-            $(addprefix nn/save/,save.h checkpoint.h) \
+            $(addprefix nn/save/,save.h checkpoint.h seal.h) \
             $(addprefix nn/optim/,optim.h optimizer.h clip.h schedule.h averaged_model.h) \
             nn/data/data.h $(addprefix nn/models/,gpt.h sampling.h vocabulary.h batches.h) \
             $(addprefix nn/models/,tokenizer.h gpt_folder.h) \
@@ -368,7 +368,8 @@ SELDOM   += $(patsubst %,nn/layers/%.c,transformer transformer_decoder transform
             $(patsubst %,autograd/ops/%.c,einsum rotary subscript_text tensordot)
 OFTEN    := tensor/text/digits.c $(addprefix nn/optim/,optimizer.c optimizers.c clip.c) \
             $(addprefix nn/models/,batches.c gpt_generate.c sampling.c tokenizer_encode.c bpe.c \
-            regex.c aligned.c normalizer.c pretokenizer.c tokenizer_model.c unigram.c)
+            regex.c aligned.c normalizer.c pretokenizer.c tokenizer_model.c unigram.c) \
+            nn/save/sha256.c
 $(call compiled,$(filter-out $(FASTER) $(OFTEN),$(SELDOM))): override CFLAGS += $(SMALLEST)
 
 # stb_ds, of which this file is made, shifts bytes into the sign bit, and indexes past an array of

@@ -29,6 +29,7 @@
 #include "nn/models/tokenizer.h"
 #include "nn/optim/optim.h"
 #include "nn/save/checkpoint.h"
+#include "nn/save/seal.h"
 #include "nn/report/pictures.h"
 #include "nn/report/progress.h"
 #include "nn/report/report.h"

@@ -10,29 +10,30 @@
 #include <stdatomic.h>
 
 /* Each row has the kind's name in capitals, the article and the name for error messages, and how a
- * program releases such a handle. The way of releasing appears in the error message if a released
- * handle is used. */
+ * program releases such a handle, for the error message about a released one. */
 /* clang-format would indent each row further than the one before. */
 /* clang-format off */
-#define RG_HANDLE_KINDS_(row)                                       \
-    row(GENERATOR, "a ", "generator", "by rg_generator_free")       \
+#define RG_KINDS_OF_FILES_(row)                                     \
     row(SAFE_FILE, "a ", "file", "by rg_safe_close")                \
+    row(TOKENS, "", "tokens", "by rg_tokens_close")                 \
+    row(REPORT, "a ", "report", "by rg_report_end")                 \
+    row(SEAL, "a ", "seal", "by rg_seal_end")
+#define RG_HANDLE_KINDS_(row)                                       \
+    RG_KINDS_OF_FILES_(row)                                         \
+    row(GENERATOR, "a ", "generator", "by rg_generator_free")       \
     row(REPLAY, "a ", "recorded step", "by rg_replay_free")         \
     row(REPLAYS, "", "recorded steps", "by rg_replays_free")        \
     row(MODULE, "a ", "module", "by rg_module_free")                \
     row(OPTIM, "an ", "optimizer", "by rg_optim_free")              \
     row(SCHEDULE, "a ", "schedule", "with its optimizer")           \
-    row(TOKENS, "", "tokens", "by rg_tokens_close")                 \
     row(DATA_LOADER, "a ", "data loader", "by rg_data_loader_free") \
     row(VOCABULARY, "a ", "vocabulary", "by rg_vocabulary_free")    \
-    row(TOKENIZER, "a ", "tokenizer", "by rg_tokenizer_free")       \
-    row(REPORT, "a ", "report", "by rg_report_end")
+    row(TOKENIZER, "a ", "tokenizer", "by rg_tokenizer_free")
 /* clang-format on */
 
 #define RG_HANDLE_KIND_ENUM_(kind, article, name, released) RG_HANDLE_##kind,
-/* The values of rg_handle.kind. The numbers are unlikely to occur elsewhere in memory. None of them
- * may be equal to a state of a tensor: rg_handle.kind and rg_tensor.state have the same offset, so
- * that one read of this place tells handles and tensors apart. */
+/* The values of rg_handle.kind, which are unlikely to occur elsewhere in memory. None may be equal
+ * to a state of a tensor, which has the same offset: one read tells handles and tensors apart. */
 typedef enum rg_handle_kind {
     RG_HANDLE_BEFORE_FIRST = 0x484e4400,
     RG_HANDLE_KINDS_(RG_HANDLE_KIND_ENUM_) RG_HANDLE_BEHIND_LAST
@@ -52,8 +53,7 @@ static inline bool rgi_is_handle(const void *it, rg_handle_kind kind) {
  * `it` is NULL and the thread has an error already, that error stays. Always returns false. */
 bool rgi_refuse_handle(const void *it, const char *op, rg_handle_kind kind) __attribute__((cold));
 
-/* Returns true if `it` is a handle of this kind and hasn't been released; otherwise fails and
- * returns false. */
+/* Returns whether `it` is a handle of this kind and hasn't been released. Fails if not. */
 static inline bool rgi_handle_given(const void *it, const char *op, rg_handle_kind kind) {
     return RG_LIKELY(rgi_is_handle(it, kind)) || rgi_refuse_handle(it, op, kind);
 }

@@ -87,19 +87,8 @@ bool rgi_report_given(const rg_report *r, const char *name, const char *op) {
 }
 
 bool rgi_report_append(rg_report *r, const char *op, rg_text *records) {
-    const char *from = records->v;
-    size_t left = records->failed ? 0 : records->n;
-    bool ok = !records->failed;
-    while (left > 0 && ok) {
-        const ssize_t put = rgi_system.write(r->fd, from, left);
-        if (put < 0 && errno == EINTR)
-            continue;
-        ok = put > 0;
-        if (!ok)
-            rgi_fail_errno(op, put < 0 ? errno : ENOSPC, r->path);
-        from += ok ? put : 0;
-        left -= ok ? (size_t)put : 0;
-    }
+    const bool ok = !records->failed
+                    && rgi_file_append(r->fd, op, r->path, records->v, records->n);
     rgi_text_free(records);
     return ok;
 }

@@ -71,7 +71,7 @@ static rg_named_list number_tensors(const rg_training *run) {
 
 /* ---- saving a checkpoint -------------------------------------------------------------- */
 
-/* The n tensors that are written to the file. `v` has room for all of them. */
+/* The n tensors of a checkpoint. `v` has room for all of them. */
 typedef struct {
     rg_named *v;
     int n;
@@ -106,47 +106,48 @@ static bool add_model(parts_list *all, rg_named_list state) {
     return ok;
 }
 
-static bool write_parts(const char *op, const char *path, const rg_training *run,
-                        const parts_list *all) {
-    rg_metadata_pair pairs[] = {
-        { "format", "pt" }, { kind_key, kind }, { NULL, NULL }, { NULL, NULL }
-    };
-    rg_metadata metadata = { 2, pairs };
-    if (run->optim) {
-        pairs[metadata.n++] = (rg_metadata_pair){ optim_key, rgi_optim_kind(run->optim) };
-        pairs[metadata.n++] = (rg_metadata_pair){ schedules_key,
-                                                  rgi_optim_schedule_kinds(run->optim) };
-    }
-    return rgi_safetensors_write(op, (rg_named_list){ all->n, all->v }, metadata, path);
+rg_named_list rgi_checkpoint_tensors(const rg_training *run) {
+    const rg_named_list failed = { .n = -1 };
+    rg_named_list model = { 0 }, optim = { 0 }, loader = { 0 };
+    if (run->model)
+        model = rg_state_dict(run->model);
+    if (run->optim)
+        optim = rg_optim_state_dict(run->optim);
+    if (run->loader)
+        loader = rg_data_loader_state_dict(run->loader);
+    const rg_named_list numbers = number_tensors(run);
+    rg_tensor *random = rg_generator_state(generator_of(run));
+    if (model.n < 0 || optim.n < 0 || loader.n < 0 || numbers.n < 0)
+        return failed;
+    const int most = model.n + optim.n + run->tensors.n + numbers.n + loader.n + 1;
+    parts_list all = { .v = rgi_scope_alloc((size_t)most * sizeof *all.v) };
+    if (!all.v || !add_model(&all, model))
+        return failed;
+    add_list(&all, OPTIM, optim);
+    add_list(&all, TENSORS, run->tensors);
+    add_list(&all, NUMBERS, numbers);
+    add_list(&all, LOADER, loader);
+    add_part(&all, RANDOM, "", random);
+    return (rg_named_list){ all.n, all.v };
 }
 
 bool rg_save_checkpoint(const char *path, rg_training run) {
     const char *op = "save_checkpoint";
     RG_AS(op);
     RG_SCOPE();
-    rg_named_list model = { 0 }, optim = { 0 }, loader = { 0 };
     if (!rgi_checkpoint_given(&run, op))
         return false;
-    if (run.model)
-        model = rg_state_dict(run.model);
-    if (run.optim)
-        optim = rg_optim_state_dict(run.optim);
-    if (run.loader)
-        loader = rg_data_loader_state_dict(run.loader);
-    const rg_named_list numbers = number_tensors(&run);
-    rg_tensor *random = rg_generator_state(generator_of(&run));
-    if (model.n < 0 || optim.n < 0 || loader.n < 0 || numbers.n < 0)
-        return false;
-    const int most = model.n + optim.n + run.tensors.n + numbers.n + loader.n + 1;
-    parts_list all = { .v = rgi_scope_alloc((size_t)most * sizeof *all.v) };
-    if (!all.v || !add_model(&all, model))
-        return false;
-    add_list(&all, OPTIM, optim);
-    add_list(&all, TENSORS, run.tensors);
-    add_list(&all, NUMBERS, numbers);
-    add_list(&all, LOADER, loader);
-    add_part(&all, RANDOM, "", random);
-    return write_parts(op, path, &run, &all);
+    const rg_named_list all = rgi_checkpoint_tensors(&run);
+    rg_metadata_pair pairs[] = {
+        { "format", "pt" }, { kind_key, kind }, { NULL, NULL }, { NULL, NULL }
+    };
+    rg_metadata metadata = { 2, pairs };
+    if (run.optim) {
+        pairs[metadata.n++] = (rg_metadata_pair){ optim_key, rgi_optim_kind(run.optim) };
+        pairs[metadata.n++] = (rg_metadata_pair){ schedules_key,
+                                                  rgi_optim_schedule_kinds(run.optim) };
+    }
+    return all.n >= 0 && rgi_safetensors_write(op, all, metadata, path);
 }
 
 /* ---- loading a checkpoint ------------------------------------------------------------- */

@@ -124,6 +124,23 @@ char *rgi_file_text(const char *op, const char *path, size_t *n) {
     return text;
 }
 
+/* ---- appending to a file ---------------------------------------------------------------- */
+
+bool rgi_file_append(int fd, const char *op, const char *path, const char *from, size_t n) {
+    while (n > 0) {
+        const ssize_t put = rgi_system.write(fd, from, RG_MIN(n, (size_t)1 << 30));
+        if (put < 0 && errno == EINTR)
+            continue;
+        if (put <= 0) {
+            rgi_fail_errno(op, put < 0 ? errno : ENOSPC, path);
+            return false;
+        }
+        from += put;
+        n -= (size_t)put;
+    }
+    return true;
+}
+
 /* ---- writing a new file --------------------------------------------------------------- */
 
 enum { WRITER_BUFFER = 1 << 16 };
@@ -221,19 +238,9 @@ bool rgi_writer_begin(rg_writer *w, const char *op, const char *path) {
     return ok;
 }
 
-/* Writes n bytes, in several calls if the system writes fewer at a time. */
 static void write_all(rg_writer *w, const char *from, size_t n) {
-    while (n > 0 && !w->failed) {
-        ssize_t put = rgi_system.write(w->fd, from, RG_MIN(n, (size_t)1 << 30));
-        if (put < 0 && errno == EINTR)
-            continue;
-        if (put <= 0) {
-            writer_fail(w, put < 0 ? errno : ENOSPC);
-            return;
-        }
-        from += put;
-        n -= (size_t)put;
-    }
+    if (!w->failed)
+        w->failed = !rgi_file_append(w->fd, w->op, w->path, from, n);
 }
 
 static void flush(rg_writer *w) {

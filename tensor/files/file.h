@@ -50,6 +50,13 @@ const char *rgi_shown(const char *name, size_t n, char text[RG_SHOWN_ROOM]);
  * innermost scope owns the result. Returns NULL on failure. */
 char *rgi_file_text(const char *op, const char *path, size_t *n);
 
+/* ---- appending to a file ---------------------------------------------------------------- */
+
+/* Writes n bytes to the end of an open file, in several calls if the system writes fewer at a time.
+ * `path` is for error messages. Returns false on failure; a part of the bytes may then be in the
+ * file. */
+bool rgi_file_append(int fd, const char *op, const char *path, const char *from, size_t n);
+
 /* ---- writing a new file --------------------------------------------------------------- */
 
 /* Removes the temporary files that processes left beside this path when they were killed while

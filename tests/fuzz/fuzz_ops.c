@@ -217,8 +217,10 @@ static const char *text(void) {
     return texts[any(sizeof texts / sizeof texts[0])];
 }
 
-/* Returns a list of up to two texts. */
-static rg_names some_texts(const char *list[2]) {
+/* Returns a list of up to two texts. A call may have two lists, `which` is 0 and 1. */
+static rg_names some_texts(int which) {
+    static const char *lists[2][2];
+    const char **list = lists[which];
     for (int i = 0; i < 2; i++)
         list[i] = any(9) ? text() : NULL;
     return (rg_names){ (int)any(3), any(9) ? list : NULL };
@@ -331,9 +333,9 @@ static rg_avg_pool_options any_avg_pool_options(void) {
 #define MARGIN_OPTIONS(type, k) ARG(50, MARGIN_OPTIONS_(type))
 #define MARGIN_OPTIONS_(type) \
     (type) { .reduction = (rg_reduction)any(5), .margin = odd_number() }
-#define TO_C_OPTIONS ARG(50, TO_C_OPTIONS_)
+#define TO_C_OPTIONS  ARG(50, TO_C_OPTIONS_)
 #define TO_C_OPTIONS_ ((rg_replay_to_c_options){ .name = "step", .output = tensor() })
-#define OPTIONS ARG(50, OPTIONS_)
+#define OPTIONS       ARG(50, OPTIONS_)
 #define OPTIONS_                                                         \
     (rg_backward_options) {                                              \
         .gradient = any(3) ? RG_NONE : tensor(), .retain_graph = any(2), \
@@ -868,10 +870,11 @@ static double odd_lambda(int64_t epoch, void *context) { return context ? 0 : (d
 
 static rg_tensor *made_schedule(rg_schedule_kind kind) {
     rg_optim *o = any(6) ? rg_optim_sgd(rg_parameters(modules[0])) : NULL;
-    const rg_schedule_options q = RG_SCHEDULE_(
-        .step_size = odd_integer(), .gamma = odd_number(), .T_max = odd_integer(),
-        .total_iters = odd_integer(), .max_lr = odd_number(), .total_steps = odd_integer(),
-        .milestones = odd_dims(), .lr_lambda = any(2) ? odd_lambda : NULL);
+    const rg_schedule_options q = RG_SCHEDULE_(.step_size = odd_integer(), .gamma = odd_number(),
+                                               .T_max = odd_integer(), .total_iters = odd_integer(),
+                                               .max_lr = odd_number(), .total_steps = odd_integer(),
+                                               .milestones = odd_dims(),
+                                               .lr_lambda = any(2) ? odd_lambda : NULL);
     bool ok = rg_optim_schedule(o, kind, own_options(kind, q));
     rg_optim_free(o);
     return ok ? RG_NONE : NULL;
@@ -1044,10 +1047,10 @@ static void make_modules(void) {
 #define TENSORS(name, ...)        CALL(name, first_of((rg_##name)(__VA_ARGS__)))
 #define NUMBER(name, ...) \
     CALL(name, (gives = 0, (rg_##name)(__VA_ARGS__), *rg_error_peek() ? NULL : RG_NONE))
-#define SUCCESS(name, ...) CALL(name, (gives = 0, (rg_##name)(__VA_ARGS__)) ? RG_NONE : NULL)
+#define SUCCESS(name, ...)  CALL(name, (gives = 0, (rg_##name)(__VA_ARGS__)) ? RG_NONE : NULL)
 #define ENCODING(name, ...) CALL(name, (rg_##name)(__VA_ARGS__).input_ids)
-#define TEXT(name, ...)    CALL(name, (answer = (rg_##name)(__VA_ARGS__)) ? RG_NONE : NULL)
-#define DOES(name)         CALL(name, does_##name())
+#define TEXT(name, ...)     CALL(name, (answer = (rg_##name)(__VA_ARGS__)) ? RG_NONE : NULL)
+#define DOES(name)          CALL(name, does_##name())
 #include "tests/autograd/golden.def"
 #include "beside.def"
 #include "nn.def"
@@ -1108,12 +1111,11 @@ static const char *after_ending(const char *name) {
 }
 
 static bool calls_others(const char *name) {
-    static const char *const others[] = { "backward_with", "grad_with",      "grad_many",
-                                          "gradcheck",     "orders",         "options",
-                                          "scopes",        "call_list",      "call_with",
-                                          "set_grad",      "function_apply", "jacrev",
-                                          "checkpoint",    "replays_run",
-                                          "functional_call_list" };
+    static const char *const others[] = {
+        "backward_with",  "grad_with", "grad_many",  "gradcheck",   "orders",
+        "options",        "scopes",    "call_list",  "call_with",   "set_grad",
+        "function_apply", "jacrev",    "checkpoint", "replays_run", "functional_call_list"
+    };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (!strcmp(name, others[i]))
             return true;
@@ -1309,8 +1311,7 @@ static void one_call(void) {
         require(y || named(rg_error(), calling), calling, "named otherwise");
         /* An error in making an argument, or inside a module's forward, has another name. */
         const bool own = strncmp(rg_error(), calling, 4) == 0;
-        require(failing || !own || rgi_this.later.count == 0, calling,
-                "one call fails twice");
+        require(failing || !own || rgi_this.later.count == 0, calling, "one call fails twice");
     }
     require(rg_error_code() == RG_OK || well_formed(rg_error()), calling, "a malformed message");
     if (!nested && !unread) {

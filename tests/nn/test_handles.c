@@ -91,6 +91,10 @@ static void *make_REPORT(void) { return rg_report_begin(scratch("a.html")); }
 static bool use_REPORT(void *r) { return rg_report_number(r, "loss", 0, 1); }
 static void release_REPORT(void *r) { rg_report_end(r); }
 
+static void *make_SEAL(void) { return rg_seal_begin(scratch("a.seal")); }
+static bool use_SEAL(void *s) { return rg_seal_hash(s); }
+static void release_SEAL(void *s) { rg_seal_end(s); }
+
 typedef struct {
     void *(*make)(void);
     bool (*use)(void *it);

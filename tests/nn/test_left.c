@@ -34,6 +34,8 @@ static struct {
     rg_safe_file *file;
     const rg_json_document *json;
     rg_report *report;
+    rg_seal *seal;
+    int64_t step; /* The next step to be sealed. */
     FILE *nothing;
     rg_progress progress;
     rg_optim *optim, *lbfgs, *growing;
@@ -103,6 +105,7 @@ static void make_objects(void) {
     o.tokens = rg_tokens_open(scratch("tokens.npy"));
     o.file = rg_safe_open(scratch("saved"));
     o.report = rg_report_begin(scratch("a.html"));
+    o.seal = rg_seal_begin(scratch("a.seal"), .every = 1);
     o.nothing = fopen("/dev/null", "w");
     o.progress = rg_progress_begin(o.nothing, 2);
     ck_assert_msg(o.tokens && o.file && o.plateau && o.loader, "%s", rg_error());
@@ -119,6 +122,7 @@ static void free_objects(void) {
     rg_tokens_close(o.tokens);
     rg_safe_close(o.file);
     rg_report_end(o.report);
+    rg_seal_end(o.seal);
     fclose(o.nothing);
     rg_optim_free(o.optim);
     rg_optim_free(o.lbfgs);

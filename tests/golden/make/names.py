@@ -189,7 +189,8 @@ ABSENT = {
     "regard's own": "dtype_name set_name set_load_limit get_load_limit named_below profile_cost "
     "graph_dot graph_save explain explain_with tie move_places num_parameters keywords_of_call "
     "joint_attention lstm_scan gru_scan rnn_scan transformer_decoder_cache save_checkpoint "
-    "load_checkpoint replay_to_c replay_to_c_with function_args function_state function_check "
+    "load_checkpoint seal_begin seal_begin_with seal_check seal_step seal_hash seal_end "
+    "replay_to_c replay_to_c_with run_function_loop function_args function_state function_check "
     "function_check_with "
     "data_loader_state_dict data_loader_load_state_dict distributed_part distributed_check "
     "distributed_save_checkpoint distributed_load_checkpoint load_lines",
