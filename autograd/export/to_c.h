@@ -35,9 +35,8 @@ typedef struct RG_OPTIONS rg_replay_to_c_options {
 } rg_replay_to_c_options;
 
 /* Writes the recorded step to a file in C99 with extensions that GCC and Clang share. The file
- * computes what rg_replay_run computes in the first instruction set (REGARD_CPU=sse2 on x86-64),
- * bit for bit. It allocates no memory. It calls memcpy and its like, and for a few elementwise
- * functions libm (docs/export.md lists them). It declares
+ * computes what rg_replay_run computes, bit for bit. It allocates no memory. It calls memcpy and
+ * its like, and for a few elementwise functions libm (docs/export.md lists them). It declares
  *
  *     NAME_BYTES                        the size of the memory for parameters and all else
  *     NAME_PARAMETERS                   the size of the parameters, which come first, without gaps

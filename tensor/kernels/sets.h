@@ -61,8 +61,8 @@
  *     K_NAME(k_multiply_add)(sum, a, b)          sum += a * b for one whole vector of floats
  *     K_NAME(k_multiply_add_narrow)(sum, a, b)   sum += a * b for 32 bytes of floats
  *
- * At the end of sets.h all of these macros are undefined, except K_INLINE, K_SUMS_IN_T and the
- * macros for tables below.
+ * At the end of sets.h all of these macros are undefined, except K_INLINE, K_CALLED, K_SUMS_IN_T
+ * and the macros for tables below.
  *
  * To add a set, write a header in sets/, and add the set here to K_EACH_SET and to the includes.
  * (Compilers can also make several versions of a function, by the attribute target_clones. But then
@@ -100,10 +100,8 @@
 #define K_SET_NAME_(set, ...) set,
 enum { K_EACH_SET(K_SET_NAME_) K_SETS, K_DTYPES = RG_DTYPE_COUNT };
 
-/* The instruction set in which loops run; run.c chooses it. All sets give the same bits, except in
- * products of matrices, and in what is computed by them (convolutions, attention, recurrent
- * layers). In these, AVX2 and AVX-512 use fused multiply-adds, and attention may split a sum into
- * as many partial sums as a vector has lanes. */
+/* The instruction set in which loops run; run.c chooses it. All sets give the same bits,
+ * unless products are asked for in less than float32's precision (see bfloat16.c). */
 extern int k_set;
 
 /* Sets k_set to the instruction set whose name is `asked`. NULL or "" asks for `best`, the best set
@@ -265,6 +263,8 @@ void k_not_implemented(const char *name, rg_dtype dtype) __attribute__((cold));
 
 /* K_INLINE begins a function that is inlined into a loop, whatever its size. */
 #define K_INLINE static inline __attribute__((always_inline))
+/* Begins the definition of a function that is long, and called in many places. */
+#define K_CALLED static __attribute__((noinline, unused))
 
 /* K_TYPED(k_is_nan)(x) returns whether x is NaN; it is false for every integer and bool. */
 K_INLINE bool k_is_nan_float(float x) { return x != x; }

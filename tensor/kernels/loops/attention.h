@@ -7,9 +7,10 @@
  */
 K_SUMS_IN_T;
 
-#define SIDE   ATTENTION_SIDE
-#define VECTOR K_NAME(attention_vector)
-#define LANES  ((int)(K_VECTOR_BYTES / sizeof(T)))
+#define SIDE    ATTENTION_SIDE
+#define VECTOR  K_NAME(attention_vector)
+#define LANES   ((int)(K_VECTOR_BYTES / sizeof(T)))
+#define PARTIAL ((int)(64 / sizeof(T)))
 
 typedef T VECTOR __attribute__((vector_size(K_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
 
@@ -326,7 +327,8 @@ static void K_NAME(attention_head_begin)(HEAD *h, char *room) {
 }
 
 /* Computes lost = sum(g * y) - g_lse for each query. The array gv, which isn't in use yet, is
- * scratch memory for a row of y. */
+ * scratch memory for a row of y. In every set the sum is made of as many partial sums as fit into
+ * 64 bytes. */
 static void K_NAME(attention_lost)(HEAD *h) {
     const attention_plan *plan = h->plan;
     const T *g_lse = plan->g_lse ? (const T *)plan->g_lse + h->head * plan->queries : NULL;
@@ -334,12 +336,12 @@ static void K_NAME(attention_lost)(HEAD *h) {
         int64_t y_row;
         const T *y = K_NAME(attention_rows)(&h->y, i, 1, h->gv, &y_row);
         const T *g = h->g_rows + i * h->g_row;
-        VECTOR sums = { 0 };
+        VECTOR sums[64 / K_VECTOR_BYTES] = { 0 };
         T sum = 0;
         for (int64_t j = 0; j < h->wide_v; j += LANES)
-            sums += *(const VECTOR *)(g + j) * *(const VECTOR *)(y + j);
-        for (int lane = 0; lane < LANES; lane++)
-            sum += sums[lane];
+            sums[j % PARTIAL / LANES] += *(const VECTOR *)(g + j) * *(const VECTOR *)(y + j);
+        for (int k = 0; k < PARTIAL; k++)
+            sum += sums[k / LANES][k % LANES];
         h->lost[i] = sum - (g_lse ? g_lse[i] : 0);
     }
 }
@@ -481,3 +483,4 @@ static void K_NAME(attention_backward)(void *context, int64_t begin, int64_t end
 #undef SIDE
 #undef VECTOR
 #undef LANES
+#undef PARTIAL

@@ -1,7 +1,7 @@
 /*
  * sse2.h: SSE2, the instruction set that every x86-64 processor has. Its vectors have 16 bytes, and
- * it lacks fused multiply-add. sets.h includes the header of a set before the functions of that
- * set.
+ * it lacks fused multiply-add, which in_c.h computes by other instructions. sets.h includes the
+ * header of a set before the functions of that set.
  *
  * The header of a set does three things. It defines the set's name and the width of its vectors. It
  * lets the compiler use the set's instructions, up to sets/end.h. It defines the set's operations;
