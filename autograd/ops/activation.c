@@ -80,7 +80,8 @@ static bool hardtanh_shape(rg_call *c) {
 static rg_tensor *hardtanh_rule(const rg_step *s, rg_tensor *g) {
     const double *k = NUMBERS_OF(s);
     rg_tensor *x = rgi_saved(s, 0);
-    return rg_masked_fill(g, rg_logical_or(rg_le(x, k[0]), rg_ge(x, k[1])), 0);
+    rg_tensor *outside = rg_logical_or(rg_le(x, k[0]), rg_ge(x, k[1]));
+    return rgi_flat_in(s, x, rg_masked_fill(g, outside, 0));
 }
 
 RG_OP(hardtanh, .doc = "min(max(x, k0), k1)", RG_NAMED(numbers), .n_in = 1, RG_ELEMENTWISE,
@@ -118,7 +119,7 @@ rg_tensor *rg_relu6_(rg_tensor *x) {
 static rg_tensor *leaky_relu_rule(const rg_step *s, rg_tensor *g) {
     const double *k = NUMBERS_OF(s);
     rg_tensor *x = rgi_saved(s, 0);
-    return rg_where(rg_gt(x, 0), g, rg_mul(g, k[0]));
+    return rgi_flat_in(s, x, rg_where(rg_gt(x, 0), g, rg_mul(g, k[0])));
 }
 
 RG_OP(leaky_relu, .doc = "x > 0 ? x : k0 x", RG_NAMED(numbers), .n_in = 1, RG_ELEMENTWISE,

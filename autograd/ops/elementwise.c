@@ -27,6 +27,10 @@ bool rgi_element_fits(const char *op, const rg_tensor *t, rg_dtype d) {
     return !rgi_is_integer(d) || rgi_whole_fits(op, rgi_load_i64(t->data, t->dtype), d);
 }
 
+rg_tensor *rgi_flat_in(const rg_step *s, rg_tensor *x, rg_tensor *gx) {
+    return s->create_graph ? rg_where(rg_zeros_dims(RG_DIMS(), RG_BOOL), x, gx) : gx;
+}
+
 bool rgi_elementwise_forward(rg_call *c) {
     return k_run_with(c->op->kernel, c->out[0], c->in, NUMBERS_OF(c));
 }

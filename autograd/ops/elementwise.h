@@ -104,6 +104,11 @@ struct numbers_attr {
 /* Computes the output by the op's kernel, to which it passes the numbers of the call. */
 bool rgi_elementwise_forward(rg_call *c);
 
+/* Returns gx. If the graph of gradients is wanted, the result has a history in which the derivative
+ * of gx with respect to `x`, a saved value, is 0, as in torch: so backward gives x zeros, and not
+ * no gradient. */
+rg_tensor *rgi_flat_in(const rg_step *s, rg_tensor *x, rg_tensor *gx);
+
 /* Compute the gradient in one pass of the op's slope kernel over g and the saved value. As in
  * torch, rgi_elementwise_slope gives the gradient g's memory order, and
  * rgi_elementwise_slope_by_value gives it the saved value's memory order. */

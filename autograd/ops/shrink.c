@@ -16,7 +16,8 @@
 static rg_tensor *shrink_rule(const rg_step *s, rg_tensor *g) {
     double bound = NUMBERS_OF(s)[0];
     rg_tensor *x = rgi_saved(s, 0);
-    return rg_masked_fill(g, rg_logical_and(rg_ge(x, -bound), rg_le(x, bound)), 0);
+    rg_tensor *inside = rg_logical_and(rg_ge(x, -bound), rg_le(x, bound));
+    return rgi_flat_in(s, x, rg_masked_fill(g, inside, 0));
 }
 
 RG_OP(hardshrink, .doc = "-k0 <= x <= k0 ? 0 : x", RG_NAMED(numbers), .n_in = 1, RG_ELEMENTWISE,
@@ -66,7 +67,8 @@ static bool threshold_shape(rg_call *c) {
 }
 
 static rg_tensor *threshold_rule(const rg_step *s, rg_tensor *g) {
-    return rg_masked_fill(g, rg_le(rgi_saved(s, 0), NUMBERS_OF(s)[0]), 0);
+    rg_tensor *x = rgi_saved(s, 0);
+    return rgi_flat_in(s, x, rg_masked_fill(g, rg_le(x, NUMBERS_OF(s)[0]), 0));
 }
 
 RG_OP(threshold, .doc = "x <= k0 ? k1 : x", RG_NAMED(numbers), .n_in = 1, RG_ELEMENTWISE,

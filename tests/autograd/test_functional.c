@@ -853,6 +853,29 @@ START_TEST(test_stale_outputs) {
 }
 END_TEST
 
+/* ---- gradients without a slope --------------------------------------------------------- */
+
+static rg_tensor *hardtanh(rg_tensor *x) { return rg_hardtanh(x, -1, 1); }
+static rg_tensor *leaky_relu(rg_tensor *x) { return rg_leaky_relu(x, 0.1); }
+static rg_tensor *hardshrink(rg_tensor *x) { return rg_hardshrink(x, 0.5); }
+static rg_tensor *softshrink(rg_tensor *x) { return rg_softshrink(x, 0.5); }
+static rg_tensor *threshold(rg_tensor *x) { return rg_threshold(x, 0.1, 0); }
+
+/* The gradient of a function that consists of straight lines is constant between the corners. Its
+ * derivative is a tensor of zeros, as in torch, and not absent. */
+START_TEST(test_straight_lines) {
+    rg_tensor *(*const functions[])(rg_tensor *) = { rg_relu,    rg_relu6,   hardtanh, leaky_relu,
+                                                     hardshrink, softshrink, threshold };
+    for (int i = 0; i < RG_COUNT(functions); i++) {
+        rg_tensor *x = rg_requires_grad_(rg_randn(4, 3), true);
+        rg_tensor *g = rg_grad(rg_sum(functions[i](x)), x, .create_graph = true);
+        rg_tensor *second = rg_grad(rg_sum(rg_square(g)), x);
+        ck_ok(second);
+        ck_assert(rg_equal(second, rg_zeros_like(x)));
+    }
+}
+END_TEST
+
 RG_TESTS(functional, test_inference_mode, test_functions_that_read_too_many_inputs,
          test_results_without_slope, test_jacobians_of_nothing, test_dtypes_of_jacobians,
          test_what_derivatives_ask_for, test_jacobians,
@@ -861,4 +884,5 @@ RG_TESTS(functional, test_inference_mode, test_functions_that_read_too_many_inpu
          test_another_use_does_not_count, test_vmap, test_what_vmap_refuses,
          test_one_of_many_examples_fails, test_histories_of_results, test_most_inputs,
          test_most_dims, test_long_stacks, test_memory_denied,
-         test_stale_views, test_stale_value_fills, test_stale_view_is_no_leaf, test_stale_outputs)
+         test_stale_views, test_stale_value_fills, test_stale_view_is_no_leaf, test_stale_outputs,
+         test_straight_lines)
