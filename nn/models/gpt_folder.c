@@ -243,22 +243,29 @@ static bool read_weight(const rg_safetensors *s, const rg_safetensors_entry *e, 
 }
 
 /* Checks the files of a model whose lm_head.weight is tied to wte.weight. They needn't contain
- * lm_head.weight. Fails and returns false if they contain it with other values than
- * wte.weight's. */
+ * lm_head.weight. Fails and returns false if they contain it with other values than wte.weight's.
+ * Reads some rows at a time, since all of them may be a third of the model. */
 static bool check_tied(const rg_shards *w, const rg_gpt *m) {
-    RG_SCOPE();
+    enum { AT_ONCE = 1024 };
     const rg_safetensors *s;
     const rg_safetensors_entry *e = find_weight(w, "lm_head.weight", &s);
-    if (!e)
-        return true;
     rg_tensor *weight = m->lm_head->weight;
-    rg_tensor *head = rg_to(rgi_safetensors_read(s, e), rg_dtype_of(weight));
-    if (!head)
-        return false;
-    if (rg_equal(head, weight))
-        return true;
-    return rgi_file_refuse(&s->file, "tensor \"lm_head.weight\" is another than "
-                                     "\"transformer.wte.weight\", to which config.json ties it");
+    const int64_t rows = e ? rg_size(weight, 0) : 0, columns = rg_size(weight, 1);
+    RG_FOR (int64_t i = 0; i < rows; i += AT_ONCE) {
+        rg_safetensors_entry some = *e;
+        some.shape.v[0] = RG_MIN(AT_ONCE, rows - i);
+        some.numel = some.shape.v[0] * columns;
+        some.begin += (uint64_t)(i * columns) * rgi_foreign[e->type].bytes;
+        rg_tensor *head = rg_to(rgi_safetensors_read(s, &some), rg_dtype_of(weight));
+        rg_tensor *same = rg_narrow(weight, 0, i, some.shape.v[0]);
+        if (!head || !same)
+            return false;
+        if (!rg_equal(head, same))
+            return rgi_file_refuse(&s->file, "tensor \"lm_head.weight\" is another than "
+                                             "\"transformer.wte.weight\", to which config.json "
+                                             "ties it");
+    }
+    return true;
 }
 
 static bool read_weights(const rg_shards *w, rg_gpt *m) {
