@@ -87,7 +87,15 @@ static rg_tensor *mlp(layer *l, rg_tensor *x) {
     return apply(&l->linear[DOWN], rg_mul(gate, apply(&l->linear[UP], x)));
 }
 
-/* Returns the logits after each of the tokens ids, (1, n), the first of which has this position. */
+/* Returns what a layer makes of x. Its scope releases what the layer computes on the way. */
+static rg_tensor *run_layer(layer *l, rg_tensor *x, rg_tensor *cos, rg_tensor *sin, bool cached) {
+    RG_SCOPE();
+    x = rg_add(x, attention(l, norm(x, l->norm), cos, sin, cached));
+    return rg_escape(rg_add(x, mlp(l, norm(x, l->mlp_norm))));
+}
+
+/* Returns what the last layer makes of each of the tokens ids, (1, n), the first of which has this
+ * position: (1, n, dim). */
 static rg_tensor *forward(rg_tensor *ids, int64_t position, bool cached) {
     rg_tensor *x = rg_embedding(ids, m.embed);
     if (m.gemma)
@@ -95,13 +103,13 @@ static rg_tensor *forward(rg_tensor *ids, int64_t position, bool cached) {
     rg_tensor *places = rg_arange_step(position, position + rg_size(ids, 1), 1);
     rg_tensor *angles = rg_outer(rg_to(places, RG_FLOAT32), m.frequencies);
     rg_tensor *cos = rg_cos(angles), *sin = rg_sin(angles);
-    for (int64_t i = 0; i < m.layers; i++) {
-        layer *l = &m.layer[i];
-        x = rg_add(x, attention(l, norm(x, l->norm), cos, sin, cached));
-        x = rg_add(x, mlp(l, norm(x, l->mlp_norm)));
-    }
-    return rg_linear(norm(x, m.norm), m.unembed, RG_NONE);
+    for (int64_t i = 0; i < m.layers; i++)
+        x = run_layer(&m.layer[i], x, cos, sin, cached);
+    return norm(x, m.norm);
 }
+
+/* Returns the logits of the token that comes after each of these. */
+static rg_tensor *logits_after(rg_tensor *x) { return rg_linear(x, m.unembed, RG_NONE); }
 
 /* ---- training -------------------------------------------------------------------- */
 
@@ -138,10 +146,11 @@ static void train(rg_tensor *ids) {
     for (int i = 0; v && i < trained.n; i++)
         v[i] = rg_requires_grad_(trained.v[i].tensor, true);
     rg_optim *adam = rg_optim_adamw(rg_list_of(trained.n, v), .lr = lr);
+    double first = seconds();
     RG_FOR (int64_t i = 0; i < steps; i++) {
         int64_t begin = i * length % n;
         rg_tensor *x = rg_unsqueeze(rg_narrow(ids, 0, begin, length), 0);
-        rg_tensor *logits = rg_flatten(forward(x, 0, false), 0, 1);
+        rg_tensor *logits = logits_after(rg_squeeze_dim(forward(x, 0, false), 0));
         rg_tensor *loss = rg_cross_entropy(logits, rg_narrow(ids, 0, begin + 1, length));
         rg_optim_zero_grad(adam);
         rg_backward(loss);
@@ -149,6 +158,7 @@ static void train(rg_tensor *ids) {
         printf("step %4lld / %4lld | loss %.6f\n", (long long)i + 1, (long long)steps,
                rg_item(loss));
     }
+    printf("%lld steps, %.3f a second\n", (long long)steps, (double)steps / (seconds() - first));
     rg_optim_free(adam);
     free(v);
 }
@@ -193,10 +203,11 @@ static void write_on(const rg_tokenizer *t, rg_tensor *prompt) {
         stream = rg_token_stream_begin(t);
     double begin = seconds();
     RG_FOR (; n < room; n++) {
-        rg_tensor *logits = forward(rg_narrow(ids, 1, read, n - read), read, !uncached);
-        rg_tensor *token = rg_sample_logits(
-            rg_select(logits, 1, -1), .temperature = temperature, .top_k = top_k, .top_p = top_p,
-            .min_p = min_p, .repetition_penalty = penalty, .previous = rg_narrow(ids, 1, 0, n));
+        rg_tensor *x = forward(rg_narrow(ids, 1, read, n - read), read, !uncached);
+        rg_tensor *token =
+            rg_sample_logits(logits_after(rg_select(x, 1, -1)), .temperature = temperature,
+                             .top_k = top_k, .top_p = top_p, .min_p = min_p,
+                             .repetition_penalty = penalty, .previous = rg_narrow(ids, 1, 0, n));
         if (ends_text(rg_item_int(token)))
             break;
         rg_copy_(rg_narrow(ids, 1, n, 1), token);
@@ -245,7 +256,8 @@ int main(int argc, char *argv[]) {
             refuse("the prompt has no tokens");
         if (*logits_file) {
             RG_NO_GRAD();
-            rg_save_npy(rg_squeeze_dim(forward(rg_unsqueeze(prompt, 0), 0, false), 0), logits_file);
+            rg_tensor *x = rg_squeeze_dim(forward(rg_unsqueeze(prompt, 0), 0, false), 0);
+            rg_save_npy(logits_after(x), logits_file);
         }
         write_on(t, prompt);
     }

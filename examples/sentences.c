@@ -46,6 +46,20 @@ static rg_tensor *heads_of(const linear *l, rg_tensor *x) {
     return rg_transpose(rg_unflatten(apply(l, x), 2, RG_DIMS(m.heads, -1)), 1, 2);
 }
 
+/* Returns what a layer makes of x, where each token attends to those that are `seen`. Its scope
+ * releases what the layer computes on the way. */
+static rg_tensor *run_layer(const layer *l, rg_tensor *x, rg_tensor *seen) {
+    RG_SCOPE();
+    rg_tensor *y = rg_scaled_dot_product_attention(heads_of(&l->part[QUERY], x),
+                                                   heads_of(&l->part[KEY], x),
+                                                   heads_of(&l->part[VALUE], x), .attn_mask = seen);
+    y = apply(&l->part[OUT], rg_flatten(rg_transpose(y, 1, 2), 2, 3));
+    x = norm(rg_add(x, y), &l->part[OUT_NORM]);
+    y = apply(&l->part[WIDE], x);
+    y = apply(&l->part[NARROW], m.tanh ? rg_gelu_tanh(y) : rg_gelu(y));
+    return rg_escape(norm(rg_add(x, y), &l->part[LAST_NORM]));
+}
+
 /* Returns what the encoder makes of each token: (texts, tokens, dim). */
 static rg_tensor *encode(rg_encoding e) {
     RG_SCOPE();
@@ -55,17 +69,8 @@ static rg_tensor *encode(rg_encoding e) {
         x = rg_add(x, rg_embedding(e.token_type_ids, m.types));
     x = norm(x, &m.norm);
     rg_tensor *seen = rg_reshape(rg_ne(e.attention_mask, 0), rg_size(x, 0), 1, 1, -1);
-    for (int64_t i = 0; i < m.layers; i++) {
-        const layer *l = &m.layer[i];
-        rg_tensor *y = rg_scaled_dot_product_attention(
-            heads_of(&l->part[QUERY], x), heads_of(&l->part[KEY], x), heads_of(&l->part[VALUE], x),
-            .attn_mask = seen);
-        y = apply(&l->part[OUT], rg_flatten(rg_transpose(y, 1, 2), 2, 3));
-        x = norm(rg_add(x, y), &l->part[OUT_NORM]);
-        y = apply(&l->part[WIDE], x);
-        y = apply(&l->part[NARROW], m.tanh ? rg_gelu_tanh(y) : rg_gelu(y));
-        x = norm(rg_add(x, y), &l->part[LAST_NORM]);
-    }
+    for (int64_t i = 0; i < m.layers; i++)
+        x = run_layer(&m.layer[i], x, seen);
     return rg_escape(x);
 }
 
@@ -278,7 +283,10 @@ int main(int argc, char *argv[]) {
         if (h)
             print_labels(t, h, l, lines);
         if (*question || *vectors_file) {
+            double begin = seconds();
             rg_tensor *vectors = vectors_of(t, lines);
+            fprintf(stderr, "%d sentences, %.1f a second\n", lines.n,
+                    lines.n / (seconds() - begin));
             if (*vectors_file)
                 rg_save_npy(vectors, vectors_file);
             if (*question)

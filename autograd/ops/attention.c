@@ -391,6 +391,22 @@ static rg_tensor *attention_heads(rg_tensor *t, int64_t heads) {
     return rg_reshape_dims(rg_expand_dims(rg_unsqueeze(t, dim + 1), wide), shape);
 }
 
+/* Returns whether the heads of q that share a head of k and v can be the queries of one head, so
+ * that k and v needn't be copied for each of them. That is so if each head has a single query, as
+ * where a model writes one token after the other, and all heads see the same keys. Not while a
+ * graph is recorded: the result would have another node than in torch. */
+static bool attention_is_grouped(const rg_tensor *q, const rg_tensor *k, const rg_tensor *v,
+                                 const rg_attention_options *o) {
+    const rg_tensor *mask = o->attn_mask;
+    if (rg_is_grad_enabled() || o->is_causal || q->ndim != 4 || k->ndim != 4 || v->ndim != 4
+        || q->size[2] != 1 || q->size[0] != k->size[0] || k->size[1] != v->size[1])
+        return false;
+    if (rgi_is_none(mask))
+        return true;
+    return mask->ndim == 4 ? mask->size[1] == 1 && mask->size[2] == 1
+                           : mask->ndim == 2 && mask->size[0] == 1;
+}
+
 /* Returns the given scale or, if it is 0, 1 / sqrt(the size of q's last dim). */
 static double attention_scale(const rg_tensor *q, double given) {
     return given != 0 ? given : 1 / sqrt((double)q->size[q->ndim - 1]);
@@ -416,20 +432,10 @@ static rg_tensor *attention_composed(rg_tensor *q, rg_tensor *k, rg_tensor *v, r
     return rg_matmul(weights, v);
 }
 
-rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_tensor *v,
-                                                rg_attention_options o) {
-    if (!attention_check(q, k, v, &o))
-        return NULL;
-    RG_AS(ATTENTION);
-    RG_SCOPE();
-    if (o.enable_gqa) {
-        if (!attention_check_heads(q, k, v))
-            return NULL;
-        int64_t heads = q->size[q->ndim - 3];
-        k = attention_heads(k, heads);
-        v = attention_heads(v, heads);
-    }
-    if (!k || !v)
+/* Computes attention where q has as many heads as k and v. */
+static rg_tensor *attention_apply(rg_tensor *q, rg_tensor *k, rg_tensor *v,
+                                  rg_attention_options o) {
+    if (!q || !k || !v)
         return NULL;
     double scale = attention_scale(q, o.scale);
     if (!rgi_is_none(o.attn_mask) && rgi_is_bool(o.attn_mask->dtype))
@@ -437,11 +443,33 @@ rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_t
     if (!o.attn_mask)
         return NULL;
     if (!attention_is_plain(q, k, v, &o))
-        return rg_escape(attention_composed(q, k, v, o.attn_mask, scale, &o));
+        return attention_composed(q, k, v, o.attn_mask, scale, &o);
     rg_tensor *mask = rgi_is_none(o.attn_mask) ? RG_NONE : rg_to(o.attn_mask, q->dtype);
     rg_tensor *in[] = { q, k, v, mask };
     rg_tensor *out[2] = { NULL };
     const struct attention_attr a = { { scale, o.is_causal } };
     rgi_apply_outputs(&rg_op_attention, &a, sizeof a, 4, in, out);
-    return rg_escape(out[0]);
+    return out[0];
+}
+
+rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_tensor *v,
+                                                rg_attention_options o) {
+    if (!attention_check(q, k, v, &o))
+        return NULL;
+    RG_AS(ATTENTION);
+    RG_SCOPE();
+    if (!o.enable_gqa)
+        return rg_escape(attention_apply(q, k, v, o));
+    if (!attention_check_heads(q, k, v))
+        return NULL;
+    const rg_dims shape = rg_shape(q);
+    const int64_t heads = shape.v[shape.n - 3];
+    if (attention_is_grouped(q, k, v, &o)) {
+        q = rg_reshape(q, shape.v[0], k->size[1], heads / k->size[1], shape.v[3]);
+        rg_tensor *y = attention_apply(q, k, v, o);
+        return rg_escape(rg_reshape(y, shape.v[0], heads, 1, v->size[3]));
+    }
+    k = attention_heads(k, heads);
+    v = attention_heads(v, heads);
+    return rg_escape(attention_apply(q, k, v, o));
 }

@@ -639,7 +639,37 @@ START_TEST(test_nan_scores) {
 }
 END_TEST
 
+/* Where heads share keys, and each has one query, the result is that of keys copied for each head.
+ * The shared ones, such as a cache's, aren't copied: this takes less memory than they do. */
+START_TEST(test_shared_heads) {
+    rg_manual_seed(3);
+    const int64_t groups[] = { 1, 2, 3, 6 };
+    for (int i = 0; i < 4 * 3; i++) {
+        RG_SCOPE();
+        RG_NO_GRAD();
+        const int64_t heads = groups[i / 3], n = 3000;
+        rg_tensor *q = rg_transpose(rg_randn(2, 1, 6, 8), 1, 2);
+        rg_tensor *k = rg_narrow(rg_randn(2, heads, n + 5, 8), 2, 0, n),
+                  *v = rg_randn(2, heads, n, 8);
+        rg_tensor *const masks[] = { RG_NONE, rg_gt(rg_randn(2, 1, 1, n), 0), rg_randn(1, n) };
+        rg_tensor *mask = masks[i % 3];
+        rg_memory_reset_peak();
+        const int64_t before = rg_memory_stats().now;
+        rg_tensor *y = rg_scaled_dot_product_attention(q, k, v, .attn_mask = mask,
+                                                       .enable_gqa = true);
+        const int64_t took = rg_memory_stats().peak - before;
+        if (heads < 6)
+            ck_assert_msg(took < 1000000, "%lld bytes", (long long)took);
+        rg_tensor *const each[] = { rg_repeat_interleave(k, 6 / heads, .dim = 1),
+                                    rg_repeat_interleave(v, 6 / heads, .dim = 1) };
+        ck_assert(
+            rg_allclose(y, rg_scaled_dot_product_attention(q, each[0], each[1], .attn_mask = mask),
+                        1e-5, 1e-6));
+    }
+}
+END_TEST
+
 RG_TESTS(attention, test_self_attention, test_multihead_attention, test_unbatched,
          test_the_same_query_and_key, test_what_is_not_looked_at, test_hooks_that_fail,
          test_negative_dropout, test_cache, test_positions, test_frequencies, test_second_order,
-         test_bad_arguments, test_out_of_memory, test_nan_scores)
+         test_bad_arguments, test_out_of_memory, test_nan_scores, test_shared_heads)
