@@ -1,6 +1,6 @@
 /*
  * exchange.h: transposes a 16 x 16 matrix of 32-bit elements that is held in sixteen AVX-512
- * registers.
+ * registers, or an 8 x 8 matrix in eight AVX2 registers.
  */
 #pragma once
 
@@ -38,6 +38,31 @@ K_EXCHANGE_INLINE void k_transpose(k_lanes v[16]) {
     k_exchange(v, 4);
     k_exchange(v, 2);
     k_exchange(v, 1);
+}
+
+typedef int32_t k_half_lanes __attribute__((vector_size(32), aligned(4), may_alias));
+
+/* Transposes a matrix of 8 x 8. First the quarters are exchanged, then each quarter is transposed
+ * in the same way, as AVX2 has it: within halves of registers. */
+static inline __attribute__((always_inline, target("avx2"))) void
+k_transpose_half(k_half_lanes v[8]) {
+    __m256i x[8], y[8];
+    for (int i = 0; i < 4; i++) {
+        x[i] = _mm256_permute2x128_si256((__m256i)v[i], (__m256i)v[i + 4], 0x20);
+        x[i + 4] = _mm256_permute2x128_si256((__m256i)v[i], (__m256i)v[i + 4], 0x31);
+    }
+    for (int i = 0; i < 8; i += 4) {
+        y[i] = _mm256_unpacklo_epi32(x[i], x[i + 1]);
+        y[i + 1] = _mm256_unpackhi_epi32(x[i], x[i + 1]);
+        y[i + 2] = _mm256_unpacklo_epi32(x[i + 2], x[i + 3]);
+        y[i + 3] = _mm256_unpackhi_epi32(x[i + 2], x[i + 3]);
+    }
+    for (int i = 0; i < 8; i += 4) {
+        v[i] = (k_half_lanes)_mm256_unpacklo_epi64(y[i], y[i + 2]);
+        v[i + 1] = (k_half_lanes)_mm256_unpackhi_epi64(y[i], y[i + 2]);
+        v[i + 2] = (k_half_lanes)_mm256_unpacklo_epi64(y[i + 1], y[i + 3]);
+        v[i + 3] = (k_half_lanes)_mm256_unpackhi_epi64(y[i + 1], y[i + 3]);
+    }
 }
 
 #endif

@@ -37,16 +37,27 @@ K_INLINE void K_NAME(matmul_step)(VECTOR *sum, NUMBER x, const NUMBER *b) {
 
 /* ---- packing lines into panels ------------------------------------------------------- */
 
-#ifdef K_SET_IS_AVX512
-/* Transposes sixteen rows of sixteen floats, and multiplies them by scale. */
+/* A vector of floats has as many lanes as a square has rows. */
+#if defined(K_SET_IS_AVX512)
+#define SQUARE           16
+#define SQUARE_ROW       k_lanes
+#define SQUARE_TRANSPOSE k_transpose
+#elif defined(K_SET_IS_AVX2)
+#define SQUARE           8
+#define SQUARE_ROW       k_half_lanes
+#define SQUARE_TRANSPOSE k_transpose_half
+#endif
+
+#ifdef SQUARE
+/* Transposes a square of floats, and multiplies them by scale. */
 K_INLINE void K_NAME(matmul_turn_square)(NUMBER *to, int64_t to_row, const NUMBER *from,
                                          int64_t row, NUMBER scale) {
-    k_lanes v[16];
-    for (int i = 0; i < 16; i++)
-        v[i] = (k_lanes)(scale * *(const VECTOR *)(from + i * row));
-    k_transpose(v);
-    for (int i = 0; i < 16; i++)
-        *(k_lanes *)(to + i * to_row) = v[i];
+    SQUARE_ROW v[SQUARE];
+    for (int i = 0; i < SQUARE; i++)
+        v[i] = (SQUARE_ROW)(scale * *(const VECTOR *)(from + i * row));
+    SQUARE_TRANSPOSE(v);
+    for (int i = 0; i < SQUARE; i++)
+        *(SQUARE_ROW *)(to + i * to_row) = v[i];
 }
 #endif
 
@@ -60,8 +71,8 @@ static void K_NAME(matmul_turn)(void *columns, int64_t to_row, const void *rows,
     const NUMBER scale = K_NAME(matmul_number)(factor);
     for (int64_t j = 0; j < n; j += LANES)
         for (int64_t l = 0; l < k; l += LANES) {
-#ifdef K_SET_IS_AVX512
-            if (LANES == 16 && col == 1 && n - j >= LANES && k - l >= LANES) {
+#ifdef SQUARE
+            if (LANES == SQUARE && col == 1 && n - j >= LANES && k - l >= LANES) {
                 const NUMBER *square = from + j * row + l;
                 K_NAME(matmul_turn_square)(to + l * to_row + j, to_row, square, row, scale);
                 continue;
@@ -380,3 +391,6 @@ static void K_NAME(matmul_product)(const k_product_sizes *z, void *to, const voi
 #undef VECTOR
 #undef LANES
 #undef PANEL
+#undef SQUARE
+#undef SQUARE_ROW
+#undef SQUARE_TRANSPOSE
