@@ -61,6 +61,14 @@ static rg_tensor *converted_copy(rg_tensor *t, rg_dtype dtype) {
     return copy;
 }
 
+/* Returns the dtype to which input i is converted if the common dtype is `dtype`. A number by which
+ * elements of 16 bits are multiplied or divided isn't rounded, as in torch. */
+static rg_dtype dtype_of_input(const rg_op *op, int i, const rg_tensor *t, rg_dtype dtype) {
+    const bool exact = i && t->flags & RG_WEAK
+                       && (RG_IS(op, mul) || RG_IS(op, div) || RG_IS(op, over));
+    return exact ? rgi_computed_in(dtype) : dtype;
+}
+
 /* Converts the inputs for which is_typed returns true to their common dtype: replaces their
  * pointers in in[]. The caller must release each converted[i] that isn't NULL afterwards, also on
  * failure. typed[] is scratch space for n tensors. */
@@ -74,7 +82,7 @@ static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *c
             RG_AS(op->name);
             in[i] = rg_to(in[i], dtype);
         } else {
-            converted[i] = converted_copy(in[i], dtype);
+            converted[i] = converted_copy(in[i], dtype_of_input(op, i, in[i], dtype));
             in[i] = converted[i];
         }
         if (!in[i])
@@ -110,11 +118,12 @@ static inline __attribute__((always_inline)) bool compute_alike(rg_call *c, rg_t
     return rgi_run_alike(c);
 }
 
-/* Calls the op's forward function. The thread's observer is switched off during this call, since it
- * isn't to see the operations that the forward function calls. */
-static inline bool run_forward(rg_call *c) {
+/* Calls the op's forward function or, if it has none, its kernel; if `half`, on float32 copies of
+ * inputs of 16 bits. The thread's observer is switched off during this call, since it isn't to see
+ * the operations that the forward function calls. */
+static inline bool run_forward(rg_call *c, bool half) {
     rg_observer *observer = rgi_set_observer(NULL);
-    bool ok = c->op->forward(c);
+    bool ok = RG_UNLIKELY(half) ? rgi_run_in_float(c) : c->op->forward(c);
     rgi_set_observer(observer);
     return ok;
 }
@@ -182,30 +191,30 @@ static __attribute__((noinline)) bool make_outputs(rg_call *c) {
     return ok;
 }
 
-static inline bool view_input(rg_call *c) {
+static inline bool view_input(rg_call *c, bool half) {
     for (int k = 0; k < c->n_out; k++) {
         c->out[k] = rgi_header_new();
         if (!c->out[k])
             return false;
         c->out[k]->dtype = c->in[0]->dtype;
     }
-    return c->op->view(c);
+    return half && c->op->by_value ? rgi_run_in_float(c) : c->op->view(c);
 }
 
 /* Computes the outputs from the inputs. If `over` isn't NULL, the op has one output; `over` becomes
  * that output if it has the right dtype and shape. */
 static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over, bool alike,
-                                                          bool observed) {
+                                                          bool observed, bool half) {
     const rg_op *op = c->op;
     if (alike && !observed && (!over || over == c->in[0]))
         return compute_alike(c, over);
     if (op->view)
-        return view_input(c);
+        return view_input(c, half);
     bool made = RG_LIKELY(c->n_out == 1) ? make_output(c, over) : make_outputs(c);
     if (!made)
         return false;
-    if (op->forward)
-        return run_forward(c);
+    if (op->forward || half)
+        return run_forward(c, half);
     return k_run_with(op->kernel, c->out[0], c->in, NULL);
 }
 
@@ -228,11 +237,12 @@ static __attribute__((noinline)) bool ask_to_record(const rg_call *c, bool *want
  * all observers allow it. */
 static inline __attribute__((always_inline)) bool compute_and_record(rg_call *c, size_t attr_size,
                                                                      bool wants_grad,
-                                                                     rg_tensor *over, bool alike) {
+                                                                     rg_tensor *over, bool alike,
+                                                                     bool half) {
     if (wants_grad && rgi_is_observed(RG_SEES_RECORDING) && !ask_to_record(c, &wants_grad))
         return false;
     const bool observed = RG_UNLIKELY(rgi_this.observer != NULL);
-    if (!compute(c, wants_grad ? NULL : over, alike, observed))
+    if (!compute(c, wants_grad ? NULL : over, alike, observed, half))
         return false;
     if (RG_UNLIKELY(observed) && !tell_of_call(c, attr_size, alike))
         return false;
@@ -246,8 +256,9 @@ static inline __attribute__((always_inline)) bool compute_and_record(rg_call *c,
 
 /* ---- applying an op ---------------------------------------------------------------- */
 
-/* Applies an op whose inputs must be checked one by one: they may be numbers, be absent, or have
- * different dtypes. in[] must have room for 3 * n tensors: the inputs, converted[] and typed[]. */
+/* Applies an op whose inputs must be checked one by one: they may be numbers, be absent, have
+ * different dtypes, or have elements of 16 bits. in[] must have room for 3 * n tensors: the inputs,
+ * converted[] and typed[]. */
 RG_HOT static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over, rg_tensor *in[],
                                    const rg_span *span) {
     int n = c->n_in;
@@ -256,6 +267,7 @@ RG_HOT static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over
     bool ok = true;
     bool wants_grad = false;
     bool alike = by_kernel(c->op);
+    bool half = false;
     for (int i = 0; i < n; i++) {
         in[i] = c->in[i];
         converted[i] = NULL;
@@ -267,9 +279,13 @@ RG_HOT static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over
     c->in = in;
     if (c->op->typing != RG_AS_GIVEN)
         ok = ok && convert_inputs(c->op, n, in, converted, typed);
-    for (int i = 0; i < n && ok; i++)
+    for (int i = 0; i < n && ok; i++) {
+        half |= rgi_is_half(in[i]->dtype);
         alike = alike && is_alike(in[i], in, i) && c->given[i]->flags & RG_PLAIN;
-    ok = ok && compute_and_record(c, attr_size, wants_grad && !rgi_grad_off, over, alike);
+    }
+    alike = alike && !half;
+    half = half && !c->op->moves;
+    ok = ok && compute_and_record(c, attr_size, wants_grad && !rgi_grad_off, over, alike, half);
     /* Observers may read the converted inputs in rgi_end_call, so these are released after it. */
     if (ok && span)
         rgi_end_call(span, c);
@@ -299,9 +315,9 @@ RG_HOT static __attribute__((noinline)) bool apply_slowly(rg_call *c, size_t att
 
 /* The findings of the first pass over the inputs. `plain` is true if the inputs need no further
  * check and no conversion. Then there are at most RG_MAX_RULES inputs, and each is a live tensor
- * with a dtype that suits the op. No input is absent, a number, or a view whose base has changed.
- * The other fields are valid only if `plain` is true. `wants_grad` says whether an input requires
- * grad, and `alike` whether rgi_run_alike can compute the output. */
+ * with a dtype that suits the op. No input is absent, a number, a view whose base has changed, or
+ * of 16-bit elements. The other fields are valid only if `plain` is true. `wants_grad` says whether
+ * an input requires grad, and `alike` whether rgi_run_alike can compute the output. */
 typedef struct {
     bool plain, wants_grad, alike;
 } inputs_seen;
@@ -311,7 +327,7 @@ static inline __attribute__((always_inline)) bool is_plain(const rg_op *op, cons
     return t && t->state == RG_ALIVE && t->storage
            && (RG_LIKELY(!(t->flags & (RG_WEAK | RG_VIEW)))
                || (!(t->flags & RG_WEAK) && !rgi_is_stale(t)))
-           && (op->typing == RG_AS_GIVEN || t->dtype == in[0]->dtype);
+           && (op->typing == RG_AS_GIVEN || t->dtype == in[0]->dtype) && !rgi_is_half(t->dtype);
 }
 
 static inline __attribute__((always_inline)) inputs_seen examine_inputs(const rg_call *c) {
@@ -343,7 +359,8 @@ static inline __attribute__((always_inline)) bool apply(rg_call *c, size_t attr_
     if (spanned)
         rgi_begin_span(&span);
     if (RG_LIKELY(seen.plain))
-        ok = compute_and_record(c, attr_size, seen.wants_grad && !rgi_grad_off, over, seen.alike);
+        ok = compute_and_record(c, attr_size, seen.wants_grad && !rgi_grad_off, over, seen.alike,
+                                false);
     else
         ok = apply_slowly(c, attr_size, over, spanned ? &span : NULL);
     rgi_applying = outer;

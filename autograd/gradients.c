@@ -190,7 +190,7 @@ static bool pass_into(rg_run *r, rg_step *s, int i, const rg_gradient *rule) {
  * rule returns RG_NONE if the input has no gradient. */
 RG_HOT static bool pass_by_rule(rg_run *r, rg_step *s, int i) {
     const rg_gradient *rule = rgi_gradient_of(s->op, i);
-    if (rule->into && !r->create_graph)
+    if (rule->into && !r->create_graph && !s->node->half)
         return pass_into(r, s, i, rule);
     RG_FAIL_AS_IF(RG_NOT_IMPLEMENTED, !rule->rule, s->op->name,
                   "the derivative for input %d is not implemented", i);
@@ -276,7 +276,41 @@ static __attribute__((noinline)) bool pass_together(rg_run *r, const rg_step *s,
     return ok;
 }
 
+/* Returns t in float32 if it has elements of 16 bits, otherwise t itself. If the step creates a
+ * graph, t is output number e->output of e->node, unless that is NULL. */
+static rg_tensor *widened(const rg_step *s, rg_tensor *t, const rg_edge *e) {
+    if (!t || !rgi_is_half(t->dtype))
+        return t;
+    if (s->create_graph && e->node)
+        t = rgi_join(t, e->node, e->output);
+    return rg_to(t, RG_FLOAT32);
+}
+
+/* Lets the step compute in float32. wide[] has room for the gradients of the outputs, and behind
+ * them for the saved values. Returns false if memory ran out. */
+static __attribute__((noinline)) bool widen_step(rg_step *s, rg_tensor *wide[]) {
+    rg_node *n = s->node;
+    rg_tensor **saved = wide + n->n_out;
+    for (int k = 0; k < n->n_out; k++) {
+        wide[k] = widened(s, s->g[k], &(rg_edge){ NULL, 0 });
+        if (s->g[k] && !wide[k])
+            return false;
+    }
+    for (int i = 0; i < n->n_saved; i++) {
+        const rg_edge e = i < n->n_in ? n->edge[i] : (rg_edge){ n, (uint32_t)(i - n->n_in) };
+        saved[i] = widened(s, n->saved[i], &e);
+        if (n->saved[i] && !saved[i])
+            return false;
+        if (saved[i] == n->saved[i])
+            saved[i] = NULL;
+    }
+    s->g = wide;
+    s->wide = saved;
+    return true;
+}
+
 RG_HOT bool rgi_run_step(rg_run *r, rg_node *n) {
+    rg_tensor *wide[2 * RG_MAX_OUTPUTS + RG_INPUTS];
     rg_step s = { .node = n,
                   .op = n->op,
                   .attr = n->attr,
@@ -288,6 +322,8 @@ RG_HOT bool rgi_run_step(rg_run *r, rg_node *n) {
     for (int i = 0; r->capturing && i < n->n_in && i < RG_INPUTS; i++)
         if (!rgi_run_needs(r, &n->edge[i]))
             s.wanted &= ~RG_IN(i);
+    if (RG_UNLIKELY(n->half) && !n->op->moves && !n->op->together && !widen_step(&s, wide))
+        return false;
     bool ok;
     const bool spanned = rgi_is_observed(RG_SEES_SPANS);
     rg_span span;

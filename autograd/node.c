@@ -226,6 +226,7 @@ static inline __attribute__((always_inline)) bool record(const rg_call *c, size_
     join_inputs(n, c);
     for (int k = 0; k < c->n_out; k++)
         set_meta(&n->meta[k], c->out[k]);
+    n->half = rgi_is_half(c->out[0]->dtype) && !c->op->view;
     save_values(n, c, needs, value);
     join_outputs(n, c);
     return !rgi_is_observed(RG_SEES_CALLS) || rgi_applied(c, n);

@@ -44,6 +44,8 @@ struct rg_node {
     bool held;
     /* True for a frozen leaf (frozen.h). In the node of an op it has no meaning. */
     bool frozen;
+    /* True if the first output is no view and has elements of 16 bits. */
+    bool half;
     /* True if the last call of rg_set_grad for this leaf gave it a gradient, not RG_NONE. */
     bool given;
     /* Bit RG_IN(i) of `wanted` says that input i has a node, for i below RG_INPUTS. `bytes` is the

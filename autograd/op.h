@@ -46,7 +46,9 @@ typedef struct rg_call {
 /* The step of one node in a backward run: it computes the gradients of the node's inputs from the
  * gradients of its outputs. `input` is the index of the input whose gradient a rule computes. g[k]
  * is the gradient of output k, or NULL if no gradient reached that output. Bit RG_IN(i) of `wanted`
- * is set if the gradient of input i is wanted; inputs from RG_INPUTS on have no bit. */
+ * is set if the gradient of input i is wanted; inputs from RG_INPUTS on have no bit. The step
+ * of an op with 16-bit elements computes in float32: g has float32 copies, and wide[slot] is such a
+ * copy of a saved value, or NULL. In other steps `wide` is NULL. */
 typedef struct rg_step {
     rg_node *node;
     const rg_op *op;
@@ -55,6 +57,7 @@ typedef struct rg_step {
     rg_tensor *const *g;
     bool create_graph;
     uint32_t wanted;
+    rg_tensor *const *wide;
 } rg_step;
 
 /* Bits of a mask that names values of a call: RG_IN(i) stands for the value of input i, for i below
@@ -143,6 +146,9 @@ struct rg_op {
     bool (*forward)(rg_call *c);
     /* The loops that compute out[0] if `forward` is NULL. */
     const rg_kernel *kernel;
+    /* True if `forward` only moves elements, of whatever size. Other forward functions, kernels and
+     * rules get elements of 16 bits in float32, and their results are rounded. */
+    bool moves;
     /* The gradient rule of each input. If the op takes any number of inputs, grad[0] is used for
      * all of them. */
     rg_gradient grad[RG_MAX_RULES];
@@ -351,6 +357,9 @@ rg_rule rgi_rule_same;
 extern __thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
 
 /* ---- functions that several ops use ------------------------------------------------ */
+/* Calls the op's function that computes outputs, or its kernel, on float32 copies of inputs whose
+ * elements have 16 bits, and rounds the results (ops/half.c). */
+bool rgi_run_in_float(rg_call *c);
 static inline bool rgi_check_optional(rg_tensor *t, const char *op) {
     return rgi_is_none(t) || rgi_check(t, op);
 }

@@ -58,6 +58,8 @@ static inline rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uin
     rg_tensor *t = slot < n->n_saved ? n->saved[slot] : NULL;
     if (RG_UNLIKELY(!t || (n->version && t->storage->version != n->version[slot])))
         return saved_unusable(s, slot, from, t);
+    if (RG_UNLIKELY(s->wide != NULL) && s->wide[slot])
+        return s->wide[slot];
     if (RG_UNLIKELY(s->create_graph) && from && rgi_is_float(t->dtype))
         return rgi_join(t, from, output);
     return rgi_in_rule ? rgi_own(rgi_alias(t)) : t;
@@ -79,7 +81,7 @@ rg_tensor *rgi_step_g(const rg_step *s, int output) {
     if (s->g[output])
         return s->g[output];
     const rg_meta *m = &s->node->meta[output];
-    rg_tensor *zero = rgi_own(rgi_new(m->dtype, m->ndim, m->size));
+    rg_tensor *zero = rgi_own(rgi_new(s->wide ? RG_FLOAT32 : m->dtype, m->ndim, m->size));
     if (zero)
         rgi_fill_zero(zero);
     return zero;
@@ -95,7 +97,10 @@ RG_HOT const int64_t *rgi_input_size(const rg_step *s, int input) {
 }
 rg_dims rgi_input_dims(const rg_step *s, int input) { return rgi_meta_dims(input_meta(s, input)); }
 RG_HOT int rgi_input_ndim(const rg_step *s, int input) { return input_meta(s, input)->ndim; }
-rg_dtype rgi_input_dtype(const rg_step *s, int input) { return input_meta(s, input)->dtype; }
+rg_dtype rgi_input_dtype(const rg_step *s, int input) {
+    const rg_dtype dtype = input_meta(s, input)->dtype;
+    return s->wide ? rgi_computed_in(dtype) : dtype;
+}
 
 rg_tensor *rgi_input_zeros(const rg_step *s) {
     return rg_zeros_dims(rgi_input_dims(s, s->input), rgi_input_dtype(s, s->input));

@@ -1,6 +1,6 @@
 /*
- * dtype.c: the names of element types, promotion, and functions that load and store one element.
- * The table of element types is in dtype.h.
+ * dtype.c: the names of element types, promotion, and whether a number fits. The table of element
+ * types is in dtype.h; kernels/element.c loads and stores one element.
  */
 #include "dtype.h"
 #include "structs.h"
@@ -10,7 +10,9 @@ static const struct dtype_names {
 } dtype_names[] = {
 #define NAMES(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, with) \
     [RG_##NAME] = { "torch." torch, scalar, cpp, #type },
-    RG_DTYPES(NAMES, )
+#define HALF_NAMES(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, with) \
+    [RG_##NAME] = { "torch." torch, scalar, cpp, cpp },
+    RG_LOOP_DTYPES(NAMES, ) RG_HALF_DTYPES(HALF_NAMES, )
 };
 
 static _Atomic rg_dtype default_dtype = RG_FLOAT32;
@@ -55,6 +57,8 @@ static int rank_of(rg_dtype d) {
 RG_HOT int(rg_promote_types)(rg_dtype a, rg_dtype b) {
     if (!rgi_check_dtype("promote_types", a) || !rgi_check_dtype("promote_types", b))
         return rgi_failed_count();
+    if (RG_UNLIKELY(rgi_is_half(a) && rgi_is_half(b) && a != b))
+        return RG_FLOAT32;
     return rank_of(a) > rank_of(b) ? a : b;
 }
 
@@ -92,7 +96,7 @@ int(rg_result_type)(rg_tensor *a, rg_tensor *b) {
     return rgi_promote(2, (rg_tensor *[]){ a, b });
 }
 
-/* ---- loading and storing one element ---------------------------------------------- */
+/* ---- numbers that fit -------------------------------------------------------------- */
 
 static bool want_fit(const char *op, bool fits, rg_dtype dtype) {
     return fits
@@ -108,47 +112,9 @@ bool rgi_number_fits(const char *op, double v, rg_dtype dtype) {
 }
 
 bool rgi_whole_fits(const char *op, int64_t v, rg_dtype dtype) {
-    return want_fit(op, !rgi_is_integer(dtype) || v == rgi_nearest_integer(v, dtype), dtype);
-}
-
-double rgi_load_f64(const void *p, rg_dtype d) {
-#define LOAD_F64(NAME, suffix, type, ...) \
-    case RG_##NAME: return (double)*(const type *)p;
-    switch (d) {
-        RG_DTYPES(LOAD_F64, )
-    default: return NAN;
-    }
-}
-
-int64_t rgi_load_i64(const void *p, rg_dtype d) {
-#define LOAD_I64(NAME, suffix, type, kind, ...) \
-    case RG_##NAME:                             \
-        if (kind != RG_FLOATING)                \
-            return (int64_t) * (const type *)p; \
-        break;
-    switch (d) {
-        RG_DTYPES(LOAD_I64, )
-    default: break;
-    }
-    return RG_OF_DOUBLE(rgi_load_f64(p, d), int64_t, RG_INTEGER, 0x1p63);
-}
-
-RG_HOT void rgi_store_f64(void *p, rg_dtype d, double v) {
-#define STORE_F64(NAME, suffix, type, kind, rank, limit, ...) \
-    case RG_##NAME: *(type *)p = RG_OF_DOUBLE(v, type, kind, (double)limit); break;
-    switch (d) {
-        RG_DTYPES(STORE_F64, )
-    default: break;
-    }
-}
-
-void rgi_store_i64(void *p, rg_dtype d, int64_t v) {
-#define STORE_I64(NAME, suffix, type, ...) \
-    case RG_##NAME: *(type *)p = (type)v; break;
-    switch (d) {
-        RG_DTYPES(STORE_I64, )
-    default: break;
-    }
+    const bool fits = rgi_is_integer(dtype) ? v == rgi_nearest_integer(v, dtype)
+                                            : fabs((double)v) <= rgi_limit(dtype);
+    return want_fit(op, fits, dtype);
 }
 
 bool rgi_lacks_dtype(const char *op, rg_dtype dtype) {

@@ -7,6 +7,7 @@
 
 #include "error.h"
 #include "opaque.h"
+#include "kernels/half.h"
 
 #include <float.h>
 #include <math.h>
@@ -33,16 +34,22 @@ typedef enum rg_kind { RG_BOOLEAN, RG_INTEGER, RG_FLOATING } rg_kind;
 #define RG_INTEGER_DTYPES(X, with)                                                               \
     X(INT64,   int64,  int64_t, RG_INTEGER,  1, 0x1p63,   "int64",   "Long",   "long int", with)
 #define RG_FLOAT_DTYPES(X, with)                                                                 \
-    X(FLOAT32, float,  float,   RG_FLOATING, 2, FLT_MAX,  "float32", "Float",  "float",    with) \
-    X(FLOAT64, double, double,  RG_FLOATING, 3, DBL_MAX,  "float64", "Double", "double",   with)
+    X(FLOAT32, float,  float,   RG_FLOATING, 3, FLT_MAX,  "float32", "Float",  "float",    with) \
+    X(FLOAT64, double, double,  RG_FLOATING, 4, DBL_MAX,  "float64", "Double", "double",   with)
+#define RG_HALF_DTYPES(X, with)                                                                  \
+    X(BFLOAT16, bfloat16, k_bfloat16, RG_FLOATING, 2, 0x1.FEp127, "bfloat16", "BFloat16",        \
+      "c10::BFloat16", with)                                                                     \
+    X(FLOAT16, float16, k_float16, RG_FLOATING, 2, 65504.0, "float16", "Half", "c10::Half", with)
 /* clang-format on */
 #define RG_NUMBER_DTYPES(X, with) RG_INTEGER_DTYPES(X, with) RG_FLOAT_DTYPES(X, with)
-#define RG_DTYPES(X, with)        RG_BOOL_DTYPES(X, with) RG_NUMBER_DTYPES(X, with)
+/* The dtypes that loops compute in. Elements of RG_HALF_DTYPES are computed in float. */
+#define RG_LOOP_DTYPES(X, with) RG_BOOL_DTYPES(X, with) RG_NUMBER_DTYPES(X, with)
+#define RG_DTYPES(X, with)      RG_LOOP_DTYPES(X, with) RG_HALF_DTYPES(X, with)
 
 /* RG_BY_FLOAT(find) initialises an array that is indexed by a floating dtype, with find_float,
  * find_double and so on. If one of these functions is missing, the compiler names it. */
 #define RG_BY_FLOAT(name) \
-    { RG_FLOAT_DTYPES(RG_DTYPE_ENTRY_, name) }
+    { RG_FLOAT_DTYPES(RG_DTYPE_ENTRY_, name) RG_HALF_DTYPES(RG_DTYPE_ENTRY_, name) }
 #define RG_DTYPE_ENTRY_(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, name) \
     [RG_##NAME] = name##_##suffix,
 
@@ -78,7 +85,12 @@ static inline rg_kind rgi_kind(rg_dtype d) {
 #define RG_DTYPE_OR_(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, d) || d == RG_##NAME
 static inline bool rgi_is_bool(rg_dtype d) { return false RG_BOOL_DTYPES(RG_DTYPE_OR_, d); }
 static inline bool rgi_is_integer(rg_dtype d) { return false RG_INTEGER_DTYPES(RG_DTYPE_OR_, d); }
-static inline bool rgi_is_float(rg_dtype d) { return false RG_FLOAT_DTYPES(RG_DTYPE_OR_, d); }
+static inline bool rgi_is_half(rg_dtype d) { return false RG_HALF_DTYPES(RG_DTYPE_OR_, d); }
+static inline bool rgi_is_float(rg_dtype d) {
+    return false RG_FLOAT_DTYPES(RG_DTYPE_OR_, d) RG_HALF_DTYPES(RG_DTYPE_OR_, d);
+}
+/* Returns the dtype in which elements of d are computed: float32 for RG_HALF_DTYPES. */
+static inline rg_dtype rgi_computed_in(rg_dtype d) { return rgi_is_half(d) ? RG_FLOAT32 : d; }
 
 /* Returns whether a tensor of this dtype may hold indices. Kernels read indices as int64_t. Some of
  * torch's functions also take int32 indices, and the error messages of these functions say so. */
@@ -108,50 +120,11 @@ static inline int64_t rgi_nearest_integer(int64_t v, rg_dtype d) {
     return v > most[d] ? most[d] : v;
 }
 
-/* RG_DTYPE_FACT_ makes a row of the tables below from the limits that float.h defines for a
- * floating type, such as FLT_EPSILON. A new floating dtype needs its own RG_FLOAT_FACT_ line here.
- * For a dtype that isn't floating the functions that read these tables return 0. */
-#define RG_FLOAT_FACT_float(FACT)  FLT_##FACT
-#define RG_FLOAT_FACT_double(FACT) DBL_##FACT
-#define RG_DTYPE_FACT_(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, FACT) \
-    [RG_##NAME] = RG_FLOAT_FACT_##suffix(FACT),
-
-/* Returns the distance from 1 to the next number of a floating dtype. */
-static inline double rgi_epsilon(rg_dtype d) {
-    static const double epsilons[RG_DTYPE_COUNT] = { RG_FLOAT_DTYPES(RG_DTYPE_FACT_, EPSILON) };
-    return epsilons[d];
-}
-
-/* Returns the least positive normal number of a floating dtype. */
-static inline double rgi_least_normal(rg_dtype d) {
-    static const double least[RG_DTYPE_COUNT] = { RG_FLOAT_DTYPES(RG_DTYPE_FACT_, MIN) };
-    return least[d];
-}
-
-/* Returns the number of bits of a floating dtype's mantissa, its leading 1 included. */
-static inline int rgi_mantissa_bits(rg_dtype d) {
-    static const uint8_t bits[RG_DTYPE_COUNT] = { RG_FLOAT_DTYPES(RG_DTYPE_FACT_, MANT_DIG) };
-    return bits[d];
-}
-
-/* Returns whether a floating dtype has enough digits to estimate a derivative from differences of
- * values: at least as many as float64. */
-static inline bool rgi_suits_differences(rg_dtype d) {
-    return rgi_mantissa_bits(d) >= rgi_mantissa_bits(RG_FLOAT64);
-}
-
-/* Returns the number of decimal digits that a floating dtype always preserves: a number with this
- * many digits is unchanged when it is converted to the dtype and back. */
-static inline int rgi_decimal_digits(rg_dtype d) {
-    static const uint8_t digits[RG_DTYPE_COUNT] = { RG_FLOAT_DTYPES(RG_DTYPE_FACT_, DIG) };
-    return digits[d];
-}
-
 /* Returns true if `dtype` is a dtype; otherwise fails and returns false. */
 bool rgi_check_dtype(const char *op, int dtype);
-/* Returns the name in most of torch's error messages: Float, Double, Long or Bool. */
+/* Returns the name in most of torch's error messages, such as Float or Long. */
 const char *rgi_scalar_name(rg_dtype d);
-/* Returns the name of the C++ type in torch's error messages: float, double, long int or bool. */
+/* Returns the name of the C++ type in torch's error messages, such as float or long int. */
 const char *rgi_c_name(rg_dtype d);
 /* Returns the dtype that torch gives to Python's numbers of a kind: bool, int64 or the default
  * dtype. If a tensor has elements, print.c leaves out its dtype if that is the usual dtype of its
@@ -171,25 +144,11 @@ static inline bool rgi_want_dtype(const char *op, bool computes, rg_dtype dtype)
     return RG_LIKELY(computes) || rgi_lacks_dtype(op, dtype);
 }
 
-/* ---- loading and storing one element ---------------------------------------------- */
-
-/* RG_OF_DOUBLE converts a double to an element. If the element type is an integer, NaN and numbers
- * out of range become its least value, as in torch on x86. */
-#define RG_OF_DOUBLE(v, type, kind, limit) \
-    ((kind) == RG_INTEGER && !((v) >= -(limit) && (v) < (limit)) ? (type) - (limit) : (type)(v))
+/* ---- loading and storing one element (kernels/element.c) -------------------------- */
 
 /* Returns v as an element of this dtype would hold it: rounded to a floating dtype, truncated to an
  * integer, or as 0 or 1 for bool. */
-static inline double rgi_rounded(double v, rg_dtype d) {
-#define RG_DTYPE_ROUND_(NAME, suffix, type, kind, rank, limit, ...) \
-    case RG_##NAME: return (double)RG_OF_DOUBLE(v, type, kind, (double)limit);
-    switch (d) {
-        RG_DTYPES(RG_DTYPE_ROUND_, )
-    case RG_NO_DTYPE: break;
-    }
-    return v;
-}
-
+double rgi_rounded(double v, rg_dtype d);
 double rgi_load_f64(const void *p, rg_dtype d);
 int64_t rgi_load_i64(const void *p, rg_dtype d);
 void rgi_store_f64(void *p, rg_dtype d, double v);

@@ -49,14 +49,19 @@ RG_PUBLIC_BEGIN
 typedef struct rg_tensor rg_tensor;
 typedef struct rg_generator rg_generator;
 
-/* The enum is packed into a signed byte. So its type differs from every type of number but int8_t,
+/* The elements of RG_BFLOAT16 and RG_FLOAT16 have 16 bits. Ops compute with them in float32, and
+ * round each result once.
+ *
+ * The enum is packed into a signed byte. So its type differs from every type of number but int8_t,
  * and RG_DIMS can report a dtype that is given as a size. */
 typedef enum __attribute__((packed)) rg_dtype {
     RG_NO_DTYPE = -1, /* Functions that return a dtype as an int return this on failure. */
     RG_BOOL,
     RG_INT64,
     RG_FLOAT32,
-    RG_FLOAT64
+    RG_FLOAT64,
+    RG_BFLOAT16,
+    RG_FLOAT16
 } rg_dtype;
 #ifndef __cplusplus /* In C an enum's constants are ints; these macros have the enum's type. */
 #define RG_NO_DTYPE ((rg_dtype)RG_NO_DTYPE)
@@ -64,6 +69,8 @@ typedef enum __attribute__((packed)) rg_dtype {
 #define RG_INT64    ((rg_dtype)RG_INT64)
 #define RG_FLOAT32  ((rg_dtype)RG_FLOAT32)
 #define RG_FLOAT64  ((rg_dtype)RG_FLOAT64)
+#define RG_BFLOAT16 ((rg_dtype)RG_BFLOAT16)
+#define RG_FLOAT16  ((rg_dtype)RG_FLOAT16)
 #endif
 
 /* RG_NONE means that an optional tensor, such as a bias or a mask, is absent. A tensor argument

@@ -191,7 +191,8 @@ static const struct {
     rg_dtype dtype;
 } dtype_names[] = {
     { "f32", RG_FLOAT32 }, { "f64", RG_FLOAT64 }, { "i64", RG_INT64 },
-    { "b", RG_BOOL },      { "bool", RG_BOOL },
+    { "b", RG_BOOL },      { "bool", RG_BOOL },   { "bf16", RG_BFLOAT16 },
+    { "f16", RG_FLOAT16 },
 };
 enum { DTYPE_NAMES = sizeof dtype_names / sizeof *dtype_names };
 

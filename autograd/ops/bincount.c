@@ -76,5 +76,8 @@ rg_tensor *rg_bincount_with(rg_tensor *x, rg_bincount_options o) {
         || !rgi_want_non_negative(NULL, "minlength", 1, &o.minlength)
         || !rgi_want_dims(NULL, "input", x, 1, 1))
         return NULL;
-    return RG_APPLY(bincount, &a, x, x->numel ? o.weights : RG_NONE);
+    RG_SCOPE();
+    if (rgi_is_half(o.weights->dtype)) /* Torch then counts in float64. */
+        o.weights = rg_to(o.weights, RG_FLOAT64);
+    return rg_escape(RG_APPLY(bincount, &a, x, x->numel ? o.weights : RG_NONE));
 }

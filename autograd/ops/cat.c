@@ -81,8 +81,8 @@ static rg_tensor *cat_rule(const rg_step *s, rg_tensor *g) {
     return rg_narrow(g, a->dim, a->start[s->input], mine.v[a->dim]);
 }
 
-RG_OP(cat, RG_WITH(cat_sample), .doc = "tensors joined along dim", .node = "CatBackward0",
-      .typing = RG_PROMOTED, RG_MADE(cat), .grad = { RG_RULE(0, cat_rule) },
+RG_OP(cat, RG_WITH(cat_sample), .moves = true, .doc = "tensors joined along dim",
+      .node = "CatBackward0", .typing = RG_PROMOTED, RG_MADE(cat), .grad = { RG_RULE(0, cat_rule) },
       RG_SAMPLES({ "(2,3) (1,3)", RG_A(cat_sample, 0, { 0, 2 }) },
                  { "(2,3) (2,1) (2,2)", RG_A(cat_sample, 1, { 0, 3, 4 }) },
                  { "(0) (2,2)", RG_A(cat_sample, 0, { 0, 0 }) },
@@ -182,8 +182,9 @@ static rg_tensor *stack_rule(const rg_step *s, rg_tensor *g) {
     return rg_select(g, RG_ATTR(s, stack)->dim, s->input);
 }
 
-RG_OP(stack, RG_WITH(stack), .doc = "tensors joined along a new dim", .node = "StackBackward0",
-      .typing = RG_PROMOTED, RG_MADE(stack), .grad = { RG_RULE(0, stack_rule) },
+RG_OP(stack, RG_WITH(stack), .moves = true, .doc = "tensors joined along a new dim",
+      .node = "StackBackward0", .typing = RG_PROMOTED, RG_MADE(stack),
+      .grad = { RG_RULE(0, stack_rule) },
       RG_SAMPLES({ "(2,3) (2,3)", RG_A(stack, 0) }, { "(2,3) (2,3) (2,3)", RG_A(stack, 1) },
                  { "(2,3)", RG_A(stack, 2) }, { "() ()", RG_A(stack, 0) },
                  { "(0) (0)", RG_A(stack, 0) }));

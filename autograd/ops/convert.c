@@ -34,7 +34,7 @@ static bool to_forward(rg_call *c) {
 }
 
 RG_OP(to, RG_NAMED(to), .doc = "x in another dtype", .node = "ToCopyBackward0", .n_in = 1,
-      RG_MADE(to), .grad = { RG_RULE(0, rgi_rule_same) },
+      RG_MADE(to), .moves = true, .grad = { RG_RULE(0, rgi_rule_same) },
       RG_SAMPLES({ "(2,3)", RG_A(to, .dtype = RG_FLOAT64) },
                  { "()", RG_A(to, .dtype = RG_FLOAT64) },
                  { "(0,2)", RG_A(to, .dtype = RG_FLOAT64) }));
@@ -71,7 +71,7 @@ static bool clone_shape(rg_call *c) {
 }
 
 RG_OP(clone, RG_WITH(clone), .doc = "x again, in a storage of its own", .node = "CloneBackward0",
-      .n_in = 1, .shape = clone_shape, .forward = to_forward,
+      .n_in = 1, .shape = clone_shape, .forward = to_forward, .moves = true,
       .grad = { RG_RULE(0, rgi_rule_same) },
       RG_SAMPLES({ "(2,3)", RG_A(clone, false) }, { "()", RG_A(clone, false) },
                  { "(0,2)", RG_A(clone, false) }));

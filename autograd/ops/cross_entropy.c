@@ -129,14 +129,15 @@ static rg_tensor *cross_entropy_uniform(rg_tensor *p, rg_tensor *t, const rg_los
     if (o->reduction != RG_MEAN)
         return y;
     double total;
+    const rg_dtype dtype = rgi_computed_in(p->dtype);
     k_nll_targets z = { .target = rg_contiguous(t),
-                        .weight = rgi_is_none(o->weight) ? NULL : o->weight,
+                        .weight = rgi_is_none(o->weight) ? NULL : rg_to(o->weight, dtype),
                         .ignore = o->ignore_index,
                         .total = &total };
     static const char advice[] = ", since label_smoothing reads the targets for the mean; take "
                                  "rg_mean of the losses with .reduction = RG_EACH";
     if (!y || !z.target || !rgi_may_do_once_or("cross_entropy", advice)
-        || !k_nll_total(&z, y->dtype))
+        || !k_nll_total(&z, dtype))
         return NULL;
     return rg_div(y, total);
 }

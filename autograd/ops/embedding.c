@@ -118,7 +118,7 @@ static bool embedding_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     return added;
 }
 
-RG_OP(embedding, RG_WITH(embedding), .doc = "the rows of a table at the indices",
+RG_OP(embedding, RG_WITH(embedding), .moves = true, .doc = "the rows of a table at the indices",
       .node = "EmbeddingBackward0", .n_in = 2, RG_MADE(embedding), .refuses_values = true,
       .grad = { RG_NO_RULE, RG_RULE_INTO(RG_IN(0), embedding_rule, embedding_into) },
       RG_SAMPLES({ "i5(2,3) (5,4)", RG_A(embedding, -1, false) },

@@ -46,8 +46,8 @@ static bool take_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
     const rg_tensor *index = rgi_saved(s, 1);
     const int dim = RG_ATTR(s, index_along)->dim;
     return index
-           && rgi_want_indices(RG_RUNTIME_ERROR, s->op->name, index, 0,
-                               rgi_index_size(buffer, dim), dim)
+           && rgi_want_indices(RG_RUNTIME_ERROR, s->op->name, index, 0, rgi_index_size(buffer, dim),
+                               dim)
            && index_along(s->op, s->attr, K_ADD, g, buffer, index);
 }
 
@@ -87,9 +87,9 @@ static rg_tensor *gather_rule(const rg_step *s, rg_tensor *g) {
     return rg_scatter_add(zeros, RG_ATTR(s, index_along)->dim, rgi_saved(s, 1), g);
 }
 
-RG_OP(gather, .doc = "x at index along dim", .node = "GatherBackward0", .shape = gather_shape,
-      .refuses_values = true, RG_NAMED(index_along), .n_in = 2, .forward = take_forward,
-      .grad = { RG_RULE_INTO(RG_IN(1), gather_rule, take_into) },
+RG_OP(gather, .moves = true, .doc = "x at index along dim", .node = "GatherBackward0",
+      .shape = gather_shape, .refuses_values = true, RG_NAMED(index_along), .n_in = 2,
+      .forward = take_forward, .grad = { RG_RULE_INTO(RG_IN(1), gather_rule, take_into) },
       RG_SAMPLES(ALONG("(5,3) i5(2,3)", 0), ALONG("(2,3) i3(2,2)", 1),
                  ALONG("(2,3,4) i3(2,5,3)", 1), ALONG("() i1()", 0), ALONG("() i1(3)", 0),
                  ALONG("(2,3) i1(0)", 0)));
@@ -231,7 +231,7 @@ static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g) {
     return rgi_scatter_widen(s, rg_gather(g, a->dim, index), index);
 }
 
-RG_OP(scatter, .doc = "x with source at index along dim", .node = "ScatterBackward0",
+RG_OP(scatter, .moves = true, .doc = "x with source at index along dim", .node = "ScatterBackward0",
       RG_NAMED(index_along), .n_in = 3, .inplace = true, .shape = scatter_shape,
       .refuses_values = true, .forward = put_forward,
       .grad = { RG_RULE(RG_IN(1), scatter_rule_x), RG_NO_RULE,
@@ -330,7 +330,7 @@ static rg_tensor *index_select_rule(const rg_step *s, rg_tensor *g) {
     return rg_index_add(zeros, RG_ATTR(s, index_along)->dim, rgi_saved(s, 1), g, 1);
 }
 
-RG_OP(index_select, .doc = "the slices of x at the indices along dim",
+RG_OP(index_select, .moves = true, .doc = "the slices of x at the indices along dim",
       .node = "IndexSelectBackward0", RG_NAMED(index_along), .n_in = 2, .shape = index_select_shape,
       .refuses_values = true, .forward = take_forward,
       .grad = { RG_RULE_INTO(RG_IN(1), index_select_rule, take_into) },

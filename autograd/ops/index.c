@@ -168,7 +168,7 @@ static bool index_into(const rg_step *s, rg_tensor *g, rg_tensor *buffer) {
            && rgi_index_move(K_ADD, "index", g, buffer, RG_ATTR(s, index), s->n_in - 1, in + 1);
 }
 
-RG_OP(index, RG_NAMED(index), .doc = "x at index tensors for some of its dims",
+RG_OP(index, RG_NAMED(index), .moves = true, .doc = "x at index tensors for some of its dims",
       .node = "IndexBackward0", RG_MADE(index),
       .grad = { RG_RULE_INTO(RG_INDEX_NEEDS, index_rule, index_into) },
       RG_SAMPLES({ "(5,3) i5(4)", RG_A(index, .dim = { 0 }) },

@@ -95,8 +95,9 @@ static rg_tensor *index_fill_rule_value(const rg_step *s, rg_tensor *g) {
 /* FILL expands to a test sample (rg_sample). */
 #define FILL(inputs, dim) \
     { inputs, RG_A(index_write, "IndexFillBackward1", dim) }
-RG_OP(index_fill, .doc = "x with a number at the indices along dim", RG_NAMED(index_write),
-      .n_in = 3, .inplace = true, RG_MADE(index_fill), .refuses_values = true,
+RG_OP(index_fill, .moves = true, .doc = "x with a number at the indices along dim",
+      RG_NAMED(index_write), .n_in = 3, .inplace = true, RG_MADE(index_fill),
+      .refuses_values = true,
       .grad = { RG_RULE(RG_IN(1), index_fill_rule_x), RG_NO_RULE,
                 RG_RULE(RG_IN(1), index_fill_rule_value) },
       RG_SAMPLES(FILL("(5,3) i5(1) ()", 0), FILL("(2,3,4) i3() ()", 1), FILL("() i1(1) ()", 0),
@@ -199,7 +200,7 @@ static rg_tensor *index_copy_rule_source(const rg_step *s, rg_tensor *g) {
 /* COPY expands to a test sample (rg_sample). */
 #define COPY(inputs, dim) \
     { inputs, RG_A(index_write, "IndexCopyBackward0", dim) }
-RG_OP(index_copy, .doc = "x with slices of the source at the indices along dim",
+RG_OP(index_copy, .moves = true, .doc = "x with slices of the source at the indices along dim",
       RG_NAMED(index_write), .n_in = 3, .inplace = true, RG_MADE(index_copy),
       .refuses_values = true,
       .grad = { RG_RULE(RG_IN(1), index_fill_rule_x), RG_NO_RULE,

@@ -6,6 +6,7 @@
  */
 #include "autograd/checks.h"
 #include "tensor/memory.h"
+#include "tensor/kernels/limits.h"
 
 #include <string.h>
 
@@ -263,7 +264,7 @@ RG_OP(rms_norm, .doc = "x / sqrt(mean(x^2) + eps) weight, over the last dims",
 rg_tensor *(rg_rms_norm)(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, double eps) {
     struct norm_attr a = { .eps = eps };
     if (eps == RG_OWN_EPS && x && rgi_is_float(x->dtype))
-        a.eps = rgi_epsilon(x->dtype);
+        a.eps = rgi_epsilon(rgi_computed_in(x->dtype));
     if (!norm_shapes("rms_norm", "", x, &normalized_shape, &weight, 1, &a)
         || !norm_dtypes("rms_norm", x, RG_NONE, RG_NONE))
         return NULL;

@@ -144,8 +144,10 @@ rg_tensor *(rg_pairwise_distance)(rg_tensor *a, rg_tensor *b, double p, double e
 
 /* Numbers between 1 / COSINE_FAR and COSINE_FAR are safe: their squares, and sums of their squares,
  * are in the range of the dtype. */
-#define COSINE_FAR_float  0x1p50
-#define COSINE_FAR_double 0x1p400
+#define COSINE_FAR_float    0x1p50
+#define COSINE_FAR_double   0x1p400
+#define COSINE_FAR_bfloat16 0x1p50
+#define COSINE_FAR_float16  0x1p6
 static double cosine_far(const rg_tensor *t) {
     static const double far[] = RG_BY_FLOAT(COSINE_FAR);
     return far[t->dtype];

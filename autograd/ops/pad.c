@@ -166,7 +166,8 @@ static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g) {
 /* PAD expands to the initializer of a test sample (rg_sample). */
 #define PAD(inputs, mode, ...) \
     { inputs, RG_A(pad, NULL, RG_D(__VA_ARGS__), mode, 0) }
-RG_OP(pad, RG_NAMED(pad), .doc = "more, or fewer, elements at the ends of the last dims",
+RG_OP(pad, RG_NAMED(pad), .moves = true,
+      .doc = "more, or fewer, elements at the ends of the last dims",
       .node = "ConstantPadNdBackward0", .n_in = 1, RG_MADE(pad), .grad = { RG_RULE(0, pad_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(pad, NULL, RG_D(1, 2), RG_CONSTANT, 0.5) },
                  PAD("(2,3,4)", RG_CONSTANT, -1, 2, 1, -2), PAD("()", RG_CONSTANT),

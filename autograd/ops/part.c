@@ -252,8 +252,9 @@ static rg_tensor *unslice_rule(const rg_step *s, rg_tensor *g) {
     return rgi_part_of(g, &RG_ATTR(s, unslice)->at);
 }
 
-RG_OP(unslice, .doc = "zeros with x in the place of a slice", .node = "UnsliceBackward0",
-      RG_NAMED(unslice), .n_in = 1, RG_MADE(unslice), .grad = { RG_RULE(0, unslice_rule) },
+RG_OP(unslice, .moves = true, .doc = "zeros with x in the place of a slice",
+      .node = "UnsliceBackward0", RG_NAMED(unslice), .n_in = 1, RG_MADE(unslice),
+      .grad = { RG_RULE(0, unslice_rule) },
       RG_SAMPLES({ "(2,2)", RG_A(unslice, { RG_PART_RANGE(1, 1, 2, 2) }, RG_D(2, 5)) },
                  { "(3,1)", RG_A(unslice, { RG_PART_DIAGONAL(2, 0, 1, 1) }, RG_D(2, 3, 4)) },
                  { "(0)", RG_A(unslice, { RG_PART_INDEX(0, 1) }, RG_D(2, 0)) }));
@@ -272,7 +273,7 @@ static bool diagonal_copy_forward(rg_call *c) {
     return true;
 }
 
-RG_OP(diagonal_copy, .doc = "a matrix's diagonal, as a tensor of its own",
+RG_OP(diagonal_copy, .moves = true, .doc = "a matrix's diagonal, as a tensor of its own",
       .attr_size = sizeof(rg_part), .node = "DiagonalBackward0_copy", .n_in = 1,
       RG_MADE(diagonal_copy), PART_GRADIENT,
       RG_SAMPLES(PART("(3,4)", RG_PART_DIAGONAL(0, 1, 1, 3)),

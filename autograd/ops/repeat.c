@@ -67,7 +67,7 @@ static rg_tensor *repeat_rule(const rg_step *s, rg_tensor *g) {
     return rg_reshape_dims(g, shape);
 }
 
-RG_OP(repeat, RG_WITH(repeat), .doc = "x over and over, so often along each dim",
+RG_OP(repeat, RG_WITH(repeat), .moves = true, .doc = "x over and over, so often along each dim",
       .node = "RepeatBackward0", .n_in = 1, RG_MADE(repeat), .grad = { RG_RULE(0, repeat_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(repeat, RG_D(2, 3)) },
                  { "(2,1,3)", RG_A(repeat, RG_D(2, 1, 3, 2)) }, { "()", RG_A(repeat, RG_D(3)) },

@@ -29,8 +29,8 @@ static rg_tensor *replace_rule_x(const rg_step *s, rg_tensor *g) {
 }
 
 #define REPLACE RG_A(replace, "CopyBackwards")
-RG_OP(replace, .doc = "source in the shape and dtype of x", .n_in = 2, RG_NAMED(replace),
-      .inplace = true, RG_MADE(replace),
+RG_OP(replace, .moves = true, .doc = "source in the shape and dtype of x", .n_in = 2,
+      RG_NAMED(replace), .inplace = true, RG_MADE(replace),
       .grad = { RG_RULE(0, replace_rule_x), RG_RULE(0, rgi_rule_same) },
       RG_SAMPLES({ "(2,3) (2,3)", REPLACE }, { "(2,4,3) (4,1)", REPLACE }, { "(3) ()", REPLACE },
                  { "() ()", REPLACE }, { "(0,3) (3)", REPLACE }));

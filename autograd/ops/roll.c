@@ -27,8 +27,9 @@ static rg_tensor *flip_rule(const rg_step *s, rg_tensor *g) {
     return RG_APPLY(flip, RG_ATTR(s, flip), g);
 }
 
-RG_OP(flip, RG_WITH(flip), .doc = "x backwards along some dims", .node = "FlipBackward0", .n_in = 1,
-      .shape = rgi_shape_kept, .forward = flip_forward, .grad = { RG_RULE(0, flip_rule) },
+RG_OP(flip, RG_WITH(flip), .moves = true, .doc = "x backwards along some dims",
+      .node = "FlipBackward0", .n_in = 1, .shape = rgi_shape_kept, .forward = flip_forward,
+      .grad = { RG_RULE(0, flip_rule) },
       RG_SAMPLES({ "(2,3)", RG_A(flip, 1) }, { "(2,3,4)", RG_A(flip, 6) }, { "()", RG_A(flip, 0) },
                  { "(0,3)", RG_A(flip, 3) }));
 
@@ -98,7 +99,7 @@ static rg_tensor *roll_rule(const rg_step *s, rg_tensor *g) {
     return RG_APPLY(roll, &a, g);
 }
 
-RG_OP(roll, RG_WITH(roll), .doc = "y[(i + shift) mod n] = x[i] along some dims",
+RG_OP(roll, RG_WITH(roll), .moves = true, .doc = "y[(i + shift) mod n] = x[i] along some dims",
       .node = "RollBackward0", .n_in = 1, .shape = rgi_shape_same, .forward = roll_forward,
       .grad = { RG_RULE(0, roll_rule) },
       RG_SAMPLES({ "(2,3,4)", RG_A(roll, .shift = { 1, 0, 3 }) },

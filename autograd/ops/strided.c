@@ -191,8 +191,8 @@ static rg_tensor *copy_slices_rule_value(const rg_step *s, rg_tensor *g) {
     return RG_APPLY(as_strided, strided_of(s->attr), g);
 }
 
-RG_OP(copy_slices, .doc = "x with a value in the place of a view of it", .node = "CopySlices",
-      .attr_size = sizeof(rg_strided), .n_in = 2, .shape = rgi_shape_same,
+RG_OP(copy_slices, .moves = true, .doc = "x with a value in the place of a view of it",
+      .node = "CopySlices", .attr_size = sizeof(rg_strided), .n_in = 2, .shape = rgi_shape_same,
       .forward = copy_slices_forward,
       .grad = { RG_RULE(0, copy_slices_rule_x), RG_RULE(0, copy_slices_rule_value) },
       RG_SAMPLES({ "(2,3) (1,2)", STRIDED_ROWS }, { "(2,3) (3,2)", STRIDED_TURNED },

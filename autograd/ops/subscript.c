@@ -304,7 +304,7 @@ static rg_tensor *set_item_rule(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(set_item, RG_NAMED(set_item_sample), .doc = "x[items] = value", .node = "CopyBackwards",
-      .inplace = true, .shape = rgi_shape_same, .forward = set_item_forward,
+      .moves = true, .inplace = true, .shape = rgi_shape_same, .forward = set_item_forward,
       .grad = { RG_RULE(RG_INDEX_NEEDS << 1 & ~RG_IN(1), set_item_rule) },
       RG_SAMPLES({ "(2,3) (2,3)", RG_A(set_item_sample, .n_steps = 0) },
                  { "(2,5) (2,1,2)",

@@ -23,8 +23,9 @@ static rg_tensor *where_rule_b(const rg_step *s, rg_tensor *g) {
     return rg_where(rgi_saved(s, 0), 0, g);
 }
 
-RG_OP(where, .doc = "condition ? a : b", .node = "WhereBackward0", .n_in = 3, .typing = RG_PROMOTED,
-      .typed = RG_IN(1) | RG_IN(2), .laid_between = true, .shape = where_shape, .kernel = &k_where,
+RG_OP(where, .moves = true, .doc = "condition ? a : b", .node = "WhereBackward0", .n_in = 3,
+      .typing = RG_PROMOTED, .typed = RG_IN(1) | RG_IN(2), .laid_between = true,
+      .shape = where_shape, .kernel = &k_where,
       .grad = { RG_NO_RULE, RG_RULE(RG_IN(0), where_rule_a), RG_RULE(RG_IN(0), where_rule_b) },
       RG_SAMPLES({ "b(2,3) (2,3) (2,3)", NULL }, { "b(3) (2,1,3) (4,1)", NULL },
                  { "b(2,2) () (2)", NULL }, { "b() () ()", NULL }, { "b(0,1) (3) (0,3)", NULL }));
@@ -77,8 +78,8 @@ static rg_tensor *masked_fill_rule_value(const rg_step *s, rg_tensor *g) {
 }
 
 #define MASKED_FILL RG_A(masked_fill, "MaskedFillBackward1", false)
-RG_OP(masked_fill, .doc = "mask ? value : x", .n_in = 3, RG_NAMED(masked_fill), .inplace = true,
-      RG_MADE(masked_fill),
+RG_OP(masked_fill, .moves = true, .doc = "mask ? value : x", .n_in = 3, RG_NAMED(masked_fill),
+      .inplace = true, RG_MADE(masked_fill),
       .grad = { RG_RULE(RG_IN(1), masked_fill_rule_x), RG_NO_RULE,
                 RG_RULE(RG_IN(1), masked_fill_rule_value) },
       RG_SAMPLES({ "(2,3) b(2,3) ()", MASKED_FILL }, { "(2,1,3) b(4,1) ()", MASKED_FILL },

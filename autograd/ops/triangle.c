@@ -32,12 +32,12 @@ static rg_tensor *tril_rule(const rg_step *s, rg_tensor *g) {
     RG_SAMPLES({ "(3,3)", RG_A(tril, 0) }, { "(2,3,4)", RG_A(tril, 1) },  \
                { "(2,4,3)", RG_A(tril, -2) }, { "(2,2)", RG_A(tril, 7) }, \
                { "(0,3)", RG_A(tril, 0) })
-RG_OP(tril, .doc = "x on and below a diagonal, else 0", .node = "TrilBackward0", RG_WITH(tril),
-      .n_in = 1, .shape = tril_shape, .forward = tril_forward, .grad = { RG_RULE(0, tril_rule) },
-      TRIL_SAMPLES);
-RG_OP(triu, .doc = "x on and above a diagonal, else 0", .node = "TriuBackward0", RG_WITH(tril),
-      .n_in = 1, .shape = tril_shape, .forward = triu_forward, .grad = { RG_RULE(0, tril_rule) },
-      TRIL_SAMPLES);
+RG_OP(tril, .moves = true, .doc = "x on and below a diagonal, else 0", .node = "TrilBackward0",
+      RG_WITH(tril), .n_in = 1, .shape = tril_shape, .forward = tril_forward,
+      .grad = { RG_RULE(0, tril_rule) }, TRIL_SAMPLES);
+RG_OP(triu, .moves = true, .doc = "x on and above a diagonal, else 0", .node = "TriuBackward0",
+      RG_WITH(tril), .n_in = 1, .shape = tril_shape, .forward = triu_forward,
+      .grad = { RG_RULE(0, tril_rule) }, TRIL_SAMPLES);
 
 rg_tensor *(rg_tril)(rg_tensor *x, int64_t diagonal) {
     return RG_APPLY(tril, RG_A(tril, diagonal), x);

@@ -54,6 +54,17 @@ bool rgi_recording_refuse(rg_replay *r, const char *op, const char *instead) {
                     "can't be part of a recorded step: a run could not do it again%s", instead);
 }
 
+bool rgi_recording_takes(rg_replay *r, const char *op, int n, rg_tensor *const t[]) {
+    for (int i = 0; i < n; i++) {
+        if (!t[i] || !rgi_is_half((rg_dtype)t[i]->dtype))
+            continue;
+        r->failed = true;
+        return rgi_fail(RG_NOT_IMPLEMENTED, op, "not implemented for '%s' in a recorded step",
+                        rgi_scalar_name((rg_dtype)t[i]->dtype));
+    }
+    return true;
+}
+
 bool rgi_recording_refuse_constant(rg_replay *r, const char *op) {
     return rgi_recording_refuse(
         r, op,

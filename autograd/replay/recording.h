@@ -143,6 +143,9 @@ bool rgi_pointers_have(const rg_pointers *list, const void *it);
 void rgi_pointers_remove(rg_pointers *list, const void *it);
 void rgi_pointers_free(rg_pointers *list);
 
+/* Returns whether none of the n tensors has elements of 16 bits, which no recorded step may have.
+ * If one has, fails, and marks the recording as failed. t[i] may be NULL. */
+bool rgi_recording_takes(rg_replay *r, const char *op, int n, rg_tensor *const t[]);
 /* Fails, and marks the recording as failed, because `op` can't be part of a recorded step. The
  * error message ends with the advice `instead`, which may be "". */
 bool rgi_recording_refuse(rg_replay *r, const char *op, const char *instead);

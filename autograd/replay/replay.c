@@ -179,6 +179,9 @@ static bool recorder_computed(rg_graph_observer *o, const rg_call *c, size_t att
         rgi_recording_hold(r, c->in[i]);
     for (int k = 0; k < c->n_out; k++)
         rgi_recording_hold(r, c->out[k]);
+    if (!rgi_recording_takes(r, c->op->name, c->n_in, c->in)
+        || !rgi_recording_takes(r, c->op->name, c->n_out, c->out))
+        return false;
     if (c->op->together)
         suit_user(r, c);
     if (c->op->by_value)
@@ -488,7 +491,6 @@ int64_t rg_replay_bytes(const rg_replay *r) {
 }
 
 int64_t rg_replay_live_bytes(const rg_replay *r) {
-    return rgi_handle_given(r, "replay_live_bytes", RG_HANDLE_REPLAY)
-               ? (int64_t)r->plan.most_bytes
-               : rgi_failed_count();
+    return rgi_handle_given(r, "replay_live_bytes", RG_HANDLE_REPLAY) ? (int64_t)r->plan.most_bytes
+                                                                      : rgi_failed_count();
 }

@@ -54,6 +54,17 @@ typedef struct {
     }
 RG_FLOAT_DTYPES(FIND_ODD, )
 
+/* Does the same for elements of 16 bits. */
+#define FIND_ODD_HALF(NAME, suffix, T, ...)                                          \
+    static void find_odd_##suffix(char *const p[], const int64_t s[], int64_t n,     \
+                                  const void *context) {                             \
+        for (int64_t i = 0; i < n && ((search *)context)->odd == 0; i++) {           \
+            double v = rgi_load_f64(p[0] + i * s[0], RG_##NAME);                     \
+            find_odd_double((char *[]){ (char *)&v }, (int64_t[]){ 0 }, 1, context); \
+        }                                                                            \
+    }
+RG_HALF_DTYPES(FIND_ODD_HALF, )
+
 /* Returns an element of the n tensors that is NaN or, unless `only_nan`, infinite. Returns 0 if
  * there is none. Skips NULL and tensors that aren't floating point, such as RG_NONE. */
 static double odd_element(int n, rg_tensor *const t[], bool only_nan) {

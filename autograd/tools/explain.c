@@ -9,6 +9,7 @@
 #include "autograd/rebase.h"
 #include "paths.h"
 #include "tensor/dtype.h"
+#include "tensor/kernels/limits.h"
 #include "tensor/memory.h"
 #include "tensor/messages/callback.h"
 #include "tensor/observer.h"

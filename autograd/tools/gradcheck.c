@@ -9,6 +9,7 @@
 #include "autograd/tools/inputs.h"
 #include "autograd/rebase.h"
 #include "tensor/dtype.h"
+#include "tensor/kernels/limits.h"
 #include "tensor/messages/callback.h"
 #include "tensor/observer.h"
 #include "tensor/text/digits.h"

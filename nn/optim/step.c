@@ -6,6 +6,7 @@
 #include "autograd/frozen.h"
 #include "nn/registry.h"
 #include "tensor/dtype.h"
+#include "tensor/kernels/limits.h"
 #include "tensor/kernels/copy.h"
 #include "tensor/messages/callback.h"
 #include "tensor/messages/warning.h"

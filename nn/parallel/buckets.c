@@ -85,7 +85,9 @@ static void write_marks(const rg_reducer *s, const rg_bucket *b) {
         case RG_FLOAT64: *(double *)mark = entry->used; break;
         case RG_BOOL:
         case RG_INT64:
-        case RG_NO_DTYPE: break; /* Only parameters of floating point have gradients. */
+        case RG_BFLOAT16:
+        case RG_FLOAT16:
+        case RG_NO_DTYPE: break; /* Such entries have no gradient, or are refused. */
         }
     }
 }

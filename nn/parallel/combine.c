@@ -33,6 +33,8 @@ void rgi_combine(rg_reduce_op op, rg_dtype dtype, void *to, const void *left, co
             combine_integers(op, to, left, right, n);
         break;
     case RG_BOOL: combine_bools(sum ? RG_REDUCE_MAX : op, to, left, right, n); break;
-    case RG_NO_DTYPE: break;
+    case RG_BFLOAT16:
+    case RG_FLOAT16:
+    case RG_NO_DTYPE: break; /* rgi_group_sums refuses these. */
     }
 }

@@ -200,6 +200,10 @@ static bool unite(const rg_distributed *d) {
 }
 
 static bool begin_reducer(rg_distributed *d, double bucket_cap_mb) {
+    const rg_list parameters = rg_parameters(d->module);
+    for (int i = 0; i < parameters.n; i++)
+        if (!rgi_group_sums(distributed_name, parameters.v[i]))
+            return false;
     d->reducer = rgi_room(&d->reducer_room, sizeof *d->reducer);
     if (!d->reducer)
         return false;

@@ -92,9 +92,20 @@ size_t rgi_element_size(rg_dtype dtype) {
     case RG_INT64: return sizeof(int64_t);
     case RG_FLOAT32: return sizeof(float);
     case RG_FLOAT64: return sizeof(double);
+    case RG_BFLOAT16:
+    case RG_FLOAT16: return sizeof(uint16_t);
     case RG_NO_DTYPE: break;
     }
     return 0;
+}
+
+bool rgi_group_sums(const char *op, rg_tensor *t) {
+    const int dtype = rg_dtype_of(t);
+    if (dtype != RG_BFLOAT16 && dtype != RG_FLOAT16)
+        return true;
+    rg_fail(RG_NOT_IMPLEMENTED, op, "tensors of %s can't be summed over ranks",
+            rg_dtype_name((rg_dtype)dtype));
+    return false;
 }
 
 /* ---- checks that all ranks agree ------------------------------------------------------- */
@@ -210,6 +221,8 @@ rg_tensor *rg_all_reduce_with_(rg_tensor *t, rg_all_reduce_options o) {
         return NULL;
     rg_tensor *copy = copy_to_send(op, t), *room = NULL;
     rg_tree_sum r = { .op = o.op };
+    if (copy && !rgi_group_sums(op, copy))
+        copy = NULL;
     if (copy && (unsigned)o.op > RG_REDUCE_MIN)
         copy = rg_fail(RG_VALUE_ERROR, op, "there is no operation %d", (int)o.op);
     if (copy) {

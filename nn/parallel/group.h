@@ -39,3 +39,6 @@ void *rgi_room(rg_tensor **holder, size_t bytes);
 /* Frees the memory that the tensor *holder owns. Does nothing if *holder is NULL. */
 void rgi_room_drop(rg_tensor **holder);
 size_t rgi_element_size(rg_dtype dtype);
+/* Returns whether tensors of t's dtype can be summed over ranks. Fails and returns false if they
+ * can't. */
+bool rgi_group_sums(const char *op, rg_tensor *t);

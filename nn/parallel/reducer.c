@@ -143,6 +143,8 @@ static bool is_used(rg_dtype dtype, const void *mark) {
     case RG_FLOAT64: return *(const double *)mark != 0;
     case RG_BOOL:
     case RG_INT64:
+    case RG_BFLOAT16:
+    case RG_FLOAT16:
     case RG_NO_DTYPE: break;
     }
     return false;

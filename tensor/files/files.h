@@ -3,8 +3,8 @@
  *
  * Readers check everything. If a file is truncated, malicious or of another format, they fail with
  * RG_IO_ERROR and a message that names the file, the tensor and the fault. Elements of a type that
- * regard doesn't have are converted: float16, bfloat16 and the float8 types become float32, and the
- * other integer types become int64.
+ * regard doesn't have are converted: the float8 types become float32, and the other integer types
+ * become int64.
  *
  * A save writes a new file in the same folder, syncs it, and renames it to the given path, so that
  * a reader finds either the old file or the new one. If the process is killed while it saves, its
@@ -111,7 +111,7 @@ void rg_safe_close(rg_safe_file *f);
 rg_tensor *rg_load_npy(const char *path);
 /* Writes the same bytes as np.save. Returns false on failure; the file that was there before is
  * then unchanged. */
-bool rg_save_npy(rg_tensor *t, const char *path);
+bool rg_save_npy(rg_tensor *t, const char *path); /* NumPy has no bfloat16. */
 /* Returns all arrays in a .npz file, compressed (deflated) or not. The array in "x.npy" gets the
  * name "x". On failure .n is -1. */
 rg_named_list rg_load_npz(const char *path);

@@ -20,6 +20,8 @@ rg_foreign rgi_foreign_of(rg_dtype dtype) {
     case RG_INT64: return RG_FILE_I64;
     case RG_FLOAT32: return RG_FILE_F32;
     case RG_FLOAT64: return RG_FILE_F64;
+    case RG_BFLOAT16: return RG_FILE_BF16;
+    case RG_FLOAT16: return RG_FILE_F16;
     case RG_NO_DTYPE: break;
     }
     return RG_FOREIGN_COUNT;
@@ -45,18 +47,6 @@ static float small_float(uint32_t bits, int exponent, int mantissa) {
     return bits >> (exponent + mantissa) & 1 ? -value : value;
 }
 
-/* Returns the value of a float16. A NaN keeps its sign, and its mantissa becomes the upper bits of
- * the result's mantissa. */
-static inline float float_of_f16(uint16_t bits) {
-    const uint32_t sign = (uint32_t)(bits & 0x8000) << 16, m = bits & 0x3FF;
-    const uint32_t e = bits >> 10 & 0x1F;
-    if (e == 0)
-        return small_float(bits, 5, 10);
-    return float_of_bits(sign | (e == 31 ? 0xFFu : e + 112) << 23 | m << 13);
-}
-
-static inline float float_of_bf16(uint16_t bits) { return float_of_bits((uint32_t)bits << 16); }
-
 /* Returns the value of a float8_e4m3. This type has no infinity. If all bits of the exponent and of
  * the mantissa are set, the value is NaN. Other values with the largest exponent are ordinary
  * numbers. */
@@ -69,7 +59,7 @@ static inline float float_of_f8_e4m3(uint8_t bits) {
 /* Returns the value of a float8_e5m2, whose bits are the upper byte of the float16 with the same
  * value. */
 static inline float float_of_f8_e5m2(uint8_t bits) {
-    return float_of_f16((uint16_t)((uint32_t)bits << 8));
+    return k_float_of_float16((k_float16){ (uint16_t)((uint32_t)bits << 8) });
 }
 
 /* Returns the value of a float8_e8m0, which consists of an exponent only: 2^(bits - 127), or NaN if
@@ -124,8 +114,8 @@ int64_t rgi_convert(rg_foreign type, bool swapped, void *to, const void *from, i
     case RG_FILE_F8_E4M3: EACH(F8_E4M3, uint8_t, float_of_f8_e4m3(x));
     case RG_FILE_F8_E5M2: EACH(F8_E5M2, uint8_t, float_of_f8_e5m2(x));
     case RG_FILE_F8_E8M0: EACH(F8_E8M0, uint8_t, float_of_f8_e8m0(x));
-    case RG_FILE_F16: EACH(F16, uint16_t, float_of_f16(x));
-    case RG_FILE_BF16: EACH(BF16, uint16_t, float_of_bf16(x));
+    case RG_FILE_F16:
+    case RG_FILE_BF16:
     case RG_FILE_I64:
     case RG_FILE_F32:
     case RG_FILE_F64:

@@ -1,5 +1,5 @@
 /*
- * foreign.h: the element types that files may have. regard's own four types are read as they are.
+ * foreign.h: the element types that files may have. regard's own six types are read as they are.
  * Other integers are converted to int64, and other floats to float32. int64 and float32 can hold
  * all values of these types, except a uint64 of 2^63 or more, which is an error. Reading a type
  * that isn't in the table fails as well, and the error message names the type.
@@ -32,8 +32,8 @@
     X(F8_E8M0, 1, FLOAT32,    "F8_E8M0", NULL, "float8_e8m0fnu", NULL)                  \
     X(I16,     2, INT64,      "I16",     "i2", "int16",          "Short")               \
     X(U16,     2, INT64,      "U16",     "u2", "uint16",         NULL)                  \
-    X(F16,     2, FLOAT32,    "F16",     "f2", "float16",        "Half")                \
-    X(BF16,    2, FLOAT32,    "BF16",    NULL, "bfloat16",       "BFloat16")            \
+    X(F16,     2, FLOAT16,    "F16",     "f2", "float16",        "Half")                \
+    X(BF16,    2, BFLOAT16,   "BF16",    NULL, "bfloat16",       "BFloat16")            \
     X(I32,     4, INT64,      "I32",     "i4", "int32",          "Int")                 \
     X(U32,     4, INT64,      "U32",     "u4", "uint32",         NULL)                  \
     X(F32,     4, FLOAT32,    "F32",     "f4", "float32",        "Float")               \

@@ -116,7 +116,8 @@ rg_tensor *rg_load_npy(const char *path) {
 bool rg_save_npy(rg_tensor *t, const char *path) {
     rg_writer w;
     rg_text header = { 0 };
-    if (!rgi_check(t, "save_npy") || !rgi_writer_begin(&w, "save_npy", path))
+    if (!rgi_check(t, "save_npy") || !rgi_npy_takes("save_npy", t)
+        || !rgi_writer_begin(&w, "save_npy", path))
         return false;
     if (rgi_npy_make_header(&header, t)) {
         rgi_write(&w, header.v, header.n);

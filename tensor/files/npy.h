@@ -41,6 +41,8 @@ rg_tensor *rgi_npy_read(rg_npy_source *s);
 /* Sets `text` to the header that np.save would write for t. Requires that `text` is { 0 } before.
  * Returns false if memory runs out. The caller frees `text`, even after a failure. */
 bool rgi_npy_make_header(rg_text *text, const rg_tensor *t);
+/* Returns whether NumPy has t's dtype. Fails and returns false if it hasn't. */
+bool rgi_npy_takes(const char *op, const rg_tensor *t);
 /* Returns whether np.save writes the tensor in Fortran's order: t isn't contiguous, but would be if
  * the order of its dims were reversed. */
 bool rgi_npy_is_fortran(const rg_tensor *t);

@@ -225,6 +225,14 @@ static void npy_add_dict(rg_text *text, const rg_tensor *t) {
     rgi_text_add(text, "%*s", 21 - n, "");
 }
 
+bool rgi_npy_takes(const char *op, const rg_tensor *t) {
+    const rg_dtype dtype = (rg_dtype)t->dtype;
+    RG_FAIL_AS_IF(RG_TYPE_ERROR, !rgi_foreign[rgi_foreign_of(dtype)].numpy, op,
+                  "NumPy has no %s: rg_to converts the tensor, to float32 for example",
+                  strchr(rg_dtype_name(dtype), '.') + 1);
+    return true;
+}
+
 bool rgi_npy_make_header(rg_text *text, const rg_tensor *t) {
     enum { BEFORE = 10, ALIGNMENT = 64 };
     /* Leaves room for the bytes before the dict, which are filled in at the end. */

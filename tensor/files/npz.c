@@ -88,7 +88,8 @@ static bool npz_fits(rg_named_list list) {
     bool ok = rgi_given_list(list.n, list.v, "save_npz");
     for (int i = 0; ok && i < list.n; i++)
         ok = rgi_given(list.v[i].name, "save_npz", "a name")
-             && rgi_check(list.v[i].tensor, "save_npz");
+             && rgi_check(list.v[i].tensor, "save_npz")
+             && rgi_npy_takes("save_npz", list.v[i].tensor);
     return ok;
 }
 

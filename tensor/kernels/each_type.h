@@ -64,6 +64,13 @@
 #define K_IS_BOOL  0
 #include "one_type.h"
 
+#define T          uint16_t
+#define K_SIZE     2
+#define K_TO(f)    f##_uint16
+#define K_IS_FLOAT 0
+#define K_IS_BOOL  0
+#include "one_type.h"
+
 #define T          uint32_t
 #define K_SIZE     4
 #define K_TO(f)    f##_uint32

@@ -63,6 +63,10 @@ bool k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const d
  * of dtype `to`. */
 rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from);
 
+/* ---- half.c: dtypes of 16 bits ---- */
+/* Returns the loop that rgi_copy_loop returns if one of the dtypes has 16 bits. */
+rg_loop *k_half_copy_loop(rg_dtype to, rg_dtype from);
+
 /* ---- run.c ---- */
 
 /* Runs a loop on t[0] .. t[n - 1], where t[0] is the output. Elements may be computed in any order:
@@ -72,6 +76,11 @@ rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from);
  * computed and copied to the whole output. */
 void k_run_apart(bool light, bool pure, int n, rg_tensor *const t[], rg_loop *loop,
                  const void *context);
+
+/* Does the same as k_run_with by the kernel's loop for float32: operands with elements of 16 bits
+ * are converted block by block. The other operands must be of float32, or be the bools that the
+ * loop reads or writes. */
+bool k_run_in_float(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers);
 
 /* Calls k_run_apart with `light` and `pure` false. */
 void rgi_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context);

@@ -42,6 +42,7 @@ typedef struct optimizer_part {
     int n;
     int64_t element_bytes;
     const k_optimizer_numbers *numbers;
+    rg_dtype dtype;
 } optimizer_part;
 
 /* Runs an optimizer's loop on n elements: all at once if they are contiguous in all tensors,
@@ -70,11 +71,41 @@ static bool all_contiguous(int n, rg_tensor *const t[]) {
     return true;
 }
 
+/* Runs an optimizer's loop for float on n elements of 16 bits: on copies in float, block by block,
+ * of which all but the gradient are written back. */
+static void optimizer_run_in_float(char *const p[], const int64_t step[], int64_t n,
+                                   const void *context) {
+    enum { BLOCK = 256, GRADIENT = 1 };
+    const optimizer_part *part = context;
+    float room[RG_MAX_OPERANDS][BLOCK];
+    char *at[RG_MAX_OPERANDS];
+    for (int64_t i = 0; i < n; i += BLOCK) {
+        const int64_t m = RG_MIN(n - i, BLOCK);
+        for (int k = 0; k < part->n; k++) {
+            at[k] = (char *)room[k];
+            rgi_copy_loop(RG_FLOAT32, part->dtype)((char *[]){ at[k], p[k] + i * step[k] },
+                                                   (int64_t[]){ sizeof(float), step[k] }, m, NULL);
+        }
+        part->loop(at, m, part->numbers);
+        for (int k = 0; k < part->n; k++)
+            if (k != GRADIENT)
+                rgi_copy_loop(part->dtype, RG_FLOAT32)((char *[]){ p[k] + i * step[k], at[k] },
+                                                       (int64_t[]){ step[k], sizeof(float) }, m,
+                                                       NULL);
+    }
+}
+
 RG_HOT void k_optimizer_step(const k_optimizer *which, int n, rg_tensor *const t[],
                              const k_optimizer_numbers *z) {
-    k_optimizer_loop *loop = K_LOOP_OF(which->loops, t[0]->dtype, which->name);
+    const rg_dtype dtype = t[0]->dtype;
+    k_optimizer_loop *loop = K_LOOP_OF(which->loops, rgi_computed_in(dtype), which->name);
+    if (RG_UNLIKELY(rgi_is_half(dtype))) {
+        optimizer_part part = { loop, n, 0, z, dtype };
+        rgi_each_apart(n, t, optimizer_run_in_float, &part);
+        return;
+    }
     if (t[0]->numel >= RG_LARGE || !all_contiguous(n, t)) {
-        optimizer_part part = { loop, n, (int64_t)rgi_sizeof(t[0]->dtype), z };
+        optimizer_part part = { loop, n, (int64_t)rgi_sizeof(dtype), z, dtype };
         rgi_each_apart(n, t, optimizer_run, &part);
         return;
     }

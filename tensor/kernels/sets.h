@@ -23,7 +23,7 @@
  *     K_TYPES_NUMBERS    int64_t, float and double
  *     K_TYPES_INTEGERS   int64_t
  *     K_TYPES_ALL        bool, int64_t, float and double
- *     K_TYPES_SIZES      uint8_t, uint32_t and uint64_t, for copies of elements by their size
+ *     K_TYPES_SIZES      uint8_t, uint16_t, uint32_t and uint64_t, for copies by elements' size
  *     K_TYPES_PAIRS      all pairs of types: T, and S, which is converted to T
  *     K_TYPES_NONE       none: the file is included once for each set
  *
@@ -147,13 +147,14 @@ int k_widest_vectors(void);
 #define K_NARROW_SET_ROW(set, suffix, narrow, f) [set] = RG_PASTE(f, _##narrow),
 
 /* K_TABLE_FLOATS, K_TABLE_NUMBERS and K_TABLE_ALL make tables [dtype][set]. A dtype for which a
- * table has no loops has NULL. */
+ * table has no loops has NULL, as every dtype of RG_HALF_DTYPES has, which are computed in float.
+ */
 #define K_TABLE_FLOATS(f) \
     { RG_FLOAT_DTYPES(K_TABLE_ROW, f) }
 #define K_TABLE_NUMBERS(f) \
     { RG_NUMBER_DTYPES(K_TABLE_ROW, f) }
 #define K_TABLE_ALL(f) \
-    { RG_DTYPES(K_TABLE_ROW, f) }
+    { RG_LOOP_DTYPES(K_TABLE_ROW, f) }
 #define K_TABLE_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
     [RG_##NAME] = K_BY_SET(f##_##suffix),
 
@@ -177,19 +178,21 @@ int k_widest_vectors(void);
 #define K_BASE_NUMBERS(f) \
     { RG_NUMBER_DTYPES(K_BASE_ROW, f) }
 #define K_BASE_ALL(f) \
-    { RG_DTYPES(K_BASE_ROW, f) }
+    { RG_LOOP_DTYPES(K_BASE_ROW, f) }
 #define K_BASE_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
     [RG_##NAME] = K_IN_BASE(f##_##suffix),
 #define K_IN_BASE(f) RG_PASTE(f##_, K_BASE_SET)
 
-/* K_BASE_PAIRS makes a table [to][from] of loops that convert one type to another. (The first index
- * is written out, because a macro over all dtypes can't expand inside itself.) */
+/* K_BASE_PAIRS makes a table [to][from] of loops that convert one type to another; half.c has the
+ * others. (The first index is written out, because a macro over all dtypes can't expand inside
+ * itself.) */
 #define K_BASE_PAIRS(f)                                                              \
     {                                                                                \
         [RG_BOOL] = K_BASE_ALL(f##_bool), [RG_INT64] = K_BASE_ALL(f##_int64),        \
         [RG_FLOAT32] = K_BASE_ALL(f##_float), [RG_FLOAT64] = K_BASE_ALL(f##_double), \
     }
-_Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtype");
+#define K_COUNT_ONE_(...) +1
+_Static_assert(RG_LOOP_DTYPES(K_COUNT_ONE_, ) == 4, "K_BASE_PAIRS and each_type.h name each dtype");
 
 /* K_TABLE_SIZES makes a table [dtype][set], and K_BASE_SIZES a table [dtype], of loops that only
  * copy elements. Dtypes whose elements have the same size share a loop. */
@@ -205,12 +208,14 @@ _Static_assert(RG_DTYPE_COUNT == 4, "K_BASE_PAIRS and each_type.h name each dtyp
 /* K_OF_SIZE(f, type, suffix) is the loop f for the type's size. A type of a size that has no loop
  * doesn't compile. */
 #define K_OF_SIZE_(f, type, suffix) K_OF_SIZE(f, type, suffix)
-#define K_OF_SIZE(f, type, suffix)                  \
-    __builtin_choose_expr(                          \
-        sizeof(type) == 1, f##_uint8_##suffix,      \
-        __builtin_choose_expr(                      \
-            sizeof(type) == 4, f##_uint32_##suffix, \
-            __builtin_choose_expr(sizeof(type) == 8, f##_uint64_##suffix, (void)0)))
+#define K_OF_SIZE(f, type, suffix)                      \
+    __builtin_choose_expr(                              \
+        sizeof(type) == 1, f##_uint8_##suffix,          \
+        __builtin_choose_expr(                          \
+            sizeof(type) == 2, f##_uint16_##suffix,     \
+            __builtin_choose_expr(                      \
+                sizeof(type) == 4, f##_uint32_##suffix, \
+                __builtin_choose_expr(sizeof(type) == 8, f##_uint64_##suffix, (void)0))))
 
 /* ---- looking up a loop in a table ------------------------------------------------------------ */
 

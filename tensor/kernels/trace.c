@@ -692,7 +692,7 @@ typedef struct {
 #define SUFFIX(NAME, suffix, ...) [RG_##NAME] = #suffix,
 static const char *const dtype_suffixes[] = { RG_DTYPES(SUFFIX, ) };
 
-/* clang-format would break the rows of RG_DTYPES. */
+/* clang-format would break the rows. */
 /* clang-format off */
 #define ROW(name, operands, note, of, reads, by_size) \
     { name, operands, (k_function *)note, of, reads, by_size },
@@ -713,7 +713,7 @@ static const char *const dtype_suffixes[] = { RG_DTYPES(SUFFIX, ) };
     ROW(name, 3, trace_softmax, &softmax_loop_of, &k_softmax_rows_struct, false)
 #define CONVERT(NAME, suffix, ...) MAP("convert_" #suffix, 2, NULL)
 static const trace_row trace_rows[] = {
-    RG_DTYPES(CONVERT, )
+    RG_LOOP_DTYPES(CONVERT, )
     TRACE_SOFTMAX("softmax")
     TRACE_SOFTMAX("softmax_backward")
     TRACE_SOFTMAX("softmax_short")

@@ -83,11 +83,45 @@ typedef struct random_loop {
     k_random_fill *fill;
     k_random_stream *stream;
     double a, b;
+    k_distribution which;
+    rg_dtype held;
 } random_loop;
 
 static void random_run(char *const p[], const int64_t step[], int64_t n, const void *context) {
     const random_loop *l = context;
     l->fill(l->stream, p[0], step[0], n, l->a, l->b);
+}
+
+/* Rounds n uniform numbers to the dtype. Those that become the end of the interval, which doesn't
+ * belong to it, become its beginning. */
+static void keep_below(float *y, int n, const random_loop *l) {
+    const double high = rgi_rounded(l->b, l->held);
+    for (int i = 0; i < n; i++)
+        if (rgi_rounded((double)y[i], l->held) >= high)
+            y[i] = (float)l->a;
+}
+
+/* Draws m floats, and stores them as elements of 16 bits at `to`, `step` bytes apart. */
+static void random_chunk(const random_loop *l, char *to, int64_t step, int m) {
+    float chunk[RANDOM_CHUNK] __attribute__((aligned(64)));
+    l->fill(l->stream, (char *)chunk, sizeof *chunk, m, l->a, l->b);
+    if (l->which == K_UNIFORM)
+        keep_below(chunk, m, l);
+    rgi_copy_loop(l->held, RG_FLOAT32)((char *[]){ to, (char *)chunk },
+                                       (int64_t[]){ step, sizeof *chunk }, m, NULL);
+}
+
+/* Fills n elements of 16 bits with numbers that are drawn as floats. If normal numbers in blocks of
+ * sixteen don't fill the line, the last sixteen elements are drawn again, as in torch, which
+ * discards no words here, other than for floats. */
+static void random_run_half(char *const p[], const int64_t step[], int64_t n, const void *context) {
+    const random_loop *l = context;
+    const int64_t rest = l->which == K_NORMAL_BLOCKS ? n % 16 : 0;
+    for (int64_t from = 0; from < n - rest; from += RANDOM_CHUNK)
+        random_chunk(l, p[0] + from * step[0], step[0],
+                     (int)RG_MIN(n - rest - from, RANDOM_CHUNK));
+    if (rest)
+        random_chunk(l, p[0] + (n - 16) * step[0], step[0], 16);
 }
 
 /* Makes `sorted` a header for t's elements, with the dims in their order in memory, because torch
@@ -136,9 +170,10 @@ static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw
 /* Fills t by a loop of tensor/kernels/. An empty tensor may have any dtype. */
 static bool fill_by(rg_tensor *t, rg_generator *g, const char *op, k_distribution which, double a,
                     double b) {
-    k_random_fill *fill = t->numel ? k_random_fill_of(which, t->dtype) : NULL;
-    const random_loop loop = { fill, g ? &g->stream : NULL, a, b };
-    return fill_each(t, g, op, random_run, &loop);
+    const rg_dtype dtype = t->dtype;
+    k_random_fill *fill = t->numel ? k_random_fill_of(which, rgi_computed_in(dtype)) : NULL;
+    const random_loop loop = { fill, g ? &g->stream : NULL, a, b, which, dtype };
+    return fill_each(t, g, op, rgi_is_half(dtype) ? random_run_half : random_run, &loop);
 }
 
 /* ---- distributions: check the parameters as torch does, then fill ---------------- */
@@ -241,9 +276,10 @@ bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, cons
     RG_SCOPE();
     rg_tensor sorted;
     const bool in_order = random_order(t, &sorted);
-    rg_tensor *result = rgi_own(rgi_new_like(&sorted, t->dtype));
-    rg_tensor *candidates = result ? rgi_own(rgi_new_like(&sorted, t->dtype)) : NULL;
-    rg_tensor *uniforms = candidates ? rgi_own(rgi_new_like(&sorted, t->dtype)) : NULL;
+    const rg_dtype dtype = rgi_computed_in(t->dtype);
+    rg_tensor *result = rgi_own(rgi_new_like(&sorted, dtype));
+    rg_tensor *candidates = result ? rgi_own(rgi_new_like(&sorted, dtype)) : NULL;
+    rg_tensor *uniforms = candidates ? rgi_own(rgi_new_like(&sorted, dtype)) : NULL;
     rg_tensor *pending = uniforms ? rgi_own(rgi_new_like(&sorted, RG_BOOL)) : NULL;
     if (!pending)
         return false;

@@ -9,6 +9,7 @@
 #include "tensor/scope.h"
 #include "tensor/storage.h"
 #include "tensor/thread.h"
+#include "tensor/kernels/limits.h"
 
 #include <float.h>
 #include <string.h>

@@ -7,6 +7,7 @@
 
 #include "tensor/base.h"
 #include "tensor/dtype.h"
+#include "tensor/kernels/limits.h"
 #include "c_locale.h"
 
 #include <math.h>
@@ -68,6 +69,12 @@ static void digits_raise(char *text) { ++strchr(text, 'e')[-1]; }
 
 static double digits_read_float(const char *text) { return strtof(text, NULL); }
 static double digits_read_double(const char *text) { return strtod(text, NULL); }
+static double digits_read_bfloat16(const char *text) {
+    return rgi_rounded(strtod(text, NULL), RG_BFLOAT16);
+}
+static double digits_read_float16(const char *text) {
+    return rgi_rounded(strtod(text, NULL), RG_FLOAT16);
+}
 
 static bool digits_read_back(const char *text, double v, rg_dtype dtype) {
     static double (*const readers[])(const char *) = RG_BY_FLOAT(digits_read);
@@ -141,8 +148,10 @@ int rgi_print_scientific(char *to, bool negative, const rg_digits *s, int fracti
 
 /* rgi_print_alone writes a number with an exponent if its absolute value is at least this limit, or
  * if it is less than 1e-4 (but not 0). */
-#define DIGITS_LARGE_float  1e6
-#define DIGITS_LARGE_double 1e16
+#define DIGITS_LARGE_float    1e6
+#define DIGITS_LARGE_double   1e16
+#define DIGITS_LARGE_bfloat16 1e3
+#define DIGITS_LARGE_float16  1e3
 static const double digits_large[] = RG_BY_FLOAT(DIGITS_LARGE);
 
 /* Writes a number that isn't an element of an array: a float64 as Python's repr does, a float32 as

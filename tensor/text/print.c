@@ -7,7 +7,7 @@
 #include "c_locale.h"
 #include "digits.h"
 #include "tensor/memory.h"
-#include "tensor/dtype.h"
+#include "tensor/kernels/limits.h"
 #include "tensor/error.h"
 #include "tensor/observer.h"
 #include "tensor/scope.h"

@@ -7,6 +7,7 @@
 
 #include "regard.h"
 #include "tensor/base.h"
+#include "tensor/dtype.h"
 #include "tensor/shape.h"
 #include "tests/golden.h"
 
@@ -34,7 +35,7 @@ typedef struct op_argument {
 typedef struct op_expected_tensor {
     bool none; /* torch has no gradient here. */
     bool view; /* The tensor shares the storage of the first argument. */
-    char dtype[4], node[64];
+    char dtype[8], node[64];
     rg_dims shape, stride; /* Without strides, stride.n is -1. */
     size_t step;    /* Only every step-th value is given. */
     double largest; /* If step > 1, the largest of all values. */
@@ -80,10 +81,8 @@ static rg_tensor *op_cotangent(unsigned k, rg_tensor *like) {
     int64_t n = rg_numel(t);
     for (int64_t i = 0; i < n; i++) {
         double v = ruled_numbers_next(&r);
-        if (rg_dtype_of(t) == RG_FLOAT32)
-            ((float *)rg_data(t))[i] = (float)v;
-        else
-            ((double *)rg_data(t))[i] = v;
+        const rg_dtype dtype = (rg_dtype)rg_dtype_of(t);
+        rgi_store_f64((char *)rg_data(t) + i * (int64_t)rgi_sizeof(dtype), dtype, v);
     }
     return t;
 }
@@ -124,10 +123,8 @@ static void op_fill(rg_tensor *t, op_case *c, bool ruled, char *values) {
         double v = ruled ? ruled_numbers_next(&r) : strtod(p, &p);
         if (isfinite(v))
             c->largest = fmax(c->largest, fmin(fabs(v), 100));
-        if (rg_dtype_of(t) == RG_FLOAT32)
-            ((float *)data)[at] = (float)v;
-        else
-            ((double *)data)[at] = v;
+        const rg_dtype dtype = (rg_dtype)rg_dtype_of(t);
+        rgi_store_f64(data + at * (int64_t)rgi_sizeof(dtype), dtype, v);
     }
 }
 

@@ -1,7 +1,8 @@
 /*
  * test_golden.c: compares every public function of autograd/ops/ops.h with PyTorch: values, dtypes,
  * shapes, strides, grad_fn, first and second gradients, and errors. The cases lie in
- * tests/golden/data/ops/, and those that are about strides in tests/golden/data/layouts/.
+ * tests/golden/data/ops/, those that are about strides in tests/golden/data/layouts/, and those in
+ * bfloat16 and float16 in tests/golden/data/half/.
  * The tests also deny each request for memory in turn.
  *
  *     build/tests/autograd/test_golden                            all functions
@@ -54,8 +55,18 @@ static const char *shape_of(rg_dims d) {
     return p;
 }
 
-static double value_at(const void *data, int dtype, int64_t i) {
-    return dtype == RG_FLOAT32 ? (double)((const float *)data)[i] : ((const double *)data)[i];
+static double value_at(const char *data, int dtype, int64_t i) {
+    return rgi_load_f64(data + i * (int64_t)rgi_sizeof((rg_dtype)dtype), (rg_dtype)dtype);
+}
+
+/* Returns the tolerance for values of this dtype. That of bfloat16 is the one with which PyTorch
+ * compares; that of float16 is twice as large, since each op of a composed function rounds. */
+static double tolerance_of(int dtype) {
+    switch (dtype) {
+    case RG_BFLOAT16: return 1.6e-2;
+    case RG_FLOAT16: return 2e-3;
+    default: return dtype == RG_FLOAT32 || current->single ? 1e-5 : 1e-12;
+    }
 }
 
 /* valgrind's multiply-add gives -0 for 0, so it hides the sign of a zero. */
@@ -83,7 +94,7 @@ static bool same_values(const char *what, int k, rg_tensor *t, const op_expected
         if (isfinite(v))
             scale = fmax(scale, fabs(v));
     }
-    double tolerance = current->factor * (dtype == RG_FLOAT32 || current->single ? 1e-5 : 1e-12);
+    double tolerance = current->factor * tolerance_of(dtype);
     p = e->values;
     for (int64_t i = 0; i < n && ok; i += (int64_t)e->step) {
         count->checks++;
@@ -97,8 +108,8 @@ static bool same_values(const char *what, int k, rg_tensor *t, const op_expected
         }
         double v = strtod(p, &p);
         double u = value_at(data, dtype, i);
-        if (dtype == RG_FLOAT32)
-            v = (float)v;
+        if (dtype != RG_FLOAT64)
+            v = rgi_rounded(v, (rg_dtype)dtype);
         if (!same_number(u, v, strcmp(what, "output") == 0, tolerance * scale))
             ok = complain("%s %d: element %lld of %s is %.17g, torch's %.17g (scale %g)", what, k,
                           (long long)i, shape_of(e->shape), u, v, scale);
@@ -459,6 +470,7 @@ static void check_case(op_case *c, const op_call *f) {
 
 static char directory[512]; /* The folder of the cases. */
 static char layouts[512];   /* The folder of the cases that are about strides. */
+static char halves[512];    /* The folder of the cases in bfloat16 and float16. */
 
 static void check_function(const op_call *f, const char *folder) {
     golden_file file;
@@ -742,6 +754,7 @@ static void run_check(int i, void (*check)(const op_call *f)) {
 static void check_cases(const op_call *f) {
     check_function(f, directory);
     check_function(f, layouts);
+    check_function(f, halves);
 }
 
 START_TEST(test_function) { run_check(_i, check_cases); }
@@ -834,6 +847,7 @@ int main(int argc, char **argv) {
     rgi_memory_guarded = true;
     snprintf(directory, sizeof directory, "%s/ops", golden_folder());
     snprintf(layouts, sizeof layouts, "%s/layouts", golden_folder());
+    snprintf(halves, sizeof halves, "%s/half", golden_folder());
     count = mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     Suite *suite = suite_create("golden");
     TCase *tcase = tcase_create("golden");

@@ -46,8 +46,9 @@ def bits(t):
 
 
 def as_regard(t):
-    """Returns the tensor as regard reads it, in one of its own four dtypes."""
-    if t.dtype in (torch.bool, torch.int64, torch.float32, torch.float64):
+    """Returns the tensor as regard reads it, in one of its own dtypes."""
+    if t.dtype in (torch.bool, torch.int64, torch.float32, torch.float64, torch.bfloat16,
+                   torch.float16):
         return t
     return t.float() if t.is_floating_point() else t.to(torch.int64)
 

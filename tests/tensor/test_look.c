@@ -57,7 +57,9 @@ START_TEST(test_elements_of_a_type) {
     rg_tensor *t[] = { [RG_BOOL] = rg_from(((bool[]){ true, false }), 2),
                        [RG_INT64] = rg_from(((int64_t[]){ 3, INT64_MIN }), 2),
                        [RG_FLOAT32] = rg_from(((float[]){ 0.5f, -1 }), 2),
-                       [RG_FLOAT64] = rg_from(((double[]){ 1e300, 2 }), 2) };
+                       [RG_FLOAT64] = rg_from(((double[]){ 1e300, 2 }), 2),
+                       [RG_BFLOAT16] = rg_ones_dims(RG_DIMS(2), RG_BFLOAT16),
+                       [RG_FLOAT16] = rg_ones_dims(RG_DIMS(2), RG_FLOAT16) };
     for (int d = 0; d < RG_DTYPE_COUNT; d++) {
         const bool *b = rg_data_as(const bool, t[d]);
         ck_assert_msg(d == RG_BOOL ? b[0] && !b[1] : !b, "a dtype read as bool");

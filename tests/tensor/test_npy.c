@@ -7,6 +7,7 @@
 #include "tests/in_turn.h"
 #include "tests/scratch.h"
 #include "tests/test.h"
+#include "tensor/dtype.h"
 #include "tensor/files/files.h"
 #include "tensor/files/crc32.h"
 #include "tensor/files/npy.h"
@@ -49,7 +50,8 @@ static void check_array(const char *name, rg_tensor *t) {
     const rg_dtype dtype = kind == 'b'   ? RG_BOOL
                            : kind != 'f' ? RG_INT64
                            : size == 8   ? RG_FLOAT64
-                                         : RG_FLOAT32;
+                           : size == 4   ? RG_FLOAT32
+                                         : RG_FLOAT16;
     ck_assert_msg(rg_dtype_of(t) == dtype && rg_ndim(t) == shape.n, "%s", name);
     for (int d = 0; d < shape.n; d++)
         ck_assert_msg(rg_size(t, d) == shape.v[d], "%s", name);
@@ -58,17 +60,14 @@ static void check_array(const char *name, rg_tensor *t) {
     rg_tensor *dense = rg_empty_dims(rg_shape(t), dtype);
     ck_assert(rg_copy_out(t, rg_data(dense), rgi_bytes_of(dense)));
     for (int64_t i = 0; i < dense->numel; i++) {
-        const double v = dtype == RG_BOOL      ? ((bool *)dense->data)[i]
-                         : dtype == RG_INT64   ? (double)((int64_t *)dense->data)[i]
-                         : dtype == RG_FLOAT64 ? ((double *)dense->data)[i]
-                                               : (double)((float *)dense->data)[i];
+        const double v = rgi_load_f64(dense->data + i * (int64_t)rgi_sizeof(dtype), dtype);
         ck_each(v == expected(kind, i), "%s: element %lld is %g", name, (long long)i, v);
     }
 }
 
 /* Elements of regard's own types are written with the bytes that NumPy wrote. */
 static void check_bytes(const rg_zip *z, const rg_named *it) {
-    const char own[][4] = { "|b1", "<i8", "<f4", "<f8" };
+    const char own[][4] = { "|b1", "<i8", "<f2", "<f4", "<f8" };
     bool is_own = false;
     for (int i = 0; i < RG_COUNT(own); i++)
         is_own |= strncmp(it->name, own[i], 3) == 0;

@@ -63,9 +63,8 @@ static void check_elements(const char *file, rg_named got, char *numbers) {
             same = ((int64_t *)t->data)[at] == golden_integer(&numbers);
         } else {
             double want = golden_number(&numbers);
-            double is = t->dtype == RG_BOOL      ? ((bool *)t->data)[at]
-                        : t->dtype == RG_FLOAT32 ? ((float *)t->data)[at]
-                                                 : ((double *)t->data)[at];
+            const int64_t bytes = (int64_t)rgi_sizeof((rg_dtype)t->dtype);
+            double is = rgi_load_f64(t->data + at * bytes, (rg_dtype)t->dtype);
             same = memcmp(&want, &is, sizeof is) == 0 || is == want;
         }
         ck_each(same, "%s: %s: element %d", file, got.name, (int)i);

@@ -5,6 +5,8 @@
     python3 tests/golden/make/ops.py --out FOLDER --seed 7 --budget 200000 --case 20000
     REGARD_GOLDEN=FOLDER build/tests/autograd/test_golden
                                                      tries other and more samples
+    python3 tests/golden/make/ops.py --half          writes tests/golden/data/half/: a few of these
+                                                     cases in bfloat16 and float16
 
 The functions are those that autograd/ops/ops.h declares, and some of tensor.h. ops_cases.py says
 how each is called in torch, how a sample of torch's own OpInfo becomes a call, and which cases were
@@ -61,6 +63,12 @@ import ops_cases as table
 from ops_cases import Case, Number, Skip
 
 NAMES = {torch.float64: "f64", torch.float32: "f32", torch.int64: "i64", torch.bool: "b"}
+# Functions whose cases in float16 are left out.
+NOT_IN_FLOAT16 = {
+    "norm_p": "torch's gradient is 0, as a power of the norm overflows",
+    "binary_cross_entropy_with": "torch's gradient is NaN, as its 1e-12 is 0 in float16",
+}
+HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
 ERRORS = (RuntimeError, IndexError, ValueError, TypeError, AssertionError)
 FOUR = decimal.Context(prec=4, rounding=decimal.ROUND_DOWN)
 KEEP = 48  # An expected tensor of more values is thinned.
@@ -539,6 +547,46 @@ def texts_of(name, cases, budget, ctypes, skipped):
     return texts
 
 
+def halved(case, dtype):
+    """Returns the case with its float64 tensors in the dtype."""
+
+    def one(t):
+        if t.dtype != torch.float64:
+            return t
+        return t.detach().to(dtype).requires_grad_(t.requires_grad)
+
+    args = [over_tensors(one, a) for a in case.args]
+    return Case(case.function, *args, flags=case.flags, origin=case.origin)
+
+
+def half_texts_of(name, cases, ctypes, skipped):
+    """Returns the texts of up to two cases for each dtype of 16 bits, which differ in kind, and
+    in which torch doesn't fail."""
+    call = table.torch_call(name)
+    wide = [c for c in cases if any(t.dtype == torch.float64 for t in tensors_of(c.args))
+            and not any(t.dtype == torch.float32 for t in tensors_of(c.args))
+            and 2 <= numel(c) <= 60]
+    texts = []
+    for dtype in HALVES:
+        seen = set()
+        for case in wide:
+            look = str(skeleton(case))
+            left_out = dtype == torch.float16 and name in NOT_IN_FLOAT16
+            if look in seen or len(seen) == 2 or left_out:
+                continue
+            try:
+                text = text_of(halved(case, dtype), call, ctypes)
+            except Skip as e:
+                reason = "%s: %s" % (name, e)
+                skipped[reason] = skipped.get(reason, 0) + 1
+                continue
+            if text is None or "\n! " in text or "\n? " in text:
+                continue
+            seen.add(look)
+            texts.append(text)
+    return texts
+
+
 def alone(name, cases):
     """Yields variants of small cases in which one of several tensors alone requires grad: a result
     may require grad for the sake of one of its inputs only."""
@@ -564,6 +612,7 @@ def parsed_options():
     options = argparse.ArgumentParser()
     options.add_argument("functions", nargs="*")
     options.add_argument("--out", default=os.path.join(HERE, "..", "data"))
+    options.add_argument("--half", action="store_true")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument(
         "--budget",
@@ -585,7 +634,7 @@ def remove_unknown(folder, functions):
 
 def main():
     options = parsed_options()
-    folder = os.path.join(options.out, "ops")
+    folder = os.path.join(options.out, "half" if options.half else "ops")
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
 
@@ -593,6 +642,8 @@ def main():
     missing = [f for f in options.functions if f not in functions]
     if missing:
         sys.exit("not declared: " + " ".join(missing))
+    if options.half:
+        NAMES.update(HALVES)
     opinfo, skipped = from_opinfo(table.OPINFO, functions, options.seed)
     by_hand = {}
     for case in table.by_hand():
@@ -605,7 +656,10 @@ def main():
     for name in sorted(options.functions or functions):
         cases = by_hand.get(name, [])
         cases = cases + list(alone(name, cases)) + list(varied(opinfo.get(name, []), options.case))
-        texts = texts_of(name, cases, options.budget, functions[name], skipped)
+        if options.half:
+            texts = half_texts_of(name, cases, functions[name], skipped)
+        else:
+            texts = texts_of(name, cases, options.budget, functions[name], skipped)
         path = os.path.join(folder, name + ".txt")
         if not texts:
             print("no case: " + name)

@@ -73,7 +73,7 @@ def write_types():
     with golden.Golden("safetensors") as g:
         for name, t in sorted(d.items()):
             integer = not t.is_floating_point() and t.dtype != torch.bool
-            small = t.is_floating_point() and t.itemsize < 4
+            small = t.is_floating_point() and t.itemsize < 2
             t = t.long() if integer else t.float() if small else t
             g.case(name, golden.name_of(t.dtype), golden.comma(t.shape))
             g.numbers(golden.values_of(t))

@@ -1,0 +1,89 @@
+/*
+ * half.c: calls of ops with elements of 16 bits: bfloat16 and float16. The op computes in float32,
+ * and each result is rounded once.
+ */
+#include "autograd/op.h"
+
+/* Replaces t, unless it has no elements of 16 bits, by a copy in float32 with the same order of
+ * dims in memory, which the caller releases. Returns false if memory ran out. */
+static bool widen_input(rg_tensor **t) {
+    if (!*t || *t == RG_NONE || !rgi_is_half((*t)->dtype))
+        return true;
+    const rg_tensor *from = *t;
+    *t = rgi_new_dense_like(from, RG_FLOAT32);
+    if (*t)
+        rgi_copy_elements(*t, from);
+    return *t;
+}
+
+/* Replaces y, unless it has no elements of 16 bits, by a float32 tensor of its shape and strides,
+ * which the caller releases. Returns false if memory ran out. */
+static bool widen_output(rg_tensor **y) {
+    if (!rgi_is_half((*y)->dtype))
+        return true;
+    const rg_tensor *like = *y;
+    *y = rgi_new_dense_like(like, RG_FLOAT32);
+    return *y;
+}
+
+/* Calls the `view` function of an op that allocates its outputs, and replaces floating outputs by
+ * rounded copies. Requires that the outputs' dtypes are those of a call in float32. */
+static bool make_and_round(rg_call *wide, rg_dtype dtype) {
+    bool ok = wide->op->view(wide);
+    for (int k = 0; k < wide->n_out && ok && rgi_is_half(dtype); k++) {
+        rg_tensor *y = wide->out[k];
+        if (!rgi_is_float(y->dtype))
+            continue;
+        rg_tensor *rounded = rgi_new_like(y, dtype);
+        if (rounded)
+            rgi_copy_elements(rounded, y);
+        rgi_release(y);
+        wide->out[k] = rounded;
+        ok = rounded;
+    }
+    return ok;
+}
+
+static bool run_made(rg_call *c, rg_call *wide) {
+    for (int k = 0; k < c->n_out; k++)
+        c->out[k]->dtype = rgi_computed_in(c->out[k]->dtype);
+    const bool ok = make_and_round(wide, c->in[0]->dtype);
+    memcpy(c->out, wide->out, sizeof c->out);
+    return ok;
+}
+
+/* Calls the forward function, which writes to float32 tensors in the place of outputs of 16-bit
+ * elements. */
+static bool run_wide_forward(const rg_call *c, rg_call *wide) {
+    bool ok = true;
+    for (int k = 0; k < c->n_out && ok; k++)
+        ok = widen_output(&wide->out[k]);
+    ok = ok && c->op->forward(wide);
+    for (int k = 0; k < c->n_out && ok; k++)
+        if (wide->out[k] != c->out[k])
+            rgi_copy_elements(c->out[k], wide->out[k]);
+    for (int k = 0; k < c->n_out; k++)
+        if (wide->out[k] != c->out[k])
+            rgi_release(wide->out[k]);
+    return ok;
+}
+
+bool rgi_run_in_float(rg_call *c) {
+    if (!c->op->forward && !c->op->view)
+        return k_run_in_float(c->op->kernel, c->out[0], c->in, NULL);
+    rg_tensor *in[RG_INPUTS];
+    if (!rgi_want_dtype(c->op->name, c->n_in <= RG_INPUTS, c->in[0]->dtype))
+        return false;
+    rg_call wide = *c;
+    memcpy(in, c->in, (size_t)c->n_in * sizeof *in);
+    wide.in = in;
+    wide.given = NULL;
+    bool ok = true;
+    for (int i = 0; i < c->n_in && ok; i++)
+        ok = widen_input(&in[i]);
+    ok = ok && (c->op->view ? run_made(c, &wide) : run_wide_forward(c, &wide));
+    for (int i = 0; i < c->n_in; i++)
+        if (in[i] != c->in[i])
+            rgi_release(in[i]);
+    return ok;
+}

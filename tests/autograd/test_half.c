@@ -1,0 +1,233 @@
+/*
+ * test_half.c: the dtypes with elements of 16 bits, bfloat16 and float16. Every element is
+ * converted to float and back; floats are rounded to the nearest element; tensors are made, moved,
+ * compared, printed and written to files.
+ */
+#include "regard.h"
+#include "tests/golden.h"
+#include "tests/scratch.h"
+#include "tests/test.h"
+#include "tensor/dtype.h"
+#include "tensor/files/files.h"
+#include "tensor/kernels/copy.h"
+#include "tensor/kernels/limits.h"
+#include "tensor/structs.h"
+
+#include <math.h>
+
+/* Returns the value of an element: (-1)^sign * 2^(e - bias) * 1.m, computed in double. */
+static double value_of(rg_dtype dtype, unsigned bits) {
+    const int mantissa = rgi_mantissa_bits(dtype) - 1;
+    const int exponents = 15 - mantissa;
+    const int e = (int)(bits >> mantissa & ((1u << exponents) - 1));
+    const int bias = (1 << (exponents - 1)) - 1;
+    const unsigned m = bits & ((1u << mantissa) - 1);
+    const double sign = bits >> 15 ? -1 : 1;
+    if (e == (1 << exponents) - 1)
+        return m ? NAN : sign * HUGE_VAL;
+    return sign * ldexp(e ? m + (1u << mantissa) : m, (e ? e : 1) - bias - mantissa);
+}
+
+/* Returns all 65,536 elements of the dtype, in the order of their bits. */
+static rg_tensor *all_elements(rg_dtype dtype) {
+    static uint16_t bits[1 << 16];
+    for (int i = 0; i < 1 << 16; i++)
+        bits[i] = (uint16_t)i;
+    return rg_from_dims(bits, dtype, RG_DIMS(1 << 16));
+}
+
+static void check_every_element(rg_dtype dtype) {
+    const rg_tensor *all = all_elements(dtype);
+    const float *floats = rg_data_as(float, rg_to((rg_tensor *)all, RG_FLOAT32));
+    const double *doubles = rg_data_as(double, rg_to((rg_tensor *)all, RG_FLOAT64));
+    rg_tensor *back = rg_to(rg_to((rg_tensor *)all, RG_FLOAT32), dtype);
+    const uint16_t *bits = rg_data(back);
+    for (unsigned i = 0; i < 1 << 16; i++) {
+        const double v = value_of(dtype, i);
+        const double one = rgi_load_f64(all->data + 2 * i, dtype);
+        ck_each(isnan(v) ? isnan(floats[i]) && isnan(doubles[i]) && isnan(one)
+                         : floats[i] == v && doubles[i] == v && one == v
+                               && !signbit(floats[i]) == !signbit(v),
+                "%s 0x%04x is %g, not %g", rg_dtype_name(dtype), i, (double)floats[i], v);
+        ck_each(isnan(v) ? isnan(value_of(dtype, bits[i])) : bits[i] == i,
+                "%s 0x%04x returns 0x%04x", rg_dtype_name(dtype), i, bits[i]);
+    }
+}
+START_TEST(test_every_element) {
+    check_every_element(RG_BFLOAT16);
+    check_every_element(RG_FLOAT16);
+}
+END_TEST
+
+/* Requires that the floats x[] become the elements wanted[]. */
+static void check_rounding(rg_dtype dtype, float x[3], const double wanted[3]) {
+    uint16_t y[3];
+    rg_tensor to = RG_NUMBER(dtype, y), from = RG_NUMBER(RG_FLOAT32, x);
+    to.ndim = from.ndim = 1;
+    to.numel = from.numel = to.size[0] = from.size[0] = 3;
+    to.stride[0] = from.stride[0] = 1;
+    rgi_copy_elements(&to, &from);
+    for (int k = 0; k < 3; k++)
+        ck_each(value_of(dtype, y[k]) == wanted[k] && rgi_rounded((double)x[k], dtype) == wanted[k],
+                "%s: %a becomes %g, not %g", rg_dtype_name(dtype), (double)x[k],
+                value_of(dtype, y[k]), wanted[k]);
+}
+
+/* The number in the middle between two neighbours is rounded to the one whose last bit is 0, and
+ * its neighbours among the floats to the nearer one. */
+static void check_neighbours(rg_dtype dtype, unsigned i) {
+    const double low = value_of(dtype, i), high = value_of(dtype, i + 1);
+    if (!isfinite(low) || isnan(high))
+        return;
+    const double next = isinf(high) ? 2 * low - value_of(dtype, i - 1) : high;
+    const float middle = (float)(low / 2 + next / 2);
+    for (int sign = -1; sign <= 1; sign += 2) {
+        const float s = (float)sign;
+        float x[] = { s * middle, s * nextafterf(middle, 0), s * nextafterf(middle, INFINITY) };
+        check_rounding(dtype, x,
+                       (double[]){ sign * (i % 2 ? high : low), sign * low, sign * high });
+    }
+}
+START_TEST(test_rounding) {
+    for (unsigned i = 0; i + 1 < 1 << 15; i++) {
+        check_neighbours(RG_BFLOAT16, i);
+        check_neighbours(RG_FLOAT16, i);
+    }
+}
+END_TEST
+
+/* A double is rounded by way of float, as in torch. Whole numbers and bools are converted, too. */
+START_TEST(test_other_dtypes) {
+    rg_tensor *x = rg_literal_as(RG_FLOAT64, [ 1.00390625000001, 1e300, -0.0, nan, 3.7, -3.7 ]);
+    rg_tensor *y = rg_to(x, RG_BFLOAT16);
+    ck_assert(rg_at(y, 0) == 1 && rg_at(y, 1) == INFINITY && signbit(rg_at(y, 2)));
+    rg_tensor *z = rg_to(x, RG_FLOAT16);
+    ck_assert(rg_at(z, 0) == 1.00390625 && isinf(rg_at(z, 1)) && isnan(rg_at(z, 3)));
+    rg_tensor *whole = rg_to(y, RG_INT64);
+    ck_assert(rg_at(whole, 1) == (double)INT64_MIN && rg_at(whole, 3) == (double)INT64_MIN
+              && rg_at(whole, 4) == 3 && rg_at(whole, 5) == -3);
+    ck_ok(rg_equal(rg_to(z, RG_BOOL), rg_literal([ True, True, False, True, True, True ])));
+    rg_tensor *n = rg_literal([ 16777217, 257, 2049, 70000 ]);
+    ck_ok(rg_equal(rg_to(rg_to(n, RG_BFLOAT16), RG_INT64),
+                   rg_literal([ 16777216, 256, 2048, 70144 ])));
+    ck_assert(rg_at(rg_to(n, RG_FLOAT16), 2) == 2048 && isinf(rg_at(rg_to(n, RG_FLOAT16), 3)));
+    ck_ok(rg_at(rg_to(z, RG_BFLOAT16), 4) == rg_at(y, 4));
+}
+END_TEST
+
+START_TEST(test_promotion) {
+    rg_tensor *b = rg_ones_dims(RG_DIMS(2), RG_BFLOAT16), *h = rg_ones_dims(RG_DIMS(2), RG_FLOAT16);
+    ck_assert_int_eq(rg_promote_types(RG_BFLOAT16, RG_FLOAT16), RG_FLOAT32);
+    ck_assert_int_eq(rg_promote_types(RG_BFLOAT16, RG_INT64), RG_BFLOAT16);
+    ck_assert_int_eq(rg_promote_types(RG_FLOAT64, RG_FLOAT16), RG_FLOAT64);
+    ck_assert_int_eq(rg_result_type(b, rg_ones(2)), RG_FLOAT32);
+    ck_assert_int_eq(rg_result_type(b, rg_scalar_dtype(1, RG_FLOAT64)), RG_BFLOAT16);
+    ck_assert_int_eq(rg_result_type(h, rg_wrap_float(2.5)), RG_FLOAT16);
+    ck_assert_int_eq(rg_result_type(b, rg_scalar_dtype(1, RG_FLOAT16)), RG_BFLOAT16);
+}
+END_TEST
+
+START_TEST(test_printing) {
+    ck_assert_str_eq(rg_repr(rg_literal_as(RG_BFLOAT16, [ 0.1, 1, 1000.25, -3 ])),
+                     "tensor([ 1.0010e-01,  1.0000e+00,  1.0000e+03, -3.0000e+00],\n"
+                     "       dtype=torch.bfloat16)");
+    ck_assert_str_eq(rg_repr(rg_scalar_dtype(0.1, RG_FLOAT16)),
+                     "tensor(0.1000, dtype=torch.float16)");
+    ck_assert_str_eq(rg_str(rg_scalar_dtype(0.1, RG_BFLOAT16)), "0.10009765625");
+    rg_tensor *x = rg_parse("tensor([1.5, 2.], dtype=torch.bfloat16)");
+    ck_assert_int_eq(rg_dtype_of(x), RG_BFLOAT16);
+    ck_assert(rg_at(x, 0) == 1.5 && rg_item_int(rg_scalar_dtype(7, RG_FLOAT16)) == 7);
+}
+END_TEST
+
+START_TEST(test_limits) {
+    ck_fails(rg_full_dims(RG_DIMS(2), 70000, RG_FLOAT16), RG_RUNTIME_ERROR,
+             "full: value cannot be converted to type c10::Half without overflow");
+    ck_fails(rg_full_dims(RG_DIMS(2), 1e39, RG_BFLOAT16), RG_RUNTIME_ERROR,
+             "full: value cannot be converted to type c10::BFloat16 without overflow");
+    ck_assert(rg_at(rg_full_dims(RG_DIMS(2), 70000, RG_BFLOAT16), 1) == 70144);
+    ck_ok(rg_allclose(rg_full_dims(RG_DIMS(3), 1.5, RG_FLOAT16),
+                      rg_full_dims(RG_DIMS(3), 1.5, RG_FLOAT16), 0, 0));
+    ck_assert(!rg_equal(rg_full_dims(RG_DIMS(1), 0.1, RG_FLOAT16), rg_full(RG_DIMS(1), 0.1)));
+    ck_ok(rg_set_default_dtype(RG_BFLOAT16));
+    ck_assert_int_eq(rg_dtype_of(rg_zeros(2)), RG_BFLOAT16);
+    ck_ok(rg_set_default_dtype(RG_FLOAT32));
+}
+END_TEST
+
+/* Ranges are computed in float32, as in torch, and random numbers are torch's. */
+START_TEST(test_filled) {
+    ck_ok(rg_equal(rg_arange_step_as(0, 1, 0.3, RG_BFLOAT16),
+                   rg_literal_as(RG_BFLOAT16, [ 0, 0.30078125, 0.6015625, 0.8984375 ])));
+    ck_ok(rg_equal(rg_linspace(0, 1, 4, RG_FLOAT16),
+                   rg_literal_as(RG_FLOAT16, [ 0, 0.333251953125, 0.66650390625, 1 ])));
+    golden_file f = golden_open("half");
+    for (char *words; (words = golden_case(&f));) {
+        const char *what = golden_word(&words);
+        const rg_dtype dtype = golden_dtype(golden_word(&words));
+        const rg_dims shape = golden_dims(golden_word(&words));
+        rg_manual_seed(5);
+        rg_tensor *t = rg_empty_dims(shape, dtype);
+        if (strcmp(what, "uniform") == 0)
+            rg_uniform_(t, -1.1, 2.3);
+        else if (strcmp(what, "normal") == 0)
+            rg_normal_(t, 0.3, 1.7);
+        else if (strcmp(what, "exponential") == 0)
+            rg_exponential_(t, 1.5);
+        else if (strcmp(what, "bernoulli") == 0)
+            rg_bernoulli_(t, 0.3);
+        else if (strcmp(what, "randint") == 0)
+            t = rg_randint_dims(0, 10, shape, dtype, rg_default_generator());
+        else
+            t = rg_dropout(rg_ones_dims(shape, dtype), 0.3, true);
+        char *numbers = golden_field(&f, ':');
+        for (int64_t i = 0; i < t->numel; i++)
+            ck_each(rgi_load_f64(t->data + 2 * i, dtype) == golden_number(&numbers),
+                    "%s, %s: element %lld", what, rg_dtype_name(dtype), (long long)i);
+        ck_each(rg_item_int(rg_randint(0, 1 << 24, 1)) == golden_integer(&numbers),
+                "%s: the stream goes on otherwise", what);
+    }
+    golden_close(&f);
+}
+END_TEST
+
+/* Files have the dtype, and half of float32's bytes. NumPy has no bfloat16. */
+static void check_files(rg_dtype dtype) {
+    scratch_begin();
+    rg_tensor *x = rg_reshape(all_elements(dtype), 256, 256), *turned = rg_T(x);
+    const rg_named all[] = { { "x", x }, { "turned", turned } };
+    const rg_named_list list = { 2, all };
+    ck_ok(rg_save_file(list, scratch("f")));
+    ck_ok(rg_torch_save(list, scratch("t")));
+    for (int i = 0; i < 2; i++) {
+        const rg_named_list back = i ? rg_torch_load(scratch("t")) : rg_load_file(scratch("f"));
+        ck_assert_int_eq(back.n, 2);
+        for (int k = 0; k < 2; k++) {
+            rg_tensor *is = back.v[k].tensor;
+            rg_tensor *want = strcmp(back.v[k].name, "x") ? turned : x;
+            ck_assert_int_eq(is->dtype, dtype);
+            ck_assert(!memcmp(rg_data(rg_contiguous(is)), rg_data(rg_contiguous(want)), 2 << 16));
+        }
+    }
+    if (dtype == RG_FLOAT16) {
+        ck_ok(rg_save_npy(turned, scratch("n")));
+        ck_assert(!memcmp(rg_data(rg_contiguous(rg_load_npy(scratch("n")))),
+                          rg_data(rg_contiguous(turned)), 2 << 16));
+    } else {
+        ck_fails(rg_save_npy(x, scratch("n")), RG_TYPE_ERROR,
+                 "save_npy: NumPy has no bfloat16: rg_to converts the tensor, to float32 for "
+                 "example");
+        ck_fails(rg_save_npz(list, scratch("n")), RG_TYPE_ERROR,
+                 "save_npz: NumPy has no bfloat16: rg_to converts the tensor, to float32 for "
+                 "example");
+    }
+    scratch_end();
+}
+START_TEST(test_files) {
+    check_files(RG_BFLOAT16);
+    check_files(RG_FLOAT16);
+}
+END_TEST
+
+RG_TESTS(half, test_every_element, test_rounding, test_other_dtypes, test_promotion, test_printing,
+         test_limits, test_filled, test_files)
