@@ -286,26 +286,22 @@ static rg_tensor *widened(const rg_step *s, rg_tensor *t, const rg_edge *e) {
     return rg_to(t, RG_FLOAT32);
 }
 
-/* Lets the step compute in float32. wide[] has room for the gradients of the outputs, and behind
- * them for the saved values. Returns false if memory ran out. */
+/* Lets the step compute in float32. wide[] has room for the gradients of the outputs and, behind
+ * them, for the saved values. Returns false if memory ran out. */
 static __attribute__((noinline)) bool widen_step(rg_step *s, rg_tensor *wide[]) {
     rg_node *n = s->node;
-    rg_tensor **saved = wide + n->n_out;
-    for (int k = 0; k < n->n_out; k++) {
-        wide[k] = widened(s, s->g[k], &(rg_edge){ NULL, 0 });
-        if (s->g[k] && !wide[k])
+    for (int i = 0; i < n->n_out + n->n_saved; i++) {
+        const int slot = i - n->n_out, output = slot - n->n_in;
+        rg_edge e = { NULL, 0 };
+        if (slot >= 0)
+            e = output < 0 ? n->edge[slot] : (rg_edge){ n, (uint32_t)output };
+        rg_tensor *t = slot < 0 ? s->g[i] : n->saved[slot];
+        wide[i] = widened(s, t, &e);
+        if (t && !wide[i])
             return false;
-    }
-    for (int i = 0; i < n->n_saved; i++) {
-        const rg_edge e = i < n->n_in ? n->edge[i] : (rg_edge){ n, (uint32_t)(i - n->n_in) };
-        saved[i] = widened(s, n->saved[i], &e);
-        if (n->saved[i] && !saved[i])
-            return false;
-        if (saved[i] == n->saved[i])
-            saved[i] = NULL;
     }
     s->g = wide;
-    s->wide = saved;
+    s->wide = wide + n->n_out;
     return true;
 }
 

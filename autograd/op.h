@@ -48,7 +48,7 @@ typedef struct rg_call {
  * is the gradient of output k, or NULL if no gradient reached that output. Bit RG_IN(i) of `wanted`
  * is set if the gradient of input i is wanted; inputs from RG_INPUTS on have no bit. The step
  * of an op with 16-bit elements computes in float32: g has float32 copies, and wide[slot] is such a
- * copy of a saved value, or NULL. In other steps `wide` is NULL. */
+ * copy of a saved value, or itself. In other steps `wide` is NULL. */
 typedef struct rg_step {
     rg_node *node;
     const rg_op *op;

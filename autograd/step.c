@@ -58,7 +58,7 @@ static inline rg_tensor *saved_at(const rg_step *s, int slot, rg_node *from, uin
     rg_tensor *t = slot < n->n_saved ? n->saved[slot] : NULL;
     if (RG_UNLIKELY(!t || (n->version && t->storage->version != n->version[slot])))
         return saved_unusable(s, slot, from, t);
-    if (RG_UNLIKELY(s->wide != NULL) && s->wide[slot])
+    if (RG_UNLIKELY(s->wide != NULL) && s->wide[slot] != t)
         return s->wide[slot];
     if (RG_UNLIKELY(s->create_graph) && from && rgi_is_float(t->dtype))
         return rgi_join(t, from, output);

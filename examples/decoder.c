@@ -33,6 +33,8 @@ static const option options[] = {
     { "adapter", TEXT, &adapter, 0, 0, "a folder with such matrices, to begin with" },
     { "save", TEXT, &save, 0, 0, "the folder for the trained weights" },
     { "logits", TEXT, &logits_file, 0, 0, "a file.npy for the logits after each token" },
+    { "half", FLAG, &half, 0, 0,
+      "compute in bfloat16 or float16 if the weights are, in half the memory" },
     { "uncached", FLAG, &uncached, 0, 0, "compute all tokens again for each new one" },
 };
 
@@ -102,14 +104,17 @@ static rg_tensor *forward(rg_tensor *ids, int64_t position, bool cached) {
         x = rg_mul(x, sqrt((double)m.dim));
     rg_tensor *places = rg_arange_step(position, position + rg_size(ids, 1), 1);
     rg_tensor *angles = rg_outer(rg_to(places, RG_FLOAT32), m.frequencies);
-    rg_tensor *cos = rg_cos(angles), *sin = rg_sin(angles);
+    rg_tensor *cos = rg_to(rg_cos(angles), rg_dtype_of(x)),
+              *sin = rg_to(rg_sin(angles), rg_dtype_of(x));
     for (int64_t i = 0; i < m.layers; i++)
         x = run_layer(&m.layer[i], x, cos, sin, cached);
     return norm(x, m.norm);
 }
 
 /* Returns the logits of the token that comes after each of these. */
-static rg_tensor *logits_after(rg_tensor *x) { return rg_linear(x, m.unembed, RG_NONE); }
+static rg_tensor *logits_after(rg_tensor *x) {
+    return rg_float(rg_linear(x, m.unembed, RG_NONE));
+}
 
 /* ---- training -------------------------------------------------------------------- */
 

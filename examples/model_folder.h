@@ -83,8 +83,11 @@ static inline void close_weights(weights_file *w) {
     free(w->taken);
 }
 
-/* Returns a tensor of the file in float32. If the file lacks it, returns RG_NONE if `optional` is
- * true, and otherwise refuses the file. */
+/* Set if weights in bfloat16 or float16 are to stay in it. */
+static bool half = false;
+
+/* Returns a tensor of the file: in float32, unless `half` is set. If the file lacks it, returns
+ * RG_NONE if `optional` is true, and otherwise refuses the file. */
 static inline rg_tensor *read_weight(weights_file *w, const char *name, rg_dims shape,
                                      bool optional) {
     int i = 0;
@@ -101,5 +104,6 @@ static inline rg_tensor *read_weight(weights_file *w, const char *name, rg_dims 
         refuse("'%s': tensor \"%s\" is %s of %s, which doesn't fit to config.json", w->path, name,
                rg_repr_shape(t), rg_dtype_name(rg_dtype_of(t)));
     w->taken[i] = true;
-    return rg_to(t, RG_FLOAT32);
+    const int dtype = rg_dtype_of(t);
+    return half && (dtype == RG_BFLOAT16 || dtype == RG_FLOAT16) ? t : rg_to(t, RG_FLOAT32);
 }

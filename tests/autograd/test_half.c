@@ -191,6 +191,43 @@ START_TEST(test_filled) {
 }
 END_TEST
 
+/* Compares x w^T + bias with the same product in float32, rounded. */
+static void check_linear(rg_tensor *x, rg_tensor *w, rg_tensor *bias) {
+    rg_tensor *wide = rg_linear(rg_float(x), rg_float(w),
+                                bias == RG_NONE ? RG_NONE : rg_float(bias));
+    rg_tensor *y = rg_linear(x, w, bias);
+    ck_ok(y);
+    ck_assert_int_eq(rg_dtype_of(y), rg_dtype_of(w));
+    const double epsilon = rgi_epsilon((rg_dtype)rg_dtype_of(w));
+    ck_ok(rg_allclose(rg_float(y), wide, epsilon, 1e-4));
+}
+
+/* A linear layer's weight of several panels, or a turned one, is never converted as a whole. */
+START_TEST(test_linear) {
+    for (int i = 0; i < 2; i++) {
+        RG_SCOPE();
+        const rg_dtype dtype = i ? RG_FLOAT16 : RG_BFLOAT16;
+        rg_manual_seed(1);
+        rg_tensor *w = rg_to(rg_div(rg_randn(1500, 301), 8), dtype);
+        rg_tensor *turned = rg_T(rg_to(rg_div(rg_randn(301, 1500), 8), dtype));
+        rg_tensor *bias = rg_to(rg_randn(1500), dtype);
+        rg_tensor *x[] = { rg_to(rg_randn(301), dtype), rg_to(rg_randn(1, 301), dtype),
+                           rg_to(rg_randn(2, 3, 301), dtype),
+                           rg_T(rg_to(rg_randn(301, 5), dtype)) };
+        for (int k = 0; k < 4; k++) {
+            check_linear(x[k], w, bias);
+            check_linear(x[k], turned, RG_NONE);
+            RG_SCOPE();
+            RG_NO_GRAD();
+            rg_memory_reset_peak();
+            const int64_t before = rg_memory_stats().now;
+            ck_ok(rg_linear(x[k], w, bias));
+            ck_assert_int_lt(rg_memory_stats().peak - before, 1500 * 301 * 2);
+        }
+    }
+}
+END_TEST
+
 /* Files have the dtype, and half of float32's bytes. NumPy has no bfloat16. */
 static void check_files(rg_dtype dtype) {
     scratch_begin();
@@ -230,4 +267,4 @@ START_TEST(test_files) {
 END_TEST
 
 RG_TESTS(half, test_every_element, test_rounding, test_other_dtypes, test_promotion, test_printing,
-         test_limits, test_filled, test_files)
+         test_limits, test_filled, test_linear, test_files)

@@ -158,6 +158,20 @@ def other_files(folder):
     half = f"{folder}/half"
     model.to(torch.bfloat16).save_pretrained(half)
     agree("bfloat16", AutoModelForCausalLM.from_pretrained(half, dtype=torch.float32), half)
+    near(half)
+
+
+def near(folder):
+    """Computes in bfloat16: the logits are as far from transformers' as both round, which differs
+    only in the order of sums."""
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16)
+    ids = list(range(1, 17))
+    path = f"{folder}/logits.npy"
+    decoder(folder, " ".join(map(str, ids)), "--tokens", 1, "--half", "--logits", path)
+    with torch.no_grad():
+        wanted = model(torch.tensor([ids])).logits[0].float()
+    off = (torch.from_numpy(np.load(path)) - wanted).abs().max() / wanted.abs().max()
+    assert off < 0.04, f"bfloat16: the logits are {off} off"
 
 
 def refusals(folder):
