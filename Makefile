@@ -340,7 +340,7 @@ $(BUILD)/tensor/kernels/%.o: override CFLAGS += $(LINES)
 # At -O3 GCC unrolls what its vectors leave of a loop, which makes kernels larger by half and no
 # faster. These are compiled at -O2, with -O3's vectors; their loops that must be unrolled say so.
 SMALLER := sums norms extremes products activations special compare binary ternary unary random \
-           optim distance loss pool
+           optim distance loss pool half_product half_float
 SMALL   := $(if $(CLANG),,$(if $(filter -O3,$(CFLAGS)),-O2 -ftree-vectorize \
            -fvect-cost-model=dynamic -fno-tree-loop-distribute-patterns))
 $(SMALLER:%=$(BUILD)/tensor/kernels/%.o): override CFLAGS += $(SMALL)
@@ -357,15 +357,17 @@ $(call compiled,$(filter-out $(FASTER) nn/parallel/%,$(ROOMS))): override CFLAGS
 SMALLEST := $(if $(filter -O3,$(CFLAGS)),-Os)
 SELDOM   := $(wildcard $(addsuffix /*.c,tensor/text tensor/files tensor/files/torch \
             tensor/messages nn/report nn/save nn/data nn/tools nn/optim nn/models \
-            autograd/export)) $(addprefix autograd/replay/,lower.c plan.c recording.c) \
-            $(patsubst %,nn/%.c,backward_hooks names state tree) \
-            $(addprefix tensor/kernels/,trace.c steps.c) \
+            autograd/export)) autograd/hooks.c \
+            $(addprefix autograd/replay/,lower.c plan.c recording.c) \
+            $(patsubst %,nn/%.c,backward_hooks module names state tree) \
+            $(addprefix tensor/kernels/,trace.c steps.c element.c half.c) tensor/load.c \
+            tensor/compare.c $(patsubst %,tensor/random/%.c,distributions generator random rewind) \
             $(patsubst %,autograd/tools/%.c,anomaly check_run checkpoint explain function_check \
             functional gradcheck graphviz paths profile_file rule_checks)
 SELDOM   += $(patsubst %,nn/layers/%.c,transformer transformer_decoder transformer_encoder \
             transformer_model kv_cache packed positions recurrent_cells sequence_checks init child \
             pool conv batch_norm multihead_attention) \
-            $(patsubst %,autograd/ops/%.c,einsum rotary subscript_text tensordot)
+            $(patsubst %,autograd/ops/%.c,einsum rotary subscript_text tensordot half half_linear)
 OFTEN    := tensor/text/digits.c $(addprefix nn/optim/,optimizer.c optimizers.c clip.c) \
             $(addprefix nn/models/,batches.c gpt_generate.c sampling.c tokenizer_encode.c bpe.c \
             regex.c aligned.c normalizer.c pretokenizer.c tokenizer_model.c unigram.c) \

@@ -10,6 +10,9 @@
 #include "graph_observer.h"
 #include "rebase.h"
 
+/* The bit that the dtypes of 16 bits have, and no others (ops/half.c). */
+enum { HALF_BIT = RG_BFLOAT16 & RG_FLOAT16 };
+
 /* ---- checking and converting inputs ------------------------------------------------ */
 
 static bool input_check(const rg_op *op, int i, rg_tensor *t) {
@@ -64,9 +67,9 @@ static rg_tensor *converted_copy(rg_tensor *t, rg_dtype dtype) {
 /* Returns the dtype to which input i is converted if the common dtype is `dtype`. A number by which
  * elements of 16 bits are multiplied or divided isn't rounded, as in torch. */
 static rg_dtype dtype_of_input(const rg_op *op, int i, const rg_tensor *t, rg_dtype dtype) {
-    const bool exact = i && t->flags & RG_WEAK
+    const bool exact = dtype & HALF_BIT && i && t->flags & RG_WEAK
                        && (RG_IS(op, mul) || RG_IS(op, div) || RG_IS(op, over));
-    return exact ? rgi_computed_in(dtype) : dtype;
+    return exact ? RG_FLOAT32 : dtype;
 }
 
 /* Converts the inputs for which is_typed returns true to their common dtype: replaces their
@@ -267,7 +270,7 @@ RG_HOT static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over
     bool ok = true;
     bool wants_grad = false;
     bool alike = by_kernel(c->op);
-    bool half = false;
+    unsigned dtypes = 0;
     for (int i = 0; i < n; i++) {
         in[i] = c->in[i];
         converted[i] = NULL;
@@ -280,11 +283,11 @@ RG_HOT static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over
     if (c->op->typing != RG_AS_GIVEN)
         ok = ok && convert_inputs(c->op, n, in, converted, typed);
     for (int i = 0; i < n && ok; i++) {
-        half |= rgi_is_half(in[i]->dtype);
+        dtypes |= in[i]->dtype;
         alike = alike && is_alike(in[i], in, i) && c->given[i]->flags & RG_PLAIN;
     }
-    alike = alike && !half;
-    half = half && !c->op->moves;
+    const bool half = dtypes & HALF_BIT && !c->op->moves;
+    alike = alike && !(dtypes & HALF_BIT);
     ok = ok && compute_and_record(c, attr_size, wants_grad && !rgi_grad_off, over, alike, half);
     /* Observers may read the converted inputs in rgi_end_call, so these are released after it. */
     if (ok && span)
@@ -327,7 +330,7 @@ static inline __attribute__((always_inline)) bool is_plain(const rg_op *op, cons
     return t && t->state == RG_ALIVE && t->storage
            && (RG_LIKELY(!(t->flags & (RG_WEAK | RG_VIEW)))
                || (!(t->flags & RG_WEAK) && !rgi_is_stale(t)))
-           && (op->typing == RG_AS_GIVEN || t->dtype == in[0]->dtype) && !rgi_is_half(t->dtype);
+           && (op->typing == RG_AS_GIVEN || t->dtype == in[0]->dtype);
 }
 
 static inline __attribute__((always_inline)) inputs_seen examine_inputs(const rg_call *c) {
@@ -335,14 +338,17 @@ static inline __attribute__((always_inline)) inputs_seen examine_inputs(const rg
     rg_tensor *const *in = c->in;
     inputs_seen seen = { .plain = c->n_in <= RG_MAX_RULES, .alike = by_kernel(op) };
     uintptr_t histories = 0;
+    unsigned dtypes = 0;
     for (int i = 0; i < c->n_in && seen.plain; i++) {
         seen.plain = is_plain(op, in[i], in);
         if (!seen.plain)
             break;
         histories |= (uintptr_t)in[i]->history;
+        dtypes |= in[i]->dtype;
         seen.alike = seen.alike && is_alike(in[i], in, i);
     }
     seen.wants_grad = histories;
+    seen.plain = seen.plain && !(dtypes & HALF_BIT);
     if (op->typing == RG_FLOATED && seen.plain)
         seen.plain = rgi_is_float(in[0]->dtype);
     return seen;

@@ -276,28 +276,23 @@ static __attribute__((noinline)) bool pass_together(rg_run *r, const rg_step *s,
     return ok;
 }
 
-/* Returns t in float32 if it has elements of 16 bits, otherwise t itself. If the step creates a
- * graph, t is output number e->output of e->node, unless that is NULL. */
-static rg_tensor *widened(const rg_step *s, rg_tensor *t, const rg_edge *e) {
-    if (!t || !rgi_is_half(t->dtype))
-        return t;
-    if (s->create_graph && e->node)
-        t = rgi_join(t, e->node, e->output);
-    return rg_to(t, RG_FLOAT32);
-}
-
-/* Lets the step compute in float32. wide[] has room for the gradients of the outputs and, behind
- * them, for the saved values. Returns false if memory ran out. */
+/* Lets the step compute in float32: fills wide[] with the gradients of the outputs and, behind
+ * them, with the saved values, of which those of 16 bits are converted. Returns false if that
+ * failed. */
 static __attribute__((noinline)) bool widen_step(rg_step *s, rg_tensor *wide[]) {
     rg_node *n = s->node;
     for (int i = 0; i < n->n_out + n->n_saved; i++) {
         const int slot = i - n->n_out, output = slot - n->n_in;
-        rg_edge e = { NULL, 0 };
-        if (slot >= 0)
-            e = output < 0 ? n->edge[slot] : (rg_edge){ n, (uint32_t)output };
-        rg_tensor *t = slot < 0 ? s->g[i] : n->saved[slot];
-        wide[i] = widened(s, t, &e);
-        if (t && !wide[i])
+        wide[i] = slot < 0 ? s->g[i] : n->saved[slot];
+        if (!wide[i] || !rgi_is_half(wide[i]->dtype))
+            continue;
+        rg_edge e = { slot < 0 ? NULL : n, (uint32_t)output };
+        if (slot >= 0 && output < 0)
+            e = n->edge[slot];
+        if (s->create_graph && e.node)
+            wide[i] = rgi_join(wide[i], e.node, e.output);
+        wide[i] = rg_to(wide[i], RG_FLOAT32);
+        if (!wide[i])
             return false;
     }
     s->g = wide;

@@ -146,8 +146,8 @@ struct rg_op {
     bool (*forward)(rg_call *c);
     /* The loops that compute out[0] if `forward` is NULL. */
     const rg_kernel *kernel;
-    /* True if `forward` only moves elements, of whatever size. Other forward functions, kernels and
-     * rules get elements of 16 bits in float32, and their results are rounded. */
+    /* True if `forward` takes elements of 16 bits, as functions do that only move elements. Others,
+     * and rules, get such elements in float32 copies, and their results are rounded. */
     bool moves;
     /* The gradient rule of each input. If the op takes any number of inputs, grad[0] is used for
      * all of them. */

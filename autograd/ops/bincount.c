@@ -77,7 +77,8 @@ rg_tensor *rg_bincount_with(rg_tensor *x, rg_bincount_options o) {
         || !rgi_want_dims(NULL, "input", x, 1, 1))
         return NULL;
     RG_SCOPE();
-    if (rgi_is_half(o.weights->dtype)) /* Torch then counts in float64. */
-        o.weights = rg_to(o.weights, RG_FLOAT64);
-    return rg_escape(RG_APPLY(bincount, &a, x, x->numel ? o.weights : RG_NONE));
+    rg_tensor *weights = x->numel ? o.weights : RG_NONE;
+    if (rgi_is_half(weights->dtype)) /* Torch then counts in float64. */
+        weights = rg_to(weights, RG_FLOAT64);
+    return rg_escape(RG_APPLY(bincount, &a, x, weights));
 }

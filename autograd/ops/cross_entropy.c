@@ -126,17 +126,18 @@ static rg_tensor *cross_entropy_uniform(rg_tensor *p, rg_tensor *t, const rg_los
     rg_tensor *y = rg_masked_fill(rg_neg(rg_sum_dim(p, dim, false)), ignored, 0);
     if (o->reduction != RG_EACH)
         y = rg_sum(y);
-    if (o->reduction != RG_MEAN)
+    if (o->reduction != RG_MEAN || !y)
         return y;
     double total;
-    const rg_dtype dtype = rgi_computed_in(p->dtype);
+    const rg_dtype dtype = rgi_computed_in(y->dtype);
+    rg_tensor *weight = rgi_is_none(o->weight) ? RG_NONE : rg_to(o->weight, dtype);
     k_nll_targets z = { .target = rg_contiguous(t),
-                        .weight = rgi_is_none(o->weight) ? NULL : rg_to(o->weight, dtype),
+                        .weight = rgi_is_none(weight) ? NULL : weight,
                         .ignore = o->ignore_index,
                         .total = &total };
     static const char advice[] = ", since label_smoothing reads the targets for the mean; take "
                                  "rg_mean of the losses with .reduction = RG_EACH";
-    if (!y || !z.target || !rgi_may_do_once_or("cross_entropy", advice)
+    if (!weight || !z.target || !rgi_may_do_once_or("cross_entropy", advice)
         || !k_nll_total(&z, dtype))
         return NULL;
     return rg_div(y, total);

@@ -3,7 +3,11 @@
  * and each result is rounded once.
  */
 #include "autograd/op.h"
-#include "tensor/kernels/half_product.h"
+
+/* apply.c finds out whether a call has such elements by a bit that only these dtypes have. */
+_Static_assert(RG_BFLOAT16 &RG_FLOAT16
+                   && !((RG_BOOL | RG_INT64 | RG_FLOAT32 | RG_FLOAT64) & RG_BFLOAT16 & RG_FLOAT16),
+               "one bit tells the dtypes of 16 bits from others");
 
 /* Replaces t, unless it has no elements of 16 bits, by a copy in float32 with the same order of
  * dims in memory, which the caller releases. Returns false if memory ran out. */
@@ -69,32 +73,6 @@ static bool run_wide_forward(const rg_call *c, rg_call *wide) {
     return ok;
 }
 
-/* Returns whether the call is a linear layer's product with a weight whose elements have 16 bits.
- */
-static bool is_linear(const rg_call *c) {
-    return RG_IS(c->op, linear) && rgi_is_half(c->in[1]->dtype);
-}
-
-/* Computes y = x w^T + bias in float32, without a copy of the whole w, and rounds it once. in[0]
- * and in[2] are x and the bias in float32. */
-static bool run_linear(rg_call *c, rg_tensor *in[]) {
-    rg_tensor *wide = rgi_new(RG_FLOAT32, c->out[0]->ndim, c->out[0]->size);
-    if (!wide)
-        return false;
-    rg_tensor y = rgi_header_of(wide), x = rgi_header_of(in[0]);
-    if (x.ndim == 1) {
-        rgi_take_part(&x, &(rg_part){ RG_PART_NEW(0) });
-        rgi_take_part(&y, &(rg_part){ RG_PART_NEW(0) });
-    }
-    const bool ok = k_half_product(&y, &x, c->in[1]);
-    if (ok && !rgi_is_none(in[2]))
-        k_run(k_add, wide, wide, in[2]);
-    if (ok)
-        rgi_copy_elements(c->out[0], wide);
-    rgi_release(wide);
-    return ok;
-}
-
 bool rgi_run_in_float(rg_call *c) {
     if (!c->op->forward && !c->op->view)
         return k_run_in_float(c->op->kernel, c->out[0], c->in, NULL);
@@ -106,13 +84,9 @@ bool rgi_run_in_float(rg_call *c) {
     wide.in = in;
     wide.given = NULL;
     bool ok = true;
-    const bool linear = is_linear(c);
     for (int i = 0; i < c->n_in && ok; i++)
-        ok = (linear && i == 1) || widen_input(&in[i]);
-    if (ok && linear)
-        ok = run_linear(c, in);
-    else if (ok)
-        ok = c->op->view ? run_made(c, &wide) : run_wide_forward(c, &wide);
+        ok = widen_input(&in[i]);
+    ok = ok && (c->op->view ? run_made(c, &wide) : run_wide_forward(c, &wide));
     for (int i = 0; i < c->n_in; i++)
         if (in[i] != c->in[i])
             rgi_release(in[i]);

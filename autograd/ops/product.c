@@ -3,6 +3,7 @@
  * composes others from these.) In the formulas, g is the gradient of y, and ga the gradient of a.
  */
 #include "autograd/checks.h"
+#include "half_linear.h"
 
 /* ---- functions for the operands of all products -------------------------------- */
 
@@ -386,9 +387,7 @@ struct linear_attr {
 };
 
 static bool linear_shape(rg_call *c) {
-    const rg_tensor *x = c->in[0];
-    const rg_tensor *w = c->in[1];
-    const rg_tensor *bias = c->in[2];
+    const rg_tensor *x = c->in[0], *w = c->in[1], *bias = c->in[2];
     rg_tensor *y = c->out[0];
     rgi_copy_shape(y, x);
     y->size[y->ndim - 1] = w->size[0];
@@ -407,6 +406,8 @@ static bool linear_shape(rg_call *c) {
 
 static bool linear_forward(rg_call *c) {
     const rg_tensor *bias = c->in[2];
+    if (RG_UNLIKELY(rgi_is_half(c->in[1]->dtype)))
+        return rgi_half_linear(c);
     rg_tensor y = rgi_header_of(c->out[0]);
     rg_tensor x = rgi_header_of(c->in[0]);
     rg_tensor turned = k_turned(c->in[1]);
@@ -431,15 +432,15 @@ static rg_tensor *linear_rule_w(const rg_step *s, rg_tensor *g) {
     return rg_matmul(rg_mT(rows_of_g), rg_reshape(x, rows, x->size[x->ndim - 1]));
 }
 
-/* Computes the wanted gradients of x and w. The rules compute them if x is a vector. The rule of w
- * computes w's gradient if x has batches, and x or g isn't contiguous. */
+/* Computes the wanted gradients of x and w. The rules compute them if x is a vector, or in 16 bits.
+ * That of w is left to its rule if x has batches, and x or g isn't contiguous. */
 static bool linear_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_tensor *x = rgi_wants(s, 1) ? rgi_saved(s, 0) : RG_NONE;
     rg_tensor *w = rgi_wants(s, 0) ? rgi_saved(s, 1) : RG_NONE;
     rg_tensor *g = s->g[0];
     if (!x || !w)
         return false;
-    if (g->ndim < 2)
+    if (g->ndim < 2 || rgi_is_half(g->dtype))
         return true;
     if (!rgi_is_none(w) && !product_gradient(&gin[0], g, false, w, false))
         return false;
@@ -448,7 +449,7 @@ static bool linear_fused(const rg_step *s, rg_tensor *gin[]) {
 
 RG_OP(linear, RG_NAMED(linear),
       .terms = { .times = 1, .input = 0, .from_last = 1, .gradients = RG_IN(0) | RG_IN(1) },
-      .doc = "x w^T + bias", .n_in = 3, .optional = RG_IN(2), RG_MADE(linear),
+      .moves = true, .doc = "x w^T + bias", .n_in = 3, .optional = RG_IN(2), RG_MADE(linear),
       .grad = { RG_RULE(RG_IN(1), linear_rule_x), RG_RULE(RG_IN(0), linear_rule_w),
                 RG_RULE(0, rgi_rule_same) },
       .fused = linear_fused,
@@ -480,11 +481,10 @@ static bool linear_wants_ranks(const rg_tensor *x, const rg_tensor *weight, cons
 
 /* Returns the name that torch gives to the result's node. */
 static const char *linear_node(const rg_tensor *x, const rg_tensor *bias) {
-    if (rgi_is_none(bias)) {
-        if (x->ndim == 1)
-            return "SqueezeBackward4";
+    if (rgi_is_none(bias) && x->ndim == 1)
+        return "SqueezeBackward4";
+    if (rgi_is_none(bias))
         return x->ndim == 2 ? "MmBackward0" : "UnsafeViewBackward0";
-    }
     if (x->ndim == 2)
         return "AddmmBackward0";
     return x->flags & RG_CONTIGUOUS ? "ViewBackward0" : "AddBackward0";

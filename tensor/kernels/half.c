@@ -3,6 +3,7 @@
  * compute with them, a kernel's loop for float gets copies of the operands in float, block by
  * block, and its results are rounded once.
  */
+#include "half_float.h"
 #include "kernels.h"
 
 #define K_LOOPS "loops/half.h"

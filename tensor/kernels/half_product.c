@@ -1,7 +1,8 @@
 /*
  * half_product.c: products with a matrix of 16-bit floats, such as the weight of a linear layer.
  * The matrix is never converted as a whole: a few of its rows at a time are, into a panel that
- * stays in the caches, or in registers where the other factor is a vector.
+ * stays in the caches, or in registers where it is of bfloat16 and the other
+ * factor is a vector.
  */
 #include "half_product.h"
 #include "kernels.h"
@@ -21,6 +22,7 @@ typedef struct {
 
 #define K_LOOPS "loops/half_dots.h"
 #define K_TYPES_NONE
+#define K_NARROW
 #include "sets.h"
 
 typedef void half_dots_loop(const half_dots *z, int64_t begin, int64_t end);
@@ -36,17 +38,16 @@ static void half_dots_part(void *context, int64_t begin, int64_t end, int worker
     work->loop(&work->z, begin, end);
 }
 
-/* Computes y = w x. Requires that y and x are contiguous, and so is each row of w. */
+/* Computes y = w x for a w of bfloat16. Requires that y and x are contiguous, and so is each row of
+ * w. */
 static void half_dots_of(rg_tensor *y, const rg_tensor *x, const rg_tensor *w) {
-    static half_dots_loop *const bfloat16_dots_loops[K_COLUMNS] = K_BY_SET(bfloat16_dots);
-    static half_dots_loop *const float16_dots_loops[K_COLUMNS] = K_BY_SET(float16_dots);
+    static half_dots_loop *const bfloat16_dots_loops[K_COLUMNS] = K_BY_NARROW_SET(bfloat16_dots);
     half_dots_work work = { .z = { .y = (float *)(void *)y->data,
                                    .x = (const float *)(const void *)x->data,
                                    .w = w->data,
                                    .k = w->size[1],
                                    .w_row = w->stride[0] } };
-    work.loop = w->dtype == RG_BFLOAT16 ? K_LOOP_OF_SET(bfloat16_dots_loops)
-                                        : K_LOOP_OF_SET(float16_dots_loops);
+    work.loop = K_LOOP_OF_SET(bfloat16_dots_loops);
     k_rows(w->size[0], w->size[1], half_dots_part, &work);
 }
 
@@ -78,7 +79,8 @@ static bool half_panels(rg_tensor *y, const rg_tensor *x, const rg_tensor *w) {
 }
 
 bool k_half_product(rg_tensor *y, const rg_tensor *x, const rg_tensor *w) {
-    const bool vector = x->numel == w->size[1] && x->flags & RG_CONTIGUOUS && w->stride[1] == 1;
+    const bool vector = w->dtype == RG_BFLOAT16 && x->numel == w->size[1]
+                        && x->flags & RG_CONTIGUOUS && w->stride[1] == 1;
     if (!vector || !w->size[1])
         return half_panels(y, x, w);
     half_dots_of(y, x, w);

@@ -73,8 +73,8 @@ static bool all_contiguous(int n, rg_tensor *const t[]) {
 
 /* Runs an optimizer's loop for float on n elements of 16 bits: on copies in float, block by block,
  * of which all but the gradient are written back. */
-static void optimizer_run_in_float(char *const p[], const int64_t step[], int64_t n,
-                                   const void *context) {
+static __attribute__((cold)) void optimizer_run_in_float(char *const p[], const int64_t step[],
+                                                         int64_t n, const void *context) {
     enum { BLOCK = 256, GRADIENT = 1 };
     const optimizer_part *part = context;
     float room[RG_MAX_OPERANDS][BLOCK];

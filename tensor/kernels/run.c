@@ -208,7 +208,8 @@ typedef struct {
 
 /* Runs the loop on n elements. An input that is a single number (s[k] is 0) is converted for the
  * first block only. */
-static void half_rows(char *const p[], const int64_t s[], int64_t n, const void *context) {
+static __attribute__((cold)) void half_rows(char *const p[], const int64_t s[], int64_t n,
+                                            const void *context) {
     enum { BLOCK = 256 };
     const half_run *run = context;
     float room[RG_MAX_OPERANDS][BLOCK];
@@ -233,16 +234,18 @@ static void half_rows(char *const p[], const int64_t s[], int64_t n, const void 
     }
 }
 
-bool k_run_in_float(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[],
-                    const double *numbers) {
+__attribute__((cold)) bool k_run_in_float(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[],
+                                          const double *numbers) {
     rg_tensor *t[RG_MAX_OPERANDS] = { y };
     half_run run = { .context = numbers, .n = k->n + 1, .dtype = { y->dtype } };
     for (int i = 0; i < k->n; i++) {
         t[i + 1] = in[i];
         run.dtype[i + 1] = in[i]->dtype;
     }
-    run.loop = k->by_dtype[RG_FLOAT32][0] ? K_LOOP_OF(k->by_dtype, RG_FLOAT32, k->name)
-                                          : (k_not_implemented(k->name, in[k->n - 1]->dtype), NULL);
+    if (!k->by_dtype[RG_FLOAT32][0])
+        k_not_implemented(k->name, in[k->n - 1]->dtype);
+    else
+        run.loop = K_LOOP_OF(k->by_dtype, RG_FLOAT32, k->name);
     if (!run.loop)
         return false;
     k_run_apart(false, true, k->n + 1, t, half_rows, &run);

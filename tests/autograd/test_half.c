@@ -228,6 +228,17 @@ START_TEST(test_linear) {
 }
 END_TEST
 
+static void half_step(void *x) { rg_add((rg_tensor *)x, 1); }
+
+/* A recorded step refuses the dtypes by name. */
+START_TEST(test_refused) {
+    rg_tensor *x = rg_keep(rg_ones_dims(RG_DIMS(3), RG_BFLOAT16));
+    ck_fails(rg_record(half_step, x), RG_NOT_IMPLEMENTED,
+             "add: not implemented for 'BFloat16' in a recorded step");
+    rg_drop(x);
+}
+END_TEST
+
 /* Files have the dtype, and half of float32's bytes. NumPy has no bfloat16. */
 static void check_files(rg_dtype dtype) {
     scratch_begin();
@@ -267,4 +278,4 @@ START_TEST(test_files) {
 END_TEST
 
 RG_TESTS(half, test_every_element, test_rounding, test_other_dtypes, test_promotion, test_printing,
-         test_limits, test_filled, test_linear, test_files)
+         test_limits, test_filled, test_linear, test_refused, test_files)

@@ -233,8 +233,8 @@ START_TEST(test_constant_errors) {
              "at most 8 dimensions, but 9 were asked for");
     ck_fails(rg_empty_dims((rg_dims){ .n = -1 }, RG_FLOAT32), RG_RUNTIME_ERROR,
              "at most 8 dimensions");
-    ck_fails(rg_empty_dims(RG_DIMS(2), (rg_dtype)4), RG_TYPE_ERROR,
-             "empty: argument 'dtype' must be an rg_dtype, not 4");
+    ck_fails(rg_empty_dims(RG_DIMS(2), (rg_dtype)99), RG_TYPE_ERROR,
+             "empty: argument 'dtype' must be an rg_dtype, not 99");
     ck_fails(rg_full_dims(RG_DIMS(2), 1, (rg_dtype)-1), RG_TYPE_ERROR, "full: argument 'dtype'");
     ck_fails(rg_full(RG_DIMS(2), rg_ones(1)), RG_TYPE_ERROR,
              "full: argument 'fill_value' must be Number, not Tensor");

@@ -1,6 +1,7 @@
 /*
  * loops/half.h: converts elements of type T to the floats of 16 bits (tensor/kernels/half.h) and
- * back. Every conversion goes by way of float, as in torch.
+ * back. Every conversion goes by way of float, as in torch. Contiguous floats are converted by
+ * half_float.c.
  */
 
 /* Returns x as a T. If T is an integer type, a float that is NaN or out of range becomes the least
@@ -22,65 +23,57 @@ K_INLINE T K_NAME(value_of_float16)(k_float16 x) {
 K_INLINE k_bfloat16 K_NAME(as_bfloat16)(T x) { return k_bfloat16_of_float((float)x); }
 K_INLINE k_float16 K_NAME(as_float16)(T x) { return k_float16_of_float((float)x); }
 
-K_INLINE void K_NAME(from_bfloat16_by)(char *to, const char *from, int64_t n, int64_t to_step,
-                                       int64_t from_step) {
-    K_INDEPENDENT
-    for (int64_t i = 0; i < n; i++)
-        *(T *)(void *)(to + i * to_step) =
-            K_NAME(value_of_bfloat16)(*(const k_bfloat16 *)(const void *)(from + i * from_step));
-}
 static void K_NAME(from_bfloat16)(char *const p[], const int64_t s[], int64_t n,
                                   const void *context) {
     (void)context;
-    if (s[0] == sizeof(T) && s[1] == sizeof(k_bfloat16))
-        K_NAME(from_bfloat16_by)(p[0], p[1], n, sizeof(T), sizeof(k_bfloat16));
-    else
-        K_NAME(from_bfloat16_by)(p[0], p[1], n, s[0], s[1]);
+#if K_IS_FLOAT && K_SIZE == 4
+    if (s[0] == sizeof(T) && s[1] == sizeof(k_bfloat16)) {
+        k_floats_of_bfloat16((T *)(void *)p[0], (const k_bfloat16 *)(const void *)p[1], n);
+        return;
+    }
+#endif
+    for (int64_t i = 0; i < n; i++)
+        *(T *)(void *)(p[0] + i * s[0]) =
+            K_NAME(value_of_bfloat16)(*(const k_bfloat16 *)(const void *)(p[1] + i * s[1]));
 }
 
-K_INLINE void K_NAME(to_bfloat16_by)(char *to, const char *from, int64_t n, int64_t to_step,
-                                     int64_t from_step) {
-    K_INDEPENDENT
-    for (int64_t i = 0; i < n; i++)
-        *(k_bfloat16 *)(void *)(to + i * to_step) =
-            K_NAME(as_bfloat16)(*(const T *)(const void *)(from + i * from_step));
-}
 static void K_NAME(to_bfloat16)(char *const p[], const int64_t s[], int64_t n,
                                 const void *context) {
     (void)context;
-    if (s[0] == sizeof(k_bfloat16) && s[1] == sizeof(T))
-        K_NAME(to_bfloat16_by)(p[0], p[1], n, sizeof(k_bfloat16), sizeof(T));
-    else
-        K_NAME(to_bfloat16_by)(p[0], p[1], n, s[0], s[1]);
+#if K_IS_FLOAT && K_SIZE == 4
+    if (s[0] == sizeof(k_bfloat16) && s[1] == sizeof(T)) {
+        k_bfloat16_of_floats((k_bfloat16 *)(void *)p[0], (const T *)(const void *)p[1], n);
+        return;
+    }
+#endif
+    for (int64_t i = 0; i < n; i++)
+        *(k_bfloat16 *)(void *)(p[0] + i * s[0]) =
+            K_NAME(as_bfloat16)(*(const T *)(const void *)(p[1] + i * s[1]));
 }
 
-K_INLINE void K_NAME(from_float16_by)(char *to, const char *from, int64_t n, int64_t to_step,
-                                      int64_t from_step) {
-    K_INDEPENDENT
-    for (int64_t i = 0; i < n; i++)
-        *(T *)(void *)(to + i * to_step) =
-            K_NAME(value_of_float16)(*(const k_float16 *)(const void *)(from + i * from_step));
-}
 static void K_NAME(from_float16)(char *const p[], const int64_t s[], int64_t n,
                                  const void *context) {
     (void)context;
-    if (s[0] == sizeof(T) && s[1] == sizeof(k_float16))
-        K_NAME(from_float16_by)(p[0], p[1], n, sizeof(T), sizeof(k_float16));
-    else
-        K_NAME(from_float16_by)(p[0], p[1], n, s[0], s[1]);
+#if K_IS_FLOAT && K_SIZE == 4
+    if (s[0] == sizeof(T) && s[1] == sizeof(k_float16)) {
+        k_floats_of_float16((T *)(void *)p[0], (const k_float16 *)(const void *)p[1], n);
+        return;
+    }
+#endif
+    for (int64_t i = 0; i < n; i++)
+        *(T *)(void *)(p[0] + i * s[0]) =
+            K_NAME(value_of_float16)(*(const k_float16 *)(const void *)(p[1] + i * s[1]));
 }
 
-K_INLINE void K_NAME(to_float16_by)(char *to, const char *from, int64_t n, int64_t to_step,
-                                    int64_t from_step) {
-    K_INDEPENDENT
-    for (int64_t i = 0; i < n; i++)
-        *(k_float16 *)(void *)(to + i * to_step) =
-            K_NAME(as_float16)(*(const T *)(const void *)(from + i * from_step));
-}
 static void K_NAME(to_float16)(char *const p[], const int64_t s[], int64_t n, const void *context) {
     (void)context;
-    if (s[0] == sizeof(k_float16) && s[1] == sizeof(T))
-        K_NAME(to_float16_by)(p[0], p[1], n, sizeof(k_float16), sizeof(T));
-    else
-        K_NAME(to_float16_by)(p[0], p[1], n, s[0], s[1]);
+#if K_IS_FLOAT && K_SIZE == 4
+    if (s[0] == sizeof(k_float16) && s[1] == sizeof(T)) {
+        k_float16_of_floats((k_float16 *)(void *)p[0], (const T *)(const void *)p[1], n);
+        return;
+    }
+#endif
+    for (int64_t i = 0; i < n; i++)
+        *(k_float16 *)(void *)(p[0] + i * s[0]) =
+            K_NAME(as_float16)(*(const T *)(const void *)(p[1] + i * s[1]));
 }
