@@ -555,10 +555,14 @@ web-deps:
 	@tests/deps clang lld
 
 ## bench      regard beside PyTorch; ROWS=w0 for some of the rows; MICROGPT=FILE for that program
-bench: $(BUILD)/bench-static $(BUILD)/bench-shared $(BUILD)/examples/microgpt
+bench: $(BUILD)/bench-static $(BUILD)/bench-shared $(BUILD)/bench-vectors \
+       $(BUILD)/examples/microgpt $(BUILD)/examples/decoder
 	@MICROGPT="$(MICROGPT)" tests/bench/run $(wordlist 1,2,$^) $(ROWS)
 
 $(BUILD)/bench-static: $(BUILD)/tests/bench/bench.o $(STATIC)
+	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/bench-vectors: $(BUILD)/tests/bench/vectors.o $(STATIC)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
 
 $(BUILD)/bench-shared: $(BUILD)/tests/bench/bench.o $(SHARED)

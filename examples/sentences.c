@@ -283,10 +283,7 @@ int main(int argc, char *argv[]) {
         if (h)
             print_labels(t, h, l, lines);
         if (*question || *vectors_file) {
-            double begin = seconds();
             rg_tensor *vectors = vectors_of(t, lines);
-            fprintf(stderr, "%d sentences, %.1f a second\n", lines.n,
-                    lines.n / (seconds() - begin));
             if (*vectors_file)
                 rg_save_npy(vectors, vectors_file);
             if (*question)
