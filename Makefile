@@ -359,9 +359,10 @@ SELDOM   := $(wildcard $(addsuffix /*.c,tensor/text tensor/files tensor/files/to
             tensor/messages nn/report nn/save nn/data nn/tools nn/optim nn/models \
             autograd/export)) autograd/hooks.c \
             $(addprefix autograd/replay/,lower.c plan.c recording.c) \
-            $(patsubst %,nn/%.c,backward_hooks module names state tree) \
+            $(patsubst %,nn/%.c,backward_hooks containers module names state tree) \
             $(addprefix tensor/kernels/,trace.c steps.c element.c half.c) tensor/load.c \
-            tensor/compare.c $(patsubst %,tensor/random/%.c,distributions generator random rewind) \
+            tensor/compare.c tensor/look.c \
+            $(patsubst %,tensor/random/%.c,distributions generator random rewind) \
             $(patsubst %,autograd/tools/%.c,anomaly check_run checkpoint explain function_check \
             functional gradcheck graphviz paths profile_file rule_checks)
 SELDOM   += $(patsubst %,nn/layers/%.c,transformer transformer_decoder transformer_encoder \
