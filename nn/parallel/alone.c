@@ -27,9 +27,14 @@ int rgi_transport_size(void) { return 1; }
 
 void rgi_transport_abort(int status) { exit(status); }
 
-void rgi_exchange_begin(rg_exchange *e, int peer, int tag, size_t size, rg_parcel out,
-                        rg_parcel in) {
+int64_t rgi_channel_begin(void) { return 0; }
+
+void rgi_channel_end(int64_t channel) { (void)channel; }
+
+void rgi_exchange_begin(rg_exchange *e, int64_t channel, int peer, int tag, size_t size,
+                        rg_parcel out, rg_parcel in) {
     (void)e;
+    (void)channel;
     (void)peer;
     (void)tag;
     (void)size;

@@ -106,6 +106,7 @@ static void launch(rg_reducer *s) {
                             .data = rgi_bucket_sum(b, 0, 0),
                             .room = rg_data(b->room),
                             .n = b->n,
+                            .channel = s->channel,
                             .tag = s->launched++ };
     s->distributed->bytes_sent += bytes_to_send(b);
 }

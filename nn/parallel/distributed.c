@@ -229,6 +229,8 @@ rg_distributed *(rg_nn_distributed_with)(void *model, rg_distributed_options o) 
     ok = rgi_all_ok(distributed_name, ok) && unite(d);
     if (ok && d->shards > 1)
         ok = rgi_all_ok(distributed_name, begin_reducer(d, o.bucket_cap_mb));
+    if (ok && d->reducer)
+        d->reducer->channel = rgi_channel_begin();
     if (ok)
         return d;
     rg_module_free(d);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 _Static_assert(sizeof(MPI_Request) <= sizeof(int64_t), "an exchange has room for its requests");
+_Static_assert(sizeof(MPI_Comm) <= sizeof(int64_t), "a channel has room for its communicator");
 
 /* The communicator of the group, which keeps the group's messages apart from those of the program.
  * MPI_COMM_NULL in a process that was started by no launcher and hasn't initialized MPI itself:
@@ -73,6 +74,33 @@ void rgi_transport_abort(int status) {
     MPI_Abort(MPI_COMM_WORLD, status);
 }
 
+/* ---- channels -------------------------------------------------------------------------- */
+
+/* Each channel has a communicator of its own, which is stored in the channel's number. */
+static MPI_Comm comm_of(int64_t channel) {
+    MPI_Comm comm;
+    if (channel == 0)
+        return group_comm;
+    memcpy(&comm, &channel, sizeof comm);
+    return comm;
+}
+
+int64_t rgi_channel_begin(void) {
+    MPI_Comm comm;
+    int64_t channel = 0;
+    if (group_comm == MPI_COMM_NULL)
+        return 0;
+    MPI_Comm_dup(group_comm, &comm);
+    memcpy(&channel, &comm, sizeof comm);
+    return channel;
+}
+
+void rgi_channel_end(int64_t channel) {
+    MPI_Comm comm = comm_of(channel);
+    if (channel != 0 && group_comm != MPI_COMM_NULL)
+        MPI_Comm_free(&comm);
+}
+
 /* ---- sending and receiving messages ---------------------------------------------------- */
 
 /* Returns MPI's type of integers of this size in bytes. If there is none, returns
@@ -87,13 +115,14 @@ static MPI_Datatype type_of_size(size_t size) {
     return MPI_DATATYPE_NULL;
 }
 
-void rgi_exchange_begin(rg_exchange *e, int peer, int tag, size_t size, rg_parcel out,
-                        rg_parcel in) {
+void rgi_exchange_begin(rg_exchange *e, int64_t channel, int peer, int tag, size_t size,
+                        rg_parcel out, rg_parcel in) {
+    const MPI_Comm comm = comm_of(channel);
     MPI_Request r[2] = { MPI_REQUEST_NULL, MPI_REQUEST_NULL };
     if (in.n)
-        MPI_Irecv(in.data, (int)in.n, type_of_size(size), peer, tag, group_comm, &r[0]);
+        MPI_Irecv(in.data, (int)in.n, type_of_size(size), peer, tag, comm, &r[0]);
     if (out.n)
-        MPI_Isend(out.data, (int)out.n, type_of_size(size), peer, tag, group_comm, &r[1]);
+        MPI_Isend(out.data, (int)out.n, type_of_size(size), peer, tag, comm, &r[1]);
     for (int i = 0; i < 2; i++)
         memcpy(&e->requests[i], &r[i], sizeof r[i]);
 }

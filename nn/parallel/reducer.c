@@ -301,6 +301,7 @@ bool rgi_reducer_begin(rg_reducer *s, double bucket_cap_mb) {
 }
 
 void rgi_reducer_end(rg_reducer *s) {
+    rgi_channel_end(s->channel);
     rgi_buckets_drop(s);
     rgi_buffers_end(s);
     for (int i = 0; i < s->n; i++) {

@@ -52,6 +52,9 @@ typedef struct rg_buffer {
 
 typedef struct rg_reducer {
     rg_distributed *distributed;
+    /* The channel of the sums of this reducer. Two reducers may send at the same time, if one
+     * backward run reaches both. */
+    int64_t channel;
     rg_tensor *holder, *order_holder, *bucket_holder;
     rg_reducer_entry *v;
     int n;

@@ -17,6 +17,12 @@ int rgi_transport_size(void);
 /* Ends the programs of all ranks, with this exit status. */
 void rgi_transport_abort(int status);
 
+/* A channel keeps the messages of exchanges apart from those of other channels, also if their tags
+ * are equal. Channel 0 belongs to the group. rgi_channel_begin must be called by all ranks, in the
+ * same order. rgi_channel_end does nothing for channel 0, or if the group has ended. */
+int64_t rgi_channel_begin(void);
+void rgi_channel_end(int64_t channel);
+
 /* An exchange of messages between two ranks: each sends elements to the other. A rank that sends no
  * elements only receives. The memory of both messages must not be touched until the exchange is
  * done. */
@@ -27,8 +33,8 @@ typedef struct rg_parcel {
     void *data;
     int64_t n;
 } rg_parcel;
-void rgi_exchange_begin(rg_exchange *e, int peer, int tag, size_t size, rg_parcel out,
-                        rg_parcel in);
+void rgi_exchange_begin(rg_exchange *e, int64_t channel, int peer, int tag, size_t size,
+                        rg_parcel out, rg_parcel in);
 /* Returns whether the exchange is done. Doesn't wait. Must be called until it returns true: each
  * call lets MPI make progress with all messages. */
 bool rgi_exchange_done(rg_exchange *e);

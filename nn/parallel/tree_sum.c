@@ -82,7 +82,7 @@ static void begin_hop(rg_tree_sum *r, const rg_hop *h) {
     const size_t size = rgi_element_size(r->dtype);
     const rg_parcel out = { at(r->data, h->out, size), h->n_out };
     const rg_parcel in = { h->adds ? r->room : at(r->data, h->in, size), h->n_in };
-    rgi_exchange_begin(&r->exchange, h->peer, r->tag % RG_TAGS, size, out, in);
+    rgi_exchange_begin(&r->exchange, r->channel, h->peer, r->tag % RG_TAGS, size, out, in);
     r->busy = true;
 }
 

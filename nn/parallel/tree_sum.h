@@ -36,13 +36,14 @@ int64_t rgi_hops_room(int size, int rank, int64_t n);
 
 /* A sum that is in progress. `data` is the array of n elements that is summed. `room` is memory for
  * rgi_hops_room elements: values that are to be added are received there. `hop` is the number of
- * hops that are done. If several sums are in progress, they must have different tags, which are
- * numbers from 0 on. */
+ * hops that are done. If several sums are in progress on a channel, they must have different tags,
+ * which are numbers from 0 on. */
 typedef struct rg_tree_sum {
     rg_reduce_op op;
     rg_dtype dtype;
     void *data, *room;
     int64_t n;
+    int64_t channel;
     int tag;
     int hop;
     bool busy; /* Set while a hop is in progress. */

@@ -6,6 +6,7 @@
 
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { SHARDS = 4, ROWS = 8 };
 static int rank, size;
@@ -335,6 +336,40 @@ static void test_warnings_of_absent_gradients(void) {
     rg_optim_free(o);
 }
 
+/* A hook. Makes rank 1 slower than the others. */
+static rg_tensor *wait_a_little(rg_tensor *gradient, void *context) {
+    (void)gradient;
+    (void)context;
+    if (rank == 1)
+        usleep(1000);
+    return RG_NONE;
+}
+
+/* Two distributed modules in one graph send their sums at the same time. Each gets its own
+ * gradients, although the messages of both have the same size. */
+static void test_two_modules_in_one_graph(void) {
+    RG_SCOPE();
+    rg_linear_module *a = rg_nn_linear(1, 1, .bias = false), *b = rg_nn_linear(1, 1, .bias = false);
+    rg_nn_init_constant_(a->weight, 1);
+    rg_nn_init_constant_(b->weight, 100);
+    rg_distributed *first = rg_nn_distributed(a, .shards = SHARDS);
+    rg_distributed *second = rg_nn_distributed(b, .shards = SHARDS);
+    rg_tensor *x = rg_view(rg_arange_as(SHARDS, RG_FLOAT32), SHARDS, 1);
+    for (int round = 0; round < 20; round++) {
+        RG_SCOPE();
+        rg_zero_grad(a);
+        rg_zero_grad(b);
+        RG_FOR (int i = 0; i < first->local; i++) {
+            rg_tensor *hidden = rg_call(first, rg_distributed_part(first, x));
+            HOLDS(rg_register_hook(hidden, wait_a_little, NULL) >= 0);
+            HOLDS(rg_backward(rg_sum(rg_call(second, hidden))));
+        }
+        HOLDS(rg_item(rg_grad_of(a->weight)) == 150 && rg_item(rg_grad_of(b->weight)) == 1.5);
+    }
+    rg_module_free(first);
+    rg_module_free(second);
+}
+
 /* ---- what is refused ------------------------------------------------------------------- */
 
 static void test_refusals(void) {
@@ -483,6 +518,7 @@ int main(void) {
         test_gradients_after_a_sharded_step,
         test_an_empty_parameter,
         test_warnings_of_absent_gradients,
+        test_two_modules_in_one_graph,
         test_refusals,
         test_no_memory_on_one_rank,
     };
