@@ -1,6 +1,6 @@
 /*
- * distributed.c: the module that trains on all ranks: its constructor, its forward, and
- * rg_distributed_part, which cuts batches. The gradients are summed by reducer.c.
+ * distributed.c: the module that trains on all ranks: its constructor and its forward. parts.c cuts
+ * batches, and reducer.c sums the gradients.
  */
 #include "hash.h"
 #include "reducer.h"
@@ -36,6 +36,49 @@ static bool draw_stream(rg_reducer *s) {
     return true;
 }
 
+/* ---- checks before a forward ----------------------------------------------------------- */
+
+/* Fails if a parameter that requires grad has no entry in the reducer, because a layer was added or
+ * replaced, or a parameter was unfrozen: its gradient wouldn't be summed. */
+static bool check_parameters(const rg_distributed *d) {
+    RG_SCOPE();
+    const rg_reducer *s = d->reducer;
+    const rg_list all = rg_parameters(d->module);
+    int entry = 0;
+    for (int i = 0; i < all.n; i++) {
+        if (!rg_requires_grad(all.v[i]))
+            continue;
+        while (entry < s->n_parameters && s->v[entry].leaf != all.v[i])
+            entry++;
+        if (entry == s->n_parameters)
+            return rg_fail(RG_RUNTIME_ERROR, distributed_name,
+                           "the model has parameters that weren't there, or didn't require grad, "
+                           "when rg_nn_distributed was called, so that their gradients wouldn't be "
+                           "summed: change a model before rg_nn_distributed");
+    }
+    return all.n >= 0;
+}
+
+/* Fails if an earlier forward of this batch had no backward run. Two signs tell so: the program has
+ * taken another part since that forward, or has changed parameters in the middle of the batch. */
+static bool check_earlier_forward(rg_distributed *d) {
+    rg_reducer *s = d->reducer;
+    const bool begins = s->turn == 0 && !s->armed;
+    bool changed = false;
+    for (int i = 0; i < s->n_parameters; i++) {
+        if (begins)
+            s->v[i].version = rg_version(s->v[i].leaf);
+        changed = changed || s->v[i].version != rg_version(s->v[i].leaf);
+    }
+    if (!changed && !(s->armed && s->parts.since_forward))
+        return true;
+    return rg_fail(RG_RUNTIME_ERROR, distributed_name,
+                   "a shard had a forward but no backward run that reached the parameters: give "
+                   "each shard one, if need be of a loss times 0; call the module under RG_NO_GRAD "
+                   "if there is none; and take all parts of a shard before a second forward%s",
+                   changed ? " (the parameters were changed in the middle of a batch)" : "");
+}
+
 /* Runs the forward of the model for the current shard, with random numbers and buffers that don't
  * depend on other shards. Afterwards restores the state of the default generator. */
 static rg_tensor *forward_of_shard(rg_distributed *d, rg_list in) {
@@ -61,6 +104,8 @@ static rg_tensor *distributed_forward(rg_module *m, rg_list in, void *keywords) 
     if (d->reducer->open)
         return rg_fail(RG_RUNTIME_ERROR, distributed_name,
                        "a run has failed, and left the sums of its batch undone");
+    if (!check_parameters(d) || !check_earlier_forward(d))
+        return NULL;
     rg_tensor *y = forward_of_shard(d, in);
     d->reducer->armed = y;
     return y;
@@ -235,18 +280,4 @@ rg_distributed *(rg_nn_distributed_with)(void *model, rg_distributed_options o) 
         return d;
     rg_module_free(d);
     return NULL;
-}
-
-/* ---- a shard's part of a batch --------------------------------------------------------- */
-
-rg_tensor *rg_distributed_part(const rg_distributed *d, rg_tensor *batch) {
-    if (!rg_check_tensor(batch, "distributed_part"))
-        return NULL;
-    const int64_t rows = rg_ndim(batch) ? rg_size(batch, 0) : 1;
-    if (rows % d->shards)
-        return rg_fail(RG_VALUE_ERROR, "distributed_part",
-                       "a batch of %lld rows can't be cut into %d equal shards", (long long)rows,
-                       d->shards);
-    const int64_t each = rows / d->shards, turn = d->reducer ? d->reducer->turn : 0;
-    return rg_narrow(batch, 0, (d->first + turn) * each, each);
 }

@@ -59,18 +59,34 @@ typedef struct RG_OPTIONS rg_distributed_options {
 } rg_distributed_options;
 /* Returns a module whose forward is that of the model. It owns the model; on failure the model is
  * freed. On all ranks the parameters and buffers are set to those of rank 0. Gradients are summed
- * for the parameters that require grad now. Later, requires_grad and the dtype of a parameter must
- * not change. If a shard's backward run doesn't reach a parameter, the shard's gradient counts as
- * 0. If no shard reaches it, the parameter keeps its .grad. If the program calls the model
- * directly, that call isn't a part of the training. */
+ * for the parameters that require grad now. Later, the dtype of a parameter must not change, and a
+ * call fails if the model has other parameters that require grad. If a shard's backward run doesn't
+ * reach a parameter, the shard's gradient counts as 0. If no shard reaches it, the parameter keeps
+ * its .grad.
+ *
+ * Each shard has one or several calls of the module and then one backward run, which reaches at
+ * least one parameter. A call fails if a shard before it had no such run: if a part was taken since
+ * the last call, or a parameter has changed since the batch began. Call the module under RG_NO_GRAD
+ * if no backward run follows.
+ *
+ * If the program calls the model directly, that call isn't a part of the training. A backward run
+ * of such a call, or a second run of a shard, fails if it adds to the gradients of a batch: in the
+ * middle of the batch, and after it until a step has changed the parameters or the .grad is
+ * removed. Add the second loss to the shard's loss. */
 rg_distributed *rg_nn_distributed_with(void *model, rg_distributed_options o);
 #define rg_nn_distributed(model, ...) \
     rg_nn_distributed_with(           \
         model, RG_KEYWORDS(rg_distributed_options, (.bucket_cap_mb = 25), __VA_ARGS__))
-/* Returns the rows of the batch that belong to this rank's next shard. Fails if the number of rows
- * isn't a multiple of the number of shards. If rows are expensive to make, such as windows of a
- * file, let `batch` be a tensor of their indices, and make only the rows of the returned
- * indices. */
+/* Returns the rows of the batch that belong to this rank's current shard. The index of the shard is
+ * the number of backward runs that the batch has had. So a loop over the shards has one run in each
+ * turn, and takes all parts of a shard in its turn; two runs, for example of real and of generated
+ * rows, need two loops. Fails if a shard doesn't take parts of the same tensors, in the same order,
+ * as the first shard of the batch did on this rank (at most 64 elements of each are compared); if
+ * it takes fewer parts, its backward run fails. Also fails if this rank has several shards, but no
+ * parameter has a backward run, and if the number of rows isn't a multiple of the number of shards.
+ * Parts for a model that isn't trained are taken by the module that is trained. If rows are
+ * expensive to make, such as windows of a file, let `batch` be a tensor of their indices, and make
+ * only the rows of the returned indices. */
 rg_tensor *rg_distributed_part(const rg_distributed *d, rg_tensor *batch);
 /* Returns whether all ranks have the same parameters and buffers, to the last bit. If they haven't,
  * fails on all ranks. */

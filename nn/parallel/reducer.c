@@ -3,7 +3,7 @@
  * shards, in the order of a fixed binary tree. After the last shard, the mean over all shards is
  * added to the .grad that the parameter had before the batch.
  */
-#include "reducer.h"
+#include "parts.h"
 #include "autograd/ops/ops.h"
 
 #include <string.h>
@@ -89,10 +89,21 @@ static void arrive(rg_reducer_entry *entry, const void *gradient) {
     s->buckets[entry->bucket].missing--;
 }
 
+/* Returns whether a gradient that belongs to no shard would be added to a .grad of the batch. This
+ * is so in the middle of the batch, and after it until a step has changed the parameter or the
+ * program has removed the .grad. */
+static bool is_late(const rg_reducer_entry *entry) {
+    const rg_reducer *s = entry->of;
+    return s->turn > 0
+           || (s->summed && rg_version(entry->leaf) == entry->version
+               && rg_grad_of(entry->leaf) != RG_NONE);
+}
+
 /* A hook that runs when the gradient of a parameter has been computed. */
 static rg_tensor *gradient_arrives(rg_tensor *gradient, void *context) {
     rg_reducer_entry *entry = context;
     rg_reducer *s = entry->of;
+    entry->late = !s->armed && is_late(entry);
     if (!s->armed)
         return RG_NONE;
     if (!s->open)
@@ -194,6 +205,7 @@ static bool put_all(rg_reducer *s, bool last) {
 }
 
 static void batch_ends(rg_reducer *s) {
+    s->summed = true;
     s->turn = 0;
     s->depth = 0;
     s->drawn = false;
@@ -226,7 +238,7 @@ static void wait_for_sums(rg_reducer *s) {
 
 static bool run_ends(rg_reducer *s) {
     const bool last = is_last_turn(s);
-    if (!rest_arrives(s))
+    if (!rgi_parts_end(s) || !rest_arrives(s))
         return false;
     if (last)
         wait_for_sums(s);
@@ -243,11 +255,18 @@ static bool run_ends(rg_reducer *s) {
 }
 
 /* A hook that runs for each parameter when the backward run has ended. The first call ends the
- * shard, and later calls do nothing. */
+ * shard, and later calls do nothing. Fails if the run belongs to no shard, but has added to a .grad
+ * of the batch. rg_grad adds to no .grad, and so doesn't call this hook. */
 static bool run_is_over(rg_tensor *leaf, void *context) {
-    rg_reducer *s = ((rg_reducer_entry *)context)->of;
+    const rg_reducer_entry *entry = context;
+    rg_reducer *s = entry->of;
     (void)leaf;
     RG_NO_GRAD();
+    if (entry->late)
+        return rg_fail(RG_RUNTIME_ERROR, "distributed",
+                       "a shard has one backward run, and this is another one, whose gradients "
+                       "aren't summed over the shards: add its loss to the shard's loss, or remove "
+                       "the gradients before it");
     return !s->open || run_ends(s);
 }
 
@@ -295,6 +314,7 @@ bool rgi_reducer_begin(rg_reducer *s, double bucket_cap_mb) {
     bool ok = s->order && rgi_buffers_list(s, buffers);
     for (int i = 0; ok && i < all.n; i++)
         ok = !rg_requires_grad(all.v[i]) || append_entry(s, all.v[i]);
+    s->n_parameters = s->n;
     for (int i = 0; ok && i < s->n; i++)
         s->order[i] = &s->v[s->n - 1 - i];
     return ok && rgi_buckets_make(s);

@@ -23,7 +23,20 @@ typedef struct rg_reducer_entry {
     bool arrived;      /* Set once the current backward run has added this entry to the sums. */
     bool used;         /* Set if a backward run of this batch has computed this entry's gradient. */
     rg_tensor *before; /* The parameter's .grad before the batch, or NULL if it had none. */
+    int64_t version;   /* The parameter's version when the batch began. */
+    bool late;         /* Set if a gradient has arrived that belongs to no shard, but is added to a
+                        * .grad of the batch. */
 } rg_reducer_entry;
+
+/* The parts that the program has taken by rg_distributed_part. `marks` are fingerprints of the
+ * tensors of which the batch's first shard on this rank has taken parts; RG_PARTS of them are kept.
+ * `first` is the number of that shard's parts, and `n` the number of the current shard's. */
+enum { RG_PARTS = 16 };
+typedef struct rg_parts {
+    uint64_t marks[RG_PARTS];
+    int first, n;
+    bool since_forward; /* Set if a part was taken since the shard's forward. */
+} rg_parts;
 
 /* A bucket of n elements: the gradients of its entries, followed by one mark for each entry. A mark
  * is 1 if this rank has computed the entry's gradient, otherwise 0. So the sum of an entry's marks
@@ -57,7 +70,7 @@ typedef struct rg_reducer {
     int64_t channel;
     rg_tensor *holder, *order_holder, *bucket_holder;
     rg_reducer_entry *v;
-    int n;
+    int n, n_parameters; /* The number of entries; the first n_parameters of them are parameters. */
     rg_reducer_entry **order; /* The entries in the order in which their gradients are expected. */
     int arrived;              /* The number of gradients that have arrived in this backward run. */
     /* Set once `order` is the order in which gradients have arrived in a backward run. Before that,
@@ -79,6 +92,8 @@ typedef struct rg_reducer {
     /* Set while a backward run is in progress. If the run fails, `open` stays set, and no other run
      * can follow. */
     bool open;
+    bool summed; /* Set once a batch has ended. */
+    rg_parts parts;
     uint64_t stream; /* The seed from which the random streams of this batch's shards are made. */
     int calls;       /* The number of forwards that this shard has run. */
     bool drawn;

@@ -65,9 +65,11 @@ static bool batch_denied(int others, bool gradients_stay, int64_t request) {
     rg_memory_fail_at(0);
     HOLDS(ok ? !rg_error_code() : rg_error_code() == RG_OUT_OF_MEMORY);
     rg_error_clear();
-    /* If a batch fails after it has begun to sum gradients, the next batch is refused. */
+    /* If a batch fails after it has begun, the next batch is refused. */
     if (!ok && t.d->reducer && !one_batch(&t))
         HOLDS(strstr(rg_error(), "a run has failed")
+              || strstr(rg_error(), "doesn't take the same parts as shard 0")
+              || strstr(rg_error(), "a shard had a forward but no backward run")
               || strstr(rg_error(), "expected a tensor but got NULL"));
     rg_error_clear();
     end_training(&t);

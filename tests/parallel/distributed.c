@@ -419,6 +419,105 @@ static void test_refusals(void) {
     rg_module_free(d);
 }
 
+/* A shard has one backward run. Another run that adds to the gradients of the batch is refused: in
+ * the middle of the batch, and after it until a step has changed the parameters or the program has
+ * removed the gradients. */
+static void test_a_second_run(void) {
+    static const char *const want = "a shard has one backward run, and this is another one";
+    RG_SCOPE();
+    rg_sequential *model = make_model();
+    rg_optim *o = rg_optim_sgd(rg_parameters(model), .lr = 0.5);
+    rg_distributed *d = rg_nn_distributed(model, .shards = SHARDS);
+    rg_tensor *x = make_batch(), *w = rg_parameters(model).v[0];
+    RG_FOR (int i = 0; i < d->local; i++) {
+        rg_tensor *y = rg_call(d, rg_distributed_part(d, x));
+        HOLDS(rg_backward(rg_sum(y), .retain_graph = true));
+        FAILS(rg_backward(rg_sum(rg_square(y))), want);
+        HOLDS(rg_grad(rg_sum(rg_square(w)), w));
+    }
+    FAILS(rg_backward(rg_sum(rg_square(w))), want);
+    HOLDS(rg_optim_step(o) && rg_backward(rg_sum(rg_square(w))));
+    rg_zero_grad(model);
+    backward_of_batch(d, x);
+    rg_zero_grad(model);
+    HOLDS(rg_backward(rg_sum(rg_square(w))));
+    rg_optim_free(o);
+    rg_module_free(d);
+}
+
+/* A forward that no backward run follows is refused as soon as the next shard or batch begins. */
+static void test_a_shard_without_a_run(void) {
+    RG_SCOPE();
+    rg_distributed *d = rg_nn_distributed(make_model(), .shards = SHARDS);
+    rg_tensor *x = make_batch();
+    HOLDS(rg_call(d, rg_distributed_part(d, x)));
+    rg_tensor *again = rg_distributed_part(d, x);
+    FAILS(rg_call(d, again), "a shard had a forward but no backward run");
+    rg_module_free(d);
+    /* A second forward in a shard is allowed, unless a part was taken or a parameter was changed
+     * after the first. */
+    d = rg_nn_distributed(make_model(), .shards = SHARDS);
+    RG_FOR (int i = 0; i < d->local; i++) {
+        rg_tensor *part = rg_distributed_part(d, x);
+        rg_tensor *y = rg_add(rg_call(d, part), rg_call(d, rg_neg(part)));
+        HOLDS(rg_backward(rg_sum(rg_sub(y, rg_sum_dim(rg_distributed_part(d, x), 1, true)))));
+    }
+    HOLDS(rg_call(d, x));
+    {
+        RG_NO_GRAD();
+        rg_add_(rg_parameters(d).v[0], 1);
+    }
+    FAILS(rg_call(d, x), "the parameters were changed in the middle of a batch");
+    rg_module_free(d);
+}
+
+/* All shards of a batch take the same parts, since backward runs tell the index of a shard. */
+static void test_parts_of_shards(void) {
+    RG_SCOPE();
+    rg_distributed *d = rg_nn_distributed(make_model(), .shards = 2 * size);
+    rg_tensor *x = rg_cat(RG_LIST(make_batch(), make_batch(), make_batch()), 0);
+    x = rg_narrow(x, 0, 0, 2 * size * (ROWS / 4));
+    rg_tensor *other = rg_add(x, 1);
+    HOLDS(rg_backward(loss_of(d, rg_distributed_part(d, x))));
+    FAILS(rg_distributed_part(d, other), "doesn't take the same parts as shard 0");
+    rg_tensor *part = rg_distributed_part(d, rg_clone(x));
+    HOLDS(rg_equal(part, rg_narrow(x, 0, (2 * rank + 1) * (ROWS / 4), ROWS / 4)));
+    FAILS(rg_distributed_part(d, x), "doesn't take the same parts as shard 0");
+    HOLDS(rg_backward(loss_of(d, part)));
+    /* The second shard of this batch takes no part. */
+    HOLDS(rg_backward(loss_of(d, rg_distributed_part(d, x))));
+    if (size == 1)
+        FAILS(rg_backward(loss_of(d, x)), "doesn't take the same parts as shard 0");
+    rg_module_free(d);
+    rg_sequential *frozen = make_model();
+    rg_module_requires_grad_(frozen, false);
+    d = rg_nn_distributed(frozen, .shards = 2 * size);
+    FAILS(rg_distributed_part(d, x), "no parameter required grad");
+    rg_module_free(d);
+}
+
+/* Parameters whose gradients wouldn't be summed are refused. */
+static void test_other_parameters(void) {
+    static const char *const want = "the model has parameters that weren't there";
+    RG_SCOPE();
+    rg_tensor *x = make_batch();
+    for (int change = 0; change < 3; change++) {
+        rg_sequential *model = make_model();
+        rg_tensor *last = rg_parameters(model).v[5];
+        rg_requires_grad_(last, change != 0);
+        rg_distributed *d = rg_nn_distributed(model, .shards = SHARDS);
+        rg_tensor *part = rg_distributed_part(d, x);
+        if (change == 0)
+            rg_requires_grad_(last, true);
+        else if (change == 1)
+            rg_sequential_set(model, 0, rg_nn_linear(3, 5));
+        else
+            rg_sequential_append(model, rg_nn_linear(1, 1));
+        FAILS(rg_call(d, part), want);
+        rg_module_free(d);
+    }
+}
+
 /* Without a group, these functions fail, and rg_nn_distributed frees the model. */
 static void test_without_a_group(void) {
     static const char *const want = "Default process group has not been initialized";
@@ -520,6 +619,10 @@ int main(void) {
         test_warnings_of_absent_gradients,
         test_two_modules_in_one_graph,
         test_refusals,
+        test_a_second_run,
+        test_a_shard_without_a_run,
+        test_parts_of_shards,
+        test_other_parameters,
         test_no_memory_on_one_rank,
     };
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
