@@ -78,4 +78,27 @@ bool rgi_buffers_before_forward(rg_reducer *s) {
     return ok;
 }
 
+/* Sets each buffer that has changed since its version was v[i] to copies[i]. */
+static bool put_back(rg_reducer *s, const int64_t *v, rg_tensor *const copies[]) {
+    RG_NO_GRAD();
+    bool ok = true;
+    for (int i = 0; ok && i < s->n_buffers; i++)
+        ok = rg_version(s->buffers[i].now) == v[i] || rg_copy_(s->buffers[i].now, copies[i]);
+    return ok;
+}
+
+rg_tensor *rgi_buffers_stay(rg_reducer *s, rg_module *module, rg_list in) {
+    RG_SCOPE();
+    rg_tensor **copies = rgi_scope_room((size_t)s->n_buffers * sizeof(void *));
+    int64_t *version = copies ? rgi_scope_room((size_t)s->n_buffers * sizeof *version) : NULL;
+    for (int i = 0; version && i < s->n_buffers; i++) {
+        version[i] = rg_version(s->buffers[i].now);
+        copies[i] = rg_clone(s->buffers[i].now);
+        if (!copies[i])
+            return NULL;
+    }
+    rg_tensor *y = version ? rg_call_list(module, in) : NULL;
+    return version && put_back(s, version, copies) && y ? rg_escape(y) : NULL;
+}
+
 bool rgi_buffers_after_forward(rg_reducer *s) { return s->buffers_known || find_changing(s); }

@@ -99,8 +99,10 @@ static rg_tensor *forward_of_shard(rg_distributed *d, rg_list in) {
 static rg_tensor *distributed_forward(rg_module *m, rg_list in, void *keywords) {
     rg_distributed *d = (rg_distributed *)m;
     (void)keywords;
-    if (!d->reducer || !rg_is_grad_enabled())
+    if (!d->reducer)
         return rg_call_list(d->module, in);
+    if (!rg_is_grad_enabled())
+        return rgi_buffers_stay(d->reducer, d->module, in);
     if (d->reducer->open)
         return rg_fail(RG_RUNTIME_ERROR, distributed_name,
                        "a run has failed, and left the sums of its batch undone");
@@ -199,6 +201,7 @@ static bool same_hash(const rg_distributed *d, const char *op, with_tensor *f, c
 /* Copies the parameters and buffers of rank 0 to all ranks. */
 static bool take_all_from_rank_0(const rg_distributed *d) {
     RG_SCOPE();
+    RG_NO_GRAD();
     model_tensors all;
     return rgi_all_ok(distributed_name, list_tensors(d, &all))
            && with_tensors(&all, take_from_rank_0, NULL);

@@ -28,7 +28,8 @@
  * from one number, which is drawn from the default generator once for each batch. So the
  * generator's state is the same on all ranks and for any number of ranks. Buffers that a forward
  * changes, such as batch norm's, have the values from before the batch when each shard begins.
- * After the batch those of floating point are the mean of the shards' new values.
+ * After the batch those of floating point are the mean of the shards' new values. A call with
+ * gradients disabled changes no buffers, since only this rank's rows would change them.
  */
 #pragma once
 

@@ -198,10 +198,15 @@ static bool overlaps_itself(rg_tensor *t) {
 }
 
 /* Returns a contiguous copy of t, which can be sent. Fails if t can't be used, has more elements
- * than a message can have, or can't take the result. */
-static rg_tensor *copy_to_send(const char *op, rg_tensor *t) {
+ * than a message can have, or can't take the result, or if the call would be a part of a graph.
+ * `grad_mode` is the caller's grad mode. */
+static rg_tensor *copy_to_send(const char *op, rg_tensor *t, bool grad_mode) {
     if (!rg_check_tensor(t, op))
         return NULL;
+    if (grad_mode && rg_requires_grad(t))
+        return rg_fail(RG_RUNTIME_ERROR, op,
+                       "the tensor requires grad, and a collective function can't be a part of a "
+                       "graph: call it under RG_NO_GRAD, or for rg_detach of the tensor");
     if (overlaps_itself(t))
         return rg_fail(RG_RUNTIME_ERROR, op,
                        "elements of the tensor share memory, as after rg_expand: rg_clone it");
@@ -216,10 +221,11 @@ rg_tensor *rg_all_reduce_with_(rg_tensor *t, rg_all_reduce_options o) {
     static const char op[] = "all_reduce_";
     RG_RECORD_FUNCTION(op);
     RG_SCOPE();
+    const bool grad_mode = rg_is_grad_enabled();
     RG_NO_GRAD();
     if (!rgi_group_given(op))
         return NULL;
-    rg_tensor *copy = copy_to_send(op, t), *room = NULL;
+    rg_tensor *copy = copy_to_send(op, t, grad_mode), *room = NULL;
     rg_tree_sum r = { .op = o.op };
     if (copy && !rgi_group_sums(op, copy))
         copy = NULL;
@@ -244,10 +250,11 @@ rg_tensor *(rg_broadcast_)(rg_tensor *t, int src) {
     static const char op[] = "broadcast_";
     RG_RECORD_FUNCTION(op);
     RG_SCOPE();
+    const bool grad_mode = rg_is_grad_enabled();
     RG_NO_GRAD();
     if (!rgi_group_given(op))
         return NULL;
-    rg_tensor *copy = copy_to_send(op, t);
+    rg_tensor *copy = copy_to_send(op, t, grad_mode);
     if (copy && (src < 0 || src >= rg_world_size()))
         copy = rg_fail(RG_VALUE_ERROR, op, "there is no rank %d among %d", src, rg_world_size());
     const rg_claim mine = rgi_claim_tensor(op, copy, src);

@@ -19,7 +19,8 @@
  * NULL. A rank that has failed keeps its own error; on the others the message says which rank has
  * failed or differs. An earlier failure on a rank doesn't by itself make the call fail, even if the
  * program hasn't read that error. With rg_abort_ranks_on_error, every failure ends all ranks at
- * once. Collective functions can't be a part of a recording (see replay.h) or of a graph.
+ * once. Collective functions can't be a part of a recording (see replay.h) or of a graph: under
+ * RG_NO_GRAD they take tensors that require grad, and otherwise fail.
  */
 #pragma once
 

@@ -122,6 +122,8 @@ void rgi_buffers_end(rg_reducer *s);
 /* rgi_buffers_before_forward must be called before each forward of a shard, and
  * rgi_buffers_after_forward after it. Both return false on failure. */
 bool rgi_buffers_before_forward(rg_reducer *s);
+/* Calls the module, and gives the buffers back the values that they had before the call. */
+rg_tensor *rgi_buffers_stay(rg_reducer *s, rg_module *module, rg_list in);
 bool rgi_buffers_after_forward(rg_reducer *s);
 
 /* ---- functions of buckets.c: the buckets ----------------------------------------------- */

@@ -230,6 +230,10 @@ static void test_buffers(void) {
     rg_distributed *d = rg_nn_distributed(model, .shards = SHARDS, .bucket_cap_mb = 1e-5);
     rg_tensor *x = make_batch(), *means[SHARDS];
     for (int round = 1; round < 4; round++) {
+        {
+            RG_NO_GRAD();
+            HOLDS(rg_call(d, rg_mul(x, rank + 1)) && rg_distributed_check(d));
+        }
         for (int i = 0; i < SHARDS; i++)
             means[i] = means_of_shard(norm, x, i);
         rg_tensor *left = rg_add(means[0], means[1]), *right = rg_add(means[2], means[3]);

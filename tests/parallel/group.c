@@ -59,7 +59,15 @@ static void test_types_and_operations(void) {
     odd = rg_full(RG_DIMS(3), rank == 0 ? NAN : 1.);
     HOLDS(rg_all_reduce_(odd, .op = RG_REDUCE_MIN) && isnan(rg_at(odd, 2)));
     rg_tensor *leaf = rg_requires_grad_(rg_ones(2), true), *view = rg_zeros(4);
-    HOLDS(rg_all_reduce_(leaf) && rg_at(leaf, 1) == size && rg_version(leaf) == 1);
+    rg_tensor *of_graph = rg_mul(leaf, 2);
+    FAILS(rg_all_reduce_(leaf), "all_reduce_: the tensor requires grad");
+    FAILS(rg_all_reduce_(of_graph), "all_reduce_: the tensor requires grad");
+    FAILS(rg_broadcast_(leaf, 0), "broadcast_: the tensor requires grad");
+    HOLDS(rg_at(leaf, 1) == 1 && rg_version(leaf) == 0);
+    {
+        RG_NO_GRAD();
+        HOLDS(rg_all_reduce_(leaf) && rg_at(leaf, 1) == size && rg_version(leaf) == 1);
+    }
     HOLDS(rg_all_reduce_(rg_add_(rg_narrow(view, 0, 1, 2), 1)) && rg_at(view, 2) == size
           && rg_at(view, 3) == 0);
 }
