@@ -5,10 +5,15 @@
 #include "distributed_checkpoint.h"
 #include "group.h"
 #include "hash.h"
+#include "sharded_state.h"
 
 bool rg_distributed_save_checkpoint(const char *path, rg_training run) {
     static const char op[] = "distributed_save_checkpoint";
-    return rgi_group_given(op) && rgi_all_ok(op, rg_rank() != 0 || rg_save_checkpoint(path, run));
+    if (!rgi_group_given(op))
+        return false;
+    if (run.optim && rg_world_size() > 1 && !rgi_state_is_gathered(op, run.optim))
+        return false;
+    return rgi_all_ok(op, rg_rank() != 0 || rg_save_checkpoint(path, run));
 }
 
 /* Returns a hash of the generator's state and of run->numbers, by which ranks find out whether they

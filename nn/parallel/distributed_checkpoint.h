@@ -12,7 +12,9 @@ RG_PUBLIC_BEGIN
 
 /* Rank 0 writes the file with rg_save_checkpoint, and the other ranks wait until it is written.
  * Only rank 0's generator is saved, so call this between batches, when the generators of all ranks
- * have the same state. If writing fails, this function fails on all ranks. */
+ * have the same state. If writing fails, or if rank 0 lacks the state of a parameter of the
+ * optimizer, or has an older one (see rg_sharded_optim_gather), this function fails on all
+ * ranks. */
 bool rg_distributed_save_checkpoint(const char *path, rg_training run);
 /* Each rank reads the file, so each must be able to open it. If one rank fails, or if the states of
  * the generator or the numbers in the ranks' files differ, this function fails on all ranks. Some

@@ -2,7 +2,6 @@
  * parts.c: rg_distributed_part, which cuts a shard's rows out of a batch, and the checks that the
  * program goes from shard to shard as the reducer does.
  */
-#include "hash.h"
 #include "parts.h"
 #include "autograd/ops/ops.h"
 

@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "hash.h"
 #include "reducer.h"
 
 /* Extends `hash` by the tensor's dtype and shape and by at most 64 of its elements. */

@@ -2,8 +2,8 @@
  * sharded_optim.c: makes steps of an optimizer whose state is split among the ranks, gathers that
  * state on rank 0, and frees the parts of the state that other ranks own.
  */
-#include "sharded_optim.h"
-#include "group.h"
+#include "sharded_state.h"
+#include "parts.h"
 #include "autograd/ops/ops.h"
 
 #include <stdio.h>
@@ -202,6 +202,47 @@ static bool take_entries(int src, int64_t entries, const rg_named *own, rg_named
             v[(*n)++] = (rg_named){ entry.name, rg_escape(entry.tensor) };
     }
     return true;
+}
+
+/* Adds up, for each parameter, the fingerprints of the entries of its state. `sums` has an element
+ * for each parameter. */
+static bool sum_fingerprints(rg_optim *o, const ownership *w, uint64_t sums[]) {
+    const rg_named_list all = rg_optim_state_dict(o);
+    for (int i = 0; i < all.n; i++) {
+        if (owner_of_entry(w, all.v[i].name) < 0)
+            continue;
+        const uint64_t name = rgi_hash(1, all.v[i].name, strlen(all.v[i].name));
+        sums[atoi(all.v[i].name + 6)] += rgi_fingerprint(name, all.v[i].tensor);
+    }
+    return all.n >= 0;
+}
+
+/* Compares the fingerprints of rank 0, `mine`, with those of the owners. Fails if rank 0 has no
+ * state, or an older one, of a parameter whose owner has a state. */
+static bool same_as_owners(const char *op, const ownership *w, const uint64_t mine[],
+                           const int64_t owners[]) {
+    for (int i = 0; rg_rank() == 0 && i < w->n; i++)
+        if (owners[i] && (uint64_t)owners[i] != mine[i])
+            return rg_fail(RG_RUNTIME_ERROR, op,
+                           "rank 0 doesn't have the state that parameter %d has on rank %d: call "
+                           "rg_sharded_optim_gather before saving",
+                           i, (int)w->owner[i]);
+    return true;
+}
+
+bool rgi_state_is_gathered(const char *op, rg_optim *o) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    ownership w = { 0 };
+    uint64_t *mine = find_owners(o, &w) ? rgi_scope_room((size_t)w.n * sizeof *mine) : NULL;
+    const bool ok = mine && sum_fingerprints(o, &w, mine);
+    rg_tensor *owners = ok ? rg_zeros_dims(RG_DIMS(w.n), RG_INT64) : NULL;
+    int64_t *v = owners ? rg_data(owners) : NULL;
+    for (int i = 0; v && i < w.n; i++)
+        v[i] = w.owner[i] == rg_rank() ? (int64_t)mine[i] : 0;
+    if (!rg_all_reduce_(owners))
+        return false;
+    return rgi_all_ok(op, same_as_owners(op, &w, mine, rg_data(owners)));
 }
 
 bool rg_sharded_optim_gather(rg_optim *o) {

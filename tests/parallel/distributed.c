@@ -340,6 +340,30 @@ static void test_warnings_of_absent_gradients(void) {
     rg_optim_free(o);
 }
 
+/* A checkpoint isn't written unless rank 0 has the state of all parameters, as their owners have
+ * it. */
+static void test_a_checkpoint_of_a_sharded_state(void) {
+    static const char *const path = "/nowhere/at/all";
+    static const char *const want = "rank 0 doesn't have the state";
+    RG_SCOPE();
+    rg_sequential *model = make_model();
+    rg_distributed *d = rg_nn_distributed(model, .shards = SHARDS);
+    rg_optim *o = rg_optim_adam(rg_parameters(model));
+    const rg_training run = { .model = model, .optim = o };
+    FAILS(rg_distributed_save_checkpoint(path, run), "No such file or directory");
+    for (int round = 0; round < 3; round++) {
+        RG_SCOPE();
+        backward_of_batch(d, make_batch());
+        HOLDS(rg_sharded_optim_step(o));
+        FAILS(rg_distributed_save_checkpoint(path, run), size > 1 ? want : "No such file");
+        HOLDS(rg_sharded_optim_gather(o));
+        FAILS(rg_distributed_save_checkpoint(path, run), "No such file or directory");
+        HOLDS(round > 0 || rg_sharded_optim_release(o));
+    }
+    rg_optim_free(o);
+    rg_module_free(d);
+}
+
 /* A hook. Makes rank 1 slower than the others. */
 static rg_tensor *wait_a_little(rg_tensor *gradient, void *context) {
     (void)gradient;
@@ -605,6 +629,7 @@ int main(void) {
     HOLDS(rg_init_process_group());
     rank = rg_rank();
     size = rg_world_size();
+    lengthen_scope();
     static void (*const tests[])(void) = {
         test_gradients_of_a_batch,
         test_what_is_not_reached,
@@ -622,6 +647,7 @@ int main(void) {
         test_an_empty_parameter,
         test_warnings_of_absent_gradients,
         test_two_modules_in_one_graph,
+        test_a_checkpoint_of_a_sharded_state,
         test_refusals,
         test_a_second_run,
         test_a_shard_without_a_run,
