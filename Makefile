@@ -110,7 +110,7 @@ CHECKS  := run-tests test-names test-notebooks test-examples test-pages test-gui
            test-debugger test-literals test-wrong test-report test-one-file test-loops \
            test-export test-graphs test-parallel
 GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo one-file deps \
-           size style fmt install uninstall clean sets musl arm64 windows mcu web musl-deps \
+           size style same fmt install uninstall clean sets musl arm64 windows mcu web musl-deps \
            arm64-deps windows-deps mcu-deps web-deps mpi-deps docs-deps write-docs \
            install-core install-mpi test-leaks $(CHECKS) \
            run-threads run-fuzzers run-valgrind run-bare run-alone
@@ -620,6 +620,10 @@ $(ONE_FILE): $(BUILD)/one-file/%.o: $(BUILD)/one-file/regard.c tests/one_file/co
 test-one-file: $(ONE_FILE) $(STATIC) $(BUILD)/tests/fuzz/fuzz_ops
 	@CC="$(CC)" CXX="$(if $(CXXTEST),$(CXX))" CFLAGS="$(CFLAGS)" \
 	    tests/one_file/run $(BUILD) $(ONE_FILE)
+
+## same       one hash of a training, in every set, on any threads, by any compiler; QUICK=1: fewer
+same: $(BUILD)/examples/check_seal $(BUILD)/one-file/regard.c
+	@CC="$(CC)" tests/same $(BUILD)
 
 ## deps       installs what the tests need: check libstb-dev pkg-config
 deps:
