@@ -2,8 +2,7 @@
  * distributed.c: the module that trains on all ranks: its constructor and its forward. parts.c cuts
  * batches, and reducer.c sums the gradients.
  */
-#include "hash.h"
-#include "reducer.h"
+#include "parts.h"
 #include "autograd/ops/ops.h"
 
 #include <math.h>
@@ -101,11 +100,18 @@ static rg_tensor *distributed_forward(rg_module *m, rg_list in, void *keywords) 
     (void)keywords;
     if (!d->reducer)
         return rg_call_list(d->module, in);
+    if (!rg_is_grad_enabled() && !d->reducer->n_buffers)
+        return rg_call_list(d->module, in);
+    if (!rgi_not_recorded(d, distributed_name))
+        return NULL;
     if (!rg_is_grad_enabled())
         return rgi_buffers_stay(d->reducer, d->module, in);
     if (d->reducer->open)
         return rg_fail(RG_RUNTIME_ERROR, distributed_name,
-                       "a run has failed, and left the sums of its batch undone");
+                       "a run has failed, and left the sums of its batch undone; or rg_grad of a "
+                       "parameter has taken a shard's run, for which the program must call the "
+                       "model itself, not the distributed module. To go on, distribute a copy of "
+                       "the model (rg_deepcopy), on all ranks");
     if (!check_parameters(d) || !check_earlier_forward(d))
         return NULL;
     rg_tensor *y = forward_of_shard(d, in);

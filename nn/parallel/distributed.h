@@ -73,7 +73,9 @@ typedef struct RG_OPTIONS rg_distributed_options {
  * If the program calls the model directly, that call isn't a part of the training. A backward run
  * of such a call, or a second run of a shard, fails if it adds to the gradients of a batch: in the
  * middle of the batch, and after it until a step has changed the parameters or the .grad is
- * removed. Add the second loss to the shard's loss. */
+ * removed. Add the second loss to the shard's loss. For rg_grad of a parameter, call the model
+ * directly: rg_grad of a parameter through this module uses up the shard's run, and the module then
+ * refuses to go on. A call of the module can't be part of a recorded step. */
 rg_distributed *rg_nn_distributed_with(void *model, rg_distributed_options o);
 #define rg_nn_distributed(model, ...) \
     rg_nn_distributed_with(           \

@@ -28,6 +28,19 @@ uint64_t rgi_fingerprint(uint64_t hash, rg_tensor *t) {
     return hash;
 }
 
+/* In a recorded step, rg_data fails with a message that doesn't name the distributed module. */
+bool rgi_not_recorded(const rg_distributed *d, const char *op) {
+    const bool failed_before = *rg_error_peek();
+    if (rg_data(d->reducer_room))
+        return true;
+    if (failed_before)
+        return false;
+    rg_error_clear();
+    return rg_fail(RG_NOT_IMPLEMENTED, op,
+                   "a distributed module can't be part of a recorded step, since a run would send "
+                   "no gradients: call the step without rg_record, or record the model itself");
+}
+
 /* ---- the parts of a shard -------------------------------------------------------------- */
 
 static bool refuse_parts(const rg_reducer *s, const char *op) {
@@ -75,6 +88,8 @@ rg_tensor *rg_distributed_part(const rg_distributed *d, rg_tensor *batch) {
         return rg_fail(RG_VALUE_ERROR, "distributed_part",
                        "a batch of %lld rows can't be cut into %d equal shards", (long long)rows,
                        d->shards);
+    if (d->reducer && !rgi_not_recorded(d, "distributed_part"))
+        return NULL;
     if (d->reducer && !note_part(d->reducer, batch))
         return NULL;
     const int64_t each = rows / d->shards, turn = d->reducer ? d->reducer->turn : 0;

@@ -524,6 +524,30 @@ static void test_parts_of_shards(void) {
     rg_module_free(d);
 }
 
+static void step_of_record(void *context) {
+    rg_distributed *d = ((void **)context)[0];
+    rg_backward(loss_of(d, ((void **)context)[1]));
+}
+
+static void step_with_parts(void *context) {
+    rg_distributed *d = ((void **)context)[0];
+    rg_backward(loss_of(d, rg_distributed_part(d, ((void **)context)[1])));
+}
+
+/* A step with a distributed module can't be recorded. After rg_grad of a parameter through the
+ * module, the module doesn't go on. */
+static void test_other_runs(void) {
+    RG_SCOPE();
+    rg_distributed *d = rg_nn_distributed(make_model(), .shards = SHARDS);
+    rg_tensor *x = make_batch();
+    void *context[] = { d, x };
+    FAILS(rg_record(step_of_record, context), "distributed: a distributed module can't be part of");
+    FAILS(rg_record(step_with_parts, context), "distributed_part: a distributed module can't be");
+    HOLDS(rg_grad(loss_of(d, rg_distributed_part(d, x)), rg_parameters(d).v[0]));
+    FAILS(rg_call(d, x), "or rg_grad of a parameter has taken a shard's run");
+    rg_module_free(d);
+}
+
 /* Parameters whose gradients wouldn't be summed are refused. */
 static void test_other_parameters(void) {
     static const char *const want = "the model has parameters that weren't there";
@@ -653,6 +677,7 @@ int main(void) {
         test_a_shard_without_a_run,
         test_parts_of_shards,
         test_other_parameters,
+        test_other_runs,
         test_no_memory_on_one_rank,
     };
     for (size_t i = 0; i < sizeof tests / sizeof *tests; i++) {
