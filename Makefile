@@ -357,7 +357,9 @@ $(call compiled,$(filter-out $(FASTER) nn/parallel/%,$(ROOMS))): override CFLAGS
 SMALLEST := $(if $(filter -O3,$(CFLAGS)),-Os)
 SELDOM   := $(wildcard $(addsuffix /*.c,tensor/text tensor/files tensor/files/torch \
             tensor/messages nn/report nn/save nn/data nn/tools nn/optim nn/models \
-            autograd/export)) autograd/hooks.c \
+            autograd/export)) autograd/hooks.c autograd/rebase.c \
+            $(patsubst %,nn/parallel/%.c,buffers distributed distributed_checkpoint group \
+            mpi parts reducer sharded_optim) \
             $(addprefix autograd/replay/,lower.c plan.c recording.c) \
             $(patsubst %,nn/%.c,backward_hooks containers module names state tree) \
             $(addprefix tensor/kernels/,trace.c steps.c element.c half.c) tensor/load.c \
