@@ -10,7 +10,7 @@ import struct
 import gdb
 
 ALIVE = 0x52454741  # rg_tensor.state, in tensor/structs.h
-MODULE = 0x484E4405  # rg_handle.kind, in tensor/handle.h
+MODULE = 0x484E4408  # rg_handle.kind, in tensor/handle.h
 NAMED = 128  # a bit of rg_tensor.flags
 DTYPES = [("bool", "?"), ("int64", "q"), ("float32", "f"), ("float64", "d")]
 FIRST_VALUES = 8
