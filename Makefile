@@ -109,9 +109,9 @@ CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 CHECKS  := run-tests test-names test-notebooks test-examples test-pages test-guide test-refused \
            test-debugger test-literals test-wrong test-report test-one-file test-loops \
            test-export test-graphs test-parallel
-GOALS   := all help test asan tsan fuzz valgrind exchange notebooks bench docs demo one-file deps \
-           size style same fmt install uninstall clean sets musl arm64 windows mcu web musl-deps \
-           arm64-deps windows-deps mcu-deps web-deps mpi-deps docs-deps write-docs \
+GOALS   := all help test asan tsan fuzz coverage valgrind exchange notebooks bench docs demo \
+           one-file deps size style same fmt install uninstall clean sets musl arm64 windows mcu \
+           web musl-deps arm64-deps windows-deps mcu-deps web-deps mpi-deps docs-deps write-docs \
            install-core install-mpi test-leaks $(CHECKS) \
            run-threads run-fuzzers run-valgrind run-bare run-alone
 .PHONY: $(GOALS) programs stb print-public print-mpi-public
@@ -213,6 +213,13 @@ run-fuzzers: $(FUZZERS)
 %.fuzzed: %
 	@$< $(FUZZ) >$@.txt 2>&1; status=$$?; cat $@.txt; exit $$status
 
+## coverage   which part of the lines and branches of each folder the tests run
+# test_parallel is left out: its threads would wait for each other at every counter.
+coverage: deps
+	@$(MAKE) --no-print-directory BUILD=$(BUILD)/coverage SKIP=parallel \
+	    CFLAGS="-O1 -g1 --coverage -DRG_ONLY_PLAIN" run-tests
+	@tests/coverage $(BUILD)/coverage
+
 ## valgrind   every test under valgrind, where a leak is a failure; QUICK=1: without the long ones
 # The programs are those of `make test`.
 valgrind: deps
@@ -244,8 +251,9 @@ sets: deps
 
 # QUICK=1 runs the test programs alone, and asks them for the short forms that they have for
 # emulators: test_sets, in `make test`, has compared the sets at every size. It leaves out these
-# tests, which take long and in which no loop of numbers is asked.
-SAME_IN_SETS = denied safetensors zip torch_file loop_text
+# tests, which take long: in most no loop of numbers is asked, and test_every_set compares what the
+# trainings of the last two compute.
+SAME_IN_SETS = denied safetensors zip torch_file loop_text bits trajectory
 
 # On other targets a warning is an error, for nobody reads what their compilers say.
 ELSEWHERE = --no-print-directory BARE=1 CXX= BUILD=$(BUILD)/$@$(FOLDER_ELSEWHERE) \
