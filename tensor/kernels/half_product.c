@@ -1,16 +1,16 @@
 /*
  * half_product.c: products with a matrix of 16-bit floats, such as the weight of a linear layer.
- * The matrix is never converted as a whole: a few of its rows at a time are, into a panel that
- * stays in the caches, or in registers where it is of bfloat16 and the other
- * factor is a vector.
+ * The matrix is never converted as a whole. A few of its rows at a time are converted into a panel
+ * that stays in the caches, or, if it is of bfloat16 and the other factor is a vector, in registers.
  */
 #include "half_product.h"
 #include "kernels.h"
 #include "tensor/shape.h"
 #include "tensor/storage.h"
 
-/* The number of elements of a panel, which are 512 KB as floats. */
-enum { HALF_PANEL = 1 << 17, HALF_VECTORS = 4 };
+/* HALF_PANEL is the number of elements of a panel, which are 512 KB as floats, and HALF_SUMS the
+ * number of partial sums of a dot product, which fill four vectors of 32 bytes. */
+enum { HALF_PANEL = 1 << 17, HALF_SUMS = 32 };
 
 /* The operands of dot products: y[row] is the sum of k terms x[i] w[row][i], for each row of w. */
 typedef struct {
@@ -38,8 +38,7 @@ static void half_dots_part(void *context, int64_t begin, int64_t end, int worker
     work->loop(&work->z, begin, end);
 }
 
-/* Computes y = w x for a w of bfloat16. Requires that y and x are contiguous, and so is each row of
- * w. */
+/* Computes y = w x, where w is of bfloat16. Requires that y, x and each row of w are contiguous. */
 static void half_dots_of(rg_tensor *y, const rg_tensor *x, const rg_tensor *w) {
     static half_dots_loop *const bfloat16_dots_loops[K_COLUMNS] = K_BY_NARROW_SET(bfloat16_dots);
     half_dots_work work = { .z = { .y = (float *)(void *)y->data,
