@@ -276,9 +276,9 @@ static __attribute__((noinline)) bool pass_together(rg_run *r, const rg_step *s,
     return ok;
 }
 
-/* Lets the step compute in float32: fills wide[] with the gradients of the outputs and, behind
- * them, with the saved values, of which those of 16 bits are converted. Returns false if that
- * failed. */
+/* Fills wide[] with the gradients of the outputs, followed by the saved values. Those of 16 bits
+ * are converted to float32, and the step gets them in place of its own. Returns false on failure.
+ */
 static __attribute__((noinline)) bool widen_step(rg_step *s, rg_tensor *wide[]) {
     rg_node *n = s->node;
     for (int i = 0; i < n->n_out + n->n_saved; i++) {

@@ -357,8 +357,8 @@ rg_rule rgi_rule_same;
 extern __thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
 
 /* ---- functions that several ops use ------------------------------------------------ */
-/* Calls the op's function that computes outputs, or its kernel, on float32 copies of inputs whose
- * elements have 16 bits, and rounds the results (ops/half.c). */
+/* Computes the outputs of a call that has inputs of 16 bits: the op computes with float32 copies of
+ * these inputs, and the results are rounded (ops/half.c). */
 bool rgi_run_in_float(rg_call *c);
 static inline bool rgi_check_optional(rg_tensor *t, const char *op) {
     return rgi_is_none(t) || rgi_check(t, op);

@@ -12,7 +12,7 @@ typedef enum {
     RG_CUT_ISOLATED,      /* Each match is a word. */
     RG_CUT_WITH_PREVIOUS, /* A match belongs to the text before it. */
     RG_CUT_WITH_NEXT,     /* A match belongs to the text after it. */
-    RG_CUT_CONTIGUOUS     /* Matches with nothing between them are one word together. */
+    RG_CUT_CONTIGUOUS     /* Matches without text between them form one word. */
 } rg_cut_behavior;
 
 typedef enum {

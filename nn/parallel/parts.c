@@ -28,7 +28,8 @@ uint64_t rgi_fingerprint(uint64_t hash, rg_tensor *t) {
     return hash;
 }
 
-/* In a recorded step, rg_data fails with a message that doesn't name the distributed module. */
+/* Finds out whether a step is being recorded by a call of rg_data, which fails then. The message of
+ * that failure doesn't name the distributed module, so another one takes its place. */
 bool rgi_not_recorded(const rg_distributed *d, const char *op) {
     const bool failed_before = *rg_error_peek();
     if (rg_data(d->reducer_room))
@@ -88,9 +89,8 @@ rg_tensor *rg_distributed_part(const rg_distributed *d, rg_tensor *batch) {
         return rg_fail(RG_VALUE_ERROR, "distributed_part",
                        "a batch of %lld rows can't be cut into %d equal shards", (long long)rows,
                        d->shards);
-    if (d->reducer && !rgi_not_recorded(d, "distributed_part"))
-        return NULL;
-    if (d->reducer && !note_part(d->reducer, batch))
+    if (d->reducer
+        && (!rgi_not_recorded(d, "distributed_part") || !note_part(d->reducer, batch)))
         return NULL;
     const int64_t each = rows / d->shards, turn = d->reducer ? d->reducer->turn : 0;
     return rg_narrow(batch, 0, (d->first + turn) * each, each);

@@ -199,12 +199,9 @@ static bool begin_run(rg_report *r, const char *op, const char *title, bool resu
 
 static size_t report_bytes(const rg_report *r) { return sizeof *r + strlen(r->path) + 1; }
 
-/* Closes the file and releases the report. Returns false if closing failed. If a signal interrupts
- * close (EINTR), that isn't a failure, since Linux has closed the file all the same. */
+/* Closes the file and releases the report. Returns false if closing failed. */
 static bool close_report(rg_report *r, const char *op) {
-    const bool ok = r->fd < 0 || rgi_system.close(r->fd) == 0 || errno == EINTR;
-    if (!ok)
-        rgi_fail_errno(op, errno, r->path);
+    const bool ok = rgi_file_append_end(r->fd, op, r->path);
     rgi_free_handle(&r->handle, report_bytes(r));
     return ok;
 }

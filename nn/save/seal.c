@@ -23,9 +23,10 @@ static const char first_line[] = "regard seal 1\n";
 
 struct rg_seal {
     rg_handle handle;
-    int fd; /* The file, open for appending, or -1 if steps are only compared. */
+    int fd; /* The file, which is open for appending. If steps are only compared, it is -1. */
     int64_t every;
     rg_text sealed; /* The file as it was read. Nothing if the file is new. */
+    size_t found;   /* The offset in it of the step that was compared last. */
     int64_t last;   /* The last step that the file has. */
     int64_t same;   /* The last step that was compared and is the same, or -1. */
     int64_t failed; /* The first step that failed, or -1. */
@@ -56,7 +57,7 @@ static void end_of_part(const char *lines, size_t n, char chain[RG_SHA256_ROOM],
     snprintf(to, END_BYTES + 1, "state %s\nchain %s\n", state, chain);
 }
 
-/* Ends the part of the text that begins at offset `from`. */
+/* Appends the last two lines of a part, which begins at offset `from` of the text. */
 static void end_part(rg_text *text, size_t from, char chain[RG_SHA256_ROOM]) {
     char end[END_BYTES + 1];
     if (text->failed)
@@ -184,9 +185,7 @@ static rg_seal *new_seal(const char *op, const char *path) {
 
 /* Closes the file and releases the seal. Returns false if closing failed. */
 static bool close_seal(rg_seal *s, const char *op) {
-    const bool ok = s->fd < 0 || rgi_system.close(s->fd) == 0 || errno == EINTR;
-    if (!ok)
-        rgi_fail_errno(op, errno, s->path);
+    const bool ok = rgi_file_append_end(s->fd, op, s->path);
     rgi_text_free(&s->sealed);
     rgi_free_handle(&s->handle, sizeof *s + strlen(s->path) + 1);
     return ok;
@@ -256,12 +255,20 @@ rg_seal *rg_seal_check(const char *path) {
 
 /* ---- sealing and comparing -------------------------------------------------------------- */
 
-/* Returns the lines of a step that the file has, or NULL. */
-static const char *sealed_lines(const rg_seal *s, int64_t step) {
+/* Returns the lines of a step that were read from the file, or NULL. Steps mostly ascend, so the
+ * search begins at the step that was found last. */
+static const char *sealed_lines(rg_seal *s, int64_t step) {
     char line[40];
     snprintf(line, sizeof line, "\nstep %lld\n", (long long)step);
-    const char *at = s->sealed.v ? strstr(s->sealed.v, line) : NULL;
-    return at ? at + 1 : NULL;
+    if (!s->sealed.v || step > s->last)
+        return NULL;
+    const char *at = strstr(s->sealed.v + s->found, line);
+    if (!at)
+        at = strstr(s->sealed.v, line);
+    if (!at)
+        return NULL;
+    s->found = (size_t)(at - s->sealed.v);
+    return at + 1;
 }
 
 /* Returns the name at the end of a tensor's line, and sets *n to its number of bytes. If the line

@@ -141,6 +141,13 @@ bool rgi_file_append(int fd, const char *op, const char *path, const char *from,
     return true;
 }
 
+bool rgi_file_append_end(int fd, const char *op, const char *path) {
+    const bool ok = fd < 0 || rgi_system.close(fd) == 0 || errno == EINTR;
+    if (!ok)
+        rgi_fail_errno(op, errno, path);
+    return ok;
+}
+
 /* ---- writing a new file --------------------------------------------------------------- */
 
 enum { WRITER_BUFFER = 1 << 16 };

@@ -109,9 +109,9 @@ void rg_safe_close(rg_safe_file *f);
  * a tensor whose first dim has stride 1, as with torch.from_numpy. It is an error if the file has
  * more bytes than the array needs. */
 rg_tensor *rg_load_npy(const char *path);
-/* Writes the same bytes as np.save. Returns false on failure; the file that was there before is
- * then unchanged. */
-bool rg_save_npy(rg_tensor *t, const char *path); /* NumPy has no bfloat16. */
+/* Writes the same bytes as np.save. Fails for a bfloat16 tensor, since NumPy doesn't have this
+ * dtype. Returns false on failure; the file that was there before is then unchanged. */
+bool rg_save_npy(rg_tensor *t, const char *path);
 /* Returns all arrays in a .npz file, compressed (deflated) or not. The array in "x.npy" gets the
  * name "x". On failure .n is -1. */
 rg_named_list rg_load_npz(const char *path);

@@ -1,7 +1,8 @@
 /*
  * half_product.c: products with a matrix of 16-bit floats, such as the weight of a linear layer.
  * The matrix is never converted as a whole. A few of its rows at a time are converted into a panel
- * that stays in the caches, or, if it is of bfloat16 and the other factor is a vector, in registers.
+ * that stays in the caches. If the matrix is of bfloat16 and the other factor is a vector, its
+ * elements are converted in registers.
  */
 #include "half_product.h"
 #include "kernels.h"

@@ -226,7 +226,7 @@ static const char *text(void) {
     return texts[any(sizeof texts / sizeof texts[0])];
 }
 
-/* Returns a list of up to two texts. A call may have two lists, `which` is 0 and 1. */
+/* Returns a list of up to two texts. The two lists of one call have different numbers, 0 and 1. */
 static rg_names some_texts(int which) {
     static const char *lists[2][2];
     const char **list = lists[which];

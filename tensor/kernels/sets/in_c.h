@@ -26,8 +26,8 @@ K_INLINE __m128 K_IN_SET(k_fused_two)(__m128 a, __m128 b, __m128 c_float) {
     const __m128d product = _mm_cvtps_pd(a) * _mm_cvtps_pd(b);
     const __m128d all = product + c, added = all - product;
     const __m128d lost = (product - (all - added)) + (c - added);
-    /* `nearer` is -1 where the exact sum is nearer to 0, and `change` is 1 where the last bit must
-     * become 1. */
+    /* `nearer` is -1 where the exact sum is nearer to 0 than the rounded one. `change` is 1 where
+     * the sum isn't exact and its last bit is 0. */
     const __m128d negative = _mm_cmplt_pd(lost, zero), positive = _mm_cmplt_pd(zero, lost);
     const __m128i nearer = _mm_castpd_si128(_mm_xor_pd(negative, _mm_cmplt_pd(all, zero)));
     const __m128i inexact = _mm_castpd_si128(_mm_or_pd(negative, positive));
