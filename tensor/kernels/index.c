@@ -78,6 +78,8 @@ static bool index_all(k_index_how how, rg_tensor *row, rg_tensor *base, const rg
 
 bool k_index_along(k_index_how how, rg_tensor *row, const rg_tensor *t, int dim,
                    const rg_tensor *index) {
+    if (index->numel == 0) /* Such an index may have more dims than `row`. */
+        return true;
     rg_tensor part = rgi_header_of(row);
     rg_tensor base = rgi_header_of(t);
     int64_t step = t->ndim ? t->stride[dim] : 0;
