@@ -227,8 +227,8 @@ valgrind: deps
 	@$(MAKE) --no-print-directory run-valgrind
 
 # QUICK=1 leaves these tests out, which take long under valgrind; most run under the sanitizers.
-LONG_CHECKED = compile compiled ops half_ops engine golden sets parallel foreign torch_file \
-               attention gpt layers init \
+LONG_CHECKED = compile compiled ops half_ops half_training engine golden sets every_set parallel \
+               foreign torch_file attention gpt layers init lower \
                transformer transformers trajectory optim checkpoint conv gradcheck gpt_folder \
                replays denied recurrent copy rule_checks bfloat16 npy profile points walk \
                steps parse print replay functional random reduce sizes loop_text \
