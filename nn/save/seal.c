@@ -132,8 +132,8 @@ static size_t bytes_of_part(const char *part, size_t *lines) {
 }
 
 /* Checks the hashes of all parts that were read. What a killed program has left of a last part is
- * cut off. Returns false on failure. */
-static bool hashes_fit(rg_seal *s, const char *op) {
+ * removed if the run is resumed, and is an error otherwise. Returns false on failure. */
+static bool hashes_fit(rg_seal *s, const char *op, bool resume) {
     size_t at = 0, lines, n;
     char end[END_BYTES + 1];
     while (s->sealed.v[at] && (n = bytes_of_part(s->sealed.v + at, &lines))) {
@@ -141,18 +141,24 @@ static bool hashes_fit(rg_seal *s, const char *op) {
         end_of_part(part, lines, s->end, end);
         if (memcmp(part + lines, end, END_BYTES) != 0)
             return refuse_seal(s, op, "lines were changed after they had been sealed");
-        at += n;
-        if (at > n && sscanf(part, "step %lld", (long long *)&s->last) != 1)
+        if (at == 0)
+            strcpy(s->chain, s->end);
+        else if (sscanf(part, "step %lld", (long long *)&s->last) != 1)
             return refuse_seal(s, op, "a part isn't that of a step");
+        at += n;
     }
     if (at == 0)
         return refuse_seal(s, op, "the first part isn't complete");
+    if (s->sealed.v[at] && !resume)
+        return refuse_seal(s, op,
+                           "the last part isn't complete; rg_seal_begin(.., .resume = true) "
+                           "removes it and goes on");
     rgi_text_cut(&s->sealed, at);
     return true;
 }
 
 /* Reads the file. Returns false on failure. */
-static bool read_seal(rg_seal *s, const char *op) {
+static bool read_seal(rg_seal *s, const char *op, bool resume) {
     RG_SCOPE();
     size_t n;
     const char *text = rgi_file_text(op, s->path, &n);
@@ -161,7 +167,7 @@ static bool read_seal(rg_seal *s, const char *op) {
     if (strncmp(text, first_line, strlen(first_line)) != 0 || strlen(text) != n)
         return refuse_seal(s, op, "it is no seal");
     rgi_text_add(&s->sealed, "%s", text);
-    if (s->sealed.failed || !hashes_fit(s, op))
+    if (s->sealed.failed || !hashes_fit(s, op, resume))
         return false;
     const char *every = strstr(s->sealed.v, "\nevery ");
     if (!every || sscanf(every, "\nevery %lld", (long long *)&s->every) != 1 || s->every < 1)
@@ -210,6 +216,7 @@ static bool begin_file(rg_seal *s, const char *op, int64_t every) {
     rg_text head = { 0 };
     s->every = every;
     add_first_part(&head, every, s->end);
+    strcpy(s->chain, s->end);
     const bool ok = open_file(s, op, &head);
     rgi_text_free(&head);
     return ok;
@@ -217,7 +224,7 @@ static bool begin_file(rg_seal *s, const char *op, int64_t every) {
 
 /* Continues the file that is at the path. Returns false on failure. */
 static bool resume_file(rg_seal *s, const char *op, int64_t every) {
-    if (!read_seal(s, op))
+    if (!read_seal(s, op, true))
         return false;
     RG_FAIL_VALUE_IF(s->every != every, op, "'%s' seals every %lld steps, and not every %lld",
                      s->path, (long long)s->every, (long long)every);
@@ -232,10 +239,8 @@ rg_seal *rg_seal_begin_with(const char *path, rg_seal_options o) {
     if (!s)
         return NULL;
     const bool resumes = o.resume && (rgi_is_writable(path) || errno != ENOENT);
-    if (resumes ? resume_file(s, op, o.every) : begin_file(s, op, o.every)) {
-        strcpy(s->chain, s->end);
+    if (resumes ? resume_file(s, op, o.every) : begin_file(s, op, o.every))
         return s;
-    }
     close_seal(s, op);
     return NULL;
 }
@@ -245,10 +250,8 @@ rg_seal *rg_seal_check(const char *path) {
     rg_seal *s = new_seal(op, path);
     if (!s)
         return NULL;
-    if (read_seal(s, op)) {
-        strcpy(s->chain, s->end);
+    if (read_seal(s, op, false))
         return s;
-    }
     close_seal(s, op);
     return NULL;
 }
@@ -375,7 +378,10 @@ bool rg_seal_end(rg_seal *s) {
     if (!rgi_may_do_once(op) || !rgi_handle_given(s, op, RG_HANDLE_SEAL))
         return false;
     const int64_t failed = s->failed;
+    const bool idle = s->fd < 0 && s->same < 0;
     const bool closed = close_seal(s, op);
     RG_FAIL_IF(closed && failed >= 0, op, "step %lld has failed", (long long)failed);
+    RG_FAIL_IF(closed && idle, op,
+               "the run has made none of the sealed steps: nothing was compared");
     return closed;
 }

@@ -50,7 +50,9 @@ rg_seal *rg_seal_begin_with(const char *path, rg_seal_options o);
 #define rg_seal_begin(path, ...) \
     rg_seal_begin_with(path, RG_KEYWORDS(rg_seal_options, (.every = 1000), __VA_ARGS__))
 /* Reads a file that rg_seal_begin wrote, and checks its hashes. Returns a seal with which
- * rg_seal_step compares, and writes nothing. Returns NULL on failure. */
+ * rg_seal_step compares, and writes nothing. Returns NULL on failure. A file that ends in the
+ * middle of a step, because its program was killed, is a failure: o.resume above removes such a
+ * part. */
 rg_seal *rg_seal_check(const char *path);
 
 /* Seals the state of the run after this step, if the step is a multiple of .every; otherwise does
@@ -59,10 +61,12 @@ rg_seal *rg_seal_check(const char *path);
  * the step. Steps are sealed in ascending order. Returns false on failure. */
 bool rg_seal_step(rg_seal *s, int64_t step, rg_training run);
 /* Returns the chain after the step that was sealed or compared last, 64 hexadecimal digits. Before
- * the first of these steps it is the file's last chain. The seal owns the string, which changes
- * with the next step. Returns NULL on failure. */
+ * the first of these steps it is the chain of the file's first part. A run that stops before the
+ * file's last step therefore has another hash than the whole. The seal owns the string, which
+ * changes with the next step. Returns NULL on failure. */
 const char *rg_seal_hash(rg_seal *s);
-/* Closes the file and releases the seal. Returns false if that fails, or if a step has failed. */
+/* Closes the file and releases the seal. Returns false if that fails, if a step has failed, or if a
+ * seal of rg_seal_check has compared no step. */
 bool rg_seal_end(rg_seal *s);
 
 /* ---- checked arguments: see tensor/arguments/arguments.h ---------------------------------- */

@@ -133,7 +133,7 @@ START_TEST(test_same_run) {
     training t = new_training();
     rg_seal *s = rg_seal_check(scratch("a.seal"));
     ck_ok(s);
-    ck_assert_str_eq(rg_seal_hash(s), chain);
+    ck_assert(strcmp(rg_seal_hash(s), chain) != 0);
     ck_assert_int_eq(train(&t, s, 10, -1), -1);
     ck_assert(strcmp(rg_seal_hash(s), chain) != 0);
     ck_assert_int_eq(train(&t, s, 100, -1), -1);
@@ -227,23 +227,45 @@ START_TEST(test_resumed) {
 }
 END_TEST
 
-/* Any byte of a file that was changed is found: the file is refused, or its last chain is another
- * one. */
+/* Any byte of a file that was changed is found, and so is an end that is missing or follows. Whole
+ * steps that are missing at the end can only be known from the last chain. */
 START_TEST(test_changed_file) {
     scratch_begin();
-    const char *chain = seal_run(scratch("a.seal"), 50);
+    seal_run(scratch("a.seal"), 50);
     size_t n;
     char *bytes = file_bytes(scratch("a.seal"), &n);
     for (size_t at = 0; at < n; at++) {
         bytes[at] ^= 1;
-        rg_seal *s = rg_seal_check(scratch_write("b.seal", bytes, n));
+        ck_fails(rg_seal_check(scratch_write("b.seal", bytes, n)), RG_IO_ERROR, "b.seal");
         bytes[at] ^= 1;
-        ck_assert_msg(!s || strcmp(rg_seal_hash(s), chain) != 0, "byte %zu", at);
-        rg_error_clear();
-        if (s)
-            ck_ok(rg_seal_end(s));
+        if (at > 0 && strncmp(bytes + at, "step ", 5) == 0)
+            continue;
+        ck_fails(rg_seal_check(scratch_write("b.seal", bytes, at)), RG_IO_ERROR, "b.seal");
     }
+    bytes[n] = 'x';
+    ck_fails(rg_seal_check(scratch_write("b.seal", bytes, n + 1)), RG_IO_ERROR,
+             "the last part isn't complete; rg_seal_begin(.., .resume = true) removes it");
     free(bytes);
+    scratch_end();
+}
+END_TEST
+
+/* A check that has compared nothing doesn't end as one that found no difference. */
+START_TEST(test_nothing_compared) {
+    scratch_begin();
+    const char *chain = seal_run(scratch("a.seal"), 50);
+    for (int until = 49; until <= 50; until++) {
+        training t = new_training();
+        rg_seal *s = rg_seal_check(scratch("a.seal"));
+        ck_assert_int_eq(train(&t, s, until, -1), -1);
+        ck_assert(strcmp(rg_seal_hash(s), chain) != 0);
+        if (until == 50)
+            ck_ok(rg_seal_end(s));
+        else
+            ck_fails(rg_seal_end(s), RG_RUNTIME_ERROR,
+                     "the run has made none of the sealed steps: nothing was compared");
+        end_training(&t);
+    }
     scratch_end();
 }
 END_TEST
@@ -352,5 +374,5 @@ START_TEST(test_failing_files) {
 END_TEST
 
 RG_TESTS(seal, test_known_hashes, test_divided_hashes, test_same_run, test_flipped_bit,
-         test_from_checkpoint, test_resumed, test_changed_file, test_other_tensors, test_refusals,
-         test_torn_file, test_failing_files)
+         test_from_checkpoint, test_resumed, test_changed_file, test_nothing_compared,
+         test_other_tensors, test_refusals, test_torn_file, test_failing_files)

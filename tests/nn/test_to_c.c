@@ -53,6 +53,9 @@ static rg_tensor *cut(rg_tensor *w, rg_tensor *x) {
 static rg_tensor *whole(rg_tensor *w, rg_tensor *x) {
     return rg_mul(product(w, x), rg_randint(0, 9, 4, 2));
 }
+static rg_tensor *with_half(rg_tensor *w, rg_tensor *x) {
+    return rg_mul(product(w, x), rg_zeros_dims(RG_DIMS(4, 2), RG_BFLOAT16));
+}
 /* The gradient of the sum is a number of the parameter, which a loop would get as it is now. */
 static rg_tensor *weighed(rg_tensor *w, rg_tensor *x) {
     return rg_mul(rg_sum(rg_square(x)), rg_select(rg_flatten(w, 0, -1), 0, 0));
@@ -97,6 +100,7 @@ static const struct {
     { waiting, SGD, "replay_to_c: no C can be written yet for exponential_, which calls" },
     { cut, SGD, "replay_to_c: no C can be written yet for trunc_normal_, which " },
     { whole, SGD, "replay_to_c: no C can be written yet for randint, which " },
+    { with_half, SGD, "replay_to_c: no C can be written yet for mul, which converts" },
 };
 
 START_TEST(test_refused) {
