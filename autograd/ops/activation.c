@@ -151,7 +151,8 @@ static rg_tensor *prelu_rule_w(const rg_step *s, rg_tensor *g) {
     if (!s->create_graph)
         return gw;
     rg_tensor *above = rg_ge(x, 0);
-    return rg_where(above, rg_detach(gw), rg_mul(rg_masked_fill(x, above, 0), g));
+    gw = rg_where(above, rg_detach(gw), rg_mul(rg_masked_fill(x, above, 0), g));
+    return rgi_flat_in_input(s, gw);
 }
 
 static bool prelu_fused(const rg_step *s, rg_tensor *gin[]) {

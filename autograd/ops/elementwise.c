@@ -5,6 +5,8 @@
  */
 #include "elementwise.h"
 
+#include "autograd/node.h"
+
 bool rgi_shape_of_floats(rg_call *c) {
     return rgi_want_float(c->op->name, c->in[0]) && rgi_shape_same(c);
 }
@@ -29,6 +31,14 @@ bool rgi_element_fits(const char *op, const rg_tensor *t, rg_dtype d) {
 
 rg_tensor *rgi_flat_in(const rg_step *s, rg_tensor *x, rg_tensor *gx) {
     return s->create_graph ? rg_where(rg_zeros_dims(RG_DIMS(), RG_BOOL), x, gx) : gx;
+}
+
+rg_tensor *rgi_flat_in_input(const rg_step *s, rg_tensor *gx) {
+    const rg_edge *e = &s->node->edge[s->input];
+    if (!s->create_graph)
+        return gx;
+    rg_tensor *zeros = rgi_input_zeros(s);
+    return zeros ? rgi_flat_in(s, rgi_join(zeros, e->node, e->output), gx) : NULL;
 }
 
 bool rgi_elementwise_forward(rg_call *c) {

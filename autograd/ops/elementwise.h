@@ -108,6 +108,9 @@ bool rgi_elementwise_forward(rg_call *c);
  * of gx with respect to `x`, a saved value, is 0, as in torch: so backward gives x zeros, and not
  * no gradient. */
 rg_tensor *rgi_flat_in(const rg_step *s, rg_tensor *x, rg_tensor *gx);
+/* Does the same for the input whose gradient the rule computes. The input's value needn't have been
+ * saved. */
+rg_tensor *rgi_flat_in_input(const rg_step *s, rg_tensor *gx);
 
 /* Compute the gradient in one pass of the op's slope kernel over g and the saved value. As in
  * torch, rgi_elementwise_slope gives the gradient g's memory order, and

@@ -3,6 +3,7 @@
  * class. (The loss of logits is in cross_entropy.c.) loss.h declares the functions that both files
  * use. In the formulas, g is the gradient of the loss, and gx the gradient of x.
  */
+#include "elementwise.h"
 #include "loss.h"
 
 #include "autograd/checks.h"
@@ -159,6 +160,10 @@ static bool nll_loss_forward(rg_call *c) {
     return true;
 }
 
+static rg_tensor *nll_loss_rule(const rg_step *s, rg_tensor *g) {
+    return rgi_flat_in_input(s, rgi_nll_rule(s, g));
+}
+
 static bool nll_loss_fused(const rg_step *s, rg_tensor *gin[]) {
     rg_dims shape = rgi_input_dims(s, 0);
     rg_dtype dtype = rgi_input_dtype(s, 0);
@@ -175,7 +180,7 @@ static bool nll_loss_fused(const rg_step *s, rg_tensor *gin[]) {
 RG_OP(nll_loss, RG_NAMED(nll_loss), .doc = "-weight[t] x[t]", .node = "NllLossBackward0", .n_in = 3,
       .optional = RG_IN(2), .shape = rgi_nll_shape, .forward = nll_loss_forward,
       .fused = nll_loss_fused,
-      .grad = { RG_RULE(RG_IN(1) | RG_IN(2), rgi_nll_rule), RG_NO_RULE, RG_NO_RULE },
+      .grad = { RG_RULE(RG_IN(1) | RG_IN(2), nll_loss_rule), RG_NO_RULE, RG_NO_RULE },
       RG_SAMPLES(NLL("(3,4) i4(3) -", 4, 1, 1, RG_MEAN),
                  NLL("(2,3,2,2) i3(2,2,2) -", 3, 4, 0, RG_EACH),
                  NLL("(4) i4() -", 4, 1, -100, RG_SUM), NLL("(0,3) i3(0) -", 3, 1, -100, RG_SUM)));

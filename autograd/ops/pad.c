@@ -1,6 +1,8 @@
 /*
  * pad.c: pad, which adds elements at the ends of the last dims, or removes some there.
  */
+#include "elementwise.h"
+
 #include "autograd/checks.h"
 
 #include <stdio.h>
@@ -140,27 +142,33 @@ static bool pad_forward(rg_call *c) {
     return true;
 }
 
-/* The gradient of x. For RG_CONSTANT, g is padded by the negated padding, which removes the
- * elements that pad added. In the other modes, each element of g is added to the gradient of the
- * element of x that pad copied to its place. */
-static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g) {
+/* The gradient of x in the modes other than RG_CONSTANT: each element of g is added to the gradient
+ * of the element of x that pad copied to its place. */
+static rg_tensor *pad_back(const rg_step *s, rg_tensor *g) {
     const struct pad_attr *a = RG_ATTR(s, pad);
     rg_dims shape = rgi_input_dims(s, 0);
-    rg_dims back = a->padding;
-    if (a->mode == RG_CONSTANT) {
-        for (int i = 0; i < back.n; i++)
-            back.v[i] = -back.v[i];
-        return rg_pad_with(g, back, RG_CONSTANT, 0);
-    }
     if (g->numel == 0)
         return rg_zeros_dims(shape, (rg_dtype)g->dtype);
-    for (int d = shape.n - 1; d >= shape.n - back.n / 2 && g; d--) {
+    for (int d = shape.n - 1; d >= shape.n - a->padding.n / 2 && g; d--) {
         rg_dims part = rg_shape(g);
         part.v[d] = shape.v[d];
         rg_tensor *index = rgi_own(pad_indices(a, shape.n, d, shape.v[d]));
         g = rg_index_add(rg_zeros_dims(part, (rg_dtype)g->dtype), d, index, g, 1);
     }
     return g;
+}
+
+/* The gradient of x. For RG_CONSTANT, g is padded by the negated padding, which removes the
+ * elements that pad added. As in torch, the gradients of RG_REFLECT and RG_REPLICATE have a history
+ * in which their derivative with respect to x is 0. */
+static rg_tensor *pad_rule(const rg_step *s, rg_tensor *g) {
+    const struct pad_attr *a = RG_ATTR(s, pad);
+    if (a->mode != RG_CONSTANT)
+        return pad_mirrors(a) ? rgi_flat_in_input(s, pad_back(s, g)) : pad_back(s, g);
+    rg_dims back = a->padding;
+    for (int i = 0; i < back.n; i++)
+        back.v[i] = -back.v[i];
+    return rg_pad_with(g, back, RG_CONSTANT, 0);
 }
 
 /* PAD expands to the initializer of a test sample (rg_sample). */

@@ -4,6 +4,8 @@
  * Pooling over one dim uses windows with one row. In the headings, g is the gradient of the result,
  * and gx the gradient of x.
  */
+#include "elementwise.h"
+
 #include "autograd/checks.h"
 
 /* ---- functions for all pooling ops ---------------------------------------------- */
@@ -66,7 +68,7 @@ static rg_tensor *max_pool_rule(const rg_step *s, rg_tensor *g) {
     const struct pool_attr *a = s->attr;
     const bool adaptive = a->p.adaptive;
     const struct pool_attr back = { adaptive ? "AdaptiveMaxPool2DBackwardBackward0" : NULL, a->p };
-    return RG_APPLY(max_unpool, &back, g, rgi_saved_output_at(s, 1));
+    return rgi_flat_in_input(s, RG_APPLY(max_unpool, &back, g, rgi_saved_output_at(s, 1)));
 }
 
 RG_OP(max_pool, RG_NAMED(pool), .doc = "the greatest of windows, and where it is", .n_in = 1,
@@ -147,7 +149,7 @@ static rg_tensor *mean_pool_rule(const rg_step *s, rg_tensor *g) {
     const struct pool_attr *a = s->attr;
     const bool adaptive = a->p.adaptive;
     const struct pool_attr back = { adaptive ? "AdaptiveAvgPool2DBackwardBackward0" : NULL, a->p };
-    return RG_APPLY(mean_unpool, &back, g);
+    return rgi_flat_in_input(s, RG_APPLY(mean_unpool, &back, g));
 }
 
 RG_OP(mean_pool, RG_NAMED(pool), .doc = "the mean of windows", .node = "AvgPool2DBackward0",

@@ -6,6 +6,8 @@
  *
  * This file is long because three ops share what their forwards and derivatives have in common.
  */
+#include "elementwise.h"
+
 #include "autograd/checks.h"
 #include "autograd/op.h"
 
@@ -265,11 +267,13 @@ static rg_tensor *gru_step_back(recurrent_back *b, int64_t at, rg_tensor *before
     return rg_cat(RG_LIST(gr, gu, gn), 1);
 }
 
-static rg_tensor *rnn_step_back(recurrent_back *b, int64_t at, bool relu) {
+static rg_tensor *rnn_step_back(const rg_step *s, recurrent_back *b, int64_t at) {
     rg_tensor *y = rg_select(b->y, 0, at);
     rg_tensor *gh = recurrent_carried(b->g_y, at, b->carry_h);
     b->carry_h = NULL;
-    return relu ? rg_where(rg_gt(y, 0), gh, 0) : rg_mul(gh, recurrent_tanh_slope(y));
+    if (!recurrent_is(s->attr, K_RNN_RELU))
+        return rg_mul(gh, recurrent_tanh_slope(y));
+    return rgi_flat_in(s, y, rg_where(rg_gt(y, 0), gh, 0));
 }
 
 static recurrent_back recurrent_begin(const rg_step *s) {
@@ -312,7 +316,7 @@ static rg_tensor *recurrent_walk(const rg_step *s, recurrent_back *b, bool inner
         else if (a->kind == K_GRU)
             g_x = gru_step_back(b, at, before, &g_z);
         else
-            g_x = g_z = rnn_step_back(b, at, a->kind == K_RNN_RELU);
+            g_x = g_z = rnn_step_back(s, b, at);
         rg_tensor *by_weight = rg_matmul(g_z, b->weight);
         b->carry_h = a->kind == K_GRU ? rg_add(by_weight, b->carry_h) : by_weight;
         g[at] = inner ? g_z : g_x;

@@ -3,6 +3,7 @@
  * exponentials, any, all and count_nonzero. (Norms are in norm.c.) In the formulas, g is the
  * gradient of the result, and gx the gradient of x.
  */
+#include "elementwise.h"
 #include "reduce.h"
 #include "tensor/observer.h"
 
@@ -246,7 +247,7 @@ static rg_tensor *prod_rule(const rg_step *s, rg_tensor *g) {
     /* Over a dim of size 1, y is x, so gx is g. The formulas below would give NaN where x is
      * infinite or NaN. */
     if (rgi_reduce_named(a) && x->size[__builtin_ctz(a->dims)] == 1)
-        return rg_reshape_dims(g, rg_shape(x));
+        return rgi_flat_in(s, x, rg_reshape_dims(g, rg_shape(x)));
     if (!rgi_may_do_once("the gradient of prod"))
         return NULL;
     int64_t zeros = x->numel - k_count(x);

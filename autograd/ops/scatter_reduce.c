@@ -3,6 +3,7 @@
  * at indices along a dim: by a sum, a product, a mean, a maximum or a minimum. (gather.c writes and
  * adds elements.)
  */
+#include "elementwise.h"
 #include "gather.h"
 
 #include "autograd/checks.h"
@@ -169,7 +170,7 @@ static rg_tensor *scatter_reduce_rule_x(const rg_step *s, rg_tensor *g) {
     if (!x || !index || !source)
         return NULL;
     if (index->numel == 0)
-        return g;
+        return a->how == JOIN_PROD ? rgi_flat_in_input(s, g) : g;
     if (a->how == JOIN_PROD) {
         rg_tensor *others = rg_masked_fill(x, rg_eq(x, 0), 1);
         g = rg_div(rg_mul(g, scatter_reduce_again(a, others, index, source)), others);
@@ -216,6 +217,8 @@ static rg_tensor *scatter_reduce_rule_source(const rg_step *s, rg_tensor *g) {
     rg_tensor *source = rgi_saved(s, 2);
     if (!index || !source)
         return NULL;
+    if (index->numel == 0 && a->how == JOIN_PROD)
+        return rgi_flat_in_input(s, rgi_input_zeros(s));
     if (index->numel == 0)
         return rgi_input_zeros(s);
     rg_tensor *part = scatter_reduce_part(source, index);

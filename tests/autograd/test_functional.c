@@ -860,15 +860,23 @@ static rg_tensor *leaky_relu(rg_tensor *x) { return rg_leaky_relu(x, 0.1); }
 static rg_tensor *hardshrink(rg_tensor *x) { return rg_hardshrink(x, 0.5); }
 static rg_tensor *softshrink(rg_tensor *x) { return rg_softshrink(x, 0.5); }
 static rg_tensor *threshold(rg_tensor *x) { return rg_threshold(x, 0.1, 0); }
+static rg_tensor *max_pool(rg_tensor *x) { return rg_max_pool1d(x, 2); }
+static rg_tensor *avg_pool(rg_tensor *x) { return rg_avg_pool1d(x, 2); }
+static rg_tensor *reflect(rg_tensor *x) { return rg_pad_with(x, RG_DIMS(1, 2), RG_REFLECT, 0); }
+static rg_tensor *nll_loss(rg_tensor *x) { return rg_nll_loss(x, rg_remainder(rg_arange(4), 3)); }
 
 /* The gradient of a function that consists of straight lines is constant between the corners. Its
- * derivative is a tensor of zeros, as in torch, and not absent. */
+ * derivative is a tensor of zeros, as in torch, and not absent. (test_golden.c compares all ops
+ * with torch, in float64.) */
 START_TEST(test_straight_lines) {
-    rg_tensor *(*const functions[])(rg_tensor *) = { rg_relu,    rg_relu6,   hardtanh, leaky_relu,
-                                                     hardshrink, softshrink, threshold };
-    for (int i = 0; i < RG_COUNT(functions); i++) {
-        rg_tensor *x = rg_requires_grad_(rg_randn(4, 3), true);
-        rg_tensor *g = rg_grad(rg_sum(functions[i](x)), x, .create_graph = true);
+    rg_tensor *(*const functions[])(rg_tensor *) = {
+        rg_relu,   rg_relu6,  hardtanh, leaky_relu, hardshrink, softshrink,
+        threshold, max_pool,  avg_pool, reflect,    nll_loss
+    };
+    for (int i = 0; i < 2 * RG_COUNT(functions); i++) {
+        const rg_dtype dtype = i % 2 ? RG_BFLOAT16 : RG_FLOAT32;
+        rg_tensor *x = rg_requires_grad_(rg_to(rg_randn(4, 3), dtype), true);
+        rg_tensor *g = rg_grad(rg_sum(functions[i / 2](x)), x, .create_graph = true);
         rg_tensor *second = rg_grad(rg_sum(rg_square(g)), x);
         ck_ok(second);
         ck_assert(rg_equal(second, rg_zeros_like(x)));
