@@ -6,6 +6,7 @@
  * from lse. loops/attention.h computes a tile; loops/attention_lanes.h handles short and narrow
  * heads, one head in each vector lane.
  */
+#include "exchange.h"
 #include "plans.h"
 #include "tensor/memory.h"
 #include "smooth.h"

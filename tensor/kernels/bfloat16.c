@@ -6,6 +6,7 @@
  * ascending order, whatever the sizes m and n of y are. loops/bfloat16.h packs panels and computes
  * tiles.
  */
+#include "exchange.h"
 #include "kernels.h"
 
 enum { MATMUL_HIGHEST, MATMUL_HIGH, MATMUL_MEDIUM };

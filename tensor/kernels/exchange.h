@@ -1,6 +1,6 @@
 /*
  * exchange.h: transposes a 16 x 16 matrix of 32-bit elements that is held in sixteen AVX-512
- * registers, or an 8 x 8 matrix in eight AVX2 registers.
+ * registers, an 8 x 8 matrix in eight AVX2 registers, or a 4 x 4 matrix in four NEON registers.
  */
 #pragma once
 
@@ -62,6 +62,29 @@ k_transpose_half(k_half_lanes v[8]) {
         v[i + 1] = (k_half_lanes)_mm256_unpackhi_epi64(y[i], y[i + 2]);
         v[i + 2] = (k_half_lanes)_mm256_unpacklo_epi64(y[i + 1], y[i + 3]);
         v[i + 3] = (k_half_lanes)_mm256_unpackhi_epi64(y[i + 1], y[i + 3]);
+    }
+}
+
+#endif
+
+#ifdef K_ARM64
+#include <arm_neon.h>
+#include <stdint.h>
+
+typedef int32_t k_quarter_lanes __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* Transposes a matrix of 4 x 4. First each block of 2 x 2 is transposed, then the blocks are
+ * exchanged as elements of 64 bits. */
+static inline __attribute__((always_inline)) void k_transpose_quarter(k_quarter_lanes v[4]) {
+    for (int i = 0; i < 4; i += 2) {
+        const int32x4_t x = (int32x4_t)v[i], y = (int32x4_t)v[i + 1];
+        v[i] = (k_quarter_lanes)vtrn1q_s32(x, y);
+        v[i + 1] = (k_quarter_lanes)vtrn2q_s32(x, y);
+    }
+    for (int i = 0; i < 2; i++) {
+        const int64x2_t x = (int64x2_t)v[i], y = (int64x2_t)v[i + 2];
+        v[i] = (k_quarter_lanes)vtrn1q_s64(x, y);
+        v[i + 2] = (k_quarter_lanes)vtrn2q_s64(x, y);
     }
 }
 

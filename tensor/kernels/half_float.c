@@ -5,16 +5,14 @@
 #include "half_float.h"
 #include "sets.h"
 
+#ifdef K_ARM64
+#include <arm_neon.h>
+#endif
+
 void k_floats_of_bfloat16(float *to, const k_bfloat16 *from, int64_t n) {
     K_INDEPENDENT
     for (int64_t i = 0; i < n; i++)
         to[i] = k_float_of_bfloat16(from[i]);
-}
-
-void k_floats_of_float16(float *to, const k_float16 *from, int64_t n) {
-    K_INDEPENDENT
-    for (int64_t i = 0; i < n; i++)
-        to[i] = k_float_of_float16(from[i]);
 }
 
 void k_bfloat16_of_floats(k_bfloat16 *to, const float *from, int64_t n) {
@@ -23,8 +21,48 @@ void k_bfloat16_of_floats(k_bfloat16 *to, const float *from, int64_t n) {
         to[i] = k_bfloat16_of_float(from[i]);
 }
 
+#ifdef K_ARM64
+/* NEON's conversions have the bits of the functions in half.h except those of NaN. There the
+ * processor sets the first bit of the mantissa, and keeps the others. */
+static inline float32x4_t floats_of_four(uint16x4_t x) {
+    const float32x4_t y = vcvt_f32_f16(vreinterpret_f16_u16(x));
+    const uint32x4_t bits = vreinterpretq_u32_f32(y);
+    const uint32x4_t mantissa = vdupq_n_u32(0x7FE000);
+    const uint32x4_t kept = vbslq_u32(mantissa, vshll_n_u16(x, 13), bits);
+    return vreinterpretq_f32_u32(vbslq_u32(vceqq_f32(y, y), bits, kept));
+}
+
+static inline uint16x4_t four_of_floats(float32x4_t x) {
+    const uint16x4_t bits = vreinterpret_u16_f16(vcvt_f16_f32(x));
+    const uint16x4_t is_number = vmovn_u32(vceqq_f32(x, x));
+    return vand_u16(bits, vorr_u16(is_number, vdup_n_u16(0xFE00)));
+}
+
+void k_floats_of_float16(float *to, const k_float16 *from, int64_t n) {
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        vst1q_f32(to + i, floats_of_four(vld1_u16(&from[i].bits)));
+    for (; i < n; i++)
+        to[i] = k_float_of_float16(from[i]);
+}
+
+void k_float16_of_floats(k_float16 *to, const float *from, int64_t n) {
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        vst1_u16(&to[i].bits, four_of_floats(vld1q_f32(from + i)));
+    for (; i < n; i++)
+        to[i] = k_float16_of_float(from[i]);
+}
+#else
+void k_floats_of_float16(float *to, const k_float16 *from, int64_t n) {
+    K_INDEPENDENT
+    for (int64_t i = 0; i < n; i++)
+        to[i] = k_float_of_float16(from[i]);
+}
+
 void k_float16_of_floats(k_float16 *to, const float *from, int64_t n) {
     K_INDEPENDENT
     for (int64_t i = 0; i < n; i++)
         to[i] = k_float16_of_float(from[i]);
 }
+#endif

@@ -51,6 +51,7 @@
  *     K_TILE_ROWS        the rows of a tile of two vectors; the tile leaves a few registers free
  *     K_SET_IS_AVX512    1 in the AVX-512 set alone, for loops written in its intrinsics
  *     K_SET_IS_AVX2      1 in the AVX2 set alone
+ *     K_SET_IS_NEON      1 in the NEON set alone
  *     K_INLINE           the beginning of a function that must be inlined into a loop
  *     K_SUMS_IN_T        says that these loops add numbers in the type T
  *
@@ -75,23 +76,32 @@
 #include "tensor/dtype.h"
 #include "tensor/walk.h"
 
-/* K_X86 is defined if loops may use intrinsics of x86-64. With -DRG_ONLY_PLAIN no loop uses them:
- * the library is smaller then, and compiles faster. */
+/* K_X86 is defined if loops may use intrinsics of x86-64, and K_ARM64 if they may use those of
+ * 64-bit ARM. With -DRG_ONLY_PLAIN no loop uses intrinsics: the library is smaller then, and
+ * compiles faster. */
 #if defined(__x86_64__) && !defined(RG_ONLY_PLAIN)
 #define K_X86 1
+#endif
+#if defined(__aarch64__) && defined(__ARM_NEON) && !defined(RG_ONLY_PLAIN)
+#define K_ARM64 1
 #endif
 
 /* The table of instruction sets, from the one that every processor of the architecture has to the
  * best one. A row is ROW(SET, suffix, narrow, ..). SET is the set's name in the enum, and `suffix`
  * the end of its functions' names. `narrow` is the suffix of the best set up to this one whose
  * vectors have at most 32 bytes: loops that are compiled with K_NARROW use the functions of that
- * set. (On 64-bit ARM the plain set is compiled to NEON, which every such processor has.) */
+ * set. */
 #ifdef K_X86
 #define K_EACH_SET(ROW, ...)             \
     ROW(K_SSE2, sse2, sse2, __VA_ARGS__) \
     ROW(K_AVX2, avx2, avx2, __VA_ARGS__) \
     ROW(K_AVX512, avx512, avx2, __VA_ARGS__)
 #define K_BASE_SET sse2
+#elif defined(K_ARM64)
+#define K_EACH_SET(ROW, ...)                \
+    ROW(K_PLAIN, plain, plain, __VA_ARGS__) \
+    ROW(K_NEON, neon, neon, __VA_ARGS__)
+#define K_BASE_SET plain
 #else
 #define K_EACH_SET(ROW, ...) ROW(K_PLAIN, plain, plain, __VA_ARGS__)
 #define K_BASE_SET           plain
@@ -310,9 +320,13 @@ K_INLINE bool k_is_nan_bool(bool x) { return (void)x, false; }
 
 #ifdef K_LOOPS
 
-/* Only files that compile loops include immintrin.h, since reading it slows compilation down. */
+/* Only files that compile loops include immintrin.h or arm_neon.h, since reading them slows
+ * compilation down. */
 #ifdef K_X86
 #include <immintrin.h>
+#endif
+#ifdef K_ARM64
+#include <arm_neon.h>
 #endif
 
 #define K_IN_SET(f)       RG_PASTE(f##_, K_SET_SUFFIX)
@@ -335,6 +349,13 @@ K_INLINE bool k_is_nan_bool(bool x) { return (void)x, false; }
 #include "each_type.h"
 #include "sets/end.h"
 #else
+#ifdef K_ARM64
+#ifndef K_BASE_ONLY
+#include "sets/neon.h"
+#include "each_type.h"
+#include "sets/end.h"
+#endif
+#endif
 #include "sets/plain.h"
 #include "each_type.h"
 #include "sets/end.h"

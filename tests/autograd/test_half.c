@@ -10,6 +10,7 @@
 #include "tensor/dtype.h"
 #include "tensor/files/files.h"
 #include "tensor/kernels/copy.h"
+#include "tensor/kernels/half.h"
 #include "tensor/kernels/limits.h"
 #include "tensor/structs.h"
 
@@ -56,6 +57,38 @@ static void check_every_element(rg_dtype dtype) {
 START_TEST(test_every_element) {
     check_every_element(RG_BFLOAT16);
     check_every_element(RG_FLOAT16);
+}
+END_TEST
+
+static float random_float(uint32_t *state) {
+    float x;
+    *state = *state * 1664525 + 1013904223;
+    const uint32_t bits = *state ^ *state >> 16;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* Elements in a row have the same bits as each alone, also the bits of NaN. */
+START_TEST(test_elements_in_a_row) {
+    enum { N = (1 << 16) - 1 };
+    const rg_tensor *all = all_elements(RG_FLOAT16);
+    const float *floats = rg_data_as(float, rg_to((rg_tensor *)all, RG_FLOAT32));
+    for (int i = 0; i < 1 << 16; i++) {
+        const float alone = k_float_of_float16((k_float16){ (uint16_t)i });
+        ck_each(memcmp(&floats[i], &alone, sizeof alone) == 0, "float16 0x%04x: %a, alone %a", i,
+                (double)floats[i], (double)alone);
+    }
+    static float x[N];
+    uint32_t state = 1;
+    for (int i = 0; i < N; i++)
+        x[i] = i % 4 ? random_float(&state) : floats[i];
+    const rg_tensor *from = rg_from_dims(x, RG_FLOAT32, RG_DIMS(N));
+    const uint16_t *bits = rg_data(rg_to((rg_tensor *)from, RG_FLOAT16));
+    const uint16_t *brain = rg_data(rg_to((rg_tensor *)from, RG_BFLOAT16));
+    for (int i = 0; i < N; i++)
+        ck_each(bits[i] == k_float16_of_float(x[i]).bits
+                    && brain[i] == k_bfloat16_of_float(x[i]).bits,
+                "%a is 0x%04x and 0x%04x", (double)x[i], bits[i], brain[i]);
 }
 END_TEST
 
@@ -277,5 +310,6 @@ START_TEST(test_files) {
 }
 END_TEST
 
-RG_TESTS(half, test_every_element, test_rounding, test_other_dtypes, test_promotion, test_printing,
-         test_limits, test_filled, test_linear, test_refused, test_files)
+RG_TESTS(half, test_every_element, test_elements_in_a_row, test_rounding, test_other_dtypes,
+         test_promotion, test_printing, test_limits, test_filled, test_linear, test_refused,
+         test_files)

@@ -14,6 +14,9 @@
 #if defined(__x86_64__) && !defined(RG_ONLY_PLAIN)
 static const char *const names[] = { "sse2", "avx2", "avx512" };
 static const char none[] = "'sse3' is none of sse2 avx2 avx512; sse2 runs";
+#elif defined(__aarch64__) && !defined(RG_ONLY_PLAIN)
+static const char *const names[] = { "plain", "neon" };
+static const char none[] = "'sse3' is none of plain neon; plain runs";
 #else
 static const char *const names[] = { "plain" };
 static const char none[] = "'sse3' is none of plain; plain runs";

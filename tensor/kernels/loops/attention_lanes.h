@@ -42,6 +42,22 @@ K_INLINE void K_NAME(lanes_turn)(T *const to[], const T *const from[]) {
     _mm_storeu_pd(to[1], _mm_unpackhi_pd(a, b));
 #endif
 }
+#elif defined(K_SET_IS_NEON)
+K_INLINE void K_NAME(lanes_turn)(T *const to[], const T *const from[]) {
+#if K_SIZE == 4
+    k_quarter_lanes v[4];
+    for (int i = 0; i < 4; i++)
+        v[i] = *(const k_quarter_lanes *)from[i];
+    k_transpose_quarter(v);
+    for (int i = 0; i < 4; i++)
+        *(k_quarter_lanes *)to[i] = v[i];
+#else
+    const float64x2_t a = vld1q_f64(from[0]);
+    const float64x2_t b = vld1q_f64(from[1]);
+    vst1q_f64(to[0], vtrn1q_f64(a, b));
+    vst1q_f64(to[1], vtrn2q_f64(a, b));
+#endif
+}
 #else
 K_INLINE void K_NAME(lanes_turn)(T *const to[], const T *const from[]) {
     T square[SIDE][SIDE];

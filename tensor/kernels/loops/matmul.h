@@ -46,6 +46,10 @@ K_INLINE void K_NAME(matmul_step)(VECTOR *sum, NUMBER x, const NUMBER *b) {
 #define SQUARE           8
 #define SQUARE_ROW       k_half_lanes
 #define SQUARE_TRANSPOSE k_transpose_half
+#elif defined(K_SET_IS_NEON)
+#define SQUARE           4
+#define SQUARE_ROW       k_quarter_lanes
+#define SQUARE_TRANSPOSE k_transpose_quarter
 #endif
 
 #ifdef SQUARE

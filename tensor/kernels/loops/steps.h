@@ -13,7 +13,7 @@ typedef struct {
 
 /* Returns a * b - product, where `product` is a * b rounded. A double has room for this error. */
 K_INLINE double K_IN_SET(step_lost)(double a, double b, double product) {
-#ifdef K_SET_IS_AVX2
+#if defined(K_SET_IS_AVX2) || defined(K_SET_IS_NEON)
     return fma(a, b, -product);
 #else
     /* Veltkamp's splitting: a factor times 2^27 + 1 gives its upper half. Each half has at most 26

@@ -10,5 +10,6 @@
 #undef K_SET_SUFFIX
 #undef K_SET_IS_AVX2
 #undef K_SET_IS_AVX512
+#undef K_SET_IS_NEON
 #undef K_VECTOR_BYTES
 #undef K_TILE_ROWS

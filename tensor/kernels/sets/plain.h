@@ -1,6 +1,7 @@
 /*
  * plain.h: plain C in place of an instruction set, on all architectures other than x86-64, and on
- * x86-64 with -DRG_ONLY_PLAIN. sse2.h explains the headers of instruction sets.
+ * x86-64 with -DRG_ONLY_PLAIN. On 64-bit ARM it is the set below NEON. sse2.h explains the headers
+ * of instruction sets.
  */
 #ifndef RG_SETS_PLAIN_H
 /* Returns true: every processor can execute plain C. */
