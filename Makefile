@@ -109,11 +109,11 @@ CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 CHECKS  := run-tests test-names test-notebooks test-examples test-pages test-guide test-refused \
            test-debugger test-literals test-wrong test-report test-one-file test-loops \
            test-export test-graphs test-parallel
-GOALS   := all help test asan tsan fuzz coverage valgrind exchange notebooks bench docs demo \
-           one-file deps size style same fmt install uninstall clean sets musl arm64 windows mcu \
-           web musl-deps arm64-deps windows-deps mcu-deps web-deps mpi-deps docs-deps write-docs \
-           install-core install-mpi test-leaks $(CHECKS) \
-           run-threads run-fuzzers run-valgrind run-bare run-alone
+GOALS   := all help test asan tsan fuzz coverage ulp valgrind exchange notebooks bench \
+           docs demo one-file deps size style same fmt install uninstall clean sets musl arm64 \
+           windows mcu web musl-deps arm64-deps windows-deps mcu-deps web-deps mpi-deps \
+           docs-deps ulp-deps write-docs measure-ulp install-core install-mpi test-leaks \
+           $(CHECKS) run-threads run-fuzzers run-valgrind run-bare run-alone
 .PHONY: $(GOALS) programs stb print-public print-mpi-public
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -219,6 +219,14 @@ coverage: deps
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/coverage SKIP=parallel \
 	    CFLAGS="-O1 -g1 --coverage -DRG_ONLY_PLAIN" run-tests
 	@tests/coverage $(BUILD)/coverage
+
+## ulp        errors of functions of one tensor, found by MPFR; QUICK=1: each 4099th float
+ulp: ulp-deps
+	@$(MAKE) --no-print-directory measure-ulp
+ulp-deps:
+	@tests/deps libmpfr-dev
+measure-ulp: $(BUILD)/ulp/ulp
+	@CC="$(CC)" tests/ulp/run $(BUILD)
 
 ## valgrind   every test under valgrind, where a leak is a failure; QUICK=1: without the long ones
 # The programs are those of `make test`.
@@ -335,7 +343,7 @@ stb:
 # Tests spend their time in the library, and are compiled three times as fast without optimisation;
 # what is measured is compiled as a user's program would be.
 $(BUILD)/tests/%.o: override CFLAGS += $(LIGHTLY)
-$(BUILD)/tests/bench/%.o: LIGHTLY :=
+$(BUILD)/tests/bench/%.o $(BUILD)/tests/ulp/%.o: LIGHTLY :=
 LIGHTLY := -O0
 
 # After `clean`, where that is asked for first, everything is compiled again.
@@ -572,6 +580,10 @@ bench: $(BUILD)/bench-static $(BUILD)/bench-shared $(BUILD)/bench-vectors \
 
 $(BUILD)/bench-static: $(BUILD)/tests/bench/bench.o $(STATIC)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
+
+$(BUILD)/ulp/ulp: $(call compiled,tests/ulp/ulp.c tests/ulp/references.c) $(STATIC)
+	@mkdir -p $(@D)
+	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ -lmpfr -lgmp $(LIBS)
 
 $(BUILD)/bench-vectors: $(BUILD)/tests/bench/vectors.o $(STATIC)
 	$(call Q,link,$@) $(CC) $(CFLAGS) -o $@ $^ $(LIBS)
