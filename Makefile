@@ -171,10 +171,10 @@ SANITIZE := -O1 -g1 -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sa
 
 ## asan       every test under AddressSanitizer and UBSan; QUICK=1: without the long ones
 asan: deps
-	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CFLAGS="$(SANITIZE)" programs
+	@$(if $(QUICK),,$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CFLAGS="$(SANITIZE)" programs)
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/asan CFLAGS="$(SANITIZE)" \
 	    SKIP="$(if $(QUICK),$(LONG_SANITIZED))" \
-	    $(if $(QUICK),run-tests test-notebooks,$(CHECKS))
+	    $(if $(QUICK),run-tests test-notebooks test-refused,$(CHECKS))
 
 # QUICK=1 leaves these tests out: they compute much, in ways that shorter tests go, too. `make fuzz`
 # has its own gate, and `make valgrind` runs the many processes.

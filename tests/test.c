@@ -1,5 +1,6 @@
 /* test.c: the runner behind test.h. */
 #include "test.h"
+#include "sanitized.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
 #include "tensor/tensor.h"
@@ -13,16 +14,7 @@ int rg_emulated(void) {
     return preload && strstr(preload, "vgpreload");
 }
 
-#ifndef __has_feature
-#define __has_feature(x) 0
-#endif
-int rg_slow(void) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) \
-    || __has_feature(address_sanitizer)
-    return 1;
-#endif
-    return rg_emulated() || getenv("EMULATED");
-}
+int rg_slow(void) { return ASAN || TSAN || rg_emulated() || getenv("EMULATED"); }
 
 int rg_memory_may_stay;
 

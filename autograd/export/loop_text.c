@@ -69,7 +69,7 @@ static bool inflate_archive(loop_archive *a, const char *op) {
 static char *next_item(char *at) {
     while (at && *at != '@') {
         at = strchr(at, '\n');
-        at += at != NULL;
+        at = at ? at + 1 : NULL;
     }
     return at && *at ? at : NULL;
 }

@@ -315,10 +315,10 @@ static size_t expected_values(const char *text, size_t bytes) {
 
 bool rgi_json_parse(rg_json *j, const char *op, const char *path, char *text, size_t n) {
     *j = (rg_json){ 0 };
-    json_parser p = { j, op, path, text, text, text + n, 0 };
     if (n > UINT32_MAX)
         return rgi_fail(RG_IO_ERROR, op, "'%s': it has %zu bytes, and %u are the most", path, n,
                         UINT32_MAX);
+    json_parser p = { j, op, path, text, text, text + n, 0 };
     bool ok = rgi_grow((void **)&j->v, &j->room, expected_values(text, n), sizeof *j->v)
               && json_value(&p);
     skip_blanks(&p);

@@ -14,6 +14,7 @@
  *     build/tests/fuzz/fuzz_ops says FUNCTION    prints what the hash is of
  */
 #include "tests/nn/schedules.h"
+#include "tests/sanitized.h"
 #include "regard.h"
 #include "autograd/engine.h"
 #include "tensor/thread.h"
@@ -36,7 +37,7 @@ const char *__asan_default_options(void) {
 /* Released tensors are passed only in AddressSanitizer's build, which never uses their memory
  * again. In other builds the memory may be another tensor by now. For says.txt none is passed,
  * since all builds must say the same. */
-#ifdef __SANITIZE_ADDRESS__
+#if ASAN
 #define RELEASED (fixed ? NULL : released)
 #define HOOKED   hooked
 static void limit_memory(void) {}

@@ -1,5 +1,6 @@
 /* test_memory.c: the pool reuses blocks, counts them, refuses absurd requests, and takes back the
  * blocks of a thread that ends. */
+#include "tests/sanitized.h"
 #include "tests/test.h"
 #include "tensor/memory.h"
 #include "tensor/scope.h"
@@ -862,7 +863,7 @@ START_TEST(test_pool_beside_others) {
     const char *fork = getenv("CK_FORK");
     if ((fork && strcmp(fork, "no") == 0) || rg_emulated())
         return;
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(RG_DEBUG)
+#if ASAN || TSAN || defined(RG_DEBUG)
     const bool always = true;
 #else
     const bool always = false;
