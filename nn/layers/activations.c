@@ -90,11 +90,20 @@ OF_X(tanhshrink, "Tanhshrink")
     rg_plain_module *(rg_nn_##f)(double a) {                               \
         return RG_MODULE(rg_plain_module, &f##_module_class.base, .a = a); \
     }
+/* OF_NUMBER_WITH refuses numbers with which each call of rg_f would fail. */
+#define OF_NUMBER_WITH(f, Module, name, allowed, sentence)                                \
+    CLASS(f, Module, .of_number = rg_##f, .a_name = name)                                 \
+    rg_plain_module *(rg_nn_##f)(double a) {                                              \
+        RG_FAIL_AS_IF(RG_VALUE_ERROR, !(allowed), Module, sentence, rgi_python_float(a)); \
+        return RG_MODULE(rg_plain_module, &f##_module_class.base, .a = a);                \
+    }
 OF_NUMBER(leaky_relu, "LeakyReLU", "negative_slope")
 OF_NUMBER(elu, "ELU", "alpha")
-OF_NUMBER(celu, "CELU", "alpha")
+OF_NUMBER_WITH(celu, "CELU", "alpha", a != 0,
+               "ZeroDivisionError: alpha cannot be 0 for CELU, but got %s")
 OF_NUMBER(hardshrink, "Hardshrink", "")
-OF_NUMBER(softshrink, "Softshrink", "")
+OF_NUMBER_WITH(softshrink, "Softshrink", "", a >= 0,
+               "lambda must be greater or equal to 0, but found to be %s.")
 
 /* ---- activations with two numbers: rg_f(x, a, b) ------------------------------- */
 

@@ -92,12 +92,15 @@ static const rg_module_class conv2d_module_class = { .name = "Conv2d",
 
 /* ---- constructors of Conv1d and Conv2d ----------------------------------------------- */
 
+typedef bool conv_range(const char *op, const char *what, int n, const int64_t *v);
+
 /* Stores one number for each spatial dim in *to: the elements of `list`. If the list has one
  * element, each number is that element. If the list is empty, each number is `number`. Fails if
  * both are given, that is, if the list isn't empty and `number` isn't `absent`, its default. Also
- * fails if the list has another length than 0, 1 or `dims`. */
+ * fails if the list has another length than 0, 1 or `dims`, or if `range`, unless it is NULL,
+ * refuses the numbers. */
 static bool conv_sizes(const char *name, const char *what, int dims, int64_t number, int64_t absent,
-                       rg_dims list, rg_dims *to) {
+                       rg_dims list, conv_range *range, rg_dims *to) {
     if (!rgi_given_once(name, what, number, absent, list.n))
         return false;
     RG_FAIL_IF(list.n < 0 || (list.n > 1 && list.n != dims), name,
@@ -105,7 +108,7 @@ static bool conv_sizes(const char *name, const char *what, int dims, int64_t num
     to->n = dims;
     for (int d = 0; d < dims; d++)
         to->v[d] = list.n ? list.v[list.n > 1 ? d : 0] : number;
-    return true;
+    return !range || range(name, what, dims, to->v);
 }
 
 /* `same` says that padding = "same" was asked for. o->strides has one element for each spatial
@@ -136,10 +139,14 @@ static rg_conv_module *conv_new(const rg_module_class *cls, int dims, int64_t in
     const bool valid = !o.paddings.n && o.padding == RG_VALID;
     if (same || valid)
         o.padding = 0;
-    if (!conv_sizes(cls->name, "kernel_size", dims, 0, 0, kernel, &kernel)
-        || !conv_sizes(cls->name, "stride", dims, o.stride, 1, o.strides, &o.strides)
-        || !conv_sizes(cls->name, "padding", dims, o.padding, 0, o.paddings, &o.paddings)
-        || !conv_sizes(cls->name, "dilation", dims, o.dilation, 1, o.dilations, &o.dilations)
+    /* In other modes rg_pad takes negative paddings, which remove elements. */
+    conv_range *paddings = o.padding_mode == RG_CONSTANT ? rgi_want_non_negative : NULL;
+    conv_range *positive = rgi_want_positive;
+    const char *name = cls->name;
+    if (!conv_sizes(name, "kernel_size", dims, 0, 0, kernel, positive, &kernel)
+        || !conv_sizes(name, "stride", dims, o.stride, 1, o.strides, positive, &o.strides)
+        || !conv_sizes(name, "padding", dims, o.padding, 0, o.paddings, paddings, &o.paddings)
+        || !conv_sizes(name, "dilation", dims, o.dilation, 1, o.dilations, positive, &o.dilations)
         || !conv_allows(cls->name, in, out, same, &o))
         return NULL;
     rg_dims shape = { .n = dims + 2, .v = { out, in / o.groups } };

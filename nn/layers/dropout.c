@@ -21,7 +21,7 @@ const rg_module_class rgi_dropout_class = { .name = "Dropout",
                                             .extra_repr = dropout_module_repr };
 
 rg_plain_module *(rg_nn_dropout)(double p) {
-    RG_FAIL_VALUE_IF(p < 0 || p > 1, "Dropout",
+    RG_FAIL_VALUE_IF(!(p >= 0 && p <= 1), "Dropout",
                      "dropout probability has to be between 0 and 1, but got %s",
                      rgi_python_float(p));
     return RG_MODULE(rg_plain_module, &rgi_dropout_class, .a = p);

@@ -2,6 +2,7 @@
  * norm.c: LayerNorm, RMSNorm and GroupNorm. Weights are initialised with ones, biases with zeros.
  */
 #include "layers.h"
+#include "autograd/checks.h"
 #include "tensor/error.h"
 #include "tensor/text/python_text.h"
 #include "tensor/shape.h"
@@ -105,8 +106,9 @@ static const rg_module_class group_norm_module_class = { .name = "GroupNorm",
                                                          .extra_repr = group_norm_module_repr };
 
 rg_norm_module *(rg_nn_group_norm_with)(int64_t groups, int64_t channels, rg_norm_options o) {
-    RG_FAIL_VALUE_IF(groups == 0, "GroupNorm", "integer modulo by zero");
-    RG_FAIL_VALUE_IF(groups != -1 && channels % groups, "GroupNorm",
+    if (!rgi_want_positive("GroupNorm", "num_groups", 1, &groups))
+        return NULL;
+    RG_FAIL_VALUE_IF(channels % groups, "GroupNorm",
                      "num_channels (%lld) must be divisible by num_groups (%lld)",
                      (long long)channels, (long long)groups);
     o.eps = norm_eps(o.eps);

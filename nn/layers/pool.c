@@ -40,6 +40,24 @@ static rg_dims pool_stride(int64_t stride, rg_dims strides, rg_dims kernel) {
     return stride == RG_KERNEL && !strides.n ? kernel : list_or_number(stride, strides);
 }
 
+/* Fails if no call of a module with these sizes can succeed. */
+static bool pool_allows(const char *name, rg_dims kernel, rg_dims stride, rg_dims padding,
+                        rg_dims dilation) {
+    if (!rgi_want_positive(name, "kernel_size", kernel.n, kernel.v)
+        || !rgi_want_positive(name, "stride", stride.n, stride.v)
+        || !rgi_want_non_negative(name, "padding", padding.n, padding.v)
+        || !rgi_want_positive(name, "dilation", dilation.n, dilation.v))
+        return false;
+    for (int d = 0; d < padding.n && kernel.n > 0; d++) {
+        const int64_t size = kernel.v[RG_MIN(d, kernel.n - 1)];
+        RG_FAIL_IF(padding.v[d] > size / 2, name,
+                   "pad should be at most half of kernel size, but got pad=%lld and "
+                   "kernel_size=%lld",
+                   (long long)padding.v[d], (long long)size);
+    }
+    return true;
+}
+
 static const char *const input_name = "input";
 
 /* ---- MaxPool1d, MaxPool2d ------------------------------------------------------------ */
@@ -86,7 +104,10 @@ static rg_max_pool_module *max_pool_new(int dims, rg_dims kernel, rg_max_pool_op
     RG_AS(cls->name);
     if (!rgi_given_once(cls->name, "stride", o.stride, RG_KERNEL, o.strides.n)
         || !rgi_given_once(cls->name, "padding", o.padding, 0, o.paddings.n)
-        || !rgi_given_once(cls->name, "dilation", o.dilation, 1, o.dilations.n))
+        || !rgi_given_once(cls->name, "dilation", o.dilation, 1, o.dilations.n)
+        || !pool_allows(cls->name, kernel, pool_stride(o.stride, o.strides, kernel),
+                        list_or_number(o.padding, o.paddings),
+                        list_or_number(o.dilation, o.dilations)))
         return NULL;
     return RG_READY(
         RG_MODULE(rg_max_pool_module, cls, .dims = dims, .kernel_size = kernel, .o = o));
@@ -126,8 +147,11 @@ static rg_avg_pool_module *avg_pool_new(int dims, rg_dims kernel, rg_avg_pool_op
     const rg_module_class *cls = &avg_pool_classes[dims - 1];
     RG_AS(cls->name);
     if (!rgi_given_once(cls->name, "stride", o.stride, RG_KERNEL, o.strides.n)
-        || !rgi_given_once(cls->name, "padding", o.padding, 0, o.paddings.n))
+        || !rgi_given_once(cls->name, "padding", o.padding, 0, o.paddings.n)
+        || !pool_allows(cls->name, kernel, pool_stride(o.stride, o.strides, kernel),
+                        list_or_number(o.padding, o.paddings), RG_DIMS(1)))
         return NULL;
+    RG_FAIL_IF(o.divisor_override == 0, cls->name, "divisor must be not zero");
     return RG_READY(
         RG_MODULE(rg_avg_pool_module, cls, .dims = dims, .kernel_size = kernel, .o = o));
 }
@@ -178,6 +202,10 @@ static rg_adaptive_pool_module *adaptive_new(bool max, int dims, rg_dims size) {
     const rg_module_class *cls = &adaptive_classes[max][dims - 1];
     RG_AS(cls->name);
     RG_FAIL_IF(size.n != 1 && size.n != dims, cls->name, "output_size must be %d", dims);
+    for (int d = 0; d < size.n; d++)
+        if (size.v[d] != RG_AS_IT_IS
+            && !rgi_want_non_negative(cls->name, "output_size", 1, &size.v[d]))
+            return NULL;
     return RG_READY(RG_MODULE(rg_adaptive_pool_module, cls, .dims = dims, .output_size = size));
 }
 

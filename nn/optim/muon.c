@@ -131,8 +131,7 @@ static rg_tensor *laid_out(rg_tensor *t, bool turned, rg_dtype dtype) {
 rg_tensor *rgi_muon_update(const rg_param_group *g, const rg_optim_slot *slot,
                            const k_optimizer_numbers *z) {
     RG_SCOPE();
-    RG_FAIL_VALUE_IF(!(g->ns_steps < 100), "Muon",
-                     "Number of steps must be less than 100 for computational efficiency");
+    RG_FAIL_VALUE_IF(!(g->ns_steps < RG_MUON_STEPS_MAX), "Muon", RG_TOO_MANY_MUON_STEPS);
     const bool tall = slot->param->size[0] > slot->param->size[1];
     rg_tensor *update = rgi_own(rgi_new_like(slot->param, slot->param->dtype));
     if (!update || !update->numel)

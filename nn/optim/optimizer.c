@@ -146,13 +146,13 @@ static const char *const checked_by_muon[RG_OPTION_COUNT] = {
     [RG_OPTION_weight_decay] = "weight decay",
 };
 
-/* Returns whether torch refuses this value of an option that it checks. All optimizers refuse
- * negative values. All but SGD also refuse NaN, and a beta of 1 or more. */
+/* Returns whether an option that torch checks has a bad value: one that isn't finite, since it
+ * makes weights NaN, although torch takes some of these; and in the first group, as in torch, a
+ * negative value or, but for SGD, a beta of 1 or more. */
 static bool option_is_bad(const rg_optim *o, int option, double value) {
-    if (o->row->kind == RG_SGD)
-        return value < 0;
     bool beta = option == RG_OPTION_beta1 || option == RG_OPTION_beta2;
-    return !(value >= 0) || (beta && value >= 1);
+    bool bad = value < 0 || (beta && value >= 1 && o->row->kind != RG_SGD);
+    return !isfinite(value) || (bad && !o->n_groups);
 }
 
 static bool check_options(const rg_optim *o, const rg_group *group) {
@@ -167,7 +167,9 @@ static bool check_options(const rg_optim *o, const rg_group *group) {
                          muon ? "%s should be >= 0 but is: %s" : "Invalid %s: %s", checked[k],
                          rgi_python_float(value));
     }
-    bool nesterov = !muon && rgi_option_set(g->nesterov) && g->nesterov != 0;
+    RG_FAIL_VALUE_IF(muon && !(g->ns_steps < RG_MUON_STEPS_MAX), o->row->name,
+                     RG_TOO_MANY_MUON_STEPS);
+    bool nesterov = !o->n_groups && !muon && rgi_option_set(g->nesterov) && g->nesterov != 0;
     RG_FAIL_VALUE_IF(nesterov && !(g->momentum > 0 && g->dampening == 0), o->row->name,
                      "Nesterov momentum requires a momentum and zero dampening");
     return true;
@@ -200,8 +202,7 @@ bool rg_optim_add_group_with(rg_optim *o, rg_list list, rg_param_group options) 
     if (!complete_options(o, &group) || !check_kinds(o, &group)
         || !rgi_given_list(list.n, list.v, o->row->name))
         return false;
-    /* As in torch, check_options looks only at the values of the first group. */
-    if ((!o->n_groups && !check_options(o, &group)) || !arrays_are_whole(o, &group))
+    if (!check_options(o, &group) || !arrays_are_whole(o, &group))
         return false;
     size_t n = o->n_slots + (size_t)list.n;
     if (!rgi_grow((void **)&o->groups, &o->groups_room, o->n_groups + 1, sizeof *o->groups)

@@ -43,6 +43,10 @@ typedef struct rg_group {
 _Static_assert(sizeof(rg_param_group) == RG_OPTION_COUNT * sizeof(double),
                "one number for each option");
 
+/* Muon's option ns_steps is checked when a group is made, and in each step. */
+enum { RG_MUON_STEPS_MAX = 100 };
+#define RG_TOO_MANY_MUON_STEPS "Number of steps must be less than 100 for computational efficiency"
+
 /* Returns whether an option has a value. RG_UNSET means that it has none. */
 static inline bool rgi_option_set(double option) { return option != RG_UNSET; }
 

@@ -6,6 +6,7 @@
 #include "tensor/text/c_locale.h"
 #include "tensor/text/digits.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- options that a schedule doesn't have ----------------------------------------------- */
@@ -127,6 +128,9 @@ static bool check_one_cycle(const rg_optim *o, const rg_schedule_options *q) {
           (double)q->total_steps },
         { RG_ONE_CYCLE_LR, q->pct_start >= 0 && q->pct_start <= 1,
           "Expected float between 0 and 1 pct_start, but got ", q->pct_start },
+        { RG_ONE_CYCLE_LR, q->div_factor != 0 && !isnan(q->div_factor), "division by zero", 0 },
+        { RG_ONE_CYCLE_LR, q->final_div_factor != 0 && !isnan(q->final_div_factor),
+          "float division by zero", 0 },
         { RG_ONE_CYCLE_LR, !q->cycle_momentum || has_momentum(o),
           "optimizer must support momentum or beta1 with `cycle_momentum` option enabled", 0 },
     };
@@ -216,6 +220,15 @@ bool rgi_schedule_check(const rg_optim *o, rg_schedule_kind kind, const rg_sched
     const schedule_rule rules[] = {
         { kind, q->milestones.n >= 0 && q->milestones.n <= RG_MAX_DIMS,
           "Expected up to 8 milestones, but got ", q->milestones.n },
+        { kind, !isnan(q->gamma), "gamma is nan", 0 },
+        { kind, !isnan(q->eta_min), "eta_min is nan", 0 },
+        { kind, !isnan(q->power), "power is nan", 0 },
+        { kind, !isnan(q->factor), "factor is nan", 0 },
+        { kind, !isnan(q->base_lr), "base_lr is nan", 0 },
+        { kind, !isnan(q->max_lr), "max_lr is nan", 0 },
+        { kind, !isnan(q->threshold), "threshold is nan", 0 },
+        { kind, !isnan(q->min_lr), "min_lr is nan", 0 },
+        { kind, !isnan(q->eps), "eps is nan", 0 },
         { RG_STEP_LR, q->step_size > 0, "Expected positive integer step_size, but got ",
           (double)q->step_size },
         { RG_COSINE_ANNEALING_LR, q->T_max > 0, "Expected positive integer T_max, but got ",

@@ -312,13 +312,13 @@ END_TEST
 /* The longest text that a layer can have is written in full. */
 START_TEST(test_long_text) {
     const int64_t most = INT64_MAX, kernel = 1 << 29;
-    is_written(rg_nn_conv2d(most, 0, RG_DIMS(kernel, kernel), .strides = RG_DIMS(-most, -most),
-                            .paddings = RG_DIMS(-most, -most), .dilations = RG_DIMS(-most, -most),
+    is_written(rg_nn_conv2d(most, 0, RG_DIMS(kernel, kernel), .strides = RG_DIMS(most, most),
+                            .paddings = RG_DIMS(-most, -most), .dilations = RG_DIMS(most, most),
                             .groups = most, .bias = false, .padding_mode = RG_REPLICATE),
                "Conv2d(9223372036854775807, 0, kernel_size=(536870912, 536870912), "
-               "stride=(-9223372036854775807, -9223372036854775807), "
+               "stride=(9223372036854775807, 9223372036854775807), "
                "padding=(-9223372036854775807, -9223372036854775807), "
-               "dilation=(-9223372036854775807, -9223372036854775807), "
+               "dilation=(9223372036854775807, 9223372036854775807), "
                "groups=9223372036854775807, bias=False, padding_mode=replicate)");
 }
 END_TEST
@@ -329,6 +329,27 @@ START_TEST(test_hardtanh_is_written_with_floats) {
     ck_fails(rg_nn_hardtanh(1, 0.5), RG_VALUE_ERROR, "must be greater than min_val");
 }
 END_TEST
+
+/* With these options torch makes a module, but each of its calls fails. Here nothing is made. */
+static void cannot_be_called(void) {
+#define NEVER(make, text) ck_fails(make, RG_RUNTIME_ERROR, text)
+    NEVER(rg_nn_conv1d(4, 4, 0), "Conv1d: kernel_size should be greater than zero, but got 0");
+    NEVER(rg_nn_conv1d(4, 4, 2, .stride = 0), "Conv1d: stride should be greater than zero");
+    NEVER(rg_nn_conv2d(4, 4, 2, .dilation = -1),
+          "Conv2d: dilation should be greater than zero, but got [-1, -1]");
+    NEVER(rg_nn_conv2d(4, 4, 2, .padding = -1), "Conv2d: padding must be non-negative");
+    NEVER(rg_nn_max_pool1d(0), "MaxPool1d: kernel_size should be greater than zero, but got 0");
+    NEVER(rg_nn_max_pool2d(2, .stride = -2), "MaxPool2d: stride should be greater than zero");
+    NEVER(rg_nn_max_pool2d(2, .dilation = 0), "MaxPool2d: dilation should be greater than zero");
+    NEVER(rg_nn_avg_pool1d(2, .padding = -1), "AvgPool1d: padding must be non-negative");
+    NEVER(rg_nn_avg_pool2d(2, .padding = 2),
+          "AvgPool2d: pad should be at most half of kernel size");
+    NEVER(rg_nn_avg_pool2d(2, .divisor_override = 0), "AvgPool2d: divisor must be not zero");
+    NEVER(rg_nn_adaptive_avg_pool1d(-1), "AdaptiveAvgPool1d: output_size must be non-negative");
+    ck_fails(rg_nn_celu(0), RG_VALUE_ERROR, "CELU: ZeroDivisionError: alpha cannot be 0");
+    ck_fails(rg_nn_softshrink(-1), RG_VALUE_ERROR,
+             "Softshrink: lambda must be greater or equal to 0, but found to be -1");
+}
 
 START_TEST(test_bad_constructors) {
     ck_fails(rg_nn_linear(-1, 3), RG_RUNTIME_ERROR,
@@ -349,11 +370,15 @@ START_TEST(test_bad_constructors) {
              RG_RUNTIME_ERROR, "dim");
     ck_fails(rg_nn_group_norm(3, 4), RG_VALUE_ERROR,
              "num_channels (4) must be divisible by num_groups (3)");
-    ck_fails(rg_nn_group_norm(0, 4), RG_VALUE_ERROR, "integer modulo by zero");
+    ck_fails(rg_nn_group_norm(0, 4), RG_RUNTIME_ERROR,
+             "GroupNorm: num_groups should be greater than zero, but got 0");
+    ck_fails(rg_nn_group_norm(-1, 4), RG_RUNTIME_ERROR, "should be greater than zero");
     ck_fails(rg_nn_dropout(1.5), RG_VALUE_ERROR,
              "dropout probability has to be between 0 and 1, but got 1.5");
     ck_fails(rg_nn_dropout(-0.1), RG_VALUE_ERROR,
              "dropout probability has to be between 0 and 1, but got -0.1");
+    ck_fails(rg_nn_dropout(NAN), RG_VALUE_ERROR, "has to be between 0 and 1, but got nan");
+    ck_fails(rg_nn_gpt(.dropout = NAN), RG_VALUE_ERROR, "has to be between 0 and 1, but got nan");
     ck_fails(rg_nn_hardtanh(2, -2), RG_VALUE_ERROR,
              "max_val (-2) must be greater than min_val (2)");
     ck_fails(rg_nn_triplet_margin_loss(.margin = 0), RG_VALUE_ERROR,
@@ -363,6 +388,7 @@ START_TEST(test_bad_constructors) {
              "Trying to create tensor with negative dimension -2: [-2, 1, 3, 3]");
     ck_fails(rg_nn_prelu(.num_parameters = -1), RG_RUNTIME_ERROR,
              "Trying to create tensor with negative dimension -1: [-1]");
+    cannot_be_called();
     void *empty[] = { rg_nn_linear(0, 3), rg_nn_linear(3, 0) };
     for (int i = 0; i < 2; i++) {
         ck_ok(empty[i]);

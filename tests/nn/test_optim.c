@@ -697,7 +697,10 @@ START_TEST(test_newer_errors) {
              "got an unexpected keyword argument 'max_iter'");
     ck_fails(rg_optim_adam(l, .ns_coefficients = { 1, 2, 3 }), RG_TYPE_ERROR,
              "got an unexpected keyword argument 'ns_coefficients'");
-    rg_optim *muon = rg_optim_muon(matrix, .ns_steps = 100), *lbfgs = rg_optim_lbfgs(l);
+    REFUSED(rg_optim_muon(matrix, .ns_steps = 100),
+            "Muon: Number of steps must be less than 100 for computational efficiency");
+    rg_optim *muon = rg_optim_muon(matrix), *lbfgs = rg_optim_lbfgs(l);
+    rg_optim_group(muon, 0)->ns_steps = 100;
     ck_ok(rg_set_grad(m, rg_ones(2, 3)));
     REFUSED(rg_optim_step(muon),
             "Number of steps must be less than 100 for computational efficiency");
@@ -1181,6 +1184,11 @@ START_TEST(test_errors) {
     INVALID(rg_optim_sgd(l, .nesterov = true, .momentum = 0.9, .dampening = 0.1),
             "Nesterov momentum requires");
     INVALID(rg_optim_adam(l, .lr = NAN), "Adam: Invalid learning rate: nan");
+    /* Torch takes these, and then all weights become NaN. */
+    INVALID(rg_optim_sgd(l, .lr = NAN), "SGD: Invalid learning rate: nan");
+    INVALID(rg_optim_sgd(l, .momentum = NAN), "SGD: Invalid momentum value: nan");
+    INVALID(rg_optim_adamw(l, .lr = INFINITY), "AdamW: Invalid learning rate: inf");
+    INVALID(rg_optim_adam(l, .weight_decay = INFINITY), "Adam: Invalid weight_decay value: inf");
     INVALID(rg_optim_adam(l, .eps = -1, .weight_decay = -1), "Invalid epsilon value: -1.0");
     INVALID(rg_optim_adam(l, .betas = { 1, 0.9 }), "Invalid beta parameter at index 0: 1.0");
     INVALID(rg_optim_adamw(l, .betas = { 0.9, 1.5 }),
@@ -1198,6 +1206,7 @@ START_TEST(test_errors) {
     rg_optim *pair = rg_optim_adam(l, .betas = { 0, .9 });
     ck_ok(pair);
     INVALID(rg_optim_add_group(pair, none, .betas = { .9 }), "add_group: betas are 2 numbers");
+    INVALID(rg_optim_add_group(pair, none, .lr = NAN), "add_group: Invalid learning rate: nan");
     rg_optim_group(pair, 0)->betas[1] = 0;
     ck_ok(rg_optim_step(pair));
     rg_optim_free(pair);

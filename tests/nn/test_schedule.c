@@ -507,10 +507,21 @@ START_TEST(test_rates_of_nan) {
     INVALID(rg_schedule_step(s), "MultiplicativeLR: lr_lambda returned nan");
     INVALID(rg_optim_cyclic_lr(o, .max_lr = 1, .scale_fn = scaled_by_nan, .cycle_momentum = false),
             "CyclicLR: scale_fn returned nan");
-    s = rg_optim_exponential_lr(o, .gamma = NAN);
-    INVALID(rg_schedule_step(s), "ExponentialLR: gamma is nan");
-    s = rg_optim_cosine_annealing_lr(o, .T_max = 2, .eta_min = NAN);
-    INVALID(rg_schedule_step(s), "CosineAnnealingLR: eta_min is nan");
+    INVALID(rg_optim_exponential_lr(o, .gamma = NAN), "ExponentialLR: gamma is nan");
+    INVALID(rg_optim_cosine_annealing_lr(o, .T_max = 2, .eta_min = NAN),
+            "CosineAnnealingLR: eta_min is nan");
+    INVALID(rg_optim_polynomial_lr(o, .power = NAN), "PolynomialLR: power is nan");
+    INVALID(rg_optim_constant_lr(o, .factor = NAN), "ConstantLR: factor is nan");
+    INVALID(rg_optim_cyclic_lr(o, .base_lr = NAN, .max_lr = 1), "CyclicLR: base_lr is nan");
+    INVALID(rg_optim_reduce_lr_on_plateau(o, .threshold = NAN),
+            "ReduceLROnPlateau: threshold is nan");
+    INVALID(rg_optim_reduce_lr_on_plateau(o, .min_lr = NAN), "ReduceLROnPlateau: min_lr is nan");
+    INVALID(rg_optim_reduce_lr_on_plateau(o, .eps = NAN), "ReduceLROnPlateau: eps is nan");
+    INVALID(rg_optim_one_cycle_lr(o, .max_lr = NAN, .total_steps = 5), "OneCycleLR: max_lr is nan");
+    INVALID(rg_optim_one_cycle_lr(o, .max_lr = 1, .total_steps = 5, .div_factor = 0),
+            "OneCycleLR: division by zero");
+    INVALID(rg_optim_one_cycle_lr(o, .max_lr = 1, .total_steps = 5, .final_div_factor = 0),
+            "OneCycleLR: float division by zero");
     rg_optim_group(o, 0)->lr = NAN;
     INVALID(rg_optim_exponential_lr(o, .gamma = 0.5),
             "ExponentialLR: the learning rate before isn't finite");
