@@ -28,13 +28,19 @@ rg_printoptions rg_get_printoptions(void) { return print_options; }
 
 static int given_or(int64_t o, int64_t was) { return rgi_nearest_int(o == RG_UNCHANGED ? was : o); }
 
-void rg_set_printoptions_with(rg_printoptions o) {
+bool rg_set_printoptions_with(rg_printoptions o) {
     rg_printoptions *p = &print_options;
+    const int precision = given_or(o.precision, p->precision);
+    const int edgeitems = given_or(o.edgeitems, p->edgeitems);
+    RG_FAIL_VALUE_IF(precision < 0 || edgeitems < 0, "set_printoptions",
+                     "precision and edgeitems must be non-negative, but got %d and %d", precision,
+                     edgeitems);
     p->sci_mode = o.sci_mode < 0 ? -1 : o.sci_mode > 0;
-    p->precision = RG_MIN(given_or(o.precision, p->precision), RG_PRECISION_MAX);
+    p->precision = RG_MIN(precision, RG_PRECISION_MAX);
     p->threshold = RG_MAX(given_or(o.threshold, p->threshold), 0);
-    p->edgeitems = given_or(o.edgeitems, p->edgeitems);
+    p->edgeitems = edgeitems;
     p->linewidth = RG_MAX(given_or(o.linewidth, p->linewidth), 0);
+    return true;
 }
 
 /* ---- the state of the printer ---------------------------------------------------- */
@@ -85,17 +91,6 @@ static bool print_has_gap(const printer *p, int dim) {
     return p->cut && p->t->size[dim] > 2 * (int64_t)p->edge;
 }
 
-/* Return which of a dim's n items are shown if some are left out: the items before index
- * print_head, and those from index print_tail on. As with Python's [:edge] and [-edge:], edge may
- * be negative; then the two ranges may overlap. */
-static int64_t print_head(const printer *p, int64_t n) {
-    return p->edge < 0 ? RG_MAX(n + p->edge, 0) : p->edge;
-}
-
-static int64_t print_tail(const printer *p, int64_t n) {
-    return p->edge < 0 ? RG_MIN(-(int64_t)p->edge, n) : n - p->edge;
-}
-
 /* Returns the distance in bytes from one item of a dim to the next. If there is only one item,
  * returns 0, because the dim's stride may then be any number. */
 static int64_t print_step(const rg_tensor *t, int dim) {
@@ -114,11 +109,11 @@ static void print_visit(printer *p, int dim, const char *at,
     const int64_t n = t->size[dim];
     const int64_t step = print_step(t, dim);
     const bool gap = print_has_gap(p, dim);
-    const int64_t head = gap ? print_head(p, n) : n;
-    const int64_t tail = gap ? print_tail(p, n) : n;
+    const int64_t head = gap ? p->edge : n;
+    const int64_t tail = gap ? n - p->edge : n;
     for (int64_t i = 0; i < head; i++)
         print_visit(p, dim + 1, at + i * step, visit);
-    for (int64_t i = RG_MAX(head, tail); i < n; i++)
+    for (int64_t i = tail; i < n; i++)
         print_visit(p, dim + 1, at + i * step, visit);
 }
 
@@ -212,8 +207,7 @@ static bool print_needs_exponents(const printer *p) {
            || rgi_rounded(p->most / p->least, dtype) > 1000;
 }
 
-/* Determines the format and the width of all elements. If the format needs a precision and
- * p->precision is negative, fails and sets p->text.failed. */
+/* Determines the format and the width of all elements. */
 static void print_look(printer *p) {
     const bool floats = rgi_is_float(p->t->dtype);
     if (floats)
@@ -221,10 +215,6 @@ static void print_look(printer *p) {
     p->scientific = print_needs_exponents(p);
     if (!p->scientific && !p->fraction)
         p->precision = 0;
-    if (p->precision < 0) {
-        rgi_fail(RG_VALUE_ERROR, "repr", "Format specifier missing precision");
-        p->text.failed = true;
-    }
     if (p->scientific)
         p->format = "%.*e";
     else
@@ -331,7 +321,7 @@ static void print_block(printer *p, int dim, const char *at) {
     const int64_t n = t->size[dim];
     const int64_t step = print_step(t, dim);
     const bool gap = print_has_gap(p, dim);
-    const int64_t head = gap ? print_head(p, n) : n;
+    const int64_t head = gap ? p->edge : n;
     int64_t k = 0;
     print_put(p, "[", 1);
     p->column = p->indent + dim;
@@ -339,7 +329,7 @@ static void print_block(printer *p, int dim, const char *at) {
         print_entry(p, at + i * step, k++, dim);
     if (gap)
         print_entry(p, NULL, k++, dim);
-    for (int64_t i = gap ? print_tail(p, n) : n; i < n; i++)
+    for (int64_t i = gap ? n - p->edge : n; i < n; i++)
         print_entry(p, at + i * step, k++, dim);
     print_put(p, "]", 1);
 }
@@ -416,7 +406,6 @@ static const char *print_torch(rg_tensor *t) {
                   .linewidth = (int)o.linewidth,
                   .precision = (int)o.precision,
                   .indent = 8 };
-    RG_FAIL_IF(p.cut && p.edge < 0 && t->ndim > 1, "repr", "stack expects a non-empty TensorList");
     if (t->flags & RG_IS_PARAMETER)
         print_put(&p, "Parameter containing:\n", 1);
     print_put(&p, "tensor(", 1);

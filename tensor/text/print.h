@@ -29,7 +29,8 @@ const char *rg_str(rg_tensor *t);
 /* ---- options of printing ---------------------------------------------------------------
  * As in torch, rg_set_printoptions(.precision = 2, .sci_mode = 0) leaves the other options as they
  * are, except for sci_mode, which becomes -1 if it isn't given. rg_set_printoptions_with sets all
- * options, such as those that rg_get_printoptions has returned. */
+ * options, such as those that rg_get_printoptions has returned. Both return false, and set nothing,
+ * if the precision or edgeitems is negative. (In torch, printing fails then.) */
 enum { RG_UNCHANGED = -__INT_MAX__ - 1 };
 typedef struct RG_OPTIONS rg_printoptions {
     RG_BY_NAME;
@@ -45,7 +46,7 @@ typedef struct RG_OPTIONS rg_printoptions {
     int64_t sci_mode RG_DEFAULT(-1);
 } rg_printoptions;
 rg_printoptions rg_get_printoptions(void);
-void rg_set_printoptions_with(rg_printoptions options);
+bool rg_set_printoptions_with(rg_printoptions options);
 #define RG_PRINTOPTIONS_(...)                                                            \
     RG_KEYWORDS(rg_printoptions,                                                         \
                 (.precision = RG_UNCHANGED, .threshold = RG_UNCHANGED,                   \

@@ -763,8 +763,8 @@ static rg_tensor *does_options(void) {
                           .linewidth = (int)odd_integer(),
                           .sci_mode = (int)odd_integer() };
     rg_printoptions before = rg_get_printoptions();
-    rg_set_printoptions_with(o);
-    const char *s = rg_error_code() ? NULL : any_repr(tensor());
+    const bool set = rg_set_printoptions_with(o);
+    const char *s = !set || rg_error_code() ? NULL : any_repr(tensor());
     bool failed = rg_error_code() != RG_OK;
     rg_set_printoptions_with(before);
     return s && !failed ? RG_NONE : NULL;

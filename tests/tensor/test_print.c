@@ -84,16 +84,15 @@ START_TEST(test_options_by_name) {
 }
 END_TEST
 
-/* A negative edgeitems cuts a row as Python's slices do. With several dims torch fails. */
-START_TEST(test_negative_edgeitems) {
-    rg_set_printoptions(.precision = 4, .threshold = 3, .edgeitems = -1);
-    ck_assert_int_eq(rg_get_printoptions().edgeitems, -1);
-    ck_fails(rg_repr(rg_ones(2, 3)), RG_RUNTIME_ERROR,
-             "repr: stack expects a non-empty TensorList");
-    ck_ok(rg_repr(rg_ones(1, 3)));
-    ck_ok(rg_repr_numpy(rg_ones(40, 50)));
-    rg_set_printoptions(.precision = 4, .threshold = 0, .edgeitems = INT_MIN + 1);
-    ck_assert_str_eq(rg_repr(rg_ones(6)), "tensor([ ...])");
+/* Options with which printing would fail are refused, and change nothing. */
+START_TEST(test_negative_options) {
+    ck_ok(rg_set_printoptions(.precision = 3, .edgeitems = 2));
+    ck_fails(rg_set_printoptions(.precision = -1, .linewidth = 20), RG_VALUE_ERROR,
+             "set_printoptions: precision and edgeitems must be non-negative, but got -1 and 2");
+    ck_fails(rg_set_printoptions(.edgeitems = -4, .sci_mode = 1), RG_VALUE_ERROR,
+             "set_printoptions: precision and edgeitems must be non-negative, but got 3 and -4");
+    const rg_printoptions o = rg_get_printoptions();
+    ck_assert(o.precision == 3 && o.edgeitems == 2 && o.linewidth == 80 && o.sci_mode == -1);
 }
 END_TEST
 
@@ -231,13 +230,7 @@ START_TEST(test_bad_arguments) {
     ck_fails(rg_repr_shape(NULL), RG_TYPE_ERROR, "repr_shape: ");
     ck_fails(rg_repr_numpy(NULL), RG_TYPE_ERROR, "repr_numpy: ");
     ck_fails(rg_repr_tf(NULL), RG_TYPE_ERROR, "repr_tf: ");
-    /* Python refuses '{:.-1f}' with this sentence. */
-    rg_set_printoptions(.precision = -1);
-    ck_fails(rg_repr(rg_scalar(1.5)), RG_VALUE_ERROR, "repr: Format specifier missing precision");
-    ck_assert_str_eq(rg_repr(rg_ones(2)), "tensor([1., 1.])");
-    ck_assert_str_eq(rg_repr(rg_arange(2)), "tensor([0, 1])");
     ck_assert_str_eq(rg_repr(rg_literal([ 1, 1000000 ])), "tensor([      1, 1000000])");
-    print_reset();
     /* The least infinity decides the column's width, wherever it is. */
     ck_assert_str_eq(rg_repr_numpy(rg_literal([ -inf, 1.0, inf ])), "[-inf   1.  inf]");
     ck_assert_str_eq(rg_repr_numpy(rg_literal([ -inf, 1.0 ])), "[-inf   1.]");
@@ -321,8 +314,7 @@ START_TEST(test_output_that_is_full_or_closed) {
 }
 END_TEST
 
-RG_TESTS(print, test_output_that_is_full_or_closed,
-         test_golden, test_shape, test_options_are_clamped, test_options_by_name,
-         test_negative_edgeitems,
+RG_TESTS(print, test_output_that_is_full_or_closed, test_golden, test_shape,
+         test_options_are_clamped, test_options_by_name, test_negative_options,
          test_shortest_digits, test_locale, test_stale_view, test_any_stride, test_none,
          test_bad_arguments, test_out_of_memory, test_print)

@@ -300,14 +300,6 @@ def wraps():
             emit(kind, "f64", (40,), bits_of_doubles([10.0**n / 8 + 0.125]))
 
 
-def negative():
-    """Shows rows cut by a negative edgeitems."""
-    for edge in (-1, -2, -5, -6, -7, -100):
-        emit("repr", "i64", (6,), np.arange(6, dtype=np.uint64), options=(4, 3, edge, 80, -1))
-        emit("repr", "f64", (9,), bits_of_doubles([0.5, 1e9]), options=(4, 3, edge, 30, -1))
-        emit("repr", "f32", (3,), np.arange(1, dtype=np.uint32), options=(4, 3, edge, 80, -1))
-
-
 def bits_of_doubles(values):
     return np.array(values, dtype=np.float64).view(np.uint64)
 
@@ -338,7 +330,6 @@ def cases(seed, count):
     edges()
     wraps()
     powers()
-    negative()
     for _ in range(2400):
         case(rng)
     for _ in range(60):
