@@ -386,7 +386,8 @@ SELDOM   := $(wildcard $(addsuffix /*.c,tensor/text tensor/files tensor/files/to
 SELDOM   += $(patsubst %,nn/layers/%.c,transformer transformer_decoder transformer_encoder \
             transformer_model kv_cache packed positions recurrent_cells sequence_checks init child \
             pool conv batch_norm multihead_attention) \
-            $(patsubst %,autograd/ops/%.c,einsum rotary subscript_text tensordot half half_linear)
+            $(patsubst %,autograd/ops/%.c,einsum half half_linear pad rotary \
+            scatter_reduce subscript_text tensordot)
 OFTEN    := tensor/text/digits.c $(addprefix nn/optim/,optimizer.c optimizers.c clip.c) \
             $(addprefix nn/models/,batches.c gpt_generate.c sampling.c tokenizer_encode.c bpe.c \
             regex.c aligned.c normalizer.c pretokenizer.c tokenizer_model.c unigram.c) \

@@ -217,7 +217,7 @@ static void *cut_from_chunk(rg_thread *me, size_t bytes) {
 /* Allocate and free small blocks if blocks are guarded. In that case all free blocks are in the
  * spare batch. The inline functions of memory.h don't look into the spare batch. So they call
  * rgi_alloc and rgi_free, which write and check the guards. */
-static void *guarded_alloc(rg_thread *me, size_t c, size_t size) {
+static void *take_aside(rg_thread *me, size_t c, size_t size) {
     rg_free_block **spare = &me->small[c].spare, *block = *spare;
     if (!block)
         return cut_from_chunk(me, size);
@@ -225,7 +225,7 @@ static void *guarded_alloc(rg_thread *me, size_t c, size_t size) {
     return block;
 }
 
-static void guarded_free(rg_thread *me, void *block, size_t c) {
+static void put_aside(rg_thread *me, void *block, size_t c) {
     rg_free_block **spare = &me->small[c].spare, *b = block;
     b->next = *spare;
     *spare = b;
@@ -234,7 +234,7 @@ static void guarded_free(rg_thread *me, void *block, size_t c) {
 static void *small_alloc(rg_thread *me, size_t c, size_t size) {
     rg_free_list *list = &me->small[c];
     if (RG_UNLIKELY(rgi_memory_guarded))
-        return guarded_alloc(me, c, size);
+        return take_aside(me, c, size);
     if (!list->first) {
         list->first = take_batch(list, c);
         list->count = list->first ? list->first->count : 0;
@@ -252,7 +252,7 @@ static void *small_alloc(rg_thread *me, size_t c, size_t size) {
 
 static void small_free(rg_thread *me, void *block, size_t c) {
     if (RG_UNLIKELY(rgi_memory_guarded)) {
-        guarded_free(me, block, c);
+        put_aside(me, block, c);
         return;
     }
     if (me->small[c].count >= me->small[c].limit)
@@ -265,6 +265,7 @@ static void small_free(rg_thread *me, void *block, size_t c) {
 static void *large_alloc(rg_thread *me, size_t c, size_t size) {
     rg_free_block **list = &me->large[c - RG_SMALL_CLASSES];
     rg_free_block *block = *list;
+    me->taken[c - RG_SMALL_CLASSES]++;
     if (!block)
         return system_alloc(size);
     *list = block->next;
@@ -272,10 +273,14 @@ static void *large_alloc(rg_thread *me, size_t c, size_t size) {
     return block;
 }
 
+/* A thread that frees what others allocate doesn't keep it: it keeps what it has taken. */
 static void large_free(rg_thread *me, void *block, size_t c, size_t size) {
     rg_free_block **list = &me->large[c - RG_SMALL_CLASSES];
+    int64_t *taken = &me->taken[c - RG_SMALL_CLASSES];
     rg_free_block *b = block;
-    if (me->cached + (int64_t)size > CACHE_MAX) {
+    const bool keeps = *taken > 0 && me->cached + (int64_t)size <= CACHE_MAX;
+    *taken -= *taken > 0;
+    if (!keeps) {
         rgi_system_free(block);
         return;
     }
@@ -372,15 +377,6 @@ static void header_free(rg_thread *me, void *header) {
         small_free(me, rested, 0);
 }
 
-/* If the pool is bypassed, keeps a released header for ever, so that it stays readable and isn't
- * reused. The header is put into a list that begins in the field of the spare batch. Because it
- * stays reachable, tools don't report it as a leak. */
-static void header_keep(rg_thread *me, void *header) {
-    rg_free_block *kept = header;
-    kept->next = me->small[0].spare;
-    me->small[0].spare = kept;
-}
-
 void rgi_free(void *block, size_t bytes, rg_class cls) {
     rg_thread *me = rgi_thread_get();
     size_t size;
@@ -390,8 +386,9 @@ void rgi_free(void *block, size_t bytes, rg_class cls) {
     bool is_header = cls == RG_MEM_HEADER;
     if (RG_UNLIKELY(rgi_memory_guarded && !is_header))
         look_behind(block, bytes, bypass ? bytes : size);
+    /* If the pool is bypassed, a released header is kept for ever, so that it stays readable. */
     if (RG_UNLIKELY(bypass && is_header))
-        header_keep(me, block);
+        put_aside(me, block, 0);
     else if (RG_UNLIKELY(bypass))
         rgi_system_free(block);
     else if (c >= RG_SMALL_CLASSES)
@@ -496,17 +493,20 @@ void rgi_memory_end_thread(rg_thread *me) {
 
 /* ---- statistics ------------------------------------------------------------------ */
 
-static void sum_counts(rg_thread *sum) {
+void rgi_each_thread(void (*f)(rg_thread *t)) {
     rgi_lock(RG_LOCK_MEMORY);
-    fold_counts(sum, &ended);
     for (rg_thread *t = threads; t; t = t->next)
-        fold_counts(sum, t);
+        f(t);
     rgi_unlock(RG_LOCK_MEMORY);
 }
 
 rg_memory rg_memory_stats(void) {
     rg_thread sum = { 0 };
-    sum_counts(&sum);
+    rgi_lock(RG_LOCK_MEMORY);
+    fold_counts(&sum, &ended);
+    for (rg_thread *t = threads; t; t = t->next)
+        fold_counts(&sum, t);
+    rgi_unlock(RG_LOCK_MEMORY);
     rg_memory m = {
         .headers = count_of(&sum.bytes[RG_MEM_HEADER]),
         .storages = count_of(&sum.bytes[RG_MEM_STORAGE]),

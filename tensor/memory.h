@@ -43,6 +43,8 @@ extern atomic_long rgi_memory_spoilt;
 /* Initialise and destroy the free lists and counters of a thread. Only thread.c calls them. */
 void rgi_memory_begin_thread(rg_thread *me);
 void rgi_memory_end_thread(rg_thread *me);
+/* Calls f with each running thread's state. No thread begins or ends meanwhile. */
+void rgi_each_thread(void (*f)(rg_thread *t));
 
 /* ---- counting bytes ------------------------------------------------------------ */
 

@@ -130,11 +130,6 @@ static inline void rgi_storage_begin(rg_tensor *t, rg_storage *s, size_t bytes) 
     t->data = s->data;
 }
 
-/* Returns whether an optimizer's step has used the gradient, which nothing has written to since. */
-static inline bool rgi_gradient_is_used(const rg_tensor *grad) {
-    return grad->storage->stepped == 2 * grad->storage->version + 2;
-}
-
 /* Records that an optimizer's step uses the gradient. Returns true if the gradient still contains
  * what an earlier step used. That is so if, since that step, backward runs have added to the
  * gradient, and all other writes have only scaled it, as clipping does. Returns false for parts of

@@ -129,12 +129,6 @@ static inline const char *rgi_name_of(const rg_tensor *t) {
     return t->flags & RG_NAMED && *t->label->name ? t->label->name : NULL;
 }
 
-/* Returns whether t's elements are certainly those that were written when t was made. */
-static inline bool rgi_is_as_made(const rg_tensor *t) {
-    return t->storage->version == 0
-           && !atomic_load_explicit(&t->storage->exposed, memory_order_relaxed);
-}
-
 /* Marks t's storage as exposed (see rg_storage). */
 static inline void rgi_expose(rg_tensor *t) {
     if (!atomic_load_explicit(&t->storage->exposed, memory_order_relaxed))

@@ -7,6 +7,7 @@
 #include "thread.h"
 #include "scope.h"
 #include "messages/unread.h"
+#include "system/system.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,9 +15,7 @@
 /* `nobody` is the state of threads that haven't called the library yet. `fallback` is the state of
  * a thread whose own state can't be allocated. Two such threads would share `fallback` without a
  * lock. That risk is accepted: the system has just given a new thread a stack many times as large
- * as this state, so in practice only a main thread needs the fallback. A fallback for each thread
- * would have to be thread-local, and a library that is loaded late has no room for its four
- * kilobytes in the initial-exec model. */
+ * as this state, so in practice only a main thread needs it. */
 static rg_thread nobody, fallback;
 
 __thread rg_thread *rgi_me __attribute__((tls_model("initial-exec"))) = &nobody;
@@ -33,7 +32,7 @@ static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 static void thread_end(void *thread) {
     rg_thread *me = thread;
     rgi_me = me;
-    rgi_tell_all_unread();
+    rgi_tell_all_unread(me);
     rgi_scope_end_thread(me);
     rgi_memory_end_thread(me);
     rgi_me = &nobody;
@@ -44,18 +43,26 @@ static void thread_end(void *thread) {
 }
 
 /* Destroys the state of the main thread when the process exits, because the destructors of thread
- * keys don't run when main returns. */
+ * keys don't run when main returns. Threads that still run then only report their failures. */
 __attribute__((destructor)) static void main_thread_end(void) {
+    rgi_tell_all_unread(rgi_me); /* May warn, and must not do so while threads are locked. */
     if (rgi_this.ready)
         thread_end(rgi_me);
+    rgi_each_thread(rgi_tell_all_unread);
 }
 
-static void make_exit_key(void) { pthread_key_create(&exit_key, thread_end); }
+/* A child of fork reports no failure from before the fork: its parent does. */
+static void begin_child(void) { rgi_each_thread(rgi_unread_is_told); }
+
+static void begin_process(void) {
+    pthread_key_create(&exit_key, thread_end);
+    rgi_expect_fork(NULL, NULL, begin_child);
+}
 
 rg_thread *rgi_thread_start(void) {
     if (rgi_me->ready)
         return rgi_me;
-    pthread_once(&exit_once, make_exit_key);
+    pthread_once(&exit_once, begin_process);
     rg_thread *me = calloc(1, sizeof *me);
     if (!me)
         me = &fallback;

@@ -98,13 +98,15 @@ typedef struct rg_thread {
 
     /* memory.c: `small` and `large` are free lists, one for each size class. `resting` is a ring of
      * the headers that were released last, and `rests` counts all headers that were ever put there.
-     * `cached` is the number of bytes in large free blocks. Small blocks are cut from a chunk: its
-     * unused part begins at `fresh` and has fresh_bytes bytes. The next chunk will have `chunk`
-     * bytes. */
+     * `taken` is the number of large blocks that the thread has allocated and not yet freed, or 0
+     * if it has freed more, and `cached` the number of bytes in large free blocks. Small blocks are
+     * cut from a chunk: its unused part begins at `fresh` and has fresh_bytes bytes. The next chunk
+     * will have `chunk` bytes. */
     rg_free_list small[RG_SMALL_CLASSES];
     void *resting[RG_RESTING];
     uint32_t rests;
     rg_free_block *large[RG_LARGE_CLASSES];
+    int64_t taken[RG_LARGE_CLASSES];
     int64_t cached;
     char *fresh;
     size_t fresh_bytes, chunk;

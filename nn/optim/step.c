@@ -187,6 +187,11 @@ static __attribute__((cold)) void warn_of_no_gradient(void) {
                      "call rg_backward before it, on a loss that depends on these parameters");
 }
 
+/* Returns whether an optimizer's step has used the gradient, which nothing has written to since. */
+static bool gradient_is_used(const rg_tensor *grad) {
+    return grad->storage->stepped == 2 * grad->storage->version + 2;
+}
+
 typedef bool is_lost_function(const rg_tensor *param);
 
 /* Returns whether the parameter was a module's, but now only the optimizer refers to it, and it has
@@ -196,7 +201,7 @@ static bool is_lost(const rg_tensor *param) {
         || atomic_load_explicit(&param->refs, memory_order_relaxed) != 1)
         return false;
     rg_tensor *const *grad = rgi_grad_place(param);
-    return !grad || !*grad || rgi_gradient_is_used(*grad);
+    return !grad || !*grad || gradient_is_used(*grad);
 }
 
 /* Returns the same for a run of a recorded step, which computes gradients for the parameters that

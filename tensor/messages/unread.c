@@ -166,19 +166,27 @@ void rgi_null_reached(const char *op) {
 
 void rgi_null_stayed_inside(size_t bytes) { rgi_this.failure.reached[bytes] = 0; }
 
-bool rgi_tell_unread(void) {
-    rg_thread *me = &rgi_this;
-    if (me->failure.unread && !me->failure.told && !me->aside && told_mode() != TELL_QUIET) {
-        tell_failure(&me->failure);
-        tell_later(me);
+static void tell_unread_of(rg_thread *t) {
+    if (t->failure.unread && !t->failure.told && !t->aside && told_mode() != TELL_QUIET) {
+        tell_failure(&t->failure);
+        tell_later(t);
     }
+}
+
+bool rgi_tell_unread(void) {
+    tell_unread_of(&rgi_this);
     return false;
 }
 
-void rgi_tell_all_unread(void) {
-    rgi_tell_unread();
+void rgi_tell_all_unread(rg_thread *t) {
+    tell_unread_of(t);
     if (told_mode() != TELL_QUIET)
-        tell_later(&rgi_this);
+        tell_later(t);
+}
+
+void rgi_unread_is_told(rg_thread *t) {
+    t->failure.told = true;
+    t->later.count = 0;
 }
 
 /* ---- failures that follow an unread one ----------------------------------------------- */

@@ -49,8 +49,10 @@ void rgi_tell_calls(void);
 /* Reports the thread's failure if it is unread and hasn't been reported. Always returns false. A
  * function whose result few programs check calls this if it was given NULL. */
 bool rgi_tell_unread(void) __attribute__((cold));
-/* Reports all failures of the thread that are unread and haven't been reported. */
-void rgi_tell_all_unread(void) __attribute__((cold));
+/* Reports all failures of the thread t that are unread and haven't been reported. */
+void rgi_tell_all_unread(rg_thread *t) __attribute__((cold));
+/* From now on, the failures that the thread t has had count as reported. */
+void rgi_unread_is_told(rg_thread *t) __attribute__((cold));
 
 /* rgi_failed_count returns -1, and rgi_failed_number NaN: the results of failed functions that
  * return a number. After such a call, a later failure whose message contains -1 or NaN is taken for

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -105,6 +106,44 @@ static void has_thread(void) {
     ck_assert(!pthread_create(&thread, NULL, print_in_thread, NULL));
     pthread_join(thread, NULL);
     dprintf(STDERR_FILENO, "joined\n");
+}
+
+static atomic_bool failed;
+static void *fail_and_stay(void *unused) {
+    wrong();
+    atomic_store(&failed, true);
+    pause();
+    return unused;
+}
+
+/* The program ends while the thread that failed still runs. */
+static void ends_before_its_thread(void) {
+    pthread_t thread;
+    ck_assert(!pthread_create(&thread, NULL, fail_and_stay, NULL));
+    while (!atomic_load(&failed))
+        usleep(100);
+}
+
+/* A child of fork reports its own failure, and not its parent's. */
+static void forks(void) {
+    rg_load_file("absent");
+    wrong();
+    const pid_t child = fork();
+    if (child == 0)
+        exit(0);
+    waitpid(child, NULL, 0);
+    dprintf(STDERR_FILENO, "ended\n");
+}
+static void fails_in_a_child(void) {
+    wrong();
+    const pid_t child = fork();
+    if (child == 0) {
+        rg_error_clear();
+        rg_load_file("absent");
+        exit(0);
+    }
+    waitpid(child, NULL, 0);
+    rg_error();
 }
 
 static void trains(void) {
@@ -430,25 +469,29 @@ static const struct {
       "handler: matmul: mat1 and mat2 shapes cannot be multiplied (6x3 and 4x2)\n" LATER ABSENT },
     { has_printing_handler, MATMUL "\n" },
     { has_thread, MATMUL "\njoined\n" },
+    { ends_before_its_thread, MATMUL "\n" },
+    { forks, "ended\nregard: " ABSENT LATER
+             "matmul: mat1 and mat2 shapes cannot be multiplied (6x3 and 4x2)\n" },
+    { fails_in_a_child, "regard: " ABSENT },
     { trains, MATMUL " (NULL then reached sum, backward)\n" },
     { halts, "step\nregard: backward: grad can be implicitly created only for scalar outputs\n" },
     { saves, MATMUL " (NULL then reached size)\nsaved\n" },
-    { fails_twice,
-      "regard: ones: Trying to create tensor with negative dimension -1: [-1]\n" },
+    { fails_twice, "regard: ones: Trying to create tensor with negative dimension -1: [-1]\n" },
     { goes_on_after_reading,
       "regard: sin: expected a tensor but got NULL (NULL then reached exp, print)\n"
       "regard: exp: expected a tensor but got NULL (NULL then reached print)\n" },
-    { goes_back_after_a_failure,
-      MATMUL "\n" LATER
+    { goes_back_after_a_failure, MATMUL
+      "\n" LATER
       "exp: one of the variables needed for gradient computation has been modified by an inplace "
       "operation: [torch.FloatTensor [2]], which is output 0 of ExpBackward0, is at version 1; "
       "expected version 0 instead. The last write was by add_.\n" },
     { fails_otherwise_later, MATMUL "\n" FIRST_OF("2") ABSENT },
-    { fails_later_and_prints, MATMUL " (NULL then reached print)\n" LATER ABSENT "printed\n" LATER
-                              "transpose: Dimension out of range (expected to be in range of "
-                              "[-1, 0], but got 2)\n" },
-    { fails_again, MATMUL "\n" LATER
-                   "matmul: mat1 and mat2 shapes cannot be multiplied (2x3 and 5x2)\n" },
+    { fails_later_and_prints,
+      MATMUL " (NULL then reached print)\n" LATER ABSENT "printed\n" LATER
+             "transpose: Dimension out of range (expected to be in range of "
+             "[-1, 0], but got 2)\n" },
+    { fails_again,
+      MATMUL "\n" LATER "matmul: mat1 and mat2 shapes cannot be multiplied (2x3 and 5x2)\n" },
     { composes_again,
       "regard: linear: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)\n" LATER
       "linear: mat1 and mat2 shapes cannot be multiplied (2x3 and 2x5)\n" },
@@ -467,8 +510,7 @@ static const struct {
     { reads_the_first, LATER ABSENT },
     { clears_both, "" },
     { fails_by_consequence, MATMUL " (NULL then reached size, item)\n" },
-    { gives_its_own_number, MATMUL "\n" LATER
-                            "eye: n must be greater or equal to 0, got -1\n" },
+    { gives_its_own_number, MATMUL "\n" LATER "eye: n must be greater or equal to 0, got -1\n" },
     { tries, "tried\n" },
     { goes_back, MATMUL " (in PassingBackward) (2 times)\n" },
     { goes_back_again,
@@ -480,8 +522,7 @@ static const struct {
       "regard: linear: mat1 and mat2 shapes cannot be multiplied (6x3 and 4x2) (in module 1.1) (2 "
       "times)\n" },
     { calls_after_a_failure,
-      MATMUL "\n" LATER
-      "linear: mat1 and mat2 shapes cannot be multiplied (6x3 and 4x2)\n" },
+      MATMUL "\n" LATER "linear: mat1 and mat2 shapes cannot be multiplied (6x3 and 4x2)\n" },
 };
 
 /* Returns the number of hints that a program's report has. It is 1 if the report names the failure

@@ -663,6 +663,48 @@ END_TEST
 
 /* If the system has no memory, the free blocks that the thread keeps go back to it, and the request
  * is made again. */
+/* Blocks that others have allocated are kept by a thread only in place of its own. */
+enum { PASSED = 20, BLOCK = 1 << 20 };
+static rg_tensor *passed[PASSED];
+
+/* Returns a tensor that takes a block of BLOCK bytes. */
+static rg_tensor *kept_block(void) {
+    RG_SCOPE();
+    return rg_keep(rg_zeros(BLOCK / 4 - 16));
+}
+
+static void *release_what_is_passed(void *own) {
+    rg_tensor *mine[PASSED];
+    for (int i = 0; i < *(int *)own; i++)
+        mine[i] = kept_block();
+    for (int i = 0; i < PASSED; i++)
+        rg_drop(passed[i]);
+    ck_assert_int_eq(rgi_this.cached / BLOCK, *(int *)own);
+    for (int i = 0; i < *(int *)own; i++)
+        rg_drop(mine[i]);
+    ck_assert_int_eq(rgi_this.cached / BLOCK, *(int *)own);
+    /* From now on, the thread keeps its own blocks. */
+    for (int i = 0; i < PASSED; i++)
+        mine[i] = kept_block();
+    for (int i = 0; i < PASSED; i++)
+        rg_drop(mine[i]);
+    ck_assert_int_eq(rgi_this.cached / BLOCK, PASSED);
+    return NULL;
+}
+
+START_TEST(test_a_thread_that_only_releases) {
+    if (rgi_pool_bypassed())
+        return;
+    for (int own = 0; own <= 4; own += 4) {
+        pthread_t thread;
+        for (int i = 0; i < PASSED; i++)
+            passed[i] = kept_block();
+        ck_assert(!pthread_create(&thread, NULL, release_what_is_passed, &own));
+        pthread_join(thread, NULL);
+    }
+}
+END_TEST
+
 START_TEST(test_what_is_kept_makes_room) {
     const size_t kept = (size_t)256 << 20, wanted = (size_t)200 << 20;
     rgi_free(rgi_alloc(kept, RG_MEM_OTHER), kept, RG_MEM_OTHER);
@@ -881,6 +923,6 @@ RG_TESTS_UNGUARDED(memory, test_nothing_is_asked_for_twice, test_statistics, tes
                    test_large_blocks_end_with_their_thread, test_orders_of_ending,
                    test_made_here_released_there, test_no_block_gets_lost, test_no_header_gets_lost,
                    test_chunks, test_peak_of_threads, test_large_blocks_kept,
-                   test_what_is_kept_makes_room, test_no_small_block_is_left,
-                   test_no_thread_can_begin, test_threads_share, test_pool_can_be_bypassed,
-                   test_pool_beside_others)
+                   test_a_thread_that_only_releases, test_what_is_kept_makes_room,
+                   test_no_small_block_is_left, test_no_thread_can_begin, test_threads_share,
+                   test_pool_can_be_bypassed, test_pool_beside_others)
