@@ -749,6 +749,17 @@ START_TEST(test_nothing_to_pack) {
 }
 END_TEST
 
+/* With a number as its weight, lerp keeps neither of its ends: both may be written to. */
+START_TEST(test_lerp_keeps_no_end) {
+    rg_tensor *w = leaf(2, 3), *a = rg_mul(w, 2), *b = rg_mul(w, 3);
+    rg_tensor *y = rg_lerp(a, b, 0.25);
+    rg_add_(a, 1);
+    rg_add_(b, 1);
+    ck_ok(rg_backward(rg_sum(y)));
+    ck_assert(rg_equal(rg_grad_of(w), rg_full_like(w, 2.25)));
+}
+END_TEST
+
 RG_TESTS(saved, test_a_value_comes_back_turned, test_nothing_to_pack,
          test_unpacked_indices_are_checked, test_taken_away_once_too_often,
          test_checkpoints_without_memory, test_a_way_back_that_fails_draws_nothing,
@@ -759,4 +770,5 @@ RG_TESTS(saved, test_a_value_comes_back_turned, test_nothing_to_pack,
          test_checkpoints_of_second_order, test_checkpoints_within, test_what_checkpoints_refuse,
          test_odd_functions_in_checkpoints, test_random_state_of_checkpoints,
          test_generators_of_checkpoints, test_checkpoints_are_not_recorded,
-         test_checkpoints_take_less_memory, test_memory_denied, test_saved_values_written_over)
+         test_checkpoints_take_less_memory, test_memory_denied, test_saved_values_written_over,
+         test_lerp_keeps_no_end)
