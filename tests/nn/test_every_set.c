@@ -1,12 +1,14 @@
 /*
  * test_every_set.c: products of matrices, and what is computed by them (convolutions, attention,
  * recurrent layers), have the same bits in every instruction set that this processor has, forward
- * and backward. tests/tensor/test_sets.c compares the other kernels.
+ * and backward, and so have the numbers of an optimizer's step. tests/tensor/test_sets.c compares
+ * the other kernels.
  */
 #include "nn/save/sha256.h"
 #include "regard.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/kernels.h"
+#include "tensor/kernels/optim.h"
 #include "tests/test.h"
 
 #include <string.h>
@@ -187,5 +189,29 @@ START_TEST(test_weights_of_16_bits) {
 }
 END_TEST
 
+/* The numbers of an optimizer's first s[0] steps, of which some are powers. */
+static void steps(const int64_t s[]) {
+    static const k_steps *const kinds[] = { &k_sgd_steps,   &k_adam_steps,  &k_adagrad_steps,
+                                            &k_nadam_steps, &k_radam_steps, &k_rmsprop_steps };
+    static const k_optimizer_numbers given = {
+        .beta1 = 0.9, .beta2 = 0.999, .decay = 0.004, .sign = 1, .rate = -0.01
+    };
+    for (int i = 0; i < RG_COUNT(kinds); i++) {
+        k_optimizer_count count = { 0 };
+        k_optimizer_numbers z = given;
+        rg_tensor *all = rg_zeros_dims(RG_DIMS(s[0], sizeof z / sizeof(int64_t)), RG_INT64);
+        for (int64_t step = 0; step < s[0]; step++) {
+            k_count_loop_of(kinds[i])(&count, given.beta1, given.decay, false);
+            k_step_numbers(kinds[i], &z, &count, &given);
+            memcpy((char *)rg_data(all) + step * (int64_t)sizeof z, &z, sizeof z);
+        }
+        result(all);
+        result(rg_scalar_dtype(count.product, RG_FLOAT64));
+    }
+}
+
+START_TEST(test_steps_of_optimizers) { same_in_every_set(steps, (int64_t[]){ 300, 0, 0, 0 }); }
+END_TEST
+
 RG_TESTS(every_set, test_products, test_attention, test_convolutions, test_recurrent_layers,
-         test_weights_of_16_bits)
+         test_weights_of_16_bits, test_steps_of_optimizers)
