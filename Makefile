@@ -645,8 +645,9 @@ test-one-file: $(ONE_FILE) $(STATIC) $(BUILD)/tests/fuzz/fuzz_ops
 	    tests/one_file/run $(BUILD) $(ONE_FILE)
 
 ## same       one hash of a training, in every set, on any threads, by any compiler; QUICK=1: fewer
-same: $(BUILD)/examples/check_seal $(BUILD)/one-file/regard.c
-	@CC="$(CC)" tests/same $(BUILD)
+SEALED := $(if $(MPI),$(BUILD)/tests/parallel/sealed)
+same: $(BUILD)/examples/check_seal $(BUILD)/one-file/regard.c $(SEALED)
+	@CC="$(CC)" tests/same $(BUILD) $(SEALED)
 
 ## deps       installs what the tests need: check libstb-dev pkg-config
 deps:
