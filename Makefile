@@ -109,7 +109,7 @@ CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 CHECKS  := run-tests test-names test-notebooks test-examples test-pages test-guide test-refused \
            test-debugger test-literals test-wrong test-report test-one-file test-loops \
            test-export test-graphs test-parallel
-GOALS   := all help test asan tsan fuzz coverage ulp valgrind exchange notebooks bench \
+GOALS   := all help test asan tsan fuzz coverage mutants ulp valgrind exchange notebooks bench \
            docs demo one-file deps size style same fmt install uninstall clean sets musl arm64 \
            windows mcu web musl-deps arm64-deps windows-deps mcu-deps web-deps mpi-deps \
            docs-deps ulp-deps write-docs measure-ulp install-core install-mpi test-leaks \
@@ -219,6 +219,11 @@ coverage: deps
 	@$(MAKE) --no-print-directory BUILD=$(BUILD)/coverage SKIP=parallel \
 	    CFLAGS="-O1 -g1 --coverage -DRG_ONLY_PLAIN" run-tests
 	@tests/coverage $(BUILD)/coverage
+
+## mutants    plants N=100 faults that SEED=1 draws, one at a time; lists those that no test finds.
+##            FOLDER=nn/optim: in a part of the library
+mutants: deps
+	@CC="$(CC)" tests/mutants/run $(BUILD) $(or $(SEED),1) $(or $(N),100) $(FOLDER)
 
 ## ulp        errors of functions of one tensor, found by MPFR; QUICK=1: each 4099th float
 ulp: ulp-deps
