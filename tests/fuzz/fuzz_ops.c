@@ -8,7 +8,7 @@
  *     build/tests/fuzz/fuzz_ops [calls] [seed]
  *
  * What each function says to a fixed series of such calls is written down in says.txt, as a number
- * of results and a hash of all sentences, shapes and grad_fns:
+ * of results and a hash of all errors' codes and sentences, shapes and grad_fns:
  *
  *     build/tests/fuzz/fuzz_ops says             prints such a file
  *     build/tests/fuzz/fuzz_ops says FUNCTION    prints what the hash is of
@@ -1397,11 +1397,13 @@ static void say_backward(rg_tensor *y, char line[1000]) {
     snprintf(line, 1000, "gradients %08x", (unsigned)(hash >> 32));
 }
 
-/* Writes the outcome of a call. A number at the beginning of an error is left out: if two arguments
- * exceed int64, the compiler decides which of them the error names. */
+/* Writes the outcome of a call: the code and the sentence of an error, or what the call returned. A
+ * number at the beginning of a sentence is left out: if two arguments exceed int64, the compiler
+ * decides which of them the sentence names. */
 static void say(rg_tensor *y, char line[1000]) {
     if (!y)
-        snprintf(line, 1000, "%s", rg_error() + strspn(rg_error(), "0123456789"));
+        snprintf(line, 1000, "%d %s", rg_error_code(),
+                 rg_error() + strspn(rg_error(), "0123456789"));
     else if (y == RG_NONE)
         snprintf(line, 1000, "%s", answer ? answer : "done");
     else

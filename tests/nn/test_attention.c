@@ -322,7 +322,6 @@ START_TEST(test_positions) {
     rg_positions *narrow = rg_nn_sinusoidal_positions(5, 1);
     ck_fails(rg_call(narrow, rg_zeros(3, 4)), RG_RUNTIME_ERROR, "expected x of (..., length, 1)");
     rg_module_free(narrow);
-    ck_fails(rg_nn_rotary_positions(4, 3, 10000), RG_VALUE_ERROR, "dim must be even, but got 3");
     const double bases[] = { 0, -1, INFINITY, NAN };
     for (int i = 0; i < 4; i++)
         ck_fails(rg_nn_rotary_positions(4, 2, bases[i]), RG_VALUE_ERROR,
@@ -348,15 +347,6 @@ START_TEST(test_frequencies) {
     f = rg_rotary_frequencies(16, .base = 500000, .factor = 8);
     for (int i = 0; i < 4; i++)
         ck_assert_double_eq_tol(rg_item(rg_select(f, 0, i)) / linear[i], 1, 5e-7);
-    ck_fails(rg_rotary_frequencies(3), RG_VALUE_ERROR,
-             "rotary_frequencies: dim must be even, but got 3");
-    ck_fails(rg_rotary_frequencies(-2), RG_VALUE_ERROR, "dim must be even, but got -2");
-    ck_fails(rg_rotary_frequencies(4, .factor = 0), RG_VALUE_ERROR,
-             "factor must be positive and finite, but got 0.0");
-    ck_fails(rg_rotary_frequencies(4, .original_max_position_embeddings = -1), RG_VALUE_ERROR,
-             "original_max_position_embeddings -1 is negative");
-    ck_fails(rg_rotary_frequencies(4, .low_freq_factor = 4, .original_max_position_embeddings = 8),
-             RG_VALUE_ERROR, "high_freq_factor must be above low_freq_factor");
 }
 END_TEST
 
@@ -482,17 +472,6 @@ START_TEST(test_bad_arguments) {
     rg_module_free(with_zero);
     rg_module_free(other);
 
-    ck_fails(rg_nn_multihead_attention(8, 3), RG_RUNTIME_ERROR,
-             "embed_dim must be divisible by num_heads");
-    ck_fails(rg_nn_multihead_attention(8, -3), RG_VALUE_ERROR,
-             "must be greater than 0, got embed_dim=8 and num_heads=-3 instead");
-    ck_fails(rg_nn_multihead_attention(0, 2), RG_VALUE_ERROR,
-             "embed_dim and num_heads must be greater than 0, got embed_dim=0 and num_heads=2 "
-             "instead");
-    ck_fails(rg_nn_multihead_attention(8, 0), RG_VALUE_ERROR,
-             "got embed_dim=8 and num_heads=0 instead");
-    ck_fails(rg_nn_multihead_attention(8, 2, .kdim = -1), RG_RUNTIME_ERROR,
-             "negative dimension -1: [8, -1]");
     ck_assert(!rg_nn_multihead_attention(INT64_MAX, 1)
               && !rg_nn_multihead_attention(INT64_MAX / 2, 1));
     ck_assert(!rg_nn_self_attention(-1, 2, 3) && !rg_nn_self_attention(INT64_MAX, INT64_MAX, 3));

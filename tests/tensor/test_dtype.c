@@ -71,16 +71,10 @@ START_TEST(test_names_and_types) {
         for (int b = 0; b < 4; b++)
             ck_assert_int_eq(rg_promote_types((rg_dtype)a, (rg_dtype)b), (int)want[b]);
     }
-    ck_fails(rg_promote_types((rg_dtype)99, RG_BOOL) != -1, RG_TYPE_ERROR,
-             "promote_types: argument 'dtype' must be an rg_dtype, not 99");
-    ck_fails(rg_promote_types(RG_BOOL, (rg_dtype)99) != -1, RG_TYPE_ERROR, "not 99");
-    ck_fails(rg_promote_types(RG_FLOAT64, (rg_dtype)-1) != -1, RG_TYPE_ERROR, "not -1");
 }
 END_TEST
 
 START_TEST(test_default_dtype) {
-    ck_fails(rg_set_default_dtype(RG_INT64), RG_TYPE_ERROR,
-             "set_default_dtype: only floating-point types are supported as the default type");
     ck_assert(rg_set_default_dtype(RG_FLOAT64));
     RG_SCOPE();
     ck_assert_int_eq(rg_dtype_of(rg_zeros(2)), RG_FLOAT64);

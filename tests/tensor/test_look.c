@@ -78,8 +78,6 @@ START_TEST(test_elements_of_a_type) {
     ck_fails(rg_data_as(float, t[RG_FLOAT64]), RG_TYPE_ERROR,
              "data_as: expected elements of dtype torch.float32, but the tensor has dtype "
              "torch.float64: rg_to converts it");
-    ck_fails(rg_data_as_dtype(t[RG_BOOL], (rg_dtype)9), RG_TYPE_ERROR,
-             "data_as: argument 'dtype' must be an rg_dtype, not 9");
     rg_tensor *m = rg_zeros(2, 3);
     ck_fails(rg_data_as(float, transposed(m)), RG_RUNTIME_ERROR,
              "data_as: the tensor isn't contiguous: rg_contiguous puts its elements in row-major "
@@ -91,11 +89,7 @@ START_TEST(test_elements_of_a_type) {
 END_TEST
 
 START_TEST(test_looking_errors) {
-    rg_tensor *m = rg_zeros(2, 3), *s = rg_scalar(1.5);
-    ck_fails(!isnan(rg_item(m)), RG_RUNTIME_ERROR,
-             "item: a Tensor with 6 elements cannot be converted to Scalar");
-    ck_fails(rg_item_int(rg_zeros(0)) != -1, RG_RUNTIME_ERROR,
-             "item: a Tensor with 0 elements cannot be converted to Scalar");
+    rg_tensor *m = rg_zeros(2, 3);
     ck_fails(rg_item_int(rg_scalar(NAN)) != -1, RG_VALUE_ERROR,
              "cannot convert float NaN to integer");
     ck_fails(rg_item_int(rg_scalar(INFINITY)) != -1, RG_RUNTIME_ERROR,
@@ -105,25 +99,7 @@ START_TEST(test_looking_errors) {
     ck_fails(rg_item_int(rg_scalar_dtype(0x1p63, RG_FLOAT64)) != -1, RG_RUNTIME_ERROR,
              "value cannot be converted to type int64_t without overflow");
     ck_assert_int_eq(rg_item_int(rg_scalar_dtype(-0x1p63, RG_FLOAT64)), INT64_MIN);
-    ck_fails(!isnan(rg_at(m, 0, 3)), RG_INDEX_ERROR,
-             "at: index 3 is out of bounds for dimension 1 with size 3");
-    ck_fails(!isnan(rg_at(m, -3, 0)), RG_INDEX_ERROR,
-             "at: index -3 is out of bounds for dimension 0 with size 2");
     ck_fails(!isnan(rg_at(m, INT64_MIN, 0)), RG_INDEX_ERROR, "out of bounds");
-    ck_fails(!isnan(rg_at(m, 0, 0, 0)), RG_INDEX_ERROR,
-             "at: too many indices for tensor of dimension 2");
-    ck_fails(!isnan(rg_at(m, 0)), RG_RUNTIME_ERROR,
-             "at: a Tensor with 3 elements cannot be converted to Scalar");
-    ck_fails(!isnan(rg_at_dims(m, (rg_dims){ .n = -4 })), RG_RUNTIME_ERROR,
-             "a Tensor with 6 elements");
-    ck_fails(!isnan(rg_at(s, 0)), RG_INDEX_ERROR,
-             "at: invalid index of a 0-dim tensor. Use `tensor.item()` in Python");
-    ck_fails(rg_size(m, 2) != -1, RG_INDEX_ERROR,
-             "size: Dimension out of range (expected to be in range of [-2, 1], but got 2)");
-    ck_fails(rg_stride(m, -3) != -1, RG_INDEX_ERROR,
-             "stride: Dimension out of range (expected to be in range of [-2, 1], but got -3)");
-    ck_fails(rg_size(s, 0) != -1, RG_INDEX_ERROR,
-             "size: Dimension specified as 0 but tensor has no dimensions");
     rg_tensor *bad[] = { NULL, RG_NONE, rg_zeros(1) };
     rg_drop(bad[2]);
     for (int i = 0; i < 3; i++) {
@@ -251,14 +227,6 @@ START_TEST(test_allclose) {
               && rg_allclose(rg_zeros(0, 3), rg_ones(3), 0, 0));
     ck_assert(!rg_allclose(rg_ones(2, 1), floats(1, 2), 0, 0));
     ck_assert_str_eq(rg_error(), "");
-    ck_fails(
-        rg_allclose(rg_ones(3), rg_ones(2), 0, 0), RG_RUNTIME_ERROR,
-        "allclose: The size of tensor a (3) must match the size of tensor b (2) at non-singleton "
-        "dimension 0");
-    ck_fails(rg_allclose(floats(1, 1), doubles(1, 1), 0, 0), RG_RUNTIME_ERROR,
-             "allclose: Float did not match Double");
-    ck_fails(rg_allclose(floats(1, 1), floats(1, 1), -1, 0), RG_RUNTIME_ERROR,
-             "rtol must be greater than or equal to zero, but got -1");
     ck_fails(rg_allclose(floats(1, 1), floats(1, 1), 0, NAN), RG_RUNTIME_ERROR,
              "atol must be greater than or equal to zero, but got nan");
 }

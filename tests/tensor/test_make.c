@@ -115,12 +115,7 @@ START_TEST(test_range_dtypes) {
 END_TEST
 
 START_TEST(test_range_errors) {
-    ck_fails(rg_arange_step(0, 1, 0), RG_RUNTIME_ERROR, "arange: step must be nonzero");
     ck_fails(rg_arange_step(0, 1, NAN), RG_RUNTIME_ERROR, "arange: step must be nonzero");
-    ck_fails(rg_arange(-1), RG_RUNTIME_ERROR,
-             "arange: upper bound and lower bound inconsistent with step sign");
-    ck_fails(rg_arange_step(0.0, 5.0, -1), RG_RUNTIME_ERROR,
-             "upper bound and lower bound inconsistent with step sign");
     ck_fails(rg_arange(INFINITY), RG_RUNTIME_ERROR, "arange: unsupported range: 0 -> inf");
     ck_fails(rg_arange(NAN), RG_RUNTIME_ERROR, "arange: unsupported range: 0 -> nan");
     ck_fails(rg_arange(1e30), RG_RUNTIME_ERROR, "arange: invalid size, possible overflow?");
@@ -136,25 +131,11 @@ START_TEST(test_range_errors) {
              "arange: value cannot be converted to type int64_t without overflow");
     ck_fails(rg_arange_step(0, INT64_MIN, -1), RG_RUNTIME_ERROR,
              "arange: invalid size, possible overflow?");
-    ck_fails(rg_arange_step(rg_ones(2), 5, 1), RG_TYPE_ERROR,
-             "arange: argument 'start' must be Number, not Tensor");
-    ck_fails(rg_arange_step(0, 5, rg_ones(2)), RG_TYPE_ERROR,
-             "arange: argument 'step' must be Number, not Tensor");
     ck_fails(rg_arange_step(INT64_MIN, INT64_MAX, 1), RG_RUNTIME_ERROR,
              "arange: invalid size, possible overflow?");
     ck_fails(rg_arange((int64_t)1 << 62), RG_RUNTIME_ERROR,
              "Storage size calculation overflowed with sizes=[4611686018427387904]");
     ck_fails(rg_arange((int64_t)1 << 50), RG_OUT_OF_MEMORY, "out of memory");
-    ck_fails(rg_arange(rg_ones(2)), RG_TYPE_ERROR,
-             "arange: argument 'end' must be Number, not Tensor");
-    ck_fails(rg_linspace(0, 1, -1, RG_FLOAT32), RG_RUNTIME_ERROR,
-             "linspace: number of steps must be non-negative");
-    ck_fails(rg_logspace(0, 1, -1, 10, RG_FLOAT32), RG_RUNTIME_ERROR,
-             "logspace: number of steps must be non-negative");
-    ck_fails(rg_linspace(0, 1, 3, RG_BOOL), RG_NOT_IMPLEMENTED,
-             "linspace: not implemented for 'Bool'");
-    ck_fails(rg_logspace(0, 1, 3, 10, RG_BOOL), RG_NOT_IMPLEMENTED,
-             "logspace: not implemented for 'Bool'");
     ck_fails(rg_linspace(1e30, 1, 3, RG_INT64), RG_RUNTIME_ERROR,
              "value cannot be converted to type int64_t without overflow");
     ck_fails(rg_linspace(NAN, 1, 1, RG_INT64), RG_RUNTIME_ERROR,
@@ -169,12 +150,6 @@ START_TEST(test_range_errors) {
              "value cannot be converted to type float without overflow");
     ck_fails(rg_linspace(0, 1, INT64_MAX, RG_FLOAT64), RG_RUNTIME_ERROR,
              "Storage size calculation overflowed");
-    ck_fails(rg_linspace(0, 1, 3, (rg_dtype)17), RG_TYPE_ERROR,
-             "argument 'dtype' must be an rg_dtype, not 17");
-    ck_fails(rg_logspace(0, 1, 3, 10, (rg_dtype)17), RG_TYPE_ERROR,
-             "logspace: argument 'dtype' must be an rg_dtype, not 17");
-    ck_fails(rg_eye(-1, 2), RG_RUNTIME_ERROR, "eye: n must be greater or equal to 0, got -1");
-    ck_fails(rg_eye(2, -1), RG_RUNTIME_ERROR, "eye: m must be greater or equal to 0, got -1");
     ck_fails(rg_eye((int64_t)1 << 40, (int64_t)1 << 40), RG_RUNTIME_ERROR, "overflow");
 }
 END_TEST
@@ -215,10 +190,6 @@ END_TEST
 
 START_TEST(test_constant_errors) {
     int64_t big = (int64_t)1 << 40;
-    ck_fails(rg_empty(-1), RG_RUNTIME_ERROR,
-             "empty: Trying to create tensor with negative dimension -1: [-1]");
-    ck_fails(rg_ones(2, -3, 4), RG_RUNTIME_ERROR,
-             "ones: Trying to create tensor with negative dimension -3: [2, -3, 4]");
     ck_fails(
         rg_zeros(big, big), RG_RUNTIME_ERROR,
         "zeros: Storage size calculation overflowed with sizes=[1099511627776, 1099511627776]");
@@ -231,13 +202,6 @@ START_TEST(test_constant_errors) {
     ck_fails(rg_zeros(INT64_MAX / 16 + 1), RG_RUNTIME_ERROR, "zeros: Storage size calculation");
     ck_fails(rg_empty_dims((rg_dims){ .n = 9 }, RG_FLOAT32), RG_RUNTIME_ERROR,
              "at most 8 dimensions, but 9 were asked for");
-    ck_fails(rg_empty_dims((rg_dims){ .n = -1 }, RG_FLOAT32), RG_RUNTIME_ERROR,
-             "at most 8 dimensions");
-    ck_fails(rg_empty_dims(RG_DIMS(2), (rg_dtype)99), RG_TYPE_ERROR,
-             "empty: argument 'dtype' must be an rg_dtype, not 99");
-    ck_fails(rg_full_dims(RG_DIMS(2), 1, (rg_dtype)-1), RG_TYPE_ERROR, "full: argument 'dtype'");
-    ck_fails(rg_full(RG_DIMS(2), rg_ones(1)), RG_TYPE_ERROR,
-             "full: argument 'fill_value' must be Number, not Tensor");
     ck_fails(rg_full_dims(RG_DIMS(2), NAN, RG_INT64), RG_RUNTIME_ERROR,
              "full: value cannot be converted to type int64_t without overflow");
     ck_fails(rg_full_dims(RG_DIMS(2), 1e300, RG_FLOAT32), RG_RUNTIME_ERROR,
@@ -251,16 +215,8 @@ START_TEST(test_constant_errors) {
     }
     ck_fails(rg_full_like(rg_arange(2), -INFINITY), RG_RUNTIME_ERROR,
              "full_like: value cannot be converted to type int64_t without overflow");
-    ck_fails(rg_full_like(RG_NONE, 1), RG_TYPE_ERROR,
-             "full_like: expected a tensor but got RG_NONE");
-    ck_fails(rg_full(RG_DIMS(2), RG_NONE), RG_TYPE_ERROR,
-             "full: expected a tensor but got RG_NONE");
     ck_fails(rg_scalar_dtype(NAN, RG_INT64), RG_RUNTIME_ERROR,
              "scalar: value cannot be converted to type int64_t without overflow");
-    ck_fails(rg_from_dims(NULL, RG_FLOAT32, RG_DIMS(2)), RG_VALUE_ERROR,
-             "from: there is no data to copy: got NULL");
-    ck_fails(rg_from_int(NULL, RG_DIMS(2)), RG_VALUE_ERROR,
-             "from: there is no data to copy: got NULL");
     ck_fails(rg_from_float(NULL, RG_DIMS(-2)), RG_RUNTIME_ERROR,
              "from: Trying to create tensor with negative dimension -2");
     ck_ok(rg_from_float(NULL, RG_DIMS(0, 2)));
@@ -292,7 +248,6 @@ START_TEST(test_numbers) {
     ck_assert_int_eq(calls, 1);
     ck_fails(rg_scalar(UINT64_MAX), RG_RUNTIME_ERROR,
              "18446744073709551615: value cannot be converted to type int64_t without overflow");
-    ck_fails(rg_scalar(NULL), RG_TYPE_ERROR, "scalar: expected a tensor but got NULL");
 }
 END_TEST
 

@@ -179,7 +179,6 @@ START_TEST(test_locale) {
     ck_assert_str_eq(rg_repr(t), "tensor([1.5000, 2.2500])");
     ck_assert_str_eq(rg_repr_numpy(t), "[1.5  2.25]");
     ck_assert_str_eq(rg_str(rg_scalar(0.1)), "0.10000000149011612");
-    ck_fails(rg_allclose(t, t, -0.5, 0), RG_RUNTIME_ERROR, "but got -0.5");
     char text[8];
     snprintf(text, sizeof text, "%.1f", 0.5);
     /* The program keeps its own locale. */
@@ -223,13 +222,6 @@ START_TEST(test_none) {
 END_TEST
 
 START_TEST(test_bad_arguments) {
-    ck_fails(rg_repr(NULL), RG_TYPE_ERROR, "repr: expected a tensor but got NULL");
-    ck_fails(rg_repr_numpy(RG_NONE), RG_TYPE_ERROR,
-             "repr_numpy: expected a tensor but got RG_NONE");
-    ck_fails(rg_str(NULL), RG_TYPE_ERROR, "str: ");
-    ck_fails(rg_repr_shape(NULL), RG_TYPE_ERROR, "repr_shape: ");
-    ck_fails(rg_repr_numpy(NULL), RG_TYPE_ERROR, "repr_numpy: ");
-    ck_fails(rg_repr_tf(NULL), RG_TYPE_ERROR, "repr_tf: ");
     ck_assert_str_eq(rg_repr(rg_literal([ 1, 1000000 ])), "tensor([      1, 1000000])");
     /* The least infinity decides the column's width, wherever it is. */
     ck_assert_str_eq(rg_repr_numpy(rg_literal([ -inf, 1.0, inf ])), "[-inf   1.  inf]");

@@ -423,11 +423,6 @@ START_TEST(test_bad_states) {
     int64_t *word = (int64_t *)state->data, good[3];
     memcpy(good, word, sizeof good);
     uint64_t before = state_of(g);
-    ck_fails(rg_generator_set_state(g, rg_zeros(632)), RG_TYPE_ERROR,
-             "set_state: RNG state must be a torch.int64 tensor");
-    ck_fails(rg_generator_set_state(g, rg_zeros_dims(RG_DIMS(3), RG_INT64)), RG_RUNTIME_ERROR,
-             "set_state: Expected a generator state of 632 numbers but found the input RNG state "
-             "size to be 3");
     ck_fails(rg_generator_set_state(g, rg_zeros_dims(RG_DIMS(632), RG_INT64)), RG_RUNTIME_ERROR,
              "Invalid mt19937 state");
     static const int64_t bad[][2] = { { 1, 0 },
@@ -445,9 +440,6 @@ START_TEST(test_bad_states) {
     ck_assert(rg_generator_set_state(g, state));
     ck_fails(rg_generator_set_state(NULL, state), RG_TYPE_ERROR,
              "expected a generator but got NULL");
-    ck_fails(rg_generator_set_state(g, NULL), RG_TYPE_ERROR, "expected a tensor but got NULL");
-    ck_fails(rg_generator_state(NULL), RG_TYPE_ERROR, "expected a generator but got NULL");
-    ck_fails(rg_generator_seed(NULL, 1), RG_TYPE_ERROR, "expected a generator but got NULL");
 }
 END_TEST
 
@@ -470,16 +462,11 @@ START_TEST(test_errors) {
     ck_fails(rg_uniform_(d, -1e308, 1.7e308), RG_RUNTIME_ERROR,
              "std::numeric_limits<Double>::max()");
     ck_fails(rg_uniform_(i, 0, 1), RG_NOT_IMPLEMENTED, "not implemented for 'Long'");
-    ck_fails(rg_rand_dims(RG_DIMS(2), RG_BOOL, rg_default_generator()), RG_NOT_IMPLEMENTED,
-             "rand: not implemented for 'Bool'");
-    ck_fails(rg_rand_like(i), RG_NOT_IMPLEMENTED, "rand_like: not implemented for 'Long'");
     ck_fails(rg_normal_(x, 0, -1), RG_RUNTIME_ERROR,
              "normal_: normal expects std >= 0.0, but found std -1");
     ck_fails(rg_normal_(x, 0, NAN), RG_RUNTIME_ERROR,
              "normal expects std >= 0.0, but found std nan");
     ck_fails(rg_normal_(b, 0, 1), RG_NOT_IMPLEMENTED, "not implemented for 'Bool'");
-    ck_fails(rg_randn_dims(RG_DIMS(20), RG_INT64, rg_default_generator()), RG_NOT_IMPLEMENTED,
-             "randn: not implemented for 'Long'");
     ck_fails(rg_exponential_(x, 0), RG_RUNTIME_ERROR,
              "exponential_ expects lambda > 0.0, but found lambda=0");
     ck_fails(rg_exponential_(i, 1), RG_RUNTIME_ERROR,
@@ -495,11 +482,6 @@ START_TEST(test_errors) {
     ck_fails(rgi_draw_bernoulli(rg_full(RG_DIMS(2), NAN), g), RG_RUNTIME_ERROR,
              "Expected p_in >= 0 && p_in <= 1 to be true");
     ck_fails(rgi_draw_bernoulli(i, g), RG_NOT_IMPLEMENTED, "not implemented for 'Long'");
-    ck_fails(rg_randint(5, 5, 2), RG_RUNTIME_ERROR,
-             "randint: random_ expects 'from' to be less than 'to', but got from=5 >= to=5");
-    ck_fails(rg_randint_dims(5, 5, RG_DIMS(2), RG_FLOAT32, rg_default_generator()),
-             RG_RUNTIME_ERROR,
-             "random_ expects 'from' to be less than 'to', but got from=5 >= to=5");
     ck_fails(rg_randint_dims((1ll << 53) + 1, (1ll << 53) + 9, RG_DIMS(2), RG_FLOAT32,
                              rg_default_generator()),
              RG_RUNTIME_ERROR,
@@ -507,17 +489,10 @@ START_TEST(test_errors) {
              "from=9007200328482816 >= to=9007199254741001");
     ck_fails(rg_randint_dims(0, 3, RG_DIMS(2), RG_BOOL, rg_default_generator()), RG_RUNTIME_ERROR,
              "to - 1 is out of bounds for bool");
-    ck_fails(rg_randint_dims(-1, 2, RG_DIMS(2), RG_BOOL, rg_default_generator()), RG_RUNTIME_ERROR,
-             "from is out of bounds for bool");
-    ck_fails(rg_randperm(-1), RG_RUNTIME_ERROR,
-             "randperm: Trying to create tensor with negative dimension -1: [-1]");
-    ck_fails(rg_rand(2, -3), RG_RUNTIME_ERROR,
-             "rand: Trying to create tensor with negative dimension -3: [2, -3]");
     ck_fails(rg_rand(INT64_MAX), RG_RUNTIME_ERROR, "Storage size calculation overflowed");
     ck_fails(rg_randn(1ll << 40, 1ll << 40), RG_RUNTIME_ERROR, "overflow");
     ck_fails(rg_rand_dims((rg_dims){ .n = 99 }, RG_FLOAT32, rg_default_generator()),
              RG_RUNTIME_ERROR, "dimensions");
-    ck_fails(rg_rand_dims(RG_DIMS(2), (rg_dtype)9, rg_default_generator()), RG_TYPE_ERROR, "dtype");
     ck_fails(rg_trunc_normal_(x, 0, 0, -2, 2), RG_RUNTIME_ERROR, "trunc_normal_: division by zero");
     ck_fails(rg_trunc_normal_(x, 0, 1, 2, -2), RG_RUNTIME_ERROR,
              "uniform_ expects to return a [from, to) range");
@@ -536,25 +511,14 @@ END_TEST
 
 START_TEST(test_multinomial_errors) {
     RG_SCOPE();
-    rg_tensor *w = rg_literal([ 1.0, 2.0 ]), *negative = rg_literal([ 1.0, -2.0 ]);
+    rg_tensor *negative = rg_literal([ 1.0, -2.0 ]);
     rg_tensor *nan = rg_full(RG_DIMS(2), NAN), *infinite = rg_full(RG_DIMS(2), INFINITY),
               *zero = rg_zeros(2, 2);
-    ck_fails(rg_multinomial(rg_literal(1.0), 1, true), RG_RUNTIME_ERROR,
-             "multinomial: prob_dist must be 1 or 2 dim");
-    ck_fails(rg_multinomial(rg_ones(1, 1, 1), 1, true), RG_RUNTIME_ERROR,
-             "prob_dist must be 1 or 2 dim");
-    ck_fails(rg_multinomial(rg_literal([ 1, 2 ]), 1, true), RG_RUNTIME_ERROR,
-             "multinomial only supports floating-point dtypes for input, got: Long");
-    ck_fails(rg_multinomial(w, 0, true), RG_RUNTIME_ERROR, "cannot sample n_sample <= 0 samples");
-    ck_fails(rg_multinomial(w, 3, false), RG_RUNTIME_ERROR,
-             "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
     ck_fails(rg_multinomial(rg_ones((1 << 24) + 1), 1, true), RG_RUNTIME_ERROR,
              "number of categories cannot exceed 2^24");
     /* The error is about the first fault. In a row, negative weights come before the row's sum and
      * before infinite ones. */
     ck_fails(rg_multinomial(rg_literal([ -1.0, inf ]), 2, true), RG_RUNTIME_ERROR,
-             "invalid multinomial distribution (encountering probability entry < 0)");
-    ck_fails(rg_multinomial(rg_literal([ 1.0, -1.0 ]), 2, true), RG_RUNTIME_ERROR,
              "invalid multinomial distribution (encountering probability entry < 0)");
     ck_fails(rg_multinomial(rg_literal([ [ 0.0, 0.0 ], [ -1.0, 2.0 ] ]), 2, true), RG_RUNTIME_ERROR,
              "invalid multinomial distribution (sum of probabilities <= 0)");
@@ -630,10 +594,6 @@ START_TEST(test_writes) {
     ck_fails(rg_normal_(wide, 0, 1), RG_RUNTIME_ERROR, overlaps);
     ck_fails(rg_bernoulli_(wide, 0.5), RG_RUNTIME_ERROR, overlaps);
     ck_fails(rg_uniform_(NULL, 0, 1), RG_TYPE_ERROR, "uniform_: expected a tensor but got NULL");
-    ck_fails(rg_normal_with_(x, 0, 1, NULL), RG_TYPE_ERROR,
-             "normal_: expected a generator but got NULL");
-    ck_fails(rg_rand_dims(RG_DIMS(2), RG_FLOAT32, NULL), RG_TYPE_ERROR,
-             "rand: expected a generator but got NULL");
 
     bool (*before)(rg_tensor * t, const char *op) = rgi_write_guard;
     rgi_write_guard = refuse;
