@@ -35,7 +35,9 @@ typedef enum {
     FAILS_IN_FLOAT32,
     OTHER_IN_FLOAT32,
     WRITES_INPUT,
+    WRITES_INPUT_IN_PLACE,
     WRITES_GRADIENT,
+    WRITES_GRADIENT_IN_PLACE,
     WRITES_OUTPUT,
     WRITES_INPUT_BACK,
     OTHER_ALONE,
@@ -44,6 +46,7 @@ typedef enum {
     FAILS_OUTPUT_ALONE,
     NO_GRADIENT,
     WRONG_FACTOR,
+    WRONG_SHAPE,
     NEEDS_ROWS,
     REFUSES_STRIDES,
     REFUSES_ZERO_STRIDES,
@@ -61,6 +64,7 @@ typedef enum {
     LEAKS,
     LEAKS_WHERE_DENIED,
     ANOTHER_ERROR,
+    GOES_ON,
     N_MISTAKES
 } mistake;
 
@@ -173,6 +177,11 @@ static bool twin_forward(rg_function_context *ctx, rg_tensor *const in[], rg_ten
     }
     out[0] = rg_mul(rg_square(x[0]), x[1]);
     out[1] = rg_mul(x[0], rg_square(x[1]));
+    if (planted == GOES_ON && (!out[0] || !out[1])) {
+        rg_error_clear();
+        out[0] = rg_zeros_like(x[0]);
+        out[1] = rg_zeros_like(x[1]);
+    }
     if (!keeps_memory(out))
         return false;
     if (planted == LEAKS_WHERE_DENIED)
@@ -180,6 +189,8 @@ static bool twin_forward(rg_function_context *ctx, rg_tensor *const in[], rg_ten
     out[at] = mistaken(ctx, out[at], replayed);
     if (planted == WRITES_INPUT)
         scribble(in[at]);
+    if (planted == WRITES_INPUT_IN_PLACE)
+        rg_mul_(in[at], 2);
     if (planted == READS_WRITTEN)
         return rg_save_for_backward(ctx, at == 0 ? RG_NONE : in[0], at == 1 ? RG_NONE : in[1],
                                     out[0], out[1]);
@@ -207,6 +218,8 @@ static rg_tensor *mistaken_back(rg_function_context *ctx, rg_tensor *const g[], 
         return rg_mul(gx, 1.01);
     if (planted == NO_HISTORY)
         return rg_detach(gx);
+    if (planted == WRONG_SHAPE)
+        return rg_sum(gx);
     return planted == FEW_DIGITS_BACK ? with_few_digits(gx) : gx;
 }
 
@@ -238,6 +251,8 @@ static bool twin_backward(rg_function_context *ctx, rg_tensor *const g[], rg_ten
     gin[at] = mistaken_back(ctx, g, gin[at]);
     if (planted == WRITES_GRADIENT && g[at] != RG_NONE)
         scribble(g[at]);
+    if (planted == WRITES_GRADIENT_IN_PLACE && g[at] != RG_NONE)
+        rg_mul_(g[at], 1.5);
     if (planted == WRITES_OUTPUT)
         scribble(rg_saved_tensor(ctx, 2 + at));
     if (planted == WRITES_INPUT_BACK)
@@ -264,7 +279,9 @@ static const char *const sentence_of[N_MISTAKES] = {
     [FAILS_IN_FLOAT32] = "Twin: with float32 inputs: Twin: forward failed",
     [OTHER_IN_FLOAT32] = "Twin: output %d has other values in float32 than in float64",
     [WRITES_INPUT] = "Twin: forward writes to input %d",
+    [WRITES_INPUT_IN_PLACE] = "Twin: forward wrote to input %d in place",
     [WRITES_GRADIENT] = "Twin: backward writes to the gradient of output %d",
+    [WRITES_GRADIENT_IN_PLACE] = "Twin: backward writes to the gradient of output %d",
     [WRITES_OUTPUT] = "Twin: backward writes to output %d",
     [WRITES_INPUT_BACK] = "Twin: backward writes to input %d",
     [OTHER_ALONE] = "Twin: the gradient of input %d has other values where only input %d requires "
@@ -274,6 +291,8 @@ static const char *const sentence_of[N_MISTAKES] = {
     [FAILS_OUTPUT_ALONE] = "Twin: where a gradient reaches output %d alone: Twin: backward failed",
     [NO_GRADIENT] = "Twin: backward makes no gradient of input %d, on which the outputs depend",
     [WRONG_FACTOR] = "with respect to input %d: at output",
+    [WRONG_SHAPE] = "Function TwinBackward returned an invalid gradient at index %d - got [] but "
+                    "expected shape compatible with [2, 3]",
     [NEEDS_ROWS] = "Twin: output 0 has other values where input %d isn't contiguous",
     [REFUSES_STRIDES] = "Twin: where input %d isn't contiguous: Twin: forward failed",
     [REFUSES_ZERO_STRIDES] = "Twin: where input %d is expanded, and has a stride of 0: Twin: "
@@ -285,7 +304,7 @@ static const char *const sentence_of[N_MISTAKES] = {
     [REFUSES_ZERO_STRIDES_BACK] = "Twin: where the gradient of output %d is expanded, and has a "
                                   "stride of 0: Twin: backward failed",
     [READS_WRITTEN] = "has other values where input %d was written to before backward, which "
-                      "nobody noticed",
+                      "nobody noticed: keep what backward reads by rg_save_for_backward",
     [READS_RELEASED] = "Twin: backward reads a tensor that is gone: keep what it reads by "
                        "rg_save_for_backward: ones_like: tensor released by rg_drop",
     [NO_HISTORY] = "Twin: the gradient of input %d has no history",
@@ -299,6 +318,7 @@ static const char *const sentence_of[N_MISTAKES] = {
     [LEAKS_WHERE_DENIED] = "bytes where memory runs out",
     [ANOTHER_ERROR] = "Twin: where memory runs out it fails with another error: Twin: forward "
                       "failed, and said nothing",
+    [GOES_ON] = "Twin: it goes on where memory runs out",
 };
 
 /* A class has one row, which is made at its first use, so each mistake needs a class of its own. */
