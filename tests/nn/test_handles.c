@@ -17,7 +17,9 @@
 
 /* Tensors for the functions below, which must allocate nothing before they refuse a handle that was
  * released. */
-static rg_tensor *weight, *input;
+static rg_tensor *weight, *input, *ids, *state, *place;
+static rg_module *stranger, *child;
+static const rg_buffer_options transient = { .persistent = false };
 
 static void *make_GENERATOR(void) { return rg_generator_new(1); }
 static bool use_GENERATOR(void *g) { return rg_generator_state(g); }
@@ -95,6 +97,14 @@ static void *make_SEAL(void) { return rg_seal_begin(scratch("a.seal")); }
 static bool use_SEAL(void *s) { return rg_seal_hash(s); }
 static void release_SEAL(void *s) { rg_seal_end(s); }
 
+static rg_tensor *unchanged(rg_module *m, rg_list in, rg_tensor *y, void *context) {
+    (void)m;
+    (void)in;
+    (void)y;
+    (void)context;
+    return RG_NONE;
+}
+
 typedef struct {
     void *(*make)(void);
     bool (*use)(void *it);
@@ -114,10 +124,28 @@ enum { KINDS = sizeof examples / sizeof *examples };
 
 static void *handle[KINDS];
 
+/* The calls with which each kind of handle is used. */
+#define USE(kind, name, call) \
+    static bool use_##kind##_##name(void *it) { return call; }
+#include "handles.def"
+#undef USE
+#define USE(kind, name, call) { make_##kind, use_##kind##_##name, #call },
+static const struct {
+    void *(*make)(void); /* Makes a handle of the kind that the call expects. */
+    bool (*use)(void *it);
+    const char *call;
+} uses[] = {
+#include "handles.def"
+};
+enum { USES = sizeof uses / sizeof *uses };
+
 static void setup(void) {
     scratch_begin();
     weight = rg_requires_grad_(rg_ones(2), true);
     input = rg_ones(2);
+    ids = rg_arange(2);
+    state = rg_generator_state(rg_default_generator());
+    stranger = &rg_nn_relu()->base;
     for (int i = 0; i < KINDS; i++) {
         handle[i] = examples[i].make();
         ck_assert_msg(handle[i], "%s: %s", examples[i].name, rg_error());
@@ -138,11 +166,14 @@ static void refuses(bool failed, const char *it, rg_code code, const char *start
     rg_error_clear();
 }
 
-/* Asserts that two functions refuse the pointer `it`: the one that uses the handle, and the one
- * that releases it. */
+/* Asserts that all functions refuse the pointer `it`: those that use the handle, and the one that
+ * releases it. */
 static void refuses_pointer(const example *e, void *it, rg_code code, const char *start,
                             const char *end) {
     refuses(!e->use(it), e->name, code, start, end);
+    for (int i = 0; i < USES; i++)
+        if (uses[i].make == e->make)
+            refuses(!uses[i].use(it), uses[i].call, code, start, end);
     if (it && e->release != release_SCHEDULE) {
         e->release(it);
         refuses(true, e->name, code, start, end);
@@ -169,7 +200,7 @@ START_TEST(test_foreign) {
     }
     for (int i = 0; i < KINDS; i++)
         examples[i].release(handle[i]);
-    rg_module_free(NULL);
+    rg_module_free(stranger);
     scratch_end();
 }
 END_TEST
@@ -193,6 +224,7 @@ START_TEST(test_released) {
     }
     for (int i = 0; i < KINDS; i++)
         examples[i].release(handle[i]);
+    rg_module_free(stranger);
     scratch_end();
 }
 END_TEST

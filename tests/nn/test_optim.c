@@ -1452,36 +1452,6 @@ START_TEST(test_what_retains_its_gradient) {
 }
 END_TEST
 
-/* Using an optimizer that was freed fails, as long as its memory hasn't been reused. Without the
- * pool of memory.c the memory may be reused at once, so the test is skipped. */
-START_TEST(test_released_optimizers) {
-    if (rgi_pool_bypassed())
-        return;
-    params p = make_params(RG_FLOAT32);
-    rg_list list = { N_PARAMS, p.v };
-    rg_optim *o = rg_optim_adam(list);
-    rg_schedule *s = rg_optim_exponential_lr(o, .gamma = 0.5);
-    ck_ok(o && s);
-    rg_optim_free(o);
-    static const char said[] = "optimizer released by rg_optim_free";
-    ck_fails((rg_optim_free(o), rg_error_code() == RG_OK), RG_RELEASED, said);
-    ck_fails(rg_optim_step(o), RG_RELEASED, said);
-    ck_fails(rg_optim_zero_grad(o), RG_RELEASED, said);
-    ck_fails(rg_optim_add_group(o, list), RG_RELEASED, said);
-    ck_fails(rg_optim_group(o, 0), RG_RELEASED, said);
-    ck_fails(rg_optim_n_groups(o) != -1, RG_RELEASED, said);
-    ck_fails(rg_optim_parameters(o, 0).n != -1, RG_RELEASED, said);
-    ck_fails(rg_optim_state_dict(o).n != -1, RG_RELEASED, said);
-    ck_fails(rg_optim_load_state_dict(o, (rg_named_list){ 0, NULL }), RG_RELEASED, said);
-    ck_fails(rg_optim_exponential_lr(o, .gamma = 0.5), RG_RELEASED, said);
-    ck_fails(rg_schedule_step(s), RG_RELEASED, "schedule released with its optimizer");
-    ck_fails(rg_schedule_step_to(s, 1), RG_RELEASED, "schedule released with its optimizer");
-    ck_fails(rg_schedule_step_metric(s, 1), RG_RELEASED, "schedule released with its optimizer");
-    rg_optim_free(NULL);
-    ck_assert_int_eq(rg_error_code(), RG_OK);
-}
-END_TEST
-
 /* The first metric is the best one yet, however bad it is. With mode_max, it may be negative. */
 START_TEST(test_the_first_metric_is_the_best) {
     params p = make_params(RG_FLOAT32);
@@ -2150,6 +2120,6 @@ RG_TESTS(optim, test_adagrad_sums_begin, test_warns_of_old_gradients, test_warns
          test_lbfgs_at_its_tolerance, test_lbfgs_state, test_lbfgs_on_the_flat, test_lbfgs_pairs,
          test_lbfgs_fails, test_lbfgs_puts_back, test_lbfgs_without_pairs,
          test_lbfgs_steps_of_a_search, test_out_of_memory, test_what_retains_its_gradient,
-         test_steps_leave_nothing, test_released_optimizers, test_the_first_metric_is_the_best,
+         test_steps_leave_nothing, test_the_first_metric_is_the_best,
          test_radam_begins, test_nadam_products, test_products_apart, test_lbfgs_is_not_recorded,
          test_clipping_what_cannot_be_written)

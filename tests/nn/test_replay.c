@@ -1862,33 +1862,6 @@ START_TEST(test_refused_values) {
 }
 END_TEST
 
-/* Using a freed recording fails, as long as its memory hasn't been reused. Without the pool of
- * memory.c the memory may be reused at once, so the test is skipped. A second rg_optim_free fails,
- * even if a recording still steps the optimizer. */
-START_TEST(test_released_recordings) {
-    if (rgi_pool_bypassed())
-        return;
-    model m = make("self attention");
-    rg_replay *r = rg_record(step, &m);
-    ck_ok(r);
-    rg_optim_free(m.optim);
-    ck_fails((rg_optim_free(m.optim), rg_error_code() == RG_OK), RG_RELEASED,
-             "optimizer released by rg_optim_free");
-    ck_fails(rg_optim_step(m.optim), RG_RELEASED, "optimizer released by rg_optim_free");
-    rg_tensor *before = rg_clone(rg_detach(rg_parameters(m.module).v[0]));
-    ck_ok(rg_replay_run(r));
-    ck_assert(!rg_equal(before, rg_detach(rg_parameters(m.module).v[0])));
-    rg_replay_free(r);
-    static const char said[] = "recorded step released by rg_replay_free";
-    ck_fails((rg_replay_free(r), rg_error_code() == RG_OK), RG_RELEASED, said);
-    ck_fails(rg_replay_run(r), RG_RELEASED, said);
-    rg_replay_free(NULL);
-    ck_assert_int_eq(rg_error_code(), RG_OK);
-    m.optim = NULL;
-    drop(&m);
-}
-END_TEST
-
 /* Tensors of the program to which a recorded step writes: by copying, in place, and with zeros. */
 typedef struct {
     rg_tensor *x, *copied, *scaled, *zeroed;
@@ -2060,4 +2033,4 @@ RG_TESTS(replay, test_runs_count_writes_to_outputs, test_runs_count_writes_to_in
          test_given_gradients_are_held, test_given_before_grad_is_required,
          test_lent_memory_has_its_mode, test_results_share_memory, test_user_ops_read_beside,
          test_absent_gradients, test_three_roots, test_a_gradient_from_outside_stays,
-         test_graph_from_outside, test_indices, test_refused_values, test_released_recordings)
+         test_graph_from_outside, test_indices, test_refused_values)

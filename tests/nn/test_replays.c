@@ -310,21 +310,6 @@ START_TEST(test_refusals) {
 }
 END_TEST
 
-/* Using freed recordings fails, as long as their memory hasn't been reused. Without the pool of
- * memory.c the memory may be reused at once, so the test is skipped. */
-START_TEST(test_released) {
-    if (rgi_pool_bypassed())
-        return;
-    rg_replays *r = rg_replays_new(twice_in_place, NULL);
-    rg_tensor *in = rg_ones(2);
-    ck_ok(rg_replays_run(r, 1, &in));
-    rg_replays_free(r);
-    static const char said[] = "recorded steps released by rg_replays_free";
-    ck_fails((rg_replays_free(r), rg_error_code() == RG_OK), RG_RELEASED, said);
-    ck_fails(rg_replays_run(r, 1, &in), RG_RELEASED, said);
-}
-END_TEST
-
 /* ---- when memory is denied --------------------------------------------------------------- */
 
 static rg_tensor *doubled(rg_tensor *const in[], void *context) {
@@ -590,5 +575,5 @@ START_TEST(test_recorded_again) {
 END_TEST
 
 RG_TESTS(replays, test_same_bits, test_shapes, test_copies, test_results, test_refusals,
-         test_released, test_denied, test_gradients_that_come_and_go, test_tasks_take_turns,
+         test_denied, test_gradients_that_come_and_go, test_tasks_take_turns,
          test_leaves_of_the_step, test_batch_norm_that_averages, test_recorded_again)

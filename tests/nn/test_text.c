@@ -333,23 +333,6 @@ START_TEST(test_threads) {
 }
 END_TEST
 
-/* Using a freed vocabulary fails, as long as its memory hasn't been reused. Without the pool of
- * memory.c the memory may be reused at once, so the test is skipped. */
-START_TEST(test_released_vocabularies) {
-    if (rgi_pool_bypassed())
-        return;
-    rg_vocabulary *v = rg_vocabulary_new("a b c");
-    rg_vocabulary_free(v);
-    static const char said[] = "vocabulary released by rg_vocabulary_free";
-    ck_fails((rg_vocabulary_free(v), rg_error_code() == RG_OK), RG_RELEASED, said);
-    ck_fails(rg_vocabulary_index(v, "a") != -1, RG_RELEASED, said);
-    ck_fails(rg_encode(v, "a"), RG_RELEASED, said);
-    ck_fails(rg_decode(v, rg_literal([0])), RG_RELEASED, said);
-    rg_vocabulary_free(NULL);
-    ck_assert_int_eq(rg_error_code(), RG_OK);
-}
-END_TEST
-
 RG_TESTS(text, test_words, test_white_space_of_words, test_characters, test_unknown_words,
          test_batches, test_train_and_validation, test_nothing_in_nothing_out, test_out_of_memory,
-         test_denied, test_threads, test_released_vocabularies)
+         test_denied, test_threads)

@@ -249,26 +249,6 @@ START_TEST(test_bad_arguments) {
 }
 END_TEST
 
-/* Using a freed tokenizer fails, as long as its memory hasn't been reused. Without the pool of
- * memory.c the memory may be reused at once, so the test is skipped. */
-START_TEST(test_released) {
-    if (rgi_pool_bypassed())
-        return;
-    rg_tokenizer *t = rg_tokenizer_from_folder(golden_path(""));
-    rg_token_stream s = rg_token_stream_begin(t);
-    rg_tensor *ids = rg_full(RG_DIMS(2), 1);
-    rg_tokenizer_free(t);
-    static const char said[] = "tokenizer released by rg_tokenizer_free";
-    ck_fails((rg_tokenizer_free(t), rg_error_code() == RG_OK), RG_RELEASED, said);
-    ck_fails(rg_tokenizer_size(t) >= 0, RG_RELEASED, said);
-    ck_fails(rg_tokenizer_id(t, "a") >= 0, RG_RELEASED, said);
-    ck_fails(rg_tokenizer_token(t, 0), RG_RELEASED, said);
-    ck_fails(rg_tokenizer_encode(t, "a"), RG_RELEASED, said);
-    ck_fails(rg_tokenizer_decode(t, ids), RG_RELEASED, said);
-    ck_fails(rg_token_stream_add(&s, 1), RG_RELEASED, said);
-}
-END_TEST
-
 /* ---- files that are refused ---------------------------------------------------------- */
 
 /* Quotes are single here, for ease of reading. */
@@ -1184,6 +1164,6 @@ END_TEST
 
 RG_TESTS(tokenizer, test_golden, test_any_merges, test_two_files, test_zeros_and_lengths,
          test_stream_holds, test_ends, test_broken_characters, test_long_word, test_bad_arguments,
-         test_bad_files, test_released, test_options, test_neighbours, test_bytes_alone,
+         test_bad_files, test_options, test_neighbours, test_bytes_alone,
          test_no_utf8, test_long_merges, test_bad_two_files, test_denied, test_denied_in_words,
          test_denied_in_tables, test_file_of_number_0)

@@ -714,31 +714,9 @@ START_TEST(test_generators_need_memory) {
 }
 END_TEST
 
-/* Using a freed generator fails, as long as its memory hasn't been reused. Without the pool, the
- * memory may be reused at once. */
-START_TEST(test_released_generators) {
-    if (rgi_pool_bypassed())
-        return;
-    rg_generator *g = rg_generator_new(7);
-    rg_tensor *state = rg_generator_state(g), *t = rg_zeros(3);
-    rg_generator_free(g);
-    static const char said[] = "generator released by rg_generator_free";
-    ck_fails((rg_generator_free(g), rg_error_code() == RG_OK), RG_RELEASED, said);
-    ck_fails(rg_generator_seed(g, 1), RG_RELEASED, said);
-    ck_fails(rg_generator_state(g), RG_RELEASED, said);
-    ck_fails(rg_generator_set_state(g, state), RG_RELEASED, said);
-    ck_fails(rg_rand_dims(RG_DIMS(3), RG_FLOAT32, g), RG_RELEASED, said);
-    ck_fails(rg_normal_with_(t, 0, 1, g), RG_RELEASED, said);
-    ck_fails(rg_randperm_with(3, g), RG_RELEASED, said);
-    rg_generator_free(NULL);
-    rg_generator_free(rg_default_generator());
-    ck_ok(rg_rand(3));
-}
-END_TEST
-
 RG_TESTS(random, test_first_use_is_torchs_default_seed, test_torch_streams,
          test_generators_are_apart, test_state_restores, test_states_within_a_block,
          test_draws_at_the_edge, test_draws_among_equals, test_scaled, test_truncated,
          test_rounded_up, test_rounded_ranges, test_bad_states, test_errors,
          test_multinomial_errors, test_writes, test_large_permutation, test_out_of_memory,
-         test_threads_share_the_stream, test_released_generators, test_generators_need_memory)
+         test_threads_share_the_stream, test_generators_need_memory)

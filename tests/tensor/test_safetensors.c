@@ -425,23 +425,6 @@ START_TEST(test_no_tensors) {
 }
 END_TEST
 
-/* Using a closed file fails. If the pool is bypassed, its memory is no longer readable, so this
- * isn't tested. */
-START_TEST(test_closed) {
-    if (rgi_pool_bypassed())
-        return;
-    rg_safe_file *f = rg_safe_open(golden_path("types"));
-    rg_safe_close(f);
-    ck_fails(rg_safe_get_tensor(f, "a"), RG_RELEASED,
-             "safe_get_tensor: file released by rg_safe_close");
-    ck_fails(rg_safe_keys(f).n != -1, RG_RELEASED, "safe_keys: file released by rg_safe_close");
-    ck_fails(rg_safe_metadata(f).n != -1, RG_RELEASED, "safe_metadata: file released");
-    rg_safe_close(f);
-    ck_assert_int_eq(rg_error_code(), RG_RELEASED);
-    rg_error_clear();
-}
-END_TEST
-
 /* ---- bad files ---------------------------------------------------------------------- */
 
 /* A bad file: its header, the number of its bytes of data, and the expected sentence. */
@@ -726,6 +709,6 @@ END_TEST
 
 RG_TESTS(safetensors, test_types, test_keys_and_metadata, test_awkward, test_views,
          test_random_bits, test_what_cannot_be_written, test_header_too_long, test_lazy,
-         test_shards, test_save_shards, test_no_tensors, test_closed, test_bad_files,
+         test_shards, test_save_shards, test_no_tensors, test_bad_files,
          test_bad_lengths, test_cut_anywhere, test_any_byte, test_bad_elements, test_good_files,
          test_slowly, test_denied, test_inside)
