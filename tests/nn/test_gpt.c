@@ -364,10 +364,6 @@ START_TEST(test_bad_arguments) {
              "generate: max_new_tokens 9223372036854775807 is too large");
     ck_fails(rg_gpt_generate(m, tokens(), 3, .top_k = -1), RG_RUNTIME_ERROR,
              "generate: top_k -1 is negative");
-    ck_fails(rg_gpt_generate(NULL, tokens(), 3), RG_TYPE_ERROR,
-             "generate: expected a module but got NULL");
-    ck_fails(rg_gpt_forward(NULL, tokens(), RG_NONE).logits, RG_TYPE_ERROR,
-             "gpt: expected a module but got NULL");
     ck_fails(rg_gpt_generate(m, tokens(), 2, .top_p = 1.5), RG_VALUE_ERROR,
              "generate: top_p 1.5 is not from 0 to 1");
     ck_fails(rg_gpt_generate(m, tokens(), 2, .top_p = NAN), RG_VALUE_ERROR, "top_p nan");

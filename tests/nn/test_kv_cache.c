@@ -73,7 +73,6 @@ START_TEST(test_rewind) {
              "the token at position 11 attends to 7 tokens, of which the cache has 6");
     append(&c, 1);
     rg_kv_cache_free(&c);
-    ck_fails(rg_kv_cache_rewind(NULL, 0), RG_TYPE_ERROR, "kv_cache_rewind: expected a cache");
 }
 END_TEST
 
@@ -109,8 +108,6 @@ START_TEST(test_refused) {
     REFUSES(rg_zeros(2, 3, 1, 4), rg_zeros(2, 3, 2, 5), "kv_cache_append: keys of torch.Size");
     REFUSES(rg_double(rg_zeros(2, 3, 1, 4)), rg_zeros(2, 3, 1, 5),
             "the cache is of torch.float32, and not of torch.float64");
-    ck_fails(rg_kv_cache_append(NULL, k, v).keys, RG_TYPE_ERROR, "expected a cache");
-    ck_fails(rg_kv_cache_append(&c, NULL, v).keys, RG_TYPE_ERROR, "expected a tensor");
     ck_assert(memcmp(&c, &before, sizeof c) == 0);
     rg_kv_cache_free(&c);
     c.window = -1;

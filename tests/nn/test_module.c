@@ -217,8 +217,6 @@ START_TEST(test_keys_that_are_left_out) {
     ck_fails(rg_load_state_dict_keys(m, changed_state(m, nothing, 7, add), true).missing_keys.n
                  >= 0,
              RG_RUNTIME_ERROR, "Unexpected key(s)");
-    ck_fails(rg_load_state_dict_keys(NULL, rg_state_dict(m), true).unexpected_keys.n >= 0,
-             RG_TYPE_ERROR, "expected a module");
     bool done = false;
     const int64_t version = rg_version(m->fc->bias);
     for (int64_t fail = 1; !done; fail++) {
@@ -273,8 +271,6 @@ START_TEST(test_states_are_copied) {
     ck_fails(rg_load_state_dict(a, (rg_named_list){ 1, &none }, false), RG_RUNTIME_ERROR,
              "While copying the parameter named \"scale\", expected torch.Tensor or Tensor-like "
              "object from checkpoint but received RG_NONE");
-    ck_fails(rg_load_state_dict(a, (rg_named_list){ 3, NULL }, true), RG_TYPE_ERROR,
-             "load_state_dict: expected a list but got NULL");
     rg_module_free(a);
     rg_module_free(b);
     rg_module_free(c);
@@ -487,8 +483,6 @@ START_TEST(test_hooks) {
     ck_assert_str_eq(told, "");
     rg_error_clear();
     rg_module_free(counting);
-    ck_fails(rg_register_forward_hook(m, NULL, NULL) != -1, RG_TYPE_ERROR,
-             "expected a function but got NULL");
     rg_module_free(m);
 }
 END_TEST
@@ -679,8 +673,6 @@ START_TEST(test_what_cannot_be_registered) {
                  RG_TYPE_ERROR, "expected a place");
         ck_fails(rg_nn_sequential(NULL), RG_TYPE_ERROR,
                  "Sequential: expected a module but got NULL");
-        ck_fails(rg_nn_sequential_of(2, NULL), RG_TYPE_ERROR,
-                 "Sequential: expected a list but got NULL");
         ck_fails(rg_nn_module_list_of(-1, NULL), RG_TYPE_ERROR,
                  "ModuleList: expected a list but got one that failed: its n is -1");
         relu = &rg_nn_relu()->base;
@@ -953,7 +945,6 @@ START_TEST(test_twice_and_nothing) {
     rg_module_free(l);
     rg_module *relu = &rg_nn_relu()->base;
     ck_ok(rg_module_requires_grad_(relu, false));
-    ck_fails(rg_remove_forward_hook(NULL, 1), RG_TYPE_ERROR, "expected a module but got NULL");
     rg_module_free(relu);
 }
 END_TEST

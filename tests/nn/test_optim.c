@@ -580,8 +580,6 @@ START_TEST(test_state_names) {
     ck_assert(!rg_optim_load_state_dict(o, (rg_named_list){ -1, NULL }));
     ck_fails(rg_optim_load_state_dict(o, (rg_named_list){ 4, NULL }), RG_TYPE_ERROR,
              "load_state_dict: expected a list but got NULL");
-    ck_fails(rg_optim_load_state_dict(NULL, d), RG_TYPE_ERROR,
-             "load_state_dict: expected an optimizer but got NULL");
     ck_assert_int_eq(rg_optim_state_dict(NULL).n, -1);
     rg_optim_free(o);
 }
@@ -655,8 +653,6 @@ START_TEST(test_clipping) {
     rg_list failed = { -1, NULL }, empty = { 3, NULL };
     ck_fails(rg_clip_grad_norm_(RG_LIST(l.v[0], NULL), 1.0), RG_TYPE_ERROR,
              "clip_grad_norm_: expected a tensor but got NULL");
-    ck_fails(rg_clip_grad_value_(RG_LIST(NULL), 1.0), RG_TYPE_ERROR,
-             "clip_grad_value_: expected a tensor but got NULL");
     ck_fails(rg_clip_grad_norm_(failed, 1.0), RG_TYPE_ERROR,
              "clip_grad_norm_: expected a list but got one that failed: its n is -1");
     ck_fails(rg_clip_grad_norm_(empty, 1.0), RG_TYPE_ERROR,
@@ -712,8 +708,6 @@ START_TEST(test_newer_errors) {
              "LBFGS.step() missing 1 required positional argument: 'closure'");
     ck_fails(rg_optim_step_closure(lbfgs, NULL, NULL), RG_TYPE_ERROR,
              "step_closure: expected a function but got NULL");
-    ck_fails(rg_optim_step_closure(NULL, no_loss, NULL), RG_TYPE_ERROR,
-             "step_closure: expected an optimizer but got NULL");
     ck_fails(rg_optim_step_closure(lbfgs, no_loss, w), RG_RUNTIME_ERROR,
              "a Tensor with 2 elements cannot be converted to Scalar");
     ck_assert(!rg_optim_step_closure(lbfgs, no_loss, NULL));
@@ -1224,7 +1218,6 @@ START_TEST(test_errors) {
             "optimizer contains a parameter group with duplicate parameters");
     ck_fails(rg_optim_adam(l, .alpha = 0.9), RG_TYPE_ERROR,
              "got an unexpected keyword argument 'alpha'");
-    ck_fails(rg_optim_sgd(RG_LIST(w, RG_NONE)), RG_TYPE_ERROR, "expected a tensor but got RG_NONE");
     ck_fails(rg_optim_sgd(failed), RG_TYPE_ERROR,
              "SGD: expected a list but got one that failed: its n is -1");
     ck_fails(rg_optim_adam(((rg_list){ 2, NULL })), RG_TYPE_ERROR,
@@ -1250,12 +1243,8 @@ START_TEST(test_errors) {
     rg_optim_free(o);
     o = rg_optim_sgd(RG_LIST(rg_requires_grad_(rg_expand(rg_detach(w), 3, 2), true)));
     ck_ok(o);
-    ck_fails(rg_optim_step(NULL), RG_TYPE_ERROR, "step: expected an optimizer but got NULL");
     ck_assert(!rg_optim_zero_grad(NULL) && !rg_optim_add_group(NULL, l));
-    ck_fails(rg_optim_group(NULL, 0), RG_TYPE_ERROR, "group: expected an optimizer but got NULL");
     ck_fails(rg_optim_group(o, 5), RG_INDEX_ERROR, "group: there is no group 5 of 1");
-    ck_fails(rg_optim_n_groups(NULL) != -1, RG_TYPE_ERROR,
-             "n_groups: expected an optimizer but got NULL");
     rg_error_clear();
     rg_optim_free(o);
     rg_optim_free(NULL);

@@ -226,15 +226,10 @@ START_TEST(test_refusals) {
     rg_error_clear();
     FILE *f = stream(), *full = fopen("/dev/full", "w");
     rg_progress p = rg_progress_begin(f, 3), in_full = rg_progress_begin(full, 3);
-    ck_fails(rg_progress_show(NULL, 1, "x"), RG_TYPE_ERROR,
-             "progress_show: expected a progress line but got NULL");
     ck_fails(rg_progress_show(&p, -1, "x"), RG_VALUE_ERROR,
              "progress_show: expected a number of steps, but got -1");
     ck_fails(rg_progress_show(&p, 1, NULL), RG_TYPE_ERROR, "progress_show: expected a format");
-    ck_fails(rg_progress_due(NULL, 1), RG_TYPE_ERROR, "progress_due: expected a progress line");
     ck_fails(rg_progress_note(&p, NULL), RG_TYPE_ERROR, "progress_note: expected a format");
-    ck_fails(rg_progress_note(NULL, "x"), RG_TYPE_ERROR, "progress_note: expected a progress");
-    ck_fails(rg_progress_end(NULL), RG_TYPE_ERROR, "progress_end: expected a progress line");
     const wchar_t odd[] = { 0x20ac, 0 };
     ck_fails(rg_progress_show(&p, 1, "%ls", odd), RG_VALUE_ERROR,
              "progress_show: the format \"%ls\" can't be printed");

@@ -279,7 +279,6 @@ START_TEST(test_refusals) {
     ck_ok(rg_replay_run(other_recording));
     ck_assert(rg_equal(to, rg_full_like(to, 2)));
     rg_replay_free(other_recording);
-    ck_fails(rg_replay_run(NULL), RG_TYPE_ERROR, "expected a recorded step but got NULL");
     rg_replay_free(NULL);
     /* Outside a recording a value may be looked at. */
     ck_assert_double_eq(rg_item(rg_sum(x)), 2);

@@ -221,8 +221,6 @@ START_TEST(test_bad_arguments) {
     }
     rg_token_stream s = rg_token_stream_begin(t);
     ck_fails(rg_tokenizer_encode(t, "a", .length = -2), RG_VALUE_ERROR, "length -2 is negative");
-    ck_fails(rg_tokenizer_encode(t, NULL), RG_TYPE_ERROR, "expected a text");
-    ck_fails(rg_tokenizer_encode(NULL, "a"), RG_TYPE_ERROR, "expected a tokenizer");
     ck_fails(rg_tokenizer_decode(t, rg_full(RG_DIMS(2), 384)), RG_INDEX_ERROR,
              "tokenizer_decode: index 384 is none of 384 tokens");
     ck_fails(rg_tokenizer_decode(t, rg_full(RG_DIMS(2), -1)), RG_INDEX_ERROR, "index -1 is none");
@@ -233,16 +231,11 @@ START_TEST(test_bad_arguments) {
     ck_fails(rg_tokenizer_decode(t, rg_zeros(2)), RG_TYPE_ERROR, "dtype torch.int64");
     ck_fails(rg_tokenizer_decode(t, NULL), RG_TYPE_ERROR, "");
     ck_fails(rg_token_stream_add(&s, 384), RG_INDEX_ERROR, "token_stream_add: index 384");
-    ck_fails(rg_token_stream_add(NULL, 1), RG_TYPE_ERROR, "expected a stream");
     rg_token_stream nobody = rg_token_stream_begin(NULL);
     ck_fails(rg_token_stream_add(&nobody, 1), RG_TYPE_ERROR,
              "token_stream_add: expected a tokenizer but got NULL");
-    ck_fails(rg_token_stream_end(NULL), RG_TYPE_ERROR, "expected a stream");
     ck_fails(rg_tokenizer_token(t, -1), RG_INDEX_ERROR, "tokenizer_token: index -1");
     ck_fails(rg_tokenizer_id(t, "no such") >= 0, RG_INDEX_ERROR, "KeyError: 'no such' is none of");
-    ck_fails(rg_tokenizer_size(NULL) >= 0, RG_TYPE_ERROR, "expected a tokenizer");
-    ck_fails(rg_tokenizer_from_file(NULL), RG_TYPE_ERROR, "expected a path");
-    ck_fails(rg_tokenizer_from_folder(NULL), RG_TYPE_ERROR, "expected a path");
     ck_fails(rg_tokenizer_from_folder("/no/such"), RG_IO_ERROR,
              "[Errno 2] No such file or directory: '/no/such/tokenizer.json'");
     rg_tokenizer_free(t);

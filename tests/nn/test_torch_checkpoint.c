@@ -323,8 +323,6 @@ START_TEST(test_schedules_refused) {
                                                    : (rg_named){ "step_size", rg_scalar(0) };
     ck_fails(rg_schedule_load_state_dict(all[RG_STEP_LR], changed), RG_VALUE_ERROR,
              "StepLR: Expected positive integer step_size, but got 0");
-    ck_fails(rg_schedule_load_state_dict(NULL, dict), RG_TYPE_ERROR, "expected a schedule");
-    ck_fails(rg_schedule_state_dict(NULL).n >= 0, RG_TYPE_ERROR, "expected a schedule");
     ck_fails(rg_schedule_load_state_dict(all[0], (rg_named_list){ .n = -1 }), RG_TYPE_ERROR,
              "expected a list");
     /* An optimizer's errors name its kind. */
@@ -654,7 +652,6 @@ START_TEST(test_written) {
     run.numbers = (rg_number_list)RG_NUMBERS({ "\xFF", &step });
     ck_fails(rg_torch_save_checkpoint(scratch("g.pt"), run), RG_VALUE_ERROR, "no UTF-8");
     run.numbers.n = 0;
-    ck_fails(rg_torch_save_checkpoint(NULL, run), RG_TYPE_ERROR, "expected a path");
     ck_fails(rg_torch_save_checkpoint(scratch("no/f"), run), RG_IO_ERROR, "[Errno 2]");
     ck_assert_int_eq(scratch_files(), 1);
 

@@ -257,7 +257,6 @@ START_TEST(test_what_cannot_be_written) {
     }
     const rg_named one[] = { { "a", x } };
     rg_named_list all = { 1, one };
-    ck_fails(rg_save_file(all, NULL), RG_TYPE_ERROR, "save_file: expected a path but got NULL");
     all.n = -1;
     ck_fails(rg_save_file(all, path), RG_TYPE_ERROR,
              "save_file: expected a list but got one that failed: its n is -1");
@@ -331,13 +330,9 @@ START_TEST(test_lazy) {
     const rg_named bad_and_good[] = { { NULL, rg_ones(3) }, { "a", rg_ones(3) } };
     const rg_named_list nameless = { 2, bad_and_good };
     ck_fails(rg_save_file(nameless, scratch("g")), RG_TYPE_ERROR, "expected a name but got NULL");
-    ck_fails(rg_save_file(nameless, NULL), RG_TYPE_ERROR, "save_file: expected a path but got");
     rg_safe_close(f);
     rg_safe_close(NULL);
     ck_assert_int_eq(rg_error_code(), RG_OK);
-    ck_fails(rg_safe_keys(NULL).n != -1, RG_TYPE_ERROR, "safe_keys: expected a file but got NULL");
-    ck_fails(rg_safe_open(NULL), RG_TYPE_ERROR, "safe_open: expected a path but got NULL");
-    ck_fails(rg_load_file(NULL).n != -1, RG_TYPE_ERROR, "load_file: expected a path but got NULL");
     ck_fails(rg_load_file(scratch("g")).n != -1, RG_IO_ERROR,
              "load_file: [Errno 2] No such file or directory: '");
     scratch_end();
