@@ -116,9 +116,13 @@ static void *fail_and_stay(void *unused) {
     return unused;
 }
 
-/* The program ends while the thread that failed still runs. */
+/* The program ends while the thread that failed still runs. (For valgrind, its stack is a leak.) */
 static void ends_before_its_thread(void) {
     pthread_t thread;
+    if (rg_emulated()) {
+        wrong();
+        return;
+    }
     ck_assert(!pthread_create(&thread, NULL, fail_and_stay, NULL));
     while (!atomic_load(&failed))
         usleep(100);

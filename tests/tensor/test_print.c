@@ -62,6 +62,7 @@ START_TEST(test_options_are_clamped) {
                         .sci_mode = 0);
     const char *text = rg_repr(rg_full_dims(RG_DIMS(1), -1.5e308 / 7, RG_FLOAT64));
     ck_assert_uint_eq(strlen(text), strlen("tensor([-.],\n       dtype=torch.float64)") + 308);
+    print_reset();
 }
 END_TEST
 
@@ -86,6 +87,7 @@ END_TEST
 
 /* Options with which printing would fail are refused, and change nothing. */
 START_TEST(test_negative_options) {
+    print_reset();
     ck_ok(rg_set_printoptions(.precision = 3, .edgeitems = 2));
     ck_fails(rg_set_printoptions(.precision = -1, .linewidth = 20), RG_VALUE_ERROR,
              "set_printoptions: precision and edgeitems must be non-negative, but got -1 and 2");
@@ -93,6 +95,7 @@ START_TEST(test_negative_options) {
              "set_printoptions: precision and edgeitems must be non-negative, but got 3 and -4");
     const rg_printoptions o = rg_get_printoptions();
     ck_assert(o.precision == 3 && o.edgeitems == 2 && o.linewidth == 80 && o.sci_mode == -1);
+    print_reset();
 }
 END_TEST
 
