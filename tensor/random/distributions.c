@@ -118,8 +118,7 @@ static void random_run_half(char *const p[], const int64_t step[], int64_t n, co
     const random_loop *l = context;
     const int64_t rest = l->which == K_NORMAL_BLOCKS ? n % 16 : 0;
     for (int64_t from = 0; from < n - rest; from += RANDOM_CHUNK)
-        random_chunk(l, p[0] + from * step[0], step[0],
-                     (int)RG_MIN(n - rest - from, RANDOM_CHUNK));
+        random_chunk(l, p[0] + from * step[0], step[0], (int)RG_MIN(n - rest - from, RANDOM_CHUNK));
     if (rest)
         random_chunk(l, p[0] + (n - 16) * step[0], step[0], 16);
 }
@@ -264,6 +263,31 @@ static bool trunc_draw(const k_truncation *r, rg_tensor *candidates, rg_tensor *
            && rgi_fill_uniform(uniforms, (double[]){ 0, 1 }, g, op);
 }
 
+/* Does the same as k_random_truncate for elements of 16 bits. As in torch, each step is rounded to
+ * the dtype; std and -0.5 are not, since they are a divisor and a factor. */
+static bool trunc_accept_half(const k_truncation *r, rg_tensor *accepted,
+                              const rg_tensor *candidates, const rg_tensor *uniforms,
+                              rg_tensor *pending) {
+    const rg_dtype dtype = accepted->dtype;
+    const double mean = rgi_rounded(r->mean, dtype), peak = rgi_rounded(r->log_peak, dtype);
+    const double low = rgi_rounded(r->low, dtype), high = rgi_rounded(r->high, dtype);
+    bool *waits = (bool *)pending->data;
+    bool any = false;
+    for (int64_t i = 0; i < accepted->numel; i++) {
+        if (!waits[i])
+            continue;
+        const double v = rgi_load_f64(candidates->data + 2 * i, dtype);
+        const double u = rgi_load_f64(uniforms->data + 2 * i, dtype);
+        rgi_store_f64(accepted->data + 2 * i, dtype, v);
+        double z = rgi_rounded(rgi_rounded(v - mean, dtype) / (float)r->std, dtype);
+        z = rgi_rounded(-0.5 * rgi_rounded(z * z, dtype), dtype);
+        z = rgi_rounded(z - peak, dtype);
+        waits[i] = r->normal ? v < low || v > high : rgi_rounded(log(u), dtype) > z;
+        any |= waits[i];
+    }
+    return any;
+}
+
 /* Fills t with normal numbers of mean p[0] and standard deviation p[1] that lie between p[2] and
  * p[3]. The numbers are drawn into contiguous tensors, whose dims are t's dims, sorted into the
  * order that they have in t's memory. As in torch, normal numbers are drawn in blocks if there are
@@ -276,7 +300,7 @@ bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, cons
     RG_SCOPE();
     rg_tensor sorted;
     const bool in_order = random_order(t, &sorted);
-    const rg_dtype dtype = rgi_computed_in(t->dtype);
+    const rg_dtype dtype = t->dtype;
     rg_tensor *result = rgi_own(rgi_new_like(&sorted, dtype));
     rg_tensor *candidates = result ? rgi_own(rgi_new_like(&sorted, dtype)) : NULL;
     rg_tensor *uniforms = candidates ? rgi_own(rgi_new_like(&sorted, dtype)) : NULL;
@@ -295,7 +319,8 @@ bool rgi_fill_trunc_normal(rg_tensor *t, const double p[], rg_generator *g, cons
         candidates->flags = in_blocks ? RG_CONTIGUOUS : 0;
         if (!trunc_draw(&rule, candidates, uniforms, p, g, op))
             return false;
-        any = k_random_truncate(&rule, result, candidates, uniforms, pending);
+        __auto_type accept = rgi_is_half(dtype) ? trunc_accept_half : k_random_truncate;
+        any = accept(&rule, result, candidates, uniforms, pending);
     }
     rgi_copy_elements(&sorted, result);
     return true;

@@ -207,6 +207,10 @@ START_TEST(test_filled) {
             rg_normal_(t, 0.3, 1.7);
         else if (strcmp(what, "exponential") == 0)
             rg_exponential_(t, 1.5);
+        else if (strcmp(what, "trunc") == 0)
+            rg_trunc_normal_(t, 0.3, 1.7, -2.003, 2.003);
+        else if (strcmp(what, "narrow") == 0)
+            rg_trunc_normal_(t, 0.3, 1.7, -0.3001, 0.3001);
         else if (strcmp(what, "bernoulli") == 0)
             rg_bernoulli_(t, 0.3);
         else if (strcmp(what, "randint") == 0)

@@ -13,6 +13,10 @@ FILLS = {
     "normal": lambda n, dtype: torch.empty(n, dtype=dtype).normal_(0.3, 1.7),
     "exponential": lambda n, dtype: torch.empty(n, dtype=dtype).exponential_(1.5),
     "bernoulli": lambda n, dtype: torch.empty(n, dtype=dtype).bernoulli_(0.3),
+    "trunc": lambda n, dtype: torch.nn.init.trunc_normal_(
+        torch.empty(n, dtype=dtype), 0.3, 1.7, -2.003, 2.003),
+    "narrow": lambda n, dtype: torch.nn.init.trunc_normal_(
+        torch.empty(n, dtype=dtype), 0.3, 1.7, -0.3001, 0.3001),
     "randint": lambda n, dtype: torch.randint(0, 10, (n,), dtype=dtype),
     "dropout": lambda n, dtype: torch.dropout(torch.ones(n, dtype=dtype), 0.3, True),
 }
@@ -20,7 +24,7 @@ FILLS = {
 with golden.Golden("half") as g:
     for name, fill in FILLS.items():
         for dtype in torch.bfloat16, torch.float16:
-            for n in (7, 16, 40) if name == "normal" else (9,):
+            for n in (7, 16, 40) if name in ("normal", "trunc", "narrow") else (9,):
                 torch.manual_seed(5)
                 t = fill(n, dtype)
                 g.case(name, golden.name_of(dtype), n)
