@@ -3,6 +3,7 @@
  */
 #include "positions.h"
 #include "nn/registry.h"
+#include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/structs.h"
 #include "tensor/text/digits.h"
@@ -59,10 +60,16 @@ static const rg_module_class learned_class = POSITIONS_CLASS("LearnedPositions")
 static const rg_module_class sinusoidal_class = POSITIONS_CLASS("SinusoidalPositions");
 static const rg_module_class rotary_class = POSITIONS_CLASS("RotaryPositions");
 
+/* Returns the dtype in which angles are computed: the default dtype, or float32 if that has 16
+ * bits, in which neither positions nor angles are exact. */
+static rg_dtype positions_dtype(void) { return rgi_computed_in((rg_dtype)rg_default_dtype()); }
+
+static rg_tensor *positions_table(rg_tensor *t) { return rg_to(t, rg_default_dtype()); }
+
 /* Returns the angles position / 10000^(2i/dim) as a matrix with a row for each position and a
  * column for each i: (max_len, dim/2 rounded up). */
 static rg_tensor *sinusoidal_angles(int64_t max_len, int64_t dim) {
-    rg_dtype dtype = rg_default_dtype();
+    const rg_dtype dtype = positions_dtype();
     rg_tensor *even = rg_to(rg_arange_step(0, dim, 2), dtype);
     rg_tensor *inverse = rg_exp(rg_mul(even, -log(10000) / (double)dim));
     return rg_outer(rg_to(rg_arange(max_len), dtype), inverse);
@@ -86,15 +93,16 @@ static bool rotary_check(const char *op, int64_t dim, const rg_rotary_options *o
 
 /* Computes the frequencies in float64, and converts them at the end. */
 static rg_tensor *rotary_frequencies(int64_t dim, const rg_rotary_options *o) {
+    const rg_dtype dtype = positions_dtype();
     rg_tensor *even = rg_double(rg_arange_step(0, dim, 2));
     rg_tensor *f = rg_exp(rg_mul(even, -log(o->base) / (double)dim));
     if (!o->original_max_position_embeddings)
-        return rg_to(rg_div(f, o->factor), rg_default_dtype());
+        return rg_to(rg_div(f, o->factor), dtype);
     rg_tensor *turns = rg_mul(f, (double)o->original_max_position_embeddings / (2 * M_PI));
     const double low = o->low_freq_factor, high = o->high_freq_factor;
     rg_tensor *kept = rg_clamp(rg_div(rg_sub(turns, low), high - low), 0, 1);
     rg_tensor *scale = rg_add(kept, rg_div(rg_sub(1, kept), o->factor));
-    return rg_to(rg_mul(f, scale), rg_default_dtype());
+    return rg_to(rg_mul(f, scale), dtype);
 }
 
 rg_tensor *(rg_rotary_frequencies_with)(int64_t dim, rg_rotary_options o) {
@@ -116,7 +124,8 @@ rg_positions *(rg_nn_sinusoidal_positions)(int64_t max_len, int64_t dim) {
     RG_AS("SinusoidalPositions");
     RG_SCOPE();
     rg_tensor *angles = sinusoidal_angles(max_len, dim);
-    rg_tensor *both = rg_stack(RG_LIST(rg_sin(angles), rg_cos(angles)), -1);
+    rg_tensor *both =
+        rg_stack(RG_LIST(positions_table(rg_sin(angles)), positions_table(rg_cos(angles))), -1);
     rg_positions *self = RG_MODULE(rg_positions, &sinusoidal_class);
     RG_BUFFER(self, weight, rg_narrow(rg_flatten(both, 1, 2), 1, 0, dim), .persistent = false);
     return RG_READY(self);
@@ -128,10 +137,10 @@ rg_positions *(rg_nn_rotary_positions)(int64_t max_len, int64_t dim, double base
     const rg_rotary_options o = { .base = base, .factor = 1 };
     if (!rotary_check("RotaryPositions", dim, &o))
         return NULL;
-    rg_tensor *places = rg_to(rg_arange(max_len), rg_default_dtype());
+    rg_tensor *places = rg_to(rg_arange(max_len), positions_dtype());
     rg_tensor *angles = rg_outer(places, rotary_frequencies(dim, &o));
     rg_positions *self = RG_MODULE(rg_positions, &rotary_class);
-    RG_BUFFER(self, cos, rg_cos(angles), .persistent = false);
-    RG_BUFFER(self, sin, rg_sin(angles), .persistent = false);
+    RG_BUFFER(self, cos, positions_table(rg_cos(angles)), .persistent = false);
+    RG_BUFFER(self, sin, positions_table(rg_sin(angles)), .persistent = false);
     return RG_READY(self);
 }

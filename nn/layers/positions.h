@@ -46,7 +46,8 @@ typedef struct RG_OPTIONS rg_rotary_options {
     int64_t original_max_position_embeddings RG_DEFAULT(0);
 } rg_rotary_options;
 /* Returns the frequencies of rotary positions, base^(-2i/dim) for each i < dim / 2. A pair of
- * elements at a position has the angle position times frequency:
+ * elements at a position has the angle position times frequency. The dtype is the default dtype, or
+ * float32 if that has 16 bits, in which angles aren't exact:
  *
  *     rg_tensor *angles = rg_outer(positions, rg_rotary_frequencies(64, .base = 500000));
  *     q = rg_rotary_embedding(q, rg_cos(angles), rg_sin(angles), false);

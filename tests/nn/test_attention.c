@@ -648,7 +648,30 @@ START_TEST(test_shared_heads) {
 }
 END_TEST
 
+/* Under a default dtype of 16 bits, positions are computed in float32 and then rounded. */
+START_TEST(test_half_positions) {
+    rg_positions *rotary = rg_nn_rotary_positions(300, 8, 10000);
+    rg_positions *sinusoidal = rg_nn_sinusoidal_positions(300, 7);
+    const rg_dtype halves[] = { RG_BFLOAT16, RG_FLOAT16 };
+    for (int i = 0; i < 2; i++) {
+        rg_set_default_dtype(halves[i]);
+        rg_positions *r = rg_nn_rotary_positions(300, 8, 10000);
+        ck_ok(rg_equal(r->cos, rg_to(rotary->cos, halves[i])));
+        ck_ok(rg_equal(r->sin, rg_to(rotary->sin, halves[i])));
+        rg_positions *s = rg_nn_sinusoidal_positions(300, 7);
+        ck_ok(rg_equal(s->weight, rg_to(sinusoidal->weight, halves[i])));
+        ck_assert_int_eq(rg_dtype_of(rg_rotary_frequencies(8, .base = 10000)), RG_FLOAT32);
+        rg_module_free(r);
+        rg_module_free(s);
+    }
+    rg_module_free(rotary);
+    rg_module_free(sinusoidal);
+    rg_set_default_dtype(RG_FLOAT32);
+}
+END_TEST
+
 RG_TESTS(attention, test_self_attention, test_multihead_attention, test_unbatched,
          test_the_same_query_and_key, test_what_is_not_looked_at, test_hooks_that_fail,
          test_negative_dropout, test_cache, test_positions, test_frequencies, test_second_order,
-         test_bad_arguments, test_out_of_memory, test_nan_scores, test_shared_heads)
+         test_bad_arguments, test_out_of_memory, test_nan_scores, test_shared_heads,
+         test_half_positions)
