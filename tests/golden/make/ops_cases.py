@@ -3749,12 +3749,6 @@ NODES = [
         "torch rounds to 16 bits by an op of its own",
     ),
     (
-        r"scaled_dot_product_attention_with",
-        "ToCopyBackward0",
-        "MmBackward0",
-        "torch rounds to 16 bits by an op of its own",
-    ),
-    (
         r"rotary_embedding",
         "AddBackward0",
         "RotaryEmbeddingBackward",
