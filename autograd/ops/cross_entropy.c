@@ -113,7 +113,7 @@ static rg_tensor *cross_entropy_of_probabilities(rg_tensor *x, rg_tensor *t,
     if (o->reduction != RG_MEAN)
         return y;
     double rows = classes ? (double)(x->numel / classes) : 0;
-    return RG_APPLY(over, RG_NO_ATTR, y, rg_scalar(rows));
+    return RG_APPLY(over, RG_NO_ATTR, y, rg_wrap_float(rows));
 }
 
 /* Computes for each target the sum of the losses of all classes, or 0 if the target is ignored. p
