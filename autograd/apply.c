@@ -64,28 +64,25 @@ static rg_tensor *converted_copy(rg_tensor *t, rg_dtype dtype) {
     return copy;
 }
 
-/* Returns the dtype to which input i is converted if the common dtype is `dtype`. A number by which
- * elements of 16 bits are multiplied or divided isn't rounded, as in torch. */
-static rg_dtype dtype_of_input(const rg_op *op, int i, const rg_tensor *t, rg_dtype dtype) {
-    const bool exact = dtype & HALF_BIT && i && t->flags & RG_WEAK
-                       && (RG_IS(op, mul) || RG_IS(op, div) || RG_IS(op, over));
-    return exact ? RG_FLOAT32 : dtype;
-}
-
-/* Converts the inputs for which is_typed returns true to their common dtype: replaces their
- * pointers in in[]. The caller must release each converted[i] that isn't NULL afterwards, also on
- * failure. typed[] is scratch space for n tensors. */
+/* Converts the inputs for which is_typed returns true to their common dtype, or some beside 16 bits
+ * to float32: replaces their pointers in in[]. The caller must release each converted[i] that isn't
+ * NULL afterwards, also on failure. typed[] is scratch space for n tensors. */
 static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *converted[],
                            rg_tensor *typed[]) {
-    const rg_dtype dtype = common_dtype(op, n, in, typed);
+    const rg_dtype common = common_dtype(op, n, in, typed);
     for (int i = 0; i < n; i++) {
-        if (!is_typed(op, i, in[i]) || in[i]->dtype == dtype)
+        if (!is_typed(op, i, in[i]) || in[i]->dtype == common)
+            continue;
+        rg_dtype dtype = common;
+        if (RG_UNLIKELY(common & HALF_BIT))
+            dtype = rgi_dtype_beside_half(op, i, in, common);
+        if (RG_UNLIKELY(common & HALF_BIT) && in[i]->dtype == dtype)
             continue;
         if (in[i]->history && !rgi_grad_off) {
             RG_AS(op->name);
             in[i] = rg_to(in[i], dtype);
         } else {
-            converted[i] = converted_copy(in[i], dtype_of_input(op, i, in[i], dtype));
+            converted[i] = converted_copy(in[i], dtype);
             in[i] = converted[i];
         }
         if (!in[i])
@@ -151,9 +148,9 @@ static inline rg_tensor *new_output(const rg_tensor *like) {
 
 /* Makes the output of an op that has one output. The output's dtype and shape come from the op's
  * shape function. If `over` isn't NULL and has this dtype and shape, it becomes the output. */
-static inline bool make_output(rg_call *c, rg_tensor *over) {
+static inline bool make_output(rg_call *c, rg_tensor *over, bool half) {
     rg_tensor like;
-    like.dtype = c->in[0]->dtype;
+    like.dtype = RG_UNLIKELY(half) ? rgi_dtype_made_in_float(c) : c->in[0]->dtype;
     like.ndim = 0;
     like.state = RG_ALIVE;
     like.flags = RG_CONTIGUOUS | RG_PLAIN;
@@ -213,7 +210,7 @@ static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor 
         return compute_alike(c, over);
     if (op->view)
         return view_input(c, half);
-    bool made = RG_LIKELY(c->n_out == 1) ? make_output(c, over) : make_outputs(c);
+    bool made = RG_LIKELY(c->n_out == 1) ? make_output(c, over, half) : make_outputs(c);
     if (!made)
         return false;
     if (op->forward || half)

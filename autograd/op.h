@@ -360,6 +360,9 @@ extern __thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
 /* Computes the outputs of a call that has inputs of 16 bits: the op computes with float32 copies of
  * these inputs, and the results are rounded (ops/half.c). */
 bool rgi_run_in_float(rg_call *c);
+/* Return, in such a call, the dtype to which input i is converted, and that of the output. */
+rg_dtype rgi_dtype_beside_half(const rg_op *op, int i, rg_tensor *const in[], rg_dtype dtype);
+rg_dtype rgi_dtype_made_in_float(const rg_call *c);
 static inline bool rgi_check_optional(rg_tensor *t, const char *op) {
     return rgi_is_none(t) || rgi_check(t, op);
 }

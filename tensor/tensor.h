@@ -50,7 +50,7 @@ typedef struct rg_tensor rg_tensor;
 typedef struct rg_generator rg_generator;
 
 /* The elements of RG_BFLOAT16 and RG_FLOAT16 have 16 bits. Ops compute with them in float32, and
- * round each result once.
+ * round each result once; a function that is composed of ops rounds the result of each.
  *
  * The enum is packed into a signed byte. So its type differs from every type of number but int8_t,
  * and RG_DIMS can report a dtype that is given as a size. */

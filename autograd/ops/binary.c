@@ -112,9 +112,9 @@ struct add_alpha_attr {
     rg_dtype dtype;
 };
 
-static bool add_alpha_forward(rg_call *c) {
+static bool add_alpha_shape(rg_call *c) {
     const struct add_alpha_attr *a = RG_ATTR(c, add_alpha);
-    rg_dtype result = c->in[0]->dtype;
+    const rg_dtype result = c->in[0]->dtype;
     RG_FAIL_IF(rgi_is_bool(a->dtype) && !rgi_is_bool(result), "add",
                "Boolean alpha only supported for Boolean results.");
     RG_FAIL_IF(rgi_is_float(a->dtype) && !rgi_is_float(result), "add",
@@ -122,8 +122,13 @@ static bool add_alpha_forward(rg_call *c) {
     if (rgi_is_float(a->dtype) ? !rgi_number_fits("add", a->alpha, result)
                                : !rgi_whole_fits("add", a->integer, result))
         return false;
+    return rgi_shape_broadcast(c);
+}
+
+static bool add_alpha_forward(rg_call *c) {
+    const struct add_alpha_attr *a = RG_ATTR(c, add_alpha);
     double k[3] = { a->alpha };
-    if (rgi_is_integer(result))
+    if (rgi_is_integer(c->in[0]->dtype))
         memcpy(k, &a->integer, sizeof a->integer);
     return k_run_with(&k_add_alpha, c->out[0], c->in, k);
 }
@@ -133,7 +138,7 @@ static rg_tensor *add_alpha_rule_b(const rg_step *s, rg_tensor *g) {
 }
 
 RG_OP(add_alpha, .doc = "a + alpha b", .n_in = 2, RG_NAMED(add_alpha), .typing = RG_PROMOTED,
-      RG_ELEMENTWISE, .shape = rgi_shape_broadcast, .forward = add_alpha_forward,
+      RG_ELEMENTWISE, RG_MADE(add_alpha),
       .grad = { RG_RULE(0, rgi_rule_same), RG_RULE(0, add_alpha_rule_b) },
       SAMPLES_2("", "",
                 RG_A(add_alpha, "AddBackward0", .alpha = 2.5, .integer = 2, .dtype = RG_FLOAT64)));
@@ -334,9 +339,12 @@ static bool pow_shape(rg_call *c) {
         return false;
     if (o->are != TENSOR_NUMBER && !rgi_want_no_bool("pow", c->in[0]))
         return false;
-    RG_FAIL_IF(rgi_is_integer(c->in[0]->dtype) && o->are == TENSOR_NUMBER && o->number < 0, "pow",
+    const rg_dtype dtype = c->in[0]->dtype;
+    if ((rgi_is_float(dtype) && !rgi_is_half(dtype)) || o->are != TENSOR_NUMBER)
+        return true;
+    RG_FAIL_IF(rgi_is_integer(dtype) && o->number < 0, "pow",
                "Integers to negative integer powers are not allowed.");
-    return true;
+    return !rgi_is_half(dtype) || rgi_number_fits("pow", o->number, dtype);
 }
 
 /* Returns the kernel that is made for this exponent, such as k_square for 2, or k_pow if there is

@@ -26,7 +26,8 @@ bool rgi_shape_broadcast_numbers(rg_call *c) {
 bool rgi_element_fits(const char *op, const rg_tensor *t, rg_dtype d) {
     if (rgi_is_float(t->dtype))
         return rgi_number_fits(op, rgi_load_f64(t->data, t->dtype), d);
-    return !rgi_is_integer(d) || rgi_whole_fits(op, rgi_load_i64(t->data, t->dtype), d);
+    return (rgi_is_float(d) && !rgi_is_half(d))
+           || rgi_whole_fits(op, rgi_load_i64(t->data, t->dtype), d);
 }
 
 rg_tensor *rgi_flat_in(const rg_step *s, rg_tensor *x, rg_tensor *gx) {

@@ -9,6 +9,28 @@ _Static_assert(RG_BFLOAT16 &RG_FLOAT16
                    && !((RG_BOOL | RG_INT64 | RG_FLOAT32 | RG_FLOAT64) & RG_BFLOAT16 & RG_FLOAT16),
                "one bit tells the dtypes of 16 bits from others");
 
+/* Returns whether the op multiplies or divides, and rounds nothing but the result. */
+static bool multiplies(const rg_op *op) {
+    return RG_IS(op, mul) || RG_IS(op, div) || RG_IS(op, over);
+}
+
+static bool rounds_quotient(const rg_op *op) {
+    return RG_IS(op, div_floor) || RG_IS(op, div_trunc) || RG_IS(op, floor_divide);
+}
+
+/* As in torch, a factor or a divisor that is one number, or a tensor with one element, keeps its
+ * value in float32: 65536 is no float16, and a loss is scaled by it. Other operands are rounded to
+ * `dtype` first, the dtype of the elements, which one of the two inputs has. For a tensor in the
+ * first place, see runs_first_rounded. */
+rg_dtype rgi_dtype_beside_half(const rg_op *op, int i, rg_tensor *const in[], rg_dtype dtype) {
+    const bool kept = multiplies(op) || (i && rounds_quotient(op));
+    return kept && in[i]->numel == 1 && in[!i]->dtype == dtype ? RG_FLOAT32 : dtype;
+}
+
+rg_dtype rgi_dtype_made_in_float(const rg_call *c) {
+    return c->in[multiplies(c->op) && !rgi_is_half(c->in[0]->dtype)]->dtype;
+}
+
 /* Replaces t, unless it has no elements of 16 bits, by a copy in float32 with the same order of
  * dims in memory, which the caller releases. Returns false if memory ran out. */
 static bool widen_input(rg_tensor **t) {
@@ -73,7 +95,20 @@ static bool run_wide_forward(const rg_call *c, rg_call *wide) {
     return ok;
 }
 
+/* Runs the kernel of mul or div with a first input of float32 beside elements of 16 bits. As in
+ * torch, a tensor there is rounded to the elements' dtype, though gradients read its own value, and
+ * a number is not: torch's operators `number * x` and `number / x` keep it. */
+static bool runs_first_rounded(const rg_call *c) {
+    float number = *(const float *)c->in[0]->data;
+    if (!(c->given[0]->flags & RG_WEAK))
+        number = (float)rgi_rounded((double)number, c->out[0]->dtype);
+    rg_tensor first = RG_NUMBER(RG_FLOAT32, &number);
+    return k_run_in_float(c->op->kernel, c->out[0], (rg_tensor *[]){ &first, c->in[1] }, NULL);
+}
+
 bool rgi_run_in_float(rg_call *c) {
+    if (multiplies(c->op) && !rgi_is_half(c->in[0]->dtype))
+        return runs_first_rounded(c);
     if (!c->op->forward && !c->op->view)
         return k_run_in_float(c->op->kernel, c->out[0], c->in, NULL);
     rg_tensor *in[RG_INPUTS];

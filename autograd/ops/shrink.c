@@ -57,10 +57,13 @@ rg_tensor *rg_tanhshrink(rg_tensor *x) { return RG_COMPOSITE("tanhshrink", rg_su
 
 static bool threshold_shape(rg_call *c) {
     const rg_dtype dtype = c->in[0]->dtype;
-    for (int i = 0; i < 2 && rgi_is_integer(dtype); i++) {
+    const bool wide = rgi_is_float(dtype) && !rgi_is_half(dtype);
+    for (int i = 0; i < 2 && !wide; i++) {
         const double number = NUMBERS_OF(c)[i];
-        const bool fits = fabs(number) <= rgi_limit(dtype);
-        if (!fits && !rgi_number_fits("threshold", number, dtype))
+        /* The bound of elements of 16 bits is compared in float32. */
+        const rg_dtype held = i ? dtype : rgi_computed_in(dtype);
+        const bool fits = fabs(number) <= rgi_limit(held);
+        if (!fits && !rgi_number_fits("threshold", number, held))
             return false;
     }
     return rgi_shape_of_numbers(c);

@@ -275,10 +275,12 @@ static rg_tensor *lerp_with(rg_tensor *a, rg_tensor *b, rg_tensor *weight, bool 
     if (!lerp_check(a, b, weight))
         return NULL;
     bool number = elementwise_is_number(weight);
-    if (number && !rgi_element_fits("lerp", weight, a->dtype))
+    if (number && !rgi_element_fits("lerp", weight, rgi_computed_in(a->dtype)))
         return NULL;
     const struct lerp_attr attr = { number ? "LerpBackward0" : "LerpBackward1" };
-    rg_tensor *w = weight->ndim ? weight : rg_to(weight, a->dtype);
+    /* A number isn't rounded to 16 bits. */
+    const rg_dtype dtype = number ? rgi_computed_in(a->dtype) : (rg_dtype)a->dtype;
+    rg_tensor *w = weight->ndim ? weight : rg_to(weight, dtype);
     return inplace ? RG_APPLY_(lerp, &attr, a, b, w) : RG_APPLY(lerp, &attr, a, b, w);
 }
 
@@ -301,7 +303,7 @@ struct addc_attr {
 
 static bool addcmul_shape(rg_call *c) {
     return rgi_shape_broadcast_numbers(c)
-           && rgi_number_fits(NULL, RG_ATTR(c, addc)->k[0], (rg_dtype)c->in[0]->dtype);
+           && rgi_number_fits(NULL, RG_ATTR(c, addc)->k[0], rgi_computed_in(c->in[0]->dtype));
 }
 
 static bool addcmul_forward(rg_call *c) {
@@ -337,7 +339,7 @@ rg_tensor *(rg_addcmul_)(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value)
 
 static bool addcdiv_shape(rg_call *c) {
     return rgi_shape_broadcast(c)
-           && rgi_number_fits(NULL, RG_ATTR(c, addc)->k[0], (rg_dtype)c->in[0]->dtype);
+           && rgi_number_fits(NULL, RG_ATTR(c, addc)->k[0], rgi_computed_in(c->in[0]->dtype));
 }
 
 static bool addcdiv_forward(rg_call *c) {
