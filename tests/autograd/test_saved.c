@@ -737,8 +737,8 @@ END_TEST
 
 /* An op that saves nothing packs nothing, and takes no memory for it. */
 START_TEST(test_nothing_to_pack) {
-    RG_SCOPE();
     counts c = { .how = KEEP };
+    RG_SCOPE();
     rg_tensor *w = leaf(2, 3);
     RG_SAVED_HOOKS(((rg_saved_hooks){ pack, unpack, drop, &c }));
     const int64_t before = rg_memory_stats().other;

@@ -26,7 +26,7 @@ static struct {
     rg_module_list *modules;
     rg_module_dict *dict;
     rg_parameter_list *parameters;
-    rg_linear_module *linear, *tied;
+    rg_linear_module *linear, *tied, *sealed;
     rg_averaged_model *averaged;
     rg_data_loader *loader, *drawing_loader;
     rg_generator *generator;
@@ -70,6 +70,14 @@ static void make_modules(void) {
     o.averaged = rg_optim_averaged_model(o.linear);
 }
 
+/* Seals or compares a step of the module that stays as it is, and ends the seal. The state of the
+ * random generator is sealed, too. */
+static bool seal_step(rg_seal *s) {
+    rg_manual_seed(7);
+    const bool sealed = s && rg_seal_step(s, 1, (rg_training){ .model = o.sealed });
+    return s && rg_seal_end(s) && sealed;
+}
+
 static void make_objects(void) {
     rg_manual_seed(1);
     scratch_begin();
@@ -106,16 +114,17 @@ static void make_objects(void) {
     o.file = rg_safe_open(scratch("saved"));
     o.report = rg_report_begin(scratch("a.html"));
     o.seal = rg_seal_begin(scratch("a.seal"), .every = 1);
+    o.sealed = rg_nn_linear(2, 2);
+    ck_assert(seal_step(rg_seal_begin(scratch("b.seal"), .every = 1)));
     o.nothing = fopen("/dev/null", "w");
     o.progress = rg_progress_begin(o.nothing, 2);
     ck_assert_msg(o.tokens && o.file && o.plateau && o.loader, "%s", rg_error());
 }
 
 static void free_objects(void) {
-    void *modules[] = { o.gpt,           o.attention,     o.heads,   o.positions,
-                        o.transformer,   o.encoder_layer, o.decoder_layer,
-                        o.list,          o.modules,       o.dict,    o.parameters,
-                        o.averaged,      o.linear,        o.tied };
+    void *modules[] = { o.gpt,           o.attention,     o.heads,  o.positions, o.transformer,
+                        o.encoder_layer, o.decoder_layer, o.list,   o.modules,   o.dict,
+                        o.parameters,    o.averaged,      o.linear, o.tied,      o.sealed };
     rg_data_loader_free(o.loader);
     rg_data_loader_free(o.drawing_loader);
     rg_generator_free(o.generator);
