@@ -263,10 +263,11 @@ sets: deps
 	    $(if $(QUICK),run-tests,$(filter-out test-parallel,$(CHECKS)))
 
 # QUICK=1 runs the test programs alone, and asks them for the short forms that they have for
-# emulators: test_sets, in `make test`, has compared the sets at every size. It leaves out these
-# tests, which take long: in most no loop of numbers is asked, and test_every_set compares what the
-# trainings of the last two compute.
-SAME_IN_SETS = denied safetensors zip torch_file loop_text bits trajectory
+# emulators: test_sets and test_every_set, in `make test`, have compared the sets at every size. It
+# leaves out these tests, which take most of the time: the first call no loop of numbers, and the
+# others compare, within one set, calls with threads, plans and compiled steps.
+SAME_IN_SETS = denied safetensors zip torch_file loop_text bits trajectory parallel plan compile \
+               compiled
 
 # On other targets a warning is an error, for nobody reads what their compilers say.
 ELSEWHERE = --no-print-directory BARE=1 CXX= BUILD=$(BUILD)/$@$(FOLDER_ELSEWHERE) \
