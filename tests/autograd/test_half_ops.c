@@ -259,7 +259,9 @@ static uint64_t look_of(const op_case *c) {
     for (int i = 0; i < c->n_args; i++) {
         const op_argument *a = &c->arg[i];
         look = add_tensor(add_to_look(look, a->kind), a->t);
-        look = add_to_look(add_to_look(look, a->i), (int64_t)(a->x * 1024));
+        int64_t bits;
+        memcpy(&bits, &a->x, sizeof bits);
+        look = add_to_look(add_to_look(look, a->i), bits);
         look = add_to_look(look, a->dims.n);
         for (const char *s = a->kind == 's' ? a->s : ""; *s; s++)
             look = add_to_look(look, *s);

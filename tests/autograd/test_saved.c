@@ -705,9 +705,9 @@ START_TEST(test_checkpoints_take_less_memory) {
 END_TEST
 
 static bool run_both(rg_tensor *x, block *b) {
+    counts c = { .how = KEEP };
     RG_SCOPE();
     rg_tensor *in[] = { x };
-    counts c = { .how = KEEP };
     rg_tensor *y = rg_checkpoint(run_two_blocks, b, 1, in);
     rg_tensor *g = y ? rg_grad(rg_sum(y), x) : NULL;
     if (!g)
