@@ -115,14 +115,14 @@ struct add_alpha_attr {
 static bool add_alpha_shape(rg_call *c) {
     const struct add_alpha_attr *a = RG_ATTR(c, add_alpha);
     const rg_dtype result = c->in[0]->dtype;
+    if (!rgi_shape_broadcast(c))
+        return false;
     RG_FAIL_IF(rgi_is_bool(a->dtype) && !rgi_is_bool(result), "add",
                "Boolean alpha only supported for Boolean results.");
     RG_FAIL_IF(rgi_is_float(a->dtype) && !rgi_is_float(result), "add",
                "For integral input tensors, argument alpha must not be a floating point number.");
-    if (rgi_is_float(a->dtype) ? !rgi_number_fits("add", a->alpha, result)
-                               : !rgi_whole_fits("add", a->integer, result))
-        return false;
-    return rgi_shape_broadcast(c);
+    return rgi_is_float(a->dtype) ? rgi_number_fits("add", a->alpha, result)
+                                  : rgi_whole_fits("add", a->integer, result);
 }
 
 static bool add_alpha_forward(rg_call *c) {
