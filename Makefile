@@ -402,7 +402,7 @@ $(call compiled,$(filter-out $(FASTER) $(OFTEN),$(SELDOM))): override CFLAGS += 
 
 # stb_ds, of which this file is made, shifts bytes into the sign bit, and indexes past an array of
 # eight that stands for a longer one. Neither does harm, and UBSan would stop at both.
-$(BUILD)/tensor/map.o: override CFLAGS += -fno-sanitize=shift,bounds
+$(BUILD)/tensor/map.o $(BUILD)/steps/tensor/map.o: override CFLAGS += -fno-sanitize=shift,bounds
 
 # The text of the loops, which a program that writes steps as C links: as items, and as the bytes
 # of a file that gzip makes of them.

@@ -182,7 +182,7 @@ static void refuses_pointer(const example *e, void *it, rg_code code, const char
 
 START_TEST(test_foreign) {
     setup();
-    const char other[64] = "neither a tensor nor a handle";
+    const char other[64] __attribute__((aligned(64))) = "neither a tensor nor a handle";
     for (int i = 0; i < KINDS; i++) {
         const example *e = &examples[i];
         const bool module = e->make == make_MODULE;
