@@ -245,7 +245,7 @@ LONG_CHECKED = compile compiled ops half_ops half_training engine golden sets ev
                transformer transformers trajectory optim checkpoint conv gradcheck gpt_folder \
                replays denied recurrent copy rule_checks bfloat16 npy profile points walk \
                steps parse print replay functional random reduce sizes loop_text \
-               load_limit exactness deep plan replay_changes
+               load_limit exactness deep plan replay_changes default_dtype
 LEAKS        = valgrind -q --leak-check=full --error-exitcode=9 \
                --show-leak-kinds=definite,indirect,possible
 # A fork's child would count the parent's threads as leaks. Tests of threads set their number.
@@ -327,7 +327,7 @@ SLOW_ON_WINDOWS = parallel sizes denied ops gradcheck bits sets transformers gol
 # An emulator is twenty times as slow, and these would take many minutes, or one or two.
 LONG_EMULATED = compile compiled parallel bits
 SLOW_EMULATED = trajectory golden gpt conv gradcheck transformers torch_file denied ops matmul \
-                attention bfloat16 rule_checks sizes
+                attention bfloat16 rule_checks sizes half_ops default_dtype
 
 # The small part of Check is seen to tell a test that fails.
 $(BUILD)/tests/bare/wrong: $(call compiled,tests/bare/wrong.c $(BARE_CHECK))
