@@ -39,22 +39,31 @@ static void end_clean(void) {
     ck_assert_msg(more == 0 || rg_memory_may_stay, "%lld bytes are left behind", (long long)more);
 }
 
-int rg_run_tests(const char *name, int guarded, size_t n, const TTest *const cases[]) {
-    /* Lines are written at once, since a child may die before it would flush them. */
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    rgi_memory_guarded = guarded;
-    setenv("REGARD_ERRORS", "quiet", 0); /* Most failures in tests are expected. */
-    Suite *suite = suite_create(name);
+TCase *rg_tcase(const char *name) {
+    setenv("REGARD_ERRORS", "quiet", 0);
     TCase *tcase = tcase_create(name);
     /* The limit catches a hang and measures nothing, since valgrind is slow. */
     tcase_set_timeout(tcase, 1800);
-    tcase_add_checked_fixture(tcase, begin_anew, end_clean);
-    for (size_t i = 0; i < n; i++)
-        tcase_add_test(tcase, cases[i]);
+    return tcase;
+}
+
+int rg_run(const char *name, TCase *tcase) {
+    Suite *suite = suite_create(name);
     suite_add_tcase(suite, tcase);
     SRunner *runner = srunner_create(suite);
     srunner_run_all(runner, CK_NORMAL);
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return failed;
+}
+
+int rg_run_tests(const char *name, int guarded, size_t n, const TTest *const cases[]) {
+    /* Lines are written at once, since a child may die before it would flush them. */
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    rgi_memory_guarded = guarded;
+    TCase *tcase = rg_tcase(name);
+    tcase_add_checked_fixture(tcase, begin_anew, end_clean);
+    for (size_t i = 0; i < n; i++)
+        tcase_add_test(tcase, cases[i]);
+    return rg_run(name, tcase) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -21,6 +21,11 @@
         return rg_run_tests(name, guarded, sizeof cases / sizeof cases[0], cases); \
     }
 int rg_run_tests(const char *name, int guarded, size_t n, const TTest *const cases[]);
+/* A program that has a main of its own adds its tests to rg_tcase(), and then calls rg_run, which
+ * returns the number of tests that failed. Most failures of the library are expected in tests, so
+ * rg_tcase lets them go unreported. */
+TCase *rg_tcase(const char *name);
+int rg_run(const char *name, TCase *tcase);
 /* A test that leaves memory behind fails. A program whose memory stays until its end sets this
  * variable, and then such tests pass. */
 extern int rg_memory_may_stay;

@@ -112,3 +112,22 @@ static const op_call op_calls[] = {
 #define GOLDEN(name, result, ...) { #name, call_##name },
 #include "golden.def"
 };
+
+/* ---- functions that the command line names ------------------------------------------------- */
+
+static char **op_named;
+static int op_n_named;
+
+/* Notes the arguments of main, which name functions. */
+static void op_note_named(int argc, char **argv) {
+    op_n_named = argc - 1;
+    op_named = argv + 1;
+}
+
+/* Returns whether the function is named, or none is. */
+static bool op_is_asked(const op_call *f) {
+    bool asked = op_n_named == 0;
+    for (int i = 0; i < op_n_named; i++)
+        asked |= strcmp(op_named[i], f->name) == 0;
+    return asked;
+}

@@ -127,19 +127,13 @@ static void check_case(const op_case *c, const op_call *f) {
     }
 }
 
-static size_t n_named;
-static char **named;
-
 START_TEST(test_function) {
     const op_call *f = &op_calls[_i];
-    bool wanted = n_named == 0;
-    for (size_t k = 0; k < n_named; k++)
-        wanted |= strcmp(named[k], f->name) == 0;
     golden_file file;
     static op_case c;
     char folder[512];
     snprintf(folder, sizeof folder, "%s/ops", golden_folder());
-    if (!wanted || !golden_open_in(&file, folder, f->name))
+    if (!op_is_asked(f) || !golden_open_in(&file, folder, f->name))
         return;
     for (bool more = true; more;) {
         RG_SCOPE();
@@ -155,18 +149,9 @@ END_TEST
 static void say_nothing(const char *message) { (void)message; }
 
 int main(int argc, char **argv) {
-    setenv("REGARD_ERRORS", "quiet", 0);
     rg_on_warning(say_nothing);
-    n_named = (size_t)argc - 1;
-    named = argv + 1;
-    Suite *suite = suite_create("default_dtype");
-    TCase *tcase = tcase_create("default_dtype");
-    tcase_set_timeout(tcase, 1800);
+    op_note_named(argc, argv);
+    TCase *tcase = rg_tcase("default_dtype");
     tcase_add_loop_test(tcase, test_function, 0, (int)(sizeof op_calls / sizeof op_calls[0]));
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return rg_run("default_dtype", tcase) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -731,21 +731,10 @@ static void check_names(const op_call *f) { check_small_cases(f, 12, check_names
 
 /* ---- running --------------------------------------------------------------------- */
 
-static size_t n_named;
-static char **named;
-
-/* Returns whether the command line names the function, or names no function. */
-static bool is_wanted(const op_call *f) {
-    bool wanted = n_named == 0;
-    for (size_t i = 0; i < n_named; i++)
-        wanted |= strcmp(named[i], f->name) == 0;
-    return wanted;
-}
-
 /* Checks function number i, and fails the test if a check of the function fails. */
 static void run_check(int i, void (*check)(const op_call *f)) {
     const op_call *f = &op_calls[i];
-    if (!is_wanted(f))
+    if (!op_is_asked(f))
         return;
     const int failures = count->failures;
     check(f);
@@ -836,34 +825,26 @@ START_TEST(test_rejects) {
 END_TEST
 
 START_TEST(test_declared) {
-    if (!n_named)
+    if (!op_n_named)
         check_declared();
 }
 END_TEST
 
 int main(int argc, char **argv) {
-    setenv("REGARD_ERRORS", "quiet", 0);
-    n_named = (size_t)argc - 1;
-    named = argv + 1;
+    op_note_named(argc, argv);
     verbose = argc > 1;
     rgi_memory_guarded = true;
     snprintf(directory, sizeof directory, "%s/ops", golden_folder());
     snprintf(layouts, sizeof layouts, "%s/layouts", golden_folder());
     snprintf(halves, sizeof halves, "%s/half", golden_folder());
     count = mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    Suite *suite = suite_create("golden");
-    TCase *tcase = tcase_create("golden");
-    tcase_set_timeout(tcase, 1800);
+    TCase *tcase = rg_tcase("golden");
     tcase_add_loop_test(tcase, test_function, 0, (int)(sizeof op_calls / sizeof op_calls[0]));
     tcase_add_loop_test(tcase, test_without_memory, 0, (int)(sizeof op_calls / sizeof op_calls[0]));
     tcase_add_loop_test(tcase, test_names, 0, (int)(sizeof op_calls / sizeof op_calls[0]));
     tcase_add_test(tcase, test_rejects);
     tcase_add_test(tcase, test_declared);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int crashed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    int crashed = rg_run("golden", tcase);
     printf("golden: %d functions declared, %d of them without cases, %d checked, %d cases, "
            "%d checks, %d denied requests, %d failures\n",
            count->declared, count->unseen, count->functions, count->cases, count->checks,

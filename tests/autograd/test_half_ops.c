@@ -310,15 +310,9 @@ static void check_function(const op_call *f) {
     golden_close(&file);
 }
 
-static size_t n_named;
-static char **named;
-
 START_TEST(test_function) {
     const op_call *f = &op_calls[_i];
-    bool wanted = n_named == 0;
-    for (size_t k = 0; k < n_named; k++)
-        wanted |= strcmp(named[k], f->name) == 0;
-    if (wanted)
+    if (op_is_asked(f))
         check_function(f);
     ck_assert_msg(failures == 0, "%s: %d of %d checks failed", f->name, failures, checks);
 }
@@ -327,19 +321,10 @@ END_TEST
 static void say_nothing(const char *message) { (void)message; }
 
 int main(int argc, char **argv) {
-    setenv("REGARD_ERRORS", "quiet", 0);
     rg_on_warning(say_nothing);
-    n_named = (size_t)argc - 1;
-    named = argv + 1;
+    op_note_named(argc, argv);
     verbose = argc > 1;
-    Suite *suite = suite_create("half_ops");
-    TCase *tcase = tcase_create("half_ops");
-    tcase_set_timeout(tcase, 1800);
+    TCase *tcase = rg_tcase("half_ops");
     tcase_add_loop_test(tcase, test_function, 0, (int)(sizeof op_calls / sizeof op_calls[0]));
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return rg_run("half_ops", tcase) ? EXIT_FAILURE : EXIT_SUCCESS;
 }

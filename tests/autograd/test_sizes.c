@@ -930,20 +930,10 @@ static void try_function(const op_call *f) {
 
 /* ---- running ----------------------------------------------------------------------------- */
 
-static int n_named;
-static char **named;
-
-static bool is_wanted(const op_call *f) {
-    bool wanted = n_named == 0;
-    for (int i = 0; i < n_named; i++)
-        wanted |= strcmp(named[i], f->name) == 0;
-    return wanted;
-}
-
 START_TEST(test_functions) {
     const int failures = count->failures;
     for (int i = _i; i < RG_COUNT(op_calls); i += GROUPS)
-        if (is_wanted(&op_calls[i])) {
+        if (op_is_asked(&op_calls[i])) {
             count->last[_i] = op_calls[i].name;
             try_function(&op_calls[i]);
         }
@@ -956,22 +946,14 @@ END_TEST
 static void say_nothing(const char *message) { (void)message; }
 
 int main(int argc, char **argv) {
-    setenv("REGARD_ERRORS", "quiet", 0);
+    TCase *tcase = rg_tcase("sizes");
     rg_on_warning(say_nothing);
-    n_named = argc - 1;
-    named = argv + 1;
+    op_note_named(argc, argv);
     verbose = argc > 1;
     count = mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     find_sizes();
-    Suite *suite = suite_create("sizes");
-    TCase *tcase = tcase_create("sizes");
-    tcase_set_timeout(tcase, 1800);
     tcase_add_loop_test(tcase, test_functions, 0, GROUPS);
-    suite_add_tcase(suite, tcase);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    const int failed = rg_run("sizes", tcase);
     for (int i = 0; i < GROUPS; i++)
         if (count->last[i])
             printf("%s crashed\n", count->last[i]);
