@@ -64,19 +64,18 @@ static rg_tensor *converted_copy(rg_tensor *t, rg_dtype dtype) {
     return copy;
 }
 
-/* Converts the inputs for which is_typed returns true to their common dtype, or some beside 16 bits
- * to float32: replaces their pointers in in[]. The caller must release each converted[i] that isn't
- * NULL afterwards, also on failure. typed[] is scratch space for n tensors. */
+/* Converts the inputs for which is_typed returns true to their common dtype, or to the dtype that
+ * rgi_dtype_beside_half says: replaces their pointers in in[]. The caller must release each
+ * converted[i] that isn't NULL, also on failure. typed[] is scratch space for n tensors. */
 static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *converted[],
                            rg_tensor *typed[]) {
     const rg_dtype common = common_dtype(op, n, in, typed);
     for (int i = 0; i < n; i++) {
         if (!is_typed(op, i, in[i]) || in[i]->dtype == common)
             continue;
-        rg_dtype dtype = common;
-        if (RG_UNLIKELY(common & HALF_BIT))
-            dtype = rgi_dtype_beside_half(op, i, in, common);
-        if (RG_UNLIKELY(common & HALF_BIT) && in[i]->dtype == dtype)
+        const bool half = RG_UNLIKELY(common & HALF_BIT);
+        const rg_dtype dtype = half ? rgi_dtype_beside_half(op, i, in, common) : common;
+        if (in[i]->dtype == dtype)
             continue;
         if (in[i]->history && !rgi_grad_off) {
             RG_AS(op->name);

@@ -276,9 +276,8 @@ static __attribute__((noinline)) bool pass_together(rg_run *r, const rg_step *s,
     return ok;
 }
 
-/* Fills wide[] with the gradients of the outputs, followed by the saved values. Those of 16 bits
- * are converted to float32, and the step gets them in place of its own. Returns false on failure.
- */
+/* Fills wide[] with the gradients of the outputs, then the saved values, for the step to compute
+ * with. Copies in float32 take the place of tensors of 16 bits. Returns false on failure. */
 static __attribute__((noinline)) bool widen_step(rg_step *s, rg_tensor *wide[]) {
     rg_node *n = s->node;
     for (int i = 0; i < n->n_out + n->n_saved; i++) {

@@ -125,6 +125,8 @@ struct rg_op {
      * is 0, it has one output. */
     uint8_t n_in, n_out;
     uint8_t typing;
+    /* True if a divisor that is one number isn't rounded to 16 bits beside such elements. */
+    bool exact_divisor;
     uint32_t attr_size;
     /* Masks of RG_IN bits. `typed` names the inputs that are converted (0 means all of them), and
      * `optional` names the inputs that may be RG_NONE. */
@@ -360,7 +362,7 @@ extern __thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
 /* Computes the outputs of a call that has inputs of 16 bits: the op computes with float32 copies of
  * these inputs, and the results are rounded (ops/half.c). */
 bool rgi_run_in_float(rg_call *c);
-/* Return, in such a call, the dtype to which input i is converted, and that of the output. */
+/* Return the dtype to which input i of such a call is converted, and the dtype of its output. */
 rg_dtype rgi_dtype_beside_half(const rg_op *op, int i, rg_tensor *const in[], rg_dtype dtype);
 rg_dtype rgi_dtype_made_in_float(const rg_call *c);
 static inline bool rgi_check_optional(rg_tensor *t, const char *op) {

@@ -386,7 +386,7 @@ void rgi_free(void *block, size_t bytes, rg_class cls) {
     bool is_header = cls == RG_MEM_HEADER;
     if (RG_UNLIKELY(rgi_memory_guarded && !is_header))
         look_behind(block, bytes, bypass ? bytes : size);
-    /* If the pool is bypassed, a released header is kept for ever, so that it stays readable. */
+    /* Where the pool is bypassed, a list keeps all released headers, so that they stay readable. */
     if (RG_UNLIKELY(bypass && is_header))
         put_aside(me, block, 0);
     else if (RG_UNLIKELY(bypass))

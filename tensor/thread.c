@@ -45,7 +45,7 @@ static void thread_end(void *thread) {
 /* Destroys the state of the main thread when the process exits, because the destructors of thread
  * keys don't run when main returns. Threads that still run then only report their failures. */
 __attribute__((destructor)) static void main_thread_end(void) {
-    rgi_tell_all_unread(rgi_me); /* May warn, and must not do so while threads are locked. */
+    rgi_tell_all_unread(rgi_me); /* This may warn, which rgi_each_thread's lock would not allow. */
     if (rgi_this.ready)
         thread_end(rgi_me);
     rgi_each_thread(rgi_tell_all_unread);

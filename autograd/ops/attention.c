@@ -412,33 +412,12 @@ static double attention_scale(const rg_tensor *q, double given) {
     return given != 0 ? given : 1 / sqrt((double)q->size[q->ndim - 1]);
 }
 
-static rg_tensor *attention_composed(rg_tensor *q, rg_tensor *k, rg_tensor *v, rg_tensor *mask,
-                                     double scale, const rg_attention_options *o);
-
-/* Computes attention of elements of 16 bits in float32, as torch does: only the result is rounded,
- * not the scores. */
-static __attribute__((cold)) rg_tensor *attention_composed_in_float(rg_tensor *q, rg_tensor *k,
-                                                                    rg_tensor *v, rg_tensor *mask,
-                                                                    double scale,
-                                                                    const rg_attention_options *o) {
-    const rg_dtype dtype = q->dtype;
-    q = rg_float(q);
-    k = rg_float(k);
-    v = rg_float(v);
-    if (!q || !k || !v)
-        return NULL;
-    rg_tensor *y = attention_composed(q, k, v, mask, scale, o);
-    return y ? rg_to(y, dtype) : NULL;
-}
-
 /* Returns the same as the op attention, composed of other functions, and with dropout if the
  * options ask for it. q and k are each multiplied by the square root of |scale| before their
  * product, so that the product doesn't grow too large. If scale is negative, q also changes its
  * sign. */
-static rg_tensor *attention_composed(rg_tensor *q, rg_tensor *k, rg_tensor *v, rg_tensor *mask,
+static rg_tensor *attention_of_parts(rg_tensor *q, rg_tensor *k, rg_tensor *v, rg_tensor *mask,
                                      double scale, const rg_attention_options *o) {
-    if (RG_UNLIKELY(rgi_is_half(q->dtype)))
-        return attention_composed_in_float(q, k, v, mask, scale, o);
     double half = sqrt(fabs(scale));
     rg_tensor *scores = rg_matmul(rg_mul(q, scale < 0 ? -half : half), rg_mul(rg_mT(k), half));
     if (!scores)
@@ -451,6 +430,19 @@ static rg_tensor *attention_composed(rg_tensor *q, rg_tensor *k, rg_tensor *v, r
     if (o->dropout_p > 0)
         weights = rg_dropout(weights, o->dropout_p, true);
     return rg_matmul(weights, v);
+}
+
+/* Returns the same. As in torch, attention of elements of 16 bits is computed in float32, so that
+ * the result is rounded and the scores are not. */
+static rg_tensor *attention_composed(rg_tensor *q, rg_tensor *k, rg_tensor *v, rg_tensor *mask,
+                                     double scale, const rg_attention_options *o) {
+    if (RG_LIKELY(!rgi_is_half(q->dtype)))
+        return attention_of_parts(q, k, v, mask, scale, o);
+    rg_tensor *x[] = { rg_float(q), rg_float(k), rg_float(v) };
+    if (!x[0] || !x[1] || !x[2])
+        return NULL;
+    rg_tensor *y = attention_of_parts(x[0], x[1], x[2], mask, scale, o);
+    return y ? rg_to(y, q->dtype) : NULL;
 }
 
 /* Computes attention where q has as many heads as k and v. */

@@ -211,8 +211,9 @@ static rg_tensor *divided_rule(const rg_step *s, rg_tensor *g) {
 static bool div_floor_forward(rg_call *c) { return divided_forward(c, &k_div_floor); }
 
 RG_OP(div_floor, .doc = "floor(a / b)", .node = "DivBackward2", .n_in = 2, .typing = RG_PROMOTED,
-      RG_ELEMENTWISE, .shape = rgi_shape_broadcast_numbers, .forward = div_floor_forward,
-      .grad = { RG_RULE(0, divided_rule), RG_RULE(0, divided_rule) }, SAMPLES_2("", "z", NULL));
+      .exact_divisor = true, RG_ELEMENTWISE, .shape = rgi_shape_broadcast_numbers,
+      .forward = div_floor_forward, .grad = { RG_RULE(0, divided_rule), RG_RULE(0, divided_rule) },
+      SAMPLES_2("", "z", NULL));
 
 rg_tensor *(rg_div_floor)(rg_tensor *a, rg_tensor *b) {
     return RG_APPLY(div_floor, RG_NO_ATTR, a, b);
@@ -223,8 +224,9 @@ rg_tensor *(rg_div_floor)(rg_tensor *a, rg_tensor *b) {
 static bool div_trunc_forward(rg_call *c) { return divided_forward(c, &k_div_trunc); }
 
 RG_OP(div_trunc, .doc = "trunc(a / b)", .node = "DivBackward2", .n_in = 2, .typing = RG_PROMOTED,
-      RG_ELEMENTWISE, .shape = rgi_shape_broadcast_numbers, .forward = div_trunc_forward,
-      .grad = { RG_RULE(0, divided_rule), RG_RULE(0, divided_rule) }, SAMPLES_2("", "z", NULL));
+      .exact_divisor = true, RG_ELEMENTWISE, .shape = rgi_shape_broadcast_numbers,
+      .forward = div_trunc_forward, .grad = { RG_RULE(0, divided_rule), RG_RULE(0, divided_rule) },
+      SAMPLES_2("", "z", NULL));
 
 rg_tensor *(rg_div_trunc)(rg_tensor *a, rg_tensor *b) {
     return RG_APPLY(div_trunc, RG_NO_ATTR, a, b);
@@ -233,8 +235,8 @@ rg_tensor *(rg_div_trunc)(rg_tensor *a, rg_tensor *b) {
 /* ---- floor_divide: floor(a / b), without a derivative -------------------------- */
 
 RG_OP(floor_divide, .doc = "floor(a / b)", .node = "NotImplemented", .n_in = 2,
-      .typing = RG_PROMOTED, RG_ELEMENTWISE, .shape = rgi_shape_broadcast_numbers,
-      .forward = div_floor_forward,
+      .typing = RG_PROMOTED, .exact_divisor = true, RG_ELEMENTWISE,
+      .shape = rgi_shape_broadcast_numbers, .forward = div_floor_forward,
       .no_grad = "derivative for aten::floor_divide is not implemented: a quotient rounded down "
                  "is flat almost everywhere; rg_div_floor gives zeros",
       SAMPLES_2("", "z", NULL));
@@ -340,7 +342,7 @@ static bool pow_shape(rg_call *c) {
     if (o->are != TENSOR_NUMBER && !rgi_want_no_bool("pow", c->in[0]))
         return false;
     const rg_dtype dtype = c->in[0]->dtype;
-    if ((rgi_is_float(dtype) && !rgi_is_half(dtype)) || o->are != TENSOR_NUMBER)
+    if (o->are != TENSOR_NUMBER)
         return true;
     RG_FAIL_IF(rgi_is_integer(dtype) && o->number < 0, "pow",
                "Integers to negative integer powers are not allowed.");

@@ -108,8 +108,8 @@ bool rgi_elementwise_forward(rg_call *c);
  * of gx with respect to `x`, a saved value, is 0, as in torch: so backward gives x zeros, and not
  * no gradient. */
 rg_tensor *rgi_flat_in(const rg_step *s, rg_tensor *x, rg_tensor *gx);
-/* Does the same for the input whose gradient the rule computes. The input's value needn't have been
- * saved. */
+/* Does the same with respect to the input whose gradient the rule computes, also if the op hasn't
+ * saved the value of this input. */
 rg_tensor *rgi_flat_in_input(const rg_step *s, rg_tensor *gx);
 
 /* Compute the gradient in one pass of the op's slope kernel over g and the saved value. As in

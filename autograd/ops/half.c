@@ -14,18 +14,12 @@ static bool multiplies(const rg_op *op) {
     return RG_IS(op, mul) || RG_IS(op, div) || RG_IS(op, over);
 }
 
-/* Returns whether the op rounds a quotient to an integer. It is known by its name, so that programs
- * which don't call these ops don't link them. */
-static bool rounds_quotient(const rg_op *op) {
-    return strncmp(op->name, "div_", strlen("div_")) == 0 || strcmp(op->name, "floor_divide") == 0;
-}
-
 /* As in torch, a factor or a divisor that is one number, or a tensor with one element, keeps its
  * value in float32: 65536 is no float16, and a loss is scaled by it. Other operands are rounded to
  * `dtype` first, the dtype of the elements, which one of the two inputs has. For a tensor in the
  * first place, see runs_first_rounded. */
 rg_dtype rgi_dtype_beside_half(const rg_op *op, int i, rg_tensor *const in[], rg_dtype dtype) {
-    const bool kept = multiplies(op) || (i && rounds_quotient(op));
+    const bool kept = multiplies(op) || (i && op->exact_divisor);
     return kept && in[i]->numel == 1 && in[!i]->dtype == dtype ? RG_FLOAT32 : dtype;
 }
 

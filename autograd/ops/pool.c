@@ -5,10 +5,18 @@
  * and gx the gradient of x.
  */
 #include "elementwise.h"
+#include "pool.h"
 
 #include "autograd/checks.h"
 
 /* ---- functions for all pooling ops ---------------------------------------------- */
+
+bool rgi_pool_padding_fits(const char *op, int64_t padding, int64_t kernel) {
+    RG_FAIL_IF(padding > kernel / 2, op,
+               "pad should be at most half of kernel size, but got pad=%lld and kernel_size=%lld",
+               (long long)padding, (long long)kernel);
+    return true;
+}
 
 struct pool_attr {
     const char *node;
@@ -89,7 +97,8 @@ static bool max_unpool_shape(rg_call *c) {
     return true;
 }
 
-/* Returns whether t's elements are certainly those that were written when t was made. */
+/* Returns true if nothing has written to t since it was made. Returns false if something may have:
+ * an op, or the program, which has a pointer to the elements. */
 static bool is_as_made(const rg_tensor *t) {
     return t->storage->version == 0
            && !atomic_load_explicit(&t->storage->exposed, memory_order_relaxed);
@@ -270,10 +279,8 @@ static bool pool_wants(int dims, const rg_tensor *x, const pool_options *o, k_po
         return false;
     pool_planes(x, p);
     for (int d = 0; d < 2; d++) {
-        RG_FAIL_IF(w->padding[d] > w->kernel[d] / 2, NULL,
-                   "pad should be at most half of kernel size, but got pad=%lld and "
-                   "kernel_size=%lld",
-                   (long long)w->padding[d], (long long)w->kernel[d]);
+        if (!rgi_pool_padding_fits(NULL, w->padding[d], w->kernel[d]))
+            return false;
         w->to[d] = pool_count(w, d, o->ceil_mode);
     }
     if (!rgi_want_elements(NULL, "input", x, x->ndim - 3))

@@ -60,7 +60,8 @@ static bool threshold_shape(rg_call *c) {
     const bool wide = rgi_is_float(dtype) && !rgi_is_half(dtype);
     for (int i = 0; i < 2 && !wide; i++) {
         const double number = NUMBERS_OF(c)[i];
-        /* The bound of elements of 16 bits is compared in float32. */
+        /* Elements of 16 bits are compared with the first number in float32, and the second number
+         * becomes an element. */
         const rg_dtype held = i ? dtype : rgi_computed_in(dtype);
         const bool fits = fabs(number) <= rgi_limit(held);
         if (!fits && !rgi_number_fits("threshold", number, held))

@@ -85,18 +85,15 @@ OF_X(tanhshrink, "Tanhshrink")
 
 /* ---- activations with one number: rg_f(x, a) ----------------------------------- */
 
-#define OF_NUMBER(f, Module, name)                                         \
-    CLASS(f, Module, .of_number = rg_##f, .a_name = name)                  \
-    rg_plain_module *(rg_nn_##f)(double a) {                               \
-        return RG_MODULE(rg_plain_module, &f##_module_class.base, .a = a); \
-    }
-/* OF_NUMBER_WITH refuses numbers with which each call of rg_f would fail. */
+/* rg_nn_f refuses the number a unless `allowed` is true, because each call of rg_f would fail with
+ * it. `sentence` is the message, in which %s stands for the number. */
 #define OF_NUMBER_WITH(f, Module, name, allowed, sentence)                                \
     CLASS(f, Module, .of_number = rg_##f, .a_name = name)                                 \
     rg_plain_module *(rg_nn_##f)(double a) {                                              \
         RG_FAIL_AS_IF(RG_VALUE_ERROR, !(allowed), Module, sentence, rgi_python_float(a)); \
         return RG_MODULE(rg_plain_module, &f##_module_class.base, .a = a);                \
     }
+#define OF_NUMBER(f, Module, name) OF_NUMBER_WITH(f, Module, name, true, "%s")
 OF_NUMBER(leaky_relu, "LeakyReLU", "negative_slope")
 OF_NUMBER(elu, "ELU", "alpha")
 OF_NUMBER_WITH(celu, "CELU", "alpha", a != 0,

@@ -139,7 +139,8 @@ static rg_conv_module *conv_new(const rg_module_class *cls, int dims, int64_t in
     const bool valid = !o.paddings.n && o.padding == RG_VALID;
     if (same || valid)
         o.padding = 0;
-    /* In other modes rg_pad takes negative paddings, which remove elements. */
+    /* In modes other than RG_CONSTANT, rg_pad computes the padding. If that is negative, it removes
+     * elements. */
     conv_range *paddings = o.padding_mode == RG_CONSTANT ? rgi_want_non_negative : NULL;
     conv_range *positive = rgi_want_positive;
     const char *name = cls->name;

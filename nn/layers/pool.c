@@ -4,6 +4,7 @@
  */
 #include "layers.h"
 #include "autograd/checks.h"
+#include "autograd/ops/pool.h"
 #include "tensor/text/python_text.h"
 #include "nn/registry.h"
 #include "tensor/error.h"
@@ -48,13 +49,9 @@ static bool pool_allows(const char *name, rg_dims kernel, rg_dims stride, rg_dim
         || !rgi_want_non_negative(name, "padding", padding.n, padding.v)
         || !rgi_want_positive(name, "dilation", dilation.n, dilation.v))
         return false;
-    for (int d = 0; d < padding.n && kernel.n > 0; d++) {
-        const int64_t size = kernel.v[RG_MIN(d, kernel.n - 1)];
-        RG_FAIL_IF(padding.v[d] > size / 2, name,
-                   "pad should be at most half of kernel size, but got pad=%lld and "
-                   "kernel_size=%lld",
-                   (long long)padding.v[d], (long long)size);
-    }
+    for (int d = 0; d < padding.n && kernel.n > 0; d++)
+        if (!rgi_pool_padding_fits(name, padding.v[d], kernel.v[RG_MIN(d, kernel.n - 1)]))
+            return false;
     return true;
 }
 

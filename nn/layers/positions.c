@@ -64,6 +64,7 @@ static const rg_module_class rotary_class = POSITIONS_CLASS("RotaryPositions");
  * bits, in which neither positions nor angles are exact. */
 static rg_dtype positions_dtype(void) { return rgi_computed_in((rg_dtype)rg_default_dtype()); }
 
+/* Returns sines or cosines as a module keeps them: in the default dtype. */
 static rg_tensor *positions_table(rg_tensor *t) { return rg_to(t, rg_default_dtype()); }
 
 /* Returns the angles position / 10000^(2i/dim) as a matrix with a row for each position and a
@@ -124,8 +125,7 @@ rg_positions *(rg_nn_sinusoidal_positions)(int64_t max_len, int64_t dim) {
     RG_AS("SinusoidalPositions");
     RG_SCOPE();
     rg_tensor *angles = sinusoidal_angles(max_len, dim);
-    rg_tensor *both =
-        rg_stack(RG_LIST(positions_table(rg_sin(angles)), positions_table(rg_cos(angles))), -1);
+    rg_tensor *both = positions_table(rg_stack(RG_LIST(rg_sin(angles), rg_cos(angles)), -1));
     rg_positions *self = RG_MODULE(rg_positions, &sinusoidal_class);
     RG_BUFFER(self, weight, rg_narrow(rg_flatten(both, 1, 2), 1, 0, dim), .persistent = false);
     return RG_READY(self);

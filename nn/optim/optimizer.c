@@ -146,9 +146,10 @@ static const char *const checked_by_muon[RG_OPTION_COUNT] = {
     [RG_OPTION_weight_decay] = "weight decay",
 };
 
-/* Returns whether an option that torch checks has a bad value: one that isn't finite, since it
- * makes weights NaN, although torch takes some of these; and in the first group, as in torch, a
- * negative value or, but for SGD, a beta of 1 or more. */
+/* Returns whether the value of an option that torch checks is refused. A value that isn't finite is
+ * refused in every group, because weights would become NaN. (Torch takes some of these values.) As
+ * in torch, the first group's value may not be negative, and a beta must be below 1, except SGD's.
+ */
 static bool option_is_bad(const rg_optim *o, int option, double value) {
     bool beta = option == RG_OPTION_beta1 || option == RG_OPTION_beta2;
     bool bad = value < 0 || (beta && value >= 1 && o->row->kind != RG_SGD);

@@ -26,7 +26,7 @@ struct rg_seal {
     int fd; /* The file, which is open for appending. If steps are only compared, it is -1. */
     int64_t every;
     rg_text sealed; /* The file as it was read. Nothing if the file is new. */
-    size_t found;   /* The offset in it of the step that was compared last. */
+    size_t found;   /* The offset in `sealed` of the step that was compared last. */
     int64_t last;   /* The last step that the file has. */
     int64_t same;   /* The last step that was compared and is the same, or -1. */
     int64_t failed; /* The first step that failed, or -1. */

@@ -56,7 +56,7 @@ char *rgi_file_text(const char *op, const char *path, size_t *n);
  * `path` is for error messages. Returns false on failure; a part of the bytes may then be in the
  * file. */
 bool rgi_file_append(int fd, const char *op, const char *path, const char *from, size_t n);
-/* Closes a file that was open for appending. Does nothing if fd is -1. Returns false on failure.
+/* Closes a file that was opened for appending. Does nothing if fd is -1. Returns false on failure.
  * If a signal interrupts the call (EINTR), that isn't a failure, since Linux has closed the file
  * all the same. */
 bool rgi_file_append_end(int fd, const char *op, const char *path);

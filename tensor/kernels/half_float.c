@@ -22,8 +22,8 @@ void k_bfloat16_of_floats(k_bfloat16 *to, const float *from, int64_t n) {
 }
 
 #ifdef K_ARM64
-/* NEON's conversions have the bits of the functions in half.h except those of NaN. There the
- * processor sets the first bit of the mantissa, and keeps the others. */
+/* Returns what k_float_of_float16 returns for four elements. NEON's conversion differs from it for
+ * NaN alone, of which NEON sets the first bit of the mantissa: the mantissa of x is put back. */
 static inline float32x4_t floats_of_four(uint16x4_t x) {
     const float32x4_t y = vcvt_f32_f16(vreinterpret_f16_u16(x));
     const uint32x4_t bits = vreinterpretq_u32_f32(y);
@@ -32,6 +32,8 @@ static inline float32x4_t floats_of_four(uint16x4_t x) {
     return vreinterpretq_f32_u32(vbslq_u32(vceqq_f32(y, y), bits, kept));
 }
 
+/* Returns what k_float16_of_float returns for four elements. NEON's conversion differs from it for
+ * NaN alone, of which NEON keeps bits of the mantissa: all but the first are cleared. */
 static inline uint16x4_t four_of_floats(float32x4_t x) {
     const uint16x4_t bits = vreinterpret_u16_f16(vcvt_f16_f32(x));
     const uint16x4_t is_number = vmovn_u32(vceqq_f32(x, x));

@@ -45,7 +45,7 @@ K_INLINE void k_multiply_add_float_neon(void *sum, const void *a, const void *b)
 K_INLINE void k_multiply_add_double_neon(void *sum, const void *a, const void *b) {
     vst1q_f64(sum, vfmaq_f64(vld1q_f64(sum), vld1q_f64(a), vld1q_f64(b)));
 }
-/* sum += a * b for 32 bytes, two vectors, rounded once as well. */
+/* sum += a * b for 32 bytes, which are two vectors. Each sum is rounded once. */
 K_INLINE void k_multiply_add_narrow_float_neon(void *sum, const void *a, const void *b) {
     for (int i = 0; i < 8; i += 4)
         k_multiply_add_float_neon((float *)sum + i, (const float *)a + i, (const float *)b + i);
