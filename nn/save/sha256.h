@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -27,3 +28,7 @@ void rgi_sha256_begin(rg_sha256 *s);
 void rgi_sha256_add(rg_sha256 *s, const void *from, size_t n);
 /* Writes the hash of all bytes that were added. */
 void rgi_sha256_end(rg_sha256 *s, char hex[RG_SHA256_ROOM]);
+
+/* Changes the state of a hash by n blocks of 64 bytes, without the processor's instructions for
+ * SHA-256. */
+void rgi_sha256_blocks_plain(uint32_t state[8], const uint8_t *blocks, size_t n);

@@ -38,6 +38,25 @@ START_TEST(test_known_hashes) {
 }
 END_TEST
 
+/* Blocks change the state as they do without the processor's instructions for SHA-256. */
+START_TEST(test_plain_blocks) {
+    uint8_t bytes[5 * 64];
+    uint32_t drawn = 1;
+    for (int i = 0; i < RG_COUNT(bytes); i++) {
+        drawn = drawn * 1664525 + 1013904223;
+        bytes[i] = (uint8_t)(drawn >> 24);
+    }
+    for (size_t n = 0; n <= sizeof bytes / 64; n++) {
+        rg_sha256 hash, plain;
+        rgi_sha256_begin(&hash);
+        rgi_sha256_begin(&plain);
+        rgi_sha256_add(&hash, bytes, 64 * n);
+        rgi_sha256_blocks_plain(plain.state, bytes, n);
+        ck_assert_mem_eq(hash.state, plain.state, sizeof hash.state);
+    }
+}
+END_TEST
+
 /* The hash of n bytes is the same, however they are divided among calls. */
 START_TEST(test_divided_hashes) {
     uint8_t bytes[200];
@@ -373,6 +392,7 @@ START_TEST(test_failing_files) {
 }
 END_TEST
 
-RG_TESTS(seal, test_known_hashes, test_divided_hashes, test_same_run, test_flipped_bit,
-         test_from_checkpoint, test_resumed, test_changed_file, test_nothing_compared,
-         test_other_tensors, test_refusals, test_torn_file, test_failing_files)
+RG_TESTS(seal, test_known_hashes, test_plain_blocks, test_divided_hashes, test_same_run,
+         test_flipped_bit, test_from_checkpoint, test_resumed, test_changed_file,
+         test_nothing_compared, test_other_tensors, test_refusals, test_torn_file,
+         test_failing_files)
