@@ -76,17 +76,30 @@ static rg_decompositions next_decompositions(uint32_t **at) {
     return d;
 }
 
-/* Fills the blocks of 256 code points from the ranges of code points of the same class. Equal
- * blocks that follow each other become one. Returns false if memory runs out. */
-static bool fill_blocks(rg_unicode *u, rg_unicode_column begin, rg_unicode_column class) {
-    uint32_t at = 0, n = 0;
+/* The ranges of code points of one class: range i is from begin.v[i] to before begin.v[i + 1]. */
+typedef struct {
+    rg_unicode_column begin, class;
+    uint32_t at; /* The range in which the next code point lies, or one before it. */
+} rg_unicode_ranges;
+
+/* Writes the classes of the next 256 code points, from `code` on. */
+static void next_block(uint8_t block[256], uint32_t code, rg_unicode_ranges *r) {
+    for (uint32_t k = 0, end; k < 256; k = end) {
+        while (r->at + 1 < r->begin.n && r->begin.v[r->at + 1] <= code + k)
+            r->at++;
+        const bool is_last = r->at + 1 == r->begin.n || r->begin.v[r->at + 1] >= code + 256;
+        end = is_last ? 256 : r->begin.v[r->at + 1] - code;
+        memset(block + k, (int)r->class.v[r->at], end - k);
+    }
+}
+
+/* Fills the blocks of 256 code points. Equal blocks that follow each other become one. Returns
+ * false if memory runs out. */
+static bool fill_blocks(rg_unicode *u, rg_unicode_ranges r) {
+    uint32_t n = 0;
     uint8_t block[256];
     for (uint32_t i = 0; i < RG_UNICODE_BLOCKS; i++) {
-        for (uint32_t k = 0; k < 256; k++) {
-            while (at + 1 < begin.n && begin.v[at + 1] <= (i << 8 | k))
-                at++;
-            block[k] = (uint8_t) class.v[at];
-        }
+        next_block(block, i << 8, &r);
         if (n == 0 || memcmp(u->in_block[n - 1], block, sizeof block) != 0) {
             if (!rgi_grow((void **)&u->in_block, &u->blocks, n + 1, sizeof *u->in_block))
                 return false;
@@ -115,7 +128,8 @@ bool rgi_unicode_load(rg_unicode *u, const char *op) {
     u->is = next_column(&at);
     u->marks = next_column(&at);
     u->cluster = next_column(&at);
-    rg_unicode_column begin = next_ascending(&at), class = next_column(&at);
+    rg_unicode_ranges ranges = { .begin = next_ascending(&at) };
+    ranges.class = next_column(&at);
     u->upper = next_ascending(&at);
     u->lower = next_column(&at);
     u->canonical = next_decompositions(&at);
@@ -123,7 +137,7 @@ bool rgi_unicode_load(rg_unicode *u, const char *op) {
     u->first = next_ascending(&at);
     u->second = next_column(&at);
     u->composed = next_column(&at);
-    return fill_blocks(u, begin, class);
+    return fill_blocks(u, ranges);
 }
 
 void rgi_unicode_free(rg_unicode *u) {
