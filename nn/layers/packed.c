@@ -228,12 +228,12 @@ static rg_padded_sequence pad_packed(const char *op, rg_packed_sequence p,
     if (o->total_length)
         y = padded(y, 0, o->total_length - steps, o->padding_value, false);
     rg_tensor *lengths = lengths_of(&runs);
-    if (p.unsorted_indices != RG_NONE) {
-        y = rg_index_select(y, 1, p.unsorted_indices);
-        lengths = rg_index_select(lengths, 0, p.unsorted_indices);
-    }
     if (o->batch_first)
         y = rg_transpose(y, 0, 1);
+    if (p.unsorted_indices != RG_NONE) {
+        y = rg_index_select(y, o->batch_first ? 0 : 1, p.unsorted_indices);
+        lengths = rg_index_select(lengths, 0, p.unsorted_indices);
+    }
     return y && lengths ? (rg_padded_sequence){ y, lengths } : failed;
 }
 

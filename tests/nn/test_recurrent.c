@@ -525,6 +525,9 @@ START_TEST(test_packing) {
     ck_assert(rg_equal(back.lengths, rg_parse("[1, 4, 2]")) && rg_size(back.output, 0) == 5);
     ck_assert(
         rg_equal(rg_flatten(rg_select(back.output, 1, 2), 0, -1), rg_parse("[2, 5, 0, 0, 0]")));
+    /* As in torch, the batch comes first in memory only where sequences change their order. */
+    ck_assert(rg_is_contiguous(rg_pad_packed_sequence(q, .batch_first = true).output));
+    ck_assert(!rg_is_contiguous(rg_pad_packed_sequence(p, .batch_first = true).output));
     rg_tensor *a = rg_parse("[1, 2, 3]"), *b = rg_parse("[4]");
     ck_assert(rg_equal(rg_pad_sequence(RG_LIST(b, a), .batch_first = true),
                        rg_parse("[[4, 0, 0], [1, 2, 3]]")));
