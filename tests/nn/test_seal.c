@@ -253,7 +253,8 @@ START_TEST(test_changed_file) {
     seal_run(scratch("a.seal"), 50);
     size_t n;
     char *bytes = file_bytes(scratch("a.seal"), &n);
-    for (size_t at = 0; at < n; at++) {
+    const size_t step = rg_slow() ? 13 : 1;
+    for (size_t at = 0; at < n; at += step) {
         bytes[at] ^= 1;
         ck_fails(rg_seal_check(scratch_write("b.seal", bytes, n)), RG_IO_ERROR, "b.seal");
         bytes[at] ^= 1;

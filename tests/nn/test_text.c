@@ -67,7 +67,9 @@ START_TEST(test_white_space_of_words) {
     static const char spaces_of_ascii[] = " \t\n\v\f\r\x1c\x1d\x1e\x1f";
     rg_unicode u = { 0 };
     ck_ok(rgi_unicode_load(&u, "test"));
-    for (uint32_t code = 1; code < 0x110000; code++) {
+    /* There is no white space from U+3001 on. */
+    const uint32_t step = rg_slow() ? 101 : 1;
+    for (uint32_t code = 1; code < 0x110000; code += code > 0x3000 ? step : 1) {
         if ((code >= 0xD800 && code < 0xE000) || code == ',')
             continue;
         char cut[8] = "a";

@@ -38,13 +38,21 @@ static int64_t at(const rg_tensor *t, int64_t i, int64_t j) {
     return rgi_load_i64(t->data + place * (int64_t)rgi_sizeof(t->dtype), (rg_dtype)t->dtype);
 }
 
-/* Checks each element of y = alpha a b + beta y, or every 211th one if the product is large. With a
- * bias, the last term is beta times the bias, a row, in place of beta y. */
+/* Returns how many elements apart those are that a product is checked at. */
+static int64_t apart_in(const int64_t size[3]) {
+    const int64_t steps = size[0] * size[1] * size[2];
+    if (steps > 1 << 21)
+        return 211;
+    return rg_slow() && steps > 1 << 14 ? 37 : 1;
+}
+
+/* Checks elements of y = alpha a b + beta y. With a bias, the last term is beta times the bias, a
+ * row, in place of beta y. */
 static void check_product(rg_dtype dtype, const int64_t size[3], int layout_a, int layout_b,
                           int layout_y, bool bias, double alpha, double beta) {
     RG_SCOPE();
-    int64_t m = size[0], n = size[1], k = size[2], apart = m * n * k > 1 << 21 ? 211 : 1;
-    if (apart > 1 && rg_emulated())
+    const int64_t m = size[0], n = size[1], k = size[2], apart = apart_in(size);
+    if (apart == 211 && rg_emulated())
         return;
     rg_tensor *a = grid(dtype, m, k, layout_a, 1), *b = grid(dtype, k, n, layout_b, 2);
     rg_tensor *y = grid(dtype, m, n, layout_y, 3);
