@@ -282,7 +282,8 @@ musl: musl-deps
 
 # QUICK=1 leaves these tests out: they compute much, and little of it is the C library's.
 # (Steps are compiled by cc, for the C library and the processor of this machine.)
-LONG_ELSEWHERE = compile compiled bits parallel ops golden trajectory gradcheck sizes
+LONG_ELSEWHERE = compile compiled bits parallel ops half_ops golden trajectory gradcheck sizes \
+                 plan every_set attention matmul conv lower
 
 ## arm64      the tests but two long ones, on an emulated ARM of 64 bits; QUICK=1: but more of them
 arm64: arm64-deps
