@@ -47,8 +47,8 @@ static bool unfold_view(rg_call *c) {
     int64_t stride = 1;
     if (y->ndim) {
         stride = y->stride[a->dim];
-        y->size[a->dim] = unfold_count(y->size[a->dim], a);
-        y->stride[a->dim] = y->size[a->dim] > 1 ? stride * a->step : stride;
+        const int64_t count = unfold_count(y->size[a->dim], a);
+        rgi_take_part(y, &(rg_part){ RG_PART_RANGE(a->dim, 0, count, a->step) });
     }
     y->size[y->ndim] = a->size;
     y->stride[y->ndim++] = stride;

@@ -348,6 +348,11 @@ START_TEST(test_strides_of_new_dims) {
     for (int d = 0; d < 4; d++)
         ck_assert_int_eq(rg_stride(rg_unsqueeze(x, d), d), strides[d]);
     ck_assert_int_eq(rg_stride(rg_unsqueeze(rg_transpose(x, 0, 2), 1), 1), 15);
+    /* A single window has the stride that several would have. */
+    for (int64_t step = 1; step < 4; step++) {
+        ck_assert_int_eq(rg_stride(rg_unfold(x, 0, 2, step), 0), 15 * step);
+        ck_assert_int_eq(rg_stride(rg_unfold(x, 0, 1, step), 0), 15 * step);
+    }
 }
 END_TEST
 

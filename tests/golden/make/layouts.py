@@ -161,11 +161,10 @@ def relaid(case, style, rng):
 # ---- what isn't compared -------------------------------------------------------------
 
 # The outputs of these functions are contiguous here. In torch some lie as columns, some as torch's
-# sorting leaves them, and some with the channels of images last. (The output of unfold differs only
-# if there is a single window, whose stride torch chooses otherwise.)
+# sorting leaves them, and some with the channels of images last.
 OUTPUTS_APART = (
     r"nonzero|kron|quantile_with|unique_dim|rms_norm|binary_cross_entropy_with_logits_with|"
-    r"conv\w+|\w*pool\d\w+|unfold|rotary_embedding"
+    r"conv\w+|\w*pool\d\w+|rotary_embedding"
 )
 # The name of this function's node depends on the inputs' strides in torch, and here on their sizes.
 LEFT_OUT = {"scaled_dot_product_attention_with"}
@@ -179,8 +178,9 @@ GRADIENTS_APART = OUTPUTS_APART + (
 
 
 def strides_line(t, function, apart):
-    """Returns the line of t's strides, or none: those of an empty tensor don't matter."""
-    if t.numel() == 0 or re.fullmatch(apart, function):
+    """Returns the line of t's strides, or none: those of an empty tensor don't matter, nor does the
+    stride of a single index that is too large to be counted in bytes."""
+    if t.numel() == 0 or re.fullmatch(apart, function) or max(t.stride(), default=0) >= 2**59:
         return []
     return ["~ " + ops.shape_text(t.stride())]
 
