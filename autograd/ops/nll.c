@@ -101,7 +101,7 @@ rg_tensor *rgi_nll_rule(const rg_step *s, rg_tensor *g) {
         rg_tensor *total = rg_sum(rg_double(rg_masked_fill(weights, ignored, 0)));
         weights = rg_mul(weights, rg_to(rg_reciprocal(total), rgi_input_dtype(s, 0)));
     }
-    g = rg_neg(rg_mul(g, rg_masked_fill(weights, ignored, 0)));
+    g = rg_masked_fill(rg_neg(rg_mul(g, weights)), ignored, 0);
     if (shape.n == 1)
         return rg_scatter(rgi_input_zeros(s), 0, t, g);
     return rg_scatter(rgi_input_zeros(s), 1, rg_unsqueeze(t, 1), rg_unsqueeze(g, 1));

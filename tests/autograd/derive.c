@@ -128,6 +128,9 @@ typedef struct {
     const rg_sample *sample;
     int n, output;
     bool one_output; /* Only output number `output` has a cotangent. */
+    bool spoiled;    /* Each third element of the cotangents is `spoil`, from number `first` on. */
+    int first;
+    double spoil;
     layout layout;
     bool create_graph;
 } application;
@@ -254,6 +257,14 @@ static rg_tensor *cotangent_of(const rg_tensor *y) {
     return v;
 }
 
+/* Returns the cotangent of an output of the application. */
+static rg_tensor *cotangent_in(const application *a, const rg_tensor *y) {
+    rg_tensor *v = cotangent_of(y);
+    for (int64_t j = a->first; a->spoiled && v && j < v->numel; j += 3)
+        rgi_store_f64(v->data + j * (int64_t)rgi_sizeof(v->dtype), v->dtype, a->spoil);
+    return laid_out(v, a->layout == STRIDED ? STRIDED : AS_IS);
+}
+
 /* Puts the inputs that require grad into x, and returns their number. */
 static int inputs_with_history(int n, rg_tensor *const in[], rg_tensor *x[]) {
     int m = 0;
@@ -288,7 +299,7 @@ static bool values_of(const application *a, rg_tensor *const in[], bool graph, r
         value[i] = out[i];
         if (!out[i]->history || a->op->no_grad || (a->one_output && i != a->output))
             continue;
-        v[k] = laid_out(cotangent_of(out[i]), a->layout == STRIDED ? STRIDED : AS_IS);
+        v[k] = cotangent_in(a, out[i]);
         y[k++] = out[i];
     }
     *n = outs;
@@ -362,6 +373,14 @@ int derive_fused(const rg_op *op, const rg_sample *s) {
     a.one_output = true;
     for (; a.output < op->n_out; a.output++)
         faults += compare_runs("fused, from one output", &a, &a, RG_FLOAT64, true, 1e-12);
+    static const double odd[] = { NAN, INFINITY };
+    a = (application){ .op = op, .sample = s, .spoiled = true };
+    for (int i = 0; i < RG_COUNT(odd); i++)
+        for (a.first = 0; a.first < 3; a.first++) {
+            a.spoil = odd[i];
+            faults += compare_runs(i ? "fused, of inf" : "fused, of nan", &a, &a, RG_FLOAT64, true,
+                                   1e-12);
+        }
     return faults;
 }
 
