@@ -15,8 +15,25 @@ static enum { NOT_YET, THERE, OVER } group_state;
  * gathers the claims of all ranks here, to check that they are equal. */
 static rg_claim *claims;
 static rg_tensor *claims_holder;
+/* Whether a rank has called rg_destroy_process_group while this one called another function. That
+ * rank now waits for the others to call it, too, and no claims can be gathered any more. */
+static bool has_left;
+
+static const char destroy[] = "destroy_process_group";
 
 /* ---- starting and ending the process group --------------------------------------------- */
+
+/* Ends the group. The ranks tell each other that they do: a rank that calls another function then
+ * fails, and doesn't wait. `ok` is false if the group couldn't be started on this rank. */
+static void end_group(bool ok) {
+    if (!has_left) {
+        const rg_claim mine = rgi_claim_number(destroy, ok, 0);
+        rgi_all_agree(&mine, "");
+    }
+    rgi_transport_end();
+    rgi_room_drop(&claims_holder);
+    group_state = OVER;
+}
 
 bool rg_init_process_group(void) {
     if (group_state != NOT_YET)
@@ -27,17 +44,18 @@ bool rg_init_process_group(void) {
         return false;
     group_state = THERE;
     claims = rgi_room(&claims_holder, (size_t)rgi_transport_size() * sizeof *claims);
-    if (!claims)
-        rg_destroy_process_group();
-    return claims;
+    if (claims)
+        return true;
+    rg_claim on_stack[rgi_transport_size()];
+    claims = on_stack;
+    end_group(false);
+    claims = NULL;
+    return false;
 }
 
 void rg_destroy_process_group(void) {
-    if (group_state != THERE)
-        return;
-    rgi_transport_end();
-    rgi_room_drop(&claims_holder);
-    group_state = OVER;
+    if (group_state == THERE)
+        end_group(true);
 }
 
 bool rg_is_initialized(void) { return group_state == THERE; }
@@ -161,7 +179,11 @@ static bool refuse_claim(const rg_claim *mine, const rg_claim *zero, const rg_cl
  * names the first failed rank or, if none has failed, the first rank whose claim isn't rank 0's. */
 bool rgi_all_agree(const rg_claim *mine, const char *what) {
     const int size = rgi_transport_size();
+    if (has_left)
+        return rg_fail(RG_RUNTIME_ERROR, mine->op, "a rank has called %s", destroy);
     rgi_transport_gather(mine, claims, (int)sizeof *mine);
+    for (int i = 0; i < size; i++)
+        has_left = has_left || strcmp(claims[i].op, destroy) == 0;
     if (mine->failure[0])
         return false;
     for (int i = 0; i < size; i++)

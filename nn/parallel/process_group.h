@@ -33,8 +33,9 @@ RG_PUBLIC_BEGIN
 
 /* Starts the process group. A process can start it only once. Returns false on failure. */
 bool rg_init_process_group(void);
-/* Waits until all ranks have called this function, and ends the group. Does nothing if there is no
- * group. */
+/* Waits until all ranks have called this function, and ends the group. If another rank calls a
+ * collective function instead, that call fails on all ranks, and so do later ones. Does nothing if
+ * there is no group. */
 void rg_destroy_process_group(void);
 bool rg_is_initialized(void);
 /* rg_rank returns the rank of this process, rg_world_size the number of ranks. Without a group both

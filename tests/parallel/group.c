@@ -162,6 +162,23 @@ static void test_no_memory_on_one_rank(void) {
     }
 }
 
+/* The last rank ends the group while the others call another function: these fail, and none waits
+ * forever. */
+static void test_one_leaves(void) {
+    char text[100];
+    snprintf(text, sizeof text, "rank 0 calls barrier, but rank %d calls destroy_process_group",
+             size - 1);
+    if (rank < size - 1) {
+        FAILS(rg_barrier(), text);
+        FAILS(rg_barrier(), "barrier: a rank has called destroy_process_group");
+        FAILS(rg_all_reduce_(rg_ones(1)), "a rank has called destroy_process_group");
+    }
+    rg_destroy_process_group();
+    HOLDS(size == 1 || rank < size - 1 || strstr(rg_error(), text));
+    rg_error_clear();
+    HOLDS(!rg_is_initialized());
+}
+
 int main(void) {
     FAILS(rg_barrier(), "Default process group has not been initialized");
     FAILS(rg_all_reduce_(rg_ones(1)), "Default process group has not been initialized");
@@ -177,8 +194,7 @@ int main(void) {
     test_broadcast();
     test_disagreement();
     test_no_memory_on_one_rank();
-    rg_destroy_process_group();
-    HOLDS(!rg_is_initialized());
+    test_one_leaves();
     FAILS(rg_init_process_group(), "can't begin a second group");
     if (rank == 0)
         printf("group: as it should be on %d ranks\n", size);
