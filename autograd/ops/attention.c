@@ -59,10 +59,12 @@ static rg_tensor *attention_added(rg_tensor *mask, rg_dtype dtype) {
 }
 
 /* The attributes and the saved inputs of a call. From these attention_p computes the attention
- * weights p, and attention_s computes s, the gradient of the matrix product q k^T. */
+ * weights p, and attention_s computes s, the gradient of the matrix product q k^T. k and v are
+ * without the last keys, `unseen` in number, which no query of a causal attention sees. */
 typedef struct {
     k_attention how;
     rg_tensor *q, *k, *v, *mask;
+    int64_t unseen;
 } attention_parts;
 
 static rg_tensor *attention_p(const attention_parts *a) {
@@ -82,8 +84,25 @@ static rg_tensor *attention_s(const attention_parts *a, rg_tensor *g, rg_tensor 
 }
 
 static attention_parts attention_saved(const rg_step *s) {
-    return (attention_parts){ RG_ATTR(s, attention)->how, rgi_saved(s, 0), rgi_saved(s, 1),
-                              rgi_saved(s, 2), rgi_saved(s, 3) };
+    attention_parts a = { .how = RG_ATTR(s, attention)->how,
+                          .q = rgi_saved(s, 0),
+                          .k = rgi_saved(s, 1),
+                          .v = rgi_saved(s, 2),
+                          .mask = rgi_saved(s, 3) };
+    if (!a.q || !a.k)
+        return a;
+    const int64_t rows = a.q->size[2], keys = a.k->size[2];
+    if (a.how.causal && keys > rows) {
+        a.unseen = keys - rows;
+        a.k = rg_narrow(a.k, 2, 0, rows);
+        a.v = rg_narrow(a.v, 2, 0, rows);
+    }
+    return a;
+}
+
+/* Returns the gradient of all keys or values for g, the gradient of those that are seen. */
+static rg_tensor *attention_of_all(const attention_parts *a, rg_tensor *g) {
+    return a->unseen ? rg_pad(g, 0, 0, 0, a->unseen) : g;
 }
 
 static rg_tensor *attention_rule_q(const rg_step *s, rg_tensor *g) {
@@ -93,12 +112,12 @@ static rg_tensor *attention_rule_q(const rg_step *s, rg_tensor *g) {
 
 static rg_tensor *attention_rule_k(const rg_step *s, rg_tensor *g) {
     attention_parts a = attention_saved(s);
-    return rg_matmul(rg_mT(attention_s(&a, g, rgi_step_g(s, 1))), a.q);
+    return attention_of_all(&a, rg_matmul(rg_mT(attention_s(&a, g, rgi_step_g(s, 1))), a.q));
 }
 
 static rg_tensor *attention_rule_v(const rg_step *s, rg_tensor *g) {
     attention_parts a = attention_saved(s);
-    return a.v ? rg_matmul(rg_mT(attention_p(&a)), g) : NULL;
+    return a.v ? attention_of_all(&a, rg_matmul(rg_mT(attention_p(&a)), g)) : NULL;
 }
 
 /* Sets *g_lse to a contiguous copy of lse's gradient, which the caller releases, or to NULL if no
@@ -161,6 +180,8 @@ RG_OP(attention, RG_WITH(attention),
                 RG_RULE(ATTENTION_NEEDS, attention_rule_v), RG_NO_RULE },
       RG_SAMPLES({ "(2,2,3,4) (2,2,5,4) (2,2,5,4) -", RG_A(attention, { .scale = 0.5 }) },
                  { "(1,2,3,2) (1,2,3,2) (1,2,3,2) -",
+                   RG_A(attention, { .scale = 1, .causal = true }) },
+                 { "(1,1,2,3) (1,1,5,3) (1,1,5,3) -",
                    RG_A(attention, { .scale = 1, .causal = true }) },
                  { "(2,1,3,4) (2,1,2,4) (2,1,2,4) i3(3,2)", RG_A(attention, { .scale = -0.3 }) },
                  { "(1,2,2,3) (1,2,4,3) (1,2,4,3) i3(1,1,4)", RG_A(attention, { .scale = 1 }) },
@@ -236,7 +257,7 @@ static rg_tensor *joint_attention_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *q = rg_select(x, 0, 0);
     rg_tensor *k = rg_select(x, 0, 1);
     rg_tensor *v = rg_select(x, 0, 2);
-    attention_parts a = { attr->how, q, k, v, RG_NONE };
+    attention_parts a = { attr->how, q, k, v, RG_NONE, 0 };
     g = rg_transpose(rg_unflatten(g, 2, RG_DIMS(attr->heads, -1)), 1, 2);
     rg_tensor *scores = attention_s(&a, g, rgi_step_g(s, 1));
     rg_tensor *gq = rg_matmul(scores, k);

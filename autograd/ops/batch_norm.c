@@ -97,15 +97,16 @@ static rg_tensor *batch_norm_weighted(const rg_step *s, rg_tensor *g) {
 static rg_tensor *batch_norm_rule_x(const rg_step *s, rg_tensor *g) {
     rg_tensor *rstd;
     rg_tensor *x = batch_norm_centred(s, &rstd);
-    g = batch_norm_weighted(s, rgi_step_g(s, 0));
+    g = rgi_step_g(s, 0);
     if (!x)
         return NULL;
     const rg_dims dims = batch_norm_dims(x->ndim);
     if (!RG_ATTR(s, batch_norm)->training)
-        return rg_mul(rstd, g);
+        return batch_norm_weighted(s, rg_mul(rstd, g));
     rg_tensor *h = rg_mul(x, rstd);
     rg_tensor *along = rg_mul(h, rg_mean_dims(rg_mul(g, h), dims, true));
     rg_tensor *gx = rg_mul(rstd, rg_sub(rg_sub(g, rg_mean_dims(g, dims, true)), along));
+    gx = batch_norm_weighted(s, gx);
     if (!gx || (!s->g[1] && !s->g[2]))
         return gx;
     rg_tensor *of_var = rg_mul(rg_mul(batch_norm_wide(rgi_step_g(s, 2), x->ndim), x), 2);

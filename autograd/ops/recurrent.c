@@ -273,7 +273,7 @@ static rg_tensor *rnn_step_back(const rg_step *s, recurrent_back *b, int64_t at)
     b->carry_h = NULL;
     if (!recurrent_is(s->attr, K_RNN_RELU))
         return rg_mul(gh, recurrent_tanh_slope(y));
-    return rgi_flat_in(s, y, rg_where(rg_gt(y, 0), gh, 0));
+    return rgi_flat_in(s, y, rg_where(rg_le(y, 0), 0, gh));
 }
 
 static recurrent_back recurrent_begin(const rg_step *s) {

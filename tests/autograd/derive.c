@@ -128,9 +128,10 @@ typedef struct {
     const rg_sample *sample;
     int n, output;
     bool one_output; /* Only output number `output` has a cotangent. */
-    bool spoiled;    /* Each third element of the cotangents is `spoil`, from number `first` on. */
-    int first;
-    double spoil;
+    /* Each third element of the cotangents or of an input, from element `first` on, is `odd`. */
+    enum { WHOLE, SPOILED_COTANGENTS, SPOILED_INPUT } spoiled;
+    int first, input;
+    double odd;
     layout layout;
     bool create_graph;
 } application;
@@ -257,11 +258,22 @@ static rg_tensor *cotangent_of(const rg_tensor *y) {
     return v;
 }
 
+/* Makes each third element of t, which is contiguous, the number that spoils the application. */
+static void spoil(const application *a, rg_tensor *t) {
+    for (int64_t j = a->first; j < t->numel; j += 3)
+        rgi_store_f64(t->data + j * (int64_t)rgi_sizeof(t->dtype), t->dtype, a->odd);
+}
+
+static void spoil_input(const application *a, rg_tensor *const in[]) {
+    if (a->spoiled == SPOILED_INPUT && in[a->input] != RG_NONE && rgi_is_float(in[a->input]->dtype))
+        spoil(a, in[a->input]);
+}
+
 /* Returns the cotangent of an output of the application. */
 static rg_tensor *cotangent_in(const application *a, const rg_tensor *y) {
     rg_tensor *v = cotangent_of(y);
-    for (int64_t j = a->first; a->spoiled && v && j < v->numel; j += 3)
-        rgi_store_f64(v->data + j * (int64_t)rgi_sizeof(v->dtype), v->dtype, a->spoil);
+    if (v && a->spoiled == SPOILED_COTANGENTS)
+        spoil(a, v);
     return laid_out(v, a->layout == STRIDED ? STRIDED : AS_IS);
 }
 
@@ -333,6 +345,8 @@ static int compare_runs(const char *check, const application *a, const applicati
             else if (in2[i] != RG_NONE && rgi_is_float(in2[i]->dtype))
                 in2[i] = rg_requires_grad_(rg_detach(rg_clone(laid_out(in2[i], EXPANDED))), true);
         }
+    spoil_input(a, in);
+    spoil_input(b, in2);
     if (!values_of(&p, in, false, one, &n1) || !values_of(&q, in2, graph, two, &n2))
         return fault(a->op, a->sample, check, rg_error());
     for (int i = 0; i < n1; i++) {
@@ -365,6 +379,28 @@ int derive_float32(const rg_op *op, const rg_sample *s) {
     return compare_runs("float32", &a, &a, RG_FLOAT32, false, 1e-5);
 }
 
+/* Compares gradients as derive_fused does, where NaN or infinity is among the cotangents or in an
+ * input. Those of attention are compared for cotangents alone: its kernels don't read what a mask
+ * hides, and the rules multiply it by 0, as torch's composed attention does. */
+static int fused_of_odd(const rg_op *op, const rg_sample *s) {
+    static const double odd[] = { NAN, INFINITY };
+    rg_tensor *in[RG_MAX_INPUTS];
+    int faults = 0;
+    RG_SCOPE();
+    const int inputs = derive_inputs(s->inputs, RG_FLOAT64, in);
+    for (int i = 0; i < RG_COUNT(odd); i++)
+        for (int first = 0; first < 3; first++) {
+            application a = { .op = op, .sample = s, .first = first, .odd = odd[i] };
+            a.one_output = true;
+            a.spoiled = SPOILED_COTANGENTS;
+            faults += compare_runs("fused, odd cotangents", &a, &a, RG_FLOAT64, true, 1e-12);
+            a.spoiled = SPOILED_INPUT;
+            for (a.input = 0; a.input < inputs && !strstr(op->name, "attention"); a.input++)
+                faults += compare_runs("fused, odd input", &a, &a, RG_FLOAT64, true, 1e-12);
+        }
+    return faults;
+}
+
 /* Compares gradients of a run without create_graph, which calls the op's `fused` and `into`, with
  * those of a run with create_graph, which calls the rules. */
 int derive_fused(const rg_op *op, const rg_sample *s) {
@@ -373,15 +409,7 @@ int derive_fused(const rg_op *op, const rg_sample *s) {
     a.one_output = true;
     for (; a.output < op->n_out; a.output++)
         faults += compare_runs("fused, from one output", &a, &a, RG_FLOAT64, true, 1e-12);
-    static const double odd[] = { NAN, INFINITY };
-    a = (application){ .op = op, .sample = s, .spoiled = true };
-    for (int i = 0; i < RG_COUNT(odd); i++)
-        for (a.first = 0; a.first < 3; a.first++) {
-            a.spoil = odd[i];
-            faults += compare_runs(i ? "fused, of inf" : "fused, of nan", &a, &a, RG_FLOAT64, true,
-                                   1e-12);
-        }
-    return faults;
+    return faults + fused_of_odd(op, s);
 }
 
 /* Returns the number of calls that a backward run through the sample makes, or -1 if there is no

@@ -133,7 +133,7 @@ static void K_NAME(batch_backward_part)(const batch_work *w, int64_t first, int6
     for (int64_t c = 0; c < n; c++) {
         const double rstd = 1 / sqrt((double)NUMBERS(w->var)[first + c] + z->eps);
         if (w->gweight)
-            NUMBERS(w->gweight)[first + c] = (T)(dots[c] * rstd);
+            NUMBERS(w->gweight)[first + c] = count > 0 ? (T)(dots[c] * rstd) : 0;
         if (w->gbias)
             NUMBERS(w->gbias)[first + c] = (T)sums[c];
         if (!gx)
@@ -144,9 +144,13 @@ static void K_NAME(batch_backward_part)(const batch_work *w, int64_t first, int6
         const T middle = mean[c];
         for (int64_t image = 0; image < z->batch; image++) {
             const int64_t at = (image * z->channels + first + c) * z->per;
+            const int64_t trained = at + (z->training ? z->per : 0);
             K_INDEPENDENT
-            for (int64_t i = at; i < at + z->per; i++)
+            for (int64_t i = at; i < trained; i++)
                 gx[i] = (g[i] - level - (x[i] - middle) * along) * scale;
+            K_INDEPENDENT
+            for (int64_t i = trained; i < at + z->per; i++)
+                gx[i] = g[i] * scale;
         }
     }
 }
