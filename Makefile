@@ -392,9 +392,9 @@ SELDOM   := $(wildcard $(addsuffix /*.c,tensor/text tensor/files tensor/files/to
             functional gradcheck graphviz paths profile_file rule_checks)
 SELDOM   += $(patsubst %,nn/layers/%.c,transformer transformer_decoder transformer_encoder \
             transformer_model kv_cache packed positions recurrent_cells sequence_checks init child \
-            pool conv batch_norm multihead_attention) \
-            $(patsubst %,autograd/ops/%.c,einsum half half_linear pad rotary \
-            scatter_reduce subscript_text tensordot)
+            pool conv batch_norm multihead_attention recurrent) \
+            $(patsubst %,autograd/ops/%.c,batch_norm conv einsum half half_linear pad pool \
+            recurrent repeat rotary scatter_reduce strided subscript_text tensordot)
 OFTEN    := tensor/text/digits.c $(addprefix nn/optim/,optimizer.c optimizers.c clip.c) \
             $(addprefix nn/models/,batches.c gpt_generate.c sampling.c tokenizer_encode.c bpe.c \
             regex.c aligned.c normalizer.c pretokenizer.c tokenizer_model.c unigram.c) \

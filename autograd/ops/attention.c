@@ -3,6 +3,8 @@
  * without storing the attention weights. Where neither op can be used, attention is composed of
  * other functions. In the formulas, g is the gradient of y, and gq, gk and gv are the gradients of
  * q, k and v.
+ *
+ * This file is long because the two ops share the functions of their derivatives.
  */
 #include "autograd/checks.h"
 

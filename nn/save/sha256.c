@@ -103,7 +103,6 @@ __attribute__((target("sha,sse4.1"))) static void add_blocks_by_sha(uint32_t sta
     for (size_t block = 0; block < n; block++) {
         const __m128i abef_before = abef, cdgh_before = cdgh;
         __m128i words[4];
-#pragma GCC unroll 16
         for (int i = 0; i < 16; i++) {
             const __m128i *from = (const __m128i *)(blocks + 64 * block) + i;
             __m128i *w = &words[i % 4];
