@@ -176,10 +176,11 @@ asan: deps
 	    SKIP="$(if $(QUICK),$(LONG_SANITIZED))" \
 	    $(if $(QUICK),run-tests test-notebooks test-refused,$(CHECKS))
 
-# QUICK=1 leaves these tests out: they compute much, in ways that shorter tests go, too. `make fuzz`
-# has its own gate, and `make valgrind` runs the many processes.
+# QUICK=1 leaves these tests out: they compute much, in ways that shorter tests go, too, or run
+# programs that no sanitizer sees. `make fuzz` has its own gate, and calls each function with tensors
+# of each dtype; `make valgrind` runs the many processes.
 LONG_SANITIZED = bits parallel trajectory bfloat16 transformers golden gradcheck rule_checks sets \
-                 matmul
+                 half_ops default_dtype compile compiled
 
 # The quick forms of tsan and musl compile the loops for the plain set alone, in a quarter of the
 # time. Work is divided among threads in the same way in every set, and all sets call the same few

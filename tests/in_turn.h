@@ -10,7 +10,8 @@
 /* Calls f, in a scope of its own, with each request for memory denied in turn, until f succeeds. If
  * f fails, the error must be that of the denied request. After each call no file may be open and no
  * memory may be left. `after`, which may be NULL, asserts further conditions; `done` says whether f
- * succeeded. Returns the number of requests. */
+ * succeeded. Where the program is slow (rg_slow), only each third request after the 60th is denied.
+ * Returns the number of requests, or one or two more in a slow program. */
 long deny_in_turn(bool (*f)(void), void (*after)(bool done));
 
 /* Clears an error that f itself has provoked, so that another error can replace it. */
