@@ -333,7 +333,7 @@ rg_tensor *(rg_fmod_)(rg_tensor *a, rg_tensor *b) {
 }
 
 /* ---- pow: a^b; ga = g b a^(b-1), but 0 where b == 0;
- *      gb = g y ln a, but 0 where a == 0 and b >= 0 ----------------------------- */
+ *      gb = g y ln a, but g 0 where a == 0 and b >= 0 --------------------------- */
 
 static bool pow_shape(rg_call *c) {
     const struct operands_attr *o = RG_ATTR(c, operands);
@@ -392,7 +392,7 @@ static rg_tensor *pow_rule_b(const rg_step *s, rg_tensor *g) {
     rg_tensor *b = rgi_saved(s, 1);
     rg_tensor *y = rgi_saved_output(s);
     rg_tensor *constant = rg_logical_and(rg_eq(a, 0), rg_ge(b, 0));
-    return rg_where(constant, 0, rg_mul(g, rg_mul(y, rg_log(a))));
+    return rg_mul(g, rg_where(constant, 0, rg_mul(y, rg_log(a))));
 }
 
 RG_OP(pow, .doc = "a^b", .n_in = 2, RG_NAMED(operands), .typing = RG_PROMOTED, RG_ELEMENTWISE,
