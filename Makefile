@@ -75,7 +75,9 @@ links_nn       := $(BUILD)/libregard-nn.a $(links_autograd)
 programs        = $(patsubst %.c,$(BUILD)/%,$(sort $(wildcard $(1))))
 tests           = $(call programs,tests/$(1)/test_*.c)
 TESTS          := $(foreach l,$(LAYERS),$(call tests,$(l)))
-FUZZERS        := $(call programs,tests/fuzz/*.c)
+# The fuzzer that takes longest begins first.
+FUZZERS        := $(call programs,tests/fuzz/fuzz_tokenizer.c)
+FUZZERS        += $(filter-out $(FUZZERS),$(call programs,tests/fuzz/*.c))
 # One test counts what these files do, step by step: they are compiled for it a second time.
 STEPS          := $(BUILD)/tests/steps/test_steps
 COUNTED        := tensor/map.c nn/optim/optimizer.c nn/optim/optim_state.c nn/optim/saved.c \
@@ -106,9 +108,9 @@ CXX         := $(if $(CLANG),clang++,$(CXX))
 CXXTEST     := $(if $(shell command -v $(CXX)),$(BUILD)/tests/cplusplus)
 CXXFLAGS     = $(filter-out -std=gnu11 -Wstrict-prototypes,$(CFLAGS)) -std=c++17
 
-CHECKS  := run-tests test-names test-notebooks test-examples test-pages test-guide test-refused \
-           test-debugger test-literals test-wrong test-report test-one-file test-loops \
-           test-export test-graphs test-parallel
+CHECKS  := test-export test-one-file run-tests test-names test-notebooks test-examples \
+           test-pages test-guide test-refused test-debugger test-literals test-wrong test-report \
+           test-loops test-graphs test-parallel
 GOALS   := all help test asan tsan fuzz coverage mutants ulp valgrind exchange notebooks bench \
            docs demo one-file deps size style same fmt install uninstall clean sets musl arm64 \
            windows mcu web musl-deps arm64-deps windows-deps mcu-deps web-deps mpi-deps \
@@ -122,8 +124,9 @@ all: $(STATIC) $(SHARED) $(MPI_STATIC) $(MPI_SHARED)
 
 # Goals that are asked for together run one after another, so that what they print keeps apart.
 # Their programs are still compiled side by side, but after `clean` where that comes first. The
-# checks of `make test` run side by side, since most of them use one core; GNU make 4 keeps together
-# what each prints. The many processes of test-parallel need all cores: it runs last, and alone.
+# checks of `make test` run side by side, since most of them use one core, and the longest begin
+# first; GNU make 4 keeps together what each prints. The many processes of test-parallel need all
+# cores: it runs last, and alone.
 BESIDE = SIDE_BY_SIDE=1 $(if $(filter output-sync,$(.FEATURES)),-Otarget)
 asked := $(filter $(GOALS),$(MAKECMDGOALS))
 ifeq ($(SIDE_BY_SIDE),)
@@ -177,7 +180,7 @@ asan: deps
 	    $(if $(QUICK),run-tests test-notebooks test-refused,$(CHECKS))
 
 # QUICK=1 leaves these tests out: they compute much, in ways that shorter tests go, too, or run
-# programs that no sanitizer sees. `make fuzz` has its own gate, and calls each function with tensors
+# programs that no sanitizer sees. `make fuzz` is a gate of its own, and calls functions with tensors
 # of each dtype; `make valgrind` runs the many processes.
 LONG_SANITIZED = bits parallel trajectory bfloat16 transformers golden gradcheck rule_checks sets \
                  half_ops default_dtype compile compiled
