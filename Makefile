@@ -377,7 +377,7 @@ $(SMALLER:%=$(BUILD)/tensor/kernels/%.o): override CFLAGS += $(SMALL)
 FASTER := tensor/files/inflate.c nn/optim/step.c \
           $(patsubst %,autograd/ops/%.c,product reduce reshape part permute softmax layer_norm)
 ROOMS  := $(wildcard $(addsuffix /*.c,tensor/text tensor/files tensor/files/torch autograd/tools \
-          autograd/ops nn/*))
+          autograd/ops nn/*)) tensor/map.c
 $(call compiled,$(filter-out $(FASTER) nn/parallel/%,$(ROOMS))): override CFLAGS += $(SMALL)
 
 # What a program calls seldom, or what waits for a file, is compiled at -Os.
@@ -393,12 +393,13 @@ SELDOM   := $(wildcard $(addsuffix /*.c,tensor/text tensor/files tensor/files/to
             tensor/compare.c tensor/look.c \
             $(patsubst %,tensor/random/%.c,distributions generator random rewind) \
             $(patsubst %,autograd/tools/%.c,anomaly check_run checkpoint explain function_check \
-            functional gradcheck graphviz paths profile_file rule_checks)
+            functional gradcheck graphviz paths profile profile_file rule_checks)
 SELDOM   += $(patsubst %,nn/layers/%.c,transformer transformer_decoder transformer_encoder \
             transformer_model kv_cache packed positions recurrent_cells sequence_checks init child \
             pool conv batch_norm multihead_attention recurrent) \
-            $(patsubst %,autograd/ops/%.c,batch_norm conv einsum half half_linear pad pool \
-            recurrent repeat rotary scatter_reduce strided subscript_text tensordot)
+            $(patsubst %,autograd/ops/%.c,batch_norm bincount conv distance einsum embedding half \
+            half_linear likelihood_loss pad pool rank recurrent repeat roll rotary scatter_reduce \
+            strided subscript_text tensordot triangle unfold)
 OFTEN    := tensor/text/digits.c $(addprefix nn/optim/,optimizer.c optimizers.c clip.c) \
             $(addprefix nn/models/,batches.c gpt_generate.c sampling.c tokenizer_encode.c bpe.c \
             regex.c aligned.c normalizer.c pretokenizer.c tokenizer_model.c unigram.c) \

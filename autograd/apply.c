@@ -10,9 +10,6 @@
 #include "graph_observer.h"
 #include "rebase.h"
 
-/* The bit that the dtypes of 16 bits have, and no others (ops/half.c). */
-enum { HALF_BIT = RG_BFLOAT16 & RG_FLOAT16 };
-
 /* ---- checking and converting inputs ------------------------------------------------ */
 
 static bool input_check(const rg_op *op, int i, rg_tensor *t) {
@@ -73,8 +70,8 @@ static bool convert_inputs(const rg_op *op, int n, rg_tensor *in[], rg_tensor *c
     for (int i = 0; i < n; i++) {
         if (!is_typed(op, i, in[i]) || in[i]->dtype == common)
             continue;
-        const bool half = RG_UNLIKELY(common & HALF_BIT);
-        const rg_dtype dtype = half ? rgi_dtype_beside_half(op, i, in, common) : common;
+        const bool widened = RG_UNLIKELY(common & RG_WIDENED_BIT);
+        const rg_dtype dtype = widened ? rgi_dtype_beside_half(op, i, in, common) : common;
         if (in[i]->dtype == dtype)
             continue;
         if (in[i]->history && !rgi_grad_off) {
@@ -105,7 +102,7 @@ static inline bool is_alike(const rg_tensor *t, rg_tensor *const in[], int i) {
 
 /* Computes the output with the op's kernel. Requires that the inputs are alike. If `over` isn't
  * NULL, it becomes the output. */
-static inline __attribute__((always_inline)) bool compute_alike(rg_call *c, rg_tensor *over) {
+RG_INLINED bool compute_alike(rg_call *c, rg_tensor *over) {
     if (over) {
         rgi_retain(over);
         c->out[0] = over;
@@ -117,12 +114,12 @@ static inline __attribute__((always_inline)) bool compute_alike(rg_call *c, rg_t
     return rgi_run_alike(c);
 }
 
-/* Calls the op's forward function or, if it has none, its kernel; if `half`, on float32 copies of
- * inputs of 16 bits. The thread's observer is switched off during this call, since it isn't to see
- * the operations that the forward function calls. */
-static inline bool run_forward(rg_call *c, bool half) {
+/* Calls the op's forward function or, if it has none, its kernel; if `widened`, on widened copies
+ * of inputs. The thread's observer is switched off during this call, since it isn't to see the
+ * operations that the forward function calls. */
+static inline bool run_forward(rg_call *c, bool widened) {
     rg_observer *observer = rgi_set_observer(NULL);
-    bool ok = RG_UNLIKELY(half) ? rgi_run_in_float(c) : c->op->forward(c);
+    bool ok = RG_UNLIKELY(widened) ? rgi_run_widened(c) : c->op->forward(c);
     rgi_set_observer(observer);
     return ok;
 }
@@ -147,9 +144,9 @@ static inline rg_tensor *new_output(const rg_tensor *like) {
 
 /* Makes the output of an op that has one output. The output's dtype and shape come from the op's
  * shape function. If `over` isn't NULL and has this dtype and shape, it becomes the output. */
-static inline bool make_output(rg_call *c, rg_tensor *over, bool half) {
+static inline bool make_output(rg_call *c, rg_tensor *over, bool widened) {
     rg_tensor like;
-    like.dtype = RG_UNLIKELY(half) ? rgi_dtype_made_in_float(c) : c->in[0]->dtype;
+    like.dtype = RG_UNLIKELY(widened) ? rgi_dtype_made_widened(c) : c->in[0]->dtype;
     like.ndim = 0;
     like.state = RG_ALIVE;
     like.flags = RG_CONTIGUOUS | RG_PLAIN;
@@ -190,30 +187,29 @@ static __attribute__((noinline)) bool make_outputs(rg_call *c) {
     return ok;
 }
 
-static inline bool view_input(rg_call *c, bool half) {
+static inline bool view_input(rg_call *c, bool widened) {
     for (int k = 0; k < c->n_out; k++) {
         c->out[k] = rgi_header_new();
         if (!c->out[k])
             return false;
         c->out[k]->dtype = c->in[0]->dtype;
     }
-    return half && c->op->by_value ? rgi_run_in_float(c) : c->op->view(c);
+    return widened && c->op->by_value ? rgi_run_widened(c) : c->op->view(c);
 }
 
 /* Computes the outputs from the inputs. If `over` isn't NULL, the op has one output; `over` becomes
  * that output if it has the right dtype and shape. */
-static inline __attribute__((always_inline)) bool compute(rg_call *c, rg_tensor *over, bool alike,
-                                                          bool observed, bool half) {
+RG_INLINED bool compute(rg_call *c, rg_tensor *over, bool alike, bool observed, bool widened) {
     const rg_op *op = c->op;
     if (alike && !observed && (!over || over == c->in[0]))
         return compute_alike(c, over);
     if (op->view)
-        return view_input(c, half);
-    bool made = RG_LIKELY(c->n_out == 1) ? make_output(c, over, half) : make_outputs(c);
+        return view_input(c, widened);
+    bool made = RG_LIKELY(c->n_out == 1) ? make_output(c, over, widened) : make_outputs(c);
     if (!made)
         return false;
-    if (op->forward || half)
-        return run_forward(c, half);
+    if (op->forward || widened)
+        return run_forward(c, widened);
     return k_run_with(op->kernel, c->out[0], c->in, NULL);
 }
 
@@ -234,14 +230,12 @@ static __attribute__((noinline)) bool ask_to_record(const rg_call *c, bool *want
 
 /* Computes the outputs. Then records a node if wants_grad is set, an output is floating point, and
  * all observers allow it. */
-static inline __attribute__((always_inline)) bool compute_and_record(rg_call *c, size_t attr_size,
-                                                                     bool wants_grad,
-                                                                     rg_tensor *over, bool alike,
-                                                                     bool half) {
+RG_INLINED bool compute_and_record(rg_call *c, size_t attr_size, bool wants_grad, rg_tensor *over,
+                                   bool alike, bool widened) {
     if (wants_grad && rgi_is_observed(RG_SEES_RECORDING) && !ask_to_record(c, &wants_grad))
         return false;
     const bool observed = RG_UNLIKELY(rgi_this.observer != NULL);
-    if (!compute(c, wants_grad ? NULL : over, alike, observed, half))
+    if (!compute(c, wants_grad ? NULL : over, alike, observed, widened))
         return false;
     if (RG_UNLIKELY(observed) && !tell_of_call(c, attr_size, alike))
         return false;
@@ -282,9 +276,9 @@ RG_HOT static bool apply_converted(rg_call *c, size_t attr_size, rg_tensor *over
         dtypes |= in[i]->dtype;
         alike = alike && is_alike(in[i], in, i) && c->given[i]->flags & RG_PLAIN;
     }
-    const bool half = dtypes & HALF_BIT && !c->op->moves;
-    alike = alike && !(dtypes & HALF_BIT);
-    ok = ok && compute_and_record(c, attr_size, wants_grad && !rgi_grad_off, over, alike, half);
+    const bool widened = dtypes & RG_WIDENED_BIT && !c->op->moves;
+    alike = alike && !(dtypes & RG_WIDENED_BIT);
+    ok = ok && compute_and_record(c, attr_size, wants_grad && !rgi_grad_off, over, alike, widened);
     /* Observers may read the converted inputs in rgi_end_call, so these are released after it. */
     if (ok && span)
         rgi_end_call(span, c);
@@ -321,15 +315,14 @@ typedef struct {
     bool plain, wants_grad, alike;
 } inputs_seen;
 
-static inline __attribute__((always_inline)) bool is_plain(const rg_op *op, const rg_tensor *t,
-                                                           rg_tensor *const in[]) {
+RG_INLINED bool is_plain(const rg_op *op, const rg_tensor *t, rg_tensor *const in[]) {
     return t && t->state == RG_ALIVE && t->storage
            && (RG_LIKELY(!(t->flags & (RG_WEAK | RG_VIEW)))
                || (!(t->flags & RG_WEAK) && !rgi_is_stale(t)))
            && (op->typing == RG_AS_GIVEN || t->dtype == in[0]->dtype);
 }
 
-static inline __attribute__((always_inline)) inputs_seen examine_inputs(const rg_call *c) {
+RG_INLINED inputs_seen examine_inputs(const rg_call *c) {
     const rg_op *op = c->op;
     rg_tensor *const *in = c->in;
     inputs_seen seen = { .plain = c->n_in <= RG_MAX_RULES, .alike = by_kernel(op) };
@@ -344,14 +337,13 @@ static inline __attribute__((always_inline)) inputs_seen examine_inputs(const rg
         seen.alike = seen.alike && is_alike(in[i], in, i);
     }
     seen.wants_grad = histories;
-    seen.plain = seen.plain && !(dtypes & HALF_BIT);
+    seen.plain = seen.plain && !(dtypes & RG_WIDENED_BIT);
     if (op->typing == RG_FLOATED && seen.plain)
         seen.plain = rgi_is_float(in[0]->dtype);
     return seen;
 }
 
-static inline __attribute__((always_inline)) bool apply(rg_call *c, size_t attr_size,
-                                                        rg_tensor *over) {
+RG_INLINED bool apply(rg_call *c, size_t attr_size, rg_tensor *over) {
     inputs_seen seen = examine_inputs(c);
     const char *outer = rgi_applying;
     rgi_applying = c->op->name;

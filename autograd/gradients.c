@@ -208,8 +208,7 @@ RG_HOT static bool pass_by_rule(rg_run *r, rg_step *s, int i) {
 /* Adds each input gradient that is wanted to the gradient of the node or leaf to which the input's
  * edge leads. If `fused` and fused[i] aren't NULL, fused[i] is the gradient of input i. The
  * gradients of the other inputs are computed here, by their rules. */
-static inline __attribute__((always_inline)) bool pass_all(rg_run *r, rg_step *s,
-                                                           rg_tensor *fused[]) {
+RG_INLINED bool pass_all(rg_run *r, rg_step *s, rg_tensor *fused[]) {
     const rg_node *n = s->node;
     bool ok = true;
     for (int i = 0; i < n->n_in && ok; i++) {

@@ -85,10 +85,8 @@ rg_dims rgi_meta_dims(const rg_meta *m) {
  * room for n_values headers; *headers is set to the first header. ndim is the number of dims of the
  * last output: the last meta has room for that many sizes and no more. The caller sets the other
  * fields. */
-static inline __attribute__((always_inline)) rg_node *node_new(const rg_op *op, int n_in, int n_out,
-                                                               int ndim, size_t attr_size,
-                                                               int n_saved, int n_values,
-                                                               rg_tensor **headers) {
+RG_INLINED rg_node *node_new(const rg_op *op, int n_in, int n_out, int ndim, size_t attr_size,
+                             int n_saved, int n_values, rg_tensor **headers) {
     size_t edges = sizeof(rg_node);
     size_t metas = edges + (size_t)n_in * sizeof(rg_edge);
     size_t last = offsetof(rg_meta, size) + (size_t)ndim * sizeof(int64_t);
@@ -210,8 +208,7 @@ static inline void join_outputs(rg_node *n, const rg_call *c) {
     atomic_store_explicit(&n->refs, refs, memory_order_relaxed);
 }
 
-static inline __attribute__((always_inline)) bool record(const rg_call *c, size_t attr_size,
-                                                         uint32_t needs) {
+RG_INLINED bool record(const rg_call *c, size_t attr_size, uint32_t needs) {
     int n_values = 0;
     for (uint32_t left = needs; left; left &= left - 1)
         n_values++;

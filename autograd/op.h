@@ -148,9 +148,11 @@ struct rg_op {
     bool (*forward)(rg_call *c);
     /* The loops that compute out[0] if `forward` is NULL. */
     const rg_kernel *kernel;
-    /* True if `forward` takes elements of 16 bits, as functions do that only move elements. Others,
-     * and rules, get such elements in float32 copies, and their results are rounded. */
+    /* True if `forward` takes elements that are widened (tensor/dtype.h), as functions do that only
+     * move elements. Others, and rules, get widened copies, and their results are narrowed. */
     bool moves;
+    /* True if the first output that `view` makes has elements of the input. */
+    bool finds_values;
     /* The gradient rule of each input. If the op takes any number of inputs, grad[0] is used for
      * all of them. */
     rg_gradient grad[RG_MAX_RULES];
@@ -359,12 +361,14 @@ rg_rule rgi_rule_same;
 extern __thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
 
 /* ---- functions that several ops use ------------------------------------------------ */
-/* Computes the outputs of a call that has inputs of 16 bits: the op computes with float32 copies of
- * these inputs, and the results are rounded (ops/half.c). */
-bool rgi_run_in_float(rg_call *c);
+/* The bit that the dtypes have whose elements are widened (tensor/dtype.h), and no others. */
+enum { RG_WIDENED_BIT = RG_BFLOAT16 & RG_FLOAT16 & RG_UINT8 };
+/* Computes the outputs of a call that has such inputs: the op computes with widened copies of them,
+ * and the results are narrowed (ops/half.c). */
+bool rgi_run_widened(rg_call *c);
 /* Return the dtype to which input i of such a call is converted, and the dtype of its output. */
 rg_dtype rgi_dtype_beside_half(const rg_op *op, int i, rg_tensor *const in[], rg_dtype dtype);
-rg_dtype rgi_dtype_made_in_float(const rg_call *c);
+rg_dtype rgi_dtype_made_widened(const rg_call *c);
 static inline bool rgi_check_optional(rg_tensor *t, const char *op) {
     return rgi_is_none(t) || rgi_check(t, op);
 }

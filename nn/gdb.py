@@ -12,7 +12,8 @@ import gdb
 ALIVE = 0x52454741  # rg_tensor.state, in tensor/structs.h
 MODULE = 0x484E4408  # rg_handle.kind, in tensor/handle.h
 NAMED = 128  # a bit of rg_tensor.flags
-DTYPES = [("bool", "?"), ("int64", "q"), ("float32", "f"), ("float64", "d")]
+DTYPES = [("bool", "?"), ("int64", "q"), ("float32", "f"), ("float64", "d"), ("bfloat16", "H"),
+          ("float16", "e"), ("uint8", "B")]
 FIRST_VALUES = 8
 
 
@@ -80,7 +81,10 @@ def tensor_in_memory(address):
     name, form = DTYPES[dtype]
     width = struct.calcsize("=" + form)
     values = [memory(data + at * width, form)[0] for at in first_places(sizes, strides)]
-    texts = ["%.6g" % v if form in "fd" else str(v) for v in values]
+    if name == "bfloat16":  # The upper half of a float.
+        form = "f"
+        values = [struct.unpack("=f", struct.pack("=I", v << 16))[0] for v in values]
+    texts = ["%.6g" % v if form in "fde" else str(v) for v in values]
     if elements > len(values):
         texts.append("...")
     given = text_at(label + 16) if flags & NAMED else ""

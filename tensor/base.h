@@ -1,31 +1,7 @@
 /*
- * base.h: macros that every file of the library may use.
- *
- * The modules of tensor/, called rooms here, depend on each other in this order. A room includes
- * and calls only rooms above it:
- *
- *     base, refs         macros; reference counts
- *     system             all that depends on the operating system
- *     thread             the state of a thread
- *     observer           observers of tensors that are made and written
- *     error              failures
- *     warning, unread    warnings; reports of unread failures
- *     memory             requests and releases of memory
- *     map                maps from names, or addresses, to numbers
- *     opaque, structs    functions for files that don't see the struct of a tensor; the structs
- *     dtype, shape       element types; shapes
- *     storage, scope     making and releasing tensors; owners of results
- *     threads/           workers; loops that are split among threads; locks
- *     walk               walks over tensors that broadcast
- *     kernels/           loops over elements
- *     make, look, compare, name
- *     random/            torch's streams of random numbers
- *     text/              printing and parsing
- *     files/             tensors in files: the formats, and the refusal of damaged files
- *
- * Rooms above text/ include two files of it, which use no tensor: c_locale.h and text.h.
- *
- * One exception: thread.c, which makes a thread's state, calls memory.c and scope.c to do so.
+ * base.h: macros that every file of the library may use. The table of rooms in CONTRIBUTING.md has
+ * the order in which the rooms of tensor/ call each other. Rooms above text/ include two files of
+ * it, which use no tensor: c_locale.h and text.h.
  */
 #pragma once
 
@@ -43,6 +19,8 @@
  * processor's instruction cache: with scattered functions, the backward of a small sum took 10 %
  * longer. */
 #define RG_HOT __attribute__((hot))
+/* Begins a function that is inlined wherever it is called. */
+#define RG_INLINED static inline __attribute__((always_inline))
 /* An empty asm statement. It stands in a loop over a few items, so that GCC doesn't replace the
  * loop by a call of memset or memcpy. */
 #define RG_FEW() __asm__ volatile("")

@@ -26,7 +26,7 @@ typedef struct compare_limits {
 static bool compare_all(const char *op, rg_tensor *a, rg_tensor *b, rg_dtype dtype,
                         compare_limits limits) {
     static rg_loop *const loops[K_DTYPES] = K_BASE_ALL(close);
-    dtype = rgi_computed_in(dtype);
+    dtype = rgi_widened(dtype);
     if (!rgi_may_do_once(op))
         return false;
     bool all = true;

@@ -12,7 +12,7 @@ static const struct dtype_names {
     [RG_##NAME] = { "torch." torch, scalar, cpp, #type },
 #define HALF_NAMES(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, with) \
     [RG_##NAME] = { "torch." torch, scalar, cpp, cpp },
-    RG_LOOP_DTYPES(NAMES, ) RG_HALF_DTYPES(HALF_NAMES, )
+    RG_LOOP_DTYPES(NAMES, ) RG_BYTE_DTYPES(NAMES, ) RG_HALF_DTYPES(HALF_NAMES, )
 };
 
 static _Atomic rg_dtype default_dtype = RG_FLOAT32;
@@ -107,12 +107,17 @@ static bool want_fit(const char *op, bool fits, rg_dtype dtype) {
 
 bool rgi_number_fits(const char *op, double v, rg_dtype dtype) {
     const double limit = rgi_limit(dtype);
-    bool fits = rgi_is_integer(dtype) ? v >= -limit && v < limit : !(fabs(v) > limit) || isinf(v);
+    bool fits = !(fabs(v) > limit) || isinf(v);
+    if (rgi_is_byte(dtype))
+        fits = v >= 0 && v <= limit - 1;
+    else if (rgi_is_integer(dtype))
+        fits = v >= -limit && v < limit;
     return want_fit(op, fits, dtype);
 }
 
 bool rgi_whole_fits(const char *op, int64_t v, rg_dtype dtype) {
-    const bool fits = rgi_is_integer(dtype) ? v == rgi_nearest_integer(v, dtype)
+    const int64_t size = rgi_is_byte(dtype) && v < 0 && v > INT64_MIN ? -v : v;
+    const bool fits = rgi_is_integer(dtype) ? size == rgi_nearest_integer(size, dtype)
                                             : fabs((double)v) <= rgi_limit(dtype);
     return want_fit(op, fits, dtype);
 }

@@ -32,19 +32,24 @@ typedef enum rg_kind { RG_BOOLEAN, RG_INTEGER, RG_FLOATING } rg_kind;
 #define RG_BOOL_DTYPES(X, with)                                                                  \
     X(BOOL,    bool,   bool,    RG_BOOLEAN,  0, HUGE_VAL, "bool",    "Bool",   "bool",     with)
 #define RG_INTEGER_DTYPES(X, with)                                                               \
-    X(INT64,   int64,  int64_t, RG_INTEGER,  1, 0x1p63,   "int64",   "Long",   "long int", with)
+    X(INT64,   int64,  int64_t, RG_INTEGER,  2, 0x1p63,   "int64",   "Long",   "long int", with)
 #define RG_FLOAT_DTYPES(X, with)                                                                 \
-    X(FLOAT32, float,  float,   RG_FLOATING, 3, FLT_MAX,  "float32", "Float",  "float",    with) \
-    X(FLOAT64, double, double,  RG_FLOATING, 4, DBL_MAX,  "float64", "Double", "double",   with)
+    X(FLOAT32, float,  float,   RG_FLOATING, 4, FLT_MAX,  "float32", "Float",  "float",    with) \
+    X(FLOAT64, double, double,  RG_FLOATING, 5, DBL_MAX,  "float64", "Double", "double",   with)
 #define RG_HALF_DTYPES(X, with)                                                                  \
-    X(BFLOAT16, bfloat16, k_bfloat16, RG_FLOATING, 2, 0x1.FEp127, "bfloat16", "BFloat16",        \
+    X(BFLOAT16, bfloat16, k_bfloat16, RG_FLOATING, 3, 0x1.FEp127, "bfloat16", "BFloat16",        \
       "c10::BFloat16", with)                                                                     \
-    X(FLOAT16, float16, k_float16, RG_FLOATING, 2, 65504.0, "float16", "Half", "c10::Half", with)
+    X(FLOAT16, float16, k_float16, RG_FLOATING, 3, 65504.0, "float16", "Half", "c10::Half", with)
+#define RG_BYTE_DTYPES(X, with)                                                                  \
+    X(UINT8,   uint8,  uint8_t, RG_INTEGER,  1, 0x1p8,    "uint8",   "Byte",   "unsigned char",  \
+      with)
 /* clang-format on */
 #define RG_NUMBER_DTYPES(X, with) RG_INTEGER_DTYPES(X, with) RG_FLOAT_DTYPES(X, with)
-/* The dtypes that loops compute in. Elements of RG_HALF_DTYPES are computed in float. */
-#define RG_LOOP_DTYPES(X, with) RG_BOOL_DTYPES(X, with) RG_NUMBER_DTYPES(X, with)
-#define RG_DTYPES(X, with)      RG_LOOP_DTYPES(X, with) RG_HALF_DTYPES(X, with)
+/* The dtypes that loops compute in. The others are widened: elements of RG_HALF_DTYPES are computed
+ * in float, and those of RG_BYTE_DTYPES in int64_t. */
+#define RG_LOOP_DTYPES(X, with)    RG_BOOL_DTYPES(X, with) RG_NUMBER_DTYPES(X, with)
+#define RG_WIDENED_DTYPES(X, with) RG_HALF_DTYPES(X, with) RG_BYTE_DTYPES(X, with)
+#define RG_DTYPES(X, with)         RG_LOOP_DTYPES(X, with) RG_WIDENED_DTYPES(X, with)
 
 /* RG_BY_FLOAT(find) initialises an array that is indexed by a floating dtype, with find_float,
  * find_double and so on. If one of these functions is missing, the compiler names it. */
@@ -84,13 +89,22 @@ static inline rg_kind rgi_kind(rg_dtype d) {
  * that kind; the compiler turns this into one comparison. d may be a number that is no dtype. */
 #define RG_DTYPE_OR_(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, d) || d == RG_##NAME
 static inline bool rgi_is_bool(rg_dtype d) { return false RG_BOOL_DTYPES(RG_DTYPE_OR_, d); }
-static inline bool rgi_is_integer(rg_dtype d) { return false RG_INTEGER_DTYPES(RG_DTYPE_OR_, d); }
+static inline bool rgi_is_byte(rg_dtype d) { return false RG_BYTE_DTYPES(RG_DTYPE_OR_, d); }
 static inline bool rgi_is_half(rg_dtype d) { return false RG_HALF_DTYPES(RG_DTYPE_OR_, d); }
+static inline bool rgi_is_widened(rg_dtype d) { return false RG_WIDENED_DTYPES(RG_DTYPE_OR_, d); }
+static inline bool rgi_is_integer(rg_dtype d) {
+    return false RG_INTEGER_DTYPES(RG_DTYPE_OR_, d) RG_BYTE_DTYPES(RG_DTYPE_OR_, d);
+}
 static inline bool rgi_is_float(rg_dtype d) {
     return false RG_FLOAT_DTYPES(RG_DTYPE_OR_, d) RG_HALF_DTYPES(RG_DTYPE_OR_, d);
 }
-/* Returns the dtype in which elements of d are computed: float32 for RG_HALF_DTYPES. */
+/* Returns the dtype in which torch computes with elements of d, and which numbers beside them have:
+ * float32 for RG_HALF_DTYPES. */
 static inline rg_dtype rgi_computed_in(rg_dtype d) { return rgi_is_half(d) ? RG_FLOAT32 : d; }
+/* Returns the dtype to which d is widened, or d if it isn't widened. */
+static inline rg_dtype rgi_widened(rg_dtype d) {
+    return rgi_is_byte(d) ? RG_INT64 : rgi_computed_in(d);
+}
 
 /* Returns whether a tensor of this dtype may hold indices. Kernels read indices as int64_t. Some of
  * torch's functions also take int32 indices, and the error messages of these functions say so. */
@@ -107,17 +121,9 @@ static inline double rgi_limit(rg_dtype d) {
 /* Returns the number nearest to v that this dtype, an integer dtype or bool, can hold. That is v
  * itself if v is in the dtype's range, or else the dtype's least or greatest number. */
 static inline int64_t rgi_nearest_integer(int64_t v, rg_dtype d) {
-#define RG_DTYPE_LEAST_(NAME, suffix, type, kind, rank, limit, ...) \
-    [RG_##NAME] = (int64_t) - (limit),
-#define RG_DTYPE_MOST_(NAME, suffix, type, kind, rank, limit, ...) \
-    [RG_##NAME] = -((int64_t) - (limit) + 1),
-#define RG_DTYPE_TRUE_(NAME, ...) [RG_##NAME] = true,
-    static const int64_t least[RG_DTYPE_COUNT] = { RG_INTEGER_DTYPES(RG_DTYPE_LEAST_, ) };
-    static const int64_t most[RG_DTYPE_COUNT] = { RG_BOOL_DTYPES(RG_DTYPE_TRUE_, )
-                                                      RG_INTEGER_DTYPES(RG_DTYPE_MOST_, ) };
-    if (v < least[d])
-        return least[d];
-    return v > most[d] ? most[d] : v;
+    const int64_t least = rgi_is_integer(d) && !rgi_is_byte(d) ? (int64_t)-rgi_limit(d) : 0;
+    const int64_t most = rgi_is_integer(d) ? -((int64_t)-rgi_limit(d) + 1) : true;
+    return v < least ? least : RG_MIN(v, most);
 }
 
 /* Returns true if `dtype` is a dtype; otherwise fails and returns false. */
@@ -134,7 +140,8 @@ rg_dtype rgi_usual_dtype(rg_kind kind);
  * does. */
 rg_dtype rgi_promote(int n, rg_tensor *const t[]);
 /* Return true if the dtype can hold the number; otherwise fail and return false. Each number fits
- * into bool, as true or false. */
+ * into bool, as true or false. As in torch, a negative integer of at most 8 bits also fits into
+ * uint8, which keeps its last 8 bits: -1 becomes 255. */
 bool rgi_number_fits(const char *op, double v, rg_dtype dtype);
 bool rgi_whole_fits(const char *op, int64_t v, rg_dtype dtype);
 

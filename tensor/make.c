@@ -188,13 +188,17 @@ static bool arange_ends(bool ends) {
     return true;
 }
 
-static rg_tensor *arange_floats(double start, double end, double step, rg_dtype dtype) {
-    double steps = ceil((end - start) / step);
-    if (!arange_leads(step > 0 ? end >= start : end <= start) || !arange_ends(steps < 0x1p63))
+/* Makes a range whose length is computed in double. In bytes, its numbers are computed from the
+ * truncated start and step. */
+static rg_tensor *arange_floats(const making_number *a, const making_number *b,
+                                const making_number *s, rg_dtype dtype) {
+    const double steps = ceil((b->d - a->d) / s->d);
+    if (!arange_leads(s->d > 0 ? b->d >= a->d : b->d <= a->d) || !arange_ends(steps < 0x1p63))
         return NULL;
-    int64_t n = (int64_t)steps;
-    rg_tensor *t = rgi_own(rgi_new_dims("arange", &RG_DIMS(n), dtype));
-    return t && k_arange(t, start, step) ? t : NULL;
+    rg_tensor *t = rgi_own(rgi_new_dims("arange", &RG_DIMS((int64_t)steps), dtype));
+    const bool filled =
+        t && (rgi_is_byte(dtype) ? k_arange_integers(t, a->i, s->i) : k_arange(t, a->d, s->d));
+    return filled ? t : NULL;
 }
 
 static rg_tensor *arange_integers(int64_t start, int64_t end, int64_t step, rg_dtype dtype) {
@@ -244,8 +248,8 @@ static rg_tensor *arange_of(const making_range *r, int dtype) {
     RG_FAIL_IF(!(s.d > 0 || s.d < 0), "arange", "step must be nonzero");
     RG_FAIL_IF(!isfinite(a.d) || !isfinite(b.d), "arange", "unsupported range: %s -> %s",
                rgi_number(a.d), rgi_number(b.d));
-    if (rgi_is_float(dtype))
-        return arange_floats(a.d, b.d, s.d, dtype);
+    if (rgi_is_float(dtype) || rgi_is_byte(dtype))
+        return arange_floats(&a, &b, &s, dtype);
     return floats ? arange_cut(&a, &b, &s, dtype) : arange_integers(a.i, b.i, s.i, dtype);
 }
 
@@ -357,15 +361,12 @@ rg_tensor *rg_from_int(const int *data, rg_dims shape) {
     return rgi_own(t);
 }
 
-rg_tensor *rg_from_float(const float *data, rg_dims shape) {
-    return rg_from_dims(data, RG_FLOAT32, shape);
-}
-rg_tensor *rg_from_double(const double *data, rg_dims shape) {
-    return rg_from_dims(data, RG_FLOAT64, shape);
-}
-rg_tensor *rg_from_int64(const int64_t *data, rg_dims shape) {
-    return rg_from_dims(data, RG_INT64, shape);
-}
-rg_tensor *rg_from_bool(const bool *data, rg_dims shape) {
-    return rg_from_dims(data, RG_BOOL, shape);
-}
+#define FROM(name, type, dtype)                                  \
+    rg_tensor *rg_from_##name(const type *data, rg_dims shape) { \
+        return rg_from_dims(data, dtype, shape);                 \
+    }
+FROM(float, float, RG_FLOAT32)
+FROM(double, double, RG_FLOAT64)
+FROM(int64, int64_t, RG_INT64)
+FROM(bool, bool, RG_BOOL)
+FROM(uint8, uint8_t, RG_UINT8)

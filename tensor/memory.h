@@ -73,9 +73,8 @@ void rgi_drifted(rg_thread *me);
 /* Counts `bytes` bytes of class `cls` as allocated if `more` is true, or else as freed. `others` is
  * the number of bytes of other classes that are allocated or freed at the same time. The caller has
  * counted these bytes in their classes; this function counts them in the drift. */
-static inline __attribute__((always_inline)) void rgi_count_bytes(rg_thread *me, rg_class cls,
-                                                                  bool more, int64_t bytes,
-                                                                  int64_t others) {
+RG_INLINED void rgi_count_bytes(rg_thread *me, rg_class cls, bool more, int64_t bytes,
+                                int64_t others) {
     int64_t drift = atomic_load_explicit(&me->drift, memory_order_relaxed)
                     + (more ? bytes + others : -bytes - others);
     rgi_count_to(&me->bytes[cls], more ? bytes : -bytes);

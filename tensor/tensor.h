@@ -50,7 +50,9 @@ typedef struct rg_tensor rg_tensor;
 typedef struct rg_generator rg_generator;
 
 /* The elements of RG_BFLOAT16 and RG_FLOAT16 have 16 bits. Ops compute with them in float32, and
- * round each result once; a function that is composed of ops rounds the result of each.
+ * round each result once; a function that is composed of ops rounds the result of each. Those of
+ * RG_UINT8 are bytes. Ops compute with them in int64, and keep the last 8 bits of each result: 255
+ * + 1 is 0, and 0 - 1 is 255. A float becomes a byte by way of int64, too: -1.5 becomes 255.
  *
  * The enum is packed into a signed byte. So its type differs from every type of number but int8_t,
  * and RG_DIMS can report a dtype that is given as a size. */
@@ -61,7 +63,8 @@ typedef enum __attribute__((packed)) rg_dtype {
     RG_FLOAT32,
     RG_FLOAT64,
     RG_BFLOAT16,
-    RG_FLOAT16
+    RG_FLOAT16,
+    RG_UINT8
 } rg_dtype;
 #ifndef __cplusplus /* In C an enum's constants are ints; these macros have the enum's type. */
 #define RG_NO_DTYPE ((rg_dtype)RG_NO_DTYPE)
@@ -71,6 +74,7 @@ typedef enum __attribute__((packed)) rg_dtype {
 #define RG_FLOAT64  ((rg_dtype)RG_FLOAT64)
 #define RG_BFLOAT16 ((rg_dtype)RG_BFLOAT16)
 #define RG_FLOAT16  ((rg_dtype)RG_FLOAT16)
+#define RG_UINT8    ((rg_dtype)RG_UINT8)
 #endif
 
 /* RG_NONE means that an optional tensor, such as a bias or a mask, is absent. A tensor argument
@@ -349,6 +353,7 @@ rg_tensor *rg_from_double(const double *data, rg_dims shape);
 rg_tensor *rg_from_int64(const int64_t *data, rg_dims shape);
 rg_tensor *rg_from_int(const int *data, rg_dims shape);
 rg_tensor *rg_from_bool(const bool *data, rg_dims shape);
+rg_tensor *rg_from_uint8(const uint8_t *data, rg_dims shape);
 
 /* The default dtype is the dtype of tensors that are made without a given dtype. It is RG_FLOAT32
  * unless the program sets another floating dtype. rg_set_default_dtype returns false on failure. */
@@ -380,10 +385,11 @@ int64_t rg_item_int(rg_tensor *t);
 double rg_at_dims(rg_tensor *t, rg_dims index);
 #define rg_at(t, ...) rg_at_dims(t, RG_DIMS(__VA_ARGS__))
 /* rg_data_as(float, t) returns a float *, which points to t's elements in the tensor's own memory,
- * in row-major order. The type is float for RG_FLOAT32, double for RG_FLOAT64, int64_t for RG_INT64
- * and bool for RG_BOOL, and may be const. Fails and returns NULL if t has another dtype or isn't
- * contiguous: rg_float(t) or rg_double(t) converts a tensor first, and rg_contiguous(t) orders its
- * elements. rg_at and rg_item read an element of any dtype. rg_data_as calls rg_data_as_dtype. */
+ * in row-major order. The type is float for RG_FLOAT32, double for RG_FLOAT64, int64_t for
+ * RG_INT64, uint8_t for RG_UINT8 and bool for RG_BOOL, and may be const. Fails and returns NULL if
+ * t has another dtype or isn't contiguous: rg_float(t) or rg_double(t) converts a tensor first, and
+ * rg_contiguous(t) orders its elements. rg_at and rg_item read an element of any dtype. rg_data_as
+ * calls rg_data_as_dtype. */
 void *rg_data_as_dtype(rg_tensor *t, rg_dtype dtype);
 /* Returns a pointer to the first element in the tensor's own memory, whatever t's dtype and strides
  * are. A pointer of the wrong type reads wrong numbers, without an error. Strides say where the

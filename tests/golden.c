@@ -190,9 +190,8 @@ static const struct {
     const char *name;
     rg_dtype dtype;
 } dtype_names[] = {
-    { "f32", RG_FLOAT32 }, { "f64", RG_FLOAT64 }, { "i64", RG_INT64 },
-    { "b", RG_BOOL },      { "bool", RG_BOOL },   { "bf16", RG_BFLOAT16 },
-    { "f16", RG_FLOAT16 },
+    { "f32", RG_FLOAT32 }, { "f64", RG_FLOAT64 },   { "i64", RG_INT64 },   { "b", RG_BOOL },
+    { "bool", RG_BOOL },   { "bf16", RG_BFLOAT16 }, { "f16", RG_FLOAT16 }, { "u8", RG_UINT8 },
 };
 enum { DTYPE_NAMES = sizeof dtype_names / sizeof *dtype_names };
 

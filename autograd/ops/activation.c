@@ -74,6 +74,13 @@ static rg_tensor *gelu_tanh_slope(rg_tensor *x) {
 
 static bool hardtanh_shape(rg_call *c) {
     RG_FAIL_IF(rgi_is_bool(c->in[0]->dtype), "hardtanh", "Bool inputs not supported for hardtanh");
+    const double *k = NUMBERS_OF(c);
+    for (int i = 0; i < 2 && rgi_is_byte(c->in[0]->dtype); i++) {
+        RG_FAIL_IF(k[i] < 0, "hardtanh",
+                   "cannot do hardtanh on an unsigned type with negative limits");
+        if (!rgi_number_fits("hardtanh", k[i], RG_UINT8))
+            return false;
+    }
     return rgi_shape_same(c);
 }
 

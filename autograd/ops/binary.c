@@ -346,7 +346,7 @@ static bool pow_shape(rg_call *c) {
         return true;
     RG_FAIL_IF(rgi_is_integer(dtype) && o->number < 0, "pow",
                "Integers to negative integer powers are not allowed.");
-    return !rgi_is_half(dtype) || rgi_number_fits("pow", o->number, dtype);
+    return !rgi_is_widened(dtype) || rgi_number_fits("pow", o->number, dtype);
 }
 
 /* Returns the kernel that is made for this exponent, such as k_square for 2, or k_pow if there is

@@ -72,7 +72,7 @@ rg_tensor *rg_bincount_with(rg_tensor *x, rg_bincount_options o) {
     RG_AS("bincount");
     if (!rgi_check(x, NULL) || !rgi_check_optional(o.weights, NULL))
         return NULL;
-    if (!rgi_want_dtype(NULL, rgi_is_index(x->dtype), x->dtype)
+    if (!rgi_want_dtype(NULL, rgi_is_integer(x->dtype), x->dtype)
         || !rgi_want_non_negative(NULL, "minlength", 1, &o.minlength)
         || !rgi_want_dims(NULL, "input", x, 1, 1))
         return NULL;

@@ -181,6 +181,10 @@ rg_tensor *rg_cross_entropy_with(rg_tensor *x, rg_tensor *target, rg_loss_option
     int dim = x->ndim > 1;
     RG_AS("cross_entropy");
     RG_SCOPE();
+    if (rgi_is_byte(target->dtype))
+        target = rg_to(target, RG_INT64);
+    if (!target)
+        return NULL;
     if (rgi_same_shape(x, target))
         return rg_escape(cross_entropy_of_probabilities(x, target, &o));
     if (o.label_smoothing > 0)

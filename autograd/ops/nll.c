@@ -186,7 +186,11 @@ RG_OP(nll_loss, RG_NAMED(nll_loss), .doc = "-weight[t] x[t]", .node = "NllLossBa
                  NLL("(4) i4() -", 4, 1, -100, RG_SUM), NLL("(0,3) i3(0) -", 3, 1, -100, RG_SUM)));
 
 rg_tensor *rg_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
-    if (!rgi_loss_check("nll_loss", x, target, &o) || !rgi_nll_check(x, target, o.weight))
+    if (!rgi_loss_check("nll_loss", x, target, &o))
+        return NULL;
+    if (rgi_is_byte(target->dtype))
+        return RG_COMPOSITE("nll_loss", rg_nll_loss_with(x, rg_to(target, RG_INT64), o));
+    if (!rgi_nll_check(x, target, o.weight))
         return NULL;
     struct nll_loss_attr a = rgi_nll_attributes(x, &o);
     if (o.reduction == RG_EACH && x->ndim > 2 && x->ndim != 4)

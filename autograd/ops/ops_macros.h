@@ -42,6 +42,7 @@ static inline rg_list rg_list_of(int n, rg_tensor *const v[]) {
 #define rg_float(x)                rg_to(x, RG_FLOAT32)
 #define rg_double(x)               rg_to(x, RG_FLOAT64)
 #define rg_long(x)                 rg_to(x, RG_INT64)
+#define rg_byte(x)                 rg_to(x, RG_UINT8)
 #define rg_bool(x)                 rg_to(x, RG_BOOL)
 #define rg_dropout(x, p, training) rg_dropout_with(x, p, training, rg_default_generator())
 #define rg_bernoulli(p)            rg_bernoulli_with(p, rg_default_generator())

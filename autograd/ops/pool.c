@@ -400,7 +400,8 @@ rg_tensor *rg_max_pool2d_with(rg_tensor *x, rg_dims kernel, rg_max_pool_options 
 rg_tensor *rg_avg_pool2d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options o) {
     struct pool_attr a = { 0 };
     RG_AS("avg_pool2d");
-    if (!rgi_check(x, NULL) || !avg_pool_wants(2, x, &kernel, &o, &a.p))
+    if (!rgi_check(x, NULL) || !avg_pool_wants(2, x, &kernel, &o, &a.p)
+        || !rgi_want_dtype(NULL, !rgi_is_byte(x->dtype), x->dtype))
         return NULL;
     return RG_APPLY(mean_pool, &a, x);
 }
@@ -412,7 +413,8 @@ rg_tensor *rg_avg_pool1d_with(rg_tensor *x, rg_dims kernel, rg_avg_pool_options 
         return NULL;
     RG_SCOPE();
     rg_tensor *rows = rg_unsqueeze(x, -2);
-    if (!rows || !avg_pool_wants(1, rows, &kernel, &o, &a.p))
+    if (!rows || !avg_pool_wants(1, rows, &kernel, &o, &a.p)
+        || !rgi_want_dtype(NULL, !rgi_is_byte(x->dtype), x->dtype))
         return NULL;
     return rg_escape(rg_squeeze_dim(RG_APPLY(mean_pool, &a, rows), -2));
 }

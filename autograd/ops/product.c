@@ -406,8 +406,8 @@ static bool linear_shape(rg_call *c) {
 
 static bool linear_forward(rg_call *c) {
     const rg_tensor *bias = c->in[2];
-    if (RG_UNLIKELY(rgi_is_half(c->in[1]->dtype)))
-        return rgi_half_linear(c);
+    if (RG_UNLIKELY(c->in[1]->dtype & RG_WIDENED_BIT))
+        return rgi_is_half(c->in[1]->dtype) ? rgi_half_linear(c) : rgi_run_widened(c);
     rg_tensor y = rgi_header_of(c->out[0]);
     rg_tensor x = rgi_header_of(c->in[0]);
     rg_tensor turned = k_turned(c->in[1]);

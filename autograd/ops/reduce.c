@@ -274,17 +274,27 @@ rg_tensor *(rg_prod_dim)(rg_tensor *x, int dim, bool keepdim) {
  * dims. */
 
 static bool any_shape(rg_call *c) {
-    c->out[0]->dtype = RG_BOOL;
+    if (!rgi_is_byte(c->in[0]->dtype)) /* As in torch, the result for bytes is of bytes. */
+        c->out[0]->dtype = RG_BOOL;
     return rgi_reduce_shape(c);
 }
 
-static bool any_forward(rg_call *c) {
-    return k_any(c->out[0], c->in[0], RG_ATTR(c, reduce)->dims, false);
+/* Computes bools, and converts them if the output, which is widened then, isn't of bools. */
+static bool any_or_all(rg_call *c, bool all) {
+    rg_tensor *y = c->out[0];
+    const uint32_t dims = RG_ATTR(c, reduce)->dims;
+    if (RG_LIKELY(rgi_is_bool(y->dtype)))
+        return k_any(y, c->in[0], dims, all);
+    rg_tensor *bools = rgi_new_like(y, RG_BOOL);
+    const bool ok = bools && k_any(bools, c->in[0], dims, all);
+    if (ok)
+        rgi_copy_elements(y, bools);
+    rgi_release(bools);
+    return ok;
 }
 
-static bool all_forward(rg_call *c) {
-    return k_any(c->out[0], c->in[0], RG_ATTR(c, reduce)->dims, true);
-}
+static bool any_forward(rg_call *c) { return any_or_all(c, false); }
+static bool all_forward(rg_call *c) { return any_or_all(c, true); }
 
 RG_OP(any, .doc = "is any x over dims not 0?", .n_in = 1, RG_WITH(reduce), .shape = any_shape,
       .forward = any_forward, REDUCE_SAMPLES);

@@ -178,7 +178,8 @@ static rg_tensor *interleave_each(rg_tensor *x, rg_tensor *repeats, int dim, int
     int wrapped;
     if (!repeats)
         return NULL;
-    if (!rgi_want_dims(NULL, "repeats", repeats, 0, 1) || !rgi_want_any_dim(NULL, x, dim)
+    if (!rgi_want_dtype(NULL, !rgi_is_byte(repeats->dtype), repeats->dtype)
+        || !rgi_want_dims(NULL, "repeats", repeats, 0, 1) || !rgi_want_any_dim(NULL, x, dim)
         || !rgi_wrap_dim(NULL, dim, x->ndim, &wrapped))
         return NULL;
     int64_t size = x->size[wrapped];

@@ -63,7 +63,7 @@ static bool threshold_shape(rg_call *c) {
         /* Elements of 16 bits are compared with the first number in float32, and the second number
          * becomes an element. */
         const rg_dtype held = i ? dtype : rgi_computed_in(dtype);
-        const bool fits = fabs(number) <= rgi_limit(held);
+        const bool fits = fabs(number) <= rgi_limit(held) && !rgi_is_byte(held);
         if (!fits && !rgi_number_fits("threshold", number, held))
             return false;
     }

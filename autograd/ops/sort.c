@@ -191,6 +191,7 @@ static bool unique_make(rg_call *c) {
 
 #define UNIQUE_ROW(torch_name)                                                     \
     .n_in = 1, .n_out = 3, RG_WITH(unique), .view = unique_make, .by_value = true, \
+    .finds_values = true,                                                          \
     .no_grad = "the derivative for '" torch_name "' is not implemented. "          \
                "(which values are equal is no smooth function of them)"
 RG_OP(unique, .doc = "the distinct values, where they are, how often", .node = "Unique2Backward0",

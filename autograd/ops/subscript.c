@@ -149,6 +149,10 @@ static bool subscript_count(rg_tensor *x, subscript_items *list) {
             return false;
         RG_FAIL_INDEX_IF(rgi_is_float(t->dtype), "index",
                          "tensors used as indices must be long, int, byte or bool tensors");
+        if (rgi_is_byte(t->dtype)) /* As in torch, a mask. */
+            t = list->item[k].tensor = rg_to(t, RG_BOOL);
+        if (!t)
+            return false;
         list->named += rgi_is_bool(t->dtype) ? t->ndim : 1;
     }
     bool alone = x->ndim == 0 && list->n == 1;

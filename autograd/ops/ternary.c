@@ -12,6 +12,9 @@ static bool where_shape(rg_call *c) {
                "where expected condition to be a boolean tensor, but got a tensor with dtype %s",
                rgi_scalar_name(c->in[0]->dtype));
     c->out[0]->dtype = c->in[1]->dtype;
+    for (int i = 1; i < 3 && rgi_is_byte(c->in[1]->dtype) && c->given; i++)
+        if (elementwise_is_number(c->given[i]) && !rgi_element_fits("where", c->given[i], RG_UINT8))
+            return false;
     return rgi_shape_broadcast(c);
 }
 
@@ -31,6 +34,8 @@ RG_OP(where, .moves = true, .doc = "condition ? a : b", .node = "WhereBackward0"
                  { "b(2,2) () (2)", NULL }, { "b() () ()", NULL }, { "b(0,1) (3) (0,3)", NULL }));
 
 rg_tensor *(rg_where)(rg_tensor *c, rg_tensor *a, rg_tensor *b) {
+    if (c && rgi_is_byte(c->dtype)) /* As in torch, a mask. */
+        return RG_COMPOSITE("where", rg_where(rg_to(c, RG_BOOL), a, b));
     return RG_APPLY(where, RG_NO_ATTR, c, a, b);
 }
 
@@ -275,7 +280,8 @@ static rg_tensor *lerp_with(rg_tensor *a, rg_tensor *b, rg_tensor *weight, bool 
     if (!lerp_check(a, b, weight))
         return NULL;
     bool number = elementwise_is_number(weight);
-    if (number && !rgi_element_fits("lerp", weight, rgi_computed_in(a->dtype)))
+    if (number && rgi_is_float(a->dtype)
+        && !rgi_element_fits("lerp", weight, rgi_computed_in(a->dtype)))
         return NULL;
     const struct lerp_attr attr = { number ? "LerpBackward0" : "LerpBackward1" };
     /* A number isn't rounded to 16 bits. */

@@ -313,8 +313,8 @@ static bool trace_step(rg_replay *r, rg_lowered *l) {
     const k_trace *t = &l->trace;
     if (t->failed && *t->refused)
         return refuse_entry(r, t->refused_at,
-                            strcmp(t->refused, "half_copy_loops") == 0
-                                ? "converts elements of 16 bits"
+                            strcmp(t->refused, "widened_copy_loops") == 0
+                                ? "converts elements of 8 or 16 bits"
                                 : "calls a loop with other arguments than the usual ones");
     return !t->failed;
 }

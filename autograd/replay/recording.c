@@ -56,7 +56,7 @@ bool rgi_recording_refuse(rg_replay *r, const char *op, const char *instead) {
 
 bool rgi_recording_takes(rg_replay *r, const char *op, int n, rg_tensor *const t[]) {
     for (int i = 0; i < n; i++) {
-        if (!t[i] || !rgi_is_half((rg_dtype)t[i]->dtype))
+        if (!t[i] || !rgi_is_widened((rg_dtype)t[i]->dtype))
             continue;
         r->failed = true;
         return rgi_fail(RG_NOT_IMPLEMENTED, op, "not implemented for '%s' in a recorded step",

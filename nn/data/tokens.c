@@ -28,8 +28,8 @@ struct rg_tokens {
 
 /* ---- opening and closing a file of tokens --------------------------------------------- */
 
-/* Returns whether tokens can have this type: an integer type that is read as int64. */
-static bool is_token_type(rg_foreign type) { return rgi_is_index(rgi_foreign[type].dtype); }
+/* Returns whether tokens can have this type: an integer type. */
+static bool is_token_type(rg_foreign type) { return rgi_is_integer(rgi_foreign[type].dtype); }
 
 /* Sets *type to the type named `dtype`. Fails and returns false if tokens can't have this type. */
 static bool find_type(const rg_tokens *tokens, const char *dtype, rg_foreign *type) {
@@ -115,6 +115,18 @@ int64_t rg_tokens_count(const rg_tokens *tokens) {
 
 static const rg_pair no_windows;
 
+/* Reads n tokens, which begin at the offset `at`, as integers of 64 bits. Returns false on failure.
+ */
+static bool read_tokens(const rg_tokens *tokens, const rg_file *file, uint64_t at, int64_t *row,
+                        int64_t n) {
+    const bool bytes = rgi_is_byte(rgi_foreign[tokens->type].dtype);
+    if (!rgi_read_elements(file, at, tokens->type, tokens->swapped, row, n, "a window"))
+        return false;
+    for (int64_t i = n - 1; bytes && i >= 0; i--)
+        row[i] = ((const uint8_t *)row)[i];
+    return true;
+}
+
 /* For each element of `starts`, reads block_size + 1 tokens into `row`. Copies the first block_size
  * of them to the element's row of p.first, and the last block_size of them to its row of p.second.
  * Returns false on failure. */
@@ -129,8 +141,7 @@ static bool read_windows(const rg_tokens *tokens, const int64_t *starts, int64_t
                          "a window of %lld tokens and the next one can't begin at %lld of %lld",
                          (long long)block_size, (long long)starts[i], (long long)tokens->n);
         const uint64_t at = tokens->at + (uint64_t)starts[i] * rgi_foreign[tokens->type].bytes;
-        if (!rgi_read_elements(&file, at, tokens->type, tokens->swapped, row, block_size + 1,
-                               "a window"))
+        if (!read_tokens(tokens, &file, at, row, block_size + 1))
             return false;
         memcpy(first + i * block_size, row, bytes);
         memcpy(second + i * block_size, row + 1, bytes);

@@ -87,6 +87,7 @@ static void write_marks(const rg_reducer *s, const rg_bucket *b) {
         case RG_INT64:
         case RG_BFLOAT16:
         case RG_FLOAT16:
+        case RG_UINT8:
         case RG_NO_DTYPE: break; /* Such entries have no gradient, or are refused. */
         }
     }

@@ -17,7 +17,7 @@
 #define NAMED(f) f##_integers
 #include "combine.h"
 #define T        uint8_t
-#define NAMED(f) f##_bools
+#define NAMED(f) f##_bytes
 #include "combine.h"
 
 void rgi_combine(rg_reduce_op op, rg_dtype dtype, void *to, const void *left, const void *right,
@@ -32,7 +32,8 @@ void rgi_combine(rg_reduce_op op, rg_dtype dtype, void *to, const void *left, co
         else
             combine_integers(op, to, left, right, n);
         break;
-    case RG_BOOL: combine_bools(sum ? RG_REDUCE_MAX : op, to, left, right, n); break;
+    case RG_UINT8: combine_bytes(op, to, left, right, n); break;
+    case RG_BOOL: combine_bytes(sum ? RG_REDUCE_MAX : op, to, left, right, n); break;
     case RG_BFLOAT16:
     case RG_FLOAT16:
     case RG_NO_DTYPE: break; /* rgi_group_sums refuses these. */

@@ -112,6 +112,7 @@ size_t rgi_element_size(rg_dtype dtype) {
     case RG_FLOAT64: return sizeof(double);
     case RG_BFLOAT16:
     case RG_FLOAT16: return sizeof(uint16_t);
+    case RG_UINT8: return sizeof(uint8_t);
     case RG_NO_DTYPE: break;
     }
     return 0;

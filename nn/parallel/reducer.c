@@ -156,6 +156,7 @@ static bool is_used(rg_dtype dtype, const void *mark) {
     case RG_INT64:
     case RG_BFLOAT16:
     case RG_FLOAT16:
+    case RG_UINT8:
     case RG_NO_DTYPE: break;
     }
     return false;

@@ -264,26 +264,28 @@ typedef struct rg_tensors_in_order {
                   RG_A_DTYPE(dtype))
 #define rg_scalar(number) RG_T1(rg_scalar, number)
 
-#define RG_FROM_THESE_ "rg_from copies from an array of float, double, int64_t, int or bool"
+#define RG_FROM_THESE_ \
+    "rg_from copies from an array of float, double, int64_t, int, uint8_t or bool"
 #ifndef __cplusplus
 /* clang-format off */
-#define RG_FROM_(data, a_float, a_double, an_int64, an_int, a_bool, other) \
-    _Generic(*(data), float: a_float, double: a_double, int64_t: an_int64, \
-             int: an_int, bool: a_bool, default: other)
+#define RG_FROM_(data, a_float, a_double, an_int64, an_int, a_bool, a_byte, other) \
+    _Generic(*(data), float: a_float, double: a_double, int64_t: an_int64,          \
+             int: an_int, bool: a_bool, uint8_t: a_byte, default: other)
 /* clang-format on */
 #define rg_from(data, ...)                                                                   \
-    ((void)RG_REQUIRE_OF_(RG_FROM_(data, 1, 1, 1, 1, 1, 0), RG_FROM_THESE_),                 \
+    ((void)RG_REQUIRE_OF_(RG_FROM_(data, 1, 1, 1, 1, 1, 1, 0), RG_FROM_THESE_),              \
      RG_FROM_(data, rg_from_float, rg_from_double, rg_from_int64, rg_from_int, rg_from_bool, \
-              rg_from_bool)(data, RG_DIMS(__VA_ARGS__)))
+              rg_from_uint8, rg_from_bool)(data, RG_DIMS(__VA_ARGS__)))
 #endif
 
-#define RG_DATA_THESE_ "rg_data_as gives elements as float, double, int64_t or bool"
+#define RG_DATA_THESE_ "rg_data_as gives elements as float, double, int64_t, uint8_t or bool"
 #ifndef __cplusplus
 /* clang-format off */
 #define RG_DATA_DTYPE_(type)                                            \
     _Generic((type *)0, float *: RG_FLOAT32, const float *: RG_FLOAT32, \
              double *: RG_FLOAT64, const double *: RG_FLOAT64,          \
              int64_t *: RG_INT64, const int64_t *: RG_INT64,            \
+             uint8_t *: RG_UINT8, const uint8_t *: RG_UINT8,            \
              bool *: RG_BOOL, const bool *: RG_BOOL, default: RG_NO_DTYPE)
 /* clang-format on */
 #define rg_data_as(type, t)                                                  \
@@ -476,6 +478,7 @@ static inline rg_tensor *rg_from_any(const double *p, rg_dims s) { return rg_fro
 static inline rg_tensor *rg_from_any(const int64_t *p, rg_dims s) { return rg_from_int64(p, s); }
 static inline rg_tensor *rg_from_any(const int *p, rg_dims s) { return rg_from_int(p, s); }
 static inline rg_tensor *rg_from_any(const bool *p, rg_dims s) { return rg_from_bool(p, s); }
+static inline rg_tensor *rg_from_any(const uint8_t *p, rg_dims s) { return rg_from_uint8(p, s); }
 template <typename T> static inline rg_tensor *rg_from_any(const T *, rg_dims) {
     static_assert(std::is_void<T>::value && !std::is_void<T>::value, RG_FROM_THESE_);
     return nullptr;
@@ -487,6 +490,7 @@ template <typename T> static inline T *rg_data_of_type(rg_tensor *t) {
     constexpr rg_dtype dtype = std::is_same<type, float>::value     ? RG_FLOAT32
                                : std::is_same<type, double>::value  ? RG_FLOAT64
                                : std::is_same<type, int64_t>::value ? RG_INT64
+                               : std::is_same<type, uint8_t>::value ? RG_UINT8
                                : std::is_same<type, bool>::value    ? RG_BOOL
                                                                     : RG_NO_DTYPE;
     static_assert(dtype != RG_NO_DTYPE, RG_DATA_THESE_);

@@ -22,6 +22,7 @@ rg_foreign rgi_foreign_of(rg_dtype dtype) {
     case RG_FLOAT64: return RG_FILE_F64;
     case RG_BFLOAT16: return RG_FILE_BF16;
     case RG_FLOAT16: return RG_FILE_F16;
+    case RG_UINT8: return RG_FILE_U8;
     case RG_NO_DTYPE: break;
     }
     return RG_FOREIGN_COUNT;
@@ -96,7 +97,6 @@ int64_t rgi_convert(rg_foreign type, bool swapped, void *to, const void *from, i
     const char *p = from;
     switch (type) {
     case RG_FILE_BOOL: EACH(BOOL, uint8_t, x != 0);
-    case RG_FILE_U8: EACH(U8, uint8_t, x);
     case RG_FILE_I8: EACH(I8, int8_t, x);
     case RG_FILE_U16: EACH(U16, uint16_t, x);
     case RG_FILE_I16: EACH(I16, int16_t, x);
@@ -114,6 +114,7 @@ int64_t rgi_convert(rg_foreign type, bool swapped, void *to, const void *from, i
     case RG_FILE_F8_E4M3: EACH(F8_E4M3, uint8_t, float_of_f8_e4m3(x));
     case RG_FILE_F8_E5M2: EACH(F8_E5M2, uint8_t, float_of_f8_e5m2(x));
     case RG_FILE_F8_E8M0: EACH(F8_E8M0, uint8_t, float_of_f8_e8m0(x));
+    case RG_FILE_U8:
     case RG_FILE_F16:
     case RG_FILE_BF16:
     case RG_FILE_I64:

@@ -1,5 +1,5 @@
 /*
- * foreign.h: the element types that files may have. regard's own six types are read as they are.
+ * foreign.h: the element types that files may have. regard's own seven types are read as they are.
  * Other integers are converted to int64, and other floats to float32. int64 and float32 can hold
  * all values of these types, except a uint64 of 2^63 or more, which is an error. Reading a type
  * that isn't in the table fails as well, and the error message names the type.
@@ -25,7 +25,7 @@
 /* clang-format off */
 #define RG_FOREIGN_TYPES(X)                                                             \
     X(BOOL,    1, BOOL,       "BOOL",    "b1", "bool",           "Bool")                \
-    X(U8,      1, INT64,      "U8",      "u1", "uint8",          "Byte")                \
+    X(U8,      1, UINT8,      "U8",      "u1", "uint8",          "Byte")                \
     X(I8,      1, INT64,      "I8",      "i1", "int8",           "Char")                \
     X(F8_E5M2, 1, FLOAT32,    "F8_E5M2", NULL, "float8_e5m2",    NULL)                  \
     X(F8_E4M3, 1, FLOAT32,    "F8_E4M3", NULL, "float8_e4m3fn",  NULL)                  \

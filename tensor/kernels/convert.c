@@ -16,8 +16,8 @@
 rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from) {
     static rg_loop *const loops[][K_DTYPES] = K_BASE_PAIRS(convert);
     static const char *const names[] = { RG_LOOP_DTYPES(CONVERT_NAME, ) };
-    if (RG_UNLIKELY(rgi_is_half(to) || rgi_is_half(from)))
-        return k_half_copy_loop(to, from);
+    if (RG_UNLIKELY(rgi_is_widened(to) || rgi_is_widened(from)))
+        return k_widened_copy_loop(to, from);
     if (RG_UNLIKELY(k_set_now() == K_TRACED))
         return (rg_loop *)k_other_loop(&loops[to][from], false, names[to], NULL, from);
     return loops[to][from];

@@ -22,14 +22,19 @@
     case RG_##NAME: *(type *)p = (type)v; break;
 #define STORE_HALF(NAME, suffix, type, ...) \
     case RG_##NAME: *(type *)p = k_##suffix##_of_float((float)v); break;
+#define STORE_BYTE(NAME, suffix, type, ...) \
+    case RG_##NAME: *(type *)p = k_byte_of_double(v); break;
 #define ROUND(NAME, suffix, type, kind, rank, limit, ...) \
     case RG_##NAME: return (double)OF_DOUBLE(v, type, kind, (double)limit);
+#define ROUND_BYTE(NAME, suffix, type, ...) \
+    case RG_##NAME: return (double)k_byte_of_double(v);
 #define ROUND_HALF(NAME, suffix, type, ...) \
     case RG_##NAME: return (double)k_float_of_##suffix(k_##suffix##_of_float((float)v));
 
 double rgi_load_f64(const void *p, rg_dtype d) {
     switch (d) {
         RG_LOOP_DTYPES(LOAD_F64, )
+        RG_BYTE_DTYPES(LOAD_F64, )
         RG_HALF_DTYPES(LOAD_HALF, )
     default: return NAN;
     }
@@ -39,6 +44,7 @@ int64_t rgi_load_i64(const void *p, rg_dtype d) {
     switch (d) {
         RG_BOOL_DTYPES(LOAD_I64, )
         RG_INTEGER_DTYPES(LOAD_I64, )
+        RG_BYTE_DTYPES(LOAD_I64, )
     default: return OF_DOUBLE(rgi_load_f64(p, d), int64_t, RG_INTEGER, 0x1p63);
     }
 }
@@ -47,6 +53,7 @@ int64_t rgi_load_i64(const void *p, rg_dtype d) {
 RG_HOT void rgi_store_f64(void *p, rg_dtype d, double v) {
     switch (d) {
         RG_LOOP_DTYPES(STORE_F64, )
+        RG_BYTE_DTYPES(STORE_BYTE, )
         RG_HALF_DTYPES(STORE_HALF, )
     default: break;
     }
@@ -55,6 +62,7 @@ RG_HOT void rgi_store_f64(void *p, rg_dtype d, double v) {
 void rgi_store_i64(void *p, rg_dtype d, int64_t v) {
     switch (d) {
         RG_LOOP_DTYPES(STORE_I64, )
+        RG_BYTE_DTYPES(STORE_I64, )
         RG_HALF_DTYPES(STORE_HALF, )
     default: break;
     }
@@ -63,6 +71,7 @@ void rgi_store_i64(void *p, rg_dtype d, int64_t v) {
 double rgi_rounded(double v, rg_dtype d) {
     switch (d) {
         RG_LOOP_DTYPES(ROUND, )
+        RG_BYTE_DTYPES(ROUND_BYTE, )
         RG_HALF_DTYPES(ROUND_HALF, )
     default: return v;
     }

@@ -2,7 +2,7 @@
  * half.h: the two floats of 16 bits, and their conversion to float and back. Both have a sign bit
  * first. A bfloat16 has the upper 16 bits of a float: 8 bits of exponent and 7 of mantissa. A
  * float16 has 5 bits of exponent and 10 of mantissa. Loops and single elements are converted by
- * these functions, so they give the same bits.
+ * these functions, so they give the same bits. So are numbers that become bytes.
  */
 #pragma once
 
@@ -65,4 +65,10 @@ static inline __attribute__((always_inline)) k_float16 k_float16_of_float(float 
     const uint32_t sum = k_bits_of_float(k_float_of_bits((bias >> 1) + 0x07800000) + size);
     const uint32_t rounded = (sum >> 13 & 0x7C00) + (sum & 0x0FFF);
     return (k_float16){ (uint16_t)(sign >> 16 | (x != x ? 0x7E00 : rounded)) };
+}
+
+/* Returns x as a byte: the last 8 bits of the int64_t to which x is truncated, or 0 if x is NaN or
+ * out of the range of int64_t. */
+static inline __attribute__((always_inline)) uint8_t k_byte_of_double(double x) {
+    return x >= -0x1p63 && x < 0x1p63 ? (uint8_t)(int64_t)x : 0;
 }

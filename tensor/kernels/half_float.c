@@ -1,6 +1,6 @@
 /*
- * half_float.c: converts contiguous floats of 16 bits (half.h) to float and back. half.c has the
- * loops for other types and strides.
+ * half_float.c: converts contiguous floats of 16 bits (half.h) and bytes to the types in which they
+ * are computed, and back. half.c has the loops for other types and strides.
  */
 #include "half_float.h"
 #include "sets.h"
@@ -68,3 +68,21 @@ void k_float16_of_floats(k_float16 *to, const float *from, int64_t n) {
         to[i] = k_float16_of_float(from[i]);
 }
 #endif
+
+void k_of_bytes_float(float *to, const uint8_t *from, int64_t n) {
+    K_INDEPENDENT
+    for (int64_t i = 0; i < n; i++)
+        to[i] = (float)from[i];
+}
+
+void k_of_bytes_int64(int64_t *to, const uint8_t *from, int64_t n) {
+    K_INDEPENDENT
+    for (int64_t i = 0; i < n; i++)
+        to[i] = from[i];
+}
+
+void k_bytes_of_int64(uint8_t *to, const int64_t *from, int64_t n) {
+    K_INDEPENDENT
+    for (int64_t i = 0; i < n; i++)
+        to[i] = (uint8_t)from[i];
+}

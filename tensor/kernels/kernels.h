@@ -13,13 +13,15 @@
 
 /* ---- elementwise kernels ------------------------------------------------------------------------
  * A kernel computes y from the operands in[0] .. in[n - 1]. It has a loop for each dtype; the dtype
- * of the last operand chooses the loop. A kernel is light if memory bandwidth limits its speed for
- * many elements. */
+ * of the last operand chooses the loop. The last row is for loops that only copy elements, here of
+ * 16 bits; other kernels have none for dtypes that are widened. A kernel is light if memory
+ * bandwidth limits its speed for many elements. */
+enum { K_ROWS = RG_BFLOAT16 + 1 };
 typedef struct rg_kernel {
     const char *name;
     int n;
     bool light;
-    rg_loop *by_dtype[K_DTYPES][K_COLUMNS];
+    rg_loop *by_dtype[K_ROWS][K_COLUMNS];
 } rg_kernel;
 
 /* K_KERNEL and K_LIGHT_KERNEL define the kernel k_op, which has n operands, from the loops whose
@@ -63,9 +65,9 @@ bool k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const d
  * of dtype `to`. */
 rg_loop *rgi_copy_loop(rg_dtype to, rg_dtype from);
 
-/* ---- half.c: dtypes of 16 bits ---- */
-/* Returns the loop that rgi_copy_loop returns if one of the dtypes has 16 bits. */
-rg_loop *k_half_copy_loop(rg_dtype to, rg_dtype from);
+/* ---- half.c: dtypes that are widened to be computed ---- */
+/* Returns the loop that rgi_copy_loop returns if one of the dtypes is widened. */
+rg_loop *k_widened_copy_loop(rg_dtype to, rg_dtype from);
 
 /* ---- run.c ---- */
 
@@ -77,10 +79,10 @@ rg_loop *k_half_copy_loop(rg_dtype to, rg_dtype from);
 void k_run_apart(bool light, bool pure, int n, rg_tensor *const t[], rg_loop *loop,
                  const void *context);
 
-/* Does the same as k_run_with by the kernel's loop for float32: operands with elements of 16 bits
- * are converted block by block. The other operands must be of float32, or be the bools that the
- * loop reads or writes. */
-bool k_run_in_float(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers);
+/* Does the same as k_run_with for a last operand whose dtype is widened, by the kernel's loop for
+ * the dtype that it is computed in: operands whose dtypes are widened are converted block by block.
+ * The other operands must be of that dtype, or be the bools that the loop reads or writes. */
+bool k_run_widened(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[], const double *numbers);
 
 /* Calls k_run_apart with `light` and `pure` false. */
 void rgi_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const void *context);

@@ -14,20 +14,24 @@ typedef void range_whole_loop(void *to, int64_t n, int64_t start, int64_t step);
 #define K_NARROW
 #include "sets.h"
 
-/* Fills y, whose elements have 16 bits, by a function for float32 tensors. */
-static bool range_in_float(bool (*fill)(rg_tensor *y, double a, double b), rg_tensor *y, double a,
-                           double b) {
-    rg_tensor *wide = rgi_new_like(y, RG_FLOAT32);
-    const bool ok = wide && fill(wide, a, b);
-    if (ok)
+/* Copies `wide`, if it was filled, to y, and releases it. Returns `filled`. */
+static bool range_narrowed(rg_tensor *y, rg_tensor *wide, bool filled) {
+    if (filled)
         rgi_copy_elements(y, wide);
     rgi_release(wide);
-    return ok;
+    return filled;
+}
+
+/* Fills y, whose elements are widened, by a function for the wide dtype. */
+static bool range_widened(bool (*fill)(rg_tensor *y, double a, double b), rg_tensor *y, double a,
+                          double b) {
+    rg_tensor *wide = rgi_new_like(y, rgi_widened(y->dtype));
+    return range_narrowed(y, wide, wide && fill(wide, a, b));
 }
 
 bool k_arange(rg_tensor *y, double start, double step) {
-    if (rgi_is_half(y->dtype))
-        return range_in_float(k_arange, y, start, step);
+    if (rgi_is_widened(y->dtype))
+        return range_widened(k_arange, y, start, step);
     static range_loop *const loops[K_DTYPES][K_COLUMNS] = K_NARROW_FLOATS(arange);
     range_loop *loop = K_LOOP_OF(loops, y->dtype, "arange");
     if (loop)
@@ -36,6 +40,10 @@ bool k_arange(rg_tensor *y, double start, double step) {
 }
 
 bool k_arange_integers(rg_tensor *y, int64_t start, int64_t step) {
+    if (rgi_is_widened(y->dtype)) {
+        rg_tensor *wide = rgi_new_like(y, rgi_widened(y->dtype));
+        return range_narrowed(y, wide, wide && k_arange_integers(wide, start, step));
+    }
     static range_whole_loop *const loops[K_DTYPES][K_COLUMNS] = K_NARROW_INTEGERS(arange_whole);
     range_whole_loop *loop = K_LOOP_OF(loops, y->dtype, "arange");
     if (loop)
@@ -44,8 +52,8 @@ bool k_arange_integers(rg_tensor *y, int64_t start, int64_t step) {
 }
 
 bool k_linspace(rg_tensor *y, double start, double end) {
-    if (rgi_is_half(y->dtype))
-        return range_in_float(k_linspace, y, start, end);
+    if (rgi_is_widened(y->dtype))
+        return range_widened(k_linspace, y, start, end);
     static range_loop *const loops[K_DTYPES][K_COLUMNS] = K_NARROW_NUMBERS(linspace);
     range_loop *loop = K_LOOP_OF(loops, y->dtype, "linspace");
     if (loop)

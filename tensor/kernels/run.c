@@ -196,67 +196,74 @@ RG_HOT void rgi_each_apart(int n, rg_tensor *const t[], rg_loop *inner, const vo
     k_run_apart(false, false, n, t, inner, context);
 }
 
-/* ---- loops for float on elements of 16 bits -------------------------------------------------- */
+/* ---- loops on elements that are widened ------------------------------------------------------ */
 
-/* The context of half_rows: a loop for float, its context, and the operands' dtypes. */
+/* The context of widened_rows: a loop for float or int64_t, its context, and the operands' dtypes.
+ */
 typedef struct {
     rg_loop *loop;
     const void *context;
     int n;
     rg_dtype dtype[RG_MAX_OPERANDS];
-} half_run;
+} widened_run;
 
 /* Runs the loop on n elements. An input that is a single number (s[k] is 0) is converted for the
  * first block only. */
-static __attribute__((cold)) void half_rows(char *const p[], const int64_t s[], int64_t n,
-                                            const void *context) {
+static __attribute__((cold)) void widened_rows(char *const p[], const int64_t s[], int64_t n,
+                                               const void *context) {
     enum { BLOCK = 256 };
-    const half_run *run = context;
-    float room[RG_MAX_OPERANDS][BLOCK];
+    const widened_run *run = context;
+    int64_t room[RG_MAX_OPERANDS][BLOCK];
     int64_t step[RG_MAX_OPERANDS];
     char *q[RG_MAX_OPERANDS];
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t m = RG_MIN(n - i, BLOCK);
         for (int k = 0; k < run->n; k++) {
-            const bool half = rgi_is_half(run->dtype[k]);
+            const rg_dtype wide = rgi_widened(run->dtype[k]);
+            const bool widened = wide != run->dtype[k];
             const bool number = k && s[k] == 0;
-            q[k] = half ? (char *)room[k] : p[k] + i * s[k];
-            step[k] = half && !number ? (int64_t)sizeof(float) : s[k];
-            if (k && half && !(number && i))
-                k_half_copy_loop(RG_FLOAT32, run->dtype[k])((char *[]){ q[k], p[k] + i * s[k] },
-                                                            (int64_t[]){ sizeof(float), s[k] },
-                                                            number ? 1 : m, NULL);
+            q[k] = widened ? (char *)room[k] : p[k] + i * s[k];
+            step[k] = widened && !number ? (int64_t)rgi_sizeof(wide) : s[k];
+            if (k && widened && !(number && i))
+                k_widened_copy_loop(wide, run->dtype[k])((char *[]){ q[k], p[k] + i * s[k] },
+                                                         (int64_t[]){ step[k], s[k] },
+                                                         number ? 1 : m, NULL);
         }
         run->loop(q, step, m, run->context);
-        if (rgi_is_half(run->dtype[0]))
-            k_half_copy_loop(run->dtype[0], RG_FLOAT32)(
-                (char *[]){ p[0] + i * s[0], q[0] }, (int64_t[]){ s[0], sizeof(float) }, m, NULL);
+        if (q[0] == (char *)room[0])
+            k_widened_copy_loop(run->dtype[0], rgi_widened(run->dtype[0]))(
+                (char *[]){ p[0] + i * s[0], q[0] }, (int64_t[]){ s[0], step[0] }, m, NULL);
     }
 }
 
-__attribute__((cold)) bool k_run_in_float(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[],
-                                          const double *numbers) {
+__attribute__((cold)) bool k_run_widened(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[],
+                                         const double *numbers) {
     rg_tensor *t[RG_MAX_OPERANDS] = { y };
-    half_run run = { .context = numbers, .n = k->n + 1, .dtype = { y->dtype } };
+    widened_run run = { .context = numbers, .n = k->n + 1, .dtype = { y->dtype } };
+    const rg_dtype narrow = in[k->n - 1]->dtype;
+    const rg_dtype wide = rgi_widened(narrow);
     for (int i = 0; i < k->n; i++) {
         t[i + 1] = in[i];
         run.dtype[i + 1] = in[i]->dtype;
     }
-    if (!k->by_dtype[RG_FLOAT32][0])
-        k_not_implemented(k->name, in[k->n - 1]->dtype);
+    if (!k->by_dtype[wide][0])
+        k_not_implemented(k->name, narrow);
     else
-        run.loop = K_LOOP_OF(k->by_dtype, RG_FLOAT32, k->name);
+        run.loop = K_LOOP_OF(k->by_dtype, wide, k->name);
     if (!run.loop)
         return false;
-    k_run_apart(false, true, k->n + 1, t, half_rows, &run);
+    k_run_apart(false, true, k->n + 1, t, widened_rows, &run);
     return true;
 }
 
 RG_HOT bool k_run_with(const rg_kernel *k, rg_tensor *y, rg_tensor *const in[],
                        const double *numbers) {
-    const rg_dtype dtype = in[k->n - 1]->dtype;
-    if (RG_UNLIKELY(rgi_is_half(dtype)) && !k->by_dtype[dtype][0])
-        return k_run_in_float(k, y, in, numbers);
+    rg_dtype dtype = in[k->n - 1]->dtype;
+    if (RG_UNLIKELY(rgi_is_widened(dtype))) {
+        if (!k->by_dtype[RG_BFLOAT16][0])
+            return k_run_widened(k, y, in, numbers);
+        dtype = rgi_dtype_of_size(rgi_sizeof(dtype));
+    }
     rg_loop *loop = K_LOOP_OF(k->by_dtype, dtype, k->name);
     if (!loop)
         return false;

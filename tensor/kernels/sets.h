@@ -205,9 +205,13 @@ int k_widest_vectors(void);
 _Static_assert(RG_LOOP_DTYPES(K_COUNT_ONE_, ) == 4, "K_BASE_PAIRS and each_type.h name each dtype");
 
 /* K_TABLE_SIZES makes a table [dtype][set], and K_BASE_SIZES a table [dtype], of loops that only
- * copy elements. Dtypes whose elements have the same size share a loop. */
-#define K_TABLE_SIZES(f) \
-    { RG_DTYPES(K_TABLE_SIZES_ROW, f) }
+ * copy elements. Dtypes whose elements have the same size share a loop; K_TABLE_SIZES has rows for
+ * RG_LOOP_DTYPES and, for elements of 16 bits, for RG_BFLOAT16. */
+#define K_TABLE_SIZES(f)                                               \
+    {                                                                  \
+        RG_LOOP_DTYPES(K_TABLE_SIZES_ROW, f)                           \
+        [RG_BFLOAT16] = { K_EACH_SET(K_SIZE_SET_ROW, f, k_bfloat16) }, \
+    }
 #define K_TABLE_SIZES_ROW(NAME, suffix, type, kind, rank, limit, torch, scalar, cpp, f) \
     [RG_##NAME] = { K_EACH_SET(K_SIZE_SET_ROW, f, type) },
 #define K_SIZE_SET_ROW(set, suffix, narrow, f, type) [set] = K_OF_SIZE(f, type, suffix),

@@ -101,20 +101,27 @@ static void keep_below(float *y, int n, const random_loop *l) {
             y[i] = (float)l->a;
 }
 
-/* Draws m floats, and stores them as elements of 16 bits at `to`, `step` bytes apart. */
+/* Draws m numbers in the dtype to which elements of l->held are widened, and stores them as such
+ * elements at `to`, `step` bytes apart. */
 static void random_chunk(const random_loop *l, char *to, int64_t step, int m) {
-    float chunk[RANDOM_CHUNK] __attribute__((aligned(64)));
-    l->fill(l->stream, (char *)chunk, sizeof *chunk, m, l->a, l->b);
+    const rg_dtype wide = rgi_widened(l->held);
+    const int64_t bytes = (int64_t)rgi_sizeof(wide);
+    union {
+        float floats[RANDOM_CHUNK];
+        int64_t integers[RANDOM_CHUNK];
+    } chunk __attribute__((aligned(64)));
+    l->fill(l->stream, (char *)&chunk, bytes, m, l->a, l->b);
     if (l->which == K_UNIFORM)
-        keep_below(chunk, m, l);
-    rgi_copy_loop(l->held, RG_FLOAT32)((char *[]){ to, (char *)chunk },
-                                       (int64_t[]){ step, sizeof *chunk }, m, NULL);
+        keep_below(chunk.floats, m, l);
+    rgi_copy_loop(l->held, wide)((char *[]){ to, (char *)&chunk }, (int64_t[]){ step, bytes }, m,
+                                 NULL);
 }
 
-/* Fills n elements of 16 bits with numbers that are drawn as floats. If normal numbers in blocks of
- * sixteen don't fill the line, the last sixteen elements are drawn again, as in torch, which
- * discards no words here, other than for floats. */
-static void random_run_half(char *const p[], const int64_t step[], int64_t n, const void *context) {
+/* Fills n elements that are widened, such as those of 16 bits, which are drawn as floats. If normal
+ * numbers in blocks of sixteen don't fill the line, the last sixteen elements are drawn again, as
+ * in torch, which discards no words here, other than for floats. */
+static void random_run_widened(char *const p[], const int64_t step[], int64_t n,
+                               const void *context) {
     const random_loop *l = context;
     const int64_t rest = l->which == K_NORMAL_BLOCKS ? n % 16 : 0;
     for (int64_t from = 0; from < n - rest; from += RANDOM_CHUNK)
@@ -170,9 +177,9 @@ static bool fill_with(rg_tensor *t, rg_generator *g, const char *op, random_draw
 static bool fill_by(rg_tensor *t, rg_generator *g, const char *op, k_distribution which, double a,
                     double b) {
     const rg_dtype dtype = t->dtype;
-    k_random_fill *fill = t->numel ? k_random_fill_of(which, rgi_computed_in(dtype)) : NULL;
+    k_random_fill *fill = t->numel ? k_random_fill_of(which, rgi_widened(dtype)) : NULL;
     const random_loop loop = { fill, g ? &g->stream : NULL, a, b, which, dtype };
-    return fill_each(t, g, op, rgi_is_half(dtype) ? random_run_half : random_run, &loop);
+    return fill_each(t, g, op, rgi_is_widened(dtype) ? random_run_widened : random_run, &loop);
 }
 
 /* ---- distributions: check the parameters as torch does, then fill ---------------- */

@@ -467,10 +467,21 @@ static rg_dtype parse_dtype_found(const parser *s) {
     return rgi_is_float(s->kind) ? s->floating : s->kind;
 }
 
+/* Fails and returns false if an element doesn't fit into bytes. */
+static bool parse_fits_bytes(const parser *s) {
+    bool fits = true;
+    for (size_t i = 0; i < s->n && fits; i++) {
+        const bool whole = s->items[i].f == (double)s->items[i].i;
+        fits = whole ? rgi_whole_fits(NULL, s->items[i].i, RG_UINT8)
+                     : rgi_number_fits(NULL, s->items[i].f, RG_UINT8);
+    }
+    return fits;
+}
+
 /* Returns a tensor of the elements that were read. Returns NULL if there was a fault, or if memory
  * runs out. */
 static rg_tensor *parse_made(parser *s, rg_dtype dtype) {
-    if (!parse_fits(s, dtype) || !parse_sizes(s))
+    if (!parse_fits(s, dtype) || !parse_sizes(s) || (rgi_is_byte(dtype) && !parse_fits_bytes(s)))
         return NULL;
     rg_tensor *t = rgi_new(dtype, s->shape.n, s->shape.v);
     for (size_t i = 0; t && i < s->n; i++) {

@@ -112,18 +112,14 @@ static void op_fill(rg_tensor *t, op_case *c, bool ruled, char *values) {
             at += left % shape.v[d] * rg_stride(t, d);
             left /= shape.v[d];
         }
-        if (rg_dtype_of(t) == RG_INT64 || rg_dtype_of(t) == RG_BOOL) {
-            int64_t v = strtoll(p, &p, 10);
-            if (rg_dtype_of(t) == RG_INT64)
-                ((int64_t *)data)[at] = v;
-            else
-                ((bool *)data)[at] = v != 0;
+        const rg_dtype dtype = (rg_dtype)rg_dtype_of(t);
+        if (!rgi_is_float(dtype)) {
+            rgi_store_i64(data + at * (int64_t)rgi_sizeof(dtype), dtype, strtoll(p, &p, 10));
             continue;
         }
         double v = ruled ? ruled_numbers_next(&r) : strtod(p, &p);
         if (isfinite(v))
             c->largest = fmax(c->largest, fmin(fabs(v), 100));
-        const rg_dtype dtype = (rg_dtype)rg_dtype_of(t);
         rgi_store_f64(data + at * (int64_t)rgi_sizeof(dtype), dtype, v);
     }
 }

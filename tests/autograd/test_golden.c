@@ -1,9 +1,9 @@
 /*
  * test_golden.c: compares every public function of autograd/ops/ops.h with PyTorch: values, dtypes,
  * shapes, strides, grad_fn, first and second gradients, and errors. The cases lie in
- * tests/golden/data/ops/, those that are about strides in tests/golden/data/layouts/, and those in
- * bfloat16 and float16 in tests/golden/data/half/.
- * The tests also deny each request for memory in turn.
+ * tests/golden/data/ops/, those that are about strides in tests/golden/data/layouts/, those in
+ * bfloat16 and float16 in tests/golden/data/half/, and those with bytes (uint8) in
+ * tests/golden/data/bytes/. The tests also deny each request for memory in turn.
  *
  *     build/tests/autograd/test_golden                            all functions
  *     build/tests/autograd/test_golden softmax add                these, with every failure
@@ -83,7 +83,7 @@ static bool same_number(double u, double v, bool with_sign, double tolerance) {
 static bool same_values(const char *what, int k, rg_tensor *t, const op_expected_tensor *e) {
     int dtype = rg_dtype_of(t);
     int64_t n = rg_numel(t);
-    bool whole = dtype == RG_INT64 || dtype == RG_BOOL;
+    bool whole = !rgi_is_float((rg_dtype)dtype);
     bool ok = true;
     char *data = calloc((size_t)n + 1, 8);
     char *p = e->values;
@@ -100,7 +100,8 @@ static bool same_values(const char *what, int k, rg_tensor *t, const op_expected
         count->checks++;
         if (whole) {
             long long v = strtoll(p, &p, 10);
-            long long u = dtype == RG_INT64 ? ((int64_t *)data)[i] : ((bool *)data)[i];
+            const char *at = data + i * (int64_t)rgi_sizeof((rg_dtype)dtype);
+            long long u = rgi_load_i64(at, (rg_dtype)dtype);
             if (u != v)
                 ok = complain("%s %d: element %lld of %s is %lld, torch's %lld", what, k,
                               (long long)i, shape_of(e->shape), u, v);
@@ -473,6 +474,7 @@ static void check_case(op_case *c, const op_call *f) {
 static char directory[512]; /* The folder of the cases. */
 static char layouts[512];   /* The folder of the cases that are about strides. */
 static char halves[512];    /* The folder of the cases in bfloat16 and float16. */
+static char bytes[512];     /* The folder of the cases with bytes. */
 
 static void check_function(const op_call *f, const char *folder) {
     golden_file file;
@@ -746,6 +748,7 @@ static void check_cases(const op_call *f) {
     check_function(f, directory);
     check_function(f, layouts);
     check_function(f, halves);
+    check_function(f, bytes);
 }
 
 START_TEST(test_function) { run_check(_i, check_cases); }
@@ -837,6 +840,7 @@ int main(int argc, char **argv) {
     snprintf(directory, sizeof directory, "%s/ops", golden_folder());
     snprintf(layouts, sizeof layouts, "%s/layouts", golden_folder());
     snprintf(halves, sizeof halves, "%s/half", golden_folder());
+    snprintf(bytes, sizeof bytes, "%s/bytes", golden_folder());
     count = mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     TCase *tcase = rg_tcase("golden");
     tcase_add_loop_test(tcase, test_function, 0, (int)(sizeof op_calls / sizeof op_calls[0]));

@@ -18,7 +18,8 @@ from library import bytes_of, open_library, shape_of
 
 library = open_library(sys.argv[1])
 # NumPy has no bfloat16; "V2" stands in its place.
-OWN = [np.dtype(d) for d in ("bool", "int64", "float32", "float64", "V2", "float16")]
+OWN = [np.dtype(d) for d in ("bool", "int64", "float32", "float64", "V2", "float16",
+                                 "uint8")]
 
 
 def require(truth, *what):

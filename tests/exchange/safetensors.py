@@ -48,7 +48,7 @@ def bits(t):
 def as_regard(t):
     """Returns the tensor as regard reads it, in one of its own dtypes."""
     if t.dtype in (torch.bool, torch.int64, torch.float32, torch.float64, torch.bfloat16,
-                   torch.float16):
+                   torch.float16, torch.uint8):
         return t
     return t.float() if t.is_floating_point() else t.to(torch.int64)
 

@@ -22,9 +22,10 @@ from library import bytes_of, open_library, shape_of
 library = open_library(sys.argv[1])
 none = ctypes.addressof(ctypes.c_char.in_dll(library, "rg_none_"))
 
-OWN = [torch.bool, torch.int64, torch.float32, torch.float64, torch.bfloat16, torch.float16]
+OWN = [torch.bool, torch.int64, torch.float32, torch.float64, torch.bfloat16, torch.float16,
+       torch.uint8]
 OTHERS = {
-    torch.uint8: torch.int64, torch.int8: torch.int64, torch.int16: torch.int64,
+    torch.int8: torch.int64, torch.int16: torch.int64,
     torch.int32: torch.int64, torch.uint16: torch.int64, torch.uint32: torch.int64,
     torch.uint64: torch.int64,
     torch.float8_e4m3fn: torch.float32, torch.float8_e5m2: torch.float32,

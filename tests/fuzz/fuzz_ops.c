@@ -107,18 +107,21 @@ static rg_dims odd_dims(void) {
     return d;
 }
 
-/* Set if dtypes of 16 bits are drawn, too. The series of says.txt draw none. */
-static bool halves = true;
+/* Set if dtypes of 8 and 16 bits are drawn, too. The series of says.txt draw none. */
+static bool widened = true;
 
 static rg_dtype odd_dtype(void) {
-    if (halves && any(4) == 0)
-        return any(2) ? RG_BFLOAT16 : RG_FLOAT16;
+    if (widened && any(4) == 0)
+        return (rg_dtype)(RG_BFLOAT16 + any(RG_UINT8 + 1 - RG_BFLOAT16));
     if (plain && any(16))
         return RG_FLOAT32;
     if (any(3))
         return any(2) ? RG_FLOAT32 : RG_FLOAT64;
     return any(2) ? RG_INT64 : RG_BOOL;
 }
+
+/* Returns a dtype, with which a function is called. */
+static uint64_t odd_dtype_number(void) { return any(widened ? RG_UINT8 + 1 : RG_FLOAT64 + 1); }
 
 /* Returns a view whose base was written to after the view was made, so that its history is out of
  * date. */
@@ -146,6 +149,7 @@ static rg_tensor *odd_tensor(void) {
         case RG_FLOAT16:
             ((uint16_t *)rg_data(t))[i] = (uint16_t)(any(4) << 14 | any(1 << 14));
             break;
+        case RG_UINT8: ((uint8_t *)rg_data(t))[i] = (uint8_t)odd_integer(); break;
         case RG_NO_DTYPE: break;
         }
     }
@@ -279,7 +283,7 @@ static void end_argument(void) {
 #define L(k)         ARG(k, odd_integer())
 #define X(k)         ARG(k, odd_number())
 #define D(k)         ARG(k, odd_dims())
-#define Y(k)         (rg_dtype) ARG(k, any(20) ? any(RG_FLOAT64 + 1) : (uint64_t)odd_integer())
+#define Y(k)         (rg_dtype) ARG(k, any(20) ? odd_dtype_number() : (uint64_t)odd_integer())
 #define S(k)         ARG(k, text())
 #define LIST(k)      ARG(k, list())
 #define ITEMS(k)     n_items, ARG(k, items())
@@ -1108,12 +1112,12 @@ static bool well_formed(const char *message) {
 /* `name` is the rest of a function's name. If it begins with a suffix that only C needs, such as
  * "_dims", returns what follows the suffix. Otherwise returns `name`. */
 static const char *after_ending(const char *name) {
-    static const char *const behind[] = { "_packed",  "_dims",  "_dim",   "_with",    "_keys",
-                                          "_list",    "_items", "_full",  "_alpha",   "_p",
-                                          "_step",    "_sizes", "_floor", "_trunc",   "_decimals",
-                                          "_dtype",   "_of",    "_float", "_double",  "_int64",
-                                          "_bool",    "_int",   "_many",  "_forward", "_as",
-                                          "_indices", "s_",     "_" };
+    static const char *const behind[] = { "_packed", "_dims",    "_dim",   "_with",   "_keys",
+                                          "_list",   "_items",   "_full",  "_alpha",  "_p",
+                                          "_step",   "_sizes",   "_floor", "_trunc",  "_decimals",
+                                          "_dtype",  "_of",      "_float", "_double", "_int64",
+                                          "_uint8",  "_bool",    "_int",   "_many",   "_forward",
+                                          "_as",     "_indices", "s_",     "_" };
     for (size_t i = 0; i < sizeof behind / sizeof *behind; i++)
         if (!strncmp(name, behind[i], strlen(behind[i])))
             return name + strlen(behind[i]);
@@ -1498,7 +1502,7 @@ int main(int argc, char **argv) {
     tokenizer = rg_tokenizer_from_folder("tests/golden/files/gpt2");
     token_stream = rg_token_stream_begin(tokenizer);
     make_modules();
-    halves = argc < 2 || strcmp(argv[1], "says") != 0;
+    widened = argc < 2 || strcmp(argv[1], "says") != 0;
     fill_pool();
     if (argc > 1 && strcmp(argv[1], "says") == 0)
         say_functions(argv[2]);

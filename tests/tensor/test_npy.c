@@ -47,11 +47,12 @@ static void check_array(const char *name, rg_tensor *t) {
     }
     const char kind = name[1];
     const int size = name[2] - '0';
-    const rg_dtype dtype = kind == 'b'   ? RG_BOOL
-                           : kind != 'f' ? RG_INT64
-                           : size == 8   ? RG_FLOAT64
-                           : size == 4   ? RG_FLOAT32
-                                         : RG_FLOAT16;
+    const rg_dtype dtype = kind == 'b'                ? RG_BOOL
+                           : kind == 'u' && size == 1 ? RG_UINT8
+                           : kind != 'f'              ? RG_INT64
+                           : size == 8                ? RG_FLOAT64
+                           : size == 4                ? RG_FLOAT32
+                                                      : RG_FLOAT16;
     ck_assert_msg(rg_dtype_of(t) == dtype && rg_ndim(t) == shape.n, "%s", name);
     for (int d = 0; d < shape.n; d++)
         ck_assert_msg(rg_size(t, d) == shape.v[d], "%s", name);

@@ -59,8 +59,10 @@ static void check_elements(const char *file, rg_named got, char *numbers) {
             rest /= t->size[d];
         }
         bool same = false;
-        if (t->dtype == RG_INT64) {
-            same = ((int64_t *)t->data)[at] == golden_integer(&numbers);
+        if (rgi_is_integer((rg_dtype)t->dtype)) {
+            const int64_t bytes = (int64_t)rgi_sizeof((rg_dtype)t->dtype);
+            const int64_t v = rgi_load_i64(t->data + at * bytes, (rg_dtype)t->dtype);
+            same = v == golden_integer(&numbers);
         } else {
             double want = golden_number(&numbers);
             const int64_t bytes = (int64_t)rgi_sizeof((rg_dtype)t->dtype);

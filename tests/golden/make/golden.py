@@ -77,8 +77,8 @@ def comma(items):
 
 
 def name_of(dtype):
-    """Returns a dtype's name in golden data: f32, f64, bf16, f16, i64 or b."""
+    """Returns a dtype's name in golden data: f32, f64, bf16, f16, i64, u8 or b."""
     kind = str(dtype).split(".")[1]
     if kind == "bfloat16":
         return "bf16"
-    return "b" if kind == "bool" else kind[0] + kind[-2:]
+    return {"bool": "b", "uint8": "u8"}.get(kind, kind[0] + kind[-2:])

@@ -96,7 +96,7 @@ ENDING = (
 SHARDED = "torch.distributed.optim.ZeroRedundancyOptimizer"
 OTHERS = {
     "torch.tensor": "scalar scalar_dtype parse parse_dtype literal literal_as from from_dims "
-    "from_float from_double from_int64 from_int from_bool",
+    "from_float from_double from_int64 from_int from_bool from_uint8",
     "torch.get_default_dtype": "default_dtype",
     "torch.Tensor.dtype": "dtype_of",
     "torch.Tensor.item": "item item_int",

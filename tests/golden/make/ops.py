@@ -7,6 +7,9 @@
                                                      tries other and more samples
     python3 tests/golden/make/ops.py --half          writes tests/golden/data/half/: a few of these
                                                      cases in bfloat16 and float16
+    python3 tests/golden/make/ops.py --bytes         writes tests/golden/data/bytes/: a few of these
+                                                     cases with tensors of uint8, alone and beside
+                                                     tensors of other dtypes
 
 The functions are those that autograd/ops/ops.h declares, and some of tensor.h. ops_cases.py says
 how each is called in torch, how a sample of torch's own OpInfo becomes a call, and which cases were
@@ -69,6 +72,13 @@ NOT_IN_FLOAT16 = {
     "binary_cross_entropy_with": "torch's gradient is NaN, as its 1e-12 is 0 in float16",
 }
 HALVES = {torch.bfloat16: "bf16", torch.float16: "f16"}
+BYTES = {torch.uint8: "u8"}
+# Functions whose cases with bytes are made by hand, or left out.
+ONLY_BY_HAND = {"set_items_": "its indices would become masks of other shapes"}
+NOT_IN_BYTES = {
+    "rotary_embedding": "ours is an op of its own, of floats",
+}
+WHOLE = (torch.int64, torch.uint8)
 ERRORS = (RuntimeError, IndexError, ValueError, TypeError, AssertionError)
 FOUR = decimal.Context(prec=4, rounding=decimal.ROUND_DOWN)
 KEEP = 48  # An expected tensor of more values is thinned.
@@ -98,7 +108,7 @@ def short(v, dtype):
     """Returns the shortest text that gives back exactly this value."""
     if dtype == torch.bool:
         return "1" if v else "0"
-    if dtype == torch.int64:
+    if dtype in WHOLE:
         return str(v)
     if v != v or v in (math.inf, -math.inf):
         return str(v)
@@ -587,6 +597,85 @@ def half_texts_of(name, cases, ctypes, skipped):
     return texts
 
 
+def as_bytes(t):
+    """Returns the numbers as bytes: floats are spread over all of them, and integers, which may be
+    indices, stay as they are if they can. Bools stay."""
+    if t.dtype == torch.bool:
+        return t
+    whole = t.detach()
+    if t.is_floating_point():
+        whole = torch.nan_to_num(whole.double() * 40, 0, 0, 0).clamp(-1000, 1000).long()
+    with_strides = torch.empty_strided(t.shape, t.stride(), dtype=torch.uint8)
+    return with_strides.copy_(whole & 255) if 0 not in t.stride() else (whole & 255).byte()
+
+
+def byte_variants(case):
+    """Yields the case with bytes in place of its floats, of all its numbers, of those of its first
+    tensor, and of those of its other tensors. The other tensors of these have float32."""
+
+    def variant(is_byte):
+        k = itertools.count()
+
+        def one(t):
+            if is_byte(next(k), t):
+                return as_bytes(t)
+            if not t.is_floating_point():
+                return t
+            return t.detach().float().requires_grad_(t.requires_grad)
+
+        args = [over_tensors(one, a) for a in case.args]
+        return Case(case.function, *args, flags=[*case.flags, "first"], origin=case.origin)
+
+    yield variant(lambda k, t: t.is_floating_point())
+    yield variant(lambda k, t: True)
+    if len(list(tensors_of(case.args))) > 1:
+        yield variant(lambda k, t: k == 0)
+        yield variant(lambda k, t: k > 0)
+
+
+def fails(case, call):
+    try:
+        call(*[python(over_tensors(fresh, a)) for a in case.args])
+    except ERRORS:
+        return True
+    return False
+
+
+def byte_cases(name, cases, call):
+    """Yields the cases of a function with bytes: those made by hand, and variants of a few others
+    that differ in kind. Of a case that fails without bytes, torch and ours may name two faults."""
+    yield from (c for c in table.with_bytes() if c.function == name)
+    seen = {}
+    for case in cases:
+        sizes = [t.numel() for t in tensors_of(case.args)]
+        mixed = "clamp" in name and len({type(python(a)) for a in case.args[1:]} - {type(None)}) > 1
+        if mixed or name in ONLY_BY_HAND or fails(case, call):
+            continue
+        if not sizes or min(sizes) == 0 or sum(sizes) > 24:
+            continue
+        for number, variant in enumerate(byte_variants(case)):
+            dtypes = [t.dtype for t in tensors_of(variant.args)]
+            look = str([number, dtypes, [type(python(a)) for a in variant.args]])
+            seen[look] = seen.get(look, 0) + 1
+            if torch.uint8 in dtypes and len(seen) <= 12 and seen[look] <= 2:
+                yield variant
+
+
+def byte_texts_of(name, cases, ctypes, skipped):
+    call = table.torch_call(name)
+    texts = []
+    for case in byte_cases(name, cases, call) if name not in NOT_IN_BYTES else []:
+        try:
+            text = text_of(case, call, ctypes)
+        except Skip as e:
+            reason = "%s: %s" % (name, e)
+            skipped[reason] = skipped.get(reason, 0) + 1
+            continue
+        if text and text not in texts:
+            texts.append(text)
+    return texts
+
+
 def alone(name, cases):
     """Yields variants of small cases in which one of several tensors alone requires grad: a result
     may require grad for the sake of one of its inputs only."""
@@ -613,6 +702,7 @@ def parsed_options():
     options.add_argument("functions", nargs="*")
     options.add_argument("--out", default=os.path.join(HERE, "..", "data"))
     options.add_argument("--half", action="store_true")
+    options.add_argument("--bytes", action="store_true")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument(
         "--budget",
@@ -634,7 +724,8 @@ def remove_unknown(folder, functions):
 
 def main():
     options = parsed_options()
-    folder = os.path.join(options.out, "half" if options.half else "ops")
+    kind = "half" if options.half else "bytes" if options.bytes else "ops"
+    folder = os.path.join(options.out, kind)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
 
@@ -642,8 +733,7 @@ def main():
     missing = [f for f in options.functions if f not in functions]
     if missing:
         sys.exit("not declared: " + " ".join(missing))
-    if options.half:
-        NAMES.update(HALVES)
+    NAMES.update({"half": HALVES, "bytes": {**BYTES, **HALVES}, "ops": {}}[kind])
     opinfo, skipped = from_opinfo(table.OPINFO, functions, options.seed)
     by_hand = {}
     for case in table.by_hand():
@@ -658,6 +748,8 @@ def main():
         cases = cases + list(alone(name, cases)) + list(varied(opinfo.get(name, []), options.case))
         if options.half:
             texts = half_texts_of(name, cases, functions[name], skipped)
+        elif options.bytes:
+            texts = byte_texts_of(name, cases, functions[name], skipped)
         else:
             texts = texts_of(name, cases, options.budget, functions[name], skipped)
         path = os.path.join(folder, name + ".txt")

@@ -41,7 +41,9 @@ def numbers(k, shape, dtype):
 
 
 # These stand in the order of rg_dtype, rg_pad_mode and rg_reduction.
-DTYPES = [torch.bool, torch.int64, torch.float32, torch.float64]
+ORDER = [torch.bool, torch.int64, torch.float32, torch.float64, torch.bfloat16, torch.float16,
+         torch.uint8]
+DTYPES = ORDER[:4]
 PADS = ["constant", "reflect", "replicate", "circular"]
 REDUCTIONS = ["mean", "sum", "none", "batchmean"]
 
@@ -491,8 +493,8 @@ CALLS.update(
         "logspace": lambda a, b, n, base, dtype: torch.logspace(a, b, n, base, dtype=dtype),
         "scalar": lambda v: torch.tensor(v),
         "scalar_dtype": lambda v, dtype: torch.tensor(v, dtype=dtype),
-        "promote_types": lambda a, b: torch.tensor(DTYPES.index(torch.promote_types(a, b))),
-        "result_type": lambda a, b: torch.tensor(DTYPES.index(torch.result_type(a, b))),
+        "promote_types": lambda a, b: torch.tensor(ORDER.index(torch.promote_types(a, b))),
+        "result_type": lambda a, b: torch.tensor(ORDER.index(torch.result_type(a, b))),
         "allclose": lambda a, b, rtol, atol: torch.allclose(a, b, rtol, atol),
         "expand_dims": lambda x, shape: x.expand(shape),
         "to": lambda x, dtype: x.to(dtype),
@@ -3641,6 +3643,87 @@ def normalizing_batches():
         yield Case(*batch_norm(x, mean, var, w, b, training, 0.1, -1.0))
 
 
+def with_bytes():
+    """Makes the cases of ops.py --bytes that aren't made from others: numbers in and out of range,
+    divisors of 0, bytes as masks, as indices and as classes, and conversions."""
+    u8 = torch.uint8
+    u, z = torch.tensor([1, 2, 250, 255], dtype=u8), torch.tensor([0, 3, 7, 9], dtype=u8)
+    one = torch.tensor(200, dtype=u8)
+    values = [Number(v) for v in (0, 1, 2, 200, 255, 256, 300, -1, -300, 2.5, -0.5, True)]
+    binary = """add sub mul div div_floor div_trunc floor_divide remainder fmod pow maximum minimum
+                eq ne lt le gt ge logical_and logical_or logical_xor xlogy""".split()
+    others = [z, u + 1, one, T([1, -2, 300, 4]), T(300), T(-1), T([True, False, True, True]),
+              T([0.5, 1.5, -2.0, 4.0], f32, False), T(2.5, f32, False), T(2.5, f64, False)]
+    for name in binary:
+        for other in others + [v for v in values if "imum" not in name and "log" not in name]:
+            yield Case(name, u, other)
+            if not (name == "sub" and isinstance(other, Number) and other.value is True):
+                yield Case(name, other, u)
+    for name in ("add_", "sub_", "mul_", "div_", "remainder_", "pow_"):
+        for other in others + values:
+            yield Case(name, u, other)
+    for alpha in (0, 1, -1, 300, 2.5, True):
+        yield Case("add_alpha", u, z, Number(alpha))
+    for v in values:
+        yield Case("fill_", u, v)
+        yield Case("masked_fill", u, u > 2, v)
+        yield Case("where", u > 2, u, v)
+        yield Case("clamp_min", u, v)
+        yield Case("clamp", u, Number(2), v)
+        yield Case("full_like", u, v)
+        yield Case("full_dims", (2,), v, u8)
+        yield Case("index_fill", u, 0, T([0, 2]), v)
+        yield Case("set_items_", u, v, 1)
+        yield Case("set_items_", u, v, u > 2)
+        yield Case("arange_as", v, u8)
+    for mask in (torch.tensor([0, 2, 1, 0], dtype=u8), torch.tensor([[0, 1], [3, 0]], dtype=u8)):
+        x = T([[1, 2], [3, 4]]) if mask.dim() > 1 else T([1.0, 2.0, 3.0, 4.0], f64)
+        yield Case("where", mask, x, x + 1)
+        yield Case("index_items", x, mask)
+        yield Case("set_items_", x, Number(7), mask)
+        yield Case("masked_select", x, mask)
+        yield Case("masked_fill", x, mask, Number(7))
+    yield Case("index_items", u, torch.tensor(1, dtype=u8))
+    yield Case("index_items", u, T([3, 0]))
+    for target in (torch.tensor([0, 2], dtype=u8), torch.tensor([5, 2], dtype=u8)):
+        plain = [grid(2, 3, dtype=f32), target, 0, None, None, -100, 0.0, 1.0, 1e-6, False]
+        for name in ("nll_loss_with", "cross_entropy_with"):
+            yield Case(name, *plain)
+            yield Case(name, *plain[:5], 2, *plain[6:])
+        yield Case("cross_entropy_with", *plain[:6], 0.1, *plain[7:])
+    for dtype in ORDER:
+        yield Case("to", T([-1.5, 256.7, -300.0, 1e10, -1e10, 1e20, inf, nan], f64, False), u8)
+        yield Case("to", T([-1.5, 256.7, -300.0, 1e10, -1e10, 1e20, inf, nan], f32, False), u8)
+        yield Case("to", T([0, -1, 255, 256, 2**40 + 7]), u8)
+        yield Case("to", u, dtype)
+        yield Case("sum_as", u, dtype)
+        yield Case("cumsum_as", u, 0, dtype)
+        yield Case("prod_as", u, dtype)
+        yield Case("promote_types", dtype, u8)
+        yield Case("promote_types", u8, dtype)
+        for shape in ((), (2,)):
+            yield Case("result_type", u, torch.ones(shape, dtype=dtype))
+            yield Case("result_type", torch.ones((), dtype=u8), torch.ones(shape, dtype=dtype))
+    for v in (True, 1, 1.5):
+        yield Case("result_type", u, Number(v))
+        yield Case("result_type", Number(v), one)
+    for n in (0.0, 3.0, 255.0, 256.0):
+        yield Case("scalar_dtype", n, u8)
+        yield Case("linspace", 0.0, n, 5, u8)
+    yield Case("eye_as", 2, 3, u8)
+    yield Case("zeros_dims", (2,), u8)
+    yield Case("ones_dims", (2,), u8)
+    for a, b in ((u, u), (u, u.long()), (u, z)):
+        yield Case("equal", a, b)
+        yield Case("allclose", a, b, 1e-5, 1e-8)
+        yield Case("cat", [a, b], 0)
+        yield Case("stack", [a, b], 0)
+    yield Case("one_hot", z, 10)
+    yield Case("bincount_with", z, None, 0)
+    yield Case("bernoulli_with", u)
+    yield Case("dropout_with", u, 0.5, True)
+
+
 def by_hand():
     for family in (
         convolving,
@@ -3712,6 +3795,11 @@ def meets(x, source):
 # No gradients are compared where torch's are mistaken. A row has a function, its arguments, and the
 # reason.
 NO_GRADIENT = [
+    (
+        r"atan2_?",
+        lambda a, b: torch.uint8 in (getattr(a, "dtype", None), getattr(b, "dtype", None)),
+        "torch's squares of bytes wrap",
+    ),
     (
         r"(var|std)_dims",
         lambda x, dims, *rest: len(dims) == 0 and x.dim() > 0,
@@ -3838,6 +3926,31 @@ EXCEPTIONS = [
         r"(! .*output type )long int",
         r"\1Long",
         "torch names the C++ type in clamp_ alone",
+    ),
+    (
+        r"clamp\w*_|gaussian_nll_loss_with",
+        r"(! .*output type )unsigned char",
+        r"\1Byte",
+        "torch names the C++ type in clamp_ alone",
+    ),
+    (r".*", r"! RuntimeError .*DefaultCPUAllocator.*", None, "the machine's memory"),
+    (
+        r"(layer|group)_norm|scaled_dot_product_attention_with",
+        r"! RuntimeError (mixed dtype|expected m1 and m2).*",
+        None,
+        "two faults, of which ours names that bytes aren't floats",
+    ),
+    (
+        r"conv\dd_with",
+        r"! NotImplementedError .*slow_conv_dilated.*'Byte'",
+        None,
+        "torch convolves bytes only without dilation",
+    ),
+    (
+        r"set_items_",
+        r"! RuntimeError masked_fill_ only supports boolean masks.*unsigned char",
+        None,
+        "torch takes a mask of bytes unless the value is a number",
     ),
     (
         r"embedding_with",

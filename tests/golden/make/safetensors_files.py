@@ -72,7 +72,7 @@ def write_types():
     save_file(d, path("types"), metadata={"made by": "safetensors \u2713"})
     with golden.Golden("safetensors") as g:
         for name, t in sorted(d.items()):
-            integer = not t.is_floating_point() and t.dtype != torch.bool
+            integer = not t.is_floating_point() and t.dtype not in (torch.bool, torch.uint8)
             small = t.is_floating_point() and t.itemsize < 2
             t = t.long() if integer else t.float() if small else t
             g.case(name, golden.name_of(t.dtype), golden.comma(t.shape))

@@ -23,8 +23,8 @@ from golden import Golden, comma, folder, name_of
 warnings.simplefilter("ignore")
 torch.set_num_threads(1)
 FILES = os.path.join(folder(), "..", "files")
-OWN = (torch.bool, torch.int64, torch.float32, torch.float64)
-TO_INT64 = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.uint16, torch.uint32,
+OWN = (torch.bool, torch.int64, torch.float32, torch.float64, torch.uint8)
+TO_INT64 = (torch.int8, torch.int16, torch.int32, torch.uint16, torch.uint32,
             torch.uint64)
 TO_FLOAT32 = (torch.float8_e4m3fn, torch.float8_e5m2, torch.float8_e8m0fnu)
 
