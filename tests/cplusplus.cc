@@ -73,9 +73,10 @@ static void shapes() {
     int64_t l[] = { 5 };
     int i[] = { 6, 7 };
     bool b[] = { true };
+    const uint8_t u[] = { 255 };
     CHECK(rg_at(rg_from(f, 2, 2), 1, 0) == 3 && rg_dtype_of(rg_from(d, 2)) == RG_FLOAT64);
     CHECK(rg_at(rg_from(l, 1), 0) == 5 && rg_at(rg_from(i, 2), 1) == 7
-          && rg_dtype_of(rg_from(b, 1)) == RG_BOOL);
+          && rg_dtype_of(rg_from(b, 1)) == RG_BOOL && rg_data_as(uint8_t, rg_from(u, 1))[0] == 255);
     CHECK(rg_equal(rg_literal([ [ 1, 0 ], [ 0, 2.5 ] ]),
                    rg_from_float((const float[]){ 1, 0, 0, 2.5f }, RG_DIMS(2, 2))));
     rg_manual_seed(123);

@@ -59,7 +59,8 @@ START_TEST(test_elements_of_a_type) {
                        [RG_FLOAT32] = rg_from(((float[]){ 0.5f, -1 }), 2),
                        [RG_FLOAT64] = rg_from(((double[]){ 1e300, 2 }), 2),
                        [RG_BFLOAT16] = rg_ones_dims(RG_DIMS(2), RG_BFLOAT16),
-                       [RG_FLOAT16] = rg_ones_dims(RG_DIMS(2), RG_FLOAT16) };
+                       [RG_FLOAT16] = rg_ones_dims(RG_DIMS(2), RG_FLOAT16),
+                       [RG_UINT8] = rg_from(((uint8_t[]){ 200, 0 }), 2) };
     for (int d = 0; d < RG_DTYPE_COUNT; d++) {
         const bool *b = rg_data_as(const bool, t[d]);
         ck_assert_msg(d == RG_BOOL ? b[0] && !b[1] : !b, "a dtype read as bool");
@@ -72,6 +73,9 @@ START_TEST(test_elements_of_a_type) {
         rg_error_clear();
         const double *g = rg_data_as(double, t[d]);
         ck_assert_msg(d == RG_FLOAT64 ? g[0] == 1e300 && g[1] == 2 : !g, "a dtype read as double");
+        rg_error_clear();
+        const uint8_t *u = rg_data_as(const uint8_t, t[d]);
+        ck_assert_msg(d == RG_UINT8 ? u[0] == 200 && u[1] == 0 : !u, "a dtype read as bytes");
         rg_error_clear();
         ck_assert_ptr_eq((rg_data_as_dtype)(t[d], (rg_dtype)d), rg_data(t[d]));
     }
