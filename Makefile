@@ -180,8 +180,8 @@ asan: deps
 	    $(if $(QUICK),run-tests test-notebooks test-refused,$(CHECKS))
 
 # QUICK=1 leaves these tests out: they compute much, in ways that shorter tests go, too, or run
-# programs that no sanitizer sees. `make fuzz` is a gate of its own, and calls functions with tensors
-# of each dtype; `make valgrind` runs the many processes.
+# programs that no sanitizer sees. `make fuzz` is a gate of its own, which calls functions with
+# tensors of each dtype; `make valgrind` runs the many processes.
 LONG_SANITIZED = bits parallel trajectory bfloat16 transformers golden gradcheck rule_checks sets \
                  half_ops default_dtype compile compiled
 
