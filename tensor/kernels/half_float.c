@@ -81,6 +81,17 @@ void k_of_bytes_int64(int64_t *to, const uint8_t *from, int64_t n) {
         to[i] = from[i];
 }
 
+/* Converts as k_byte_of_double does: a float that int32_t can't hold is a multiple of 256, or more
+ * than int64_t can hold. */
+void k_bytes_of_float(uint8_t *to, const float *from, int64_t n) {
+    K_INDEPENDENT
+    for (int64_t i = 0; i < n; i++) {
+        const float x = from[i];
+        const float held = x > -0x1p31f && x < 0x1p31f ? x : 0;
+        to[i] = (uint8_t)(int32_t)held;
+    }
+}
+
 void k_bytes_of_int64(uint8_t *to, const int64_t *from, int64_t n) {
     K_INDEPENDENT
     for (int64_t i = 0; i < n; i++)

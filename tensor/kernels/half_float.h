@@ -12,4 +12,5 @@ void k_bfloat16_of_floats(k_bfloat16 *to, const float *from, int64_t n);
 void k_float16_of_floats(k_float16 *to, const float *from, int64_t n);
 void k_of_bytes_float(float *to, const uint8_t *from, int64_t n);
 void k_of_bytes_int64(int64_t *to, const uint8_t *from, int64_t n);
+void k_bytes_of_float(uint8_t *to, const float *from, int64_t n);
 void k_bytes_of_int64(uint8_t *to, const int64_t *from, int64_t n);

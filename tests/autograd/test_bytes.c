@@ -60,6 +60,10 @@ START_TEST(test_other_numbers) {
                 ck_each(rg_item_int(rg_byte(x)) == rows[i].byte, "%d: %g", d, v);
         }
     RG_SCOPE();
+    const float floats[] = { -1.5f, 300,      0x1p31f, -0x1p31f, 0x1.8p31f, 0x1.FFFFFEp30f,
+                             1e20f, -1234.5f, NAN,     INFINITY, -0.9f,     0x1p24f };
+    rg_tensor *some = rg_from(floats, 12);
+    ck_assert(rg_equal(rg_byte(some), rg_byte(rg_double(some))));
     const int64_t whole[] = { 256, -1, INT64_MAX, INT64_MIN, 1000 };
     ck_assert_str_eq(rg_str(rg_byte(rg_from(whole, 5))),
                      "tensor([  0, 255, 255,   0, 232], dtype=torch.uint8)");

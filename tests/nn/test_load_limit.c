@@ -45,11 +45,11 @@ static void put_times(const char *text, size_t times) {
 
 static const char *write_made(const char *name) { return scratch_write(name, made.v, made.n); }
 
-/* Puts a .npy's header for n bytes of uint8. */
+/* Puts a .npy's header for n bytes of int8. */
 static void put_npy(size_t n) {
     char dict[120];
     const int bytes = snprintf(dict, sizeof dict,
-                               "{'descr': '|u1', 'fortran_order': False, 'shape': (%zu,), }\n", n);
+                               "{'descr': '|i1', 'fortran_order': False, 'shape': (%zu,), }\n", n);
     put("\x93NUMPY\1\0", 8);
     put_number((uint64_t)bytes, 2);
     put_text(dict);
@@ -165,7 +165,7 @@ static const char *write_archive(const char *name, const member *v, int n) {
     return write_made(name);
 }
 
-/* Writes an .npz of n zeros of uint8. */
+/* Writes an .npz of n zeros of int8. */
 static const char *write_zeros(const char *name, size_t n) {
     static char header[128];
     made.n = 0;
@@ -212,7 +212,7 @@ static const char *empty_tensors(void) {
 
 /* The file stays open, so that only the load of one tensor is measured. */
 static const char *bytes_in_safetensors(void) {
-    const char *header = "{\"x\":{\"dtype\":\"U8\",\"shape\":[20000],\"data_offsets\":[0,20000]}}";
+    const char *header = "{\"x\":{\"dtype\":\"I8\",\"shape\":[20000],\"data_offsets\":[0,20000]}}";
     made.n = 0;
     put_number(strlen(header), 8);
     put_text(header);

@@ -92,9 +92,9 @@ static void K_NAME(from_uint8)(char *const p[], const int64_t s[], int64_t n, co
 
 static void K_NAME(to_uint8)(char *const p[], const int64_t s[], int64_t n, const void *context) {
     (void)context;
-#if !K_IS_FLOAT && K_SIZE == 8
+#if K_IS_FLOAT ? K_SIZE == 4 : K_SIZE == 8
     if (s[0] == sizeof(uint8_t) && s[1] == sizeof(T)) {
-        k_bytes_of_int64((uint8_t *)p[0], (const T *)(const void *)p[1], n);
+        K_TYPED(k_bytes_of)((uint8_t *)p[0], (const T *)(const void *)p[1], n);
         return;
     }
 #endif
