@@ -9,7 +9,7 @@
  * the module. */
 typedef struct {
     rg_module base;
-    rg_tensor *weight, *bias, *mask, *count;
+    rg_tensor *weight, *bias, *mask, *count, *image;
     rg_linear_module *fc;
     rg_positions *where;
 } Views;
@@ -24,6 +24,7 @@ static Views *new_views(void) {
     RG_PARAMETER(self, bias, rg_select(rg_ones(2, 3), 0, 1));
     RG_BUFFER(self, mask, triangle ? rg_view(triangle, 1, 1, 4, 4) : NULL);
     RG_BUFFER(self, count, rg_arange(3));
+    RG_BUFFER(self, image, rg_byte(rg_arange(3)));
     RG_CHILD(self, fc, rg_nn_linear(2, 2));
     RG_CHILD(self, where, rg_nn_sinusoidal_positions(5, 3));
     return RG_READY(self);
@@ -62,6 +63,7 @@ START_TEST(test_views_are_converted) {
     ck_assert(all_are(m, RG_FLOAT64) && m->weight == weight && rg_is_leaf(weight));
     ck_assert(rg_requires_grad(weight) && !rg_requires_grad(m->mask));
     ck_assert_int_eq(rg_dtype_of(m->count), RG_INT64);
+    ck_assert_int_eq(rg_dtype_of(m->image), RG_UINT8);
     /* As in torch, the converted tensor has its dims in the same order in memory. */
     ck_assert(rg_stride(weight, 0) == 1 && rg_stride(weight, 1) == 2);
     ck_assert(rg_equal(weight, rg_literal([[0., 2., 4.], [1., 3., 5.]])));

@@ -36,8 +36,8 @@ static void test_sums_are_the_trees(void) {
 }
 
 static void test_types_and_operations(void) {
-    static const rg_dtype dtypes[] = { RG_BOOL, RG_INT64, RG_FLOAT32, RG_FLOAT64 };
-    for (int d = 0; d < 4; d++) {
+    static const rg_dtype dtypes[] = { RG_BOOL, RG_INT64, RG_FLOAT32, RG_FLOAT64, RG_UINT8 };
+    for (int d = 0; d < 5; d++) {
         RG_SCOPE();
         rg_tensor *x = rg_to(rg_literal([ [ 0, 1, 2 ], [ 5, 7, 9 ] ]), dtypes[d]);
         rg_tensor *mine = rg_to(rg_mul(x, rank), dtypes[d]), *sum = rg_clone(mine),
