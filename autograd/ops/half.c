@@ -6,7 +6,8 @@
 #include "autograd/op.h"
 
 /* apply.c finds out whether a call has such elements by a bit that only these dtypes have. */
-_Static_assert(RG_WIDENED_BIT && !((RG_BOOL | RG_INT64 | RG_FLOAT32 | RG_FLOAT64) & RG_WIDENED_BIT),
+_Static_assert(RG_WIDENED_BIT != 0
+                   && !((RG_BOOL | RG_INT64 | RG_FLOAT32 | RG_FLOAT64) & RG_WIDENED_BIT),
                "one bit tells the dtypes that are widened from others");
 
 /* Returns whether the op multiplies or divides, and rounds nothing but the result. */

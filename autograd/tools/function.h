@@ -145,15 +145,16 @@ bool rg_run_function_loop(const rg_function_loop *loop, rg_list tensors, rg_dims
 
 /* Checks an op as regard's own ops are checked. The op is called with `args` and with copies of the
  * inputs. Gradients are checked for the inputs that require grad or, if none does, for all
- * floating-point inputs. The check compares gradients with finite differences. It does the same for
- * second derivatives, unless the class is once_differentiable. It tries float32 and float64,
- * and inputs and gradients that are expanded or otherwise not contiguous. It tries runs in which
- * only one input requires grad, or only one output gets a gradient. Backward must not write to the
- * inputs, the outputs or the outputs' gradients. If the inputs are released before backward,
- * backward must compute the right gradients. If they are written to before backward, backward must
- * either fail or compute the right gradients. The op must be replayable, leak no memory, and fail
- * cleanly when an allocation fails. Returns false at the first mistake, which rg_error() describes.
- * No other thread may use regard during the check. */
+ * floating-point inputs. The check compares gradients with finite differences, and checks that they
+ * are linear in the gradients of the outputs. It compares second derivatives, too, unless the class
+ * is once_differentiable. It tries float32 and float64, and inputs and gradients that are expanded
+ * or otherwise not contiguous. It tries runs in which only one input requires grad, or only one
+ * output gets a gradient. Backward must not write to the inputs, the outputs or the outputs'
+ * gradients. If the inputs are released before backward, backward must compute the right gradients.
+ * If they are written to before backward, backward must either fail or compute the right gradients.
+ * The op must be replayable, leak no memory, and fail cleanly when an allocation fails. Returns
+ * false at the first mistake, which rg_error() describes. No other thread may use regard during the
+ * check. */
 typedef struct RG_OPTIONS rg_function_check_options {
     RG_BY_NAME;
     /* The step size and the tolerances of finite differences, as in rg_gradcheck. */

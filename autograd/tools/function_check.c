@@ -3,6 +3,7 @@
  * derivatives, and values in float32 and float64. The other checks are in rule_checks.c.
  */
 #include "check_run.h"
+#include "autograd/ops/ops.h"
 #include "tensor/observer.h"
 
 #include <math.h>
@@ -168,6 +169,43 @@ static bool check_gradients(const rg_check_run *s) {
     return rgi_check_run_failed(s, "backward doesn't agree with finite differences");
 }
 
+/* Computes gradients for the gradients v - factor w of the outputs. w and v are different fixed
+ * numbers. If with_v is false, v counts as 0. */
+static bool gradients_of_sum(const rg_check_run *s, bool with_v, double factor,
+                             rg_check_result *r) {
+    rg_tensor *in[RG_FUNCTION_INPUTS], *given[RG_MAX_OUTPUTS] = { NULL };
+    if (!rgi_check_run_inputs(s, in) || !rgi_check_run_apply(s, in, r->y))
+        return false;
+    for (int k = 0; k < s->n_out; k++) {
+        if (!r->y[k]->history)
+            continue;
+        rg_tensor *w = rgi_check_run_weights(r->y[k], k);
+        rg_tensor *v = with_v ? rg_square(w) : rg_zeros_like(w);
+        given[k] = rg_sub(v, rg_mul(w, factor));
+        if (!given[k])
+            return false;
+    }
+    return rgi_check_run_gradients(s, in, given, -1, false, r);
+}
+
+/* Fails unless backward is linear in the gradients of the outputs. Finite differences are compared
+ * with gradients for single ones, which don't show whether it is. */
+static bool check_linear(const rg_check_run *s) {
+    rg_check_result of_w, of_v, of_both;
+    if (!gradients_of_sum(s, false, -1, &of_w) || !gradients_of_sum(s, true, 0, &of_v)
+        || !gradients_of_sum(s, true, 2, &of_both))
+        return false;
+    for (int i = 0; i < s->n; i++) {
+        if (rgi_is_none(of_both.g[i]))
+            continue;
+        rg_tensor *sum = rg_sub(of_v.g[i], rg_mul(of_w.g[i], 2));
+        if (!rgi_check_run_same(sum, of_both.g[i], RG_RUNS_SAME))
+            return rgi_check_run_wrong(
+                s, "the gradient of input %d isn't linear in the gradients of the outputs", i);
+    }
+    return true;
+}
+
 /* Fails if a gradient isn't zero and has no history. A backward that works on the data computes
  * gradients without a graph, so that they count as constants. But a gradient that isn't zero
  * depends at least on the gradients of the outputs, so it must have a graph. */
@@ -241,9 +279,9 @@ static bool check_second_order(const rg_check_run *s) {
 /* Calls each check in a scope of its own. Stops when a check fails or memory has run out. */
 static bool run_checks(const rg_check_run *s) {
     static bool (*const checks[])(const rg_check_run *s) = {
-        check_forward,    check_float32,     rgi_check_backward_writes, rgi_check_partly,
-        check_gradients,  rgi_check_layouts, rgi_check_inputs_later,    check_second_order,
-        rgi_check_replay, rgi_check_memory
+        check_forward,      check_float32,    rgi_check_backward_writes, rgi_check_partly,
+        check_gradients,    check_linear,     rgi_check_layouts,         rgi_check_inputs_later,
+        check_second_order, rgi_check_replay, rgi_check_memory
     };
     bool ok = true;
     for (int i = 0; i < RG_COUNT(checks) && ok; i++) {

@@ -670,6 +670,30 @@ START_TEST(test_ops_without_slope) {
 }
 END_TEST
 
+/* y = x^2. The gradient is right for a single gradient of 1, and for no other. */
+static bool square_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    out[0] = rg_square(in[0]);
+    return rg_save_for_backward(ctx, in[0]);
+}
+static bool bent_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    const int *squares = rg_function_args(ctx);
+    rg_tensor *bent = *squares ? rg_square(g[0]) : rg_abs(g[0]);
+    gin[0] = rg_mul(bent, rg_mul(rg_saved_tensor(ctx, 0), 2));
+    return true;
+}
+
+START_TEST(test_gradients_that_are_not_linear) {
+    static rg_function_class bent = { .name = "Bent",
+                                      .forward = square_forward,
+                                      .backward = bent_backward,
+                                      .once_differentiable = true,
+                                      .args_bytes = sizeof(int) };
+    for (int squares = 0; squares < 2; squares++)
+        ck_fails(rg_function_check(&bent, &squares, RG_LIST(wave(2, 3, 0.3))), RG_RUNTIME_ERROR,
+                 "Bent: the gradient of input 0 isn't linear in the gradients of the outputs");
+}
+END_TEST
+
 /* y0 = x, y1 = 2 x, .. */
 static bool multiples_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
     (void)ctx;
@@ -956,4 +980,5 @@ RG_TESTS(rule_checks, test_most_outputs, test_small_inputs, test_whole_inputs,
          test_odd_ops_pass, test_digits_of_others, test_whole_numbers_are_asked_nothing,
          test_what_leads_second_derivatives_on, test_each_input_is_told_apart,
          test_ops_without_slope, test_memory_denied, test_tolerance_of_float32, test_spare_memory,
-         test_failure_in_the_last_call, test_memory_denied_to_checks)
+         test_failure_in_the_last_call, test_memory_denied_to_checks,
+         test_gradients_that_are_not_linear)
