@@ -35,7 +35,7 @@ PUBLIC   := regard.h tensor/keywords.h tensor/tensor.h tensor/arguments/argument
             $(addprefix tensor/files/,files.h json_reader.h) \
             $(addprefix autograd/,autograd.h ops/ops.h ops/ops_macros.h replay/replay.h) \
             autograd/export/to_c.h autograd/export/compile.h \
-            $(addprefix autograd/tools/,function.h functional.h saved.h explain.h) \
+            $(addprefix autograd/tools/,autocast.h function.h functional.h saved.h explain.h) \
             $(addprefix nn/,nn.h module.h containers.h tools/vector.h inside/points.h) \
             nn/tools/functional_call.h \
             $(addprefix nn/layers/,layers.h losses.h init.h attention.h kv_cache.h positions.h) \
@@ -392,14 +392,15 @@ SELDOM   := $(wildcard $(addsuffix /*.c,tensor/text tensor/files tensor/files/to
             $(addprefix tensor/kernels/,trace.c steps.c element.c half.c) tensor/load.c \
             tensor/compare.c tensor/look.c \
             $(patsubst %,tensor/random/%.c,distributions generator random rewind) \
-            $(patsubst %,autograd/tools/%.c,anomaly check_run checkpoint explain function_check \
-            functional gradcheck graphviz paths profile profile_file rule_checks)
+            $(patsubst %,autograd/tools/%.c,anomaly autocast check_run checkpoint explain \
+            function_check functional gradcheck graphviz paths profile profile_file rule_checks)
 SELDOM   += $(patsubst %,nn/layers/%.c,transformer transformer_decoder transformer_encoder \
             transformer_model kv_cache packed positions recurrent_cells sequence_checks init child \
             pool conv batch_norm multihead_attention recurrent) \
-            $(patsubst %,autograd/ops/%.c,batch_norm bincount conv distance einsum embedding half \
-            half_linear likelihood_loss pad pool rank recurrent repeat roll rotary scatter_reduce \
-            strided subscript_text tensordot triangle unfold)
+            $(patsubst %,autograd/ops/%.c,batch_norm bincount conv cross_entropy distance einsum \
+            embedding embedding_loss half half_linear likelihood_loss loss nll pad pool rank \
+            recurrent repeat roll rotary scatter_reduce strided subscript subscript_text \
+            tensordot triangle unfold)
 OFTEN    := tensor/text/digits.c $(addprefix nn/optim/,optimizer.c optimizers.c clip.c) \
             $(addprefix nn/models/,batches.c gpt_generate.c sampling.c tokenizer_encode.c bpe.c \
             regex.c aligned.c normalizer.c pretokenizer.c tokenizer_model.c unigram.c) \

@@ -10,6 +10,7 @@
 #include "autograd/export/compile.h"
 #include "autograd/export/to_c.h"
 #include "autograd/ops/ops.h"
+#include "autograd/tools/autocast.h"
 #include "autograd/tools/function.h"
 #include "autograd/tools/functional.h"
 #include "autograd/tools/saved.h"

@@ -6,8 +6,7 @@
 
 __thread bool rgi_grad_off __attribute__((tls_model("initial-exec")));
 
-/* True if the program has switched grad mode off. In inference mode nothing is recorded, whatever
- * this variable says. */
+/* True if the program has switched grad mode off, whether inference mode is on or not. */
 static __thread bool grad_set_off __attribute__((tls_model("initial-exec")));
 
 bool rg_is_grad_enabled(void) { return !grad_set_off; }

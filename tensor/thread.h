@@ -86,6 +86,7 @@ typedef struct rg_thread {
     /* observer.h: the thread's observer, or NULL if there is none. */
     struct rg_observer *observer;
     struct rg_rewind *rewind; /* random/rewind.h: the innermost rewind that has begun, or NULL. */
+    const struct rg_autocaster *autocast; /* ops/autocast.h; NULL while autocast is off. */
 
     /* scope.c: the stack of tensors that scopes own. The stack has `depth` entries and room for
      * `room`. `scopes` is the number of open scopes, and marks[i] is the depth that the stack had

@@ -55,6 +55,8 @@ static void inside() {
     RG_RECORD_FUNCTION("inside");
     RG_INFERENCE_MODE();
     CHECK(rg_is_inference(rg_ones(2)) && !rg_is_inference(x));
+    RG_AUTOCAST(RG_FLOAT16, .cache_enabled = false);
+    CHECK(rg_dtype_of(rg_mm(rg_ones(2, 2), rg_ones(2, 2))) == RG_FLOAT16);
 }
 
 static void shapes() {

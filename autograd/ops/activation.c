@@ -6,6 +6,7 @@
  * formulas, g is the gradient of the result, gx is the gradient of x, and k0, k1 and k2 are the
  * numbers in the op's attributes (see elementwise.h).
  */
+#include "autocast.h"
 #include "elementwise.h"
 
 /* ---- functions that are rows of tensor/kernels/elementwise.def ------------------- */
@@ -225,6 +226,7 @@ static bool prelu_check(const rg_tensor *x, const rg_tensor *weight) {
 }
 
 rg_tensor *(rg_prelu)(rg_tensor *x, rg_tensor *weight) {
+    RG_AUTOCASTS(RG_LOWER, (rg_prelu)(in[0], in[1]), x, weight);
     if (!rgi_check(x, "prelu") || !rgi_check(weight, "prelu") || !prelu_check(x, weight))
         return NULL;
     /* The weights lie along dim 1. If x has no dim 1, the weight has a single element. */

@@ -6,6 +6,7 @@
  *
  * This file is long because the two ops share the functions of their derivatives.
  */
+#include "autocast.h"
 #include "autograd/checks.h"
 
 #include <math.h>
@@ -309,6 +310,7 @@ RG_OP(joint_attention, RG_WITH(joint_attention),
                  JOINT("(2,1,9)", -0.3, true, 3), JOINT("(0,3,6)", 1, true, 2)));
 
 rg_tensor *(rg_joint_attention)(rg_tensor *qkv, int64_t heads, bool is_causal) {
+    RG_AUTOCASTS(RG_LOWER, (rg_joint_attention)(in[0], heads, is_causal), qkv);
     const char *op = "joint_attention";
     if (!rgi_check(qkv, op))
         return NULL;
@@ -488,8 +490,14 @@ static rg_tensor *attention_apply(rg_tensor *q, rg_tensor *k, rg_tensor *v,
     return out[0];
 }
 
+static rg_tensor *attention_of_casts(rg_tensor *const in[], rg_attention_options o) {
+    o.attn_mask = in[3];
+    return rg_scaled_dot_product_attention_with(in[0], in[1], in[2], o);
+}
+
 rg_tensor *rg_scaled_dot_product_attention_with(rg_tensor *q, rg_tensor *k, rg_tensor *v,
                                                 rg_attention_options o) {
+    RG_AUTOCASTS(RG_LOWER, attention_of_casts(in, o), q, k, v, o.attn_mask);
     if (!attention_check(q, k, v, &o))
         return NULL;
     RG_AS(ATTENTION);

@@ -4,7 +4,7 @@
  * layer_norm.c.) In the formulas, g is the gradient of y, and gx, gweight and gbias are the
  * gradients of x, weight and bias.
  */
-#include "autograd/checks.h"
+#include "norm_dtypes.h"
 #include "tensor/observer.h"
 #include "tensor/text/digits.h"
 
@@ -24,6 +24,7 @@ struct batch_norm_attr {
 
 static bool batch_norm_shape(rg_call *c) {
     for (int i = 1; i < 3; i++) {
+        c->out[i]->dtype = rgi_computed_in((rg_dtype)c->in[0]->dtype);
         c->out[i]->ndim = 1;
         c->out[i]->size[0] = c->in[0]->size[1];
     }
@@ -221,10 +222,11 @@ static bool batch_norm_moves(rg_tensor *x, rg_tensor *running_mean, rg_tensor *r
         return true;
     RG_NO_GRAD();
     const double n = (double)(x->numel / x->size[1]);
-    rg_tensor *weight = rg_full_dims((rg_dims){ 0 }, momentum, (rg_dtype)x->dtype);
+    const rg_dtype dtype = rgi_computed_in((rg_dtype)x->dtype);
+    rg_tensor *weight = rg_full_dims((rg_dims){ 0 }, momentum, dtype);
     rg_tensor *batch_var = rg_mul(rg_detach(made[2]), n / (n - 1));
-    rg_tensor *mean = rg_lerp(running_mean, rg_detach(made[1]), weight);
-    rg_tensor *var = rg_lerp(running_var, batch_var, weight);
+    rg_tensor *mean = rg_lerp(rg_to(running_mean, dtype), rg_detach(made[1]), weight);
+    rg_tensor *var = rg_lerp(rg_to(running_var, dtype), batch_var, weight);
     return mean && var && batch_norm_write(running_mean, mean)
            && batch_norm_write(running_var, var);
 }
@@ -284,12 +286,9 @@ static bool batch_norm_allows(const rg_tensor *x, rg_tensor *running_mean, rg_te
                      "Dimension out of range (expected to be in range of [%d, %d], but got 1)",
                      -RG_MAX(1, x->ndim), RG_MAX(1, x->ndim) - 1);
     if (!rgi_want_no_grad("batch_norm", names[0], t[0])
-        || !rgi_want_no_grad("batch_norm", names[1], t[1]) || !rgi_want_float("batch_norm", x))
+        || !rgi_want_no_grad("batch_norm", names[1], t[1]))
         return false;
-    for (int i = 0; i < 4; i++)
-        if (!rgi_want_same_dtype("batch_norm", "input", x, names[i], t[i]))
-            return false;
-    return true;
+    return rgi_want_norm_dtypes("batch_norm", x, 4, t, names);
 }
 
 rg_tensor *rg_batch_norm_with(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,

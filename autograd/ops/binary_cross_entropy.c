@@ -120,6 +120,7 @@ static bool bce_check_shapes(const rg_tensor *p, const rg_tensor *target, const 
 }
 
 rg_tensor *rg_binary_cross_entropy_with(rg_tensor *p, rg_tensor *target, rg_loss_options o) {
+    RG_LOSS_AUTOCASTS(rg_binary_cross_entropy_with, p, target, o);
     const char *name = "binary_cross_entropy";
     RG_AS(name);
     if (!rgi_loss_check(name, p, target, &o) || !bce_check_shapes(p, target, o.weight)
@@ -194,6 +195,7 @@ static bool bce_with_logits_check(const rg_tensor *x, const rg_tensor *target,
  * the target's dtype as well, because torch computes the loss in place in the tensor 1 - target. */
 rg_tensor *rg_binary_cross_entropy_with_logits_with(rg_tensor *x, rg_tensor *target,
                                                     rg_loss_options o) {
+    RG_LOSS_AUTOCASTS(rg_binary_cross_entropy_with_logits_with, x, target, o);
     const char *name = "binary_cross_entropy_with_logits";
     if (!rgi_loss_check(name, x, target, &o) || !bce_with_logits_check(x, target, &o))
         return NULL;

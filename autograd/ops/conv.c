@@ -4,6 +4,7 @@
  * for the gradient of a bias, are enough for derivatives of any order. In the formulas, g is the
  * gradient of y, and gx, gw and gbias are the gradients of x, w and bias.
  */
+#include "autocast.h"
 #include "autograd/checks.h"
 #include "tensor/messages/warning.h"
 
@@ -407,6 +408,7 @@ static rg_tensor *conv_batched(rg_tensor *x, rg_tensor *weight, rg_tensor *bias,
 
 static rg_tensor *conv_any(const char *name, int dims, rg_tensor *x, rg_tensor *weight,
                            rg_tensor *bias, const rg_conv_options *given) {
+    RG_AUTOCASTS(RG_LOWER, conv_any(name, dims, in[0], in[1], in[2], given), x, weight, bias);
     conv_options o;
     RG_AS(name);
     if (!rgi_check(x, NULL) || !rgi_check(weight, NULL) || !rgi_check_optional(bias, NULL)

@@ -176,6 +176,7 @@ static bool cross_entropy_check(const rg_tensor *x, const rg_tensor *target,
 }
 
 rg_tensor *rg_cross_entropy_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
+    RG_LOSS_AUTOCASTS(rg_cross_entropy_with, x, target, o);
     if (!rgi_loss_check("cross_entropy", x, target, &o) || !cross_entropy_check(x, target, &o))
         return NULL;
     int dim = x->ndim > 1;

@@ -3,6 +3,7 @@
  * norm of one tensor is in norm.c.) In the formulas, g is the gradient of y, and ga and gb are the
  * gradients of a and b.
  */
+#include "autocast.h"
 #include "autograd/checks.h"
 
 #include <math.h>
@@ -247,5 +248,6 @@ static rg_tensor *cdist(rg_tensor *a, rg_tensor *b, const rg_cdist_options *o) {
 }
 
 rg_tensor *rg_cdist_with(rg_tensor *a, rg_tensor *b, rg_cdist_options o) {
+    RG_AUTOCASTS(RG_WIDER, rg_cdist_with(in[0], in[1], o), a, b);
     return RG_COMPOSITE("cdist", cdist(a, b, &o));
 }

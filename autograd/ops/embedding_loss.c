@@ -27,6 +27,7 @@ static bool cosine_embedding_shapes(const rg_tensor *a, const rg_tensor *b, cons
 
 rg_tensor *rg_cosine_embedding_loss_with(rg_tensor *a, rg_tensor *b, rg_tensor *target,
                                          rg_margin_options o) {
+    RG_AUTOCASTS(RG_WIDER, rg_cosine_embedding_loss_with(in[0], in[1], in[2], o), a, b, target);
     /* torch uses this number rounded to a float, even for tensors of doubles. */
     const double epsilon = 1e-12f;
     if (!embedding_loss_check("cosine_embedding_loss", a, b, target, o.reduction)
@@ -49,6 +50,7 @@ rg_tensor *rg_cosine_embedding_loss_with(rg_tensor *a, rg_tensor *b, rg_tensor *
 
 rg_tensor *rg_margin_ranking_loss_with(rg_tensor *a, rg_tensor *b, rg_tensor *target,
                                        rg_margin_options o) {
+    RG_AUTOCASTS(RG_WIDER, rg_margin_ranking_loss_with(in[0], in[1], in[2], o), a, b, target);
     if (!embedding_loss_check("margin_ranking_loss", a, b, target, o.reduction))
         return NULL;
     RG_FAIL_IF(a->ndim != b->ndim || a->ndim != target->ndim, "margin_ranking_loss",
@@ -67,6 +69,7 @@ rg_tensor *rg_margin_ranking_loss_with(rg_tensor *a, rg_tensor *b, rg_tensor *ta
 
 /* The margin is converted to x's dtype first, as in torch. */
 rg_tensor *rg_hinge_embedding_loss_with(rg_tensor *x, rg_tensor *target, rg_hinge_options o) {
+    RG_AUTOCASTS(RG_WIDER, rg_hinge_embedding_loss_with(in[0], in[1], o), x, target);
     if (!embedding_loss_check("hinge_embedding_loss", x, target, x, o.reduction))
         return NULL;
     RG_AS("hinge_embedding_loss");
@@ -84,6 +87,8 @@ rg_tensor *rg_hinge_embedding_loss_with(rg_tensor *x, rg_tensor *target, rg_hing
 
 rg_tensor *rg_triplet_margin_loss_with(rg_tensor *anchor, rg_tensor *positive, rg_tensor *negative,
                                        rg_triplet_options o) {
+    RG_AUTOCASTS(RG_WIDER, rg_triplet_margin_loss_with(in[0], in[1], in[2], o), anchor, positive,
+                 negative);
     if (!embedding_loss_check("triplet_margin_loss", anchor, positive, negative, o.reduction))
         return NULL;
     RG_FAIL_VALUE_IF(o.margin <= 0, "triplet_margin_loss", "margin must be greater than 0, got %s",

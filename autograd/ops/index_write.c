@@ -3,6 +3,7 @@
  * or by other slices (index_copy). (index_add is in gather.c.) In the formulas, g is the gradient
  * of y, and gx, gvalue and gsource are the gradients of x, the number and the source.
  */
+#include "autocast.h"
 #include "elementwise.h"
 
 #include "autograd/checks.h"
@@ -210,6 +211,7 @@ RG_OP(index_copy, .moves = true, .doc = "x with slices of the source at the indi
                  COPY("(0,3) i3(1) (0,1)", 1)));
 
 rg_tensor *(rg_index_copy)(rg_tensor *x, int dim, rg_tensor *index, rg_tensor *source) {
+    RG_AUTOCASTS(RG_WIDEST, (rg_index_copy)(in[0], dim, index, in[1]), x, source);
     struct index_write_attr a = { .node = "IndexCopyBackward0" };
     if (!rgi_check(x, "index_copy") || !rgi_wrap_dim("index_copy", dim, x->ndim, &a.dim))
         return NULL;

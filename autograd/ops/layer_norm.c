@@ -4,7 +4,7 @@
  * rms norm gives each row a mean square of 1. In the formulas, g is the gradient of y, and gx,
  * gweight and gbias are the gradients of x, weight and bias.
  */
-#include "autograd/checks.h"
+#include "norm_dtypes.h"
 #include "tensor/memory.h"
 #include "tensor/kernels/limits.h"
 
@@ -215,10 +215,9 @@ static bool norm_shapes(const char *op, const char *star, rg_tensor *x, const rg
     return true;
 }
 
-static bool norm_dtypes(const char *op, const rg_tensor *x, const rg_tensor *weight,
-                        const rg_tensor *bias) {
-    return rgi_want_float(op, x) && rgi_want_same_dtype(op, "input", x, "weight", weight)
-           && rgi_want_same_dtype(op, "input", x, "bias", bias);
+static bool norm_dtypes(const char *op, const rg_tensor *x, rg_tensor *weight, rg_tensor *bias) {
+    rg_tensor *const t[] = { weight, bias };
+    return rgi_want_norm_dtypes(op, x, 2, t, (const char *const[]){ "weight", "bias" });
 }
 
 #define NORM_GRADIENTS                                                                        \

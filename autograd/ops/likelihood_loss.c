@@ -86,6 +86,7 @@ static rg_tensor *poisson_stirling(rg_tensor *t) {
 }
 
 rg_tensor *rg_poisson_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_poisson_nll_options o) {
+    RG_AUTOCASTS(RG_WIDER, rg_poisson_nll_loss_with(in[0], in[1], o), x, target);
     if (!rgi_check(x, "poisson_nll_loss") || !rgi_check(target, "poisson_nll_loss")
         || !rgi_loss_check_reduction("poisson_nll_loss", o.reduction))
         return NULL;

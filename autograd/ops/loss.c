@@ -175,14 +175,20 @@ static bool loss_expands(const rg_tensor *x, const rg_tensor *target) {
 }
 
 /* Calls the loss with expanded operands. */
-static rg_tensor *loss_of_expanded(rg_tensor *(*loss)(rg_tensor *, rg_tensor *, rg_loss_options),
-                                   rg_tensor *x, rg_tensor *target, rg_loss_options o) {
+static rg_tensor *loss_of_expanded(rg_loss_function *loss, rg_tensor *x, rg_tensor *target,
+                                   rg_loss_options o) {
     RG_SCOPE();
     if (x->ndim == 0)
         x = rg_expand_as(x, target);
     else
         target = rg_expand_as(target, x);
     return rg_escape(loss(x, target, o));
+}
+
+rg_tensor *rgi_loss_of_casts(rg_loss_function *loss, rg_tensor *const in[], rg_loss_options o) {
+    o.weight = in[2];
+    o.pos_weight = in[3];
+    return loss(in[0], in[1], o);
 }
 
 /* ---- losses that measure the distance of x from t ------------------------------ */
@@ -235,6 +241,7 @@ RG_OP(mse_loss, .doc = "(x - t)^2", .node = "MseLossBackward0", .n_in = 2, RG_WI
       DISTANCE_SAMPLES(0));
 
 rg_tensor *rg_mse_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
+    RG_LOSS_AUTOCASTS(rg_mse_loss_with, x, target, o);
     if (!rgi_loss_check("mse_loss", x, target, &o))
         return NULL;
     loss_compares_shapes("mse_loss", x, target);
@@ -249,6 +256,7 @@ rg_tensor *rg_mse_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) 
 /* ---- l1_loss: |x - t| ---------------------------------------------------------- */
 
 rg_tensor *rg_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
+    RG_LOSS_AUTOCASTS(rg_l1_loss_with, x, target, o);
     if (!rgi_loss_check("l1_loss", x, target, &o))
         return NULL;
     loss_compares_shapes("l1_loss", x, target);
@@ -288,6 +296,7 @@ RG_OP(smooth_l1_loss, .doc = "|d| < beta ? d^2 / 2 beta : |d| - beta / 2",
       DISTANCE_SAMPLES(0.333));
 
 rg_tensor *rg_smooth_l1_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
+    RG_LOSS_AUTOCASTS(rg_smooth_l1_loss_with, x, target, o);
     if (!rgi_loss_check("smooth_l1_loss", x, target, &o))
         return NULL;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !rgi_is_none(o.weight), "smooth_l1_loss",
@@ -333,6 +342,7 @@ RG_OP(huber_loss, .doc = "|d| <= delta ? d^2 / 2 : delta (|d| - delta / 2)",
       DISTANCE_SAMPLES(0.777));
 
 rg_tensor *rg_huber_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
+    RG_LOSS_AUTOCASTS(rg_huber_loss_with, x, target, o);
     if (!rgi_loss_check("huber_loss", x, target, &o))
         return NULL;
     loss_compares_shapes("huber_loss", x, target);
@@ -358,6 +368,7 @@ rg_tensor *rg_huber_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o
 /* ---- kl_div: t (ln t - x), where 0 ln 0 counts as 0; with log_target, e^t (t - x) ---- */
 
 rg_tensor *rg_kl_div_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
+    RG_LOSS_AUTOCASTS(rg_kl_div_with, x, target, o);
     if (!rgi_loss_check("kl_div", x, target, &o))
         return NULL;
     RG_FAIL_IF(!rgi_is_float(x->dtype) || !rgi_is_float(target->dtype), "kl_div",

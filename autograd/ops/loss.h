@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "autograd/op.h"
+#include "autocast.h"
 
 /* ---- checks of the options, and the reduction ---------------------------------- */
 
@@ -23,6 +23,13 @@ bool rgi_loss_constant(const char *name, const char *what, const rg_tensor *t);
 /* Reduces the losses of all elements: returns their mean or sum, or for RG_EACH the losses
  * themselves. */
 rg_tensor *rgi_loss_reduce(rg_tensor *each, rg_reduction how);
+
+/* The first line of a loss that takes rg_loss_options: under autocast its inputs are cast to
+ * float32. rgi_loss_of_casts calls the loss with casts of x, t, o.weight and o.pos_weight. */
+typedef rg_tensor *rg_loss_function(rg_tensor *x, rg_tensor *t, rg_loss_options o);
+rg_tensor *rgi_loss_of_casts(rg_loss_function *loss, rg_tensor *const in[], rg_loss_options o);
+#define RG_LOSS_AUTOCASTS(loss, x, t, o) \
+    RG_AUTOCASTS(RG_WIDER, rgi_loss_of_casts(loss, in, o), x, t, o.weight, o.pos_weight)
 
 /* ---- losses that the kernel k_loss computes ---------------------------------------
  * The inputs are x, t, and for some losses a weight and a pos_weight, which may be RG_NONE. The

@@ -186,6 +186,7 @@ RG_OP(nll_loss, RG_NAMED(nll_loss), .doc = "-weight[t] x[t]", .node = "NllLossBa
                  NLL("(4) i4() -", 4, 1, -100, RG_SUM), NLL("(0,3) i3(0) -", 3, 1, -100, RG_SUM)));
 
 rg_tensor *rg_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_loss_options o) {
+    RG_LOSS_AUTOCASTS(rg_nll_loss_with, x, target, o);
     if (!rgi_loss_check("nll_loss", x, target, &o))
         return NULL;
     if (rgi_is_byte(target->dtype))

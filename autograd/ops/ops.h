@@ -629,7 +629,8 @@ rg_tensor *rg_glu(rg_tensor *x, int dim);
  * (nn/layers/positions.h) computes the angle by which one position turns each pair. */
 rg_tensor *rg_rotary_embedding(rg_tensor *x, rg_tensor *cos, rg_tensor *sin, bool interleaved);
 /* (x - mean) / sqrt(var + eps) * weight + bias. mean and var are over the last dims of x, whose
- * sizes must be normalized_shape. weight and bias may be RG_NONE. */
+ * sizes must be normalized_shape. weight and bias may be RG_NONE. They have x's dtype or, in this
+ * function and in the next two, may be float32 beside an x of 16 bits. */
 rg_tensor *rg_layer_norm(rg_tensor *x, rg_dims normalized_shape, rg_tensor *weight, rg_tensor *bias,
                          double eps);
 /* (x - mean) / sqrt(var + eps) * weight + bias; mean and var are those of one group of channels in

@@ -3,6 +3,7 @@
  * with a new dim. (Functions that return a list of parts are in split.c.) In the formulas, g is the
  * gradient of the result, and gx the gradient of x.
  */
+#include "autocast.h"
 #include "view.h"
 
 #include "autograd/checks.h"
@@ -355,6 +356,7 @@ RG_OP(trace, .doc = "the sum of a matrix's diagonal", .node = "TraceBackward0",
                  PART("(0,3)", RG_PART_DIAGONAL(0, 1, 0, 0))));
 
 rg_tensor *rg_trace(rg_tensor *x) {
+    RG_AUTOCASTS(RG_WIDER, rg_trace(in[0]), x);
     rg_part p = { RG_PART_DIAGONAL(0, 1, 0, 0) };
     if (!rgi_check(x, "trace") || !rgi_want_dims("trace", "input", x, 2, 2)
         || !rgi_want_no_bool("trace", x))

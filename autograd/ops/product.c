@@ -1,7 +1,9 @@
 /*
  * product.c: products of vectors and matrices, such as matmul, addmm and linear. (tensordot.c
  * composes others from these.) In the formulas, g is the gradient of y, and ga the gradient of a.
+ * This file is long because all products share the functions for their operands.
  */
+#include "autocast.h"
 #include "autograd/checks.h"
 #include "half_linear.h"
 
@@ -255,6 +257,7 @@ static const char *matmul_node_for(const rg_tensor *a, const rg_tensor *b) {
 }
 
 rg_tensor *(rg_matmul)(rg_tensor *a, rg_tensor *b) {
+    RG_AUTOCASTS(RG_LOWER, (rg_matmul)(in[0], in[1]), a, b);
     if (!rgi_check(a, "matmul") || !rgi_check(b, "matmul"))
         return NULL;
     struct matmul_attr how = { "matmul", "MmBackward0" };
@@ -282,6 +285,7 @@ rg_tensor *(rg_mv)(rg_tensor *a, rg_tensor *b) {
 }
 
 rg_tensor *(rg_mm)(rg_tensor *a, rg_tensor *b) {
+    RG_AUTOCASTS(RG_LOWER, (rg_mm)(in[0], in[1]), a, b);
     RG_AS("mm");
     if (!rgi_check(a, NULL) || !rgi_check(b, NULL) || !rgi_want_dims(NULL, "self", a, 2, 2)
         || !rgi_want_dims(NULL, "mat2", b, 2, 2))
@@ -296,6 +300,7 @@ static bool product_wants_batches(const char *op, const rg_tensor *a, const rg_t
 }
 
 rg_tensor *(rg_bmm)(rg_tensor *a, rg_tensor *b) {
+    RG_AUTOCASTS(RG_LOWER, (rg_bmm)(in[0], in[1]), a, b);
     RG_AS("bmm");
     if (!rgi_check(a, NULL) || !rgi_check(b, NULL) || !product_wants_batches(NULL, a, b))
         return NULL;
@@ -371,10 +376,12 @@ RG_OP(addmm, RG_NAMED(addmm),
                  ADDMM("(3,4) (0,3,2) (0,2,4)", 1, 1, true)));
 
 rg_tensor *(rg_addmm)(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha) {
+    RG_AUTOCASTS(RG_LOWER, (rg_addmm)(in[0], in[1], in[2], beta, alpha), c, a, b);
     return RG_APPLY(addmm, RG_A(addmm, "AddmmBackward0", beta, alpha, false), c, a, b);
 }
 
 rg_tensor *(rg_baddbmm)(rg_tensor *c, rg_tensor *a, rg_tensor *b, double beta, double alpha) {
+    RG_AUTOCASTS(RG_LOWER, (rg_baddbmm)(in[0], in[1], in[2], beta, alpha), c, a, b);
     RG_AS("baddbmm");
     return RG_APPLY(addmm, RG_A(addmm, "BaddbmmBackward0", beta, alpha, true), c, a, b);
 }
@@ -491,6 +498,7 @@ static const char *linear_node(const rg_tensor *x, const rg_tensor *bias) {
 }
 
 rg_tensor *(rg_linear)(rg_tensor *x, rg_tensor *weight, rg_tensor *bias) {
+    RG_AUTOCASTS(RG_LOWER, (rg_linear)(in[0], in[1], in[2]), x, weight, bias);
     if (!rgi_check(x, "linear") || !rgi_check(weight, "linear")
         || !rgi_check_optional(bias, "linear") || !linear_wants_ranks(x, weight, bias))
         return NULL;

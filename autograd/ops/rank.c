@@ -3,6 +3,7 @@
  * quantiles. (The largest and the smallest are in extreme.c, sorting in sort.c.) In the headings, g
  * is the gradient of the result.
  */
+#include "autocast.h"
 #include "reduce.h"
 #include "value_check.h"
 
@@ -265,5 +266,6 @@ static rg_tensor *quantile(rg_tensor *x, rg_tensor *q, const rg_quantile_options
 }
 
 rg_tensor *rg_quantile_with(rg_tensor *x, rg_tensor *q, rg_quantile_options o) {
+    RG_AUTOCASTS(RG_WIDER, rg_quantile_with(in[0], in[1], o), x, q);
     return RG_COMPOSITE("quantile", quantile(x, q, &o));
 }

@@ -6,6 +6,7 @@
  *
  * This file is long because three ops share what their forwards and derivatives have in common.
  */
+#include "autocast.h"
 #include "elementwise.h"
 
 #include "autograd/checks.h"
@@ -443,8 +444,26 @@ RG_OP(lstm_scan, .doc = "h, c and gates of an LSTM, step by step", .node = "Stac
                  RECURRENT_SAMPLE("(2,1,20) (20,5) (1,5) (1,5)", K_LSTM, false),
                  RECURRENT_SAMPLE("(2,0,8) (8,2) (0,2) (0,2)", K_LSTM, false)));
 
+/* The same as RG_AUTOCASTS. Returns whether it has set *all. */
+static bool lstm_autocasts(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, rg_tensor *c_0,
+                           bool reverse, rg_hidden_cells *all) {
+    const rg_autocaster *caster = rgi_this.autocast;
+    rg_tensor *in[] = { c_0, gates, weight_hh, h_0 };
+    size_t scope;
+    if (!caster->begin(RG_AS_FIRST, RG_COUNT(in), in, &scope))
+        return false;
+    *all = (rg_lstm_scan)(in[1], in[2], in[3], in[0], reverse);
+    all->c = rg_escape(all->c);
+    all->h = caster->end(scope, all->h);
+    return true;
+}
+
 rg_hidden_cells(rg_lstm_scan)(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0,
                               rg_tensor *c_0, bool reverse) {
+    rg_hidden_cells all;
+    if (RG_UNLIKELY(rgi_this.autocast != NULL)
+        && lstm_autocasts(gates, weight_hh, h_0, c_0, reverse, &all))
+        return all;
     rg_tensor *in[] = { gates, weight_hh, h_0, c_0 };
     rg_tensor *out[RG_MAX_OUTPUTS] = { NULL };
     if (!recurrent_allows("lstm_scan", 4, 4, in))
@@ -472,6 +491,8 @@ RG_OP(gru_scan, .doc = "h and gates of a GRU, step by step", .node = "StackBackw
 
 rg_tensor *(rg_gru_scan)(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *bias_hh, rg_tensor *h_0,
                          bool reverse) {
+    RG_AUTOCASTS(RG_AS_FIRST, (rg_gru_scan)(in[1], in[2], in[3], in[0], reverse), h_0, gates,
+                 weight_hh, bias_hh);
     rg_tensor *in[] = { gates, weight_hh, h_0, bias_hh };
     rg_tensor *out[RG_MAX_OUTPUTS] = { NULL };
     if (!recurrent_allows("gru_scan", 3, 3, in) || !rgi_check_optional(bias_hh, "gru_scan"))
@@ -503,6 +524,8 @@ RG_OP(rnn_scan, .doc = "h of an RNN, step by step", .node = "StackBackward0", .n
 
 rg_tensor *(rg_rnn_scan)(rg_tensor *gates, rg_tensor *weight_hh, rg_tensor *h_0, bool relu,
                          bool reverse) {
+    RG_AUTOCASTS(RG_AS_FIRST, (rg_rnn_scan)(in[1], in[2], in[3], relu, reverse), gates, gates,
+                 weight_hh, h_0);
     rg_tensor *in[] = { gates, weight_hh, h_0 };
     if (!recurrent_allows("rnn_scan", 1, 3, in))
         return NULL;

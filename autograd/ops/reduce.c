@@ -3,6 +3,7 @@
  * exponentials, any, all and count_nonzero. (Norms are in norm.c.) In the formulas, g is the
  * gradient of the result, and gx the gradient of x.
  */
+#include "autocast.h"
 #include "elementwise.h"
 #include "reduce.h"
 #include "tensor/observer.h"
@@ -264,8 +265,12 @@ RG_OP(prod, .doc = "the product of x over a dim", .node_of = prod_node, .n_in = 
       RG_SAMPLES(REDUCED("z(2,3)", RG_UNNAMED), REDUCED("z(2,3,4)", 2), REDUCED("()", RG_UNNAMED),
                  REDUCED("(0,3)", 2), REDUCED("(3,0)", 2)));
 
-rg_tensor *rg_prod(rg_tensor *x) { return rgi_reduce_all(&rg_op_prod, x); }
+rg_tensor *rg_prod(rg_tensor *x) {
+    RG_AUTOCASTS(RG_WIDER, rg_prod(in[0]), x);
+    return rgi_reduce_all(&rg_op_prod, x);
+}
 rg_tensor *(rg_prod_dim)(rg_tensor *x, int dim, bool keepdim) {
+    RG_AUTOCASTS(RG_WIDER, (rg_prod_dim)(in[0], dim, keepdim), x);
     return rgi_reduce_dim(&rg_op_prod, x, dim, keepdim);
 }
 

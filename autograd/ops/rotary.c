@@ -2,6 +2,7 @@
  * rotary.c: rotary_embedding, which turns pairs of elements by angles. It has no loops of its own:
  * each half of the result is a product and a product that is added to it.
  */
+#include "autocast.h"
 #include "autograd/checks.h"
 
 /* ---- rotary_embedding: (a cos - b sin, b cos + a sin), where a pair (a, b) is an element of each
@@ -94,5 +95,6 @@ RG_OP(rotary_embedding, .doc = "pairs (a, b) of x as (a cos - b sin, b cos + a s
                  { "(3,0) (0) (0)", HALVES }));
 
 rg_tensor *(rg_rotary_embedding)(rg_tensor *x, rg_tensor *cos, rg_tensor *sin, bool interleaved) {
+    RG_AUTOCASTS(RG_WIDEST, (rg_rotary_embedding)(in[0], in[1], in[2], interleaved), x, cos, sin);
     return RG_APPLY(rotary_embedding, RG_A(rotary_embedding, interleaved), x, cos, sin);
 }

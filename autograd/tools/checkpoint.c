@@ -6,6 +6,7 @@
  * values in the same order.
  */
 #include "autograd/tools/inputs.h"
+#include "autocast_state.h"
 #include "saved.h"
 #include "autograd/rebase.h"
 #include "tensor/memory.h"
@@ -17,7 +18,8 @@ enum { MOST_CHECKPOINTED = 64 };
 
 /* The state of one rg_checkpoint, which calls f. The inputs of f are in[], with the versions that
  * they had in the first call. `random` has the states that random generators had before that call
- * used them; it is empty unless preserve_rng_state is set. `saved` is the number of values that the
+ * used them; it is empty unless preserve_rng_state is set. `autocast` has the settings of the first
+ * call. `saved` is the number of values that the
  * graph saved in the first call. The second call stores its saved values in value[], and `gathered`
  * counts them. When a backward run takes a value, the value's element of value[] becomes NULL.
  * `refs` counts the references to this struct: one while the first call of f runs, and one for each
@@ -31,6 +33,7 @@ typedef struct {
     bool wants_grad[MOST_CHECKPOINTED];
     uint32_t version[MOST_CHECKPOINTED];
     bool preserve_rng_state;
+    rg_autocast_state autocast;
     rg_rewind random;
     rg_tensor **value;
     size_t room;
@@ -101,6 +104,7 @@ static rg_tensor *refuse_unpacking(void *packed, void *context) {
 static bool gather(region *r) {
     RG_SCOPE();
     RG_ENABLE_GRAD();
+    RG_AUTOCAST_AS(r->autocast);
     rg_tensor *in[MOST_CHECKPOINTED + RG_INPUTS_BEHIND];
     rgi_inputs_end(in, r->n);
     for (int i = 0; i < r->n; i++) {
@@ -167,8 +171,11 @@ static region *region_new(rg_function *f, void *context, int n, rg_tensor *const
     region *r = rgi_alloc(sizeof *r, RG_MEM_OTHER);
     if (!r)
         return NULL;
-    *r =
-        (region){ .refs = 1, .f = f, .context = context, .preserve_rng_state = preserve_rng_state };
+    *r = (region){ .refs = 1,
+                   .f = f,
+                   .context = context,
+                   .preserve_rng_state = preserve_rng_state,
+                   .autocast = rgi_autocast_now() };
     bool ok = true;
     for (int i = 0; i < n && ok; i++) {
         rg_tensor *t = inputs[i];

@@ -292,7 +292,7 @@ static bool apply_forward(rg_function_context *ctx, const void *args, rg_call *c
     ctx->attr = rgi_scope_alloc(sizeof *ctx->attr + cls->args_bytes);
     if (!ctx->attr)
         return false;
-    *ctx->attr = (rg_function_attr){ .n_user = (uint8_t)c->n_in };
+    *ctx->attr = (rg_function_attr){ .n_user = (uint8_t)c->n_in, .autocast = rgi_autocast_now() };
     if (cls->args_bytes)
         memcpy(ctx->attr->args, args, cls->args_bytes);
     ctx->in = in;

@@ -101,6 +101,7 @@ static bool run_backward(rg_function_context *ctx, rg_tensor *made[]) {
     const int64_t failures = rgi_failures();
     bool inside = rgi_in_rule;
     rgi_in_rule = true;
+    RG_AUTOCAST_AS(ctx->attr->autocast);
     bool before = rg_set_grad_enabled(s->create_graph && !cls->once_differentiable);
     bool ok = cls->backward(ctx, g, made);
     rg_set_grad_enabled(before);

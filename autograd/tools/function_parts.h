@@ -6,6 +6,7 @@
 #pragma once
 
 #include "autograd/engine.h"
+#include "autocast_state.h"
 #include "function.h"
 
 enum { RG_FUNCTION_INPUTS = 16, RG_FUNCTION_SAVED = 8 };
@@ -33,6 +34,7 @@ typedef struct {
      * inputs whose gradients are wanted. `apart`: the outputs that were marked as not
      * differentiable. */
     uint32_t needs, wanted, apart;
+    rg_autocast_state autocast; /* The settings of the call of forward. */
     _Alignas(8) char args[];
 } rg_function_attr;
 

@@ -9,6 +9,7 @@
 #include "tensor/text/python_text.h"
 #include "recurrent_parts.h"
 #include "sequence_checks.h"
+#include "autograd/tools/autocast.h"
 #include "nn/registry.h"
 #include "tensor/error.h"
 #include "tensor/memory.h"
@@ -73,7 +74,7 @@ static bool rnn_check_input(const rnn_run *r) {
     const rg_tensor *x = r->x;
     const rg_dtype ours = (rg_dtype)r->self->weights[0].weight_ih->dtype;
     const char *given = rg_dtype_name((rg_dtype)x->dtype), *has = rg_dtype_name(ours);
-    RG_FAIL_VALUE_IF(x->dtype != ours, name,
+    RG_FAIL_VALUE_IF(x->dtype != ours && !rg_is_autocast_enabled(), name,
                      "RNN input dtype (%s) does not match weight dtype (%s). Convert the input by "
                      "rg_to, or the model by rg_module_to",
                      given, has);
@@ -224,6 +225,15 @@ static rg_tensor *rnn_gates_of(const rnn_run *r, rg_tensor *gates, const rg_step
     return rg_unflatten(gates, 0, RG_DIMS(run->steps, run->batch));
 }
 
+/* Casts the initial cells under autocast. As in torch, an LSTM without a projection then computes
+ * in the dtype of its gates, and one with a projection in that of its cells. Returns false on
+ * failure. */
+static bool rnn_autocasts(const rg_rnn_module *self, const rg_tensor *gates, rnn_state *s) {
+    if (gates && rnn_is_lstm(self) && !self->o.proj_size)
+        s->c = rg_to(s->c, (rg_dtype)gates->dtype);
+    return gates && s->c;
+}
+
 /* Computes the recurrence of one direction of one layer, one run of steps (see packed.h) after the
  * other. *s holds the initial states, and receives the final states. Returns h at all steps, in the
  * layout of x, or NULL on failure. From one run to the next the batch size can change. In the
@@ -233,8 +243,10 @@ static rg_tensor *rnn_gates_of(const rnn_run *r, rg_tensor *gates, const rg_step
 static rg_tensor *rnn_direction(const rnn_run *r, const rg_rnn_weights *w, rg_tensor *x,
                                 rnn_state *s, bool reverse) {
     const int n = r->runs.n;
-    const rnn_state begin = *s;
     rg_tensor *gates = rgi_rnn_gates(x, w->weight_ih, w->bias_ih, w->bias_hh, rnn_is_gru(r->self));
+    if (rg_is_autocast_enabled() && !rnn_autocasts(r->self, gates, s))
+        return NULL;
+    const rnn_state begin = *s;
     rg_tensor **part = rgi_scope_alloc((size_t)n * sizeof *part);
     rnn_state *ends = rgi_scope_alloc((size_t)n * sizeof *ends);
     if (!gates || !part || !ends)

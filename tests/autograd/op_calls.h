@@ -113,6 +113,12 @@ static const op_call op_calls[] = {
 #include "golden.def"
 };
 
+/* Calls the function with the arguments of the case, under its autocast. */
+static op_result op_called(const op_call *f, const op_case *c) {
+    RG_AUTOCAST(c->autocast ? c->autocast : RG_BFLOAT16, .enabled = c->autocast != 0);
+    return f->call(c->arg);
+}
+
 /* ---- functions that the command line names ------------------------------------------------- */
 
 static char **op_named;

@@ -52,6 +52,7 @@ typedef struct op_case {
     double factor; /* The usual tolerance is multiplied by this. */
     bool single;   /* An argument has the dtype float32. */
     bool direct;   /* The call writes to the argument itself, not to a clone of it. */
+    rg_dtype autocast; /* The dtype of the autocast that is on during the call, or 0. */
     int n_args, n_leaves, n_outs, n_first, n_second;
     op_argument arg[OP_ARGUMENTS];
     rg_tensor *leaf[OP_LIST];
@@ -187,6 +188,8 @@ static void op_read_head(op_case *c, char *words) {
             c->factor = strtod(word + 1, NULL);
         else if (strcmp(word, "direct") == 0)
             c->direct = true;
+        else if (strncmp(word, "in=", 3) == 0)
+            c->autocast = golden_dtype(word + 3);
     }
 }
 

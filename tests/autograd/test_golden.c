@@ -2,8 +2,9 @@
  * test_golden.c: compares every public function of autograd/ops/ops.h with PyTorch: values, dtypes,
  * shapes, strides, grad_fn, first and second gradients, and errors. The cases lie in
  * tests/golden/data/ops/, those that are about strides in tests/golden/data/layouts/, those in
- * bfloat16 and float16 in tests/golden/data/half/, and those with bytes (uint8) in
- * tests/golden/data/bytes/. The tests also deny each request for memory in turn.
+ * bfloat16 and float16 in tests/golden/data/half/, those with bytes (uint8) in
+ * tests/golden/data/bytes/, and those under autocast in tests/golden/data/autocast/. The tests also
+ * deny each request for memory in turn.
  *
  *     build/tests/autograd/test_golden                            all functions
  *     build/tests/autograd/test_golden softmax add                these, with every failure
@@ -59,10 +60,21 @@ static double value_at(const char *data, int dtype, int64_t i) {
     return rgi_load_f64(data + i * (int64_t)rgi_sizeof((rg_dtype)dtype), (rg_dtype)dtype);
 }
 
+/* Returns whether a tensor of the case has elements of 16 bits. */
+static bool has_half(void) {
+    bool has = false;
+    for (int k = 0; k < current->n_outs; k++)
+        has |= rgi_is_half(golden_dtype(current->out[k].dtype));
+    for (int i = 0; i < current->n_args; i++)
+        has |= current->arg[i].t && current->arg[i].t != RG_NONE
+               && rgi_is_half((rg_dtype)rg_dtype_of(current->arg[i].t));
+    return has;
+}
+
 /* Returns the tolerance for values of this dtype. That of bfloat16 is the one with which PyTorch
  * compares; that of float16 is twice as large, since each op of a composed function rounds. */
 static double tolerance_of(int dtype) {
-    switch (dtype) {
+    switch (current->autocast && has_half() ? (int)current->autocast : dtype) {
     case RG_BFLOAT16: return 1.6e-2;
     case RG_FLOAT16: return 2e-3;
     default: return dtype == RG_FLOAT32 || current->single ? 1e-5 : 1e-12;
@@ -338,7 +350,7 @@ static void check_leavings(op_case *c, const op_call *f) {
     RG_SCOPE();
     RG_NO_GRAD();
     int64_t before = rg_live_tensors();
-    op_result r = f->call(c->arg);
+    op_result r = op_called(f, c);
     int64_t left = rg_live_tensors() - before - r.n - bases_of(&r);
     if (r.n >= 0 && left > r.list)
         complain("%lld tensors besides the results are left to the scope", (long long)left);
@@ -352,7 +364,7 @@ static struct {
 
 static void record_call(void *unused) {
     (void)unused;
-    recorded.result = recorded.call->call(recorded.of->arg);
+    recorded.result = op_called(recorded.call, recorded.of);
     for (int k = 0; k < recorded.result.n; k++)
         if (recorded.result.t[k])
             rg_keep(recorded.result.t[k]);
@@ -387,7 +399,7 @@ static void change_inputs(op_case *c, double by) {
 static void check_run(rg_replay *r, op_case *c, const op_call *f) {
     rg_error_clear();
     rg_manual_seed(42);
-    op_result direct = f->call(c->arg);
+    op_result direct = op_called(f, c);
     rg_error_clear();
     rg_manual_seed(42);
     const bool ran = rg_replay_run(r);
@@ -445,7 +457,7 @@ static void check_case(op_case *c, const op_call *f) {
         }
     rg_manual_seed(42);
     rg_error_clear();
-    op_result r = f->call(c->arg);
+    op_result r = op_called(f, c);
     if (c->error.kind) {
         if (r.n >= 0)
             complain("did not fail, torch's %s: %s", c->error.kind, c->error.text);
@@ -475,6 +487,7 @@ static char directory[512]; /* The folder of the cases. */
 static char layouts[512];   /* The folder of the cases that are about strides. */
 static char halves[512];    /* The folder of the cases in bfloat16 and float16. */
 static char bytes[512];     /* The folder of the cases with bytes. */
+static char autocasts[512]; /* The folder of the cases under autocast. */
 
 static void check_function(const op_call *f, const char *folder) {
     golden_file file;
@@ -609,7 +622,7 @@ static bool try_without_memory(op_case *c, const op_call *f, int64_t fail, bool 
     rg_manual_seed(42);
     rg_error_clear();
     rg_memory_fail_at(fail);
-    op_result r = f->call(c->arg);
+    op_result r = op_called(f, c);
     rg_memory_fail_at(0);
     /* In training batch_norm changes its running mean and variance. */
     bool moves = !strcmp(f->name, "batch_norm_with");
@@ -718,7 +731,7 @@ static void check_names_of(op_case *c, const op_call *f, int number) {
             RG_SCOPE();
             c->arg[i].t = spoilt(right, how);
             rg_error_clear();
-            op_result r = c->arg[i].t ? f->call(c->arg) : (op_result){ .n = 0 };
+            op_result r = c->arg[i].t ? op_called(f, c) : (op_result){ .n = 0 };
             count->checks++;
             if (r.n < 0 && rg_error_code() != RG_OUT_OF_MEMORY
                 && !is_named_for(rg_error(), f->name))
@@ -749,6 +762,7 @@ static void check_cases(const op_call *f) {
     check_function(f, layouts);
     check_function(f, halves);
     check_function(f, bytes);
+    check_function(f, autocasts);
 }
 
 START_TEST(test_function) { run_check(_i, check_cases); }
@@ -841,6 +855,7 @@ int main(int argc, char **argv) {
     snprintf(layouts, sizeof layouts, "%s/layouts", golden_folder());
     snprintf(halves, sizeof halves, "%s/half", golden_folder());
     snprintf(bytes, sizeof bytes, "%s/bytes", golden_folder());
+    snprintf(autocasts, sizeof autocasts, "%s/autocast", golden_folder());
     count = mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     TCase *tcase = rg_tcase("golden");
     tcase_add_loop_test(tcase, test_function, 0, (int)(sizeof op_calls / sizeof op_calls[0]));

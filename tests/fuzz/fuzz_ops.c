@@ -692,6 +692,30 @@ static rg_tensor *does_inference(void) {
     return y && y != RG_NONE && rg_numel(y) < 0 ? NULL : y;
 }
 
+/* Calls a function under autocast, and runs backward on its result. */
+static rg_tensor *does_autocast_guard_open_with(void) {
+    rg_tensor *in[] = { tensor(), tensor(), NULL }, *y;
+    const rg_dtype dtype = any(9) ? RG_BFLOAT16 : odd_dtype();
+    rg_error_clear();
+    if (depth > 2 || !in[0] || in[0] == RG_NONE || rg_numel(in[0]) > 64)
+        return RG_NONE;
+    {
+        RG_AUTOCAST(dtype, .enabled = any(9) != 0, .cache_enabled = any(2));
+        if (rg_error_code() != RG_OK)
+            return NULL;
+        nested = true;
+        y = any(4) ? call_any() : odd_function(in, NULL);
+        if (any(9) == 0)
+            rg_clear_autocast_cache();
+    }
+    /* odd_function may return a released tensor. */
+    if (y && y != RG_NONE && rg_numel(y) < 0)
+        return NULL;
+    if (!y || y == RG_NONE || !rg_requires_grad(y) || rg_error_code() != RG_OK)
+        return y;
+    return rg_backward(rg_sum(y), .create_graph = any(4) == 0) ? y : NULL;
+}
+
 /* Differentiates to the third order. */
 static rg_tensor *does_orders(void) {
     rg_tensor *x = pool[any(POOL)], *y = x;

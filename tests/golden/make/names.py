@@ -134,6 +134,7 @@ OTHERS = {
     "torch.no_grad": "RG_NO_GRAD",
     "torch.enable_grad": "RG_ENABLE_GRAD",
     "torch.inference_mode": "RG_INFERENCE_MODE",
+    "torch.autocast": "RG_AUTOCAST",
     "torch.utils.hooks.RemovableHandle.remove": "remove_hook remove_forward_hook",
     "torch.profiler.profile": "set_profiling",
     "torch.profiler.profile.key_averages": "profile_table",
@@ -177,6 +178,7 @@ ABSENT = {
     "vocabulary_free tokenizer_free sharded_optim_release",
     "a macro of C is made of it": "scope_open scope_close scope_restart grad_guard_open "
     "grad_guard_close inference_guard_open inference_guard_close profile_open profile_close "
+    "autocast_guard_open autocast_guard_open_with autocast_guard_close "
     "saved_guard_open saved_guard_close hooks_guard_open hooks_guard_close wrap_float wrap_int "
     "wrap_unsigned wrap_bool wrap_tensor wrap_void index_text index_number index_unsigned "
     "index_tensor index_bool index_slice index_item sizes_of_dims sizes_of_number list_of "

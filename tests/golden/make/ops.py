@@ -10,6 +10,8 @@
     python3 tests/golden/make/ops.py --bytes         writes tests/golden/data/bytes/: a few of these
                                                      cases with tensors of uint8, alone and beside
                                                      tensors of other dtypes
+    python3 tests/golden/make/ops.py --autocast      writes tests/golden/data/autocast/: a few of
+                                                     them under torch.autocast
 
 The functions are those that autograd/ops/ops.h declares, and some of tensor.h. ops_cases.py says
 how each is called in torch, how a sample of torch's own OpInfo becomes a call, and which cases were
@@ -18,7 +20,8 @@ made by hand. OpInfo needs the package expecttest.
 A file is a list of cases; a line's first character says what it holds:
 
     = softmax x100 direct # OpInfo   a case: function; a tolerance 100 times the usual; flags;
-                                     origin and reasons
+                                     origin and reasons. The flag in=bf16 says that torch calls the
+                                     function under autocast in that dtype
     t f64 g 2,3 1,2 : 0.5 1 ..       an argument: dtype, g if it requires grad (or -), shape,
                                      strides, values
     t f64 g 64,64 c r 3              the same with the values of cotangent(3)
@@ -46,6 +49,7 @@ first gradient has cotangent(100 + k). torch's and our generators are seeded wit
 """
 
 import argparse
+import contextlib
 import decimal
 import glob
 import itertools
@@ -310,6 +314,14 @@ def second_gradient_lines(leaves, first):
         return []  # torch has no second derivative here, so nothing is compared.
 
 
+def autocast_of(case):
+    """Returns the autocast under which the function is called."""
+    for dtype, name in HALVES.items():
+        if "in=" + name in case.flags:
+            return torch.autocast("cpu", dtype)
+    return contextlib.nullcontext()
+
+
 def evaluate(case, call):
     """Returns the lines of expectation behind a case's arguments."""
     leaves = [t for t in tensors_of(case.args) if t.requires_grad]
@@ -318,7 +330,8 @@ def evaluate(case, call):
         args[0] = args[0].clone()
     torch.manual_seed(42)
     try:
-        outs = flat(call(*map(python, args)))
+        with autocast_of(case):
+            outs = flat(call(*map(python, args)))
     except ERRORS as e:
         return ["! %s %s" % (kind(e), sentence(e))]
     if len(outs) > 32:
@@ -391,8 +404,11 @@ def case_lines(case, ctypes):
         for f, when, factor, why in table.TOLERANCES
         if re.fullmatch(f, case.function) and when(*case.args)
     ]
+    if case.function in table.ROUNDED_STEPS and any(f.startswith("in=") for f in case.flags):
+        loose.append((1000, "torch rounds the products of each step"))
     head += "".join(" x%d" % factor for factor, _ in loose)
-    head += "".join(" " + f for f in sorted(case.flags & {"direct"})) + " # " + case.origin
+    flags = [f for f in sorted(case.flags) if f == "direct" or f.startswith("in=")]
+    head += "".join(" " + f for f in flags) + " # " + case.origin
     head += "".join("; " + why for _, why in loose)
     lines = [head]
     for i, arg in enumerate(case.args):
@@ -557,35 +573,39 @@ def texts_of(name, cases, budget, ctypes, skipped):
     return texts
 
 
-def halved(case, dtype):
-    """Returns the case with its float64 tensors in the dtype."""
+def converted(case, dtypes, flags=()):
+    """Returns the case with its float64 tensors in the dtypes, which are taken in turn."""
+    turn = itertools.cycle(dtypes)
 
     def one(t):
         if t.dtype != torch.float64:
             return t
-        return t.detach().to(dtype).requires_grad_(t.requires_grad)
+        return t.detach().to(next(turn)).requires_grad_(t.requires_grad)
 
     args = [over_tensors(one, a) for a in case.args]
-    return Case(case.function, *args, flags=case.flags, origin=case.origin)
+    return Case(case.function, *args, flags=[*case.flags, *flags], origin=case.origin)
 
 
-def half_texts_of(name, cases, ctypes, skipped):
-    """Returns the texts of up to two cases for each dtype of 16 bits, which differ in kind, and
-    in which torch doesn't fail."""
+def converted_texts_of(name, cases, ctypes, skipped, changes):
+    """Returns the texts of a few cases for each row of `changes`, which differ in kind, and in
+    which torch doesn't fail. A row has dtypes, flags, and the most cases."""
     call = table.torch_call(name)
     wide = [c for c in cases if any(t.dtype == torch.float64 for t in tensors_of(c.args))
             and not any(t.dtype == torch.float32 for t in tensors_of(c.args))
             and 2 <= numel(c) <= 60]
     texts = []
-    for dtype in HALVES:
+    for dtypes, flags, most in changes:
         seen = set()
         for case in wide:
             look = str(skeleton(case))
-            left_out = dtype == torch.float16 and name in NOT_IN_FLOAT16
-            if look in seen or len(seen) == 2 or left_out:
+            left_out = torch.float16 in dtypes and name in NOT_IN_FLOAT16
+            if look in seen or len(seen) == most or left_out:
+                continue
+            case = converted(case, dtypes, flags)
+            if len({t.dtype for t in tensors_of(case.args)} & set(dtypes)) < len(dtypes):
                 continue
             try:
-                text = text_of(halved(case, dtype), call, ctypes)
+                text = text_of(case, call, ctypes)
             except Skip as e:
                 reason = "%s: %s" % (name, e)
                 skipped[reason] = skipped.get(reason, 0) + 1
@@ -676,6 +696,17 @@ def byte_texts_of(name, cases, ctypes, skipped):
     return texts
 
 
+HALF = [([dtype], [], 2) for dtype in HALVES]
+AUTOCAST = [
+    ([torch.float32], ["in=bf16"], 2),
+    ([torch.bfloat16], ["in=bf16"], 1),
+    ([torch.float32, torch.bfloat16], ["in=bf16"], 1),
+    ([torch.bfloat16, torch.float32], ["in=bf16"], 1),
+    ([torch.float64], ["in=bf16"], 1),
+    ([torch.float32], ["in=f16"], 1),
+]
+
+
 def alone(name, cases):
     """Yields variants of small cases in which one of several tensors alone requires grad: a result
     may require grad for the sake of one of its inputs only."""
@@ -703,6 +734,7 @@ def parsed_options():
     options.add_argument("--out", default=os.path.join(HERE, "..", "data"))
     options.add_argument("--half", action="store_true")
     options.add_argument("--bytes", action="store_true")
+    options.add_argument("--autocast", action="store_true")
     options.add_argument("--seed", type=int, default=0)
     options.add_argument(
         "--budget",
@@ -724,7 +756,10 @@ def remove_unknown(folder, functions):
 
 def main():
     options = parsed_options()
-    kind = "half" if options.half else "bytes" if options.bytes else "ops"
+    kind = "ops"
+    for one in "half", "bytes", "autocast":
+        kind = one if getattr(options, one) else kind
+    changes = {"half": HALF, "autocast": AUTOCAST}.get(kind)
     folder = os.path.join(options.out, kind)
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -733,7 +768,8 @@ def main():
     missing = [f for f in options.functions if f not in functions]
     if missing:
         sys.exit("not declared: " + " ".join(missing))
-    NAMES.update({"half": HALVES, "bytes": {**BYTES, **HALVES}, "ops": {}}[kind])
+    names = {"half": HALVES, "bytes": {**BYTES, **HALVES}, "autocast": HALVES, "ops": {}}
+    NAMES.update(names[kind])
     opinfo, skipped = from_opinfo(table.OPINFO, functions, options.seed)
     by_hand = {}
     for case in table.by_hand():
@@ -746,8 +782,8 @@ def main():
     for name in sorted(options.functions or functions):
         cases = by_hand.get(name, [])
         cases = cases + list(alone(name, cases)) + list(varied(opinfo.get(name, []), options.case))
-        if options.half:
-            texts = half_texts_of(name, cases, functions[name], skipped)
+        if changes:
+            texts = converted_texts_of(name, cases, functions[name], skipped, changes)
         elif options.bytes:
             texts = byte_texts_of(name, cases, functions[name], skipped)
         else:
