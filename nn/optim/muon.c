@@ -132,8 +132,8 @@ rg_tensor *rgi_muon_update(const rg_param_group *g, const rg_optim_slot *slot,
                            const k_optimizer_numbers *z) {
     RG_SCOPE();
     RG_FAIL_VALUE_IF(!(g->ns_steps < RG_MUON_STEPS_MAX), "Muon", RG_TOO_MANY_MUON_STEPS);
-    const bool tall = slot->param->size[0] > slot->param->size[1];
-    rg_tensor *update = rgi_own(rgi_new_like(slot->param, slot->param->dtype));
+    const bool tall = slot->operand[0]->size[0] > slot->operand[0]->size[1];
+    rg_tensor *update = rgi_own(rgi_new_like(slot->operand[0], slot->operand[0]->dtype));
     if (!update || !update->numel)
         return update ? rg_escape(update) : NULL;
     rg_tensor *operands[] = { update, slot->operand[1], slot->operand[2] };
@@ -143,5 +143,5 @@ rg_tensor *rgi_muon_update(const rg_param_group *g, const rg_optim_slot *slot,
         return NULL;
     divide_by_norm(x, g->eps);
     x = orthogonalised(x, g);
-    return x ? rg_escape(laid_out(x, tall, slot->param->dtype)) : NULL;
+    return x ? rg_escape(laid_out(x, tall, slot->operand[0]->dtype)) : NULL;
 }

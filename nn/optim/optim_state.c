@@ -6,6 +6,7 @@
 #include "optim_state.h"
 #include "optimizer_structs.h"
 #include "nn/state.h"
+#include "tensor/dtype.h"
 #include "tensor/map.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
@@ -17,7 +18,7 @@
 
 /* ---- the saved fields of a slot and of a schedule ------------------------------ */
 
-enum { MOST_SLOT_ROWS = RG_OPTIM_STATES + 2 };
+enum { MOST_SLOT_ROWS = RG_OPTIM_STATES + 3 };
 
 /* Sets rows[] to the fields of a slot (a parameter and its state) that this optimizer saves, in
  * torch's order. Returns the number of these fields. */
@@ -33,6 +34,7 @@ static int slot_rows(const rg_optim *o, rg_saved rows[MOST_SLOT_ROWS]) {
         rows[n++] = (rg_saved){ o->row->states[k].name, RG_SAVED_TENSOR,
                                 offsetof(rg_optim_slot, state) + (size_t)k * sizeof(rg_tensor *),
                                 NULL };
+    rows[n++] = (rg_saved){ "master", RG_SAVED_TENSOR, offsetof(rg_optim_slot, master), NULL };
     return n;
 }
 
@@ -82,7 +84,8 @@ static void add_params(rg_py *p, const rg_group *g, size_t first, bool own) {
 
 /* Writes a group: its parameters and its options. In regard's own files (`own`) each option is a
  * float, and an array of options is several floats, such as "betas.0" and "betas.1". In torch's
- * files, options have torch's types, and betas is one tuple. */
+ * files, options have torch's types, and betas is one tuple. master_weights, which torch doesn't
+ * have, is left out if it is false. */
 static void add_group(rg_py *p, const rg_group *g, size_t first, bool own) {
     rgi_py_begin(p, RG_PY_DICT);
     if (own)
@@ -91,7 +94,8 @@ static void add_group(rg_py *p, const rg_group *g, size_t first, bool own) {
         rg_saved row = rgi_options[k];
         if (own)
             row = (rg_saved){ row.name, RG_SAVED_FLOAT, row.offset, NULL };
-        if (rgi_option_set(g->option[k]))
+        const bool left_out = k == RG_OPTION_master_weights && g->option[k] == 0;
+        if (rgi_option_set(g->option[k]) && !left_out)
             rgi_saved_add(p, &row, &g->options, true, RG_FLOAT64);
     }
     if (!own)
@@ -116,7 +120,7 @@ void rgi_optim_add(rg_py *p, const char *key, rg_optim *o, bool own) {
     rgi_py_begin_at(p, key, RG_PY_DICT);
     rgi_py_begin_at(p, "state", RG_PY_DICT);
     for (size_t i = 0; i < o->n_slots; i++)
-        if (o->slots[i].state[0])
+        if (o->slots[i].state[0] || o->slots[i].master)
             add_slot(p, o, i);
     rgi_lbfgs_add(p, o, own);
     rgi_py_end(p);
@@ -230,9 +234,12 @@ static bool add_slot_entries(rg_optim_load *l, size_t i) {
     slot->count = (k_optimizer_count){ 0, 0 };
     for (int k = 0; k < RG_OPTIM_STATES; k++)
         slot->state[k] = NULL;
+    slot->master = NULL;
     for (int r = 0, k = 0; ok && r < n; r++) {
         optim_entry e = { .row = rows[r], .base = slot, .slot = slot, .needs = RG_ALWAYS };
-        if (e.row.kind == RG_SAVED_TENSOR)
+        if (r == n - 1)
+            e.optional = true;
+        else if (e.row.kind == RG_SAVED_TENSOR)
             e.needs = l->optim->row->states[k++].needs;
         ok = add_entry(l, "state", i, e);
     }
@@ -255,7 +262,8 @@ static bool add_group_entries(rg_optim_load *l, size_t i) {
         const bool text = rgi_options[k].kind == RG_SAVED_TEXT;
         optim_entry e = { .row = rgi_options[k],
                           .base = &g->options,
-                          .optional = (schedules || text) && l->torchs };
+                          .optional = ((schedules || text) && l->torchs)
+                                      || k == RG_OPTION_master_weights };
         if (k == RG_OPTION_decoupled_weight_decay) {
             g->option[k] = l->optim->row->defaults.decoupled_weight_decay;
             e.optional = true;
@@ -315,6 +323,14 @@ static bool check_groups(const rg_optim *o, rg_named_list dict) {
     return true;
 }
 
+/* Returns the dtype of the slot's states, and of its master if it has one. Requires that the
+ * options have been read. */
+static rg_dtype dtype_of_states(const rg_optim_load *l, const rg_optim_slot *slot) {
+    const double masters = l->groups[slot->group].options.master_weights;
+    const rg_dtype dtype = (rg_dtype)rg_dtype_of(slot->param);
+    return rgi_option_set(masters) && masters != 0 ? rgi_computed_in(dtype) : dtype;
+}
+
 /* Reads one value of the dictionary into the field that its entry in l->v describes. A state tensor
  * of a parameter is copied. Fails and returns false if there is no such entry, or the size is
  * wrong. */
@@ -332,7 +348,7 @@ static bool load_value(rg_optim_load *l, rg_named loaded) {
     RG_FAIL_IF(!fits, load_op, "size mismatch for %s: its shape is %s", loaded.name,
                RG_SIZES_TEXT(loaded.tensor));
     if (is_tensor)
-        loaded.tensor = rgi_saved_copy(loaded.tensor, rg_dtype_of(e->slot->param));
+        loaded.tensor = rgi_saved_copy(loaded.tensor, dtype_of_states(l, e->slot));
     e->found = true;
     if (e->slot)
         l->loaded[e->slot - l->slots] = true;
@@ -346,7 +362,7 @@ static bool load_value(rg_optim_load *l, rg_named loaded) {
 static bool entry_is_needed(const rg_optim_load *l, const optim_entry *e) {
     if (!e->slot)
         return !e->optional && rgi_saved_is_there(&e->row, e->base);
-    return l->loaded[e->slot - l->slots]
+    return !e->optional && l->loaded[e->slot - l->slots]
            && (e->needs == RG_ALWAYS || l->groups[e->slot->group].option[e->needs] != 0);
 }
 
@@ -362,15 +378,16 @@ static bool check_found(const rg_optim_load *l) {
     return true;
 }
 
-/* Reads the values of the dictionary, and checks that none is missing. The state of LBFGS is read
- * by lbfgs_state.c. Returns false on failure. */
+/* Reads the values of the dictionary, the options before the states, and checks that none is
+ * missing. The state of LBFGS is read by lbfgs_state.c. Returns false on failure. */
 static bool load_values(rg_optim_load *l, rg_named_list dict) {
     const bool lbfgs = l->optim->row->kind == RG_LBFGS;
-    for (int i = 0; i < dict.n; i++) {
-        const bool apart = lbfgs && strncmp(dict.v[i].name, "state.", 6) == 0;
-        if (!apart && !load_value(l, dict.v[i]))
-            return false;
-    }
+    for (int of_state = 0; of_state < 2; of_state++)
+        for (int i = 0; i < dict.n; i++) {
+            const bool is_state = strncmp(dict.v[i].name, "state.", 6) == 0;
+            if (is_state == of_state && !(lbfgs && is_state) && !load_value(l, dict.v[i]))
+                return false;
+        }
     return check_found(l) && (!lbfgs || rgi_lbfgs_read(&l->lbfgs, l->optim, dict));
 }
 
@@ -391,6 +408,8 @@ rg_optim_load *rgi_optim_load_begin(rg_optim *o, rg_named_list dict, bool torchs
 static void put_loaded_slot(const rg_optim *o, rg_optim_slot *slot, const rg_optim_slot *loaded) {
     for (int k = 0; k < RG_OPTIM_STATES; k++)
         rgi_set_reference(&slot->state[k], loaded->state[k]);
+    rgi_set_reference(&slot->master, loaded->master);
+    slot->rounded_in = NULL;
     slot->count.product = loaded->count.product;
     /* The states of SGD, Lion and Muon don't contain the number of steps. For these optimizers it
      * only matters whether the next step is the parameter's first one, and it isn't if a state

@@ -50,6 +50,7 @@ const rg_saved rgi_options[RG_OPTION_COUNT] = {
     [RG_OPTION_history_size] = OPTION(COUNT, history_size),
     [RG_OPTION_strong_wolfe] = { "strong_wolfe", RG_SAVED_TEXT,
                                  offsetof(rg_param_group, strong_wolfe), "line_search_fn" },
+    [RG_OPTION_master_weights] = OPTION(FLAG, master_weights),
     [RG_OPTION_initial_lr] = OPTION(FLOAT, initial_lr),
     [RG_OPTION_max_lr] = OPTION(FLOAT, max_lr),
     [RG_OPTION_min_lr] = OPTION(FLOAT, min_lr),
@@ -313,6 +314,7 @@ void rgi_optim_let_go(rg_optim *o) {
         rgi_release_as(slot->param, RG_OPTIM_FREED);
         for (int k = 0; k < RG_OPTIM_STATES; k++)
             rgi_release_as(slot->state[k], RG_OPTIM_FREED);
+        rgi_release_as(slot->master, RG_OPTIM_FREED);
     }
     for (rg_schedule *s = o->schedules, *next; s; s = next) {
         next = s->next;

@@ -27,7 +27,7 @@ typedef struct rg_optim rg_optim;
     X(decoupled_weight_decay) X(momentum_decay)                        \
     X(ns_steps) X(match_rms_adamw)                                     \
     X(max_iter) X(max_eval) X(tolerance_grad) X(tolerance_change)      \
-    X(history_size) X(strong_wolfe)                                    \
+    X(history_size) X(strong_wolfe) X(master_weights)                  \
     X(initial_lr) X(max_lr) X(min_lr) X(max_momentum) X(base_momentum)
 #define RG_UNSET               (-0x1.7267p+1023)
 #define RG_OPTION_(name)       double name RG_DEFAULT_NAMED_(name, RG_UNSET);
@@ -46,6 +46,13 @@ typedef struct RG_OPTIONS rg_param_group {
 #define RG_PARAM_GROUP_(...) RG_KEYWORDS(rg_param_group, (RG_NO_OPTIONS_), __VA_ARGS__)
 
 /* ---- making: the comments list options and their defaults ---------------------- */
+/* All optimizers except LBFGS have the option master_weights = false as well. If it is true, the
+ * optimizer keeps a float32 copy of each parameter in 16 bits, the master. It updates the master,
+ * with states in float32, as it would update a float32 parameter, and rounds the result into the
+ * parameter. Without masters, as in torch, an update that is small beside the parameter is lost in
+ * the parameter's rounding. The master is a part of the state: "state.0.master". If a parameter
+ * isn't its rounded master before a step, since the program has written to it, the step begins with
+ * a new master. */
 typedef enum rg_optim_kind {
     RG_SGD,
     RG_ADAM,

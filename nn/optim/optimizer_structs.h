@@ -59,14 +59,21 @@ typedef struct rg_optim_slot {
     /* The parameter and its state tensors. State tensors that the parameter doesn't have are
      * NULL. */
     rg_tensor *param, *state[RG_OPTIM_STATES];
+    /* The float32 copy of a parameter of 16 bits, if the option master_weights is set; otherwise
+     * NULL. The other two are the parameter's storage and its version after a step rounded the
+     * master into it. */
+    rg_tensor *master;
+    const void *rounded_in;
+    uint32_t rounded;
     /* The number of steps that were made with this parameter, and NAdam's product. SGD counts only
      * steps with momentum, and some other optimizers none. If saves_step of the optimizer's row is
      * false, the number isn't saved, and is 0 or 1 after loading. */
     k_optimizer_count count;
     size_t group; /* The index of the parameter's group. */
     /* The tensors on which the current step works: the parameter, its gradient, the states that the
-     * options require, and what the row's function `update` returned. n_operands is 0 if the
-     * parameter has no gradient. */
+     * options require, and what the row's function `update` returned. The master takes the place of
+     * the parameter, and a float32 copy that of its gradient. n_operands is 0 if the parameter has
+     * no gradient. */
     rg_tensor *operand[RG_OPTIM_STATES + 3];
     int n_operands;
     /* Set once a step has found no gradient for the parameter and has looked for its field. */
@@ -140,6 +147,15 @@ struct rg_optim {
  * parameter that has one can still lack others, if the options that need them were set after its
  * last step. Returns false on failure. */
 bool rgi_optim_complete_states(rg_optim *o);
+/* Returns the k-th state tensor of the parameter (masters.c). If there is none yet, or it hasn't
+ * the dtype in which the step works, makes it. Returns NULL on failure. */
+rg_tensor *rgi_optim_state(const rg_optim *o, rg_optim_slot *slot, int k);
+/* For a parameter of 16 bits whose operands are the parameter and its gradient: replaces them by
+ * the master and a float32 copy of the gradient if the option master_weights is set; otherwise
+ * drops the master. Returns false on failure. */
+bool rgi_gather_master(const rg_optim *o, rg_optim_slot *slot);
+/* Writes the rounded master over the parameter. */
+void rgi_round_master(rg_optim_slot *slot);
 /* The function `update` of Muon's row: returns the nearly orthogonal update of a matrix, or NULL on
  * failure. The operands of the slot are the parameter, its gradient and the momentum buffer. */
 rg_tensor *rgi_muon_update(const rg_param_group *g, const rg_optim_slot *slot,

@@ -8,9 +8,11 @@
 #include <math.h>
 
 /* The default options of an optimizer's row. Every optimizer that uses this macro has the options
- * weight_decay and maximize. The arguments are the defaults of its other options, and may replace
- * these two defaults. */
-#define OPTIONS(...) .defaults = { RG_NO_OPTIONS_, .weight_decay = 0, .maximize = 0, __VA_ARGS__ }
+ * weight_decay, maximize and master_weights. The arguments are the defaults of its other options,
+ * and may replace these three defaults. */
+#define OPTIONS(...)                                                                     \
+    .defaults = { RG_NO_OPTIONS_, .weight_decay = 0, .maximize = 0, .master_weights = 0, \
+                  __VA_ARGS__ }
 
 static void sgd_numbers(k_optimizer_numbers *z, const rg_param_group *g,
                         const rg_optim_slot *slot) {
@@ -219,7 +221,7 @@ static const rg_optim_row muon_row = {
     .numbers = muon_numbers,
     .defaults = { RG_NO_OPTIONS_, .lr = 1e-3, .weight_decay = 0.1, .momentum = 0.95, .nesterov = 1,
                   .eps = 1e-7, .ns_coefficients = { 3.4445, -4.775, 2.0315 }, .ns_steps = 5,
-                  .match_rms_adamw = 0 },
+                  .match_rms_adamw = 0, .master_weights = 0 },
     .states = { { "momentum_buffer", RG_ALWAYS } },
     .update = rgi_muon_update,
 };

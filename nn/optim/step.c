@@ -23,20 +23,11 @@ static bool takes_state(const rg_optim *o, const rg_optim_slot *slot, int k) {
     return needs == RG_ALWAYS || o->groups[slot->group].option[needs] != 0;
 }
 
-/* Returns the k-th state tensor of the parameter. If there is none yet, allocates one, filled with
- * the option initial_accumulator_value or, if the optimizer lacks this option, with 0. Returns NULL
- * on failure. */
+/* Returns the k-th state tensor of the parameter. Makes it if there is none yet, and converts it if
+ * it is of 16 bits and the step works in float32. Returns NULL on failure. */
 static rg_tensor *state_of(const rg_optim *o, rg_optim_slot *slot, int k) {
-    if (slot->state[k])
-        return slot->state[k];
-    rg_tensor *state = rg_empty_like(slot->param);
-    if (!state)
-        return NULL;
-    /* As in torch, initial_accumulator_value has no effect if it is given to rg_optim_add_group. */
-    double initial = o->defaults.options.initial_accumulator_value;
-    rgi_fill_number(state, rgi_option_set(initial) ? initial : 0, 0);
-    rgi_set_reference(&slot->state[k], state);
-    return state;
+    const bool half = rgi_is_half((rg_dtype)slot->param->dtype);
+    return RG_LIKELY(slot->state[k] && !half) ? slot->state[k] : rgi_optim_state(o, slot, k);
 }
 
 bool rgi_optim_complete_states(rg_optim *o) {
@@ -63,9 +54,11 @@ static bool gather_operands(const rg_optim *o, rg_optim_slot *slot) {
         return true;
     if (!rgi_is_float(slot->param->dtype))
         return rgi_lacks_dtype(o->row->name, slot->param->dtype);
-    int n = 0;
-    slot->operand[n++] = slot->param;
-    slot->operand[n++] = grad;
+    slot->operand[0] = slot->param;
+    slot->operand[1] = grad;
+    if (RG_UNLIKELY(rgi_is_half((rg_dtype)slot->param->dtype)) && !rgi_gather_master(o, slot))
+        return false;
+    int n = 2;
     for (int k = 0; k < RG_OPTIM_STATES && o->row->states[k].name; k++) {
         if (!takes_state(o, slot, k))
             continue;
@@ -74,13 +67,13 @@ static bool gather_operands(const rg_optim *o, rg_optim_slot *slot) {
             return false;
         slot->operand[n++] = state;
     }
-    const rg_tensor *p = slot->param;
+    const rg_tensor *p = slot->operand[0];
     for (int k = 1; k < n; k++)
         RG_FAIL_IF(slot->operand[k]->dtype != p->dtype || !rgi_same_shape(slot->operand[k], p),
                    o->row->name,
                    "a parameter's shape or dtype is not that of its gradient or state");
     slot->n_operands = n;
-    return rgi_may_overwrite(p, o->row->name);
+    return rgi_may_overwrite(slot->param, o->row->name);
 }
 
 /* Sets *z to the numbers of the slot's step, but for those that depend on the count of steps. */
@@ -174,7 +167,9 @@ static bool step_slots(rg_optim *o) {
         last = slot;
         k_optimizer_step(o->row->kernel, slot->n_operands, slot->operand, z);
         rgi_count_write(slot->param, "step");
-        if (RG_UNLIKELY(rgi_use_gradient(slot->operand[1])))
+        if (RG_UNLIKELY(slot->operand[0] != slot->param))
+            rgi_round_master(slot);
+        if (RG_UNLIKELY(rgi_use_gradient(*rgi_grad_place(slot->param))))
             rgi_warn_of_gradients();
     }
     return last;
