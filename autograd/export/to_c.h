@@ -59,7 +59,8 @@ typedef struct RG_OPTIONS rg_replay_to_c_options {
  * prints the output after each. It reads parameters that aren't in the file from its standard
  * input.
  *
- * The first step in the file begins without gradients, even if the program has set some.
+ * The first step in the file is what the replay's next run would be. If the step adds to gradients
+ * that earlier runs have left, the file has these gradients, too.
  *
  * The checks of values that a run makes, such as of indices, aren't in the file: its inputs must be
  * valid. Numbers that aren't in tensors, such as the learning rate, stay as they are when the file

@@ -88,13 +88,13 @@ int64_t rg_replay_live_bytes(const rg_replay *r);
  *         printf("%f\n", rg_item(rg_replays_run(replays, 1, &text[i])));
  *     rg_replays_free(replays);
  *
- * rg_replays_run(r, n, inputs) returns what step(inputs, context) would return, with the same bits.
- * The first call with inputs of certain dtypes and sizes records the step, as rg_record does. A
- * later call with such inputs copies them over the inputs of that recording, and replays it. If the
- * recording can't be replayed because requires_grad, data or gradients have changed since (see
- * rg_replay_run), the call records the step again. All recordings work on the same parameters and
- * the same optimizer: the optimizer counts the steps of all of them together, and a learning rate
- * that is set between two calls is used by all of them.
+ * rg_replays_run(r, n, inputs) returns what step(inputs, context) would return for contiguous
+ * inputs, with the same bits. The first call with inputs of certain dtypes and sizes records the
+ * step, as rg_record does. A later call with such inputs copies them over the inputs of that
+ * recording, and replays it. If the recording can't be replayed because requires_grad, data or
+ * gradients have changed since (see rg_replay_run), the call records the step again. All
+ * recordings work on the same parameters and the same optimizer: the optimizer counts the steps of
+ * all of them together, and a learning rate that is set between two calls is used by all of them.
  * Anything else on which the step depends, such as a number in its context, or whether a module is
  * in training mode, stays in each recording as it was when the recording was made.
  *

@@ -99,12 +99,13 @@ static size_t padded_length(const rg_fit *padding, const batch_row *rows, size_t
 
 /* ---- offsets -------------------------------------------------------------------------- */
 
-/* Returns the white space at the beginning of the text from p to `end`, or with `back` at its end:
- * its length in bytes. A single character doesn't count if `but_one`. U+0120 counts as white space,
- * for tokens have it for the blank. */
-static size_t spaces(const rg_unicode *u, const char *p, const char *end, bool back, bool but_one) {
-    size_t bytes = 0, n, count = 0;
-    for (; p < end; bytes += n) {
+/* Returns the number of characters of white space at the beginning of the text from p to `end`, or
+ * with `back` at its end. A single one doesn't count if `but_one`. U+0120 counts as white space, for
+ * tokens have it for the blank. */
+static size_t count_spaces(const rg_unicode *u, const char *p, const char *end, bool back,
+                           bool but_one) {
+    size_t n, count = 0;
+    while (p < end) {
         uint32_t is = back ? rgi_unicode_before(u, p, end, &n) : rgi_unicode_at(u, p, end, &n);
         const char *at = back ? end - n : p;
         if (!(is & RG_UNICODE_SPACE) && !(n == 2 && memcmp(at, "\u0120", 2) == 0))
@@ -113,24 +114,50 @@ static size_t spaces(const rg_unicode *u, const char *p, const char *end, bool b
         p += back ? 0 : n;
         end -= back ? n : 0;
     }
-    return but_one && count == 1 ? 0 : bytes;
+    return but_one && count == 1 ? 0 : count;
 }
 
-/* Takes white space at the ends of tokens out of their offsets, for a text's n tokens. An added
- * token may have stripped white space of the text; in others a blank is the character U+0120. */
+/* Returns whether a character of UTF-8 goes on with this byte. */
+static bool goes_on(char byte) { return ((unsigned char)byte & 0xc0) == 0x80; }
+
+/* Returns the place that is n characters after `at` in the text, and at most `end`. */
+static uint32_t after_characters(const char *text, uint32_t at, uint32_t end, size_t n) {
+    for (; n > 0 && at < end; n--) {
+        at++;
+        while (at < end && goes_on(text[at]))
+            at++;
+    }
+    return at;
+}
+
+/* Returns the place that is n characters before `at` in the text, or `at` if the text has fewer
+ * characters before it. */
+static uint32_t before_characters(const char *text, uint32_t at, size_t n) {
+    uint32_t to = at;
+    for (; n > 0; n--) {
+        if (to == 0)
+            return at;
+        to--;
+        while (to > 0 && goes_on(text[to]))
+            to--;
+    }
+    return to;
+}
+
+/* Takes white space at the ends of tokens out of their offsets, for a text's n tokens: a character
+ * of the text for each character of the token, as tokenizers does. An added token may have stripped
+ * white space of the text. */
 static void trim_offsets(const rg_tokenizer *t, const char *text, const int64_t *ids,
                          rg_byte_range *range, size_t n) {
     for (size_t i = 0; i < n; i++) {
         const rg_token *token = &t->tokens[ids[i]];
         const char *p = token->added ? text + range[i].from : token->text;
         const char *end = token->added ? text + range[i].to : p + token->bytes;
-        const unsigned width = token->added ? 1 : 2; /* In bytes, for each byte of the text. */
         bool put_there = t->trim_prefixed && (i == 0 || range[i].from == 0);
-        size_t before = spaces(&t->unicode, p, end, false, put_there) / width;
-        size_t behind = spaces(&t->unicode, p, end, true, false) / width;
-        range[i].from = (uint32_t)RG_MIN(range[i].from + before, range[i].to);
-        if (behind > 0 && range[i].to >= behind)
-            range[i].to = RG_MAX(range[i].to - (uint32_t)behind, range[i].from);
+        size_t before = count_spaces(&t->unicode, p, end, false, put_there);
+        size_t behind = count_spaces(&t->unicode, p, end, true, false);
+        range[i].from = after_characters(text, range[i].from, range[i].to, before);
+        range[i].to = RG_MAX(before_characters(text, range[i].to, behind), range[i].from);
     }
 }
 

@@ -379,6 +379,37 @@ START_TEST(test_texts_without_tokens) {
 }
 END_TEST
 
+/* White space that is trimmed from a token takes whole characters from its offsets, as many as it
+ * has itself. The offsets are those of tokenizers, counted in bytes. */
+START_TEST(test_trimmed_offsets) {
+    static const struct {
+        const char *model, *text;
+        const char *offsets;
+    } rows[] = {
+        { "{'type': 'BPE', 'merges': [], 'vocab': {'\u0120': 0, '\u00e6': 1, '\u0139': 2,"
+          " '\u00a5': 3, '\u013e': 4, '\u00ac': 5}},"
+          " 'pre_tokenizer': {'type': 'ByteLevel', 'add_prefix_space': true},"
+          " 'post_processor': {'type': 'ByteLevel', 'trim_offsets': true}",
+          "\u65e5\u672c", "[[0, 0], [0, 3], [0, 3], [0, 3], [3, 6], [3, 6], [3, 6]]" },
+        { "{'type': 'WordLevel', 'unk_token': 'u', 'vocab': {'u': 0, ' x': 1, '!': 2, 'y ': 3}},"
+          " 'pre_tokenizer': {'type': 'Punctuation', 'behavior': 'Isolated'},"
+          " 'post_processor': {'type': 'RobertaProcessing', 'sep': ['u', 0], 'cls': ['u', 0],"
+          " 'trim_offsets': true, 'add_prefix_space': false}",
+          " x!y ", "[[0, 0], [1, 2], [2, 3], [3, 4], [0, 0]]" },
+    };
+    scratch_begin();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        rg_names one = { 1, &rows[i].text };
+        rg_tokenizer *t = rg_tokenizer_from_file(file_with("model", rows[i].model));
+        rg_encoding e = rg_tokenizer_encode_batch(t, one, .return_offsets_mapping = true);
+        ck_ok(e.offset_mapping);
+        ck_assert(rg_equal(rg_select(e.offset_mapping, 0, 0), rg_parse(rows[i].offsets)));
+        rg_tokenizer_free(t);
+    }
+    scratch_end();
+}
+END_TEST
+
 /* ---- memory that runs out ------------------------------------------------------------ */
 
 static const char *denied_name;
@@ -406,4 +437,4 @@ START_TEST(test_denied) {
 END_TEST
 
 RG_TESTS(tokenizer_files, test_golden, test_each_code_point, test_batches, test_bad_batches,
-         test_bad_files, test_texts_without_tokens, test_denied)
+         test_bad_files, test_texts_without_tokens, test_trimmed_offsets, test_denied)
