@@ -100,8 +100,8 @@ static size_t padded_length(const rg_fit *padding, const batch_row *rows, size_t
 /* ---- offsets -------------------------------------------------------------------------- */
 
 /* Returns the number of characters of white space at the beginning of the text from p to `end`, or
- * with `back` at its end. A single one doesn't count if `but_one`. U+0120 counts as white space, for
- * tokens have it for the blank. */
+ * with `back` at its end. A single one doesn't count if `but_one`. U+0120 counts as white space,
+ * for tokens have it for the blank. */
 static size_t count_spaces(const rg_unicode *u, const char *p, const char *end, bool back,
                            bool but_one) {
     size_t n, count = 0;
