@@ -75,11 +75,12 @@ static rg_tensor *gelu_tanh_slope(rg_tensor *x) {
 
 static bool hardtanh_shape(rg_call *c) {
     RG_FAIL_IF(rgi_is_bool(c->in[0]->dtype), "hardtanh", "Bool inputs not supported for hardtanh");
-    const double *k = NUMBERS_OF(c);
+    /* As in torch, the limits of bytes are truncated. */
     for (int i = 0; i < 2 && rgi_is_byte(c->in[0]->dtype); i++) {
-        RG_FAIL_IF(k[i] < 0, "hardtanh",
+        const double limit = trunc(NUMBERS_OF(c)[i]);
+        RG_FAIL_IF(limit < 0, "hardtanh",
                    "cannot do hardtanh on an unsigned type with negative limits");
-        if (!rgi_number_fits("hardtanh", k[i], RG_UINT8))
+        if (!rgi_number_fits("hardtanh", limit, RG_UINT8))
             return false;
     }
     return rgi_shape_same(c);
