@@ -329,6 +329,25 @@ END_TEST
 
 /* ---- tokens ---------------------------------------------------------------------------- */
 
+/* Tokens of one byte become int64, as all tokens do; so does the text of a table of bytes. */
+START_TEST(test_bytes) {
+    RG_SCOPE();
+    scratch_begin();
+    const char *path = scratch_write("f.bin", "\5\0\377\7\1\200", 6);
+    rg_tokens *tokens = rg_tokens_open(path, .dtype = "uint8");
+    rg_pair p = rg_tokens_windows(tokens, rg_literal([ 1, 0 ]), 4);
+    ck_assert(rg_dtype_of(p.first) == RG_INT64 && rg_dtype_of(p.second) == RG_INT64);
+    ck_assert(rg_equal(p.first, rg_literal([ [ 0, 255, 7, 1 ], [ 5, 0, 255, 7 ] ])));
+    ck_assert(rg_equal(p.second, rg_literal([ [ 255, 7, 1, 128 ], [ 0, 255, 7, 1 ] ])));
+    rg_tokens_close(tokens);
+    rg_tensor *table = rg_load_csv(scratch_write("f.csv", "0,255\n7,128\n", 12), .dtype = RG_UINT8);
+    ck_assert(table && rg_equal(table, rg_literal_as(RG_UINT8, [ [ 0, 255 ], [ 7, 128 ] ])));
+    ck_fails(rg_load_csv(scratch_write("f.csv", "256\n", 4), .dtype = RG_UINT8), RG_IO_ERROR,
+             "is too large");
+    scratch_end();
+}
+END_TEST
+
 START_TEST(test_tokens) {
     RG_SCOPE();
     scratch_begin();
@@ -828,8 +847,7 @@ START_TEST(test_empty_parts) {
 }
 END_TEST
 
-RG_TESTS(data, test_literal_lengths, test_empty_parts,
-         test_generator_is_gone, test_order, test_resume,
-         test_state_refused, test_orders_refused, test_goes_on_at_the_beginning, test_released,
-         test_tokens, test_bad_tokens, test_csv, test_csv_of_integers, test_paths, test_bad_tables,
-         test_lines, test_denied, test_batch_comes_again)
+RG_TESTS(data, test_literal_lengths, test_empty_parts, test_generator_is_gone, test_order,
+         test_resume, test_state_refused, test_orders_refused, test_goes_on_at_the_beginning,
+         test_released, test_bytes, test_tokens, test_bad_tokens, test_csv, test_csv_of_integers,
+         test_paths, test_bad_tables, test_lines, test_denied, test_batch_comes_again)
