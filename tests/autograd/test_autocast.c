@@ -168,7 +168,7 @@ START_TEST(test_cache_is_current) {
     ck_assert(rg_at(rg_detach(rg_mm(x, w)), 0, 0) == 6);
     for (int i = 0; i < 20; i++) {
         RG_SCOPE();
-        ck_ok(rg_set_data(w, rg_full(RG_DIMS(2, 2), i)));
+        ck_ok(rg_set_data(w, rg_full(RG_DIMS(2, 2), (double)i)));
         ck_ok(i % 2 || rg_at(rg_detach(rg_mm(x, w)), 0, 0) == 2 * i);
     }
     {
