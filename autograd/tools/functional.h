@@ -94,7 +94,8 @@ typedef struct RG_OPTIONS rg_vmap_options {
     /* The dim of the result along which the examples lie. */
     int64_t out_dim RG_DEFAULT(0);
 } rg_vmap_options;
-/* Calls f once for each example, and stacks the results. Returns NULL on failure. rg_vmap is as
+/* Calls f once for each example, and stacks the results. Returns NULL on failure. f gets views of
+ * the inputs; if it writes to them, it changes the program's tensors, as in torch. rg_vmap is as
  * fast as a loop over the examples, and draws random numbers as a loop does. If speed matters,
  * write an f that takes a batch. */
 rg_tensor *rg_vmap_with(rg_function *f, void *context, int n, rg_tensor *const inputs[],

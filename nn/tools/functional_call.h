@@ -21,8 +21,9 @@ RG_PUBLIC_BEGIN
  * named one get its value, too. The graph of the result leads to the values; but what rg_checkpoint
  * computes again in a backward run, it computes with the module's own tensors. After the call, also
  * if it fails, the module is as it was, except for what the call itself has put into it. During the
- * call, functions that list the module's parameters fail, and none of its modules can be freed.
- * Other threads must not use the module meanwhile. Returns NULL on failure. */
+ * call, functions that list the module's parameters fail, also a second rg_functional_call of the
+ * module, and none of its modules can be freed. Other threads must not use the module meanwhile.
+ * Returns NULL on failure. */
 rg_tensor *rg_functional_call_list(void *m, rg_named_list values, rg_list inputs);
 #define rg_functional_call(m, values, ...) \
     rg_functional_call_list(m, values, RG_ARGUMENTS_(__VA_ARGS__))
