@@ -20,7 +20,7 @@ typedef struct swapped {
 } swapped;
 
 /* Writes the module's own tensor of each name in `values` to own[]. Fails and returns false if a
- * name isn't known, or two names are those of one tensor. */
+ * name isn't known, or if two names of one tensor have different values. */
 static bool find_own(const char *op, void *m, rg_named_list values, rg_tensor *own[]) {
     const rg_named_list all = rg_state_dict(m);
     if (all.n < 0)
@@ -33,7 +33,7 @@ static bool find_own(const char *op, void *m, rg_named_list values, rg_tensor *o
                    values.v[i].name);
         own[i] = all.v[at].tensor;
         for (int k = 0; k < i; k++)
-            RG_FAIL_VALUE_IF(own[k] == own[i], op,
+            RG_FAIL_VALUE_IF(own[k] == own[i] && values.v[k].tensor != values.v[i].tensor, op,
                              "got multiple values for keys %s and %s, which "
                              "are tied",
                              values.v[k].name, values.v[i].name);
