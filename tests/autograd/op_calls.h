@@ -114,7 +114,7 @@ static const op_call op_calls[] = {
 };
 
 /* Calls the function with the arguments of the case, under its autocast. */
-static op_result op_called(const op_call *f, const op_case *c) {
+static inline op_result op_called(const op_call *f, const op_case *c) {
     RG_AUTOCAST(c->autocast ? c->autocast : RG_BFLOAT16, .enabled = c->autocast != 0);
     return f->call(c->arg);
 }
