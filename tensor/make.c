@@ -188,6 +188,15 @@ static bool arange_ends(bool ends) {
     return true;
 }
 
+/* Gives a new tensor to the scope if it was filled, and releases it if not. Returns the tensor, or
+ * NULL if it wasn't filled. */
+static rg_tensor *owned_if(bool filled, rg_tensor *t) {
+    if (filled)
+        return rgi_own(t);
+    rgi_release(t);
+    return NULL;
+}
+
 /* Makes a range whose length is computed in double. In bytes, its numbers are computed from the
  * truncated start and step. */
 static rg_tensor *arange_floats(const making_number *a, const making_number *b,
@@ -195,10 +204,10 @@ static rg_tensor *arange_floats(const making_number *a, const making_number *b,
     const double steps = ceil((b->d - a->d) / s->d);
     if (!arange_leads(s->d > 0 ? b->d >= a->d : b->d <= a->d) || !arange_ends(steps < 0x1p63))
         return NULL;
-    rg_tensor *t = rgi_own(rgi_new_dims("arange", &RG_DIMS((int64_t)steps), dtype));
+    rg_tensor *t = rgi_new_dims("arange", &RG_DIMS((int64_t)steps), dtype);
     const bool filled =
         t && (rgi_is_byte(dtype) ? k_arange_integers(t, a->i, s->i) : k_arange(t, a->d, s->d));
-    return filled ? t : NULL;
+    return owned_if(filled, t);
 }
 
 static rg_tensor *arange_integers(int64_t start, int64_t end, int64_t step, rg_dtype dtype) {
@@ -207,8 +216,8 @@ static rg_tensor *arange_integers(int64_t start, int64_t end, int64_t step, rg_d
     if (!arange_leads(step > 0 ? end >= start : end <= start) || !arange_ends(!wraps))
         return NULL;
     int64_t n = length / step + (length % step != 0);
-    rg_tensor *t = rgi_own(rgi_new_dims("arange", &RG_DIMS(n), dtype));
-    return t && k_arange_integers(t, start, step) ? t : NULL;
+    rg_tensor *t = rgi_new_dims("arange", &RG_DIMS(n), dtype);
+    return owned_if(t && k_arange_integers(t, start, step), t);
 }
 
 /* Makes an integer range although an argument is a float: first truncates start, end and step to
@@ -300,12 +309,10 @@ static rg_tensor *spaced_new(const char *op, double start, double end, double on
 }
 
 rg_tensor *(rg_linspace)(double start, double end, int64_t steps, rg_dtype dtype) {
-    rg_tensor *t = rgi_own(spaced_new("linspace", start, end, start, steps, dtype));
+    rg_tensor *t = spaced_new("linspace", start, end, start, steps, dtype);
     if (t && steps == 1)
         rgi_store_f64(t->data, dtype, start);
-    if (t && steps > 1 && !k_linspace(t, start, end))
-        return NULL;
-    return t;
+    return owned_if(t && (steps <= 1 || k_linspace(t, start, end)), t);
 }
 
 rg_tensor *(rg_logspace)(double start, double end, int64_t steps, double base, rg_dtype dtype) {

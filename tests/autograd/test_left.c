@@ -40,6 +40,30 @@ static rg_list two_outputs(rg_tensor *const in[], void *context) {
     return (rg_list){ 2, y };
 }
 
+/* ---- ranges -------------------------------------------------------------------------------- */
+
+static rg_tensor *range_of_kind(int kind, rg_tensor *end, rg_dtype dtype) {
+    return kind ? rg_linspace(0, 4, 5, dtype) : rg_arange_as(end, dtype);
+}
+
+/* A range in a dtype that is widened needs memory after its tensor was made. */
+START_TEST(test_ranges_without_memory) {
+    static const rg_dtype dtypes[] = { RG_INT64, RG_FLOAT32, RG_BFLOAT16, RG_FLOAT16, RG_UINT8 };
+    rg_tensor *end = rg_scalar(5);
+    for (int i = 0; i < 2 * RG_COUNT(dtypes); i++) {
+        bool made = false;
+        for (int64_t request = 1; !made; request++) {
+            const int64_t before = rg_live_tensors();
+            rg_memory_fail_at(request);
+            made = range_of_kind(i % 2, end, dtypes[i / 2]);
+            rg_memory_fail_at(0);
+            rg_error_clear();
+            ck_assert_int_eq(rg_live_tensors(), before + made);
+        }
+    }
+}
+END_TEST
+
 /* ---- derivatives --------------------------------------------------------------------------- */
 
 START_TEST(test_backward) {
@@ -217,5 +241,6 @@ END_TEST
 /* The row that is made for a class stays until the program ends. */
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
-RG_TESTS(left, test_backward, test_derivatives_of_functions, test_checkpoints, test_saved_values,
-         test_pictures, test_writes, test_own_ops, test_recordings, test_anomalies)
+RG_TESTS(left, test_ranges_without_memory, test_backward, test_derivatives_of_functions,
+         test_checkpoints, test_saved_values, test_pictures, test_writes, test_own_ops,
+         test_recordings, test_anomalies)

@@ -696,15 +696,16 @@ static rg_tensor *does_inference(void) {
 static rg_tensor *does_autocast_guard_open_with(void) {
     rg_tensor *in[] = { tensor(), tensor(), NULL }, *y;
     const rg_dtype dtype = any(9) ? RG_BFLOAT16 : odd_dtype();
-    rg_error_clear();
-    if (depth > 2 || !in[0] || in[0] == RG_NONE || rg_numel(in[0]) > 64)
+    const int64_t n = in[0] && in[0] != RG_NONE ? rg_numel(in[0]) : INT64_MAX;
+    rg_error_clear(); /* The tensor may have been released. */
+    if (depth > 2 || n > 64)
         return RG_NONE;
     {
         RG_AUTOCAST(dtype, .enabled = any(9) != 0, .cache_enabled = any(2));
         if (rg_error_code() != RG_OK)
             return NULL;
-        nested = true;
         y = any(4) ? call_any() : odd_function(in, NULL);
+        nested = true; /* call_any clears it for the function that it calls. */
         if (any(9) == 0)
             rg_clear_autocast_cache();
     }
