@@ -1,6 +1,7 @@
 /*
  * pad.c: pad, which adds elements at the ends of the last dims, or removes some there.
  */
+#include "autocast.h"
 #include "elementwise.h"
 
 #include "autograd/checks.h"
@@ -214,6 +215,8 @@ static bool pad_check(const rg_tensor *x, const rg_dims *padding, rg_pad_mode mo
 }
 
 rg_tensor *(rg_pad_with)(rg_tensor *x, rg_dims padding, rg_pad_mode mode, double value) {
+    if (mode == RG_REFLECT || mode == RG_REPLICATE)
+        RG_AUTOCASTS(RG_WIDER, (rg_pad_with)(in[0], padding, mode, value), x);
     if (!rgi_check(x, "pad") || !rgi_check_dims("pad", padding.n) || !pad_check(x, &padding, mode))
         return NULL;
     if (mode == RG_CONSTANT && !rgi_number_fits("pad", value, (rg_dtype)x->dtype))

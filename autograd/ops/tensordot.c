@@ -127,7 +127,7 @@ static rg_tensor *tensordot_matrix(rg_tensor *t, const rg_dims *named, bool name
 
 /* Prepares the sum of products over dim_a of *a and dim_b of *b. Fails unless the two dims have the
  * same size, or one has size 1. If only one has size 1, the other tensor is summed over its dim
- * first. This gives the same result as broadcasting the dim of size 1. */
+ * first, in its own dtype. This gives the same result as broadcasting the dim of size 1. */
 static bool tensordot_sum_pair(rg_tensor **a, rg_tensor **b, int64_t dim_a, int64_t dim_b) {
     int da, db;
     if (!rgi_wrap_dim("tensordot", dim_a, (*a)->ndim, &da)
@@ -141,10 +141,11 @@ static bool tensordot_sum_pair(rg_tensor **a, rg_tensor **b, int64_t dim_a, int6
                (long long)size_a, (long long)dim_a, (long long)size_b, (long long)dim_b);
     if (size_a == size_b)
         return true;
+    const rg_dtype dtype = (rg_dtype)(*a)->dtype;
     if (size_a == 1)
-        *b = rg_sum_dim(*b, db, true);
+        *b = rg_to(rg_sum_dim(*b, db, true), dtype);
     else
-        *a = rg_sum_dim(*a, da, true);
+        *a = rg_to(rg_sum_dim(*a, da, true), dtype);
     return *a && *b;
 }
 

@@ -23,7 +23,11 @@ RG_PUBLIC_BEGIN
  *     to autocast's dtype   matmul, mm, bmm, addmm, baddbmm, linear, conv1d, conv2d, prelu,
  *                           scaled_dot_product_attention, joint_attention; and what calls them:
  *                           einsum, tensordot, inner, the layers
- *     to float32            the losses except gaussian_nll_loss; prod, trace, cdist, quantile
+ *     to float32            the losses except gaussian_nll_loss; prod, trace, cdist, quantile; pad
+ *                           with RG_REFLECT or RG_REPLICATE
+ *
+ * (In torch, einsum, tensordot and inner cast only where they come to a product of matrices, and
+ * not for a single element or for sums alone.)
  *
  * Only float32, bfloat16 and float16 are cast. Functions that write in place cast nothing, and all
  * other functions compute in the dtypes that they are given: an addition of bfloat16 and float32 is

@@ -206,8 +206,8 @@ int64_t k_count(const rg_tensor *x);
 bool k_mean(rg_tensor *y, const rg_tensor *x, uint32_t dims);
 /* y is true if any element along the dims isn't 0; or, if `all`, if no element is 0. */
 bool k_any(rg_tensor *y, const rg_tensor *x, uint32_t dims, bool all);
-/* y = sum((x - mean)^2) / max(0, n - correction) for n elements; if `root`, y is the square root of
- * this quotient. */
+/* y = sum((x - mean)^2) / max(0, n - correction) for n elements, and NaN for none; if `root`, y is
+ * the square root of this quotient. */
 bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, bool root);
 /* y = sum(|x|^p)^(1/p). For p = 0, y is the number of elements that aren't 0; for p = infinity, max
  * |x|; for p = -infinity, min |x|. */

@@ -40,13 +40,13 @@ static bool moments_spread(rg_tensor *m2, const rg_tensor *mean, const rg_tensor
 
 bool k_var(rg_tensor *y, const rg_tensor *x, uint32_t dims, double correction, bool root) {
     const double n = moments_count(y, x);
+    const double divisor = n > 0 ? RG_MAX(0, n - correction) : 0;
     rg_tensor *mean = rgi_new_like(y, RG_FLOAT64);
     rg_tensor *m2 = rgi_new_like(y, RG_FLOAT64);
     bool ok = mean && m2 && k_reduce(&k_wide_sums, mean, x, dims)
               && k_finish(K_FINISH_LOOP(moments_divide_loops, mean), mean, n, NULL)
               && moments_spread(m2, mean, x, dims)
-              && k_finish(K_FINISH_LOOP(moments_divide_loops, m2), m2, RG_MAX(0, n - correction),
-                          NULL)
+              && k_finish(K_FINISH_LOOP(moments_divide_loops, m2), m2, divisor, NULL)
               && (!root || k_run(k_sqrt, m2, m2));
     if (ok)
         rgi_copy_elements(y, m2);

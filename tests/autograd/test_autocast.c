@@ -65,6 +65,21 @@ START_TEST(test_wrong_dtype) {
 }
 END_TEST
 
+/* Padding that repeats elements is computed in float32, and padding with a number isn't cast. */
+START_TEST(test_padding) {
+    static const rg_dtype made[] = { [RG_CONSTANT] = RG_BFLOAT16,
+                                     [RG_REFLECT] = RG_FLOAT32,
+                                     [RG_REPLICATE] = RG_FLOAT32,
+                                     [RG_CIRCULAR] = RG_BFLOAT16 };
+    RG_AUTOCAST(RG_BFLOAT16);
+    rg_tensor *x = rg_zeros_dims(RG_DIMS(1, 2, 3), RG_BFLOAT16);
+    for (int mode = RG_CONSTANT; mode <= RG_CIRCULAR; mode++) {
+        rg_tensor *y = rg_pad_with(x, RG_DIMS(1, 1), (rg_pad_mode)mode, 0);
+        ck_assert_int_eq(rg_dtype_of(y), made[mode]);
+    }
+}
+END_TEST
+
 /* Float64, whole numbers and numbers of the program aren't cast. */
 START_TEST(test_what_is_cast) {
     RG_AUTOCAST(RG_BFLOAT16);
@@ -378,6 +393,6 @@ END_TEST
 /* The row that is made for a class stays until the program ends. */
 __attribute__((constructor)) static void rows_stay(void) { rg_memory_may_stay = 1; }
 
-RG_TESTS(autocast, test_settings, test_wrong_dtype, test_what_is_cast, test_cache,
+RG_TESTS(autocast, test_settings, test_wrong_dtype, test_padding, test_what_is_cast, test_cache,
          test_cache_and_grad_mode, test_cache_is_current, test_backward, test_hook, test_checkpoint,
          test_function, test_recording, test_threads, test_without_memory)

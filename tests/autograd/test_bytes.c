@@ -139,5 +139,15 @@ START_TEST(test_recorded) {
 }
 END_TEST
 
-RG_TESTS(bytes, test_every_byte, test_other_numbers, test_made, test_files, test_large,
-         test_recorded)
+/* tensordot sums over a dim that the other tensor repeats in bytes, too. */
+START_TEST(test_repeated_dim) {
+    rg_tensor *a = rg_to(rg_literal([[200, 100, 3]]), RG_UINT8);
+    rg_tensor *b = rg_to(rg_ones(1, 2), RG_UINT8);
+    rg_tensor *y = rg_tensordot_dims(a, b, RG_DIMS(1), RG_DIMS(0));
+    ck_assert(rg_dtype_of(y) == RG_UINT8);
+    ck_assert(rg_equal(y, rg_to(rg_literal([[47, 47]]), RG_UINT8)));
+}
+END_TEST
+
+RG_TESTS(bytes, test_repeated_dim, test_every_byte, test_other_numbers, test_made, test_files,
+         test_large, test_recorded)

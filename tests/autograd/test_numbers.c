@@ -140,6 +140,16 @@ START_TEST(test_variance_as_a_number) {
 }
 END_TEST
 
+/* The variance of no element is NaN, whatever the correction is. */
+START_TEST(test_variance_of_nothing) {
+    for (int correction = -2; correction < 3; correction++) {
+        rg_tensor *none = rg_zeros(0, 2), *y = rg_var_dims(none, RG_DIMS(0), correction, false);
+        ck_assert(rg_numel(y) == 2 && isnan(rg_at(y, 1)));
+        ck_assert(isnan(rg_at(rg_std_dims(none, RG_DIMS(0), correction, false), 0)));
+    }
+}
+END_TEST
+
 /* The exponent's derivative is 0 where the base is 0. A gradient of NaN isn't hidden by it. */
 START_TEST(test_exponents_of_zero) {
     rg_tensor *base = rg_zeros(2), *x = rg_requires_grad_(rg_literal([ 2.0, 0.0 ]), true);
@@ -744,8 +754,8 @@ RG_TESTS(numbers, test_third_derivative_of_binary_cross_entropy, test_losses_of_
          test_cosine_gradients_in_a_replay,
          test_paddings_that_overflow, test_paddings_at_their_limits, test_cosine_of_whole_numbers,
          test_strides_of_new_dims, test_targets_within_the_unit, test_variance_as_a_number,
-         test_exponents_of_zero, test_powers_with_one, test_slope_of_the_least_numbers,
-         test_kernel_that_just_fits,
+         test_variance_of_nothing, test_exponents_of_zero, test_powers_with_one,
+         test_slope_of_the_least_numbers, test_kernel_that_just_fits,
          test_product_of_several_zeros, test_paddings_of_all_dims,
          test_convolutions_at_their_limits, test_shifts_add_up, test_thresholds_of_whole_numbers,
          test_one_index_beyond, test_indices_into_nothing, test_windows_of_nothing,
