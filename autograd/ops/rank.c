@@ -147,7 +147,8 @@ static bool median_forward(rg_call *c) {
 static rg_tensor *median_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *x = rgi_saved(s, 0);
     rg_tensor *y = rgi_saved_output(s);
-    return rg_mul(g, rgi_reduce_share(x, y, RG_REDUCE_ATTR(RG_UNNAMED), true));
+    rg_tensor *share = rgi_reduce_share(x, y, RG_REDUCE_ATTR(RG_UNNAMED), true);
+    return rg_masked_fill(rg_mul(g, share), rg_eq(share, 0), 0);
 }
 
 RG_OP(median, .doc = "the median of everything", .node = "MedianBackward0", .n_in = 1,

@@ -150,6 +150,17 @@ START_TEST(test_variance_of_nothing) {
 }
 END_TEST
 
+/* An infinite gradient of the median reaches the median alone. */
+START_TEST(test_infinite_slope_of_a_median) {
+    rg_tensor *x = rg_requires_grad_(rg_literal([ 3.0, 1.0, 2.0 ]), true);
+    for (int graph = 0; graph < 2; graph++) {
+        rg_tensor *g = rg_grad(rg_median(x), x, .gradient = rg_scalar(INFINITY),
+                               .create_graph = graph);
+        ck_assert(rg_equal(g, rg_literal([ 0.0, 0.0, inf ])));
+    }
+}
+END_TEST
+
 /* The exponent's derivative is 0 where the base is 0. A gradient of NaN isn't hidden by it. */
 START_TEST(test_exponents_of_zero) {
     rg_tensor *base = rg_zeros(2), *x = rg_requires_grad_(rg_literal([ 2.0, 0.0 ]), true);
@@ -754,7 +765,8 @@ RG_TESTS(numbers, test_third_derivative_of_binary_cross_entropy, test_losses_of_
          test_cosine_gradients_in_a_replay,
          test_paddings_that_overflow, test_paddings_at_their_limits, test_cosine_of_whole_numbers,
          test_strides_of_new_dims, test_targets_within_the_unit, test_variance_as_a_number,
-         test_variance_of_nothing, test_exponents_of_zero, test_powers_with_one,
+         test_variance_of_nothing, test_infinite_slope_of_a_median, test_exponents_of_zero,
+         test_powers_with_one,
          test_slope_of_the_least_numbers, test_kernel_that_just_fits,
          test_product_of_several_zeros, test_paddings_of_all_dims,
          test_convolutions_at_their_limits, test_shifts_add_up, test_thresholds_of_whole_numbers,
