@@ -81,7 +81,10 @@ static double units(double y) {
     return from_bits((uint64_t)(2 * 1023 + 23 - (field < least ? least : field)) << 52);
 }
 
-static double limited(double y) { return fmin(fmax(y, -most_float), most_float); }
+static double limited(double y) {
+    const double below = y > most_float ? most_float : y;
+    return below < -most_float ? -most_float : below;
+}
 
 /* Returns the error of y in ulp. A NaN in one of the two is an infinite error. */
 static double error_in(double y, double exact) {
@@ -98,7 +101,7 @@ static void find_exact(const measured *f, double x) {
 /* Returns the float that is nearest to the exact result, for which `y` stands. */
 static float nearest(const measured *f, float x, double y) {
     const double t = fabs(y) * units(y);
-    if (!(t < 0x1p25) || fabs(t - floor(t) - 0.5) > 1e-5)
+    if (!(t < 0x1p25) || fabs(t - (double)(int64_t)t - 0.5) > 1e-5)
         return (float)y;
     find_exact(f, x);
     return mpfr_get_flt(exact_y, MPFR_RNDN);
