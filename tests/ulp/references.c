@@ -32,6 +32,15 @@ static int exact_sign(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r) {
     return mpfr_set_si(y, mpfr_nan_p(x) ? 0 : mpfr_sgn(x), r);
 }
 
+/* MPFR's own returns 0 for infinity, which x - trunc(x) isn't. */
+static int exact_frac(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r) {
+    if (mpfr_inf_p(x)) {
+        mpfr_set_nan(y);
+        return 0;
+    }
+    return mpfr_frac(y, x, r);
+}
+
 static int exact_reciprocal(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r) {
     return mpfr_ui_div(y, 1, x, r);
 }
@@ -132,7 +141,7 @@ const measured functions[OPS] = {
     OF_LIBC(ceil, ceil, mpfr_rint_ceil),
     OF_LIBC(round, rint, mpfr_rint_roundeven),
     OF_LIBC(trunc, trunc, mpfr_rint_trunc),
-    COMPOSED(frac, mpfr_frac),
+    COMPOSED(frac, exact_frac),
     OF_LIBC(exp, exp, mpfr_exp),
     OF_LIBC(exp2, exp2, mpfr_exp2),
     OF_LIBC(expm1, expm1, mpfr_expm1),
