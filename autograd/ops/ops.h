@@ -21,11 +21,11 @@
  * copies and the functions whose names end in _like keep the memory order of their input, without
  * gaps: the result of rg_sin(rg_T(x)) is transposed, so rg_view can't flatten it. rg_contiguous
  * returns the elements in row-major order. A leaf's gradient has the leaf's memory order. There are
- * three exceptions. Where torch has special rules (convolutions and pooling of images with channels
- * last, nonzero, kron, quantile, unique_dim), results here are contiguous. einsum may choose
- * another memory order than torch, and binary_cross_entropy_with_logits has its input's, where
- * torch has its target's. A gradient that rg_grad returns may have another memory order than in
- * torch.
+ * three exceptions. Where torch has special rules (convolutions, pooling, batch_norm, group_norm,
+ * rms_norm and pad of images with channels last, nonzero, kron, quantile, unique_dim), results here
+ * are contiguous. einsum may choose another memory order than torch, and
+ * binary_cross_entropy_with_logits has its input's, where torch has its target's. A gradient that
+ * rg_grad returns may have another memory order than in torch.
  *
  * This file is long because it lists every function, so that a reader looks in one place.
  */

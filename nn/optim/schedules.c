@@ -13,6 +13,10 @@ static double base_lr(const rg_schedule *s, const rg_param_group *g) {
     return rgi_base_lr(s, rgi_group_place(s, g));
 }
 
+/* Returns a / b, or NaN if b is 0: a rate that is NaN fails (see rgi_set_rate), as a division by
+ * zero does in torch. */
+static double ratio(double a, double b) { return b == 0 ? NAN : a / b; }
+
 /* ---- StepLR: the rate times gamma after every step_size epochs ----------------- */
 
 static double step_next(const rg_schedule *s, rg_param_group *g, double t) {
@@ -68,7 +72,7 @@ static double linear_next(const rg_schedule *s, rg_param_group *g, double t) {
         return g->lr * s->o.start_factor;
     if (t > n)
         return g->lr;
-    return g->lr * (1 + slope / (n * s->o.start_factor + (t - 1) * slope));
+    return g->lr * (1 + ratio(slope, n * s->o.start_factor + (t - 1) * slope));
 }
 
 static double linear_closed(const rg_schedule *s, rg_param_group *g, double t) {
@@ -84,7 +88,7 @@ static double cosine_next(const rg_schedule *s, rg_param_group *g, double t) {
         return g->lr;
     if (fmod(t - 1 - n, 2 * n) == 0)
         return g->lr + (base_lr(s, g) - low) * (1 - cos(M_PI / n)) / 2;
-    return (1 + cos(M_PI * t / n)) / (1 + cos(M_PI * (t - 1) / n)) * (g->lr - low) + low;
+    return ratio(1 + cos(M_PI * t / n), 1 + cos(M_PI * (t - 1) / n)) * (g->lr - low) + low;
 }
 
 static double cosine_closed(const rg_schedule *s, rg_param_group *g, double t) {
@@ -122,7 +126,7 @@ static double multiplicative_at(const rg_schedule *s, rg_param_group *g, double 
 static double constant_next(const rg_schedule *s, rg_param_group *g, double t) {
     if (t == 0)
         return g->lr * s->o.factor;
-    return t == (double)s->o.total_iters ? g->lr * (1 / s->o.factor) : g->lr;
+    return t == (double)s->o.total_iters ? g->lr * ratio(1, s->o.factor) : g->lr;
 }
 
 static double constant_closed(const rg_schedule *s, rg_param_group *g, double t) {
@@ -136,7 +140,7 @@ static double polynomial_next(const rg_schedule *s, rg_param_group *g, double t)
     const double n = (double)s->o.total_iters;
     if (t == 0 || t > n)
         return g->lr;
-    return g->lr * pow((1 - t / n) / (1 - (t - 1) / n), s->o.power);
+    return g->lr * pow(ratio(1 - t / n, 1 - (t - 1) / n), s->o.power);
 }
 
 static double polynomial_closed(const rg_schedule *s, rg_param_group *g, double t) {
@@ -171,9 +175,9 @@ static double cyclic(const rg_schedule *s, rg_param_group *g, double t) {
     const size_t i = rgi_group_place(s, g);
     const double size = s->state[RG_TOTAL_SIZE], up = s->state[RG_STEP_RATIO];
     const double cycle = floor(1 + t / size), x = 1 + t / size - cycle;
-    const double part = x <= up ? x / up : (x - 1) / (up - 1);
+    const double part = x <= up ? ratio(x, up) : ratio(x - 1, up - 1);
     const double scale = cycle_scale(s, cycle, t);
-    if (s->o.cycle_momentum) {
+    if (s->o.cycle_momentum && !isnan(part)) {
         const double base = rgi_of_group(&s->o.base_momentums, s->o.base_momentum, i);
         const double most = rgi_of_group(&s->o.max_momentums, s->o.max_momentum, i);
         double *cycled = rgi_option_set(g->momentum) ? &g->momentum : &g->betas[0];
@@ -215,8 +219,8 @@ static double one_cycle(const rg_schedule *s, rg_param_group *g, double t) {
     while (from < last_phase && t > from[1].t)
         from++;
     const cycle_corner *to = from + 1;
-    double part = (t - from->t) / (to->t - from->t);
-    if (s->o.cycle_momentum) {
+    const double part = ratio(t - from->t, to->t - from->t);
+    if (s->o.cycle_momentum && !isnan(part)) {
         double *cycled = rgi_option_set(g->momentum) ? &g->momentum : &g->betas[0];
         *cycled = anneal(s, from->momentum, to->momentum, part);
     }

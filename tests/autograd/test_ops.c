@@ -7,12 +7,21 @@
 
 #include <stdio.h>
 
+/* Returns whether to check this sample of an op. Where a program is slow, second derivatives are
+ * checked for the first three samples: the others differ in sizes, and derive_fused builds the same
+ * graphs of them. */
+static bool is_checked(const rg_op *op, const rg_sample *s, derive_check *check) {
+    return check != derive_second_order || s - op->samples < 3 || !rg_slow();
+}
+
 /* Asserts that the check finds no fault in any sample of any op. */
 static void check_every_op(const char *name, derive_check *check) {
     int faults = 0, samples = 0;
     derive_checks = 0;
     for (int i = 0; i < rgi_n_ops; i++)
         for (const rg_sample *s = rgi_ops[i]->samples; s && s->inputs; s++) {
+            if (!is_checked(rgi_ops[i], s, check))
+                continue;
             samples++;
             faults += check(rgi_ops[i], s);
         }

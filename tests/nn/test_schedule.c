@@ -457,9 +457,9 @@ START_TEST(test_unexpected_options) {
              "CosineAnnealingLR: got an unexpected keyword argument 'min_lr'");
     rg_schedule *s[] = { rg_optim_constant_lr(o), rg_optim_constant_lr(o),
                          rg_optim_constant_lr(o) };
-    INVALID(rg_optim_sequential_lr(o, .schedules = { s[0], s[1], s[2] },
-                                   .milestones = RG_DIMS(6, 2)),
-            "SequentialLR: expects milestones in increasing order");
+    INVALID(
+        rg_optim_sequential_lr(o, .schedules = { s[0], s[1], s[2] }, .milestones = RG_DIMS(6, 2)),
+        "SequentialLR: expects milestones in increasing order");
     rg_optim_free(o);
 }
 END_TEST
@@ -539,6 +539,25 @@ START_TEST(test_constant_of_nothing) {
     ck_assert(rg_optim_group(o, 0)->lr == 0);
     INVALID(rg_schedule_step(s), "ConstantLR: float division by zero");
     rg_optim_free(o);
+}
+END_TEST
+
+/* The last phase has no steps if the first one has all of them: a division of 1 by 0 fails, as that
+ * of 0 does, and leaves rate and momentum as they were. */
+START_TEST(test_one_cycle_without_a_last_phase) {
+    RG_SCOPE();
+    for (int linear = 0; linear < 2; linear++) {
+        rg_optim *o = two_groups(true);
+        rg_schedule *s = rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 4, .pct_start = 1,
+                                               .anneal_linear = linear);
+        for (int i = 0; i < 3; i++)
+            ck_ok(rg_schedule_step(s));
+        const double beta = rg_optim_group(o, 0)->betas[0];
+        INVALID(rg_schedule_step(s), "OneCycleLR: float division by zero");
+        ck_assert(rg_optim_group(o, 0)->lr == 0.5);
+        ck_assert(rg_optim_group(o, 0)->betas[0] == beta);
+        rg_optim_free(o);
+    }
 }
 END_TEST
 
@@ -810,7 +829,7 @@ END_TEST
 RG_TESTS(schedule, test_epochs_before_the_first, test_no_recording, test_sequences_begin,
          test_rates, test_newer_rates, test_errors, test_groups_that_come_later,
          test_the_longest_chain, test_options_at_their_bounds, test_one_cycle_of_one_phase,
-         test_constant_of_nothing, test_rates_of_nan, test_scales_of_cycles, test_full_lists,
-         test_restarts_begin, test_plateau_at_its_bounds, test_thresholds, test_groups_of_cycles,
-         test_on_from_an_epoch,
-         test_unexpected_options, test_lambda_that_frees_the_optimizer)
+         test_constant_of_nothing, test_one_cycle_without_a_last_phase, test_rates_of_nan,
+         test_scales_of_cycles, test_full_lists, test_restarts_begin, test_plateau_at_its_bounds,
+         test_thresholds, test_groups_of_cycles, test_on_from_an_epoch, test_unexpected_options,
+         test_lambda_that_frees_the_optimizer)

@@ -409,6 +409,10 @@ static void K_NAME(lanes_slopes)(const GROUP *group, int64_t first, int64_t reac
     for (int64_t j = 0; j < reach; j++)
         for (int i = 0; i < ROWS; i++)
             s[j * ROWS + i] = p[j * ROWS + i] * (s[j * ROWS + i] - lost[i]);
+    /* The rows of zeros behind the last query have scores of NaN where a key is infinite. */
+    for (int64_t j = 0; j < reach; j++)
+        for (int64_t i = group->plan->queries - first; i < ROWS; i++)
+            p[j * ROWS + i] = s[j * ROWS + i] = (VECTOR){ 0 };
 }
 
 /* Computes gq of the tile that begins at query `first`, and adds to gk and gv what this tile
