@@ -45,6 +45,12 @@ static int exact_reciprocal(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r) {
     return mpfr_ui_div(y, 1, x, r);
 }
 
+/* MPFR's own returns infinity for -0, where 1 / sqrt(-0) is -infinity. */
+static int exact_rsqrt(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r) {
+    mpfr_sqrt(y, x, r);
+    return mpfr_ui_div(y, 1, y, r);
+}
+
 static int exact_relu(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r) {
     if (mpfr_nan_p(x) || mpfr_sgn(x) > 0)
         return mpfr_set(y, x, r);
@@ -150,7 +156,7 @@ const measured functions[OPS] = {
     OF_LIBC(log2, log2, mpfr_log2),
     OF_LIBC(log10, log10, mpfr_log10),
     OF_LIBC(sqrt, sqrt, mpfr_sqrt),
-    COMPOSED(rsqrt, mpfr_rec_sqrt),
+    COMPOSED(rsqrt, exact_rsqrt),
     COMPOSED(reciprocal, exact_reciprocal),
     OF_LIBC(sin, sin, mpfr_sin),
     OF_LIBC(cos, cos, mpfr_cos),
