@@ -45,7 +45,8 @@ void rg_saved_guard_close(rg_saved_guard *guard);
  * the first, from all generators. Afterwards the generators have the states that they had before
  * the second call. f must compute the same values again from the inputs and the context. The
  * context must still exist when backward runs (a compound literal within a call's arguments may
- * not). If an input was written to between the two calls, the backward run fails. */
+ * not). If an input was written to between the two calls, the backward run fails. It also fails if
+ * f itself computes a derivative of what it computes, by rg_grad or rg_jacrev for example. */
 typedef struct RG_OPTIONS rg_checkpoint_options {
     RG_BY_NAME;
     /* If false, the second call of f may draw other random numbers than the first. */

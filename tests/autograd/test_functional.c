@@ -636,6 +636,23 @@ static rg_list reads_beyond_list(rg_tensor *const in[], void *context) {
     return (rg_list){ 1, y };
 }
 
+static rg_tensor *sine_of_the_only_input(rg_tensor *const in[], void *context) {
+    ++*(int *)context;
+    for (int i = 1; i < 15; i++)
+        ck_assert_ptr_null(in[i]);
+    return rg_sin(rg_sin(in[0]));
+}
+
+/* That is so in the second call of a checkpoint's function, too, which a backward run makes. */
+START_TEST(test_inputs_of_the_second_call) {
+    RG_SCOPE();
+    int made = 0;
+    rg_tensor *x = rg_requires_grad_(rg_ones_dims(RG_DIMS(2), RG_FLOAT64), true);
+    ck_ok(rg_backward(rg_sum(rg_checkpoint(sine_of_the_only_input, &made, 1, &x))));
+    ck_assert_int_eq(made, 2);
+}
+END_TEST
+
 START_TEST(test_functions_that_read_too_many_inputs) {
     static const char said[] = "expected a tensor but got NULL";
     for (given = 1; given < 3; given++) {
@@ -886,7 +903,7 @@ END_TEST
 
 RG_TESTS(functional, test_inference_mode, test_functions_that_read_too_many_inputs,
          test_results_without_slope, test_jacobians_of_nothing, test_dtypes_of_jacobians,
-         test_what_derivatives_ask_for, test_jacobians,
+         test_what_derivatives_ask_for, test_jacobians, test_inputs_of_the_second_call,
          test_arguments, test_functions_without_slope, test_hessians, test_products,
          test_inputs_without_slope, test_graphs_lead_to_the_context,
          test_another_use_does_not_count, test_vmap, test_what_vmap_refuses,

@@ -151,6 +151,10 @@ START_TEST(test_layers) {
     ck_says(rg_pad_with(T(1, 2, 3), RG_DIMS(4, 1), RG_REFLECT, 0),
             "pad: Argument #4: Padding size should be less than the corresponding input "
             "dimension, but got: padding (4, 1) at dimension 2 of input [1, 2, 3]");
+    ck_says(rg_pad_with(T(1, 2, 3), RG_DIMS(4, 1), RG_CIRCULAR, 0),
+            "pad: Padding value causes wrapping around more than once.");
+    ck_says(rg_pad_with(T(1, 2, 3), RG_DIMS(-3, 1), RG_CIRCULAR, 0),
+            "pad: Negative padding value is resulting in an empty dimension");
     ck_says(rg_conv2d(T(2, 3, 5, 5), T(4, 2, 2, 2), RG_NONE),
             "conv2d: Given groups=1, weight of size [4, 2, 2, 2], expected input[2, 3, 5, "
             "5] to have 2 channels, but got 3 channels instead");

@@ -508,6 +508,12 @@ static void test_parts_of_shards(void) {
     rg_tensor *other = rg_add(x, 1);
     HOLDS(rg_backward(loss_of(d, rg_distributed_part(d, x))));
     FAILS(rg_distributed_part(d, other), "doesn't take the same parts as shard 0");
+    /* A batch that differs in one element is another. */
+    RG_FOR (int64_t i = 0; i < rg_numel(x); i++) {
+        rg_tensor *nearly = rg_clone(x);
+        rg_add_(rg_select(rg_view(nearly, -1), 0, i), 1);
+        FAILS(rg_distributed_part(d, nearly), "doesn't take the same parts as shard 0");
+    }
     rg_tensor *part = rg_distributed_part(d, rg_clone(x));
     HOLDS(rg_equal(part, rg_narrow(x, 0, (2 * rank + 1) * (ROWS / 4), ROWS / 4)));
     FAILS(rg_distributed_part(d, x), "doesn't take the same parts as shard 0");
