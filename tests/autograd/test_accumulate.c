@@ -354,8 +354,26 @@ static bool all_of_it(void) {
 START_TEST(test_without_memory) { ck_assert_int_ge(deny_in_turn(all_of_it, NULL), 10); }
 END_TEST
 
+/* A leaf whose gradient has its strides keeps that gradient, without a copy. */
+START_TEST(test_gradients_of_turned_leaves_are_not_copied) {
+    int64_t peak[2];
+    for (int turned = 0; turned < 2; turned++) {
+        RG_SCOPE();
+        rg_tensor *x = rg_ones(512, 512);
+        x = rg_requires_grad_(turned ? rg_T(x) : x, true);
+        rg_tensor *loss = rg_sum(rg_exp(x));
+        rg_memory_reset_peak();
+        const int64_t before = rg_memory_stats().now;
+        ck_ok(rg_backward(loss));
+        peak[turned] = rg_memory_stats().peak - before;
+        ck_assert_int_eq(rg_stride(rg_grad_of(x), turned), 512);
+    }
+    ck_assert_int_eq(peak[1], peak[0]);
+}
+END_TEST
+
 RG_TESTS(accumulate, test_inputs, test_what_is_not_asked_for, test_inputs_with_a_graph,
          test_inputs_refused, test_after, test_order, test_steps_in_backward, test_odd_hooks,
          test_a_hook_fails_before_others, test_frozen_leaf,
          test_hooks_come_before_retaining, test_leaves_retain_nothing, test_numbers_of_hooks,
-         test_without_memory)
+         test_without_memory, test_gradients_of_turned_leaves_are_not_copied)
