@@ -91,11 +91,13 @@ static const rg_function_row *row_of_class(rg_function_class *cls) {
 /* ---- reading the context of a call -------------------------------------------------- */
 
 const void *rg_function_args(rg_function_context *ctx) {
-    return ctx && ctx->row->cls.args_bytes ? ctx->attr->args : NULL;
+    return rgi_given(ctx, "function_args", "a context") && ctx->row->cls.args_bytes
+               ? ctx->attr->args
+               : NULL;
 }
 
 void *rg_function_state(rg_function_context *ctx) {
-    return ctx && ctx->state ? ctx->state->data : NULL;
+    return rgi_given(ctx, "function_state", "a context") && ctx->state ? ctx->state->data : NULL;
 }
 
 bool(rg_needs_input_grad)(rg_function_context *ctx, int i) {

@@ -347,6 +347,7 @@ const char *rg_tokenizer_decode_with(const rg_tokenizer *t, rg_tensor *ids,
 /* ---- decoding ids one by one ---------------------------------------------------------- */
 
 rg_token_stream rg_token_stream_begin(const rg_tokenizer *t) {
+    (void)rgi_given(t, "token_stream_begin", "a tokenizer");
     return (rg_token_stream){ .tokenizer = t };
 }
 

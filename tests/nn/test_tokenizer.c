@@ -231,7 +231,9 @@ START_TEST(test_bad_arguments) {
     ck_fails(rg_tokenizer_decode(t, rg_zeros(2)), RG_TYPE_ERROR, "dtype torch.int64");
     ck_fails(rg_tokenizer_decode(t, NULL), RG_TYPE_ERROR, "");
     ck_fails(rg_token_stream_add(&s, 384), RG_INDEX_ERROR, "token_stream_add: index 384");
-    rg_token_stream nobody = rg_token_stream_begin(NULL);
+    ck_fails(rg_token_stream_begin(NULL).tokenizer, RG_TYPE_ERROR,
+             "token_stream_begin: expected a tokenizer but got NULL");
+    rg_token_stream nobody = { .tokenizer = NULL };
     ck_fails(rg_token_stream_add(&nobody, 1), RG_TYPE_ERROR,
              "token_stream_add: expected a tokenizer but got NULL");
     ck_fails(rg_tokenizer_token(t, -1), RG_INDEX_ERROR, "tokenizer_token: index -1");
