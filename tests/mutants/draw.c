@@ -279,6 +279,12 @@ static void swap_two(int a, int b, int c) {
     offer("arguments", tokens[a].line, one, end_at(c - 1), text);
 }
 
+/* Functions whose first two arguments can be exchanged without a change of the result. */
+static const char *const commuting[] = {
+    "fma",    "fmaf",       "fmin",       "fmax",           "RG_MIN",        "RG_MAX", "rg_add",
+    "rg_mul", "rg_maximum", "rg_minimum", "rg_logical_and", "rg_logical_or", NULL
+};
+
 static void swap_arguments(int i) {
     if (tokens[i].kind != 'i' || !is(i + 1, "(") || !tokens[i + 1].match || is_any(i, keywords))
         return;
@@ -292,7 +298,7 @@ static void swap_arguments(int i) {
             k = tokens[k].match;
     }
     begin[n] = close + 1;
-    for (int k = 0; k + 1 < n; k++)
+    for (int k = is_any(i, commuting) ? 1 : 0; k + 1 < n; k++)
         swap_two(begin[k], begin[k + 1] - 1, begin[k + 2] - 1);
 }
 
