@@ -296,7 +296,7 @@ LONG_ELSEWHERE = compile compiled bits parallel ops half_ops golden trajectory g
 
 ## arm64      the tests but two long ones, on an emulated ARM of 64 bits; QUICK=1: but more of them
 arm64: arm64-deps
-	@$(MAKE) $(ELSEWHERE) $(LINKED) CC=aarch64-linux-gnu-gcc RUN="$(EMULATOR)" \
+	@$(MAKE) $(ELSEWHERE) CC=aarch64-linux-gnu-gcc RUN="$(EMULATOR)" \
 	    SKIP="$(LONG_EMULATED) $(if $(QUICK),$(SLOW_EMULATED))" run-bare run-tests
 
 EMULATOR = qemu-aarch64 -E EMULATED=1 -L /usr/aarch64-linux-gnu
