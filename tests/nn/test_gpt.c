@@ -196,6 +196,39 @@ START_TEST(test_few_rows) {
 }
 END_TEST
 
+/* The tokens are those that rg_sample_logits draws from the logits of a forward call, with all
+ * tokens up to then as the earlier ones. */
+START_TEST(test_repetition) {
+    RG_SCOPE();
+    rg_manual_seed(5);
+    rg_gpt *m = small(true, 0);
+    for (int i = 0; i < rg_parameters(m).n; i++)
+        if (rg_ndim(rg_parameters(m).v[i]) > 1)
+            rg_nn_init_normal_(rg_parameters(m).v[i], 0, 1);
+    rg_eval(m);
+    int other = 0;
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        RG_SCOPE();
+        RG_NO_GRAD();
+        rg_tensor *ids = rg_narrow(tokens(), 1, 0, 2);
+        rg_manual_seed(seed);
+        rg_tensor *free = rg_gpt_generate(m, ids, 4);
+        rg_manual_seed(seed);
+        rg_tensor *y = rg_gpt_generate(m, ids, 4, .repetition_penalty = 3);
+        rg_manual_seed(seed);
+        for (int t = 0; t < 4; t++) {
+            rg_tensor *last = rg_select(rg_gpt_forward(m, ids, RG_NONE).logits, 1, -1);
+            rg_tensor *next = rg_sample_logits(last, .previous = ids, .repetition_penalty = 3);
+            ids = rg_cat(RG_LIST(ids, next), 1);
+        }
+        ck_assert(rg_equal(y, ids));
+        other += !rg_equal(y, free);
+    }
+    ck_assert_int_gt(other, 5);
+    rg_module_free(m);
+}
+END_TEST
+
 /* A row ends after one of the end tokens, and is padded from there on. Generation ends when the
  * last row has ended. */
 START_TEST(test_end) {
@@ -414,6 +447,6 @@ START_TEST(test_out_of_memory) { twin_out_of_memory(use); }
 END_TEST
 
 RG_TESTS_UNGUARDED(gpt, test_values_and_gradients, test_calling, test_generation, test_few_rows,
-                   test_what_generation_reads, test_end, test_choices, test_cache,
+                   test_what_generation_reads, test_repetition, test_end, test_choices, test_cache,
                    test_attention_is_one_op, test_second_order, test_bad_arguments,
                    test_out_of_memory)
