@@ -21,8 +21,10 @@ RG_PUBLIC_BEGIN
 
 /* Says how the average is computed. If `ema` is set, each update keeps the fraction `decay` of the
  * average, and adds 1 - decay times the model's weights. Otherwise, and by default, the average is
- * the mean over all updates. `failed` is set if rg_get_ema_multi_avg_fn was given a decay that
- * isn't from 0 to 1; rg_optim_averaged_model then returns NULL. */
+ * the mean over all updates. An update of weights in 16 bits is rounded once, as torch's
+ * get_swa_multi_avg_fn rounds it; torch's default rounds three times. `failed` is set if
+ * rg_get_ema_multi_avg_fn was given a decay that isn't from 0 to 1; rg_optim_averaged_model then
+ * returns NULL. */
 typedef struct rg_multi_avg_fn {
     bool ema, failed;
     double decay;

@@ -7,7 +7,8 @@
  * rate in a closed form. The first rate of a later CyclicLR is initial_lr, not base_lr. Both are as
  * in torch. A schedule belongs to the optimizer, and is freed with it. The program calls
  * rg_schedule_step after each epoch or after each batch. The schedule's epoch is 0 at first, and
- * each call adds 1 to it.
+ * each call adds 1 to it. A group that is added later follows the schedule from its own rate; after
+ * that, the steps of OneCycleLR, and of schedules with a list of values by group, fail.
  */
 #pragma once
 

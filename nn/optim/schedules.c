@@ -274,6 +274,10 @@ static bool fail_for_nan(const rg_schedule *s, double rate_before) {
 }
 
 bool rgi_set_rate(const rg_schedule *s, rg_param_group *g, double t, rg_schedule_rate *rate) {
+    if (s->kind == RG_ONE_CYCLE_LR && !rgi_option_set(g->max_lr))
+        return rgi_fail(RG_VALUE_ERROR, rgi_schedule_rows[s->kind].name,
+                        "group %d has no max_lr, since it was added after the schedule was made",
+                        (int)rgi_group_place(s, g));
     const int64_t before = rgi_failures();
     const double lr = rate(s, g, t);
     const bool ok = !isnan(lr) || rgi_failures() == before;

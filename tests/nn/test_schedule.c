@@ -561,6 +561,19 @@ START_TEST(test_one_cycle_without_a_last_phase) {
 }
 END_TEST
 
+START_TEST(test_one_cycle_of_a_later_group) {
+    RG_SCOPE();
+    rg_optim *o = two_groups(false);
+    rg_schedule *s = rg_optim_one_cycle_lr(o, .max_lr = 0.5, .total_steps = 9,
+                                           .cycle_momentum = false);
+    ck_ok(s && rg_schedule_step(s));
+    ck_ok(rg_optim_add_group(o, RG_LIST(rg_requires_grad_(rg_zeros(2), true)), .lr = 1));
+    INVALID(rg_schedule_step(s), "OneCycleLR: group 2 has no max_lr");
+    ck_assert(rg_optim_group(o, 2)->lr == 1);
+    rg_optim_free(o);
+}
+END_TEST
+
 /* If `scale_iterations`, scale_fn gets the number of steps. Otherwise it gets the number of the
  * cycle, which begins with 1. */
 START_TEST(test_scales_of_cycles) {
@@ -829,7 +842,7 @@ END_TEST
 RG_TESTS(schedule, test_epochs_before_the_first, test_no_recording, test_sequences_begin,
          test_rates, test_newer_rates, test_errors, test_groups_that_come_later,
          test_the_longest_chain, test_options_at_their_bounds, test_one_cycle_of_one_phase,
-         test_constant_of_nothing, test_one_cycle_without_a_last_phase, test_rates_of_nan,
-         test_scales_of_cycles, test_full_lists, test_restarts_begin, test_plateau_at_its_bounds,
-         test_thresholds, test_groups_of_cycles, test_on_from_an_epoch, test_unexpected_options,
-         test_lambda_that_frees_the_optimizer)
+         test_constant_of_nothing, test_one_cycle_without_a_last_phase,
+         test_one_cycle_of_a_later_group, test_rates_of_nan, test_scales_of_cycles, test_full_lists,
+         test_restarts_begin, test_plateau_at_its_bounds, test_thresholds, test_groups_of_cycles,
+         test_on_from_an_epoch, test_unexpected_options, test_lambda_that_frees_the_optimizer)
