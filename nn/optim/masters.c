@@ -6,6 +6,7 @@
 #include "tensor/dtype.h"
 #include "tensor/error.h"
 #include "tensor/kernels/copy.h"
+#include "tensor/messages/callback.h"
 #include "tensor/opaque.h"
 #include "tensor/shape.h"
 #include "tensor/storage.h"
@@ -33,10 +34,13 @@ static bool is_master_current(const rg_optim_slot *slot) {
 }
 
 /* Returns the parameter's master. If it is missing, or the parameter isn't its rounded value, makes
- * it of the parameter. Returns NULL on failure. */
+ * it of the parameter. Returns NULL on failure, also if the two couldn't be compared. */
 static rg_tensor *master_of(rg_optim_slot *slot) {
+    const int64_t before = rgi_failures();
     if (is_master_current(slot))
         return slot->master;
+    if (rgi_failures() != before)
+        return NULL;
     rg_tensor *master = rg_to(slot->param, RG_FLOAT32);
     if (master)
         rgi_set_reference(&slot->master, master);

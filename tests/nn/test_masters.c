@@ -350,6 +350,30 @@ START_TEST(test_model) {
 }
 END_TEST
 
+/* A step that can't compare a loaded master with its parameter fails, and keeps the master, which
+ * has what is too little for 16 bits. */
+START_TEST(test_masters_that_cannot_be_compared) {
+    RG_SCOPE();
+    rg_tensor *p = rg_requires_grad_(rg_to(rg_ones(3), RG_BFLOAT16), true);
+    rg_optim *o = rg_optim_sgd(RG_LIST(p), .lr = 1e-4, .master_weights = true);
+    ck_ok(rg_set_grad(p, rg_ones_like(p)));
+    for (int i = 0; i < 15; i++)
+        ck_ok(rg_optim_step(o));
+    int failed = 0;
+    for (bool done = false; !done; failed += !done) {
+        ck_ok(rg_optim_load_state_dict(o, rg_optim_state_dict(o)));
+        rg_memory_fail_at(failed + 1);
+        done = rg_optim_step(o);
+        rg_memory_fail_at(0);
+        ck_assert(done == (rg_error_code() == RG_OK));
+        rg_error_clear();
+    }
+    ck_assert_int_gt(failed, 1);
+    ck_assert(fabs(rg_at(entry(o, "state.0.master"), 0) - (1 - 16e-4)) < 1e-6);
+    rg_optim_free(o);
+}
+END_TEST
+
 RG_TESTS(masters, test_golden, test_as_float32, test_small_updates, test_writes, test_changes,
          test_saved, test_checkpoint, test_sealed, test_without_masters, test_without_memory,
-         test_model)
+         test_model, test_masters_that_cannot_be_compared)

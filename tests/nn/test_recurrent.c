@@ -366,6 +366,25 @@ START_TEST(test_hooks_that_spoil_a_result) {
 }
 END_TEST
 
+/* If a weight that a program has put in doesn't have the module's sizes, a call returns nothing. */
+START_TEST(test_replaced_weights) {
+    rg_tensor *x = rg_randn(4, 5, 3);
+    for (int field = 0; field < 4; field++) {
+        RG_SCOPE();
+        rg_rnn_module *m = rg_nn_lstm(3, 2, .proj_size = 1);
+        rg_rnn_weights *w = m->weights;
+        rg_tensor **of[] = { &w->bias_ih, &w->bias_hh, &w->weight_hr, &w->weight_ih };
+        rg_tensor *made = *of[field];
+        *of[field] = field == 3 ? NULL : rg_ones(3, 3);
+        const rg_rnn_result r = rg_lstm_forward(m, x);
+        ck_assert(!r.output && !r.h_n && !r.c_n && rg_error_code() != RG_OK);
+        rg_error_clear();
+        *of[field] = made;
+        rg_module_free(m);
+    }
+}
+END_TEST
+
 /* If a call fails after its results were made, it returns none of them. */
 START_TEST(test_hooks_that_fail) {
     rg_rnn_module *m = rg_nn_lstm(3, 2);
@@ -995,7 +1014,8 @@ START_TEST(test_out_of_memory_with_states) {
 END_TEST
 
 RG_TESTS(recurrent, test_what_pytorch_computes, test_ways_to_call, test_hooks_see_all_results,
-         test_hooks_that_fail, test_hooks_that_spoil_a_result, test_dropout_between_layers,
+         test_hooks_that_fail, test_replaced_weights, test_hooks_that_spoil_a_result,
+         test_dropout_between_layers,
          test_pieces_are_the_whole, test_rows_and_threads_change_no_bit, test_replayed_steps,
          test_packing, test_what_needs_no_cutting, test_what_packing_refuses,
          test_sizes_whose_sum_goes_round, test_packing_is_no_part_of_a_recorded_step,

@@ -251,6 +251,8 @@ START_TEST(test_bad_batches) {
              "max_length is 1, but 2 special tokens are added");
     ck_fails(rg_tokenizer_encode_batch(t, texts, .pad_token_id = 1000).input_ids, RG_INDEX_ERROR,
              "pad_token_id 1000 is none of");
+    ck_fails(rg_tokenizer_encode_batch(t, texts, .pad_token_id = -2).input_ids, RG_INDEX_ERROR,
+             "pad_token_id -2 is none of");
     rg_tokenizer_free(t);
 }
 END_TEST
@@ -356,6 +358,23 @@ START_TEST(test_bad_files) {
 }
 END_TEST
 
+/* Without a step that joins the tokens, each token is stripped by itself. */
+START_TEST(test_stripped_tokens) {
+    static const char *const rows[][2] = {
+        { "{'type': 'Strip', 'content': 'a', 'start': 1, 'stop': 0}", "bc" },
+        { "{'type': 'Strip', 'content': 'a', 'start': 0, 'stop': 1}", "bc" },
+        { "{'type': 'Strip', 'content': 'b', 'start': 2, 'stop': 0}", "aca" },
+    };
+    scratch_begin();
+    for (int i = 0; i < RG_COUNT(rows); i++) {
+        rg_tokenizer *t = rg_tokenizer_from_file(file_with("decoder", rows[i][0]));
+        ck_assert_str_eq(rg_tokenizer_decode(t, rg_literal([ 0, 1, 2, 0 ])), rows[i][1]);
+        rg_tokenizer_free(t);
+    }
+    scratch_end();
+}
+END_TEST
+
 /* Files may be complete, and yet a text can't be encoded. */
 START_TEST(test_texts_without_tokens) {
     scratch_begin();
@@ -437,4 +456,5 @@ START_TEST(test_denied) {
 END_TEST
 
 RG_TESTS(tokenizer_files, test_golden, test_each_code_point, test_batches, test_bad_batches,
-         test_bad_files, test_texts_without_tokens, test_trimmed_offsets, test_denied)
+         test_bad_files, test_stripped_tokens, test_texts_without_tokens, test_trimmed_offsets,
+         test_denied)
