@@ -58,6 +58,10 @@ static void begin_process(void) {
     pthread_key_create(&exit_key, thread_end);
     rgi_expect_fork(NULL, NULL, begin_child);
 }
+/* If a fork came in the midst of it, the child would wait for it without end (with musl). */
+__attribute__((constructor(104))) static void begin_before_forks(void) {
+    pthread_once(&exit_once, begin_process);
+}
 
 rg_thread *rgi_thread_start(void) {
     if (rgi_me->ready)
