@@ -58,7 +58,7 @@ static void begin_process(void) {
     pthread_key_create(&exit_key, thread_end);
     rgi_expect_fork(NULL, NULL, begin_child);
 }
-/* If a fork came in the midst of it, the child would wait for it without end (with musl). */
+/* Runs before main, since the child of a fork during pthread_once would hang under musl. */
 __attribute__((constructor(104))) static void begin_before_forks(void) {
     pthread_once(&exit_once, begin_process);
 }

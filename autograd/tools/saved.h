@@ -46,7 +46,7 @@ void rg_saved_guard_close(rg_saved_guard *guard);
  * the second call. f must compute the same values again from the inputs and the context. The
  * context must still exist when backward runs (a compound literal within a call's arguments may
  * not). If an input was written to between the two calls, the backward run fails. It also fails if
- * f itself computes a derivative of what it computes, by rg_grad or rg_jacrev for example. */
+ * f calls rg_grad, rg_jacrev or another function that computes derivatives. */
 typedef struct RG_OPTIONS rg_checkpoint_options {
     RG_BY_NAME;
     /* If false, the second call of f may draw other random numbers than the first. */

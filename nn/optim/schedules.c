@@ -13,8 +13,8 @@ static double base_lr(const rg_schedule *s, const rg_param_group *g) {
     return rgi_base_lr(s, rgi_group_place(s, g));
 }
 
-/* Returns a / b, or NaN if b is 0: a rate that is NaN fails (see rgi_set_rate), as a division by
- * zero does in torch. */
+/* Returns a / b, or NaN if b is 0. A rate that is NaN makes rgi_set_rate fail; in torch, a division
+ * by zero fails. */
 static double ratio(double a, double b) { return b == 0 ? NAN : a / b; }
 
 /* ---- StepLR: the rate times gamma after every step_size epochs ----------------- */
@@ -206,6 +206,12 @@ typedef struct cycle_corner {
 /* Returns OneCycleLR's learning rate at t. If cycle_momentum is set, also sets the group's momentum
  * (or Adam's first beta). There are two phases or, if three_phase is true, three. */
 static double one_cycle(const rg_schedule *s, rg_param_group *g, double t) {
+    if (!rgi_option_set(g->max_lr)) {
+        rgi_fail(RG_VALUE_ERROR, rgi_schedule_rows[s->kind].name,
+                 "group %d has no max_lr, since it was added after the schedule was made",
+                 (int)rgi_group_place(s, g));
+        return NAN;
+    }
     double n = (double)s->o.total_steps, start = s->o.pct_start;
     cycle_corner corner[4] = {
         { 0, g->initial_lr, g->max_momentum },
@@ -274,10 +280,6 @@ static bool fail_for_nan(const rg_schedule *s, double rate_before) {
 }
 
 bool rgi_set_rate(const rg_schedule *s, rg_param_group *g, double t, rg_schedule_rate *rate) {
-    if (s->kind == RG_ONE_CYCLE_LR && !rgi_option_set(g->max_lr))
-        return rgi_fail(RG_VALUE_ERROR, rgi_schedule_rows[s->kind].name,
-                        "group %d has no max_lr, since it was added after the schedule was made",
-                        (int)rgi_group_place(s, g));
     const int64_t before = rgi_failures();
     const double lr = rate(s, g, t);
     const bool ok = !isnan(lr) || rgi_failures() == before;

@@ -81,12 +81,17 @@ START_TEST(test_calling) {
 }
 END_TEST
 
-START_TEST(test_generation) {
-    rg_set_default_dtype(RG_FLOAT64);
-    rg_gpt *m = small(true, 0);
+/* Draws each matrix of weights from N(0, 1), so that the next tokens are of unequal probability. */
+static void draw_matrices(rg_gpt *m) {
     for (int i = 0; i < rg_parameters(m).n; i++)
         if (rg_ndim(rg_parameters(m).v[i]) > 1)
             rg_nn_init_normal_(rg_parameters(m).v[i], 0, 1);
+}
+
+START_TEST(test_generation) {
+    rg_set_default_dtype(RG_FLOAT64);
+    rg_gpt *m = small(true, 0);
+    draw_matrices(m);
     rg_tensor *begun = rg_narrow(tokens(), 1, 0, 3);
     rg_manual_seed(6);
     rg_tensor *any = rg_gpt_generate(m, begun, 12);
@@ -202,9 +207,7 @@ START_TEST(test_repetition) {
     RG_SCOPE();
     rg_manual_seed(5);
     rg_gpt *m = small(true, 0);
-    for (int i = 0; i < rg_parameters(m).n; i++)
-        if (rg_ndim(rg_parameters(m).v[i]) > 1)
-            rg_nn_init_normal_(rg_parameters(m).v[i], 0, 1);
+    draw_matrices(m);
     rg_eval(m);
     int other = 0;
     for (uint64_t seed = 0; seed < 20; seed++) {
@@ -235,9 +238,7 @@ START_TEST(test_end) {
     RG_SCOPE();
     rg_manual_seed(5);
     rg_gpt *m = small(true, 0);
-    for (int i = 0; i < rg_parameters(m).n; i++)
-        if (rg_ndim(rg_parameters(m).v[i]) > 1)
-            rg_nn_init_normal_(rg_parameters(m).v[i], 0, 1);
+    draw_matrices(m);
     rg_eval(m);
     rg_tensor *begun = rg_narrow(tokens(), 1, 0, 3);
     const int64_t rows = rg_size(begun, 0);

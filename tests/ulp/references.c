@@ -32,7 +32,7 @@ static int exact_sign(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r) {
     return mpfr_set_si(y, mpfr_nan_p(x) ? 0 : mpfr_sgn(x), r);
 }
 
-/* MPFR's own returns 0 for infinity, which x - trunc(x) isn't. */
+/* For infinity, mpfr_frac returns 0, but x - trunc(x) is NaN. */
 static int exact_frac(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r) {
     if (mpfr_inf_p(x)) {
         mpfr_set_nan(y);
@@ -45,7 +45,7 @@ static int exact_reciprocal(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r) {
     return mpfr_ui_div(y, 1, x, r);
 }
 
-/* MPFR's own returns infinity for -0, where 1 / sqrt(-0) is -infinity. */
+/* For -0, mpfr_rec_sqrt returns infinity, but 1 / sqrt(-0) is -infinity. */
 static int exact_rsqrt(mpfr_ptr y, mpfr_srcptr x, mpfr_rnd_t r) {
     mpfr_sqrt(y, x, r);
     return mpfr_ui_div(y, 1, y, r);

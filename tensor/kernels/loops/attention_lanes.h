@@ -409,7 +409,8 @@ static void K_NAME(lanes_slopes)(const GROUP *group, int64_t first, int64_t reac
     for (int64_t j = 0; j < reach; j++)
         for (int i = 0; i < ROWS; i++)
             s[j * ROWS + i] = p[j * ROWS + i] * (s[j * ROWS + i] - lost[i]);
-    /* The rows of zeros behind the last query have scores of NaN where a key is infinite. */
+    /* The last tile may have rows without a query. Their q is 0, so that an infinite key gives them
+     * NaN as a score, and they must add nothing to the gradients of keys and values. */
     for (int64_t j = 0; j < reach; j++)
         for (int64_t i = group->plan->queries - first; i < ROWS; i++)
             p[j * ROWS + i] = s[j * ROWS + i] = (VECTOR){ 0 };
