@@ -22,7 +22,6 @@
 #include "messages/warning.h"
 
 #include <limits.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -454,12 +453,14 @@ bool rgi_grow(void **block, size_t *capacity, size_t want, size_t item) {
 /* ---- a thread's lists and counters ----------------------------------------------------------- */
 
 void rgi_memory_begin_thread(rg_thread *me) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, choose_bypass);
+    static bool chosen;
+    rgi_lock(RG_LOCK_MEMORY);
+    if (!chosen)
+        choose_bypass();
+    chosen = true;
     me->chunk = CHUNK_MIN;
     for (uint32_t c = 0; c < RG_SMALL_CLASSES && !bypass && !rgi_memory_guarded; c++)
         me->small[c].limit = c ? RG_SMALL_BATCH / c : RG_HEADER_BATCH;
-    rgi_lock(RG_LOCK_MEMORY);
     me->next = threads;
     me->link = &threads;
     if (threads)

@@ -6,7 +6,9 @@
  */
 #include "crc32.h"
 
-#include <pthread.h>
+#include "tensor/threads/lock.h"
+
+#include <stdbool.h>
 
 enum { CRC_AT_ONCE = 16 };
 
@@ -39,8 +41,12 @@ static inline uint32_t four_bytes(const unsigned char *p) {
 }
 
 uint32_t rgi_crc32(uint32_t crc, const void *bytes, size_t n) {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, make_crc_tables);
+    static bool made;
+    rgi_lock(RG_LOCK_TABLES);
+    if (!made)
+        make_crc_tables();
+    made = true;
+    rgi_unlock(RG_LOCK_TABLES);
     const unsigned char *p = bytes;
     uint32_t r = ~crc;
     for (; n >= CRC_AT_ONCE; n -= CRC_AT_ONCE) {
