@@ -179,6 +179,25 @@ static void test_without_gradients(void) {
     rg_module_free(d);
 }
 
+/* The random streams of the shards depend only on the seed: whatever the number of ranks, dropout
+ * keeps each column in as many shards as the digits say. */
+static void test_streams(void) {
+    RG_SCOPE();
+    rg_sequential *model = rg_nn_sequential(rg_nn_dropout(0.5), rg_nn_linear(24, 1));
+    rg_distributed *d = rg_nn_distributed(model, .shards = SHARDS);
+    rg_tensor *x = rg_ones(SHARDS, 24);
+    rg_manual_seed(5);
+    RG_FOR (int i = 0; i < d->local; i++)
+        HOLDS(rg_backward(rg_sum(rg_call(d, rg_distributed_part(d, x)))));
+    /* What is kept is doubled, and a gradient is the mean of the shards' ones. */
+    rg_tensor *g = rg_grad_of(rg_parameters(model).v[0]);
+    char kept[25] = "";
+    for (int i = 0; i < 24; i++)
+        kept[i] = (char)('0' + (int)(rg_at(g, 0, i) * SHARDS / 2));
+    HOLDS(strcmp(kept, "124112211111123231221212") == 0);
+    rg_module_free(d);
+}
+
 /* A parameter of float64 among others of float32. */
 typedef struct {
     rg_module base;
@@ -667,6 +686,7 @@ int main(void) {
         test_sizes_of_buckets,
         test_a_shard_for_each_rank,
         test_without_gradients,
+        test_streams,
         test_types,
         test_they_leave_under_backward,
         test_buffers,
