@@ -253,8 +253,9 @@ rg_tensor *rg_count_nonzero_dims(rg_tensor *x, rg_dims dims);
 
 /* ---- reductions as another dtype --------------------------------------------------
  * These are torch's functions with dtype=. They convert x to the dtype, and then do the same as the
- * functions whose names lack _as. The gradient has x's dtype. rg_softmax_as is listed beside
- * rg_softmax. */
+ * functions whose names lack _as. The gradient has x's dtype; it is computed in the other dtype and
+ * converted once. (torch converts the gradient of cumsum and of cumprod first.) rg_softmax_as is
+ * listed beside rg_softmax. */
 
 rg_tensor *rg_sum_as(rg_tensor *x, rg_dtype dtype);
 rg_tensor *rg_sum_dim_as(rg_tensor *x, int dim, bool keepdim, rg_dtype dtype);

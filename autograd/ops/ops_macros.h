@@ -478,8 +478,15 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
 /* ---- items in brackets: rg_index(x, items...), rg_set_item_(x, value, items...) ----
  * The arguments are evaluated once each, from left to right. Each item becomes an rg_item_index. */
 
-#define RG_SLICE(...)                    RG_SLICE_(__VA_ARGS__, 1, 0)
-#define RG_SLICE_(start, end, step, ...) rg_index_slice(start, end, step)
+/* The step of a slice that is given by two numbers is 1. The compiler refuses a slice of one number
+ * or of four, since rg_index_slice takes three. */
+#define RG_SLICE(...)                                                                        \
+    RG_SLICE_(__VA_ARGS__, RG_SLICE_ALL_, RG_SLICE_ALL_, RG_SLICE_ALL_, RG_SLICE_START_END_, \
+              RG_SLICE_ALL_, )                                                               \
+    (__VA_ARGS__)
+#define RG_SLICE_(a, b, c, d, e, slice, ...) slice
+#define RG_SLICE_START_END_(start, end)      rg_index_slice(start, end, 1)
+#define RG_SLICE_ALL_(...)                   rg_index_slice(__VA_ARGS__)
 
 static inline rg_item_index rg_index_item(rg_item_index i) { return i; }
 
