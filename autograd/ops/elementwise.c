@@ -30,6 +30,11 @@ bool rgi_element_fits(const char *op, const rg_tensor *t, rg_dtype d) {
            || rgi_whole_fits(op, rgi_load_i64(t->data, t->dtype), d);
 }
 
+bool rgi_factor_fits(const char *op, double v, rg_dtype d) {
+    const bool wraps = rgi_is_byte(d) && v == trunc(v) && fabs(v) < rgi_limit(d);
+    return wraps || rgi_number_fits(op, v, d);
+}
+
 rg_tensor *rgi_flat_in(const rg_step *s, rg_tensor *x, rg_tensor *gx) {
     return s->create_graph ? rg_where(rg_zeros_dims(RG_DIMS(), RG_BOOL), x, gx) : gx;
 }

@@ -89,6 +89,10 @@ static inline bool elementwise_is_number(const rg_tensor *t) {
  * integer or bool is checked only if d is an integer dtype. */
 bool rgi_element_fits(const char *op, const rg_tensor *t, rg_dtype d);
 
+/* Fails with torch's error message if v, by which an op multiplies, doesn't fit into the dtype d.
+ * Whole numbers from -255 to -1 fit into uint8: they wrap, as in torch. */
+bool rgi_factor_fits(const char *op, double v, rg_dtype d);
+
 /* ---- ops of one tensor, with up to three numbers as further arguments ------------- */
 
 /* The attributes of these ops. The numbers k[0], k[1] and k[2] are called k0, k1 and k2 in

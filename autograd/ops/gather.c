@@ -250,7 +250,7 @@ RG_OP(scatter_add, .doc = "x with source added at index along dim", .node = "Sca
 /* Returns alpha times the source, in the source's dtype. Fails if alpha doesn't fit into that
  * dtype. */
 static rg_tensor *scatter_scaled(rg_tensor *source, double alpha) {
-    if (!rgi_number_fits(NULL, alpha, (rg_dtype)source->dtype))
+    if (!rgi_factor_fits(NULL, alpha, (rg_dtype)source->dtype))
         return NULL;
     if (rgi_is_float(source->dtype))
         return rg_mul(source, alpha);

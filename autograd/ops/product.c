@@ -5,6 +5,7 @@
  */
 #include "autocast.h"
 #include "autograd/checks.h"
+#include "elementwise.h"
 #include "half_linear.h"
 
 /* ---- functions for the operands of all products -------------------------------- */
@@ -336,7 +337,7 @@ static bool addmm_shape(rg_call *c) {
     y->size[a->ndim - 1] = b->size[a->ndim - 1];
     return rgi_may_expand(op, bias, rg_shape(y)) && rgi_want_same_dtype(op, "mat1", a, "mat2", b)
            && rgi_want_same_dtype(op, "self", bias, "mat2", b) && rgi_want_no_bool(op, a)
-           && rgi_number_fits(op, how->beta, a->dtype) && rgi_number_fits(op, how->alpha, a->dtype);
+           && rgi_factor_fits(op, how->beta, a->dtype) && rgi_factor_fits(op, how->alpha, a->dtype);
 }
 
 static bool addmm_forward(rg_call *c) {

@@ -309,7 +309,7 @@ struct addc_attr {
 
 static bool addcmul_shape(rg_call *c) {
     return rgi_shape_broadcast_numbers(c)
-           && rgi_number_fits(NULL, RG_ATTR(c, addc)->k[0], rgi_computed_in(c->in[0]->dtype));
+           && rgi_factor_fits(NULL, RG_ATTR(c, addc)->k[0], rgi_computed_in(c->in[0]->dtype));
 }
 
 static bool addcmul_forward(rg_call *c) {
@@ -345,7 +345,7 @@ rg_tensor *(rg_addcmul_)(rg_tensor *x, rg_tensor *a, rg_tensor *b, double value)
 
 static bool addcdiv_shape(rg_call *c) {
     return rgi_shape_broadcast(c)
-           && rgi_number_fits(NULL, RG_ATTR(c, addc)->k[0], rgi_computed_in(c->in[0]->dtype));
+           && rgi_factor_fits(NULL, RG_ATTR(c, addc)->k[0], rgi_computed_in(c->in[0]->dtype));
 }
 
 static bool addcdiv_forward(rg_call *c) {
