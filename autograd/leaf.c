@@ -163,8 +163,9 @@ rg_tensor *rgi_grad_of(rg_tensor *t, bool again) {
 
 RG_HOT rg_tensor *rg_grad_of(rg_tensor *t) { return rgi_grad_of(t, false); }
 
-/* Returns a new reference to the gradient that t gets: `grad` itself, or a copy if elements of
- * `grad` share an address, since gradients are added in place. Returns NULL on failure. */
+/* Returns a new reference to the gradient that t gets: `grad` itself, a copy if elements of `grad`
+ * share an address, since gradients are added in place, or an alias if `grad` is a view of t, since
+ * neither would be released if t kept its own view. Returns NULL on failure. */
 static rg_tensor *grad_to_keep(rg_tensor *t, rg_tensor *grad) {
     if (!rgi_may_do_once("set_grad"))
         return NULL;
@@ -178,6 +179,8 @@ static rg_tensor *grad_to_keep(rg_tensor *t, rg_tensor *grad) {
                rgi_c_name(grad->dtype), rgi_scalar_name(t->dtype));
     if (rgi_overlaps_itself(grad))
         return rgi_contiguous_copy(grad, grad->dtype);
+    if (grad->flags & RG_VIEW && rgi_base_of(grad) == t)
+        return rgi_alias(grad);
     rgi_retain(grad);
     return grad;
 }
@@ -187,7 +190,6 @@ static bool set_grad(rg_tensor *t, rg_tensor *grad) {
         return false;
     rg_node *leaf = rgi_leaf_of(t);
     rg_tensor **place = leaf ? &leaf->grad : rgi_retained(t);
-    rg_tensor *kept = NULL;
     if (!place && grad == RG_NONE) {
         /* There is no gradient to remove. Repetitions of a recorded step must find none either. */
         note_read(t, NULL, false);
@@ -196,11 +198,9 @@ static bool set_grad(rg_tensor *t, rg_tensor *grad) {
     RG_FAIL_IF(!place && rgi_history_of(t), "set_grad",
                "the tensor neither is a leaf nor retains its grad");
     RG_FAIL_IF(grad == t, "set_grad", "can't assign Variable as its own grad");
-    if (grad != RG_NONE) {
-        kept = grad_to_keep(t, grad);
-        if (!kept)
-            return false;
-    }
+    rg_tensor *kept = grad == RG_NONE ? NULL : grad_to_keep(t, grad);
+    if (!kept && grad != RG_NONE)
+        return false;
     if (!place) {
         const bool set = rgi_freeze_with(t, kept);
         if (set)

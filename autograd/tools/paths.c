@@ -178,10 +178,11 @@ static void tell_first(char text[128], bool is, const rg_node *n, int input) {
              rgi_shape_text(m->ndim, m->size, shape));
 }
 
-/* Returns whether the input of node n has the values that an op in place wrote over. */
-static bool was_overwritten(const rg_node *n, int input) {
-    const rg_op *op = n->op;
-    return input == 0 && (RG_IS(op, replace) || RG_IS(op, copy_slices) || RG_IS(op, set_item));
+/* Returns whether node n is a write in place. If the gradient of an input of it is zero, the values
+ * of that input were overwritten: those of input 0 by this write, and those of another input, which
+ * this write has written, by a later one. */
+static bool overwrites(const rg_node *n) {
+    return RG_IS(n->op, replace) || RG_IS(n->op, copy_slices) || RG_IS(n->op, set_item);
 }
 
 /* Reports the total gradient of an input to the caller of the run. `from_zero` is set if the
@@ -193,7 +194,7 @@ static bool tell_of_total(path_run *r, const rg_node *n, int input, rg_tensor *t
     if (!measure_gradient(total, &is))
         return false;
     rg_paths *p = r->paths;
-    const bool zero = is.zero && total->numel && !from_zero, over = was_overwritten(n, input);
+    const bool zero = is.zero && total->numel && !from_zero, over = overwrites(n);
     tell_first(p->overwritten, zero && over && !*p->zero, n, input);
     tell_first(p->zero, zero && !over, n, input);
     tell_first(p->not_finite, !is.finite, n, input);

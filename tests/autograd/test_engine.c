@@ -823,6 +823,11 @@ START_TEST(test_recorded_gradients_make_no_cycle) {
         rg_tensor *y = leaf(2), *kept;
         /* A leaf may be its own gradient. */
         ck_ok(rg_backward(y, .gradient = y, .create_graph = true));
+        /* A leaf may have a view of itself as its gradient, and shares its storage. */
+        rg_tensor *z = rg_ones(3), *v = rg_requires_grad_(rg_ones(2), true);
+        ck_ok(rg_set_grad(z, rg_slice(z, 0, 0, 3, 1)) && rg_set_grad(v, rg_view(v, 2)));
+        rg_fill_(z, 4);
+        ck_assert_str_eq(rg_str(rg_grad_of(z)), "tensor([4., 4., 4.])");
         {
             /* The tensor that retains this gradient is gone when the gradient is computed. */
             RG_SCOPE();
