@@ -187,7 +187,7 @@ rg_tensor *rg_nansum_dims(rg_tensor *x, rg_dims dims, bool keepdim);
 rg_tensor *rg_mean(rg_tensor *x);                               /* sum(x) / n */
 rg_tensor *rg_mean_dim(rg_tensor *x, int dim, bool keepdim);
 rg_tensor *rg_mean_dims(rg_tensor *x, rg_dims dims, bool keepdim);
-rg_tensor *rg_prod(rg_tensor *x);                               /* the product of all x */
+rg_tensor *rg_prod(rg_tensor *x);              /* the product of all x; of floats, in float64 */
 rg_tensor *rg_prod_dim(rg_tensor *x, int dim, bool keepdim);
 /* amax and amin are max(x) and min(x). If several elements are equal to the extreme, each gets an
  * equal part of the gradient. */
@@ -239,7 +239,7 @@ rg_tensor *rg_norm_dims(rg_tensor *x, double p, rg_dims dims, bool keepdim);
 rg_tensor *rg_logsumexp(rg_tensor *x, int dim, bool keepdim);   /* ln sum(e^x) */
 rg_tensor *rg_logsumexp_dims(rg_tensor *x, rg_dims dims, bool keepdim);
 rg_tensor *rg_cumsum(rg_tensor *x, int dim);                    /* y_k = x_0 + .. + x_k */
-rg_tensor *rg_cumprod(rg_tensor *x, int dim);                   /* y_k = x_0 * .. * x_k */
+rg_tensor *rg_cumprod(rg_tensor *x, int dim); /* y_k = x_0 * .. * x_k; of floats, in float64 */
 rg_tensor *rg_logcumsumexp(rg_tensor *x, int dim);              /* y_k = ln(e^x_0 + .. + e^x_k) */
 rg_tensor *rg_any(rg_tensor *x);                                /* is any x nonzero? */
 rg_tensor *rg_any_dim(rg_tensor *x, int dim, bool keepdim);

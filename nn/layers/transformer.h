@@ -22,7 +22,8 @@ RG_PUBLIC_BEGIN
 
 /* ---- TransformerEncoderLayer ------------------------------------------------------
  * With a causal .src_mask the layer is a decoder-only block. It is pre-norm if .norm_first = true.
- */
+ * A row whose keys are all masked, which torch's fast path for inference fills with NaN, has the
+ * values that torch computes when gradients are recorded. */
 typedef struct RG_OPTIONS rg_transformer_options {
     RG_BY_NAME;
     int64_t dim_feedforward RG_DEFAULT(2048);

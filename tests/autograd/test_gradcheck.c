@@ -744,6 +744,25 @@ START_TEST(test_anomaly_in_place) {
 }
 END_TEST
 
+/* An operand that overflows when it is converted to the op's dtype was finite. */
+START_TEST(test_anomaly_of_converted_operands) {
+    rg_tensor *h = rg_to(rg_ones(2), RG_FLOAT16), *wide = rg_literal([1, 70000]), *x = rg_ones(2);
+    rg_tensor *first = rg_literal([ True, False ]), *huge = rg_scalar_dtype(1e300, RG_FLOAT64);
+    rg_set_detect_anomaly(true);
+    ck_fails(rg_add(h, wide), RG_RUNTIME_ERROR, "the first inf arose forward in add of [2] [2]");
+    ck_fails(rg_add_(h, wide), RG_RUNTIME_ERROR, "the first inf arose forward in add of [2] [2]");
+    ck_fails(rg_maximum(h, 70000), RG_RUNTIME_ERROR, "the first inf arose forward in maximum");
+    ck_fails(rg_where(first, h, wide), RG_RUNTIME_ERROR, "the first inf arose forward in where");
+    ck_fails(rg_cat(RG_LIST(h, wide), 0), RG_RUNTIME_ERROR, "the first inf arose forward in cat");
+    ck_fails(rg_mul(x, 1e300), RG_RUNTIME_ERROR, "the first inf arose forward in mul of [2] []");
+    ck_fails(rg_mul_(x, huge), RG_RUNTIME_ERROR, "the first inf arose forward in mul of [2] []");
+    ck_ok(rg_add(h, 1000));
+    ck_ok(rg_add(rg_float(h), wide));
+    ck_ok(rg_add(h, rg_scalar_dtype(INFINITY, RG_FLOAT64)));
+    rg_set_detect_anomaly(false);
+}
+END_TEST
+
 START_TEST(test_anomaly_backward) {
     rg_tensor *x = rg_requires_grad_(rg_scalar_dtype(1e-200, RG_FLOAT64), true),
               *w = rg_scalar_dtype(1e200, RG_FLOAT64);
@@ -1086,6 +1105,7 @@ RG_TESTS(gradcheck, test_within_no_grad, test_mismatch_names_its_input,
          test_drawn_names, test_likely_causes, test_wrong_factors,
          test_a_backward_with_loops, test_failure_while_the_cause_is_looked_for,
          test_graph_save, test_anomaly_forward, test_anomaly_backward, test_anomaly_in_place,
+         test_anomaly_of_converted_operands,
          test_anomaly_after_backward, test_anomaly_of_what_comes_in,
          test_anomaly_with_absent_inputs, test_checks_without_memory, test_anomaly_without_memory,
          test_graph_dot, test_anomaly_without_traces, test_anomaly_of_several_outputs,
