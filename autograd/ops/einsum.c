@@ -250,16 +250,25 @@ static bool einsum_diagonals(einsum_operand *o) {
     return true;
 }
 
-/* Sums the operand over the dims whose labels are not wanted. */
+/* Sums o's tensor over the labels that aren't wanted. As in torch, the dims of a tensor that is
+ * summed are in the order of the labels, so that the sum is, too. */
 static bool einsum_sum(einsum_operand *o, const bool wanted[]) {
-    rg_dims over = { 0 };
-    for (int d = o->dims.n - 1; d >= 0; d--)
-        if (!wanted[o->dims.label[d]]) {
-            over.v[over.n++] = d;
-            einsum_remove(&o->dims, d);
-        }
-    if (over.n)
-        o->t = rg_sum_dims(o->t, over, false);
+    rg_dims over = { 0 }, order = { 0 };
+    einsum_dims kept = { 0 };
+    for (int l = 0; l < EINSUM_LABELS; l++) {
+        const int d = einsum_find(&o->dims, l);
+        if (d < 0)
+            continue;
+        if (wanted[l])
+            kept.label[kept.n++] = l;
+        else
+            over.v[over.n++] = order.n;
+        order.v[order.n++] = d;
+    }
+    if (!over.n)
+        return true;
+    o->dims = kept;
+    o->t = rg_sum_dims(rg_permute_dims(o->t, order), over, false);
     return o->t != NULL;
 }
 
@@ -299,11 +308,10 @@ static rg_tensor *einsum_arrange(const einsum_operand *o, int n, const einsum_di
  * later operand has it. A label that both operands have is in `batch` if it is wanted, and in
  * `both` if it is summed over. A wanted label that only a has is in `left`, and one that only b has
  * is in `right`. keep_a and keep_b mark the labels that each operand keeps before the product; the
- * operand is summed over its other labels first. `contracts` is set if any label of a or b isn't
- * wanted. */
+ * operand is summed over its other labels first. */
 typedef struct {
     einsum_dims batch, left, right, both;
-    bool keep_a[EINSUM_LABELS], keep_b[EINSUM_LABELS], contracts;
+    bool keep_a[EINSUM_LABELS], keep_b[EINSUM_LABELS];
 } einsum_roles;
 
 /* Returns the list to which a label belongs, or NULL if the label is summed over before the
@@ -321,7 +329,7 @@ static einsum_dims *einsum_role(einsum_roles *r, bool in_a, bool in_b, bool want
 static bool einsum_sort_labels(const einsum_operand *a, const einsum_operand *b,
                                const bool wanted[], einsum_roles *r) {
     int kept = 0;
-    *r = (einsum_roles){ .contracts = false };
+    *r = (einsum_roles){ .batch.n = 0 };
     for (int l = 0; l < EINSUM_LABELS; l++) {
         bool in_a = einsum_size(a, l) != 1;
         bool in_b = einsum_size(b, l) != 1;
@@ -329,7 +337,6 @@ static bool einsum_sort_labels(const einsum_operand *a, const einsum_operand *b,
         r->keep_b[l] = wanted[l] || in_a;
         if (einsum_find(&a->dims, l) < 0 && einsum_find(&b->dims, l) < 0)
             continue;
-        r->contracts = r->contracts || !wanted[l];
         einsum_dims *role = einsum_role(r, in_a, in_b, wanted[l]);
         if (!role)
             continue;
@@ -342,33 +349,44 @@ static bool einsum_sort_labels(const einsum_operand *a, const einsum_operand *b,
     return true;
 }
 
-/* Replaces operand a by the product of operands a and b, summed over the labels that are not
- * wanted. `last` points to the output's labels if this is the last product, and otherwise is
- * NULL. */
-static bool einsum_pair(einsum_operand *a, einsum_operand *b, const bool wanted[],
-                        const einsum_dims *last) {
-    einsum_roles r;
+/* Returns the labels of n lists as one list. If `sorted`, sorts it. */
+static einsum_dims einsum_join(int n, const einsum_dims *const part[], bool sorted) {
     einsum_dims all = { 0 };
-    rg_dims shape = { 0 };
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < part[k]->n; i++) {
+            int at = all.n++;
+            for (; sorted && at > 0 && all.label[at - 1] > part[k]->label[i]; at--)
+                all.label[at] = all.label[at - 1];
+            all.label[at] = part[k]->label[i];
+        }
+    return all;
+}
+
+/* Replaces operand a by the product of operands a and b, summed over the labels that are not
+ * wanted. As in torch, the product is a matrix product if both operands have such a label, and a's
+ * own dims are its columns if all of them come behind b's in the output. */
+static bool einsum_pair(einsum_operand *a, einsum_operand *b, const bool wanted[]) {
+    einsum_roles r;
     if (!einsum_sort_labels(a, b, wanted, &r) || !einsum_sum(a, r.keep_a)
         || !einsum_sum(b, r.keep_b))
         return false;
+    if (r.both.n && r.left.n && r.right.n && r.left.label[0] > r.right.label[r.right.n - 1]) {
+        RG_SWAP(*a, *b);
+        RG_SWAP(r.left, r.right);
+    }
     const einsum_dims *const parts[] = { &r.batch, &r.left, &r.right };
-    for (int k = 0; k < 3; k++)
-        for (int i = 0; i < parts[k]->n; i++) {
-            int l = parts[k]->label[i];
-            int64_t size = einsum_size(a, l);
-            all.label[all.n++] = l;
-            shape.v[shape.n++] = size != 1 ? size : einsum_size(b, l);
+    const einsum_dims all = einsum_join(3, parts, !r.both.n);
+    if (r.both.n) {
+        rg_dims shape = { .n = all.n };
+        for (int d = 0; d < all.n; d++) {
+            const int64_t size = einsum_size(a, all.label[d]);
+            shape.v[d] = size != 1 ? size : einsum_size(b, all.label[d]);
         }
-    if (r.contracts) {
         const einsum_dims *const of_a[] = { &r.batch, &r.left, &r.both };
         const einsum_dims *const of_b[] = { &r.batch, &r.both, &r.right };
         rg_tensor *left = einsum_arrange(a, 3, of_a, true);
         a->t = rg_reshape_dims(rg_bmm(left, einsum_arrange(b, 3, of_b, true)), shape);
     } else {
-        if (last)
-            all = *last;
         const einsum_dims *const one[] = { &all };
         rg_tensor *left = einsum_arrange(a, 1, one, false);
         a->t = rg_mul(left, einsum_arrange(b, 1, one, false));
@@ -384,9 +402,10 @@ static void einsum_want(bool wanted[], const einsum_dims *dims) {
 
 /* Returns the tensor of o, the operand that is left at the end. The tensor is permuted to the
  * output's order of dims, and summed over the labels that the output lacks. `single` is set if the
- * equation has only one operand. After a product, a permuted tensor is also reshaped to its own
- * shape. This changes no values, but adds the node that torch's graph has there. */
-static rg_tensor *einsum_finish(const einsum_operand *o, const einsum_dims *out, bool single) {
+ * equation has only one operand. After products, a view with the same shape is taken if the tensor
+ * was permuted, or if `sums` is set, since torch's graph has that node. */
+static rg_tensor *einsum_finish(const einsum_operand *o, const einsum_dims *out, bool single,
+                                bool sums) {
     const einsum_dims *dims = &o->dims;
     bool kept[EINSUM_LABELS] = { false };
     bool moved = single;
@@ -404,9 +423,27 @@ static rg_tensor *einsum_finish(const einsum_operand *o, const einsum_dims *out,
     for (int d = 0; d < order.n; d++)
         moved = moved || order.v[d] != d;
     rg_tensor *y = moved ? rg_permute_dims(o->t, order) : o->t;
-    if (y && moved && !single)
-        y = rg_reshape_dims(y, rg_shape(y));
+    if (y && (moved || sums) && !single)
+        y = rg_view_dims(y, rg_shape(y));
     return y && over.n ? rg_sum_dims(y, over, false) : y;
+}
+
+/* Numbers the labels anew: those of the output, o[n], come first, in its order. Returns whether an
+ * operand has a label that the output lacks. */
+static bool einsum_renumber(einsum_operand *o, int n) {
+    int number[EINSUM_LABELS];
+    int next = o[n].dims.n;
+    bool sums = false;
+    for (int l = 0; l < EINSUM_LABELS; l++) {
+        const int at = einsum_find(&o[n].dims, l);
+        number[l] = at < 0 ? next++ : at;
+    }
+    for (int i = 0; i <= n; i++)
+        for (int d = 0; d < o[i].dims.n; d++) {
+            o[i].dims.label[d] = number[o[i].dims.label[d]];
+            sums = sums || o[i].dims.label[d] >= o[n].dims.n;
+        }
+    return sums;
 }
 
 /* Returns the sum of products of the n operands o[0] to o[n - 1]. o[n] has the labels of the
@@ -419,14 +456,15 @@ static rg_tensor *einsum_run(einsum_operand *o, int n) {
     for (int i = 0; i < n; i++)
         if (!einsum_check_sizes(&o[i], i, seen) || !einsum_diagonals(&o[i]))
             return NULL;
+    const bool sums = einsum_renumber(o, n);
     for (int i = 1; i < n; i++) {
         bool wanted[EINSUM_LABELS] = { false };
         for (int k = i + 1; k <= n; k++)
             einsum_want(wanted, &o[k].dims);
-        if (!einsum_pair(&o[0], &o[i], wanted, i == n - 1 ? out : NULL))
+        if (!einsum_pair(&o[0], &o[i], wanted))
             return NULL;
     }
-    return einsum_finish(&o[0], out, n == 1);
+    return einsum_finish(&o[0], out, n == 1, sums);
 }
 
 rg_tensor *rg_einsum_list(const char *equation, rg_list operands) {

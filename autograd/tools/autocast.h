@@ -26,8 +26,8 @@ RG_PUBLIC_BEGIN
  *     to float32            the losses except gaussian_nll_loss; prod, trace, cdist, quantile; pad
  *                           with RG_REFLECT or RG_REPLICATE
  *
- * (In torch, einsum, tensordot and inner cast only where they come to a product of matrices, and
- * not for a single element or for sums alone.)
+ * (In torch, tensordot and inner cast only where they come to a product of matrices, and not for
+ * a single element or for sums alone.)
  *
  * Only float32, bfloat16 and float16 are cast. Functions that write in place cast nothing, and all
  * other functions compute in the dtypes that they are given: an addition of bfloat16 and float32 is

@@ -88,6 +88,10 @@ START_TEST(test_what_is_cast) {
     ck_assert_int_eq(product_dtype(RG_FLOAT16, RG_FLOAT32), RG_BFLOAT16);
     ck_fails(rg_mm(rg_zeros_dims(RG_DIMS(2, 2), RG_FLOAT64), rg_ones(2, 2)), RG_RUNTIME_ERROR,
              "same dtype");
+    rg_tensor *product = rg_einsum("ij,jk->ik", rg_ones(2, 3), rg_ones(3, 4));
+    ck_assert_int_eq(rg_dtype_of(product), RG_BFLOAT16);
+    /* Sums and products by elements aren't cast. */
+    ck_assert_int_eq(rg_dtype_of(rg_einsum("i,j->i", rg_ones(2), rg_ones(3))), RG_FLOAT32);
     ck_fails(rg_mm(NULL, rg_ones(2, 2)), RG_TYPE_ERROR, "mm");
     rg_tensor *gone = rg_keep(rg_ones(2, 2));
     rg_drop(gone);

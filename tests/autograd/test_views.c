@@ -519,6 +519,42 @@ START_TEST(test_most_dims) {
 }
 END_TEST
 
+/* The strides of einsum's results are torch's, those of products of matrices and of products by
+ * elements. */
+START_TEST(test_strides_of_einsum) {
+    static const struct {
+        const char *equation, *shapes[2], *want;
+    } rows[] = {
+        { "ij,k->ij", { "3 2 t", "4" }, "1 3" },
+        { "a,bai->ia", { "4", "3 4 4" }, "4 1" },
+        { "ij,jk->ki", { "4 3", "3 5" }, "4 1" },
+        { "...ij,...jk->...ik", { "2 2 3", "3 2" }, "4 2 1" },
+        { "bij,jk->kbi", { "2 4 3", "3 5" }, "8 4 1" },
+        { "bij,jk->bki", { "2 4 3", "3 5" }, "20 1 5" },
+        { "bij,jkc->kbic", { "2 4 3", "3 5 6" }, "6 120 30 1" },
+        { "bij,bjk->kbi", { "2 4 3", "2 3 5" }, "4 20 1" },
+    };
+    for (int i = 0; i < RG_COUNT(rows); i++) {
+        RG_SCOPE();
+        rg_tensor *in[2];
+        for (int k = 0; k < 2; k++) {
+            rg_dims shape = { 0 };
+            char *end, *at = (char *)rows[i].shapes[k];
+            for (int64_t n; (n = strtol(at, &end, 10)) > 0; at = end)
+                shape.v[shape.n++] = n;
+            in[k] = rg_ones_dims(shape, RG_FLOAT32);
+            if (strchr(at, 't'))
+                in[k] = rg_T(rg_contiguous(rg_T(in[k])));
+        }
+        char strides[100] = "";
+        rg_tensor *y = rg_einsum(rows[i].equation, in[0], in[1]);
+        for (int d = 0; d < rg_ndim(y); d++)
+            sprintf(strides + strlen(strides), "%s%lld", d ? " " : "", (long long)rg_stride(y, d));
+        ck_assert_str_eq(strides, rows[i].want);
+    }
+}
+END_TEST
+
 /* ---- views whose base was written to after they were made ---------------------------- */
 
 static bool sin_over(rg_tensor *v) { return rg_sin_(v); }
@@ -1348,7 +1384,8 @@ START_TEST(test_requires_grad_of_the_base) {
 }
 END_TEST
 
-RG_TESTS(views, test_data_between_forward_and_backward, test_results_lie_as_their_inputs,
+RG_TESTS(views, test_strides_of_einsum, test_data_between_forward_and_backward,
+         test_results_lie_as_their_inputs,
          test_gradients_lie_as_their_leaves, test_replay_of_what_is_turned,
          test_all_shapes_of_what_lies_apart, test_random_programs, test_who_renews,
          test_who_is_refused, test_requires_grad_of_the_base, test_a_part_that_is_a_leaf,
