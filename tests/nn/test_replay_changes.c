@@ -460,5 +460,23 @@ START_TEST(test_history_of_an_input) {
 }
 END_TEST
 
-RG_TESTS(replay_changes, test_changed_gradients, test_data_of_a_result, test_data_behind_detach,
+static void only_step(void *optim) { rg_optim_step(optim); }
+
+/* A run of a step fails, and changes nothing, if its optimizer has got another group. The
+ * optimizer's step may be all that was recorded. */
+START_TEST(test_another_group) {
+    rg_tensor *w = rg_requires_grad_(rg_ones(3), true), *v = rg_requires_grad_(rg_ones(2), true);
+    rg_set_grad(w, rg_ones(3));
+    rg_optim *o = rg_optim_sgd(RG_LIST(w), .lr = 0.5);
+    rg_replay *r = rg_record(only_step, o);
+    ck_ok(rg_replay_run(r) && rg_at(w, 0) == 0);
+    ck_ok(rg_optim_add_group(o, RG_LIST(v)));
+    ck_fails(rg_replay_run(r), RG_RUNTIME_ERROR, "has got another group of parameters since");
+    ck_assert(rg_at(w, 0) == 0);
+    rg_replay_free(r);
+    rg_optim_free(o);
+}
+END_TEST
+
+RG_TESTS(replay_changes, test_another_group, test_changed_gradients, test_data_of_a_result, test_data_behind_detach,
          test_gradient_that_is_a_result, test_history_of_a_state, test_history_of_an_input)
