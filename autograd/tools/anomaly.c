@@ -150,7 +150,8 @@ static bool remember_trace(rg_node *n, const trace *here) {
 
 /* Stores a trace with the node n unless n is NULL, and checks the outputs of a call. Fails if the
  * outputs have a NaN although no input has one, or an infinity although all inputs are finite. The
- * inputs are those that the caller gave: their conversion to the op's dtype may overflow. A view isn't checked: its values are those of its base, and an expanded view would repeat them many
+ * inputs are those that the caller gave: their conversion to the op's dtype may overflow. A view
+ * isn't checked: its values are those of its base, and an expanded view would repeat them many
  * times. A call inside a gradient rule isn't checked either: instead, check_gradient checks the
  * gradient that the rule returns. */
 static bool check_outputs(rg_graph_observer *o, const rg_call *c, rg_node *n) {

@@ -159,16 +159,17 @@ START_TEST(test_negative_factors) {
         const int f = factors[i];
         ck_assert(rg_equal(rg_addcmul(x, x, x, f), rg_byte(rg_addcmul(w, w, w, f))));
         ck_assert(rg_equal(rg_addmm(x, x, x, f, -f), rg_byte(rg_addmm(w, w, w, f, -f))));
-        ck_assert(rg_equal(rg_baddbmm(b, b, b, f, 2), rg_byte(rg_baddbmm(wide, wide, wide, f, 2))));
+        rg_tensor *product = rg_baddbmm(wide, wide, wide, f, 2);
+        ck_assert(rg_equal(rg_baddbmm(b, b, b, f, 2), rg_byte(product)));
         ck_assert(rg_equal(rg_index_add(x, 0, at, x, f), rg_byte(rg_index_add(w, 0, at, w, f))));
     }
     static const double refused[] = { -256, 256, -1.5, NAN };
     for (int i = 0; i < RG_COUNT(refused); i++) {
-        ck_fails(rg_addcmul(x, x, x, refused[i]), RG_RUNTIME_ERROR, "type uint8_t without overflow");
+        ck_fails(rg_addcmul(x, x, x, refused[i]), RG_RUNTIME_ERROR, "type uint8_t without");
         ck_fails(rg_addmm(x, x, x, 1, refused[i]), RG_RUNTIME_ERROR, "type uint8_t without");
     }
 }
 END_TEST
 
-RG_TESTS(bytes, test_negative_factors, test_repeated_dim, test_every_byte, test_other_numbers, test_made, test_files,
-         test_large, test_recorded)
+RG_TESTS(bytes, test_negative_factors, test_repeated_dim, test_every_byte, test_other_numbers,
+         test_made, test_files, test_large, test_recorded)

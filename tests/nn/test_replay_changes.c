@@ -478,5 +478,6 @@ START_TEST(test_another_group) {
 }
 END_TEST
 
-RG_TESTS(replay_changes, test_another_group, test_changed_gradients, test_data_of_a_result, test_data_behind_detach,
-         test_gradient_that_is_a_result, test_history_of_a_state, test_history_of_an_input)
+RG_TESTS(replay_changes, test_another_group, test_changed_gradients, test_data_of_a_result,
+         test_data_behind_detach, test_gradient_that_is_a_result, test_history_of_a_state,
+         test_history_of_an_input)
