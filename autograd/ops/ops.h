@@ -283,7 +283,8 @@ rg_tensor *rg_mv(rg_tensor *a, rg_tensor *b);                   /* (n,k) (k) -> 
 rg_tensor *rg_mm(rg_tensor *a, rg_tensor *b);                   /* (n,k) (k,m) -> (n,m) */
 rg_tensor *rg_bmm(rg_tensor *a, rg_tensor *b);                  /* (b,n,k) (b,k,m) -> (b,n,m) */
 rg_tensor *rg_outer(rg_tensor *a, rg_tensor *b);                /* (n) (m) -> (n,m) */
-/* y[i * m + j] = a[i] b[j] along each dim, where m is b's size along that dim */
+/* y[i * m + j] = a[i] b[j] along each dim, where m is b's size along that dim. Fails if the number
+ * of dims and that of the dims in which neither has size 1 are more than 8 together. */
 rg_tensor *rg_kron(rg_tensor *a, rg_tensor *b);
 /* rg_cdist(a, b, .p = 1) returns the distance sum_k(|a_ik - b_jk|^p)^(1/p) between each row i of a
  * and each row j of b. a and b are matrices, or batches of matrices that broadcast. If p is 2 and a

@@ -13,25 +13,37 @@ rg_tensor *(rg_outer)(rg_tensor *a, rg_tensor *b) {
     return RG_COMPOSITE("outer", rg_mul(rg_unsqueeze(a, 1), b));
 }
 
-/* ---- kron: y[i * m + j] = a[i] b[j] along each dim, where m is b's size along that dim ---- */
+/* ---- kron: y[i * m + j] = a[i] b[j] along each dim, where m is b's size along that dim. a and b
+ * are multiplied with two dims in place of each dim in which neither has size 1. -------------- */
+
+/* Returns the size of dim d of t, as if t had n dims: it lacks the first ones. */
+static int64_t kron_size(const rg_tensor *t, int d, int n) {
+    const int own = d - (n - t->ndim);
+    return own < 0 ? 1 : t->size[own];
+}
 
 rg_tensor *(rg_kron)(rg_tensor *a, rg_tensor *b) {
     if (!rgi_check(a, "kron") || !rgi_check(b, "kron"))
         return NULL;
-    int n = RG_MAX(a->ndim, b->ndim);
-    if (!rgi_check_dims("kron", 2 * n))
+    const int n = RG_MAX(a->ndim, b->ndim);
+    int all = n;
+    for (int d = 0; d < n; d++)
+        all += kron_size(a, d, n) != 1 && kron_size(b, d, n) != 1;
+    if (!rgi_check_dims("kron", all))
         return NULL;
-    rg_dims of_a = { .n = 2 * n };
-    rg_dims of_b = { .n = 2 * n };
+    rg_dims of_a = { 0 };
+    rg_dims of_b = { 0 };
     rg_dims shape = { .n = n };
     for (int d = 0; d < n; d++) {
-        int in_a = d - (n - a->ndim);
-        int in_b = d - (n - b->ndim);
-        of_a.v[2 * d] = in_a < 0 ? 1 : a->size[in_a];
-        of_a.v[2 * d + 1] = 1;
-        of_b.v[2 * d] = 1;
-        of_b.v[2 * d + 1] = in_b < 0 ? 1 : b->size[in_b];
-        if (__builtin_mul_overflow(of_a.v[2 * d], of_b.v[2 * d + 1], &shape.v[d]))
+        const int64_t in_a = kron_size(a, d, n), in_b = kron_size(b, d, n);
+        const bool two = in_a != 1 && in_b != 1;
+        of_a.v[of_a.n++] = in_a;
+        of_b.v[of_b.n++] = two ? 1 : in_b;
+        if (two) {
+            of_a.v[of_a.n++] = 1;
+            of_b.v[of_b.n++] = in_b;
+        }
+        if (__builtin_mul_overflow(in_a, in_b, &shape.v[d]))
             shape.v[d] = INT64_MAX;
     }
     RG_AS("kron");

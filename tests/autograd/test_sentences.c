@@ -209,8 +209,15 @@ START_TEST(test_dims) {
     ck_fails(rg_one_hot(i, 3), RG_RUNTIME_ERROR, many);
     ck_fails(rg_diag_embed(x, 0, 0, 1), RG_RUNTIME_ERROR, many);
     ck_fails(rg_quantile(x, q, .dim = 0, .keepdim = true), RG_RUNTIME_ERROR, many);
-    ck_fails(rg_kron(half, half), RG_RUNTIME_ERROR, "at most 8 dimensions, but 10 were asked for");
-    ck_fails(rg_kron(half, q), RG_RUNTIME_ERROR, "at most 8 dimensions, but 10 were asked for");
+    /* A dim in which one of kron's operands has size 1 needs no second dim. */
+    rg_tensor *twos = T(2, 2, 2, 2, 2);
+    rg_tensor *row = rg_reshape(rg_arange(6.0), 1, 2, 1, 1, 3, 1, 1, 1);
+    rg_tensor *pair = rg_literal([ 3, 5.0 ]);
+    ck_fails(rg_kron(twos, twos), RG_RUNTIME_ERROR, "at most 8 dimensions, but 10 were asked for");
+    ck_fails(rg_kron(row, twos), RG_RUNTIME_ERROR, many);
+    ck_assert(rg_equal(rg_kron(row, rg_ones(1, 1, 1, 1, 1)), row));
+    ck_assert(rg_equal(rg_kron(row, pair), rg_reshape(rg_kron(rg_view(row, 6), pair), 1, 2, 1, 1, 3,
+                                                      1, 1, 2)));
     ck_fails(rg_einsum("abcde,fghij->abcdefghij", half, half), RG_RUNTIME_ERROR, many);
     ck_fails(rg_tensordot(half, half, 0), RG_RUNTIME_ERROR,
              "at most 8 dimensions, but 10 were asked for");
