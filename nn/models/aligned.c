@@ -12,12 +12,8 @@ rg_piece rgi_piece_part(const rg_piece *p, size_t from, size_t to) {
 }
 
 rg_byte_range rgi_piece_span(const rg_piece *p, size_t from, size_t to) {
-    if (p->span && from < to)
+    if (p->span)
         return (rg_byte_range){ p->span[from].from, p->span[to - 1].to };
-    if (p->span) {
-        uint32_t at = from < p->n ? p->span[from].from : from > 0 ? p->span[from - 1].to : 0;
-        return (rg_byte_range){ at, at };
-    }
     /* A byte of the original stands for its whole character. */
     while (from > 0 && from < p->n && (p->v[from] & 0xC0) == 0x80)
         from--;

@@ -34,7 +34,8 @@ typedef struct {
 
 /* Returns the part of a piece that begins at offset `from` and ends before `to`. */
 rg_piece rgi_piece_part(const rg_piece *p, size_t from, size_t to);
-/* Returns the range of the original for which the bytes of a piece from `from` to `to` stand. */
+/* Returns the range of the original for which the bytes of a piece from `from` to `to` stand, which
+ * are one or more. */
 rg_byte_range rgi_piece_span(const rg_piece *p, size_t from, size_t to);
 
 /* Appends a character that stands for what the byte at offset `at` of the piece stands for. Returns

@@ -58,12 +58,13 @@ static bool encode_word(rg_encoding_run *e, const rg_piece *word) {
 /* ---- finding added tokens in a text --------------------------------------------------- */
 
 /* Returns the longest token in `a` with which the text at p begins. Returns NULL if there is
- * none. */
+ * none. A token of which the normalizer leaves nothing is never found. */
 static const rg_added_token *added_at(const rg_added_tokens *a, const char *p, const char *end) {
     unsigned char lead = (unsigned char)*p;
     for (uint32_t i = a->first[lead]; i < a->first[lead + 1]; i++) {
         const rg_added_token *token = &a->v[i];
-        if (token->bytes <= (size_t)(end - p) && memcmp(token->text, p, token->bytes) == 0)
+        if (token->bytes > 0 && token->bytes <= (size_t)(end - p)
+            && memcmp(token->text, p, token->bytes) == 0)
             return token;
     }
     return NULL;

@@ -65,7 +65,10 @@ static const struct {
     { "a*+ab", "aaab", "...." },
     { "a(?=b)", "aab", ".a|." },
     { "a(?!b)", "aab", "a|.." },
+    { "(?=ab)\\w|(?!c)d", "aabcd", ".a|..d|" },
+    { "(?:(?=b)|x)[ab]", "abxa", ".b|xa|" },
     { "[a-c]+", "xabcd", ".abc|." },
+    { "[\\\u00e9\\-]", "\u00e9-\\", "\u00e9|-|." },
     { "[^a-c]+", "xabcd", "x|...d|" },
     { "[a\\-c]+", "a-bc", "a-|.c|" },
     { "[]a]", "a]", "a|]|" },
@@ -150,6 +153,22 @@ START_TEST(test_refusals) {
 }
 END_TEST
 
+/* A pattern may have so many parts, but not more. */
+START_TEST(test_many_parts) {
+    char pattern[5000];
+    rg_regex r;
+    setup();
+    memset(pattern, 'a', sizeof pattern);
+    pattern[sizeof pattern - 1] = 0;
+    ck_fails(compile(&r, pattern), RG_IO_ERROR, "has too many parts at byte 399");
+    rgi_regex_free(&r);
+    pattern[3990] = 0;
+    ck_ok(compile(&r, pattern));
+    rgi_regex_free(&r);
+    teardown();
+}
+END_TEST
+
 /* A match may take very many steps; then it fails. */
 START_TEST(test_too_many_steps) {
     char pattern[200] = "", text[40] = "";
@@ -170,4 +189,4 @@ START_TEST(test_too_many_steps) {
 }
 END_TEST
 
-RG_TESTS(regex, test_matches, test_refusals, test_too_many_steps)
+RG_TESTS(regex, test_matches, test_refusals, test_many_parts, test_too_many_steps)

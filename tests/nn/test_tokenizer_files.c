@@ -49,7 +49,8 @@ static void pair_case(const rg_tokenizer *t, golden_file *f, const char *text, c
     same(text, e.token_type_ids, v, n);
 }
 
-static void decode_case(const rg_tokenizer *t, golden_file *f, const char *text) {
+/* With `streams`, the ids must have the same text one by one. */
+static void decode_case(const rg_tokenizer *t, golden_file *f, const char *text, bool streams) {
     int64_t v[MOST], n = golden_integers(f, ':', v, MOST);
     rg_tensor *ids = rg_from_int64(v, RG_DIMS(n));
     ck_assert_str_eq(rg_tokenizer_decode(t, ids, .skip_special_tokens = true), text);
@@ -58,7 +59,7 @@ static void decode_case(const rg_tokenizer *t, golden_file *f, const char *text)
     for (int64_t i = 0; i < n; i++)
         strcat(streamed, rg_token_stream_add(&s, v[i]));
     strcat(streamed, rg_token_stream_end(&s));
-    ck_assert_str_eq(streamed, rg_tokenizer_decode(t, ids));
+    ck_assert(!streams || strcmp(streamed, rg_tokenizer_decode(t, ids)) == 0);
 }
 
 static const char *const batch[] = { "The winter's day, O! thou art", "<s>thou<l>   <l> a <w> b<w>",
@@ -168,6 +169,24 @@ START_TEST(test_each_code_point) {
 }
 END_TEST
 
+static void short_case(const rg_tokenizer *t, const char *text, const char *other) {
+    ck_fails(rg_tokenizer_encode(t, text, .pair = other), RG_VALUE_ERROR,
+             "text is too short to be cut to max_length");
+}
+
+/* Compares a tokenizer with one of the cases about texts. */
+static void text_case(const rg_tokenizer *t, golden_file *f, const char *what, char *at) {
+    char *text = golden_quoted(&at), *other = golden_at_end(at) ? NULL : golden_quoted(&at);
+    if (!strcmp(what, "encode"))
+        encode_case(t, f, text);
+    else if (!strcmp(what, "decode") || !strcmp(what, "whole"))
+        decode_case(t, f, text, *what == 'd');
+    else if (!strcmp(what, "short"))
+        short_case(t, text, other);
+    else
+        pair_case(t, f, text, other);
+}
+
 START_TEST(test_golden) {
     golden_file f = golden_open("tokenizers");
     rg_tokenizer *t = NULL;
@@ -184,17 +203,37 @@ START_TEST(test_golden) {
         } else if (!strcmp(what, "batch")) {
             batch_case(t, &f, golden_integer(&at));
         } else {
-            char *text = golden_quoted(&at);
-            if (!strcmp(what, "encode"))
-                encode_case(t, &f, text);
-            else if (!strcmp(what, "decode"))
-                decode_case(t, &f, text);
-            else
-                pair_case(t, &f, text, golden_quoted(&at));
+            text_case(t, &f, what, at);
         }
     }
     ck_assert_int_ge(cases, 150);
     rg_tokenizer_free(t);
+    golden_close(&f);
+}
+END_TEST
+
+/* Each part that a file can have, with each of its settings, in a small tokenizer of its own. */
+START_TEST(test_parts) {
+    golden_file f = golden_open("tokenizer_parts");
+    rg_tokenizer *t = NULL;
+    const char *json = NULL;
+    int cases = 0;
+    scratch_begin();
+    for (char *at; (at = golden_case(&f)); cases++) {
+        RG_SCOPE();
+        const char *what = golden_word(&at);
+        if (!strcmp(what, "made")) {
+            json = golden_quoted(&at);
+            rg_tokenizer_free(t);
+            t = rg_tokenizer_from_file(scratch_write("t.json", json, strlen(json)));
+            ck_assert_msg(t, "%s: %s", json, rg_error());
+        } else {
+            text_case(t, &f, what, at);
+        }
+    }
+    ck_assert_int_ge(cases, 600);
+    rg_tokenizer_free(t);
+    scratch_end();
     golden_close(&f);
 }
 END_TEST
@@ -247,6 +286,8 @@ START_TEST(test_bad_batches) {
              "max_length -2 or pad_to -1 is negative");
     ck_fails(rg_tokenizer_encode_batch(t, texts, .pad_to = -2).input_ids, RG_VALUE_ERROR,
              "max_length -1 or pad_to -2 is negative");
+    ck_fails(rg_tokenizer_encode_batch(t, texts, .pad_to = INT64_MAX / 8).input_ids, RG_VALUE_ERROR,
+             "1 rows of 1152921504606846975 tokens are too many");
     ck_fails(rg_tokenizer_encode_batch(t, texts, .max_length = 1).input_ids, RG_VALUE_ERROR,
              "max_length is 1, but 2 special tokens are added");
     ck_fails(rg_tokenizer_encode_batch(t, texts, .pad_token_id = 1000).input_ids, RG_INDEX_ERROR,
@@ -305,6 +346,12 @@ static const struct {
       "{'type': 'Sequence', 'processors': [{'type': 'BertProcessing', 'sep': ['a', 0],"
       " 'cls': ['a', 0]}, {'type': 'BertProcessing', 'sep': ['a', 0], 'cls': ['a', 0]}]}",
       "the post_processor has several templates, which isn't supported" },
+    { "post_processor", "{'type': 'TemplateProcessing', 'single': [{}]}",
+      "a piece is neither a text nor a special token" },
+    { "post_processor",
+      "{'type': 'TemplateProcessing', 'single': [{'Sequence': {'id': 'A'},"
+      " 'SpecialToken': {'id': 'a'}}]}",
+      "a piece is neither a text nor a special token" },
     { "truncation", "{'max_length': 3, 'strategy': 'None'}",
       "the truncation's 'strategy' is 'None', which isn't supported" },
     { "truncation", "{'max_length': 3, 'strategy': 'OnlyFirst', 'direction': 'Up'}",
@@ -354,6 +401,25 @@ START_TEST(test_bad_files) {
                       rg_error());
         rg_error_clear();
     }
+    scratch_end();
+}
+END_TEST
+
+/* A normalizer can leave nothing of an added token. The token is then found nowhere, also not at a
+ * character U+0000, and decoded to nothing, as in tokenizers. */
+START_TEST(test_vanished_token) {
+    scratch_begin();
+    rg_tokenizer *t = rg_tokenizer_from_file(
+        file_with("normalizer", "{'type': 'Strip', 'strip_left': true, 'strip_right': true},"
+                                " 'pre_tokenizer': {'type': 'WhitespaceSplit'}, 'added_tokens':"
+                                " [{'id': 3, 'content': ' ', 'special': false, 'lstrip': false,"
+                                " 'rstrip': false, 'single_word': false, 'normalized': true}]"));
+    ck_ok(t);
+    ck_assert(rg_equal(rg_tokenizer_encode(t, "a b"), rg_literal([ 0, 1 ])));
+    ck_assert_str_eq(rg_tokenizer_decode(t, rg_literal([ 0, 3, 1 ])), "a  b");
+    ck_fails(rg_tokenizer_encode(t, "a\0b", .length = 3), RG_VALUE_ERROR,
+             "tokenizer_encode: the word \"");
+    rg_tokenizer_free(t);
     scratch_end();
 }
 END_TEST
@@ -462,6 +528,6 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-RG_TESTS(tokenizer_files, test_golden, test_each_code_point, test_batches, test_bad_batches,
-         test_bad_files, test_stripped_tokens, test_texts_without_tokens, test_trimmed_offsets,
-         test_denied)
+RG_TESTS(tokenizer_files, test_golden, test_parts, test_each_code_point, test_batches,
+         test_bad_batches, test_bad_files, test_vanished_token, test_stripped_tokens,
+         test_texts_without_tokens, test_trimmed_offsets, test_denied)
