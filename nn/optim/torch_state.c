@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char *const own_words_op = "load_state_dict";
-
 /* Returns the part of the name after "param_groups.3.", and sets *group to the index 3. Returns
  * NULL if the name isn't of this form. */
 static const char *name_in_group(const char *name, size_t *group) {
@@ -58,8 +56,6 @@ rg_named_list rgi_optim_own_words(const rg_optim *o, rg_named_list dict, bool *t
     int n = 0;
     for (int i = 0; i < dict.n; i++) {
         size_t group = 0;
-        if (!rgi_given(dict.v[i].name, own_words_op, "a name"))
-            return failed;
         const char *option = name_in_group(dict.v[i].name, &group);
         if (option && group < o->n_groups && strncmp(option, "params.", 7) == 0)
             counts[group]++;

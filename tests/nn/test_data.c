@@ -221,6 +221,12 @@ START_TEST(test_state_refused) {
     /* The failed loads haven't changed the loader. */
     rg_list batch = rg_data_loader_next(l);
     ck_assert(rg_equal(batch.v[0], rg_narrow(order, 0, 3, 3)));
+    ck_fails(rg_data_loader_new(RG_LIST(rg_ones(3), rg_ones(3, 2), rg_ones(2, 3))), RG_VALUE_ERROR,
+             "data_loader_new: Size mismatch between tensors");
+    ck_fails(rg_data_loader_new(RG_LIST(rg_scalar(3))), RG_VALUE_ERROR,
+             "data_loader_new: Size mismatch between tensors");
+    ck_fails(rg_data_loader_new(((rg_list){ 0, NULL })), RG_VALUE_ERROR,
+             "data_loader_new: expected a tensor at least");
     ck_fails(rg_data_loader_new(RG_LIST(none), .shuffle = true), RG_VALUE_ERROR,
              "num_samples should be a positive integer value, but got num_samples=0");
     const double lengths[] = { 3, 8 }, negative[] = { -1, 11 }, halves[] = { 2.5, 7.5 };

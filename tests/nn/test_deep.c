@@ -157,6 +157,36 @@ START_TEST(test_deep_trees) {
 }
 END_TEST
 
+static void call_register_child_below(void) {
+    rg_sequential *below = rg_nn_sequential(), *top = rg_nn_sequential(below);
+    rg_sequential_append(below, tower);
+    rg_module_free((rg_module *)top);
+}
+
+static void *use_small_stack(void *call) {
+    ((void (**)(void))call)[0]();
+    ck_assert_msg(strstr(rg_error(), "maximum recursion depth exceeded"), "%s", rg_error());
+    rg_error_clear();
+    return NULL;
+}
+
+/* These need so little stack for a module that they only fail on a smaller one. */
+START_TEST(test_smaller_stacks) {
+    static void (*small_calls[])(void) = { call_apply_to_modules, call_register_child_below };
+    pthread_attr_t small;
+    tower = new_tower();
+    pthread_attr_init(&small);
+    ck_assert_int_eq(pthread_attr_setstacksize(&small, STACK / 4), 0);
+    for (int i = 0; i < 2; i++) {
+        pthread_t thread;
+        ck_assert_int_eq(pthread_create(&thread, &small, use_small_stack, &small_calls[i]), 0);
+        pthread_join(thread, NULL);
+    }
+    pthread_attr_destroy(&small);
+    rg_module_free(tower);
+}
+END_TEST
+
 /* Each function in the public headers of nn/ that takes a module has a row, or is in others[]. */
 START_TEST(test_functions_that_take_a_module) {
     FILE *list = popen("grep -hoE '\\brg_[a-z_0-9]+\\)?\\((void|rg_module) \\*(m|module|model)\\b' "
@@ -180,4 +210,4 @@ START_TEST(test_functions_that_take_a_module) {
 }
 END_TEST
 
-RG_TESTS(deep, test_deep_trees, test_functions_that_take_a_module)
+RG_TESTS(deep, test_deep_trees, test_smaller_stacks, test_functions_that_take_a_module)

@@ -381,6 +381,8 @@ START_TEST(test_bad_arguments) {
              "index 11 is out of bounds for dimension 0 with size 11");
     ck_fails(rg_call(m, tokens(), rg_long(rg_zeros(3))), RG_VALUE_ERROR,
              "to match target batch_size");
+    ck_fails(rg_call(m, tokens(), tokens(), tokens()), RG_TYPE_ERROR,
+             "GPT.forward() takes 3 positional arguments but 4 were given");
     ck_fails(rg_gpt_cached(m, tokens(), cache, 0), RG_RUNTIME_ERROR, "");
     ck_fails(rg_gpt_cached(m, rg_literal([[1]]), cache, -1), RG_RUNTIME_ERROR,
              "the position -1 is negative");

@@ -606,6 +606,19 @@ static const rg_module_class some_class = { .name = "Some" };
         RG_READY(self);                            \
     })
 
+/* A value with a history is registered as another tensor, which is released if that fails. */
+START_TEST(test_failed_parameter) {
+    RG_SCOPE();
+    rg_module *m = (rg_module *)rg_nn_linear(2, 2);
+    rg_tensor *v = RG_NONE, *w = rg_mul(rg_requires_grad_(rg_ones(2), true), 2);
+    const int64_t live = rg_live_tensors();
+    ck_fails(rg_register_parameter(m, "a.b", &v, w), RG_VALUE_ERROR, "can't contain");
+    ck_assert_int_eq(rg_live_tensors(), live);
+    ck_assert(v == RG_NONE && !rg_is_leaf(w));
+    rg_module_free(m);
+}
+END_TEST
+
 /* A constructor without RG_READY returns a module even if a registration has failed. The module
  * can't be called. */
 START_TEST(test_without_ready) {
@@ -1043,7 +1056,8 @@ RG_TESTS(module, test_use_by_threads, test_state_that_cannot_be_written,
          test_states_are_copied, test_modes_and_gradients, test_tied_parameters,
          test_tie_takes_only_registered_fields, test_hooks, test_literal_contexts,
          test_hooks_that_return, test_failed_lists, test_results_outlive_the_module,
-         test_released_tensors, test_without_ready, test_what_cannot_be_registered,
+         test_released_tensors, test_failed_parameter, test_without_ready,
+         test_what_cannot_be_registered,
          test_out_of_memory, test_anomaly_names_the_module, test_fields_of_others,
          test_children_of_others, test_first_of_many, test_next_names, test_twice_and_nothing,
          test_places_move, test_long_names, test_refused_without_memory)

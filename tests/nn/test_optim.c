@@ -1169,6 +1169,13 @@ START_TEST(test_errors) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_ones(2), true), *v = rg_ones(2);
     rg_list l = RG_LIST(w), none = { 0, NULL }, failed = { -1, NULL };
+    /* An optimizer can hold integers, but no step changes them: with a gradient, it fails. */
+    rg_tensor *whole = rg_literal([ 1, 2 ]);
+    rg_optim *of_whole = rg_optim_sgd(RG_LIST(whole));
+    rg_set_grad(whole, rg_literal([ 1, 1 ]));
+    ck_fails(rg_optim_step(of_whole), RG_NOT_IMPLEMENTED, "SGD: not implemented for 'Long'");
+    ck_assert(rg_equal(whole, rg_literal([ 1, 2 ])));
+    rg_optim_free(of_whole);
 #define INVALID(make, text) ck_fails(make, RG_VALUE_ERROR, text)
     INVALID(rg_optim_sgd(l, .lr = -1), "SGD: Invalid learning rate: -1.0");
     INVALID(rg_optim_sgd(l, .momentum = -0.5), "Invalid momentum value: -0.5");

@@ -1,10 +1,12 @@
 /*
  * test_pictures.c: curves and heat-maps as text and as SVG files.
  */
+#define _GNU_SOURCE
 #include "regard.h"
 #include "tests/faults.h"
 #include "tests/in_turn.h"
 #include "tests/scratch.h"
+#include "tests/terminal.h"
 #include "tests/test.h"
 
 #include <math.h>
@@ -152,6 +154,44 @@ START_TEST(test_printed_heat_map) {
 }
 END_TEST
 
+/* A terminal shows grey cells, black on white for 0 and white on black for 1, but shaded blocks if
+ * NO_COLOR is set. A cell for NaN has no colour. */
+START_TEST(test_heat_map_on_a_terminal) {
+    RG_SCOPE();
+    static const char cell[] = "\033[48;5;244m\033[38;5;231m  \033[0m";
+    int master;
+    char text[4096];
+    FILE *f = open_terminal(&master);
+    if (!f)
+        return;
+    unsetenv("NO_COLOR");
+    rg_tensor *x = rg_literal([ [ 0., 0.25 ], [ 0.5, 1. ], [ nan, 0.49 ] ]);
+    ck_ok(rg_print_heat_map(x, f) && fflush(f) == 0);
+    read_terminal(master, text, "0.49  \033[0m\r\n");
+    ck_assert_str_eq(text, "   \033[48;5;255m\033[38;5;16m  0.00  \033[0m"
+                           "\033[48;5;250m\033[38;5;16m  0.25  \033[0m\r\n"
+                           "   \033[48;5;244m\033[38;5;231m  0.50  \033[0m"
+                           "\033[48;5;233m\033[38;5;231m  1.00  \033[0m\r\n"
+                           "   ??  nan "
+                           "\033[48;5;245m\033[38;5;16m  0.49  \033[0m\r\n");
+    rg_tensor *wide = rg_expand(rg_literal([[1.]]), 1, 20);
+    ck_ok(rg_print_heat_map(wide, f, .low = 0, .high = 2) && fflush(f) == 0);
+    read_terminal(master, text, "\r\n");
+    for (char *at = text + strlen("   "); *at != '\r'; at += strlen(cell))
+        ck_assert_msg(strncmp(at, cell, strlen(cell)) == 0, "%s", text);
+    setenv("NO_COLOR", "1", true);
+    ck_ok(rg_print_heat_map(x, f) && fflush(f) == 0);
+    read_terminal(master, text, "0.49 \r\n");
+    ck_assert(!strchr(text, '\033') && strstr(text, "██ 1.00 "));
+    setenv("NO_COLOR", "", true);
+    ck_ok(rg_print_heat_map(x, f) && fflush(f) == 0);
+    read_terminal(master, text, "0.49  \033[0m\r\n");
+    unsetenv("NO_COLOR");
+    fclose(f);
+    close(master);
+}
+END_TEST
+
 /* If a printed heat-map has many columns, they are narrow. If it has even more, a cell is the mean
  * of several elements. */
 START_TEST(test_wide_heat_map) {
@@ -276,5 +316,6 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-RG_TESTS(pictures, test_printed_curve, test_saved_curve, test_printed_heat_map, test_wide_heat_map,
-         test_saved_heat_map, test_refusals, test_full, test_denied)
+RG_TESTS(pictures, test_printed_curve, test_saved_curve, test_printed_heat_map,
+         test_heat_map_on_a_terminal, test_wide_heat_map, test_saved_heat_map, test_refusals,
+         test_full, test_denied)

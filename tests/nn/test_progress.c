@@ -5,6 +5,7 @@
 #include "regard.h"
 #include "tests/in_turn.h"
 #include "tests/scratch.h"
+#include "tests/terminal.h"
 #include "tests/test.h"
 
 #include <fcntl.h>
@@ -158,24 +159,12 @@ END_TEST
 
 /* ---- a terminal ------------------------------------------------------------------------ */
 
-/* Reads what was written to the terminal into `text`, until `text` contains `last`. One read may
- * return only a part of it. */
-static void read_terminal(int master, char text[4096], const char *last) {
-    size_t n = 0;
-    for (text[0] = 0; !strstr(text, last); text[n] = 0) {
-        const ssize_t got = read(master, text + n, 4095 - n);
-        ck_assert_msg(got > 0, "%s", text);
-        n += (size_t)got;
-    }
-}
-
 START_TEST(test_on_a_terminal) {
-    const int master = posix_openpt(O_RDWR | O_NOCTTY);
+    int master;
     char text[4096];
-    if (master < 0 || grantpt(master) || unlockpt(master))
+    FILE *f = open_terminal(&master);
+    if (!f)
         return;
-    FILE *f = fopen(ptsname(master), "w");
-    ck_assert(f);
     rg_progress p = rg_progress_begin(f, 4);
     ck_assert(p.terminal);
     ck_ok(rg_progress_show(&p, 1, "loss %d", 7));

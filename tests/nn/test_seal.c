@@ -316,6 +316,65 @@ START_TEST(test_other_tensors) {
 }
 END_TEST
 
+/* A run with more tensors than the sealed one differs, too. A control character in a name is sealed
+ * as a question mark, so that it ends no line. */
+START_TEST(test_further_tensor) {
+    scratch_begin();
+    seal_run(scratch("a.seal"), 1);
+    training t = new_training();
+    double more = 3;
+    rg_number numbers[] = { { "step", &t.step }, { "step\nstate", &more } };
+    rg_seal *s = rg_seal_check(scratch("a.seal"));
+    learn(&t);
+    rg_training run = run_of(&t);
+    run.numbers.n = 2;
+    run.numbers.v = numbers;
+    ck_fails(rg_seal_step(s, 1, run), RG_RUNTIME_ERROR,
+             "seal_step: step 1: the run has numbers.step?state where '");
+    ck_fails(rg_seal_end(s), RG_RUNTIME_ERROR, "seal_end: step 1 has failed");
+    s = rg_seal_begin(scratch("b.seal"), .every = 1);
+    ck_ok(rg_seal_step(s, 1, run) && rg_seal_end(s));
+    s = rg_seal_check(scratch("b.seal"));
+    ck_ok(rg_seal_step(s, 1, run) && rg_seal_end(s));
+    s = rg_seal_check(scratch("b.seal"));
+    run.numbers.n = 1;
+    ck_fails(rg_seal_step(s, 1, run), RG_RUNTIME_ERROR, "b.seal' has numbers.step?state");
+    ck_fails(rg_seal_end(s), RG_RUNTIME_ERROR, "seal_end: step 1 has failed");
+    end_training(&t);
+    scratch_end();
+}
+END_TEST
+
+/* A run that goes back to an earlier step is compared with that step. The file may lack it. */
+START_TEST(test_going_back) {
+    scratch_begin();
+    training t = new_training();
+    rg_seal *s = rg_seal_begin(scratch("a.seal"), .every = 10);
+    train(&t, s, 5, -1);
+    ck_ok(rg_save_checkpoint(scratch("run"), run_of(&t)));
+    train(&t, s, 40, -1);
+    ck_ok(rg_seal_end(s));
+    s = rg_seal_check(scratch("a.seal"));
+    for (int back = 0; back < 2; back++) {
+        ck_ok(rg_load_checkpoint(scratch("run"), run_of(&t)));
+        ck_assert_int_eq(train(&t, s, back ? 20 : 40, -1), -1);
+    }
+    learn(&t);
+    ck_fails(rg_seal_step(s, 10, run_of(&t)), RG_RUNTIME_ERROR, "seal_step: step 10: ");
+    ck_fails(rg_seal_end(s), RG_RUNTIME_ERROR, "seal_end: step 10 has failed");
+    ck_ok(rg_load_checkpoint(scratch("run"), run_of(&t)));
+    s = rg_seal_begin(scratch("b.seal"), .every = 10);
+    t.step = 12; /* So 20 is the first step that is sealed. */
+    train(&t, s, 30, -1);
+    ck_ok(rg_seal_end(s));
+    s = rg_seal_check(scratch("b.seal"));
+    ck_fails(rg_seal_step(s, 10, run_of(&t)), RG_RUNTIME_ERROR, "step 10 isn't in '");
+    ck_fails(rg_seal_end(s), RG_RUNTIME_ERROR, "seal_end: step 10 has failed");
+    end_training(&t);
+    scratch_end();
+}
+END_TEST
+
 /* ---- misuse ----------------------------------------------------------------------------- */
 
 START_TEST(test_refusals) {
@@ -340,6 +399,64 @@ START_TEST(test_refusals) {
     ck_ok(rg_seal_step(s, 30, run_of(&t)));
     ck_fails(rg_seal_end(s), RG_RUNTIME_ERROR, "seal_end: step 10 has failed");
     end_training(&t);
+    scratch_end();
+}
+END_TEST
+
+/* Writes the hash of n bytes, or of a second text behind them. */
+static void hash_of(const char *p, size_t n, const char *more, char to[RG_SHA256_ROOM]) {
+    rg_sha256 hash;
+    rgi_sha256_begin(&hash);
+    rgi_sha256_add(&hash, p, n);
+    rgi_sha256_add(&hash, more, strlen(more));
+    rgi_sha256_end(&hash, to);
+}
+
+/* Appends lines to a file's text, and the hashes that seal them. */
+static void forge(char *to, const char *lines, char chain[RG_SHA256_ROOM]) {
+    char state[RG_SHA256_ROOM];
+    hash_of(lines, strlen(lines), "", state);
+    hash_of(chain, strlen(chain), state, chain);
+    to += strlen(to);
+    sprintf(to, "%sstate %s\nchain %s\n", lines, state, chain);
+}
+
+/* A file whose hashes fit can yet be no seal: it was written by another program. */
+START_TEST(test_forged_files) {
+    static const char first[] = "version 1\nseed 7\nprecision of products highest\n";
+    static const struct {
+        const char *every, *step, *said;
+    } rows[] = {
+        { "every 10\n", "step 10\n", NULL },
+        { "", "step 10\n", "forged.seal': it doesn't say which steps are sealed" },
+        { "every ten\n", "step 10\n", "it doesn't say which steps are sealed" },
+        { "every 0\n", "step 10\n", "it doesn't say which steps are sealed" },
+        { "every 10\n", "stop 10\n", "forged.seal': a part isn't that of a step" },
+        { "every 10\n", "step ten\n", "a part isn't that of a step" },
+    };
+    scratch_begin();
+    seal_run(scratch("a.seal"), 50);
+    size_t n;
+    char *bytes = file_bytes(scratch("a.seal"), &n);
+    const int title = (int)(strstr(bytes, "\nversion") + 1 - bytes);
+    for (int i = 0; i < RG_COUNT(rows); i++) {
+        char text[2000] = "", head[500], chain[RG_SHA256_ROOM] = "";
+        snprintf(head, sizeof head, "%.*s%s%s", title, bytes, first, rows[i].every);
+        forge(text, head, chain);
+        forge(text, rows[i].step, chain);
+        rg_seal *s = rg_seal_check(scratch_write("forged.seal", text, strlen(text)));
+        ck_assert_msg(!s == !!rows[i].said, "%s%s: %s", head, rows[i].step, rg_error());
+        if (!s) {
+            ck_fails(rg_seal_check(scratch("forged.seal")), RG_IO_ERROR, rows[i].said);
+            continue;
+        }
+        training t = new_training();
+        ck_fails(rg_seal_step(s, 10, run_of(&t)), RG_RUNTIME_ERROR,
+                 "forged.seal' has no further tensor");
+        ck_fails(rg_seal_end(s), RG_RUNTIME_ERROR, "seal_end: step 10 has failed");
+        end_training(&t);
+    }
+    free(bytes);
     scratch_end();
 }
 END_TEST
@@ -395,5 +512,5 @@ END_TEST
 
 RG_TESTS(seal, test_known_hashes, test_plain_blocks, test_divided_hashes, test_same_run,
          test_flipped_bit, test_from_checkpoint, test_resumed, test_changed_file,
-         test_nothing_compared, test_other_tensors, test_refusals, test_torn_file,
-         test_failing_files)
+         test_nothing_compared, test_other_tensors, test_further_tensor, test_going_back,
+         test_refusals, test_forged_files, test_torn_file, test_failing_files)
