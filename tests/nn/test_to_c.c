@@ -9,6 +9,7 @@
 #include "tests/test.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -180,6 +181,59 @@ START_TEST(test_options) {
              "replay_to_c: RG_FROM_CALLER needs the parameters");
     ck_assert_int_eq(scratch_files(), 0);
     end(&t, r);
+    scratch_end();
+}
+END_TEST
+
+/* ---- outputs -------------------------------------------------------------------------------- */
+
+static rg_tensor *of_whole, *whole_outputs[5];
+
+static void compute_whole(void *unused) {
+    (void)unused;
+    rg_tensor *x = of_whole;
+    rg_tensor *all[] = { rg_max(x), rg_min(x), rg_add(x, INT64_MIN), rg_gt(x, -5),
+                         rg_div(x, 4) };
+    for (int i = 0; i < RG_COUNT(all); i++)
+        whole_outputs[i] = rg_keep(all[i]);
+}
+
+/* A program that prints the outputs of a step, whose input it has from the test. */
+static const char printing[] =
+    "#include \"step.c\"\n"
+    "#include <stdio.h>\n"
+    "int main(void) {\n"
+    "    static _Alignas(64) char m[STEP_BYTES];\n"
+    "    const int64_t x[] = { -3, -7, -2, INT64_MIN };\n"
+    "    step_begin(m);\n"
+    "    const int64_t *most = step_step(m, x), *least = step_output1(m), *sum = step_output2(m);\n"
+    "    const bool *above = step_output3(m);\n"
+    "    const float *part = step_output4(m);\n"
+    "    printf(\"%lld %lld %lld %d%d%d%d %a\", (long long)*most, (long long)*least,\n"
+    "           (long long)sum[1], above[0], above[1], above[2], above[3], part[1]);\n"
+    "    return 0;\n"
+    "}\n";
+
+/* Each output has a function with the output's dtype. The least int64, with which a maximum begins,
+ * has no literal in C. */
+START_TEST(test_whole_outputs) {
+    scratch_begin();
+    of_whole = rg_literal([ 0, 0, 0, 0 ]);
+    rg_replay *r = rg_record(compute_whole, NULL);
+    const rg_list more = { RG_COUNT(whole_outputs) - 1, whole_outputs + 1 };
+    ck_ok(r
+          && rg_replay_to_c(r, scratch("step.c"), .inputs = RG_LIST(of_whole),
+                            .output = whole_outputs[0], .more_outputs = more));
+    scratch_write("main.c", printing, strlen(printing));
+    char command[1000], said[200] = "";
+    snprintf(command, sizeof command, "cd %s && cc -Wall -Werror -o main main.c && ./main",
+             scratch(""));
+    FILE *f = popen(command, "r");
+    ck_assert(f && fread(said, 1, sizeof said - 1, f) > 0 && pclose(f) == 0);
+    ck_assert_str_eq(said, "-2 -9223372036854775808 9223372036854775801 1010 -0x1.cp+0");
+    for (int i = 0; i < RG_COUNT(whole_outputs); i++)
+        rg_drop(whole_outputs[i]);
+    rg_replay_free(r);
     scratch_end();
 }
 END_TEST
@@ -363,6 +417,6 @@ START_TEST(test_beside_threads) {
 }
 END_TEST
 
-RG_TESTS(to_c, test_refused, test_computed_numbers, test_options, test_weights_beside,
-         test_unchanged, test_new_moments, test_gradients_stay, test_gradient_set_later,
-         test_without_memory, test_without_files, test_beside_threads)
+RG_TESTS(to_c, test_refused, test_computed_numbers, test_options, test_whole_outputs,
+         test_weights_beside, test_unchanged, test_new_moments, test_gradients_stay,
+         test_gradient_set_later, test_without_memory, test_without_files, test_beside_threads)
