@@ -192,8 +192,7 @@ static rg_tensor *of_whole, *whole_outputs[5];
 static void compute_whole(void *unused) {
     (void)unused;
     rg_tensor *x = of_whole;
-    rg_tensor *all[] = { rg_max(x), rg_min(x), rg_add(x, INT64_MIN), rg_gt(x, -5),
-                         rg_div(x, 4) };
+    rg_tensor *all[] = { rg_max(x), rg_min(x), rg_add(x, INT64_MIN), rg_gt(x, -5), rg_div(x, 4) };
     for (int i = 0; i < RG_COUNT(all); i++)
         whole_outputs[i] = rg_keep(all[i]);
 }
