@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 /* ---- stopping -------------------------------------------------------------------- */
 
@@ -47,6 +48,15 @@ static inline __attribute__((noreturn, format(printf, 1, 2))) void refuse(const 
         end_all(RG_VALUE_ERROR, line);
     fprintf(stderr, "%s: %s\n", program, line);
     exit(2);
+}
+
+/* Runs when the program exits, and ends it with status 1 if a part of its output couldn't be
+ * written. */
+static void check_output(void) {
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return;
+    fprintf(stderr, "%s: standard output can't be written\n", program);
+    _exit(1);
 }
 
 /* ---- options: --steps 300 or --steps=300, and flags: --fast ---------------------- */
@@ -125,6 +135,7 @@ static inline int read_options(int argc, char *argv[], const char *usage, int n,
                                const option options[]) {
     const char *slash = strrchr(argv[0], '/');
     program = slash ? slash + 1 : argv[0];
+    atexit(check_output);
     char *others[argc + 1];
     int i = 1, found_others = 0;
     for (; i < argc; i++) {
