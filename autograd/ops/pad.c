@@ -66,6 +66,24 @@ static bool pad_size(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x,
     return true;
 }
 
+/* Lays out y, which has its shape, like the part of x that is copied to it, if x is only cropped. As
+ * in torch, y is contiguous if anything is added. */
+static void pad_lay_out(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x) {
+    if (a->mode != RG_CONSTANT)
+        return;
+    for (int i = 0; i < a->padding.n; i++)
+        if (a->padding.v[i] > 0)
+            return;
+    rg_tensor part = rgi_header_of(x);
+    part.numel = 1;
+    for (int d = 0; d < part.ndim; d++) {
+        part.size[d] = y->size[d];
+        part.numel *= y->size[d];
+    }
+    rgi_update_flags(&part);
+    rgi_lay_out_as(y, &part);
+}
+
 /* Sets the shape of the output. Fails if x can't be padded in this way. As in torch, the modes
  * reflect and replicate fail if a dim of x other than the batch is empty, and if all padded dims
  * would become empty. */
@@ -86,7 +104,10 @@ static bool pad_shape(rg_call *c) {
     RG_FAIL_IF(pad_mirrors(a) && small, NULL, "input %s is too small. Calculated output %s",
                RG_SHAPE_TEXT(x), RG_SHAPE_TEXT(y));
     rg_dims size = rg_shape(y);
-    return rgi_check_sizes(NULL, &size);
+    if (!rgi_check_sizes(NULL, &size))
+        return false;
+    pad_lay_out(a, y, x);
+    return true;
 }
 
 /* Returns a vector with the index in x for each position of the padded dim d, whose size in x is
@@ -149,7 +170,7 @@ static rg_tensor *pad_back(const rg_step *s, rg_tensor *g) {
     const struct pad_attr *a = RG_ATTR(s, pad);
     rg_dims shape = rgi_input_dims(s, 0);
     if (g->numel == 0)
-        return rg_zeros_dims(shape, (rg_dtype)g->dtype);
+        return rg_add(rg_zeros_dims(shape, (rg_dtype)g->dtype), rg_sum(g)); /* With g's history. */
     for (int d = shape.n - 1; d >= shape.n - a->padding.n / 2 && g; d--) {
         rg_dims part = rg_shape(g);
         part.v[d] = shape.v[d];

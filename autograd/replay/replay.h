@@ -47,8 +47,8 @@ RG_PUBLIC_BEGIN
  * write in place to a tensor that it makes by rg_zeros, rg_ones, rg_full, rg_arange or rg_empty,
  * since a run doesn't make this tensor anew; let it write to a clone (rg_clone). Functions that set
  * all elements, such as rg_fill_ and rg_uniform_, are allowed until the step has read the tensor.
- * rg_print in a step prints only once, while the step is recorded. The profiler counts nothing of a
- * run.
+ * Most ops on bfloat16, float16 and uint8 are refused. rg_print in a step prints only once, while
+ * the step is recorded. The profiler counts nothing of a run.
  *
  * Runs fail once a module that the step calls has been freed or replaced by another, and once an
  * optimizer of the step has got another group of parameters. If a parameter of such a module is

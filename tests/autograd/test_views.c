@@ -555,6 +555,23 @@ START_TEST(test_strides_of_einsum) {
 }
 END_TEST
 
+/* A pad of mode constant that adds nothing keeps the order of the dims; one that adds elements is
+ * contiguous. */
+START_TEST(test_strides_of_pad) {
+    rg_tensor *x = rg_T(rg_reshape(rg_arange(24), 4, 6)); /* Shape 6, 4, strides 1, 6. */
+    rg_tensor *same = rg_pad(x, 0, 0), *less = rg_pad(x, -1, 0);
+    rg_tensor *rows = rg_pad(x, 0, 0, -2, -1), *more = rg_pad(x, -1, 1);
+    ck_assert(rg_stride(same, 0) == 1 && rg_stride(same, 1) == 6 && rg_equal(same, x));
+    ck_assert(rg_stride(less, 0) == 1 && rg_stride(less, 1) == 6);
+    ck_assert(rg_equal(less, rg_narrow(x, 1, 1, 3)));
+    ck_assert(rg_stride(rows, 0) == 1 && rg_stride(rows, 1) == 3);
+    ck_assert(rg_equal(rows, rg_narrow(x, 0, 2, 3)));
+    ck_assert(rg_stride(more, 0) == 4 && rg_stride(more, 1) == 1);
+    rg_fill_(same, 7); /* It isn't a view. */
+    ck_assert_int_eq((int)rg_at(x, 0, 0), 0);
+}
+END_TEST
+
 /* ---- views whose base was written to after they were made ---------------------------- */
 
 static bool sin_over(rg_tensor *v) { return rg_sin_(v); }
@@ -1384,8 +1401,8 @@ START_TEST(test_requires_grad_of_the_base) {
 }
 END_TEST
 
-RG_TESTS(views, test_strides_of_einsum, test_data_between_forward_and_backward,
-         test_results_lie_as_their_inputs,
+RG_TESTS(views, test_strides_of_einsum, test_strides_of_pad,
+         test_data_between_forward_and_backward, test_results_lie_as_their_inputs,
          test_gradients_lie_as_their_leaves, test_replay_of_what_is_turned,
          test_all_shapes_of_what_lies_apart, test_random_programs, test_who_renews,
          test_who_is_refused, test_requires_grad_of_the_base, test_a_part_that_is_a_leaf,
