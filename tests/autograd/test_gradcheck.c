@@ -744,6 +744,20 @@ START_TEST(test_anomaly_in_place) {
 }
 END_TEST
 
+/* The gradient of a distance that is NaN is the same by both ways, also where a difference is 0. */
+START_TEST(test_slopes_of_nan_distances) {
+    static const double orders[] = { 0.5, 1, 1.5, 2, 3, INFINITY };
+    rg_tensor *b = rg_literal([[ 0., 1. ]]);
+    for (int i = 0; i < RG_COUNT(orders); i++) {
+        rg_tensor *a = rg_requires_grad_(rg_literal([[ nan, 1. ]]), true);
+        rg_tensor *y = rg_cdist(a, b, .p = orders[i]);
+        rg_tensor *g = rg_grad(y, a, .retain_graph = true);
+        rg_tensor *h = rg_grad(y, a, .create_graph = true);
+        ck_assert_str_eq(rg_repr(g), rg_repr(rg_detach(h)));
+    }
+}
+END_TEST
+
 /* An operand that overflows when it is converted to the op's dtype was finite. */
 START_TEST(test_anomaly_of_converted_operands) {
     rg_tensor *h = rg_to(rg_ones(2), RG_FLOAT16), *wide = rg_literal([1, 70000]), *x = rg_ones(2);
@@ -1105,7 +1119,7 @@ RG_TESTS(gradcheck, test_within_no_grad, test_mismatch_names_its_input,
          test_drawn_names, test_likely_causes, test_wrong_factors,
          test_a_backward_with_loops, test_failure_while_the_cause_is_looked_for,
          test_graph_save, test_anomaly_forward, test_anomaly_backward, test_anomaly_in_place,
-         test_anomaly_of_converted_operands,
+         test_slopes_of_nan_distances, test_anomaly_of_converted_operands,
          test_anomaly_after_backward, test_anomaly_of_what_comes_in,
          test_anomaly_with_absent_inputs, test_checks_without_memory, test_anomaly_without_memory,
          test_graph_dot, test_anomaly_without_traces, test_anomaly_of_several_outputs,

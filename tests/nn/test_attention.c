@@ -618,6 +618,34 @@ START_TEST(test_nan_scores) {
 }
 END_TEST
 
+/* A NaN in the queries, keys or values of one head reaches no other head, and none of its
+ * gradients, though one task computes several heads with the same memory. */
+START_TEST(test_nan_of_one_head) {
+    static const int64_t counts[] = { 1, 3, 8, 17, 32, 65 }, widths[] = { 4, 16, 64 };
+    rg_set_num_threads(1);
+    rg_manual_seed(4);
+    for (int form = 0; form < 6 * RG_COUNT(counts) * RG_COUNT(widths); form++) {
+        RG_SCOPE();
+        const rg_dtype dtype = form & 1 ? RG_FLOAT32 : RG_FLOAT64;
+        const int64_t n = counts[form / 6 % RG_COUNT(counts)];
+        const int64_t wide = widths[form / 6 / RG_COUNT(counts)];
+        rg_tensor *in[3];
+        for (int i = 0; i < 3; i++)
+            in[i] = rg_randn_dims(RG_DIMS(1, 2, n, wide), dtype, rg_default_generator());
+        rg_fill_(rg_select(rg_select(in[form / 2 % 3], 1, 0), 1, n - 1), NAN);
+        for (int i = 0; i < 3; i++)
+            rg_requires_grad_(in[i], true);
+        rg_tensor *y = rg_scaled_dot_product_attention(in[0], in[1], in[2], .is_causal = n > 8);
+        ck_ok(rg_backward(rg_sum(rg_square(rg_select(y, 1, 1)))));
+        ck_assert_msg(rg_item(rg_all(rg_isfinite(rg_select(y, 1, 1)))), "form %d", form);
+        for (int i = 0; i < 3; i++) {
+            rg_tensor *g = rg_select(rg_grad_of(in[i]), 1, 1);
+            ck_assert_msg(rg_item(rg_all(rg_isfinite(g))), "form %d: gradient %d", form, i);
+        }
+    }
+}
+END_TEST
+
 /* Where heads share keys, and each has one query, the result is that of keys copied for each head.
  * The shared ones, such as a cache's, aren't copied: this takes less memory than they do. */
 START_TEST(test_shared_heads) {
@@ -673,5 +701,6 @@ END_TEST
 RG_TESTS(attention, test_self_attention, test_multihead_attention, test_unbatched,
          test_the_same_query_and_key, test_what_is_not_looked_at, test_hooks_that_fail,
          test_negative_dropout, test_cache, test_positions, test_frequencies, test_second_order,
-         test_bad_arguments, test_out_of_memory, test_nan_scores, test_shared_heads,
+         test_bad_arguments, test_out_of_memory, test_nan_scores, test_nan_of_one_head,
+         test_shared_heads,
          test_half_positions)

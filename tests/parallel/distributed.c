@@ -450,6 +450,16 @@ static void test_refusals(void) {
     if (size > 1)
         FAILS(rg_distributed_check(d), "the hash of the parameters and buffers is");
     rg_module_free(d);
+    /* All bits count, such as the sign of one element of float64. */
+    model = make_model();
+    rg_module_to(model, RG_FLOAT64);
+    d = rg_nn_distributed(model, .shards = SHARDS);
+    rg_tensor *last = rg_detach(rg_parameters(model).v[5]);
+    if (size > 1 && odd)
+        rg_neg_(last);
+    if (size > 1)
+        FAILS(rg_distributed_check(d), "the hash of the parameters and buffers is");
+    rg_module_free(d);
     FAILS(rg_sharded_optim_step(NULL), "expected an optimizer but got NULL");
     FAILS(rg_sharded_optim_gather(NULL), "expected an optimizer but got NULL");
     FAILS(rg_sharded_optim_release(NULL), "expected an optimizer but got NULL");
