@@ -66,8 +66,8 @@ static bool pad_size(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x,
     return true;
 }
 
-/* Lays out y, which has its shape, like the part of x that is copied to it, if x is only cropped. As
- * in torch, y is contiguous if anything is added. */
+/* Lays out y, which has its shape, like the part of x that is copied to it, if x is only cropped.
+ * As in torch, y is contiguous if anything is added. */
 static void pad_lay_out(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x) {
     if (a->mode != RG_CONSTANT)
         return;
