@@ -388,8 +388,8 @@ double rg_at_dims(rg_tensor *t, rg_dims index);
  * in row-major order. The type is float for RG_FLOAT32, double for RG_FLOAT64, int64_t for
  * RG_INT64, uint8_t for RG_UINT8 and bool for RG_BOOL, and may be const. Fails and returns NULL if
  * t has another dtype or isn't contiguous: rg_float(t) or rg_double(t) converts a tensor first, and
- * rg_contiguous(t) orders its elements. rg_at and rg_item read an element of any dtype. rg_data_as
- * calls rg_data_as_dtype. */
+ * rg_contiguous(t) orders its elements. rg_data_as calls rg_data_as_dtype. Writes through the
+ * pointer aren't noticed by graphs that saved t, by an optimizer's master or by a kept cast. */
 void *rg_data_as_dtype(rg_tensor *t, rg_dtype dtype);
 /* Returns a pointer to the first element in the tensor's own memory, whatever t's dtype and strides
  * are. A pointer of the wrong type reads wrong numbers, without an error. Strides say where the

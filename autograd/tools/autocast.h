@@ -35,7 +35,7 @@ RG_PUBLIC_BEGIN
  * gradient of a parameter has the parameter's dtype.
  *
  * A parameter is cast once: its cast is kept until the outermost RG_AUTOCAST ends, unless
- * .cache_enabled is false there or in a block around. If the parameter has been written to, or
+ * .cache_enabled is false there or in a block around. If an op has written to the parameter, or
  * autocast's dtype is another, it is cast again. (In torch the old cast is used.)
  *
  * A backward run computes in the dtypes of its graph, whether autocast is on or not. (In torch,

@@ -302,9 +302,12 @@ bool rgi_loader_load_begin(rg_loader_load *load, rg_data_loader *l, rg_named_lis
         return false;
     load->position = rg_item_int(place);
     const int64_t items = rg_size(load->order, 0);
-    return place_fits(l, load->position, items, op)
-           && (load->position < 0 || is_permutation(rgi_data(load->order), items))
-           && (!load->generator || rgi_random_state_fits(load->generator));
+    if (!place_fits(l, load->position, items, op)
+        || (load->position >= 0 && !is_permutation(rgi_data(load->order), items))
+        || (load->generator && !rgi_random_state_fits(load->generator)))
+        return false;
+    load->order = rg_clone(load->order); /* The program may write to the dictionary's tensor. */
+    return load->order;
 }
 
 bool rgi_loader_load_end(const rg_loader_load *load) {

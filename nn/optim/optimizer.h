@@ -51,8 +51,8 @@ typedef struct RG_OPTIONS rg_param_group {
  * with states in float32, as it would update a float32 parameter, and rounds the result into the
  * parameter. Without masters, as in torch, an update that is small beside the parameter is lost in
  * the parameter's rounding. The master is a part of the state: "state.0.master". If a parameter
- * isn't its rounded master before a step, since the program has written to it, the step begins with
- * a new master. */
+ * isn't its rounded master before a step, since an op has written to it, the step begins with a new
+ * master. */
 typedef enum rg_optim_kind {
     RG_SGD,
     RG_ADAM,

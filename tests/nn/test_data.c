@@ -174,6 +174,10 @@ START_TEST(test_state_refused) {
     rg_named v[] = { { "position", three }, { "order", order }, { "generator", state } };
     const rg_named_list dict = { 3, v };
     ck_ok(rg_data_loader_load_state_dict(l, dict));
+    /* The loader has copied the order, so that it stays valid. */
+    rg_fill_(order, 0);
+    ck_assert(rg_equal(rg_data_loader_state_dict(l).v[1].tensor, rg_arange(10)));
+    order = rg_arange(10);
     v[1].tensor = rg_zeros_dims(RG_DIMS(10), RG_INT64);
     ck_fails(rg_data_loader_load_state_dict(l, dict), RG_VALUE_ERROR,
              "data_loader_load_state_dict: \"order\" must have each index from 0 to 9 once, but 0 "
