@@ -12,7 +12,8 @@
 #include <math.h>
 
 /* ---- attention: y = p v, with p = softmax(z) and z = scale q k^T + mask. The weights p are not
- *      stored. Instead the op has a second output, lse = ln(sum(e^z)) for each row of z. With s =
+ *      stored. Instead the op has a second output, lse = ln(sum(e^z)) for each row of z, which has
+ *      float32 if q has 16 bits: the gradients need its digits behind the point. With s =
  *      scale * p * (g v^T - sum(p * (g v^T)) + g_lse), the gradients are gq = s k, gk = s^T q and
  *      gv = p^T g. Here g_lse is the gradient of lse, * is elementwise, the other products are
  *      matrix products, and each sum is over a row ------------------------------ */
@@ -26,6 +27,7 @@ static bool attention_shape(rg_call *c) {
     rgi_copy_shape(c->out[1], c->in[0]);
     c->out[0]->size[3] = c->in[2]->size[3];
     c->out[1]->ndim = 3;
+    c->out[1]->dtype = rgi_computed_in((rg_dtype)c->in[0]->dtype);
     return true;
 }
 
@@ -240,6 +242,7 @@ static bool joint_attention_shape(rg_call *c) {
     rgi_copy_shape(c->out[1], c->in[0]);
     c->out[1]->size[1] = RG_ATTR(c, joint_attention)->heads;
     c->out[1]->size[2] = c->in[0]->size[1];
+    c->out[1]->dtype = rgi_computed_in((rg_dtype)c->in[0]->dtype);
     return true;
 }
 

@@ -646,6 +646,37 @@ START_TEST(test_nan_of_one_head) {
 }
 END_TEST
 
+/* Gradients in 16 bits are as near to those of float64 as the rounding of y and of the gradients
+ * themselves allows, also where the logarithm of the sum of weights is large. */
+START_TEST(test_half_gradients_of_large_scores) {
+    static const struct {
+        rg_dtype dtype;
+        double scale, most;
+    } rows[] = { { RG_BFLOAT16, 1, 0.02 },  { RG_BFLOAT16, 10, 0.08 },
+                 { RG_FLOAT16, 1, 0.003 },  { RG_FLOAT16, 10, 0.01 } };
+    for (int i = 0; i < 2 * RG_COUNT(rows); i++) {
+        RG_SCOPE();
+        rg_manual_seed(6);
+        rg_tensor *x = rg_randn_dims(RG_DIMS(1, 16, 48), RG_FLOAT64, rg_default_generator());
+        rg_tensor *narrow = rg_to(x, rows[i / 2].dtype), *wide = rg_double(narrow), *g[2];
+        for (int k = 0; k < 2; k++) {
+            rg_tensor *in = rg_requires_grad_(k ? wide : narrow, true), *y;
+            if (i % 2) {
+                rg_tensor *scaled = rg_mul(in, sqrt(rows[i / 2].scale));
+                y = rg_joint_attention(scaled, 1, false);
+            } else {
+                rg_list part = rg_chunk(rg_unsqueeze(in, 1), 3, -1);
+                y = rg_scaled_dot_product_attention(part.v[0], part.v[1], part.v[2],
+                                                    .scale = rows[i / 2].scale);
+            }
+            g[k] = rg_double(rg_grad(rg_sum(rg_mul(y, rg_sin(rg_detach(rg_double(y))))), in));
+        }
+        const double off = rg_item(rg_norm(rg_sub(g[0], g[1]))) / rg_item(rg_norm(g[1]));
+        ck_assert_msg(off < rows[i / 2].most, "row %d: %g", i, off);
+    }
+}
+END_TEST
+
 /* Where heads share keys, and each has one query, the result is that of keys copied for each head.
  * The shared ones, such as a cache's, aren't copied: this takes less memory than they do. */
 START_TEST(test_shared_heads) {
@@ -702,5 +733,6 @@ RG_TESTS(attention, test_self_attention, test_multihead_attention, test_unbatche
          test_the_same_query_and_key, test_what_is_not_looked_at, test_hooks_that_fail,
          test_negative_dropout, test_cache, test_positions, test_frequencies, test_second_order,
          test_bad_arguments, test_out_of_memory, test_nan_scores, test_nan_of_one_head,
+         test_half_gradients_of_large_scores,
          test_shared_heads,
          test_half_positions)
