@@ -250,8 +250,8 @@ static bool einsum_diagonals(einsum_operand *o) {
     return true;
 }
 
-/* Sums o's tensor over the labels that aren't wanted. As in torch, the dims of a tensor that is
- * summed are in the order of the labels, so that the sum is, too. */
+/* Sums o's tensor over the labels that aren't wanted, but for those of size 1. As in torch, the dims
+ * of a tensor that is summed are in the order of the labels, so that the sum is, too. */
 static bool einsum_sum(einsum_operand *o, const bool wanted[]) {
     rg_dims over = { 0 }, order = { 0 };
     einsum_dims kept = { 0 };
@@ -259,7 +259,7 @@ static bool einsum_sum(einsum_operand *o, const bool wanted[]) {
         const int d = einsum_find(&o->dims, l);
         if (d < 0)
             continue;
-        if (wanted[l])
+        if (wanted[l] || o->t->size[d] == 1)
             kept.label[kept.n++] = l;
         else
             over.v[over.n++] = order.n;

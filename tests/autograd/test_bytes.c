@@ -163,6 +163,10 @@ START_TEST(test_negative_factors) {
         ck_assert(rg_equal(rg_baddbmm(b, b, b, f, 2), rg_byte(product)));
         ck_assert(rg_equal(rg_index_add(x, 0, at, x, f), rg_byte(rg_index_add(w, 0, at, w, f))));
     }
+    /* The dtype of a sum of products doesn't depend on sizes. */
+    rg_tensor *one = rg_byte(rg_literal([200])), *row = rg_byte(rg_literal([[3, 7]]));
+    ck_assert_int_eq(rg_dtype_of(rg_einsum("i,i->", one, one)), RG_UINT8);
+    ck_assert_int_eq(rg_dtype_of(rg_einsum("ij,j->", row, rg_view(row, 2))), RG_UINT8);
     static const double refused[] = { -256, 256, -1.5, NAN };
     for (int i = 0; i < RG_COUNT(refused); i++) {
         ck_fails(rg_addcmul(x, x, x, refused[i]), RG_RUNTIME_ERROR, "type uint8_t without");
