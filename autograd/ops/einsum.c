@@ -250,8 +250,8 @@ static bool einsum_diagonals(einsum_operand *o) {
     return true;
 }
 
-/* Sums o's tensor over the labels of other sizes than 1 that aren't wanted. As in torch, the dims of
- * a tensor that is summed are in the order of the labels, so that the sum is, too. */
+/* Sums o's tensor over the labels that aren't wanted and whose size isn't 1. As in torch, the dims
+ * of a tensor that is summed are in the order of the labels, so that the sum is, too. */
 static bool einsum_sum(einsum_operand *o, const bool wanted[]) {
     rg_dims over = { 0 }, order = { 0 };
     einsum_dims kept = { 0 };
