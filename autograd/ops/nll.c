@@ -21,13 +21,15 @@ struct nll_loss_attr rgi_nll_attributes(const rg_tensor *x, const rg_loss_option
 }
 
 /* The shape function of nll_loss and cross_entropy. Only cross_entropy has a second output, with
- * two elements for each target. */
+ * two elements for each target. They have float32 if x has 16 bits: the gradient needs their digits
+ * behind the point. */
 bool rgi_nll_shape(rg_call *c) {
     if (RG_ATTR(c, nll_loss)->reduction == RG_EACH && c->in[0]->ndim > 1)
         rgi_copy_shape(c->out[0], c->in[1]);
     if (c->n_out > 1) {
         rgi_copy_shape(c->out[1], c->in[0]);
         c->out[1]->size[c->in[0]->ndim - 1] = 2;
+        c->out[1]->dtype = rgi_computed_in((rg_dtype)c->in[0]->dtype);
     }
     return true;
 }
