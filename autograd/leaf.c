@@ -165,7 +165,7 @@ RG_HOT rg_tensor *rg_grad_of(rg_tensor *t) { return rgi_grad_of(t, false); }
 
 /* Returns a new reference to the gradient that t gets: `grad` itself, a copy if elements of `grad`
  * share an address, since gradients are added in place, or an alias if `grad` is a view of t, since
- * neither would be released if t kept its own view. Returns NULL on failure. */
+ * a tensor that keeps a view of itself is never released. Returns NULL on failure. */
 static rg_tensor *grad_to_keep(rg_tensor *t, rg_tensor *grad) {
     if (!rgi_may_do_once("set_grad"))
         return NULL;

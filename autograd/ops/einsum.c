@@ -250,8 +250,9 @@ static bool einsum_diagonals(einsum_operand *o) {
     return true;
 }
 
-/* Sums o's tensor over the labels that aren't wanted and whose size isn't 1. As in torch, the dims
- * of a tensor that is summed are in the order of the labels, so that the sum is, too. */
+/* Sums o's tensor over the labels that aren't wanted. Leaves out labels of size 1, whose dims
+ * einsum_arrange drops. As in torch, the dims are permuted to the order of the labels before the
+ * sum, which decides the order of the result's dims in memory. */
 static bool einsum_sum(einsum_operand *o, const bool wanted[]) {
     rg_dims over = { 0 }, order = { 0 };
     einsum_dims kept = { 0 };
@@ -307,10 +308,11 @@ static rg_tensor *einsum_arrange(const einsum_operand *o, int n, const einsum_di
 /* The roles of labels in the product of operands a and b. A label is wanted if the output or a
  * later operand has it. A label that both operands have is in `batch` if it is wanted, and in
  * `both` if it is summed over. A wanted label that only a has is in `left`, and one that only b has
- * is in `right`. keep_a and keep_b mark the labels that each operand keeps before the product; the
- * operand is summed over its other labels first. */
+ * is in `right`. `result` has the labels of `batch`, `left` and `right`. The labels of each list
+ * are in the order of their numbers. keep_a and keep_b mark the labels that each operand keeps
+ * before the product; the operand is summed over its other labels first. */
 typedef struct {
-    einsum_dims batch, left, right, both;
+    einsum_dims batch, left, right, both, result;
     bool keep_a[EINSUM_LABELS], keep_b[EINSUM_LABELS];
 } einsum_roles;
 
@@ -328,7 +330,6 @@ static einsum_dims *einsum_role(einsum_roles *r, bool in_a, bool in_b, bool want
  * if the product would have more than RG_MAX_DIMS dims. */
 static bool einsum_sort_labels(const einsum_operand *a, const einsum_operand *b,
                                const bool wanted[], einsum_roles *r) {
-    int kept = 0;
     *r = (einsum_roles){ .batch.n = 0 };
     for (int l = 0; l < EINSUM_LABELS; l++) {
         bool in_a = einsum_size(a, l) != 1;
@@ -340,58 +341,65 @@ static bool einsum_sort_labels(const einsum_operand *a, const einsum_operand *b,
         einsum_dims *role = einsum_role(r, in_a, in_b, wanted[l]);
         if (!role)
             continue;
-        if (role != &r->both)
-            kept++;
-        if (kept > RG_MAX_DIMS)
-            return rgi_check_dims("einsum", kept);
+        if (role != &r->both) {
+            if (!rgi_check_dims("einsum", r->result.n + 1))
+                return false;
+            r->result.label[r->result.n++] = l;
+        }
         role->label[role->n++] = l;
     }
     return true;
 }
 
-/* Returns the labels of n lists as one list. If `sorted`, sorts it. */
-static einsum_dims einsum_join(int n, const einsum_dims *const part[], bool sorted) {
-    einsum_dims all = { 0 };
-    for (int k = 0; k < n; k++)
-        for (int i = 0; i < part[k]->n; i++) {
-            int at = all.n++;
-            for (; sorted && at > 0 && all.label[at - 1] > part[k]->label[i]; at--)
-                all.label[at] = all.label[at - 1];
-            all.label[at] = part[k]->label[i];
+/* Returns the matrix product of operands a and b. Its dims have the labels of the batch, of a and
+ * of b, in this order, which are written to *labels. */
+static rg_tensor *einsum_product(const einsum_operand *a, const einsum_operand *b,
+                                 const einsum_roles *r, einsum_dims *labels) {
+    const einsum_dims *const parts[] = { &r->batch, &r->left, &r->right };
+    const einsum_dims *const of_a[] = { &r->batch, &r->left, &r->both };
+    const einsum_dims *const of_b[] = { &r->batch, &r->both, &r->right };
+    rg_dims shape = { 0 };
+    *labels = (einsum_dims){ 0 };
+    for (int k = 0; k < 3; k++)
+        for (int i = 0; i < parts[k]->n; i++) {
+            const int label = parts[k]->label[i];
+            const int64_t size = einsum_size(a, label);
+            labels->label[labels->n++] = label;
+            shape.v[shape.n++] = size != 1 ? size : einsum_size(b, label);
         }
-    return all;
+    rg_tensor *left = einsum_arrange(a, 3, of_a, true);
+    rg_tensor *right = einsum_arrange(b, 3, of_b, true);
+    return rg_reshape_dims(rg_bmm(left, right), shape);
+}
+
+/* Returns the elementwise product of operands a and b, whose dims have these labels. */
+static rg_tensor *einsum_elementwise(const einsum_operand *a, const einsum_operand *b,
+                                     const einsum_dims *labels) {
+    const einsum_dims *const one[] = { labels };
+    rg_tensor *left = einsum_arrange(a, 1, one, false);
+    return rg_mul(left, einsum_arrange(b, 1, one, false));
 }
 
 /* Replaces operand a by the product of operands a and b, summed over the labels that are not
- * wanted. As in torch, the product is a matrix product if both operands have such a label, and a's
- * own dims are its columns if all of them come behind b's in the output. */
+ * wanted. As in torch, this is a matrix product if both operands have such a label. The operands
+ * change places in it if all dims that only a has come behind those that only b has. */
 static bool einsum_pair(einsum_operand *a, einsum_operand *b, const bool wanted[]) {
     einsum_roles r;
     if (!einsum_sort_labels(a, b, wanted, &r) || !einsum_sum(a, r.keep_a)
         || !einsum_sum(b, r.keep_b))
         return false;
-    if (r.both.n && r.left.n && r.right.n && r.left.label[0] > r.right.label[r.right.n - 1]) {
+    if (!r.both.n) {
+        a->t = einsum_elementwise(a, b, &r.result);
+        a->dims = r.result;
+        return a->t != NULL;
+    }
+    if (r.left.n && r.right.n && r.left.label[0] > r.right.label[r.right.n - 1]) {
         RG_SWAP(*a, *b);
         RG_SWAP(r.left, r.right);
     }
-    const einsum_dims *const parts[] = { &r.batch, &r.left, &r.right };
-    const einsum_dims all = einsum_join(3, parts, !r.both.n);
-    if (r.both.n) {
-        rg_dims shape = { .n = all.n };
-        for (int d = 0; d < all.n; d++) {
-            const int64_t size = einsum_size(a, all.label[d]);
-            shape.v[d] = size != 1 ? size : einsum_size(b, all.label[d]);
-        }
-        const einsum_dims *const of_a[] = { &r.batch, &r.left, &r.both };
-        const einsum_dims *const of_b[] = { &r.batch, &r.both, &r.right };
-        rg_tensor *left = einsum_arrange(a, 3, of_a, true);
-        a->t = rg_reshape_dims(rg_bmm(left, einsum_arrange(b, 3, of_b, true)), shape);
-    } else {
-        const einsum_dims *const one[] = { &all };
-        rg_tensor *left = einsum_arrange(a, 1, one, false);
-        a->t = rg_mul(left, einsum_arrange(b, 1, one, false));
-    }
-    a->dims = all;
+    einsum_dims labels;
+    a->t = einsum_product(a, b, &r, &labels);
+    a->dims = labels;
     return a->t != NULL;
 }
 
@@ -428,8 +436,8 @@ static rg_tensor *einsum_finish(const einsum_operand *o, const einsum_dims *out,
     return y && over.n ? rg_sum_dims(y, over, false) : y;
 }
 
-/* Numbers the labels anew: those of the output, o[n], come first, in its order. Returns whether an
- * operand has a label that the output lacks. */
+/* Gives the labels new numbers: those of the output, o[n], get the first ones, in the output's
+ * order. Returns whether an operand has a label that the output lacks. */
 static bool einsum_renumber(einsum_operand *o, int n) {
     int number[EINSUM_LABELS];
     int next = o[n].dims.n;

@@ -31,8 +31,8 @@ bool rgi_element_fits(const char *op, const rg_tensor *t, rg_dtype d) {
 }
 
 bool rgi_factor_fits(const char *op, double v, rg_dtype d) {
-    const bool wraps = rgi_is_byte(d) && v == trunc(v) && fabs(v) < rgi_limit(d);
-    return wraps || rgi_number_fits(op, v, d);
+    const bool whole = rgi_is_byte(d) && v == trunc(v) && fabs(v) < 0x1p63;
+    return whole ? rgi_whole_fits(op, (int64_t)v, d) : rgi_number_fits(op, v, d);
 }
 
 rg_tensor *rgi_flat_in(const rg_step *s, rg_tensor *x, rg_tensor *gx) {

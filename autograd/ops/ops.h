@@ -187,7 +187,7 @@ rg_tensor *rg_nansum_dims(rg_tensor *x, rg_dims dims, bool keepdim);
 rg_tensor *rg_mean(rg_tensor *x);                               /* sum(x) / n */
 rg_tensor *rg_mean_dim(rg_tensor *x, int dim, bool keepdim);
 rg_tensor *rg_mean_dims(rg_tensor *x, rg_dims dims, bool keepdim);
-rg_tensor *rg_prod(rg_tensor *x);              /* the product of all x; of floats, in float64 */
+rg_tensor *rg_prod(rg_tensor *x); /* the product of all x; floats are multiplied in float64 */
 rg_tensor *rg_prod_dim(rg_tensor *x, int dim, bool keepdim);
 /* amax and amin are max(x) and min(x). If several elements are equal to the extreme, each gets an
  * equal part of the gradient. */
@@ -239,7 +239,8 @@ rg_tensor *rg_norm_dims(rg_tensor *x, double p, rg_dims dims, bool keepdim);
 rg_tensor *rg_logsumexp(rg_tensor *x, int dim, bool keepdim);   /* ln sum(e^x) */
 rg_tensor *rg_logsumexp_dims(rg_tensor *x, rg_dims dims, bool keepdim);
 rg_tensor *rg_cumsum(rg_tensor *x, int dim);                    /* y_k = x_0 + .. + x_k */
-rg_tensor *rg_cumprod(rg_tensor *x, int dim); /* y_k = x_0 * .. * x_k; of floats, in float64 */
+/* y_k = x_0 * .. * x_k; floats are multiplied in float64 */
+rg_tensor *rg_cumprod(rg_tensor *x, int dim);
 rg_tensor *rg_logcumsumexp(rg_tensor *x, int dim);              /* y_k = ln(e^x_0 + .. + e^x_k) */
 rg_tensor *rg_any(rg_tensor *x);                                /* is any x nonzero? */
 rg_tensor *rg_any_dim(rg_tensor *x, int dim, bool keepdim);
@@ -283,8 +284,8 @@ rg_tensor *rg_mv(rg_tensor *a, rg_tensor *b);                   /* (n,k) (k) -> 
 rg_tensor *rg_mm(rg_tensor *a, rg_tensor *b);                   /* (n,k) (k,m) -> (n,m) */
 rg_tensor *rg_bmm(rg_tensor *a, rg_tensor *b);                  /* (b,n,k) (b,k,m) -> (b,n,m) */
 rg_tensor *rg_outer(rg_tensor *a, rg_tensor *b);                /* (n) (m) -> (n,m) */
-/* y[i * m + j] = a[i] b[j] along each dim, where m is b's size along that dim. Fails if the number
- * of dims and that of the dims in which neither has size 1 are more than 8 together. */
+/* y[i * m + j] = a[i] b[j] along each dim, where m is b's size along that dim. A dim in which
+ * neither a nor b has size 1 counts twice; fails if this makes more than 8 dims. */
 rg_tensor *rg_kron(rg_tensor *a, rg_tensor *b);
 /* rg_cdist(a, b, .p = 1) returns the distance sum_k(|a_ik - b_jk|^p)^(1/p) between each row i of a
  * and each row j of b. a and b are matrices, or batches of matrices that broadcast. If p is 2 and a

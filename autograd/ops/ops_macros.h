@@ -478,8 +478,8 @@ static inline rg_dims rg_sizes_of_number(int64_t n) {
 /* ---- items in brackets: rg_index(x, items...), rg_set_item_(x, value, items...) ----
  * The arguments are evaluated once each, from left to right. Each item becomes an rg_item_index. */
 
-/* The step of a slice that is given by two numbers is 1. The compiler refuses a slice of one number
- * or of four, since rg_index_slice takes three. */
+/* A slice of two numbers has step 1. The compiler refuses a slice of one number and a slice of
+ * four, since rg_index_slice takes three. */
 #define RG_SLICE(...)                                                                        \
     RG_SLICE_(__VA_ARGS__, RG_SLICE_ALL_, RG_SLICE_ALL_, RG_SLICE_ALL_, RG_SLICE_START_END_, \
               RG_SLICE_ALL_, )                                                               \

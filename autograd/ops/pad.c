@@ -66,21 +66,27 @@ static bool pad_size(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x,
     return true;
 }
 
-/* Lays out y, which has its shape, like the part of x that is copied to it, if x is only cropped.
- * As in torch, y is contiguous if anything is added. */
+/* Returns a header of the part of x that a pad of mode constant keeps. */
+static rg_tensor pad_kept(const rg_tensor *x, const struct pad_attr *a) {
+    rg_tensor part = rgi_header_of(x);
+    for (int d = 0; d < x->ndim; d++) {
+        int64_t left = pad_at(a, x->ndim, d, false);
+        int64_t right = pad_at(a, x->ndim, d, true);
+        int64_t kept = x->size[d] + RG_MIN(left, 0) + RG_MIN(right, 0);
+        rgi_take_part(&part, &(rg_part){ RG_PART_RANGE(d, RG_MAX(-left, 0), kept, 1) });
+    }
+    return part;
+}
+
+/* Gives y, which has its shape, the order of x's dims in memory if nothing is added to x. As in
+ * torch, y is contiguous otherwise. */
 static void pad_lay_out(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x) {
     if (a->mode != RG_CONSTANT)
         return;
     for (int i = 0; i < a->padding.n; i++)
         if (a->padding.v[i] > 0)
             return;
-    rg_tensor part = rgi_header_of(x);
-    part.numel = 1;
-    for (int d = 0; d < part.ndim; d++) {
-        part.size[d] = y->size[d];
-        part.numel *= y->size[d];
-    }
-    rgi_update_flags(&part);
+    const rg_tensor part = pad_kept(x, a);
     rgi_lay_out_as(y, &part);
 }
 
@@ -127,15 +133,12 @@ static rg_tensor *pad_indices(const struct pad_attr *a, int ndim, int d, int64_t
 
 static bool pad_constant(rg_tensor *y, const rg_tensor *whole, const struct pad_attr *a) {
     rg_tensor to = rgi_header_of(y);
-    rg_tensor from = rgi_header_of(whole);
+    rg_tensor from = pad_kept(whole, a);
     bool integer = rgi_is_integer(y->dtype);
     rgi_fill_number(y, a->value, integer ? (int64_t)a->value : a->value != 0);
     for (int d = 0; d < from.ndim; d++) {
-        int64_t left = pad_at(a, from.ndim, d, false);
-        int64_t right = pad_at(a, from.ndim, d, true);
-        int64_t kept = from.size[d] + RG_MIN(left, 0) + RG_MIN(right, 0);
-        rgi_take_part(&from, &(rg_part){ RG_PART_RANGE(d, RG_MAX(-left, 0), kept, 1) });
-        rgi_take_part(&to, &(rg_part){ RG_PART_RANGE(d, RG_MAX(left, 0), kept, 1) });
+        int64_t left = RG_MAX(pad_at(a, from.ndim, d, false), 0);
+        rgi_take_part(&to, &(rg_part){ RG_PART_RANGE(d, left, from.size[d], 1) });
     }
     rgi_copy_elements(&to, &from);
     return true;
@@ -165,12 +168,13 @@ static bool pad_forward(rg_call *c) {
 }
 
 /* The gradient of x in the modes other than RG_CONSTANT: each element of g is added to the gradient
- * of the element of x that pad copied to its place. */
+ * of the element of x that pad copied to its place. If g is empty, the zeros are added to its sum,
+ * so that they have a history, as in torch. */
 static rg_tensor *pad_back(const rg_step *s, rg_tensor *g) {
     const struct pad_attr *a = RG_ATTR(s, pad);
     rg_dims shape = rgi_input_dims(s, 0);
     if (g->numel == 0)
-        return rg_add(rg_zeros_dims(shape, (rg_dtype)g->dtype), rg_sum(g)); /* With g's history. */
+        return rg_add(rg_zeros_dims(shape, (rg_dtype)g->dtype), rg_sum(g));
     for (int d = shape.n - 1; d >= shape.n - a->padding.n / 2 && g; d--) {
         rg_dims part = rg_shape(g);
         part.v[d] = shape.v[d];

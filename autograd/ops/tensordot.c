@@ -13,10 +13,10 @@ rg_tensor *(rg_outer)(rg_tensor *a, rg_tensor *b) {
     return RG_COMPOSITE("outer", rg_mul(rg_unsqueeze(a, 1), b));
 }
 
-/* ---- kron: y[i * m + j] = a[i] b[j] along each dim, where m is b's size along that dim. a and b
- * are multiplied with two dims in place of each dim in which neither has size 1. -------------- */
+/* ---- kron: y[i * m + j] = a[i] b[j] along each dim, where m is b's size along that dim. For the
+ * product, a dim in which neither a nor b has size 1 becomes two: a's and b's. ---------------- */
 
-/* Returns the size of dim d of t, as if t had n dims: it lacks the first ones. */
+/* Returns the size of dim d of t after dims of size 1 are added in front until t has n dims. */
 static int64_t kron_size(const rg_tensor *t, int d, int n) {
     const int own = d - (n - t->ndim);
     return own < 0 ? 1 : t->size[own];

@@ -178,9 +178,9 @@ static void tell_first(char text[128], bool is, const rg_node *n, int input) {
              rgi_shape_text(m->ndim, m->size, shape));
 }
 
-/* Returns whether node n is a write in place. If the gradient of an input of it is zero, the values
- * of that input were overwritten: those of input 0 by this write, and those of another input, which
- * this write has written, by a later one. */
+/* Returns whether node n is a write in place. A gradient of zero then means that values were
+ * overwritten. Input 0 has the values that this write replaces. The other inputs have the values
+ * that it writes; if their gradient is zero, a later write has replaced them. */
 static bool overwrites(const rg_node *n) {
     return RG_IS(n->op, replace) || RG_IS(n->op, copy_slices) || RG_IS(n->op, set_item);
 }

@@ -306,7 +306,8 @@ bool rgi_loader_load_begin(rg_loader_load *load, rg_data_loader *l, rg_named_lis
         || (load->position >= 0 && !is_permutation(rgi_data(load->order), items))
         || (load->generator && !rgi_random_state_fits(load->generator)))
         return false;
-    load->order = rg_clone(load->order); /* The program may write to the dictionary's tensor. */
+    /* The program may write to the tensor in the dictionary later. */
+    load->order = rg_clone(load->order);
     return load->order;
 }
 

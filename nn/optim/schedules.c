@@ -13,8 +13,8 @@ static double base_lr(const rg_schedule *s, const rg_param_group *g) {
     return rgi_base_lr(s, rgi_group_place(s, g));
 }
 
-/* Returns a / b, or NaN if b is 0. A rate that is NaN makes rgi_set_rate fail; in torch, a division
- * by zero fails. */
+/* Returns a / b, or NaN if b is 0. rgi_set_rate fails if a rate is NaN. (In torch, the division
+ * itself fails.) */
 static double ratio(double a, double b) { return b == 0 ? NAN : a / b; }
 
 /* ---- StepLR: the rate times gamma after every step_size epochs ----------------- */

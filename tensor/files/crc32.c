@@ -43,9 +43,10 @@ static inline uint32_t four_bytes(const unsigned char *p) {
 uint32_t rgi_crc32(uint32_t crc, const void *bytes, size_t n) {
     static bool made;
     rgi_lock(RG_LOCK_TABLES);
-    if (!made)
+    if (!made) {
         make_crc_tables();
-    made = true;
+        made = true;
+    }
     rgi_unlock(RG_LOCK_TABLES);
     const unsigned char *p = bytes;
     uint32_t r = ~crc;

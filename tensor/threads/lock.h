@@ -22,7 +22,7 @@ typedef enum rg_lock {
     RG_LOCK_PROFILE,    /* The profiler's table and its file. */
     RG_LOCK_VIEWS,      /* The histories of views, while they are renewed. */
     RG_LOCK_MODULES,    /* The list of modules, and their lists of entries. */
-    RG_LOCK_TABLES,     /* Tables that are computed at their first use. */
+    RG_LOCK_TABLES,     /* The tables of crc32.c, which its first call computes. */
     RG_LOCK_MAPS,       /* The seed that all hash tables of stb_ds share. */
     RG_LOCK_MEMORY,     /* The list of threads, and the free blocks that belong to no thread. */
     RG_LOCKS
