@@ -263,8 +263,14 @@ static bool load_bpe(rg_tokenizer *t, const rg_json_file *f, uint32_t model) {
     t->ignore_merges = rgi_json_true(f, model, "ignore_merges", false);
     t->byte_fallback = rgi_json_true(f, model, "byte_fallback", false);
     if (!load_affix(f, model, "continuing_subword_prefix", &t->prefix)
-        || !load_affix(f, model, "end_of_word_suffix", &t->suffix)
-        || !load_vocabulary(t, f, rgi_json_find(&f->json, model, "vocab")))
+        || !load_affix(f, model, "end_of_word_suffix", &t->suffix))
+        return false;
+    /* Hugging Face's tokenizers make tokens of the prefix's and the suffix's bytes, too. */
+    if (t->byte_fallback && (t->prefix || t->suffix))
+        return rgi_file_refuse(&f->file, "byte_fallback with %s isn't supported",
+                               t->prefix ? "a continuing_subword_prefix"
+                                         : "an end_of_word_suffix");
+    if (!load_vocabulary(t, f, rgi_json_find(&f->json, model, "vocab")))
         return false;
     /* If making characters of bytes is the last step of the pre-tokenizer, the model makes tokens
      * of the bytes themselves. */

@@ -301,6 +301,13 @@ static char *decoded_text(decoding *d, size_t *kept, size_t *n) {
     return text;
 }
 
+/* Returns whether the token is decoded to the text of a special token. This isn't the token's own
+ * text if the normalizer has changed it. */
+static bool decodes_to_special(const rg_tokenizer *t, int64_t id) {
+    const int64_t same = rgi_map_name(&t->names, t->tokens[id].decoded);
+    return same >= 0 && t->tokens[same].special;
+}
+
 /* Returns the text of the ids, and sets *n to its length in bytes. Returns NULL on failure. */
 static const char *decode_ids(const rg_tokenizer *t, const int64_t *ids, int64_t count, bool skip,
                               size_t *n) {
@@ -308,7 +315,7 @@ static const char *decode_ids(const rg_tokenizer *t, const int64_t *ids, int64_t
     bool ok = true;
     for (int64_t i = 0; i < count && ok; i++)
         ok = rgi_is_token(t, ids[i], "tokenizer_decode")
-             && ((skip && t->tokens[ids[i]].special) || decode_token(&d, ids[i]));
+             && ((skip && decodes_to_special(t, ids[i])) || decode_token(&d, ids[i]));
     ok = ok && (step_of_kind(t, RG_DECODE_BYTES) || end_bytes(&d));
     const char *text = ok ? decoded_text(&d, NULL, n) : NULL;
     decoding_end(&d);

@@ -118,7 +118,8 @@ static bool encode_rest(rg_encoding_run *e, const rg_added_tokens *a, const rg_p
 /* Encodes a text. Searches it from left to right for the tokens of `a`. If several tokens begin at
  * the same character, takes the longest. Calls encode_rest for the text between the tokens. If a
  * token strips the white space on its right, the search for the next token still begins directly
- * after the token, in this white space. Hugging Face's tokenizers do the same. */
+ * after the token, in this white space. A token of white space that is found there is left out if
+ * it strips, too, and nothing of it remains. Hugging Face's tokenizers do the same. */
 static bool encode_between(rg_encoding_run *e, const rg_added_tokens *a, const rg_piece *text) {
     const rg_unicode *u = &e->t->unicode;
     const char *begin = text->v, *p = begin, *done = p, *end = p + text->n;
@@ -137,6 +138,8 @@ static bool encode_between(rg_encoding_run *e, const rg_added_tokens *a, const r
             from = RG_MAX(space_before(u, begin, from), done);
         if (token->rstrip)
             to = space_behind(u, to, end);
+        if (from >= to)
+            continue;
         if (!encode_rest(e, a, text, (size_t)(done - begin), (size_t)(from - begin))
             || !rgi_ids_add(&e->ids, found->id, text, (size_t)(from - begin), (size_t)(to - begin)))
             return false;

@@ -318,6 +318,12 @@ static const edit bad[] = {
     { "suffix': null", "suffix': true", "'end_of_word_suffix' is true" },
     { "'fuse_unk': false", "'fuse_unk': 1", "the model's 'fuse_unk' is 1" },
     { "'byte_fallback': false", "'byte_fallback': 1", "'byte_fallback' is 1" },
+    { "prefix': '', 'end_of_word_suffix': null, 'fuse_unk': false, 'byte_fallback': false",
+      "prefix': '#', 'end_of_word_suffix': null, 'fuse_unk': false, 'byte_fallback': true",
+      "byte_fallback with a continuing_subword_prefix isn't supported" },
+    { "suffix': null, 'fuse_unk': false, 'byte_fallback': false",
+      "suffix': '#', 'fuse_unk': false, 'byte_fallback': true",
+      "byte_fallback with an end_of_word_suffix isn't supported" },
     { "'ignore_merges': false", "'ignore_merges': 'no'", "'ignore_merges' is 'no'" },
     { "'ignore_merges'", "'use_merges'", "the model's 'use_merges' isn't supported" },
     { "'vocab': {", "'vocab': [], 'x': {", "the model's 'vocab' is an array" },
@@ -610,6 +616,7 @@ START_TEST(test_neighbours) {
     static const edit alone = { "'single_word': false", "'single_word': true", "" };
     static const edit left = { "'lstrip': false", "'lstrip': true", "" };
     static const edit right = { "'rstrip': false", "'rstrip': true", "" };
+    static const edit line = { "'<x>'", "'\\n'", "" };
     static const struct {
         const edit *edits[4];
         const char *text;
@@ -648,6 +655,10 @@ START_TEST(test_neighbours) {
         { { &alone, &left, &right }, "a<x> b", 6, { 0, 5, 5, 5, 3, 1 } },
         { { &alone, &left, &right }, "a <x>b", 6, { 0, 3, 5, 5, 5, 1 } },
         { { &alone, &left, &right }, " <x> ", 1, { 6 } },
+        /* A token that is white space itself isn't found where another one has stripped it. */
+        { { &line, &left }, "a\n \na", 4, { 0, 6, 6, 0 } },
+        { { &line, &left, &right }, "a\n\n a", 3, { 0, 6, 0 } },
+        { { &line, &left, &right }, "a\n \n\na\n", 4, { 0, 6, 0, 6 } },
     };
     scratch_begin();
     for (int i = 0; i < (int)(sizeof rows / sizeof *rows); i++) {

@@ -424,6 +424,29 @@ START_TEST(test_vanished_token) {
 }
 END_TEST
 
+/* A special token is left out by the text to which it is decoded. If the normalizer has changed
+ * that text, it is the text of a special token no more, as in tokenizers. */
+START_TEST(test_skipped_tokens) {
+    static const char flags[] = "'single_word': false, 'lstrip': false, 'rstrip': false, ";
+    char value[600];
+    snprintf(value, sizeof value,
+             "{'type': 'Lowercase'}, 'added_tokens': ["
+             "{'id': 3, 'content': '<Y>', 'normalized': true, %s'special': true}, "
+             "{'id': 4, 'content': '<Z>', 'normalized': false, %s'special': true}, "
+             "{'id': 5, 'content': '<x>', 'normalized': true, %s'special': true}, "
+             "{'id': 6, 'content': '<X>', 'normalized': true, %s'special': false}]",
+             flags, flags, flags, flags);
+    scratch_begin();
+    rg_tokenizer *t = rg_tokenizer_from_file(file_with("normalizer", value));
+    ck_ok(t);
+    rg_tensor *ids = rg_literal([ 0, 3, 4, 5, 6, 1 ]);
+    ck_assert_str_eq(rg_tokenizer_decode(t, ids), "a <y> <Z> <x> <x> b");
+    ck_assert_str_eq(rg_tokenizer_decode(t, ids, .skip_special_tokens = true), "a <y> b");
+    rg_tokenizer_free(t);
+    scratch_end();
+}
+END_TEST
+
 /* Without a step that joins the tokens, each token is stripped by itself. Each end of it loses at
  * most as many copies of the text as the step says. */
 START_TEST(test_stripped_tokens) {
@@ -529,5 +552,5 @@ START_TEST(test_denied) {
 END_TEST
 
 RG_TESTS(tokenizer_files, test_golden, test_parts, test_each_code_point, test_batches,
-         test_bad_batches, test_bad_files, test_vanished_token, test_stripped_tokens,
-         test_texts_without_tokens, test_trimmed_offsets, test_denied)
+         test_bad_batches, test_bad_files, test_vanished_token, test_skipped_tokens,
+         test_stripped_tokens, test_texts_without_tokens, test_trimmed_offsets, test_denied)
