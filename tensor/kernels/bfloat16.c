@@ -46,43 +46,96 @@ size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat
     const bool asked = of_bfloat16 || matmul_precision == MATMUL_MEDIUM;
     if (thin || !asked || !k_has_bfloat16())
         return 0;
-    const int64_t panels = (RG_MIN(columns, BF_NC) - 1) / BF_LANES + 2;
-    const int64_t pairs = (RG_MIN(z->k, BF_KC) + 1) / 2;
-    return (size_t)(panels * pairs) * sizeof(bf_pairs);
+    const int64_t k = RG_MIN(z->k, BF_KC);
+    const int64_t panels = (RG_MIN(columns, BF_NC) - 1) / BF_LANES + 1;
+    return (size_t)(BF_LANES * bf_row_vectors(k) + panels * ((k + 1) / 2)) * sizeof(bf_pairs);
+}
+
+/* The product y = alpha * a b + beta * c, and the scratch memory. */
+typedef struct {
+    const k_product_sizes *z;
+    float *y;
+    const float *c, *a, *b;
+    float alpha, beta;
+    bf_pairs *room;
+} bf_product;
+
+/* Returns the place of the tile whose first element is y[row][column]. The tiles of the first block
+ * of steps add beta * c to their sums, and those of other blocks add y. */
+static bf_place bfloat16_place(const bf_product *p, int64_t row, int64_t column, bool first) {
+    const k_product_sizes *z = p->z;
+    bf_place to = {
+        .y = p->y + row * z->y_row + column,
+        .y_row = z->y_row,
+        .c_row = first ? z->c_row : z->y_row,
+        .alpha = p->alpha,
+        .beta = first ? p->beta : 1,
+    };
+    to.c = first ? p->c + row * z->c_row + column : to.y;
+    return to;
+}
+
+/* Packs the k steps from `step` on of at most BF_LANES rows, from `row` on, and returns the panel.
+ * Sets *ahead to the rows after them. */
+static bf_panel bfloat16_pack_a(const bf_product *p, int64_t row, int64_t step, int64_t k,
+                                bf_ahead *ahead) {
+    const k_product_sizes *z = p->z;
+    const float *x = p->a + row * z->a_row + step * z->a_col;
+    const int64_t rows = RG_MIN(z->m - row, BF_LANES);
+    const bool along = z->a_col == 1;
+    if (along)
+        bf_pack_rows(p->room, x, rows, k, z->a_row);
+    else
+        bf_pack(p->room, x, rows, k, z->a_row, z->a_col);
+    const bool last = row + BF_LANES >= z->m;
+    ahead->p = last ? x : x + BF_LANES * z->a_row;
+    ahead->step = last ? 0 : along ? 2 * BF_LANES : z->a_col;
+    return (bf_panel){
+        .first = (const int32_t *)p->room,
+        .row = along ? BF_LANES * bf_row_vectors(k) : 1,
+        .pair = along ? 1 : BF_LANES,
+    };
 }
 
 /* Computes y += alpha * a b for one block: at most BF_NC columns of y and b, beginning at `column`,
  * and at most BF_KC terms of each sum, beginning at term `step`. If `step` is 0, computes
- * y = alpha * a b + beta * c instead. */
-static void bfloat16_block(const k_product_sizes *z, float *y, const float *c, const float *a,
-                           const float *b, float alpha, float beta, bf_pairs *room, int64_t column,
-                           int64_t step) {
+ * y = alpha * a b + beta * c instead. Two panels of b are packed when they are first needed, while
+ * the next two are prefetched. */
+static void bfloat16_block(const bf_product *p, int64_t column, int64_t step) {
+    const k_product_sizes *z = p->z;
     const int64_t n = RG_MIN(z->n - column, BF_NC);
     const int64_t k = RG_MIN(z->k - step, BF_KC);
     const int64_t pairs = (k + 1) / 2;
-    const bool first = step == 0;
-    bf_pairs *packed_a = room;
-    bf_pairs *packed_b = packed_a + pairs;
-    bf_pack(packed_b, b + column * z->b_col + step * z->b_row, n, k, z->b_col, z->b_row);
+    const float *b = p->b + column * z->b_col + step * z->b_row;
+    bf_pairs *packed_b = p->room + BF_LANES * bf_row_vectors(k);
     for (int64_t i = 0; i < z->m; i += BF_LANES) {
-        const int64_t m = RG_MIN(z->m - i, BF_LANES);
-        float *to = y + i * z->y_row + column;
-        const bf_place place = { .y = to,
-                                 .c = first ? c + i * z->c_row + column : to,
-                                 .y_row = z->y_row,
-                                 .c_row = first ? z->c_row : z->y_row,
-                                 .alpha = alpha,
-                                 .beta = first ? beta : 1 };
-        bf_pack(packed_a, a + i * z->a_row + step * z->a_col, m, k, z->a_row, z->a_col);
-        bf_rows(place, packed_a, packed_b, m, n, pairs);
+        bf_ahead next_a;
+        const bf_panel rows = bfloat16_pack_a(p, i, step, k, &next_a);
+        for (int64_t j = 0; j < n; j += 2 * BF_LANES) {
+            bf_pairs *columns = packed_b + j / BF_LANES * pairs;
+            const float *x = b + j * z->b_col;
+            bf_ahead ahead = { x, 0 };
+            if (i == 0)
+                bf_pack(columns, x, RG_MIN(n - j, 2 * BF_LANES), k, z->b_col, z->b_row);
+            /* Each part of a and b is prefetched once: b beside the first rows, and the next rows
+             * beside the first columns for which that is possible. */
+            if (i == 0 && j + 2 * BF_LANES < n)
+                ahead = (bf_ahead){ x + 2 * BF_LANES * z->b_col,
+                                    z->b_row == 1 ? 2 * BF_LANES : z->b_row };
+            else if (i == 0 || j == 0)
+                ahead = next_a;
+            bf_rows(bfloat16_place(p, i, column + j, step == 0), rows, columns,
+                    RG_MIN(z->m - i, BF_LANES), n - j, pairs, ahead);
+        }
     }
 }
 
 void k_bfloat16_product(const k_product_sizes *z, void *y, const void *c, const void *a,
                         const void *b, double alpha, double beta, void *room) {
+    const bf_product p = { z, y, c, a, b, (float)alpha, (float)beta, room };
     for (int64_t column = 0; column < z->n; column += BF_NC)
         for (int64_t step = 0; step < z->k; step += BF_KC)
-            bfloat16_block(z, y, c, a, b, (float)alpha, (float)beta, room, column, step);
+            bfloat16_block(&p, column, step);
 }
 #else
 bool k_has_bfloat16(void) { return false; }

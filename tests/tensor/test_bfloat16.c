@@ -144,9 +144,9 @@ static void check_product(int64_t m, int64_t n, int64_t k, int layout_a, int lay
 START_TEST(test_products) {
     static const int64_t sizes[][3] = {
         /* A row has m, n and k. */
-        { 16, 16, 32 },  { 17, 33, 33 },   { 31, 48, 51 },   { 24, 17, 256 },
-        { 40, 65, 257 }, { 33, 100, 600 }, { 16, 1041, 35 }, { 300, 200, 129 },
-        { 15, 64, 64 },  { 64, 15, 64 },   { 64, 64, 31 },
+        { 16, 16, 32 },   { 17, 33, 33 },   { 31, 48, 51 },   { 24, 17, 512 },
+        { 40, 65, 513 },  { 17, 35, 1100 }, { 16, 1041, 35 }, { 300, 200, 129 },
+        { 16, 513, 515 }, { 15, 64, 64 },   { 64, 15, 64 },   { 64, 64, 31 },
     };
     ck_assert(rg_set_float32_matmul_precision("medium"));
     for (int s = 0; s < RG_COUNT(sizes); s++)

@@ -8,11 +8,12 @@
  * Two consecutive steps are a pair: one instruction adds the products of both steps to a sum. Lines
  * are packed into panels of BF_LANES lines and at most BF_KC steps. A panel of `a` is multiplied
  * with up to BF_NC columns of `b`, which fit into the L2 cache. The product is computed in tiles of
- * BF_ROWS rows and two panels of columns.
+ * BF_ROWS rows and two panels of columns. The instruction needs all of the processor's time at its
+ * rate of multiplications, so that the memory that is read or written next is prefetched meanwhile.
  */
 #include "../exchange.h"
 
-enum { BF_LANES = 16, BF_KC = 256, BF_NC = 1024, BF_ROWS = 8 };
+enum { BF_LANES = 16, BF_KC = 512, BF_NC = 512, BF_ROWS = 8 };
 
 #define BF_TARGET __attribute__((target("avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")))
 #define BF_INLINE static inline __attribute__((always_inline)) BF_TARGET
@@ -34,11 +35,19 @@ BF_INLINE __m512 bf_load(const float *p, int64_t n, int64_t step) {
     return _mm512_loadu_ps(v);
 }
 
+/* Returns the pairs of one line whose steps are contiguous: those of the n steps at p, but at most
+ * BF_LANES pairs, filled up with zeros. The first step becomes the upper half of each pair, since
+ * the instruction adds the product of the upper halves first. */
+BF_INLINE bf_pairs bf_line(const float *p, int64_t n) {
+    const __m512 first = bf_load(p, n, 1);
+    const __m512 second = bf_load(p + BF_LANES, n - BF_LANES, 1);
+    const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(second, first);
+    return (bf_pairs)_mm512_rol_epi32(both, 16);
+}
+
 /* Packs one panel of lines. The lines are `line` elements apart, and the steps of a line are `step`
  * elements apart. For each pair, the elements of all lines at its first step are loaded as one
- * vector, and those at its second step as another. The two vectors are then interleaved. The first
- * step becomes the upper half of each pair, since the instruction adds the product of the upper
- * halves first. */
+ * vector, and those at its second step as another. The two vectors are then interleaved. */
 BF_INLINE void bf_pack_across(bf_pairs *to, const float *x, int64_t lines, int64_t k, int64_t line,
                               int64_t step) {
     const __m512i halves = _mm512_set_epi16(15, 31, 14, 30, 13, 29, 12, 28, 11, 27, 10, 26, 9, 25,
@@ -53,19 +62,13 @@ BF_INLINE void bf_pack_across(bf_pairs *to, const float *x, int64_t lines, int64
     }
 }
 
-/* Packs one panel of lines whose steps are contiguous: reads sixteen pairs of each line at a time,
+/* Packs one panel of lines whose steps are contiguous: reads BF_LANES pairs of each line at a time,
  * and transposes them. */
 BF_INLINE void bf_pack_along(bf_pairs *to, const float *x, int64_t lines, int64_t k, int64_t line) {
     for (int64_t l = 0; l < k; l += 2 * BF_LANES) {
         bf_pairs v[BF_LANES];
-        for (int i = 0; i < BF_LANES; i++) {
-            const int64_t here = i < lines ? k - l : 0;
-            const float *p = x + i * line + l;
-            const __m512 first = bf_load(p, here, 1);
-            const __m512 second = bf_load(p + BF_LANES, here - BF_LANES, 1);
-            const __m512i both = (__m512i)_mm512_cvtne2ps_pbh(second, first);
-            v[i] = (bf_pairs)_mm512_rol_epi32(both, 16);
-        }
+        for (int i = 0; i < BF_LANES; i++)
+            v[i] = bf_line(x + i * line + l, i < lines ? k - l : 0);
         k_transpose(v);
         for (int64_t i = 0; i < RG_MIN((k - l + 1) / 2, BF_LANES); i++)
             to[l / 2 + i] = v[i];
@@ -86,6 +89,32 @@ BF_TARGET static void bf_pack(bf_pairs *to, const float *x, int64_t lines, int64
     }
 }
 
+/* Returns the number of vectors that hold the pairs of one row of k steps. */
+static inline int64_t bf_row_vectors(int64_t k) { return (k - 1) / (2 * BF_LANES) + 1; }
+
+/* Packs a panel of rows of `a` whose steps are contiguous. Each row begins bf_row_vectors(k)
+ * vectors behind the one before, so that nothing need be transposed. */
+BF_TARGET static void bf_pack_rows(bf_pairs *to, const float *x, int64_t rows, int64_t k,
+                                   int64_t row) {
+    for (int64_t i = 0; i < BF_LANES; i++)
+        for (int64_t l = 0; l < k; l += 2 * BF_LANES)
+            *to++ = bf_line(x + i * row + l, i < rows ? k - l : 0);
+}
+
+/* A packed panel of `a`: its first pair, and how many pairs lie between consecutive rows and
+ * between consecutive pairs of one row. */
+typedef struct {
+    const int32_t *first;
+    int64_t row, pair;
+} bf_panel;
+
+/* Memory that will be read soon. For each pair of a tile, the two cache lines at p are prefetched
+ * into the L2 cache, and p moves by `step` elements. */
+typedef struct {
+    const float *p;
+    int64_t step;
+} bf_ahead;
+
 /* The addresses of a tile in y and in c, the row strides of y and c in elements, and the factors in
  * y = alpha * a b + beta * c. */
 typedef struct {
@@ -95,22 +124,26 @@ typedef struct {
     float alpha, beta;
 } bf_place;
 
-/* Writes alpha * sum + beta * c to row i of a tile, from column j on. `sum` is a vector with a lane
- * for each column; lanes beyond the tile's n columns aren't written. */
-BF_INLINE void bf_write(const bf_place *to, int64_t i, int64_t j, int64_t n, __m512 sum) {
-    const __mmask16 here = (__mmask16)((1 << RG_MIN(n - j, BF_LANES)) - 1);
-    __m512 v = sum * to->alpha;
-    if (to->beta != 0)
-        v += _mm512_maskz_loadu_ps(here, to->c + i * to->c_row + j) * to->beta;
-    _mm512_mask_storeu_ps(to->y + i * to->y_row + j, here, v);
+/* Writes alpha * sum + beta * c to the first m rows and n columns of a tile. A sum is a vector with
+ * a lane for each column of one panel, and each row has two of them. */
+BF_INLINE void bf_write_part(const bf_place *to, const __m512 *sums, int64_t m, int64_t n) {
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j += BF_LANES) {
+            const __mmask16 here = (__mmask16)((1 << RG_MIN(n - j, BF_LANES)) - 1);
+            __m512 v = sums[2 * i + j / BF_LANES] * to->alpha;
+            if (to->beta != 0)
+                v += _mm512_maskz_loadu_ps(here, to->c + i * to->c_row + j) * to->beta;
+            _mm512_mask_storeu_ps(to->y + i * to->y_row + j, here, v);
+        }
 }
 
 /* Computes a tile of BF_ROWS rows and of the columns in `panels` panels of b. Only the first m rows
  * and n columns of the tile are written to y. The pragmas are needed because GCC would otherwise
  * keep the sums in memory. */
-BF_INLINE void bf_tile(const bf_place *to, const int32_t *a, const bf_pairs *b, int64_t m,
-                       int64_t n, int64_t pairs, const int panels) {
+BF_INLINE void bf_tile(const bf_place *to, const bf_panel *a, const bf_pairs *b, int64_t m,
+                       int64_t n, int64_t pairs, bf_ahead ahead, const int panels) {
     __m512 sum[BF_ROWS][2];
+    const int32_t *rows = a->first;
 #pragma GCC unroll 8
     for (int i = 0; i < BF_ROWS; i++)
         for (int p = 0; p < panels; p++)
@@ -119,32 +152,53 @@ BF_INLINE void bf_tile(const bf_place *to, const int32_t *a, const bf_pairs *b, 
 #pragma GCC unroll 8
         for (int i = 0; i < BF_ROWS; i++)
             for (int p = 0; p < panels; p++)
-                sum[i][p] = _mm512_dpbf16_ps(sum[i][p], (__m512bh)_mm512_set1_epi32(a[i]),
+                sum[i][p] = _mm512_dpbf16_ps(sum[i][p],
+                                             (__m512bh)_mm512_set1_epi32(rows[i * a->row]),
                                              (__m512bh)b[p * pairs + l]);
-        a += BF_LANES;
+        rows += a->pair;
+        __builtin_prefetch(ahead.p, 0, 2);
+        __builtin_prefetch(ahead.p + BF_LANES, 0, 2);
+        ahead.p += ahead.step;
     }
+    if (m < BF_ROWS || n < panels * BF_LANES) {
+        __m512 kept[2 * BF_ROWS];
 #pragma GCC unroll 8
-    for (int i = 0; i < BF_ROWS; i++)
-        for (int p = 0; p < panels; p++)
-            if (i < m)
-                bf_write(to, i, p * BF_LANES, n, sum[i][p]);
+        for (int i = 0; i < BF_ROWS; i++)
+            for (int p = 0; p < panels; p++)
+                kept[2 * i + p] = sum[i][p];
+        bf_write_part(to, kept, RG_MIN(m, BF_ROWS), RG_MIN(n, panels * BF_LANES));
+        return;
+    }
+    const float *c = to->c;
+    float *y = to->y;
+#pragma GCC unroll 8
+    for (int i = 0; i < BF_ROWS; i++) {
+        for (int p = 0; p < panels; p++) {
+            __m512 v = sum[i][p] * to->alpha;
+            if (to->beta != 0)
+                v += _mm512_loadu_ps(c + p * BF_LANES) * to->beta;
+            _mm512_storeu_ps(y + p * BF_LANES, v);
+        }
+        y += to->y_row;
+        c += to->c_row;
+    }
 }
 
-/* Computes m rows and n columns of y. `a` is one packed panel with the m rows, and `b` has the n
- * columns in packed panels. */
-BF_TARGET static void bf_rows(bf_place to, const bf_pairs *a, const bf_pairs *b, int64_t m,
-                              int64_t n, int64_t pairs) {
-    for (int64_t j = 0; j < n; j += 2 * BF_LANES) {
-        const bf_pairs *columns = b + j / BF_LANES * pairs;
-        for (int64_t i = 0; i < m; i += BF_ROWS) {
-            const int32_t *rows = (const int32_t *)a + i;
-            bf_place tile = to;
-            tile.y += i * to.y_row + j;
-            tile.c += i * to.c_row + j;
-            if (n - j > BF_LANES)
-                bf_tile(&tile, rows, columns, m - i, n - j, pairs, 2);
-            else
-                bf_tile(&tile, rows, columns, m - i, n - j, pairs, 1);
+/* Computes m rows of y, at most BF_LANES, and n columns of it, at most two panels of them. */
+BF_TARGET static void bf_rows(bf_place to, bf_panel a, const bf_pairs *b, int64_t m, int64_t n,
+                              int64_t pairs, bf_ahead ahead) {
+    for (; m > 0; m -= BF_ROWS) {
+        for (int64_t i = 0; i < RG_MIN(m, BF_ROWS); i++) {
+            __builtin_prefetch(to.y + i * to.y_row, 1);
+            __builtin_prefetch(to.y + i * to.y_row + BF_LANES, 1);
         }
+        if (n > BF_LANES)
+            bf_tile(&to, &a, b, m, n, pairs, ahead, 2);
+        else
+            bf_tile(&to, &a, b, m, n, pairs, ahead, 1);
+        to.y += BF_ROWS * to.y_row;
+        to.c += BF_ROWS * to.c_row;
+        a.first += BF_ROWS * a.row;
+        ahead.p += pairs * ahead.step;
     }
 }
