@@ -372,7 +372,7 @@ $(BUILD)/tensor/kernels/%.o: override CFLAGS += $(LINES)
 # At -O3 GCC unrolls what its vectors leave of a loop, which makes kernels larger by half and no
 # faster. These are compiled at -O2, with -O3's vectors; their loops that must be unrolled say so.
 SMALLER := sums norms extremes products activations special compare binary ternary unary random \
-           optim distance loss pool half_product half_float
+           optim distance loss pool half_product half_float bfloat16
 SMALL   := $(if $(CLANG),,$(if $(filter -O3,$(CFLAGS)),-O2 -ftree-vectorize \
            -fvect-cost-model=dynamic -fno-tree-loop-distribute-patterns))
 $(SMALLER:%=$(BUILD)/tensor/kernels/%.o): override CFLAGS += $(SMALL)

@@ -74,7 +74,7 @@ static bool symmetric_product(rg_tensor *y, const rg_tensor *x) {
         rg_tensor to = matrix_part(y, row, end - row, end);
         const rg_tensor left = matrix_part(x, row, end - row, x->size[1]);
         const rg_tensor right = matrix_part(x, 0, end, x->size[1]);
-        if (!k_matmul_of_bfloat16(&to, &left, &right, true))
+        if (!k_matmul_with(&to, NULL, &left, false, &right, true, 1, 0))
             return false;
     }
     mirror(y);
@@ -106,7 +106,7 @@ static rg_tensor *orthogonalised(rg_tensor *x, const rg_param_group *g) {
         if (!symmetric_product(factor, gram))
             return NULL;
         combine(factor, gram, k[2], k[1]);
-        if (!k_matmul_of_bfloat16(next, factor, x, false))
+        if (!k_matmul(next, factor, x))
             return NULL;
         combine(next, x, 1, k[0]);
         rg_tensor *before = x;

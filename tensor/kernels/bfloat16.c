@@ -1,13 +1,17 @@
 /*
  * bfloat16.c: products of float32 matrices, computed with the processor's instruction for bfloat16,
  * which adds two products at once. The elements are rounded to bfloat16 when they are packed; the
- * sums are in float32. rg_set_float32_matmul_precision("medium") enables such products if the
- * processor has the instruction. Each element of y is a sum of k terms, which are added in
- * ascending order, whatever the sizes m and n of y are. loops/bfloat16.h packs panels and computes
- * tiles.
+ * sums are in float32. Each element of y is a sum of k terms, which are added in ascending order,
+ * whatever the sizes m and n of y are. loops/bfloat16.h packs panels and computes tiles.
+ *
+ * Such products are used in two cases. If bfloat16 can hold the factors exactly, as in modules of
+ * this dtype, the sums have the same bits as in float32: the instruction adds one product after the
+ * other, and rounds each sum. It differs only in subnormal numbers, which it takes for zeros. And
+ * rg_set_float32_matmul_precision("medium") enables such products of any matrices.
  */
 #include "exchange.h"
 #include "kernels.h"
+#include "tensor/shape.h"
 
 enum { MATMUL_HIGHEST, MATMUL_HIGH, MATMUL_MEDIUM };
 static const char *const matmul_precisions[] = { "highest", "high", "medium" };
@@ -36,14 +40,49 @@ bool k_has_bfloat16(void) {
     return k_set_now() == K_AVX512 && __builtin_cpu_supports("avx512bf16");
 }
 
+/* Extends *r by the floats of t's rows, or of its columns if these are contiguous. Returns false if
+ * bfloat16 can't hold one of them exactly, or if neither rows nor columns are contiguous. */
+static bool bfloat16_extend(bf_range *r, const rg_tensor *t) {
+    const float *x = (const float *)(const void *)t->data;
+    if (rgi_is_dense(t))
+        return bf_extend(r, x, t->numel);
+    const int within = t->stride[t->ndim - 1] == 1 ? t->ndim - 1 : t->ndim - 2;
+    if (t->stride[within] != 1)
+        return false;
+    bool ok = true;
+    const int64_t lines = t->numel / RG_MAX(t->size[within], 1);
+    for (int64_t line = 0; line < lines && ok; line++) {
+        int64_t rest = line, offset = 0;
+        for (int d = t->ndim - 1; d >= 0; d--)
+            if (d != within) {
+                offset += rest % t->size[d] * t->stride[d];
+                rest /= t->size[d];
+            }
+        ok = bf_extend(r, x + offset, t->size[within]);
+    }
+    return ok;
+}
+
+bool k_bfloat16_is_exact(const k_product_sizes *z, const rg_tensor *a, const rg_tensor *b) {
+    bf_range x = bf_no_range, y = bf_no_range;
+    if (z->m < 32 || z->n < 32 || z->k < 32 || !k_has_bfloat16() || !bfloat16_extend(&x, a)
+        || !bfloat16_extend(&y, b) || !bf_is_normal(&x) || !bf_is_normal(&y))
+        return false;
+    /* Each product, and therefore each sum, is a multiple of 2^least, and less than 2^greatest. */
+    const int least = bf_exponent(x.least) + bf_exponent(y.least) - 2 * BF_DIGITS;
+    const int greatest = bf_exponent(x.greatest) + bf_exponent(y.greatest) + 2
+                         + (64 - __builtin_clzll((uint64_t)z->k));
+    return least > -BF_BIAS && greatest <= BF_BIAS;
+}
+
 /* Returns the size in bytes of a worker's scratch memory. It holds one panel (see loops/bfloat16.h)
  * of BF_LANES rows of the product's first matrix, and at most `columns` columns of the second one.
  * Returns 0 if the product must be computed in float32 instead: if the precision isn't "medium" and
- * of_bfloat16 is false, if k_has_bfloat16 returns false, if the rows of y aren't contiguous, or if
+ * `exact` is false, if k_has_bfloat16 returns false, if the rows of y aren't contiguous, or if
  * the product is so thin that packing doesn't pay. */
-size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat16) {
+size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool exact) {
     const bool thin = z->m < 16 || z->n < 16 || z->k < 32 || z->y_col != 1;
-    const bool asked = of_bfloat16 || matmul_precision == MATMUL_MEDIUM;
+    const bool asked = exact || matmul_precision == MATMUL_MEDIUM;
     if (thin || !asked || !k_has_bfloat16())
         return 0;
     const int64_t k = RG_MIN(z->k, BF_KC);
@@ -140,12 +179,19 @@ void k_bfloat16_product(const k_product_sizes *z, void *y, const void *c, const 
 #else
 bool k_has_bfloat16(void) { return false; }
 
+bool k_bfloat16_is_exact(const k_product_sizes *z, const rg_tensor *a, const rg_tensor *b) {
+    (void)z;
+    (void)a;
+    (void)b;
+    return false;
+}
+
 /* Returns 0, which means that float32 products are computed in float32: this processor architecture
  * has no instruction for bfloat16. */
-size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat16) {
+size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool exact) {
     (void)z;
     (void)columns;
-    (void)of_bfloat16;
+    (void)exact;
     return 0;
 }
 

@@ -9,16 +9,28 @@
 #include <arm_neon.h>
 #endif
 
+#define K_LOOPS "loops/half_float.h"
+#define K_TYPES_NONE
+#define K_NARROW
+#include "sets.h"
+
+/* Returns the set whose loops are called. While a thread traces, it is the first one: a trace notes
+ * the loop of half.c that calls these. */
+static int set_of_loops(void) {
+    const int set = k_set_now();
+    return set == K_TRACED ? 0 : set;
+}
+
 void k_floats_of_bfloat16(float *to, const k_bfloat16 *from, int64_t n) {
-    K_INDEPENDENT
-    for (int64_t i = 0; i < n; i++)
-        to[i] = k_float_of_bfloat16(from[i]);
+    static void (*const loops[K_COLUMNS])(float *, const k_bfloat16 *,
+                                          int64_t) = K_BY_NARROW_SET(floats_of_bfloat16);
+    loops[set_of_loops()](to, from, n);
 }
 
 void k_bfloat16_of_floats(k_bfloat16 *to, const float *from, int64_t n) {
-    K_INDEPENDENT
-    for (int64_t i = 0; i < n; i++)
-        to[i] = k_bfloat16_of_float(from[i]);
+    static void (*const loops[K_COLUMNS])(k_bfloat16 *, const float *,
+                                          int64_t) = K_BY_NARROW_SET(bfloat16_of_floats);
+    loops[set_of_loops()](to, from, n);
 }
 
 #ifdef K_ARM64
@@ -57,15 +69,15 @@ void k_float16_of_floats(k_float16 *to, const float *from, int64_t n) {
 }
 #else
 void k_floats_of_float16(float *to, const k_float16 *from, int64_t n) {
-    K_INDEPENDENT
-    for (int64_t i = 0; i < n; i++)
-        to[i] = k_float_of_float16(from[i]);
+    static void (*const loops[K_COLUMNS])(float *, const k_float16 *,
+                                          int64_t) = K_BY_NARROW_SET(floats_of_float16);
+    loops[set_of_loops()](to, from, n);
 }
 
 void k_float16_of_floats(k_float16 *to, const float *from, int64_t n) {
-    K_INDEPENDENT
-    for (int64_t i = 0; i < n; i++)
-        to[i] = k_float16_of_float(from[i]);
+    static void (*const loops[K_COLUMNS])(k_float16 *, const float *,
+                                          int64_t) = K_BY_NARROW_SET(float16_of_floats);
+    loops[set_of_loops()](to, from, n);
 }
 #endif
 

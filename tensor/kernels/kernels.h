@@ -352,10 +352,9 @@ rg_tensor k_turned(const rg_tensor *t);
 bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool turn_a,
                    const rg_tensor *b, bool turn_b, double alpha, double beta);
 #define k_matmul(y, a, b) k_matmul_with(y, NULL, a, false, b, false, 1, 0)
-/* y = a b, where b is transposed first if turn_b is true. Requires that a and b are float32, and
- * that bfloat16 can hold all their elements exactly. If the processor has an instruction for
- * bfloat16, the product is computed with it, and only the sums are rounded. */
-bool k_matmul_of_bfloat16(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, bool turn_b);
+/* Each element of a product is a sum of k terms, which are added in ascending order in blocks of
+ * K_PRODUCT_STEPS terms. */
+enum { K_PRODUCT_STEPS = 384 };
 
 /* The sizes of one product y = a b: y has m rows and n columns, and each element is a sum of k
  * terms. The other fields are strides in elements: between rows and between columns of y, a and b,
@@ -457,15 +456,19 @@ typedef void k_recurrent_pack(void *to, const void *from, int64_t rows, int64_t 
                               bool turned);
 
 /* ---- bfloat16.c ----
- * Products of float32 matrices in which the factors are rounded to bfloat16. */
+ * Products of float32 matrices with the processor's instruction for bfloat16. */
 /* Returns whether products can use the processor's instruction for bfloat16: it must have one, and
  * the current instruction set, k_set, must be K_AVX512. */
 bool k_has_bfloat16(void);
+/* Returns whether the product of a and b, or of each pair of their matrices, has the same bits with
+ * this instruction as in float32: bfloat16 can hold all their elements exactly, and no sum is
+ * subnormal or infinite. Returns false also if finding that out would take too long. */
+bool k_bfloat16_is_exact(const k_product_sizes *z, const rg_tensor *a, const rg_tensor *b);
 /* Returns the size in bytes of a worker's scratch memory for tiles of `columns` columns. Returns 0
  * if the product must be computed in float32 instead: if k_has_bfloat16 returns false, if the
- * product is too thin, if y's rows aren't contiguous, or if of_bfloat16 is false and the precision
+ * product is too thin, if y's rows aren't contiguous, or if `exact` is false and the precision
  * isn't "medium". */
-size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool of_bfloat16);
+size_t k_bfloat16_room(const k_product_sizes *z, int64_t columns, bool exact);
 /* y = alpha * a b + beta * c. Requires that k_bfloat16_room didn't return 0; `room` is scratch
  * memory of the size that it returned. */
 void k_bfloat16_product(const k_product_sizes *z, void *y, const void *c, const void *a,

@@ -13,9 +13,8 @@ typedef void matmul_product(const k_product_sizes *z, void *y, const void *c, co
 typedef void matmul_tiny(const k_product_sizes *z, void *y, const void *a, const void *b);
 
 enum {
-    /* Each of these fits into the L2 cache: MATMUL_MC rows of a with MATMUL_KC terms each, or a
-     * whole matrix b of up to MATMUL_STAYS elements. */
-    MATMUL_KC = 384,
+    /* Each of these fits into the L2 cache: MATMUL_MC rows of a with K_PRODUCT_STEPS terms each, or
+     * a whole matrix b of up to MATMUL_STAYS elements. */
     MATMUL_MC = 256,
     MATMUL_STAYS = 1 << 17,
     /* MATMUL_SOME is the least number of rows of `a` for which it pays to prefetch b, and
@@ -107,8 +106,6 @@ typedef struct {
      * none. */
     char *room;
     size_t bytes;
-    /* Set if the caller says that bfloat16 can hold all elements of a and b exactly. */
-    bool of_bfloat16;
 } matmul_plan;
 
 /* Returns the offset in bytes of t's matrix for one item of y's batch. at[] is the index of the
@@ -254,14 +251,16 @@ static bool matmul_choose(matmul_plan *p) {
         K_TABLE_NUMBERS(matmul_product);
     const rg_dtype dtype = p->y->dtype;
     const k_product_sizes *z = &p->z;
-    /* Only products of float32 matrices may be computed with factors rounded to bfloat16. */
-    p->bytes = dtype == RG_FLOAT32 ? k_bfloat16_room(z, p->columns, p->of_bfloat16) : 0;
-    if (p->bytes) {
+    const bool in_place = matmul_stays_in_place(z);
+    if (dtype == RG_FLOAT32) {
+        const bool exact = p->alpha == 1 && !in_place && k_bfloat16_is_exact(z, p->a, p->b);
+        p->bytes = k_bfloat16_room(z, p->columns, exact);
         p->product = k_bfloat16_product;
-        return true;
+        if (p->bytes)
+            return true;
     }
-    if (!matmul_stays_in_place(z))
-        p->bytes = (size_t)(RG_MIN(z->k, MATMUL_KC) * matmul_lines(z->m, p->columns))
+    if (!in_place)
+        p->bytes = (size_t)(RG_MIN(z->k, K_PRODUCT_STEPS) * matmul_lines(z->m, p->columns))
                    * rgi_sizeof(dtype);
     p->product = K_LOOP_OF(matmul_product_loops, dtype, "addmm_impl_cpu_");
     return p->product != NULL;
@@ -289,7 +288,7 @@ static bool matmul_run(matmul_plan *p, int64_t batches) {
 static __attribute__((noinline)) bool matmul_any(rg_tensor *y, const rg_tensor *c,
                                                  const rg_tensor *a, bool turn_a,
                                                  const rg_tensor *b, bool turn_b, double alpha,
-                                                 double beta, bool of_bfloat16) {
+                                                 double beta) {
     if (y->numel == 0)
         return true;
     matmul_plan p = { .z = matmul_sizes(y, a, turn_a, b, turn_b),
@@ -300,8 +299,7 @@ static __attribute__((noinline)) bool matmul_any(rg_tensor *y, const rg_tensor *
                       .a_dims = a->ndim - 2,
                       .b_dims = b->ndim - 2,
                       .alpha = alpha,
-                      .beta = beta,
-                      .of_bfloat16 = of_bfloat16 };
+                      .beta = beta };
     /* As in BLAS, if alpha is 0 the factors aren't read, so that a NaN in them has no effect. */
     if (alpha == 0)
         p.z.k = 0;
@@ -332,15 +330,11 @@ bool k_matmul_with(rg_tensor *y, const rg_tensor *c, const rg_tensor *a, bool tu
      * - 1 wraps around to a large number. */
     const bool few_steps = k <= MATMUL_TINY_K && (uint64_t)(y->numel * k) - 1 < MATMUL_TINY;
     if (RG_UNLIKELY(!one_matrix || !few_steps || y->stride[1] != 1 || alpha != 1 || beta != 0))
-        return matmul_any(y, c, a, turn_a, b, turn_b, alpha, beta, false);
+        return matmul_any(y, c, a, turn_a, b, turn_b, alpha, beta);
     matmul_tiny *product = K_LOOP_OF(matmul_tiny_loops, y->dtype, "addmm_impl_cpu_");
     if (!product)
         return false;
     const k_product_sizes z = matmul_sizes(y, a, turn_a, b, turn_b);
     product(&z, y->data, a->data, b->data);
     return true;
-}
-
-bool k_matmul_of_bfloat16(rg_tensor *y, const rg_tensor *a, const rg_tensor *b, bool turn_b) {
-    return matmul_any(y, NULL, a, false, b, turn_b, 1, 0, true);
 }

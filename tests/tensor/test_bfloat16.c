@@ -1,7 +1,8 @@
 /*
  * test_bfloat16.c: compares products with the precision "medium" of set_float32_matmul_precision
  * with sums of rounded numbers that the test writes out. If the processor has no such products,
- * they are computed in float32.
+ * they are computed in float32. Also checks that products of matrices that bfloat16 can hold have
+ * the bits of float32's products.
  */
 #include "tests/test.h"
 #include "tensor/shape.h"
@@ -185,4 +186,121 @@ START_TEST(test_batches) {
 }
 END_TEST
 
-RG_TESTS_UNGUARDED(bfloat16, test_names, test_rounding, test_products, test_batches)
+/* Sets the elements of t to numbers that bfloat16 can hold: random ones times 2^exponent, and a
+ * quarter of them to zero. */
+static void fill_exact(rg_tensor *t, int exponent) {
+    float *v = (float *)t->data;
+    for (size_t i = 0; i < t->storage->bytes / sizeof *v; i++) {
+        uint32_t bits;
+        memcpy(&bits, &v[i], sizeof bits);
+        v[i] = i % 4 ? ldexpf(from_bits(bits & 0xFFFF0000), exponent) : 0;
+    }
+}
+
+/* Checks that y is a b + y_before, where each element is a sum in ascending order, in blocks of
+ * K_PRODUCT_STEPS terms, each of which is added with one rounding. */
+static void check_bits(const rg_tensor *y, const rg_tensor *y_before, const rg_tensor *a,
+                       const rg_tensor *b, double beta) {
+    const int64_t k = a->size[1];
+    for (int64_t i = 0; i < y->size[0]; i++)
+        for (int64_t j = 0; j < y->size[1]; j++) {
+            float want = beta ? at(y_before, i, j) : 0;
+            for (int64_t step = 0; step < k; step += K_PRODUCT_STEPS) {
+                float sum = 0;
+                for (int64_t l = step; l < RG_MIN(k, step + K_PRODUCT_STEPS); l++)
+                    sum = fmaf(at(a, i, l), at(b, l, j), sum);
+                want = step || beta ? sum + want : sum;
+            }
+            ck_assert_msg(same(at(y, i, j), want), "at %d %d: %a, not %a", (int)i, (int)j,
+                          at(y, i, j), want);
+        }
+}
+
+/* Products of numbers that bfloat16 can hold may use its instruction, and have the same bits. */
+START_TEST(test_exact) {
+    static const int64_t sizes[][3] = {
+        /* A row has m, n and k. */
+        { 32, 32, 32 },  { 33, 65, 385 }, { 40, 48, 800 },
+        { 64, 33, 384 }, { 16, 64, 64 },  { 50, 530, 51 },
+    };
+    static const int exponents[] = { 0, 3, -20, 50, -63, -75, 70 };
+    static const int layouts[] = { 0, 1, 3 };
+    for (int s = 0; s < RG_COUNT(sizes); s++)
+        for (int e = 0; e < RG_COUNT(exponents) + 3; e++) {
+            RG_SCOPE();
+            const int64_t m = sizes[s][0], n = sizes[s][1], k = sizes[s][2];
+            /* Rows are left out at the end, so that a transposed matrix isn't dense. */
+            rg_tensor *a = grid(m + 3, k, layouts[(s + e) % 3]);
+            rg_tensor *b = grid(k + 3, n, layouts[(s + e) / 3 % 3]);
+            a->size[0] = m;
+            b->size[0] = k;
+            rgi_update_flags(a);
+            rgi_update_flags(b);
+            rg_tensor *y = rg_randn(m, n), *before = rg_empty(m, n);
+            const double beta = e % 2;
+            rgi_copy_elements(before, y);
+            fill_exact(a, exponents[e % RG_COUNT(exponents)]);
+            fill_exact(b, exponents[e % RG_COUNT(exponents)]);
+            if (e >= RG_COUNT(exponents))
+                *(float *)rg_data(a) = (float[]){ 0x1p-130f, NAN, INFINITY }[e % 3];
+            ck_assert(k_matmul_with(y, NULL, a, false, b, false, 1, beta));
+            check_bits(y, before, a, b, beta);
+        }
+}
+END_TEST
+
+/* Returns a copy of t, which has a gap of NaN after each row. */
+static rg_tensor *with_gaps(const rg_tensor *t) {
+    rg_tensor *wide = rg_full_like(rg_empty(t->size[0], t->size[1] + 5), NAN);
+    wide->size[1] = t->size[1];
+    rgi_update_flags(wide);
+    rgi_copy_elements(wide, t);
+    return wide;
+}
+
+/* Sums are exact in bfloat16's products if none of them can be subnormal or infinite. Below, each
+ * sum is 2^(exponent_a + exponent_b - 14), the least that there is beside these exponents. */
+START_TEST(test_limits_of_exact) {
+    enum { M = 33, N = 34, K = 40 };
+    static const struct {
+        int exponent_a, exponent_b;
+        float other; /* The last element of b. */
+        bool exact;
+    } rows[] = {
+        { 0, 0, 0, true },           { 0, 0, 0x1.02p0f, true },    { 0, 0, 0x1.01p0f, false },
+        { -56, -56, 0, true },       { -57, -56, 0, false },       { -56, -57, 0, false },
+        { 10, -126, 0, false },      { 63, 56, 0, true },          { 63, 57, 0, false },
+        { -20, 0, INFINITY, false }, { 0, 0, NAN, false },         { 100, 0, 0x1p-127f, false },
+        { 100, 0, 0x1p-126f, true }, { 100, 0, -0x1p-126f, true },
+    };
+    for (int i = 0; i < RG_COUNT(rows); i++) {
+        RG_SCOPE();
+        rg_tensor *a = rg_zeros(M, K), *b = rg_zeros(K, N), *y = rg_empty(M, N);
+        const k_product_sizes z = { .m = M, .n = N, .k = K };
+        ck_assert_int_eq(k_bfloat16_is_exact(&z, a, b), k_has_bfloat16());
+        for (int j = 0; j < M; j++) {
+            ((float *)a->data)[j * K] = ldexpf(1 + 0x1p-7f, rows[i].exponent_a);
+            ((float *)a->data)[j * K + 1] = ldexpf(1, rows[i].exponent_a);
+        }
+        for (int j = 0; j < N; j++) {
+            ((float *)b->data)[j] = ldexpf(1 + 0x1p-7f, rows[i].exponent_b);
+            ((float *)b->data)[N + j] = ldexpf(-1 - 0x1p-6f, rows[i].exponent_b);
+        }
+        ((float *)b->data)[K * N - 1] = rows[i].other;
+        ck_assert(k_matmul(y, a, b));
+        check_bits(y, y, a, b, 0);
+        const k_product_sizes turned = { .m = N, .n = M, .k = K };
+        const bool exact = rows[i].exact && k_has_bfloat16();
+        for (int gaps = 0; gaps < 4; gaps++) {
+            const rg_tensor *x = gaps & 1 ? with_gaps(a) : a, *w = gaps & 2 ? with_gaps(b) : b;
+            const rg_tensor x_turned = k_turned(x), w_turned = k_turned(w);
+            ck_assert_msg(k_bfloat16_is_exact(&z, x, w) == exact, "row %d, gaps %d", i, gaps);
+            ck_assert_msg(k_bfloat16_is_exact(&turned, &w_turned, &x_turned) == exact,
+                          "row %d turned, gaps %d", i, gaps);
+        }
+    }
+}
+END_TEST
+
+RG_TESTS_UNGUARDED(bfloat16, test_names, test_rounding, test_products, test_batches, test_exact,
+                   test_limits_of_exact)

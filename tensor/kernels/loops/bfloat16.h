@@ -1,19 +1,19 @@
 /*
- * loops/bfloat16.h: products of float32 matrices that are rounded to bfloat16, written in the
- * intrinsics of AVX-512 and its extension for bfloat16. No set of sets.h includes this extension,
- * and no other loop needs it. So these functions aren't compiled for each set, but once, with an
- * attribute (BF_TARGET) that enables the extension.
+ * loops/bfloat16.h: products of float32 matrices whose elements are rounded to bfloat16. They are
+ * written in the intrinsics of AVX-512 and its extension for bfloat16. No set of sets.h includes
+ * this extension, and no other loop needs it. So these functions aren't compiled for each set, but
+ * once, with an attribute (BF_TARGET) that enables the extension.
  *
  * A line is a row of `a` or a column of `b`. A step is an index along k, the dim that is summed.
  * Two consecutive steps are a pair: one instruction adds the products of both steps to a sum. Lines
  * are packed into panels of BF_LANES lines and at most BF_KC steps. A panel of `a` is multiplied
  * with up to BF_NC columns of `b`, which fit into the L2 cache. The product is computed in tiles of
- * BF_ROWS rows and two panels of columns. The instruction needs all of the processor's time at its
- * rate of multiplications, so that the memory that is read or written next is prefetched meanwhile.
+ * BF_ROWS rows and two panels of columns. While the sums of a tile are computed, the memory that is
+ * read or written next is prefetched.
  */
 #include "../exchange.h"
 
-enum { BF_LANES = 16, BF_KC = 512, BF_NC = 512, BF_ROWS = 8 };
+enum { BF_LANES = 16, BF_KC = K_PRODUCT_STEPS, BF_NC = 512, BF_ROWS = 8 };
 
 #define BF_TARGET __attribute__((target("avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")))
 #define BF_INLINE static inline __attribute__((always_inline)) BF_TARGET
@@ -114,6 +114,45 @@ typedef struct {
     const float *p;
     int64_t step;
 } bf_ahead;
+
+/* The bits of the floats of least and of greatest magnitude among those that were read, without
+ * their signs, and without zeros. */
+typedef struct {
+    uint32_t least, greatest;
+} bf_range;
+static const bf_range bf_no_range = { UINT32_MAX, 0 };
+
+/* A float's exponent is stored with this bias. A bfloat16 has this many digits after the first. */
+enum { BF_BIAS = 127, BF_DIGITS = 7 };
+
+static inline int bf_exponent(uint32_t bits) { return (int)(bits >> 23) - BF_BIAS; }
+
+/* Returns whether all floats of a range are zeros or normal numbers: neither subnormal, nor
+ * infinite, nor NaN. Makes a range of zeros that of the number 1, whose products are the same. */
+static inline bool bf_is_normal(bf_range *r) {
+    if (!r->greatest)
+        *r = (bf_range){ BF_BIAS << 23, BF_BIAS << 23 };
+    return bf_exponent(r->least) > -BF_BIAS && bf_exponent(r->greatest) <= BF_BIAS;
+}
+
+/* Extends *r by the n floats at x. Returns false as soon as there is a float that bfloat16 can't
+ * hold exactly. */
+BF_TARGET static bool bf_extend(bf_range *r, const float *x, int64_t n) {
+    const __m512i one = _mm512_set1_epi32(1);
+    __m512i before_least = _mm512_set1_epi32(-1), greatest = _mm512_setzero_si512();
+    for (int64_t i = 0; i < n; i += BF_LANES) {
+        const __m512i v = (__m512i)bf_load(x + i, n - i, 1);
+        if (_mm512_test_epi32_mask(v, _mm512_set1_epi32(0xFFFF)))
+            return false;
+        const __m512i magnitude = _mm512_and_si512(v, _mm512_set1_epi32(0x7FFFFFFF));
+        greatest = _mm512_max_epu32(greatest, magnitude);
+        /* Subtracting 1 turns zero into the greatest number, so that zeros are left out. */
+        before_least = _mm512_min_epu32(before_least, _mm512_sub_epi32(magnitude, one));
+    }
+    r->least = RG_MIN(r->least - 1, _mm512_reduce_min_epu32(before_least)) + 1;
+    r->greatest = RG_MAX(r->greatest, _mm512_reduce_max_epu32(greatest));
+    return true;
+}
 
 /* The addresses of a tile in y and in c, the row strides of y and c in elements, and the factors in
  * y = alpha * a b + beta * c. */

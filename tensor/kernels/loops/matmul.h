@@ -3,10 +3,10 @@
  * whose sums are held in registers. A tile has K_TILE_ROWS rows, or half as many, and one or two
  * vectors of columns. Products that are too small for tiles are in loops/matmul_thin.h.
  *
- * Every element of y is summed over k in ascending order, in blocks of MATMUL_KC terms, whichever
- * tile the element is in. So its bits don't depend on the tiles. A line is a row of `a` or a column
- * of `b`. A step is an index along k. A panel is a number of lines that are packed step by step:
- * first the elements of all its lines at step 0, then those at step 1, and so on.
+ * Every element of y is summed over k in ascending order, in blocks of K_PRODUCT_STEPS terms,
+ * whichever tile the element is in. So its bits don't depend on the tiles. A line is a row of `a`
+ * or a column of `b`. A step is an index along k. A panel is a number of lines that are packed step
+ * by step: first the elements of all its lines at step 0, then those at step 1, and so on.
  */
 K_SUMS_IN_T;
 
@@ -374,11 +374,11 @@ static void K_NAME(matmul_product)(const k_product_sizes *z, void *to, const voi
      * tiles, so that y is written a few whole rows at a time. */
     const int64_t most = z->k <= 4 ? 2 * K_TILE_ROWS : MATMUL_MC;
     for (int64_t i = 0; i < z->m; i += most)
-        for (int64_t l = 0; l < z->k; l += MATMUL_KC) {
+        for (int64_t l = 0; l < z->k; l += K_PRODUCT_STEPS) {
             const bool first = l == 0;
             k_product_sizes part = *z;
             part.m = RG_MIN(z->m - i, most);
-            part.k = RG_MIN(z->k - l, MATMUL_KC);
+            part.k = RG_MIN(z->k - l, K_PRODUCT_STEPS);
             part.c_row = first ? z->c_row : z->y_row;
             NUMBER *y_rows = y + i * z->y_row;
             const NUMBER *begin = first ? c + i * z->c_row : y_rows;
