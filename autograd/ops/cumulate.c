@@ -135,7 +135,8 @@ RG_OP(cumprod, .doc = "products of x up to each place along dim", .node = "Cumpr
 rg_tensor *(rg_cumprod)(rg_tensor *x, int dim) { return cumulate(&rg_op_cumprod, x, dim, false); }
 
 /* ---- logcumsumexp: y_k = ln(e^x_0 + .. + e^x_k); gx_k = e^(x_k - y_k) h_k, where h_k = g_k +
- *      e^(y_k - y_(k+1)) h_(k+1). Since no exponent is above 0, nothing overflows ---- */
+ *      e^(y_k - y_(k+1)) h_(k+1). Since no exponent is above 0, nothing overflows. The factors are
+ *      computed and multiplied in float64, since their rounding errors add up along the dim ---- */
 
 static bool logcumsumexp_shape(rg_call *c) {
     return rgi_want_float(NULL, c->in[0]) && rgi_shape_same(c);
@@ -151,11 +152,12 @@ static rg_tensor *logcumsumexp_rule(const rg_step *s, rg_tensor *g) {
         return NULL;
     if (y->ndim == 0)
         return g;
-    rg_tensor *next = cumulate_shift(y, dim, true, INFINITY);
-    rg_tensor *alike = rg_logical_and(rg_isinf(y), rg_eq(y, next));
-    rg_tensor *kept = rg_exp(rg_where(alike, 0, rg_sub(y, next)));
-    rg_tensor *h = RG_APPLY(recurrence, RG_A(cumsum, dim, true), kept, g);
-    return rg_mul(h, rg_exp(rg_sub(x, y)));
+    rg_tensor *wide = rg_to(y, RG_FLOAT64);
+    rg_tensor *next = cumulate_shift(wide, dim, true, INFINITY);
+    rg_tensor *alike = rg_logical_and(rg_isinf(wide), rg_eq(wide, next));
+    rg_tensor *kept = rg_exp(rg_where(alike, 0, rg_sub(wide, next)));
+    rg_tensor *h = RG_APPLY(recurrence, RG_A(cumsum, dim, true), kept, rg_to(g, RG_FLOAT64));
+    return rg_mul(rg_to(h, g->dtype), rg_exp(rg_sub(x, y)));
 }
 
 RG_OP(logcumsumexp, .doc = "ln of sums of e^x up to each place along dim",

@@ -38,17 +38,19 @@ RG_PUBLIC_BEGIN
  *
  * A step is refused if it does anything that can't be repeated. It must not read values (rg_item,
  * rg_str, rg_repr, and rg_full or rg_index with a tensor in place of a number), make a tensor of
- * the program's memory or of a text's tokens (rg_from, rg_encode), take a loader's next batch, read
- * or write a file, or ask for an optimizer's options (rg_optim_group). It must not set data, or a
- * gradient but to RG_NONE (rg_set_data, rg_set_grad), copy a module, seed a generator, draw by
- * probabilities (rg_multinomial, rg_sample_logits), append to a rg_kv_cache, or step a schedule or
- * an averaged model. Numbers and literals in a step (rg_full, rg_literal), the default dtype, and
- * whether a module is in training mode, stay as they were when it was recorded. Nor may a step
- * write in place to a tensor that it makes by rg_zeros, rg_ones, rg_full, rg_arange or rg_empty,
- * since a run doesn't make this tensor anew; let it write to a clone (rg_clone). Functions that set
- * all elements, such as rg_fill_ and rg_uniform_, are allowed until the step has read the tensor.
- * Most ops on bfloat16, float16 and uint8 are refused. rg_print in a step prints only once, while
- * the step is recorded. The profiler counts nothing of a run.
+ * the program's memory or of a text's tokens (rg_from, rg_encode), take a loader's next batch,
+ * read or write a file, or ask for an optimizer's options (rg_optim_group). It must not set data,
+ * or a gradient but to RG_NONE (rg_set_data, rg_set_grad), copy a module, seed a generator, draw
+ * by probabilities (rg_multinomial, rg_sample_logits), append to a rg_kv_cache, or step a schedule
+ * or an averaged model. It must not differentiate rg_prod and rg_cumprod, nor average a
+ * cross_entropy with label smoothing, whose ops read values. Numbers and literals in a step
+ * (rg_full, rg_literal), the default dtype, and whether a module is in training mode, stay as they
+ * were when it was recorded. Nor may a step write in place to a tensor that it makes by rg_zeros,
+ * rg_ones, rg_full, rg_arange or rg_empty, since a run doesn't make this tensor anew; let it write
+ * to a clone (rg_clone). Functions that set all elements, such as rg_fill_ and rg_uniform_, are
+ * allowed until the step has read the tensor. Most ops on bfloat16, float16 and uint8 are refused.
+ * rg_print in a step prints only once, while the step is recorded. The profiler counts nothing of
+ * a run.
  *
  * Runs fail once a module that the step calls has been freed or replaced by another, and once an
  * optimizer of the step has got another group of parameters. If a parameter of such a module is

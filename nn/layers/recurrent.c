@@ -225,11 +225,11 @@ static rg_tensor *rnn_gates_of(const rnn_run *r, rg_tensor *gates, const rg_step
     return rg_unflatten(gates, 0, RG_DIMS(run->steps, run->batch));
 }
 
-/* Casts the initial cells under autocast. As in torch, an LSTM without a projection then computes
- * in the dtype of its gates, and one with a projection in that of its cells. Returns false on
- * failure. */
-static bool rnn_autocasts(const rg_rnn_module *self, const rg_tensor *gates, rnn_state *s) {
-    if (gates && rnn_is_lstm(self) && !self->o.proj_size)
+/* Casts the initial cells under autocast. As in torch, an LSTM then computes in the dtype of its
+ * gates, but one with a projection, or whose batch size changes, in that of its cells. Returns
+ * false on failure. */
+static bool rnn_autocasts(const rnn_run *r, const rg_tensor *gates, rnn_state *s) {
+    if (gates && rnn_is_lstm(r->self) && !r->self->o.proj_size && r->runs.n == 1)
         s->c = rg_to(s->c, (rg_dtype)gates->dtype);
     return gates && s->c;
 }
@@ -244,7 +244,7 @@ static rg_tensor *rnn_direction(const rnn_run *r, const rg_rnn_weights *w, rg_te
                                 rnn_state *s, bool reverse) {
     const int n = r->runs.n;
     rg_tensor *gates = rgi_rnn_gates(x, w->weight_ih, w->bias_ih, w->bias_hh, rnn_is_gru(r->self));
-    if (rg_is_autocast_enabled() && !rnn_autocasts(r->self, gates, s))
+    if (rg_is_autocast_enabled() && !rnn_autocasts(r, gates, s))
         return NULL;
     const rnn_state begin = *s;
     rg_tensor **part = rgi_scope_alloc((size_t)n * sizeof *part);

@@ -79,6 +79,10 @@ static rg_tensor *limited(rg_tensor *logits, const rg_sample_options *o) {
 }
 
 static rg_tensor *sample(rg_tensor *logits, const rg_sample_options *o) {
+    /* A random number that 16 bits round to 0 could choose a token of probability 0. transformers
+     * converts logits, too. */
+    if (rgi_is_half(rg_dtype_of(logits)))
+        logits = rg_float(logits);
     if (o->previous != RG_NONE && o->repetition_penalty != 1)
         logits = penalized(logits, o);
     if (o->temperature == 0)

@@ -30,7 +30,8 @@ typedef struct RG_OPTIONS rg_sample_options {
 } rg_sample_options;
 /* Draws a token from each row of the logits, (batch, vocabulary) or (vocabulary), and returns them
  * as int64, (batch, 1) or (1). The options are applied in this order: repetition_penalty,
- * temperature, top_k, top_p, min_p. The most likely token can always be drawn. */
+ * temperature, top_k, top_p, min_p. The most likely token can always be drawn. Logits of 16 bits
+ * are converted to float32 first. */
 rg_tensor *rg_sample_logits_with(rg_tensor *logits, rg_sample_options o);
 #define rg_sample_logits(logits, ...)                                                         \
     rg_sample_logits_with(logits,                                                             \

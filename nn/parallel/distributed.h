@@ -60,10 +60,10 @@ typedef struct RG_OPTIONS rg_distributed_options {
 } rg_distributed_options;
 /* Returns a module whose forward is that of the model. It owns the model; on failure the model is
  * freed. On all ranks the parameters and buffers are set to those of rank 0. Gradients are summed
- * for the parameters that require grad now. Later, the dtype of a parameter must not change, and a
- * call fails if the model has other parameters that require grad. If a shard's backward run doesn't
- * reach a parameter, the shard's gradient counts as 0. If no shard reaches it, the parameter keeps
- * its .grad.
+ * for the parameters that require grad now, which must not have 16 bits. Later, the dtype of a
+ * parameter must not change, and a call fails if the model has other parameters that require grad.
+ * If a shard's backward run doesn't reach a parameter, the shard's gradient counts as 0. If no
+ * shard reaches it, the parameter keeps its .grad.
  *
  * Each shard has one or several calls of the module and then one backward run, which reaches at
  * least one parameter. A call fails if a shard before it had no such run: if a part was taken since

@@ -57,7 +57,8 @@ typedef struct RG_OPTIONS rg_all_reduce_options {
 /* Replaces each element of t by the sum of this element over all ranks, or by its maximum or
  * minimum. The order of additions is fixed, so that each run, and each rank, gets the same bits. If
  * the number of ranks is a power of two, the elements of adjacent ranks are added first, then the
- * sums of adjacent pairs, and so on. Returns t, or NULL on failure. */
+ * sums of adjacent pairs, and so on. Tensors of 16 bits can't be summed. Returns t, or NULL on
+ * failure. */
 rg_tensor *rg_all_reduce_with_(rg_tensor *t, rg_all_reduce_options o);
 #define rg_all_reduce_(t, ...) \
     rg_all_reduce_with_(t, RG_KEYWORDS(rg_all_reduce_options, (.op = RG_REDUCE_SUM), __VA_ARGS__))

@@ -193,6 +193,24 @@ START_TEST(test_lstm_in_float16) {
 }
 END_TEST
 
+/* The dtype of a packed LSTM's results depends on whether the batch size changes, as in torch. */
+START_TEST(test_packed_lstm) {
+    RG_SCOPE();
+    void *m = module("lstm");
+    RG_AUTOCAST(RG_BFLOAT16);
+    for (int shorter = 0; shorter < 2; shorter++) {
+        const rg_packed_sequence packed = rg_pack_padded_sequence(
+            rg_randn(5, 2, 4), shorter ? rg_literal([ 5, 3 ]) : rg_literal([ 5, 5 ]));
+        const rg_rnn_packed_result r = rg_lstm_forward_packed(m, packed);
+        ck_ok(r.output.data);
+        const rg_dtype dtype = shorter ? RG_FLOAT32 : RG_BFLOAT16;
+        ck_assert(rg_dtype_of(r.output.data) == dtype && rg_dtype_of(r.h_n) == dtype
+                  && rg_dtype_of(r.c_n) == dtype);
+    }
+    rg_module_free(m);
+}
+END_TEST
+
 /* A GPT trains under autocast about as it does in float32. */
 START_TEST(test_gpt) {
     double last[2];
@@ -226,4 +244,4 @@ START_TEST(test_gpt) {
 }
 END_TEST
 
-RG_TESTS(autocast, test_golden, test_lstm_in_float16, test_gpt)
+RG_TESTS(autocast, test_golden, test_lstm_in_float16, test_packed_lstm, test_gpt)

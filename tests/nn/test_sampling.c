@@ -65,6 +65,32 @@ START_TEST(test_shapes) {
 }
 END_TEST
 
+/* Logits of 16 bits are computed with in float32: in 16 bits, a random number that is rounded to 0
+ * could choose a token of probability 0. */
+START_TEST(test_half) {
+    static const rg_dtype dtypes[] = { RG_BFLOAT16, RG_FLOAT16 };
+    for (int i = 0; i < 2; i++)
+        for (int seed = 0; seed < 40; seed++) {
+            RG_SCOPE();
+            rg_manual_seed(seed);
+            rg_tensor *half = rg_to(rg_mul(rg_randn(1000), 3), dtypes[i]);
+            rg_sample_options o = { .temperature = 0.7,
+                                    .top_k = 100,
+                                    .top_p = 0.9,
+                                    .repetition_penalty = 1.3,
+                                    .previous = rg_arange(30) };
+            rg_generator *a = rg_generator_new(seed), *b = rg_generator_new(seed);
+            o.generator = a;
+            const int64_t token = rg_item_int(rg_sample_logits_with(half, o));
+            o.generator = b;
+            const int64_t same = rg_item_int(rg_sample_logits_with(rg_float(half), o));
+            ck_assert_int_eq(token, same);
+            rg_generator_free(a);
+            rg_generator_free(b);
+        }
+}
+END_TEST
+
 START_TEST(test_refused) {
     x = logits();
     ck_fails(rg_sample_logits(x, .min_p = NAN), RG_VALUE_ERROR, "min_p nan is not from 0 to 1");
@@ -87,4 +113,4 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-RG_TESTS(sampling, test_draws, test_shapes, test_refused, test_denied)
+RG_TESTS(sampling, test_draws, test_shapes, test_half, test_refused, test_denied)

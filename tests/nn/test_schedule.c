@@ -258,6 +258,8 @@ START_TEST(test_errors) {
             "Expected positive integer T_max, but got -3");
     INVALID(rg_optim_lambda_lr(o), "Expected a lr_lambda");
     INVALID(rg_optim_lambda_lr(o, .lr_lambdas = { inverse }), "Expected 2 lr_lambdas, but got 1");
+    INVALID(rg_optim_multiplicative_lr(o, .lr_lambdas = { inverse }),
+            "Expected 2 lr_lambdas, but got 1");
     INVALID(rg_optim_multiplicative_lr(o, .lr_lambdas = { inverse, inverse, inverse }),
             "Expected 2 lr_lambdas, but got 3");
     INVALID(rg_optim_constant_lr(o, .factor = 1.5),

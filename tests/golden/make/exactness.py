@@ -434,6 +434,8 @@ FUNCTIONS = {
         lambda x, cos, sin: rotary_embedding(x, cos, sin, False),
         each(far="f:40,50:-4:4 f:40,25:-1:1 f:40,25:-1:1"),
     ),
+    # ---- running sums of many elements ----
+    "logcumsumexp_long": (lambda x: x.logcumsumexp(-1), whole(widest="f:2,20000:0:1")),
 }
 
 
