@@ -232,6 +232,61 @@ START_TEST(test_saved_heat_map) {
 }
 END_TEST
 
+/* ---- whole files ----------------------------------------------------------------------- */
+
+START_TEST(test_whole_files) {
+    static const char *const names[] = { "to", "be" };
+    scratch_begin();
+    RG_SCOPE();
+    ck_ok(rg_save_curve(rg_literal([ 1., 0.5, nan, -1. ]), scratch("picture"), .title = "Loss"));
+    is_text("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"656.0\" height=\"380.0\" "
+            "viewBox=\"0 0 656.0 380.0\" font-family=\"sans-serif\" font-size=\"13\">\n"
+            "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+            "<text x=\"16.0\" y=\"26.0\" font-size=\"16\">Loss</text>\n"
+            "<text x=\"16.0\" y=\"44.0\" fill=\"#b00\">1 of 4 numbers are NaN or "
+            "infinite</text>\n"
+            "<path d=\"M72 336.0 h560\" stroke=\"#ddd\"/>\n"
+            "<text x=\"64.0\" y=\"340.0\" text-anchor=\"end\">-1</text>\n"
+            "<path d=\"M72 266.0 h560\" stroke=\"#ddd\"/>\n"
+            "<text x=\"64.0\" y=\"270.0\" text-anchor=\"end\">-0.5</text>\n"
+            "<path d=\"M72 196.0 h560\" stroke=\"#ddd\"/>\n"
+            "<text x=\"64.0\" y=\"200.0\" text-anchor=\"end\">0</text>\n"
+            "<path d=\"M72 126.0 h560\" stroke=\"#ddd\"/>\n"
+            "<text x=\"64.0\" y=\"130.0\" text-anchor=\"end\">0.5</text>\n"
+            "<path d=\"M72 56.0 h560\" stroke=\"#ddd\"/>\n"
+            "<text x=\"64.0\" y=\"60.0\" text-anchor=\"end\">1</text>\n"
+            "<text x=\"72.0\" y=\"358.0\" text-anchor=\"middle\">1</text>\n"
+            "<text x=\"258.7\" y=\"358.0\" text-anchor=\"middle\">2</text>\n"
+            "<text x=\"445.3\" y=\"358.0\" text-anchor=\"middle\">3</text>\n"
+            "<text x=\"632.0\" y=\"358.0\" text-anchor=\"middle\">4</text>\n"
+            "<path fill=\"none\" stroke=\"#08519c\" stroke-width=\"1.5\" "
+            "stroke-linecap=\"round\" d=\"M72.0 56.0h0L258.7 126.0M632.0 336.0h0\"/>\n"
+            "</svg>\n");
+    ck_ok(rg_save_heat_map(rg_literal([ [ 0., 0.25 ], [ 1., nan ] ]), scratch("picture"),
+                           .title = "Seen", .rows = { 2, names }, .columns = { 2, names }));
+    is_text("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"171.4\" height=\"179.4\" "
+            "viewBox=\"0 0 171.4 179.4\" font-family=\"sans-serif\" font-size=\"13\">\n"
+            "<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+            "<text x=\"16.0\" y=\"26.0\" font-size=\"16\">Seen</text>\n"
+            "<text x=\"68.0\" y=\"59.4\" transform=\"rotate(-45 68.0 59.4)\">to</text>\n"
+            "<text x=\"116.0\" y=\"59.4\" transform=\"rotate(-45 116.0 59.4)\">be</text>\n"
+            "<text x=\"32.0\" y=\"95.4\" text-anchor=\"end\">to</text>\n"
+            "<rect x=\"40.0\" y=\"67.4\" width=\"47\" height=\"47\" "
+            "fill=\"rgb(247,251,255)\"/>\n"
+            "<text x=\"64.0\" y=\"95.4\" text-anchor=\"middle\">0.00</text>\n"
+            "<rect x=\"88.0\" y=\"67.4\" width=\"47\" height=\"47\" "
+            "fill=\"rgb(187,200,218)\"/>\n"
+            "<text x=\"112.0\" y=\"95.4\" text-anchor=\"middle\">0.25</text>\n"
+            "<text x=\"32.0\" y=\"143.4\" text-anchor=\"end\">be</text>\n"
+            "<rect x=\"40.0\" y=\"115.4\" width=\"47\" height=\"47\" fill=\"rgb(8,48,107)\"/>\n"
+            "<text x=\"64.0\" y=\"143.4\" text-anchor=\"middle\" fill=\"white\">1.00</text>\n"
+            "<rect x=\"88.0\" y=\"115.4\" width=\"47\" height=\"47\" fill=\"#bbb\"/>\n"
+            "<text x=\"112.0\" y=\"143.4\" text-anchor=\"middle\">nan</text>\n"
+            "</svg>\n");
+    scratch_end();
+}
+END_TEST
+
 /* ---- refusals -------------------------------------------------------------------------- */
 
 static rg_tensor *recorded;
@@ -317,5 +372,5 @@ START_TEST(test_denied) {
 END_TEST
 
 RG_TESTS(pictures, test_printed_curve, test_saved_curve, test_printed_heat_map,
-         test_heat_map_on_a_terminal, test_wide_heat_map, test_saved_heat_map, test_refusals,
-         test_full, test_denied)
+         test_heat_map_on_a_terminal, test_wide_heat_map, test_saved_heat_map, test_whole_files,
+         test_refusals, test_full, test_denied)
