@@ -393,6 +393,24 @@ static double check_gpt(void) {
     RG_NO_GRAD();
     return rg_item(rg_gpt_forward(gpt, idx, targets).loss);
 }
+
+/* The same step with the loss under autocast. */
+static rg_tensor *autocast_loss(void) {
+    RG_AUTOCAST(RG_BFLOAT16);
+    return rg_gpt_forward(gpt, idx, targets).loss;
+}
+static void run_gpt_autocast(void) {
+    rg_tensor *loss = autocast_loss();
+    rg_optim_zero_grad(optim);
+    rg_backward(loss);
+    rg_optim_step(optim);
+}
+static double check_gpt_autocast(void) {
+    RG_SCOPE();
+    RG_NO_GRAD();
+    return rg_item(autocast_loss());
+}
+
 static void small_gpt(void) { gpt_step(4, 4, 128, 65, 12, 64); }
 static void small_gpt_replayed(void) {
     small_gpt();
@@ -966,6 +984,7 @@ static const row rows[] = {
     ROW("w3 small gpt step, replayed", small_gpt_replayed, run_replay, NULL, 1, UPDATE),
     ROW("w3 small gpt step, replayed, 2 threads", small_gpt_replayed, run_replay, NULL, 2, UPDATE),
     ROW("w3 small gpt step, bfloat16", small_gpt_medium, run_gpt_step, check_gpt, 1, UPDATE),
+    ROW("w3 small gpt step, autocast", small_gpt, run_gpt_autocast, check_gpt_autocast, 1, UPDATE),
     ROW("w4 gpt-2 124M step", gpt2, run_gpt_step, check_gpt, 1, UPDATE),
     ROW("w4 gpt-2 124M step, 2 threads", gpt2, run_gpt_step, check_gpt, 2, UPDATE),
     ROW("w4 gpt-2 124M step, bfloat16", gpt2_medium, run_gpt_step, check_gpt, 1, UPDATE),

@@ -78,7 +78,7 @@ def attention(t, grad):
     return setup
 
 
-def gpt_step(layers, heads, width, vocabulary, batch, length, compiled=False):
+def gpt_step(layers, heads, width, vocabulary, batch, length, compiled=False, autocast=False):
     def setup():
         torch.manual_seed(3)
         m = GPT(
@@ -88,15 +88,17 @@ def gpt_step(layers, heads, width, vocabulary, batch, length, compiled=False):
         targets = torch.randint(vocabulary, (batch, length))
         o = torch.optim.AdamW(m.parameters(), lr=1e-4, fused=True)
         f = torch.compile(m) if compiled else m
+        cast = functools.partial(torch.autocast, "cpu", torch.bfloat16, enabled=autocast)
 
         def run():
-            loss = f(idx, targets)[1]
+            with cast():
+                loss = f(idx, targets)[1]
             o.zero_grad()
             loss.backward()
             o.step()
 
         def check():
-            with torch.no_grad():
+            with torch.no_grad(), cast():
                 return m(idx, targets)[1].item()
 
         if compiled:
@@ -317,6 +319,7 @@ def rows():
         yield "w3 small gpt step" + tail, gpt_step(4, 4, 128, 65, 12, 64), threads, True
     yield "w3 small gpt step, compiled", gpt_step(4, 4, 128, 65, 12, 64, compiled=True), 1, True
     yield "w3 small gpt step, bfloat16", medium(gpt_step(4, 4, 128, 65, 12, 64)), 1, True
+    yield "w3 small gpt step, autocast", gpt_step(4, 4, 128, 65, 12, 64, autocast=True), 1, True
     for threads, tail in (1, ""), (2, ", 2 threads"):
         yield "w4 gpt-2 124M step" + tail, gpt_step(12, 12, 768, 50257, 4, 64), threads, True
     yield "w4 gpt-2 124M step, bfloat16", medium(gpt_step(12, 12, 768, 50257, 4, 64)), 1, True
