@@ -103,6 +103,15 @@ static float at(const rg_tensor *t, int64_t i, int64_t j) {
     return ((float *)t->data)[i * t->stride[0] + j * t->stride[1]];
 }
 
+/* Returns a copy of t, whose elements are rounded if `rounds` is true. */
+static rg_tensor *copy(const rg_tensor *t, bool rounds) {
+    rg_tensor *to = rg_empty(t->size[0], t->size[1]);
+    for (int64_t i = 0; i < t->size[0]; i++)
+        for (int64_t j = 0; j < t->size[1]; j++)
+            ((float *)to->data)[i * t->size[1] + j] = rounds ? rounded(at(t, i, j)) : at(t, i, j);
+    return to;
+}
+
 /* Checks alpha a b + beta y. The rows of y have gaps of three elements, which the product must not
  * change. The tolerance of float32 is 2^-24 for each of k additions and two products. */
 static void check_product(int64_t m, int64_t n, int64_t k, int layout_a, int layout_b, double alpha,
@@ -110,6 +119,7 @@ static void check_product(int64_t m, int64_t n, int64_t k, int layout_a, int lay
     RG_SCOPE();
     bool rounds = m >= 16 && n >= 16 && k >= 32;
     rg_tensor *a = grid(m, k, layout_a), *b = grid(k, n, layout_b);
+    const float *p = (float *)copy(a, rounds)->data, *q = (float *)copy(b, rounds)->data;
     rg_tensor *y = rg_randn(m, n + 3), *c = rg_empty(m, n + 3), *one = rg_empty(m, n + 3);
     rgi_copy_elements(c, y);
     rgi_copy_elements(one, y);
@@ -130,8 +140,7 @@ static void check_product(int64_t m, int64_t n, int64_t k, int layout_a, int lay
                 continue;
             }
             for (int64_t l = 0; l < k; l++) {
-                float p = at(a, i, l), q = at(b, l, j);
-                double v = alpha * (rounds ? (double)rounded(p) * rounded(q) : (double)p * q);
+                const double v = alpha * ((double)p[i * k + l] * q[l * n + j]);
                 sum += v;
                 bound += fabs(v);
             }
