@@ -69,7 +69,7 @@ bool k_bfloat16_is_exact(const k_product_sizes *z, const rg_tensor *a, const rg_
         || !bfloat16_extend(&y, b) || !bf_is_normal(&x) || !bf_is_normal(&y))
         return false;
     /* Each product, and therefore each sum, is a multiple of 2^least, and less than 2^greatest. */
-    const int least = bf_exponent(x.least) + bf_exponent(y.least) - 2 * BF_DIGITS;
+    const int least = bf_exponent(x.least) + bf_exponent(y.least) - 2 * BF_FRACTION;
     const int greatest = bf_exponent(x.greatest) + bf_exponent(y.greatest) + 2
                          + (64 - __builtin_clzll((uint64_t)z->k));
     return least > -BF_BIAS && greatest <= BF_BIAS;

@@ -122,8 +122,8 @@ typedef struct {
 } bf_range;
 static const bf_range bf_no_range = { UINT32_MAX, 0 };
 
-/* A float's exponent is stored with this bias. A bfloat16 has this many digits after the first. */
-enum { BF_BIAS = 127, BF_DIGITS = 7 };
+/* The bias of a float's exponent, and the number of bits in the fraction of a bfloat16. */
+enum { BF_BIAS = 127, BF_FRACTION = 7 };
 
 static inline int bf_exponent(uint32_t bits) { return (int)(bits >> 23) - BF_BIAS; }
 
@@ -200,6 +200,7 @@ BF_INLINE void bf_tile(const bf_place *to, const bf_panel *a, const bf_pairs *b,
         ahead.p += ahead.step;
     }
     if (m < BF_ROWS || n < panels * BF_LANES) {
+        /* A loop over some of the rows needs the sums in memory. */
         __m512 kept[2 * BF_ROWS];
 #pragma GCC unroll 8
         for (int i = 0; i < BF_ROWS; i++)
