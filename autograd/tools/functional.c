@@ -29,9 +29,11 @@ typedef struct {
     int n;
     rg_tensor *in[MOST_DERIVED + RG_INPUTS_BEHIND];
     uint64_t real;
+    int64_t argnum; /* The input by which f is differentiated; ALL means each floating-point one. */
     bool create_graph;
     rg_tensor *y;
 } derived;
+enum { ALL = -1 };
 
 static bool is_real(const derived *d, int i) { return d->real >> i & 1; }
 
@@ -47,10 +49,12 @@ static rg_tensor *recordable(rg_tensor *t) {
     return !rgi_is_none(t) && t->storage->inference ? rg_clone(rg_detach(t)) : t;
 }
 
-/* Returns the tensor that f gets in place of the floating-point input x. */
-static rg_tensor *seen_input(const derived *d, rg_tensor *x) {
+/* Returns the tensor that f gets in place of the floating-point input x, which has index i. */
+static rg_tensor *seen_input(const derived *d, int i, rg_tensor *x) {
     if (d->create_graph && !rgi_renew(x, d->op))
         return NULL;
+    if (d->argnum != ALL && d->argnum != i)
+        return d->create_graph ? recordable(x) : rg_detach(recordable(x));
     if (d->create_graph && x->history && !x->storage->inference)
         return rg_view_as(x, x);
     return rg_requires_grad_(rg_detach(recordable(x)), true);
@@ -71,7 +75,7 @@ static bool run_derived(derived *d, rg_tensor *const inputs[]) {
             return false;
         const bool real = rgi_is_float(inputs[i]->dtype);
         d->real |= (uint64_t)real << i;
-        d->in[i] = real ? seen_input(d, inputs[i]) : recordable(inputs[i]);
+        d->in[i] = real ? seen_input(d, i, inputs[i]) : recordable(inputs[i]);
         if (!d->in[i])
             return false;
     }
@@ -103,10 +107,10 @@ static rg_tensor *derivative(rg_tensor *y, rg_tensor *x, rg_tensor *gradient, bo
     return g == RG_NONE ? rg_zeros_like(x) : g;
 }
 
-static bool is_argument(const derived *d, int64_t argnum) {
-    RG_FAIL_INDEX_IF(argnum < 0 || argnum >= d->n, d->op, "there is no input %lld of %d",
-                     (long long)argnum, d->n);
-    RG_FAIL_IF(!is_real(d, (int)argnum), d->op,
+static bool is_argument(const derived *d) {
+    RG_FAIL_INDEX_IF(d->argnum < 0 || d->argnum >= d->n, d->op, "there is no input %lld of %d",
+                     (long long)d->argnum, d->n);
+    RG_FAIL_IF(!is_real(d, (int)d->argnum), d->op,
                "only Tensors of floating point dtype can require gradients");
     return true;
 }
@@ -219,32 +223,42 @@ static rg_tensor *jacobian_by_columns(const derived *d, rg_tensor *x) {
     return g ? rg_T(rows_of(g, u, d->create_graph)) : NULL;
 }
 
-static rg_tensor *whole_jacobian(derived d, rg_tensor *const inputs[], int64_t argnum,
+static rg_tensor *whole_jacobian(derived d, rg_tensor *const inputs[],
                                  rg_tensor *(*made)(const derived *d, rg_tensor *x)) {
     RG_SCOPE();
     RECORD_OPS();
     rg_dims shape;
-    if (!run_derived(&d, inputs) || !is_argument(&d, argnum)
-        || !joined_shape(d.op, d.y, d.in[argnum], &shape))
+    if (!run_derived(&d, inputs) || !is_argument(&d)
+        || !joined_shape(d.op, d.y, d.in[d.argnum], &shape))
         return NULL;
-    rg_tensor *matrix = made(&d, d.in[argnum]);
+    rg_tensor *matrix = made(&d, d.in[d.argnum]);
     return rg_escape(outcome(&d, rg_reshape_dims(matrix, shape)));
 }
 
 rg_tensor *(rg_jacrev_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                             rg_derivative_options options) {
     const derived d = {
-        .op = "jacrev", .f = f, .context = context, .n = n, .create_graph = options.create_graph
+        .op = "jacrev",
+        .f = f,
+        .context = context,
+        .n = n,
+        .argnum = options.argnum,
+        .create_graph = options.create_graph,
     };
-    return whole_jacobian(d, inputs, options.argnum, jacobian_by_rows);
+    return whole_jacobian(d, inputs, jacobian_by_rows);
 }
 
 rg_tensor *(rg_jacfwd_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                             rg_derivative_options options) {
     const derived d = {
-        .op = "jacfwd", .f = f, .context = context, .n = n, .create_graph = options.create_graph
+        .op = "jacfwd",
+        .f = f,
+        .context = context,
+        .n = n,
+        .argnum = options.argnum,
+        .create_graph = options.create_graph,
     };
-    return whole_jacobian(d, inputs, options.argnum, jacobian_by_columns);
+    return whole_jacobian(d, inputs, jacobian_by_columns);
 }
 
 typedef struct {
@@ -329,7 +343,12 @@ rg_tensor *(rg_vjp_with)(rg_function *f, void *context, int n, rg_tensor *const 
     RG_SCOPE();
     RECORD_OPS();
     derived d = {
-        .op = "vjp", .f = f, .context = context, .n = n, .create_graph = options.create_graph
+        .op = "vjp",
+        .f = f,
+        .context = context,
+        .n = n,
+        .argnum = ALL,
+        .create_graph = options.create_graph,
     };
     if (!begin_results(d.op, n, results) || !run_derived(&d, inputs))
         return NULL;
@@ -363,7 +382,12 @@ rg_tensor *(rg_jvp_with)(rg_function *f, void *context, int n, rg_tensor *const 
     RG_SCOPE();
     RECORD_OPS();
     derived d = {
-        .op = "jvp", .f = f, .context = context, .n = n, .create_graph = options.create_graph
+        .op = "jvp",
+        .f = f,
+        .context = context,
+        .n = n,
+        .argnum = ALL,
+        .create_graph = options.create_graph,
     };
     if (!begin_results(d.op, 1, result) || !rgi_given(v, d.op, "vectors")
         || !run_derived(&d, inputs))
@@ -383,7 +407,12 @@ rg_tensor *(rg_hvp_with)(rg_function *f, void *context, int n, rg_tensor *const 
     RG_SCOPE();
     RECORD_OPS();
     derived d = {
-        .op = "hvp", .f = f, .context = context, .n = n, .create_graph = options.create_graph
+        .op = "hvp",
+        .f = f,
+        .context = context,
+        .n = n,
+        .argnum = ALL,
+        .create_graph = options.create_graph,
     };
     if (!begin_results(d.op, n, results) || !rgi_given(v, d.op, "vectors")
         || !run_derived(&d, inputs))

@@ -87,6 +87,33 @@ START_TEST(test_arguments) {
 }
 END_TEST
 
+/* The same product. Checks that only the input by which it is differentiated requires grad, as
+ * batch_norm demands of its running statistics. */
+static rg_tensor *product_of_one(rg_tensor *const in[], void *argnum) {
+    for (int i = 0; i < 2; i++)
+        ck_assert(rg_requires_grad(in[i]) == (i == *(int *)argnum));
+    return product(in, NULL);
+}
+
+static rg_tensor *sum_of_one(rg_tensor *const in[], void *argnum) {
+    return rg_sum(product_of_one(in, argnum));
+}
+
+START_TEST(test_other_arguments) {
+    rg_tensor *in[] = { wave(3, 0, 0), wave(3, 0, 1) };
+    for (int argnum = 0; argnum < 2; argnum++) {
+        ck_ok(rg_jacrev(product_of_one, &argnum, 2, in, .argnum = argnum));
+        ck_ok(rg_jacfwd(product_of_one, &argnum, 2, in, .argnum = argnum));
+        ck_ok(rg_hessian(sum_of_one, &argnum, 2, in, .argnum = argnum));
+    }
+    /* An input that the program differentiates by is still reached by a graph. */
+    rg_requires_grad_(in[1], true);
+    rg_tensor *j = rg_jacrev(product, NULL, 2, in, .create_graph = true);
+    ck_close(rg_grad(rg_sum(j), in[1]), rg_mul(rg_mul(in[0], 2), rg_cos(rg_detach(in[1]))));
+    ck_assert(!rg_requires_grad(rg_jacrev(product, NULL, 2, in)));
+}
+END_TEST
+
 static rg_tensor *constant(rg_tensor *const in[], void *context) {
     (void)context;
     return rg_to(rg_gt(in[0], 0), RG_FLOAT64);
@@ -904,7 +931,7 @@ END_TEST
 RG_TESTS(functional, test_inference_mode, test_functions_that_read_too_many_inputs,
          test_results_without_slope, test_jacobians_of_nothing, test_dtypes_of_jacobians,
          test_what_derivatives_ask_for, test_jacobians, test_inputs_of_the_second_call,
-         test_arguments, test_functions_without_slope, test_hessians, test_products,
+         test_arguments, test_other_arguments, test_functions_without_slope, test_hessians, test_products,
          test_inputs_without_slope, test_graphs_lead_to_the_context,
          test_another_use_does_not_count, test_vmap, test_what_vmap_refuses,
          test_one_of_many_examples_fails, test_histories_of_results, test_most_inputs,

@@ -134,4 +134,22 @@ START_TEST(test_batches) {
 }
 END_TEST
 
-RG_TESTS(matmul, test_products, test_batches)
+/* -1 times the sum of zeros is -0, or 0 if it is added to 0, in all tiles of a product, also those
+ * at its edges. */
+START_TEST(test_signs_of_zeros) {
+    static const int64_t sizes[] = { 1, 2, 7, 16, 37, 65 };
+    for (int s = 0; s < RG_COUNT(sizes) * RG_COUNT(sizes); s++)
+        for (int k = 3; k < 50; k += 40) {
+            RG_SCOPE();
+            const int64_t m = sizes[s / RG_COUNT(sizes)], n = sizes[s % RG_COUNT(sizes)];
+            rg_tensor *a = rg_zeros(m, k), *b = rg_zeros(k, n), *y = rg_empty(m, n);
+            ck_assert(k_matmul_with(y, NULL, a, false, b, false, -1, 0));
+            const float *v = (const float *)y->data;
+            for (int64_t i = 0; i < y->numel; i++)
+                ck_assert_msg(v[i] == 0 && !signbit(v[i]) == !signbit(v[0]), "(%d,%d) at %d: %g",
+                              (int)m, (int)n, (int)i, v[i]);
+        }
+}
+END_TEST
+
+RG_TESTS(matmul, test_products, test_batches, test_signs_of_zeros)

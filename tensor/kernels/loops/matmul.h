@@ -190,9 +190,13 @@ K_INLINE void K_NAME(matmul_write_part)(VECTOR sum[][2], const k_product_sizes *
         for (int v = 0; v < vectors; v++)
             *(VECTOR *)(s + i * PANEL + v * LANES) = sum[i][v];
     for (int64_t i = 0; i < m; i++)
-        for (int64_t j = 0; j < n; j++)
-            y[i * z->y_row + j * z->y_col] =
-                s[i * PANEL + j] + (beta == 0 ? 0 : beta * c[i * z->c_row + j * z->y_col]);
+        for (int64_t j = 0; j < n; j++) {
+            /* Adding 0 in place of beta * c would turn -0 into 0. */
+            NUMBER element = s[i * PANEL + j];
+            if (beta != 0)
+                element += beta * c[i * z->c_row + j * z->y_col];
+            y[i * z->y_row + j * z->y_col] = element;
+        }
 }
 
 /* y = alpha * a b + beta * c, for a tile of m rows and n columns. */
