@@ -29,11 +29,17 @@ typedef struct {
     int n;
     rg_tensor *in[MOST_DERIVED + RG_INPUTS_BEHIND];
     uint64_t real;
-    int64_t argnum; /* The input by which f is differentiated; ALL means each floating-point one. */
+    int64_t argnum; /* The input by which f is differentiated; ALL_INPUTS means each
+                     * floating-point one. */
     bool create_graph;
     rg_tensor *y;
 } derived;
-enum { ALL = -1 };
+enum { ALL_INPUTS = -1 };
+
+static derived derived_of(const char *op, rg_function *f, void *context, int n, int64_t argnum,
+                          bool create_graph) {
+    return (derived){ op, f, context, n, .argnum = argnum, .create_graph = create_graph };
+}
 
 static bool is_real(const derived *d, int i) { return d->real >> i & 1; }
 
@@ -53,7 +59,7 @@ static rg_tensor *recordable(rg_tensor *t) {
 static rg_tensor *seen_input(const derived *d, int i, rg_tensor *x) {
     if (d->create_graph && !rgi_renew(x, d->op))
         return NULL;
-    if (d->argnum != ALL && d->argnum != i)
+    if (d->argnum != ALL_INPUTS && d->argnum != i)
         return d->create_graph ? recordable(x) : rg_detach(recordable(x));
     if (d->create_graph && x->history && !x->storage->inference)
         return rg_view_as(x, x);
@@ -237,27 +243,13 @@ static rg_tensor *whole_jacobian(derived d, rg_tensor *const inputs[],
 
 rg_tensor *(rg_jacrev_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                             rg_derivative_options options) {
-    const derived d = {
-        .op = "jacrev",
-        .f = f,
-        .context = context,
-        .n = n,
-        .argnum = options.argnum,
-        .create_graph = options.create_graph,
-    };
+    const derived d = derived_of("jacrev", f, context, n, options.argnum, options.create_graph);
     return whole_jacobian(d, inputs, jacobian_by_rows);
 }
 
 rg_tensor *(rg_jacfwd_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                             rg_derivative_options options) {
-    const derived d = {
-        .op = "jacfwd",
-        .f = f,
-        .context = context,
-        .n = n,
-        .argnum = options.argnum,
-        .create_graph = options.create_graph,
-    };
+    const derived d = derived_of("jacfwd", f, context, n, options.argnum, options.create_graph);
     return whole_jacobian(d, inputs, jacobian_by_columns);
 }
 
@@ -342,14 +334,7 @@ rg_tensor *(rg_vjp_with)(rg_function *f, void *context, int n, rg_tensor *const 
                          rg_tensor *v, rg_tensor *results[], rg_derivative_options options) {
     RG_SCOPE();
     RECORD_OPS();
-    derived d = {
-        .op = "vjp",
-        .f = f,
-        .context = context,
-        .n = n,
-        .argnum = ALL,
-        .create_graph = options.create_graph,
-    };
+    derived d = derived_of("vjp", f, context, n, ALL_INPUTS, options.create_graph);
     if (!begin_results(d.op, n, results) || !run_derived(&d, inputs))
         return NULL;
     RG_FAIL_IF(v == RG_NONE && d.y->numel != 1, d.op,
@@ -381,14 +366,7 @@ rg_tensor *(rg_jvp_with)(rg_function *f, void *context, int n, rg_tensor *const 
                          rg_tensor *const v[], rg_tensor **result, rg_derivative_options options) {
     RG_SCOPE();
     RECORD_OPS();
-    derived d = {
-        .op = "jvp",
-        .f = f,
-        .context = context,
-        .n = n,
-        .argnum = ALL,
-        .create_graph = options.create_graph,
-    };
+    derived d = derived_of("jvp", f, context, n, ALL_INPUTS, options.create_graph);
     if (!begin_results(d.op, 1, result) || !rgi_given(v, d.op, "vectors")
         || !run_derived(&d, inputs))
         return NULL;
@@ -406,14 +384,7 @@ rg_tensor *(rg_hvp_with)(rg_function *f, void *context, int n, rg_tensor *const 
                          rg_derivative_options options) {
     RG_SCOPE();
     RECORD_OPS();
-    derived d = {
-        .op = "hvp",
-        .f = f,
-        .context = context,
-        .n = n,
-        .argnum = ALL,
-        .create_graph = options.create_graph,
-    };
+    derived d = derived_of("hvp", f, context, n, ALL_INPUTS, options.create_graph);
     if (!begin_results(d.op, n, results) || !rgi_given(v, d.op, "vectors")
         || !run_derived(&d, inputs))
         return NULL;
