@@ -157,7 +157,11 @@ static rg_tensor *logcumsumexp_rule(const rg_step *s, rg_tensor *g) {
     rg_tensor *alike = rg_logical_and(rg_isinf(wide), rg_eq(wide, next));
     rg_tensor *kept = rg_exp(rg_where(alike, 0, rg_sub(wide, next)));
     rg_tensor *h = RG_APPLY(recurrence, RG_A(cumsum, dim, true), kept, rg_to(g, RG_FLOAT64));
-    return rg_mul(rg_to(h, g->dtype), rg_exp(rg_sub(x, y)));
+    /* Where x and y are the same infinity, the weight of x is NaN, as in torch. It is put in at the
+     * end, so that no derivative of another element is multiplied by it. */
+    rg_tensor *lost = rg_logical_and(rg_isinf(y), rg_eq(x, y));
+    rg_tensor *weight = rg_exp(rg_where(lost, 0, rg_sub(x, y)));
+    return rg_where(lost, NAN, rg_mul(rg_to(h, g->dtype), weight));
 }
 
 RG_OP(logcumsumexp, .doc = "ln of sums of e^x up to each place along dim",

@@ -159,8 +159,9 @@ rg_named_list rg_optim_state_dict(rg_optim *o);
 /* Copies all values of the list into the optimizer. Fails, and changes nothing, if a key is missing
  * or unknown, or a value has the wrong size. But the whole state of a parameter can be missing, as
  * it is before the parameter's first step (in SGD, Lion and Muon that state is a single key), and a
- * master can, as in torch's lists: the next step then makes it of the parameter. The list also sets
- * the option master_weights, if it has it. It can be torch's:
+ * master can, as in torch's lists: the next step then makes it of the parameter. Without
+ * decoupled_weight_decay, which older lists of torch lack, the option gets its default. The list
+ * also sets the option master_weights, if it has it. It can be torch's:
  * rg_named_below(rg_torch_load("checkpoint.pt"), "optimizer"). */
 bool rg_optim_load_state_dict(rg_optim *o, rg_named_list dict);
 

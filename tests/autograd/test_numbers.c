@@ -256,6 +256,22 @@ START_TEST(test_infinite_gradients_of_rows) {
 END_TEST
 
 /* With include_self false, amax and amin of bools ignore the element that was there before. */
+/* The weight of a first element of -inf is NaN, as in PyTorch. Derivatives of the elements after it
+ * aren't. */
+START_TEST(test_running_sums_from_nothing) {
+    rg_tensor *x = rg_requires_grad_(rg_literal([ -inf, 1., 2. ]), true);
+    rg_tensor *g = rg_requires_grad_(rg_literal([ 1., 2., 3. ]), true);
+    rg_tensor *slope = rg_grad(rg_logcumsumexp(x, 0), x, .gradient = g, .create_graph = true);
+    ck_assert(isnan(rg_at(slope, 0)) && isfinite(rg_at(slope, 1)) && isfinite(rg_at(slope, 2)));
+    rg_tensor *second = rg_grad(rg_index(slope, 1), x, .retain_graph = true);
+    ck_assert_double_eq_tol(rg_at(second, 1), -rg_at(second, 2), 1e-6);
+    ck_assert_double_eq_tol(rg_at(second, 1), 3 * 0.19661193, 1e-6);
+    rg_tensor *mixed = rg_grad(rg_index(slope, 1), g);
+    ck_assert_double_eq_tol(rg_at(mixed, 1), 1, 1e-6);
+    ck_assert_double_eq_tol(rg_at(mixed, 2), 0.26894142, 1e-6);
+}
+END_TEST
+
 START_TEST(test_extremes_of_truths) {
     for (int truth = 0; truth < 2; truth++) {
         rg_tensor *x = rg_full_dims(RG_DIMS(2), !truth, RG_BOOL), *at = rg_literal([0]);
@@ -757,19 +773,17 @@ END_TEST
 
 RG_TESTS(numbers, test_third_derivative_of_binary_cross_entropy, test_losses_of_a_0d_operand,
          test_kl_div_of_a_negative_target, test_product_of_one, test_factors_come_first,
-         test_lerp_from_the_nearer_end,
-         test_second_derivatives_of_prelu,
+         test_lerp_from_the_nearer_end, test_second_derivatives_of_prelu,
          test_convolutions_of_whole_numbers, test_eps_below_zero, test_lists_of_an_array,
-         test_losses_warn_of_shapes, test_unsigned_numbers,
-         test_cosine_of_large_numbers, test_cosine_gradients_at_any_scale, test_cosine_in_a_replay,
-         test_cosine_gradients_in_a_replay,
-         test_paddings_that_overflow, test_paddings_at_their_limits, test_cosine_of_whole_numbers,
-         test_strides_of_new_dims, test_targets_within_the_unit, test_variance_as_a_number,
-         test_variance_of_nothing, test_infinite_slope_of_a_median, test_exponents_of_zero,
-         test_powers_with_one,
-         test_slope_of_the_least_numbers, test_kernel_that_just_fits,
-         test_product_of_several_zeros, test_paddings_of_all_dims,
-         test_convolutions_at_their_limits, test_shifts_add_up, test_thresholds_of_whole_numbers,
-         test_one_index_beyond, test_indices_into_nothing, test_windows_of_nothing,
-         test_product_with_infinity, test_extremes_of_truths, test_infinite_gradients_of_rows,
-         test_losses_of_nothing, test_windows_in_the_padding)
+         test_losses_warn_of_shapes, test_unsigned_numbers, test_cosine_of_large_numbers,
+         test_cosine_gradients_at_any_scale, test_cosine_in_a_replay,
+         test_cosine_gradients_in_a_replay, test_paddings_that_overflow,
+         test_paddings_at_their_limits, test_cosine_of_whole_numbers, test_strides_of_new_dims,
+         test_targets_within_the_unit, test_variance_as_a_number, test_variance_of_nothing,
+         test_infinite_slope_of_a_median, test_exponents_of_zero, test_powers_with_one,
+         test_slope_of_the_least_numbers, test_kernel_that_just_fits, test_product_of_several_zeros,
+         test_paddings_of_all_dims, test_convolutions_at_their_limits, test_shifts_add_up,
+         test_thresholds_of_whole_numbers, test_one_index_beyond, test_indices_into_nothing,
+         test_windows_of_nothing, test_product_with_infinity, test_running_sums_from_nothing,
+         test_extremes_of_truths, test_infinite_gradients_of_rows, test_losses_of_nothing,
+         test_windows_in_the_padding)
