@@ -217,6 +217,12 @@ START_TEST(test_convolutions) {
     const rg_cost cost = rg_profile_cost("conv"), back = rg_profile_cost("conv, backward");
     ck_assert_msg(fabs(cost.flops - there) < 1e-6 * there, "%g, not %g", cost.flops, there);
     ck_assert_msg(fabs(back.flops - 2 * there) < 1e-6 * there, "%g, not %g", back.flops, 2 * there);
+    /* One of no images costs nothing. */
+    rg_set_profiling(true);
+    rg_backward(rg_sum(rg_conv2d(rg_narrow(x, 0, 0, 0), w, RG_NONE)));
+    rg_set_profiling(false);
+    ck_assert_double_eq(rg_profile_cost("conv").flops, cost.flops);
+    ck_assert_double_eq(rg_profile_cost("conv, backward").flops, back.flops);
 }
 END_TEST
 
