@@ -24,8 +24,8 @@ static bool begins_empty(const rg_lowered *l, int i) {
     return (size_t)i >= l->n || l->known[i].computed;
 }
 
-/* Places the regions whose values last from one step to the next, among them the inputs. The
- * parameters come first, without gaps between neighbours of one dtype. */
+/* Places the regions whose values last from one step to the next, and the inputs. The parameters
+ * come first, without gaps between neighbours of one dtype. */
 static void place_lasting(c_memory *m, const rg_lowered *l, const rg_replay_to_c_options *o) {
     for (int i = 0; i < o->parameters.n; i++) {
         const rg_tensor *t = o->parameters.v[i];
@@ -36,6 +36,8 @@ static void place_lasting(c_memory *m, const rg_lowered *l, const rg_replay_to_c
     for (int i = 0; i < (int)l->n; i++)
         if (!begins_empty(l, i))
             place_region(m, l, i, l->trace.regions[i].bytes < LINE ? ELEMENT : LINE);
+    for (int i = 0; i < o->inputs.n; i++)
+        place_region(m, l, rgi_lowered_region(l, o->inputs.v[i]->storage), LINE);
 }
 
 /* The lives of the other regions. life[i] is one more than the index of the life of region i, or 0

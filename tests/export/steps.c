@@ -466,6 +466,13 @@ static rg_optim *groups(rg_list p) {
     return o;
 }
 
+static rg_optim *decays(rg_list p) {
+    const rg_list first = { p.n - 1, p.v }, last = { 1, p.v + p.n - 1 };
+    rg_optim *o = rg_optim_adamw(first, .lr = 0.01, .weight_decay = 0.2);
+    rg_optim_add_group(o, last, .lr = 0.02, .weight_decay = 0.01, .eps = 1e-3);
+    return o;
+}
+
 /* ---- the program --------------------------------------------------------------------------- */
 
 static const struct {
@@ -494,6 +501,7 @@ static const struct {
     { "nadam", attention, nadam },
     { "radam", attention, radam },
     { "groups", mlp, groups },
+    { "decays", mlp, decays },
     { "lenet", lenet, momentum },
     { "lstm", lstm, adam },
     { "gru", gru, sgd },

@@ -198,11 +198,16 @@ static void steps(const int64_t s[]) {
     };
     for (int i = 0; i < RG_COUNT(kinds); i++) {
         k_optimizer_count count = { 0 };
-        k_optimizer_numbers z = given;
+        k_optimizer_numbers z;
         rg_tensor *all = rg_zeros_dims(RG_DIMS(s[0], sizeof z / sizeof(int64_t)), RG_INT64);
         for (int64_t step = 0; step < s[0]; step++) {
             k_count_loop_of(kinds[i])(&count, given.beta1, given.decay, false);
+            /* The given numbers are copied, or are in their place already. */
+            k_optimizer_numbers in_place = given;
+            memset(&z, 0xFF, sizeof z);
             k_step_numbers(kinds[i], &z, &count, &given);
+            k_step_numbers(kinds[i], &in_place, &count, &in_place);
+            ck_assert(memcmp(&z, &in_place, sizeof z) == 0);
             memcpy((char *)rg_data(all) + step * (int64_t)sizeof z, &z, sizeof z);
         }
         result(all);

@@ -731,7 +731,7 @@ END_TEST
  * orthogonal: its singular values are near 1. */
 START_TEST(test_muon_of_large_matrices) {
     static const int64_t sides[][2] = {
-        { 70, 90 }, { 90, 70 }, { 64, 64 }, { 33, 200 }, { 150, 260 }
+        { 70, 90 }, { 90, 70 }, { 64, 64 }, { 33, 200 }, { 150, 260 }, { 250, 270 }
     };
     for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
         RG_SCOPE();
