@@ -58,7 +58,7 @@ static void begin_process(void) {
     pthread_key_create(&exit_key, thread_end);
     rgi_expect_fork(NULL, NULL, begin_child);
 }
-/* Runs before main: musl's pthread_once waits forever in a child that was forked during it. */
+/* Runs before main, since musl's pthread_once can wait forever in a forked child. */
 __attribute__((constructor(104))) static void begin_before_forks(void) {
     pthread_once(&exit_once, begin_process);
 }

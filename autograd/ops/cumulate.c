@@ -144,6 +144,17 @@ static bool logcumsumexp_shape(rg_call *c) {
 
 static bool logcumsumexp_forward(rg_call *c) { return cumulate_run(c, K_LOGCUMSUMEXP); }
 
+/* Returns whether elements of a and b are the same infinity. The result has a's order of dims in
+ * memory. */
+static rg_tensor *same_infinity(rg_tensor *a, rg_tensor *b) {
+    return rg_logical_and(rg_isinf(a), rg_eq(a, b));
+}
+
+/* Returns e^(a - b), or 1 where `same` is true. */
+static rg_tensor *exp_of_difference(rg_tensor *a, rg_tensor *b, rg_tensor *same) {
+    return rg_exp(rg_where(same, 0, rg_sub(a, b)));
+}
+
 static rg_tensor *logcumsumexp_rule(const rg_step *s, rg_tensor *g) {
     int dim = RG_ATTR(s, cumsum)->dim;
     rg_tensor *x = rgi_saved(s, 0);
@@ -154,13 +165,13 @@ static rg_tensor *logcumsumexp_rule(const rg_step *s, rg_tensor *g) {
         return g;
     rg_tensor *wide = rg_to(y, RG_FLOAT64);
     rg_tensor *next = cumulate_shift(wide, dim, true, INFINITY);
-    rg_tensor *alike = rg_logical_and(rg_isinf(wide), rg_eq(wide, next));
-    rg_tensor *kept = rg_exp(rg_where(alike, 0, rg_sub(wide, next)));
+    rg_tensor *kept = exp_of_difference(wide, next, same_infinity(wide, next));
     rg_tensor *h = RG_APPLY(recurrence, RG_A(cumsum, dim, true), kept, rg_to(g, RG_FLOAT64));
-    /* Where x and y are the same infinity, the weight of x is NaN, as in torch. It is put in at the
-     * end, so that no derivative of another element is multiplied by it. */
-    rg_tensor *lost = rg_logical_and(rg_isinf(y), rg_eq(x, y));
-    rg_tensor *weight = rg_exp(rg_where(lost, 0, rg_sub(x, y)));
+    /* Where x and y are the same infinity, the gradient is NaN, as in torch. The NaN is written
+     * last, so that no derivative of another element is multiplied by it. The gradient has y's
+     * order of dims in memory. */
+    rg_tensor *lost = same_infinity(y, x);
+    rg_tensor *weight = exp_of_difference(x, y, lost);
     return rg_where(lost, NAN, rg_mul(rg_to(h, g->dtype), weight));
 }
 

@@ -250,7 +250,7 @@ static bool einsum_diagonals(einsum_operand *o) {
     return true;
 }
 
-/* Sums o's tensor over the labels that aren't wanted. Leaves out labels of size 1, whose dims
+/* Sums o's tensor over the labels that aren't wanted, but not over those of size 1, whose dims
  * einsum_arrange drops. As in torch, the dims are permuted to the order of the labels before the
  * sum, which decides the order of the result's dims in memory. */
 static bool einsum_sum(einsum_operand *o, const bool wanted[]) {

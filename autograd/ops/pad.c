@@ -78,8 +78,8 @@ static rg_tensor pad_kept(const rg_tensor *x, const struct pad_attr *a) {
     return part;
 }
 
-/* Gives y, which has its shape, the order of x's dims in memory if nothing is added to x. As in
- * torch, y is contiguous otherwise. */
+/* Sets the strides of y, whose shape is known. As in torch, y's dims have the order of x's dims in
+ * memory if the pad adds nothing to x. Otherwise y is contiguous. */
 static void pad_lay_out(const struct pad_attr *a, rg_tensor *y, const rg_tensor *x) {
     if (a->mode != RG_CONSTANT)
         return;

@@ -36,9 +36,15 @@ typedef struct {
 } derived;
 enum { ALL_INPUTS = -1 };
 
+/* Returns a struct with what a public function was given. */
 static derived derived_of(const char *op, rg_function *f, void *context, int n, int64_t argnum,
                           bool create_graph) {
-    return (derived){ op, f, context, n, .argnum = argnum, .create_graph = create_graph };
+    return (derived){ .op = op,
+                      .f = f,
+                      .context = context,
+                      .n = n,
+                      .argnum = argnum,
+                      .create_graph = create_graph };
 }
 
 static bool is_real(const derived *d, int i) { return d->real >> i & 1; }
@@ -55,7 +61,8 @@ static rg_tensor *recordable(rg_tensor *t) {
     return !rgi_is_none(t) && t->storage->inference ? rg_clone(rg_detach(t)) : t;
 }
 
-/* Returns the tensor that f gets in place of the floating-point input x, which has index i. */
+/* Returns the tensor that f gets in place of the floating-point input x, which has index i. The
+ * tensor requires grad if f is differentiated by this input. */
 static rg_tensor *seen_input(const derived *d, int i, rg_tensor *x) {
     if (d->create_graph && !rgi_renew(x, d->op))
         return NULL;

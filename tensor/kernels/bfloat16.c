@@ -12,6 +12,7 @@
 #include "exchange.h"
 #include "kernels.h"
 #include "tensor/shape.h"
+#include "tensor/walk.h"
 
 enum { MATMUL_HIGHEST, MATMUL_HIGH, MATMUL_MEDIUM };
 static const char *const matmul_precisions[] = { "highest", "high", "medium" };
@@ -40,27 +41,33 @@ bool k_has_bfloat16(void) {
     return k_set_now() == K_AVX512 && __builtin_cpu_supports("avx512bf16");
 }
 
-/* Extends *r by the floats of t's rows, or of its columns if these are contiguous. Returns false if
- * bfloat16 can't hold one of them exactly, or if neither rows nor columns are contiguous. */
+/* A range that grows row by row, and whether bfloat16 can hold all elements that were read. */
+typedef struct {
+    bf_range *range;
+    bool *exact;
+} bfloat16_look;
+
+static void bfloat16_extend_row(char *const p[], const int64_t step[], int64_t n,
+                                const void *context) {
+    const bfloat16_look *look = context;
+    const bool contiguous = step[0] == sizeof(float);
+    /* With a step of 0, all elements of the row are the same one. */
+    *look->exact = *look->exact && (contiguous || step[0] == 0)
+                   && bf_extend(look->range, (const float *)(const void *)p[0], contiguous ? n : 1);
+}
+
+/* Extends *r by the elements of t. Returns false if bfloat16 can't hold one of them exactly, or if
+ * no dim of t is contiguous. */
 static bool bfloat16_extend(bf_range *r, const rg_tensor *t) {
-    const float *x = (const float *)(const void *)t->data;
-    if (rgi_is_dense(t))
-        return bf_extend(r, x, t->numel);
-    const int within = t->stride[t->ndim - 1] == 1 ? t->ndim - 1 : t->ndim - 2;
-    if (t->stride[within] != 1)
+    rg_tensor x = rgi_header_of(t);
+    rg_walk w;
+    /* The first element of most float32 matrices tells that they aren't exact. */
+    bool exact = bf_extend(r, (const float *)(const void *)x.data, 1);
+    if (!exact)
         return false;
-    bool ok = true;
-    const int64_t lines = t->numel / RG_MAX(t->size[within], 1);
-    for (int64_t line = 0; line < lines && ok; line++) {
-        int64_t rest = line, offset = 0;
-        for (int d = t->ndim - 1; d >= 0; d--)
-            if (d != within) {
-                offset += rest % t->size[d] * t->stride[d];
-                rest /= t->size[d];
-            }
-        ok = bf_extend(r, x + offset, t->size[within]);
-    }
-    return ok;
+    rgi_walk_make(&w, 1, (rg_tensor *[]){ &x }, true);
+    rgi_walk_run(&w, bfloat16_extend_row, &(bfloat16_look){ r, &exact });
+    return exact;
 }
 
 bool k_bfloat16_is_exact(const k_product_sizes *z, const rg_tensor *a, const rg_tensor *b) {
@@ -99,8 +106,8 @@ typedef struct {
     bf_pairs *room;
 } bf_product;
 
-/* Returns the place of the tile whose first element is y[row][column]. The tiles of the first block
- * of steps add beta * c to their sums, and those of other blocks add y. */
+/* Returns the place of the tile whose first element is y[row][column]. In the first block of steps,
+ * a tile adds beta * c to its sums. In later blocks it adds y. */
 static bf_place bfloat16_place(const bf_product *p, int64_t row, int64_t column, bool first) {
     const k_product_sizes *z = p->z;
     bf_place to = {

@@ -255,9 +255,10 @@ static bool matmul_choose(matmul_plan *p) {
     if (dtype == RG_FLOAT32) {
         const bool exact = p->alpha == 1 && !in_place && k_bfloat16_is_exact(z, p->a, p->b);
         p->bytes = k_bfloat16_room(z, p->columns, exact);
-        p->product = k_bfloat16_product;
-        if (p->bytes)
+        if (p->bytes) {
+            p->product = k_bfloat16_product;
             return true;
+        }
     }
     if (!in_place)
         p->bytes = (size_t)(RG_MIN(z->k, K_PRODUCT_STEPS) * matmul_lines(z->m, p->columns))

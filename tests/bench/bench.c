@@ -63,6 +63,13 @@ static double grad_of(rg_tensor *t) {
     return g == RG_NONE ? 0 : mean_of(rg_square(g));
 }
 
+/* Makes a step of the optimizer with the gradients of the loss. */
+static void learn(rg_tensor *loss) {
+    rg_optim_zero_grad(optim);
+    rg_backward(loss);
+    rg_optim_step(optim);
+}
+
 static long peak_megabytes(void) {
     char line[128];
     long kilobytes = 0;
@@ -289,12 +296,7 @@ static void toy_adam(void) {
     optim = rg_optim_adam(((rg_list){ 4, parameter }), .lr = 1e-5);
 }
 
-static void run_toy(void) {
-    rg_tensor *loss = toy_loss();
-    rg_optim_zero_grad(optim);
-    rg_backward(loss);
-    rg_optim_step(optim);
-}
+static void run_toy(void) { learn(toy_loss()); }
 
 static rg_replay *replay;
 static void (*recorded)(void);
@@ -381,12 +383,7 @@ static void gpt_step(int64_t layers, int64_t heads, int64_t width, int64_t vocab
     elements = rg_num_parameters(gpt);
 }
 
-static void run_gpt_step(void) {
-    rg_tensor *loss = rg_gpt_forward(gpt, idx, targets).loss;
-    rg_optim_zero_grad(optim);
-    rg_backward(loss);
-    rg_optim_step(optim);
-}
+static void run_gpt_step(void) { learn(rg_gpt_forward(gpt, idx, targets).loss); }
 
 static double check_gpt(void) {
     RG_SCOPE();
@@ -399,12 +396,7 @@ static rg_tensor *autocast_loss(void) {
     RG_AUTOCAST(RG_BFLOAT16);
     return rg_gpt_forward(gpt, idx, targets).loss;
 }
-static void run_gpt_autocast(void) {
-    rg_tensor *loss = autocast_loss();
-    rg_optim_zero_grad(optim);
-    rg_backward(loss);
-    rg_optim_step(optim);
-}
+static void run_gpt_autocast(void) { learn(autocast_loss()); }
 static double check_gpt_autocast(void) {
     RG_SCOPE();
     RG_NO_GRAD();
@@ -434,12 +426,7 @@ static rg_tensor *pictures_loss(void) {
     return rg_cross_entropy(rg_call(pictures_net, idx), targets);
 }
 
-static void run_pictures(void) {
-    rg_tensor *loss = pictures_loss();
-    rg_optim_zero_grad(optim);
-    rg_backward(loss);
-    rg_optim_step(optim);
-}
+static void run_pictures(void) { learn(pictures_loss()); }
 
 static double check_pictures(void) {
     RG_SCOPE();
@@ -536,12 +523,7 @@ static rg_tensor *micro_loss(void) {
     return rg_cross_entropy(rg_view(x, micro_batch * micro_length, ALPHABET), targets);
 }
 
-static void run_micro(void) {
-    rg_tensor *loss = micro_loss();
-    rg_optim_zero_grad(optim);
-    rg_backward(loss);
-    rg_optim_step(optim);
-}
+static void run_micro(void) { learn(micro_loss()); }
 static double check_micro(void) {
     RG_SCOPE();
     RG_NO_GRAD();
@@ -586,12 +568,7 @@ static rg_tensor *recurrent_loss(void) {
     return rg_mean(rg_square(rg_rnn_forward(recurrent, idx).output));
 }
 
-static void run_recurrent(void) {
-    rg_tensor *loss = recurrent_loss();
-    rg_optim_zero_grad(optim);
-    rg_backward(loss);
-    rg_optim_step(optim);
-}
+static void run_recurrent(void) { learn(recurrent_loss()); }
 
 static double check_recurrent(void) {
     RG_SCOPE();

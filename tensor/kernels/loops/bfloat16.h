@@ -35,9 +35,9 @@ BF_INLINE __m512 bf_load(const float *p, int64_t n, int64_t step) {
     return _mm512_loadu_ps(v);
 }
 
-/* Returns the pairs of one line whose steps are contiguous: those of the n steps at p, but at most
- * BF_LANES pairs, filled up with zeros. The first step becomes the upper half of each pair, since
- * the instruction adds the product of the upper halves first. */
+/* Returns a vector of pairs of one line whose steps are contiguous. It holds the n steps at p, or
+ * the first 2 * BF_LANES steps if n is greater, and then zeros. The first step becomes the upper
+ * half of each pair, since the instruction adds the product of the upper halves first. */
 BF_INLINE bf_pairs bf_line(const float *p, int64_t n) {
     const __m512 first = bf_load(p, n, 1);
     const __m512 second = bf_load(p + BF_LANES, n - BF_LANES, 1);
@@ -146,7 +146,7 @@ BF_TARGET static bool bf_extend(bf_range *r, const float *x, int64_t n) {
             return false;
         const __m512i magnitude = _mm512_and_si512(v, _mm512_set1_epi32(0x7FFFFFFF));
         greatest = _mm512_max_epu32(greatest, magnitude);
-        /* Subtracting 1 turns zero into the greatest number, so that zeros are left out. */
+        /* Subtracting 1 turns zero into the greatest number, which no minimum takes. */
         before_least = _mm512_min_epu32(before_least, _mm512_sub_epi32(magnitude, one));
     }
     r->least = RG_MIN(r->least - 1, _mm512_reduce_min_epu32(before_least)) + 1;
