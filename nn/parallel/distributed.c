@@ -137,13 +137,13 @@ static const rg_module_class distributed_class = { .name = "DistributedDataParal
 
 /* ---- checks that the models of all ranks are equal ------------------------------------- */
 
-/* Extends `hash`, the hash of earlier data, by a tensor's name, dtype and shape, but not by the
- * tensor's elements. Returns the extended hash. */
+/* Extends `hash`, the hash of earlier data, by a tensor's name, dtype, requires_grad and shape, but
+ * not by the tensor's elements. Returns the extended hash. */
 static uint64_t hash_form(uint64_t hash, const rg_named *t) {
     const rg_dims shape = rg_shape(t->tensor);
-    const int dtype = rg_dtype_of(t->tensor);
+    const int kind[] = { rg_dtype_of(t->tensor), rg_requires_grad(t->tensor) };
     hash = rgi_hash(hash, t->name, strlen(t->name));
-    hash = rgi_hash(hash, &dtype, sizeof dtype);
+    hash = rgi_hash(hash, kind, sizeof kind);
     return rgi_hash(hash, shape.v, (size_t)shape.n * sizeof *shape.v);
 }
 
@@ -242,18 +242,20 @@ static bool deal_shards(rg_distributed *d, int64_t shards) {
     return true;
 }
 
-/* Checks that all ranks have the same number of shards, and models whose parameters and buffers
- * have the same names, dtypes and shapes. Then copies the values of rank 0 to the other ranks, and
- * checks that all ranks have the same bits. */
-static bool unite(const rg_distributed *d) {
-    const rg_claim mine = rgi_claim_number(distributed_name, true, d->shards);
-    return rgi_all_agree(&mine, "the number of shards")
+/* Checks that all ranks have the same number of shards, the same size of buckets, and models whose
+ * parameters and buffers have the same names, dtypes, requires_grad and shapes. Then copies the
+ * values of rank 0 to the other ranks, and checks that all ranks have the same bits. */
+static bool unite(const rg_distributed *d, int64_t cap) {
+    const rg_claim shards = rgi_claim_number(distributed_name, true, d->shards);
+    const rg_claim bytes = rgi_claim_number(distributed_name, true, cap);
+    return rgi_all_agree(&shards, "the number of shards")
+           && rgi_all_agree(&bytes, "bucket_cap_mb in bytes")
            && same_hash(d, distributed_name, hash_one_form,
-                        "the hash of the parameters' names and shapes")
+                        "the hash of the parameters' names, shapes and requires_grad")
            && (rg_world_size() == 1 || take_all_from_rank_0(d)) && rg_distributed_check(d);
 }
 
-static bool begin_reducer(rg_distributed *d, double bucket_cap_mb) {
+static bool begin_reducer(rg_distributed *d, int64_t cap) {
     const rg_list parameters = rg_parameters(d->module);
     for (int i = 0; i < parameters.n; i++)
         if (!rgi_group_sums(distributed_name, parameters.v[i]))
@@ -262,7 +264,7 @@ static bool begin_reducer(rg_distributed *d, double bucket_cap_mb) {
     if (!d->reducer)
         return false;
     d->reducer->distributed = d;
-    return rgi_reducer_begin(d->reducer, bucket_cap_mb);
+    return rgi_reducer_begin(d->reducer, cap);
 }
 
 rg_distributed *(rg_nn_distributed_with)(void *model, rg_distributed_options o) {
@@ -280,9 +282,10 @@ rg_distributed *(rg_nn_distributed_with)(void *model, rg_distributed_options o) 
     if (ok && !(o.bucket_cap_mb > 0))
         ok = rg_fail(RG_VALUE_ERROR, distributed_name, "bucket_cap_mb is %g",
                      isnan(o.bucket_cap_mb) ? (double)NAN : o.bucket_cap_mb);
-    ok = rgi_all_ok(distributed_name, ok) && unite(d);
+    const int64_t cap = (int64_t)fmax(0, fmin(o.bucket_cap_mb * 0x1p20, 0x1p62));
+    ok = rgi_all_ok(distributed_name, ok) && unite(d, cap);
     if (ok && d->shards > 1)
-        ok = rgi_all_ok(distributed_name, begin_reducer(d, o.bucket_cap_mb));
+        ok = rgi_all_ok(distributed_name, begin_reducer(d, cap));
     if (ok && d->reducer)
         d->reducer->channel = rgi_channel_begin();
     if (ok)

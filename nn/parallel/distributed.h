@@ -55,7 +55,8 @@ typedef struct RG_OPTIONS rg_distributed_options {
     RG_BY_NAME;
     /* The number of shards of a batch. 0 means one for each rank. */
     int64_t shards RG_DEFAULT(0);
-    /* The largest size of a bucket in MiB. A gradient that is larger has a bucket of its own. */
+    /* The largest size of a bucket in MiB, the same on all ranks. A gradient that is larger has a
+     * bucket of its own. */
     double bucket_cap_mb RG_DEFAULT(25.0);
 } rg_distributed_options;
 /* Returns a module whose forward is that of the model. It owns the model; on failure the model is

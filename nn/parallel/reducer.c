@@ -302,10 +302,10 @@ static int log_up(int n) {
 
 /* Makes the entries and the buckets. Gradients are expected in the reverse order of the parameters,
  * until a backward run shows the actual order. */
-bool rgi_reducer_begin(rg_reducer *s, double bucket_cap_mb) {
+bool rgi_reducer_begin(rg_reducer *s, int64_t cap) {
     const rg_list all = rg_parameters(s->distributed->module);
     const rg_named_list buffers = rg_named_buffers(s->distributed->module);
-    s->cap = (size_t)(bucket_cap_mb * 1048576);
+    s->cap = (size_t)cap;
     s->levels = s->distributed->local > 2 ? log_up(s->distributed->local) : 1;
     if (all.n < 0 || buffers.n < 0)
         return false;

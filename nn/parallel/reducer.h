@@ -107,10 +107,10 @@ char *rgi_bucket_sum(const rg_bucket *b, int level, int64_t i);
 
 /* ---- functions of reducer.c: the entries ------------------------------------------------ */
 
-/* Makes an entry for each parameter of the module that requires grad, and registers its hooks.
- * Returns false on failure. In either case the caller frees everything later, by
- * rgi_reducer_end. */
-bool rgi_reducer_begin(rg_reducer *s, double bucket_cap_mb);
+/* Makes an entry for each parameter of the module that requires grad, and registers its hooks. The
+ * gradients of a bucket have at most `cap` bytes, unless it has only one. Returns false on failure.
+ * In either case the caller frees everything later, by rgi_reducer_end. */
+bool rgi_reducer_begin(rg_reducer *s, int64_t cap);
 void rgi_reducer_end(rg_reducer *s);
 /* Adds an entry for a buffer. The array of entries has room for all buffers of the module. */
 void rgi_reducer_add_buffer(rg_reducer *s, rg_tensor *buffer);

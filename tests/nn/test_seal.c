@@ -119,12 +119,13 @@ static void learn(training *t) {
 }
 
 /* Trains until this step, and seals or compares each step. If `flip` is the number of a step, flips
- * the last bit of a weight after it. Returns the first step that failed, or -1. */
+ * a bit of a weight after it, one that later steps don't round away. Returns the first step that
+ * failed, or -1. */
 static int train(training *t, rg_seal *s, int until, int flip) {
     while (t->step < until) {
         learn(t);
         if (t->step == flip)
-            ((uint32_t *)rg_data(rg_get_parameter(t->model, "3.weight")))[5] ^= 1;
+            ((uint32_t *)rg_data(rg_get_parameter(t->model, "3.weight")))[5] ^= 1 << 10;
         if (!rg_seal_step(s, (int64_t)t->step, run_of(t)))
             return (int)t->step;
     }

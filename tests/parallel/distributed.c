@@ -16,6 +16,13 @@ static rg_sequential *make_model(void) {
                             rg_nn_linear(2, 1));
 }
 
+/* Returns a model, whose first weight has no gradient if `frozen`. */
+static rg_sequential *make_frozen(bool frozen) {
+    rg_sequential *model = make_model();
+    rg_requires_grad_(rg_get_parameter(model, "0.weight"), !frozen);
+    return model;
+}
+
 /* Returns the same rows on all ranks. */
 static rg_tensor *make_batch(void) {
     rg_generator *g = rg_generator_new(5);
@@ -430,9 +437,13 @@ static void test_refusals(void) {
         FAILS(rg_nn_distributed(make_model(), .shards = size - 1), "shards");
         FAILS(rg_nn_distributed(make_model(), .shards = odd ? 8 : 4), "the number of shards is 4");
         FAILS(rg_nn_distributed(odd ? (void *)rg_nn_linear(3, 4) : make_model(), .shards = 4),
-              "the hash of the parameters' names and shapes is");
+              "the hash of the parameters' names, shapes and requires_grad is");
         FAILS(rg_nn_distributed(rg_nn_conv1d(2, 3, odd ? 3 : 5), .shards = 4),
-              "the hash of the parameters' names and shapes is");
+              "the hash of the parameters' names, shapes and requires_grad is");
+        FAILS(rg_nn_distributed(make_frozen(odd), .shards = 4),
+              "the hash of the parameters' names, shapes and requires_grad is");
+        FAILS(rg_nn_distributed(make_model(), .shards = 4, .bucket_cap_mb = odd ? 1e-4 : 1e-5),
+              "bucket_cap_mb in bytes is 10 on rank 0, but 104 on rank");
     }
     rg_sequential *model = make_model();
     rg_distributed *d = rg_nn_distributed(model, .shards = SHARDS);

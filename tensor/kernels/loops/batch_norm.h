@@ -63,17 +63,19 @@ static void K_NAME(batch_products)(const k_batch_norm *z, double *sums, const T 
         }
 }
 
-/* y = x * scale[c] + shift[c] in channel first + c, for each c < n. */
-static void K_NAME(batch_scale)(const k_batch_norm *z, T *y, const T *x, const T *scale,
-                                const T *shift, int64_t first, int64_t n) {
+/* y = (x - mean[c]) * scale[c] + shift[c] in channel first + c, for each c < n. The mean is
+ * subtracted first: far from 0, that rounds nothing, and x * scale would. */
+static void K_NAME(batch_scale)(const k_batch_norm *z, T *y, const T *x, const T *mean,
+                                const T *scale, const T *shift, int64_t first, int64_t n) {
     for (int64_t image = 0; image < z->batch; image++)
         for (int64_t c = 0; c < n; c++) {
             const int64_t at = (image * z->channels + first + c) * z->per;
+            const T middle = mean[c];
             const T factor = scale[c];
             const T more = shift[c];
             K_INDEPENDENT
             for (int64_t i = 0; i < z->per; i++)
-                y[at + i] = x[at + i] * factor + more;
+                y[at + i] = (x[at + i] - middle) * factor + more;
         }
 }
 
@@ -81,7 +83,7 @@ static void K_NAME(batch_forward_part)(const batch_work *w, int64_t first, int64
     const k_batch_norm *z = w->z;
     const double count = (double)(z->batch * z->per);
     const T *x = NUMBERS(w->x);
-    double sums[BATCH_CHANNELS];
+    double sums[BATCH_CHANNELS], exact[BATCH_CHANNELS]; /* exact: the mean, not rounded to T. */
     /* The initialiser avoids a warning of GCC, which doesn't see that n is at least 1. */
     T mean[BATCH_CHANNELS] = { 0 };
     T scale[BATCH_CHANNELS], shift[BATCH_CHANNELS];
@@ -90,8 +92,10 @@ static void K_NAME(batch_forward_part)(const batch_work *w, int64_t first, int64
         for (int64_t c = 0; c < n; c++)
             NUMBERS(w->mean_made)[first + c] = (T)(sums[c] / count);
     }
-    for (int64_t c = 0; c < n; c++)
+    for (int64_t c = 0; c < n; c++) {
         mean[c] = NUMBERS(w->mean)[first + c];
+        exact[c] = z->training ? sums[c] / count : (double)mean[c];
+    }
     if (z->training) {
         K_NAME(batch_products)(z, sums, x, NULL, mean, first, n);
         for (int64_t c = 0; c < n; c++)
@@ -100,9 +104,10 @@ static void K_NAME(batch_forward_part)(const batch_work *w, int64_t first, int64
     for (int64_t c = 0; c < n; c++) {
         const double rstd = 1 / sqrt((double)NUMBERS(w->var)[first + c] + z->eps);
         scale[c] = (T)rstd * (w->weight ? NUMBERS(w->weight)[first + c] : 1);
-        shift[c] = (w->bias ? NUMBERS(w->bias)[first + c] : 0) - mean[c] * scale[c];
+        const double bias = w->bias ? (double)NUMBERS(w->bias)[first + c] : 0;
+        shift[c] = (T)(bias + ((double)mean[c] - exact[c]) * (double)scale[c]);
     }
-    K_NAME(batch_scale)(z, NUMBERS(w->y), x, scale, shift, first, n);
+    K_NAME(batch_scale)(z, NUMBERS(w->y), x, mean, scale, shift, first, n);
 }
 
 static void K_NAME(batch_forward)(void *context, int64_t begin, int64_t end, int worker) {
