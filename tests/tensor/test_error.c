@@ -1,6 +1,7 @@
 /* test_error.c: a failed call leaves a code and a message. */
 #include "tests/test.h"
 #include "tensor/error.h"
+#include "tensor/messages/callback.h"
 #include "tensor/messages/warning.h"
 
 #include <pthread.h>
@@ -171,6 +172,24 @@ START_TEST(test_failures_aside) {
     ck_assert(!rg_eye(-1, 5));
     rgi_bring_failure_back(&aside);
     ck_assert(strstr(rg_error(), "eye"));
+    rg_error_clear();
+}
+END_TEST
+
+/* A function of the program has failed if an attempt in it left a failure, but not if the attempt
+ * forgot it. */
+START_TEST(test_attempts_inside_a_callback) {
+    rg_failure aside;
+    const int64_t before = rgi_failures();
+    rgi_set_failure_aside(&aside);
+    ck_assert(!rg_eye(-1, 5));
+    rgi_forget_failure();
+    rgi_bring_failure_back(&aside);
+    ck_ok(rgi_left_no_failure(before, "op"));
+    rgi_set_failure_aside(&aside);
+    ck_assert(!rg_eye(-1, 5));
+    rgi_bring_failure_back(&aside);
+    ck_assert(!rgi_left_no_failure(before, "op") && strstr(rg_error(), "eye"));
     rg_error_clear();
 }
 END_TEST
@@ -451,10 +470,10 @@ START_TEST(test_errors_belong_to_the_thread) {
 END_TEST
 
 RG_TESTS(error, test_the_first_unread_failure_stays, test_failures_aside,
-         test_a_handler_and_attempts, test_a_handler_that_comes_later, test_message_and_code,
-         test_the_outermost_name, test_no_name_comes_twice, test_long_messages_are_cut,
-         test_warnings_come_once_a_place, test_warnings_are_printed, test_long_warnings,
-         test_a_warning_handler_that_fails, test_null_is_silent, test_a_handler_that_fails,
-         test_a_handler_that_clears, test_a_handler_that_clears_and_fails,
-         test_failing_without_a_sentence, test_long_messages, test_handler,
-         test_errors_belong_to_the_thread)
+         test_attempts_inside_a_callback, test_a_handler_and_attempts,
+         test_a_handler_that_comes_later, test_message_and_code, test_the_outermost_name,
+         test_no_name_comes_twice, test_long_messages_are_cut, test_warnings_come_once_a_place,
+         test_warnings_are_printed, test_long_warnings, test_a_warning_handler_that_fails,
+         test_null_is_silent, test_a_handler_that_fails, test_a_handler_that_clears,
+         test_a_handler_that_clears_and_fails, test_failing_without_a_sentence, test_long_messages,
+         test_handler, test_errors_belong_to_the_thread)
