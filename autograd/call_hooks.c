@@ -101,9 +101,9 @@ bool rgi_run_hooks_after(rg_node *leaf) {
 bool rg_retain_grad(rg_tensor *t) {
     if (!rgi_check(t, "retain_grad") || !rgi_renew(t, "retain_grad"))
         return false;
-    RG_FAIL_IF(!t->history, "retain_grad",
+    RG_FAIL_IF(!rg_requires_grad(t), "retain_grad",
                "can't retain_grad on Tensor that has requires_grad=False");
-    return !rgi_node_of(t)->op || rgi_retain_grad(t);
+    return rg_is_leaf(t) || rgi_retain_grad(t);
 }
 
 bool rg_retains_grad(rg_tensor *t) { return rgi_check(t, "retains_grad") && rgi_retained(t); }

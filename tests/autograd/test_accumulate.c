@@ -305,6 +305,11 @@ START_TEST(test_leaves_retain_nothing) {
     ck_assert(!rg_retains_grad(x) && !rg_retains_grad(h));
     ck_ok(rg_retain_grad(h));
     ck_assert(rg_retains_grad(h));
+    /* A view that isn't recorded is a leaf, too. */
+    RG_NO_GRAD();
+    rg_tensor *v = rg_view(x, 1, 1);
+    ck_ok(rg_requires_grad(v) && rg_is_leaf(v) && rg_retain_grad(v));
+    ck_assert(!rg_retains_grad(v));
 }
 END_TEST
 
