@@ -136,6 +136,12 @@ static int64_t random_integer_bound(rg_dtype dtype, int64_t v, int64_t limit, in
     return (int64_t)((uint64_t)rounded + (sign > 0 ? step : -step));
 }
 
+/* Returns whether v lies in the range of the dtype. */
+static bool random_integer_fits(int64_t v, rg_dtype dtype) {
+    return rgi_is_float(dtype) ? fabs((double)v) <= rgi_limit(dtype)
+                               : rgi_nearest_integer(v, dtype) == v;
+}
+
 rg_tensor *(rg_randint_dims)(int64_t low, int64_t high, rg_dims shape, rg_dtype dtype,
                              rg_generator *g) {
     const char *op = "randint";
@@ -144,7 +150,9 @@ rg_tensor *(rg_randint_dims)(int64_t low, int64_t high, rg_dims shape, rg_dtype 
     rg_tensor *t = rgi_own(rgi_new_dims(op, &shape, (int)dtype));
     if (!t)
         return NULL;
-    if (low < high && rgi_is_float(dtype)) {
+    const bool low_fits = random_integer_fits(low, dtype);
+    const bool high_fits = low < high && random_integer_fits(high - 1, dtype);
+    if (low_fits && high_fits && rgi_is_float(dtype)) {
         low = random_integer_bound(dtype, low + 1, low, 1);
         high = random_integer_bound(dtype, high - 1, high, -1);
         casted = " casted to dtype";
@@ -152,8 +160,6 @@ rg_tensor *(rg_randint_dims)(int64_t low, int64_t high, rg_dims shape, rg_dtype 
     RG_FAIL_IF(low >= high, op,
                "random_ expects 'from'%s to be less than 'to'%s, but got from=%lld >= to=%lld",
                casted, casted, (long long)low, (long long)high);
-    const bool low_fits = rgi_is_float(dtype) || rgi_nearest_integer(low, dtype) == low;
-    const bool high_fits = rgi_is_float(dtype) || rgi_nearest_integer(high - 1, dtype) == high - 1;
     RG_FAIL_IF(!low_fits || !high_fits, op, "%s is out of bounds for %s",
                low_fits ? "to - 1" : "from", rgi_c_name(dtype));
     random_range range = { (uint64_t)high - (uint64_t)low, low };

@@ -76,13 +76,17 @@ rg_tensor *rgi_draw_bernoulli(rg_tensor *p, rg_generator *g) {
         || !rgi_want_dtype(op, !p->numel || rgi_is_float(p->dtype), p->dtype))
         return NULL;
     RG_SCOPE();
-    rg_tensor *t = rgi_own(rgi_new_like(p, p->dtype));
+    /* As in torch, probabilities in 16 bits are compared with numbers in float32. */
+    const rg_dtype dtype = rgi_computed_in(p->dtype);
+    rg_tensor *chance = rgi_own(rgi_contiguous_copy(p, dtype));
+    rg_tensor *t = rgi_own(rgi_new_like(p, dtype));
     rg_tensor *below = rgi_own(rgi_new_like(p, RG_BOOL));
-    if (!t || !below || !bernoulli_check(p, op) || !rgi_fill_unit(t, g, op))
+    rg_tensor *y = rgi_own(rgi_new_like(p, p->dtype));
+    if (!chance || !t || !below || !y || !bernoulli_check(p, op) || !rgi_fill_unit(t, g, op))
         return NULL;
-    k_run(k_lt, below, t, p);
-    rgi_copy_elements(t, below);
-    return rg_escape(t);
+    k_run(k_lt, below, t, chance);
+    rgi_copy_elements(y, below);
+    return rg_escape(y);
 }
 
 /* ---- multinomial ----------------------------------------------------------------------------- */
@@ -176,8 +180,8 @@ static bool draw_distinct(const multinomial_draw *d) {
 }
 
 /* Sets share[i] to the cumulative probability of category i: the sum of the first i + 1 weights of
- * a row, divided by the sum of all n. The sums and quotients are rounded to the weights' dtype, and
- * the last share is set to 1. */
+ * a row, divided by the sum of all n. The sums and quotients are rounded to `dtype`, and the last
+ * share is set to 1. */
 static void cumulate_shares(double *restrict share, const double *restrict weight, int64_t n,
                             rg_dtype dtype) {
     double sum = 0;
@@ -201,7 +205,7 @@ static bool draw_with_replacement(const multinomial_draw *d) {
         return false;
     for (int64_t first = 0; first < d->weights->numel; first += d->categories)
         cumulate_shares((double *)shares->data + first, d->wide + first, d->categories,
-                        d->weights->dtype);
+                        rgi_computed_in(d->weights->dtype));
     return k_searchsorted(d->drawn, shares, uniforms, false);
 }
 

@@ -201,6 +201,7 @@ START_TEST(test_filled) {
         const rg_dims shape = golden_dims(golden_word(&words));
         rg_manual_seed(5);
         rg_tensor *t = rg_empty_dims(shape, dtype);
+        rg_tensor *weights = rg_to(rg_linspace(0, 1, 600, RG_FLOAT32), dtype);
         if (strcmp(what, "uniform") == 0)
             rg_uniform_(t, -1.1, 2.3);
         else if (strcmp(what, "normal") == 0)
@@ -215,11 +216,17 @@ START_TEST(test_filled) {
             rg_bernoulli_(t, 0.3);
         else if (strcmp(what, "randint") == 0)
             t = rg_randint_dims(0, 10, shape, dtype, rg_default_generator());
+        else if (strcmp(what, "chances") == 0)
+            t = rg_bernoulli(rg_to(rg_linspace(0, 0.1, shape.v[0], RG_FLOAT32), dtype));
+        else if (strcmp(what, "draws") == 0)
+            t = rg_multinomial(weights, shape.v[0], true);
+        else if (strcmp(what, "distinct") == 0)
+            t = rg_multinomial(weights, shape.v[0], false);
         else
             t = rg_dropout(rg_ones_dims(shape, dtype), 0.3, true);
         char *numbers = golden_field(&f, ':');
         for (int64_t i = 0; i < t->numel; i++)
-            ck_each(rgi_load_f64(t->data + 2 * i, dtype) == golden_number(&numbers),
+            ck_each(rg_at(t, i) == golden_number(&numbers),
                     "%s, %s: element %lld", what, rg_dtype_name(dtype), (long long)i);
         ck_each(rg_item_int(rg_randint(0, 1 << 24, 1)) == golden_integer(&numbers),
                 "%s: the stream goes on otherwise", what);

@@ -489,6 +489,12 @@ START_TEST(test_errors) {
              "from=9007200328482816 >= to=9007199254741001");
     ck_fails(rg_randint_dims(0, 3, RG_DIMS(2), RG_BOOL, rg_default_generator()), RG_RUNTIME_ERROR,
              "to - 1 is out of bounds for bool");
+    ck_fails(rg_randint_dims(0, 65506, RG_DIMS(2), RG_FLOAT16, rg_default_generator()),
+             RG_RUNTIME_ERROR, "to - 1 is out of bounds for c10::Half");
+    ck_fails(rg_randint_dims(-70000, 3, RG_DIMS(2), RG_FLOAT16, rg_default_generator()),
+             RG_RUNTIME_ERROR, "from is out of bounds for c10::Half");
+    ck_ok(rg_randint_dims(-65504, 65505, RG_DIMS(2), RG_FLOAT16, rg_default_generator()));
+    ck_ok(rg_randint_dims(INT64_MIN, INT64_MAX, RG_DIMS(2), RG_BFLOAT16, rg_default_generator()));
     ck_fails(rg_rand(INT64_MAX), RG_RUNTIME_ERROR, "Storage size calculation overflowed");
     ck_fails(rg_randn(1ll << 40, 1ll << 40), RG_RUNTIME_ERROR, "overflow");
     ck_fails(rg_rand_dims((rg_dims){ .n = 99 }, RG_FLOAT32, rg_default_generator()),

@@ -19,12 +19,19 @@ FILLS = {
         torch.empty(n, dtype=dtype), 0.3, 1.7, -0.3001, 0.3001),
     "randint": lambda n, dtype: torch.randint(0, 10, (n,), dtype=dtype),
     "dropout": lambda n, dtype: torch.dropout(torch.ones(n, dtype=dtype), 0.3, True),
+    "chances": lambda n, dtype: torch.bernoulli(torch.linspace(0, 0.1, n).to(dtype)),
+    "draws": lambda n, dtype: torch.multinomial(torch.linspace(0, 1, 600).to(dtype), n, True),
+    "distinct": lambda n, dtype: torch.multinomial(torch.linspace(0, 1, 600).to(dtype), n, False),
+}
+LENGTHS = {
+    **dict.fromkeys(("normal", "trunc", "narrow"), (7, 16, 40)),
+    **dict.fromkeys(("chances", "draws", "distinct"), (300,)),
 }
 
 with golden.Golden("half") as g:
     for name, fill in FILLS.items():
         for dtype in torch.bfloat16, torch.float16:
-            for n in (7, 16, 40) if name in ("normal", "trunc", "narrow") else (9,):
+            for n in LENGTHS.get(name, (9,)):
                 torch.manual_seed(5)
                 t = fill(n, dtype)
                 g.case(name, golden.name_of(dtype), n)
