@@ -317,6 +317,25 @@ START_TEST(test_other_tensors) {
 }
 END_TEST
 
+/* A tensor of another name differs, even if it has the same elements. */
+START_TEST(test_other_name) {
+    scratch_begin();
+    seal_run(scratch("a.seal"), 1);
+    training t = new_training();
+    rg_seal *s = rg_seal_check(scratch("a.seal"));
+    learn(&t);
+    rg_number number = { "stop", &t.step };
+    rg_training run = run_of(&t);
+    run.numbers.v = &number;
+    ck_assert(!rg_seal_step(s, 1, run) && strstr(rg_error(), "the run has numbers.stop where '")
+              && strstr(rg_error(), "a.seal' has numbers.step"));
+    rg_error_clear();
+    ck_fails(rg_seal_end(s), RG_RUNTIME_ERROR, "seal_end: step 1 has failed");
+    end_training(&t);
+    scratch_end();
+}
+END_TEST
+
 /* A run with more tensors than the sealed one differs, too. A control character in a name is sealed
  * as a question mark, so that it ends no line. */
 START_TEST(test_further_tensor) {
@@ -513,5 +532,5 @@ END_TEST
 
 RG_TESTS(seal, test_known_hashes, test_plain_blocks, test_divided_hashes, test_same_run,
          test_flipped_bit, test_from_checkpoint, test_resumed, test_changed_file,
-         test_nothing_compared, test_other_tensors, test_further_tensor, test_going_back,
-         test_refusals, test_forged_files, test_torn_file, test_failing_files)
+         test_nothing_compared, test_other_tensors, test_other_name, test_further_tensor,
+         test_going_back, test_refusals, test_forged_files, test_torn_file, test_failing_files)
