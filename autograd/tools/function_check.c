@@ -329,6 +329,8 @@ bool rg_function_check_with(rg_function_class *cls, const void *args, rg_list in
     if (!rgi_may_do_once("function_check") || !rgi_given(cls, "function_check", "a class")
         || !rgi_given_list(inputs.n, inputs.v, "function_check"))
         return false;
+    RG_FAIL_IF(rgi_this.inference, "function_check",
+               "can't check gradients in inference mode, which records nothing");
     RG_FAIL_VALUE_IF(inputs.n > RG_FUNCTION_INPUTS, "function_check",
                      "takes up to %d inputs, but got %d", RG_FUNCTION_INPUTS, inputs.n);
     rg_check_run s = { .cls = cls,

@@ -604,14 +604,14 @@ static bool gradgradcheck_as(check *c) {
     outputs y;
     rg_tensor *all[RG_MAX_INPUTS], *out[MOST_OUTPUTS];
     if (!takes_arguments(c->op, c->f || c->many, c->n, RG_MAX_INPUTS - 1, c->inputs)
-        || !call_function(c, &y))
+        || !inputs_check(c->op, c->n, c->inputs) || !call_function(c, &y))
         return false;
     int m = differentiable(&y, out);
     RG_FAIL_IF(rgi_this.inference, c->op,
                "can't check gradients in inference mode, which records nothing");
-    /* If no output requires grad, there is nothing to check. */
+    /* If no output requires grad, the gradients are 0, and so must be the differences. */
     if (m == 0)
-        return true;
+        return gradcheck_as(c);
     RG_FAIL_VALUE_IF(c->n + m > RG_MAX_INPUTS, c->op,
                      "takes up to %d inputs and outputs, but got %d", RG_MAX_INPUTS, c->n + m);
     c->cotangents = m;

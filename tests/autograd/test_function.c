@@ -143,6 +143,14 @@ static rg_function_class steps = { .name = "Steps",
 
 /* ---- honest ops pass ---------------------------------------------------------------- */
 
+START_TEST(test_no_check_in_inference_mode) {
+    rg_tensor *x = input(2, 3);
+    RG_INFERENCE_MODE();
+    ck_fails(rg_function_check(&cube, NULL, RG_LIST(x)), RG_RUNTIME_ERROR,
+             "function_check: can't check gradients in inference mode");
+}
+END_TEST
+
 START_TEST(test_honest_ops_pass) {
     ck_ok(rg_function_check(&cube, NULL, RG_LIST(input(2, 3))));
     ck_ok(rg_function_check(&cube, NULL,
@@ -1535,7 +1543,7 @@ RG_TESTS(function, test_loops_with_a_text, test_outputs_that_share_memory,
          test_what_reads_too_far,
          test_a_view_and_its_memory, test_state_begins_at_0, test_a_backward_inside_a_backward,
          test_hooks_of_leaves_without_gradient, test_saved_inputs_that_are_outputs,
-         test_honest_ops_pass, test_contexts,
+         test_no_check_in_inference_mode, test_honest_ops_pass, test_contexts,
          test_class_that_changes, test_failures, test_failures_in_backward,
          test_writes_to_an_input_as_output,
          test_differentiated_once, test_outputs_without_gradient, test_inputs_as_outputs,
