@@ -395,6 +395,22 @@ START_TEST(test_milestones_are_counted) {
 }
 END_TEST
 
+/* A loaded place may lie beyond the end of the cycle. As in torch, the next step begins the next
+ * cycle at the remainder. */
+START_TEST(test_place_beyond_the_cycle) {
+    rg_schedule *s = new_schedule(named("restarts"), 1);
+    RG_SCOPE();
+    rg_named v[MOST];
+    ck_ok(rg_schedule_load_state_dict(
+        s, changed(rg_schedule_state_dict(s), v, "T_cur", "T_cur", rg_scalar(6))));
+    ck_ok(rg_schedule_step(s));
+    const rg_named_list now = rg_schedule_state_dict(s);
+    ck_assert_double_eq(rg_item(entry(now, "T_cur")->tensor), 1); /* 7 % 2 */
+    ck_assert_double_eq(rg_item(entry(now, "T_i")->tensor), 6);
+    rg_optim_free(s->optim);
+}
+END_TEST
+
 /* torch's mode_worse is a number, which is below 0 where larger is better. */
 START_TEST(test_what_is_worse) {
     static const double worse[] = { -INFINITY, -1, 0, 1, INFINITY };
@@ -547,8 +563,8 @@ START_TEST(test_out_of_memory) {
 }
 END_TEST
 
-RG_TESTS(schedule_state, test_milestones_are_counted, test_what_is_worse,
-         test_what_is_worse_is_a_number, test_states,
-         test_own_states, test_share_of_the_way_up, test_every_number, test_odd_names,
-         test_idle_names, test_flags_and_lists, test_no_first_rates, test_missing_parts,
-         test_each_key_is_needed, test_many_groups, test_out_of_memory)
+RG_TESTS(schedule_state, test_milestones_are_counted, test_place_beyond_the_cycle,
+         test_what_is_worse, test_what_is_worse_is_a_number, test_states, test_own_states,
+         test_share_of_the_way_up, test_every_number, test_odd_names, test_idle_names,
+         test_flags_and_lists, test_no_first_rates, test_missing_parts, test_each_key_is_needed,
+         test_many_groups, test_out_of_memory)
