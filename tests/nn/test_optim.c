@@ -1587,6 +1587,19 @@ START_TEST(test_lbfgs_is_not_recorded) {
 END_TEST
 
 /* If a gradient can't be written to, clipping it fails and says so. */
+/* The scale is rounded as torch rounds it: a division would give 0x1.666664p-1 in each row. */
+START_TEST(test_rounding_of_the_scale) {
+    static const double rows[][2] = { { 7, 0x1.666662p-1 }, { 11, 0x1.666666p-1 },
+                                      { 34, 0x1.666668p-1 } };
+    rg_tensor *w = rg_requires_grad_(rg_ones(1), true);
+    for (int i = 0; i < RG_COUNT(rows); i++) {
+        ck_ok(rg_set_grad(w, rg_full(RG_DIMS(1), rows[i][0])));
+        ck_ok(rg_clip_grad_norm_(RG_LIST(w), 0.7));
+        ck_assert_double_eq(rg_item(rg_grad_of(w)), rows[i][1]);
+    }
+}
+END_TEST
+
 START_TEST(test_clipping_what_cannot_be_written) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_ones(2), true), *grad;
@@ -2115,15 +2128,15 @@ RG_TESTS(optim, test_adagrad_sums_begin, test_warns_of_old_gradients, test_warns
          test_warns_of_no_pair_of_networks, test_warns_of_no_shared_buffer, test_warns_of_closures,
          test_warns_of_a_nan_loss, test_warns_of_no_gradient, test_warns_of_lost_parameters,
          test_warns_of_lost_parameters_in_runs, test_warns_of_lost_parameters_of_lbfgs,
-         test_warns_of_an_assigned_tensor,
-         test_trajectories, test_lbfgs, test_lbfgs_scripts, test_groups, test_strides, test_state,
-         test_steps_are_counted, test_parameters_of_all_shapes, test_state_names,
-         test_clipping_without_memory, test_clipping,
-         test_errors, test_newer_errors, test_muon_at_the_edges, test_muon_of_square_matrices,
-         test_muon_without_memory, test_muon_of_large_matrices, test_lbfgs_first_step,
-         test_lbfgs_at_its_tolerance, test_lbfgs_state, test_lbfgs_on_the_flat, test_lbfgs_pairs,
-         test_lbfgs_fails, test_lbfgs_puts_back, test_lbfgs_without_pairs,
-         test_lbfgs_steps_of_a_search, test_out_of_memory, test_what_retains_its_gradient,
-         test_steps_leave_nothing, test_the_first_metric_is_the_best,
-         test_radam_begins, test_nadam_products, test_products_apart, test_lbfgs_is_not_recorded,
+         test_warns_of_an_assigned_tensor, test_trajectories, test_lbfgs, test_lbfgs_scripts,
+         test_groups, test_strides, test_state, test_steps_are_counted,
+         test_parameters_of_all_shapes, test_state_names, test_clipping_without_memory,
+         test_clipping, test_errors, test_newer_errors, test_muon_at_the_edges,
+         test_muon_of_square_matrices, test_muon_without_memory, test_muon_of_large_matrices,
+         test_lbfgs_first_step, test_lbfgs_at_its_tolerance, test_lbfgs_state,
+         test_lbfgs_on_the_flat, test_lbfgs_pairs, test_lbfgs_fails, test_lbfgs_puts_back,
+         test_lbfgs_without_pairs, test_lbfgs_steps_of_a_search, test_out_of_memory,
+         test_what_retains_its_gradient, test_steps_leave_nothing,
+         test_the_first_metric_is_the_best, test_radam_begins, test_nadam_products,
+         test_products_apart, test_lbfgs_is_not_recorded, test_rounding_of_the_scale,
          test_clipping_what_cannot_be_written)
