@@ -45,10 +45,10 @@ void rg_saved_guard_close(rg_saved_guard *guard);
  * the first, from all generators. Afterwards the generators have the states that they had before
  * the second call. f must compute the same values again from the inputs and the context. The
  * context must still exist when backward runs (a compound literal within a call's arguments may
- * not). Both calls run to their end. So buffers that f writes to, such as those of a batch norm, are
- * written to twice, and in a checkpoint within a checkpoint three times, where torch stops early.
- * If an input was written to between the two calls, the backward run fails. It also fails if f calls
- * rg_grad, rg_jacrev or another function that computes derivatives. */
+ * not). Both calls run to their end. So buffers that f writes to, such as those of a batch norm,
+ * are written to twice, and in a checkpoint within a checkpoint three times, where torch stops
+ * early. If an input was written to between the two calls, the backward run fails. It also fails if
+ * f calls rg_grad, rg_jacrev or another function that computes derivatives. */
 typedef struct RG_OPTIONS rg_checkpoint_options {
     RG_BY_NAME;
     /* If false, the second call of f may draw other random numbers than the first. */
