@@ -52,9 +52,10 @@ typedef struct parser {
     /* The dtype of floats if the string names none: the default dtype or, for an array of NumPy,
      * float64, which NumPy doesn't print. */
     rg_dtype floating;
-    /* Places in the string: the first integer and the first float that don't fit into an int64, and
-     * the first integer that is too large for a double. Each is NULL if there is none. */
-    const char *wide_int, *wide_float, *huge;
+    /* Places in the string: the first integer and the first float that don't fit into an int64, the
+     * first float below 0, which doesn't fit into bytes (an integer below 0 may), and the first
+     * integer that is too large for a double. Each is NULL if there is none. */
+    const char *wide_int, *wide_float, *minus_float, *huge;
     /* The first list that is in the place of a number, or NULL. */
     const char *stray;
     /* The leftmost fault in the string; torch reports this fault as well. `code` is RG_OK if there
@@ -230,7 +231,8 @@ static bool parse_signed(parser *s, number *v, bool *negative) {
 }
 
 /* Returns the number as an element. Records the places of the first integer and the first float
- * that int64 can't hold, and of the first integer that is too large for a double. */
+ * that int64 can't hold, of the first float below 0, and of the first integer that is too large for
+ * a double. */
 static parsed parse_item(parser *s, const char *from, const number *v, bool negative) {
     parsed item = { .f = negative ? -v->f : v->f };
     if (rgi_is_float(v->kind)) {
@@ -238,6 +240,8 @@ static parsed parse_item(parser *s, const char *from, const number *v, bool nega
             item.i = (int64_t)item.f;
         else if (!s->wide_float)
             s->wide_float = from;
+        if (item.f < 0 && !s->minus_float)
+            s->minus_float = from;
         return item;
     }
     item.i = (int64_t)(negative ? -v->u : v->u);
@@ -450,6 +454,9 @@ static bool parse_fits(parser *s, rg_dtype dtype) {
     if (is_int && s->wide_float)
         parse_fault(s, s->wide_float, RG_RUNTIME_ERROR,
                     "value cannot be converted to type int64 without overflow");
+    if (rgi_is_byte(dtype) && s->minus_float)
+        parse_fault(s, s->minus_float, RG_RUNTIME_ERROR,
+                    "value cannot be converted to type uint8 without overflow");
     if (!whole && s->huge)
         parse_fault(s, s->huge, RG_VALUE_ERROR, "int too large to convert to float");
     if (s->stray)

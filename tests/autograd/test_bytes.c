@@ -74,7 +74,8 @@ START_TEST(test_made) {
     RG_SCOPE();
     ck_assert_str_eq(rg_str(rg_literal_as(RG_UINT8, [[1, 255], [-1, 2.5]])),
                      "tensor([[  1, 255],\n        [255,   2]], dtype=torch.uint8)");
-    static const char *const refused[] = { "[256]", "[-256]", "[255.5]", "[-0.5]" };
+    static const char *const refused[] = { "[256]",        "[-256]",  "[-2.0]",
+                                           "[-1, 3, -1.]", "[255.5]", "[-0.5]" };
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
         ck_fails(rg_parse_dtype(refused[i], RG_UINT8), RG_RUNTIME_ERROR,
                  "value cannot be converted to type uint8");
