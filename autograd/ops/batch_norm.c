@@ -212,21 +212,26 @@ static bool batch_norm_write(rg_tensor *running, rg_tensor *value) {
     return rgi_observe_copy(running, value, "batch_norm");
 }
 
-/* Updates the running mean and variance, if there are any: running += momentum * (batch - running).
- * The batch's variance, which has the denominator n, is first multiplied by n / (n - 1), where n is
- * the number of elements per channel. If memory runs out, neither running_mean nor running_var is
- * changed. */
+/* Returns (1 - momentum) running + momentum value in this dtype. If one of the two is infinite, so
+ * is the result. */
+static rg_tensor *batch_norm_moved(rg_tensor *running, rg_tensor *value, double momentum,
+                                   rg_dtype dtype) {
+    return rg_add_alpha(rg_mul(rg_to(running, dtype), 1 - momentum), value, momentum);
+}
+
+/* Updates the running mean and variance, if there are any. The batch's variance, which has the
+ * denominator n, is first multiplied by n / (n - 1), where n is the number of elements per channel.
+ * If memory runs out, neither running_mean nor running_var is changed. */
 static bool batch_norm_moves(rg_tensor *x, rg_tensor *running_mean, rg_tensor *running_var,
                              rg_tensor *const made[], double momentum) {
     if (rgi_is_none(running_mean))
         return true;
     RG_NO_GRAD();
     const double n = (double)(x->numel / x->size[1]);
-    const rg_dtype dtype = rgi_computed_in((rg_dtype)x->dtype);
-    rg_tensor *weight = rg_full_dims((rg_dims){ 0 }, momentum, dtype);
     rg_tensor *batch_var = rg_mul(rg_detach(made[2]), n / (n - 1));
-    rg_tensor *mean = rg_lerp(rg_to(running_mean, dtype), rg_detach(made[1]), weight);
-    rg_tensor *var = rg_lerp(rg_to(running_var, dtype), batch_var, weight);
+    const rg_dtype dtype = rgi_computed_in((rg_dtype)x->dtype);
+    rg_tensor *mean = batch_norm_moved(running_mean, rg_detach(made[1]), momentum, dtype);
+    rg_tensor *var = batch_norm_moved(running_var, batch_var, momentum, dtype);
     return mean && var && batch_norm_write(running_mean, mean)
            && batch_norm_write(running_var, var);
 }

@@ -28,10 +28,15 @@ static rg_tensor *replace_rule_x(const rg_step *s, rg_tensor *g) {
     return rg_zeros_like(g);
 }
 
+/* A gradient of 16 bits is converted before the engine sums it over broadcast dims. */
+static rg_tensor *replace_rule_source(const rg_step *s, rg_tensor *g) {
+    return rg_to(g, rgi_input_dtype(s, 1));
+}
+
 #define REPLACE RG_A(replace, "CopyBackwards")
 RG_OP(replace, .moves = true, .doc = "source in the shape and dtype of x", .n_in = 2,
       RG_NAMED(replace), .inplace = true, RG_MADE(replace),
-      .grad = { RG_RULE(0, replace_rule_x), RG_RULE(0, rgi_rule_same) },
+      .grad = { RG_RULE(0, replace_rule_x), RG_RULE(0, replace_rule_source) },
       RG_SAMPLES({ "(2,3) (2,3)", REPLACE }, { "(2,4,3) (4,1)", REPLACE }, { "(3) ()", REPLACE },
                  { "() ()", REPLACE }, { "(0,3) (3)", REPLACE }));
 

@@ -57,13 +57,13 @@ static bool is_due(rg_progress *p, int64_t done, double now) {
     if (back)
         p->began = fmax(p->began, p->shown);
     if (!p->started || back)
-        p->before = RG_MAX(done - 1, (int64_t)0);
+        p->last = p->before = RG_MAX(done - 1, (int64_t)0);
     p->started = true;
     if (done == p->before + 1 || done == p->steps)
         return true;
     if (p->terminal || p->steps == 0)
         return now - p->shown > (p->terminal ? redraw : rewrite);
-    return tenths(p, done) != tenths(p, done - 1);
+    return tenths(p, done) != tenths(p, p->last);
 }
 
 /* Fails, and returns false, if the number of steps is negative. */
@@ -130,6 +130,7 @@ static bool show_line(rg_progress *p, const char *op, int64_t done, const char *
     if (!p->opened)
         rgi_text_add(&line, "\n");
     p->shown = now;
+    p->last = done;
     return rgi_put_text(&line, op, p->to);
 }
 

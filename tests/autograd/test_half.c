@@ -235,6 +235,15 @@ START_TEST(test_filled) {
 }
 END_TEST
 
+/* The gradient of a float32 source is summed in float32, though the copy has 16 bits. */
+START_TEST(test_gradient_of_a_copied_source) {
+    rg_tensor *source = rg_requires_grad_(rg_ones(1), true);
+    rg_tensor *y = rg_copy_(rg_zeros_dims(RG_DIMS(100000), RG_FLOAT16), source);
+    ck_ok(rg_backward(y, .gradient = rg_ones_like(y)));
+    ck_assert_double_eq(rg_item(rg_grad_of(source)), 100000);
+}
+END_TEST
+
 /* Compares x w^T + bias with the same product in float32, rounded. */
 static void check_linear(rg_tensor *x, rg_tensor *w, rg_tensor *bias) {
     rg_tensor *wide = rg_linear(rg_float(x), rg_float(w),
@@ -343,4 +352,4 @@ END_TEST
 
 RG_TESTS(half, test_gradient_of_large_logits, test_every_element, test_elements_in_a_row,
          test_rounding, test_other_dtypes, test_promotion, test_printing, test_limits, test_filled,
-         test_linear, test_refused, test_files)
+         test_gradient_of_a_copied_source, test_linear, test_refused, test_files)

@@ -456,6 +456,27 @@ START_TEST(test_a_state_without_batches) {
 END_TEST
 
 /* Without running statistics, a batch norm uses those of the batch, even in evaluation. */
+/* A running mean or variance that is infinite stays so, as in torch, and gives infinities and zeros
+ * in evaluation: none becomes NaN. */
+START_TEST(test_infinite_running_statistics) {
+    rg_batch_norm_module *m = rg_nn_batch_norm1d(2, .momentum = 0.25);
+    rg_copy_(m->running_mean, rg_literal_as(RG_FLOAT32, [ inf, 0 ]));
+    rg_copy_(m->running_var, rg_literal_as(RG_FLOAT32, [ 1, inf ]));
+    ck_ok(rg_call(m, rg_randn(5, 2)));
+    ck_assert(rg_at(m->running_mean, 0) == INFINITY && isfinite(rg_at(m->running_mean, 1)));
+    ck_assert(rg_at(m->running_var, 1) == INFINITY && isfinite(rg_at(m->running_var, 0)));
+    rg_eval(m);
+    rg_tensor *y = rg_detach(rg_call(m, rg_ones(1, 2)));
+    ck_ok(rg_equal(y, rg_literal_as(RG_FLOAT32, [[-inf, 0]])));
+    /* With momentum 1 the batch's infinite variance takes the place of the running one. */
+    rg_batch_norm_module *n = rg_nn_batch_norm1d(1, .momentum = 1);
+    ck_ok(rg_call(n, rg_literal([ [1e20], [-1e20] ])));
+    ck_assert_double_eq(rg_at(n->running_var, 0), INFINITY);
+    rg_module_free(m);
+    rg_module_free(n);
+}
+END_TEST
+
 START_TEST(test_a_batch_norm_without_memory) {
     rg_tensor *x = rg_randn(4, 2, 5);
     rg_batch_norm_module *m = rg_nn_batch_norm1d(2, .track_running_stats = false);
@@ -599,6 +620,6 @@ RG_TESTS_UNGUARDED(layers, test_embedding_shortens_rows_of_its_table,
                    test_constructors_draw_torchs_numbers, test_second_order, test_out_of_memory,
                    test_texts, test_long_text, test_hardtanh_is_written_with_floats,
                    test_bad_constructors, test_bad_inputs, test_valid_padding_of_all_modes,
-                   test_what_a_batch_norm_remembers, test_a_batch_norm_without_memory,
-                   test_a_state_without_batches,
+                   test_what_a_batch_norm_remembers, test_infinite_running_statistics,
+                   test_a_batch_norm_without_memory, test_a_state_without_batches,
                    test_places_of_the_greatest)

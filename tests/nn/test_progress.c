@@ -107,6 +107,20 @@ START_TEST(test_other_loops) {
 }
 END_TEST
 
+/* A line is due at the first call after each tenth, even if the call isn't that of the tenth. */
+START_TEST(test_calls_now_and_then) {
+    scratch_begin();
+    FILE *f = stream();
+    rg_progress p = rg_progress_begin(f, 1000);
+    for (int64_t done = 32; done < 1000; done += 32)
+        ck_ok(rg_progress_show(&p, done, "x"));
+    ck_ok(rg_progress_show(&p, 1000, "x"));
+    ck_assert_int_eq(fclose(f), 0);
+    ck_assert_str_eq(steps_shown(), "32 128 224 320 416 512 608 704 800 928 1000 ");
+    scratch_end();
+}
+END_TEST
+
 START_TEST(test_unknown_number) {
     scratch_begin();
     FILE *f = stream();
@@ -244,5 +258,6 @@ static bool whole_loop(void) {
 START_TEST(test_denied) { ck_assert_int_gt(deny_in_turn(whole_loop, NULL), 2); }
 END_TEST
 
-RG_TESTS(progress, test_in_a_file, test_other_loops, test_unknown_number, test_times, test_notes,
-         test_back_to_an_earlier_step, test_on_a_terminal, test_refusals, test_denied)
+RG_TESTS(progress, test_in_a_file, test_other_loops, test_calls_now_and_then, test_unknown_number,
+         test_times, test_notes, test_back_to_an_earlier_step, test_on_a_terminal, test_refusals,
+         test_denied)

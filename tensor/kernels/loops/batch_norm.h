@@ -83,7 +83,8 @@ static void K_NAME(batch_forward_part)(const batch_work *w, int64_t first, int64
     const k_batch_norm *z = w->z;
     const double count = (double)(z->batch * z->per);
     const T *x = NUMBERS(w->x);
-    double sums[BATCH_CHANNELS], exact[BATCH_CHANNELS]; /* exact: the mean, not rounded to T. */
+    /* rounded[c] is by how much the rounding to T changed the mean of the batch. */
+    double sums[BATCH_CHANNELS], rounded[BATCH_CHANNELS];
     /* The initialiser avoids a warning of GCC, which doesn't see that n is at least 1. */
     T mean[BATCH_CHANNELS] = { 0 };
     T scale[BATCH_CHANNELS], shift[BATCH_CHANNELS];
@@ -94,7 +95,7 @@ static void K_NAME(batch_forward_part)(const batch_work *w, int64_t first, int64
     }
     for (int64_t c = 0; c < n; c++) {
         mean[c] = NUMBERS(w->mean)[first + c];
-        exact[c] = z->training ? sums[c] / count : (double)mean[c];
+        rounded[c] = z->training ? (double)mean[c] - sums[c] / count : 0;
     }
     if (z->training) {
         K_NAME(batch_products)(z, sums, x, NULL, mean, first, n);
@@ -105,7 +106,7 @@ static void K_NAME(batch_forward_part)(const batch_work *w, int64_t first, int64
         const double rstd = 1 / sqrt((double)NUMBERS(w->var)[first + c] + z->eps);
         scale[c] = (T)rstd * (w->weight ? NUMBERS(w->weight)[first + c] : 1);
         const double bias = w->bias ? (double)NUMBERS(w->bias)[first + c] : 0;
-        shift[c] = (T)(bias + ((double)mean[c] - exact[c]) * (double)scale[c]);
+        shift[c] = (T)(bias + rounded[c] * (double)scale[c]);
     }
     K_NAME(batch_scale)(z, NUMBERS(w->y), x, mean, scale, shift, first, n);
 }
