@@ -36,7 +36,7 @@ RG_PUBLIC_BEGIN
  * add to it until the leaf requires grad again. */
 rg_tensor *rg_requires_grad_(rg_tensor *t, bool on);
 /* rg_requires_grad also returns true for a view that isn't recorded, if its base requires grad.
- * It was made while grad mode was off or before its base did, and its results require no grad. */
+ * Such a view was made in no_grad or before its base required grad. Its results have no history. */
 bool rg_requires_grad(rg_tensor *t);
 bool rg_is_leaf(rg_tensor *t);
 rg_tensor *rg_detach(rg_tensor *t);

@@ -859,8 +859,8 @@ static void check_past_the_caches(int64_t m, int64_t n) {
 START_TEST(test_past_the_caches) {
     RG_SCOPE();
     /* A row of 1056 elements isn't a multiple of 64 elements, and one of 1088 is. A row of 1024
-     * elements is a whole page. A row of 17408 is longer than the 4096 elements whose powers softmax
-     * keeps. */
+     * elements is a whole page. A row of 17408 is longer than the 4096 elements whose powers
+     * softmax keeps. */
     check_past_the_caches(4096, 1056);
     if (getenv("EMULATED"))
         return;

@@ -83,7 +83,7 @@ static void K_NAME(batch_forward_part)(const batch_work *w, int64_t first, int64
     const k_batch_norm *z = w->z;
     const double count = (double)(z->batch * z->per);
     const T *x = NUMBERS(w->x);
-    /* rounded[c] is by how much the rounding to T changed the mean of the batch. */
+    /* rounded[c] is the mean of the batch, rounded to T, minus the exact mean. */
     double sums[BATCH_CHANNELS], rounded[BATCH_CHANNELS];
     /* The initialiser avoids a warning of GCC, which doesn't see that n is at least 1. */
     T mean[BATCH_CHANNELS] = { 0 };
