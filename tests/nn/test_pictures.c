@@ -353,13 +353,20 @@ START_TEST(test_full) {
 }
 END_TEST
 
+/* Returns ok. If it is false, the error must begin with the op's name. */
+static bool named(const char *op, bool ok) {
+    if (!ok)
+        ck_each(strncmp(rg_error_peek(), op, strlen(op)) == 0, "%s", rg_error_peek());
+    return ok;
+}
+
 static bool all_pictures(void) {
     rg_tensor *y = line(), *t = square();
     FILE *f = fopen("/dev/null", "w");
-    bool ok = f && y && t && rg_print_curve(y, f, .title = "title");
-    ok = ok && rg_print_heat_map(t, f, .rows = labels);
-    ok = ok && rg_save_curve(y, scratch("a"));
-    ok = ok && rg_save_heat_map(t, scratch("b"), .columns = labels);
+    bool ok = f && y && t && named("print_curve: ", rg_print_curve(y, f, .title = "title"));
+    ok = ok && named("print_heat_map: ", rg_print_heat_map(t, f, .rows = labels));
+    ok = ok && named("save_curve: ", rg_save_curve(y, scratch("a")));
+    ok = ok && named("save_heat_map: ", rg_save_heat_map(t, scratch("b"), .columns = labels));
     return (!f || fclose(f) == 0) && ok;
 }
 

@@ -367,6 +367,8 @@ static bool whole_run(void) {
     ok = ok && rg_report_setting(r, "lr", "%g", 0.5) && rg_report_text(r, "model", "a text");
     rg_tensor *x = ok ? rg_ones(2, 3) : NULL;
     ok = x && rg_report_picture(r, "x", 1, x) && rg_report_parameters(r, 1, model);
+    if (x && !ok)
+        ck_each(strncmp(rg_error_peek(), "report_", 7) == 0, "%s", rg_error_peek());
     return (!r || rg_report_end(r)) && ok;
 }
 
