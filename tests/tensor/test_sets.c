@@ -69,7 +69,7 @@ static void run_with(const char *value, char *text, size_t room) {
 /* A program that is told to take a set that doesn't exist prints a warning before main, and runs in
  * the best set. A set that exists causes no warning. */
 START_TEST(test_warning) {
-    static const char *const wrong[] = { "nonsense", "sse3", "AVX2", " " };
+    static const char *const wrong[] = { "nonsense", "sse3", "AVX2", " ", "%s%d" };
     char best[128], text[512], want[512], reason[K_SET_TEXT];
     /* A child would run on the machine itself, where a program for an emulated machine can't
      * run. */
