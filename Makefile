@@ -232,7 +232,8 @@ coverage: deps
 ## mutants    plants N=100 faults that SEED=1 draws, one at a time; lists those that no test finds.
 ##            FOLDER=nn/optim: in a part of the library
 mutants: deps
-	@CC="$(CC)" tests/mutants/run $(BUILD) $(or $(SEED),1) $(or $(N),100) $(FOLDER)
+	@CC="$(CC)" SANITIZE="$(SANITIZE)" \
+	    tests/mutants/run $(BUILD) $(or $(SEED),1) $(or $(N),100) $(FOLDER)
 
 ## ulp        errors of functions of one tensor, found by MPFR; QUICK=1: each 4099th float
 ulp: ulp-deps

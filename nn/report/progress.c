@@ -56,8 +56,10 @@ static bool is_due(rg_progress *p, int64_t done, double now) {
     const bool back = p->started && done < p->before;
     if (back)
         p->began = fmax(p->began, p->shown);
-    if (!p->started || back)
-        p->last = p->before = RG_MAX(done - 1, (int64_t)0);
+    if (!p->started || back) {
+        p->before = RG_MAX(done - 1, (int64_t)0);
+        p->last = p->before;
+    }
     p->started = true;
     if (done == p->before + 1 || done == p->steps)
         return true;

@@ -76,12 +76,13 @@ rg_tensor *rgi_draw_bernoulli(rg_tensor *p, rg_generator *g) {
         || !rgi_want_dtype(op, !p->numel || rgi_is_float(p->dtype), p->dtype))
         return NULL;
     RG_SCOPE();
-    /* As in torch, probabilities in 16 bits are compared with numbers in float32. */
+    /* As in torch, probabilities of 16 bits are compared with random numbers in float32. */
     const rg_dtype dtype = rgi_computed_in(p->dtype);
-    rg_tensor *chance = rgi_own(rgi_contiguous_copy(p, dtype));
+    const bool half = dtype != p->dtype;
+    rg_tensor *chance = half ? rgi_own(rgi_contiguous_copy(p, dtype)) : p;
     rg_tensor *t = rgi_own(rgi_new_like(p, dtype));
     rg_tensor *below = rgi_own(rgi_new_like(p, RG_BOOL));
-    rg_tensor *y = rgi_own(rgi_new_like(p, p->dtype));
+    rg_tensor *y = half ? rgi_own(rgi_new_like(p, p->dtype)) : t;
     if (!chance || !t || !below || !y || !bernoulli_check(p, op) || !rgi_fill_unit(t, g, op))
         return NULL;
     k_run(k_lt, below, t, chance);

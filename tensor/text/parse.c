@@ -27,10 +27,11 @@
 #include <stdlib.h>
 
 /* An element, as a float and as an integer, because its dtype is known only at the end of the
- * string. */
+ * string. `is_float` says whether it is written as a float. */
 typedef struct parsed {
     double f;
     int64_t i;
+    bool is_float;
 } parsed;
 
 typedef struct parser {
@@ -52,10 +53,9 @@ typedef struct parser {
     /* The dtype of floats if the string names none: the default dtype or, for an array of NumPy,
      * float64, which NumPy doesn't print. */
     rg_dtype floating;
-    /* Places in the string: the first integer and the first float that don't fit into an int64, the
-     * first float below 0, which doesn't fit into bytes (an integer below 0 may), and the first
-     * integer that is too large for a double. Each is NULL if there is none. */
-    const char *wide_int, *wide_float, *minus_float, *huge;
+    /* Places in the string: the first integer and the first float that don't fit into an int64, and
+     * the first integer that is too large for a double. Each is NULL if there is none. */
+    const char *wide_int, *wide_float, *huge;
     /* The first list that is in the place of a number, or NULL. */
     const char *stray;
     /* The leftmost fault in the string; torch reports this fault as well. `code` is RG_OK if there
@@ -231,17 +231,14 @@ static bool parse_signed(parser *s, number *v, bool *negative) {
 }
 
 /* Returns the number as an element. Records the places of the first integer and the first float
- * that int64 can't hold, of the first float below 0, and of the first integer that is too large for
- * a double. */
+ * that int64 can't hold, and of the first integer that is too large for a double. */
 static parsed parse_item(parser *s, const char *from, const number *v, bool negative) {
-    parsed item = { .f = negative ? -v->f : v->f };
-    if (rgi_is_float(v->kind)) {
+    parsed item = { .f = negative ? -v->f : v->f, .is_float = rgi_is_float(v->kind) };
+    if (item.is_float) {
         if (item.f >= -0x1p63 && item.f < 0x1p63)
             item.i = (int64_t)item.f;
         else if (!s->wide_float)
             s->wide_float = from;
-        if (item.f < 0 && !s->minus_float)
-            s->minus_float = from;
         return item;
     }
     item.i = (int64_t)(negative ? -v->u : v->u);
@@ -454,9 +451,6 @@ static bool parse_fits(parser *s, rg_dtype dtype) {
     if (is_int && s->wide_float)
         parse_fault(s, s->wide_float, RG_RUNTIME_ERROR,
                     "value cannot be converted to type int64 without overflow");
-    if (rgi_is_byte(dtype) && s->minus_float)
-        parse_fault(s, s->minus_float, RG_RUNTIME_ERROR,
-                    "value cannot be converted to type uint8 without overflow");
     if (!whole && s->huge)
         parse_fault(s, s->huge, RG_VALUE_ERROR, "int too large to convert to float");
     if (s->stray)
@@ -478,9 +472,9 @@ static rg_dtype parse_dtype_found(const parser *s) {
 static bool parse_fits_bytes(const parser *s) {
     bool fits = true;
     for (size_t i = 0; i < s->n && fits; i++) {
-        const bool whole = s->items[i].f == (double)s->items[i].i;
-        fits = whole ? rgi_whole_fits(NULL, s->items[i].i, RG_UINT8)
-                     : rgi_number_fits(NULL, s->items[i].f, RG_UINT8);
+        const parsed *item = &s->items[i];
+        fits = item->is_float ? rgi_number_fits(NULL, item->f, RG_UINT8)
+                              : rgi_whole_fits(NULL, item->i, RG_UINT8);
     }
     return fits;
 }
