@@ -323,8 +323,8 @@ rg_tensor *rg_arange_step(rg_tensor *start, rg_tensor *end, rg_tensor *step);
 /* Return the same numbers in a dtype. For int64, start, end and step are truncated first. */
 rg_tensor *rg_arange_as(rg_tensor *end, rg_dtype dtype);
 rg_tensor *rg_arange_step_as(rg_tensor *start, rg_tensor *end, rg_tensor *step, rg_dtype dtype);
-/* rg_linspace returns `steps` evenly spaced numbers from start to end (or only start, if steps is
- * 1), where 16 bits are rounded from float32. rg_logspace returns base to the power of each. */
+/* rg_linspace returns `steps` evenly spaced numbers, the first start and the last end (or start, if
+ * steps is 1). 16 bits are rounded from float32. rg_logspace returns base to the power of each. */
 rg_tensor *rg_linspace(double start, double end, int64_t steps, rg_dtype dtype);
 rg_tensor *rg_logspace(double start, double end, int64_t steps, double base, rg_dtype dtype);
 /* Return a matrix of n rows and m columns, with ones on the diagonal and zeros elsewhere. */

@@ -250,9 +250,9 @@ static bool einsum_diagonals(einsum_operand *o) {
     return true;
 }
 
-/* Sums o's tensor over the labels that aren't wanted, but not over those of size 1, whose dims
- * einsum_arrange drops. As in torch, the dims are permuted to the order of the labels before the
- * sum, which decides the order of the result's dims in memory. */
+/* Sums o's tensor over each label that isn't wanted, unless the label's size is 1: einsum_arrange
+ * drops the dims of such labels. As in torch, the dims are permuted to the order of the labels
+ * before the sum, which decides the order of the result's dims in memory. */
 static bool einsum_sum(einsum_operand *o, const bool wanted[]) {
     rg_dims over = { 0 }, order = { 0 };
     einsum_dims kept = { 0 };

@@ -27,10 +27,10 @@ RG_PUBLIC_BEGIN
 
 /* Updates the parameters as rg_optim_step does. The new values have the same bits as after
  * rg_optim_step. Each rank updates the parameters that it owns, and sends them to the other ranks.
- * If one rank fails, this function fails on all ranks, and training is halted. Functions of one
- * process don't know that a rank lacks state: don't call rg_optim_step after this function, which
- * would begin a new state for parameters of other ranks, and save by
- * rg_distributed_save_checkpoint, which fails unless rank 0 has the whole state. */
+ * If one rank fails, this function fails on all ranks, and training is halted. After it, don't call
+ * rg_optim_step: on each rank, that function would begin a new state for the parameters of other
+ * ranks. Save by rg_distributed_save_checkpoint. It fails unless rank 0 has the whole state, and
+ * rg_save_checkpoint doesn't. */
 bool rg_sharded_optim_step(rg_optim *o);
 /* Sends the state of all parameters to rank 0, so that rank 0 can save a checkpoint. All ranks must
  * call this function. If one rank fails, the call fails on all ranks. */

@@ -51,7 +51,7 @@ static void bfloat16_extend_row(char *const p[], const int64_t step[], int64_t n
                                 const void *context) {
     const bfloat16_look *look = context;
     const bool contiguous = step[0] == sizeof(float);
-    /* With a step of 0, all elements of the row are the same one. */
+    /* If the step is 0, the row repeats one element. */
     *look->exact = *look->exact && (contiguous || step[0] == 0)
                    && bf_extend(look->range, (const float *)(const void *)p[0], contiguous ? n : 1);
 }

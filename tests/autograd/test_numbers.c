@@ -255,7 +255,6 @@ START_TEST(test_infinite_gradients_of_rows) {
 }
 END_TEST
 
-/* With include_self false, amax and amin of bools ignore the element that was there before. */
 /* The weight of a first element of -inf is NaN, as in PyTorch. Derivatives of the elements after it
  * aren't. */
 START_TEST(test_running_sums_from_nothing) {
@@ -272,6 +271,7 @@ START_TEST(test_running_sums_from_nothing) {
 }
 END_TEST
 
+/* With include_self false, amax and amin of bools ignore the element that was there before. */
 START_TEST(test_extremes_of_truths) {
     for (int truth = 0; truth < 2; truth++) {
         rg_tensor *x = rg_full_dims(RG_DIMS(2), !truth, RG_BOOL), *at = rg_literal([0]);

@@ -862,8 +862,8 @@ START_TEST(test_spare_memory) {
 }
 END_TEST
 
-/* A check calls forward many times. If it fails in one of these calls, the check fails, even where
- * the check denies memory and forward fails for another reason. */
+/* A check calls forward many times. The check fails if forward fails in any one of these calls for
+ * another reason than memory, even in a call that is denied memory. */
 START_TEST(test_failure_in_each_call) {
     static rg_function_class twins[2];
     rg_tensor *a = wave(2, 3, 0.3), *b = wave(2, 3, 0.9);

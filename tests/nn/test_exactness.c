@@ -252,8 +252,8 @@ START_TEST(test_exactness) {
 }
 END_TEST
 
-/* Numbers far from 0 lose no more digits in batch norm than their mean does. PyTorch's errors are
- * 44 units in the last place here (root mean square), as ours were when x * scale was rounded. */
+/* Batch norm keeps the digits of numbers far from 0, since it subtracts the mean before it scales.
+ * PyTorch scales first: the root mean square of its errors is 44 units in the last place here. */
 START_TEST(test_batch_norm_far_from_zero) {
     for (int trained = 0; trained < 2; trained++)
         for (uint64_t seed = 0; seed < 20; seed++) {

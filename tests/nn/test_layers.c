@@ -455,7 +455,6 @@ START_TEST(test_a_state_without_batches) {
 }
 END_TEST
 
-/* Without running statistics, a batch norm uses those of the batch, even in evaluation. */
 /* A running mean or variance that is infinite stays so, as in torch, and gives infinities and zeros
  * in evaluation: none becomes NaN. */
 START_TEST(test_infinite_running_statistics) {
@@ -477,6 +476,7 @@ START_TEST(test_infinite_running_statistics) {
 }
 END_TEST
 
+/* Without running statistics, a batch norm uses those of the batch, even in evaluation. */
 START_TEST(test_a_batch_norm_without_memory) {
     rg_tensor *x = rg_randn(4, 2, 5);
     rg_batch_norm_module *m = rg_nn_batch_norm1d(2, .track_running_stats = false);

@@ -1586,7 +1586,6 @@ START_TEST(test_lbfgs_is_not_recorded) {
 }
 END_TEST
 
-/* If a gradient can't be written to, clipping it fails and says so. */
 /* The scale is rounded as torch rounds it: a division would give 0x1.666664p-1 in each row. */
 START_TEST(test_rounding_of_the_scale) {
     static const double rows[][2] = { { 7, 0x1.666662p-1 }, { 11, 0x1.666666p-1 },
@@ -1600,6 +1599,7 @@ START_TEST(test_rounding_of_the_scale) {
 }
 END_TEST
 
+/* If a gradient can't be written to, clipping it fails and says so. */
 START_TEST(test_clipping_what_cannot_be_written) {
     RG_SCOPE();
     rg_tensor *w = rg_requires_grad_(rg_ones(2), true), *grad;

@@ -16,7 +16,7 @@ static rg_sequential *make_model(void) {
                             rg_nn_linear(2, 1));
 }
 
-/* Returns a model, whose first weight has no gradient if `frozen`. */
+/* Returns a model. If `frozen`, its first weight doesn't require grad. */
 static rg_sequential *make_frozen(bool frozen) {
     rg_sequential *model = make_model();
     rg_requires_grad_(rg_get_parameter(model, "0.weight"), !frozen);

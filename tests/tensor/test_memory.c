@@ -661,8 +661,6 @@ START_TEST(test_large_blocks_kept) {
 }
 END_TEST
 
-/* If the system has no memory, the free blocks that the thread keeps go back to it, and the request
- * is made again. */
 /* Blocks that others have allocated are kept by a thread only in place of its own. */
 enum { PASSED = 20, BLOCK = 1 << 20 };
 static rg_tensor *passed[PASSED];
@@ -705,6 +703,8 @@ START_TEST(test_a_thread_that_only_releases) {
 }
 END_TEST
 
+/* If the system has no memory, the free blocks that the thread keeps go back to it, and the request
+ * is made again. */
 START_TEST(test_what_is_kept_makes_room) {
     const size_t kept = (size_t)256 << 20, wanted = (size_t)200 << 20;
     rgi_free(rgi_alloc(kept, RG_MEM_OTHER), kept, RG_MEM_OTHER);

@@ -146,7 +146,7 @@ BF_TARGET static bool bf_extend(bf_range *r, const float *x, int64_t n) {
             return false;
         const __m512i magnitude = _mm512_and_si512(v, _mm512_set1_epi32(0x7FFFFFFF));
         greatest = _mm512_max_epu32(greatest, magnitude);
-        /* Subtracting 1 turns zero into the greatest number, which no minimum takes. */
+        /* 0 becomes the greatest unsigned number, so it doesn't change the minimum. */
         before_least = _mm512_min_epu32(before_least, _mm512_sub_epi32(magnitude, one));
     }
     r->least = RG_MIN(r->least - 1, _mm512_reduce_min_epu32(before_least)) + 1;
