@@ -114,6 +114,13 @@ static void add_own_schedules(rg_py *p, const rg_optim *o) {
     rgi_py_end(p);
 }
 
+bool rgi_optim_can_be_saved(const rg_optim *o, const char *op) {
+    RG_FAIL_IF(o->share == RG_STATE_OF_OWNED, op,
+               "this rank has the optimizer's state only of parameters that it owns: call "
+               "rg_sharded_optim_gather, then rg_distributed_save_checkpoint");
+    return true;
+}
+
 void rgi_optim_add(rg_py *p, const char *key, rg_optim *o, bool own) {
     size_t first = 0;
     p->failed |= !rgi_optim_complete_states(o);
@@ -432,6 +439,7 @@ void rgi_optim_load_end(rg_optim_load *l, bool go) {
     if (go) {
         RG_SWAP(l->optim->lbfgs, l->lbfgs);
         put_loaded(l);
+        l->optim->share = RG_STATE_OF_ALL;
     }
     rgi_lbfgs_end(&l->lbfgs);
 }

@@ -14,6 +14,9 @@
  * (rgi_optim_complete_states), since the state couldn't be loaded without them. If that fails, sets
  * p->failed. */
 void rgi_optim_add(rg_py *p, const char *key, rg_optim *o, bool own);
+/* Fails and returns false if this rank lacks the present state of parameters that other ranks own,
+ * so that a file of the state would be wrong. */
+bool rgi_optim_can_be_saved(const rg_optim *o, const char *op);
 /* Writes the schedules, as programs save them with torch.save: a single schedule under the key
  * "scheduler", several as a list under "schedulers". Omits schedules that another schedule steps,
  * since they are saved as a part of that schedule. */

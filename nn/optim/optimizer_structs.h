@@ -116,6 +116,11 @@ rg_optim *rgi_optim_make(const rg_optim_row *row, rg_list params, rg_param_group
 
 /* ---- the struct of an optimizer ------------------------------------------------ */
 
+/* The parameters whose state an optimizer has: all; only those that this rank owns (see
+ * nn/parallel/sharded_optim.h); or all, where the states of the others are copies for saving, which
+ * the owners' next step makes stale. */
+typedef enum { RG_STATE_OF_ALL, RG_STATE_OF_OWNED, RG_STATE_GATHERED } rg_optim_share;
+
 struct rg_optim {
     rg_handle handle;
     const rg_optim_row *row;
@@ -132,6 +137,7 @@ struct rg_optim {
     /* The numbers of a step: those that depend on the count of steps, and those that don't. */
     k_optimizer_numbers counted_numbers, numbers;
     bool has_stepped; /* Set once a step has found a gradient. */
+    rg_optim_share share;
     /* rgi_replacements when the last group was added, and whether a step has warned of a lost
      * parameter. */
     unsigned replacements;

@@ -352,6 +352,9 @@ static bool step_once(rg_optim *o) {
         return false;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, o->row->step_by_closure, o->row->name,
                   "%s.step() missing 1 required positional argument: 'closure'", o->row->name);
+    RG_FAIL_IF(o->share != RG_STATE_OF_ALL, "step",
+               "this rank has the optimizer's state only of parameters that it owns: call "
+               "rg_sharded_optim_step, or load the state of all parameters first");
     observe_step(o);
     notice_lost(o, is_lost);
     return step_all(o);

@@ -5,6 +5,7 @@
 #include "sharded_state.h"
 #include "parts.h"
 #include "autograd/ops/ops.h"
+#include "nn/optim/optimizer_structs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,6 +103,16 @@ static bool others_have_all(const ownership *w, rg_tensor *const hidden[]) {
     return any;
 }
 
+/* Updates the parameters that this rank owns, those whose gradients aren't hidden. Returns false on
+ * failure. */
+static bool step_owned(rg_optim *o, const ownership *w, rg_tensor *const hidden[]) {
+    o->share = RG_STATE_OF_ALL; /* Otherwise rg_optim_step fails. */
+    const bool ok = others_have_all(w, hidden) || rg_optim_step(o);
+    if (rg_world_size() > 1)
+        o->share = RG_STATE_OF_OWNED;
+    return ok;
+}
+
 /* Updates the parameters that this rank owns, sends them to the other ranks, and receives theirs.
  * If training is halted on this rank, the rank still takes part until all ranks know that it has
  * failed. Otherwise the other ranks would wait for it forever. */
@@ -114,8 +125,7 @@ static bool step_own_part(rg_optim *o) {
         return false;
     bool ok = !rg_training_halted() && find_owners(o, &w);
     rg_tensor **hidden = ok ? rgi_scope_room((size_t)w.n * sizeof *hidden) : NULL;
-    ok = hidden && hide_gradients(&w, hidden)
-         && (others_have_all(&w, hidden) || rg_optim_step(o));
+    ok = hidden && hide_gradients(&w, hidden) && step_owned(o, &w, hidden);
     ok = show_gradients(&w, hidden) && ok;
     if (!rgi_all_ok(op, ok))
         return false;
@@ -161,7 +171,11 @@ bool rg_sharded_optim_release(rg_optim *o) {
     if (!rgi_group_given(op) || !find_owners(o, &w))
         return false;
     const rg_named_list own = own_state(o, &w, false);
-    return own.n >= 0 && rg_optim_load_state_dict(o, own);
+    if (own.n < 0 || !rg_optim_load_state_dict(o, own))
+        return false;
+    if (rg_world_size() > 1)
+        o->share = RG_STATE_OF_OWNED;
+    return true;
 }
 
 /* An entry of the state_dict without its tensor's elements. An entry is sent in two messages: this
@@ -276,7 +290,10 @@ bool rg_sharded_optim_gather(rg_optim *o) {
         v[n] = own.v[n];
     for (int src = 1; ok && src < size; src++)
         ok = take_entries(src, entries[src], own.v, v, headers, &n);
-    if (ok && rg_rank() == 0)
+    if (ok && rg_rank() == 0) {
         ok = rg_optim_load_state_dict(o, (rg_named_list){ (int)n, v });
+        if (ok && size > 1)
+            o->share = RG_STATE_GATHERED;
+    }
     return rgi_all_ok(op, ok);
 }

@@ -135,7 +135,7 @@ bool rg_save_checkpoint(const char *path, rg_training run) {
     const char *op = "save_checkpoint";
     RG_AS(op);
     RG_SCOPE();
-    if (!rgi_checkpoint_given(&run, op))
+    if (!rgi_checkpoint_given(&run, op) || (run.optim && !rgi_optim_can_be_saved(run.optim, op)))
         return false;
     const rg_named_list all = rgi_checkpoint_tensors(&run);
     rg_metadata_pair pairs[] = {

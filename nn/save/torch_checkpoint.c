@@ -83,7 +83,8 @@ bool rg_torch_save_checkpoint(const char *path, rg_training run) {
     RG_AS(torch_op);
     RG_SCOPE();
     if (!rgi_checkpoint_given(&run, torch_op) || !rgi_given_path(path, torch_op)
-        || !checkpoint_names_differ(&run))
+        || !checkpoint_names_differ(&run)
+        || (run.optim && !rgi_optim_can_be_saved(run.optim, torch_op)))
         return false;
     rg_py p = { 0 };
     rgi_py_begin(&p, RG_PY_DICT);

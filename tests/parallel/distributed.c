@@ -390,6 +390,34 @@ static void test_a_checkpoint_of_a_sharded_state(void) {
     rg_module_free(d);
 }
 
+/* A rank that has the state of its own parameters only neither makes a step of all parameters nor
+ * saves a checkpoint, even if it owns no parameter that got a gradient. It does both again once it
+ * has loaded the state of all parameters. */
+static void test_a_whole_step_after_a_sharded_step(void) {
+    static const char *const owned = "this rank has the optimizer's state only of parameters";
+    static const char *const path = "/nowhere/at/all", *const no_file = "No such file";
+    RG_SCOPE();
+    rg_tensor *v = rg_requires_grad_(rg_ones(4), true), *w = rg_requires_grad_(rg_ones(4), true);
+    rg_optim *o = rg_optim_adam(RG_LIST(v, w));
+    const rg_training run = { .optim = o };
+    HOLDS(rg_backward(rg_sum(rg_square(w))));
+    HOLDS(rg_optim_step(o));
+    const rg_named_list whole = rg_optim_state_dict(o);
+    for (int round = 0; round < 2; round++) {
+        HOLDS(round == 0 ? rg_sharded_optim_step(o) : rg_sharded_optim_release(o));
+        FAILS(rg_save_checkpoint(path, run), size > 1 ? owned : no_file);
+        FAILS(rg_torch_save_checkpoint(path, run), size > 1 ? owned : no_file);
+        if (size > 1)
+            FAILS(rg_optim_step(o), owned);
+        HOLDS(rg_sharded_optim_gather(o));
+        if (size > 1)
+            FAILS(rg_optim_step(o), owned);
+        HOLDS(rg_optim_load_state_dict(o, whole) && rg_optim_step(o));
+        FAILS(rg_save_checkpoint(path, run), no_file);
+    }
+    rg_optim_free(o);
+}
+
 /* A hook. Makes rank 1 slower than the others. */
 static rg_tensor *wait_a_little(rg_tensor *gradient, void *context) {
     (void)gradient;
@@ -719,6 +747,7 @@ int main(void) {
         test_warnings_of_absent_gradients,
         test_two_modules_in_one_graph,
         test_a_checkpoint_of_a_sharded_state,
+        test_a_whole_step_after_a_sharded_step,
         test_refusals,
         test_a_second_run,
         test_a_shard_without_a_run,
