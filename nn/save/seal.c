@@ -29,7 +29,8 @@ struct rg_seal {
     size_t found;   /* The offset in `sealed` of the step that was compared last. */
     int64_t last;   /* The last step that the file has. */
     int64_t same;   /* The last step that was compared and is the same, or -1. */
-    int64_t failed; /* The first step that failed, or -1. */
+    bool failed;    /* A step has failed; `failed_step` is the first of them. */
+    int64_t failed_step;
     bool torn;      /* A step was written in part, because the system refused the rest. */
     /* The chain of the file's last part, and that of the step that was sealed or compared last. */
     char end[RG_SHA256_ROOM], chain[RG_SHA256_ROOM];
@@ -184,7 +185,7 @@ static rg_seal *new_seal(const char *op, const char *path) {
     rg_seal *s = rgi_alloc(sizeof *s + strlen(path) + 1, RG_MEM_OTHER);
     if (!s)
         return NULL;
-    *s = (rg_seal){ .handle = RG_NEW_HANDLE(SEAL), .fd = -1, .last = -1, .same = -1, .failed = -1 };
+    *s = (rg_seal){ .handle = RG_NEW_HANDLE(SEAL), .fd = -1, .last = -1, .same = -1 };
     strcpy(s->path, path);
     return s;
 }
@@ -339,9 +340,15 @@ static bool append_step(rg_seal *s, const char *op, int64_t step, rg_text *text)
     return true;
 }
 
-/* Seals or compares a step. Returns false on failure. */
+/* Seals or compares a step, if it is a multiple of s->every. Returns false on failure. */
 static bool seal_or_compare(rg_seal *s, const char *op, int64_t step, const rg_training *run) {
     RG_AS(op);
+    RG_FAIL_VALUE_IF(step < 0, op, "expected a step that isn't negative, but got %lld",
+                     (long long)step);
+    if (step % s->every != 0)
+        return true;
+    if (!rgi_checkpoint_given(run, op))
+        return false;
     const char *sealed = sealed_lines(s, step);
     RG_FAIL_IF(!sealed && s->fd < 0, op, "step %lld isn't in '%s', whose last step is %lld",
                (long long)step, s->path, (long long)s->last);
@@ -357,15 +364,11 @@ bool(rg_seal_step)(rg_seal *s, int64_t step, rg_training run) {
     const char *op = "seal_step";
     if (!rgi_may_do_once(op) || !rgi_handle_given(s, op, RG_HANDLE_SEAL))
         return false;
-    RG_FAIL_VALUE_IF(step < 0, op, "expected a step that isn't negative, but got %lld",
-                     (long long)step);
-    if (step % s->every != 0)
-        return true;
-    if (!rgi_checkpoint_given(&run, op))
-        return false;
     const bool ok = seal_or_compare(s, op, step, &run);
-    if (!ok && s->failed < 0)
-        s->failed = step;
+    if (!ok && !s->failed) {
+        s->failed = true;
+        s->failed_step = step;
+    }
     return ok;
 }
 
@@ -377,10 +380,11 @@ bool rg_seal_end(rg_seal *s) {
     const char *op = "seal_end";
     if (!rgi_may_do_once(op) || !rgi_handle_given(s, op, RG_HANDLE_SEAL))
         return false;
-    const int64_t failed = s->failed;
+    const bool failed = s->failed;
+    const int64_t step = s->failed_step;
     const bool idle = s->fd < 0 && s->same < 0;
     const bool closed = close_seal(s, op);
-    RG_FAIL_IF(closed && failed >= 0, op, "step %lld has failed", (long long)failed);
+    RG_FAIL_IF(closed && failed, op, "step %lld has failed", (long long)step);
     RG_FAIL_IF(closed && idle, op,
                "the run has made none of the sealed steps: nothing was compared");
     return closed;

@@ -417,7 +417,33 @@ START_TEST(test_refusals) {
     ck_fails(rg_seal_step(s, 10, run_of(&t)), RG_VALUE_ERROR,
              "seal_step: step 10 comes after step 20, which is sealed");
     ck_ok(rg_seal_step(s, 30, run_of(&t)));
-    ck_fails(rg_seal_end(s), RG_RUNTIME_ERROR, "seal_end: step 10 has failed");
+    ck_fails(rg_seal_end(s), RG_RUNTIME_ERROR, "seal_end: step -10 has failed");
+    end_training(&t);
+    scratch_end();
+}
+END_TEST
+
+/* A step whose run can't be read has failed, too: a later step that is sealed doesn't hide it. */
+START_TEST(test_step_of_a_failed_run) {
+    scratch_begin();
+    training t = new_training();
+    const rg_named nothing = { "w", NULL };
+    const struct {
+        rg_training run;
+        const char *said;
+    } rows[] = {
+        { { .tensors = { 1, (rg_named *)&nothing } }, "expected a tensor but got NULL" },
+        { { .tensors = { .n = -1 } }, "expected a list but got one that failed" },
+        { { .numbers = { .n = -1 } }, "expected a list but got one that failed" },
+        { { .optim = (rg_optim *)(void *)t.model }, "expected an optimizer but got a module" },
+    };
+    for (int i = 0; i < RG_COUNT(rows); i++) {
+        rg_seal *s = rg_seal_begin(scratch("a.seal"), .every = 1);
+        ck_ok(rg_seal_step(s, 1, run_of(&t)));
+        ck_fails(rg_seal_step(s, 2, rows[i].run), RG_TYPE_ERROR, rows[i].said);
+        ck_ok(rg_seal_step(s, 3, run_of(&t)));
+        ck_fails(rg_seal_end(s), RG_RUNTIME_ERROR, "seal_end: step 2 has failed");
+    }
     end_training(&t);
     scratch_end();
 }
@@ -533,4 +559,5 @@ END_TEST
 RG_TESTS(seal, test_known_hashes, test_plain_blocks, test_divided_hashes, test_same_run,
          test_flipped_bit, test_from_checkpoint, test_resumed, test_changed_file,
          test_nothing_compared, test_other_tensors, test_other_name, test_further_tensor,
-         test_going_back, test_refusals, test_forged_files, test_torn_file, test_failing_files)
+         test_going_back, test_refusals, test_step_of_a_failed_run, test_forged_files,
+         test_torn_file, test_failing_files)
