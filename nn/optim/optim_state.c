@@ -5,6 +5,7 @@
  */
 #include "optim_state.h"
 #include "optimizer_structs.h"
+#include "autograd/graph_observer.h"
 #include "nn/state.h"
 #include "tensor/dtype.h"
 #include "tensor/map.h"
@@ -112,6 +113,11 @@ static void add_own_schedules(rg_py *p, const rg_optim *o) {
         rgi_py_end(p);
     }
     rgi_py_end(p);
+}
+
+void rgi_optim_set_share(rg_optim *o, rg_optim_share share) {
+    o->share = share;
+    rgi_count_change();
 }
 
 bool rgi_optim_can_be_saved(const rg_optim *o, const char *op) {

@@ -109,7 +109,7 @@ static bool step_owned(rg_optim *o, const ownership *w, rg_tensor *const hidden[
     o->share = RG_STATE_OF_ALL; /* Otherwise rg_optim_step fails. */
     const bool ok = others_have_all(w, hidden) || rg_optim_step(o);
     if (rg_world_size() > 1)
-        o->share = RG_STATE_OF_OWNED;
+        rgi_optim_set_share(o, RG_STATE_OF_OWNED);
     return ok;
 }
 
@@ -174,7 +174,7 @@ bool rg_sharded_optim_release(rg_optim *o) {
     if (own.n < 0 || !rg_optim_load_state_dict(o, own))
         return false;
     if (rg_world_size() > 1)
-        o->share = RG_STATE_OF_OWNED;
+        rgi_optim_set_share(o, RG_STATE_OF_OWNED);
     return true;
 }
 
@@ -293,7 +293,7 @@ bool rg_sharded_optim_gather(rg_optim *o) {
     if (ok && rg_rank() == 0) {
         ok = rg_optim_load_state_dict(o, (rg_named_list){ (int)n, v });
         if (ok && size > 1)
-            o->share = RG_STATE_GATHERED;
+            rgi_optim_set_share(o, RG_STATE_GATHERED);
     }
     return rgi_all_ok(op, ok);
 }
