@@ -66,7 +66,7 @@ static void add_slot(rg_py *p, const rg_optim *o, size_t i) {
     rgi_py_begin(p, RG_PY_DICT);
     for (int r = 0; r < n; r++)
         if (rgi_saved_is_there(&rows[r], &o->slots[i]))
-            rgi_saved_add(p, &rows[r], &o->slots[i], true, rg_default_dtype());
+            rgi_saved_add(p, &rows[r], &o->slots[i], true, o->slots[i].count_dtype);
     rgi_py_end(p);
 }
 
@@ -365,6 +365,8 @@ static bool load_value(rg_optim_load *l, rg_named loaded) {
     e->found = true;
     if (e->slot)
         l->loaded[e->slot - l->slots] = true;
+    if (e->slot && !is_tensor && rg_is_floating_point(loaded.tensor))
+        e->slot->count_dtype = rgi_computed_in(rg_dtype_of(loaded.tensor));
     return loaded.tensor && (e->ignored || rgi_saved_read(&e->row, e->base, &loaded, load_op));
 }
 
@@ -424,6 +426,7 @@ static void put_loaded_slot(const rg_optim *o, rg_optim_slot *slot, const rg_opt
     rgi_set_reference(&slot->master, loaded->master);
     slot->rounded_in = NULL;
     slot->count.product = loaded->count.product;
+    slot->count_dtype = loaded->count_dtype;
     /* The states of SGD, Lion and Muon don't contain the number of steps. For these optimizers it
      * only matters whether the next step is the parameter's first one, and it isn't if a state
      * tensor was loaded. */

@@ -121,7 +121,11 @@ static bool fill_slots(rg_optim *o, rg_list list) {
         rg_tensor *param = list.v[i];
         if (!rg_check_tensor(param, o->row->name) || !check_param(o, o->n_slots + i, param))
             return false;
-        o->slots[o->n_slots + i] = (rg_optim_slot){ .param = param, .group = o->n_groups };
+        o->slots[o->n_slots + i] = (rg_optim_slot){
+            .param = param,
+            .group = o->n_groups,
+            .count_dtype = rgi_computed_in(rg_default_dtype()),
+        };
     }
     return true;
 }

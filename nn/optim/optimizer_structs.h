@@ -69,6 +69,9 @@ typedef struct rg_optim_slot {
      * steps with momentum, and some other optimizers none. If saves_step of the optimizer's row is
      * false, the number isn't saved, and is 0 or 1 after loading. */
     k_optimizer_count count;
+    /* The dtype that the numbers of `count` have in torch: float64 if that was the default dtype
+     * when they were made, otherwise float32. */
+    rg_dtype count_dtype;
     size_t group; /* The index of the parameter's group. */
     /* The tensors on which the current step works: the parameter, its gradient, the states that the
      * options require, and what the row's function `update` returned. The master takes the place of

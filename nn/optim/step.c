@@ -109,12 +109,15 @@ static bool counts(const rg_optim *o, const rg_optim_slot *slot) {
     return o->row->steps && takes_state(o, slot, 0);
 }
 
-/* Counts a step of the parameter. Torch keeps NAdam's product in the default dtype. */
+/* Counts a step of the parameter. Most optimizers make a parameter's state, and choose the dtype of
+ * its numbers, in its first step. */
 static void count_step(const rg_optim *o, rg_optim_slot *slot, k_count_loop *count) {
     const rg_param_group *g = &o->groups[slot->group].options;
+    if (slot->count.step == 0 && !o->row->has_first_states)
+        slot->count_dtype = rgi_computed_in(rg_default_dtype());
     if (o->row->has_product)
         count(&slot->count, g->betas[0], g->momentum_decay,
-              rgi_mantissa_bits(rg_default_dtype()) == FLT_MANT_DIG);
+              rgi_mantissa_bits(slot->count_dtype) == FLT_MANT_DIG);
     else
         count(&slot->count, 0, 0, false);
 }

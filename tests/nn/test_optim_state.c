@@ -505,8 +505,65 @@ START_TEST(test_states_of_a_new_option) {
 }
 END_TEST
 
-RG_TESTS(optim_state, test_a_state_before_the_first_step, test_states_of_a_new_option,
-         test_options_have_rows, test_groups_of_torchs, test_states_before_a_schedule,
-         test_counts_are_whole, test_every_key_is_loaded, test_no_key_is_missed,
-         test_states_of_an_option, test_fresh_into_stepped, test_many_groups_and_schedules,
-         test_names_in_groups, test_a_checkpoint_that_fails)
+static const rg_dtype default_dtypes[] = { RG_FLOAT32, RG_FLOAT64, RG_BFLOAT16, RG_FLOAT16 };
+
+/* Makes 301 steps, the first ten of them with `dtype` as the default dtype. If `varied` is true,
+ * each later step has another one, and the state is once loaded. */
+static rg_optim *counted_steps(rg_optim_kind kind, rg_dtype dtype, bool varied) {
+    rg_set_default_dtype(dtype);
+    rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(2, 2), RG_FLOAT32), true);
+    rg_optim *o = rg_optim_with(kind, RG_LIST(w), RG_PARAM_GROUP_(.lr = 0.1));
+    for (int step = 0; step < 301; step++) {
+        RG_SCOPE();
+        if (varied && step > 9)
+            rg_set_default_dtype(default_dtypes[step % RG_COUNT(default_dtypes)]);
+        if (varied && step == 20)
+            ck_ok(rg_optim_load_state_dict(o, rg_optim_state_dict(o)));
+        ck_ok(rg_set_grad(w, rg_full_dims(RG_DIMS(2, 2), step % 7, RG_FLOAT32)));
+        ck_ok(rg_optim_step(o));
+    }
+    return o;
+}
+
+/* Checks that the numbers in the state have this dtype, and returns how many there are. */
+static int check_counts(rg_named_list state, rg_dtype dtype) {
+    int seen = 0;
+    for (int i = 0; i < state.n; i++) {
+        const bool step = strcmp(state.v[i].name, "state.0.step") == 0;
+        if (!step && strcmp(state.v[i].name, "state.0.mu_product") != 0)
+            continue;
+        ck_assert(!step || rg_item(state.v[i].tensor) == 301);
+        ck_assert_int_eq(rg_dtype_of(state.v[i].tensor), dtype);
+        seen++;
+    }
+    return seen;
+}
+
+/* The numbers of a parameter's state are float64 if that is the default dtype when they are made,
+ * and otherwise float32. Another default dtype in later steps, one of 16 bits for example, and a
+ * load change neither these dtypes nor the numbers. */
+START_TEST(test_dtype_of_counts) {
+    const rg_dtype before = rg_default_dtype();
+    int seen = 0;
+    for (int kind = 0; kind < RG_LBFGS; kind++)
+        for (int d = 0; d < RG_COUNT(default_dtypes); d++) {
+            RG_SCOPE();
+            const rg_dtype dtype = default_dtypes[d] == RG_FLOAT64 ? RG_FLOAT64 : RG_FLOAT32;
+            rg_optim *o = counted_steps((rg_optim_kind)kind, default_dtypes[d], false);
+            rg_optim *varied = counted_steps((rg_optim_kind)kind, default_dtypes[d], true);
+            const rg_named_list state = rg_optim_state_dict(varied);
+            ck_assert(same_states(rg_optim_state_dict(o), state));
+            seen += check_counts(state, dtype);
+            rg_optim_free(o);
+            rg_optim_free(varied);
+        }
+    ck_assert_int_ge(seen, 7 * RG_COUNT(default_dtypes));
+    rg_set_default_dtype(before);
+}
+END_TEST
+
+RG_TESTS(optim_state, test_dtype_of_counts, test_a_state_before_the_first_step,
+         test_states_of_a_new_option, test_options_have_rows, test_groups_of_torchs,
+         test_states_before_a_schedule, test_counts_are_whole, test_every_key_is_loaded,
+         test_no_key_is_missed, test_states_of_an_option, test_fresh_into_stepped,
+         test_many_groups_and_schedules, test_names_in_groups, test_a_checkpoint_that_fails)

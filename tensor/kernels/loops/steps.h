@@ -75,8 +75,8 @@ static double K_IN_SET(nadam_momentum)(double beta1, double decay, double step) 
     return beta1 * (1 - 0.5 * k_exp_double(step * decay * log_of_base));
 }
 
-/* Counts a step, and multiplies count->product by the momentum of this step. Torch keeps the
- * product in the default dtype: if in_float is true, it is rounded to float. */
+/* Counts a step, and multiplies count->product by the momentum of this step. If in_float is true,
+ * the product is rounded to float, since torch keeps it in a tensor of float32. */
 static void K_IN_SET(nadam_count)(k_optimizer_count *count, double beta1, double decay,
                                   bool in_float) {
     count->step += 1;
