@@ -142,7 +142,8 @@ static bool write_weights(rg_gpt *m, const rg_named_list *all, const char *op, c
         bool biased = !rgi_ends_with(name, "te.weight") && !rgi_ends_with(name, "pe.weight")
                       && !rgi_ends_with(name, "lm_head.weight");
         if (biased && !m->config.bias)
-            v[out.n++] = (rg_named){ bias_of(name), rg_zeros(rg_size(t, 0)) };
+            v[out.n++] = (rg_named){ bias_of(name),
+                                     rg_zeros_dims(RG_DIMS(rg_size(t, 0)), rg_dtype_of(t)) };
     }
     out.v = v;
     return rgi_safetensors_write(op, out, (rg_metadata){ 1, pairs }, path);

@@ -12,6 +12,7 @@
 #include "tensor/dtype.h"
 #include "tensor/files/file.h"
 #include "tensor/handle.h"
+#include "tensor/map.h"
 #include "tensor/observer.h"
 #include "tensor/text/print.h"
 #include "tensor/text/text.h"
@@ -97,10 +98,26 @@ static bool add_tensor(rg_text *text, rg_named named) {
     return true;
 }
 
+/* Fails and returns false if two tensors have the same name, as in no checkpoint. */
+static bool sealed_names_differ(rg_named_list all, const char *op) {
+    rg_map known = { 0 };
+    bool ok = true;
+    for (int i = 0; ok && i < all.n; i++) {
+        const char *name = all.v[i].name;
+        if (name && rgi_map_name(&known, name) >= 0)
+            ok = rgi_fail(RG_VALUE_ERROR, op, "tensor \"%s\" comes twice", RG_SHOWN(name));
+        ok = ok && name && rgi_map_put_name(&known, name, i);
+    }
+    rgi_map_free(&known);
+    return ok;
+}
+
 /* Appends the lines of a step, without those at its end. Returns false on failure. */
-static bool add_step_of_run(rg_text *text, int64_t step, const rg_training *run) {
+static bool add_step_of_run(rg_text *text, const char *op, int64_t step, const rg_training *run) {
     RG_SCOPE();
     const rg_named_list all = rgi_checkpoint_tensors(run);
+    if (!sealed_names_differ(all, op))
+        return false;
     rgi_text_add(text, "step %lld\n", (long long)step);
     for (int i = 0; i < all.n; i++)
         if (!add_tensor(text, all.v[i]))
@@ -353,7 +370,7 @@ static bool seal_or_compare(rg_seal *s, const char *op, int64_t step, const rg_t
     RG_FAIL_IF(!sealed && s->fd < 0, op, "step %lld isn't in '%s', whose last step is %lld",
                (long long)step, s->path, (long long)s->last);
     rg_text text = { 0 };
-    bool ok = add_step_of_run(&text, step, run);
+    bool ok = add_step_of_run(&text, op, step, run);
     if (ok)
         ok = sealed ? is_same(s, op, step, sealed, text.v) : append_step(s, op, step, &text);
     rgi_text_free(&text);

@@ -155,6 +155,25 @@ START_TEST(test_folder_without_name) {
 }
 END_TEST
 
+/* A model without biases is written with biases of zeros, in the dtype of its weights. */
+START_TEST(test_dtype_of_written_biases) {
+    RG_SCOPE();
+    scratch_begin();
+    rg_gpt *m = rg_nn_gpt(.block_size = 5, .vocab_size = 7, .n_layer = 1, .n_head = 1, .n_embd = 2,
+                          .bias = false);
+    ck_ok(rg_module_to(m, RG_FLOAT64) && rg_gpt_to_folder(m, scratch("")));
+    const rg_named_list written = rg_load_file(scratch("model.safetensors"));
+    int biases = 0;
+    for (int i = 0; i < written.n; i++) {
+        ck_assert_int_eq(rg_dtype_of(written.v[i].tensor), RG_FLOAT64);
+        biases += strstr(written.v[i].name, ".bias") != NULL;
+    }
+    ck_assert_int_eq(biases, 7);
+    rg_module_free(m);
+    scratch_end();
+}
+END_TEST
+
 /* The special tokens go through a folder, and so does generation_config.json, byte for byte. */
 START_TEST(test_special_tokens) {
     RG_SCOPE();
@@ -760,6 +779,7 @@ START_TEST(test_write_fails) {
 END_TEST
 
 RG_TESTS(gpt_folder, test_replaced_layers, test_golden, test_there_and_back, test_written_config,
-         test_without_biases, test_folder_without_name, test_special_tokens, test_copies,
-         test_head_of_its_own, test_memory_of_reading, test_older_files, test_shards,
-         test_other_configs, test_bad_configs, test_bad_weights, test_read_fails, test_write_fails)
+         test_without_biases, test_folder_without_name, test_dtype_of_written_biases,
+         test_special_tokens, test_copies, test_head_of_its_own, test_memory_of_reading,
+         test_older_files, test_shards, test_other_configs, test_bad_configs, test_bad_weights,
+         test_read_fails, test_write_fails)

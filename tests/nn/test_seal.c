@@ -427,20 +427,22 @@ END_TEST
 START_TEST(test_step_of_a_failed_run) {
     scratch_begin();
     training t = new_training();
-    const rg_named nothing = { "w", NULL };
+    rg_named nothing = { "w", NULL }, twice[] = { { "w", rg_ones(1) }, { "w", rg_ones(1) } };
     const struct {
         rg_training run;
+        rg_code kind;
         const char *said;
     } rows[] = {
-        { { .tensors = { 1, (rg_named *)&nothing } }, "expected a tensor but got NULL" },
-        { { .tensors = { .n = -1 } }, "expected a list but got one that failed" },
-        { { .numbers = { .n = -1 } }, "expected a list but got one that failed" },
-        { { .optim = (rg_optim *)(void *)t.model }, "expected an optimizer but got a module" },
+        { { .tensors = { 1, &nothing } }, RG_TYPE_ERROR, "expected a tensor but got NULL" },
+        { { .tensors = { .n = -1 } }, RG_TYPE_ERROR, "expected a list but got one that failed" },
+        { { .numbers = { .n = -1 } }, RG_TYPE_ERROR, "expected a list but got one that failed" },
+        { { .optim = (rg_optim *)(void *)t.model }, RG_TYPE_ERROR, "but got a module" },
+        { { .tensors = { 2, twice } }, RG_VALUE_ERROR, "tensor \"tensors.w\" comes twice" },
     };
     for (int i = 0; i < RG_COUNT(rows); i++) {
         rg_seal *s = rg_seal_begin(scratch("a.seal"), .every = 1);
         ck_ok(rg_seal_step(s, 1, run_of(&t)));
-        ck_fails(rg_seal_step(s, 2, rows[i].run), RG_TYPE_ERROR, rows[i].said);
+        ck_fails(rg_seal_step(s, 2, rows[i].run), rows[i].kind, rows[i].said);
         ck_ok(rg_seal_step(s, 3, run_of(&t)));
         ck_fails(rg_seal_end(s), RG_RUNTIME_ERROR, "seal_end: step 2 has failed");
     }
