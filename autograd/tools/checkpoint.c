@@ -16,14 +16,20 @@
 
 enum { MOST_CHECKPOINTED = 64 };
 
+/* A value that the second call of f has saved, and its version then. */
+typedef struct {
+    rg_tensor *t;
+    uint32_t version;
+} gathered_value;
+
 /* The state of one rg_checkpoint, which calls f. The inputs of f are in[], with the versions that
  * they had in the first call. `random` has the states that random generators had before that call
  * used them; it is empty unless preserve_rng_state is set. `autocast` has the settings of the first
- * call. `saved` is the number of values that the
- * graph saved in the first call. The second call stores its saved values in value[], and `gathered`
- * counts them. When a backward run takes a value, the value's element of value[] becomes NULL.
- * `refs` counts the references to this struct: one while the first call of f runs, and one for each
- * place_in_region that the graph keeps in place of a saved value. */
+ * call. `saved` is the number of values that the graph saved in the first call. The second call
+ * stores its saved values in value[], and `gathered` counts them. When a backward run takes a
+ * value, the .t of the value's element becomes NULL. `refs` counts the references to this struct:
+ * one while the first call of f runs, and one for each place_in_region that the graph keeps in
+ * place of a saved value. */
 typedef struct {
     atomic_int refs;
     rg_function *f;
@@ -35,7 +41,7 @@ typedef struct {
     bool preserve_rng_state;
     rg_autocast_state autocast;
     rg_rewind random;
-    rg_tensor **value;
+    gathered_value *value;
     size_t room;
 } region;
 
@@ -46,8 +52,8 @@ typedef struct {
 
 static void drop_values(region *r) {
     for (size_t i = 0; i < r->room; i++) {
-        rgi_release(r->value[i]);
-        r->value[i] = NULL;
+        rgi_release(r->value[i].t);
+        r->value[i].t = NULL;
     }
 }
 
@@ -89,8 +95,8 @@ static void *gather_value(rg_tensor *t, void *context) {
     const int number = r->gathered++;
     if (number >= r->saved)
         return r;
-    r->value[number] = rgi_alias(t);
-    return r->value[number] ? r : NULL;
+    r->value[number] = (gathered_value){ rgi_alias(t), t->storage->version };
+    return r->value[number].t ? r : NULL;
 }
 
 static rg_tensor *refuse_unpacking(void *packed, void *context) {
@@ -134,7 +140,7 @@ static bool compute_again(region *r) {
     if (!rgi_grow((void **)&r->value, &r->room, (size_t)r->saved, sizeof *r->value))
         return false;
     for (size_t i = before; i < r->room; i++)
-        r->value[i] = NULL;
+        r->value[i].t = NULL;
     rg_rewind now;
     rgi_rewind_begin(&now);
     bool ok = rgi_rewind_generators(&r->random) && gather(r);
@@ -152,16 +158,24 @@ static bool compute_again(region *r) {
 
 /* The hook `unpack` of the first call of f: returns the saved value whose number is in *packed. A
  * backward run fetches each value only once. If the value isn't there, because none was computed
- * yet or an earlier run has fetched it, all values are computed again. */
+ * yet or an earlier run has fetched it, all values are computed again. Fails if f has written to
+ * the value after it was saved. */
 static rg_tensor *fetch_value(void *packed, void *context) {
     const place_in_region *p = packed;
     region *r = context;
-    bool there = (size_t)p->number < r->room && r->value[p->number];
+    bool there = (size_t)p->number < r->room && r->value[p->number].t;
     if (!there && !compute_again(r))
         return NULL;
-    rg_tensor *value = r->value[p->number];
-    r->value[p->number] = NULL;
-    return rgi_own(value);
+    const gathered_value value = r->value[p->number];
+    r->value[p->number].t = NULL;
+    rg_tensor *t = rgi_own(value.t);
+    RG_FAIL_IF(t && t->storage->version != value.version, "checkpoint",
+               "one of the variables needed for gradient computation has been modified by an "
+               "inplace operation: [torch.%sTensor %s] is at version %u; expected version %u "
+               "instead. The last write was by %s.",
+               rgi_scalar_name((rg_dtype)t->dtype), RG_SHAPE_TEXT(t), t->storage->version,
+               value.version, t->storage->mutation);
+    return t;
 }
 
 /* ---- the public function --------------------------------------------------------------- */

@@ -16,7 +16,9 @@ RG_PUBLIC_BEGIN
  * may point to anything. When a backward run reaches the op, the hook unpack is given that pointer,
  * and must return the value, with the shape and dtype that the value had. When the graph releases
  * the pointer, the hook drop is called, unless it is NULL. pack and unpack return NULL on failure.
- * pack must not write to the value. None of the three hooks may be left by longjmp. */
+ * pack must not write to the value. If pack keeps the value itself, and not a copy, a later write
+ * in place changes the value, and the backward run doesn't notice it. None of the three hooks may
+ * be left by longjmp. */
 typedef struct rg_saved_hooks {
     void *(*pack)(rg_tensor *t, void *context)RG_EMPTY;
     rg_tensor *(*unpack)(void *packed, void *context)RG_EMPTY;
@@ -48,7 +50,8 @@ void rg_saved_guard_close(rg_saved_guard *guard);
  * not). Both calls run to their end. So buffers that f writes to, such as those of a batch norm,
  * are written to twice, and in a checkpoint within a checkpoint three times, where torch stops
  * early. If an input was written to between the two calls, the backward run fails. It also fails if
- * f calls rg_grad, rg_jacrev or another function that computes derivatives. */
+ * f writes in place to a value that an op of f has saved, or calls rg_grad, rg_jacrev or another
+ * function that computes derivatives. */
 typedef struct RG_OPTIONS rg_checkpoint_options {
     RG_BY_NAME;
     /* If false, the second call of f may draw other random numbers than the first. */

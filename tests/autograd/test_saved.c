@@ -452,6 +452,47 @@ START_TEST(test_odd_functions_in_checkpoints) {
 }
 END_TEST
 
+/* Functions that write in place to a value that an op has saved. No backward run needs the value of
+ * the last one. */
+static rg_tensor *over_output(rg_tensor *const in[], void *context) {
+    (void)context;
+    return rg_mul_(rg_tanh(in[0]), 0.5);
+}
+static rg_tensor *over_input(rg_tensor *const in[], void *context) {
+    (void)context;
+    rg_tensor *c = rg_clone(in[0]), *y = rg_square(c);
+    RG_NO_GRAD();
+    rg_mul_(rg_view(c, -1), 0.5);
+    return y;
+}
+static rg_tensor *over_unneeded(rg_tensor *const in[], void *context) {
+    (void)context;
+    ck_ok(rg_mul_(rg_tanh(in[0]), 0.5));
+    return rg_square(in[0]);
+}
+
+/* A checkpoint notices a write to a saved value as the plain graph does: once an op needs it. */
+START_TEST(test_saved_values_written_over_in_checkpoints) {
+    static rg_tensor *(*const functions[])(rg_tensor *const in[], void *context) = { over_output,
+                                                                                     over_input };
+    for (int i = 0; i < 4; i++) {
+        RG_SCOPE();
+        rg_tensor *x = rg_requires_grad_(rg_full(RG_DIMS(2), 0.7), true);
+        rg_tensor *y = i % 2 ? rg_checkpoint(functions[i / 2], NULL, 1, &x)
+                             : functions[i / 2](&x, NULL);
+        ck_ok(y);
+        ck_fails(rg_backward(rg_sum(y)), RG_RUNTIME_ERROR,
+                 "one of the variables needed for gradient computation has been modified by an "
+                 "inplace operation: [torch.FloatTensor [2]]");
+        ck_assert(rg_grad_of(x) == RG_NONE);
+    }
+    RG_SCOPE();
+    rg_tensor *x = rg_requires_grad_(rg_full(RG_DIMS(2), 0.7), true);
+    ck_ok(rg_backward(rg_sum(rg_checkpoint(over_unneeded, NULL, 1, &x))));
+    ck_assert(rg_equal(rg_grad_of(x), rg_mul(rg_detach(x), 2)));
+}
+END_TEST
+
 static rg_tensor *with_noise(rg_tensor *const in[], void *context) {
     (void)context;
     return rg_mul(in[0], rg_exp(rg_mul(in[0], rg_rand_like(in[0]))));
@@ -768,7 +809,7 @@ RG_TESTS(saved, test_a_value_comes_back_turned, test_nothing_to_pack,
          test_hooks_in_odd_places, test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less,
          test_values_asked_for, test_hooks_that_fail, test_checkpoints_give_the_same_bits,
          test_checkpoints_of_second_order, test_checkpoints_within, test_what_checkpoints_refuse,
-         test_odd_functions_in_checkpoints, test_random_state_of_checkpoints,
-         test_generators_of_checkpoints, test_checkpoints_are_not_recorded,
-         test_checkpoints_take_less_memory, test_memory_denied, test_saved_values_written_over,
-         test_lerp_keeps_no_end)
+         test_odd_functions_in_checkpoints, test_saved_values_written_over_in_checkpoints,
+         test_random_state_of_checkpoints, test_generators_of_checkpoints,
+         test_checkpoints_are_not_recorded, test_checkpoints_take_less_memory, test_memory_denied,
+         test_saved_values_written_over, test_lerp_keeps_no_end)
