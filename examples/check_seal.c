@@ -113,9 +113,11 @@ int main(int argc, char *argv[]) {
     train(seal, run);
     if (stop)
         rg_save_checkpoint(checkpoint, run);
-    printf("%s until step %lld, chain %s\n", *to_check ? "the same" : "sealed", (long long)done,
-           rg_seal_hash(seal));
+    char chain[65];
+    snprintf(chain, sizeof chain, "%s", rg_seal_hash(seal));
     rg_seal_end(seal);
+    printf("%lld steps, %s, chain %s\n", (long long)done,
+           *to_check ? "the sealed ones are the same" : "sealed", chain);
     rg_optim_free(adam);
     rg_module_free(model);
 }
