@@ -340,6 +340,8 @@ static const struct {
       "the decoder strips the end of the text, which isn't supported" },
     { "post_processor", "{'type': 'BertProcessing', 'sep': ['a'], 'cls': ['a', 0]}",
       "the post_processor's 'sep' isn't a token and its id" },
+    { "post_processor", "{'type': 'BertProcessing', 'sep': ['a', 0], 'cls': [0, 0]}",
+      "the post_processor's 'cls' isn't a token and its id" },
     { "post_processor", "{'type': 'BertProcessing', 'sep': ['a', 0], 'cls': ['a', 3]}",
       "the post_processor has a token with the id 3, and ids are from 0 to 2" },
     { "post_processor",
