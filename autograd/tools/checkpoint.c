@@ -109,7 +109,8 @@ static rg_tensor *refuse_unpacking(void *packed, void *context) {
 /* Calls f again, so that gather_value gets the saved values. Returns false on failure. */
 static bool gather(region *r) {
     RG_SCOPE();
-    RG_ENABLE_GRAD();
+    rg_inference_guard normal_mode __attribute__((cleanup(rg_inference_guard_close), unused)) =
+        rg_inference_guard_open(false);
     RG_AUTOCAST_AS(r->autocast);
     rg_tensor *in[MOST_CHECKPOINTED + RG_INPUTS_BEHIND];
     rgi_inputs_end(in, r->n);

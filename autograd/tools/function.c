@@ -140,8 +140,10 @@ bool rg_save_for_backward_list(rg_function_context *ctx, rg_list tensors) {
     for (int j = 0; j < tensors.n; j++)
         if (!rgi_is_none(tensors.v[j]) && !rgi_check(tensors.v[j], op))
             return false;
-    for (int j = 0; j < tensors.n; j++)
+    for (int j = 0; j < tensors.n; j++) {
         ctx->saved[j] = tensors.v[j];
+        ctx->version[j] = rgi_is_none(tensors.v[j]) ? 0 : tensors.v[j]->storage->version;
+    }
     ctx->attr->n_saved = (uint8_t)tensors.n;
     ctx->attr->has_saved = true;
     return true;
@@ -183,8 +185,20 @@ static bool outputs_share_memory(const rg_function_context *ctx, int outputs) {
     return false;
 }
 
-/* Calls the class's forward function. Fails if that function fails, doesn't set an output, or sets
- * outputs that share memory. */
+/* Fails if forward has written to a value after it was saved. Backward would read the new value. */
+static bool saved_are_unchanged(const rg_function_context *ctx) {
+    for (int j = 0; j < ctx->attr->n_saved; j++) {
+        const rg_tensor *t = ctx->saved[j];
+        RG_FAIL_IF(!rgi_is_none(t) && t->storage->version != ctx->version[j], ctx->row->op.name,
+                   "forward has written to the tensor %d that it had saved for backward; save it "
+                   "after the last write, or save a clone. The last write was by %s.",
+                   j, t->storage->mutation);
+    }
+    return true;
+}
+
+/* Calls the class's forward function. Fails if that function fails, doesn't set an output, sets
+ * outputs that share memory, or writes to a value that it has saved. */
 static bool run_class_forward(rg_function_context *ctx) {
     const rg_function_class *cls = &ctx->row->cls;
     const int64_t failures = rgi_failures();
@@ -200,7 +214,7 @@ static bool run_class_forward(rg_function_context *ctx) {
     }
     RG_FAIL_IF(outputs_share_memory(ctx, (int)cls->outputs), cls->name,
                "two outputs of forward share memory; return a clone of one of them (rg_clone)");
-    return true;
+    return saved_are_unchanged(ctx);
 }
 
 /* Finds a slot of the node for each value that forward saved (see rg_function_attr). A value that

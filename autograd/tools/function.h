@@ -84,9 +84,10 @@ bool rg_function_apply_many(rg_function_class *cls, const void *args, rg_list in
 /* ---- for use in forward and backward ------------------------------------------------ */
 
 /* Keeps up to 8 inputs, outputs or intermediate results for backward. (If an op has 16 inputs and a
- * state, only up to 7 may be intermediate results.) If a kept tensor is written to before backward,
- * backward fails. A second derivative flows through kept inputs and outputs, but not through
- * intermediate results. Call this once, in forward. */
+ * state, only up to 7 may be intermediate results.) If forward writes to a kept tensor after this
+ * call, forward fails; if it is written to before backward, backward fails. A second derivative
+ * flows through kept inputs and outputs, but not through intermediate results. Call this once, in
+ * forward. */
 bool rg_save_for_backward_list(rg_function_context *ctx, rg_list tensors);
 #define rg_save_for_backward(ctx, ...) rg_save_for_backward_list(ctx, RG_ARGUMENTS_(__VA_ARGS__))
 /* In backward, returns tensor number i of the tensors that forward saved. Returns NULL on

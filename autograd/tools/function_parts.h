@@ -48,7 +48,9 @@ struct rg_function_context {
     rg_function_attr *attr;
     rg_tensor *const *in;
     rg_tensor **out;
+    /* The saved values, and the versions that they had when they were saved. */
     rg_tensor *saved[RG_FUNCTION_SAVED];
+    uint32_t version[RG_FUNCTION_SAVED];
     rg_tensor *state;
     const rg_step *step;
     uint32_t wanted;

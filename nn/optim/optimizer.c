@@ -143,22 +143,23 @@ static const char *const checked_options[RG_OPTION_COUNT] = {
     [RG_OPTION_initial_accumulator_value] = "initial_accumulator_value value",
     [RG_OPTION_momentum_decay] = "momentum_decay value",
 };
-/* The options whose values torch's Muon checks, with the names that its error messages give
- * them. */
+/* The options of Muon that are checked, with the names that torch's error messages give them. Torch
+ * doesn't check eps. */
 static const char *const checked_by_muon[RG_OPTION_COUNT] = {
     [RG_OPTION_lr] = "Learning rate",
+    [RG_OPTION_eps] = "eps",
     [RG_OPTION_momentum] = "momentum",
     [RG_OPTION_weight_decay] = "weight decay",
 };
 
-/* Returns whether the value of an option that torch checks is refused. A value that isn't finite is
- * refused in every group, because weights would become NaN. (Torch takes some of these values.) As
- * in torch, the first group's value may not be negative, and a beta must be below 1, except SGD's.
- */
+/* Returns whether the value of an option that is checked is refused. A value that isn't finite, and
+ * a beta outside of [0, 1) except SGD's, is refused in every group, because weights would become
+ * NaN. (Torch takes some of these values.) As in torch, the first group's value may not be
+ * negative. */
 static bool option_is_bad(const rg_optim *o, int option, double value) {
-    bool beta = option == RG_OPTION_beta1 || option == RG_OPTION_beta2;
-    bool bad = value < 0 || (beta && value >= 1 && o->row->kind != RG_SGD);
-    return !isfinite(value) || (bad && !o->n_groups);
+    const bool beta = option == RG_OPTION_beta1 || option == RG_OPTION_beta2;
+    const bool beta_is_bad = beta && (value < 0 || value >= 1) && o->row->kind != RG_SGD;
+    return !isfinite(value) || beta_is_bad || (value < 0 && !o->n_groups);
 }
 
 static bool check_options(const rg_optim *o, const rg_group *group) {
@@ -167,6 +168,8 @@ static bool check_options(const rg_optim *o, const rg_group *group) {
     const char *const *checked = muon ? checked_by_muon : checked_options;
     for (int k = 0; k < RG_OPTION_COUNT; k++) {
         double value = group->option[k];
+        RG_FAIL_VALUE_IF(isnan(value) && !checked[k], o->row->name, "Invalid %s: nan",
+                         rgi_options[k].name);
         if (!checked[k] || !rgi_option_set(value))
             continue;
         RG_FAIL_VALUE_IF(option_is_bad(o, k, value), o->row->name,

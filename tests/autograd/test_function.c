@@ -1469,6 +1469,37 @@ START_TEST(test_outputs_that_share_memory) {
 }
 END_TEST
 
+/* y = tanh(x) / 2. Forward saves an intermediate result, or the output, before its last write to
+ * it. */
+static bool early_forward(rg_function_context *ctx, rg_tensor *const in[], rg_tensor *out[]) {
+    const bool *of_output = rg_function_args(ctx);
+    rg_tensor *y = rg_tanh(in[0]);
+    if (!rg_save_for_backward(ctx, y))
+        return false;
+    out[0] = *of_output ? y : rg_clone(y);
+    return rg_mul_(rg_view(y, -1), 0.5) && (*of_output || rg_mul_(out[0], 0.5));
+}
+
+static bool early_backward(rg_function_context *ctx, rg_tensor *const g[], rg_tensor *gin[]) {
+    gin[0] = rg_mul(g[0], rg_saved_tensor(ctx, 0));
+    return gin[0];
+}
+
+/* A write to a value that forward has saved already would give backward another value. */
+START_TEST(test_writes_after_saving) {
+    static rg_function_class early = { .name = "Early",
+                                       .forward = early_forward,
+                                       .backward = early_backward,
+                                       .args_bytes = sizeof(bool) };
+    for (int i = 0; i < 2; i++) {
+        const bool of_output = i;
+        ck_fails(rg_function_apply(&early, &of_output, input(2, 3)), RG_RUNTIME_ERROR,
+                 "Early: forward has written to the tensor 0 that it had saved for backward; save "
+                 "it after the last write, or save a clone. The last write was by mul_.");
+    }
+}
+END_TEST
+
 /* y[i] = a x[i] + b x[m[i]], of n elements. */
 RG_FUNCTION_LOOP(mixed_rows, (float, float, int64_t, bool), {
     float *y = (float *)p[0];
@@ -1539,18 +1570,16 @@ START_TEST(test_loops_with_a_text) {
 }
 END_TEST
 
-RG_TESTS(function, test_loops_with_a_text, test_outputs_that_share_memory,
-         test_what_reads_too_far,
-         test_a_view_and_its_memory, test_state_begins_at_0, test_a_backward_inside_a_backward,
-         test_hooks_of_leaves_without_gradient, test_saved_inputs_that_are_outputs,
-         test_no_check_in_inference_mode, test_honest_ops_pass, test_contexts,
-         test_class_that_changes, test_failures, test_failures_in_backward,
-         test_writes_to_an_input_as_output,
-         test_differentiated_once, test_outputs_without_gradient, test_inputs_as_outputs,
-         test_those_who_look_on, test_gradients_of_outputs, test_most_of_everything, test_replay,
-         test_replay_refuses, test_replay_of_odd_ops, test_replay_of_what_is_wanted,
-         test_recordings_hold_results, test_gradients_by_outputs, test_writes_to_outputs,
-         test_kept_gradients_of_outputs, test_gradients_of_fewer_dims,
+RG_TESTS(function, test_loops_with_a_text, test_writes_after_saving, test_outputs_that_share_memory,
+         test_what_reads_too_far, test_a_view_and_its_memory, test_state_begins_at_0,
+         test_a_backward_inside_a_backward, test_hooks_of_leaves_without_gradient,
+         test_saved_inputs_that_are_outputs, test_no_check_in_inference_mode, test_honest_ops_pass,
+         test_contexts, test_class_that_changes, test_failures, test_failures_in_backward,
+         test_writes_to_an_input_as_output, test_differentiated_once, test_outputs_without_gradient,
+         test_inputs_as_outputs, test_those_who_look_on, test_gradients_of_outputs,
+         test_most_of_everything, test_replay, test_replay_refuses, test_replay_of_odd_ops,
+         test_replay_of_what_is_wanted, test_recordings_hold_results, test_gradients_by_outputs,
+         test_writes_to_outputs, test_kept_gradients_of_outputs, test_gradients_of_fewer_dims,
          test_saved_values_as_gradients, test_no_gradient_comes_by, test_threads_share_a_class,
          test_denied_in_turn, test_first_use_without_memory, test_plain_ops,
          test_first_use_by_two_threads)

@@ -417,6 +417,18 @@ START_TEST(test_checkpoints_within) {
 }
 END_TEST
 
+/* A backward run in inference mode calls the function of a checkpoint in the normal mode. */
+START_TEST(test_checkpoints_in_inference_mode) {
+    block b = { .w = leaf(3, 3) };
+    rg_tensor *x = leaf(2, 3);
+    rg_tensor *want = rg_grad(rg_sum(run_block(&x, &b)), x);
+    rg_tensor *y = rg_sum(rg_checkpoint(run_block, &b, 1, &x));
+    RG_INFERENCE_MODE();
+    rg_tensor *got = rg_grad(y, x);
+    ck_assert(want && rg_equal(got, want) && rg_is_inference_mode_enabled());
+}
+END_TEST
+
 static rg_tensor *own_square(rg_tensor *const in[], void *context) {
     (void)in;
     return rg_square((rg_tensor *)context);
@@ -809,7 +821,8 @@ RG_TESTS(saved, test_a_value_comes_back_turned, test_nothing_to_pack,
          test_hooks_in_odd_places, test_hooks_that_fail_in_the_middle, test_hooks_may_keep_less,
          test_values_asked_for, test_hooks_that_fail, test_checkpoints_give_the_same_bits,
          test_checkpoints_of_second_order, test_checkpoints_within, test_what_checkpoints_refuse,
-         test_odd_functions_in_checkpoints, test_saved_values_written_over_in_checkpoints,
-         test_random_state_of_checkpoints, test_generators_of_checkpoints,
-         test_checkpoints_are_not_recorded, test_checkpoints_take_less_memory, test_memory_denied,
-         test_saved_values_written_over, test_lerp_keeps_no_end)
+         test_checkpoints_in_inference_mode, test_odd_functions_in_checkpoints,
+         test_saved_values_written_over_in_checkpoints, test_random_state_of_checkpoints,
+         test_generators_of_checkpoints, test_checkpoints_are_not_recorded,
+         test_checkpoints_take_less_memory, test_memory_denied, test_saved_values_written_over,
+         test_lerp_keeps_no_end)

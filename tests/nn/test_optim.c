@@ -1212,10 +1212,18 @@ START_TEST(test_errors) {
     INVALID(rg_optim_lion(l, .betas = { 0 }), "Lion: betas are 2 numbers");
     INVALID(rg_optim_muon(RG_LIST(rg_ones(2, 2)), .ns_coefficients = { 3, -4 }),
             "Muon: ns_coefficients are 3 numbers");
+    const rg_list matrix = RG_LIST(rg_requires_grad_(rg_ones(2, 2), true));
+    INVALID(rg_optim_muon(matrix, .eps = NAN), "Muon: eps should be >= 0 but is: nan");
+    INVALID(rg_optim_muon(matrix, .eps = INFINITY), "Muon: eps should be >= 0 but is: inf");
+    INVALID(rg_optim_muon(matrix, .ns_coefficients = { 3, NAN, 2 }),
+            "Muon: Invalid ns_coefficients.1: nan");
+    INVALID(rg_optim_lbfgs(l, .tolerance_change = NAN), "LBFGS: Invalid tolerance_change: nan");
     rg_optim *pair = rg_optim_adam(l, .betas = { 0, .9 });
     ck_ok(pair);
     INVALID(rg_optim_add_group(pair, none, .betas = { .9 }), "add_group: betas are 2 numbers");
     INVALID(rg_optim_add_group(pair, none, .lr = NAN), "add_group: Invalid learning rate: nan");
+    INVALID(rg_optim_add_group(pair, none, .betas = { -1e-9, .9 }), "at index 0: -1e-09");
+    INVALID(rg_optim_add_group(pair, none, .betas = { 0, 1 }), "at index 1: 1.0");
     rg_optim_group(pair, 0)->betas[1] = 0;
     ck_ok(rg_optim_step(pair));
     rg_optim_free(pair);
