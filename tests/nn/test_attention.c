@@ -677,6 +677,29 @@ START_TEST(test_half_gradients_of_large_scores) {
 }
 END_TEST
 
+/* In 16 bits, attention of q, k and v that lie in one tensor, and its gradients, have the bits of
+ * attention of the three. */
+START_TEST(test_joint_attention_in_16_bits) {
+    static const rg_dtype halves[] = { RG_BFLOAT16, RG_FLOAT16 };
+    for (int i = 0; i < 4; i++) {
+        RG_SCOPE();
+        rg_manual_seed(1);
+        const bool causal = i % 2;
+        rg_tensor *x = rg_requires_grad_(rg_to(rg_randn(2, 37, 48), halves[i / 2]), true);
+        rg_tensor *scale = rg_randn(2, 37, 16);
+        rg_tensor *part = rg_permute(rg_unflatten(x, 2, RG_DIMS(3, 2, 8)), 2, 0, 3, 1, 4);
+        rg_tensor *joint = rg_joint_attention(x, 2, causal);
+        rg_tensor *y = rg_scaled_dot_product_attention(rg_select(part, 0, 0), rg_select(part, 0, 1),
+                                                       rg_select(part, 0, 2), .is_causal = causal);
+        y = rg_flatten(rg_transpose(y, 1, 2), 2, 3);
+        ck_assert(rg_equal(joint, y));
+        rg_tensor *g = rg_grad(rg_sum(rg_mul(joint, scale)), x);
+        ck_ok(g);
+        ck_assert(rg_equal(g, rg_grad(rg_sum(rg_mul(y, scale)), x)));
+    }
+}
+END_TEST
+
 /* Where heads share keys, and each has one query, the result is that of keys copied for each head.
  * The shared ones, such as a cache's, aren't copied: this takes less memory than they do. */
 START_TEST(test_shared_heads) {
@@ -733,6 +756,5 @@ RG_TESTS(attention, test_self_attention, test_multihead_attention, test_unbatche
          test_the_same_query_and_key, test_what_is_not_looked_at, test_hooks_that_fail,
          test_negative_dropout, test_cache, test_positions, test_frequencies, test_second_order,
          test_bad_arguments, test_out_of_memory, test_nan_scores, test_nan_of_one_head,
-         test_half_gradients_of_large_scores,
-         test_shared_heads,
+         test_half_gradients_of_large_scores, test_joint_attention_in_16_bits, test_shared_heads,
          test_half_positions)

@@ -754,6 +754,36 @@ START_TEST(test_muon_of_large_matrices) {
 }
 END_TEST
 
+/* Returns a matrix with the 3 x 4 elements of `from`. If `gaps` is true, no element of it is
+ * adjacent to another. */
+static rg_tensor *matrix_of(rg_tensor *from, bool gaps) {
+    rg_tensor *m = gaps ? rg_select(rg_full(RG_DIMS(3, 4, 2), 9.9), 2, 1) : rg_empty(3, 4);
+    return rg_copy_(m, from);
+}
+
+/* A step is the same where parameters and gradients have gaps between their elements. */
+START_TEST(test_parameters_with_gaps) {
+    for (int kind = 0; kind < RG_LBFGS; kind++) {
+        RG_SCOPE();
+        rg_manual_seed(3);
+        rg_tensor *w[2], *first = rg_randn(3, 4);
+        rg_optim *o[2];
+        for (int k = 0; k < 2; k++) {
+            w[k] = rg_requires_grad_(rg_detach(matrix_of(first, k)), true);
+            o[k] = rg_optim_with((rg_optim_kind)kind, RG_LIST(w[k]), RG_PARAM_GROUP_(.lr = 0.1));
+        }
+        for (int step = 0; step < 3; step++) {
+            rg_tensor *g = rg_randn(3, 4);
+            for (int k = 0; k < 2; k++)
+                ck_ok(rg_set_grad(w[k], matrix_of(g, k)) && rg_optim_step(o[k]));
+        }
+        ck_assert_msg(rg_stride(w[1], 1) == 2 && rg_equal(w[0], w[1]), "optimizer %d", kind);
+        rg_optim_free(o[0]);
+        rg_optim_free(o[1]);
+    }
+}
+END_TEST
+
 /* Muon's steps with a gradient of zeros, a matrix without elements, a NaN, and strided matrices. */
 START_TEST(test_muon_at_the_edges) {
     RG_SCOPE();
@@ -2139,12 +2169,12 @@ RG_TESTS(optim, test_adagrad_sums_begin, test_warns_of_old_gradients, test_warns
          test_warns_of_an_assigned_tensor, test_trajectories, test_lbfgs, test_lbfgs_scripts,
          test_groups, test_strides, test_state, test_steps_are_counted,
          test_parameters_of_all_shapes, test_state_names, test_clipping_without_memory,
-         test_clipping, test_errors, test_newer_errors, test_muon_at_the_edges,
-         test_muon_of_square_matrices, test_muon_without_memory, test_muon_of_large_matrices,
-         test_lbfgs_first_step, test_lbfgs_at_its_tolerance, test_lbfgs_state,
-         test_lbfgs_on_the_flat, test_lbfgs_pairs, test_lbfgs_fails, test_lbfgs_puts_back,
-         test_lbfgs_without_pairs, test_lbfgs_steps_of_a_search, test_out_of_memory,
-         test_what_retains_its_gradient, test_steps_leave_nothing,
+         test_clipping, test_errors, test_newer_errors, test_parameters_with_gaps,
+         test_muon_at_the_edges, test_muon_of_square_matrices, test_muon_without_memory,
+         test_muon_of_large_matrices, test_lbfgs_first_step, test_lbfgs_at_its_tolerance,
+         test_lbfgs_state, test_lbfgs_on_the_flat, test_lbfgs_pairs, test_lbfgs_fails,
+         test_lbfgs_puts_back, test_lbfgs_without_pairs, test_lbfgs_steps_of_a_search,
+         test_out_of_memory, test_what_retains_its_gradient, test_steps_leave_nothing,
          test_the_first_metric_is_the_best, test_radam_begins, test_nadam_products,
          test_products_apart, test_lbfgs_is_not_recorded, test_rounding_of_the_scale,
          test_clipping_what_cannot_be_written)
