@@ -7,6 +7,7 @@
  */
 #include "autograd/tools/inputs.h"
 #include "autocast_state.h"
+#include "normal_mode.h"
 #include "saved.h"
 #include "autograd/rebase.h"
 #include "tensor/memory.h"
@@ -109,8 +110,7 @@ static rg_tensor *refuse_unpacking(void *packed, void *context) {
 /* Calls f again, so that gather_value gets the saved values. Returns false on failure. */
 static bool gather(region *r) {
     RG_SCOPE();
-    rg_inference_guard normal_mode __attribute__((cleanup(rg_inference_guard_close), unused)) =
-        rg_inference_guard_open(false);
+    RG_NORMAL_MODE();
     RG_AUTOCAST_AS(r->autocast);
     rg_tensor *in[MOST_CHECKPOINTED + RG_INPUTS_BEHIND];
     rgi_inputs_end(in, r->n);

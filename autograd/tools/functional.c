@@ -6,6 +6,7 @@
  * first.
  */
 #include "functional.h"
+#include "normal_mode.h"
 #include "autograd/tools/inputs.h"
 #include "autograd/rebase.h"
 #include "autograd/ops/ops.h"
@@ -49,12 +50,6 @@ static derived derived_of(const char *op, rg_function *f, void *context, int n, 
 
 static bool is_real(const derived *d, int i) { return d->real >> i & 1; }
 
-/* RECORD_OPS() switches recording on until the end of the block, as torch.func does, even if the
- * program has switched grad mode off or inference mode on. */
-#define RECORD_OPS()                  \
-    rg_inference_guard recorded_block \
-        __attribute__((cleanup(rg_inference_guard_close), unused)) = rg_inference_guard_open(false)
-
 /* Returns t, or a copy of t if t is an inference tensor, since such a tensor can't be saved for
  * backward. */
 static rg_tensor *recordable(rg_tensor *t) {
@@ -73,8 +68,9 @@ static rg_tensor *seen_input(const derived *d, int i, rg_tensor *x) {
     return rg_requires_grad_(rg_detach(recordable(x)), true);
 }
 
-/* Calls f, and sets d->y to its result. Requires that the caller's block has RECORD_OPS(). Returns
- * false on failure. */
+/* Calls f, and sets d->y to its result. Requires that the caller's block has RG_NORMAL_MODE(): as
+ * in torch.func, f's calls are recorded whatever mode the program has set. Returns false on
+ * failure. */
 static bool run_derived(derived *d, rg_tensor *const inputs[]) {
     RG_FAIL_AS_IF(RG_TYPE_ERROR, !d->f || (d->n > 0 && !inputs), d->op,
                   "expected a function and its inputs but got NULL");
@@ -239,7 +235,7 @@ static rg_tensor *jacobian_by_columns(const derived *d, rg_tensor *x) {
 static rg_tensor *whole_jacobian(derived d, rg_tensor *const inputs[],
                                  rg_tensor *(*made)(const derived *d, rg_tensor *x)) {
     RG_SCOPE();
-    RECORD_OPS();
+    RG_NORMAL_MODE();
     rg_dims shape;
     if (!run_derived(&d, inputs) || !is_argument(&d)
         || !joined_shape(d.op, d.y, d.in[d.argnum], &shape))
@@ -340,7 +336,7 @@ static rg_tensor *hand_out(const derived *d, bool ok, int n, rg_tensor *results[
 rg_tensor *(rg_vjp_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                          rg_tensor *v, rg_tensor *results[], rg_derivative_options options) {
     RG_SCOPE();
-    RECORD_OPS();
+    RG_NORMAL_MODE();
     derived d = derived_of("vjp", f, context, n, ALL_INPUTS, options.create_graph);
     if (!begin_results(d.op, n, results) || !run_derived(&d, inputs))
         return NULL;
@@ -372,7 +368,7 @@ static rg_tensor *sum_of_products(const derived *d, rg_tensor *const g[], rg_ten
 rg_tensor *(rg_jvp_with)(rg_function *f, void *context, int n, rg_tensor *const inputs[],
                          rg_tensor *const v[], rg_tensor **result, rg_derivative_options options) {
     RG_SCOPE();
-    RECORD_OPS();
+    RG_NORMAL_MODE();
     derived d = derived_of("jvp", f, context, n, ALL_INPUTS, options.create_graph);
     if (!begin_results(d.op, 1, result) || !rgi_given(v, d.op, "vectors")
         || !run_derived(&d, inputs))
@@ -390,7 +386,7 @@ rg_tensor *(rg_hvp_with)(rg_function *f, void *context, int n, rg_tensor *const 
                          rg_tensor *const v[], rg_tensor *results[],
                          rg_derivative_options options) {
     RG_SCOPE();
-    RECORD_OPS();
+    RG_NORMAL_MODE();
     derived d = derived_of("hvp", f, context, n, ALL_INPUTS, options.create_graph);
     if (!begin_results(d.op, n, results) || !rgi_given(v, d.op, "vectors")
         || !run_derived(&d, inputs))

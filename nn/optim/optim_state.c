@@ -5,7 +5,7 @@
  */
 #include "optim_state.h"
 #include "optimizer_structs.h"
-#include "autograd/graph_observer.h"
+#include "autograd/tools/normal_mode.h"
 #include "nn/state.h"
 #include "tensor/dtype.h"
 #include "tensor/map.h"
@@ -113,11 +113,6 @@ static void add_own_schedules(rg_py *p, const rg_optim *o) {
         rgi_py_end(p);
     }
     rgi_py_end(p);
-}
-
-void rgi_optim_set_share(rg_optim *o, rg_optim_share share) {
-    o->share = share;
-    rgi_count_change();
 }
 
 bool rgi_optim_can_be_saved(const rg_optim *o, const char *op) {
@@ -406,7 +401,9 @@ static bool load_values(rg_optim_load *l, rg_named_list dict) {
     return check_found(l) && (!lbfgs || rgi_lbfgs_read(&l->lbfgs, l->optim, dict));
 }
 
+/* In inference mode, too, the loaded tensors are normal ones, which later steps can write to. */
 rg_optim_load *rgi_optim_load_begin(rg_optim *o, rg_named_list dict, bool torchs) {
+    RG_NORMAL_MODE();
     RG_NO_GRAD();
     rg_optim_load *l = rgi_scope_alloc(sizeof *l);
     if (!l)

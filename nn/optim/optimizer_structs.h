@@ -146,8 +146,6 @@ struct rg_optim {
     unsigned replacements;
     bool warned_of_lost;
 };
-/* Sets o->share, and counts it as a change that recordings must notice. */
-void rgi_optim_set_share(rg_optim *o, rg_optim_share share);
 /* Iterates over all slots: for (RG_EACH_SLOT(slot, o)). */
 #define RG_EACH_SLOT(slot, o)         \
     rg_optim_slot *slot = (o)->slots; \

@@ -287,23 +287,14 @@ static void drop_optimizer(void *context) {
     rgi_optim_let_go(((const recorded_step *)context)->optimizer);
 }
 
-/* Fails if this rank lacks the present state of parameters that other ranks own. */
-static bool has_all_states(const rg_optim *o, const char *op) {
-    RG_FAIL_IF(o->share != RG_STATE_OF_ALL, op,
-               "this rank has the optimizer's state only of parameters that it owns: call "
-               "rg_sharded_optim_step, or load the state of all parameters first");
-    return true;
-}
-
-/* Fails if the optimizer lacks states (has_all_states), or has got another group. The recorded
- * rg_optim_zero_grad doesn't clear the gradients of that group, and the recorded backward runs may
- * not compute them. */
-static bool can_step_again(void *context) {
+/* Fails if the optimizer has got another group. The recorded rg_optim_zero_grad doesn't clear the
+ * gradients of that group, and the recorded backward runs may not compute them. */
+static bool has_its_groups(void *context) {
     const recorded_step *s = context;
     RG_FAIL_IF(s->optimizer->n_groups != s->n_groups, "replay_run",
                "an optimizer of the step has got another group of parameters since the step was "
                "recorded; record the step again");
-    return has_all_states(s->optimizer, "replay_run");
+    return true;
 }
 
 static void *storage_block(const rg_tensor *t, size_t *bytes) {
@@ -354,7 +345,7 @@ static void observe_step(rg_optim *o) {
         return;
     const recorded_step step = { o, o->n_groups };
     const rg_operation operation = { optimizer_step_again, drop_optimizer, &step, sizeof step,
-                                     optimizer_block, can_step_again };
+                                     optimizer_block, has_its_groups };
     if (rgi_observe_operation(NULL, "step", &operation))
         o->holders++;
 }
@@ -364,8 +355,9 @@ static bool step_once(rg_optim *o) {
         return false;
     RG_FAIL_AS_IF(RG_TYPE_ERROR, o->row->step_by_closure, o->row->name,
                   "%s.step() missing 1 required positional argument: 'closure'", o->row->name);
-    if (!has_all_states(o, "step"))
-        return false;
+    RG_FAIL_IF(o->share != RG_STATE_OF_ALL, "step",
+               "this rank has the optimizer's state only of parameters that it owns: call "
+               "rg_sharded_optim_step, or load the state of all parameters first");
     observe_step(o);
     notice_lost(o, is_lost);
     return step_all(o);

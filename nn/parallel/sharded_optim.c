@@ -60,6 +60,16 @@ static bool find_owners(rg_optim *o, ownership *w) {
     return true;
 }
 
+/* Fails if a recording has a step of the optimizer. That is a step of all parameters, which the
+ * recording would repeat with this rank's part of the state. */
+static bool isnt_recorded(const rg_optim *o, const char *op) {
+    if (o->holders > 1 && rg_world_size() > 1)
+        return rg_fail(RG_RUNTIME_ERROR, op,
+                       "a recording has a step of this optimizer, which works on the state of all "
+                       "parameters; free the recording first");
+    return true;
+}
+
 /* ---- a step of the optimizer ----------------------------------------------------------- */
 
 /* Sets the .grad of the parameters that other ranks own to RG_NONE, so that a step doesn't update
@@ -109,7 +119,7 @@ static bool step_owned(rg_optim *o, const ownership *w, rg_tensor *const hidden[
     o->share = RG_STATE_OF_ALL; /* Otherwise rg_optim_step fails. */
     const bool ok = others_have_all(w, hidden) || rg_optim_step(o);
     if (rg_world_size() > 1)
-        rgi_optim_set_share(o, RG_STATE_OF_OWNED);
+        o->share = RG_STATE_OF_OWNED;
     return ok;
 }
 
@@ -123,7 +133,7 @@ static bool step_own_part(rg_optim *o) {
     ownership w = { 0 };
     if (!rgi_group_given(op))
         return false;
-    bool ok = !rg_training_halted() && find_owners(o, &w);
+    bool ok = !rg_training_halted() && find_owners(o, &w) && isnt_recorded(o, op);
     rg_tensor **hidden = ok ? rgi_scope_room((size_t)w.n * sizeof *hidden) : NULL;
     ok = hidden && hide_gradients(&w, hidden) && step_owned(o, &w, hidden);
     ok = show_gradients(&w, hidden) && ok;
@@ -168,13 +178,13 @@ bool rg_sharded_optim_release(rg_optim *o) {
     static const char op[] = "sharded_optim_release";
     RG_SCOPE();
     ownership w = { 0 };
-    if (!rgi_group_given(op) || !find_owners(o, &w))
+    if (!rgi_group_given(op) || !find_owners(o, &w) || !isnt_recorded(o, op))
         return false;
     const rg_named_list own = own_state(o, &w, false);
     if (own.n < 0 || !rg_optim_load_state_dict(o, own))
         return false;
     if (rg_world_size() > 1)
-        rgi_optim_set_share(o, RG_STATE_OF_OWNED);
+        o->share = RG_STATE_OF_OWNED;
     return true;
 }
 
@@ -268,7 +278,7 @@ bool rg_sharded_optim_gather(rg_optim *o) {
         return false;
     const int size = rg_world_size();
     rg_named_list own = { .n = -1 };
-    if (find_owners(o, &w))
+    if (find_owners(o, &w) && isnt_recorded(o, op))
         own = own_state(o, &w, rg_rank() != 0);
     rg_tensor *counts = own.n < 0 ? NULL : rg_zeros_dims(RG_DIMS(size), RG_INT64);
     int64_t *count = counts ? rg_data(counts) : NULL;
@@ -293,7 +303,7 @@ bool rg_sharded_optim_gather(rg_optim *o) {
     if (ok && rg_rank() == 0) {
         ok = rg_optim_load_state_dict(o, (rg_named_list){ (int)n, v });
         if (ok && size > 1)
-            rgi_optim_set_share(o, RG_STATE_GATHERED);
+            o->share = RG_STATE_GATHERED;
     }
     return rgi_all_ok(op, ok);
 }

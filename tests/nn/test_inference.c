@@ -339,6 +339,35 @@ START_TEST(test_state_made_in_the_mode) {
 }
 END_TEST
 
+static rg_tensor *square_of(void *w) {
+    rg_set_grad(w, RG_NONE);
+    rg_tensor *loss = rg_sum(rg_square((rg_tensor *)w));
+    return rg_backward(loss) ? loss : NULL;
+}
+
+/* A state that is loaded in inference mode can be written to by later steps. */
+START_TEST(test_state_loaded_in_the_mode) {
+    for (int kind = 0; kind <= RG_LBFGS; kind++) {
+        rg_tensor *w[2];
+        rg_optim *o[2];
+        for (int k = 0; k < 2; k++) {
+            w[k] = rg_requires_grad_(rg_ones(2, 2), true);
+            o[k] = rg_optim_with((rg_optim_kind)kind, RG_LIST(w[k]), RG_PARAM_GROUP_(.lr = 0.5));
+            ck_ok(rg_optim_step_closure(o[k], square_of, w[k]));
+        }
+        {
+            RG_INFERENCE_MODE();
+            ck_ok(rg_optim_load_state_dict(o[1], rg_optim_state_dict(o[0])));
+        }
+        for (int k = 0; k < 2; k++) {
+            ck_ok(rg_optim_step_closure(o[k], square_of, w[k]));
+            rg_optim_free(o[k]);
+        }
+        ck_assert_msg(rg_equal(w[0], w[1]), "optimizer %d", kind);
+    }
+}
+END_TEST
+
 typedef struct {
     rg_tensor *x, *y;
 } recorded;
@@ -441,6 +470,6 @@ END_TEST
 
 RG_TESTS(inference, test_absent_inputs, test_gradients_of_inference_mode, test_grad_mode_inside,
          test_a_refused_backward_changes_nothing, test_data_taken_over, test_models,
-         test_names_of_products, test_state_made_in_the_mode, test_recorded,
-         test_the_mode_is_the_threads, test_small_batches_give_the_gradient_of_a_large_one,
-         test_inference_as_in_torch)
+         test_names_of_products, test_state_loaded_in_the_mode, test_state_made_in_the_mode,
+         test_recorded, test_the_mode_is_the_threads,
+         test_small_batches_give_the_gradient_of_a_large_one, test_inference_as_in_torch)

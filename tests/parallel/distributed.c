@@ -390,9 +390,6 @@ static void test_a_checkpoint_of_a_sharded_state(void) {
     rg_module_free(d);
 }
 
-/* A step that is recorded. */
-static void whole_step(void *context) { HOLDS(rg_optim_step(context)); }
-
 /* A rank that has the state of its own parameters only neither makes a step of all parameters nor
  * saves a checkpoint, even if it owns no parameter that got a gradient. It does both again once it
  * has loaded the state of all parameters. */
@@ -403,23 +400,42 @@ static void test_a_whole_step_after_a_sharded_step(void) {
     rg_tensor *v = rg_requires_grad_(rg_ones(4), true), *w = rg_requires_grad_(rg_ones(4), true);
     rg_optim *o = rg_optim_adam(RG_LIST(v, w));
     const rg_training run = { .optim = o };
-    HOLDS(rg_backward(rg_sum(rg_square(w))));
-    rg_replay *recording = rg_record(whole_step, o);
+    HOLDS(rg_backward(rg_sum(rg_square(w))) && rg_optim_step(o));
     const rg_named_list whole = rg_optim_state_dict(o);
     for (int round = 0; round < 2; round++) {
         HOLDS(round == 0 ? rg_sharded_optim_step(o) : rg_sharded_optim_release(o));
         FAILS(rg_save_checkpoint(path, run), size > 1 ? owned : no_file);
         FAILS(rg_torch_save_checkpoint(path, run), size > 1 ? owned : no_file);
         if (size > 1)
-            FAILS(rg_replay_run(recording), owned);
+            FAILS(rg_optim_step(o), owned);
         HOLDS(rg_sharded_optim_gather(o));
         if (size > 1)
             FAILS(rg_optim_step(o), owned);
         HOLDS(rg_optim_load_state_dict(o, whole) && rg_optim_step(o));
-        HOLDS(rg_replay_run(recording));
         FAILS(rg_save_checkpoint(path, run), no_file);
     }
+    rg_optim_free(o);
+}
+
+static void whole_step(void *context) { HOLDS(rg_optim_step(context)); }
+
+/* The state of an optimizer isn't divided while a recording has a step of it. */
+static void test_sharding_a_recorded_step(void) {
+    static const char *const recorded = "a recording has a step of this optimizer";
+    RG_SCOPE();
+    rg_tensor *w = rg_requires_grad_(rg_ones(4), true);
+    rg_optim *o = rg_optim_adam(RG_LIST(w));
+    HOLDS(rg_backward(rg_sum(rg_square(w))));
+    rg_replay *recording = rg_record(whole_step, o);
+    HOLDS(recording && rg_replay_run(recording));
+    if (size > 1) {
+        FAILS(rg_sharded_optim_step(o), recorded);
+        FAILS(rg_sharded_optim_release(o), recorded);
+        FAILS(rg_sharded_optim_gather(o), recorded);
+    }
+    HOLDS(rg_replay_run(recording));
     rg_replay_free(recording);
+    HOLDS(rg_sharded_optim_step(o) && rg_sharded_optim_gather(o) && rg_sharded_optim_release(o));
     rg_optim_free(o);
 }
 
@@ -753,6 +769,7 @@ int main(void) {
         test_two_modules_in_one_graph,
         test_a_checkpoint_of_a_sharded_state,
         test_a_whole_step_after_a_sharded_step,
+        test_sharding_a_recorded_step,
         test_refusals,
         test_a_second_run,
         test_a_shard_without_a_run,
