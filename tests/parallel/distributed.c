@@ -536,6 +536,28 @@ static void test_refusals(void) {
     rg_module_free(d);
 }
 
+/* Ranks that have loaded different files notice it, also if only a number of the run differs. */
+static void test_checkpoints_that_differ(void) {
+    RG_SCOPE();
+    char path[64];
+    const bool odd = rank == size - 1;
+    double number = 7;
+    const rg_training run = { .numbers = RG_NUMBERS({ "epoch", &number }) };
+    snprintf(path, sizeof path, "/tmp/regard-%d.safetensors", (int)getpid());
+    rg_manual_seed(5);
+    HOLDS(rg_save_checkpoint(path, run) && rg_distributed_load_checkpoint(path, run));
+    number = odd ? 8 : 7;
+    HOLDS(rg_save_checkpoint(path, run));
+    if (size > 1)
+        FAILS(rg_distributed_load_checkpoint(path, run), "the hash of the file's random state");
+    rg_manual_seed(odd ? 6 : 5);
+    number = 7;
+    HOLDS(rg_save_checkpoint(path, run));
+    if (size > 1)
+        FAILS(rg_distributed_load_checkpoint(path, run), "the hash of the file's random state");
+    HOLDS(remove(path) == 0);
+}
+
 /* A shard has one backward run. Another run that adds to the gradients of the batch is refused: in
  * the middle of the batch, and after it until a step has changed the parameters or the program has
  * removed the gradients. */
@@ -771,6 +793,7 @@ int main(void) {
         test_a_whole_step_after_a_sharded_step,
         test_sharding_a_recorded_step,
         test_refusals,
+        test_checkpoints_that_differ,
         test_a_second_run,
         test_a_shard_without_a_run,
         test_parts_of_shards,
