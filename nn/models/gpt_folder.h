@@ -14,7 +14,8 @@
 RG_PUBLIC_BEGIN
 
 /* Reads the model in the folder, and sets it to evaluation mode (call rg_train to train it). The
- * weights can be in one file, or in several with the index model.safetensors.index.json. If
+ * weights can be in one file, or in several with the index model.safetensors.index.json. They are
+ * converted to the default dtype, as by from_pretrained(.., dtype=torch.get_default_dtype()). If
  * config.json has an option that rg_nn_gpt doesn't support, fails with an error message that names
  * it. The ids of special tokens are stored in model->config. If there is a generation_config.json,
  * the ids in it replace those of config.json, and its contents are kept in
