@@ -238,6 +238,81 @@ START_TEST(test_parts) {
 }
 END_TEST
 
+/* ---- files with another value -------------------------------------------------------- */
+
+/* Those of tokenizer_changes.py. */
+static const char *const replacements[] = {
+    "null", "true", "false",  "-1",      "0",          "1",                "1.5",
+    "\"a\"", "\"\"", "[]", "{}", "[0]", "[\"a\"]", "{\"a\":0}", "{\"type\":\"a\"}",
+    "99999999999999999999",
+};
+enum { REPLACEMENTS = sizeof replacements / sizeof *replacements };
+
+/* Loads a file in which the value is replaced by replacements[k]. The letter tells what the library
+ * tokenizers does (see tokenizer_changes.py). If it is `a`, the golden file's next line has the ids
+ * of the text. Returns whether regard encodes the text; it may refuse more. */
+static bool change_case(golden_file *f, const char *json, int64_t offset, int64_t length, int k,
+                        char letter, uint32_t *hash) {
+    RG_SCOPE();
+    int64_t v[MOST], n = letter == 'a' ? golden_integers(f, ':', v, MOST) : 0;
+    char changed[4000];
+    snprintf(changed, sizeof changed, "%.*s%s%s", (int)offset, json, replacements[k],
+             json + offset + length);
+    rg_tokenizer *t = rg_tokenizer_from_file(scratch_write("t.json", changed, strlen(changed)));
+    rg_tensor *ids = t ? rg_tokenizer_encode(t, "Ab c a 12 <s>x \u00e9 ab xyz, b!!c") : NULL;
+    const char *sentence = rg_error();
+    if (ids && letter == 'a')
+        same(changed, ids, v, n);
+    ck_assert_msg(letter != 'x' || !t, "%s: it is taken", changed);
+    ck_assert_msg(letter != 'e' || !ids, "%s: the text is encoded", changed);
+    ck_assert_msg(letter != 'o' || t, "%s: %s", changed, sentence);
+    if (!ids) {
+        const char *after = strstr(sentence, "t.json': ");
+        sentence = after ? after : sentence;
+        ck_assert_msg(strlen(sentence) > 20, "%s: %s", changed, sentence);
+        *hash = hashed(*hash, sentence, strlen(sentence) + 1);
+        rg_error_clear();
+    }
+    rg_tokenizer_free(t);
+    return ids;
+}
+
+/* In files with each part that a tokenizer can have, each value is replaced by others. Files that
+ * the library tokenizers refuses are refused, and so are most of the others, such as those that
+ * lack a part that it adds itself. The sentences are those that were read when they were hashed. */
+START_TEST(test_changed_files) {
+    golden_file f = golden_open("tokenizer_changes");
+    const char *json = NULL;
+    int cases = 0, taken = 0;
+    uint32_t hash = 0x811C9DC5;
+    scratch_begin();
+    for (char *at; (at = golden_case(&f));) {
+        if (!strcmp(golden_word(&at), "base")) {
+            json = golden_quoted(&at);
+            continue;
+        }
+        const int64_t offset = golden_integer(&at), length = golden_integer(&at);
+        const char *letters = golden_word(&at);
+        ck_assert_uint_eq(strlen(letters), REPLACEMENTS);
+        for (int k = 0; k < REPLACEMENTS; k++) {
+            if (letters[k] == '-')
+                continue;
+            if (!rg_slow() || cases % 5 == 0)
+                taken += change_case(&f, json, offset, length, k, letters[k], &hash);
+            else if (letters[k] == 'a')
+                golden_line(&f);
+            cases++;
+        }
+    }
+    ck_assert_int_eq(cases, 4148);
+    ck_assert(rg_slow() || taken == 185);
+    ck_assert_msg(rg_slow() || hash == 0xC9C8CAE4,
+                  "the sentences have another hash than when they were read: %x", hash);
+    scratch_end();
+    golden_close(&f);
+}
+END_TEST
+
 /* ---- batches ------------------------------------------------------------------------- */
 
 START_TEST(test_batches) {
@@ -553,6 +628,6 @@ START_TEST(test_denied) {
 }
 END_TEST
 
-RG_TESTS(tokenizer_files, test_golden, test_parts, test_each_code_point, test_batches,
-         test_bad_batches, test_bad_files, test_vanished_token, test_skipped_tokens,
+RG_TESTS(tokenizer_files, test_golden, test_parts, test_each_code_point, test_changed_files,
+         test_batches, test_bad_batches, test_bad_files, test_vanished_token, test_skipped_tokens,
          test_stripped_tokens, test_texts_without_tokens, test_trimmed_offsets, test_denied)
