@@ -10,6 +10,7 @@
 #include "tests/test.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 static rg_tensor *leaf(int64_t n, int64_t m) {
@@ -584,6 +585,26 @@ START_TEST(test_no_shares) {
 }
 END_TEST
 
+/* The whole text, without a name and with an odd one. */
+START_TEST(test_whole_texts) {
+    rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(2, 2), RG_FLOAT64), true);
+    for (int named = 0; named < 2; named++) {
+        const char *name = named ? "the %d weight" : "w";
+        char want[400];
+        if (named)
+            rg_set_name(w, name);
+        snprintf(want, sizeof want,
+                 "%s: a gradient of [2, 2], norm 6\n"
+                 "   share   size   path from the loss\n"
+                 "  100.0%%   1.00   sum <- mul\n"
+                 "    0.0%%          all others\n"
+                 "no verdict by differences: there is no function to compute the loss by\n",
+                 name);
+        ck_assert_str_eq(rg_explain(rg_sum(rg_mul(w, 3)), w).text, want);
+    }
+}
+END_TEST
+
 /* If the contributions of paths nearly cancel, their shares would be huge, so that the text and the
  * drawing have their norms instead. The first gradient is 0, and the second 1e-4 of a
  * contribution. The third is large enough for shares. */
@@ -801,11 +822,11 @@ START_TEST(test_unread) {
 END_TEST
 
 RG_TESTS(explain, test_unread, test_inputs_of_the_function, test_no_shares, test_long_names,
-         test_norms_of_paths_that_cancel, test_nodes_beside_several_outputs, test_long_paths,
-         test_verdict_of_nothing, test_verdict_without_a_value, test_verdict_at_the_tolerance,
-         test_shares_of_infinity, test_nothing_is_recorded, test_one_path_of_several, test_shares,
-         test_packed, test_more_paths_than_are_kept, test_paths_of_one_size, test_picture,
-         test_the_largest_are_kept, test_places_of_w, test_where_a_gradient_is_lost,
-         test_overwritten_values_are_no_lost_gradient, test_verdicts, test_refusals,
-         test_out_of_memory, test_graphs, test_loss_is_a_leaf, test_with_traces,
+         test_whole_texts, test_norms_of_paths_that_cancel, test_nodes_beside_several_outputs,
+         test_long_paths, test_verdict_of_nothing, test_verdict_without_a_value,
+         test_verdict_at_the_tolerance, test_shares_of_infinity, test_nothing_is_recorded,
+         test_one_path_of_several, test_shares, test_packed, test_more_paths_than_are_kept,
+         test_paths_of_one_size, test_picture, test_the_largest_are_kept, test_places_of_w,
+         test_where_a_gradient_is_lost, test_overwritten_values_are_no_lost_gradient, test_verdicts,
+         test_refusals, test_out_of_memory, test_graphs, test_loss_is_a_leaf, test_with_traces,
          test_values_that_are_gone)
