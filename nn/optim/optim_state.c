@@ -219,7 +219,9 @@ struct rg_optim_load {
     optim_entry *v;
     int n;
     rg_map places; /* Maps names to indices in v. */
-    bool *loaded;  /* loaded[i] tells whether the dictionary has a value of slot i. */
+    /* loaded[i] tells whether the dictionary has a value of slot i, and own[i] whether it has a
+     * state tensor that the optimizer's slot i has now. */
+    bool *loaded, *own;
     bool torchs;   /* The dictionary was saved by torch. */
 };
 
@@ -306,10 +308,12 @@ static bool list_entries(rg_optim_load *l) {
     l->groups = rg_scope_copy(o->groups, o->n_groups * sizeof *o->groups);
     l->schedules = rgi_scope_alloc(schedules * sizeof *l->schedules);
     l->v = rgi_scope_alloc(most * sizeof *l->v);
-    l->loaded = rgi_scope_alloc(o->n_slots * sizeof *l->loaded);
+    l->loaded = rgi_scope_alloc(2 * o->n_slots * sizeof *l->loaded);
     bool ok = l->slots && l->groups && l->schedules && l->v && l->loaded;
-    if (ok)
-        memset(l->loaded, 0, o->n_slots * sizeof *l->loaded);
+    if (ok) {
+        memset(l->loaded, 0, 2 * o->n_slots * sizeof *l->loaded);
+        l->own = l->loaded + o->n_slots;
+    }
     for (size_t i = 0; ok && i < o->n_slots; i++)
         ok = add_slot_entries(l, i);
     for (size_t i = 0; ok && i < o->n_groups; i++)
@@ -339,6 +343,14 @@ static rg_dtype dtype_of_states(const rg_optim_load *l, const rg_optim_slot *slo
     return rgi_option_set(masters) && masters != 0 ? rgi_computed_in(dtype) : dtype;
 }
 
+/* Returns whether t has the elements of one of the state tensors that the slot has now. */
+static bool is_own_state(const rg_optim_slot *slot, rg_tensor *t) {
+    bool own = false;
+    for (int k = 0; k < RG_OPTIM_STATES && rg_numel(t) > 0; k++)
+        own = own || (slot->state[k] && rg_data(slot->state[k]) == rg_data(t));
+    return own;
+}
+
 /* Reads one value of the dictionary into the field that its entry in l->v describes. A state tensor
  * of a parameter is copied. Fails and returns false if there is no such entry, or the size is
  * wrong. */
@@ -355,6 +367,8 @@ static bool load_value(rg_optim_load *l, rg_named loaded) {
                                 : rg_numel(loaded.tensor) == 1;
     RG_FAIL_IF(!fits, load_op, "size mismatch for %s: its shape is %s", loaded.name,
                RG_SIZES_TEXT(loaded.tensor));
+    if (is_tensor && is_own_state(&l->optim->slots[e->slot - l->slots], loaded.tensor))
+        l->own[e->slot - l->slots] = true;
     if (is_tensor)
         loaded.tensor = rgi_saved_copy(loaded.tensor, dtype_of_states(l, e->slot));
     e->found = true;
@@ -388,6 +402,18 @@ static bool check_found(const rg_optim_load *l) {
     return true;
 }
 
+/* Fails if the dictionary has an earlier count of steps, but the optimizer's own state tensors,
+ * which have changed since then. */
+static bool check_time(const rg_optim_load *l) {
+    const rg_optim *o = l->optim;
+    for (size_t i = 0; o->row->saves_step && i < o->n_slots; i++)
+        RG_FAIL_IF(l->own[i] && l->slots[i].count.step != o->slots[i].count.step, load_op,
+                   "the list has the optimizer's own tensors of state.%zu, which have changed "
+                   "since it was made: keep clones of them (rg_clone), or save them to a file",
+                   i);
+    return true;
+}
+
 /* Reads the values of the dictionary, the options before the states, and checks that none is
  * missing. The state of LBFGS is read by lbfgs_state.c. Returns false on failure. */
 static bool load_values(rg_optim_load *l, rg_named_list dict) {
@@ -398,7 +424,8 @@ static bool load_values(rg_optim_load *l, rg_named_list dict) {
             if (is_state == of_state && !(lbfgs && is_state) && !load_value(l, dict.v[i]))
                 return false;
         }
-    return check_found(l) && (!lbfgs || rgi_lbfgs_read(&l->lbfgs, l->optim, dict));
+    return check_found(l) && check_time(l)
+           && (!lbfgs || rgi_lbfgs_read(&l->lbfgs, l->optim, dict));
 }
 
 /* In inference mode, too, the loaded tensors are normal ones, which later steps can write to. */

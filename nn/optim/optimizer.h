@@ -154,7 +154,9 @@ rg_list rg_optim_parameters(rg_optim *o, int i);
 
 /* Lists the optimizer's state: tensors, such as "state.0.exp_avg", and numbers as tensors without
  * dims, such as "param_groups.0.lr". The state of its schedules is included:
- * "schedules.0.last_epoch". On failure .n is -1. */
+ * "schedules.0.last_epoch". The tensors are the optimizer's own, which later steps change, and the
+ * numbers are copies: to keep a state in memory, clone the tensors (rg_clone). All of LBFGS's state
+ * is copies. On failure .n is -1. */
 rg_named_list rg_optim_state_dict(rg_optim *o);
 /* Copies all values of the list into the optimizer. Fails, and changes nothing, if a key is missing
  * or unknown, or a value has the wrong size. But the whole state of a parameter can be missing, as
