@@ -410,8 +410,8 @@ const char *rg_dtype_name(rg_dtype dtype);
 /* Return the dtype to which a and b are promoted. They return -1 on failure. */
 int rg_promote_types(rg_dtype a, rg_dtype b);
 int rg_result_type(rg_tensor *a, rg_tensor *b);
-/* A tensor's name appears in error messages and drawings. rg_name returns "" for a tensor without a
- * name. If name is NULL, rg_set_name removes the name. */
+/* A tensor's name appears in error messages and drawings. If name is NULL, rg_set_name removes it.
+ * rg_name returns "" if there is no name; its string lives until the next rg_set_name. */
 rg_tensor *rg_set_name(rg_tensor *t, const char *name);
 const char *rg_name(rg_tensor *t);
 
