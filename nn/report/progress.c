@@ -121,10 +121,14 @@ static bool show_line(rg_progress *p, const char *op, int64_t done, const char *
     if (p->steps > 0)
         rgi_text_add(&line, " of %lld", (long long)p->steps);
     rgi_text_add(&line, "   ");
+    const size_t begin = line.n;
     if (!rgi_add_formatted(&line, op, format, args)) {
         rgi_text_free(&line);
         return false;
     }
+    for (size_t i = begin; i < line.n; i++)
+        if (line.v[i] == '\n' || line.v[i] == '\r')
+            line.v[i] = ' ';
     add_times(&line, p, done, now);
     if (p->terminal)
         rgi_text_add(&line, "\033[K\033[?7h");

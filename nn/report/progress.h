@@ -46,9 +46,9 @@ typedef struct rg_progress {
  * ten seconds, and no line says what time is left. On failure returns a state whose stream is
  * NULL. */
 rg_progress rg_progress_begin(FILE *to, int64_t steps);
-/* Writes the line if one is due after `done` steps. The format is printf's. A loop that continues
- * from a checkpoint may begin with any step. The steps before that one don't count for the steps
- * per second. */
+/* Writes the line if one is due after `done` steps. The format is printf's; a newline in the text
+ * is written as a space. A loop that continues from a checkpoint may begin with any step. The steps
+ * before that one don't count for the steps per second. */
 bool rg_progress_show(rg_progress *p, int64_t done, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Returns whether rg_progress_show would write a line after `done` steps. So a program can leave

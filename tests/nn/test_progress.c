@@ -84,6 +84,22 @@ START_TEST(test_in_a_file) {
 }
 END_TEST
 
+/* A newline in the text doesn't end the line. */
+START_TEST(test_newlines) {
+    scratch_begin();
+    FILE *f = stream();
+    rg_progress p = rg_progress_begin(f, 1);
+    ck_ok(rg_progress_show(&p, 1, "%s%d", "a\r\nb\n", 7));
+    char *text = shown();
+    const char first[] = "  step 1 of 1   a  b 7   ";
+    ck_assert_msg(strncmp(text, first, strlen(first)) == 0, "%s", text);
+    ck_assert(strchr(text, '\n') == text + strlen(text) - 1);
+    free(text);
+    fclose(f);
+    scratch_end();
+}
+END_TEST
+
 /* A loop may begin after step 1, end before the last step, have fewer than ten steps, or go beyond
  * the last step. */
 START_TEST(test_other_loops) {
@@ -258,6 +274,6 @@ static bool whole_loop(void) {
 START_TEST(test_denied) { ck_assert_int_gt(deny_in_turn(whole_loop, NULL), 2); }
 END_TEST
 
-RG_TESTS(progress, test_in_a_file, test_other_loops, test_calls_now_and_then, test_unknown_number,
-         test_times, test_notes, test_back_to_an_earlier_step, test_on_a_terminal, test_refusals,
-         test_denied)
+RG_TESTS(progress, test_in_a_file, test_newlines, test_other_loops, test_calls_now_and_then,
+         test_unknown_number, test_times, test_notes, test_back_to_an_earlier_step,
+         test_on_a_terminal, test_refusals, test_denied)
