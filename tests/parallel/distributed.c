@@ -562,6 +562,18 @@ static void test_checkpoints_that_differ(void) {
     HOLDS(remove(path) == 0);
 }
 
+/* A module that is freed gives its communicator back to MPI, which has 65,536 of them. (Under
+ * valgrind, so many modules would take minutes.) */
+static void test_many_modules(void) {
+    const int most = getenv("LEAKS") ? 10 : 66000;
+    for (int i = 0; size == 2 && i < most; i++) {
+        RG_SCOPE();
+        rg_distributed *d = rg_nn_distributed(rg_nn_linear(2, 2), .shards = 2);
+        HOLDS(rg_backward(rg_sum(rg_call(d, rg_distributed_part(d, rg_ones(2, 2))))));
+        rg_module_free(d);
+    }
+}
+
 /* A shard has one backward run. Another run that adds to the gradients of the batch is refused: in
  * the middle of the batch, and after it until a step has changed the parameters or the program has
  * removed the gradients. */
@@ -798,6 +810,7 @@ int main(void) {
         test_sharding_a_recorded_step,
         test_refusals,
         test_checkpoints_that_differ,
+        test_many_modules,
         test_a_second_run,
         test_a_shard_without_a_run,
         test_parts_of_shards,
