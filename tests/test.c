@@ -14,6 +14,11 @@ int rg_emulated(void) {
     return preload && strstr(preload, "vgpreload");
 }
 
+bool rg_begins_with_name(const char *message) {
+    const char *end = strstr(message, ": ");
+    return end && end > message && end - message < 40 && strchr(end + 2, ' ');
+}
+
 int rg_slow(void) { return ASAN || TSAN || rg_emulated() || getenv("EMULATED"); }
 
 int rg_memory_may_stay;

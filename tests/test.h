@@ -9,6 +9,7 @@
 #pragma once
 
 #include <check.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #define RG_TESTS(name, ...) RG_TESTS_WITH(#name, 1, __VA_ARGS__)
@@ -42,14 +43,20 @@ int rg_slow(void);
             ck_abort_msg(__VA_ARGS__); \
     } while (0)
 
-/* Asserts that the call fails with this code and a message that holds the text. */
-#define ck_fails(call, code, text)                                                  \
-    do {                                                                            \
-        rg_error_clear();                                                           \
-        ck_assert_msg(!(call), "%s did not fail", #call);                           \
-        ck_assert_msg(rg_error_code() == (code) && strstr(rg_error(), text),        \
-                      "%s: got error %d '%s'", #call, rg_error_code(), rg_error()); \
-        rg_error_clear();                                                           \
+/* Returns whether an error message begins with a name, such as "softmax: " or "a hook: ", and not
+ * with a sentence. */
+bool rg_begins_with_name(const char *message);
+
+/* Asserts that the call fails with this code and a message that begins with a name and holds the
+ * text. */
+#define ck_fails(call, code, text)                                                      \
+    do {                                                                                \
+        rg_error_clear();                                                               \
+        ck_assert_msg(!(call), "%s did not fail", #call);                               \
+        ck_assert_msg(rg_error_code() == (code) && strstr(rg_error(), text)             \
+                          && rg_begins_with_name(rg_error()),                           \
+                      "%s: got error %d '%s'", #call, rg_error_code(), rg_error());     \
+        rg_error_clear();                                                               \
     } while (0)
 
 /* Calls the function in a scope of its own, and asserts that the error is this whole sentence. */

@@ -124,6 +124,7 @@ static bool fill_slots(rg_optim *o, rg_list list) {
         o->slots[o->n_slots + i] = (rg_optim_slot){
             .param = param,
             .group = o->n_groups,
+            .owner = -1,
             .count_dtype = rgi_computed_in(rg_default_dtype()),
         };
     }

@@ -73,6 +73,9 @@ typedef struct rg_optim_slot {
      * when they were made, otherwise float32. */
     rg_dtype count_dtype;
     size_t group; /* The index of the parameter's group. */
+    /* The rank that owns the parameter's state, or -1 if none was chosen (see
+     * nn/parallel/sharded_optim.c). */
+    int64_t owner;
     /* The tensors on which the current step works: the parameter, its gradient, the states that the
      * options require, and what the row's function `update` returned. The master takes the place of
      * the parameter, and a float32 copy that of its gradient. n_operands is 0 if the parameter has

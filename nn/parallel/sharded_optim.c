@@ -44,18 +44,26 @@ static bool list_params(rg_optim *o, ownership *w) {
     return w->params && w->owner;
 }
 
+/* Finds the owners. While the state is divided, each parameter keeps the owner that it has, and
+ * parameters of new groups are divided among the ranks by themselves. Returns false on failure. */
 static bool find_owners(rg_optim *o, ownership *w) {
     if (!list_params(o, w))
         return false;
     const int64_t ranks = rg_world_size();
     int64_t all = 0, before = 0;
-    for (int i = 0; i < w->n; i++)
-        all += rg_numel(w->params[i]);
     for (int i = 0; i < w->n; i++) {
-        /* If the last parameters are empty, `rank` is too large by 1 for them. */
-        const int64_t rank = before * ranks / (all ? all : 1);
-        w->owner[i] = rank < ranks ? rank : ranks - 1;
-        before += rg_numel(w->params[i]);
+        if (o->share == RG_STATE_OF_ALL)
+            o->slots[i].owner = -1;
+        all += o->slots[i].owner < 0 ? rg_numel(w->params[i]) : 0;
+    }
+    for (int i = 0; i < w->n; i++) {
+        if (o->slots[i].owner < 0) {
+            /* If the last parameters are empty, `rank` is too large by 1 for them. */
+            const int64_t rank = before * ranks / (all ? all : 1);
+            o->slots[i].owner = rank < ranks ? rank : ranks - 1;
+            before += rg_numel(w->params[i]);
+        }
+        w->owner[i] = o->slots[i].owner;
     }
     return true;
 }

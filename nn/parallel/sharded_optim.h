@@ -13,7 +13,8 @@
  *     rg_sharded_optim_release(o);
  *
  * Each parameter is owned by one rank: a rank owns parameters that are adjacent in the optimizer's
- * list, and all ranks own about the same number of elements. Only the owner has a parameter's
+ * list, and all ranks own about the same number of elements. The parameters of a group that is
+ * added later are divided in the same way, by themselves. Only the owner has a parameter's
  * state. After rg_sharded_optim_gather, rank 0 has the state of all parameters as well. All ranks
  * must have the same parameters and gradients, which rg_nn_distributed ensures, and the same
  * options.

@@ -421,6 +421,37 @@ static void test_a_whole_step_after_a_sharded_step(void) {
     rg_optim_free(o);
 }
 
+/* Groups that are added between sharded steps move no parameter to another owner: the parameters
+ * stay as those of an optimizer that makes whole steps. */
+static void test_groups_that_are_added(void) {
+    RG_SCOPE();
+    static const int64_t sizes[] = { 4, 4, 12, 1, 6, 2 };
+    enum { N = sizeof sizes / sizeof *sizes };
+    rg_tensor *p[2][N];
+    rg_optim *o[2];
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < N; i++)
+            p[k][i] = rg_requires_grad_(rg_full(RG_DIMS(sizes[i]), 6.), true);
+        o[k] = rg_optim_adam(RG_LIST(p[k][0], p[k][1]), .lr = 0.5);
+    }
+    for (int n = 2; n <= N; n++) {
+        for (int step = 0; step < 3; step++)
+            for (int k = 0; k < 2; k++) {
+                rg_optim_zero_grad(o[k]);
+                for (int i = 0; i < n; i++)
+                    HOLDS(rg_backward(rg_sum(rg_pow(p[k][i], i + 2))));
+                HOLDS(k ? rg_sharded_optim_step(o[k]) : rg_optim_step(o[k]));
+            }
+        HOLDS(n % 2 || rg_sharded_optim_gather(o[1]));
+        for (int i = 0; i < n; i++)
+            HOLDS(rg_equal(p[0][i], p[1][i]));
+        for (int k = 0; k < 2 && n < N; k++)
+            HOLDS(rg_optim_add_group(o[k], RG_LIST(p[k][n]), .lr = 0.25));
+    }
+    rg_optim_free(o[0]);
+    rg_optim_free(o[1]);
+}
+
 static void whole_step(void *context) { HOLDS(rg_optim_step(context)); }
 
 /* The state of an optimizer isn't divided while a recording has a step of it. */
@@ -807,6 +838,7 @@ int main(void) {
         test_two_modules_in_one_graph,
         test_a_checkpoint_of_a_sharded_state,
         test_a_whole_step_after_a_sharded_step,
+        test_groups_that_are_added,
         test_sharding_a_recorded_step,
         test_refusals,
         test_checkpoints_that_differ,
