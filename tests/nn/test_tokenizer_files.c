@@ -548,6 +548,20 @@ START_TEST(test_stripped_tokens) {
 }
 END_TEST
 
+/* An unknown character counts as 10 less than the least score, also where all scores are positive:
+ * here "\u00e9" and "a" count as -5 + 12, and "\u00e9a" as 6. The ids are those of the library
+ * tokenizers. */
+START_TEST(test_positive_scores) {
+    scratch_begin();
+    rg_tokenizer *t = rg_tokenizer_from_file(file_with(
+        "model", "{'type': 'Unigram', 'unk_id': 0,"
+                 " 'vocab': [['<unk>', 5], ['\u00e9a', 6], ['a', 12]]}"));
+    ck_assert(rg_equal(rg_tokenizer_encode(t, "\u00e9aa\u00e9a"), rg_literal([ 0, 2, 2, 0, 2 ])));
+    rg_tokenizer_free(t);
+    scratch_end();
+}
+END_TEST
+
 /* Files may be complete, and yet a text can't be encoded. */
 START_TEST(test_texts_without_tokens) {
     scratch_begin();
@@ -630,4 +644,5 @@ END_TEST
 
 RG_TESTS(tokenizer_files, test_golden, test_parts, test_each_code_point, test_changed_files,
          test_batches, test_bad_batches, test_bad_files, test_vanished_token, test_skipped_tokens,
-         test_stripped_tokens, test_texts_without_tokens, test_trimmed_offsets, test_denied)
+         test_stripped_tokens, test_positive_scores, test_texts_without_tokens,
+         test_trimmed_offsets, test_denied)

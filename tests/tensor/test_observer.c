@@ -76,7 +76,8 @@ START_TEST(test_who_refuses) {
     ck_fails(rg_equal(t, t), RG_NOT_IMPLEMENTED, "equal: is refused");
     ck_fails(rg_allclose(t, t, 0, 0), RG_NOT_IMPLEMENTED, "allclose: is refused");
     ck_fails(rg_generator_seed(g, 1), RG_NOT_IMPLEMENTED, "generator_seed: is refused");
-    ck_fails(rg_generator_set_state(g, state), RG_NOT_IMPLEMENTED, "generator_set_state: is refused");
+    ck_fails(rg_generator_set_state(g, state), RG_NOT_IMPLEMENTED,
+             "generator_set_state: is refused");
     ck_fails(rg_randperm(3), RG_NOT_IMPLEMENTED, "randperm: is refused");
     ck_fails(rgi_draw_bernoulli(t, g), RG_NOT_IMPLEMENTED, "bernoulli: is refused");
     ck_fails(rg_multinomial(t, 1, true), RG_NOT_IMPLEMENTED, "multinomial: is refused");
