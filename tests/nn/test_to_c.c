@@ -6,6 +6,7 @@
 #include "tensor/base.h"
 #include "tests/in_turn.h"
 #include "tests/scratch.h"
+#include "tensor/files/file.h"
 #include "tests/test.h"
 
 #include <pthread.h>
@@ -295,6 +296,45 @@ START_TEST(test_unchanged) {
 }
 END_TEST
 
+static rg_tensor *chain_in, *chain_out;
+static void chain(void *unused) {
+    (void)unused;
+    rg_drop(chain_out);
+    chain_out = rg_keep(rg_exp(rg_mul(rg_neg(chain_in), 3)));
+}
+
+/* Elementwise calls that follow each other go through blocks of 256 elements in one loop, if there
+ * are at least two blocks. A step without output returns nothing. */
+START_TEST(test_text_of_a_chain) {
+    static const struct {
+        int64_t n;
+        const char *text;
+    } rows[] = {
+        { 1500, "void chain_step(void *memory) {\n"
+                "    char *m = memory;\n"
+                "    for (int64_t i = 0; i < 5; i++) {\n"
+                "        K_CALL(neg_loop_float(" },
+        { 500, "void chain_step(void *memory) {\n"
+               "    char *m = memory;\n"
+               "    K_CALL(neg_loop_float(" },
+    };
+    scratch_begin();
+    for (int i = 0; i < RG_COUNT(rows); i++) {
+        RG_SCOPE();
+        chain_in = rg_ones(rows[i].n);
+        rg_replay *r = rg_record(chain, NULL);
+        const char *path = scratch("chain.c");
+        ck_ok(r && rg_replay_to_c(r, path, .name = "chain"));
+        size_t n;
+        ck_assert(strstr(rgi_file_text("test", path, &n), rows[i].text));
+        rg_replay_free(r);
+        rg_drop(chain_out);
+        chain_out = NULL;
+    }
+    scratch_end();
+}
+END_TEST
+
 /* An optimizer whose moments were taken away gets new ones, since its next step needs them. */
 START_TEST(test_new_moments) {
     scratch_begin();
@@ -417,5 +457,6 @@ START_TEST(test_beside_threads) {
 END_TEST
 
 RG_TESTS(to_c, test_refused, test_computed_numbers, test_options, test_whole_outputs,
-         test_weights_beside, test_unchanged, test_new_moments, test_gradients_stay,
-         test_gradient_set_later, test_without_memory, test_without_files, test_beside_threads)
+         test_weights_beside, test_unchanged, test_text_of_a_chain, test_new_moments,
+         test_gradients_stay, test_gradient_set_later, test_without_memory, test_without_files,
+         test_beside_threads)
