@@ -472,7 +472,6 @@ void rgi_optim_load_end(rg_optim_load *l, bool go) {
     if (go) {
         RG_SWAP(l->optim->lbfgs, l->lbfgs);
         put_loaded(l);
-        l->optim->share = RG_STATE_OF_ALL;
     }
     rgi_lbfgs_end(&l->lbfgs);
 }

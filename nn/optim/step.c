@@ -357,7 +357,7 @@ static bool step_once(rg_optim *o) {
                   "%s.step() missing 1 required positional argument: 'closure'", o->row->name);
     RG_FAIL_IF(o->share != RG_STATE_OF_ALL, "step",
                "this rank has the optimizer's state only of parameters that it owns: call "
-               "rg_sharded_optim_step, or load the state of all parameters first");
+               "rg_sharded_optim_step, or first rg_distributed_load_checkpoint");
     observe_step(o);
     notice_lost(o, is_lost);
     return step_all(o);

@@ -29,9 +29,10 @@ RG_PUBLIC_BEGIN
 /* Updates the parameters as rg_optim_step does. The new values have the same bits as after
  * rg_optim_step. Each rank updates the parameters that it owns, and sends them to the other ranks.
  * If one rank fails, this function fails on all ranks, and training is halted. After it,
- * rg_optim_step, rg_save_checkpoint and rg_torch_save_checkpoint fail until the state of all
- * parameters is loaded: save by rg_sharded_optim_gather and rg_distributed_save_checkpoint. The
- * functions of this file fail while a recording has a step of the optimizer. */
+ * rg_optim_step, rg_save_checkpoint and rg_torch_save_checkpoint fail until the rank loads a
+ * checkpoint: save by rg_sharded_optim_gather and rg_distributed_save_checkpoint. In a list of
+ * rg_optim_state_dict only the states of the rank's own parameters are right. The functions of this
+ * file fail while a recording has a step of the optimizer. */
 bool rg_sharded_optim_step(rg_optim *o);
 /* Sends the state of all parameters to rank 0, so that rank 0 can save a checkpoint. All ranks must
  * call this function. If one rank fails, the call fails on all ranks. */
