@@ -371,6 +371,25 @@ START_TEST(test_bad_constructors) {
 }
 END_TEST
 
+/* If the batch is empty, x may be empty along its other dims, too, as in torch. */
+START_TEST(test_convolutions_of_nothing) {
+    rg_tensor *w = rg_requires_grad_(rg_randn(4, 3, 3), true);
+    const int64_t sizes[][2] = { { 0, 5 }, { 0, 0 }, { 2, 5 }, { 2, 0 } };
+    for (int i = 0; i < 4; i++) {
+        const int64_t batch = sizes[i][0], length = sizes[i][1];
+        rg_tensor *x = rg_zeros(batch, 3, length);
+        if (batch && !length) {
+            ck_fails(rg_conv1d(x, w, RG_NONE, .padding = 3), RG_RUNTIME_ERROR,
+                     "non-zero size for non-batch dimensions, but got shape [2, 3, 0]");
+            continue;
+        }
+        rg_tensor *y = rg_conv1d(x, w, RG_NONE, .padding = 3);
+        ck_ok(y && rg_equal(y, rg_zeros(batch, 4, length + 4)));
+        ck_ok(rg_equal(rg_grad(rg_sum(y), w), rg_zeros(4, 3, 3)));
+    }
+}
+END_TEST
+
 /* With valid padding nothing is padded, so the padding mode doesn't matter. */
 START_TEST(test_valid_padding_of_all_modes) {
     rg_tensor *x = rg_randn(2, 2, 7);
@@ -619,7 +638,7 @@ RG_TESTS_UNGUARDED(layers, test_embedding_shortens_rows_of_its_table,
                    test_embedding_by_frequency_twice, test_values_and_gradients,
                    test_constructors_draw_torchs_numbers, test_second_order, test_out_of_memory,
                    test_texts, test_long_text, test_hardtanh_is_written_with_floats,
-                   test_bad_constructors, test_bad_inputs, test_valid_padding_of_all_modes,
-                   test_what_a_batch_norm_remembers, test_infinite_running_statistics,
-                   test_a_batch_norm_without_memory, test_a_state_without_batches,
-                   test_places_of_the_greatest)
+                   test_bad_constructors, test_bad_inputs, test_convolutions_of_nothing,
+                   test_valid_padding_of_all_modes, test_what_a_batch_norm_remembers,
+                   test_infinite_running_statistics, test_a_batch_norm_without_memory,
+                   test_a_state_without_batches, test_places_of_the_greatest)
