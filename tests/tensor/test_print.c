@@ -171,7 +171,8 @@ static bool decimal_comma(void) {
     return *localeconv()->decimal_point == ',';
 }
 
-/* A program in a locale with a decimal comma still writes and reads tensors with a point. */
+/* In a program with a decimal comma, tensors are still written and read with a point, and so are
+ * the numbers in errors. */
 START_TEST(test_locale) {
     print_reset();
     bool comma = decimal_comma();
@@ -182,6 +183,7 @@ START_TEST(test_locale) {
     ck_assert_str_eq(rg_repr(t), "tensor([1.5000, 2.2500])");
     ck_assert_str_eq(rg_repr_numpy(t), "[1.5  2.25]");
     ck_assert_str_eq(rg_str(rg_scalar(0.1)), "0.10000000149011612");
+    ck_fails(rg_fail(RG_VALUE_ERROR, "f", "it is %g", 0.5), RG_VALUE_ERROR, "f: it is 0.5");
     char text[8];
     snprintf(text, sizeof text, "%.1f", 0.5);
     /* The program keeps its own locale. */
