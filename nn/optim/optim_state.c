@@ -122,6 +122,8 @@ bool rgi_optim_can_be_saved(const rg_optim *o, const char *op) {
     return true;
 }
 
+void rgi_optim_has_all_states(rg_optim *o) { o->share = RG_STATE_OF_ALL; }
+
 void rgi_optim_add(rg_py *p, const char *key, rg_optim *o, bool own) {
     size_t first = 0;
     p->failed |= !rgi_optim_complete_states(o);

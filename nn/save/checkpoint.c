@@ -8,7 +8,6 @@
 #include "checkpoint_given.h"
 #include "nn/data/load_loader.h"
 #include "nn/optim/optim_state.h"
-#include "nn/optim/optimizer_structs.h"
 #include "nn/state.h"
 #include "tensor/files/safetensors.h"
 #include "tensor/handle.h"
@@ -320,7 +319,7 @@ static bool put_parts(checkpoint_parts *c, const rg_training *run) {
     if (run->optim)
         rgi_optim_load_end(c->optim, ok);
     if (run->optim && ok)
-        run->optim->share = RG_STATE_OF_ALL; /* A file isn't written without all states. */
+        rgi_optim_has_all_states(run->optim);
     for (int i = 0; ok && i < run->numbers.n; i++)
         *run->numbers.v[i].value = rg_item(part_named(c, NUMBERS, run->numbers.v[i].name));
     return ok;
