@@ -96,9 +96,9 @@ typedef struct RG_OPTIONS rg_backward_options {
     /* If y doesn't depend on x, rg_grad returns RG_NONE if this is true, and fails if it is
      * false. */
     rg_flag allow_unused RG_DEFAULT(false);
-    /* If a list is given, such as RG_LIST(w, b), rg_backward computes only the gradients of these
-     * tensors and of those between y and them. Other tensors' hooks aren't called. A tensor in
-     * the list that isn't a leaf gets a .grad as well, as if by rg_retain_grad. */
+    /* If a list is given, such as RG_LIST(w, b), rg_backward visits only these tensors and those
+     * that lead from y to them, and calls no hooks of others. It adds to the .grad of the tensors
+     * in the list. One that isn't a leaf gets a .grad, as by rg_retain_grad. */
     rg_list inputs RG_DEFAULT({});
 } rg_backward_options;
 

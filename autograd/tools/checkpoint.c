@@ -17,7 +17,8 @@
 
 enum { MOST_CHECKPOINTED = 64 };
 
-/* A value that the second call of f has saved, and its version then. */
+/* A value that the graph saved in the second call of f, and the version that it had when it was
+ * saved. */
 typedef struct {
     rg_tensor *t;
     uint32_t version;

@@ -55,7 +55,7 @@ static rg_tensor *clip_norm(rg_list params, double max_norm, rg_clip_options o) 
                "cannot be clipped. To disable this error and scale the gradients by the "
                "non-finite norm anyway, set `error_if_nonfinite=False`",
                rgi_python_float(o.norm_type));
-    /* Python's max_norm / norm is the norm's reciprocal times max_norm, and rounds twice. */
+    /* torch divides a number by a tensor in two roundings: the reciprocal, then the product. */
     rg_tensor *scale = rg_mul(rg_reciprocal(rg_add(total, 1e-6)), max_norm);
     scale = rg_clamp_max(scale, 1.0);
     rg_tensor **scales = rgi_scope_alloc((size_t)params.n * sizeof *scales);

@@ -221,8 +221,8 @@ struct rg_optim_load {
     optim_entry *v;
     int n;
     rg_map places; /* Maps names to indices in v. */
-    /* loaded[i] tells whether the dictionary has a value of slot i, and own[i] whether it has a
-     * state tensor that the optimizer's slot i has now. */
+    /* loaded[i] tells whether the dictionary has a value of slot i. own[i] tells whether one of
+     * these values is a tensor of the optimizer's present state, not a copy. */
     bool *loaded, *own;
     bool torchs;   /* The dictionary was saved by torch. */
 };
@@ -345,7 +345,7 @@ static rg_dtype dtype_of_states(const rg_optim_load *l, const rg_optim_slot *slo
     return rgi_option_set(masters) && masters != 0 ? rgi_computed_in(dtype) : dtype;
 }
 
-/* Returns whether t has the elements of one of the state tensors that the slot has now. */
+/* Returns whether t shares its memory with one of the slot's present state tensors. */
 static bool is_own_state(const rg_optim_slot *slot, rg_tensor *t) {
     bool own = false;
     for (int k = 0; k < RG_OPTIM_STATES && rg_numel(t) > 0; k++)

@@ -17,7 +17,7 @@ void rgi_optim_add(rg_py *p, const char *key, rg_optim *o, bool own);
 /* Fails and returns false if this rank lacks the present state of parameters that other ranks own,
  * so that a file of the state would be wrong. */
 bool rgi_optim_can_be_saved(const rg_optim *o, const char *op);
-/* Notes that this rank has the state of all parameters, because it has loaded a checkpoint. */
+/* Records that this rank has the states of all parameters. Called after a checkpoint was loaded. */
 void rgi_optim_has_all_states(rg_optim *o);
 /* Writes the schedules, as programs save them with torch.save: a single schedule under the key
  * "scheduler", several as a list under "schedulers". Omits schedules that another schedule steps,

@@ -122,10 +122,13 @@ rg_optim *rgi_optim_make(const rg_optim_row *row, rg_list params, rg_param_group
 
 /* ---- the struct of an optimizer ------------------------------------------------ */
 
-/* The parameters whose state an optimizer has: all; only those that this rank owns (see
- * nn/parallel/sharded_optim.h); or all, where the states of the others are copies for saving, which
- * the owners' next step makes stale. */
-typedef enum { RG_STATE_OF_ALL, RG_STATE_OF_OWNED, RG_STATE_GATHERED } rg_optim_share;
+/* Says which parameters' states an optimizer has on this rank (see nn/parallel/sharded_optim.h). */
+typedef enum {
+    RG_STATE_OF_ALL,   /* The states of all parameters, as in a program of one process. */
+    RG_STATE_OF_OWNED, /* The states of the rank's own parameters. Others are absent or old. */
+    RG_STATE_GATHERED  /* The states of all parameters, with copies of those of other ranks. The
+                        * copies are right until the next step. */
+} rg_optim_share;
 
 struct rg_optim {
     rg_handle handle;

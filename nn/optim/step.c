@@ -109,8 +109,8 @@ static bool counts(const rg_optim *o, const rg_optim_slot *slot) {
     return o->row->steps && takes_state(o, slot, 0);
 }
 
-/* Counts a step of the parameter. Most optimizers make a parameter's state, and choose the dtype of
- * its numbers, in its first step. */
+/* Counts a step of the parameter. In the parameter's first step, most optimizers make its state and
+ * choose the dtype of the numbers in it. */
 static void count_step(const rg_optim *o, rg_optim_slot *slot, k_count_loop *count) {
     const rg_param_group *g = &o->groups[slot->group].options;
     if (slot->count.step == 0 && !o->row->has_first_states)

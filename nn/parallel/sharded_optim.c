@@ -58,7 +58,7 @@ static bool find_owners(rg_optim *o, ownership *w) {
     }
     for (int i = 0; i < w->n; i++) {
         if (o->slots[i].owner < 0) {
-            /* If the last parameters are empty, `rank` is too large by 1 for them. */
+            /* For empty parameters at the end of the list, `rank` is equal to `ranks`. */
             const int64_t rank = before * ranks / (all ? all : 1);
             o->slots[i].owner = rank < ranks ? rank : ranks - 1;
             before += rg_numel(w->params[i]);
@@ -68,8 +68,8 @@ static bool find_owners(rg_optim *o, ownership *w) {
     return true;
 }
 
-/* Fails if a recording has a step of the optimizer. That is a step of all parameters, which the
- * recording would repeat with this rank's part of the state. */
+/* Fails if a recording contains a step of the optimizer. A run of the recording would update all
+ * parameters, but the rank is about to have the state of its own parameters only. */
 static bool isnt_recorded(const rg_optim *o, const char *op) {
     if (o->holders > 1 && rg_world_size() > 1)
         return rg_fail(RG_RUNTIME_ERROR, op,
@@ -121,8 +121,8 @@ static bool others_have_all(const ownership *w, rg_tensor *const hidden[]) {
     return any;
 }
 
-/* Updates the parameters that this rank owns, those whose gradients aren't hidden. Returns false on
- * failure. */
+/* Updates the parameters that this rank owns. The gradients of all others must be hidden. Returns
+ * false on failure. */
 static bool step_owned(rg_optim *o, const ownership *w, rg_tensor *const hidden[]) {
     o->share = RG_STATE_OF_ALL; /* Otherwise rg_optim_step fails. */
     const bool ok = others_have_all(w, hidden) || rg_optim_step(o);
@@ -310,7 +310,7 @@ bool rg_sharded_optim_gather(rg_optim *o) {
         ok = take_entries(src, entries[src], own.v, v, headers, &n);
     if (ok && rg_rank() == 0) {
         ok = rg_optim_load_state_dict(o, (rg_named_list){ (int)n, v });
-        if (ok && size > 1)
+        if (ok && o->share == RG_STATE_OF_OWNED)
             o->share = RG_STATE_GATHERED;
     }
     return rgi_all_ok(op, ok);

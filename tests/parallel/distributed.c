@@ -403,6 +403,7 @@ static void test_a_whole_step_after_a_sharded_step(void) {
     rg_optim *o = rg_optim_adam(RG_LIST(v, w));
     const rg_training run = { .optim = o };
     HOLDS(rg_backward(rg_sum(rg_square(w))) && rg_optim_step(o) && rg_save_checkpoint(path, run));
+    HOLDS(rg_sharded_optim_gather(o) && rg_optim_step(o) && rg_load_checkpoint(path, run));
     for (int round = 0; round < 4; round++) {
         HOLDS(round % 2 ? rg_sharded_optim_release(o) : rg_sharded_optim_step(o));
         FAILS(rg_save_checkpoint(nowhere, run), size > 1 ? owned : no_file);
