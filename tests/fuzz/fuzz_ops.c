@@ -8,7 +8,7 @@
  *     build/tests/fuzz/fuzz_ops [calls] [seed]
  *
  * What each function says to a fixed series of such calls is written down in says.txt, as a number
- * of results and a hash of all errors' codes and sentences, shapes and grad_fns:
+ * of results and a hash of all errors, results and gradients. says.h has the details:
  *
  *     build/tests/fuzz/fuzz_ops says             prints such a file
  *     build/tests/fuzz/fuzz_ops says FUNCTION    prints what the hash is of
@@ -70,12 +70,15 @@ static bool looked; /* fuzz_ops.c has read or cleared the error. */
 static long results, refusals;
 /* The number of tensors that the call gives to its caller's scope, or -1 if it isn't known. */
 static int gives;
-static const char *answer; /* The text that the function returned. */
-static size_t numbers;     /* The number of numbers that were wrapped as arguments. */
-static bool listed;        /* An argument is a list whose memory the scope owns. */
+static const char *answer;    /* The text that the function returned. */
+static rg_list other_results; /* Tensors that the function returned beside the first one. */
+static size_t numbers;        /* The number of numbers that were wrapped as arguments. */
+static bool listed;           /* An argument is a list whose memory the scope owns. */
 
-/* If true, most arguments make sense, and most new tensors of the pool fit each other. */
+/* If true, most arguments make sense, and most new tensors of the pool fit each other, since their
+ * dims have one of these sizes. */
 static bool plain;
+static int64_t sizes[2] = { 2, 3 };
 
 /* Returns a number in [0, n). */
 static uint64_t any(uint64_t n) {
@@ -107,13 +110,13 @@ static rg_dims odd_dims(void) {
     return d;
 }
 
-/* Set if dtypes of 8 and 16 bits are drawn, too. The series of says.txt draw none. */
+/* Set if dtypes of 8 and 16 bits are drawn, too. In says.txt some series draw them. */
 static bool widened = true;
 
 static rg_dtype odd_dtype(void) {
     if (widened && any(4) == 0)
         return (rg_dtype)(RG_BFLOAT16 + any(RG_UINT8 + 1 - RG_BFLOAT16));
-    if (plain && any(16))
+    if (plain && any(6))
         return RG_FLOAT32;
     if (any(3))
         return any(2) ? RG_FLOAT32 : RG_FLOAT64;
@@ -133,12 +136,8 @@ static rg_tensor *view_behind(rg_tensor *t) {
     return view;
 }
 
-/* Returns a new tensor for the pool: small, of any dtype and layout. */
-static rg_tensor *odd_tensor(void) {
-    rg_dims shape = { .n = any(plain ? 12 : 100) ? (int)any(4) : 5 };
-    for (int d = 0; d < shape.n; d++)
-        shape.v[d] = plain ? (int64_t)any(2) + 2 : (int64_t)any(4) + (any(8) != 0);
-    rg_tensor *t = rg_empty_dims(shape, odd_dtype());
+/* Sets all elements of a contiguous tensor. */
+static void fill(rg_tensor *t) {
     for (int64_t i = 0; t && i < rg_numel(t); i++) {
         switch ((rg_dtype)rg_dtype_of(t)) {
         case RG_BOOL: ((bool *)rg_data(t))[i] = any(2); break;
@@ -153,6 +152,20 @@ static rg_tensor *odd_tensor(void) {
         case RG_NO_DTYPE: break;
         }
     }
+}
+
+/* Returns a new tensor for the pool: small, of any dtype and layout. */
+static rg_tensor *odd_tensor(void) {
+    rg_dims shape = { .n = any(plain ? 12 : 100) ? (int)any(4) : 5 };
+    int64_t numel = 1;
+    for (int d = 0; d < shape.n; d++) {
+        shape.v[d] = plain ? sizes[any(2)] : (int64_t)any(4) + (any(8) != 0);
+        if (numel * shape.v[d] > LARGEST)
+            shape.v[d] = 1;
+        numel *= shape.v[d];
+    }
+    rg_tensor *t = rg_empty_dims(shape, odd_dtype());
+    fill(t);
     if (any(3) == 0 && rg_is_floating_point(t))
         rg_requires_grad_(t, true);
     const int last = rg_ndim(t) - 1;
@@ -195,6 +208,13 @@ static rg_list list(void) {
 
 static rg_dims small_dims(void) {
     return (rg_dims){ .n = (int)any(3), .v = { (int64_t)any(4), (int64_t)any(4) } };
+}
+
+/* Returns the size of a kernel, which mostly makes sense. */
+static rg_dims kernel_dims(void) {
+    if (any(9) == 0)
+        return small_dims();
+    return (rg_dims){ .n = 1 + (int)any(2), .v = { 1 + (int64_t)any(3), 1 + (int64_t)any(3) } };
 }
 
 static const char *text(void) {
@@ -376,12 +396,91 @@ static const rg_item_index *items(void) {
 #define ONE(name) TENSOR(name, T(0))
 #define TWO(name) TENSOR(name, T(0), T(1))
 
+/* ---- what says.txt has a hash of: see says.h ---- */
+
+static void add_number(int64_t number, uint64_t *hash) {
+    *hash = (*hash ^ (uint64_t)number) * 1099511628211u;
+    *hash ^= *hash >> 29;
+}
+
+static void add_text(const char *text, uint64_t *hash) {
+    for (const char *c = text; *c; c++)
+        add_number((unsigned char)*c, hash);
+}
+
+static void add_real(double number, uint64_t *hash) {
+    int64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    add_number(isnan(number) ? INT64_MAX : bits, hash);
+}
+
+/* The sign and the payload of a NaN depend on the machine, and aren't added. */
+static void add_elements(rg_tensor *t, uint64_t *hash) {
+    RG_SCOPE();
+    static double reals[LARGEST];
+    static int64_t integers[LARGEST];
+    const bool real = rg_is_floating_point(t);
+    rg_tensor *wide = real ? rg_double(rg_detach(t)) : rg_long(rg_detach(t));
+    if (!rg_copy_out(wide, real ? (void *)reals : integers, sizeof reals))
+        return;
+    for (int64_t i = 0; i < rg_numel(t); i++) {
+        if (real)
+            add_real(reals[i], hash);
+        else
+            add_number(integers[i], hash);
+    }
+}
+
+/* Elements are left out if they are unset. */
+static void add_tensor(rg_tensor *t, uint64_t *hash) {
+    if (t == RG_NONE || !t) {
+        add_number(t == RG_NONE, hash);
+        return;
+    }
+    add_number(rg_dtype_of(t), hash);
+    for (int d = 0; d < rg_ndim(t); d++) {
+        add_number(rg_size(t, d), hash);
+        add_number(rg_stride(t, d), hash);
+    }
+    if (!strstr(calling, "empty") && rg_numel(t) <= LARGEST)
+        add_elements(t, hash);
+}
+
+static void add_named(rg_named_list list, uint64_t *hash) {
+    for (int i = 0; i < list.n; i++) {
+        add_text(list.v[i].name, hash);
+        add_tensor(list.v[i].tensor, hash);
+    }
+}
+
 static rg_tensor *first_of(rg_list l) {
     if (l.n < 0)
         return NULL;
     return l.n == 0 ? RG_NONE : l.v[any((uint64_t)l.n)];
 }
 static rg_tensor *call_any(void);
+
+static rg_tensor *first_of_values(rg_values_indices r) {
+    static rg_tensor *others[1];
+    others[0] = r.indices;
+    other_results = (rg_list){ 1, others };
+    return r.values;
+}
+
+static rg_tensor *first_of_unique(rg_unique_result r) {
+    static rg_tensor *others[2];
+    others[0] = r.inverse;
+    others[1] = r.counts;
+    other_results = (rg_list){ 2, others };
+    return r.values;
+}
+
+static rg_tensor *told(double number) {
+    static char text[40];
+    snprintf(text, sizeof text, "%.17g", isnan(number) ? 0 : number);
+    answer = text;
+    return *rg_error_peek() ? NULL : RG_NONE;
+}
 
 static rg_tensor *does_grad_of(void) {
     rg_tensor *g = rg_grad_of(tensor());
@@ -888,21 +987,129 @@ static const char *any_mode(void) {
     (rg_kaiming_options) {                                                              \
         .a = odd_number(), .mode = any_mode(), .nonlinearity = any(3) ? "relu" : text() \
     }
-#define PARAM_GROUP          RG_PARAM_GROUP_(.lr = odd_number())
+#define PARAM_GROUP          ARG(50, any_param_group())
 #define MADE(name, ...)      CALL(name, (gives = 0, made(rg_##name(__VA_ARGS__))))
-#define COUNTED(name, ...)   CALL(name, (rg_##name)(__VA_ARGS__).n >= 0 ? RG_NONE : NULL)
-#define PAIR(name, ...)      CALL(name, (rg_##name)(__VA_ARGS__).first)
+#define COUNTED(name, ...)   CALL(name, counted((rg_##name)(__VA_ARGS__).n))
+#define PAIR(name, ...)      CALL(name, first_of_pair((rg_##name)(__VA_ARGS__)))
 #define OPTIM(name, maker)   CALL(name, made_optim(rg_##maker(LIST(0), PARAM_GROUP)))
 #define SCHEDULE(name, kind) CALL(name, made_schedule(kind))
 
+/* Most optimizers refuse most options, so at most two are given. */
+static rg_param_group any_param_group(void) {
+    rg_param_group g = RG_PARAM_GROUP_(.lr = odd_number());
+#define ADDRESS(name) &g.name,
+    double *const options[] = { RG_OPTIONS_(ADDRESS) };
+#undef ADDRESS
+    for (uint64_t n = any(3); n > 0; n--)
+        *options[any(sizeof options / sizeof *options)] = any(2) ? (double)any(2) : odd_number();
+    for (int i = 0; i < 2 && any(4) == 0; i++)
+        g.betas[i] = odd_number();
+    return g;
+}
+
+static rg_tensor *counted(int n) {
+    static char text[20];
+    snprintf(text, sizeof text, "%d", n);
+    answer = text;
+    return n >= 0 ? RG_NONE : NULL;
+}
+
+static rg_tensor *first_of_pair(rg_pair p) {
+    static rg_tensor *second[1];
+    second[0] = p.second;
+    other_results = (rg_list){ 1, second };
+    return p.first;
+}
+
+/* Describes a module's repr, its values, and its answers to one, two and three tensors. */
+static const char *described(rg_module *m) {
+    static char text[40];
+    uint64_t hash = 1;
+    rg_tensor *x[] = { tensor(), tensor(), tensor() };
+    add_text(rg_module_repr(m), &hash);
+    add_named(rg_state_dict(m), &hash);
+    for (int n = 1; n <= 3; n++) {
+        rg_tensor *y = rg_call_list(m, rg_list_of(n, x));
+        if (y && y != RG_NONE && rg_numel(y) <= LARGEST)
+            add_tensor(y, &hash);
+        if (y && y != RG_NONE && rg_requires_grad(y))
+            rg_backward(y, .gradient = rg_ones_like(y));
+        add_text(rg_error(), &hash);
+        rg_error_clear();
+    }
+    const rg_list parameters = rg_parameters(m);
+    for (int i = 0; i < parameters.n; i++)
+        add_tensor(rg_grad_of(parameters.v[i]), &hash);
+    add_named(rg_state_dict(m), &hash);
+    snprintf(text, sizeof text, "module %08x", (unsigned)(hash >> 32));
+    return text;
+}
+
 static rg_tensor *made(void *m) {
+    if (m && fixed)
+        answer = described(m);
     rg_module_free(m);
     return m ? RG_NONE : NULL;
 }
 
+/* Returns the sum of squares of the parameters, after its backward. */
+static rg_tensor *squares(void *optimizer) {
+    RG_ENABLE_GRAD();
+    rg_optim_zero_grad(optimizer);
+    const rg_list parameters = rg_optim_parameters(optimizer, 0);
+    rg_tensor *sum = rg_zeros(1);
+    for (int i = 0; i < parameters.n; i++)
+        sum = rg_add(sum, rg_sum(rg_square(parameters.v[i])));
+    return rg_backward(sum) ? sum : NULL;
+}
+
+/* Describes the state and the parameters after three steps. */
+static const char *after_steps(rg_optim *o) {
+    static char text[40];
+    uint64_t hash = 1;
+    const bool closure = strstr(calling, "lbfgs");
+    const rg_list parameters = rg_optim_parameters(o, 0);
+    for (int step = 0; step < 3; step++) {
+        for (int i = 0; i < parameters.n && !closure; i++) {
+            rg_tensor *gradient = rg_empty_like(rg_detach(parameters.v[i]));
+            if (rg_is_contiguous(gradient))
+                fill(gradient);
+            else
+                rg_fill_(gradient, 0.25);
+            if (any(8))
+                rg_set_grad(parameters.v[i], gradient);
+        }
+        if (closure ? !rg_optim_step_closure(o, squares, o) : !rg_optim_step(o))
+            add_text(rg_error(), &hash);
+        rg_error_clear();
+    }
+    for (int i = 0; i < parameters.n; i++)
+        add_tensor(parameters.v[i], &hash);
+    add_named(rg_optim_state_dict(o), &hash);
+    snprintf(text, sizeof text, "optimizer %08x", (unsigned)(hash >> 32));
+    return text;
+}
+
 static rg_tensor *made_optim(rg_optim *o) {
+    if (o && fixed)
+        answer = after_steps(o);
     rg_optim_free(o);
     return o ? RG_NONE : NULL;
+}
+
+/* Describes the schedule's state after each of ten steps. */
+static const char *after_epochs(rg_schedule *s) {
+    static char text[40];
+    uint64_t hash = 1;
+    for (int epoch = 0; epoch < 10; epoch++) {
+        if (strstr(calling, "plateau") ? !rg_schedule_step_metric(s, odd_number())
+                                       : !rg_schedule_step(s))
+            add_text(rg_error(), &hash);
+        add_named(rg_schedule_state_dict(s), &hash);
+    }
+    rg_error_clear();
+    snprintf(text, sizeof text, "schedule %08x", (unsigned)(hash >> 32));
+    return text;
 }
 
 static double odd_lambda(int64_t epoch, void *context) { return context ? 0 : (double)epoch; }
@@ -914,7 +1121,10 @@ static rg_tensor *made_schedule(rg_schedule_kind kind) {
                                                .max_lr = odd_number(), .total_steps = odd_integer(),
                                                .milestones = odd_dims(),
                                                .lr_lambda = any(2) ? odd_lambda : NULL);
-    bool ok = rg_optim_schedule(o, kind, own_options(kind, q));
+    rg_schedule *s = rg_optim_schedule(o, kind, own_options(kind, q));
+    if (s && fixed)
+        answer = after_epochs(s);
+    const bool ok = s;
     rg_optim_free(o);
     return ok ? RG_NONE : NULL;
 }
@@ -1078,12 +1288,20 @@ static void make_modules(void) {
     recurrent_cell = rg_nn_lstm_cell(3, 2);
 }
 
+static void free_modules(void) {
+    for (int i = 0; i < MODULES; i++)
+        rg_module_free(modules[i]);
+    rg_module_free(recurrent);
+    rg_module_free(recurrent_cell);
+}
+
 #define CALL(name, ...) \
     static rg_tensor *fuzz_##name(void) { return __VA_ARGS__; }
 #define TENSOR(name, ...)         CALL(name, (gives = 1, (rg_##name)(__VA_ARGS__)))
-#define VALUES_INDICES(name, ...) CALL(name, (gives = 2, (rg_##name)(__VA_ARGS__)).values)
-#define UNIQUE(name, ...)         CALL(name, (gives = 3, (rg_##name)(__VA_ARGS__)).values)
-#define TENSORS(name, ...)        CALL(name, first_of((rg_##name)(__VA_ARGS__)))
+#define VALUES_INDICES(name, ...) CALL(name, (gives = 2, first_of_values((rg_##name)(__VA_ARGS__))))
+#define UNIQUE(name, ...)         CALL(name, (gives = 3, first_of_unique((rg_##name)(__VA_ARGS__))))
+#define TENSORS(name, ...)        CALL(name, first_of(other_results = (rg_##name)(__VA_ARGS__)))
+#define VALUE(name, ...)          CALL(name, (gives = 0, told((double)(rg_##name)(__VA_ARGS__))))
 #define NUMBER(name, ...) \
     CALL(name, (gives = 0, (rg_##name)(__VA_ARGS__), *rg_error_peek() ? NULL : RG_NONE))
 #define SUCCESS(name, ...)  CALL(name, (gives = 0, (rg_##name)(__VA_ARGS__)) ? RG_NONE : NULL)
@@ -1373,137 +1591,7 @@ static void one_call(void) {
     replace((int)any(POOL), any(8) ? y : odd_tensor());
 }
 
-/* ---- what functions say ------------------------------------------------------------ */
-
-enum { SAID = 600 };
-
-static void add_number(int64_t number, uint64_t *hash) {
-    *hash = (*hash ^ (uint64_t)number) * 1099511628211u;
-}
-
-static void add_layout(rg_tensor *t, uint64_t *hash) {
-    add_number(rg_dtype_of(t), hash);
-    for (int d = 0; d < rg_ndim(t); d++) {
-        add_number(rg_size(t, d), hash);
-        add_number(rg_stride(t, d), hash);
-    }
-}
-
-/* Writes a tensor's dtype, shape and grad_fn, and a hash of its strides and elements. Elements are
- * left out if they are unset, or of floating point, since their last bits depend on the machine. */
-static void say_tensor(rg_tensor *y, char line[1000]) {
-    uint64_t hash = 1;
-    const bool unset = strncmp(calling, "empty", 5) == 0 || rg_numel(y) > LARGEST;
-    const bool unsaid = unset || rg_is_floating_point(y);
-    rg_tensor *flat = unsaid ? NULL : rg_contiguous(rg_long(rg_reshape(rg_detach(y), -1)));
-    const int64_t *v = flat ? rg_data(flat) : NULL;
-    for (int64_t i = 0; flat && i < rg_numel(flat); i++)
-        add_number(v[i], &hash);
-    add_layout(y, &hash);
-    snprintf(line, 1000, "%s %s %s %08x", rg_dtype_name(rg_dtype_of(y)), rg_repr_shape(y),
-             rg_grad_fn(y), (unsigned)(hash >> 32));
-}
-
-/* Writes the outcome of backward from y: an error, or a hash of the layouts of the gradients. If y
- * is a view, backward runs from its base. */
-static void say_backward(rg_tensor *y, char line[1000]) {
-    uint64_t hash = 1;
-    rg_error_clear();
-    if (y->flags & RG_VIEW)
-        y = rgi_base_of(y);
-    if (!rg_requires_grad(y)
-        || !rg_backward_with(y, (rg_backward_options){ .gradient = rg_ones_like(y) })) {
-        snprintf(line, 1000, "%s", rg_error());
-        return;
-    }
-    for (int i = 0; i < POOL; i++) {
-        rg_tensor *g = pool[i] && rg_is_leaf(pool[i]) ? rg_grad_of(pool[i]) : RG_NONE;
-        if (!g || g == RG_NONE)
-            continue;
-        add_number(i, &hash);
-        add_layout(g, &hash);
-    }
-    snprintf(line, 1000, "gradients %08x", (unsigned)(hash >> 32));
-}
-
-/* Writes the outcome of a call: the code and the sentence of an error, or what the call returned. A
- * number at the beginning of a sentence is left out: if two arguments exceed int64, the compiler
- * decides which of them the sentence names. */
-static void say(rg_tensor *y, char line[1000]) {
-    if (!y)
-        snprintf(line, 1000, "%d %s", rg_error_code(),
-                 rg_error() + strspn(rg_error(), "0123456789"));
-    else if (y == RG_NONE)
-        snprintf(line, 1000, "%s", answer ? answer : "done");
-    else
-        say_tensor(y, line);
-}
-
-/* Makes the i-th call of a series, which depends on nothing but its seed. */
-static rg_tensor *call_fixed(size_t f, uint64_t seed, uint64_t i) {
-    state = (seed + i) * 0x9e3779b97f4a7c15u;
-    rg_manual_seed(seed);
-    rg_generator_seed(generator, seed);
-    memset(bytes, 0, sizeof bytes);
-    rg_set_grad_enabled(true);
-    plain = i / 20 % 3 > 0;
-    if (i % 20 == 0)
-        fill_pool();
-    rg_set_grad_enabled(any(4) != 0);
-    n_items = (int)any(5);
-    rg_error_clear();
-    nested = false;
-    answer = NULL;
-    fixed = state | 1;
-    rg_tensor *y = functions[f].call();
-    fixed = 0;
-    rg_set_default_dtype(RG_FLOAT32);
-    return y;
-}
-
-static void add_line(const char *line, bool print, uint64_t *hash) {
-    for (const char *c = line; *c; c++)
-        add_number((unsigned char)*c, hash);
-    if (print)
-        puts(line);
-}
-
-/* Prints a hash of all outcomes of a function's calls, or the outcomes themselves. */
-static void say_function(size_t f, bool sentences) {
-    char line[1000];
-    uint64_t seed = 1, hash = 1;
-    long done = 0;
-    calling = functions[f].name;
-    alarm(60);
-    for (const char *c = calling; *c; c++)
-        seed = seed * 31 + (unsigned char)*c;
-    for (uint64_t i = 0; i < SAID; i++) {
-        RG_SCOPE();
-        rg_tensor *y = call_fixed(f, seed, i);
-        if (nested)
-            continue;
-        done += y != NULL;
-        say(y, line);
-        add_line(line, sentences, &hash);
-        if (!y || y == RG_NONE || !rg_requires_grad(y) || rg_numel(y) > LARGEST)
-            continue;
-        say_backward(y, line);
-        add_line(line, sentences, &hash);
-    }
-    if (!sentences)
-        printf("%s %ld %08x\n", calling, done, (unsigned)(hash >> 32));
-}
-
-/* Functions that call others are left out, because the calls inside depend on the order of the
- * table. */
-static void say_functions(const char *which) {
-    for (size_t f = 0; f < FUNCTIONS; f++) {
-        if (which && strcmp(which, functions[f].name) == 0)
-            say_function(f, true);
-        if (!which && !calls_others(functions[f].name))
-            say_function(f, false);
-    }
-}
+#include "tests/fuzz/says.h"
 
 /* A handler that ignores warnings. The calls cause too many of them to be read. */
 static void say_nothing(const char *message) { (void)message; }
@@ -1527,7 +1615,6 @@ int main(int argc, char **argv) {
     tokenizer = rg_tokenizer_from_folder("tests/golden/files/gpt2");
     token_stream = rg_token_stream_begin(tokenizer);
     make_modules();
-    widened = argc < 2 || strcmp(argv[1], "says") != 0;
     fill_pool();
     if (argc > 1 && strcmp(argv[1], "says") == 0)
         say_functions(argv[2]);
@@ -1543,10 +1630,7 @@ int main(int argc, char **argv) {
     for (int i = 0; i < POOL; i++)
         if (pool[i])
             rg_drop(pool[i]);
-    for (int i = 0; i < MODULES; i++)
-        rg_module_free(modules[i]);
-    rg_module_free(recurrent);
-    rg_module_free(recurrent_cell);
+    free_modules();
     rg_vocabulary_free(vocabulary);
     rg_tokenizer_free(tokenizer);
     rg_generator_free(generator);
