@@ -15,6 +15,7 @@
 #pragma once
 
 #include "module.h"
+#include "tensor/arguments/each.h"
 #pragma GCC system_header
 
 RG_PUBLIC_BEGIN
@@ -94,30 +95,18 @@ bool rg_parameter_list_set(rg_parameter_list *m, int i, rg_tensor *value);
         rg_nn_module_dict_of((int)(sizeof rg_i##n / sizeof(rg_module_item)) - 1, rg_i##n + 1); \
     })
 #define RG_MODULES_(n, f, ...) RG_MODULES__(n, f, __VA_ARGS__)
-#define RG_MODULES__(n, f, ...)                                                        \
-    __extension__({                                                                    \
-        void *rg_m##n[] = { (void *)0, __VA_ARGS__ };                                  \
-        f((int)(sizeof rg_m##n / sizeof(void *)) - 1 + RG_CHECK_MODULES_(__VA_ARGS__), \
-          (rg_module *const *)(void *)rg_m##n + 1);                                    \
+#define RG_MODULES__(n, f, ...)                                                                 \
+    __extension__({                                                                             \
+        void *rg_m##n[] = { (void *)0, RG_EACH_(RG_CHILD_, __VA_ARGS__) };                      \
+        f((int)(sizeof rg_m##n / sizeof(void *)) - 1, (rg_module *const *)(void *)rg_m##n + 1); \
     })
-/* Checks at compile time that the first 32 arguments can be modules, eight at a time. The macro's
- * value is 0, so that it can stand in a sum. */
-#define RG_CHECK_MODULES_(...) \
-    RG_CHECK_32_(__VA_ARGS__ __VA_OPT__(, ) RG_8_NULLS_, RG_8_NULLS_, RG_8_NULLS_, RG_8_NULLS_, 0)
-#define RG_8_NULLS_ \
-    (void *)0, (void *)0, (void *)0, (void *)0, (void *)0, (void *)0, (void *)0, (void *)0
-#define RG_CHECK_32_(...)                                            \
-    (RG_CHECK_8_(__VA_ARGS__) + RG_CHECK_8_(RG_DROP_8_(__VA_ARGS__)) \
-     + RG_CHECK_8_(RG_DROP_8_(RG_DROP_8_(__VA_ARGS__)))              \
-     + RG_CHECK_8_(RG_DROP_8_(RG_DROP_8_(RG_DROP_8_(__VA_ARGS__)))))
-#define RG_DROP_8_(...)                          RG_DROP_8__(__VA_ARGS__)
-#define RG_DROP_8__(a, b, c, d, e, f, g, h, ...) __VA_ARGS__
-#define RG_CHECK_8_(...)                         RG_CHECK_8__(__VA_ARGS__)
-#define RG_CHECK_8__(a, b, c, d, e, f, g, h, ...)                                           \
-    RG_REQUIRE_OF_(RG_MAY_BE_MODULE_(a) && RG_MAY_BE_MODULE_(b) && RG_MAY_BE_MODULE_(c)     \
-                    && RG_MAY_BE_MODULE_(d) && RG_MAY_BE_MODULE_(e) && RG_MAY_BE_MODULE_(f) \
-                    && RG_MAY_BE_MODULE_(g) && RG_MAY_BE_MODULE_(h),                        \
-                RG_NO_MODULE_)
+/* Returns m. If it can't be a module, the program doesn't compile. */
+#define RG_CHILD_(m)                                                      \
+    __extension__({                                                       \
+        __auto_type rg_child = (m);                                       \
+        (void)RG_REQUIRE_OF_(RG_MAY_BE_MODULE_(rg_child), RG_NO_MODULE_); \
+        (void *)rg_child;                                                 \
+    })
 #endif
 #define rg_nn_sequential(...)  RG_MODULES_(__COUNTER__, rg_nn_sequential_of, __VA_ARGS__)
 #define rg_nn_module_list(...) RG_MODULES_(__COUNTER__, rg_nn_module_list_of, __VA_ARGS__)

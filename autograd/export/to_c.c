@@ -13,9 +13,9 @@
 #include "tensor/observer.h"
 #include "tensor/shape.h"
 #include "tensor/storage.h"
+#include "tensor/text/ascii.h"
 #include "tensor/text/text.h"
 
-#include <ctype.h>
 
 /* The name of the function in error messages. */
 static const char function[] = "replay_to_c";
@@ -257,7 +257,7 @@ static bool make_c_text(c_file *f) {
 
 /* Returns whether s can begin a name in C, and fits in the field `capitals` of c_file. */
 static bool is_name(const char *s) {
-    if (!s || !(isalpha((unsigned char)*s) || *s == '_'))
+    if (!s || !(rgi_is_letter(*s) || *s == '_'))
         return false;
     size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
     return !s[n] && n < sizeof((c_file *)0)->capitals;
@@ -392,7 +392,7 @@ static bool write_step(const rg_lowered *l, const char *path, const rg_replay_to
     RG_SCOPE();
     c_file f = { .l = l, .o = o };
     for (size_t i = 0; o->name[i]; i++)
-        f.capitals[i] = (char)toupper((unsigned char)o->name[i]);
+        f.capitals[i] = rgi_to_upper(o->name[i]);
     f.memory.offset = rgi_scope_alloc((l->trace.n_regions + 1) * sizeof *f.memory.offset);
     const bool ok = f.memory.offset && name_weights(&f, path) && are_in_step(l, o)
                     && make_c_text(&f) && write_files(&f, path);

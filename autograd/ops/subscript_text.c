@@ -3,9 +3,9 @@
  * a string in Python's syntax, such as "1:3, None, -1".
  */
 #include "subscript.h"
+#include "tensor/text/ascii.h"
 #include "tensor/text/text.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,13 +41,13 @@ rg_item_index(rg_index_slice)(int64_t start, int64_t end, int64_t step) {
 /* ---- strings in Python's syntax: these functions read at *p, and move *p past what they read */
 
 static void text_skip(const char **p) {
-    while (isspace((unsigned char)**p))
+    while (rgi_is_space(**p))
         (*p)++;
 }
 
 static bool text_word(const char **p, const char *word) {
     size_t n = strlen(word);
-    if (strncmp(*p, word, n) || isalnum((unsigned char)(*p)[n]) || (*p)[n] == '_')
+    if (strncmp(*p, word, n) || rgi_is_in_name((*p)[n]))
         return false;
     *p += n;
     return true;
@@ -58,8 +58,8 @@ static bool text_word(const char **p, const char *word) {
 static bool text_number(const char **p, int64_t *out, bool *fits) {
     char *end;
     text_skip(p);
-    if (!isdigit((unsigned char)**p)
-        && !((**p == '-' || **p == '+') && isdigit((unsigned char)(*p)[1])))
+    if (!rgi_is_digit(**p)
+        && !((**p == '-' || **p == '+') && rgi_is_digit((*p)[1])))
         return false;
     errno = 0;
     *out = strtoll(*p, &end, 10);

@@ -4,9 +4,9 @@
 #include "unread.h"
 
 #include "tensor/system/system.h"
+#include "tensor/text/ascii.h"
 #include "warning.h"
 
-#include <ctype.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -191,8 +191,6 @@ void rgi_unread_is_told(rg_thread *t) {
 
 /* ---- failures that follow an unread one ----------------------------------------------- */
 
-static bool is_part_of_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
-
 /* Returns how often the text contains -1 or nan as a whole word. A failed call returns these
  * numbers. The lower end of a range of dims, as in "range of [-1, 0]", doesn't count. */
 static int failed_numbers(const char *text) {
@@ -201,7 +199,7 @@ static int failed_numbers(const char *text) {
     int n = 0;
     for (const char *at = text; *at; at++) {
         const size_t bytes = strncmp(at, "-1", 2) == 0 ? 2 : strncmp(at, "nan", 3) == 0 ? 3 : 0;
-        if (!bytes || (at > text && is_part_of_word(at[-1])) || is_part_of_word(at[bytes]))
+        if (!bytes || (at > text && rgi_is_in_name(at[-1])) || rgi_is_in_name(at[bytes]))
             continue;
         if (at < text + before || strncmp(at - before, range, before) != 0)
             n++;

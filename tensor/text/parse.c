@@ -10,6 +10,7 @@
  * the result has no history. print.c writes tensors as such strings. This file is long because the
  * parts of the parser share one state.
  */
+#include "ascii.h"
 #include "c_locale.h"
 #include "tensor/dtype.h"
 #include "tensor/error.h"
@@ -19,7 +20,6 @@
 #include "tensor/storage.h"
 #include "tensor/structs.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -89,18 +89,16 @@ static bool parse_garbage(parser *s, const char *expected) {
                            "the text is summarised: '...' stands for elements it leaves out");
     if (*s->at == 0)
         return parse_fault(s, NULL, RG_VALUE_ERROR, "expected %s but the text ends", expected);
-    const bool names = isalpha((unsigned char)*s->at) && strcmp(expected, "a number") == 0;
+    const bool names = rgi_is_letter(*s->at) && strcmp(expected, "a number") == 0;
     const int shown = (int)RG_MIN(strcspn(s->at, "\n"), 24);
     return parse_fault(s, NULL, RG_VALUE_ERROR, "expected %s but got '%.*s'%s", expected, shown,
                        s->at, names ? "; rg_from makes a tensor of variables' values" : "");
 }
 
-static bool parse_is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
 /* Skips white space. Returns whether there was any. */
 static bool parse_space(parser *s) {
     const char *from = s->at;
-    while (parse_is_space(*s->at))
+    while (rgi_is_space(*s->at))
         s->at++;
     return s->at > from;
 }
@@ -219,7 +217,7 @@ static bool parse_signed(parser *s, number *v, bool *negative) {
         return parse_garbage(s, "')'");
     /* White space, a comma, a closing bracket or the end of the string must follow the number.
      * (strchr also finds the string's terminating 0.) */
-    if (!parse_is_space(*s->at) && !strchr(",]})", *s->at)) {
+    if (!rgi_is_space(*s->at) && !strchr(",]})", *s->at)) {
         s->at = from;
         return parse_garbage(s, "a number");
     }
@@ -368,7 +366,7 @@ static bool parse_shape(parser *s) {
         parse_space(s);
         if (parse_take(s, ")"))
             return true;
-        if (s->named.n == RG_MAX_DIMS || !isdigit((unsigned char)*s->at))
+        if (s->named.n == RG_MAX_DIMS || !rgi_is_digit(*s->at))
             return parse_garbage(s, "a shape");
         char *end;
         errno = 0;

@@ -358,6 +358,15 @@ START_TEST(test_what_isnt_held) {
 }
 END_TEST
 
-RG_TESTS(containers, test_module_dict, test_parameter_list, test_trees_grow, test_paths,
-         test_keywords_of_call, test_out_of_memory, test_first_and_last_places, test_each_place,
-         test_names_in_two_trees, test_what_isnt_held)
+/* The text of an argument isn't repeated, so compilers can cope with many levels. */
+START_TEST(test_nested) {
+    rg_sequential *m = rg_nn_sequential(rg_nn_sequential(rg_nn_sequential(rg_nn_sequential(
+        rg_nn_sequential(rg_nn_sequential(rg_nn_sequential(rg_nn_sequential(rg_nn_relu()))))))));
+    ck_ok(rg_call(m, rg_ones(2)));
+    rg_module_free(m);
+}
+END_TEST
+
+RG_TESTS(containers, test_nested, test_module_dict, test_parameter_list, test_trees_grow,
+         test_paths, test_keywords_of_call, test_out_of_memory, test_first_and_last_places,
+         test_each_place, test_names_in_two_trees, test_what_isnt_held)

@@ -5,6 +5,7 @@
 #include "regard.h"
 #include "tensor/base.h"
 #include "tests/in_turn.h"
+#include "tests/locale.h"
 #include "tests/scratch.h"
 #include "tensor/files/file.h"
 #include "tests/test.h"
@@ -456,7 +457,22 @@ START_TEST(test_beside_threads) {
 }
 END_TEST
 
+/* Turkish capitals of ASCII letters aren't all ASCII letters. */
+START_TEST(test_turkish_names) {
+    scratch_begin();
+    training t;
+    rg_replay *r = recorded(&t, product, SGD);
+    ck_ok(r && rg_replay_to_c(r, scratch("before.c"), .name = "mini_i"));
+    if (set_locale("tr_TR"))
+        ck_ok(rg_replay_to_c(r, scratch("after.c"), .name = "mini_i")
+              && same_files(scratch("before.c"), scratch("after.c")));
+    setlocale(LC_ALL, "C");
+    end(&t, r);
+    scratch_end();
+}
+END_TEST
+
 RG_TESTS(to_c, test_refused, test_computed_numbers, test_options, test_whole_outputs,
          test_weights_beside, test_unchanged, test_text_of_a_chain, test_new_moments,
          test_gradients_stay, test_gradient_set_later, test_without_memory, test_without_files,
-         test_beside_threads)
+         test_beside_threads, test_turkish_names)

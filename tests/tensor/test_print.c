@@ -2,6 +2,7 @@
 #include "print_cases.h"
 #include "tensor/base.h"
 #include "tensor/text/digits.h"
+#include "tests/locale.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -154,28 +155,11 @@ START_TEST(test_shortest_digits) {
 }
 END_TEST
 
-/* Takes a German locale of the system's, or makes one. Returns whether there is a decimal comma. */
-static bool decimal_comma(void) {
-    char make[128], folder[] = "/tmp/regard-locale-XXXXXX";
-    if (!setlocale(LC_ALL, "de_DE.UTF-8") && mkdtemp(folder)) {
-        snprintf(make, sizeof make, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >/dev/null 2>&1",
-                 folder);
-        bool made = system(make) == 0;
-        setenv("LOCPATH", folder, 1);
-        if (made)
-            setlocale(LC_ALL, "de_DE.UTF-8");
-        snprintf(make, sizeof make, "rm -rf %s", folder);
-        if (system(make) != 0)
-            return false;
-    }
-    return *localeconv()->decimal_point == ',';
-}
-
 /* In a program with a decimal comma, tensors are still written and read with a point, and so are
  * the numbers in errors. */
 START_TEST(test_locale) {
     print_reset();
-    bool comma = decimal_comma();
+    const bool comma = set_locale("de_DE") && *localeconv()->decimal_point == ',';
     if (!comma)
         fprintf(stderr,
                 "test_locale: no locale with a decimal comma here, so this proves little\n");
