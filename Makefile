@@ -337,8 +337,8 @@ SLOW_ON_WINDOWS = parallel sizes denied ops gradcheck bits sets transformers gol
 
 # An emulator is twenty times as slow, and these would take many minutes, or one or two.
 LONG_EMULATED = compile compiled parallel bits
-SLOW_EMULATED = trajectory golden gpt conv gradcheck transformers torch_file denied ops matmul \
-                attention bfloat16 rule_checks sizes half_ops default_dtype plan lower
+SLOW_EMULATED = trajectory golden special gpt conv gradcheck transformers torch_file denied ops \
+                matmul attention bfloat16 rule_checks sizes half_ops default_dtype plan lower
 
 # The small part of Check is seen to tell a test that fails.
 $(BUILD)/tests/bare/wrong: $(call compiled,tests/bare/wrong.c $(BARE_CHECK))

@@ -4,7 +4,7 @@
  * gives these results bit for bit. special.txt has, for each function, a hash of all results, first
  * gradients, by fused derivatives and by rules, and second gradients. All compilers and instruction
  * sets give the same bits, so a hash that differs is a function that computes otherwise than it
- * did.
+ * did. (With another C library, functions that call it aren't compared: see tests/libm.h.)
  *
  *     build/tests/autograd/test_special                  all functions
  *     build/tests/autograd/test_special says             prints the lines of special.txt
@@ -13,6 +13,7 @@
 #include "op_calls.h"
 
 #include "tests/golden.h"
+#include "tests/libm.h"
 #include "tests/test.h"
 
 /* The first EACH cases of a function are computed with every special number, the others with one.
@@ -208,13 +209,16 @@ START_TEST(every_function_computes_as_it_did) {
     char name[64], first[64] = "";
     unsigned long long said;
     int n = 0, differ = 0;
+    const bool known = libm_is_known();
     FILE *file = fopen("tests/autograd/special.txt", "r");
     ck_assert_ptr_nonnull(file);
     while (fscanf(file, "%63s %llx", name, &said) == 2) {
         ck_assert_int_lt(n, RG_COUNT(op_calls));
         ck_assert_str_eq(name, op_calls[n].name);
-        if (hash_of(&op_calls[n++], false) != said && !differ++)
+        const bool compared = known || !calls_libm(name);
+        if (compared && hash_of(&op_calls[n], false) != said && !differ++)
             strcpy(first, name);
+        n++;
     }
     fclose(file);
     ck_assert_int_eq(n, RG_COUNT(op_calls));

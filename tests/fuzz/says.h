@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include "tests/libm.h"
+
 /* A series has SAID calls; a new pool of tensors is made for every IN_A_POOL of them. */
 enum { SAID = 800, IN_A_POOL = 20 };
 
@@ -156,8 +158,9 @@ static void add_line(const char *line, bool print, uint64_t *hash) {
         puts(line);
 }
 
-/* Prints a hash of all outcomes of a function's calls, or the outcomes themselves. */
-static void say_function(size_t f, bool sentences) {
+/* Prints a hash of all outcomes of a function's calls, or the outcomes themselves. The hash depends
+ * on the C library if the function calls it. So if that isn't `known`, - is printed instead. */
+static void say_function(size_t f, bool sentences, bool known) {
     char line[1000];
     uint64_t seed = 1, hash = 1;
     long done = 0;
@@ -181,17 +184,20 @@ static void say_function(size_t f, bool sentences) {
         say_gradients(y, i, line);
         add_line(line, sentences, &hash);
     }
-    if (!sentences)
+    if (!sentences && (known || !calls_libm(calling)))
         printf("%s %ld %08x\n", calling, done, (unsigned)(hash >> 32));
+    else if (!sentences)
+        printf("%s %ld -\n", calling, done);
 }
 
 /* Functions that call others are left out, because the calls inside depend on the order of the
  * table. */
 static void say_functions(const char *which) {
+    const bool known = libm_is_known();
     for (size_t f = 0; f < FUNCTIONS; f++) {
         if (which && strcmp(which, functions[f].name) == 0)
-            say_function(f, true);
+            say_function(f, true, true);
         if (!which && !calls_others(functions[f].name))
-            say_function(f, false);
+            say_function(f, false, known);
     }
 }
