@@ -73,7 +73,7 @@ typedef struct RG_OPTIONS rg_report_picture_options {
 /* Adds a heat-map of t, whose shape is (rows, columns). If the shape is (n, rows, columns), adds n
  * heat-maps side by side; n is at most 64. A heat-map has at most 128 by 128 pixels. If a matrix
  * has more rows, a pixel shows the mean of several elements, and the rows' labels are left out. The
- * same holds for columns. */
+ * same holds for columns. Numbers are rounded to a thousandth of the matrix's range or less. */
 bool rg_report_picture_with(rg_report *r, const char *name, int64_t step, rg_tensor *t,
                             rg_report_picture_options o);
 #define rg_report_picture(r, name, step, t, ...) \

@@ -31,13 +31,25 @@ static bool record_names(rg_text *record, rg_names names, int64_t size, const ch
     return true;
 }
 
-/* Appends the pixels, row by row, each as a number rounded to four significant digits. */
+/* Returns how many significant digits tell the pixels apart: enough to write a thousandth of the
+ * range from the least to the greatest, and at least four. */
+static int digits_of(const rg_pixels *p) {
+    const double most = fmax(fabs(p->low), fabs(p->high)) / 2;
+    double range = p->high / 2 - p->low / 2;
+    int digits = 4;
+    for (; range > 0 && range < most && digits < 17; digits++)
+        range *= 10;
+    return digits;
+}
+
+/* Appends the pixels, row by row, each as a number with the digits that tell them apart. */
 static void add_pixels(rg_text *record, const rg_pixels *p) {
+    const int digits = digits_of(p);
     for (int64_t i = 0; i < p->rows * p->columns; i++) {
         if (i)
             rgi_text_add(record, ",");
         if (isfinite(p->v[i]))
-            rgi_text_add(record, "%.4g", p->v[i]);
+            rgi_text_add(record, "%.*g", digits, p->v[i]);
         else
             rgi_record_double(record, p->v[i]);
     }
@@ -91,10 +103,12 @@ bool(rg_report_picture_with)(rg_report *r, const char *name, int64_t step, rg_te
 enum { BINS = 48, PIECE = 1 << 16 };
 
 /* A histogram of BINS bins of equal width between `low` and `high`, the smallest and the greatest
- * finite element. `sum` and `squares` are the sums of the finite elements and of their squares. */
+ * finite element; `sum` is the sum of all finite elements. The place of an element in this range is
+ * a number from 0 to 1. `counted` is the number of finite elements that are in a bin, `place` the
+ * mean of their places, and `squares` the sum of the squares of their distances from it. */
 typedef struct {
-    int64_t finite, nans, infinities;
-    double low, high, sum, squares;
+    int64_t finite, nans, infinities, counted;
+    double low, high, sum, place, squares;
     int64_t counts[BINS];
 } histogram;
 
@@ -109,19 +123,22 @@ static void measure_piece(histogram *h, int64_t n, const double v[]) {
         h->high = h->finite ? fmax(h->high, v[i]) : v[i];
         h->finite++;
         h->sum += v[i];
-        h->squares += v[i] * v[i];
     }
 }
 
-/* Counts each finite element in its bin. All numbers are halved first, because high - low could
+/* Counts each finite element in its bin, and adds its place to the mean and the squares, by
+ * Welford's method, which doesn't cancel. All numbers are halved first, because high - low could
  * overflow: the elements may be near both ends of the range of doubles. */
 static void count_piece(histogram *h, int64_t n, const double v[]) {
     const double low = h->low / 2, width = h->high / 2 - low;
     for (int64_t i = 0; i < n; i++) {
         if (!isfinite(v[i]))
             continue;
-        const double place = width > 0 ? (v[i] / 2 - low) / width * BINS : BINS / 2;
-        h->counts[RG_MIN((int)place, BINS - 1)]++;
+        const double place = width > 0 ? (v[i] / 2 - low) / width : 0.5;
+        const double distance = place - h->place;
+        h->counts[RG_MIN((int)(place * BINS), BINS - 1)]++;
+        h->place += distance / (double)++h->counted;
+        h->squares += distance * (place - h->place);
     }
 }
 
@@ -147,8 +164,9 @@ static bool append_histogram(rg_report *r, const char *op, const char *name, int
     rg_tensor *flat = rg_reshape(t, -1);
     if (!flat || !for_each_piece(flat, &h, measure_piece) || !for_each_piece(flat, &h, count_piece))
         return false;
-    const double n = (double)RG_MAX(h.finite, 1), mean = h.sum / n;
-    const double numbers[] = { h.low, h.high, mean, sqrt(fmax(h.squares / n - mean * mean, 0)) };
+    const double n = (double)RG_MAX(h.finite, 1), half = h.high / 2 - h.low / 2;
+    const double mean = isfinite(h.sum) ? h.sum / n : 2 * (h.low / 2 + half * h.place);
+    const double numbers[] = { h.low, h.high, mean, 2 * (half * sqrt(h.squares / n)) };
     rg_text record = { 0 };
     rgi_record_begin(&record, "histogram", name, step);
     for (int i = 0; i < RG_COUNT(numbers); i++) {
