@@ -208,10 +208,10 @@ static rg_tensor *scatter_rule_x(const rg_step *s, rg_tensor *g) {
     return rg_scatter(g, RG_ATTR(s, index_along)->dim, index, 0);
 }
 
-rg_tensor *rgi_scatter_widen(const rg_step *s, rg_tensor *g, const rg_tensor *index) {
+rg_tensor *rgi_scatter_widen(const rg_step *s, rg_tensor *g) {
     const rg_dims shape = rgi_input_dims(s, s->input);
     if (g && g->ndim != shape.n)
-        return index->numel ? rg_reshape_dims(g, shape) : rgi_input_zeros(s);
+        return rg_reshape_dims(g, shape);
     for (int d = 0; d < shape.n && g; d++) {
         rg_dims rest = rg_shape(g);
         rest.v[d] = shape.v[d] - rest.v[d];
@@ -228,7 +228,9 @@ static rg_tensor *scatter_rule_source(const rg_step *s, rg_tensor *g) {
     if (a->number)
         return RG_NONE;
     rg_tensor *index = rgi_saved(s, 1);
-    return rgi_scatter_widen(s, rg_gather(g, a->dim, index), index);
+    if (index && index->numel == 0)
+        return rgi_input_zeros(s);
+    return rgi_scatter_widen(s, rg_gather(g, a->dim, index));
 }
 
 RG_OP(scatter, .moves = true, .doc = "x with source at index along dim", .node = "ScatterBackward0",
@@ -238,14 +240,16 @@ RG_OP(scatter, .moves = true, .doc = "x with source at index along dim", .node =
                 RG_RULE(RG_IN(1), scatter_rule_source) },
       RG_SAMPLES(ALONG("(3,1) i1(1,1) (1,1)", 0), ALONG("() i1() ()", 0),
                  ALONG("(1,3,2) i1(1,2,2) (2,2,3)", 0), ALONG("(0,3) i1(0,3) (2,3)", 0),
-                 ALONG("(3) i3(1) ()", 0), ALONG("() i1() (1)", 0), ALONG("(3) i3(0) ()", 0)));
+                 ALONG("(3) i3(1) ()", 0), ALONG("() i1() (1)", 0), ALONG("(3) i3(0) ()", 0),
+                 ALONG("(2,3,0) i3(2,2,0) (2,1,0)", 0), ALONG("(2,3) i3(5,0) (1,2)", 0)));
 RG_OP(scatter_add, .doc = "x with source added at index along dim", .node = "ScatterAddBackward0",
       RG_NAMED(index_along), .n_in = 3, .inplace = true, .shape = scatter_shape,
       .refuses_values = true, .forward = put_forward,
       .grad = { RG_RULE(0, rgi_rule_same), RG_NO_RULE, RG_RULE(RG_IN(1), scatter_rule_source) },
       RG_SAMPLES(ALONG("(5,3) i5(2,3) (2,3)", 0), ALONG("(2,3,4) i3(2,5,3) (3,5,3)", 1),
                  ALONG("() i1(3) (3)", 0), ALONG("(0,3) i1(0,3) (2,3)", 0),
-                 ALONG("(3) i3(1) ()", 0), ALONG("(3) i3() (1)", 0), ALONG("(3) i3(0) ()", 0)));
+                 ALONG("(3) i3(1) ()", 0), ALONG("(3) i3() (1)", 0), ALONG("(3) i3(0) ()", 0),
+                 ALONG("(2,3,0) i3(2,2,0) (2,1,0)", 0), ALONG("(2,3) i3(5,0) (1,2)", 0)));
 
 /* Returns alpha times the source, in the source's dtype. Fails if alpha doesn't fit into that
  * dtype. */

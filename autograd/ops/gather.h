@@ -24,7 +24,7 @@ bool rgi_scatter_fits(const rg_tensor *x, const rg_tensor *index, const rg_tenso
 /* Returns the gradient of a scatter's source in the shape of the source, which is the input whose
  * gradient the step computes. g is the gradient of the part of the source that index covers. The
  * rest of the result is 0. */
-rg_tensor *rgi_scatter_widen(const rg_step *s, rg_tensor *g, const rg_tensor *index);
+rg_tensor *rgi_scatter_widen(const rg_step *s, rg_tensor *g);
 
 /* Fails if `other`, an index or a source, overlaps x, which will be written to. If x or `other`
  * isn't contiguous, fails only if both begin at the same element. Further overlaps are allowed,

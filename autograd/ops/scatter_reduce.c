@@ -235,7 +235,7 @@ static rg_tensor *scatter_reduce_rule_source(const rg_step *s, rg_tensor *g) {
         rg_tensor *share = rg_gather(scatter_reduce_share(s, g, index, part), a->dim, index);
         g = rg_mul(rg_to(rg_eq(part, value), part->dtype), share);
     }
-    return rgi_scatter_widen(s, g, index);
+    return rgi_scatter_widen(s, g);
 }
 
 #define SCATTER_REDUCE_NEEDS (RG_IN(0) | RG_IN(1) | RG_IN(2) | RG_OUTPUT)
