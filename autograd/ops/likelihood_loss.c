@@ -98,6 +98,6 @@ rg_tensor *rg_poisson_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_poisson_
     else
         each = rg_sub(x, rg_mul(target, rg_log(rg_add(x, o.eps))));
     if (o.full)
-        each = rg_add(each, poisson_stirling(target));
+        each = rg_add_(each, poisson_stirling(target)); /* The loss keeps its dtype. */
     return rg_escape(rgi_loss_reduce(each, o.reduction));
 }

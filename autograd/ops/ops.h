@@ -21,11 +21,12 @@
  * copies and the functions whose names end in _like keep the memory order of their input, without
  * gaps: the result of rg_sin(rg_T(x)) is transposed, so rg_view can't flatten it. rg_contiguous
  * returns the elements in row-major order. A leaf's gradient has the leaf's memory order. There are
- * three exceptions. Where torch has special rules (convolutions, pooling, batch_norm, group_norm,
+ * four exceptions. Where torch has special rules (convolutions, pooling, batch_norm, group_norm,
  * rms_norm, pad, cat, stack and roll of images with channels last, indexing by tensors, nonzero,
  * kron, quantile, unique_dim), results here are contiguous. einsum may choose another memory order
  * where it multiplies by elements, and binary_cross_entropy_with_logits has its input's, where
- * torch has its target's. A gradient that rg_grad returns may have another memory order than in
+ * torch has its target's. A result of operands of different dtypes may have another memory order if
+ * one of them is expanded. A gradient that rg_grad returns may have another memory order than in
  * torch.
  *
  * This file is long because it lists every function, so that a reader looks in one place.

@@ -123,8 +123,10 @@ double rgi_shade(const rg_pixels *p, double v) {
 void rgi_write_cell(double v, char text[32]) {
     if (isnan(v))
         strcpy(text, "nan");
+    else if (isinf(v) || fabs(v) < 1000)
+        snprintf(text, 32, "%.2f", v);
     else
-        snprintf(text, 32, isinf(v) || fabs(v) < 1000 ? "%.2f" : "%.0e", v);
+        snprintf(text, 32, fabs(v) < 999999.5 ? "%.0f" : "%.0e", v);
 }
 
 /* ---- curves ---------------------------------------------------------------------------- */

@@ -41,9 +41,9 @@ bool rgi_heat_map(const char *op, rg_tensor *t, int64_t most_columns, rg_heat_ma
 /* Returns the colour of v as a number from 0 (lightest: p->low or less) to 1 (darkest: p->high or
  * more). Returns NaN if v is NaN. */
 double rgi_shade(const rg_pixels *p, double v);
-/* Writes v as a cell shows it: with two decimals, as in 0.25, or with an exponent, as in 1e+03, if
- * its absolute value is 1000 or more. NaN and infinities become "nan", "inf" and "-inf". Requires a
- * locale whose numbers have a point. */
+/* Writes v as a cell shows it: with two decimals, as in 0.25; without, as in 1499, if its absolute
+ * value is 1000 or more; or with an exponent, as in 1e+06, if it is a million or more. NaN and
+ * infinities become "nan", "inf" and "-inf". Requires a locale whose numbers have a point. */
 void rgi_write_cell(double v, char text[32]);
 /* Returns true if the list is empty, or has a label for each of the `size` rows or columns.
  * Otherwise fails and returns false. `what` is "rows" or "columns", for the error message. */

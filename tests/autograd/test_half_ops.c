@@ -99,8 +99,7 @@ static double largest_of(rg_tensor *t) {
 /* Returns whether the dtype `is` is right for a result that has the dtype of_b in float32. It is
  * `half`, unless the dtype is an argument of the call, or decided by other tensors. */
 static bool is_dtype_right(rg_dtype is, rg_dtype of_b) {
-    static const char *const decide[] = { "to", "bincount_with", "cross_entropy_with",
-                                          "poisson_nll_loss_with" };
+    static const char *const decide[] = { "to", "bincount_with", "cross_entropy_with" };
     bool decides = strstr(calling->name, "_as") != NULL;
     for (size_t i = 0; i < sizeof decide / sizeof *decide; i++)
         decides |= strcmp(calling->name, decide[i]) == 0;

@@ -146,7 +146,9 @@ START_TEST(test_printed_heat_map) {
     PRINT(rg_print_heat_map(square(), f, .low = -1, .high = 1));
     is_text("   ▒▒ 0.00 ▓▓ 0.25 \n   ██ 1.00 ??  nan \n");
     PRINT(rg_print_heat_map(rg_literal([[ -inf, 12345., inf ]]), f));
-    is_text("       -inf    1e+04 ██   inf \n");
+    is_text("       -inf    12345 ██   inf \n");
+    PRINT(rg_print_heat_map(rg_literal([[ 999.5, 1499.4, 999999., 1000000. ]]), f));
+    is_text("      999.50      1499 ██ 999999 ██  1e+06 \n");
     /* A cell of a large heat-map is the mean of several elements, even if their sum overflows. */
     ck_ok(rg_save_heat_map(rg_full_dims(RG_DIMS(300, 300), 1e308, RG_FLOAT64), scratch("picture")));
     has("inf", false);
