@@ -6,6 +6,7 @@
 #include "autograd/rebase.h"
 #include "autograd/run.h"
 #include "tensor/files/file.h"
+#include "tensor/files/utf8.h"
 #include "tensor/memory.h"
 #include "tensor/observer.h"
 
@@ -17,10 +18,18 @@ void rgi_add_label(rg_text *t, const char *text) {
     t->failed = t->failed || !rgi_grow((void **)&t->v, &t->room, t->n + most + 1, 1);
     if (t->failed)
         return;
-    for (; *text; text++) {
+    const char *end = text + strlen(text);
+    while (text < end) {
+        uint32_t code;
+        const size_t valid = rgi_utf8_read(text, end, &code), wide = RG_MAX(valid, 1);
         if (*text == '"' || *text == '\\')
             t->v[t->n++] = '\\';
-        t->v[t->n++] = (unsigned char)*text < ' ' ? ' ' : *text;
+        if (wide > 1)
+            memcpy(t->v + t->n, text, wide);
+        else
+            t->v[t->n] = !valid ? '?' : (char)RG_MAX(*text, ' ');
+        t->n += wide;
+        text += wide;
     }
     t->v[t->n] = 0;
 }

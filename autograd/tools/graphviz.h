@@ -6,5 +6,5 @@
 #include "tensor/text/text.h"
 
 /* Adds `text` to t, escaped for use between quotes in Graphviz's language. Each control character
- * becomes a blank. */
+ * becomes a blank, and each byte that isn't UTF-8 a question mark. */
 void rgi_add_label(rg_text *t, const char *text);

@@ -1066,6 +1066,14 @@ START_TEST(test_a_name_is_given_whole_or_not) {
 }
 END_TEST
 
+/* A name is written so that Graphviz reads it: quotes are escaped, control characters are blanks,
+ * and bytes that aren't UTF-8 are question marks. */
+START_TEST(test_names_in_drawings) {
+    rg_tensor *x = rg_set_name(leaf(2), "a\"b\\c\nd\xc3\xa9\xff\xe2\x82\xac\xe2\x82");
+    ck_assert(strstr(rg_graph_dot(rg_mul(x, x)), "\"a\\\"b\\\\c d\xc3\xa9?\xe2\x82\xac??\\n[]\""));
+}
+END_TEST
+
 /* If a base is changed in place after a view was taken, the view gets a new history from the base.
  * (test_views.c has more tests of views.) */
 START_TEST(test_a_stale_view_is_renewed) {
@@ -1286,9 +1294,9 @@ END_TEST
 
 RG_TESTS_UNGUARDED(
     engine, test_gradients_of_skipped_tensors, test_draws_have_gradients_of_zeros,
-    test_a_hook_without_memory, test_many_nodes_without_memory,
-    test_dtypes_of_first_gradients, test_hooks_are_not_recorded, test_gradients_are_kept_once,
-    test_many_leaves, test_accumulates_and_zeroes, test_what_takes_no_part_has_no_sign,
+    test_a_hook_without_memory, test_many_nodes_without_memory, test_dtypes_of_first_gradients,
+    test_hooks_are_not_recorded, test_gradients_are_kept_once, test_many_leaves,
+    test_accumulates_and_zeroes, test_what_takes_no_part_has_no_sign,
     test_one_value_used_many_times, test_paths_of_different_lengths, test_wide_graphs_are_sorted,
     test_second_and_third_order, test_grad_leaves_leaves_alone, test_grad_of_inner_tensors,
     test_unused_inputs, test_a_result_without_elements, test_a_graph_is_freed_as_it_goes,
@@ -1301,9 +1309,10 @@ RG_TESTS_UNGUARDED(
     test_ending_a_scope_keeps_the_graph, test_a_chain_of_a_million, test_a_hook_drops_the_root,
     test_slices_share_one_buffer, test_in_place_is_recorded, test_in_place_is_refused,
     test_a_mutated_saved_value_is_named, test_a_stale_view_is_renewed,
-    test_threads_share_parameters, test_a_name_is_given_whole_or_not, test_threads_hand_a_graph_on,
-    test_failures_of_backward_have_names, test_detached_in_place, test_a_place_in_another_run,
-    test_looks_at_a_running_graph, test_hooks_of_outputs, test_a_mutated_saved_value_has_a_number,
-    test_small_runs_take_little, test_late_hooks_come_last, test_a_wrong_gradient_of_a_hook,
-    test_a_hook_keeps_size_and_dtype, test_views_are_added_to_in_place, test_added_to_what_was_set,
-    test_a_number_that_requires_grad, test_in_place_reads_first)
+    test_threads_share_parameters, test_a_name_is_given_whole_or_not, test_names_in_drawings,
+    test_threads_hand_a_graph_on, test_failures_of_backward_have_names, test_detached_in_place,
+    test_a_place_in_another_run, test_looks_at_a_running_graph, test_hooks_of_outputs,
+    test_a_mutated_saved_value_has_a_number, test_small_runs_take_little, test_late_hooks_come_last,
+    test_a_wrong_gradient_of_a_hook, test_a_hook_keeps_size_and_dtype,
+    test_views_are_added_to_in_place, test_added_to_what_was_set, test_a_number_that_requires_grad,
+    test_in_place_reads_first)
