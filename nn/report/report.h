@@ -21,7 +21,7 @@
  * A name may have a slash, such as "loss/train". Curves whose names have the same part before the
  * slash share a chart. Heat-maps and histograms with the same part share a slider over the steps. A
  * run that continues from a checkpoint may report a name again at the same step or an earlier one.
- * The new record then replaces the records of this name from that step on.
+ * The new record then replaces the records of this name and kind from that step on.
  *
  * Functions return false on failure. A record that can't be written, for example because the disk
  * is full, is lost; later records are written as soon as there is room. Several threads may report

@@ -281,6 +281,25 @@ static rg_tensor *note_turn(rg_tensor *g, void *context) {
     return RG_NONE;
 }
 
+/* A leaf's hooks are called as soon as its gradient is complete, before gradients go on to leaves
+ * that lie deeper, whichever input of an op the leaf is. */
+START_TEST(test_hooks_of_near_leaves_come_first) {
+    for (int place = 0; place < 3; place++) {
+        int of_x = -1, of_z[3] = { 0 };
+        rg_tensor *in[3];
+        for (int i = 0; i < 3; i++) {
+            rg_tensor *z = leaf(2);
+            rg_register_hook(z, note_turn, i == place ? &of_x : &of_z[i]);
+            in[i] = i == place ? z : rg_exp(rg_mul(2, z));
+        }
+        turns = 0;
+        ck_ok(rg_backward(rg_addcmul(in[0], in[1], in[2], 3)));
+        ck_assert_int_eq(of_x, 0);
+        ck_assert_int_eq(of_z[0] + of_z[1] + of_z[2], 1 + 2);
+    }
+}
+END_TEST
+
 /* Of two tensors, the one that was made later gets its gradient first. */
 START_TEST(test_the_latest_comes_first) {
     enum { N = 24 };
@@ -1313,6 +1332,6 @@ RG_TESTS_UNGUARDED(
     test_threads_hand_a_graph_on, test_failures_of_backward_have_names, test_detached_in_place,
     test_a_place_in_another_run, test_looks_at_a_running_graph, test_hooks_of_outputs,
     test_a_mutated_saved_value_has_a_number, test_small_runs_take_little, test_late_hooks_come_last,
-    test_a_wrong_gradient_of_a_hook, test_a_hook_keeps_size_and_dtype,
-    test_views_are_added_to_in_place, test_added_to_what_was_set, test_a_number_that_requires_grad,
-    test_in_place_reads_first)
+    test_hooks_of_near_leaves_come_first, test_a_wrong_gradient_of_a_hook,
+    test_a_hook_keeps_size_and_dtype, test_views_are_added_to_in_place, test_added_to_what_was_set,
+    test_a_number_that_requires_grad, test_in_place_reads_first)

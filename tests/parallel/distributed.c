@@ -5,6 +5,7 @@
 #include "holds.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -452,6 +453,33 @@ static void test_groups_that_are_added(void) {
     rg_optim_free(o[1]);
 }
 
+/* The parameters of a new group are divided among the ranks by themselves, however large those are
+ * that have an owner already. */
+static void test_a_new_group_is_divided(void) {
+    RG_SCOPE();
+    enum { MOST = 8 };
+    rg_tensor *p[1 + MOST] = { rg_requires_grad_(rg_ones(16), true) };
+    rg_optim *o = rg_optim_adam(RG_LIST(p[0]));
+    const int ranks = size < MOST ? size : MOST;
+    for (int i = 1; i <= ranks; i++)
+        p[i] = rg_requires_grad_(rg_ones(2), true);
+    HOLDS(rg_backward(rg_sum(p[0])) && rg_sharded_optim_step(o));
+    HOLDS(rg_optim_add_group(o, rg_list_of(ranks, p + 1)));
+    for (int i = 1; i <= ranks; i++)
+        HOLDS(rg_backward(rg_sum(p[i])));
+    HOLDS(rg_sharded_optim_step(o));
+    const rg_named_list state = rg_optim_state_dict(o);
+    for (int i = 1; i <= ranks && size <= MOST; i++) {
+        char name[32];
+        bool has = false;
+        snprintf(name, sizeof name, "state.%d.exp_avg", i);
+        for (int k = 0; k < state.n; k++)
+            has |= strcmp(state.v[k].name, name) == 0;
+        HOLDS(has == (i - 1 == rank));
+    }
+    rg_optim_free(o);
+}
+
 static void whole_step(void *context) { HOLDS(rg_optim_step(context)); }
 
 /* The state of an optimizer isn't divided while a recording has a step of it. */
@@ -839,6 +867,7 @@ int main(void) {
         test_a_checkpoint_of_a_sharded_state,
         test_a_whole_step_after_a_sharded_step,
         test_groups_that_are_added,
+        test_a_new_group_is_divided,
         test_sharding_a_recorded_step,
         test_refusals,
         test_checkpoints_that_differ,

@@ -41,6 +41,7 @@ static bool report_tensors(rg_report *report, int64_t step, rg_sequential *model
     return rg_backward(rg_sum(rg_square(rg_call(model, x))))
            && rg_report_parameters(report, step, model)
            && rg_report_histogram(report, "inputs", step, x)
+           && rg_report_picture(report, "inputs", step, x)
            && rg_report_picture(report, "attention", step, weights, .rows = { 4, words },
                                 .columns = { 4, words })
            && rg_report_picture(report, "heads/layer 0", step, rg_randn(2, 3, 300));
