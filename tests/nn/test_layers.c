@@ -465,7 +465,8 @@ START_TEST(test_a_state_without_batches) {
     ck_fails(rg_load_state_dict(s, (rg_named_list){ n - 1, some }, true), RG_RUNTIME_ERROR,
              "Missing key(s) in state_dict: \"1.bias\". ");
     rg_batch_norm_module *copy = rg_deepcopy(bn);
-    const rg_named only[] = { { "weight", bn->weight }, { "bias", bn->bias },
+    const rg_named only[] = { { "weight", bn->weight },
+                              { "bias", bn->bias },
                               { "running_mean", bn->running_mean },
                               { "running_var", bn->running_var } };
     ck_ok(rg_load_state_dict(copy, (rg_named_list){ 4, only }, true));
@@ -485,7 +486,7 @@ START_TEST(test_infinite_running_statistics) {
     ck_assert(rg_at(m->running_var, 1) == INFINITY && isfinite(rg_at(m->running_var, 0)));
     rg_eval(m);
     rg_tensor *y = rg_detach(rg_call(m, rg_ones(1, 2)));
-    ck_ok(rg_equal(y, rg_literal_as(RG_FLOAT32, [[-inf, 0]])));
+    ck_ok(rg_equal(y, rg_literal_as(RG_FLOAT32, [[ -inf, 0 ]])));
     /* With momentum 1 the batch's infinite variance takes the place of the running one. */
     rg_batch_norm_module *n = rg_nn_batch_norm1d(1, .momentum = 1);
     ck_ok(rg_call(n, rg_literal([ [1e20], [-1e20] ])));
@@ -530,6 +531,38 @@ START_TEST(test_places_of_the_greatest) {
         ck_fails(rg_call_with(m[i], rg_list_of(0, two), &k, sizeof k), RG_TYPE_ERROR,
                  ".forward() missing 1 required positional argument: 'input'");
         rg_module_free(m[i]);
+    }
+}
+END_TEST
+
+/* Returns the first tap inside the plane of the window with this number along one dim. */
+static int first_tap(int window, int stride, int padding, int dilation) {
+    int at = window * stride - padding;
+    while (at < 0)
+        at += dilation;
+    return at;
+}
+
+/* If all elements of a window are -inf, its first one is the greatest, also where padding is before
+ * it. */
+START_TEST(test_places_where_all_is_least) {
+    static const rg_dtype dtypes[] = { RG_FLOAT32, RG_FLOAT64, RG_BFLOAT16 };
+    enum { HIGH = 7, WIDE = 37 };
+    for (int i = 0; i < 3 * 3 * 2 * 2 * 3; i++) {
+        RG_SCOPE();
+        const int kernel = 2 + i % 3, stride = 1 + i / 3 % 3, dilation = 1 + i / 9 % 2;
+        const int padding = i / 18 % 2 ? kernel / 2 : 0;
+        rg_tensor *x = rg_full_dims(RG_DIMS(1, HIGH, WIDE), rg_wrap_float(-INFINITY),
+                                    dtypes[i / 36]);
+        rg_tensor *at = rg_max_pool2d_with_indices(x, kernel, .stride = stride, .padding = padding,
+                                                   .dilation = dilation)
+                            .indices;
+        ck_ok(at);
+        for (int row = 0; row < rg_size(at, 1); row++)
+            for (int column = 0; column < rg_size(at, 2); column++)
+                ck_assert_int_eq((int)rg_at(at, 0, row, column),
+                                 first_tap(row, stride, padding, dilation) * WIDE
+                                     + first_tap(column, stride, padding, dilation));
     }
 }
 END_TEST
@@ -641,4 +674,5 @@ RG_TESTS_UNGUARDED(layers, test_embedding_shortens_rows_of_its_table,
                    test_bad_constructors, test_bad_inputs, test_convolutions_of_nothing,
                    test_valid_padding_of_all_modes, test_what_a_batch_norm_remembers,
                    test_infinite_running_statistics, test_a_batch_norm_without_memory,
-                   test_a_state_without_batches, test_places_of_the_greatest)
+                   test_a_state_without_batches, test_places_of_the_greatest,
+                   test_places_where_all_is_least)
