@@ -34,9 +34,12 @@ static void begin_anew(void) {
 }
 
 /* Requires that a test has freed all its memory, except the root scope's, and has passed each
- * block's size to the function that frees it. */
+ * block's size to the function that frees it; that no call still observes the thread; and that each
+ * failure that was set aside was brought back. */
 static void end_clean(void) {
     rgi_scope_end_thread(rgi_me);
+    ck_assert_msg(!rgi_this.observer, "the thread is still observed");
+    ck_assert_msg(rgi_this.aside == 0, "%d failures are still set aside", rgi_this.aside);
     int64_t more = rg_memory_stats().now - bytes;
     bytes += more;
     ck_assert_msg(rgi_memory_spoilt == 0, "%ld blocks were written to behind their ends",

@@ -628,6 +628,7 @@ START_TEST(test_norms_of_paths_that_cancel) {
                                  "              6   all others\n";
         ck_assert_msg(!strstr(e.text, summed) == !cancel, "%s", e.text);
         ck_assert(!strstr(e.dot, "[label=\"norms 6\"") == !cancel);
+        ck_assert(i != 1 || strstr(e.dot, "[label=\"norms 5.999\""));
     }
 }
 END_TEST
