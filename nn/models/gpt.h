@@ -104,7 +104,8 @@ typedef struct RG_OPTIONS rg_generate_options {
 } rg_generate_options;
 /* Returns idx, extended by max_new_tokens tokens, or by fewer if generation stops earlier. Each
  * token is drawn by rg_sample_logits. The repetition_penalty concerns all earlier tokens of the
- * row. */
+ * row. Call rg_eval first: in training mode dropout applies, with one mask for each token, since
+ * the keys and values of earlier tokens are kept. */
 rg_tensor *rg_gpt_generate_with(rg_gpt *m, rg_tensor *idx, int64_t max_new_tokens,
                                 rg_generate_options o);
 #define rg_gpt_generate(m, idx, max_new_tokens, ...)                                             \
