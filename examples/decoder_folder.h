@@ -26,9 +26,10 @@ typedef struct {
 } layer;
 static struct {
     int64_t vocab, dim, inner, layers, heads, kv_heads, head;
-    double eps, scale;           /* `scale` is alpha / rank. */
-    bool gemma, gelu, has_norms; /* `has_norms` is true if queries and keys are normalized. */
-    rg_dims ends;                /* The tokens that end a text. */
+    double eps, scale; /* `scale` is alpha / rank. */
+    bool gemma, qwen, gelu;
+    bool has_norms; /* Queries and keys are normalized. */
+    rg_dims ends;   /* The tokens that end a text. */
     rg_tensor *embed, *norm, *unembed, *frequencies;
     layer *layer;
     /* The weights, and the matrices of LoRA, with their names in files. */
@@ -39,13 +40,14 @@ static struct {
 /* ---- config.json ------------------------------------------------------------------ */
 
 /* Returns the angles by which one position turns pairs of elements. Newer files have
- * "rope_parameters", older ones "rope_theta" and "rope_scaling". */
+ * "rope_parameters", older ones "rope_theta" and "rope_scaling"; "rope_theta" may be in both. */
 static rg_tensor *read_frequencies(const rg_json_document *j) {
     bool newer = rg_json_length(j, "/rope_parameters") > 0;
     const char *at = newer ? "/rope_parameters" : "/rope_scaling";
     const char *type = rg_json_str(j, joined("%s/type", at), "default");
     type = rg_json_str(j, joined("%s/rope_type", at), type);
-    double base = rg_json_float(j, newer ? "/rope_parameters/rope_theta" : "/rope_theta", 1e4);
+    double base = rg_json_float(j, "/rope_theta", 1e4);
+    base = rg_json_float(j, "/rope_parameters/rope_theta", base);
     double part = rg_json_float(j, joined("%s/partial_rotary_factor", at), 1);
     bool llama3 = strcmp(type, "llama3") == 0, stretched = strcmp(type, "linear") == 0;
     if ((!llama3 && !stretched && strcmp(type, "default")) || part != 1)
@@ -64,6 +66,9 @@ static void read_config(const rg_json_document *j) {
     static const char *const types[] = { "llama", "qwen2", "qwen3", "gemma" };
     const char *type = types[type_in(j, 4, types)];
     m.gemma = strcmp(type, "gemma") == 0;
+    m.qwen = strncmp(type, "qwen", 4) == 0;
+    if (m.gemma && rg_json_bool(j, "/use_bidirectional_attention", false))
+        refuse("config.json: \"use_bidirectional_attention\" isn't supported");
     m.has_norms = strcmp(type, "qwen3") == 0;
     const char *act = rg_json_str(j, "/hidden_act", m.gemma ? "gelu_pytorch_tanh" : "silu");
     act = rg_json_str(j, "/hidden_activation", act);
@@ -118,6 +123,19 @@ static rg_tensor *take_weight(weights_file *w, const char *name, rg_dims shape, 
     return take(w, name, shape, optional, &m.n, &m.all);
 }
 
+/* Returns how many tokens layer i attends to, or 0 if it attends to all. Only Qwen's models have
+ * such windows: newer files name the type of each layer, and in older ones all layers from
+ * "max_window_layers" on have windows. */
+static int64_t window_of(const rg_json_document *j, int i) {
+    const bool used = rg_json_bool(j, "/use_sliding_window", false);
+    const bool older = used && i >= rg_json_int(j, "/max_window_layers", 28);
+    const char *type = older ? "sliding_attention" : "full_attention";
+    type = rg_json_str(j, joined("/layer_types/%d", i), type);
+    if (strcmp(type, "sliding_attention") && strcmp(type, "full_attention"))
+        refuse("config.json: a layer of type \"%s\" isn't supported", type);
+    return m.qwen && used && *type == 's' ? size_in(j, "/sliding_window", 4096) : 0;
+}
+
 static void read_layer(weights_file *w, const rg_json_document *j, int i) {
     m.layer = realloc(m.layer, ((size_t)i + 1) * sizeof *m.layer);
     if (!m.layer)
@@ -137,11 +155,7 @@ static void read_layer(weights_file *w, const rg_json_document *j, int i) {
     l->mlp_norm = take_weight(w, joined("%s.post_attention_layernorm.weight", name), dim, false);
     l->q_norm = take_weight(w, joined("%s.self_attn.q_norm.weight", name), head, !m.has_norms);
     l->k_norm = take_weight(w, joined("%s.self_attn.k_norm.weight", name), head, !m.has_norms);
-    const char *type = rg_json_str(j, joined("/layer_types/%d", i), "full_attention");
-    if (strcmp(type, "sliding_attention") == 0)
-        l->cache.window = size_in(j, "/sliding_window", 0);
-    else if (strcmp(type, "full_attention"))
-        refuse("config.json: a layer of type \"%s\" isn't supported", type);
+    l->cache.window = window_of(j, i);
 }
 
 /* Reads the model into m. */

@@ -43,6 +43,8 @@ static void read_config(const rg_json_document *j) {
     m.tanh = strcmp(act, "gelu_new") == 0 || strcmp(act, "gelu_pytorch_tanh") == 0;
     if (!m.tanh && strcmp(act, "gelu"))
         refuse("config.json: the activation \"%s\" isn't supported", act);
+    if (rg_json_bool(j, "/is_decoder", false))
+        refuse("config.json: \"is_decoder\" isn't supported");
     const char *places = rg_json_str(j, "/position_embedding_type", "absolute");
     if (strcmp(places, "absolute"))
         refuse("config.json: positions of type \"%s\" aren't supported", places);
@@ -67,15 +69,50 @@ static bool exists(const char *path) {
     return stat(path, &s) == 0;
 }
 
+/* Refuses a list of modules that has others than the model, the pooling and a normalization. */
+static void read_modules(const char *path) {
+    static const char *const known[] = { "Transformer", "Pooling", "Normalize" };
+    const rg_json_document *j = rg_json_load(path);
+    for (int i = 0; i < rg_json_length(j, ""); i++) {
+        const char *type = rg_json_str(j, joined("/%d/type", i), "");
+        const char *name = strrchr(type, '.');
+        bool is_known = false;
+        for (int k = 0; k < 3; k++)
+            is_known |= strcmp(name ? name + 1 : type, known[k]) == 0;
+        if (!is_known)
+            refuse("'%s': a module of type \"%s\" isn't supported", path, type);
+    }
+}
+
+/* Reads how the vectors of a sentence's tokens become one. Newer files name the way, and in older
+ * ones each way has a key of its own. */
+static void read_way(const char *path) {
+    static const char *const others[] = { "max_tokens", "mean_sqrt_len_tokens",
+                                          "weightedmean_tokens", "lasttoken" };
+    const rg_json_document *j = rg_json_load(path);
+    const char *way = rg_json_str(j, "/pooling_mode", "");
+    m.by_first = rg_json_bool(j, "/pooling_mode_cls_token", strcmp(way, "cls") == 0);
+    const bool mean = rg_json_bool(j, "/pooling_mode_mean_tokens",
+                                   *way ? strcmp(way, "mean") == 0 : !m.by_first);
+    bool other = m.by_first == mean;
+    for (int i = 0; i < 4; i++)
+        other |= rg_json_bool(j, joined("/pooling_mode_%s", others[i]), false);
+    if (other)
+        refuse("'%s': only the mean or the first token is supported", path);
+}
+
 /* Reads the files of sentence-transformers, if the folder has them. */
 static void read_pooling(const char *folder) {
-    const char *path = joined("%s/1_Pooling/config.json", folder);
-    if (exists(path)) {
-        const rg_json_document *j = rg_json_load(path);
-        m.by_first = rg_json_bool(j, "/pooling_mode_cls_token", false);
-        if (!m.by_first && !rg_json_bool(j, "/pooling_mode_mean_tokens", true))
-            refuse("'%s': only the mean and the first token are supported", path);
-    }
+    const char *path = joined("%s/tokenizer.json", folder);
+    if (exists(path)
+        && strcmp(rg_json_str(rg_json_load(path), "/padding/direction", ""), "Left") == 0)
+        refuse("'%s': padding to the left isn't supported", path);
+    path = joined("%s/modules.json", folder);
+    if (exists(path))
+        read_modules(path);
+    path = joined("%s/1_Pooling/config.json", folder);
+    if (exists(path))
+        read_way(path);
     path = joined("%s/sentence_bert_config.json", folder);
     if (exists(path)) {
         const int64_t most = size_in(rg_json_load(path), "/max_seq_length", m.most_tokens);
