@@ -633,6 +633,25 @@ START_TEST(test_norms_of_paths_that_cancel) {
 }
 END_TEST
 
+/* If all paths are told, no norms are left for the others, however many paths cancel. */
+START_TEST(test_all_paths_that_cancel) {
+    for (int n = 20; n <= 30; n += 2) {
+        RG_SCOPE();
+        rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(4), RG_FLOAT64), true);
+        rg_tensor *sum = rg_zeros_dims(RG_DIMS(4), RG_FLOAT64);
+        for (int i = 0; i < n; i++)
+            sum = i % 2 ? rg_sub(sum, rg_mul(w, 3)) : rg_add(sum, rg_mul(w, 3));
+        for (int odd = 0; odd < 2; odd++) {
+            rg_tensor *loss = rg_sum(odd ? rg_add(sum, rg_mul(w, 1e-6)) : sum);
+            rg_explanation e = rg_explain(loss, w, .paths = n + 1);
+            ck_assert(e.text && strstr(e.text, "its paths cancel"));
+            ck_assert_msg(n + odd > 25 || strstr(e.text, "              0   all others\n"), "%s",
+                          e.text);
+        }
+    }
+}
+END_TEST
+
 /* If the gradient is infinite, there are no shares. */
 START_TEST(test_shares_of_infinity) {
     rg_tensor *w = rg_requires_grad_(rg_ones_dims(RG_DIMS(3), RG_FLOAT64), true);
@@ -823,11 +842,12 @@ START_TEST(test_unread) {
 END_TEST
 
 RG_TESTS(explain, test_unread, test_inputs_of_the_function, test_no_shares, test_long_names,
-         test_whole_texts, test_norms_of_paths_that_cancel, test_nodes_beside_several_outputs,
-         test_long_paths, test_verdict_of_nothing, test_verdict_without_a_value,
-         test_verdict_at_the_tolerance, test_shares_of_infinity, test_nothing_is_recorded,
-         test_one_path_of_several, test_shares, test_packed, test_more_paths_than_are_kept,
-         test_paths_of_one_size, test_picture, test_the_largest_are_kept, test_places_of_w,
-         test_where_a_gradient_is_lost, test_overwritten_values_are_no_lost_gradient, test_verdicts,
-         test_refusals, test_out_of_memory, test_graphs, test_loss_is_a_leaf, test_with_traces,
+         test_whole_texts, test_norms_of_paths_that_cancel, test_all_paths_that_cancel,
+         test_nodes_beside_several_outputs, test_long_paths, test_verdict_of_nothing,
+         test_verdict_without_a_value, test_verdict_at_the_tolerance, test_shares_of_infinity,
+         test_nothing_is_recorded, test_one_path_of_several, test_shares, test_packed,
+         test_more_paths_than_are_kept, test_paths_of_one_size, test_picture,
+         test_the_largest_are_kept, test_places_of_w, test_where_a_gradient_is_lost,
+         test_overwritten_values_are_no_lost_gradient, test_verdicts, test_refusals,
+         test_out_of_memory, test_graphs, test_loss_is_a_leaf, test_with_traces,
          test_values_that_are_gone)

@@ -895,11 +895,9 @@ START_TEST(test_large_integers) {
         const char *v;
         size_t n;
     } pickles[] = {
-#define LARGE(integer)                                                                       \
-    {                                                                                        \
-        "}(X\1\0\0\0aK\7X\1\0\0\0b}(X\1\0\0\0c" integer "X\1\0\0\0dK\10uu.",                  \
-            sizeof("}(X\1\0\0\0aK\7X\1\0\0\0b}(X\1\0\0\0c" integer "X\1\0\0\0dK\10uu.") - 1 \
-    }
+#define LARGE(integer)                                                     \
+    { "}(X\1\0\0\0aK\7X\1\0\0\0b}(X\1\0\0\0c" integer "X\1\0\0\0dK\10uu.", \
+      sizeof("}(X\1\0\0\0aK\7X\1\0\0\0b}(X\1\0\0\0c" integer "X\1\0\0\0dK\10uu.") - 1 }
         LARGE("\x8a\11\0\0\0\0\0\0\0\x80\0"),
         LARGE("\x8a\11\xff\xff\xff\xff\xff\xff\xff\x7f\xff"),
         LARGE("\x8a\12\0\0\0\0\0\0\0\0\0\1"),
@@ -1228,6 +1226,12 @@ START_TEST(test_no_archives) {
     memcpy(tar + 257, "ustar  ", 8);
     memory_file_set(tar, sizeof tar);
     check_refused(rg_torch_load("x.pt"), "it is in torch's old .tar format", "GNU's tar");
+    for (int i = 0; i < 5; i++) {
+        tar[257 + i] ^= 1;
+        memory_file_set(tar, sizeof tar);
+        check_refused(rg_torch_load("x.pt"), "it is no archive", "a letter that isn't tar's");
+        tar[257 + i] ^= 1;
+    }
     memory_file_end();
 }
 END_TEST
