@@ -211,15 +211,26 @@ static const char *lora_name(int at, int which, char letter) {
 /* Reads the matrices of the folder, and sets *rank and *alpha. */
 static void read_adapter(const char *folder, int64_t *rank, double *alpha) {
     const rg_json_document *j = rg_json_load(joined("%s/adapter_config.json", folder));
-    static const char *const unknown[] = { "/use_rslora", "/use_dora", "/fan_in_fan_out" };
+    static const char *const unknown[] = { "/use_rslora", "/use_dora", "/use_bdlora",
+                                           "/fan_in_fan_out" };
     for (size_t i = 0; i < sizeof unknown / sizeof *unknown; i++)
         if (rg_json_bool(j, unknown[i], false))
             refuse("adapter_config.json: \"%s\" isn't supported", unknown[i] + 1);
     if (strcmp(rg_json_str(j, "/peft_type", ""), "LORA") || rg_json_length(j, "/rank_pattern")
         || rg_json_length(j, "/alpha_pattern"))
         refuse("adapter_config.json: only LORA of one rank is supported");
-    *rank = size_in(j, "/r", 0);
-    *alpha = rg_json_float(j, "/lora_alpha", 0);
+    /* The way of initialization is true, false or a name. For some names PEFT changes the model's
+     * own weights. */
+    rg_error_handler *handler = rg_on_error(NULL);
+    const char *init = rg_json_str(j, "/init_lora_weights", "gaussian");
+    rg_error_clear();
+    rg_on_error(handler);
+    if (init && strcmp(init, "gaussian") && strcmp(init, "eva") && strcmp(init, "orthogonal"))
+        refuse("adapter_config.json: initialization by \"%s\" isn't supported", init);
+    if (rg_json_length(j, "/alora_invocation_tokens"))
+        refuse("adapter_config.json: \"alora_invocation_tokens\" isn't supported");
+    *rank = size_in(j, "/r", 8);
+    *alpha = rg_json_float(j, "/lora_alpha", 8);
     m.scale = *alpha / (double)*rank;
     weights_file w = open_weights(joined("%s/adapter_model.safetensors", folder));
     for (int i = 0; i < m.layers; i++)
