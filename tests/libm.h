@@ -4,22 +4,12 @@
  */
 #pragma once
 
-#include <math.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "hash.h"
 
 /* A hash of the C library's functions at many numbers: of glibc 2.36 on a processor with FMA. */
 #define LIBM_KNOWN 0x7e2bbce5u
 
-static inline uint64_t libm_add(uint64_t hash, double number) {
-    uint64_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    hash = (hash ^ bits) * 1099511628211u;
-    return hash ^ hash >> 29;
-}
-
+/* Returns whether this C library gives the bits of LIBM_KNOWN. */
 static inline bool libm_is_known(void) {
     static double (*const of_any[])(double) = { sin, cos, tan, atan, erf, erfc, exp, expm1, cbrt };
     static double (*const of_unit[])(double) = { asin, acos, log, log1p, log2, exp2 };
@@ -28,13 +18,13 @@ static inline bool libm_is_known(void) {
     for (int i = 1; i < 4000; i++) {
         const double unit = i / 4001.0;
         for (size_t k = 0; k < sizeof of_any / sizeof *of_any; k++)
-            hash = libm_add(hash, of_any[k]((unit - 0.5) * 12));
+            hash_real(of_any[k]((unit - 0.5) * 12), &hash);
         for (size_t k = 0; k < sizeof of_unit / sizeof *of_unit; k++)
-            hash = libm_add(hash, of_unit[k](unit));
+            hash_real(of_unit[k](unit), &hash);
         for (size_t k = 0; k < sizeof of_float / sizeof *of_float; k++)
-            hash = libm_add(hash, of_float[k]((float)i * 1e30f));
-        hash = libm_add(hash, pow(unit * 9, 4 - 7 * unit));
-        hash = libm_add(hash, atan2(unit, 0.3 - unit));
+            hash_real(of_float[k]((float)i * 1e30f), &hash);
+        hash_real(pow(unit * 9, 4 - 7 * unit), &hash);
+        hash_real(atan2(unit, 0.3 - unit), &hash);
     }
     return (uint32_t)hash == LIBM_KNOWN;
 }

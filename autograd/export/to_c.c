@@ -16,7 +16,6 @@
 #include "tensor/text/ascii.h"
 #include "tensor/text/text.h"
 
-
 /* The name of the function in error messages. */
 static const char function[] = "replay_to_c";
 
@@ -116,8 +115,7 @@ static void add_step(c_file *f) {
     rgi_text_add(&f->text, ") {\n    char *m = memory;\n");
     for (int i = 0; i < in.n; i++)
         rgi_text_add(&f->text, "    memmove(m + %lld, input%d, %zu);\n",
-                     (long long)offset_of(f, in.v[i]), i,
-                     rgi_bytes_of(in.v[i]));
+                     (long long)offset_of(f, in.v[i]), i, rgi_bytes_of(in.v[i]));
     const c_calls calls = { &f->text, &f->l->trace, f->memory.offset, NULL, NULL };
     rgi_c_calls_add(&calls, 0, f->l->trace.n_calls);
     if (y != RG_NONE)

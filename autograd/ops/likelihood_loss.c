@@ -97,7 +97,8 @@ rg_tensor *rg_poisson_nll_loss_with(rg_tensor *x, rg_tensor *target, rg_poisson_
         each = rg_sub(rg_exp(x), rg_mul(target, x));
     else
         each = rg_sub(x, rg_mul(target, rg_log(rg_add(x, o.eps))));
+    /* The term is added in place, so that the loss keeps its dtype if the term's is wider. */
     if (o.full)
-        each = rg_add_(each, poisson_stirling(target)); /* The loss keeps its dtype. */
+        each = rg_add_(each, poisson_stirling(target));
     return rg_escape(rgi_loss_reduce(each, o.reduction));
 }

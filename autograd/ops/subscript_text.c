@@ -58,8 +58,7 @@ static bool text_word(const char **p, const char *word) {
 static bool text_number(const char **p, int64_t *out, bool *fits) {
     char *end;
     text_skip(p);
-    if (!rgi_is_digit(**p)
-        && !((**p == '-' || **p == '+') && rgi_is_digit((*p)[1])))
+    if (!rgi_is_digit(**p) && !((**p == '-' || **p == '+') && rgi_is_digit((*p)[1])))
         return false;
     errno = 0;
     *out = strtoll(*p, &end, 10);

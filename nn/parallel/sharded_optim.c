@@ -121,8 +121,8 @@ static bool others_have_all(const ownership *w, rg_tensor *const hidden[]) {
     return any;
 }
 
-/* Updates the parameters that this rank owns. The gradients of all others must be hidden. Returns
- * false on failure. */
+/* Updates the parameters that this rank owns. The gradients of all other parameters must be hidden.
+ * Returns false on failure. */
 static bool step_owned(rg_optim *o, const ownership *w, rg_tensor *const hidden[]) {
     o->share = RG_STATE_OF_ALL; /* Otherwise rg_optim_step fails. */
     const bool ok = others_have_all(w, hidden) || rg_optim_step(o);

@@ -33,7 +33,7 @@ typedef struct rg_progress {
     int64_t steps;
     int64_t before;       /* The first call's `done` minus 1, but not below 0. A later call whose
                            * `done` is below this number sets it anew. */
-    int64_t last;         /* The step in the line that was written last; `before` at first. */
+    int64_t last;         /* The step of the last line; `before` if no line has been written. */
     double began, shown;  /* The time from which the speed is measured, and the time of the
                            * last line, both in seconds. */
     bool terminal;        /* Set if the stream is a terminal. */

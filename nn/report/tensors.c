@@ -31,8 +31,8 @@ static bool record_names(rg_text *record, rg_names names, int64_t size, const ch
     return true;
 }
 
-/* Returns how many significant digits tell the pixels apart: enough to write a thousandth of the
- * range from the least to the greatest, and at least four. */
+/* Returns the number of significant digits with which pixels are written. It is at least 4, and
+ * large enough that a difference of a thousandth of the pixels' range is visible. */
 static int digits_of(const rg_pixels *p) {
     const double most = fmax(fabs(p->low), fabs(p->high)) / 2;
     double range = p->high / 2 - p->low / 2;
@@ -42,7 +42,7 @@ static int digits_of(const rg_pixels *p) {
     return digits;
 }
 
-/* Appends the pixels, row by row, each as a number with the digits that tell them apart. */
+/* Appends the pixels row by row, as numbers with the digits that digits_of returns. */
 static void add_pixels(rg_text *record, const rg_pixels *p) {
     const int digits = digits_of(p);
     for (int64_t i = 0; i < p->rows * p->columns; i++) {

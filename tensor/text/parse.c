@@ -208,7 +208,7 @@ static bool parse_signed(parser *s, number *v, bool *negative) {
     const bool quoted = cast && (parse_take(s, "'") || parse_take(s, "\""));
     *negative ^= parse_signs(s);
     const char first = *s->at == '.' ? s->at[1] : *s->at;
-    const bool has_digits = first >= '0' && first <= '9';
+    const bool has_digits = rgi_is_digit(first);
     if (!(has_digits ? parse_digits(s, v) : parse_named(s, from, v)))
         return false;
     if (quoted && !parse_take(s, "'") && !parse_take(s, "\""))

@@ -13,6 +13,7 @@
 #include "op_calls.h"
 
 #include "tests/golden.h"
+#include "tests/hash.h"
 #include "tests/libm.h"
 #include "tests/test.h"
 
@@ -25,50 +26,7 @@ static const double special[] = {
 };
 enum { SPECIAL = sizeof special / sizeof *special };
 
-/* ---- hashes ------------------------------------------------------------------------------ */
-
 static uint64_t hash;
-
-static void add_number(int64_t number) {
-    hash = (hash ^ (uint64_t)number) * 1099511628211u;
-    hash ^= hash >> 29;
-}
-
-/* The sign and the payload of a NaN depend on the machine, and aren't added. */
-static void add_real(double number) {
-    int64_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    add_number(isnan(number) ? INT64_MAX : bits);
-}
-
-static void add_elements(rg_tensor *t) {
-    static double reals[LARGEST];
-    static int64_t integers[LARGEST];
-    const bool real = rg_is_floating_point(t);
-    rg_tensor *wide = real ? rg_double(rg_detach(t)) : rg_long(rg_detach(t));
-    if (!rg_copy_out(wide, real ? (void *)reals : integers, sizeof reals))
-        return;
-    for (int64_t i = 0; i < rg_numel(t); i++) {
-        if (real)
-            add_real(reals[i]);
-        else
-            add_number(integers[i]);
-    }
-}
-
-static void add_tensor(rg_tensor *t) {
-    if (!t || t == RG_NONE) {
-        add_number(t == RG_NONE);
-        return;
-    }
-    add_number(rg_dtype_of(t));
-    for (int d = 0; d < rg_ndim(t); d++) {
-        add_number(rg_size(t, d));
-        add_number(rg_stride(t, d));
-    }
-    if (rg_numel(t) <= LARGEST)
-        add_elements(t);
-}
 
 /* ---- gradients --------------------------------------------------------------------------- */
 
@@ -99,8 +57,8 @@ static bool add_gradients(int n, rg_tensor *const y[], const op_case *c, unsigne
                                     .create_graph = by_rule };
     const bool ok = rg_grad_many(n, y, cotangent, c->n_leaves, c->leaf, x, o);
     for (int i = 0; ok && i < c->n_leaves; i++)
-        add_tensor(x[i]);
-    add_number(rg_error_code());
+        hash_tensor(x[i], LARGEST, &hash);
+    hash_number(rg_error_code(), &hash);
     rg_error_clear();
     return ok;
 }
@@ -162,8 +120,8 @@ static void add_case(op_case *c, const op_call *f, unsigned k) {
     rg_error_clear();
     const op_result r = op_called(f, c);
     for (int i = 0; i < r.n && i < OP_OUTPUTS; i++)
-        add_tensor(r.t[i]);
-    add_number(rg_error_code());
+        hash_tensor(r.t[i], LARGEST, &hash);
+    hash_number(rg_error_code(), &hash);
     rg_error_clear();
     if (r.n > 0)
         add_all_gradients(&r, c, k);

@@ -13,6 +13,7 @@
  *     build/tests/fuzz/fuzz_ops says             prints such a file
  *     build/tests/fuzz/fuzz_ops says FUNCTION    prints what the hash is of
  */
+#include "tests/hash.h"
 #include "tests/nn/schedules.h"
 #include "tests/sanitized.h"
 #include "regard.h"
@@ -398,57 +399,14 @@ static const rg_item_index *items(void) {
 
 /* ---- what says.txt has a hash of: see says.h ---- */
 
-static void add_number(int64_t number, uint64_t *hash) {
-    *hash = (*hash ^ (uint64_t)number) * 1099511628211u;
-    *hash ^= *hash >> 29;
-}
-
-static void add_text(const char *text, uint64_t *hash) {
-    for (const char *c = text; *c; c++)
-        add_number((unsigned char)*c, hash);
-}
-
-static void add_real(double number, uint64_t *hash) {
-    int64_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    add_number(isnan(number) ? INT64_MAX : bits, hash);
-}
-
-/* The sign and the payload of a NaN depend on the machine, and aren't added. */
-static void add_elements(rg_tensor *t, uint64_t *hash) {
-    RG_SCOPE();
-    static double reals[LARGEST];
-    static int64_t integers[LARGEST];
-    const bool real = rg_is_floating_point(t);
-    rg_tensor *wide = real ? rg_double(rg_detach(t)) : rg_long(rg_detach(t));
-    if (!rg_copy_out(wide, real ? (void *)reals : integers, sizeof reals))
-        return;
-    for (int64_t i = 0; i < rg_numel(t); i++) {
-        if (real)
-            add_real(reals[i], hash);
-        else
-            add_number(integers[i], hash);
-    }
-}
-
 /* Elements are left out if they are unset. */
 static void add_tensor(rg_tensor *t, uint64_t *hash) {
-    if (t == RG_NONE || !t) {
-        add_number(t == RG_NONE, hash);
-        return;
-    }
-    add_number(rg_dtype_of(t), hash);
-    for (int d = 0; d < rg_ndim(t); d++) {
-        add_number(rg_size(t, d), hash);
-        add_number(rg_stride(t, d), hash);
-    }
-    if (!strstr(calling, "empty") && rg_numel(t) <= LARGEST)
-        add_elements(t, hash);
+    hash_tensor(t, strstr(calling, "empty") ? 0 : LARGEST, hash);
 }
 
 static void add_named(rg_named_list list, uint64_t *hash) {
     for (int i = 0; i < list.n; i++) {
-        add_text(list.v[i].name, hash);
+        hash_text(list.v[i].name, hash);
         add_tensor(list.v[i].tensor, hash);
     }
 }
@@ -1026,7 +984,7 @@ static const char *described(rg_module *m) {
     static char text[40];
     uint64_t hash = 1;
     rg_tensor *x[] = { tensor(), tensor(), tensor() };
-    add_text(rg_module_repr(m), &hash);
+    hash_text(rg_module_repr(m), &hash);
     add_named(rg_state_dict(m), &hash);
     for (int n = 1; n <= 3; n++) {
         rg_tensor *y = rg_call_list(m, rg_list_of(n, x));
@@ -1034,7 +992,7 @@ static const char *described(rg_module *m) {
             add_tensor(y, &hash);
         if (y && y != RG_NONE && rg_requires_grad(y))
             rg_backward(y, .gradient = rg_ones_like(y));
-        add_text(rg_error(), &hash);
+        hash_text(rg_error(), &hash);
         rg_error_clear();
     }
     const rg_list parameters = rg_parameters(m);
@@ -1080,7 +1038,7 @@ static const char *after_steps(rg_optim *o) {
                 rg_set_grad(parameters.v[i], gradient);
         }
         if (closure ? !rg_optim_step_closure(o, squares, o) : !rg_optim_step(o))
-            add_text(rg_error(), &hash);
+            hash_text(rg_error(), &hash);
         rg_error_clear();
     }
     for (int i = 0; i < parameters.n; i++)
@@ -1104,7 +1062,7 @@ static const char *after_epochs(rg_schedule *s) {
     for (int epoch = 0; epoch < 10; epoch++) {
         if (strstr(calling, "plateau") ? !rg_schedule_step_metric(s, odd_number())
                                        : !rg_schedule_step(s))
-            add_text(rg_error(), &hash);
+            hash_text(rg_error(), &hash);
         add_named(rg_schedule_state_dict(s), &hash);
     }
     rg_error_clear();

@@ -75,7 +75,7 @@ static void say_backward(rg_tensor *y, rg_tensor *gradient, char line[1000]) {
         rg_tensor *g = rg_is_leaf(pool[i]) ? rg_grad_of(pool[i]) : RG_NONE;
         if (!g || g == RG_NONE)
             continue;
-        add_number(i, &hash);
+        hash_number(i, &hash);
         add_tensor(g, &hash);
     }
     snprintf(line, 1000, "gradients %08x", (unsigned)(hash >> 32));
@@ -153,7 +153,7 @@ static rg_tensor *call_fixed(size_t f, uint64_t seed, uint64_t i) {
 }
 
 static void add_line(const char *line, bool print, uint64_t *hash) {
-    add_text(line, hash);
+    hash_text(line, hash);
     if (print)
         puts(line);
 }
