@@ -15,7 +15,7 @@
 #pragma once
 
 #include "module.h"
-#include "tensor/arguments/each.h"
+#include "../tensor/arguments/each.h"
 #pragma GCC system_header
 
 RG_PUBLIC_BEGIN
