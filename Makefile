@@ -30,8 +30,8 @@ LIBS := -lm -ldl -pthread
 
 LAYERS   := tensor autograd nn
 # These headers are for programs, and are installed; all others are private.
-PUBLIC   := regard.h tensor/keywords.h tensor/tensor.h tensor/arguments/arguments.h \
-            tensor/text/print.h \
+PUBLIC   := regard.h tensor/keywords.h tensor/tensor.h \
+            tensor/arguments/arguments.h tensor/arguments/each.h tensor/text/print.h \
             $(addprefix tensor/files/,files.h json_reader.h) \
             $(addprefix autograd/,autograd.h ops/ops.h ops/ops_macros.h replay/replay.h) \
             autograd/export/to_c.h autograd/export/compile.h \
